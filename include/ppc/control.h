@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control client of PPC (libppc): what ppcctl, hooks and control planes call.
+ *
+ * Every call sends one JSON line to ppcd's unix socket and waits for one line
+ * (see docs/control-protocol.md); it never blocks longer than the timeout.
+ * Thread safety: a connection is used by one thread at a time.
+ *
+ * Returns: 0, or a negative errno; then ppc_error() is one line that names the
+ * thing and the remedy.  -ECONNREFUSED / -ENOENT: no ppcd runs.  -EBUSY: the
+ * mount has another policy.  -ETIMEDOUT.
+ */
+#ifndef PPC_CONTROL_H
+#define PPC_CONTROL_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PPC_API __attribute__((visibility("default")))
+#define PPC_DEFAULT_SOCKET "/run/ppc/ppcd.sock"
+
+struct ppc_client; /* opaque */
+
+/* socket NULL: $PPC_SOCKET, else PPC_DEFAULT_SOCKET.  timeout_ms 0: 10 s.
+ * On failure *client is set too, so that ppc_error() works; close it always. */
+PPC_API int ppc_connect(const char *socket, unsigned timeout_ms, struct ppc_client **client);
+PPC_API void ppc_close(struct ppc_client *client); /* NULL is fine */
+
+/* policy: a name ("maio") or a path of a .so; config: JSON object text or NULL.
+ * Repeating an identical registration succeeds with the same handle. */
+PPC_API int ppc_reg_policy(struct ppc_client *client, const char *mount, const char *policy,
+			   const char *config);
+PPC_API int ppc_rm_policy(struct ppc_client *client, const char *mount);
+
+/* spec: JSON object (see docs/control-protocol.md: mount, service_id or the
+ * parameters it is computed from, xpus, workers, cgroup).  start returns when the
+ * policy has accepted; prefetch goes on in the background. */
+PPC_API int ppc_service_start(struct ppc_client *client, const char *spec);
+PPC_API int ppc_service_ready(struct ppc_client *client, const char *mount, const char *service_id);
+PPC_API int ppc_service_stop(struct ppc_client *client, const char *mount, const char *service_id);
+
+/* Any request as JSON; also what the calls above use.  Answer text of the last call: */
+PPC_API int ppc_request(struct ppc_client *client, const char *json);
+PPC_API const char *ppc_reply(const struct ppc_client *client); /* JSON, valid until the next call */
+PPC_API const char *ppc_error(const struct ppc_client *client); /* "" after success */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PPC_CONTROL_H */
