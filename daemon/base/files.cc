@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/base/files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "daemon/base/unique_fd.h"
+
+namespace ppc {
+
+Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.IsValid()) return PosixError("open " + path, errno);
+  std::string out;
+  char buffer[4096];
+  while (out.size() < max_bytes) {
+    const ssize_t got = read(fd.Get(), buffer, sizeof(buffer));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return PosixError("read " + path, errno);
+    if (got == 0) break;
+    out.append(buffer, static_cast<size_t>(got));
+  }
+  if (out.size() > max_bytes) out.resize(max_bytes);
+  return out;
+}
+
+Result<std::string> ReadLine(const std::string& path) {
+  Result<std::string> text = ReadFile(path, 4096);
+  if (!text) return text;
+  return Trim(text->substr(0, text->find('\n')));
+}
+
+Status WriteAll(int fd, const void* data, size_t bytes) {
+  const char* at = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t put = write(fd, at, bytes);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return PosixError("write", errno);
+    at += put;
+    bytes -= static_cast<size_t>(put);
+  }
+  return Ok();
+}
+
+std::string Trim(const std::string& text) {
+  const char* const kSpace = " \t\r\n";
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+std::string UnderRoot(const std::string& root, const std::string& path) {
+  if (root.empty() || root == "/") return path;
+  return root.back() == '/' ? root.substr(0, root.size() - 1) + path : root + path;
+}
+
+}  // namespace ppc

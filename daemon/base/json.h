@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns reading and writing JSON without exceptions, and the sizes in it.
+#ifndef PPC_DAEMON_BASE_JSON_H_
+#define PPC_DAEMON_BASE_JSON_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "daemon/base/result.h"
+
+namespace ppc {
+
+using Json = nlohmann::json;
+
+// `what` names the text in the error ("config", "request").  Nesting beyond 64 levels is refused.
+Result<Json> ParseJson(std::string_view text, const std::string& what);
+// The same; must be an object.
+Result<Json> ParseJsonObject(std::string_view text, const std::string& what);
+
+// One line; bytes that are not UTF-8 are replaced, never thrown about.
+std::string DumpJson(const Json& value);
+
+// "16M" -> 16777216; suffixes K M G T (powers of 1024), optionally followed by "i", "B" or "iB".
+Result<uint64_t> ParseSize(std::string_view text);
+
+// Members of an object; `fallback` when absent or null, an error naming the key when of a wrong
+// type.
+Result<uint64_t> JsonSize(const Json& object, const char* key, uint64_t fallback);
+Result<int64_t> JsonInt(const Json& object, const char* key, int64_t fallback);
+Result<double> JsonNumber(const Json& object, const char* key, double fallback);
+Result<bool> JsonBool(const Json& object, const char* key, bool fallback);
+Result<std::string> JsonString(const Json& object, const char* key, const std::string& fallback);
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BASE_JSON_H_

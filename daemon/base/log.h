@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the log of a program: one line per message on stderr, with the priority
+// prefix that journald reads when stderr is a journal stream.
+// Threads: any.
+#ifndef PPC_DAEMON_BASE_LOG_H_
+#define PPC_DAEMON_BASE_LOG_H_
+
+#include <string>
+
+namespace ppc {
+
+enum class LogLevel : int { kError = 3, kWarning = 4, kInfo = 6, kDebug = 7 };
+
+// Before any thread starts.  Messages above `level` are dropped.
+void SetLog(const std::string& program, LogLevel level);
+
+void Log(LogLevel level, const std::string& message);
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BASE_LOG_H_
