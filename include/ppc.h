@@ -223,6 +223,11 @@ struct ppc_context {
 	void (*stat)(const struct ppc_context *, const char *name, uint64_t value);
 	/* One line of the policy's own time series (JSON object without newline), see `ppcctl status --follow`. */
 	void (*trace)(const struct ppc_context *, const char *json);
+	/* Entries of a directory of the mount ("" = its root), in any order, without "." and "..":
+	 * entry() gets the entry's own name and its kind ('f' regular file, 'd' directory,
+	 * 'l' symbolic link, '?' other); non-zero from entry() ends the listing. */
+	int (*list_dir)(const struct ppc_context *, const char *path,
+			int (*entry)(void *arg, const char *name, char kind), void *arg);
 };
 
 /* ----------------------------------------------------------------- hooks */
