@@ -1,0 +1,141 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Stock Debian kernels by package: which release is meant, fetching image and headers under
+# build/kernels/RELEASE.  Nothing is installed on the host.  Sourced after common.sh.
+
+kernels=$PPC_TOP/build/kernels
+
+# Prints the stock kernels of the package sources: full releases such as 6.1.0-56-amd64.
+archive_releases() {
+  apt-cache pkgnames linux-image- 2>/dev/null |
+    sed -nE 's/^linux-image-([0-9].*-amd64)$/\1/p' | grep -vE -- '-(cloud|rt)-' |
+    grep -E '[0-9]\.[0-9]+(\.|-|\+).*-amd64$' | sort -V
+}
+
+# Prints those of standard input that REL or an abbreviation of it (6.1, 6.1.0-56) means.
+matching() {
+  local escaped
+  escaped=$(sed 's/[.+]/\\&/g' <<<"$1")
+  grep -E "^$escaped([.+-].*)?$" || true
+}
+
+# Prints the releases unpacked here.
+unpacked_releases() {
+  local dir
+  for dir in "$kernels"/*/.complete; do
+    if [[ -e $dir ]]; then basename "$(dirname "$dir")"; fi
+  done | sort -V
+}
+
+# What the distribution's meta package points at: its newest stock kernel.
+suite_release() {
+  apt-cache depends linux-image-amd64 2>/dev/null |
+    sed -nE 's/^ *Depends: linux-image-([0-9].*-amd64)$/\1/p' | tail -n 1
+}
+
+# resolve_release REL: the full release on standard output; REL may be empty or abbreviated.
+resolve_release() {
+  local want=$1 release=
+  if [[ -z $want ]]; then
+    release=$(cat "$kernels/default" 2>/dev/null || true)
+    if [[ -n $release && -e $kernels/$release/.complete ]]; then
+      printf '%s\n' "$release"
+      return
+    fi
+    release=$(suite_release)
+    if [[ -z $release ]]; then
+      refresh_lists
+      release=$(suite_release)
+    fi
+    [[ -n $release ]] || die "no linux-image-amd64 in the package sources; run on Debian 12 or 13 (amd64)"
+    mkdir -p "$kernels"
+    printf '%s\n' "$release" >"$kernels/default"
+  else
+    release=$(unpacked_releases | matching "$want" | tail -n 1)
+    [[ -n $release ]] || release=$(archive_releases | matching "$want" | tail -n 1)
+    if [[ -z $release ]]; then
+      refresh_lists
+      release=$(archive_releases | matching "$want" | tail -n 1)
+    fi
+    [[ -n $release ]] || die "no stock kernel '$want' in the package sources; there are: $(
+      archive_releases | sed -E 's/^([0-9]+\.[0-9]+).*/\1/' | uniq | paste -sd ' '
+    )" 3
+  fi
+  printf '%s\n' "$release"
+}
+
+lists_refreshed=false
+refresh_lists() {
+  if $lists_refreshed || [[ $(id -u) -ne 0 ]]; then return 0; fi
+  lists_refreshed=true
+  apt-get -q update >/dev/null 2>&1 || true
+}
+
+# The packages of RELEASE that hold its image, modules, headers and build tools.
+kernel_packages() {
+  local queue=("linux-image-$1" "linux-headers-$1") seen=" " name dep
+  while ((${#queue[@]})); do
+    name=${queue[0]}
+    queue=("${queue[@]:1}")
+    if [[ $seen == *" $name "* ]]; then continue; fi
+    seen+="$name "
+    printf '%s\n' "$name"
+    while read -r dep; do
+      queue+=("$dep")
+    done < <(apt-cache depends --no-recommends --no-suggests --no-conflicts --no-breaks \
+      --no-replaces --no-enhances "$name" 2>/dev/null |
+      sed -nE 's/^[ |]*(Pre)?Depends: (linux-(image|headers|kbuild|binary|modules|base)-[0-9].*)$/\2/p' |
+      grep -v -- '-unsigned$')
+  done
+}
+
+# Makes an unpacked tree independent of /usr/src and of where the repository lies.
+relocate() {
+  local root=$1 release=$2 file name
+  # Newer releases keep modules in /usr/lib only.
+  if [[ ! -e $root/lib/modules ]]; then
+    mkdir -p "$root/lib"
+    ln -s ../usr/lib/modules "$root/lib/modules"
+  fi
+  for name in build source; do rm -f "$root/lib/modules/$release/$name"; done
+  ln -s "../../../usr/src/linux-headers-$release" "$root/lib/modules/$release/build"
+  # The variables are make's own; the shell must not touch them.
+  # shellcheck disable=SC2016
+  local here='$(dir $(abspath $(lastword $(MAKEFILE_LIST))))'
+  for file in "$root/usr/src/linux-headers-$release"/{Makefile,.kernelvariables}; do
+    if [[ -e $file ]]; then
+      sed -i -E "s,(^|[ =:])/usr/src/,\\1$here../,g; s,(^|[ =:])/usr/lib/,\\1$here../../lib/,g" "$file"
+    fi
+  done
+}
+
+# fetch_kernel RELEASE: leaves image, modules and headers in build/kernels/RELEASE.
+fetch_kernel() {
+  local release=$1 root=$kernels/$1 scratch deb packages
+  if [[ -e $root/.complete ]]; then return 0; fi
+  mapfile -t packages < <(kernel_packages "$release")
+  scratch=$kernels/.$release.new
+  rm -rf "$scratch"
+  mkdir -p "$scratch/debs" "$scratch/root"
+  say "fetching kernel $release (${#packages[@]} packages)"
+  download_packages "$scratch/debs" "${packages[@]}"
+  for deb in "$scratch"/debs/*.deb; do dpkg -x "$deb" "$scratch/root"; done
+  compgen -G "$scratch/root/boot/vmlinuz-*" >/dev/null || die "the packages of $release hold no kernel image"
+  [[ -d $scratch/root/usr/src/linux-headers-$release ]] || die "there are no headers for kernel $release"
+  relocate "$scratch/root" "$release"
+  quietly "depmod for $release" depmod -b "$scratch/root" "$release"
+  touch "$scratch/root/.complete"
+  rm -rf "$root"
+  mv "$scratch/root" "$root"
+  rm -rf "$scratch"
+}
+
+# download_packages DIR PACKAGE...: a package list that is out of date gets refreshed once.
+download_packages() {
+  local dir=$1
+  shift
+  if ! (cd "$dir" && apt-get -q -o APT::Sandbox::User=root download "$@") >/dev/null 2>&1; then
+    refresh_lists
+    (cd "$dir" && quietly "downloading $*" apt-get -q -o APT::Sandbox::User=root download "$@")
+  fi
+}
