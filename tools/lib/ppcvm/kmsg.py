@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a guest's kernel log and finds the reports that must fail a run."""
+import re
+
+COMPLAINTS = re.compile(
+    r"WARNING:|\bBUG[: ]|kernel BUG at|\bOops\b|general protection fault|Kernel panic|"
+    r"INFO: task .* blocked for more than|INFO: (rcu|possible|trying|lockdep)|detected stalls? on|"
+    r"self-detected stall|suspicious RCU usage|UBSAN:|KASAN:|KFENCE:|KCSAN:|"
+    r"kmemleak: .*new suspected|refcount_t:|list_(add|del) corruption|ODEBUG:|Bad page |"
+    r"Bad rss-counter|VFS: Busy inodes|Objects remaining in|unreferenced object|"
+    r"DEBUG_LOCKS_WARN_ON|sleeping function called from invalid context|scheduling while atomic|"
+    r"cannot create duplicate filename|segfault at .* in ppc|kobject_add_internal failed")
+# Said by kernels on some machines, about the machine.
+HARMLESS = re.compile(r"Spectre V2 : WARNING|TSC_DEADLINE|firmware bug|Unprivileged eBPF", re.I)
+BEGIN, END = "ppc-vm: expect-begin", "ppc-vm: expect-end"
+
+
+def message(line):
+    """The text of one record of /dev/kmsg: 'priority,sequence,time,flags;text'."""
+    head, separator, text = line.partition(";")
+    return text if separator and re.match(r"\d+,\d+,\d+,", head) else line
+
+
+class Log:
+    """Collects the stream of /dev/kmsg."""
+
+    def __init__(self):
+        self.lines = []
+        self._rest = b""
+
+    def feed(self, data):
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        self.lines += [message(line.decode(errors="replace")) for line in whole if not line.startswith(b" ")]
+
+    def complaints(self):
+        return complaints(self.lines)
+
+
+def complaints(lines):
+    """The offending lines that no expect-begin/expect-end bracket encloses."""
+    found, depth = [], 0
+    for line in lines:
+        if BEGIN in line:
+            depth += 1
+        elif END in line:
+            depth = max(0, depth - 1)
+        elif not depth and COMPLAINTS.search(line) and not HARMLESS.search(line):
+            found.append(line)
+    return found

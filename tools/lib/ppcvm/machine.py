@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QEMU's command line for the machine that was asked for."""
+
+MIB = 1 << 20
+
+# quiet: the console is for a dying kernel; the log travels over its own channel.
+PARAMETERS = ("console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr log_buf_len=4M "
+              "printk.devkmsg=on sysrq_always_enabled watchdog_thresh=60 "
+              "rcupdate.rcu_cpu_stall_timeout=120 random.trust_cpu=on")
+
+
+def topology(options):
+    """Processors, memory and NUMA nodes."""
+    nodes = options.nodes
+    arguments = ["-m", str(options.mem // MIB)]
+    if nodes == 1 and not options.xpus:
+        return arguments + ["-smp", str(options.cpus)]
+    share = options.mem // MIB // nodes
+    arguments = ["-m", str(share * nodes),
+                 "-smp", f"cpus={options.cpus},sockets={nodes},cores={options.cpus // nodes},threads=1"]
+    for node in range(nodes):
+        arguments += ["-object", f"memory-backend-ram,id=mem{node},size={share}M",
+                      "-numa", f"node,nodeid={node},memdev=mem{node}",
+                      "-numa", f"cpu,node-id={node},socket-id={node}"]
+    return arguments
+
+
+def accelerators(xpus):
+    """Display devices behind a PCI root of their node, so that sysfs tells the node."""
+    arguments = []
+    for node in sorted(set(xpus)):
+        arguments += ["-device", f"pxb-pcie,id=pxb{node},bus_nr={24 * node + 24},bus=pcie.0,numa_node={node}"]
+    for index, node in enumerate(xpus):
+        arguments += ["-device", f"pcie-root-port,id=port{index},bus=pxb{node},chassis={index + 1},slot={index}",
+                      "-device", f"bochs-display,bus=port{index},id=xpu{index}"]
+    return arguments
+
+
+def share(name, path, readonly):
+    path = path.replace(",", ",,")
+    mode = ",readonly=on" if readonly else ""
+    return ["-fsdev", f"local,id={name},path={path},security_model=none,multidevs=remap{mode}",
+            "-device", f"virtio-9p-pci,fsdev={name},mount_tag={name}"]
+
+
+def channel(name, fd):
+    return ["-chardev", f"socket,id={name},fd={fd}",
+            "-device", f"virtserialport,chardev={name},name=ppc.{name}"]
+
+
+def command(options, kernel, initramfs, out, fds, disk_arguments):
+    """fds: descriptors of the sockets out, log, console, monitor."""
+    if options.icount:
+        acceleration = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]
+    else:
+        acceleration = ["-accel", "tcg,thread=multi"]
+    return ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-M", "q35", *acceleration,
+            "-cpu", "max,la57=off", *topology(options), "-display", "none", "-no-reboot",
+            "-kernel", kernel, "-initrd", initramfs, "-append", f"{PARAMETERS} {options.append}".strip(),
+            "-chardev", f"socket,id=console,fd={fds['console']}", "-serial", "chardev:console",
+            "-chardev", f"socket,id=monitor,fd={fds['monitor']}", "-mon", "chardev=monitor,mode=control",
+            "-device", "virtio-serial-pci", *channel("out", fds["out"]), *channel("log", fds["log"]),
+            "-device", "virtio-rng-pci", *share("rootfs", "/", True), *share("outdir", out, False),
+            *accelerators(options.xpus), *disk_arguments]
