@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the interface between the runtime and what carries it out: the kernel
+// module (kmod), a recorded log with a modelled machine (replay), others later.
+//
+// Threads: Attach, Detach, Drain and Wait are called by one thread (Detach by the
+// watchdog too, when that thread hangs); everything else by any thread at any time.
+#ifndef PPC_DAEMON_BACKEND_BACKEND_H_
+#define PPC_DAEMON_BACKEND_BACKEND_H_
+
+#include <poll.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "daemon/base/result.h"
+
+namespace ppc {
+
+inline constexpr uint64_t kPageBytes = 4096;     // granularity of offsets in all interfaces
+inline constexpr uint64_t kStepBytes = 2 << 20;  // unit of loading and evicting
+inline constexpr uint32_t kMaxGroups = 64;       // load groups, and cancel slots
+inline constexpr int kMaxNodes = 64;
+
+enum class EventKind : uint8_t {
+  kMissRead = 1,
+  kMissFault = 2,
+  kProgress = 3,
+  kAccess = 4,
+  kOpen = 5,
+  kClose = 6,
+};
+
+inline bool IsMiss(EventKind kind) {
+  return kind == EventKind::kMissRead || kind == EventKind::kMissFault;
+}
+
+inline constexpr uint8_t kEventNotUser = 0x01;
+inline constexpr uint8_t kEventWrite = 0x02;
+inline constexpr uint8_t kEventHit = 0x04;
+inline constexpr uint8_t kEventDirect = 0x08;
+inline constexpr uint8_t kEventLost = 0x10;
+inline constexpr uint8_t kEventMmap = 0x20;
+
+// One thing an application did.  Bytes; times in ns of CLOCK_MONOTONIC.
+struct Event {
+  uint64_t file = 0;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  uint64_t time_ns = 0;
+  uint64_t start_ns = 0;  // of the process, since boot
+  uint64_t cgroup_id = 0;
+  uint32_t open_id = 0;
+  int32_t tgid = 0;
+  int32_t tid = 0;
+  EventKind kind = EventKind::kMissRead;
+  uint8_t flags = 0;
+  uint16_t cpu = 0;
+};
+
+struct AttachOptions {
+  bool managed_readahead = false;
+  bool progress = false;
+  bool trace = false;
+  bool open_close = false;
+  uint32_t lease_ms = 2000;
+  uint64_t window_bytes = 0;  // 0 = keep the mount's
+  uint64_t beacon_bytes = 0;
+  std::string label;  // policy name, shown in sysfs
+};
+
+// What this backend can do.
+struct Capabilities {
+  bool unmap = false;
+  bool progress = false;
+  bool trace = false;
+  bool charge = false;
+  bool node = false;
+};
+
+struct FileInfo {
+  uint64_t file = 0;
+  uint64_t size = 0;
+  uint64_t ino = 0;
+  int64_t mtime_ns = 0;
+  uint32_t dev_major = 0;
+  uint32_t dev_minor = 0;
+};
+
+enum class LoadStop : uint32_t {
+  kDone = 0,
+  kEof = 1,
+  kSignal = 2,
+  kCancelled = 3,
+  kUnmount = 4,
+  kUnsupported = 5,
+  kNoMemory = 6,
+};
+
+struct LoadRequest {
+  uint64_t file = 0;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  uint64_t generation = 0;  // stopped once the slot's generation is greater
+  uint32_t charge = 0;      // handle of Charge(), 0 = the caller's cgroup
+  uint32_t cancel_slot = 0;
+  int node = -1;  // where the caller's memory policy puts it; models use it
+};
+
+// Bytes; see struct ppc_load.
+struct LoadResult {
+  uint64_t loaded = 0;
+  uint64_t submitted = 0;
+  uint64_t resident = 0;
+  uint64_t failed = 0;
+  uint64_t done = 0;
+  LoadStop stop = LoadStop::kDone;
+};
+
+struct EvictRequest {
+  uint64_t file = 0;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  bool unmap = false;
+  bool even_locked = false;
+  bool drain = false;
+};
+
+// Bytes; asked = dropped + mapped + dirty + locked + busy.
+struct EvictResult {
+  uint64_t asked = 0;
+  uint64_t dropped = 0;
+  uint64_t mapped = 0;
+  uint64_t dirty = 0;
+  uint64_t locked = 0;
+  uint64_t busy = 0;
+};
+
+struct Residency {
+  uint64_t resident = 0;
+  uint64_t dirty = 0;
+  uint64_t mapped = 0;
+  uint64_t node[kMaxNodes] = {};
+};
+
+struct BackendCounters {
+  uint64_t events_queued = 0;
+  uint64_t events_lost = 0;
+  uint64_t events_coalesced = 0;
+  uint64_t wakeups = 0;
+  uint64_t lease_expiries = 0;
+  bool attached = false;
+  bool expired = false;  // the attachment ended by its lease
+  uint64_t window_bytes = 0;
+  uint64_t beacon_bytes = 0;
+};
+
+enum class WaitOutcome {
+  kEvents,  // Drain() has something
+  kOther,   // one of the other descriptors is ready (its revents says which)
+  kTimeout,
+  kExpired,  // the lease ran out: the device dropped us
+  kGone,     // the mount is gone
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual Capabilities Caps() const = 0;
+  // CLOCK_MONOTONIC, or simulated time.
+  virtual uint64_t NowNs() const = 0;
+
+  // Becomes the event reader; again = change options.  EBUSY: another reader is attached.
+  virtual Status Attach(const AttachOptions& options) = 0;
+  virtual void Detach() = 0;
+  // Keeps the attachment although events wait (a long hook); cheap.
+  virtual void RenewLease() = 0;
+
+  // Copies at most batch.size() events, per CPU in order; returns how many.
+  virtual size_t Drain(std::span<Event> batch) = 0;
+  // Sleeps until an event, one of `others`, or the timeout.  With `nap` events do not
+  // end the sleep: they gather meanwhile and the module need not wake us for each.
+  virtual WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) = 0;
+
+  // ESTALE: the number is unknown or its file gone.  path may be nullptr.
+  virtual Result<FileInfo> Resolve(uint64_t file, std::string* path) = 0;
+  virtual Result<FileInfo> Lookup(const std::string& path) = 0;
+  virtual Result<LoadResult> Load(const LoadRequest& request) = 0;
+  virtual void Cancel(uint32_t slot, uint64_t generation) = 0;
+  virtual Result<EvictResult> Evict(const EvictRequest& request) = 0;
+  // bitmap may be empty; else one bit per page.  length 0 = to the end.
+  virtual Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
+                                     std::span<uint8_t> bitmap) = 0;
+  // Handle for LoadRequest::charge.  EOPNOTSUPP where the kernel cannot.
+  virtual Result<uint32_t> Charge(int cgroup_fd) = 0;
+  virtual Status SetFileNative(uint64_t file, bool native) = 0;
+  // Reads a file of the mount through the cache; no path leaves the mount.
+  virtual Result<size_t> Read(const std::string& path, uint64_t offset,
+                              std::span<uint8_t> buffer) = 0;
+  virtual Result<BackendCounters> Counters() = 0;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BACKEND_BACKEND_H_

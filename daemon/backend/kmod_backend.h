@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the backend that drives the kernel module through /dev/ppcN: one descriptor
+// reads events, a second one carries out loads (its charge handles belong to it), so
+// that closing or losing the first never stops an ioctl in flight.
+// Threads: as backend.h.
+#ifndef PPC_DAEMON_BACKEND_KMOD_BACKEND_H_
+#define PPC_DAEMON_BACKEND_KMOD_BACKEND_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/backend/backend.h"
+#include "daemon/sys/roots.h"
+#include "daemon/sys/upc_device.h"
+
+namespace ppc {
+
+class KmodBackend : public Backend {
+ public:
+  static Result<std::unique_ptr<KmodBackend>> Open(const std::string& mount, const SysRoots& roots);
+
+  Capabilities Caps() const override;
+  uint64_t NowNs() const override;
+  Status Attach(const AttachOptions& options) override;
+  void Detach() override;
+  void RenewLease() override;
+  size_t Drain(std::span<Event> batch) override;
+  WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) override;
+  Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
+  Result<FileInfo> Lookup(const std::string& path) override;
+  Result<LoadResult> Load(const LoadRequest& request) override;
+  void Cancel(uint32_t slot, uint64_t generation) override;
+  Result<EvictResult> Evict(const EvictRequest& request) override;
+  Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
+                             std::span<uint8_t> bitmap) override;
+  Result<uint32_t> Charge(int cgroup_fd) override;
+  Status SetFileNative(uint64_t file, bool native) override;
+  Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) override;
+  Result<BackendCounters> Counters() override;
+
+ private:
+  KmodBackend(UpcDevice events, UpcDevice loader, std::string mount, ppc_info info);
+
+  static constexpr size_t kBatch = 512;
+
+  UpcDevice events_;
+  UpcDevice loader_;
+  const std::string mount_;
+  const ppc_info info_;
+  std::vector<ppc_event> raw_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BACKEND_KMOD_BACKEND_H_

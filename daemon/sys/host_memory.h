@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns reading the machine's and its NUMA nodes' memory, and the budget of a
+// service: the tighter of its cgroup and the machine.
+// Threads: any.
+#ifndef PPC_DAEMON_SYS_HOST_MEMORY_H_
+#define PPC_DAEMON_SYS_HOST_MEMORY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "daemon/base/result.h"
+#include "daemon/sys/cgroup.h"
+#include "daemon/sys/memory_source.h"
+#include "daemon/sys/roots.h"
+
+namespace ppc {
+
+// Bytes.  available = free and what can be had without swapping, clean page cache included.
+struct HostMemory {
+  uint64_t total = 0;
+  uint64_t available = 0;
+};
+
+// The machine, or only `nodes` if not empty.
+Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>& nodes);
+
+// Memory budget of one service (or of the mount when there is none).
+class ServiceMemory : public MemorySource {
+ public:
+  struct Options {
+    SysRoots roots;
+    double share = 0.8;          // threshold as a share of the limit
+    uint64_t limit_bytes = 0;    // of our own page cache, from the configuration; 0 = none
+    uint64_t reserve_bytes = 0;  // kept free on the machine (devices with unified memory)
+    // Page cache we loaded and not yet dropped.  The machine counts it as available, but
+    // filling the rest on top of it makes the kernel reclaim what is needed first.
+    const std::atomic<uint64_t>* own_cache = nullptr;
+  };
+
+  // cgroup may be nullptr; must outlive this.
+  ServiceMemory(Options options, const Cgroup* cgroup);
+  MemoryReading Read(bool with_cache) override;
+
+ private:
+  std::optional<MemoryReading> ReadHost() const;
+  uint64_t OwnCache() const;
+
+  const Options options_;
+  const Cgroup* const cgroup_;
+  const std::vector<int> nodes_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_SYS_HOST_MEMORY_H_

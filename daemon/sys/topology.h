@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what the machine looks like: NUMA nodes with their CPUs, and the list of
+// XPUs (accelerators) with the node each is near to.  Paper: section 3.2.
+#ifndef PPC_DAEMON_SYS_TOPOLOGY_H_
+#define PPC_DAEMON_SYS_TOPOLOGY_H_
+
+#include <string>
+#include <vector>
+
+#include "daemon/base/cpu_set.h"
+#include "daemon/base/result.h"
+#include "daemon/sys/roots.h"
+#include "daemon/sys/xpu_list.h"
+
+namespace ppc {
+
+struct NumaNode {
+  int id = 0;
+  CpuList cpus;  // empty: memory only
+};
+
+struct Topology {
+  std::vector<NumaNode> nodes;  // by id
+  std::vector<Xpu> xpus;        // by PCI address; the index is the XPU's number
+
+  int NodeOfXpu(int xpu) const;  // -1 unknown
+  int NodeOfCpu(int cpu) const;  // -1 unknown
+};
+
+struct TopologyOptions {
+  SysRoots roots;
+  std::string hwloc_xml;  // path of an exported topology instead of this machine
+};
+
+Result<Topology> DetectTopology(const TopologyOptions& options);
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_SYS_TOPOLOGY_H_
