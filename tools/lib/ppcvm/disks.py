@@ -122,4 +122,4 @@ def arguments(disk, index, path, sock):
         if disk.image:
             drive += ",snapshot=on"
     return ["-drive", f"{drive},if=none,id=disk{index},cache=unsafe",
-            "-device", f"virtio-blk-pci,drive=disk{index},serial=disk{index}"]
+            "-device", f"virtio-blk-pci,bus=pcie.0,drive=disk{index},serial=disk{index}"]

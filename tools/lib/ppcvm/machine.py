@@ -26,12 +26,14 @@ def topology(options):
 
 
 def accelerators(xpus):
-    """Display devices behind a PCI root of their node, so that sysfs tells the node."""
+    """Display devices, each behind a PCI root of its node, so that sysfs tells the node.
+
+    One root per device keeps their PCI addresses in the order that was asked for.
+    """
     arguments = []
-    for node in sorted(set(xpus)):
-        arguments += ["-device", f"pxb-pcie,id=pxb{node},bus_nr={24 * node + 24},bus=pcie.0,numa_node={node}"]
     for index, node in enumerate(xpus):
-        arguments += ["-device", f"pcie-root-port,id=port{index},bus=pxb{node},chassis={index + 1},slot={index}",
+        arguments += ["-device", f"pxb-pcie,id=root{index},bus_nr={16 + 8 * index},bus=pcie.0,numa_node={node}",
+                      "-device", f"pcie-root-port,id=port{index},bus=root{index},chassis={index + 1}",
                       "-device", f"bochs-display,bus=port{index},id=xpu{index}"]
     return arguments
 
@@ -40,7 +42,7 @@ def share(name, path, readonly):
     path = path.replace(",", ",,")
     mode = ",readonly=on" if readonly else ""
     return ["-fsdev", f"local,id={name},path={path},security_model=none,multidevs=remap{mode}",
-            "-device", f"virtio-9p-pci,fsdev={name},mount_tag={name}"]
+            "-device", f"virtio-9p-pci,bus=pcie.0,fsdev={name},mount_tag={name}"]
 
 
 def channel(name, fd):
@@ -59,6 +61,6 @@ def command(options, kernel, initramfs, out, fds, disk_arguments):
             "-kernel", kernel, "-initrd", initramfs, "-append", f"{PARAMETERS} {options.append}".strip(),
             "-chardev", f"socket,id=console,fd={fds['console']}", "-serial", "chardev:console",
             "-chardev", f"socket,id=monitor,fd={fds['monitor']}", "-mon", "chardev=monitor,mode=control",
-            "-device", "virtio-serial-pci", *channel("out", fds["out"]), *channel("log", fds["log"]),
-            "-device", "virtio-rng-pci", *share("rootfs", "/", True), *share("outdir", out, False),
+            "-device", "virtio-serial-pci,bus=pcie.0", *channel("out", fds["out"]), *channel("log", fds["log"]),
+            "-device", "virtio-rng-pci,bus=pcie.0", *share("rootfs", "/", True), *share("outdir", out, False),
             *accelerators(options.xpus), *disk_arguments]
