@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// What loadmodel was asked to do; the same for the service and its workers.
+// Threads: free functions without state.
+#include "bench/loadmodel/config.h"
+
+#include <cerrno>
+#include <sstream>
+
+namespace ppc::bench {
+namespace {
+
+Error Bad(const std::string& message) { return Error{EINVAL, message}; }
+
+Result<std::vector<int>> ParseNodes(const std::string& name, const std::string& text) {
+  std::vector<int> nodes;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) {
+    if (part.empty() || part.find_first_not_of("0123456789") != std::string::npos ||
+        part.size() > 4)
+      return Bad("--" + name + " '" + text + "' is not a list of NUMA nodes such as 0,1");
+    nodes.push_back(std::stoi(part));
+  }
+  if (nodes.empty()) return Bad("--" + name + " names no NUMA node");
+  return nodes;
+}
+
+Result<uint32_t> Count(const Options& options, const std::string& name, uint32_t fallback,
+                       uint32_t max) {
+  Result<uint64_t> value = options.Number(name, fallback);
+  if (!value.ok()) return value.error();
+  if (*value < 1 || *value > max)
+    return Bad("--" + name + " must be between 1 and " + std::to_string(max));
+  return static_cast<uint32_t>(*value);
+}
+
+Status ParseNumbers(const Options& options, LoadConfig* config) {
+  Result<uint32_t> workers = Count(options, "workers", 1, 256);
+  if (!workers.ok()) return workers.error();
+  Result<uint32_t> tp = Count(options, "tp", *workers, 256);
+  if (!tp.ok()) return tp.error();
+  if (*workers % *tp != 0)
+    return Bad("--workers " + std::to_string(*workers) + " is not a multiple of --tp " +
+               std::to_string(*tp));
+  Result<uint32_t> passes = Count(options, "passes", 1, 1000);
+  if (!passes.ok()) return passes.error();
+  Result<double> device = options.Real("device-mbps", 0);
+  if (!device.ok()) return device.error();
+  Result<double> init = options.Real("init-s", 0);
+  if (!init.ok()) return init.error();
+  Result<uint64_t> staging = options.Size("staging", config->staging_bytes);
+  if (!staging.ok()) return staging.error();
+  if (*staging < kPieceBytes || *staging > kMaxStagingBytes)
+    return Bad("--staging must be between 1M and 16M");
+  config->workers = *workers;
+  config->tp = *tp;
+  config->passes = *passes;
+  config->device_mbps = *device;
+  config->init_s = *init;
+  config->staging_bytes = *staging / kPieceBytes * kPieceBytes;
+  return Ok();
+}
+
+}  // namespace
+
+const std::set<std::string>& LoadOptionNames() {
+  static const std::set<std::string> names{"workers", "tp",        "mode",      "device-mbps",
+                                           "init-s",  "staging",   "xpu-nodes", "bind",
+                                           "passes",  "ready-cmd", "worker"};
+  return names;
+}
+
+const std::set<std::string>& LoadFlagNames() {
+  static const std::set<std::string> names{"direct", "placement", "help"};
+  return names;
+}
+
+Result<LoadConfig> ParseLoadConfig(const Options& options) {
+  LoadConfig config;
+  if (options.words().size() != 1) return Bad("give one model directory; see --help");
+  config.dir = options.words()[0];
+  while (config.dir.size() > 1 && config.dir.back() == '/') config.dir.pop_back();
+  const Status numbers = ParseNumbers(options, &config);
+  if (!numbers.ok()) return numbers.error();
+  const std::string mode = options.Text("mode", "mmap");
+  if (mode != "mmap" && mode != "read") return Bad("--mode '" + mode + "' is not mmap or read");
+  config.is_mmap = mode == "mmap";
+  config.is_direct = options.Has("direct");
+  if (config.is_direct && config.is_mmap) return Bad("--direct needs --mode read");
+  config.is_bound = options.Has("bind");
+  for (const char* name : {"xpu-nodes", "bind"}) {
+    if (!options.Has(name)) continue;
+    Result<std::vector<int>> nodes = ParseNodes(name, options.Text(name, ""));
+    if (!nodes.ok()) return nodes.error();
+    config.nodes = *nodes;
+  }
+  config.has_placement = options.Has("placement");
+  if (config.has_placement && config.nodes.empty())
+    return Bad("--placement needs --xpu-nodes or --bind: the node of each worker's XPU");
+  if (config.has_placement && !config.is_mmap)
+    return Bad("--placement needs --mode mmap: only mapped pages tell their node");
+  config.ready_cmd = options.Text("ready-cmd", "");
+  Result<uint64_t> worker = options.Number("worker", config.workers);
+  if (!worker.ok()) return worker.error();
+  if (options.Has("worker") && *worker >= config.workers) return Bad("--worker is out of range");
+  config.worker = options.Has("worker") ? static_cast<int>(*worker) : -1;
+  return config;
+}
+
+}  // namespace ppc::bench

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Making a small model and loading it: modes and worker counts agree, and damage is told.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "bench/common/model_dir.h"
+#include "bench/loadmodel/worker.h"
+#include "bench/mkmodel/writer.h"
+
+namespace ppc::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LoadTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kScale = 16384;  // 72B in 9 MB
+
+  void SetUp() override {
+    root_ = fs::temp_directory_path() / ("ppc_load_test." + std::to_string(::getpid()));
+    fs::create_directories(root_);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  std::string MakeModel(bool is_hf_cache = false) {
+    WriteOptions options;
+    options.out = root_ / "model";
+    options.scale = kScale;
+    options.is_hf_cache = is_hf_cache;
+    const Result<WrittenModel> written = WriteModel(*FindModel("qwen2.5-72b"), options);
+    EXPECT_TRUE(written.ok()) << written.error().message;
+    return written->model_dir;
+  }
+
+  // The worker's checksum, or its error.
+  static std::string Load(const std::string& dir, int worker, uint32_t workers, ReadMode mode,
+                          uint64_t* bytes = nullptr) {
+    LoadConfig config;
+    config.dir = dir;
+    config.worker = worker;
+    config.workers = config.tp = workers;
+    config.is_mmap = mode == ReadMode::kMmap;
+    config.is_direct = mode == ReadMode::kDirect;
+    Result<ModelDir> model = OpenModelDir(dir);
+    if (!model.ok()) return model.error().message;
+    Worker loader(config, *model);
+    const Status loaded = loader.Load();
+    if (!loaded.ok()) return loaded.error().message;
+    if (bytes != nullptr) *bytes += loader.bytes();
+    return std::to_string(loader.checksum());
+  }
+
+  fs::path root_;
+};
+
+TEST_F(LoadTest, ModesAgreeForEveryWorker) {
+  const std::string dir = MakeModel();
+  for (const uint32_t workers : {1u, 2u, 4u})
+    for (uint32_t worker = 0; worker < workers; ++worker) {
+      const std::string mapped = Load(dir, static_cast<int>(worker), workers, ReadMode::kMmap);
+      EXPECT_EQ(mapped, Load(dir, static_cast<int>(worker), workers, ReadMode::kRead));
+      EXPECT_EQ(mapped.find_first_not_of("0123456789"), std::string::npos) << mapped;
+    }
+}
+
+TEST_F(LoadTest, WorkersTakeTheWholeModel) {
+  const std::string dir = MakeModel();
+  uint64_t one = 0, two = 0;
+  Load(dir, 0, 1, ReadMode::kMmap, &one);
+  Load(dir, 0, 2, ReadMode::kMmap, &two);
+  Load(dir, 1, 2, ReadMode::kMmap, &two);
+  uint64_t tensors = 0;
+  for (const Shard& shard : ShardModel(*FindModel("qwen2.5-72b"), kScale))
+    tensors += shard.tensors.back().end;
+  EXPECT_EQ(one, tensors);
+  EXPECT_GT(two, one);  // norms are replicated
+  EXPECT_LT(two, one + one / 50);
+}
+
+TEST_F(LoadTest, ChecksumSeesOneFlippedBit) {
+  const std::string dir = MakeModel();
+  const std::string right = Load(dir, 0, 1, ReadMode::kMmap);
+  const std::string shard = dir + "/model-00020-of-00037.safetensors";
+  {
+    std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-7, std::ios::end);
+    const char byte = static_cast<char>(file.get() ^ 4);
+    file.seekp(-7, std::ios::end);
+    file.put(byte);
+  }
+  EXPECT_NE(Load(dir, 0, 1, ReadMode::kMmap), right);
+}
+
+TEST_F(LoadTest, HubCacheTreeLoadsThroughItsLinks) {
+  const std::string plain = Load(MakeModel(), 0, 1, ReadMode::kMmap);
+  fs::remove_all(root_ / "model");
+  const std::string dir = MakeModel(/*is_hf_cache=*/true);
+  EXPECT_NE(dir.find("models--Qwen--Qwen2.5-72B/snapshots/"), std::string::npos);
+  EXPECT_TRUE(fs::is_symlink(dir + "/config.json"));
+  EXPECT_EQ(fs::read_symlink(dir + "/config.json").string().rfind("../../blobs/", 0), 0u);
+  std::ifstream ref(root_ / "model/models--Qwen--Qwen2.5-72B/refs/main");
+  std::string revision;
+  ref >> revision;
+  EXPECT_EQ(revision, fs::path(dir).filename().string());
+  EXPECT_EQ(Load(dir, 0, 1, ReadMode::kMmap), plain);
+}
+
+TEST_F(LoadTest, NoPageIsAllZeros) {
+  const std::string dir = MakeModel();
+  std::ifstream file(dir + "/model-00002-of-00037.safetensors", std::ios::binary);
+  std::vector<char> page(4096);
+  for (int i = 0; file.read(page.data(), 4096); ++i)
+    EXPECT_NE(std::count(page.begin(), page.end(), 0), 4096) << i;
+}
+
+TEST_F(LoadTest, MissingShardIsNamed) {
+  const std::string dir = MakeModel();
+  fs::remove(dir + "/model-00005-of-00037.safetensors");
+  const std::string error = Load(dir, 0, 1, ReadMode::kMmap);
+  EXPECT_NE(error.find("model-00005-of-00037.safetensors"), std::string::npos) << error;
+  EXPECT_NE(error.find("missing"), std::string::npos) << error;
+}
+
+TEST_F(LoadTest, DamagedShardsAreNamed) {
+  const std::string dir = MakeModel();
+  const std::string shard = dir + "/model-00001-of-00037.safetensors";
+  fs::resize_file(shard, fs::file_size(shard) - 1);
+  for (const ReadMode mode : {ReadMode::kMmap, ReadMode::kRead}) {
+    const std::string error = Load(dir, 0, 1, mode);
+    EXPECT_NE(error.find("model-00001-of-00037.safetensors: truncated"), std::string::npos)
+        << error;
+  }
+  std::ofstream(shard, std::ios::binary) << "12345678garbage that is no header";
+  EXPECT_NE(Load(dir, 0, 1, ReadMode::kMmap).find("100 MB"), std::string::npos);
+  std::ofstream(shard, std::ios::binary) << "abc";
+  EXPECT_NE(Load(dir, 0, 1, ReadMode::kMmap).find("shorter than 8"), std::string::npos);
+}
+
+TEST_F(LoadTest, BrokenIndexAndEmptyDirectoryAreTold) {
+  EXPECT_NE(Load(root_, 0, 1, ReadMode::kMmap).find("no *.safetensors"), std::string::npos);
+  EXPECT_NE(Load(root_ / "nothing", 0, 1, ReadMode::kMmap).find("No such file"), std::string::npos);
+  const std::string dir = MakeModel();
+  std::ofstream(dir + "/model.safetensors.index.json") << "{\"weight_map\": {}}";
+  EXPECT_NE(Load(dir, 0, 1, ReadMode::kMmap).find("no weight_map"), std::string::npos);
+  std::ofstream(dir + "/model.safetensors.index.json") << "{\"weight_map\": {\"a\": \"../x\"}}";
+  EXPECT_NE(Load(dir, 0, 1, ReadMode::kMmap).find("no file name"), std::string::npos);
+}
+
+TEST_F(LoadTest, WithoutIndexAllShardsAreLoaded) {
+  const std::string dir = MakeModel();
+  const std::string with_index = Load(dir, 0, 1, ReadMode::kMmap);
+  fs::remove(dir + "/model.safetensors.index.json");
+  EXPECT_EQ(Load(dir, 0, 1, ReadMode::kMmap), with_index);
+}
+
+}  // namespace
+}  // namespace ppc::bench

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generated headers give the published file sizes, byte for byte; scaling keeps the structure.
+#include "bench/common/model_layout.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/mkmodel/writer.h"
+#include "daemon/base/json.h"
+
+namespace ppc::bench {
+namespace {
+
+std::vector<uint64_t> FileSizes(const std::string& name, uint64_t scale) {
+  std::vector<uint64_t> sizes;
+  for (const Shard& shard : ShardModel(*FindModel(name), scale))
+    sizes.push_back(EncodeHeader(shard.tensors).size() + shard.tensors.back().end);
+  return sizes;
+}
+
+// Published sizes of the 72B model's 37 files: after the first seven they repeat with period four.
+TEST(ModelLayout, Qwen72bHasThePublishedSizes) {
+  std::vector<uint64_t> published{3762345336, 3995200440, 3812769392, 3995183944,
+                                  3995183944, 3995200456, 3812769424};
+  for (int i = 0; i < 7; ++i)
+    published.insert(published.end(), {3995183968, 3995183968, 3995200464, 3812769424});
+  published.insert(published.end(), {3995183968, 3460317640});
+  EXPECT_EQ(FileSizes("qwen2.5-72b", 1), published);
+}
+
+TEST(ModelLayout, Qwen7bHasThePublishedSizes) {
+  EXPECT_EQ(FileSizes("qwen2.5-7b", 1),
+            (std::vector<uint64_t>{3945441440, 3864726352, 3864726424, 3556377672}));
+}
+
+struct Totals {
+  const char* name;
+  size_t tensors, shards;
+  uint64_t tensor_bytes;
+};
+
+TEST(ModelLayout, CountsAndTotalsAreThePublishedOnes) {
+  for (const Totals& want :
+       {Totals{"qwen2.5-7b", 339, 4, 15231233024}, Totals{"qwen2.5-32b", 771, 17, 65527752704},
+        Totals{"qwen2.5-72b", 963, 37, 145412407296}}) {
+    size_t tensors = 0;
+    uint64_t bytes = 0;
+    const std::vector<Shard> shards = ShardModel(*FindModel(want.name), 1);
+    for (const Shard& shard : shards) {
+      tensors += shard.tensors.size();
+      bytes += shard.tensors.back().end;
+    }
+    EXPECT_EQ(tensors, want.tensors) << want.name;
+    EXPECT_EQ(shards.size(), want.shards) << want.name;
+    EXPECT_EQ(bytes, want.tensor_bytes) << want.name;
+  }
+}
+
+// Facts of the published index: one layer's tensors lie in two files.
+TEST(ModelLayout, Qwen72bSplitsLayersAsPublished) {
+  const std::vector<Shard> shards = ShardModel(*FindModel("qwen2.5-72b"), 64);
+  const auto has = [&](size_t shard, const std::string& name) {
+    for (const Tensor& tensor : shards[shard].tensors)
+      if (tensor.name == name) return true;
+    return false;
+  };
+  EXPECT_TRUE(has(0, "model.layers.0.mlp.gate_proj.weight"));
+  EXPECT_TRUE(has(1, "model.layers.0.mlp.down_proj.weight"));
+  EXPECT_TRUE(has(3, "model.layers.7.mlp.up_proj.weight"));
+  EXPECT_TRUE(has(4, "model.layers.7.mlp.gate_proj.weight"));
+  EXPECT_TRUE(has(36, "lm_head.weight"));
+  EXPECT_EQ(shards[36].tensors.size(), 4u);
+  EXPECT_EQ(shards[6].file, "model-00007-of-00037.safetensors");
+}
+
+TEST(ModelLayout, ScaleDividesBytesAndKeepsStructure) {
+  for (const uint64_t scale : {16u, 64u, 256u}) {
+    const std::vector<uint64_t> sizes = FileSizes("qwen2.5-72b", scale);
+    uint64_t total = 0;
+    for (const uint64_t size : sizes) total += size;
+    EXPECT_EQ(sizes.size(), 37u);
+    EXPECT_NEAR(static_cast<double>(total), 145412407296.0 / static_cast<double>(scale),
+                145412407296.0 / static_cast<double>(scale) * 0.01)
+        << scale;
+  }
+}
+
+TEST(ModelLayout, ScaledDimensionsSplitOverEightWorkers) {
+  for (const char* name : {"qwen2.5-7b", "qwen2.5-32b", "qwen2.5-72b"}) {
+    const ModelSpec model = ScaleModel(*FindModel(name), 64);
+    EXPECT_EQ(model.ffn % 8, 0u);
+    EXPECT_EQ(model.vocab % 8, 0u);
+    EXPECT_EQ(model.hidden() % 8, 0u);
+  }
+}
+
+TEST(ModelLayout, UnknownModelNamesTheKnownOnes) {
+  EXPECT_NE(FindModel("gpt-9").error().message.find("qwen2.5-32b"), std::string::npos);
+}
+
+TEST(ModelLayout, IndexNamesEveryTensorAndTheTotal) {
+  const Result<Json> index =
+      ParseJsonObject(IndexJson(ShardModel(*FindModel("qwen2.5-72b"), 1)), "index");
+  ASSERT_TRUE(index.ok());
+  EXPECT_EQ((*index)["weight_map"].size(), 963u);
+  EXPECT_EQ((*index)["metadata"]["total_size"], 145412407296u);
+}
+
+TEST(ModelLayout, TokenizerIsJsonOfTheAskedLength) {
+  const std::string text = TokenizerJson(1, 100000);
+  EXPECT_TRUE(ParseJsonObject(text, "tokenizer").ok());
+  EXPECT_NEAR(static_cast<double>(text.size()), 100000, 1000);
+}
+
+}  // namespace
+}  // namespace ppc::bench
