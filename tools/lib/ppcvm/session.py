@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from . import disks, initramfs, kmsg, machine
+from . import bootimage, disks, initramfs, kmsg, machine
 from .errors import COMPLAINT, DIED, HOST, TIMEOUT, VmError
 from .options import TOP
 
@@ -125,11 +125,6 @@ def module_file(release):
     if done.returncode:
         raise VmError("the module could not be built (PPC_KMOD=last takes the one built last)")
     return done.stdout.strip()
-
-
-def boot_image(kernel, release):
-    """vmlinuz, or better the plain kernel in it: an emulated CPU unpacks slowly."""
-    return os.path.join(kernel, "boot", f"vmlinuz-{release}")
 
 
 def job_script(options, build):
@@ -279,7 +274,7 @@ def start(options, workspace, processes, token):
     for name in CHANNELS:
         ours[name], theirs[name] = socket.socketpair()
     fds = {name: end.fileno() for name, end in theirs.items()}
-    command = machine.command(options, boot_image(kernel, release), archive, out, fds, disk_arguments)
+    command = machine.command(options, bootimage.find(kernel, release), archive, out, fds, disk_arguments)
     process = processes.spawn(command, tuple(fds.values()))
     for end in theirs.values():
         end.close()
