@@ -208,6 +208,28 @@ class Guest:
                 return
         selector.close()
 
+    def ask_why(self):
+        """After a time-out: the kernel tells on the console which tasks wait where."""
+        monitor, console = self._sockets["monitor"], self._sockets["console"]
+        console.settimeout(1)
+        try:
+            monitor.sendall(b'{"execute":"qmp_capabilities"}')
+            for key in (b"9", b"w", b"l"):
+                monitor.sendall(b'{"execute":"chardev-send-break","arguments":{"id":"console"}}')
+                time.sleep(0.3)
+                console.sendall(key)
+                self._drain(console)
+        except OSError:
+            return
+
+    def _drain(self, console):
+        """Reads what the console says until it is silent for a second."""
+        try:
+            while len(self.console) < 1 << 20 and (data := console.recv(1 << 16)):
+                self.console += data
+        except socket.timeout:
+            return
+
     def complaints(self):
         """Reports of the kernel's log, and of the console when the log could not be sent."""
         found = self.log.complaints()
@@ -223,7 +245,7 @@ def judge(guest, options, processes):
     if guest.timed_out:
         note(f"time-out after {options.timeout:g} s")
         if guest.console.strip():
-            note("console:\n" + "\n".join(console.splitlines()[-60:]))
+            note("console:\n" + "\n".join(console.splitlines()[-200:]))
         for line in complaints[:20]:
             note(f"kernel: {line}")
         return TIMEOUT
@@ -299,6 +321,8 @@ def run(options):
             guest.follow()
         except BrokenPipeError:
             return 128 + signal.SIGPIPE
+        if guest.timed_out:
+            guest.ask_why()
         if options.kmsg:
             with open(options.kmsg, "w", encoding="utf-8") as out:
                 out.write("\n".join(guest.log.lines) + "\n")
