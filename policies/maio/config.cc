@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parsing of configurations and service specifications.  Pure functions.
+#include "policies/maio/config.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "policies/maio/template.h"
+
+namespace ppc::maio {
+namespace {
+
+using Json = nlohmann::json;
+
+bool ReadFlag(const Json& json, const char* key, bool* out, std::string* error) {
+  auto it = json.find(key);
+  if (it == json.end()) return true;
+  if (!it->is_boolean()) {
+    *error = std::string("maio: \"") + key + "\" must be true or false";
+    return false;
+  }
+  *out = it->get<bool>();
+  return true;
+}
+
+template <typename Enum>
+bool ReadChoice(const Json& json, const char* key,
+                std::initializer_list<std::pair<const char*, Enum>> choices, Enum* out,
+                std::string* error) {
+  auto it = json.find(key);
+  if (it == json.end()) return true;
+  std::string names;
+  for (auto [name, value] : choices) {
+    if (it->is_string() && it->get<std::string>() == name) {
+      *out = value;
+      return true;
+    }
+    names += names.empty() ? name : std::string(", ") + name;
+  }
+  *error = std::string("maio: \"") + key + "\" must be one of " + names;
+  return false;
+}
+
+bool ReadCount(const Json& json, const char* key, uint32_t max, uint32_t* out, std::string* error) {
+  auto it = json.find(key);
+  if (it == json.end() || it->is_null()) return true;
+  if (!it->is_number_unsigned() || it->get<uint64_t>() > max) {
+    *error = std::string("maio: \"") + key + "\" must be a number up to " + std::to_string(max);
+    return false;
+  }
+  *out = it->get<uint32_t>();
+  return true;
+}
+
+}  // namespace
+
+bool ParseBytes(const Json& value, uint64_t* out) {
+  if (value.is_number_unsigned()) {
+    *out = value.get<uint64_t>();
+    return true;
+  }
+  if (!value.is_string()) return false;
+  std::string text = value.get<std::string>();
+  size_t digits = 0;
+  uint64_t number = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') {
+    if (number > (1ull << 50)) return false;
+    number = number * 10 + static_cast<uint64_t>(text[digits++] - '0');
+  }
+  if (digits == 0 || text.size() > digits + 1) return false;
+  if (text.size() == digits) {
+    *out = number;
+    return true;
+  }
+  const std::string kUnits = "KMGT";
+  size_t unit = kUnits.find(static_cast<char>(text[digits] & ~0x20));
+  if (unit == std::string::npos || number >> (53 - 10 * unit) != 0) return false;
+  *out = number << (10 * (unit + 1));
+  return true;
+}
+
+bool ParseConfig(const std::string& text, Config* out, std::string* error) {
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) {
+    *error = "maio: the configuration is not a JSON object";
+    return false;
+  }
+  if (auto it = json.find("distance"); it != json.end() && !ParseBytes(*it, &out->distance)) {
+    *error = "maio: \"distance\" must be bytes, a number or like \"64M\"";
+    return false;
+  }
+  if (!ReadFlag(json, "prefetch", &out->prefetch, error) ||
+      !ReadFlag(json, "affinity", &out->affinity, error) ||
+      !ReadFlag(json, "bar", &out->bar, error)) {
+    return false;
+  }
+  if (!ReadChoice<RecordMode>(json, "record",
+                              {{"auto", RecordMode::kAuto},
+                               {"always", RecordMode::kAlways},
+                               {"never", RecordMode::kNever}},
+                              &out->record, error) ||
+      !ReadChoice<AtReady>(
+          json, "at_ready",
+          {{"auto", AtReady::kAuto}, {"keep", AtReady::kKeep}, {"all", AtReady::kAll}},
+          &out->at_ready, error)) {
+    return false;
+  }
+  if (json.contains("service_id")) out->service = json;
+  return true;
+}
+
+bool ParseService(const Json& message, ServiceSpec* out, std::string* error) {
+  auto id = message.find("service_id");
+  if (id == message.end() || !id->is_string() || !ValidServiceId(id->get<std::string>())) {
+    *error = "maio: \"service_id\" must be 4 to 64 of [0-9A-Za-z._-]";
+    return false;
+  }
+  out->service_id = id->get<std::string>();
+  if (!ReadCount(message, "service", ~0u, &out->number, error) ||
+      !ReadCount(message, "workers", kMaxGroups - 1, &out->workers, error)) {
+    return false;
+  }
+  if (auto xpus = message.find("xpus"); xpus != message.end() && !xpus->is_null()) {
+    bool good = xpus->is_array() && xpus->size() < kMaxGroups;
+    for (size_t i = 0; good && i < xpus->size(); i++) {
+      const Json& xpu = (*xpus)[i];
+      good = xpu.is_number_unsigned() && xpu.get<uint64_t>() < 4096;
+      if (good) out->xpus.push_back(xpu.get<int32_t>());
+    }
+    if (!good) {
+      *error = "maio: \"xpus\" must be an array of at most 63 XPU numbers";
+      return false;
+    }
+  }
+  if (out->workers == 0) out->workers = static_cast<uint32_t>(out->xpus.size());
+  if (auto params = message.find("params"); params != message.end()) out->params = *params;
+  return true;
+}
+
+uint64_t BarDistance(const Config& config, uint64_t budget) {
+  uint64_t distance = config.distance != 0 ? config.distance : kGiB;
+  return std::max(std::min(distance, budget / 16), 8 * kMiB);
+}
+
+uint64_t BeaconBytes(uint64_t distance) {
+  return std::clamp<uint64_t>(std::bit_floor(distance / 8), 64 << 10, 4 * kMiB);
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a user can set: the registration's configuration and the specification
+// of a service.  Values; unknown keys are ignored, wrong types are errors.
+#ifndef POLICIES_MAIO_CONFIG_H_
+#define POLICIES_MAIO_CONFIG_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace ppc::maio {
+
+inline constexpr uint64_t kMiB = 1ull << 20;
+inline constexpr uint64_t kGiB = 1ull << 30;
+
+enum class RecordMode { kAuto, kAlways, kNever };
+enum class AtReady { kAuto, kKeep, kAll };
+
+struct Config {
+  uint64_t distance = 0;  // 0: from the budget, see BarDistance()
+  bool prefetch = true;
+  bool affinity = true;
+  bool bar = true;
+  RecordMode record = RecordMode::kAuto;
+  AtReady at_ready = AtReady::kAuto;
+  // A service named in the registration itself (paper, section 4.1) starts with it.
+  nlohmann::json service;
+};
+
+// One running service.  XPU numbers index this machine's list.
+struct ServiceSpec {
+  std::string service_id;
+  uint32_t number = 0;  // who is charged, see struct ppc_io
+  uint32_t workers = 0; // 0: not told
+  std::vector<int32_t> xpus;
+  nlohmann::json params;
+};
+
+// 123, "16M", "1G"; false when it is neither.
+bool ParseBytes(const nlohmann::json& value, uint64_t* out);
+// False with *error set on a wrong value.
+bool ParseConfig(const std::string& text, Config* out, std::string* error);
+bool ParseService(const nlohmann::json& message, ServiceSpec* out, std::string* error);
+
+// Distance kept behind the reader: the configured one, else 1 GiB or a
+// sixteenth of the budget if that is less, never below 8 MiB.
+uint64_t BarDistance(const Config& config, uint64_t budget);
+// Beacon distance that keeps the position known to an eighth of the distance.
+uint64_t BeaconBytes(uint64_t distance);
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_CONFIG_H_

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Burn after reading, see evictor.h.  Called from the policy's one thread.
+#include "policies/maio/evictor.h"
+
+#include <algorithm>
+
+namespace ppc::maio {
+namespace {
+
+constexpr uint64_t kIdleNs = 5'000'000'000;   // a reader that rests has copied what it read
+constexpr uint64_t kRetryNs = 1'000'000'000;
+constexpr uint64_t kWidenNs = 1'000'000'000;  // widen the distance at most so often
+constexpr uint32_t kMaxAttempts = 5;
+constexpr size_t kMaxRetries = 4096;
+
+}  // namespace
+
+Evictor::Evictor(Layout* layout, Matcher* matcher, Planner* planner, uint64_t distance,
+                 uint64_t cookie)
+    : layout_(layout),
+      matcher_(matcher),
+      planner_(planner),
+      distance_(distance),
+      cookie_(cookie),
+      position_(layout->groups().size(), 0) {}
+
+void Evictor::Burn(uint32_t group, uint64_t now_ns, std::vector<uint32_t>* released) {
+  Cursor& cursor = matcher_->cursors()[group];
+  LayoutGroup& g = layout_->groups()[group];
+  bool idle = cursor.last_ns != 0 && now_ns > cursor.last_ns + kIdleNs;
+  while (!cursor.fifo.empty() && (idle || cursor.consumed - cursor.fifo.front().stamp >= distance_)) {
+    Passed passed = cursor.fifo.front();
+    cursor.fifo.pop_front();
+    Use& use = g.uses[passed.use];
+    if (use.state != UseState::kPassed || use.stamp != passed.stamp) continue;  // read again since
+    use.state = UseState::kBurnt;
+    Piece& piece = layout_->pieces()[use.piece];
+    position_[group] = std::max(position_[group], use.pos + piece.bytes());
+    if (--piece.pending == 0 && !(piece.flags & kKeep)) released->push_back(use.piece);
+  }
+}
+
+// Lists pieces, joining neighbours; returns the bytes listed.
+uint64_t Evictor::Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint64_t now_ns,
+                          const Held& held, ppc::IoList* out) {
+  uint64_t bytes = 0;
+  for (uint32_t p : pieces) {
+    Piece& piece = layout_->pieces()[p];
+    const LayoutFile& file = layout_->files()[piece.file];
+    if (piece.state == PieceState::kAbsent || piece.state == PieceState::kQueued) continue;
+    if (held(file.number, piece.page, piece.pages)) {
+      waiting_.push_back(p);
+      continue;
+    }
+    uint32_t piece_flags = piece.flags & kNoUnmap ? 0 : flags;
+    planner_->SetState(p, PieceState::kAbsent);
+    if (piece.pending == 0) piece.flags |= kReleased;  // a miss on it would be our mistake
+    piece.release_ns = now_ns;
+    bytes += piece.bytes();
+    ppc_io* last = out->empty() ? nullptr : &out->ios().back();
+    if (last != nullptr && last->file == file.number && last->flags == piece_flags &&
+        last->offset + last->size == piece.offset()) {
+      last->size += piece.bytes();
+      continue;
+    }
+    ppc_io& io = out->Add(file.number, piece.offset(), piece.bytes());
+    io.flags = piece_flags;
+    io.cookie = cookie_;
+  }
+  stats_.released += bytes;
+  return bytes;
+}
+
+void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, const Held& held,
+                    ppc::IoList* out) {
+  uint32_t flags = can_unmap ? PPC_IO_UNMAP : 0;
+  std::vector<uint32_t> released;
+  released.swap(waiting_);
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) Burn(g, now_ns, &released);
+  uint64_t bytes = Release(released, flags, now_ns, held, out);
+  AddRetries(now_ns, flags, out);
+  uint64_t over = memory.used > memory.threshold ? memory.used - memory.threshold : 0;
+  if (bytes >= over) return;
+  // Not enough is behind the readers.  What they need last makes room for what they need now.
+  released.clear();
+  Unneeded(over - bytes, &released);
+  stats_.unneeded += Release(released, 0, now_ns, held, out);
+}
+
+// Resident pieces from the ends of the sequences, not within `distance` of a reader.
+void Evictor::Unneeded(uint64_t bytes, std::vector<uint32_t>* out) const {
+  uint64_t sum = 0;
+  size_t groups = layout_->groups().size();
+  std::vector<size_t> at(groups);
+  for (size_t g = 0; g < groups; g++) at[g] = layout_->groups()[g].uses.size();
+  std::vector<bool> taken(layout_->pieces().size());
+  for (bool any = true; any && sum < bytes;) {
+    any = false;
+    for (uint32_t g = 0; g < groups && sum < bytes; g++) {
+      const Cursor& cursor = matcher_->cursors()[g];
+      const LayoutGroup& group = layout_->groups()[g];
+      while (at[g] > 0) {
+        const Use& use = group.uses[--at[g]];
+        const Piece& piece = layout_->pieces()[use.piece];
+        if (use.pos < cursor.pos + distance_) {
+          at[g] = 0;
+          break;
+        }
+        if (piece.state != PieceState::kResident || taken[use.piece] || (piece.flags & (kKeep | kConsumed))) {
+          continue;
+        }
+        taken[use.piece] = true;
+        out->push_back(use.piece);
+        sum += piece.bytes();
+        any = true;
+        break;
+      }
+    }
+  }
+  // Then what the readers have jumped over.
+  for (uint32_t p = 0; p < layout_->pieces().size() && sum < bytes; p++) {
+    const Piece& piece = layout_->pieces()[p];
+    if (piece.state != PieceState::kResident || taken[p] || (piece.flags & (kKeep | kConsumed))) {
+      continue;
+    }
+    bool behind = true;
+    for (const Ref& ref : layout_->RefsOf(p)) {
+      behind &= layout_->UseOf(ref).pos + piece.bytes() + distance_ <
+                matcher_->cursors()[ref.group].pos;
+    }
+    if (!behind) continue;
+    out->push_back(p);
+    sum += piece.bytes();
+  }
+}
+
+void Evictor::AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out) {
+  std::vector<Retry> later;
+  for (Retry& retry : retries_) {
+    if (retry.due_ns > now_ns) {
+      later.push_back(retry);
+      continue;
+    }
+    // Loaded or wanted again meanwhile: not ours to drop any more.
+    auto [first, last] = layout_->PiecesOf(retry.file, retry.offset / kPage,
+                                           (retry.offset + retry.bytes + kPage - 1) / kPage);
+    bool wanted = false;
+    for (uint32_t p = first; p < last; p++) wanted |= layout_->pieces()[p].pending != 0;
+    if (wanted) continue;
+    stats_.retries++;
+    ppc_io& io = out->Add(layout_->files()[retry.file].number, retry.offset, retry.bytes);
+    io.flags = flags;
+    io.cookie = cookie_ + retry.attempts;
+  }
+  retries_.swap(later);
+}
+
+void Evictor::EvictAll(const Held& held, uint64_t now_ns, ppc::IoList* out) {
+  std::vector<uint32_t> all;
+  for (uint32_t p = 0; p < layout_->pieces().size(); p++) all.push_back(p);
+  Release(all, 0, now_ns, held, out);
+}
+
+void Evictor::Done(const ppc_result& result, uint64_t now_ns) {
+  stats_.dropped += result.ok;
+  int32_t file = layout_->FileOf(result.file);
+  uint64_t left = result.mapped + result.failed;
+  uint32_t attempts = static_cast<uint32_t>(result.cookie - cookie_) + 1;
+  if (file < 0 || left * 50 < result.size || attempts > kMaxAttempts) return;
+  if (retries_.size() >= kMaxRetries) return;
+  retries_.push_back({static_cast<uint32_t>(file), result.offset, result.size, now_ns + kRetryNs,
+                      attempts});
+}
+
+void Evictor::Refault(uint32_t index, uint64_t bytes, uint64_t now_ns) {
+  Piece& piece = layout_->pieces()[index];
+  piece.flags |= kNoUnmap;
+  piece.flags &= static_cast<uint8_t>(~kReleased);
+  stats_.refaults += bytes;
+  if (now_ns < widened_ns_ + kWidenNs) return;
+  widened_ns_ = now_ns;
+  distance_ = std::min(distance_ * 2, std::max(kMaxDistance, distance_));
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What to drop: burn after reading (paper, section 4.1).  A use is burnt when
+// its group has read `distance` bytes more since; a piece is released when all
+// its uses, of all groups, are burnt.  So the slowest reader decides, and data
+// that is read again later stays.
+//
+// When memory is short and nothing is burnt, what is needed last goes first:
+// the order is known, and the kernel would drop what is needed next.
+#ifndef POLICIES_MAIO_EVICTOR_H_
+#define POLICIES_MAIO_EVICTOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "policies/maio/layout.h"
+#include "policies/maio/matcher.h"
+#include "policies/maio/planner.h"
+#include "ppc.hpp"
+
+namespace ppc::maio {
+
+inline constexpr uint64_t kMaxDistance = 8ull << 30;
+
+struct EvictorStats {
+  uint64_t released = 0;       // asked to drop
+  uint64_t dropped = 0;        // dropped, as reported
+  uint64_t unneeded = 0;       // dropped ahead of the reader for want of room
+  uint64_t refaults = 0;       // bytes missed after we released them
+  uint64_t retries = 0;
+};
+
+class Evictor {
+ public:
+  // held(file number, page, pages): another service still needs the range.
+  using Held = std::function<bool(uint64_t, uint64_t, uint64_t)>;
+
+  Evictor(Layout* layout, Matcher* matcher, Planner* planner, uint64_t distance, uint64_t cookie);
+
+  void Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, const Held& held,
+             ppc::IoList* out);
+  // Everything that is left, once (at_ready).
+  void EvictAll(const Held& held, uint64_t now_ns, ppc::IoList* out);
+  void Done(const ppc_result& result, uint64_t now_ns);
+  // A miss on a piece that was released: the distance was too short.
+  void Refault(uint32_t piece, uint64_t bytes, uint64_t now_ns);
+
+  uint64_t distance() const { return distance_; }
+  uint64_t position(uint32_t group) const { return position_[group]; }
+  uint64_t cookie() const { return cookie_; }
+  const EvictorStats& stats() const { return stats_; }
+
+ private:
+  struct Retry {
+    uint32_t file = 0;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+    uint64_t due_ns = 0;
+    uint32_t attempts = 0;
+  };
+
+  void Burn(uint32_t group, uint64_t now_ns, std::vector<uint32_t>* released);
+  uint64_t Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint64_t now_ns,
+                   const Held& held, ppc::IoList* out);
+  void AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out);
+  void Unneeded(uint64_t bytes, std::vector<uint32_t>* out) const;
+
+  Layout* layout_;
+  Matcher* matcher_;
+  Planner* planner_;
+  uint64_t distance_;
+  uint64_t cookie_;
+  uint64_t widened_ns_ = 0;
+  std::vector<uint64_t> position_;
+  std::vector<uint32_t> waiting_;  // burnt, but held by another service
+  std::vector<Retry> retries_;
+  EvictorStats stats_;
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_EVICTOR_H_

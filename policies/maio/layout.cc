@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cutting files into pieces and listing their uses.
+#include "policies/maio/layout.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace ppc::maio {
+namespace {
+
+// Pieces small enough for eviction to be fine-grained on small models, large
+// enough for the table to stay small on large ones.
+uint64_t PiecePages(uint64_t total_bytes) {
+  uint64_t bytes = std::bit_ceil(std::max<uint64_t>(total_bytes / 16384, 1));
+  return std::clamp<uint64_t>(bytes, 1 << 20, 8 << 20) / kPage;
+}
+
+}  // namespace
+
+Layout::Layout(const Template& t, std::span<const uint64_t> numbers) {
+  uint64_t total = 0;
+  files_.resize(t.files.size());
+  for (size_t i = 0; i < files_.size(); i++) {
+    files_[i].path = t.files[i].path;
+    files_[i].number = numbers[i];
+    files_[i].bytes = t.files[i].size;
+    files_[i].kind = t.files[i].kind;
+    if (numbers[i] != 0) by_number_[numbers[i]] = static_cast<uint32_t>(i);
+    total += t.files[i].size;
+  }
+  piece_pages_ = PiecePages(total);
+  CutPieces(t);
+  AddUses(t);
+}
+
+void Layout::CutPieces(const Template& t) {
+  struct Edge {
+    uint64_t page;
+    int32_t change;
+  };
+  std::vector<std::vector<Edge>> edges(files_.size());
+  for (const TemplateGroup& group : t.groups) {
+    for (const Extent& e : group.extents) {
+      if (files_[e.file].number == 0) continue;
+      edges[e.file].push_back({e.page, 1});
+      edges[e.file].push_back({e.page + e.pages, -1});
+    }
+  }
+  for (uint32_t f = 0; f < files_.size(); f++) {
+    files_[f].first_piece = static_cast<uint32_t>(pieces_.size());
+    auto& list = edges[f];
+    std::sort(list.begin(), list.end(), [](const Edge& a, const Edge& b) { return a.page < b.page; });
+    int32_t depth = 0;
+    for (size_t i = 0; i < list.size(); i++) {
+      depth += list[i].change;
+      uint64_t page = list[i].page;
+      uint64_t end = i + 1 < list.size() ? list[i + 1].page : page;
+      while (depth > 0 && page < end) {
+        // Cut on the grid too, so that what two groups share is cut alike.
+        uint64_t cut = std::min(end, (page / piece_pages_ + 1) * piece_pages_);
+        Piece piece;
+        piece.page = page;
+        piece.pages = static_cast<uint32_t>(cut - page);
+        piece.file = f;
+        if (files_[f].kind == FileKind::kSmall) piece.flags |= kKeep;
+        bytes_ += piece.bytes();
+        pieces_.push_back(piece);
+        page = cut;
+      }
+    }
+    files_[f].last_piece = static_cast<uint32_t>(pieces_.size());
+  }
+}
+
+void Layout::AddUses(const Template& t) {
+  groups_.resize(t.groups.size());
+  std::vector<uint32_t> counts(pieces_.size() + 1, 0);
+  for (uint32_t g = 0; g < groups_.size(); g++) {
+    LayoutGroup& group = groups_[g];
+    group.id = t.groups[g].id;
+    group.lists.resize(files_.size());
+    for (const Extent& e : t.groups[g].extents) {
+      if (files_[e.file].number == 0) continue;
+      auto [first, last] = PiecesOf(e.file, e.page, e.page + e.pages);
+      for (uint32_t p = first; p < last; p++) {
+        Use use;
+        use.pos = group.bytes;
+        use.piece = p;
+        use.index = static_cast<uint32_t>(group.lists[e.file].size());
+        group.lists[e.file].push_back(static_cast<uint32_t>(group.uses.size()));
+        group.uses.push_back(use);
+        group.bytes += pieces_[p].bytes();
+        pieces_[p].groups |= 1ull << g;
+        pieces_[p].pending++;
+        counts[p]++;
+      }
+    }
+  }
+  uint32_t total = 0;
+  for (uint32_t p = 0; p < pieces_.size(); p++) {
+    pieces_[p].first_ref = total;
+    total += counts[p];
+  }
+  refs_.resize(total);
+  std::vector<uint32_t> fill(pieces_.size(), 0);
+  for (uint32_t g = 0; g < groups_.size(); g++) {
+    for (uint32_t u = 0; u < groups_[g].uses.size(); u++) {
+      uint32_t p = groups_[g].uses[u].piece;
+      refs_[pieces_[p].first_ref + fill[p]++] = {g, u};
+    }
+  }
+}
+
+int32_t Layout::FileOf(uint64_t number) const {
+  auto it = by_number_.find(number);
+  return it == by_number_.end() ? -1 : static_cast<int32_t>(it->second);
+}
+
+std::pair<uint32_t, uint32_t> Layout::PiecesOf(uint32_t file, uint64_t first, uint64_t end) const {
+  auto begin = pieces_.begin() + files_[file].first_piece;
+  auto stop = pieces_.begin() + files_[file].last_piece;
+  auto from = std::partition_point(begin, stop, [&](const Piece& p) { return p.end_page() <= first; });
+  auto to = std::partition_point(from, stop, [&](const Piece& p) { return p.page < end; });
+  return {static_cast<uint32_t>(from - pieces_.begin()), static_cast<uint32_t>(to - pieces_.begin())};
+}
+
+std::span<const Ref> Layout::RefsOf(uint32_t piece) const {
+  uint32_t first = pieces_[piece].first_ref;
+  uint32_t last = piece + 1 < pieces_.size() ? pieces_[piece + 1].first_ref
+                                             : static_cast<uint32_t>(refs_.size());
+  return {refs_.data() + first, last - first};
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MAIO, the policy for model loading (paper, section 4): hooks to services.
+// Nothing is decided here.
+//
+// Control messages: {"op": "service_start", "service_id": ..., "service": n,
+// "workers": n, "xpus": [...], "params": {...}}, {"op": "service_ready", ...},
+// {"op": "service_stop", ...}, {"op": "status"}.
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "policies/maio/config.h"
+#include "policies/maio/service.h"
+#include "ppc.hpp"
+
+namespace ppc::maio {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMaxServices = 128;  // kept for status, active or not
+
+class Maio : public Policy {
+ public:
+  int Init() override {
+    std::string error;
+    if (!ParseConfig(context()->config, &config_, &error)) {
+      Log(PPC_LOG_ERROR, error);
+      return -1;
+    }
+    int rc = context()->want(context(), 0, 0);
+    if (rc != 0) return rc;
+    if (config_.service.is_null()) return 0;
+    Json reply = StartService(config_.service);
+    if (!reply.contains("error")) return 0;
+    Log(PPC_LOG_ERROR, reply["error"].get<std::string>());
+    return -1;
+  }
+
+  void Exit() override {
+    for (auto& service : services_) service->Stop();
+    services_.clear();
+  }
+
+  prefetch_ios* Prefetch(const miss_io& miss) override {
+    Route(miss);
+    return nullptr;  // Plan() is asked right after
+  }
+
+  void Event(const miss_io& event) override { Route(event); }
+
+  prefetch_ios* Plan(const ppc_plan_request& request) override {
+    list_.Clear();
+    for (auto& service : services_) service->Plan(request, &list_);
+    return list_.Prefetch();
+  }
+
+  evict_ios* Evict(const miss_io*) override {
+    list_.Clear();
+    for (auto& service : services_) {
+      auto held = [&](uint64_t file, uint64_t page, uint64_t pages) {
+        for (auto& other : services_) {
+          if (other != service && other->Holds(file, page, pages)) return true;
+        }
+        return false;
+      };
+      service->Evict(held, &list_);
+    }
+    return list_.Evict();
+  }
+
+  void Done(const ppc_result& result) override {
+    for (auto& service : services_) {
+      if (service->Done(result)) return;
+    }
+  }
+
+  void Tick(uint64_t now_ns) override {
+    for (auto& service : services_) service->Tick(now_ns);
+  }
+
+  const char* Control(const char* text) override {
+    Json message = Json::parse(text, nullptr, false);
+    if (!message.is_object() || !message.contains("op") || !message["op"].is_string()) {
+      return Reply({{"error", "maio: a message is a JSON object with \"op\""}});
+    }
+    std::string op = message["op"].get<std::string>();
+    if (op == "service_start") return Reply(StartService(message));
+    if (op == "service_ready" || op == "service_stop") return Reply(EndService(message, op));
+    if (op == "status") return Reply(Status());
+    return nullptr;
+  }
+
+ private:
+  // With several services: the one that knows the file, else the one that started last.
+  void Route(const miss_io& event) {
+    Service* last = nullptr;
+    for (auto& service : services_) {
+      if (service->mode() == Mode::kIdle) continue;
+      if (service->Knows(event.file)) {
+        service->Event(event);
+        last = nullptr;
+        return;
+      }
+      last = service.get();
+    }
+    if (last != nullptr) last->Event(event);
+  }
+
+  Json StartService(const Json& message) {
+    ServiceSpec spec;
+    std::string error;
+    if (!ParseService(message, &spec, &error)) return {{"error", error}};
+    // The same service again: a retried start.
+    std::erase_if(services_, [&](auto& s) {
+      if (s->id() != spec.service_id) return false;
+      s->Stop();
+      return true;
+    });
+    std::erase_if(services_, [](auto& s) { return s->mode() == Mode::kIdle; });
+    uint32_t slot = 0;
+    while (std::any_of(services_.begin(), services_.end(),
+                       [&](auto& s) { return s->slot() == slot; })) {
+      slot++;
+    }
+    if (slot >= kMaxServices) return {{"error", "maio: too many services on this mount"}};
+    services_.push_back(std::make_unique<Service>(context(), config_, std::move(spec), slot));
+    Json reply = services_.back()->Start();
+    UpdateWant();
+    return reply;
+  }
+
+  Json EndService(const Json& message, const std::string& op) {
+    std::string id = message.value("service_id", std::string());
+    for (auto& service : services_) {
+      if (service->id() != id) continue;
+      Json reply = op == "service_ready" ? service->Ready() : service->Stop();
+      UpdateWant();
+      return reply;
+    }
+    return {{"error", "maio: no service " + id + " was started on this mount"}};
+  }
+
+  void UpdateWant() {
+    uint32_t want = 0;
+    uint64_t beacon = 0;
+    for (auto& service : services_) {
+      want |= service->want();
+      if (service->mode() == Mode::kUse) {
+        beacon = beacon == 0 ? service->beacon_bytes() : std::min(beacon, service->beacon_bytes());
+      }
+    }
+    if (want == want_ && beacon == beacon_) return;
+    int rc = context()->want(context(), want, beacon);
+    if (rc != 0) Log(PPC_LOG_ERROR, "maio: cannot change events: error " + std::to_string(-rc));
+    want_ = want;
+    beacon_ = beacon;
+  }
+
+  Json Status() const {
+    Json list = Json::array();
+    for (auto& service : services_) list.push_back(service->Status());
+    return {{"services", std::move(list)}};
+  }
+
+  const char* Reply(const Json& json) {
+    reply_ = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return reply_.c_str();
+  }
+
+  Config config_;
+  std::vector<std::unique_ptr<Service>> services_;
+  uint32_t want_ = 0;
+  uint64_t beacon_ = 0;
+  IoList list_;
+  std::string reply_;
+};
+
+}  // namespace
+}  // namespace ppc::maio
+
+PPC_POLICY(ppc::maio::Maio)

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events to positions, see matcher.h.  Called from the policy's one thread.
+#include "policies/maio/matcher.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace ppc::maio {
+namespace {
+
+constexpr uint64_t kOutOfOrderMax = 64ull << 20;
+constexpr uint64_t kOutOfOrderMin = 8ull << 20;
+constexpr uint32_t kJumpHits = 3;      // events that confirm a jump
+constexpr uint32_t kRewindMisses = 3;  // misses behind the front that confirm a second pass
+constexpr uint64_t kSettleEvents = 16; // a stream without events for so many has ended
+constexpr uint32_t kBackwardWeight = 4;
+
+}  // namespace
+
+const char* SyncName(SyncState state) {
+  switch (state) {
+    case SyncState::kSync:
+      return "SYNC";
+    case SyncState::kDrift:
+      return "DRIFT";
+    default:
+      return "LOST";
+  }
+}
+
+Matcher::Matcher(Layout* layout, uint64_t window_bytes, uint64_t beacon_bytes)
+    : layout_(layout),
+      window_pages_(std::max<uint64_t>(window_bytes / kPage, 1)),
+      beacon_bytes_(beacon_bytes),
+      cursors_(layout->groups().size()) {
+  for (Cursor& cursor : cursors_) cursor.streams.resize(layout->files().size());
+}
+
+uint64_t Matcher::out_of_order_bytes(uint32_t group) const {
+  return std::clamp(layout_->groups()[group].bytes / 16, kOutOfOrderMin, kOutOfOrderMax);
+}
+
+MatchResult Matcher::Observe(const Observation& o) {
+  MatchResult result;
+  Cursor& cursor = cursors_[o.group];
+  Stream& stream = cursor.streams[o.file];
+  cursor.events++;
+  cursor.last_ns = o.now_ns;
+  if (cursor.dropped) {
+    Restart(o.group);
+    result.moved = true;
+  }
+  auto [first, last] = layout_->PiecesOf(o.file, o.first_page, o.end_page);
+  Arrival arrival = Find(o, stream, first, last);
+  if (!arrival.found) {
+    if (first < last) result.foreign = static_cast<int32_t>(layout_->RefsOf(first)[0].group);
+    if (result.foreign < 0) Note(&cursor, false);
+    return result;
+  }
+  Note(&cursor, true);
+  result.known = true;
+  if (!stream.active) {
+    stream.active = true;
+    cursor.active.push_back(o.file);
+  }
+  stream.last_event = cursor.events;
+  if (arrival.last < stream.front) {
+    result.moved |= Revisit(o, &stream, arrival);
+    if (!result.moved) return result;
+  } else if (!Near(o.group, o.file, stream.front, arrival.first)) {
+    if (!AcceptJump(o, &stream, arrival)) return result;
+    result.moved = true;
+  }
+  Advance(o, &stream, arrival);
+  result.moved |= MoveCursor(o, stream);
+  Settle(o.group);
+  UpdateRate(&cursor, o.now_ns);
+  return result;
+}
+
+void Matcher::Unknown(uint32_t group, uint64_t now_ns) {
+  cursors_[group].events++;
+  cursors_[group].last_ns = now_ns;
+  Note(&cursors_[group], false);
+}
+
+// The uses of this group in the range; of several appearances the one nearest to the front.
+Matcher::Arrival Matcher::Find(const Observation& o, const Stream& stream, uint32_t first,
+                               uint32_t last) const {
+  Arrival arrival;
+  uint64_t best = ~0ull;
+  for (uint32_t p = first; p < last; p++) {
+    for (const Ref& ref : layout_->RefsOf(p)) {
+      if (ref.group != o.group) continue;
+      uint32_t index = layout_->UseOf(ref).index;
+      uint64_t distance = index >= stream.front ? index - stream.front
+                                                : uint64_t{stream.front - index} * kBackwardWeight;
+      if (arrival.found && index > arrival.last && index - arrival.last <= p - first + 1 &&
+          index <= arrival.first + (last - first)) {
+        arrival.last = index;
+      } else if (!arrival.found || (distance < best && p == first)) {
+        best = distance;
+        arrival = {index, index, true};
+      }
+    }
+  }
+  return arrival;
+}
+
+bool Matcher::Near(uint32_t group, uint32_t file, uint32_t from, uint32_t to) const {
+  uint64_t limit = out_of_order_bytes(group);
+  uint64_t sum = 0;
+  for (uint32_t i = from; i < to; i++) {
+    sum += layout_->pieces()[layout_->ListedUse(group, file, i).piece].bytes();
+    if (sum > limit) return false;
+  }
+  return true;
+}
+
+bool Matcher::AcceptJump(const Observation& o, Stream* stream, const Arrival& a) {
+  bool confirms = stream->hits > 0 && a.first >= stream->target &&
+                  Near(o.group, o.file, stream->target, a.first);
+  stream->hits = confirms ? stream->hits + 1 : 1;
+  stream->target = a.first;
+  if (stream->hits < kJumpHits && !(o.miss && o.idle_loader)) return false;
+  // What lies between is skipped, not read: it stays unpassed.
+  stream->pass = a.first;
+  stream->front = a.first;
+  stream->hits = 0;
+  jumps_++;
+  return true;
+}
+
+// Behind the front.  Mostly a second look at what is there; misses that go on
+// one after the other say that the reader makes another pass.
+bool Matcher::Revisit(const Observation& o, Stream* stream, const Arrival& a) {
+  if (!o.miss || a.last + 2 >= stream->front) return false;
+  stream->rewinds = a.first >= stream->target ? stream->rewinds + 1 : 1;
+  stream->target = a.first;
+  if (stream->rewinds < kRewindMisses) return false;
+  stream->rewinds = 0;
+  const auto& list = layout_->groups()[o.group].lists[o.file];
+  for (uint32_t i = a.first; i < list.size(); i++) Unpass(o.group, list[i]);
+  stream->front = stream->pass = a.first;
+  jumps_++;
+  return true;
+}
+
+void Matcher::Advance(const Observation& o, Stream* stream, const Arrival& a) {
+  const Piece& piece = layout_->pieces()[layout_->ListedUse(o.group, o.file, a.last).piece];
+  bool finished = o.end_page >= piece.end_page();
+  stream->started = true;
+  stream->hits = 0;
+  if (a.last + (finished ? 1 : 0) >= stream->front) {
+    stream->front = a.last + (finished ? 1 : 0);
+    stream->front_page = o.end_page;
+  }
+  if (o.miss) {
+    uint64_t end = (o.end_page + window_pages_ - 1) / window_pages_ * window_pages_;
+    stream->demand_page = std::max(stream->demand_page, end);
+  }
+  uint64_t inside = std::min(o.end_page, piece.end_page()) - piece.page;
+  stream->pos = layout_->ListedUse(o.group, o.file, a.last).pos + inside * kPage;
+  if (!o.user) return;
+  uint32_t until = a.last + (finished ? 1 : 0);
+  for (; stream->pass < until; stream->pass++) Pass(o.group, o.file, stream->pass);
+}
+
+// The group's position follows the stream that moves; a far one only after it
+// has moved alone for a while.
+bool Matcher::MoveCursor(const Observation& o, const Stream& stream) {
+  Cursor& cursor = cursors_[o.group];
+  uint64_t distance = stream.pos > cursor.pos ? stream.pos - cursor.pos : cursor.pos - stream.pos;
+  if (distance <= out_of_order_bytes(o.group)) {
+    cursor.pos = std::max(cursor.pos, stream.pos);
+    cursor.far_run = 0;
+    return false;
+  }
+  cursor.far_run = cursor.far_run > 0 && cursor.far_file == o.file ? cursor.far_run + 1 : 1;
+  cursor.far_file = o.file;
+  if (cursor.far_run < kJumpHits && !(o.miss && o.idle_loader)) return false;
+  cursor.pos = stream.pos;
+  cursor.far_run = 0;
+  jumps_++;
+  return true;
+}
+
+void Matcher::Pass(uint32_t group, uint32_t file, uint32_t index) {
+  LayoutGroup& g = layout_->groups()[group];
+  uint32_t number = g.lists[file][index];
+  Use& use = g.uses[number];
+  if (use.state != UseState::kPending) return;
+  Cursor& cursor = cursors_[group];
+  Piece& piece = layout_->pieces()[use.piece];
+  use.state = UseState::kPassed;
+  piece.flags |= kConsumed;
+  cursor.consumed += piece.bytes();
+  use.stamp = cursor.consumed;
+  cursor.fifo.push_back({cursor.consumed, number});
+}
+
+void Matcher::Unpass(uint32_t group, uint32_t number) {
+  Use& use = layout_->groups()[group].uses[number];
+  if (use.state == UseState::kBurnt) layout_->pieces()[use.piece].pending++;
+  use.state = UseState::kPending;
+}
+
+void Matcher::Close(uint32_t group, uint32_t file) {
+  if (cursors_[group].streams[file].started) Finish(group, file);
+}
+
+// The reader has left the file: beacons are sparse, so the last of them may lie
+// before the end of what it read.
+void Matcher::Finish(uint32_t group, uint32_t file) {
+  Stream& stream = cursors_[group].streams[file];
+  const auto& list = layout_->groups()[group].lists[file];
+  uint64_t tail = 0;
+  uint32_t end = stream.pass;
+  uint64_t limit = std::max(2 * beacon_bytes_, 2 * layout_->piece_pages() * kPage);
+  while (end < list.size() && tail <= limit) {
+    tail += layout_->pieces()[layout_->ListedUse(group, file, end).piece].bytes();
+    end++;
+  }
+  if (tail > limit) end = std::min<uint32_t>(stream.front + 1, list.size());
+  for (; stream.pass < end; stream.pass++) Pass(group, file, stream.pass);
+  stream.front = std::max(stream.front, stream.pass);
+}
+
+void Matcher::Settle(uint32_t group) {
+  Cursor& cursor = cursors_[group];
+  for (size_t i = 0; i < cursor.active.size();) {
+    Stream& stream = cursor.streams[cursor.active[i]];
+    if (stream.last_event + kSettleEvents >= cursor.events) {
+      i++;
+      continue;
+    }
+    Finish(group, cursor.active[i]);
+    stream.active = false;
+    cursor.active[i] = cursor.active.back();
+    cursor.active.pop_back();
+  }
+}
+
+void Matcher::Restart(uint32_t group) {
+  Cursor& cursor = cursors_[group];
+  for (uint32_t u = 0; u < layout_->groups()[group].uses.size(); u++) Unpass(group, u);
+  uint64_t events = cursor.events;
+  uint64_t now = cursor.last_ns;
+  size_t files = cursor.streams.size();
+  cursor = Cursor();
+  cursor.streams.resize(files);
+  cursor.events = events;
+  cursor.last_ns = now;
+}
+
+void Matcher::Drop(uint32_t group) {
+  Cursor& cursor = cursors_[group];
+  cursor.dropped = true;
+  cursor.fifo.clear();
+  for (Use& use : layout_->groups()[group].uses) {
+    if (use.state != UseState::kBurnt) layout_->pieces()[use.piece].pending--;
+    use.state = UseState::kBurnt;
+  }
+}
+
+// Share of known events among the last 64 decides how far the template is trusted.
+void Matcher::Note(Cursor* cursor, bool known) {
+  (known ? matched_ : unknown_)++;
+  cursor->history = cursor->history << 1 | (known ? 1 : 0);
+  int good = std::popcount(cursor->history);
+  cursor->state = good >= 58   ? SyncState::kSync
+                  : good >= 32 ? SyncState::kDrift
+                               : SyncState::kLost;
+}
+
+void Matcher::UpdateRate(Cursor* cursor, uint64_t now_ns) {
+  constexpr uint64_t kRateNs = 50'000'000;
+  if (cursor->rate_ns == 0) {
+    cursor->rate_ns = now_ns;
+    cursor->rate_consumed = cursor->consumed;
+    return;
+  }
+  if (now_ns < cursor->rate_ns + kRateNs) return;
+  double rate = static_cast<double>(cursor->consumed - cursor->rate_consumed) /
+                static_cast<double>(now_ns - cursor->rate_ns);
+  cursor->rate = cursor->rate == 0 ? rate : 0.7 * cursor->rate + 0.3 * rate;
+  cursor->rate_ns = now_ns;
+  cursor->rate_consumed = cursor->consumed;
+}
+
+}  // namespace ppc::maio

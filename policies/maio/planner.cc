@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Deadline order, chunks and their results, see planner.h.
+#include "policies/maio/planner.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace ppc::maio {
+namespace {
+
+constexpr uint64_t kNearBytes = 32ull << 20;         // closer to the reader: smaller chunks
+constexpr uint64_t kChunkExpiryNs = 20'000'000'000;  // no report for so long
+constexpr uint32_t kMaxFileErrors = 3;
+
+}  // namespace
+
+Planner::Planner(Layout* layout, Matcher* matcher, const Affinity* affinity, uint32_t service,
+                 uint32_t first_group, uint64_t cookie_base)
+    : layout_(layout),
+      matcher_(matcher),
+      affinity_(affinity),
+      service_(service),
+      first_group_(first_group),
+      next_cookie_(cookie_base),
+      next_(layout->groups().size(), std::vector<uint32_t>(layout->files().size(), 0)),
+      horizon_(layout->groups().size(), 0),
+      group_queued_(layout->groups().size(), 0) {}
+
+void Planner::SetState(uint32_t index, PieceState state) {
+  Piece& piece = layout_->pieces()[index];
+  auto counts = [](PieceState s) { return s == PieceState::kResident || s == PieceState::kTouched; };
+  if (counts(piece.state)) resident_ -= piece.bytes();
+  if (counts(state)) resident_ += piece.bytes();
+  if (state == PieceState::kAbsent && piece.state != PieceState::kAbsent) {
+    piece.state = state;
+    Reopen(index);
+  }
+  piece.state = state;
+}
+
+bool Planner::Plannable(const Piece& piece) const {
+  return piece.state == PieceState::kAbsent || piece.state == PieceState::kTouched;
+}
+
+// First piece of the list at or after the reader's that is worth loading.
+bool Planner::Next(uint32_t group, uint32_t file, uint32_t* index) {
+  const Stream& stream = matcher_->cursors()[group].streams[file];
+  const auto& list = layout_->groups()[group].lists[file];
+  uint32_t& at = next_[group][file];
+  at = std::max(at, stream.front);
+  while (at < list.size()) {
+    const Use& use = layout_->groups()[group].uses[list[at]];
+    const Piece& piece = layout_->pieces()[use.piece];
+    if (Plannable(piece) && piece.end_page() > stream.demand_page &&
+        use.state == UseState::kPending) {
+      *index = at;
+      return true;
+    }
+    at++;
+  }
+  return false;
+}
+
+// How far ahead of the reader a position of a stream is.  A stream that runs
+// ahead of or behind the recorded order is measured against itself; what the
+// reader has left out comes last.
+uint64_t Planner::Ahead(const Cursor& cursor, uint32_t group, uint32_t file, uint64_t pos) const {
+  const Stream& stream = cursor.streams[file];
+  uint64_t base = stream.active ? std::min(stream.pos, pos) : cursor.pos;
+  if (pos >= base) return pos - base;
+  return pos + layout_->groups()[group].bytes;
+}
+
+double Planner::RateFloor() const {
+  double best = 0;
+  for (const Cursor& cursor : matcher_->cursors()) best = std::max(best, cursor.rate);
+  return best > 0 ? best / 10 : 1.0;
+}
+
+Planner::Candidate Planner::Best() {
+  Candidate best;
+  double floor = RateFloor();
+  best.deadline = std::numeric_limits<double>::max();
+  for (uint32_t g = 0; g < next_.size(); g++) {
+    const Cursor& cursor = matcher_->cursors()[g];
+    if (cursor.state == SyncState::kLost || cursor.dropped) continue;
+    double rate = std::max(cursor.rate, floor);
+    for (uint32_t f = 0; f < next_[g].size(); f++) {
+      uint32_t index;
+      if (layout_->files()[f].errors >= kMaxFileErrors || !Next(g, f, &index)) continue;
+      uint64_t ahead = Ahead(cursor, g, f, layout_->ListedUse(g, f, index).pos);
+      double deadline = static_cast<double>(ahead) / rate;
+      if (deadline < best.deadline) best = {g, f, index, ahead, deadline, true};
+    }
+  }
+  return best;
+}
+
+// The front end loads what it stands on by itself, a window at a time: start behind that.
+uint64_t Planner::StartOffset(const Candidate& c, const Piece& piece) const {
+  const Stream& stream = matcher_->cursors()[c.group].streams[c.file];
+  uint64_t page = piece.page;
+  if (c.index == stream.front && stream.front_page > page && stream.front_page < piece.end_page()) {
+    page = stream.front_page;
+  }
+  if (stream.demand_page > page && stream.demand_page < piece.end_page()) page = stream.demand_page;
+  return page * kPage;
+}
+
+// Joins neighbouring pieces to one chunk; returns the bytes it will take.
+uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, ppc::IoList* out) {
+  const auto& list = layout_->groups()[c.group].lists[c.file];
+  LayoutFile& file = layout_->files()[c.file];
+  uint32_t first = layout_->ListedUse(c.group, c.file, c.index).piece;
+  const Piece& head = layout_->pieces()[first];
+  uint64_t start = StartOffset(c, head);
+  bool started = matcher_->cursors()[c.group].pos > 0;
+  uint64_t limit = std::min(max_bytes, started && c.ahead < kNearBytes ? kNearChunkBytes : kChunkBytes);
+  int32_t xpu = affinity_->Target(head, head.offset());
+  uint64_t end = head.end_page() * kPage;
+  if (end - start > max_bytes) return 0;
+  uint32_t count = 1;
+  for (uint32_t i = c.index + 1; i < list.size(); i++, count++) {
+    const Use& use = layout_->groups()[c.group].uses[list[i]];
+    const Piece& piece = layout_->pieces()[use.piece];
+    if (use.piece != first + count || piece.offset() != end || piece.state != PieceState::kAbsent ||
+        piece.end_page() * kPage - start > limit || affinity_->Target(piece, piece.offset()) != xpu) {
+      break;
+    }
+    end += piece.bytes();
+    horizon_[c.group] = std::max(horizon_[c.group], use.pos + piece.bytes());
+  }
+  horizon_[c.group] = std::max(
+      horizon_[c.group], layout_->ListedUse(c.group, c.file, c.index).pos + head.bytes());
+  Chunk chunk = {c.group, first, count, start, std::min(end, file.bytes) - start, 0, 0, now_ns};
+  for (uint32_t p = first; p < first + count; p++) SetState(p, PieceState::kQueued);
+  ppc_io& io = out->Add(file.number, start, chunk.bytes);
+  io.xpu = xpu;
+  io.group = load_group(c.group);
+  io.service = service_;
+  io.cookie = next_cookie_;
+  chunks_[next_cookie_++] = chunk;
+  queued_ += chunk.bytes;
+  group_queued_[c.group] += chunk.bytes;
+  stats_.asked += chunk.bytes;
+  return end - start;
+}
+
+void Planner::Plan(uint64_t max_bytes, const ppc_memory& memory, uint64_t now_ns, ppc::IoList* out) {
+  // The runtime's room knows what it has taken over; what it has not, it cannot know.
+  uint64_t unseen = queued_ > memory.inflight ? queued_ - memory.inflight : 0;
+  uint64_t room = memory.room > unseen ? memory.room - unseen : 0;
+  uint64_t other = memory.used > memory.cache ? memory.used - memory.cache : 0;
+  uint64_t mine = std::min(resident_, memory.cache) + queued_;
+  uint64_t cap = memory.threshold > other + mine ? memory.threshold - other - mine : 0;
+  uint64_t left = std::min({max_bytes, room, cap});
+  while (left > 0) {
+    Candidate c = Best();
+    finished_ = !c.found;
+    if (!c.found) return;
+    uint64_t taken = Emit(c, left, now_ns, out);
+    if (taken == 0) return;
+    left -= std::min(left, taken);
+  }
+}
+
+void Planner::Reset(uint32_t group) { std::fill(next_[group].begin(), next_[group].end(), 0); }
+
+void Planner::Reopen(uint32_t piece) {
+  for (const Ref& ref : layout_->RefsOf(piece)) {
+    uint32_t& at = next_[ref.group][layout_->pieces()[piece].file];
+    at = std::min(at, layout_->UseOf(ref).index);
+  }
+}
+
+void Planner::Done(const ppc_result& result) {
+  auto it = chunks_.find(result.cookie);
+  if (it == chunks_.end()) return;
+  Chunk& chunk = it->second;
+  LayoutFile& file = layout_->files()[layout_->pieces()[chunk.first].file];
+  chunk.reported += result.size;
+  chunk.good += result.ok + result.resident;
+  stats_.loaded += result.ok;
+  stats_.redundant += result.resident;
+  stats_.failed += result.failed;
+  if (result.error != 0 && result.error != -EINTR) file.errors++;
+  if (result.interrupted) {
+    stats_.interrupted += chunk.bytes - std::min(chunk.bytes, chunk.good);
+    Close(it, false);
+  } else if (result.error != 0 || chunk.reported + kPage > chunk.bytes) {
+    Close(it, result.error == 0 && chunk.good + kPage > chunk.bytes);
+  }
+}
+
+// all: the whole chunk is resident; else its beginning, as far as reported.
+void Planner::Close(std::map<uint64_t, Chunk>::iterator it, bool all) {
+  Chunk chunk = it->second;
+  chunks_.erase(it);
+  queued_ -= chunk.bytes;
+  group_queued_[chunk.group] -= chunk.bytes;
+  uint64_t good_end = chunk.offset + chunk.good;
+  for (uint32_t p = chunk.first; p < chunk.first + chunk.count; p++) {
+    Piece& piece = layout_->pieces()[p];
+    bool resident = all || piece.end_page() * kPage <= good_end;
+    bool partly = !resident && piece.offset() < good_end;
+    if (resident) piece.flags |= kPrefetched;
+    SetState(p, resident ? PieceState::kResident : partly ? PieceState::kTouched : PieceState::kAbsent);
+    if (partly) Reopen(p);
+    if (resident) piece.flags &= static_cast<uint8_t>(~kReleased);
+  }
+}
+
+void Planner::Expire(uint64_t now_ns) {
+  for (auto it = chunks_.begin(); it != chunks_.end();) {
+    auto next = std::next(it);
+    if (now_ns > it->second.ns + kChunkExpiryNs) Close(it, false);
+    it = next;
+  }
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A service's life: start, events, plans, evictions, ready, stop.
+#include "policies/maio/service.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace ppc::maio {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr uint64_t kTraceNs = 100'000'000;
+constexpr uint64_t kIdleRecordNs = 30'000'000'000;
+constexpr uint64_t kSilentNs = 60'000'000'000;
+constexpr uint64_t kTickFingerprintNs = 30'000'000;
+constexpr uint32_t kVotes = 8;
+
+}  // namespace
+
+const char* ModeName(Mode mode) {
+  switch (mode) {
+    case Mode::kRecord:
+      return "record";
+    case Mode::kUse:
+      return "use";
+    default:
+      return "idle";
+  }
+}
+
+Service::Service(const ppc_context* context, const Config& config, ServiceSpec spec, uint32_t slot)
+    : context_(context),
+      config_(config),
+      spec_(std::move(spec)),
+      slot_(slot),
+      start_ns_(context->now_ns(context)),
+      workers_(spec_, context->nr_xpus) {}
+
+void Service::Log(int level, const std::string& message) const {
+  context_->log(context_, level, message.c_str());
+}
+
+ppc_memory Service::Memory() const {
+  ppc_memory memory = {};
+  if (context_->memory(context_, spec_.number, &memory) != 0) memory = {};
+  return memory;
+}
+
+int32_t Service::SlotOf(uint32_t group) const {
+  for (size_t i = 0; i < layout_->groups().size(); i++) {
+    if (layout_->groups()[i].id == group) return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+void Service::BindGroups() {
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
+    affinity_->Bind(g, workers_.XpuOf(layout_->groups()[g].id));
+  }
+}
+
+Json Service::Start() {
+  Template t;
+  std::string error;
+  std::string path = TemplatePath(context_->template_dir, spec_.service_id);
+  int rc = Load(path, &t, &error);
+  if (rc == 0) generation_ = t.generation;
+  if (rc != 0 && rc != -ENOENT) {
+    Log(PPC_LOG_WARNING, "maio: " + error);
+    reason_ = error;
+  } else if (rc != 0) {
+    reason_ = "no template yet";
+  } else if (config_.record == RecordMode::kAlways) {
+    reason_ = "recording was asked for";
+  } else {
+    reason_ = "template found";
+  }
+  bool used = rc == 0 && config_.record != RecordMode::kAlways && StartUsing(t);
+  if (!used && config_.record != RecordMode::kNever) StartRecording();
+  Log(PPC_LOG_INFO, "maio: service " + spec_.service_id + ": " + ModeName(mode_) + " (" + reason_ + ")");
+  return Status();
+}
+
+uint32_t Service::want() const {
+  switch (mode_) {
+    case Mode::kRecord:
+      return PPC_WANT_TRACE | PPC_WANT_MANAGED_RA | PPC_WANT_OPENCLOSE;
+    case Mode::kUse:
+      return PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA | PPC_WANT_OPENCLOSE;
+    default:
+      return 0;
+  }
+}
+
+bool Service::Knows(uint64_t file) const {
+  if (recorder_ != nullptr) return recorder_->FileOf(file) >= 0;
+  return layout_ != nullptr && layout_->FileOf(file) >= 0;
+}
+
+bool Service::Holds(uint64_t number, uint64_t page, uint64_t pages) const {
+  if (mode_ == Mode::kRecord) return recorder_->FileOf(number) >= 0;
+  if (mode_ != Mode::kUse) return false;
+  int32_t file = layout_->FileOf(number);
+  if (file < 0) return false;
+  auto [first, last] = layout_->PiecesOf(static_cast<uint32_t>(file), page, page + pages);
+  for (uint32_t p = first; p < last; p++) {
+    if (layout_->pieces()[p].pending != 0) return true;
+  }
+  return false;
+}
+
+void Service::Event(const miss_io& event) {
+  last_event_ns_ = event.time_ns;
+  if (mode_ == Mode::kRecord) {
+    RecordEvent(event);
+  } else if (mode_ == Mode::kUse) {
+    UseEvent(event);
+  }
+}
+
+// Marks what the front end loads by itself, and finds out what we dropped too early.
+void Service::NoteMiss(const miss_io& event, uint32_t file) {
+  auto [first, last] = layout_->PiecesOf(file, event.offset / kPage,
+                                         (event.offset + event.size + kPage - 1) / kPage);
+  for (uint32_t p = first; p < last; p++) {
+    Piece& piece = layout_->pieces()[p];
+    if ((piece.flags & kReleased) && event.time_ns > piece.release_ns) {
+      evictor_->Refault(p, std::min(event.size, piece.bytes()), event.time_ns);
+    }
+    if (piece.state == PieceState::kAbsent) planner_->SetState(p, PieceState::kTouched);
+  }
+}
+
+void Service::UseEvent(const miss_io& event) {
+  int32_t file = layout_->FileOf(event.file);
+  if (file < 0) {
+    // Not in the template: the kernel's read-ahead serves it better than nothing.
+    bool io = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
+    if (io && native_files_.emplace(event.file, true).second) {
+      context_->file_native(context_, event.file, 1);
+    }
+    return;
+  }
+  bool weights = layout_->files()[file].kind != FileKind::kSmall;
+  uint32_t group = workers_.Resolve(event, weights);
+  int32_t slot = SlotOf(group);
+  if (event.kind == PPC_OPEN) return;
+  if (event.kind == PPC_CLOSE) {
+    if (slot >= 0) matcher_->Close(static_cast<uint32_t>(slot), static_cast<uint32_t>(file));
+    return;
+  }
+  if (first_event_ns_ == 0) first_event_ns_ = event.time_ns;
+  bool miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
+  if (miss) NoteMiss(event, static_cast<uint32_t>(file));
+  if (slot < 0) {
+    Vote(event, group, static_cast<uint32_t>(file));
+    return;
+  }
+  uint32_t g = static_cast<uint32_t>(slot);
+  if (workers_.TookOver(event)) matcher_->Restart(g);
+  Observation o;
+  o.group = g;
+  o.file = static_cast<uint32_t>(file);
+  o.first_page = event.offset / kPage;
+  o.end_page = (event.offset + event.size + kPage - 1) / kPage;
+  o.miss = miss;
+  o.user = (event.flags & PPC_F_NOT_USER) == 0;
+  o.idle_loader = planner_->queued_bytes(g) == 0;
+  o.now_ns = event.time_ns;
+  MatchResult match = matcher_->Observe(o);
+  if (match.foreign >= 0) Vote(event, group, static_cast<uint32_t>(file));
+  if (match.moved) {
+    planner_->Reset(g);
+    context_->interrupt(context_, planner_->load_group(g));
+  }
+  if (context_->now_ns(context_) >= traced_ns_ + kTraceNs) Trace(Now());
+}
+
+// The process reads what another worker read when the template was recorded: after enough such
+// reads, it is that worker.
+void Service::Vote(const miss_io& event, uint32_t from, uint32_t file) {
+  auto [first, last] = layout_->PiecesOf(file, event.offset / kPage,
+                                         (event.offset + event.size + kPage - 1) / kPage);
+  if (first == last) return;
+  Votes& votes = votes_[{event.pid, event.start_ns}];
+  // Only data of one group says whose it is.
+  if (layout_->RefsOf(first).size() != 1) return;
+  uint32_t slot = layout_->RefsOf(first)[0].group;
+  votes.total++;
+  uint32_t count = ++votes.per_group[slot];
+  if (count < kVotes || count * 4 <= votes.total * 3) return;
+  uint32_t to = layout_->groups()[slot].id;
+  Log(PPC_LOG_INFO, "maio: process " + std::to_string(event.pid) + " reads as worker " +
+                        std::to_string(static_cast<int32_t>(to)));
+  if (from == kCommonGroup || SlotOf(from) < 0) {
+    workers_.Move(event, to);
+  } else {
+    workers_.Swap(from, to);
+  }
+  votes_.clear();
+  BindGroups();
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) planner_->Reset(g);
+}
+
+void Service::Plan(const ppc_plan_request& request, IoList* out) {
+  if (mode_ != Mode::kUse || !config_.prefetch) return;
+  ppc_memory memory = request.memory != nullptr ? *request.memory : Memory();
+  size_t before = out->size();
+  planner_->Plan(request.max_bytes, memory, Now(), out);
+  for (size_t i = before; i < out->size(); i++) {
+    const ppc_io& io = out->ios()[i];
+    node_bytes_[io.xpu < 0 ? -1 : affinity_->NodeOfXpu(io.xpu)] += io.size;
+  }
+}
+
+void Service::Evict(const Evictor::Held& held, IoList* out) {
+  if (layout_ == nullptr) return;
+  if (evict_all_) {
+    evict_all_ = false;
+    evictor_->EvictAll(held, Now(), out);
+    return;
+  }
+  if (mode_ != Mode::kUse || !config_.bar) return;
+  evictor_->Evict(Memory(), Now(), (context_->caps & PPC_CAN_UNMAP) != 0, held, out);
+}
+
+bool Service::Done(const ppc_result& result) {
+  if (layout_ == nullptr || result.cookie >> 56 != slot_ + 1) return false;
+  if (result.kind == PPC_LOADED) {
+    planner_->Done(result);
+  } else if (mode_ == Mode::kUse) {
+    evictor_->Done(result, Now());
+  }
+  return true;
+}
+
+// A worker that has been silent for a minute while the others moved on is gone.
+void Service::DropSilent(uint64_t now_ns) {
+  auto& cursors = matcher_->cursors();
+  uint64_t most = 0;
+  for (const Cursor& cursor : cursors) most = std::max(most, cursor.consumed);
+  uint64_t limit = std::min<uint64_t>(4ull << 30, layout_->bytes() / 4);
+  for (uint32_t g = 0; g < cursors.size(); g++) {
+    uint64_t seen = cursors[g].last_ns != 0 ? cursors[g].last_ns : first_event_ns_;
+    bool silent = seen != 0 && now_ns > seen + kSilentNs;
+    if (silent && !cursors[g].dropped && most > cursors[g].consumed + limit) matcher_->Drop(g);
+  }
+}
+
+void Service::Tick(uint64_t now_ns) {
+  if (mode_ == Mode::kRecord) {
+    FillFingerprints(kTickFingerprintNs);
+    bool idle = last_event_ns_ != 0 && now_ns > last_event_ns_ + kIdleRecordNs;
+    if (idle && recorder_->weight_bytes() > 0) FinishRecording(kComplete);
+  } else if (mode_ == Mode::kUse) {
+    planner_->Expire(now_ns);
+    DropSilent(now_ns);
+    if (now_ns >= traced_ns_ + kTraceNs) Trace(now_ns);
+  }
+  Stats();
+}
+
+void Service::Trace(uint64_t now_ns) {
+  traced_ns_ = now_ns;
+  if (context_->trace == nullptr) return;
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
+    const LayoutGroup& group = layout_->groups()[g];
+    const Cursor& cursor = matcher_->cursors()[g];
+    Json line = {{"t", now_ns},
+                 {"service", spec_.service_id},
+                 {"group", static_cast<int32_t>(group.id)},
+                 {"front", cursor.pos},
+                 {"prefetch", std::max(planner_->horizon(g), cursor.pos)},
+                 {"evict", evictor_->position(g)},
+                 {"total", group.bytes},
+                 {"state", SyncName(cursor.state)}};
+    context_->trace(context_, line.dump().c_str());
+  }
+}
+
+}  // namespace ppc::maio

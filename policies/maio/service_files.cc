@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of a service: what identifies them, whether a template still fits them,
+// and recording.  Reads go through the runtime, below the mount only.
+#include <algorithm>
+#include <cstring>
+
+#include "policies/maio/service.h"
+
+namespace ppc::maio {
+namespace {
+
+constexpr size_t kHeadBytes = 64 << 10;
+constexpr uint64_t kSmallBytes = 32ull << 20;       // files of no known kind up to this are small
+constexpr uint64_t kCheckBudgetNs = 400'000'000;    // a hook must not take long
+constexpr uint64_t kTickBudgetNs = 30'000'000;
+constexpr uint64_t kStaleShare = 10;                // 1/10 of the bytes changed: record again
+
+FileKind RefineKind(FileKind kind, const std::vector<uint8_t>& head, uint64_t size) {
+  if (kind != FileKind::kOther) return kind;
+  if (head.size() > 8 && head[8] == '{' && std::memcmp(head.data() + 5, "\0\0\0", 3) == 0) {
+    return FileKind::kSafetensors;
+  }
+  if (head.size() > 4 && std::memcmp(head.data(), "GGUF", 4) == 0) return FileKind::kGguf;
+  return size <= kSmallBytes ? FileKind::kSmall : FileKind::kOther;
+}
+
+bool Known(const Fingerprint& fingerprint) { return fingerprint != Fingerprint{}; }
+
+}  // namespace
+
+// Size and the first 64 KiB: model formats keep their table of contents there, and the table is
+// what a template depends on.  Weights may change below it without a template becoming wrong.
+Fingerprint FingerprintOf(const ppc_context* context, const std::string& path, uint64_t size,
+                          FileKind* kind) {
+  std::vector<uint8_t> head(static_cast<size_t>(std::min<uint64_t>(kHeadBytes, size)));
+  int64_t n = context->read(context, path.c_str(), 0, head.data(), head.size());
+  if (n < 0) return {};
+  head.resize(static_cast<size_t>(n));
+  if (kind != nullptr) *kind = RefineKind(*kind, head, size);
+  Sha256 sha;
+  sha.Update(&size, sizeof(size));
+  sha.Update(head.data(), head.size());
+  Sha256Digest digest = sha.Finish();
+  Fingerprint fingerprint;
+  std::copy_n(digest.begin(), fingerprint.size(), fingerprint.begin());
+  return fingerprint;
+}
+
+// This run's number of each file, 0 for those that changed or are gone.
+std::vector<uint64_t> Service::CheckFiles(const Template& t) {
+  std::vector<uint64_t> numbers(t.files.size(), 0);
+  uint64_t deadline = Now() + kCheckBudgetNs;
+  stale_files_ = 0;
+  for (size_t i = 0; i < t.files.size(); i++) {
+    const TemplateFile& file = t.files[i];
+    ppc_file_info info = {};
+    bool good = context_->file_info(context_, file.path.c_str(), &info) == 0 &&
+                info.size == file.size;
+    // A copied model has other times but the same contents.
+    if (good && info.mtime_ns != file.mtime_ns && Known(file.fingerprint) && Now() < deadline) {
+      good = FingerprintOf(context_, file.path, info.size, nullptr) == file.fingerprint;
+    }
+    if (good) {
+      numbers[i] = info.file;
+    } else {
+      stale_files_++;
+    }
+  }
+  return numbers;
+}
+
+void Service::StartRecording() {
+  mode_ = Mode::kRecord;
+  recorder_ = std::make_unique<Recorder>(start_ns_);
+  stored_bytes_ = 0;
+  fingerprinted_ = 0;
+}
+
+bool Service::StartUsing(const Template& t) {
+  std::vector<uint64_t> numbers = CheckFiles(t);
+  uint64_t total = 0;
+  uint64_t stale = 0;
+  for (size_t i = 0; i < numbers.size(); i++) {
+    total += t.files[i].size;
+    if (numbers[i] == 0) stale += t.files[i].size;
+  }
+  if (total == 0 || (stale * kStaleShare > total && config_.record != RecordMode::kNever)) {
+    reason_ = "the model changed: " + std::to_string(stale_files_) + " of " +
+              std::to_string(t.files.size()) + " files";
+    return false;
+  }
+  mode_ = Mode::kUse;
+  generation_ = t.generation;
+  layout_ = std::make_unique<Layout>(t, numbers);
+  affinity_ = std::make_unique<Affinity>(context_, *layout_, config_.affinity);
+  ppc_memory memory = Memory();
+  uint64_t distance = BarDistance(config_, memory.threshold);
+  beacon_bytes_ = BeaconBytes(distance);
+  constrained_ = layout_->bytes() > memory.room;
+  matcher_ = std::make_unique<Matcher>(layout_.get(), context_->window_bytes, beacon_bytes_);
+  uint64_t cookie = static_cast<uint64_t>(slot_ + 1) << 56;
+  planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), spec_.number,
+                                       slot_ * 16, cookie | 1ull << 48);
+  evictor_ = std::make_unique<Evictor>(layout_.get(), matcher_.get(), planner_.get(), distance,
+                                       cookie);
+  BindGroups();
+  return true;
+}
+
+int32_t Service::LearnFile(const miss_io& event) {
+  if (int32_t known = recorder_->FileOf(event.file); known >= 0) return known;
+  if (event.path == nullptr || !ValidPath(event.path)) return -1;
+  ppc_file_info info = {};
+  if (context_->file_info(context_, event.path, &info) != 0) return -1;
+  TemplateFile file;
+  file.path = event.path;
+  file.size = info.size;
+  file.mtime_ns = info.mtime_ns;
+  file.kind = KindOfPath(file.path);
+  if (file.kind == FileKind::kOther && file.size <= kSmallBytes) file.kind = FileKind::kSmall;
+  return recorder_->AddFile(event.file, file);
+}
+
+void Service::RecordEvent(const miss_io& event) {
+  // With TRACE every access comes as ACCESS too; misses alone are the paper's way.
+  bool traced = (context_->caps & PPC_CAN_TRACE) != 0;
+  bool touch = event.kind == PPC_ACCESS ||
+               (!traced && (event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT));
+  if (!touch || event.size == 0) return;
+  int32_t file = LearnFile(event);
+  if (file < 0) return;
+  bool weights = recorder_->files()[file].kind != FileKind::kSmall;
+  uint32_t group = workers_.Resolve(event, weights);
+  recorder_->Touch(group, static_cast<uint32_t>(file), event.offset / kPage,
+                   (event.offset + event.size + kPage - 1) / kPage, event.time_ns);
+}
+
+// A few files at a time: the headers are in the cache, the service has just read them.
+void Service::FillFingerprints(uint64_t budget_ns) {
+  uint64_t deadline = Now() + budget_ns;
+  auto& files = recorder_->files();
+  while (fingerprinted_ < files.size() && Now() < deadline) {
+    TemplateFile& file = files[fingerprinted_++];
+    file.fingerprint = FingerprintOf(context_, file.path, file.size, &file.kind);
+  }
+}
+
+void Service::FinishRecording(uint32_t flags) {
+  if (recorder_ == nullptr || recorder_->weight_bytes() == 0) {
+    reason_ = "nothing recorded: no model data was read through the mount";
+    return;
+  }
+  if (recorder_->bytes() == stored_bytes_) return;
+  FillFingerprints(kCheckBudgetNs);
+  if (context_->caps & PPC_CAN_TRACE) flags |= kTraced;
+  Template t = recorder_->Finish(spec_.service_id, flags, start_ns_);
+  t.generation = generation_ + 1;
+  nlohmann::json meta = {{"params", spec_.params},
+                         {"workers", spec_.workers},
+                         {"load_ms", (last_event_ns_ - start_ns_) / 1'000'000},
+                         {"recorder", "maio 1"}};
+  t.meta = meta.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  std::string error;
+  int rc = Store(context_->template_dir, t, &error);
+  if (rc != 0) {
+    reason_ = error;
+    Log(PPC_LOG_ERROR, "maio: " + error);
+    return;
+  }
+  stored_bytes_ = recorder_->bytes();
+  reason_ = "template stored";
+  Log(PPC_LOG_INFO, "maio: stored the template of service " + spec_.service_id + ": " +
+                        std::to_string(stored_bytes_) + " bytes in " +
+                        std::to_string(t.groups.size()) + " groups");
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Templates as files: <store>/<first two characters>/<service ID>.ppct.  The
+// store may be shared by several nodes (NFS): a template appears whole or not
+// at all, and the last writer wins.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "policies/maio/template.h"
+
+namespace ppc::maio {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+int Fail(int code, const std::string& what, std::string* error) {
+  *error = what + ": " + std::strerror(code);
+  return -code;
+}
+
+int WriteAll(int fd, const std::vector<uint8_t>& bytes) {
+  size_t at = 0;
+  while (at < bytes.size()) {
+    ssize_t n = write(fd, bytes.data() + at, bytes.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : EIO;
+    at += static_cast<size_t>(n);
+  }
+  return 0;
+}
+
+int EnsureDirectory(const std::string& path) {
+  if (mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return 0;
+  return errno;
+}
+
+std::string HostName() {
+  char name[65] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0) return "host";
+  return name;
+}
+
+}  // namespace
+
+std::string TemplatePath(const std::string& store, const std::string& service_id) {
+  if (!ValidServiceId(service_id)) return "";
+  return store + "/" + service_id.substr(0, 2) + "/" + service_id + ".ppct";
+}
+
+int Store(const std::string& store, const Template& t, std::string* error) {
+  std::string problem = Check(t);
+  if (!problem.empty()) {
+    *error = "template not stored: " + problem;
+    return -EINVAL;
+  }
+  std::string path = TemplatePath(store, t.service_id);
+  std::string dir = path.substr(0, path.rfind('/'));
+  for (const std::string& d : {store, dir}) {
+    if (int rc = EnsureDirectory(d); rc != 0) return Fail(rc, "cannot create " + d, error);
+  }
+  std::string tmp = path + ".tmp." + HostName() + "." + std::to_string(getpid());
+  unlink(tmp.c_str());
+  int rc = 0;
+  {
+    Descriptor fd(open(tmp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+    if (fd.get() < 0) return Fail(errno, "cannot write " + tmp, error);
+    rc = WriteAll(fd.get(), Encode(t));
+    if (rc == 0 && fsync(fd.get()) != 0) rc = errno;
+  }
+  if (rc == 0 && rename(tmp.c_str(), path.c_str()) != 0) rc = errno;
+  if (rc != 0) {
+    unlink(tmp.c_str());
+    return Fail(rc, "cannot write " + path, error);
+  }
+  Descriptor dir_fd(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (dir_fd.get() < 0 || fsync(dir_fd.get()) != 0) return Fail(errno, "cannot sync " + dir, error);
+  return 0;
+}
+
+int Load(const std::string& path, Template* out, std::string* error) {
+  Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return Fail(errno, path, error);
+  struct stat st = {};
+  if (fstat(fd.get(), &st) != 0) return Fail(errno, path, error);
+  if (!S_ISREG(st.st_mode) || static_cast<uint64_t>(st.st_size) > kMaxTemplateBytes) {
+    *error = path + ": not a template (not a regular file, or too large)";
+    return -EINVAL;
+  }
+  std::vector<uint8_t> bytes(static_cast<size_t>(st.st_size));
+  size_t at = 0;
+  while (at < bytes.size()) {
+    ssize_t n = read(fd.get(), bytes.data() + at, bytes.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Fail(errno, path, error);
+    if (n == 0) break;
+    at += static_cast<size_t>(n);
+  }
+  bytes.resize(at);
+  std::string problem;
+  std::optional<Template> t = Decode(bytes, &problem);
+  if (!t) {
+    *error = path + ": unusable template: " + problem + "; remove it and it is recorded anew";
+    return -EINVAL;
+  }
+  *out = std::move(*t);
+  return 0;
+}
+
+}  // namespace ppc::maio

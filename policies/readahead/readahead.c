@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Read-ahead: the programming example of the paper's section 3.2.  What lies
+ * ahead of a miss is prefetched, what lies behind is evicted when memory is
+ * tight.  Like the kernel's read-ahead it works per open file and doubles its
+ * window while reads stay sequential; it also follows PROGRESS events, so that
+ * a reader that no longer misses is still kept ahead of.
+ *
+ * Config: {"window_min": "2M", "window_max": "64M", "behind": "64M",
+ *          "evict": true, "unmap": false}; sizes as numbers or "16M".
+ * Threads: all hooks run on one thread, one at a time.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ppc.h"
+
+#define NR_STREAMS 256u /* open files followed at once; the oldest is forgotten */
+#define CHUNK (8ull << 20)
+#define BEACON (1ull << 20)
+
+struct stream {
+	uint64_t file; /* 0 = unused */
+	uint32_t open_id;
+	uint64_t file_bytes;
+	uint64_t pos;     /* the reader has come this far */
+	uint64_t next;    /* asked for up to here */
+	uint64_t window;  /* keep this much ahead; 0 until reads are sequential */
+	uint64_t evicted; /* dropped up to here */
+	uint64_t used;    /* sequence number of the last event, for replacement */
+};
+
+static const struct ppc_context *context;
+static uint64_t window_min, window_max, behind;
+static int evict_on, unmap_on;
+static struct stream streams[NR_STREAMS];
+static uint64_t sequence;
+
+static struct ppc_io ios[NR_STREAMS];
+static struct prefetch_ios prefetch_list = {.ios = ios};
+static struct evict_ios evict_list = {.ios = ios};
+
+/* Value of a top-level key: enough JSON for flat configurations. */
+static const char *find_value(const char *json, const char *key)
+{
+	size_t n = strlen(key);
+	const char *p = json;
+
+	while ((p = strstr(p, key)) != NULL) {
+		if (p > json && p[-1] == '"' && p[n] == '"') {
+			p += n + 1;
+			while (isspace((unsigned char)*p))
+				p++;
+			if (*p == ':') {
+				do
+					p++;
+				while (isspace((unsigned char)*p));
+				return p;
+			}
+		}
+		p++;
+	}
+	return NULL;
+}
+
+static uint64_t config_bytes(const char *key, uint64_t fallback)
+{
+	const char *p = find_value(context->config, key);
+	char *end;
+	uint64_t value;
+
+	if (!p)
+		return fallback;
+	if (*p == '"')
+		p++;
+	if (!isdigit((unsigned char)*p))
+		return fallback;
+	value = strtoull(p, &end, 10);
+	switch (toupper((unsigned char)*end)) {
+	case 'G':
+		return value << 30;
+	case 'M':
+		return value << 20;
+	case 'K':
+		return value << 10;
+	default:
+		return value;
+	}
+}
+
+static int config_flag(const char *key, int fallback)
+{
+	const char *p = find_value(context->config, key);
+
+	return p ? strncmp(p, "true", 4) == 0 : fallback;
+}
+
+static int readahead_init(void *private)
+{
+	context = private;
+	memset(streams, 0, sizeof(streams));
+	sequence = 0;
+	window_min = config_bytes("window_min", 2ull << 20);
+	window_max = config_bytes("window_max", 64ull << 20);
+	behind = config_bytes("behind", 64ull << 20);
+	evict_on = config_flag("evict", 1);
+	unmap_on = config_flag("unmap", 0);
+	if (window_min == 0 || window_max < window_min) {
+		context->log(context, PPC_LOG_ERROR,
+			     "readahead: window_min must be above 0 and at most window_max");
+		return -1;
+	}
+	return context->want(context, PPC_WANT_MANAGED_RA | PPC_WANT_PROGRESS, BEACON);
+}
+
+static int readahead_exit(void)
+{
+	return 0;
+}
+
+static struct stream *find_stream(const struct miss_io *io)
+{
+	struct stream *oldest = &streams[0];
+
+	for (uint32_t i = 0; i < NR_STREAMS; i++) {
+		if (streams[i].file == io->file && streams[i].open_id == io->open_id)
+			return &streams[i];
+		if (streams[i].used < oldest->used)
+			oldest = &streams[i];
+	}
+	memset(oldest, 0, sizeof(*oldest));
+	oldest->file = io->file;
+	oldest->open_id = io->open_id;
+	oldest->pos = oldest->next = oldest->evicted = io->offset;
+	/* Reading from the start is taken for sequential at once. */
+	oldest->window = io->offset == 0 ? window_min : 0;
+	return oldest;
+}
+
+/* Moves the stream to where the reader is; returns 1 when it jumped. */
+static int advance(struct stream *s, const struct miss_io *io)
+{
+	uint64_t end = io->offset + io->size;
+	uint64_t reach = s->next > s->pos ? s->next : s->pos;
+	int miss = io->kind == PPC_MISS_READ || io->kind == PPC_MISS_FAULT;
+	int sequential = io->offset + 2 * window_min >= s->pos &&
+			 io->offset <= reach + window_min;
+
+	s->file_bytes = io->file_bytes;
+	s->used = ++sequence;
+	if (!sequential) {
+		s->pos = s->next = end;
+		s->evicted = io->offset;
+		s->window = 0;
+		return 1;
+	}
+	if (end > s->pos)
+		s->pos = end;
+	if (s->next < s->pos)
+		s->next = s->pos;
+	/* A miss in sequence says that the window was too small. */
+	if (s->window == 0)
+		s->window = window_min;
+	else if (miss && s->window < window_max)
+		s->window = s->window * 2 < window_max ? s->window * 2 : window_max;
+	return 0;
+}
+
+/* What is missing in the window, at most max bytes; 0 = nothing worth asking. */
+static uint64_t ahead(struct stream *s, uint64_t max, struct ppc_io *io)
+{
+	uint64_t target = s->pos + s->window;
+	uint64_t size;
+
+	if (s->file_bytes && target > s->file_bytes)
+		target = s->file_bytes;
+	if (s->window == 0 || s->next >= target)
+		return 0;
+	/* Half a window left: not yet, unless the file ends there. */
+	if (s->next - s->pos > s->window / 2 && target != s->file_bytes)
+		return 0;
+	size = target - s->next < max ? target - s->next : max;
+	memset(io, 0, sizeof(*io));
+	io->file = s->file;
+	io->offset = s->next;
+	io->size = size;
+	io->xpu = PPC_NO_XPU;
+	io->group = (uint32_t)(s - streams) % 64;
+	s->next += size;
+	return size;
+}
+
+static struct prefetch_ios *readahead_prefetch(struct miss_io *miss)
+{
+	struct stream *s = find_stream(miss);
+	int jumped = advance(s, miss);
+
+	/* After a jump what is still queued for this stream is of no use. */
+	prefetch_list.flags = jumped ? PPC_IOS_REPLACE : 0;
+	prefetch_list.nr = ahead(s, window_max, &ios[0]) != 0;
+	return prefetch_list.nr ? &prefetch_list : NULL;
+}
+
+static void readahead_event(const struct miss_io *event)
+{
+	if (event->kind == PPC_PROGRESS)
+		advance(find_stream(event), event);
+}
+
+/* Called whenever the loader has room: keeps all windows full. */
+static struct prefetch_ios *readahead_plan(const struct ppc_plan_request *request)
+{
+	uint64_t left = request->max_bytes;
+
+	prefetch_list.nr = prefetch_list.flags = 0;
+	for (uint32_t i = 0; i < NR_STREAMS && left > 0; i++) {
+		uint64_t got;
+
+		if (streams[i].file == 0)
+			continue;
+		got = ahead(&streams[i], left < CHUNK ? left : CHUNK, &ios[prefetch_list.nr]);
+		prefetch_list.nr += got != 0;
+		left -= got;
+	}
+	return prefetch_list.nr ? &prefetch_list : NULL;
+}
+
+static void behind_range(struct stream *s)
+{
+	struct ppc_io *io = &ios[evict_list.nr];
+	uint64_t until = s->pos > behind ? s->pos - behind : 0;
+
+	if (s->file == 0 || s->window == 0 || until <= s->evicted)
+		return;
+	memset(io, 0, sizeof(*io));
+	io->file = s->file;
+	io->offset = s->evicted;
+	io->size = until - s->evicted;
+	io->flags = unmap_on ? PPC_IO_UNMAP : 0;
+	s->evicted = until;
+	evict_list.nr++;
+}
+
+/* With an event: behind its reader; periodically: behind every reader. */
+static struct evict_ios *readahead_evict(struct miss_io *event)
+{
+	evict_list.nr = 0;
+	if (!evict_on)
+		return NULL;
+	if (event) {
+		behind_range(find_stream(event));
+	} else {
+		for (uint32_t i = 0; i < NR_STREAMS; i++)
+			behind_range(&streams[i]);
+	}
+	return evict_list.nr ? &evict_list : NULL;
+}
+
+/* What the loader stopped early is asked for again. */
+static void readahead_done(const struct ppc_result *result)
+{
+	if (result->kind != PPC_LOADED || !result->interrupted)
+		return;
+	for (uint32_t i = 0; i < NR_STREAMS; i++) {
+		struct stream *s = &streams[i];
+		uint64_t from = result->offset + result->ok + result->resident;
+
+		if (s->file == result->file && i % 64 == result->group && s->next > from)
+			s->next = from > s->pos ? from : s->pos;
+	}
+}
+
+static const struct ppc_operation readahead_policy = {
+	.ppc_init = readahead_init,
+	.ppc_exit = readahead_exit,
+	.ppc_prefetch = readahead_prefetch,
+	.ppc_evict = readahead_evict,
+	.ppc_event = readahead_event,
+	.ppc_plan = readahead_plan,
+	.ppc_done = readahead_done,
+};
+
+struct ppc_operation *register_policy()
+{
+	return (struct ppc_operation *)&readahead_policy;
+}
