@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Everything that differs between kernels.  The rest of the module is written
+ * against the newest VFS interface; this file, force-included into each source
+ * file, maps it onto older ones.  What a kernel has is found by compiling
+ * compat/probes/NAME.c (PPC_HAVE_NAME), because stable updates move interfaces
+ * and version numbers do not tell.
+ */
+#ifndef PPC_COMPAT_H
+#define PPC_COMPAT_H
+
+#include <linux/version.h>
+#include <linux/fs.h>
+#include <linux/cred.h>
+#include <linux/dcache.h>
+#include <linux/file.h>
+#include <linux/mm.h>
+#include <linux/mount.h>
+#include <linux/namei.h>
+#include <linux/pagemap.h>
+#include <linux/splice.h>
+
+#include "ppc_probes.h"
+
+#if !defined(PPC_HAVE_FOLIO) || !defined(PPC_HAVE_READAHEAD_RA) || !defined(PPC_HAVE_MAP_PAGES_RET)
+#error "PPC: this kernel is older than the oldest one supported so far (6.1)"
+#endif
+
+/* 6.3: struct mnt_idmap instead of struct user_namespace (same position). */
+#ifndef PPC_HAVE_MNT_IDMAP
+#define mnt_idmap user_namespace
+static inline struct user_namespace *user_namespace(const struct vfsmount *mnt)
+{
+	return mnt_user_ns(mnt);
+}
+
+#define nop_mnt_idmap	init_user_ns
+#endif
+
+/* 6.8: backing files; the user's path inside the file was "fake" before. */
+#if defined(PPC_HAVE_BACKING_FILE_OPEN)
+#include <linux/backing-file.h>
+#define PPC_BACKING_FILES	1
+#elif defined(PPC_HAVE_BACKING_FILE_OPEN_PATH)
+#include <linux/backing-file.h>
+#define PPC_BACKING_FILES	1
+#define backing_file_open(user_file, flags, real, cred) \
+	backing_file_open(&(user_file)->f_path, flags, real, cred)
+#else
+#define PPC_BACKING_FILES	0
+static inline struct file *backing_file_open(const struct file *user_file, int flags,
+					     const struct path *real, const struct cred *cred)
+{
+	return open_with_fake_path(&user_file->f_path, flags, d_inode(real->dentry), cred);
+}
+#endif
+
+/* 6.14: fsnotify marks are decided at open; before, a bit of the flags. */
+#ifdef PPC_HAVE_FMODE_NONOTIFY_OPEN
+#define PPC_OPEN_QUIET		(O_NOATIME | __FMODE_NONOTIFY)
+#else
+#define PPC_OPEN_QUIET		O_NOATIME
+#endif
+
+/* 6.16: the name is a qstr. */
+#ifndef PPC_HAVE_LOOKUP_ONE_QSTR
+static inline struct dentry *compat_lookup_one_unlocked(struct mnt_idmap *idmap, struct qstr *name,
+							struct dentry *base)
+{
+	return lookup_one_unlocked(idmap, name->name, base, name->len);
+}
+
+#define lookup_one_unlocked compat_lookup_one_unlocked
+#endif
+
+/* 6.17: sb->s_d_op is private. */
+#ifndef PPC_HAVE_SET_DEFAULT_D_OP
+static inline void set_default_d_op(struct super_block *sb, const struct dentry_operations *ops)
+{
+	sb->s_d_op = ops;
+}
+#endif
+
+/* 6.14: ->d_revalidate(dir, name, dentry, flags). */
+#ifdef PPC_HAVE_D_REVALIDATE_NAME
+#define PPC_D_REVALIDATE_ARGS	struct inode *dir, const struct qstr *name, \
+				struct dentry *dentry, unsigned int flags
+#define ppc_lower_d_revalidate(lower, flags) \
+	(lower)->d_op->d_revalidate(d_inode_rcu((lower)->d_parent), &(lower)->d_name, lower, flags)
+#else
+#define PPC_D_REVALIDATE_ARGS	struct dentry *dentry, unsigned int flags
+#define ppc_lower_d_revalidate(lower, flags) \
+	(lower)->d_op->d_revalidate(lower, flags)
+#endif
+
+/* 6.3: helpers change vma->vm_flags. */
+#ifndef PPC_HAVE_VM_FLAGS_SET
+static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
+{
+	vma->vm_flags |= flags;
+}
+
+static inline void vm_flags_clear(struct vm_area_struct *vma, unsigned long flags)
+{
+	vma->vm_flags &= ~flags;
+}
+#endif
+
+/* 5.11 */
+#ifndef PPC_HAVE_VMA_SET_FILE
+static inline void vma_set_file(struct vm_area_struct *vma, struct file *file)
+{
+	struct file *old = vma->vm_file;
+
+	vma->vm_file = get_file(file);
+	fput(old);
+}
+#endif
+
+/* 6.16: knows ->mmap_prepare(). */
+#ifndef PPC_HAVE_VFS_MMAP
+static inline int vfs_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	return call_mmap(file, vma);
+}
+#endif
+
+/* 6.5 exports it. */
+#ifndef PPC_HAVE_VFS_SPLICE_READ
+static inline ssize_t vfs_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_info *pipe,
+				      size_t len, unsigned int flags)
+{
+	if (!in->f_op->splice_read)
+		return -EINVAL;
+	return in->f_op->splice_read(in, ppos, pipe, len, flags);
+}
+#endif
+
+/* 6.2: const device. */
+#ifdef PPC_HAVE_CLASS_DEVNODE_CONST
+#define PPC_DEVNODE_CONST	const
+#else
+#define PPC_DEVNODE_CONST
+#endif
+
+/* 6.18 */
+#ifndef PPC_HAVE_INODE_GENERIC_DROP
+#define inode_generic_drop	generic_drop_inode
+#endif
+
+/* 6.19 */
+#ifndef PPC_HAVE_INODE_STATE_READ_ONCE
+#define inode_state_read_once(inode)	READ_ONCE((inode)->i_state)
+#endif
+
+/* 6.3: filemap_get_folio() returns an error pointer instead of NULL; this is right for both. */
+#define ppc_no_folio(folio)	IS_ERR_OR_NULL(folio)
+
+#endif /* PPC_COMPAT_H */

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Open directories: the lower directory is read, cookies included.
+ */
+#include <linux/fs.h>
+
+#include "ppc.h"
+
+static int ppc_dir_open(struct inode *inode, struct file *file)
+{
+	struct file *lower = ppc_open_lower_dir(file);
+
+	if (IS_ERR(lower))
+		return PTR_ERR(lower);
+	file->private_data = lower;
+	return 0;
+}
+
+static int ppc_dir_release(struct inode *inode, struct file *file)
+{
+	fput(file->private_data);
+	return 0;
+}
+
+static int ppc_dir_iterate(struct file *file, struct dir_context *ctx)
+{
+	struct file *lower = file->private_data;
+	int err;
+
+	lower->f_pos = ctx->pos;
+	err = iterate_dir(lower, ctx);
+	ctx->pos = lower->f_pos;
+	return err;
+}
+
+static loff_t ppc_dir_llseek(struct file *file, loff_t offset, int whence)
+{
+	struct file *lower = file->private_data;
+	loff_t pos;
+
+	inode_lock(file_inode(file));
+	lower->f_pos = file->f_pos;
+	pos = vfs_llseek(lower, offset, whence);
+	file->f_pos = lower->f_pos;
+	inode_unlock(file_inode(file));
+	return pos;
+}
+
+static int ppc_dir_fsync(struct file *file, loff_t start, loff_t end, int datasync)
+{
+	return vfs_fsync_range(file->private_data, start, end, datasync);
+}
+
+const struct file_operations ppc_dir_ops = {
+	.open		= ppc_dir_open,
+	.release	= ppc_dir_release,
+	.read		= generic_read_dir,
+	.iterate_shared	= ppc_dir_iterate,
+	.llseek		= ppc_dir_llseek,
+	.fsync		= ppc_dir_fsync,
+};

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Inodes: one of ours per lower inode, and the operations that only look at
+ * metadata.  Permission is that of the lower inode for the calling user.
+ */
+#include <linux/fs_stack.h>
+#include <linux/module.h>
+#include <linux/posix_acl.h>
+#include <linux/slab.h>
+
+#include "ppc.h"
+
+static struct kmem_cache *ppc_inode_cache;
+static atomic64_t ppc_last_file_id = ATOMIC64_INIT(0);
+
+/**
+ * ppc_refresh - copy from the lower inode what the VFS reads from ours directly
+ * @inode: ours
+ *
+ * The rest (times, owner of a stat) is asked from the lower inode each time.
+ *
+ * Context: any; races only with itself, and both copy the same source.
+ */
+void ppc_refresh(struct inode *inode)
+{
+	const struct inode *lower = PPC_I(inode)->lower;
+	umode_t mode = lower->i_mode;
+	loff_t size = i_size_read(lower);
+
+	if (PPC_SB(inode->i_sb)->nosuid)
+		mode &= ~(S_ISUID | S_ISGID);
+	if (inode->i_mode != mode)
+		inode->i_mode = mode;
+	if (!uid_eq(inode->i_uid, lower->i_uid))
+		inode->i_uid = lower->i_uid;
+	if (!gid_eq(inode->i_gid, lower->i_gid))
+		inode->i_gid = lower->i_gid;
+	if (i_size_read(inode) != size)
+		i_size_write(inode, size);
+}
+
+static int ppc_permission(struct mnt_idmap *idmap, struct inode *inode, int mask)
+{
+	return inode_permission(mnt_idmap(PPC_SB(inode->i_sb)->lower_mnt), PPC_I(inode)->lower,
+				mask);
+}
+
+static int ppc_getattr(struct mnt_idmap *idmap, const struct path *path, struct kstat *stat,
+		       u32 request_mask, unsigned int query_flags)
+{
+	struct inode *inode = d_inode(path->dentry);
+	struct path lower = {
+		.mnt = PPC_SB(inode->i_sb)->lower_mnt,
+		.dentry = PPC_D(path->dentry),
+	};
+	int err = vfs_getattr_nosec(&lower, stat, request_mask, query_flags);
+
+	if (err)
+		return err;
+	stat->dev = inode->i_sb->s_dev;
+	ppc_refresh(inode);
+	return 0;
+}
+
+static const char *ppc_get_link(struct dentry *dentry, struct inode *inode,
+				struct delayed_call *done)
+{
+	const char *link = READ_ONCE(PPC_I(inode)->lower->i_link);
+
+	if (link)
+		return link;
+	if (!dentry)
+		return ERR_PTR(-ECHILD);
+	return vfs_get_link(PPC_D(dentry), done);
+}
+
+static int ppc_fiemap(struct inode *inode, struct fiemap_extent_info *fieinfo, u64 start, u64 len)
+{
+	struct inode *lower = PPC_I(inode)->lower;
+
+	if (!lower->i_op->fiemap)
+		return -EOPNOTSUPP;
+	return lower->i_op->fiemap(lower, fieinfo, start, len);
+}
+
+static const struct inode_operations ppc_file_iops = {
+	.permission	= ppc_permission,
+	.getattr	= ppc_getattr,
+	.listxattr	= ppc_listxattr,
+	.fiemap		= ppc_fiemap,
+	PPC_ACL_OPS
+};
+
+static const struct inode_operations ppc_dir_iops = {
+	.lookup		= ppc_lookup,
+	.permission	= ppc_permission,
+	.getattr	= ppc_getattr,
+	.listxattr	= ppc_listxattr,
+	PPC_ACL_OPS
+};
+
+static const struct inode_operations ppc_symlink_iops = {
+	.get_link	= ppc_get_link,
+	.permission	= ppc_permission,
+	.getattr	= ppc_getattr,
+	.listxattr	= ppc_listxattr,
+};
+
+/* ACLs change below without our notice. */
+static void ppc_dont_cache_acl(struct inode *inode)
+{
+#ifdef CONFIG_FS_POSIX_ACL
+	inode->i_acl = ACL_DONT_CACHE;
+	inode->i_default_acl = ACL_DONT_CACHE;
+#endif
+}
+
+static int ppc_inode_test(struct inode *inode, void *lower)
+{
+	return PPC_I(inode)->lower == lower;
+}
+
+static int ppc_inode_set(struct inode *inode, void *lower)
+{
+	PPC_I(inode)->lower = lower;
+	inode->i_ino = ((struct inode *)lower)->i_ino;
+	return 0;
+}
+
+static void ppc_inode_init(struct inode *inode, struct inode *lower)
+{
+	struct ppc_inode *pi = PPC_I(inode);
+
+	ihold(lower);
+	/* A ppc below has no page cache of its own either. */
+	pi->mapping = lower->i_sb->s_type == &ppc_fs_type ? PPC_I(lower)->mapping :
+							    lower->i_mapping;
+	inode->i_generation = lower->i_generation;
+	inode->i_rdev = lower->i_rdev;
+	inode->i_blkbits = lower->i_blkbits;
+	inode->i_flags |= S_NOATIME | S_NOCMTIME;
+	ppc_dont_cache_acl(inode);
+	ppc_refresh(inode);
+	switch (inode->i_mode & S_IFMT) {
+	case S_IFREG:
+		inode->i_op = &ppc_file_iops;
+		inode->i_fop = &ppc_file_ops;
+		break;
+	case S_IFDIR:
+		inode->i_op = &ppc_dir_iops;
+		inode->i_fop = &ppc_dir_ops;
+		break;
+	case S_IFLNK:
+		inode->i_op = &ppc_symlink_iops;
+		break;
+	default:
+		inode->i_op = &ppc_file_iops;
+		init_special_inode(inode, inode->i_mode, lower->i_rdev);
+	}
+}
+
+/**
+ * ppc_iget - our inode for a lower one, made if there is none
+ * @sb: ours
+ * @lower: the caller holds a reference
+ *
+ * Context: may sleep.
+ * Return: a referenced inode or ERR_PTR
+ */
+struct inode *ppc_iget(struct super_block *sb, struct inode *lower)
+{
+	struct inode *inode = iget5_locked(sb, (unsigned long)lower, ppc_inode_test, ppc_inode_set,
+					   lower);
+	struct ppc_inode *pi;
+	int err;
+
+	if (!inode)
+		return ERR_PTR(-ENOMEM);
+	if (!(inode_state_read_once(inode) & I_NEW)) {
+		ppc_refresh(inode);
+		return inode;
+	}
+	pi = PPC_I(inode);
+	ppc_inode_init(inode, lower);
+	pi->file_id = atomic64_inc_return(&ppc_last_file_id);
+	err = xa_err(xa_store(&PPC_SB(sb)->inodes, pi->file_id, pi, GFP_KERNEL));
+	if (err) {
+		iget_failed(inode);
+		return ERR_PTR(err);
+	}
+	unlock_new_inode(inode);
+	return inode;
+}
+
+/**
+ * ppc_ilookup - the inode of a file id
+ * @sbi: mount
+ * @file_id: as events carry it
+ *
+ * Context: any that may take i_lock; the last iput() may sleep.
+ * Return: a referenced inode, or NULL when it is gone or never was
+ */
+struct inode *ppc_ilookup(struct ppc_sb *sbi, u64 file_id)
+{
+	struct inode *inode = NULL;
+	struct ppc_inode *pi;
+
+	rcu_read_lock();
+	pi = xa_load(&sbi->inodes, file_id);
+	if (pi)
+		inode = igrab(&pi->vfs_inode);
+	rcu_read_unlock();
+	return inode;
+}
+
+struct inode *ppc_alloc_inode(struct super_block *sb)
+{
+	struct ppc_inode *pi = alloc_inode_sb(sb, ppc_inode_cache, GFP_KERNEL);
+
+	if (!pi)
+		return NULL;
+	pi->lower = NULL;
+	pi->mapping = NULL;
+	pi->file_id = 0;
+	atomic_set(&pi->nr_open, 0);
+	pi->native = false;
+	return &pi->vfs_inode;
+}
+
+void ppc_free_inode(struct inode *inode)
+{
+	kmem_cache_free(ppc_inode_cache, PPC_I(inode));
+}
+
+/* lower stays readable until the RCU grace period: RCU walks may still look. */
+void ppc_evict_inode(struct inode *inode)
+{
+	struct ppc_inode *pi = PPC_I(inode);
+
+	truncate_inode_pages_final(&inode->i_data);
+	clear_inode(inode);
+	if (pi->file_id)
+		xa_erase(&PPC_SB(inode->i_sb)->inodes, pi->file_id);
+	if (pi->mapping)
+		iput(pi->lower);
+}
+
+/* A deleted lower file must not wait for our inode cache to be shrunk. */
+int ppc_drop_inode(struct inode *inode)
+{
+	const struct inode *lower = PPC_I(inode)->lower;
+
+	return (lower && !READ_ONCE(lower->i_nlink)) || inode_generic_drop(inode);
+}
+
+static void ppc_inode_once(void *mem)
+{
+	struct ppc_inode *pi = mem;
+
+	inode_init_once(&pi->vfs_inode);
+}
+
+int ppc_inode_cache_init(void)
+{
+	ppc_inode_cache = kmem_cache_create("ppc_inode", sizeof(struct ppc_inode), 0,
+					    SLAB_RECLAIM_ACCOUNT | SLAB_ACCOUNT, ppc_inode_once);
+	return ppc_inode_cache ? 0 : -ENOMEM;
+}
+
+void ppc_inode_cache_exit(void)
+{
+	/* inodes are freed by RCU callbacks */
+	rcu_barrier();
+	kmem_cache_destroy(ppc_inode_cache);
+}

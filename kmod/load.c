@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * LOAD: reads absent pages of a range into the page cache, in the caller.
+ *
+ * Works in steps of 2 MiB through the lower file system's own WILLNEED on a
+ * private file whose read-ahead limit is one step: requests are as large as
+ * the device takes them, and every lower file system keeps its locking.  With
+ * WAIT one step is in flight while the one before it is waited for.
+ *
+ * Paper: 3.2, the loader.
+ */
+#include <linux/blkdev.h>
+#include <linux/fadvise.h>
+#include <linux/memcontrol.h>
+#include <linux/pagemap.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+
+#include "ppc.h"
+#include "trace.h"
+
+/* What one step asked for: absent extents, up to this many apart. */
+#define PPC_STEP_EXTENTS	16
+
+struct ppc_step_io {
+	struct {
+		pgoff_t first;
+		unsigned long nr;
+	} extent[PPC_STEP_EXTENTS];
+	unsigned int extents;
+};
+
+struct ppc_loader {
+	struct ppc_sb *sbi;
+	struct ppc_load *req;
+	struct file *file;		/* private */
+	struct address_space *mapping;
+	struct mem_cgroup *memcg;	/* NULL: the caller's */
+};
+
+/* Why to stop before the next step; PPC_STOP_DONE: go on. */
+static u32 ppc_load_stop(const struct ppc_loader *l)
+{
+	const struct ppc_load *req = l->req;
+
+	if (ppc_dev_dying(l->sbi))
+		return PPC_STOP_UNMOUNT;
+	if (signal_pending(current))
+		return PPC_STOP_SIGNAL;
+	if (req->cancel_slot != PPC_CANCEL_NONE &&
+	    (u64)atomic64_read(&l->sbi->cancel[req->cancel_slot]) > req->generation)
+		return PPC_STOP_CANCELLED;
+	return PPC_STOP_DONE;
+}
+
+/* Finds the absent extents of [first, last]; returns the first page it did not look at. */
+static pgoff_t ppc_step_scan(struct ppc_loader *l, pgoff_t first, pgoff_t last,
+			     struct ppc_step_io *io)
+{
+	unsigned long nr, absent = 0;
+	pgoff_t at = first, end = last + 1;
+
+	io->extents = 0;
+	while (at <= last) {
+		nr = ppc_next_absent(l->mapping, &at, last);
+		if (!nr)
+			break;
+		if (io->extents == PPC_STEP_EXTENTS) {
+			end = at;
+			break;
+		}
+		io->extent[io->extents].first = at;
+		io->extent[io->extents].nr = nr;
+		io->extents++;
+		absent += nr;
+		at += nr;
+	}
+	l->req->submitted += (u64)absent << PAGE_SHIFT;
+	l->req->resident += (u64)(end - first - absent) << PAGE_SHIFT;
+	return end;
+}
+
+/* False: not one page could be added; memory is short. */
+static bool ppc_step_submit(struct ppc_loader *l, struct ppc_step_io *io)
+{
+	struct mem_cgroup *old = NULL;
+	struct blk_plug plug;
+	unsigned int i;
+	pgoff_t probe;
+
+	if (!io->extents)
+		return true;
+	if (l->memcg)
+		old = set_active_memcg(l->memcg);
+	blk_start_plug(&plug);
+	for (i = 0; i < io->extents; i++)
+		vfs_fadvise(l->file, (loff_t)io->extent[i].first << PAGE_SHIFT,
+			    (loff_t)io->extent[i].nr << PAGE_SHIFT, POSIX_FADV_WILLNEED);
+	blk_finish_plug(&plug);
+	if (l->memcg)
+		set_active_memcg(old);
+
+	for (i = 0; i < io->extents; i++) {
+		probe = io->extent[i].first;
+		if (ppc_next_absent(l->mapping, &probe, probe + io->extent[i].nr - 1) <
+		    io->extent[i].nr)
+			return true;
+	}
+	return false;
+}
+
+/* Bytes of the page at @index up to @end that are uptodate once nobody reads them. */
+static int ppc_wait_folio(struct ppc_loader *l, pgoff_t index, pgoff_t end, unsigned long *nr)
+{
+	struct folio *folio = filemap_get_folio(l->mapping, index);
+	int err;
+
+	*nr = 1;
+	if (ppc_no_folio(folio)) {
+		l->req->failed += PAGE_SIZE;	/* never added, or reclaimed at once */
+		return 0;
+	}
+	err = folio_wait_locked_killable(folio);
+	if (!err) {
+		*nr = min(folio_next_index(folio), end) - index;
+		if (folio_test_uptodate(folio))
+			l->req->loaded += (u64)*nr << PAGE_SHIFT;
+		else
+			l->req->failed += (u64)*nr << PAGE_SHIFT;
+	}
+	folio_put(folio);
+	return err;
+}
+
+static int ppc_step_wait(struct ppc_loader *l, const struct ppc_step_io *io)
+{
+	unsigned int i;
+
+	for (i = 0; i < io->extents; i++) {
+		pgoff_t index = io->extent[i].first;
+		pgoff_t end = index + io->extent[i].nr;
+		unsigned long nr;
+		int err;
+
+		for (; index < end; index += nr) {
+			err = ppc_wait_folio(l, index, end, &nr);
+			if (err)
+				return err;
+		}
+		cond_resched();
+	}
+	return 0;
+}
+
+/* [first, last] in pages; sets stop and, in pages considered, *done. */
+static void ppc_load_steps(struct ppc_loader *l, pgoff_t first, pgoff_t last, pgoff_t *done)
+{
+	bool wait = l->req->flags & PPC_LOAD_WAIT;
+	struct ppc_step_io io[2] = {};
+	pgoff_t at = first;
+	unsigned int turn = 0;
+	int err = 0;
+
+	while (at <= last && !err) {
+		struct ppc_step_io *now = &io[turn & 1];
+		/* steps are aligned, so that neighbouring calls do not split requests */
+		pgoff_t end = min(round_down(at, PPC_STEP_PAGES) + PPC_STEP_PAGES - 1, last);
+
+		l->req->stop = ppc_load_stop(l);
+		if (l->req->stop != PPC_STOP_DONE)
+			break;
+		at = ppc_step_scan(l, at, end, now);
+		if (!ppc_step_submit(l, now))
+			l->req->stop = PPC_STOP_NOMEM;
+		turn++;
+		if (wait && turn > 1)
+			err = ppc_step_wait(l, &io[turn & 1]);
+		if (l->req->stop != PPC_STOP_DONE)
+			break;
+		cond_resched();
+	}
+	if (wait && turn && !err)
+		err = ppc_step_wait(l, &io[(turn - 1) & 1]);
+	if (err)
+		l->req->stop = PPC_STOP_SIGNAL;
+	*done = at;
+}
+
+/**
+ * ppc_load_range - PPC_IOC_LOAD
+ * @sbi: mount
+ * @inode: ours, regular, referenced
+ * @req: arguments were checked; the numbers are set here
+ * @memcg: charged for the pages, NULL: the caller's
+ *
+ * Context: ioctl; CPU, memory policy and I/O context are the caller's.
+ * Return: 0 with true numbers, also when stopped early; -errno when nothing
+ * was tried
+ */
+int ppc_load_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_load *req,
+		   struct mem_cgroup *memcg)
+{
+	struct ppc_loader l = { .sbi = sbi, .req = req, .memcg = memcg };
+	u64 end = req->offset + req->length, size;
+	pgoff_t first, done;
+
+	req->loaded = 0;
+	req->submitted = 0;
+	req->resident = 0;
+	req->failed = 0;
+	req->done = 0;
+	req->stop = PPC_STOP_DONE;
+
+	l.mapping = PPC_I(inode)->mapping;
+	if (!ppc_can_readahead(l.mapping)) {
+		req->stop = PPC_STOP_UNSUPPORTED;
+		return 0;
+	}
+	size = i_size_read(l.mapping->host);
+	if (req->offset >= size) {
+		req->stop = PPC_STOP_EOF;
+		return 0;
+	}
+	l.file = ppc_open_private(sbi, inode);
+	if (IS_ERR(l.file))
+		return PTR_ERR(l.file);
+	l.file->f_ra.ra_pages = PPC_STEP_PAGES;
+
+	first = req->offset >> PAGE_SHIFT;
+	ppc_load_steps(&l, first, (min(end, size) - 1) >> PAGE_SHIFT, &done);
+	fput(l.file);
+
+	req->done = done > first ? min((u64)done << PAGE_SHIFT, min(end, size)) - req->offset : 0;
+	if (req->stop == PPC_STOP_DONE && end > size)
+		req->stop = PPC_STOP_EOF;
+	ppc_stat_add(sbi, PPC_STAT_LOADED_BYTES,
+		     (req->flags & PPC_LOAD_WAIT) ? req->loaded : req->submitted);
+	trace_ppc_load(ppc_dev_minor(sbi), req->file_id, req->offset, req->done, req->submitted,
+		       req->resident, req->failed, req->stop);
+	return 0;
+}

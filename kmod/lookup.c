@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Names: each of our dentries holds the lower dentry of the same name, and is
+ * valid as long as that one has not moved, vanished or changed its inode.
+ *
+ * The lower dentry's d_seq changes with each of these, so d_time keeps the
+ * d_seq for which the pair was last found right and one comparison decides in
+ * nearly every case, in RCU walks too.
+ */
+#include <linux/namei.h>
+#include <linux/seqlock.h>
+
+#include "ppc.h"
+
+/* d_seq has 32 bits, and is even when at rest. */
+#define PPC_SEQ_UNKNOWN		ULONG_MAX
+
+static unsigned long ppc_lower_seq(const struct dentry *lower)
+{
+	return raw_read_seqcount(&lower->d_seq);
+}
+
+/* The caller holds lower->d_lock, so nothing of it changes. */
+static bool ppc_pair_matches(const struct dentry *dentry, const struct dentry *lower)
+{
+	const struct dentry *parent = READ_ONCE(dentry->d_parent);
+	const struct inode *inode = d_inode_rcu(dentry);
+
+	if (d_unhashed(lower) || lower->d_parent != PPC_D(parent))
+		return false;
+	if (d_inode_rcu(lower) != (inode ? PPC_I(inode)->lower : NULL))
+		return false;
+	if (lower->d_flags & DCACHE_OP_COMPARE)
+		return true;
+	return lower->d_name.len == dentry->d_name.len &&
+	       !memcmp(lower->d_name.name, dentry->d_name.name, dentry->d_name.len);
+}
+
+static bool ppc_recheck(struct dentry *dentry, struct dentry *lower)
+{
+	bool ok;
+
+	rcu_read_lock();
+	spin_lock(&lower->d_lock);
+	ok = ppc_pair_matches(dentry, lower);
+	if (ok)
+		WRITE_ONCE(dentry->d_time, ppc_lower_seq(lower));
+	spin_unlock(&lower->d_lock);
+	rcu_read_unlock();
+	return ok;
+}
+
+static int ppc_d_revalidate(PPC_D_REVALIDATE_ARGS)
+{
+	struct dentry *lower = PPC_D(dentry);
+
+	if (unlikely(!lower))
+		return 0;
+	if (unlikely(ppc_lower_seq(lower) != READ_ONCE(dentry->d_time))) {
+		if (flags & LOOKUP_RCU)
+			return -ECHILD;
+		if (!IS_ROOT(dentry) && !ppc_recheck(dentry, lower))
+			return 0;
+	}
+	if (lower->d_flags & DCACHE_OP_REVALIDATE)
+		return ppc_lower_d_revalidate(lower, flags);
+	return 1;
+}
+
+static void ppc_d_release(struct dentry *dentry)
+{
+	dput(PPC_D(dentry));
+}
+
+const struct dentry_operations ppc_dentry_ops = {
+	.d_revalidate	= ppc_d_revalidate,
+	.d_release	= ppc_d_release,
+};
+
+/**
+ * ppc_lookup - ->lookup of directories
+ * @dir: ours
+ * @dentry: new, unhashed
+ * @flags: ignored; creation is stopped by the VFS (read-only)
+ *
+ * Context: may sleep; i_rwsem of @dir held at least shared, so
+ * dentry->d_parent is stable.
+ * Return: what d_splice_alias() says
+ */
+struct dentry *ppc_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags)
+{
+	struct dentry *lower_dir = PPC_D(dentry->d_parent);
+	struct qstr name = QSTR_INIT(dentry->d_name.name, dentry->d_name.len);
+	struct inode *lower_inode, *inode = NULL;
+	struct dentry *lower;
+
+	lower = lookup_one_unlocked(mnt_idmap(PPC_SB(dir->i_sb)->lower_mnt), &name, lower_dir);
+	if (IS_ERR(lower))
+		return lower;
+	dentry->d_fsdata = lower;
+	dentry->d_time = PPC_SEQ_UNKNOWN;
+
+	lower_inode = d_inode(lower);
+	if (lower_inode) {
+		inode = ppc_iget(dir->i_sb, lower_inode);
+		if (IS_ERR(inode))
+			return ERR_CAST(inode);
+	}
+	return d_splice_alias(inode, dentry);
+}

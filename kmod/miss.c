@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What is a miss: which pages of an access are absent from the lower page
+ * cache, what is said about it, and the demand window that is loaded at once
+ * while a policy manages read-ahead.
+ *
+ * Paper: 3.1 (miss detection).
+ * Differs from the paper: hits are told as well when asked for (beacons,
+ * trace), because with prefetch ahead of the application there are no misses.
+ *
+ * Context: the application's read or fault.  Faults come with mmap_lock or the
+ * VMA lock held: nothing here waits for user space or copies to it.
+ */
+#include <linux/pagemap.h>
+#include <linux/xarray.h>
+
+#include "ppc.h"
+#include "trace.h"
+
+/* One read() submits at most this much of demand windows before it reads. */
+#define PPC_READ_WINDOW_PAGES	((16UL << 20) >> PAGE_SHIFT)
+
+static bool ppc_entry_present(const void *entry)
+{
+	return entry && !xa_is_value(entry);
+}
+
+/*
+ * State of the page at xas->xa_index, and in *next the first index for which
+ * the answer may differ.  Whole nodes of 64 present pages are skipped by their
+ * counters, so a cached MiB costs four steps.
+ */
+static bool ppc_step(struct xa_state *xas, pgoff_t *next)
+{
+	void *entry = xas_load(xas);
+	struct xa_node *node = xas->xa_node;
+	pgoff_t index = xas->xa_index;
+
+	if (!node || xas_not_node(node)) {
+		/* no tree, a single entry at index 0, or an index behind the tree */
+		*next = ppc_entry_present(entry) ? index + 1 : ULONG_MAX;
+		return ppc_entry_present(entry);
+	}
+	if (node->shift)
+		*next = round_down(index, 1UL << node->shift) + (1UL << node->shift);
+	else if (node->count == XA_CHUNK_SIZE && !node->nr_values)
+		*next = round_down(index, XA_CHUNK_SIZE) + XA_CHUNK_SIZE;
+	else
+		*next = index + 1;
+	if (!*next)
+		*next = ULONG_MAX;
+	return ppc_entry_present(entry);
+}
+
+/**
+ * ppc_next_absent - find the next extent of absent pages
+ * @mapping: of the lower inode
+ * @index: where to start; set to the start of the extent
+ * @last: last page to look at
+ *
+ * Pages that are being read count as present: somebody has seen to them.
+ *
+ * Context: any.
+ * Return: number of absent pages from *@index on, 0 when there is none
+ */
+unsigned long ppc_next_absent(struct address_space *mapping, pgoff_t *index, pgoff_t last)
+{
+	XA_STATE(xas, &mapping->i_pages, *index);
+	pgoff_t at = *index, start = 0, next;
+	bool found = false;
+
+	rcu_read_lock();
+	while (at <= last) {
+		xas_set(&xas, at);
+		if (ppc_step(&xas, &next)) {
+			if (found)
+				break;
+		} else if (!found) {
+			found = true;
+			start = at;
+		}
+		if (next > last) {
+			at = last + 1;
+			break;
+		}
+		at = next;
+	}
+	rcu_read_unlock();
+	if (!found)
+		return 0;
+	*index = start;
+	return at - start;
+}
+
+/**
+ * ppc_count_absent - number of absent pages in [first, last]
+ * @mapping: of the lower inode
+ * @first: first page
+ * @last: last page
+ *
+ * Context: any.
+ */
+unsigned long ppc_count_absent(struct address_space *mapping, pgoff_t first, pgoff_t last)
+{
+	unsigned long n, sum = 0;
+
+	while (first <= last) {
+		n = ppc_next_absent(mapping, &first, last);
+		if (!n)
+			break;
+		sum += n;
+		first += n;
+	}
+	return sum;
+}
+
+/**
+ * ppc_can_readahead - whether pages of a mapping can be loaded ahead
+ * @mapping: of the lower inode
+ *
+ * Not on tmpfs (nothing to read from) nor on DAX (no page cache).
+ */
+bool ppc_can_readahead(struct address_space *mapping)
+{
+	return mapping->a_ops && mapping->a_ops->readahead && !IS_DAX(mapping->host);
+}
+
+static pgoff_t ppc_pages(const struct address_space *mapping)
+{
+	return DIV_ROUND_UP(i_size_read(mapping->host), PAGE_SIZE);
+}
+
+static void ppc_emit(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index, unsigned long nr)
+{
+	struct ppc_event ev = {
+		.file_id = PPC_I(po->inode)->file_id,
+		.open_id = po->open_id,
+		.offset = (u64)index << PAGE_SHIFT,
+		.length = min_t(u64, (u64)nr << PAGE_SHIFT, U32_MAX & PAGE_MASK),
+		.kind = kind,
+		.flags = flags,
+	};
+
+	if (ppc_upc_fill(po->sbi, &ev))
+		ppc_upc_queue(po->sbi, &ev);
+}
+
+static void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index, unsigned long nr)
+{
+	ppc_stat_add(po->sbi,
+		     kind == PPC_EV_MISS_READ ? PPC_STAT_MISSES_READ : PPC_STAT_MISSES_FAULT, 1);
+	trace_ppc_miss(ppc_dev_minor(po->sbi), PPC_I(po->inode)->file_id, index, nr, kind);
+	ppc_emit(po, kind, flags, index, nr);
+}
+
+/*
+ * Starts reading the aligned windows around [index, index + nr).  Returns when
+ * the requests are submitted; the lower read or fault waits for its page.
+ */
+static void ppc_load_window(struct ppc_open *po, struct file *lower, pgoff_t index,
+			    unsigned long nr)
+{
+	struct address_space *mapping = lower->f_mapping;
+	unsigned long window = READ_ONCE(po->sbi->window_pages);
+	pgoff_t start = round_down(index, window);
+	pgoff_t end = min(round_up(index + nr, window), ppc_pages(mapping));
+	DEFINE_READAHEAD(ractl, lower, &lower->f_ra, mapping, start);
+	unsigned long absent;
+
+	if (start >= end || !ppc_can_readahead(mapping))
+		return;
+	absent = ppc_count_absent(mapping, start, end - 1);
+	if (!absent)
+		return;
+	page_cache_ra_unbounded(&ractl, end - start, 0);
+	ppc_stat_add(po->sbi, PPC_STAT_WINDOW_BYTES, (u64)absent << PAGE_SHIFT);
+}
+
+static bool ppc_manages(const struct ppc_open *po, unsigned long mode)
+{
+	return (mode & PPC_MODE_MANAGED) && !READ_ONCE(PPC_I(po->inode)->native);
+}
+
+/*
+ * Whether this thread group has just been told of in that beacon stride of
+ * this open file; remembers it.
+ */
+static bool ppc_beacon_known(struct ppc_open *po, u64 beacon)
+{
+	u64 key = (beacon << 32) | (u32)current->tgid;
+	bool known = false;
+	int i;
+
+	spin_lock(&po->lock);
+	for (i = 0; i < PPC_BEACON_RECENT; i++)
+		known |= po->beacon_recent[i] == key;
+	if (!known) {
+		po->beacon_recent[po->beacon_next] = key;
+		po->beacon_next = (po->beacon_next + 1) % PPC_BEACON_RECENT;
+	}
+	spin_unlock(&po->lock);
+	return known;
+}
+
+/**
+ * ppc_read_notice - tell of a read that is about to happen
+ * @po: open file
+ * @pos: in bytes
+ * @count: in bytes, more than 0
+ * @mode: PPC_MODE_*, as read once by the caller, not 0
+ *
+ * Context: may sleep (allocates page cache while a policy manages read-ahead).
+ */
+void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode)
+{
+	struct address_space *mapping = po->lower->f_mapping;
+	loff_t size = i_size_read(mapping->host);
+	bool manages = ppc_manages(po, mode) && !READ_ONCE(po->advice_random);
+	unsigned long budget = PPC_READ_WINDOW_PAGES;
+	bool missed = false;
+	pgoff_t first, last, at;
+	unsigned long nr;
+
+	if (pos < 0 || pos >= size)
+		return;
+	first = pos >> PAGE_SHIFT;
+	last = (min_t(u64, (u64)pos + count, size) - 1) >> PAGE_SHIFT;
+
+	for (at = first; at <= last; at += nr) {
+		nr = ppc_next_absent(mapping, &at, last);
+		if (!nr)
+			break;
+		missed = true;
+		ppc_emit_miss(po, PPC_EV_MISS_READ, 0, at, nr);
+		if (manages && budget) {
+			ppc_load_window(po, po->lower, at, min(nr, budget));
+			budget -= min(nr, budget);
+		}
+	}
+
+	if (mode & PPC_MODE_TRACE)
+		ppc_access(po, first, last - first + 1, missed ? 0 : PPC_EVF_HIT);
+	if (mode & PPC_MODE_BEACON) {
+		u64 beacon = last >> READ_ONCE(po->sbi->beacon_shift);
+
+		/* A miss has told the position already. */
+		if (!ppc_beacon_known(po, beacon) && !missed)
+			ppc_emit(po, PPC_EV_PROGRESS, PPC_EVF_HIT, first, last - first + 1);
+	}
+}
+
+static u8 ppc_fault_flags(const struct vm_fault *vmf)
+{
+	u8 flags = 0;
+
+	/*
+	 * A kernel copy on behalf of the user (write() from the mapping) is
+	 * interruptible; populate and GUP are not, and are no consumption.
+	 */
+	if (!(vmf->flags & (FAULT_FLAG_USER | FAULT_FLAG_INTERRUPTIBLE)))
+		flags |= PPC_EVF_NOT_USER;
+	if (vmf->flags & FAULT_FLAG_WRITE)
+		flags |= PPC_EVF_WRITE;
+	return flags;
+}
+
+/**
+ * ppc_fault_notice - tell of a fault that is about to be handled
+ * @po: open file of the VMA
+ * @vmf: the fault
+ * @mode: PPC_MODE_*, as read once by the caller, not 0
+ *
+ * Context: mmap_lock or the VMA lock held; allocates page cache at most.
+ */
+void ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode)
+{
+	struct file *lower = vmf->vma->vm_file;
+	struct address_space *mapping = lower->f_mapping;
+	pgoff_t index = vmf->pgoff;
+	u8 flags;
+
+	/* A second try, after the first one waited for the page. */
+	if (vmf->flags & FAULT_FLAG_TRIED)
+		return;
+	if (index >= ppc_pages(mapping))
+		return;
+	flags = ppc_fault_flags(vmf);
+
+	if (ppc_entry_present(xa_load(&mapping->i_pages, index))) {
+		u64 beacon_mask = (1UL << READ_ONCE(po->sbi->beacon_shift)) - 1;
+
+		flags |= PPC_EVF_HIT | PPC_EVF_MMAP;
+		if (mode & PPC_MODE_TRACE)
+			ppc_access(po, index, 1, flags);
+		if ((mode & PPC_MODE_BEACON) && !(index & beacon_mask))
+			ppc_emit(po, PPC_EV_PROGRESS, flags, index, 1);
+		return;
+	}
+
+	ppc_emit_miss(po, PPC_EV_MISS_FAULT, flags, index, 1);
+	if (mode & PPC_MODE_TRACE)
+		ppc_access(po, index, 1, flags | PPC_EVF_MMAP);
+	if (ppc_manages(po, mode) && !(vmf->vma->vm_flags & VM_RAND_READ))
+		ppc_load_window(po, lower, index, 1);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Mappings.  A VMA gets the lower file, so that reclaim and eviction find its
+ * pages, and a copy of the lower vm_operations in which .fault and .map_pages
+ * are ours; vmf and vma are handed on unchanged.
+ *
+ * The copy is part of struct ppc_open: container_of(vma->vm_ops) is how a
+ * fault finds the open file.  Each VMA holds a reference through .open and
+ * .close (fork, split, mremap), so the copy outlives close().
+ */
+#include "ppc.h"
+
+static struct ppc_open *ppc_vma_open(const struct vm_area_struct *vma)
+{
+	return container_of(vma->vm_ops, struct ppc_open, vm_ops);
+}
+
+static vm_fault_t ppc_fault(struct vm_fault *vmf)
+{
+	struct ppc_open *po = ppc_vma_open(vmf->vma);
+	unsigned long mode = READ_ONCE(po->sbi->mode);
+
+	if (mode)
+		ppc_fault_notice(po, vmf, mode);
+	return po->lower_vm_ops->fault(vmf);
+}
+
+/*
+ * Fault-around maps what is present without asking .fault.  While positions
+ * are wanted, the first page of each beacon stride (or every page, when
+ * tracing) is left out, so that its first touch comes to ppc_fault().
+ */
+static vm_fault_t ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end)
+{
+	struct ppc_open *po = ppc_vma_open(vmf->vma);
+	unsigned long mode = READ_ONCE(po->sbi->mode);
+
+	if (unlikely(mode & PPC_MODE_TRACE))
+		return 0;
+	if (mode & PPC_MODE_BEACON) {
+		pgoff_t stride = 1UL << READ_ONCE(po->sbi->beacon_shift);
+		pgoff_t beacon = round_down(vmf->pgoff, stride);
+
+		if (vmf->pgoff == beacon)
+			return 0;
+		start = max(start, beacon + 1);
+		end = min(end, beacon + stride - 1);
+	}
+	return po->lower_vm_ops->map_pages(vmf, start, end);
+}
+
+static void ppc_vma_opened(struct vm_area_struct *vma)
+{
+	struct ppc_open *po = ppc_vma_open(vma);
+
+	ppc_open_get(po);
+	if (po->lower_vm_ops->open)
+		po->lower_vm_ops->open(vma);
+}
+
+static void ppc_vma_closed(struct vm_area_struct *vma)
+{
+	struct ppc_open *po = ppc_vma_open(vma);
+
+	if (po->lower_vm_ops->close)
+		po->lower_vm_ops->close(vma);
+	ppc_open_put(po);
+}
+
+/*
+ * Copies the lower operations once per open file.  False: this VMA got other
+ * operations than the first one (the file changed to DAX, say) or ones that
+ * cannot be wrapped; it then stays native.  A ppc mount below has wrapped them
+ * already: its handlers expect its own copy in the VMA, and see the faults.
+ */
+static bool ppc_wrap_vm_ops(struct ppc_open *po, const struct vm_operations_struct *ops)
+{
+	bool same;
+
+	if (!ops || !ops->fault || ops->fault == ppc_fault)
+		return false;
+	spin_lock(&po->lock);
+	if (!po->lower_vm_ops) {
+		po->vm_ops = *ops;
+		po->vm_ops.open = ppc_vma_opened;
+		po->vm_ops.close = ppc_vma_closed;
+		po->vm_ops.fault = ppc_fault;
+		if (ops->map_pages)
+			po->vm_ops.map_pages = ppc_map_pages;
+		po->lower_vm_ops = ops;
+	}
+	same = po->lower_vm_ops == ops;
+	spin_unlock(&po->lock);
+	return same;
+}
+
+/**
+ * ppc_mmap - ->mmap of regular files
+ * @file: ours
+ * @vma: new
+ *
+ * Context: mmap_lock held for writing.
+ * Return: 0 or -errno
+ */
+int ppc_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct ppc_open *po = PPC_F(file);
+	int err;
+
+	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == (VM_SHARED | VM_MAYWRITE))
+		return -EACCES;
+	if (!po->lower->f_op->mmap)
+		return -ENODEV;
+
+	vma_set_file(vma, po->lower);
+	err = vfs_mmap(po->lower, vma);
+	if (err)
+		return err;
+	if (ppc_wrap_vm_ops(po, vma->vm_ops)) {
+		ppc_open_get(po);
+		vma->vm_ops = &po->vm_ops;
+	}
+	return 0;
+}

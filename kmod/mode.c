@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Who is attached and what that means for open files: attach, detach (lease
+ * expiry is one), and the switching of native read-ahead.
+ *
+ * sbi->mode is what the application's path looks at.  Switching a file's
+ * read-ahead and adding a file to the list both happen under open_lock, and the
+ * mode is written before the list is walked:
+ *
+ *	open				attach
+ *	lock open_lock			WRITE_ONCE(mode)
+ *	add to list			lock open_lock
+ *	apply READ_ONCE(mode)		apply to all files on the list
+ *	unlock				unlock
+ *
+ * so whichever comes second sees the other.
+ */
+#include <linux/fadvise.h>
+#include <linux/log2.h>
+
+#include "ppc.h"
+#include "trace.h"
+
+/* Caller holds open_lock. */
+static void ppc_apply_readahead(struct ppc_open *po)
+{
+	struct file *lower = po->lower;
+	bool random = po->advice_random;
+
+	if ((READ_ONCE(po->sbi->mode) & PPC_MODE_MANAGED) && !PPC_I(po->inode)->native)
+		random = true;
+	spin_lock(&lower->f_lock);
+	if (random)
+		lower->f_mode |= FMODE_RANDOM;
+	else
+		lower->f_mode &= ~FMODE_RANDOM;
+	spin_unlock(&lower->f_lock);
+}
+
+static void ppc_apply_readahead_all(struct ppc_sb *sbi)
+{
+	struct ppc_open *po;
+
+	spin_lock(&sbi->open_lock);
+	list_for_each_entry(po, &sbi->open_files, link)
+		ppc_apply_readahead(po);
+	spin_unlock(&sbi->open_lock);
+}
+
+/**
+ * ppc_open_list_add - an open file is ready for use
+ * @po: open file
+ *
+ * Context: any that may take a spinlock.
+ */
+void ppc_open_list_add(struct ppc_open *po)
+{
+	struct ppc_sb *sbi = po->sbi;
+
+	atomic_inc(&PPC_I(po->inode)->nr_open);
+	spin_lock(&sbi->open_lock);
+	list_add_tail(&po->link, &sbi->open_files);
+	sbi->nr_open++;
+	if (READ_ONCE(sbi->mode))
+		ppc_apply_readahead(po);
+	spin_unlock(&sbi->open_lock);
+}
+
+void ppc_open_list_del(struct ppc_open *po)
+{
+	struct ppc_sb *sbi = po->sbi;
+
+	spin_lock(&sbi->open_lock);
+	list_del(&po->link);
+	sbi->nr_open--;
+	spin_unlock(&sbi->open_lock);
+	atomic_dec(&PPC_I(po->inode)->nr_open);
+}
+
+/**
+ * ppc_advised - the application has given advice, which the lower file took
+ * @po: open file
+ * @advice: POSIX_FADV_*
+ *
+ * NORMAL and SEQUENTIAL turn read-ahead on; while a policy manages it, it goes
+ * off again, and comes back at detach.
+ */
+void ppc_advised(struct ppc_open *po, int advice)
+{
+	struct ppc_sb *sbi = po->sbi;
+
+	if (advice != POSIX_FADV_NORMAL && advice != POSIX_FADV_SEQUENTIAL &&
+	    advice != POSIX_FADV_RANDOM)
+		return;
+	spin_lock(&sbi->open_lock);
+	WRITE_ONCE(po->advice_random, advice == POSIX_FADV_RANDOM);
+	ppc_apply_readahead(po);
+	spin_unlock(&sbi->open_lock);
+}
+
+/**
+ * ppc_set_file_mode - exempt a file from managed read-ahead, or take it back
+ * @sbi: mount
+ * @inode: ours
+ * @native: exempt it
+ */
+void ppc_set_file_mode(struct ppc_sb *sbi, struct inode *inode, bool native)
+{
+	struct ppc_open *po;
+
+	spin_lock(&sbi->open_lock);
+	WRITE_ONCE(PPC_I(inode)->native, native);
+	list_for_each_entry(po, &sbi->open_files, link) {
+		if (po->inode == inode)
+			ppc_apply_readahead(po);
+	}
+	spin_unlock(&sbi->open_lock);
+}
+
+/*
+ * Tracing sees a page when it is touched first, so what is mapped already is
+ * unmapped once.  Private copies stay (even_cows = 0).
+ */
+static void ppc_zap_mappings(struct ppc_sb *sbi)
+{
+	struct ppc_inode *pi;
+	unsigned long id;
+
+	xa_for_each(&sbi->inodes, id, pi) {
+		struct inode *inode;
+
+		if (!atomic_read(&pi->nr_open))
+			continue;
+		inode = ppc_ilookup(sbi, id);
+		if (!inode)
+			continue;
+		if (S_ISREG(inode->i_mode) && mapping_mapped(PPC_I(inode)->mapping))
+			unmap_mapping_range(PPC_I(inode)->mapping, 0, 0, 0);
+		iput(inode);
+	}
+}
+
+static unsigned long ppc_mode_of(u32 attach_flags)
+{
+	unsigned long mode = PPC_MODE_ATTACHED;
+
+	if (attach_flags & PPC_ATTACH_MANAGED_RA)
+		mode |= PPC_MODE_MANAGED;
+	if (attach_flags & PPC_ATTACH_BEACON)
+		mode |= PPC_MODE_BEACON;
+	if (attach_flags & PPC_ATTACH_TRACE)
+		mode |= PPC_MODE_TRACE;
+	if (attach_flags & PPC_ATTACH_OPENCLOSE)
+		mode |= PPC_MODE_OPENCLOSE;
+	return mode;
+}
+
+static u32 ppc_or_default(u32 value, u32 fallback)
+{
+	return value ? value : fallback;
+}
+
+/**
+ * ppc_attach - make a session the mount's event reader, or change its terms
+ * @sbi: mount
+ * @session: of the calling descriptor
+ * @req: checked by the caller
+ *
+ * Context: may sleep.
+ * Return: 0, or -EBUSY when another session is attached
+ */
+int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc_attach *req)
+{
+	unsigned long mode = ppc_mode_of(req->flags), old;
+	struct ppc_session *reader;
+	u32 window, beacon;
+
+	mutex_lock(&sbi->attach_mutex);
+	reader = rcu_dereference_protected(sbi->session, lockdep_is_held(&sbi->attach_mutex));
+	if (reader && reader != session) {
+		mutex_unlock(&sbi->attach_mutex);
+		return -EBUSY;
+	}
+	window = ppc_or_default(req->window_bytes, READ_ONCE(sbi->opts.window_bytes));
+	beacon = ppc_or_default(req->beacon_bytes, READ_ONCE(sbi->opts.beacon_bytes));
+	WRITE_ONCE(sbi->window_pages, window >> PAGE_SHIFT);
+	WRITE_ONCE(sbi->beacon_shift, ilog2(beacon) - PAGE_SHIFT);
+	strscpy(sbi->label, req->label, sizeof(sbi->label));
+	ppc_session_set_lease(session, req->lease_ms);
+	sbi->expired = false;
+	rcu_assign_pointer(sbi->session, session);
+	old = sbi->mode;
+	WRITE_ONCE(sbi->mode, mode);
+	ppc_apply_readahead_all(sbi);
+	if (mode & ~old & PPC_MODE_TRACE) {
+		ppc_zap_mappings(sbi);
+		schedule_delayed_work(&sbi->flush_work, HZ / 10);
+	}
+	mutex_unlock(&sbi->attach_mutex);
+	trace_ppc_attach(ppc_dev_minor(sbi), mode, window, beacon);
+	return 0;
+}
+
+/**
+ * ppc_detach - nobody listens any more: native read-ahead is in force again
+ * @sbi: mount
+ * @session: detach only if this one is attached; NULL: whichever is
+ * @expired: its lease ran out
+ *
+ * Readers may still be putting events into the session's rings until an RCU
+ * grace period has passed.
+ *
+ * Context: may sleep.
+ * Return: whether it was attached
+ */
+bool ppc_detach(struct ppc_sb *sbi, struct ppc_session *session, bool expired)
+{
+	struct ppc_session *reader;
+
+	mutex_lock(&sbi->attach_mutex);
+	reader = rcu_dereference_protected(sbi->session, lockdep_is_held(&sbi->attach_mutex));
+	if (!reader || (session && reader != session)) {
+		mutex_unlock(&sbi->attach_mutex);
+		return false;
+	}
+	WRITE_ONCE(sbi->mode, 0);
+	rcu_assign_pointer(sbi->session, NULL);
+	sbi->expired = expired;
+	memset(sbi->label, 0, sizeof(sbi->label));
+	ppc_apply_readahead_all(sbi);
+	if (expired)
+		ppc_stat_add(sbi, PPC_STAT_LEASE_EXPIRIES, 1);
+	ppc_session_wake(reader);
+	mutex_unlock(&sbi->attach_mutex);
+	trace_ppc_attach(ppc_dev_minor(sbi), 0, 0, 0);
+	return true;
+}

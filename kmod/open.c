@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Opening the lower file, and the life of struct ppc_open.
+ */
+#include <linux/fsnotify.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "ppc.h"
+
+static struct kmem_cache *ppc_open_cache;
+static struct workqueue_struct *ppc_open_wq;	/* path_put() of pins */
+
+static const struct cred *ppc_lower_cred(const struct ppc_sb *sbi)
+{
+	return sbi->caller_cred ? current_cred() : sbi->cred;
+}
+
+/*
+ * Whether the file's own path is one of ours.  With an overlay on top of this
+ * mount it is the overlay's, whose ->d_real() would be asked for our inode.
+ */
+static bool ppc_own_path(const struct file *file)
+{
+	return file->f_path.dentry->d_sb == file_inode(file)->i_sb;
+}
+
+static int ppc_lower_flags(const struct file *file)
+{
+	unsigned int drop = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_DIRECT;
+
+	return (file->f_flags & ~drop) | O_LARGEFILE | PPC_OPEN_QUIET;
+}
+
+/*
+ * The lower file shows the user's path (/proc/PID/maps, audit), and by that
+ * path it holds our mount as long as a mapping of it lives.  Where the path is
+ * not ours the lower path is shown and po->pin holds the mount instead.
+ *
+ * Permission was checked by ->permission with the caller's credentials; the
+ * open itself runs with the mounter's, because security modules would see a
+ * disconnected path.
+ */
+static struct file *ppc_open_lower(struct ppc_open *po, struct file *file)
+{
+	struct ppc_sb *sbi = po->sbi;
+	struct path real = { .mnt = sbi->lower_mnt };
+	const struct cred *cred = ppc_lower_cred(sbi);
+	int flags = ppc_lower_flags(file);
+	struct file *lower;
+
+	if (PPC_BACKING_FILES || ppc_own_path(file)) {
+		real.dentry = PPC_D(file_dentry(file));
+		return backing_file_open(file, flags, &real, cred);
+	}
+	real.dentry = ppc_lower_alias(po->inode);
+	if (!real.dentry)
+		return ERR_PTR(-ESTALE);
+	lower = dentry_open(&real, flags, cred);
+	dput(real.dentry);
+	if (!IS_ERR(lower)) {
+		po->pin = file->f_path;
+		path_get(&po->pin);
+		po->pinned = true;
+	}
+	return lower;
+}
+
+/**
+ * ppc_open_lower_dir - the lower directory of an open directory
+ * @file: ours
+ *
+ * Context: may sleep.
+ * Return: a file or ERR_PTR
+ */
+struct file *ppc_open_lower_dir(struct file *file)
+{
+	struct ppc_sb *sbi = PPC_SB(file_inode(file)->i_sb);
+	struct path real = { .mnt = sbi->lower_mnt, .dentry = PPC_D(file_dentry(file)) };
+
+	return dentry_open(&real, ppc_lower_flags(file), ppc_lower_cred(sbi));
+}
+
+/**
+ * ppc_lower_alias - some lower dentry of one of our inodes
+ * @inode: ours
+ *
+ * Return: a referenced dentry, or NULL when no name of it is cached
+ */
+struct dentry *ppc_lower_alias(struct inode *inode)
+{
+	struct dentry *alias = d_find_any_alias(inode);
+	struct dentry *lower;
+
+	if (!alias)
+		return NULL;
+	lower = dget(PPC_D(alias));
+	dput(alias);
+	return lower;
+}
+
+/**
+ * ppc_open_private - a lower file for the loader and the evictor alone
+ * @sbi: mount
+ * @inode: ours, regular
+ *
+ * Its read-ahead state is nobody else's, and it holds no mount but the private
+ * clone.
+ *
+ * Context: may sleep.
+ * Return: a file or ERR_PTR(-ESTALE) when the file has no name any more
+ */
+struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
+{
+	struct path real = { .mnt = sbi->lower_mnt, .dentry = ppc_lower_alias(inode) };
+	struct file *lower;
+
+	if (!real.dentry)
+		return ERR_PTR(-ESTALE);
+	lower = dentry_open(&real, O_RDONLY | O_LARGEFILE | PPC_OPEN_QUIET, sbi->cred);
+	dput(real.dentry);
+	return lower;
+}
+
+static void ppc_open_event(struct ppc_open *po, u8 kind)
+{
+	struct ppc_sb *sbi = po->sbi;
+	struct ppc_event ev = { .kind = kind };
+
+	if (!(READ_ONCE(sbi->mode) & PPC_MODE_OPENCLOSE))
+		return;
+	ev.file_id = PPC_I(po->inode)->file_id;
+	ev.open_id = po->open_id;
+	ev.flags = po->direct ? PPC_EVF_DIRECT : 0;
+	if (kind == PPC_EV_OPEN)
+		ev.length = min_t(u64, PAGE_ALIGN(i_size_read(PPC_I(po->inode)->lower)),
+				  U32_MAX & PAGE_MASK);
+	if (ppc_upc_fill(sbi, &ev))
+		ppc_upc_queue(sbi, &ev);
+}
+
+static void ppc_open_free_work(struct work_struct *work)
+{
+	struct ppc_open *po = container_of(work, struct ppc_open, free_work);
+
+	path_put(&po->pin);
+	kmem_cache_free(ppc_open_cache, po);
+}
+
+void ppc_open_get(struct ppc_open *po)
+{
+	refcount_inc(&po->ref);
+}
+
+/**
+ * ppc_open_put - drop a reference of the upper file or of a VMA
+ * @po: may be freed
+ *
+ * The lower file goes last: its path keeps po->inode and the super block.
+ *
+ * Context: may run under mmap_lock, so nothing here puts a path in place.
+ */
+void ppc_open_put(struct ppc_open *po)
+{
+	struct file *lower = po->lower;
+
+	if (!refcount_dec_and_test(&po->ref))
+		return;
+	ppc_access_flush(po);
+	ppc_open_event(po, PPC_EV_CLOSE);
+	ppc_open_list_del(po);
+	if (po->pinned)
+		queue_work(ppc_open_wq, &po->free_work);
+	else
+		kmem_cache_free(ppc_open_cache, po);
+	fput(lower);
+}
+
+/* O_DIRECT on an open file, as odirect= says; counted either way. */
+static int ppc_open_direct(struct ppc_open *po, struct file *file)
+{
+	struct ppc_sb *sbi = po->sbi;
+	enum ppc_odirect how = READ_ONCE(sbi->opts.odirect);
+
+	if (how != PPC_ODIRECT_DENY)
+		file->f_mode |= po->lower->f_mode & FMODE_CAN_ODIRECT;
+	if (!(file->f_flags & O_DIRECT))
+		return 0;
+	if (how == PPC_ODIRECT_DENY)
+		return -EINVAL;
+	ppc_stat_add(sbi, PPC_STAT_ODIRECT_OPENS, 1);
+	po->direct = how == PPC_ODIRECT_PASS || (how == PPC_ODIRECT_AUTO && !READ_ONCE(sbi->mode));
+	return 0;
+}
+
+/**
+ * ppc_open - ->open of regular files
+ * @inode: ours
+ * @file: the user's
+ *
+ * Context: may sleep.
+ * Return: 0 or -errno
+ */
+int ppc_open(struct inode *inode, struct file *file)
+{
+	struct ppc_sb *sbi = PPC_SB(inode->i_sb);
+	struct ppc_open *po = kmem_cache_zalloc(ppc_open_cache, GFP_KERNEL_ACCOUNT);
+	int err;
+
+	if (!po)
+		return -ENOMEM;
+	refcount_set(&po->ref, 1);
+	spin_lock_init(&po->lock);
+	INIT_LIST_HEAD(&po->link);
+	INIT_WORK(&po->free_work, ppc_open_free_work);
+	memset(po->beacon_recent, 0xff, sizeof(po->beacon_recent));
+	po->sbi = sbi;
+	po->inode = inode;
+	po->open_id = atomic_inc_return(&sbi->next_open_id);
+
+	po->lower = ppc_open_lower(po, file);
+	if (IS_ERR(po->lower)) {
+		err = PTR_ERR(po->lower);
+		goto err_free;
+	}
+	err = ppc_open_direct(po, file);
+	if (err)
+		goto err_lower;
+
+	ppc_refresh(inode);
+	/* The cache is the lower one, whoever asks: cachestat, readahead(2), sync_file_range. */
+	file->f_mapping = po->lower->f_mapping;
+	file->f_wb_err = filemap_sample_wb_err(file->f_mapping);
+	file->private_data = po;
+	ppc_open_list_add(po);
+	ppc_open_event(po, PPC_EV_OPEN);
+	return 0;
+
+err_lower:
+	fput(po->lower);
+	if (po->pinned)
+		path_put(&po->pin);
+err_free:
+	kmem_cache_free(ppc_open_cache, po);
+	return err;
+}
+
+int ppc_release(struct inode *inode, struct file *file)
+{
+	ppc_open_put(PPC_F(file));
+	return 0;
+}
+
+int ppc_open_cache_init(void)
+{
+	ppc_open_cache = KMEM_CACHE(ppc_open, SLAB_ACCOUNT);
+	if (!ppc_open_cache)
+		return -ENOMEM;
+	ppc_open_wq = alloc_workqueue("ppc_open", WQ_UNBOUND, 0);
+	if (!ppc_open_wq) {
+		kmem_cache_destroy(ppc_open_cache);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void ppc_open_cache_exit(void)
+{
+	/* waits for the last path_put() */
+	destroy_workqueue(ppc_open_wq);
+	kmem_cache_destroy(ppc_open_cache);
+}

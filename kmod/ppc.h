@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the source files of the module offer each other, grouped by file.
+ */
+#ifndef PPC_H
+#define PPC_H
+
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/percpu.h>
+
+#include "ppc_types.h"
+
+#define PPC_SUPER_MAGIC		0x50504331	/* "PPC1" */
+#define PPC_RING_ENTRIES_MIN	64
+#define PPC_QUEUE_EVENTS_MAX	(16U << 20)
+#define PPC_WINDOW_BYTES_MAX	(32U << 20)
+#define PPC_BEACON_BYTES_MIN	(64U << 10)
+#define PPC_BEACON_BYTES_MAX	(1U << 30)
+#define PPC_LEASE_MS_MIN	100
+#define PPC_LEASE_MS_MAX	600000
+#define PPC_STEP_BYTES		(2UL << 20)	/* of LOAD; see load.c */
+#define PPC_STEP_PAGES		(PPC_STEP_BYTES >> PAGE_SHIFT)
+
+struct fs_context;
+struct seq_file;
+struct work_struct;
+struct mem_cgroup;
+struct posix_acl;
+
+/* params.c */
+extern struct file_system_type ppc_fs_type;
+int ppc_show_options(struct seq_file *m, struct dentry *root);
+
+/* super.c */
+int ppc_fill_super(struct super_block *sb, struct fs_context *fc);
+void ppc_kill_sb(struct super_block *sb);
+
+/* inode.c */
+struct inode *ppc_iget(struct super_block *sb, struct inode *lower);
+struct inode *ppc_ilookup(struct ppc_sb *sbi, u64 file_id);
+void ppc_refresh(struct inode *inode);
+struct inode *ppc_alloc_inode(struct super_block *sb);
+void ppc_free_inode(struct inode *inode);
+void ppc_evict_inode(struct inode *inode);
+int ppc_drop_inode(struct inode *inode);
+int ppc_inode_cache_init(void);
+void ppc_inode_cache_exit(void);
+
+/* lookup.c */
+extern const struct dentry_operations ppc_dentry_ops;
+struct dentry *ppc_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags);
+
+/* dir.c */
+extern const struct file_operations ppc_dir_ops;
+
+/* xattr.c */
+extern const struct xattr_handler *ppc_xattr_handlers[];
+ssize_t ppc_listxattr(struct dentry *dentry, char *list, size_t size);
+#ifdef PPC_HAVE_GET_INODE_ACL
+struct posix_acl *ppc_get_acl(struct mnt_idmap *idmap, struct dentry *dentry, int type);
+#define PPC_ACL_OPS	.get_acl = ppc_get_acl,
+#else
+#define PPC_ACL_OPS	/* ACLs pass through the xattr handler */
+#endif
+
+/* open.c */
+struct file *ppc_open_lower_dir(struct file *file);
+struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode);
+struct dentry *ppc_lower_alias(struct inode *inode);
+int ppc_open(struct inode *inode, struct file *file);
+int ppc_release(struct inode *inode, struct file *file);
+void ppc_open_get(struct ppc_open *po);
+void ppc_open_put(struct ppc_open *po);
+int ppc_open_cache_init(void);
+void ppc_open_cache_exit(void);
+
+/* file.c */
+extern const struct file_operations ppc_file_ops;
+
+/* mmap.c */
+int ppc_mmap(struct file *file, struct vm_area_struct *vma);
+
+/* miss.c */
+unsigned long ppc_next_absent(struct address_space *mapping, pgoff_t *index, pgoff_t last);
+unsigned long ppc_count_absent(struct address_space *mapping, pgoff_t first, pgoff_t last);
+bool ppc_can_readahead(struct address_space *mapping);
+void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode);
+void ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode);
+
+/* trace_access.c */
+void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags);
+void ppc_access_flush(struct ppc_open *po);
+void ppc_access_flush_work(struct work_struct *work);
+
+/* mode.c */
+int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc_attach *req);
+bool ppc_detach(struct ppc_sb *sbi, struct ppc_session *session, bool expired);
+void ppc_open_list_add(struct ppc_open *po);
+void ppc_open_list_del(struct ppc_open *po);
+void ppc_advised(struct ppc_open *po, int advice);
+void ppc_set_file_mode(struct ppc_sb *sbi, struct inode *inode, bool native);
+
+/* upc.c */
+struct ppc_session *ppc_session_create(u32 queue_events);
+void ppc_session_free(struct ppc_session *session);
+void ppc_session_describe(const struct ppc_session *session, struct ppc_attach *out);
+int ppc_session_mmap(struct ppc_session *session, struct vm_area_struct *vma);
+bool ppc_session_pending(const struct ppc_session *session);
+bool ppc_session_stuck(struct ppc_session *session);
+void ppc_session_renew(struct ppc_session *session);
+void ppc_session_set_lease(struct ppc_session *session, u32 lease_ms);
+u32 ppc_session_lease_ms(const struct ppc_session *session);
+void ppc_session_wake(struct ppc_session *session);
+struct wait_queue_head *ppc_session_wait(struct ppc_session *session);
+bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev);
+void ppc_upc_queue(struct ppc_sb *sbi, const struct ppc_event *ev);
+
+/* upc_dev.c */
+int ppc_dev_create(struct ppc_sb *sbi);
+void ppc_dev_shutdown(struct ppc_sb *sbi);
+void ppc_dev_put(struct ppc_sb *sbi);
+bool ppc_dev_dying(const struct ppc_sb *sbi);
+int ppc_dev_minor(const struct ppc_sb *sbi);
+int ppc_dev_class_init(void);
+void ppc_dev_class_exit(void);
+
+/* name.c */
+int ppc_name_of_id(struct ppc_sb *sbi, struct ppc_file *req);
+int ppc_id_of_name(struct ppc_sb *sbi, struct ppc_file *req);
+
+/* load.c */
+int ppc_load_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_load *req,
+		   struct mem_cgroup *memcg);
+
+/* evict.c */
+int ppc_evict_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_evict *req);
+
+/* resident.c */
+int ppc_resident_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_resident *req);
+
+/* sweep.c */
+void ppc_sweep_start(struct ppc_sb *sbi);
+void ppc_sweep_work(struct work_struct *work);
+
+/* stats.c */
+int ppc_show_stats(struct seq_file *m, struct dentry *root);
+u64 ppc_stat_sum(const struct ppc_sb *sbi, enum ppc_stat stat);
+int ppc_stats_add(struct ppc_sb *sbi);
+void ppc_stats_remove(struct ppc_sb *sbi);
+int ppc_stats_init(void);
+void ppc_stats_exit(void);
+
+static inline void ppc_stat_add(struct ppc_sb *sbi, enum ppc_stat stat, u64 n)
+{
+	this_cpu_add(sbi->stats->count[stat], n);
+}
+
+#endif /* PPC_H */

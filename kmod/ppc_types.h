@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The private structures of the module and how to get at them.  Lifetimes and
+ * lock order are in README.md.
+ */
+#ifndef PPC_TYPES_H
+#define PPC_TYPES_H
+
+#include <linux/fs.h>
+#include <linux/kobject.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+
+#include <ppc/uapi.h>
+
+struct ppc_dev;
+struct ppc_session;
+
+enum ppc_odirect {
+	PPC_ODIRECT_AUTO,	/* through while no policy is attached, else from the cache */
+	PPC_ODIRECT_PASS,
+	PPC_ODIRECT_BUFFERED,
+	PPC_ODIRECT_DENY,
+};
+
+/* Mount options. */
+struct ppc_opts {
+	enum ppc_odirect odirect;
+	u32 queue_events;	/* total over all rings */
+	u32 window_bytes;	/* default demand window */
+	u32 beacon_bytes;	/* default beacon distance */
+};
+
+/* ppc_sb.mode; zero while nobody is attached */
+#define PPC_MODE_ATTACHED	0x01
+#define PPC_MODE_MANAGED	0x02
+#define PPC_MODE_BEACON		0x04
+#define PPC_MODE_TRACE		0x08
+#define PPC_MODE_OPENCLOSE	0x10
+
+enum ppc_stat {
+	PPC_STAT_QUEUED,
+	PPC_STAT_DROPPED,
+	PPC_STAT_COALESCED,
+	PPC_STAT_MISSES_READ,
+	PPC_STAT_MISSES_FAULT,
+	PPC_STAT_WAKEUPS,
+	PPC_STAT_LEASE_EXPIRIES,
+	PPC_STAT_LOADED_BYTES,
+	PPC_STAT_EVICTED_BYTES,
+	PPC_STAT_WINDOW_BYTES,
+	PPC_STAT_ODIRECT_OPENS,
+	PPC_STAT_COUNT
+};
+
+struct ppc_stats {
+	u64 count[PPC_STAT_COUNT];
+};
+
+/* One mount.  Lives from fill_super to the end of kill_sb. */
+struct ppc_sb {
+	struct super_block *sb;
+	struct vfsmount *lower_mnt;	/* private clone; its root is BASE */
+	const struct cred *cred;	/* of the mounter */
+	char *base;			/* absolute path, for show_devname */
+	struct ppc_opts opts;		/* READ_ONCE; remount writes them */
+	bool caller_cred;		/* NFS and relatives: open with the caller's credentials */
+	bool nosuid;			/* of the lower mount */
+
+	unsigned long mode;		/* PPC_MODE_*; READ_ONCE once per operation */
+	u32 window_pages;		/* in force, power of two */
+	u32 beacon_shift;		/* in force, in pages */
+	bool expired;			/* the last attachment ended by its lease */
+	char label[PPC_LABEL_BYTES];	/* name of the policy; under attach_mutex */
+	struct mutex attach_mutex;	/* attach, detach, expiry */
+	struct ppc_session __rcu *session;	/* written under attach_mutex */
+
+	spinlock_t open_lock;		/* open_files, nr_open, read-ahead flips */
+	struct list_head open_files;	/* struct ppc_open.link */
+	u32 nr_open;
+	atomic_t next_open_id;
+	struct delayed_work flush_work;	/* pending ACCESS events while tracing */
+
+	struct xarray inodes;		/* file id -> struct ppc_inode; RCU readers */
+	struct delayed_work sweep_work;
+
+	atomic64_t cancel[PPC_CANCEL_SLOTS];	/* newest generation, only grows */
+	atomic64_t undrained_bytes;	/* evicted since the LRU batches were last drained */
+
+	struct ppc_dev *dev;
+	struct ppc_stats __percpu *stats;
+	struct kobject kobj;
+	struct completion kobj_gone;
+	bool kobj_live;
+};
+
+/* One inode; the VFS inode is embedded. */
+struct ppc_inode {
+	struct inode *lower;		/* referenced; constant after creation */
+	struct address_space *mapping;	/* where the page cache of the data is */
+	u64 file_id;			/* never reused while the module is loaded */
+	atomic_t nr_open;
+	bool native;			/* PPC_FILE_NATIVE; under ppc_sb.open_lock */
+	struct inode vfs_inode;
+};
+
+#define PPC_BEACON_RECENT	8
+
+/*
+ * One open file.  The upper file holds one reference, each VMA made through it
+ * another, so it outlives close().
+ */
+struct ppc_open {
+	refcount_t ref;
+	u32 open_id;
+	bool advice_random;		/* the application asked for it; under open_lock */
+	bool direct;			/* O_DIRECT passes through, as decided at open */
+	bool pinned;			/* pin is in use, see ppc_open_lower() */
+	struct file *lower;
+	struct inode *inode;		/* ours; pinned by the path in lower, or by pin */
+	struct list_head link;		/* ppc_sb.open_files */
+	struct ppc_sb *sbi;
+
+	spinlock_t lock;		/* what follows, to the mark */
+	struct ppc_event pending;	/* ACCESS not yet queued; length 0: none */
+	u64 beacon_recent[PPC_BEACON_RECENT];
+	u8 beacon_next;
+	/* end of what lock protects */
+
+	const struct vm_operations_struct *lower_vm_ops;	/* set once, before vm_ops is used */
+	struct vm_operations_struct vm_ops;
+	struct path pin;
+	struct work_struct free_work;
+};
+
+static inline struct ppc_sb *PPC_SB(const struct super_block *sb)
+{
+	return sb->s_fs_info;
+}
+
+static inline struct ppc_inode *PPC_I(const struct inode *inode)
+{
+	return container_of(inode, struct ppc_inode, vfs_inode);
+}
+
+/* Regular files only; directories keep their lower file there. */
+static inline struct ppc_open *PPC_F(const struct file *file)
+{
+	return file->private_data;
+}
+
+/* The lower dentry; referenced until d_release. */
+static inline struct dentry *PPC_D(const struct dentry *dentry)
+{
+	return dentry->d_fsdata;
+}
+
+#endif /* PPC_TYPES_H */

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counters: /sys/fs/ppc/N/, one value a file, and /proc/self/mountstats.
+ */
+#include <linux/kobject.h>
+#include <linux/seq_file.h>
+#include <linux/sysfs.h>
+
+#include "ppc.h"
+
+static struct kset *ppc_kset;
+
+static const char * const ppc_stat_names[PPC_STAT_COUNT] = {
+	[PPC_STAT_QUEUED]		= "events_queued",
+	[PPC_STAT_DROPPED]		= "events_dropped",
+	[PPC_STAT_COALESCED]		= "events_coalesced",
+	[PPC_STAT_MISSES_READ]		= "misses_read",
+	[PPC_STAT_MISSES_FAULT]		= "misses_fault",
+	[PPC_STAT_WAKEUPS]		= "wakeups",
+	[PPC_STAT_LEASE_EXPIRIES]	= "lease_expiries",
+	[PPC_STAT_LOADED_BYTES]		= "loaded_bytes",
+	[PPC_STAT_EVICTED_BYTES]	= "evicted_bytes",
+	[PPC_STAT_WINDOW_BYTES]		= "window_bytes_loaded",
+	[PPC_STAT_ODIRECT_OPENS]	= "odirect_opens",
+};
+
+/**
+ * ppc_stat_sum - a counter over all CPUs
+ * @sbi: mount
+ * @stat: which
+ */
+u64 ppc_stat_sum(const struct ppc_sb *sbi, enum ppc_stat stat)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(sbi->stats, cpu)->count[stat]);
+	return sum;
+}
+
+/* In /proc/self/mountstats. */
+int ppc_show_stats(struct seq_file *m, struct dentry *root)
+{
+	struct ppc_sb *sbi = PPC_SB(root->d_sb);
+	int i;
+
+	seq_printf(m, "\n\tminor: %d", ppc_dev_minor(sbi));
+	for (i = 0; i < PPC_STAT_COUNT; i++)
+		seq_printf(m, "\n\t%s: %llu", ppc_stat_names[i], ppc_stat_sum(sbi, i));
+	return 0;
+}
+
+struct ppc_attr {
+	struct attribute attr;
+	ssize_t (*show)(struct ppc_sb *sbi, const struct ppc_attr *attr, char *buf);
+	enum ppc_stat stat;
+};
+
+static ssize_t ppc_show_counter(struct ppc_sb *sbi, const struct ppc_attr *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", ppc_stat_sum(sbi, attr->stat));
+}
+
+static ssize_t ppc_show_dev(struct ppc_sb *sbi, const struct ppc_attr *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u:%u\n", MAJOR(sbi->sb->s_dev), MINOR(sbi->sb->s_dev));
+}
+
+/* Name of the attached policy; empty line: none. */
+static ssize_t ppc_show_policy(struct ppc_sb *sbi, const struct ppc_attr *attr, char *buf)
+{
+	ssize_t n;
+
+	mutex_lock(&sbi->attach_mutex);
+	n = sysfs_emit(buf, "%s\n", sbi->label);
+	mutex_unlock(&sbi->attach_mutex);
+	return n;
+}
+
+static ssize_t ppc_show_state(struct ppc_sb *sbi, const struct ppc_attr *attr, char *buf)
+{
+	unsigned long mode = READ_ONCE(sbi->mode);
+
+	if (!mode)
+		return sysfs_emit(buf, "%s\n", READ_ONCE(sbi->expired) ? "expired" : "native");
+	return sysfs_emit(buf, "attached%s%s%s%s\n", mode & PPC_MODE_MANAGED ? " managed" : "",
+			  mode & PPC_MODE_BEACON ? " beacon" : "",
+			  mode & PPC_MODE_TRACE ? " trace" : "",
+			  mode & PPC_MODE_OPENCLOSE ? " openclose" : "");
+}
+
+static ssize_t ppc_show_open_files(struct ppc_sb *sbi, const struct ppc_attr *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(sbi->nr_open));
+}
+
+#define PPC_ATTR(_name, _show, _stat)				\
+static struct ppc_attr ppc_attr_##_name = {			\
+	.attr = { .name = __stringify(_name), .mode = 0444 },	\
+	.show = _show,						\
+	.stat = _stat,						\
+}
+
+#define PPC_COUNTER(_name, _stat) PPC_ATTR(_name, ppc_show_counter, _stat)
+
+PPC_ATTR(dev, ppc_show_dev, 0);
+PPC_ATTR(policy, ppc_show_policy, 0);
+PPC_ATTR(state, ppc_show_state, 0);
+PPC_ATTR(open_files, ppc_show_open_files, 0);
+PPC_COUNTER(events_queued, PPC_STAT_QUEUED);
+PPC_COUNTER(events_dropped, PPC_STAT_DROPPED);
+PPC_COUNTER(events_coalesced, PPC_STAT_COALESCED);
+PPC_COUNTER(misses_read, PPC_STAT_MISSES_READ);
+PPC_COUNTER(misses_fault, PPC_STAT_MISSES_FAULT);
+PPC_COUNTER(wakeups, PPC_STAT_WAKEUPS);
+PPC_COUNTER(lease_expiries, PPC_STAT_LEASE_EXPIRIES);
+PPC_COUNTER(loaded_bytes, PPC_STAT_LOADED_BYTES);
+PPC_COUNTER(evicted_bytes, PPC_STAT_EVICTED_BYTES);
+PPC_COUNTER(window_bytes_loaded, PPC_STAT_WINDOW_BYTES);
+PPC_COUNTER(odirect_opens, PPC_STAT_ODIRECT_OPENS);
+
+static struct attribute *ppc_attrs[] = {
+	&ppc_attr_dev.attr,
+	&ppc_attr_policy.attr,
+	&ppc_attr_state.attr,
+	&ppc_attr_open_files.attr,
+	&ppc_attr_events_queued.attr,
+	&ppc_attr_events_dropped.attr,
+	&ppc_attr_events_coalesced.attr,
+	&ppc_attr_misses_read.attr,
+	&ppc_attr_misses_fault.attr,
+	&ppc_attr_wakeups.attr,
+	&ppc_attr_lease_expiries.attr,
+	&ppc_attr_loaded_bytes.attr,
+	&ppc_attr_evicted_bytes.attr,
+	&ppc_attr_window_bytes_loaded.attr,
+	&ppc_attr_odirect_opens.attr,
+	NULL
+};
+ATTRIBUTE_GROUPS(ppc);
+
+static ssize_t ppc_attr_show(struct kobject *kobj, struct attribute *attr, char *buf)
+{
+	struct ppc_sb *sbi = container_of(kobj, struct ppc_sb, kobj);
+	const struct ppc_attr *a = container_of(attr, struct ppc_attr, attr);
+
+	return a->show(sbi, a, buf);
+}
+
+static const struct sysfs_ops ppc_sysfs_ops = {
+	.show = ppc_attr_show,
+};
+
+static void ppc_kobj_release(struct kobject *kobj)
+{
+	complete(&container_of(kobj, struct ppc_sb, kobj)->kobj_gone);
+}
+
+static struct kobj_type ppc_ktype = {
+	.sysfs_ops	= &ppc_sysfs_ops,
+	.release	= ppc_kobj_release,
+	.default_groups	= ppc_groups,
+};
+
+/**
+ * ppc_stats_add - show a mount in /sys/fs/ppc/
+ * @sbi: mount with its device
+ *
+ * Return: 0 or -errno
+ */
+int ppc_stats_add(struct ppc_sb *sbi)
+{
+	sbi->kobj.kset = ppc_kset;
+	sbi->kobj_live = true;
+	return kobject_init_and_add(&sbi->kobj, &ppc_ktype, NULL, "%d", ppc_dev_minor(sbi));
+}
+
+/* Waits for readers of the files. */
+void ppc_stats_remove(struct ppc_sb *sbi)
+{
+	if (!sbi->kobj_live)
+		return;
+	kobject_del(&sbi->kobj);
+	kobject_put(&sbi->kobj);
+	wait_for_completion(&sbi->kobj_gone);
+}
+
+int ppc_stats_init(void)
+{
+	ppc_kset = kset_create_and_add("ppc", NULL, fs_kobj);
+	return ppc_kset ? 0 : -ENOMEM;
+}
+
+void ppc_stats_exit(void)
+{
+	kset_unregister(ppc_kset);
+}

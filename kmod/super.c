@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A mount: from BASE to the super block, and back.
+ */
+#include <linux/fs_context.h>
+#include <linux/log2.h>
+#include <linux/magic.h>
+#include <linux/module.h>
+#include <linux/seq_file.h>
+#include <linux/statfs.h>
+
+#include "ppc.h"
+
+#ifndef V9FS_MAGIC
+#define V9FS_MAGIC	0x01021997
+#endif
+#define PPC_FUSE_MAGIC	0x65735546
+#define PPC_CIFS_MAGIC	0xff534d42
+#define PPC_SMB2_MAGIC	0xfe534d42
+
+static int ppc_statfs(struct dentry *dentry, struct kstatfs *buf)
+{
+	struct path path = { .mnt = PPC_SB(dentry->d_sb)->lower_mnt, .dentry = PPC_D(dentry) };
+
+	return vfs_statfs(&path, buf);
+}
+
+/*
+ * Never the bare base path: with BASE equal to the mount point of the lower
+ * file system `umount BASE` would find this mount by its source.
+ */
+static int ppc_show_devname(struct seq_file *m, struct dentry *root)
+{
+	seq_puts(m, "ppc:");
+	seq_escape(m, PPC_SB(root->d_sb)->base, " \t\n\\");
+	return 0;
+}
+
+static const struct super_operations ppc_super_ops = {
+	.alloc_inode	= ppc_alloc_inode,
+	.free_inode	= ppc_free_inode,
+	.evict_inode	= ppc_evict_inode,
+	.drop_inode	= ppc_drop_inode,
+	.statfs		= ppc_statfs,
+	.show_options	= ppc_show_options,
+	.show_devname	= ppc_show_devname,
+	.show_stats	= ppc_show_stats,
+};
+
+/* Servers of these decide by the identity of the opener. */
+static bool ppc_wants_caller_cred(const struct super_block *lower)
+{
+	switch (lower->s_magic) {
+	case NFS_SUPER_MAGIC:
+	case PPC_FUSE_MAGIC:
+	case PPC_CIFS_MAGIC:
+	case PPC_SMB2_MAGIC:
+	case V9FS_MAGIC:
+		return true;
+	}
+	return false;
+}
+
+/* Looks BASE up and refuses what cannot be stacked upon. */
+static int ppc_base_path(struct fs_context *fc, struct path *path)
+{
+	int err = kern_path(fc->source, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, path);
+
+	if (err == -ENOENT) {
+		errorf(fc, "ppc: base '%s' does not exist", fc->source);
+		return err;
+	}
+	if (err == -ENOTDIR) {
+		errorf(fc, "ppc: base '%s' is not a directory", fc->source);
+		return err;
+	}
+	if (err) {
+		errorf(fc, "ppc: base '%s' cannot be opened (error %d)", fc->source, -err);
+		return err;
+	}
+
+	err = -EINVAL;
+	if (path->dentry->d_flags & DCACHE_OP_REAL)
+		errorf(fc, "ppc: base '%s' is on overlayfs, which keeps no page cache of its own; "
+		       "mount over the layer below it", fc->source);
+	else if (is_idmapped_mnt(path->mnt))
+		errorf(fc, "ppc: base '%s' is on an id-mapped mount; use the plain mount",
+		       fc->source);
+	else if (path->dentry->d_sb->s_stack_depth >= FILESYSTEM_MAX_STACK_DEPTH)
+		errorf(fc, "ppc: base '%s': file systems are stacked too deep", fc->source);
+	else
+		err = 0;
+	if (err)
+		path_put(path);
+	return err;
+}
+
+static struct ppc_sb *ppc_sb_alloc(struct super_block *sb, const struct ppc_opts *opts)
+{
+	struct ppc_sb *sbi = kzalloc(sizeof(*sbi), GFP_KERNEL);
+
+	if (!sbi)
+		return NULL;
+	sbi->stats = alloc_percpu(struct ppc_stats);
+	if (!sbi->stats) {
+		kfree(sbi);
+		return NULL;
+	}
+	sbi->sb = sb;
+	sbi->opts = *opts;
+	sbi->window_pages = opts->window_bytes >> PAGE_SHIFT;
+	sbi->beacon_shift = ilog2(opts->beacon_bytes) - PAGE_SHIFT;
+	sbi->cred = get_current_cred();
+	mutex_init(&sbi->attach_mutex);
+	spin_lock_init(&sbi->open_lock);
+	INIT_LIST_HEAD(&sbi->open_files);
+	xa_init(&sbi->inodes);
+	init_completion(&sbi->kobj_gone);
+	INIT_DELAYED_WORK(&sbi->flush_work, ppc_access_flush_work);
+	INIT_DELAYED_WORK(&sbi->sweep_work, ppc_sweep_work);
+	return sbi;
+}
+
+static void ppc_sb_free(struct ppc_sb *sbi)
+{
+	WARN_ON_ONCE(!list_empty(&sbi->open_files));
+	xa_destroy(&sbi->inodes);
+	if (sbi->lower_mnt)
+		kern_unmount(sbi->lower_mnt);
+	ppc_dev_put(sbi);
+	put_cred(sbi->cred);
+	kfree(sbi->base);
+	free_percpu(sbi->stats);
+	kfree(sbi);
+}
+
+static int ppc_sb_base_name(struct ppc_sb *sbi, const struct path *path)
+{
+	char *buf = (char *)__get_free_page(GFP_KERNEL);
+	char *name;
+	int err = 0;
+
+	if (!buf)
+		return -ENOMEM;
+	name = d_path(path, buf, PAGE_SIZE);
+	if (IS_ERR(name))
+		err = PTR_ERR(name);
+	else
+		sbi->base = kstrdup(name, GFP_KERNEL);
+	free_page((unsigned long)buf);
+	if (!err && !sbi->base)
+		err = -ENOMEM;
+	return err;
+}
+
+static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
+{
+	struct super_block *lower = path->dentry->d_sb;
+	struct ppc_sb *sbi = PPC_SB(sb);
+
+	sb->s_flags |= SB_RDONLY | (lower->s_flags & SB_POSIXACL);
+	sb->s_iflags |= lower->s_iflags & (SB_I_NOEXEC | SB_I_NODEV | SB_I_UNTRUSTED_MOUNTER);
+	if (path->mnt->mnt_flags & MNT_NODEV)
+		sb->s_iflags |= SB_I_NODEV;
+	if (path->mnt->mnt_flags & MNT_NOEXEC)
+		sb->s_iflags |= SB_I_NOEXEC;
+	sbi->nosuid = path->mnt->mnt_flags & MNT_NOSUID;
+	sbi->caller_cred = ppc_wants_caller_cred(lower);
+
+	sb->s_magic = PPC_SUPER_MAGIC;
+	sb->s_maxbytes = lower->s_maxbytes;
+	sb->s_blocksize = lower->s_blocksize;
+	sb->s_blocksize_bits = lower->s_blocksize_bits;
+	sb->s_time_gran = lower->s_time_gran;
+	sb->s_stack_depth = lower->s_stack_depth + 1;
+	sb->s_op = &ppc_super_ops;
+	sb->s_xattr = ppc_xattr_handlers;
+	set_default_d_op(sb, &ppc_dentry_ops);
+}
+
+static int ppc_make_root(struct super_block *sb, const struct path *path)
+{
+	struct inode *inode = ppc_iget(sb, d_inode(path->dentry));
+	struct dentry *root;
+
+	if (IS_ERR(inode))
+		return PTR_ERR(inode);
+	root = d_make_root(inode);
+	if (!root)
+		return -ENOMEM;
+	root->d_fsdata = dget(path->dentry);
+	sb->s_root = root;
+	return 0;
+}
+
+/**
+ * ppc_fill_super - turn fc->source into a mounted super block
+ * @sb: new, empty
+ * @fc: fs_private is a struct ppc_opts
+ *
+ * Context: may sleep, s_umount held.  After an error ppc_kill_sb() follows.
+ * Return: 0 or -errno, explained in the context's log
+ */
+int ppc_fill_super(struct super_block *sb, struct fs_context *fc)
+{
+	struct ppc_sb *sbi = ppc_sb_alloc(sb, fc->fs_private);
+	struct vfsmount *mnt;
+	struct path path;
+	int err;
+
+	if (!sbi)
+		return -ENOMEM;
+	sb->s_fs_info = sbi;
+	err = ppc_base_path(fc, &path);
+	if (err)
+		return err;
+	err = ppc_sb_base_name(sbi, &path);
+	if (err)
+		goto out;
+	mnt = clone_private_mount(&path);
+	if (IS_ERR(mnt)) {
+		err = PTR_ERR(mnt);
+		errorf(fc, "ppc: base '%s' cannot be held: its mount is unbindable, locked or of "
+		       "another mount namespace", sbi->base);
+		goto out;
+	}
+	mnt->mnt_flags |= MNT_READONLY | MNT_NOATIME;
+	sbi->lower_mnt = mnt;
+
+	ppc_sb_inherit(sb, &path);
+	err = ppc_make_root(sb, &path);
+	if (err)
+		goto out;
+	err = ppc_dev_create(sbi);
+	if (err) {
+		errorf(fc, "ppc: cannot create the device of this mount (error %d)", -err);
+		goto out;
+	}
+	err = ppc_stats_add(sbi);
+	if (err)
+		goto out;
+	ppc_sweep_start(sbi);
+out:
+	path_put(&path);
+	return err;
+}
+
+/**
+ * ppc_kill_sb - undo ppc_fill_super(), however far it came
+ * @sb: super block nobody uses any more
+ *
+ * The device goes first: from then on no ioctl holds an inode of ours, which
+ * generic_shutdown_super() would complain about.
+ *
+ * Context: may sleep, s_umount held; waits for running ioctls (LOAD notices
+ * within one step).
+ */
+void ppc_kill_sb(struct super_block *sb)
+{
+	struct ppc_sb *sbi = PPC_SB(sb);
+
+	if (sbi) {
+		ppc_dev_shutdown(sbi);
+		ppc_stats_remove(sbi);
+		cancel_delayed_work_sync(&sbi->sweep_work);
+		cancel_delayed_work_sync(&sbi->flush_work);
+	}
+	kill_anon_super(sb);
+	if (sbi)
+		ppc_sb_free(sbi);
+}
