@@ -58,10 +58,10 @@ Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>&
   return sum;
 }
 
-ServiceMemory::ServiceMemory(Options options, const Cgroup* cgroup)
+ServiceMemory::ServiceMemory(Options options, std::shared_ptr<const Cgroup> cgroup)
     : options_(std::move(options)),
-      cgroup_(cgroup),
-      nodes_(cgroup == nullptr ? std::vector<int>() : cgroup->AllowedNodes()) {}
+      cgroup_(std::move(cgroup)),
+      nodes_(cgroup_ == nullptr ? std::vector<int>() : cgroup_->AllowedNodes()) {}
 
 uint64_t ServiceMemory::OwnCache() const {
   return options_.own_cache == nullptr ? 0 : options_.own_cache->load(std::memory_order_relaxed);

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -39,8 +40,8 @@ class ServiceMemory : public MemorySource {
     const std::atomic<uint64_t>* own_cache = nullptr;
   };
 
-  // cgroup may be nullptr; must outlive this.
-  ServiceMemory(Options options, const Cgroup* cgroup);
+  // cgroup may be nullptr.
+  ServiceMemory(Options options, std::shared_ptr<const Cgroup> cgroup);
   MemoryReading Read(bool with_cache) override;
 
  private:
@@ -48,7 +49,7 @@ class ServiceMemory : public MemorySource {
   uint64_t OwnCache() const;
 
   const Options options_;
-  const Cgroup* const cgroup_;
+  const std::shared_ptr<const Cgroup> cgroup_;
   const std::vector<int> nodes_;
 };
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/cache/bandwidth_governor.h"
+
+#include <algorithm>
+
+namespace ppc {
+
+BandwidthGovernor::BandwidthGovernor(Options options, int workers)
+    : options_(options),
+      workers_(workers),
+      floor_(std::min(std::max(options.floor, 1), std::max(workers, 1))),
+      allowed_(workers) {}
+
+void BandwidthGovernor::CloseWindow() {
+  const double ns_per_byte =
+      loaded_ == 0 ? 0 : static_cast<double>(busy_ns_) / static_cast<double>(loaded_);
+  if (ns_per_byte > 0 && (best_ns_per_byte_ == 0 || ns_per_byte < best_ns_per_byte_)) {
+    best_ns_per_byte_ = ns_per_byte;
+  }
+  const bool slow = ns_per_byte > best_ns_per_byte_ * static_cast<double>(options_.slow_factor);
+  const bool behind = demand_ >= options_.min_demand_bytes && demand_ > loaded_ && loaded_ > 0;
+  if (behind && slow) {
+    if (++bad_ >= options_.bad_windows) {
+      allowed_ = std::max(floor_, allowed_ / 2);
+      bad_ = 0;
+    }
+  } else {
+    bad_ = 0;
+    allowed_ = std::min(workers_, allowed_ + 1);
+  }
+  demand_ = loaded_ = busy_ns_ = 0;
+}
+
+void BandwidthGovernor::Roll(uint64_t now_ns) {
+  if (now_ns < window_start_ns_ + options_.window_ns) return;
+  CloseWindow();
+  // Windows without anything in them let the threads come back one by one.
+  const uint64_t idle = (now_ns - window_start_ns_) / options_.window_ns - 1;
+  if (window_start_ns_ != 0 && idle > 0) {
+    const uint64_t back = std::min<uint64_t>(idle, static_cast<uint64_t>(workers_));
+    allowed_ = std::min(workers_, allowed_ + static_cast<int>(back));
+    bad_ = 0;
+  }
+  window_start_ns_ = now_ns;
+}
+
+void BandwidthGovernor::OnDemand(uint64_t now_ns, uint64_t bytes) {
+  Roll(now_ns);
+  demand_ += bytes;
+}
+
+void BandwidthGovernor::OnLoaded(uint64_t now_ns, uint64_t bytes, uint64_t duration_ns) {
+  Roll(now_ns);
+  loaded_ += bytes;
+  busy_ns_ += duration_ns;
+}
+
+int BandwidthGovernor::Allowed(uint64_t now_ns) {
+  Roll(now_ns);
+  return allowed_;
+}
+
+}  // namespace ppc

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/cache/completions.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace ppc {
+
+Completions::Completions() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void Completions::Push(const IoResult& result) {
+  {
+    const std::lock_guard lock(mutex_);
+    results_.push_back(result);
+  }
+  Kick();
+}
+
+void Completions::Kick() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (signalled_) return;
+    signalled_ = true;
+  }
+  // The counter cannot overflow: at most one signal is outstanding.
+  (void)eventfd_write(wake_.Get(), 1);
+}
+
+void Completions::Take(std::vector<IoResult>* out) {
+  const std::lock_guard lock(mutex_);
+  out->swap(results_);
+  if (!signalled_) return;
+  signalled_ = false;
+  eventfd_t count = 0;
+  (void)eventfd_read(wake_.Get(), &count);
+}
+
+}  // namespace ppc

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/cache/evictor.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+namespace ppc {
+
+Evictor::Evictor(Backend* backend, Options options, Completions* completions)
+    : backend_(backend), options_(std::move(options)), completions_(completions) {
+  if (!options_.manual) thread_ = std::thread([this] { Run(); });
+}
+
+Evictor::~Evictor() { Stop(/*abandon=*/true); }
+
+void Evictor::Submit(std::span<const EvictItem> items) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (const EvictItem& item : items) {
+      if (items_.size() >= options_.max_items || stopping_) {
+        ++stats_.refused;
+        continue;
+      }
+      items_.push_back(item);
+    }
+  }
+  wake_.notify_one();
+}
+
+void Evictor::Post(std::function<void()> job) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopping_) jobs_.push_back(std::move(job));
+  }
+  wake_.notify_one();
+}
+
+void Evictor::Stop(bool abandon) {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    jobs_.clear();
+    if (abandon) items_.clear();
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+EvictorStats Evictor::Stats() const {
+  const std::lock_guard lock(mutex_);
+  EvictorStats stats = stats_;
+  stats.queued = items_.size();
+  return stats;
+}
+
+void Evictor::Run() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stopping_ || !items_.empty() || !jobs_.empty(); });
+      if (stopping_ && items_.empty()) return;
+    }
+    RunOne();
+  }
+}
+
+bool Evictor::RunOne() {
+  std::function<void()> job;
+  EvictItem item;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!items_.empty()) {
+      item = items_.front();
+      items_.pop_front();
+    } else if (!jobs_.empty()) {
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+    } else {
+      return false;
+    }
+  }
+  if (job) {
+    job();
+  } else {
+    Execute(item);
+  }
+  return true;
+}
+
+void Evictor::Execute(const EvictItem& item) {
+  IoResult result{.is_load = false,
+                  .group = item.group,
+                  .file = item.file,
+                  .offset = item.offset,
+                  .size = item.size,
+                  .cookie = item.cookie};
+  EvictResult sum;
+  bool retried = false;
+  for (uint64_t at = item.offset; at < item.offset + item.size;) {
+    const uint64_t call_end = (at / kCallBytes + 1) * kCallBytes;
+    const uint64_t length = std::min(call_end, item.offset + item.size) - at;
+    const Result<EvictResult> one = backend_->Evict(EvictRequest{.file = result.file,
+                                                                 .offset = at,
+                                                                 .length = length,
+                                                                 .unmap = item.unmap,
+                                                                 .even_locked = item.even_locked,
+                                                                 .drain = item.drain});
+    if (!one && one.error().code == ESTALE && !retried && options_.refresh) {
+      retried = true;
+      const std::optional<uint64_t> renewed = options_.refresh(result.file);
+      if (renewed) {
+        result.file = *renewed;
+        continue;
+      }
+    }
+    if (!one) {
+      result.error = one.error().code;
+      break;
+    }
+    sum.asked += one->asked;
+    sum.dropped += one->dropped;
+    sum.mapped += one->mapped;
+    sum.dirty += one->dirty;
+    sum.locked += one->locked;
+    sum.busy += one->busy;
+    at += length;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    ++stats_.ranges;
+    stats_.errors += result.error != 0;
+    stats_.asked += sum.asked;
+    stats_.dropped += sum.dropped;
+    stats_.mapped += sum.mapped;
+    stats_.dirty += sum.dirty;
+    stats_.locked += sum.locked;
+    stats_.busy += sum.busy;
+  }
+  result.ok = sum.dropped;
+  result.resident = sum.asked;
+  result.mapped = sum.mapped;
+  result.failed = sum.dirty + sum.locked + sum.busy;
+  if (sum.dropped > 0 && options_.on_dropped) options_.on_dropped(sum.dropped);
+  completions_->Push(result);
+}
+
+}  // namespace ppc

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns dropping: one thread that executes evict lists in steps that end at multiples of
+// 2 MiB, so that large folios are dropped whole, and reports what really went.
+// Threads: Submit by the executor; Stats by any.
+// Paper: section 3.2 (evictor).
+#ifndef PPC_DAEMON_CACHE_EVICTOR_H_
+#define PPC_DAEMON_CACHE_EVICTOR_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include "daemon/backend/backend.h"
+#include "daemon/cache/completions.h"
+
+namespace ppc {
+
+struct EvictItem {
+  uint64_t file = 0;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+  uint64_t cookie = 0;
+  uint32_t group = 0;
+  bool unmap = false;
+  bool even_locked = false;
+  bool drain = false;
+};
+
+// Bytes; asked = dropped + mapped + dirty + locked + busy.
+struct EvictorStats {
+  uint64_t asked = 0;
+  uint64_t dropped = 0;
+  uint64_t mapped = 0;
+  uint64_t dirty = 0;
+  uint64_t locked = 0;
+  uint64_t busy = 0;
+  uint64_t ranges = 0;   // count
+  uint64_t refused = 0;  // count, queue full
+  uint64_t errors = 0;   // count
+  uint64_t queued = 0;   // count
+};
+
+class Evictor {
+ public:
+  struct Options {
+    size_t max_items = 131072;
+    bool manual = false;  // no thread: RunOne drives it
+    std::function<std::optional<uint64_t>(uint64_t file)> refresh;
+    std::function<void(uint64_t bytes)> on_dropped;  // from the evictor's thread
+  };
+
+  Evictor(Backend* backend, Options options, Completions* completions);
+  ~Evictor();
+  Evictor(const Evictor&) = delete;
+  Evictor& operator=(const Evictor&) = delete;
+
+  void Submit(std::span<const EvictItem> items);
+  // Runs a job on the evictor's thread, after what is queued (a sweep of residency).
+  void Post(std::function<void()> job);
+  // Finishes what is queued unless `abandon`, then joins.
+  void Stop(bool abandon);
+  EvictorStats Stats() const;
+  bool RunOne();
+
+ private:
+  void Run();
+  void Execute(const EvictItem& item);
+
+  // One ioctl holds the device's attention for this much at most.
+  static constexpr uint64_t kCallBytes = 16 << 20;
+
+  Backend* const backend_;
+  const Options options_;
+  Completions* const completions_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<EvictItem> items_;
+  std::deque<std::function<void()>> jobs_;
+  EvictorStats stats_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_CACHE_EVICTOR_H_

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the pool: threads, queue, waking.  What happens to one chunk is in loader_slice.cc.
+#include "daemon/cache/loader_pool.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "daemon/base/cpu_set.h"
+#include "daemon/sys/mem_policy.h"
+
+namespace ppc {
+namespace {
+
+int ThreadsFor(const NumaNode& node, int configured) {
+  if (configured > 0) return configured;
+  return std::clamp(static_cast<int>(node.cpus.size()) / 4, 2, 16);
+}
+
+int TotalThreads(const std::vector<NumaNode>& nodes, int configured) {
+  int total = 0;
+  for (const NumaNode& node : nodes) total += ThreadsFor(node, configured);
+  return total;
+}
+
+int NodeSlots(const std::vector<NumaNode>& nodes) {
+  int highest = 0;
+  for (const NumaNode& node : nodes) highest = std::max(highest, node.id);
+  return std::min(highest + 1, kMaxNodes);
+}
+
+// A handler of the process must not run on a thread that is bound elsewhere, and a signal
+// would interrupt a load.
+void BlockSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
+
+LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Options options,
+                       Completions* completions)
+    : backend_(backend),
+      options_(std::move(options)),
+      completions_(completions),
+      nodes_(NodeSlots(nodes)),
+      // Generations start at the clock: a runner before us left its own in the device.
+      queue_(nodes_, options_.max_items, backend->NowNs()),
+      governor_(options_.governor, TotalThreads(nodes, options_.threads_per_node)),
+      idle_(static_cast<size_t>(nodes_), 0),
+      has_prober_(static_cast<size_t>(nodes_), false) {
+  for (int i = 0; i < nodes_; ++i) wake_.push_back(std::make_unique<std::condition_variable>());
+  for (const NumaNode& node : nodes) {
+    for (int i = 0; i < ThreadsFor(node, options_.threads_per_node); ++i) {
+      auto worker = std::make_unique<Worker>();
+      worker->index = workers_.size();
+      worker->node = node.id;
+      // Bound to one core each, in turn; a node without CPUs is served from anywhere.
+      if (!node.cpus.empty()) {
+        worker->cpus = {node.cpus[static_cast<size_t>(i) % node.cpus.size()]};
+      }
+      workers_.push_back(std::move(worker));
+    }
+  }
+  if (options_.manual) return;
+  for (auto& worker : workers_) {
+    worker->thread = std::thread([this, raw = worker.get()] { Run(raw); });
+  }
+}
+
+LoaderPool::~LoaderPool() { Stop(); }
+
+void LoaderPool::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    // Also stops what the device is working on.
+    for (uint32_t group = 0; group < kMaxGroups; ++group) {
+      backend_->Cancel(group, queue_.Generation(group) + 1);
+    }
+  }
+  for (auto& wake : wake_) wake->notify_all();
+  for (auto& worker : workers_) {
+    if (worker->thread.joinable()) worker->thread.join();
+    if (options_.manual && worker->chunk) Finish(worker.get(), Interruption::kShutdown);
+  }
+}
+
+void LoaderPool::Run(Worker* worker) {
+  BlockSignals();
+  // Where binding fails (a cpuset without that core) the thread still loads.
+  if (!worker->cpus.empty()) (void)BindThread(worker->cpus);
+  (void)PreferNode(worker->node);
+  LowerIoPriority();
+  const auto node = static_cast<size_t>(worker->node);
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      if (stopping_) return;
+      const Took took = Take(worker);
+      if (took != Took::kChunk) {
+        ++idle_[node];
+        if (took == Took::kNoRoom && !has_prober_[node]) {
+          has_prober_[node] = true;
+          wake_[node]->wait_for(lock, std::chrono::nanoseconds(options_.retry_ns));
+          has_prober_[node] = false;
+        } else {
+          wake_[node]->wait(lock);
+        }
+        --idle_[node];
+        continue;
+      }
+      // There may be more than this thread can take: pass it on.
+      WakeWhereWorkIs();
+    }
+    while (Slice(worker)) {
+    }
+  }
+}
+
+// mutex_ held.
+void LoaderPool::WakeFor(int node) {
+  const auto own = static_cast<size_t>(node);
+  if (node >= 0 && node < nodes_) {
+    if (idle_[own] > 0) wake_[own]->notify_one();
+    return;
+  }
+  const auto most = std::max_element(idle_.begin(), idle_.end());
+  if (*most > 0) wake_[static_cast<size_t>(most - idle_.begin())]->notify_one();
+}
+
+// mutex_ held.
+void LoaderPool::WakeWhereWorkIs() {
+  for (int node = 0; node < nodes_; ++node) {
+    const auto slot = static_cast<size_t>(node);
+    if (idle_[slot] > 0 && queue_.HasWorkFor(node)) wake_[slot]->notify_one();
+  }
+}
+
+// mutex_ held.
+void LoaderPool::ReplaceLocked(uint32_t group) {
+  uint64_t items = 0;
+  uint64_t bytes = 0;
+  const uint64_t generation = queue_.Replace(group, &items, &bytes);
+  stats_.replaced += bytes;
+  backend_->Cancel(group, generation);
+}
+
+void LoaderPool::Submit(std::span<LoadItem> items, uint64_t replace_groups) {
+  std::vector<IoResult> pushed_out;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    for (uint32_t group = 0; group < kMaxGroups; ++group) {
+      if ((replace_groups >> group & 1) != 0) ReplaceLocked(group);
+    }
+    const uint64_t list = queue_.NewList();
+    for (LoadItem& item : items) {
+      std::optional<LoadItem> dropped;
+      const uint64_t bytes = item.size;
+      const int node = item.node;
+      if (!queue_.Append(std::move(item), list, &dropped)) {
+        stats_.refused += bytes;
+        continue;
+      }
+      stats_.asked += bytes;
+      if (dropped) {
+        ++stats_.interrupted[static_cast<size_t>(Interruption::kQueue)];
+        pushed_out.push_back(IoResult{.group = dropped->group,
+                                      .service = dropped->payer ? dropped->payer->service : 0,
+                                      .file = dropped->file,
+                                      .offset = dropped->offset,
+                                      .size = dropped->size,
+                                      .cookie = dropped->cookie,
+                                      .interrupted = true});
+      }
+      WakeFor(node);
+    }
+  }
+  for (const IoResult& result : pushed_out) completions_->Push(result);
+}
+
+void LoaderPool::Interrupt(uint32_t group) {
+  if (group >= kMaxGroups) return;
+  const std::lock_guard lock(mutex_);
+  ReplaceLocked(group);
+}
+
+void LoaderPool::NoteDemand(uint64_t bytes) {
+  const uint64_t now = backend_->NowNs();
+  const std::lock_guard lock(mutex_);
+  governor_.OnDemand(now, bytes);
+}
+
+void LoaderPool::Kick() {
+  const std::lock_guard lock(mutex_);
+  WakeWhereWorkIs();
+}
+
+LoaderStats LoaderPool::Stats() const {
+  const std::lock_guard lock(mutex_);
+  LoaderStats stats = stats_;
+  stats.queued = queue_.Bytes();
+  stats.inflight = inflight_;
+  stats.threads = static_cast<int>(workers_.size());
+  return stats;
+}
+
+uint64_t LoaderPool::Queued() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.Bytes();
+}
+
+bool LoaderPool::IsIdle() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.Items() == 0 && busy_ == 0;
+}
+
+bool LoaderPool::RunSlice(size_t index) {
+  Worker* worker = workers_[index].get();
+  if (!worker->chunk) {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || Take(worker) != Took::kChunk) return false;
+  }
+  Slice(worker);
+  return true;
+}
+
+void LoaderPool::RunUntilIdle() {
+  bool progress = true;
+  while (progress) {
+    progress = false;
+    for (size_t i = 0; i < workers_.size(); ++i) progress |= RunSlice(i);
+  }
+}
+
+}  // namespace ppc

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns loading: core-bound threads per NUMA node that take chunks of queued ranges and
+// load them in steps, and the rules that interrupt them.  A chunk stops within one step
+// (2 MiB) per thread when
+//   its group was replaced (a newer generation),
+//   memory use is above the threshold,
+//   the device cannot keep up with the front end,
+//   the queue is full of newer lists,
+//   the pool shuts down.
+// What memory or the device interrupted goes back to the head of its queue; the rest is
+// reported as interrupted.  Ranges of a replaced group that were still queued are only
+// counted: whoever replaced them knows.
+// Threads: Submit, Interrupt, NoteDemand by the executor; Stats by any.
+// Paper: section 3.2 (loader: core-bound pool, XPU affinity, interruptible).
+#ifndef PPC_DAEMON_CACHE_LOADER_POOL_H_
+#define PPC_DAEMON_CACHE_LOADER_POOL_H_
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "daemon/backend/backend.h"
+#include "daemon/cache/bandwidth_governor.h"
+#include "daemon/cache/completions.h"
+#include "daemon/cache/load_queue.h"
+#include "daemon/sys/topology.h"
+
+namespace ppc {
+
+enum class Interruption { kNone, kGeneration, kMemory, kBandwidth, kQueue, kShutdown };
+inline constexpr size_t kInterruptions = 6;
+const char* InterruptionName(Interruption reason);
+
+// Bytes unless said otherwise; only what happened.
+struct LoaderStats {
+  uint64_t asked = 0;     // submitted and accepted
+  uint64_t refused = 0;   // the queue was full
+  uint64_t loaded = 0;    // absent before, uptodate now
+  uint64_t resident = 0;  // found present
+  uint64_t failed = 0;
+  uint64_t replaced = 0;       // queued, then replaced by a newer list of the group
+  uint64_t chunks = 0;         // count
+  uint64_t stale_retries = 0;  // count
+  std::array<uint64_t, kInterruptions> interrupted{};  // count of chunks by reason
+  std::array<uint64_t, kMaxNodes> node_loaded{};       // by the node asked for
+  uint64_t node_unknown = 0;
+  uint64_t queued = 0;
+  uint64_t inflight = 0;
+  int threads = 0;
+  int threads_allowed = 0;
+};
+
+class LoaderPool {
+ public:
+  struct Options {
+    uint64_t chunk_bytes = 8 << 20;
+    int threads_per_node = 0;  // 0 = clamp(CPUs of the node / 4, 2, 16)
+    size_t max_items = 131072;
+    bool manual = false;                   // no threads: RunSlice drives it (tests, simulator)
+    uint64_t retry_ns = 20 * 1000 * 1000;  // how soon a pool out of memory looks again
+    BandwidthGovernor::Options governor;
+    // New number of a file whose old one is stale; nothing if it is gone.
+    std::function<std::optional<uint64_t>(uint64_t file)> refresh;
+  };
+
+  // backend and completions must outlive this.
+  LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Options options,
+             Completions* completions);
+  ~LoaderPool();
+  LoaderPool(const LoaderPool&) = delete;
+  LoaderPool& operator=(const LoaderPool&) = delete;
+
+  // Appends to the queues, after interrupting the groups whose bits are set in `replace_groups`.
+  void Submit(std::span<LoadItem> items, uint64_t replace_groups);
+  void Interrupt(uint32_t group);
+  void NoteDemand(uint64_t bytes);
+  // Memory was freed: threads that wait for room look again.
+  void Kick();
+  // Interrupts everything and joins the threads.
+  void Stop();
+
+  LoaderStats Stats() const;
+  // Bytes that threads could take before somebody must submit more, at most.
+  uint64_t Queued() const;
+  int Threads() const { return static_cast<int>(workers_.size()); }
+  bool IsIdle() const;
+
+  // One step of worker `index`; false: nothing to do (or no room).  Only with `manual`.
+  bool RunSlice(size_t index);
+  void RunUntilIdle();
+
+ private:
+  struct Chunk {
+    LoadItem item;         // the part this worker took; offset and size shrink with progress
+    uint64_t taken = 0;    // bytes at the start
+    uint64_t granted = 0;  // of the budget, not yet given back
+    IoResult result;
+    bool retried = false;
+  };
+  struct Worker {
+    size_t index = 0;
+    int node = 0;
+    CpuList cpus;
+    uint32_t group_turn = kMaxGroups - 1;
+    std::optional<Chunk> chunk;
+    std::thread thread;
+  };
+  enum class Took { kChunk, kNothing, kNoRoom };
+
+  void Run(Worker* worker);
+  Took Take(Worker* worker);
+  bool Slice(Worker* worker);
+  Interruption Check(const Worker& worker, const Chunk& chunk);
+  Interruption LoadStep(const Worker& worker, Chunk* chunk);
+  Interruption HandleError(Chunk* chunk, const Error& error);
+  void Account(const Chunk& chunk, const LoadResult& result);
+  void Finish(Worker* worker, Interruption reason);
+  void ReplaceLocked(uint32_t group);
+  void WakeFor(int node);
+  void WakeWhereWorkIs();
+
+  Backend* const backend_;
+  const Options options_;
+  Completions* const completions_;
+  int nodes_ = 1;
+
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<std::condition_variable>> wake_;  // by node
+  LoadQueue queue_;
+  BandwidthGovernor governor_;
+  LoaderStats stats_;
+  std::vector<int> idle_;  // threads that wait, by node
+  uint64_t inflight_ = 0;
+  int busy_ = 0;
+  std::vector<bool> has_prober_;  // by node: one thread looks for room every retry_ns
+  bool stopping_ = false;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_CACHE_LOADER_POOL_H_

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the life of one chunk: taking it from the queue within the budget, loading it step
+// by step, interrupting it, reporting it.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "daemon/cache/loader_pool.h"
+
+namespace ppc {
+
+const char* InterruptionName(Interruption reason) {
+  static constexpr const char* kNames[kInterruptions] = {"none",      "generation", "memory",
+                                                         "bandwidth", "queue",      "shutdown"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
+// mutex_ held.
+LoaderPool::Took LoaderPool::Take(Worker* worker) {
+  if (static_cast<int>(worker->index) >= governor_.Allowed(backend_->NowNs()) &&
+      busy_ >= governor_.Allowed(backend_->NowNs())) {
+    return queue_.HasWorkFor(worker->node) ? Took::kNoRoom : Took::kNothing;
+  }
+  LoadItem* front = queue_.Next(worker->node, &worker->group_turn);
+  if (front == nullptr) return Took::kNothing;
+  uint64_t bytes = std::min(front->size, options_.chunk_bytes);
+  // Chunks end at multiples of their size, so that large folios are not cut.
+  bytes = std::min(bytes, options_.chunk_bytes - front->offset % options_.chunk_bytes);
+  uint64_t granted = 0;
+  if (front->payer && front->payer->budget) {
+    granted = front->payer->budget->Reserve(bytes);
+    if (granted == 0) return Took::kNoRoom;
+    bytes = granted;
+  }
+  Chunk chunk;
+  chunk.item = *front;
+  chunk.item.size = bytes;
+  chunk.taken = bytes;
+  chunk.granted = granted;
+  chunk.result = IoResult{.group = front->group,
+                          .service = front->payer ? front->payer->service : 0,
+                          .file = front->file,
+                          .offset = front->offset,
+                          .cookie = front->cookie};
+  queue_.Advance(front, bytes);
+  inflight_ += bytes;
+  ++busy_;
+  ++stats_.chunks;
+  worker->chunk = std::move(chunk);
+  return Took::kChunk;
+}
+
+Interruption LoaderPool::Check(const Worker& worker, const Chunk& chunk) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return Interruption::kShutdown;
+    if (queue_.Generation(chunk.item.group) != chunk.item.generation) {
+      return Interruption::kGeneration;
+    }
+    if (busy_ > governor_.Allowed(backend_->NowNs()) &&
+        static_cast<int>(worker.index) >= governor_.Allowed(backend_->NowNs())) {
+      return Interruption::kBandwidth;
+    }
+  }
+  // Outside the lock: this reads files.
+  if (chunk.item.payer && chunk.item.payer->budget && chunk.item.payer->budget->IsAbove()) {
+    return Interruption::kMemory;
+  }
+  return Interruption::kNone;
+}
+
+// One step; false: the worker has no chunk any more.
+bool LoaderPool::Slice(Worker* worker) {
+  Chunk* chunk = &*worker->chunk;
+  Interruption reason = Check(*worker, *chunk);
+  if (reason == Interruption::kNone) reason = LoadStep(*worker, chunk);
+  if (reason == Interruption::kNone && chunk->item.size > 0) return true;
+  Finish(worker, reason);
+  return false;
+}
+
+Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
+  LoadItem& item = chunk->item;
+  // Steps end at multiples of 2 MiB.
+  const uint64_t step = std::min(item.size, kStepBytes - item.offset % kStepBytes);
+  const LoadRequest request{.file = item.file,
+                            .offset = item.offset,
+                            .length = step,
+                            .generation = item.generation,
+                            .charge = item.payer ? item.payer->charge : 0,
+                            .cancel_slot = item.group,
+                            .node = worker.node};
+  const uint64_t start = backend_->NowNs();
+  const Result<LoadResult> loaded = backend_->Load(request);
+  const uint64_t now = backend_->NowNs();
+  if (!loaded) return HandleError(chunk, loaded.error());
+  {
+    const std::lock_guard lock(mutex_);
+    if (loaded->loaded > 0) governor_.OnLoaded(now, loaded->loaded, now - start);
+    Account(*chunk, *loaded);
+  }
+  chunk->result.ok += loaded->loaded;
+  chunk->result.resident += loaded->resident;
+  chunk->result.failed += loaded->failed;
+  switch (loaded->stop) {
+    case LoadStop::kCancelled:
+      return Interruption::kGeneration;
+    case LoadStop::kUnmount:
+      return Interruption::kShutdown;
+    case LoadStop::kNoMemory:
+      return Interruption::kMemory;
+    case LoadStop::kUnsupported:
+      chunk->result.error = EOPNOTSUPP;
+      item.size = 0;
+      return Interruption::kNone;
+    case LoadStop::kSignal:
+      return Interruption::kNone;  // the same step again
+    case LoadStop::kEof:
+      chunk->result.size += loaded->done;
+      item.size = 0;
+      return Interruption::kNone;
+    case LoadStop::kDone:
+      break;
+  }
+  // A device that says done without having done anything must not keep us here.
+  const uint64_t done = loaded->done == 0 ? step : std::min(loaded->done, step);
+  chunk->result.size += done;
+  item.offset += done;
+  item.size -= done;
+  const uint64_t back = std::min(done, chunk->granted);
+  if (back > 0) item.payer->budget->Release(back);
+  chunk->granted -= back;
+  return Interruption::kNone;
+}
+
+// mutex_ held.
+void LoaderPool::Account(const Chunk& chunk, const LoadResult& result) {
+  stats_.loaded += result.loaded;
+  stats_.resident += result.resident;
+  stats_.failed += result.failed;
+  if (chunk.item.node >= 0 && chunk.item.node < kMaxNodes) {
+    stats_.node_loaded[static_cast<size_t>(chunk.item.node)] += result.loaded;
+  } else {
+    stats_.node_unknown += result.loaded;
+  }
+}
+
+Interruption LoaderPool::HandleError(Chunk* chunk, const Error& error) {
+  if (error.code == ESTALE && !chunk->retried && options_.refresh) {
+    chunk->retried = true;
+    const std::optional<uint64_t> renewed = options_.refresh(chunk->item.file);
+    if (renewed) {
+      chunk->item.file = chunk->result.file = *renewed;
+      const std::lock_guard lock(mutex_);
+      ++stats_.stale_retries;
+      return Interruption::kNone;
+    }
+  }
+  if (error.code == ENODEV) return Interruption::kShutdown;
+  chunk->result.error = error.code;
+  chunk->result.failed += chunk->item.size;
+  chunk->result.size += chunk->item.size;
+  {
+    const std::lock_guard lock(mutex_);
+    stats_.failed += chunk->item.size;
+  }
+  chunk->item.size = 0;
+  return Interruption::kNone;
+}
+
+void LoaderPool::Finish(Worker* worker, Interruption reason) {
+  Chunk chunk = std::move(*worker->chunk);
+  worker->chunk.reset();
+  if (chunk.granted > 0) chunk.item.payer->budget->Release(chunk.granted);
+  const bool put_back = reason == Interruption::kMemory || reason == Interruption::kBandwidth;
+  const uint64_t executed = chunk.result.size;
+  {
+    const std::lock_guard lock(mutex_);
+    --busy_;
+    if (reason != Interruption::kNone) ++stats_.interrupted[static_cast<size_t>(reason)];
+    inflight_ -= chunk.taken;
+    if (put_back) {
+      // Replaced meanwhile: nobody wants the rest.
+      if (queue_.Generation(chunk.item.group) == chunk.item.generation) {
+        queue_.PutBack(chunk.item);
+      }
+    }
+  }
+  // Of a chunk that goes on later only what was executed is told.
+  if (put_back && executed == 0) return;
+  if (!put_back) chunk.result.size += chunk.item.size;
+  chunk.result.interrupted = reason != Interruption::kNone && !put_back;
+  completions_->Push(chunk.result);
+}
+
+}  // namespace ppc

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/executor.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <span>
+
+#include "daemon/base/clock.h"
+
+namespace ppc {
+
+Executor::Executor(Parts parts, Options options)
+    : parts_(parts),
+      options_(options),
+      own_tgid_(getpid()),
+      stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      aggregator_(kBatch),
+      batch_(kBatch) {
+  AddSource(parts_.completions->fd(), [](short) {});
+  AddSource(stop_fd_.Get(), [](short) {});
+}
+
+void Executor::AddSource(int fd, std::function<void(short)> ready) {
+  sources_.push_back(Source{fd, std::move(ready)});
+}
+
+void Executor::RemoveSource(int fd) {
+  std::erase_if(sources_, [fd](const Source& source) { return source.fd == fd; });
+}
+
+void Executor::RequestStop() {
+  stop_.store(true, std::memory_order_release);
+  (void)eventfd_write(stop_fd_.Get(), 1);
+}
+
+Executor::End Executor::Run() {
+  End end = End::kRunning;
+  while (end == End::kRunning) end = RunOnce();
+  return end;
+}
+
+Executor::End Executor::RunOnce() {
+  if (stop_.load(std::memory_order_acquire)) return End::kStopped;
+  const size_t drained = DrainBatch();
+  HandleCompletions();
+  TickIfDue();
+  AskForPlan();
+  if (parts_.host->IsDropped()) return End::kDropped;
+  if (drained == kBatch) return End::kRunning;  // there may be more
+  return WaitForWork(drained);
+}
+
+bool Executor::Pump() {
+  const size_t drained = DrainBatch();
+  return HandleCompletions() || drained > 0;
+}
+
+// After events a nap: whoever missed once misses again soon, and being woken for each would
+// cost the application more than the event itself.
+Executor::End Executor::WaitForWork(size_t drained) {
+  const bool nap = drained > 0;
+  const uint64_t now = parts_.backend->NowNs();
+  const uint64_t until_tick = next_tick_ns_ > now ? next_tick_ns_ - now : 0;
+  pollfds_.clear();
+  for (const Source& source : sources_) pollfds_.push_back(pollfd{source.fd, POLLIN, 0});
+  const uint64_t timeout = nap ? std::min(options_.nap_ns, until_tick) : until_tick;
+  const WaitOutcome outcome = parts_.backend->Wait(timeout, nap, pollfds_);
+  ++(nap ? stats_.naps : stats_.wakeups);
+  if (outcome == WaitOutcome::kExpired) return End::kExpired;
+  if (outcome == WaitOutcome::kGone) return End::kGone;
+  if (outcome != WaitOutcome::kOther) return End::kRunning;
+  plan_is_empty_ = false;
+  // A handler may add or remove sources: look each up again.
+  for (const pollfd& ready : pollfds_) {
+    if (ready.revents == 0) continue;
+    const auto it = std::find_if(sources_.begin(), sources_.end(),
+                                 [&](const Source& source) { return source.fd == ready.fd; });
+    if (it == sources_.end()) continue;
+    const auto handler = it->ready;
+    handler(ready.revents);
+  }
+  return End::kRunning;
+}
+
+Executor::End Executor::CheckAlive() {
+  const Result<BackendCounters> counters = parts_.backend->Counters();
+  if (!counters) return End::kGone;
+  return counters->attached ? End::kRunning : End::kExpired;
+}
+
+// ---------------------------------------------------------------------- events
+
+void Executor::Record(std::span<const Event> events) {
+  for (const Event& event : events) {
+    if (std::find(recorded_files_.begin(), recorded_files_.end(), event.file) !=
+        recorded_files_.end()) {
+      continue;
+    }
+    const KnownFile* file = parts_.files->Get(event.file);
+    if (file == nullptr) continue;
+    recorded_files_.push_back(event.file);
+    parts_.recorder->AddFile(LoggedFile{event.file, file->info.size, file->path});
+  }
+  parts_.recorder->AddEvents(events);
+}
+
+size_t Executor::DrainBatch() {
+  const size_t drained = parts_.backend->Drain(batch_);
+  if (drained == 0) return 0;
+  stats_.events += drained;
+  const auto end = std::remove_if(batch_.begin(), batch_.begin() + static_cast<long>(drained),
+                                  [this](const Event& e) { return e.tgid == own_tgid_; });
+  const auto kept = static_cast<size_t>(end - batch_.begin());
+  stats_.own_events += drained - kept;
+  const std::span<Event> events(batch_.data(), kept);
+  if (parts_.recorder != nullptr) Record(events);
+  batch_demand_ = 0;
+  for (const Event& event : aggregator_.Merge(events)) Dispatch(event);
+  if (batch_demand_ > 0) parts_.loader->NoteDemand(batch_demand_);
+  parts_.files->Trim();
+  plan_is_empty_ = false;
+  return drained;
+}
+
+void Executor::FillMiss(const Event& event, const KnownFile& file, miss_io* miss) {
+  *miss = miss_io{};
+  miss->path = file.path.c_str();
+  miss->offset = event.offset;
+  miss->size = event.length;
+  miss->pid = event.tgid;
+  miss->tid = event.tid;
+  miss->file = event.file;
+  miss->open_id = event.open_id;
+  miss->kind = static_cast<uint32_t>(event.kind);
+  miss->flags = event.flags;
+  miss->start_ns = event.start_ns;
+  miss->cgroup_id = event.cgroup_id;
+  miss->time_ns = event.time_ns;
+  miss->file_bytes = file.info.size;
+}
+
+void Executor::Dispatch(const Event& event) {
+  if ((event.flags & kEventLost) != 0) ++stats_.lost_marks;
+  const KnownFile* file = parts_.files->Get(event.file);
+  if (file == nullptr) {
+    ++stats_.unresolved;
+    return;
+  }
+  miss_io miss;
+  FillMiss(event, *file, &miss);
+  Service* service = parts_.services->OfProcess(event.tgid, event.start_ns, event.cgroup_id);
+  miss.xpu = parts_.services->XpuOf(service, event.tgid, event.start_ns).xpu;
+  const bool is_progress = event.kind == EventKind::kProgress;
+  if (!IsMiss(event.kind)) {
+    ++(is_progress ? stats_.progress : stats_.accesses);
+    parts_.host->Event(miss);
+    if (is_progress && parts_.host->Has(Hook::kEvict) && parts_.services->IsAbove(service)) {
+      SubmitEvicts(parts_.host->Evict(&miss));
+    }
+    return;
+  }
+  ++stats_.misses;
+  stats_.miss_bytes += event.length;
+  batch_demand_ += event.length;
+  parts_.demand->Add(parts_.backend->NowNs(), event.length);
+  parts_.own_cache->fetch_add(event.length, std::memory_order_relaxed);
+  if (parts_.host->Has(Hook::kEvict) && parts_.services->IsAbove(service)) {
+    SubmitEvicts(parts_.host->Evict(&miss));
+  }
+  SubmitLoads(parts_.host->Prefetch(&miss));
+}
+
+// ----------------------------------------------------------------------- lists
+
+void Executor::SubmitLoads(const RawList& list) {
+  stats_.refused_surplus += list.refused;
+  if (list.ios.empty()) return;
+  loads_.clear();
+  uint64_t groups = 0;
+  for (const ppc_io& io : list.ios) {
+    if (io.group < kMaxGroups) groups |= uint64_t{1} << io.group;
+    IoRefusal why = IoRefusal::kNone;
+    const std::optional<IoRange> range = CheckIo(io, parts_.files, &why);
+    ++stats_.refused[static_cast<size_t>(why)];
+    if (!range) continue;
+    loads_.push_back(LoadItem{.file = range->file,
+                              .offset = range->offset,
+                              .size = range->size,
+                              .cookie = range->cookie,
+                              .group = range->group,
+                              .node = parts_.topology->NodeOfXpu(range->xpu),
+                              .payer = parts_.services->Get(range->service)->payer});
+  }
+  stats_.prefetch_ranges += loads_.size();
+  parts_.loader->Submit(loads_, (list.flags & PPC_IOS_REPLACE) != 0 ? groups : 0);
+}
+
+void Executor::SubmitEvicts(const RawList& list) {
+  stats_.refused_surplus += list.refused;
+  if (list.ios.empty()) return;
+  evicts_.clear();
+  for (const ppc_io& io : list.ios) {
+    IoRefusal why = IoRefusal::kNone;
+    const std::optional<IoRange> range = CheckIo(io, parts_.files, &why);
+    ++stats_.refused[static_cast<size_t>(why)];
+    if (!range) continue;
+    evicts_.push_back(EvictItem{.file = range->file,
+                                .offset = range->offset,
+                                .size = range->size,
+                                .cookie = range->cookie,
+                                .group = range->group,
+                                .unmap = (range->flags & PPC_IO_UNMAP) != 0,
+                                .even_locked = (range->flags & PPC_IO_EVEN_LOCKED) != 0,
+                                .drain = (range->flags & PPC_IO_DRAIN) != 0});
+  }
+  stats_.evict_ranges += evicts_.size();
+  parts_.evictor->Submit(evicts_);
+}
+
+bool Executor::HandleCompletions() {
+  results_.clear();
+  parts_.completions->Take(&results_);
+  for (const IoResult& result : results_) {
+    if (result.is_load) {
+      parts_.own_cache->fetch_add(result.ok, std::memory_order_relaxed);
+    } else if (result.ok > 0) {
+      parts_.loader->Kick();
+    }
+    ppc_result out{};
+    out.kind = result.is_load ? PPC_LOADED : PPC_EVICTED;
+    out.group = result.group;
+    out.file = result.file;
+    out.offset = result.offset;
+    out.size = result.size;
+    out.cookie = result.cookie;
+    out.ok = result.ok;
+    out.resident = result.resident;
+    out.failed = result.failed;
+    out.mapped = result.mapped;
+    out.interrupted = result.interrupted ? 1 : 0;
+    out.error = -result.error;
+    parts_.host->Done(out);
+  }
+  if (!results_.empty()) plan_is_empty_ = false;
+  return !results_.empty();
+}
+
+// ------------------------------------------------------------------------ time
+
+void Executor::TickIfDue() {
+  const uint64_t now = parts_.backend->NowNs();
+  if (now < next_tick_ns_) return;
+  next_tick_ns_ = now + options_.tick_ns;
+  ++stats_.ticks;
+  plan_is_empty_ = false;
+  if (parts_.host->Has(Hook::kEvict) && parts_.services->IsAnyAbove()) {
+    SubmitEvicts(parts_.host->Evict(nullptr));
+  }
+  parts_.host->Tick(now);
+  parts_.policy_services->FlushTrace();
+}
+
+// Deep enough that threads never wait for the policy, shallow enough that it decides late.
+uint64_t Executor::PlanDepth() const {
+  const uint64_t threads = static_cast<uint64_t>(parts_.loader->Threads());
+  return std::max(kMinPlanBytes, threads * 2 * options_.chunk_bytes);
+}
+
+void Executor::AskForPlan() {
+  constexpr int kRounds = 4;
+  if (!parts_.host->Has(Hook::kPlan)) return;
+  for (int round = 0; round < kRounds && !plan_is_empty_; ++round) {
+    const uint64_t depth = PlanDepth();
+    const uint64_t queued = parts_.loader->Queued();
+    if (queued >= depth / 2) return;
+    ppc_memory memory;
+    parts_.policy_services->FillMemory(parts_.services->Active().front(), false, &memory);
+    const uint64_t room = memory.room > queued ? memory.room - queued : 0;
+    if (room == 0) return;
+    const ppc_plan_request request{std::min(depth - queued, room), &memory};
+    const RawList list = parts_.host->Plan(request);
+    plan_is_empty_ = list.ios.empty();
+    SubmitLoads(list);
+  }
+}
+
+}  // namespace ppc

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the loop that turns events into policy calls and lists into work: one thread runs
+// all hooks.  Nothing here allocates per event once its buffers have grown.
+// Threads: its own; RequestStop by any.
+// Paper: section 3.2 (policy executor).
+#ifndef PPC_DAEMON_EXEC_EXECUTOR_H_
+#define PPC_DAEMON_EXEC_EXECUTOR_H_
+
+#include <poll.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/event_log.h"
+#include "daemon/base/unique_fd.h"
+#include "daemon/cache/evictor.h"
+#include "daemon/cache/loader_pool.h"
+#include "daemon/exec/aggregator.h"
+#include "daemon/exec/demand_meter.h"
+#include "daemon/exec/file_table.h"
+#include "daemon/exec/policy_services.h"
+#include "daemon/exec/service_table.h"
+#include "daemon/policy/policy_host.h"
+
+namespace ppc {
+
+// Counts unless said otherwise.
+struct ExecutorStats {
+  uint64_t events = 0;      // taken from the rings
+  uint64_t own_events = 0;  // caused by ourselves, ignored
+  uint64_t lost_marks = 0;  // events that say others before them were lost
+  uint64_t unresolved = 0;  // of a file that is gone
+  uint64_t misses = 0;      // as given to the policy, after merging
+  uint64_t miss_bytes = 0;
+  uint64_t progress = 0;
+  uint64_t accesses = 0;
+  uint64_t prefetch_ranges = 0;  // accepted
+  uint64_t evict_ranges = 0;
+  uint64_t refused[7] = {};      // ranges, by IoRefusal
+  uint64_t refused_surplus = 0;  // ranges beyond PPC_MAX_IOS
+  uint64_t wakeups = 0;
+  uint64_t naps = 0;
+  uint64_t ticks = 0;
+};
+
+class Executor {
+ public:
+  enum class End {
+    kRunning,
+    kStopped,  // RequestStop
+    kDropped,  // the policy faulted too often
+    kExpired,  // the lease ran out
+    kGone,     // the mount is gone
+  };
+
+  struct Parts {
+    Backend* backend = nullptr;
+    LoaderPool* loader = nullptr;
+    Evictor* evictor = nullptr;
+    Completions* completions = nullptr;
+    PolicyHost* host = nullptr;
+    PolicyServices* policy_services = nullptr;
+    FileTable* files = nullptr;
+    ServiceTable* services = nullptr;
+    const Topology* topology = nullptr;
+    DemandMeter* demand = nullptr;
+    std::atomic<uint64_t>* own_cache = nullptr;
+    EventLogWriter* recorder = nullptr;  // may be nullptr
+  };
+  struct Options {
+    uint64_t tick_ns = 200 * 1000 * 1000;
+    uint64_t nap_ns = 1000 * 1000;
+    uint64_t chunk_bytes = 8 << 20;
+  };
+
+  Executor(Parts parts, Options options);
+
+  // Another descriptor to wait for; `ready` runs on the executor's thread.
+  void AddSource(int fd, std::function<void(short revents)> ready);
+  void RemoveSource(int fd);
+
+  // Runs until the end.
+  End Run();
+  // One turn, waiting for work at its end; what Run repeats.
+  End RunOnce();
+  // Handles what is there without waiting: events, results.  True if there was any.
+  bool Pump();
+  void RequestStop();
+
+  const ExecutorStats& Stats() const { return stats_; }
+  uint64_t Merged() const { return aggregator_.Merged(); }
+
+ private:
+  struct Source {
+    int fd;
+    std::function<void(short)> ready;
+  };
+
+  size_t DrainBatch();
+  void Dispatch(const Event& event);
+  void FillMiss(const Event& event, const KnownFile& file, miss_io* miss);
+  void Record(std::span<const Event> events);
+  void SubmitLoads(const RawList& list);
+  void SubmitEvicts(const RawList& list);
+  bool HandleCompletions();
+  void TickIfDue();
+  void ResyncOwnCache();
+  void AskForPlan();
+  uint64_t PlanDepth() const;
+  End WaitForWork(size_t drained);
+  End CheckAlive();
+
+  static constexpr size_t kBatch = 512;
+  static constexpr uint64_t kMinPlanBytes = 64 << 20;
+  static constexpr int kTicksPerCheck = 5;
+
+  const Parts parts_;
+  const Options options_;
+  const int own_tgid_;
+  const UniqueFd stop_fd_;
+  std::atomic<bool> stop_{false};
+  Aggregator aggregator_;
+  ExecutorStats stats_;
+  std::vector<Event> batch_;
+  std::vector<IoResult> results_;
+  std::vector<LoadItem> loads_;
+  std::vector<EvictItem> evicts_;
+  std::vector<Source> sources_;
+  std::vector<pollfd> pollfds_;
+  std::vector<uint64_t> recorded_files_;
+  uint64_t next_tick_ns_ = 0;
+  uint64_t batch_demand_ = 0;
+  bool plan_is_empty_ = false;  // the policy had nothing to load when asked last
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_EXEC_EXECUTOR_H_

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what the runtime knows about files: number to path and back, sizes; asks the
+// backend at most every few seconds about each.
+// Threads: any; pointers returned by Get only on the executor's.
+#ifndef PPC_DAEMON_EXEC_FILE_TABLE_H_
+#define PPC_DAEMON_EXEC_FILE_TABLE_H_
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/backend/backend.h"
+#include "daemon/policy/io_check.h"
+
+namespace ppc {
+
+struct KnownFile {
+  FileInfo info;
+  std::string path;
+  uint64_t checked_ns = 0;
+};
+
+class FileTable : public FileResolver {
+ public:
+  explicit FileTable(Backend* backend) : backend_(backend) {}
+
+  // nullptr: the file is gone.  Valid until Trim.
+  const KnownFile* Get(uint64_t file);
+  // By path; asks the backend when not fresh.
+  Result<FileInfo> Find(const std::string& path);
+  // A number turned out stale: the number its path has now, if it still exists as another one.
+  std::optional<uint64_t> Refresh(uint64_t stale);
+
+  bool SizeOf(uint64_t file, uint64_t* bytes) override;
+  bool FindPath(const std::string& path, uint64_t* file, uint64_t* bytes) override;
+
+  std::vector<uint64_t> Files() const;
+  size_t Size() const;
+  // Between batches: forgets everything once there are too many.
+  void Trim();
+
+ private:
+  KnownFile* GetLocked(uint64_t file);
+
+  static constexpr uint64_t kFreshNs = 2ULL * 1000 * 1000 * 1000;
+  static constexpr size_t kMaxFiles = 65536;
+
+  Backend* const backend_;
+  mutable std::mutex mutex_;
+  std::unordered_map<uint64_t, KnownFile> by_id_;
+  std::unordered_map<std::string, uint64_t> by_path_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_EXEC_FILE_TABLE_H_

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/policy_services.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/base/files.h"
+#include "daemon/base/log.h"
+
+namespace ppc {
+
+Status PolicyServices::OpenTrace(const std::string& path) {
+  trace_ =
+      UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!trace_.IsValid()) return PosixError("open trace file " + path, errno);
+  return Ok();
+}
+
+void PolicyServices::FlushTrace() {
+  if (trace_buffer_.empty()) return;
+  if (trace_.IsValid()) {
+    const Status written = WriteAll(trace_.Get(), trace_buffer_.data(), trace_buffer_.size());
+    if (!written) {
+      Log(LogLevel::kWarning, "trace file closed: " + written.error().message);
+      trace_.Reset();
+    }
+  }
+  trace_buffer_.clear();
+}
+
+void PolicyServices::FillMemory(Service* service, bool with_cache, ppc_memory* out) {
+  const Budget::State state = service->payer->budget->Read(with_cache);
+  *out = ppc_memory{};
+  out->limit = state.memory.limit;
+  out->used = state.memory.used;
+  out->cache = state.memory.cache;
+  out->threshold = state.memory.threshold;
+  out->room = state.room;
+  out->inflight = state.inflight;
+  out->demand = parts_.demand->Bytes(parts_.backend->NowNs());
+  out->is_cgroup = state.memory.is_cgroup ? 1 : 0;
+}
+
+void PolicyServices::LogMessage(int level, const char* message) {
+  const int known = level <= PPC_LOG_ERROR     ? PPC_LOG_ERROR
+                    : level <= PPC_LOG_WARNING ? PPC_LOG_WARNING
+                    : level <= PPC_LOG_INFO    ? PPC_LOG_INFO
+                                               : PPC_LOG_DEBUG;
+  Log(static_cast<LogLevel>(known), std::string("policy: ") + message);
+}
+
+uint64_t PolicyServices::NowNs() { return parts_.backend->NowNs(); }
+
+int PolicyServices::Want(uint32_t want, uint64_t beacon_bytes) {
+  const Status done = parts_.want(want, beacon_bytes);
+  return done ? 0 : -done.error().code;
+}
+
+int PolicyServices::Memory(uint32_t service, ppc_memory* out) {
+  FillMemory(parts_.services->Get(service), /*with_cache=*/true, out);
+  return 0;
+}
+
+int PolicyServices::FileInfoOf(const char* path, ppc_file_info* out) {
+  if (!IsCleanPath(path)) return -EINVAL;
+  const Result<FileInfo> info = parts_.files->Find(path);
+  if (!info) return -info.error().code;
+  *out = ppc_file_info{.file = info->file,
+                       .size = info->size,
+                       .ino = info->ino,
+                       .mtime_ns = info->mtime_ns,
+                       .dev_major = info->dev_major,
+                       .dev_minor = info->dev_minor};
+  return 0;
+}
+
+int PolicyServices::FilePathOf(uint64_t file, char* buffer, size_t bytes) {
+  const KnownFile* known = parts_.files->Get(file);
+  if (known == nullptr) return -ESTALE;
+  if (known->path.size() + 1 > bytes) return -ENAMETOOLONG;
+  std::memcpy(buffer, known->path.c_str(), known->path.size() + 1);
+  return 0;
+}
+
+int PolicyServices::ResidentOf(uint64_t file, uint64_t offset, uint64_t size, ppc_residency* out,
+                               uint8_t* bitmap, size_t bitmap_bytes) {
+  if (offset % kPageBytes != 0 || size > kMaxResident) return -EINVAL;
+  const Result<Residency> state = parts_.backend->Resident(
+      file, offset, size, std::span<uint8_t>(bitmap, bitmap == nullptr ? 0 : bitmap_bytes));
+  if (!state) return -state.error().code;
+  *out = ppc_residency{};
+  out->resident = state->resident;
+  out->dirty = state->dirty;
+  out->mapped = state->mapped;
+  std::copy_n(state->node, kMaxNodes, out->node);
+  return 0;
+}
+
+int64_t PolicyServices::ReadFileAt(const char* path, uint64_t offset, void* buffer, size_t size) {
+  if (!IsCleanPath(path)) return -EINVAL;
+  const Result<size_t> got =
+      parts_.backend->Read(path, offset, std::span<uint8_t>(static_cast<uint8_t*>(buffer), size));
+  return got ? static_cast<int64_t>(*got) : -got.error().code;
+}
+
+int PolicyServices::XpuNode(int32_t xpu) { return parts_.topology->NodeOfXpu(xpu); }
+
+int PolicyServices::XpuOfProcess(int32_t pid, uint64_t start_ns) {
+  Service* service = parts_.services->OfProcess(pid, start_ns, 0);
+  return parts_.services->XpuOf(service, pid, start_ns).xpu;
+}
+
+void PolicyServices::Interrupt(uint32_t group) { parts_.loader->Interrupt(group); }
+
+int PolicyServices::FileNative(uint64_t file, bool native) {
+  const Status done = parts_.backend->SetFileNative(file, native);
+  return done ? 0 : -done.error().code;
+}
+
+void PolicyServices::Stat(const char* name, uint64_t value) {
+  const std::string key(name, strnlen(name, kMaxStatName));
+  const auto it = stats_.find(key);
+  if (it != stats_.end()) {
+    it->second = value;
+  } else if (stats_.size() < kMaxStats) {
+    stats_.emplace(key, value);
+  }
+}
+
+void PolicyServices::Trace(const char* json) {
+  if (!trace_.IsValid()) return;
+  const size_t bytes = strnlen(json, kMaxTraceLine);
+  if (bytes == kMaxTraceLine || std::memchr(json, '\n', bytes) != nullptr) return;
+  trace_buffer_.append(json, bytes);
+  trace_buffer_ += '\n';
+  if (trace_buffer_.size() >= kFlushBytes) FlushTrace();
+}
+
+}  // namespace ppc

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/runtime.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/sys/host_memory.h"
+
+namespace ppc {
+namespace {
+
+// While ppc_init runs nothing is consumed; a runner that dies closes its descriptor, and one
+// that hangs is detached by the watchdog.
+constexpr uint32_t kInitLeaseMs = 600000;
+
+}  // namespace
+
+Runtime::Runtime(Backend* backend, const ppc_operation& table, RuntimeConfig config)
+    : backend_(backend), config_(std::move(config)) {
+  BuildParts(table);
+}
+
+Runtime::~Runtime() { Shutdown(); }
+
+void Runtime::BuildParts(const ppc_operation& table) {
+  const RuntimeOptions& options = config_.options;
+  const auto refresh = [this](uint64_t stale) { return files_->Refresh(stale); };
+  files_ = std::make_unique<FileTable>(backend_);
+  services_ = std::make_unique<ServiceTable>(
+      backend_, &config_.topology, config_.roots,
+      [this](std::shared_ptr<const Cgroup> cgroup) { return MakeMemory(std::move(cgroup)); });
+  loader_ =
+      std::make_unique<LoaderPool>(backend_, config_.topology.nodes,
+                                   LoaderPool::Options{.chunk_bytes = options.chunk_bytes,
+                                                       .threads_per_node = options.threads_per_node,
+                                                       .manual = config_.manual,
+                                                       .refresh = refresh},
+                                   &completions_);
+  evictor_ = std::make_unique<Evictor>(
+      backend_,
+      Evictor::Options{.manual = config_.manual,
+                       .refresh = refresh,
+                       .on_dropped = [this](uint64_t bytes) { OnDropped(bytes); }},
+      &completions_);
+  policy_services_ = std::make_unique<PolicyServices>(PolicyServices::Parts{
+      backend_, files_.get(), services_.get(), &config_.topology, loader_.get(), &demand_,
+      [this](uint32_t want, uint64_t beacon) { return Want(want, beacon); }});
+  const uint64_t period = std::min<uint64_t>(options.lease_ms / 4, options.hook_timeout_ms);
+  watchdog_ = std::make_unique<Watchdog>(
+      Watchdog::Options{.period_ns = std::max<uint64_t>(period, 1) * kNsPerMs,
+                        .on_hang = [this](const char* hook, uint64_t ns) { OnHang(hook, ns); },
+                        .on_busy = [this] { backend_->RenewLease(); }});
+  host_ = std::make_unique<PolicyHost>(
+      table,
+      PolicyHostOptions{.hook_timeout_ns = options.hook_timeout_ms * kNsPerMs,
+                        .max_faults = options.max_faults},
+      policy_services_.get(), watchdog_.get());
+  executor_ = std::make_unique<Executor>(
+      Executor::Parts{backend_, loader_.get(), evictor_.get(), &completions_, host_.get(),
+                      policy_services_.get(), files_.get(), services_.get(), &config_.topology,
+                      &demand_, &own_cache_, config_.recorder},
+      Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes});
+}
+
+std::shared_ptr<MemorySource> Runtime::MakeMemory(std::shared_ptr<const Cgroup> cgroup) {
+  if (config_.memory) return config_.memory(std::move(cgroup));
+  return std::make_shared<ServiceMemory>(
+      ServiceMemory::Options{.roots = config_.roots,
+                             .share = config_.options.threshold,
+                             .limit_bytes = config_.options.limit_bytes,
+                             .reserve_bytes = config_.options.reserve_bytes,
+                             .own_cache = &own_cache_},
+      std::move(cgroup));
+}
+
+ContextFacts Runtime::Facts() {
+  const Capabilities caps = backend_->Caps();
+  ContextFacts facts;
+  facts.config = config_.config;
+  facts.mount = config_.mount;
+  facts.template_dir = config_.options.template_dir;
+  facts.caps = (caps.unmap ? PPC_CAN_UNMAP : 0u) | (caps.progress ? PPC_CAN_PROGRESS : 0u) |
+               (caps.trace ? PPC_CAN_TRACE : 0u) | (caps.charge ? PPC_CAN_CHARGE : 0u) |
+               (caps.node ? PPC_CAN_NODE : 0u);
+  facts.nr_nodes = static_cast<int>(config_.topology.nodes.size());
+  facts.nr_xpus = static_cast<int>(config_.topology.xpus.size());
+  const Result<BackendCounters> counters = backend_->Counters();
+  if (counters) {
+    facts.window_bytes = counters->window_bytes;
+    facts.beacon_bytes = counters->beacon_bytes;
+  }
+  return facts;
+}
+
+Status Runtime::Start() {
+  const RuntimeOptions& options = config_.options;
+  Status opened = services_->OpenDefault(options.cgroup);
+  if (opened && !options.trace_file.empty()) {
+    opened = policy_services_->OpenTrace(options.trace_file);
+  }
+  if (!opened) return opened;
+  // First become the reader, so that of two registrations one is refused before its policy
+  // runs; with what events, only the policy knows.
+  const Status claimed =
+      backend_->Attach(AttachOptions{.lease_ms = kInitLeaseMs, .label = config_.policy_name});
+  if (!claimed) return claimed;
+  const Status initialized = host_->Init(Facts());
+  started_ = true;
+  started_ns_ = backend_->NowNs();
+  Status attached = initialized ? AttachAsWanted() : initialized;
+  if (!attached) Shutdown();
+  return attached;
+}
+
+// Policies that set neither ppc_prefetch nor ppc_plan keep the kernel's own read-ahead: the
+// default of the paper's ppc_prefetch "similar to the kernel's" is the kernel's itself.
+Status Runtime::AttachAsWanted() {
+  const uint32_t want = has_want_ ? want_ : (host_->ManagesReadahead() ? PPC_WANT_MANAGED_RA : 0);
+  AttachOptions attach;
+  attach.managed_readahead = (want & PPC_WANT_MANAGED_RA) != 0;
+  attach.progress = (want & PPC_WANT_PROGRESS) != 0;
+  attach.trace = (want & PPC_WANT_TRACE) != 0;
+  attach.open_close = (want & PPC_WANT_OPENCLOSE) != 0;
+  attach.lease_ms = config_.options.lease_ms;
+  attach.window_bytes = config_.options.window_bytes;
+  attach.beacon_bytes = beacon_bytes_;
+  attach.label = config_.policy_name;
+  return backend_->Attach(attach);
+}
+
+Status Runtime::Want(uint32_t want, uint64_t beacon_bytes) {
+  want_ = want;
+  has_want_ = true;
+  if (beacon_bytes != 0) beacon_bytes_ = beacon_bytes;
+  // Before Start has attached it is only noted.
+  if (!started_ || shut_down_) return Ok();
+  return AttachAsWanted();
+}
+
+void Runtime::OnHang(const char* hook, uint64_t elapsed_ns) {
+  // From now on the kernel's policy is in force; nobody waits for the hook.
+  backend_->Detach();
+  const std::string message =
+      std::string(hook) + " hangs for " + std::to_string(elapsed_ns / kNsPerMs) + " ms";
+  Log(LogLevel::kError, message);
+  if (config_.on_hang) config_.on_hang(message);
+}
+
+void Runtime::OnDropped(uint64_t bytes) {
+  uint64_t now = own_cache_.load(std::memory_order_relaxed);
+  while (!own_cache_.compare_exchange_weak(now, now - std::min(now, bytes),
+                                           std::memory_order_relaxed)) {
+  }
+}
+
+void Runtime::Shutdown() {
+  if (std::exchange(shut_down_, true)) return;
+  if (started_) backend_->Detach();
+  loader_->Stop();
+  evictor_->Stop(/*abandon=*/false);
+  // Results of what was still in flight reach the policy before ppc_exit.
+  executor_->Pump();
+  host_->Exit();
+  policy_services_->FlushTrace();
+}
+
+// --------------------------------------------------------------------- control
+
+Result<Json> Runtime::PassOn(const Json& message) {
+  const Result<std::string> reply = host_->Control(DumpJson(message));
+  if (!reply) return reply.error();
+  Result<Json> parsed = ParseJsonObject(*reply, "the policy's reply");
+  if (!parsed) return parsed;
+  const auto error = parsed->find("error");
+  if (error != parsed->end()) {
+    return Error{ECANCELED, error->is_string() ? error->get<std::string>() : DumpJson(*error)};
+  }
+  return parsed;
+}
+
+Result<Json> Runtime::StartService(const Json& message) {
+  const Result<Service*> service = services_->Start(message);
+  if (!service) return service.error();
+  Json passed = message;
+  passed["service"] = (*service)->number;
+  passed["xpus"] = (*service)->xpus;
+  Result<Json> reply = PassOn(passed);
+  if (!reply && reply.error().code != ENOTSUP) {
+    services_->Stop((*service)->id);
+    return reply;
+  }
+  // A policy that does not know services still gets the service's budget and payer.
+  Json answer = reply ? *reply : Json::object();
+  answer["service_id"] = (*service)->id;
+  answer["service"] = (*service)->number;
+  if (!(*service)->note.empty()) answer["note"] = (*service)->note;
+  return answer;
+}
+
+Result<Json> Runtime::Control(const Json& message) {
+  const Result<std::string> op = JsonString(message, "op", "");
+  if (!op) return op.error();
+  if (op->empty()) return Error{EINVAL, "a control message needs \"op\""};
+  if (*op == "service_start") return StartService(message);
+  const bool is_service = *op == "service_ready" || *op == "service_stop";
+  if (!is_service) return PassOn(message);
+  const Result<std::string> id = JsonString(message, "service_id", "");
+  if (!id) return id.error();
+  const Service* service = services_->Find(*id);
+  if (service == nullptr) return Error{ENOENT, "service \"" + *id + "\" is not started here"};
+  Json passed = message;
+  passed["service"] = service->number;
+  Result<Json> reply = PassOn(passed);
+  if (*op == "service_stop") services_->Stop(*id);
+  if (!reply && reply.error().code == ENOTSUP) return Json::object();
+  return reply;
+}
+
+}  // namespace ppc

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/runtime_options.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+
+namespace ppc {
+namespace {
+
+constexpr std::array<std::string_view, 12> kKeys = {
+    "lease_ms",   "threads_per_node", "threshold", "hook_timeout_ms", "max_faults", "cgroup",
+    "trace_file", "template_dir",     "limit",     "reserve",         "window",     "chunk"};
+
+Error OutOfRange(const char* key, const char* range) {
+  return Error{EINVAL, std::string("runtime option \"") + key + "\" must be " + range};
+}
+
+// Reads one member into *out or keeps the first error.
+class Reader {
+ public:
+  explicit Reader(const Json& object) : object_(object) {}
+
+  template <typename T>
+  void Int(const char* key, T* out, int64_t least, int64_t most) {
+    const Result<int64_t> value = JsonInt(object_, key, static_cast<int64_t>(*out));
+    if (!value) return Keep(value.error());
+    if (*value < least || *value > most) {
+      const std::string range = std::to_string(least) + " to " + std::to_string(most);
+      return Keep(OutOfRange(key, range.c_str()));
+    }
+    *out = static_cast<T>(*value);
+  }
+  void Size(const char* key, uint64_t* out) {
+    const Result<uint64_t> value = JsonSize(object_, key, *out);
+    if (!value) return Keep(value.error());
+    *out = *value;
+  }
+  void Text(const char* key, std::string* out) {
+    Result<std::string> value = JsonString(object_, key, *out);
+    if (!value) return Keep(value.error());
+    if (!value->empty() && (*value)[0] != '/') return Keep(OutOfRange(key, "an absolute path"));
+    *out = std::move(*value);
+  }
+  void Share(const char* key, double* out) {
+    const Result<double> value = JsonNumber(object_, key, *out);
+    if (!value) return Keep(value.error());
+    if (!(*value > 0) || *value > 1) return Keep(OutOfRange(key, "above 0 and at most 1"));
+    *out = *value;
+  }
+  void Keep(const Error& error) {
+    if (ok_) error_ = error;
+    ok_ = false;
+  }
+  bool ok() const { return ok_; }
+  const Error& error() const { return error_; }
+
+ private:
+  const Json& object_;
+  bool ok_ = true;
+  Error error_;
+};
+
+}  // namespace
+
+Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
+  RuntimeOptions options;
+  const char* from_env = std::getenv("PPC_TEMPLATE_DIR");
+  if (from_env != nullptr) options.template_dir = from_env;
+  if (runtime.is_null()) return options;
+  if (!runtime.is_object()) return Error{EINVAL, "\"runtime\" must be an object"};
+  for (const auto& item : runtime.items()) {
+    if (std::find(kKeys.begin(), kKeys.end(), item.key()) == kKeys.end()) {
+      return Error{EINVAL, "unknown runtime option \"" + item.key() + "\""};
+    }
+  }
+  Reader reader(runtime);
+  reader.Int("lease_ms", &options.lease_ms, 100, 600000);
+  reader.Int("threads_per_node", &options.threads_per_node, 0, 64);
+  reader.Share("threshold", &options.threshold);
+  reader.Int("hook_timeout_ms", &options.hook_timeout_ms, 1, 3600000);
+  reader.Int("max_faults", &options.max_faults, 1, 1000000);
+  reader.Text("cgroup", &options.cgroup);
+  reader.Text("trace_file", &options.trace_file);
+  reader.Text("template_dir", &options.template_dir);
+  reader.Size("limit", &options.limit_bytes);
+  reader.Size("reserve", &options.reserve_bytes);
+  reader.Size("window", &options.window_bytes);
+  reader.Size("chunk", &options.chunk_bytes);
+  constexpr uint64_t kStep = 2 << 20;
+  if (reader.ok() && (options.chunk_bytes < kStep || options.chunk_bytes > 4 * kStep ||
+                      options.chunk_bytes % kStep != 0)) {
+    return OutOfRange("chunk", "2M, 4M, 6M or 8M");
+  }
+  if (!reader.ok()) return reader.error();
+  return options;
+}
+
+}  // namespace ppc

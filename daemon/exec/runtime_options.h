@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the runtime's own options: the object "runtime" of a registration's configuration.
+#ifndef PPC_DAEMON_EXEC_RUNTIME_OPTIONS_H_
+#define PPC_DAEMON_EXEC_RUNTIME_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+
+namespace ppc {
+
+struct RuntimeOptions {
+  uint32_t lease_ms = 2000;         // "lease_ms", 100..600000
+  int threads_per_node = 0;         // "threads_per_node", 0 = by the number of CPUs
+  double threshold = 0.8;           // "threshold", share of the memory limit
+  uint64_t hook_timeout_ms = 1000;  // "hook_timeout_ms"
+  uint32_t max_faults = 2;          // "max_faults": exceptions, slow hooks, nonsense
+  std::string cgroup;               // "cgroup": payer and limit while no service is started
+  std::string trace_file;           // "trace_file": lines of ppc_context.trace
+  std::string template_dir = "/var/lib/ppc/templates";  // "template_dir"
+  uint64_t limit_bytes = 0;        // "limit": of the page cache we load, 0 = none
+  uint64_t reserve_bytes = 0;      // "reserve": kept free on the machine
+  uint64_t window_bytes = 0;       // "window": demand window, 0 = the mount's
+  uint64_t chunk_bytes = 8 << 20;  // "chunk"
+  // Not from the configuration.
+  uint64_t tick_ns = 200 * 1000 * 1000;
+  uint64_t nap_ns = 1000 * 1000;
+};
+
+// Unknown keys are an error that names the key.
+Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime);
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_EXEC_RUNTIME_OPTIONS_H_

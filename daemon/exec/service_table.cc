@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/service_table.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "daemon/sys/proc_info.h"
+
+namespace ppc {
+namespace {
+
+constexpr int64_t kMaxWorkers = 4096;
+
+// "xpus" of a message; without it worker w stands for XPU w.
+Result<std::vector<int>> XpusOf(const Json& message) {
+  std::vector<int> xpus;
+  const auto list = message.find("xpus");
+  if (list != message.end() && !list->is_null()) {
+    if (!list->is_array()) return Error{EINVAL, "\"xpus\" must be an array of XPU numbers"};
+    for (const Json& xpu : *list) {
+      if (!xpu.is_number_integer() || xpu.get<int64_t>() < 0 || xpu.get<int64_t>() >= kMaxWorkers) {
+        return Error{EINVAL, "\"xpus\" must be an array of XPU numbers"};
+      }
+      xpus.push_back(static_cast<int>(xpu.get<int64_t>()));
+    }
+  }
+  const Result<int64_t> workers = JsonInt(message, "workers", 0);
+  if (!workers) return workers.error();
+  if (*workers < 0 || *workers > kMaxWorkers) {
+    return Error{EINVAL, "\"workers\" must be 0 to " + std::to_string(kMaxWorkers)};
+  }
+  if (xpus.empty()) {
+    xpus.resize(static_cast<size_t>(*workers));
+    std::iota(xpus.begin(), xpus.end(), 0);
+  }
+  return xpus;
+}
+
+}  // namespace
+
+ServiceTable::ServiceTable(Backend* backend, const Topology* topology, SysRoots roots,
+                           MemoryFactory memory)
+    : backend_(backend), topology_(topology), roots_(std::move(roots)), memory_(std::move(memory)) {
+  default_ = Make("", nullptr);
+}
+
+std::unique_ptr<Service> ServiceTable::Make(const std::string& id,
+                                            std::shared_ptr<const Cgroup> cgroup) {
+  auto service = std::make_unique<Service>();
+  service->id = id;
+  service->cgroup = std::move(cgroup);
+  service->payer = std::make_shared<Payer>();
+  service->payer->budget = std::make_shared<Budget>(memory_(service->cgroup));
+  if (service->cgroup == nullptr) return service;
+  const auto known = charges_.find(service->cgroup->id());
+  if (known != charges_.end()) {
+    service->payer->charge = known->second;
+    return service;
+  }
+  const Result<uint32_t> handle = backend_->Charge(service->cgroup->fd());
+  if (handle) {
+    service->payer->charge = charges_[service->cgroup->id()] = *handle;
+  } else {
+    service->note = "loads are charged to the runner's cgroup: " + handle.error().message;
+  }
+  return service;
+}
+
+Status ServiceTable::OpenDefault(const std::string& cgroup) {
+  if (cgroup.empty()) return Ok();
+  Result<Cgroup> opened = Cgroup::Open(cgroup, roots_);
+  if (!opened) return opened.error();
+  default_ = Make("", std::make_shared<Cgroup>(std::move(*opened)));
+  return Ok();
+}
+
+Result<Service*> ServiceTable::Start(const Json& message) {
+  Result<std::string> id = JsonString(message, "service_id", "");
+  if (!id) return id.error();
+  if (id->empty()) return Error{EINVAL, "service_start needs \"service_id\""};
+  const Result<std::string> path = JsonString(message, "cgroup", "");
+  if (!path) return path.error();
+  Result<std::vector<int>> xpus = XpusOf(message);
+  if (!xpus) return xpus.error();
+  std::shared_ptr<const Cgroup> cgroup;
+  if (!path->empty()) {
+    Result<Cgroup> opened = Cgroup::Open(*path, roots_);
+    if (!opened) return opened.error();
+    cgroup = std::make_shared<Cgroup>(std::move(*opened));
+  }
+  Service* const before = Find(*id);
+  uint32_t number = before != nullptr ? before->number : 0;
+  if (before == nullptr) {
+    const auto free = std::find(services_.begin(), services_.end(), nullptr);
+    number = static_cast<uint32_t>(free - services_.begin());
+    if (number >= kMaxServices) return Error{ENOSPC, "too many services on one mount"};
+    if (free == services_.end()) services_.emplace_back();
+  }
+  std::unique_ptr<Service> service = Make(*id, std::move(cgroup));
+  service->number = service->payer->service = number;
+  service->processes = std::make_unique<ProcessXpu>(roots_, *xpus, &topology_->xpus);
+  service->xpus = std::move(*xpus);
+  processes_.clear();
+  services_[number] = std::move(service);
+  return services_[number].get();
+}
+
+void ServiceTable::Stop(const std::string& id) {
+  Service* service = Find(id);
+  if (service == nullptr) return;
+  processes_.clear();
+  services_[service->number].reset();
+}
+
+Service* ServiceTable::Get(uint32_t number) {
+  if (number < services_.size() && services_[number] != nullptr) return services_[number].get();
+  return default_.get();
+}
+
+Service* ServiceTable::Find(const std::string& id) {
+  for (const auto& service : services_) {
+    if (service != nullptr && service->id == id) return service.get();
+  }
+  return nullptr;
+}
+
+// The most specific cgroup that holds the process wins.
+Service* ServiceTable::Search(int pid, uint64_t cgroup_id) {
+  Service* only = nullptr;
+  Service* best = nullptr;
+  size_t count = 0;
+  const std::optional<std::string> cgroup = ProcessCgroup(roots_, pid);
+  for (const auto& service : services_) {
+    if (service == nullptr) continue;
+    ++count;
+    only = service.get();
+    if (service->cgroup == nullptr) continue;
+    if (cgroup_id != 0 && service->cgroup->id() == cgroup_id) return service.get();
+    if (!cgroup || !service->cgroup->Contains(*cgroup)) continue;
+    if (best == nullptr || service->cgroup->path().size() > best->cgroup->path().size()) {
+      best = service.get();
+    }
+  }
+  if (best != nullptr) return best;
+  return count == 1 ? only : default_.get();
+}
+
+Service* ServiceTable::OfProcess(int pid, uint64_t start_ns, uint64_t cgroup_id) {
+  if (services_.empty()) return default_.get();
+  const auto it = processes_.find(pid);
+  if (it != processes_.end() && it->second.start_ns == start_ns) return it->second.service;
+  if (processes_.size() >= kMaxProcesses) processes_.clear();
+  Service* service = Search(pid, cgroup_id);
+  processes_[pid] = ProcessKey{start_ns, service};
+  return service;
+}
+
+XpuAnswer ServiceTable::XpuOf(Service* service, int pid, uint64_t start_ns) {
+  if (service->processes == nullptr) {
+    // Without services the machine's own list stands for the workers.
+    std::vector<int> all(topology_->xpus.size());
+    std::iota(all.begin(), all.end(), 0);
+    service->processes = std::make_unique<ProcessXpu>(roots_, std::move(all), &topology_->xpus);
+  }
+  return service->processes->Find(pid, start_ns, backend_->NowNs());
+}
+
+bool ServiceTable::IsAbove(Service* service) {
+  const uint64_t now = backend_->NowNs();
+  if (service->looked_ns == 0 || now >= service->looked_ns + kLookNs) {
+    service->is_above = service->payer->budget->IsAbove();
+    service->looked_ns = now;
+  }
+  return service->is_above;
+}
+
+bool ServiceTable::IsAnyAbove() {
+  bool above = false;
+  for (Service* service : Active()) above |= IsAbove(service);
+  return above;
+}
+
+std::vector<Service*> ServiceTable::Active() {
+  std::vector<Service*> active;
+  for (const auto& service : services_) {
+    if (service != nullptr) active.push_back(service.get());
+  }
+  if (active.empty()) active.push_back(default_.get());
+  return active;
+}
+
+size_t ServiceTable::Started() const {
+  return static_cast<size_t>(std::count_if(services_.begin(), services_.end(),
+                                           [](const auto& service) { return service != nullptr; }));
+}
+
+}  // namespace ppc

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the services on one mount: number, cgroup, memory budget, who pays, XPUs; and which
+// service and XPU a process belongs to.  Number 0 without any service is the mount itself.
+// Threads: the executor's.
+#ifndef PPC_DAEMON_EXEC_SERVICE_TABLE_H_
+#define PPC_DAEMON_EXEC_SERVICE_TABLE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/backend/backend.h"
+#include "daemon/base/json.h"
+#include "daemon/cache/load_queue.h"
+#include "daemon/sys/cgroup.h"
+#include "daemon/sys/memory_source.h"
+#include "daemon/sys/process_xpu.h"
+#include "daemon/sys/topology.h"
+
+namespace ppc {
+
+struct Service {
+  std::string id;  // "" for the mount itself
+  uint32_t number = 0;
+  std::shared_ptr<const Cgroup> cgroup;  // may be nullptr
+  std::shared_ptr<Payer> payer;
+  std::unique_ptr<ProcessXpu> processes;
+  std::vector<int> xpus;
+  std::string note;  // why something is not as asked for, "" if all is
+  // Answer of the last look at memory, see IsAbove.
+  bool is_above = false;
+  uint64_t looked_ns = 0;
+};
+
+class ServiceTable {
+ public:
+  using MemoryFactory = std::function<std::shared_ptr<MemorySource>(std::shared_ptr<const Cgroup>)>;
+
+  // backend and topology must outlive this.
+  ServiceTable(Backend* backend, const Topology* topology, SysRoots roots, MemoryFactory memory);
+
+  // The mount itself; cgroup "" = none.
+  Status OpenDefault(const std::string& cgroup);
+  // A "service_start" message: service_id, cgroup, xpus, workers.  Starting a known id again
+  // replaces it and keeps its number.
+  Result<Service*> Start(const Json& message);
+  void Stop(const std::string& id);
+
+  // Never nullptr: an unknown number is the mount itself.
+  Service* Get(uint32_t number);
+  Service* Find(const std::string& id);
+  // The service a process belongs to: by its cgroup, or the only one there is.
+  Service* OfProcess(int pid, uint64_t start_ns, uint64_t cgroup_id);
+  XpuAnswer XpuOf(Service* service, int pid, uint64_t start_ns);
+  // Above the memory threshold; looks again after a few ms.
+  bool IsAbove(Service* service);
+  bool IsAnyAbove();
+
+  // Started services; without any the mount itself.
+  std::vector<Service*> Active();
+  size_t Started() const;
+
+ private:
+  std::unique_ptr<Service> Make(const std::string& id, std::shared_ptr<const Cgroup> cgroup);
+  Service* Search(int pid, uint64_t cgroup_id);
+
+  struct ProcessKey {
+    uint64_t start_ns = 0;
+    Service* service = nullptr;
+  };
+  static constexpr size_t kMaxProcesses = 4096;
+  static constexpr uint64_t kLookNs = 5 * 1000 * 1000;
+  static constexpr size_t kMaxServices = 4096;
+
+  Backend* const backend_;
+  const Topology* const topology_;
+  const SysRoots roots_;
+  const MemoryFactory memory_;
+  std::unique_ptr<Service> default_;
+  std::vector<std::unique_ptr<Service>> services_;  // by number; stopped ones are nullptr
+  std::unordered_map<int, ProcessKey> processes_;
+  // A handle cannot be given back, so a cgroup gets one once.  By device inode.
+  std::unordered_map<uint64_t, uint32_t> charges_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_EXEC_SERVICE_TABLE_H_

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what the runtime tells about itself: Runtime::StatusJson.
+#include "daemon/base/clock.h"
+#include "daemon/exec/runtime.h"
+
+namespace ppc {
+namespace {
+
+Json LoaderJson(const LoaderStats& stats) {
+  Json interrupted = Json::object();
+  for (size_t i = 1; i < kInterruptions; ++i) {
+    interrupted[InterruptionName(static_cast<Interruption>(i))] = stats.interrupted[i];
+  }
+  Json nodes = Json::object();
+  for (size_t node = 0; node < stats.node_loaded.size(); ++node) {
+    if (stats.node_loaded[node] > 0) nodes[std::to_string(node)] = stats.node_loaded[node];
+  }
+  return Json{{"asked", stats.asked},
+              {"loaded", stats.loaded},
+              {"resident", stats.resident},
+              {"failed", stats.failed},
+              {"refused", stats.refused},
+              {"replaced", stats.replaced},
+              {"queued", stats.queued},
+              {"inflight", stats.inflight},
+              {"chunks", stats.chunks},
+              {"stale_retries", stats.stale_retries},
+              {"threads", stats.threads},
+              {"threads_allowed", stats.threads_allowed},
+              {"interrupted", interrupted},
+              {"node_loaded", nodes},
+              {"node_any_loaded", stats.node_unknown}};
+}
+
+Json EvictorJson(const EvictorStats& stats) {
+  return Json{{"asked", stats.asked},   {"dropped", stats.dropped}, {"mapped", stats.mapped},
+              {"dirty", stats.dirty},   {"locked", stats.locked},   {"busy", stats.busy},
+              {"ranges", stats.ranges}, {"refused", stats.refused}, {"errors", stats.errors},
+              {"queued", stats.queued}};
+}
+
+Json HooksJson(const PolicyHost& host) {
+  Json hooks = Json::object();
+  for (size_t i = 0; i < kHookCount; ++i) {
+    const Hook hook = static_cast<Hook>(i);
+    const HookStats& stats = host.Stats(hook);
+    if (!host.Has(hook)) continue;
+    hooks[HookName(hook)] = Json{{"calls", stats.calls},
+                                 {"total_us", stats.total_ns / 1000},
+                                 {"max_us", stats.max_ns / 1000},
+                                 {"faults", stats.faults}};
+  }
+  return hooks;
+}
+
+Json ExecutorJson(const ExecutorStats& stats, uint64_t merged) {
+  Json refused = Json{{"surplus", stats.refused_surplus}};
+  for (size_t i = 1; i < std::size(stats.refused); ++i) {
+    refused[IoRefusalName(static_cast<IoRefusal>(i))] = stats.refused[i];
+  }
+  return Json{{"events", stats.events},
+              {"own_events", stats.own_events},
+              {"lost_marks", stats.lost_marks},
+              {"unresolved", stats.unresolved},
+              {"merged", merged},
+              {"misses", stats.misses},
+              {"miss_bytes", stats.miss_bytes},
+              {"progress", stats.progress},
+              {"accesses", stats.accesses},
+              {"prefetch_ranges", stats.prefetch_ranges},
+              {"evict_ranges", stats.evict_ranges},
+              {"refused", refused},
+              {"wakeups", stats.wakeups},
+              {"naps", stats.naps},
+              {"ticks", stats.ticks}};
+}
+
+Json DeviceJson(const Result<BackendCounters>& counters) {
+  if (!counters) return Json{{"error", counters.error().message}};
+  return Json{{"events_queued", counters->events_queued},
+              {"events_lost", counters->events_lost},
+              {"events_coalesced", counters->events_coalesced},
+              {"wakeups", counters->wakeups},
+              {"lease_expiries", counters->lease_expiries},
+              {"attached", counters->attached},
+              {"window", counters->window_bytes},
+              {"beacon", counters->beacon_bytes}};
+}
+
+}  // namespace
+
+Json Runtime::StatusJson() {
+  Json services = Json::array();
+  for (Service* service : services_->Active()) {
+    ppc_memory memory;
+    policy_services_->FillMemory(service, /*with_cache=*/true, &memory);
+    Json one = {{"service_id", service->id},
+                {"service", service->number},
+                {"xpus", service->xpus},
+                {"cgroup", service->cgroup ? service->cgroup->path() : ""},
+                {"charged", service->payer->charge != 0},
+                {"memory",
+                 {{"limit", memory.limit},
+                  {"used", memory.used},
+                  {"cache", memory.cache},
+                  {"threshold", memory.threshold},
+                  {"room", memory.room},
+                  {"inflight", memory.inflight},
+                  {"demand", memory.demand},
+                  {"is_cgroup", memory.is_cgroup != 0}}}};
+    if (!service->note.empty()) one["note"] = service->note;
+    services.push_back(std::move(one));
+  }
+  Json xpus = Json::array();
+  for (const Xpu& xpu : config_.topology.xpus) {
+    xpus.push_back(Json{{"bdf", xpu.bdf}, {"node", xpu.node}});
+  }
+  return Json{{"mount", config_.mount},
+              {"policy", config_.policy_name},
+              {"up_ms", (backend_->NowNs() - started_ns_) / kNsPerMs},
+              {"device", DeviceJson(backend_->Counters())},
+              {"events", ExecutorJson(executor_->Stats(), executor_->Merged())},
+              {"hooks", HooksJson(*host_)},
+              {"faults", host_->Faults()},
+              {"last_fault", host_->LastFault()},
+              {"loader", LoaderJson(loader_->Stats())},
+              {"evictor", EvictorJson(evictor_->Stats())},
+              {"own_cache", own_cache_.load()},
+              {"files", files_->Size()},
+              {"services", services},
+              {"nodes", config_.topology.nodes.size()},
+              {"xpus", xpus},
+              {"stats", policy_services_->Stats()}};
+}
+
+}  // namespace ppc

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the struct ppc_context a policy gets: checks its arguments (a policy may be
+// wrong) and passes calls on to HostServices.
+// Threads: the executor's.
+#ifndef PPC_DAEMON_POLICY_POLICY_CONTEXT_H_
+#define PPC_DAEMON_POLICY_POLICY_CONTEXT_H_
+
+#include <ppc.h>
+
+#include "daemon/policy/host_services.h"
+
+namespace ppc {
+
+class PolicyContext {
+ public:
+  // services must outlive this.
+  PolicyContext(ContextFacts facts, HostServices* services);
+  PolicyContext(const PolicyContext&) = delete;
+  PolicyContext& operator=(const PolicyContext&) = delete;
+
+  ppc_context* Get() { return &context_; }
+
+ private:
+  const ContextFacts facts_;
+  ppc_context context_{};
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_POLICY_POLICY_CONTEXT_H_

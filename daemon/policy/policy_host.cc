@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/policy/policy_host.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <utility>
+
+#include "daemon/base/clock.h"
+
+namespace ppc {
+namespace {
+
+bool MayBlock(Hook hook) {
+  return hook == Hook::kInit || hook == Hook::kExit || hook == Hook::kControl;
+}
+
+}  // namespace
+
+const char* HookName(Hook hook) {
+  static constexpr const char* kNames[kHookCount] = {"ppc_init",  "ppc_exit",    "ppc_prefetch",
+                                                     "ppc_evict", "ppc_event",   "ppc_plan",
+                                                     "ppc_done",  "ppc_control", "ppc_tick"};
+  return kNames[static_cast<size_t>(hook)];
+}
+
+PolicyHost::PolicyHost(const ppc_operation& table, PolicyHostOptions options,
+                       HostServices* services, Watchdog* watchdog)
+    : table_(table), options_(options), services_(services), watchdog_(watchdog) {}
+
+bool PolicyHost::Has(Hook hook) const {
+  switch (hook) {
+    case Hook::kInit:
+      return table_.ppc_init != nullptr;
+    case Hook::kExit:
+      return table_.ppc_exit != nullptr;
+    case Hook::kPrefetch:
+      return table_.ppc_prefetch != nullptr;
+    case Hook::kEvict:
+      return table_.ppc_evict != nullptr;
+    case Hook::kEvent:
+      return table_.ppc_event != nullptr;
+    case Hook::kPlan:
+      return table_.ppc_plan != nullptr;
+    case Hook::kDone:
+      return table_.ppc_done != nullptr;
+    case Hook::kControl:
+      return table_.ppc_control != nullptr;
+    case Hook::kTick:
+      return table_.ppc_tick != nullptr;
+  }
+  return false;
+}
+
+void PolicyHost::Fault(Hook hook, const std::string& what) {
+  ++faults_;
+  ++stats_[static_cast<size_t>(hook)].faults;
+  last_fault_ = std::string(HookName(hook)) + " " + what;
+  if (faults_ >= options_.max_faults) dropped_ = true;
+}
+
+// Runs one hook.  False: not set, policy dropped, or it threw.
+template <typename Call>
+bool PolicyHost::Guard(Hook hook, Call&& call) {
+  if (!Has(hook) || (dropped_ && hook != Hook::kExit)) return false;
+  const uint64_t limit = options_.hook_timeout_ns * (MayBlock(hook) ? options_.blocking_factor : 1);
+  const uint64_t start = MonotonicNs();
+  if (watchdog_ != nullptr) watchdog_->Arm(HookName(hook), start, limit * options_.hang_factor);
+  bool returned = false;
+  try {
+    call();
+    returned = true;
+  } catch (const std::exception& e) {
+    Fault(hook, std::string("threw: ") + e.what());
+  } catch (...) {
+    Fault(hook, "threw something that is no std::exception");
+  }
+  if (watchdog_ != nullptr) watchdog_->Disarm();
+  const uint64_t elapsed = MonotonicNs() - start;
+  HookStats& stats = stats_[static_cast<size_t>(hook)];
+  ++stats.calls;
+  stats.total_ns += elapsed;
+  stats.max_ns = std::max(stats.max_ns, elapsed);
+  if (elapsed > limit) {
+    Fault(hook, "took " + std::to_string(elapsed / kNsPerMs) + " ms, allowed are " +
+                    std::to_string(limit / kNsPerMs));
+  }
+  return returned;
+}
+
+template <typename List>
+RawList PolicyHost::CheckList(Hook hook, const List* list, uint32_t known_flags) {
+  RawList out;
+  if (list == nullptr || list->nr == 0) {
+    // An empty list may still interrupt nothing: there are no groups to name.
+    return out;
+  }
+  if (list->ios == nullptr) {
+    Fault(hook, "returned " + std::to_string(list->nr) + " ranges at NULL");
+    return out;
+  }
+  if ((list->flags & ~known_flags) != 0) {
+    Fault(hook, "returned a list with unknown flags");
+    return out;
+  }
+  const uint32_t count = std::min<uint32_t>(list->nr, PPC_MAX_IOS);
+  out.ios = std::span<const ppc_io>(list->ios, count);
+  out.flags = list->flags;
+  out.refused = list->nr - count;
+  return out;
+}
+
+Status PolicyHost::Init(ContextFacts facts) {
+  context_ = std::make_unique<PolicyContext>(std::move(facts), services_);
+  int code = 0;
+  if (Has(Hook::kInit)) {
+    if (!Guard(Hook::kInit, [&] { code = table_.ppc_init(context_->Get()); })) {
+      return Error{EPROTO, "the policy's " + last_fault_};
+    }
+    if (code != 0) {
+      return Error{ECANCELED, "the policy refused: ppc_init returned " + std::to_string(code)};
+    }
+  }
+  initialized_ = true;
+  return Ok();
+}
+
+void PolicyHost::Exit() {
+  if (!std::exchange(initialized_, false)) return;
+  Guard(Hook::kExit, [&] { (void)table_.ppc_exit(); });
+}
+
+RawList PolicyHost::Prefetch(miss_io* miss) {
+  prefetch_ios* list = nullptr;
+  if (!Guard(Hook::kPrefetch, [&] { list = table_.ppc_prefetch(miss); })) return {};
+  return CheckList(Hook::kPrefetch, list, PPC_IOS_REPLACE);
+}
+
+RawList PolicyHost::Evict(miss_io* miss) {
+  evict_ios* list = nullptr;
+  if (!Guard(Hook::kEvict, [&] { list = table_.ppc_evict(miss); })) return {};
+  return CheckList(Hook::kEvict, list, 0);
+}
+
+RawList PolicyHost::Plan(const ppc_plan_request& request) {
+  prefetch_ios* list = nullptr;
+  if (!Guard(Hook::kPlan, [&] { list = table_.ppc_plan(&request); })) return {};
+  return CheckList(Hook::kPlan, list, PPC_IOS_REPLACE);
+}
+
+void PolicyHost::Event(const miss_io& event) {
+  Guard(Hook::kEvent, [&] { table_.ppc_event(&event); });
+}
+
+void PolicyHost::Done(const ppc_result& result) {
+  Guard(Hook::kDone, [&] { table_.ppc_done(&result); });
+}
+
+void PolicyHost::Tick(uint64_t now_ns) {
+  Guard(Hook::kTick, [&] { table_.ppc_tick(now_ns); });
+}
+
+Result<std::string> PolicyHost::Control(const std::string& json) {
+  const char* reply = nullptr;
+  std::string copy;
+  const bool returned = Guard(Hook::kControl, [&] {
+    reply = table_.ppc_control(json.c_str());
+    if (reply != nullptr) copy = reply;
+  });
+  if (!Has(Hook::kControl)) return Error{ENOTSUP, "the policy has no ppc_control"};
+  if (!returned) return Error{EBADMSG, "the policy's " + last_fault_};
+  if (reply == nullptr) return Error{ENOTSUP, "the policy does not know this op"};
+  return copy;
+}
+
+}  // namespace ppc

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns calling a policy: guards every hook (exceptions, time, nonsense), counts, and
+// says when the policy has to go.  What lists contain is checked by io_check.
+// Threads: the executor's; the watchdog has its own.
+// Paper: sections 3.2 (policy executor) and 3.3 (programming faults).
+#ifndef PPC_DAEMON_POLICY_POLICY_HOST_H_
+#define PPC_DAEMON_POLICY_POLICY_HOST_H_
+
+#include <ppc.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "daemon/base/result.h"
+#include "daemon/policy/policy_context.h"
+#include "daemon/policy/watchdog.h"
+
+namespace ppc {
+
+struct PolicyHostOptions {
+  uint64_t hook_timeout_ns = 1000 * 1000 * 1000;
+  uint32_t hang_factor = 5;       // a hook beyond this many time-outs hangs
+  uint32_t blocking_factor = 10;  // ppc_init, ppc_exit and ppc_control may read files
+  uint32_t max_faults = 2;        // exceptions, slow hooks, nonsense: dropped at this many
+};
+
+enum class Hook { kInit, kExit, kPrefetch, kEvict, kEvent, kPlan, kDone, kControl, kTick };
+inline constexpr size_t kHookCount = 9;
+const char* HookName(Hook hook);
+
+struct HookStats {
+  uint64_t calls = 0;
+  uint64_t total_ns = 0;
+  uint64_t max_ns = 0;
+  uint64_t faults = 0;
+};
+
+// A list as returned: `nr` bounded, entries not yet checked.
+struct RawList {
+  std::span<const ppc_io> ios;
+  uint32_t flags = 0;
+  uint64_t refused = 0;  // entries beyond PPC_MAX_IOS
+};
+
+class PolicyHost {
+ public:
+  // The table is copied.  services and watchdog (may be nullptr) must outlive this.
+  PolicyHost(const ppc_operation& table, PolicyHostOptions options, HostServices* services,
+             Watchdog* watchdog);
+
+  // Calls ppc_init.  An error: the policy refused, or it faulted.
+  Status Init(ContextFacts facts);
+  // Calls ppc_exit once, if Init succeeded; also after a fault.
+  void Exit();
+
+  RawList Prefetch(miss_io* miss);
+  RawList Evict(miss_io* miss);
+  RawList Plan(const ppc_plan_request& request);
+  void Event(const miss_io& event);
+  void Done(const ppc_result& result);
+  void Tick(uint64_t now_ns);
+  // The policy's JSON object; ENOTSUP: unknown op; EBADMSG: not JSON or faulted.
+  Result<std::string> Control(const std::string& json);
+
+  bool Has(Hook hook) const;
+  // True for a policy that does its own read-ahead unless it says otherwise by want().
+  bool ManagesReadahead() const { return Has(Hook::kPrefetch) || Has(Hook::kPlan); }
+
+  // True once the policy has faulted max_faults times; hooks are not called any more.
+  bool IsDropped() const { return dropped_; }
+  const std::string& LastFault() const { return last_fault_; }
+  uint64_t Faults() const { return faults_; }
+  const HookStats& Stats(Hook hook) const { return stats_[static_cast<size_t>(hook)]; }
+
+ private:
+  template <typename Call>
+  bool Guard(Hook hook, Call&& call);
+  void Fault(Hook hook, const std::string& what);
+  template <typename List>
+  RawList CheckList(Hook hook, const List* list, uint32_t known_flags);
+
+  const ppc_operation table_;
+  const PolicyHostOptions options_;
+  HostServices* const services_;
+  Watchdog* const watchdog_;
+  std::unique_ptr<PolicyContext> context_;
+  std::array<HookStats, kHookCount> stats_{};
+  bool initialized_ = false;
+  bool dropped_ = false;
+  uint64_t faults_ = 0;
+  std::string last_fault_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_POLICY_POLICY_HOST_H_
