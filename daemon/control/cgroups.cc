@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/control/cgroups.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "daemon/sys/proc_info.h"
+
+namespace ppc::control {
+namespace {
+
+bool IsDirectory(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool IsBelow(const std::string& path, const std::string& dir) {
+  return path.compare(0, dir.size(), dir) == 0 &&
+         (path.size() == dir.size() || path[dir.size()] == '/');
+}
+
+// mkdir that is content with what is there.
+Status MakeDirectory(const std::string& path) {
+  if (mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return Ok();
+  return PosixError("mkdir " + path, errno);
+}
+
+}  // namespace
+
+Cgroups::Cgroups(const SysRoots& roots) : roots_(roots), cgroup_root_(roots.Sys("/fs/cgroup")) {}
+
+Result<std::string> Cgroups::OfProcess(pid_t pid) const {
+  const std::optional<std::string> path = ProcessCgroup(roots_, pid);
+  if (!path) return Error{ESRCH, "process " + std::to_string(pid) + " is in no memory cgroup"};
+  return *path;
+}
+
+Result<std::string> Cgroups::Resolve(const std::string& path) const {
+  if (path.empty() || path[0] != '/' || path.find("/..") != std::string::npos ||
+      path.find('\0') != std::string::npos) {
+    return Error{EINVAL, "\"cgroup\" must be an absolute path without '..'"};
+  }
+  const std::string full = IsBelow(path, cgroup_root_) ? path : cgroup_root_ + path;
+  if (!IsDirectory(full)) {
+    return Error{ENOENT, "cgroup " + full + " does not exist; create it before the service starts"};
+  }
+  return full;
+}
+
+Result<std::string> Cgroups::MakeRunnerGroup(const std::string& name) const {
+  if (access((cgroup_root_ + "/cgroup.procs").c_str(), W_OK) != 0) {
+    return PosixError(cgroup_root_ + " has no writable cgroup2", errno);
+  }
+  const Result<std::string> own = OfProcess(getpid());
+  if (!own) return own;
+  const std::string parent = cgroup_root_ + (*own == "/" ? "" : *own) + "/ppc.runners";
+  if (Status status = MakeDirectory(parent); !status) return std::move(status).error();
+  const std::string dir = parent + "/" + name;
+  if (Status status = MakeDirectory(dir); !status) return std::move(status).error();
+  return dir;
+}
+
+void Cgroups::RemoveRunnerGroup(const std::string& dir) {
+  if (!dir.empty()) rmdir(dir.c_str());
+}
+
+}  // namespace ppc::control

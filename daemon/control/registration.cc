@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/control/registration.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/control/protocol.h"
+
+namespace ppc::control {
+namespace {
+
+std::string HowItEnded(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int signal = WTERMSIG(wait_status);
+    const char* name = sigabbrev_np(signal);
+    return "was killed by signal " + std::to_string(signal) +
+           (name == nullptr ? "" : std::string(" (SIG") + name + ")");
+  }
+  return "exited with status " + std::to_string(WEXITSTATUS(wait_status));
+}
+
+}  // namespace
+
+const char* Registration::StateName(State state) {
+  switch (state) {
+    case State::kStarting:
+      return "starting";
+    case State::kRunning:
+      return "running";
+    case State::kDraining:
+      return "draining";
+    case State::kRestarting:
+      return "restarting";
+    case State::kFailed:
+      return "failed";
+  }
+  return "failed";
+}
+
+Registration::Registration(const Environment& environment, MountInfo mount, PolicyChoice choice,
+                           std::string handle, Callbacks callbacks)
+    : environment_(environment),
+      mount_(std::move(mount)),
+      choice_(std::move(choice)),
+      handle_(std::move(handle)),
+      callbacks_(std::move(callbacks)) {}
+
+Registration::~Registration() {
+  for (const EventLoop::TimerId& timer : {back_off_timer_, drain_timer_, watch_timer_}) {
+    environment_.loop.Cancel(timer);
+  }
+}
+
+std::string Registration::RunnerName() const { return std::to_string(mount_.index); }
+
+void Registration::Start(StatusHandler done) {
+  start_waiters_.push_back(std::move(done));
+  SpawnRunner();
+}
+
+void Registration::Resume() {
+  has_run_ = true;
+  state_ = State::kRestarting;
+  SpawnRunner();
+}
+
+void Registration::WhenStarted(StatusHandler done) {
+  if (state_ == State::kStarting) {
+    start_waiters_.push_back(std::move(done));
+  } else {
+    done(Ok());
+  }
+}
+
+void Registration::SpawnRunner() {
+  was_dropped_ = false;
+  init_error_.clear();
+  Result<std::string> cgroup = environment_.cgroups.MakeRunnerGroup(RunnerName());
+  if (!cgroup) {
+    Log(LogLevel::kDebug,
+        mount_.path + ": runner stays in ppcd's cgroup: " + cgroup.error().message);
+  }
+  RunnerProcess::Callbacks callbacks;
+  callbacks.on_event = [this](const Json& event) { HandleEvent(event); };
+  callbacks.on_exit = [this](int wait_status) { HandleExit(wait_status); };
+  Result<std::unique_ptr<RunnerProcess>> runner = RunnerProcess::Spawn(
+      environment_.loop, environment_.options.runner, cgroup ? *cgroup : "", std::move(callbacks));
+  if (!runner) {
+    init_error_ = runner.error().message;
+    init_error_code_ = runner.error().code;
+    // From the loop: the caller may not be ready for the end yet.
+    back_off_timer_ = environment_.loop.After(Millis(0), [this] { HandleDeath("did not start"); });
+    return;
+  }
+  runner_ = std::move(runner).value();
+  const auto runtime = choice_.config.find("runtime");
+  Json init{{"op", "init"},
+            {"mount", mount_.path},
+            {"policy", choice_.path},
+            {"config", choice_.config},
+            {"template_dir", environment_.options.template_dir},
+            {"runtime", runtime == choice_.config.end() ? Json::object() : *runtime}};
+  runner_->Ask(std::move(init), environment_.options.init_timeout,
+               [this, alive = std::weak_ptr<bool>(alive_)](Result<Json> answer) {
+                 if (!alive.expired()) HandleInitAnswer(std::move(answer));
+               });
+}
+
+void Registration::HandleInitAnswer(Result<Json> answer) {
+  if (state_ == State::kDraining || !runner_) return;
+  if (answer && IsOk(*answer)) return HandleRunning();
+  const Error error = answer ? AnswerError(*answer) : answer.error();
+  // EPIPE: it died; HandleExit tells how.
+  if (answer || error.code != EPIPE) {
+    init_error_ = error.message;
+    init_error_code_ = error.code;
+  }
+  runner_->Kill(SIGKILL);  // HandleExit goes on
+}
+
+void Registration::HandleRunning() {
+  const bool is_restart = has_run_;
+  state_ = State::kRunning;
+  has_run_ = true;
+  running_since_ns_ = last_answer_ns_ = MonotonicNs();
+  Log(LogLevel::kInfo, mount_.path + ": policy '" + choice_.name + "' runs (pid " +
+                           std::to_string(runner_->pid()) + ")");
+  if (is_restart) ReplayServices();
+  environment_.loop.Cancel(watch_timer_);
+  WatchRunner();
+  callbacks_.on_change();
+  SettleStart(Ok());
+  RunDeferred();
+}
+
+void Registration::ReplayServices() {
+  const auto ignore = [](Result<Json>) {};
+  for (const Service* service : services_.InOrder()) {
+    Json message = service->message;
+    message["resumed"] = true;
+    SendControl(message, [this, id = service->id](Result<Json> reply) {
+      if (reply) return;
+      last_error_ = "service " + id + " was not taken up again: " + reply.error().message;
+      Log(LogLevel::kWarning, mount_.path + ": " + last_error_);
+    });
+    if (service->is_ready) {
+      SendControl({{"op", "service_ready"}, {"service_id", service->id}}, ignore);
+    }
+  }
+}
+
+void Registration::HandleEvent(const Json& event) {
+  const Result<std::string> kind = JsonString(event, "event", "");
+  if (!kind || *kind != "dropped") {
+    Log(LogLevel::kDebug, mount_.path + ": runner says " + DumpJson(event).substr(0, 200));
+    return;
+  }
+  const Result<std::string> error = JsonString(event, "error", "no reason given");
+  was_dropped_ = true;
+  last_error_ = error ? *error : "no reason given";
+  // It ends by itself; see that it does.
+  environment_.loop.Cancel(drain_timer_);
+  drain_timer_ = environment_.loop.After(environment_.options.drain_timeout, [this] {
+    if (runner_) runner_->Kill(SIGKILL);
+  });
+}
+
+void Registration::HandleExit(int wait_status) {
+  old_runner_ = std::move(runner_);
+  environment_.loop.Cancel(drain_timer_);
+  environment_.loop.Cancel(watch_timer_);
+  if (state_ == State::kDraining) {
+    Log(LogLevel::kInfo, mount_.path + ": policy '" + choice_.name + "' removed");
+    return Finish(Error{ENODEV, mount_.path + " lost its policy"});
+  }
+  const bool says_gone = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kRunnerExitMountGone;
+  if (says_gone || !environment_.probe.IsThere(mount_)) {
+    Log(LogLevel::kInfo, mount_.path + ": unmounted; policy '" + choice_.name + "' ended");
+    return Finish(Error{ENODEV, mount_.path + " was unmounted"});
+  }
+  if (was_dropped_) return Fail("policy dropped: " + last_error_);
+  HandleDeath(HowItEnded(wait_status));
+}
+
+void Registration::HandleDeath(const std::string& how) {
+  const std::string story = init_error_.empty() ? "ppc-runner " + how : init_error_;
+  if (!has_run_) {
+    const int code = init_error_.empty() ? EIO : init_error_code_;
+    const std::string prefix = init_error_.empty() ? "policy '" + choice_.name + "': " : "";
+    Log(LogLevel::kError, mount_.path + ": " + prefix + story);
+    return Finish(Error{code, prefix + story});
+  }
+  const uint64_t quick_ns =
+      static_cast<uint64_t>(environment_.options.quick_death.count()) * kNsPerMs;
+  const bool did_run = state_ == State::kRunning;
+  const bool was_quick = !did_run || MonotonicNs() - running_since_ns_ < quick_ns;
+  quick_deaths_ = was_quick ? quick_deaths_ + 1 : 1;
+  last_error_ = story;
+  if (quick_deaths_ >= environment_.options.max_quick_deaths) {
+    return Fail("gave up after " + std::to_string(quick_deaths_) +
+                " deaths in a row; the last: " + story);
+  }
+  const Millis delay = environment_.options.first_back_off * (1 << (quick_deaths_ - 1));
+  state_ = State::kRestarting;
+  ++restarts_;
+  Log(LogLevel::kWarning, mount_.path + ": " + story + "; native policy in force, restart in " +
+                              std::to_string(delay.count()) + " ms");
+  back_off_timer_ = environment_.loop.After(delay, [this] {
+    if (environment_.probe.IsThere(mount_)) return SpawnRunner();
+    Finish(Error{ENODEV, mount_.path + " was unmounted"});
+  });
+}
+
+void Registration::Fail(const std::string& why) {
+  state_ = State::kFailed;
+  last_error_ = why;
+  Log(LogLevel::kError,
+      mount_.path + ": " + why + "; native policy in force, register again to retry");
+  RunDeferred();
+  callbacks_.on_change();
+}
+
+void Registration::Finish(const Error& error) {
+  if (is_gone_) return;
+  is_gone_ = true;
+  SettleStart(error);
+  state_ = State::kDraining;
+  RunDeferred();
+  callbacks_.on_gone();
+  for (StatusHandler& waiter : std::exchange(remove_waiters_, {})) waiter(Ok());
+}
+
+void Registration::SettleStart(const Status& status) {
+  for (StatusHandler& waiter : std::exchange(start_waiters_, {})) waiter(status);
+}
+
+void Registration::Remove(StatusHandler done) {
+  remove_waiters_.push_back(std::move(done));
+  if (state_ == State::kDraining) return;
+  SettleStart(Error{ECANCELED, "rm_policy came before the policy of " + mount_.path + " ran"});
+  state_ = State::kDraining;
+  environment_.loop.Cancel(back_off_timer_);
+  if (!runner_) {
+    back_off_timer_ = environment_.loop.After(Millis(0), [this] {
+      Finish(Error{ENODEV, mount_.path + " lost its policy"});
+    });
+    return;
+  }
+  if (runner_->IsStopped()) {
+    Log(LogLevel::kWarning, mount_.path + ": the runner is stopped by a signal; killing it");
+    return runner_->Kill(SIGKILL);
+  }
+  runner_->Ask({{"op", "stop"}}, environment_.options.drain_timeout, [](Result<Json>) {});
+  drain_timer_ = environment_.loop.After(environment_.options.drain_timeout, [this] {
+    Log(LogLevel::kWarning, mount_.path + ": the runner did not drain in time; killing it");
+    if (runner_) runner_->Kill(SIGKILL);
+  });
+}
+
+}  // namespace ppc::control

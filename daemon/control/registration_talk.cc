@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a registration asks its runner while it runs: control messages, status,
+// and whether it still answers.
+#include <signal.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/control/protocol.h"
+#include "daemon/control/registration.h"
+
+namespace ppc::control {
+namespace {
+
+// The policy's object out of the runner's answer; {"error": ...} is a refusal.
+Result<Json> PolicyReply(const Result<Json>& answer) {
+  if (!answer) return answer.error();
+  if (!IsOk(*answer)) return AnswerError(*answer);
+  Json reply = *answer;
+  if (const auto inner = answer->find("reply"); inner != answer->end()) {
+    reply = inner->is_object() ? *inner : Json::object();
+  }
+  reply.erase("ok");
+  reply.erase("v");
+  const auto refusal = reply.find("error");
+  if (refusal == reply.end()) return reply;
+  Error error = AnswerError(reply);
+  if (!reply.contains("code")) error.code = EINVAL;
+  return error;
+}
+
+}  // namespace
+
+void Registration::Control(Json message, JsonHandler done) {
+  if (state_ == State::kFailed) {
+    return done(Error{ENOTCONN, "the policy of " + mount_.path + " has failed (" + last_error_ +
+                                    "); register it again"});
+  }
+  if (state_ == State::kDraining) {
+    return done(Error{ENOTCONN, "the policy of " + mount_.path + " is being removed"});
+  }
+  if (state_ == State::kRunning) return SendControl(message, std::move(done));
+  deferred_.push_back([this, message = std::move(message), done = std::move(done)](Status status) {
+    if (!status) return done(status.error());
+    SendControl(message, done);
+  });
+}
+
+void Registration::RunDeferred() {
+  for (StatusHandler& function : std::exchange(deferred_, {})) {
+    if (state_ == State::kRunning) {
+      function(Ok());
+    } else {
+      function(Error{ENOTCONN, "the policy of " + mount_.path + " does not run: " + last_error_});
+    }
+  }
+}
+
+void Registration::SendControl(const Json& message, JsonHandler done) {
+  const std::weak_ptr<bool> alive = alive_;
+  runner_->Ask({{"op", "control"}, {"message", message}}, environment_.options.control_timeout,
+               [this, alive, done = std::move(done)](Result<Json> answer) {
+                 Result<Json> reply = PolicyReply(answer);
+                 if (!reply && reply.error().code == ETIMEDOUT && !alive.expired() && runner_ &&
+                     runner_->IsStopped()) {
+                   reply = Error{ETIMEDOUT, "the runner of " + mount_.path + " (pid " +
+                                                std::to_string(runner_->pid()) +
+                                                ") is stopped by a signal; kill -CONT it"};
+                 }
+                 done(std::move(reply));
+               });
+}
+
+// Looks at a running runner now and then.  One that is stopped by a signal is
+// left alone (somebody stopped it, and the lease has made the mount native);
+// one that runs but is mute for long is killed, which restarts it.
+void Registration::WatchRunner() {
+  watch_timer_ = environment_.loop.After(environment_.options.watch_period, [this] {
+    if (state_ != State::kRunning || !runner_) return;
+    runner_->Ask({{"op", "status"}}, environment_.options.watch_period,
+                 [this, alive = std::weak_ptr<bool>(alive_)](const Result<Json>& answer) {
+                   if (answer && !alive.expired()) last_answer_ns_ = MonotonicNs();
+                 });
+    const uint64_t limit_ns =
+        static_cast<uint64_t>(environment_.options.silence_limit.count()) * kNsPerMs;
+    if (runner_->IsStopped()) {
+      last_answer_ns_ = MonotonicNs();
+    } else if (MonotonicNs() - last_answer_ns_ > limit_ns) {
+      Log(LogLevel::kError, mount_.path + ": the runner does not answer any more; killing it");
+      return runner_->Kill(SIGKILL);
+    }
+    WatchRunner();
+  });
+}
+
+Json Registration::DescribeWithoutRunner() const {
+  Json out{{"mount", mount_.path},       {"device", "/dev/ppc" + RunnerName()},
+           {"policy", choice_.name},     {"policy_path", choice_.path},
+           {"config", choice_.config},   {"handle", handle_},
+           {"state", StateName(state_)}, {"restarts", restarts_},
+           {"last_error", last_error_},  {"services", services_.Describe()}};
+  const Json statistics = environment_.probe.Statistics(mount_);
+  if (!statistics.empty()) out["kernel"] = statistics;
+  if (runner_) out["pid"] = runner_->pid();
+  return out;
+}
+
+void Registration::Describe(std::function<void(Json)> done) {
+  if (state_ != State::kRunning || !runner_) return done(DescribeWithoutRunner());
+  const std::weak_ptr<bool> alive = alive_;
+  runner_->Ask(
+      {{"op", "status"}}, environment_.options.status_timeout,
+      [this, alive, before = DescribeWithoutRunner(), done](const Result<Json>& answer) {
+        if (alive.expired()) return done(before);
+        Json out = DescribeWithoutRunner();
+        if (answer && IsOk(*answer)) {
+          last_answer_ns_ = MonotonicNs();
+          Json counters = *answer;
+          counters.erase("ok");
+          out["runner"] = std::move(counters);
+          return done(out);
+        }
+        if (state_ != State::kRunning || !runner_) return done(out);
+        const bool is_stopped = runner_->IsStopped();
+        out["state"] = is_stopped ? "stopped" : "unresponsive";
+        const std::string who = "the runner (pid " + std::to_string(runner_->pid()) + ") ";
+        out["last_error"] =
+            is_stopped
+                ? who +
+                      "is stopped by a signal: the native policy is in force once its lease has "
+                      "run out; kill -CONT it, or remove the policy"
+                : who +
+                      "does not answer: the native policy is in force once its lease has run "
+                      "out; remove the policy if this stays";
+        done(out);
+      });
+}
+
+}  // namespace ppc::control
