@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the program ppc-runner: one process per registered policy.  Wiring only.
+// Paper: section 3.2 (CPRT).
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "daemon/base/log.h"
+#include "daemon/runner/exit_codes.h"
+#include "daemon/runner/options.h"
+#include "daemon/runner/session.h"
+
+namespace ppc {
+namespace {
+
+constexpr int kSupervisorFd = 3;
+
+int Main(int argc, char** argv) {
+  const Result<RunnerOptions> options = ParseRunnerOptions(argc, argv);
+  if (!options) {
+    std::fprintf(stderr, "ppc-runner: %s\n", options.error().message.c_str());
+    return kExitUsage;
+  }
+  if (options->show_help) {
+    std::fputs(RunnerUsage(), stdout);
+    return kExitStopped;
+  }
+  SetLog("ppc-runner", options->verbose ? LogLevel::kDebug : LogLevel::kInfo);
+  signal(SIGPIPE, SIG_IGN);
+  // Few arenas: the runner's threads allocate little, and its memory is bounded.
+  mallopt(M_ARENA_MAX, 2);
+  Session session;
+  if (!options->is_standalone) {
+    if (fcntl(kSupervisorFd, F_SETFD, FD_CLOEXEC) != 0) {
+      std::fputs(RunnerUsage(), stderr);
+      return kExitUsage;
+    }
+    return session.Serve(UniqueFd(kSupervisorFd));
+  }
+  const Result<Json> config = ParseJsonObject(options->config, "--config");
+  Status started = config ? Ok() : Status(config.error());
+  if (started) {
+    session.SetRecord(options->record);
+    started = session.Init(
+        Json{{"mount", options->mount}, {"policy", options->policy}, {"config", *config}});
+  }
+  if (!started) {
+    Log(LogLevel::kError, started.error().message);
+    return kExitFailed;
+  }
+  return session.RunAlone();
+}
+
+}  // namespace
+}  // namespace ppc
+
+int main(int argc, char** argv) {
+  try {
+    return ppc::Main(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "ppc-runner: %s\n", e.what());
+    return ppc::kExitFailed;
+  }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/runner/privileges.h"
+
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+namespace ppc {
+namespace {
+
+constexpr int kKept[] = {CAP_SYS_ADMIN,    CAP_SYS_NICE, CAP_SYS_PTRACE,  CAP_DAC_READ_SEARCH,
+                         CAP_DAC_OVERRIDE, CAP_FOWNER,   CAP_SYS_RESOURCE};
+
+uint64_t KeptMask() {
+  uint64_t mask = 0;
+  for (const int cap : kKept) mask |= uint64_t{1} << cap;
+  return mask;
+}
+
+}  // namespace
+
+Status DropPrivileges() {
+  const uint64_t kept = KeptMask();
+  for (int cap = 0; cap <= CAP_LAST_CAP; ++cap) {
+    // EINVAL: a capability this kernel does not know.
+    if ((kept >> cap & 1) == 0 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0 && errno != EINVAL) {
+      return PosixError("drop capability " + std::to_string(cap), errno);
+    }
+  }
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  if (syscall(SYS_capget, &header, data) != 0) return PosixError("capget", errno);
+  for (int i = 0; i < 2; ++i) {
+    const auto part = static_cast<uint32_t>(kept >> (32 * i));
+    data[i].permitted &= part;
+    data[i].effective = data[i].permitted;
+    data[i].inheritable = 0;
+  }
+  if (syscall(SYS_capset, &header, data) != 0) return PosixError("capset", errno);
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return PosixError("no_new_privs", errno);
+  return Ok();
+}
+
+}  // namespace ppc

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/runner/session.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "daemon/base/log.h"
+#include "daemon/runner/exit_codes.h"
+#include "daemon/runner/privileges.h"
+
+namespace ppc {
+namespace {
+
+Json Refusal(const Error& error) {
+  const char* name = strerrorname_np(error.code);
+  return Json{{"ok", false}, {"code", name == nullptr ? "EIO" : name}, {"error", error.message}};
+}
+
+UniqueFd OpenSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+}  // namespace
+
+Session::Session() : signals_(OpenSignals()) {}
+
+Session::~Session() {
+  // The policy's code must outlive its last call.
+  runtime_.reset();
+  plugin_.reset();
+}
+
+Status Session::OpenParts(const std::string& mount, const std::string& policy) {
+  Result<std::unique_ptr<KmodBackend>> backend = KmodBackend::Open(mount, RootsFromEnvironment());
+  if (!backend) return backend.error();
+  backend_ = std::move(*backend);
+  // Opening the device needed more than running a policy does.
+  const Status dropped = DropPrivileges();
+  if (!dropped) Log(LogLevel::kWarning, "keeps all privileges: " + dropped.error().message);
+  const Result<std::string> path = FindPolicy(policy);
+  if (!path) return path.error();
+  Result<std::unique_ptr<Plugin>> plugin = Plugin::Open(*path);
+  if (!plugin) return plugin.error();
+  plugin_ = std::move(*plugin);
+  if (record_path_.empty()) return Ok();
+  Result<EventLogWriter> recorder = EventLogWriter::Create(record_path_);
+  if (!recorder) return recorder.error();
+  recorder_.emplace(std::move(*recorder));
+  return Ok();
+}
+
+Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string& mount) {
+  const Json config = message.value("config", Json::object());
+  if (!config.is_null() && !config.is_object()) {
+    return Error{EINVAL, "\"config\" must be a JSON object"};
+  }
+  Json runtime = message.value("runtime", Json());
+  if (runtime.empty() && config.is_object()) runtime = config.value("runtime", Json());
+  Result<RuntimeOptions> options = ParseRuntimeOptions(runtime);
+  if (!options) return options.error();
+  const Result<std::string> templates = JsonString(message, "template_dir", options->template_dir);
+  if (!templates) return templates.error();
+  if (!runtime.is_object() || !runtime.contains("template_dir")) {
+    options->template_dir = *templates;
+  }
+  const SysRoots roots = RootsFromEnvironment();
+  Result<Topology> topology = DetectTopology(TopologyOptions{roots, ""});
+  if (!topology) return topology.error();
+  RuntimeConfig result;
+  result.mount = mount;
+  result.policy_name = plugin_->Name();
+  result.config = config.is_object() ? DumpJson(config) : "{}";
+  result.options = std::move(*options);
+  result.roots = roots;
+  result.topology = std::move(*topology);
+  result.recorder = recorder_ ? &*recorder_ : nullptr;
+  result.on_hang = [this](const std::string& what) { EndHung(what); };
+  return result;
+}
+
+Status Session::Init(const Json& message) {
+  if (runtime_ != nullptr) return Error{EALREADY, "this runner has its policy already"};
+  const Result<std::string> mount = JsonString(message, "mount", "");
+  const Result<std::string> policy = JsonString(message, "policy", "");
+  if (!mount) return mount.error();
+  if (!policy) return policy.error();
+  if (mount->empty() || policy->empty()) {
+    return Error{EINVAL, "init needs \"mount\" and \"policy\""};
+  }
+  Status opened = OpenParts(*mount, *policy);
+  if (!opened) return opened;
+  Result<RuntimeConfig> config = MakeConfig(message, *mount);
+  if (!config) return config.error();
+  auto runtime = std::make_unique<Runtime>(backend_.get(), plugin_->table(), std::move(*config));
+  Status started = runtime->Start();
+  if (!started) return started;
+  runtime_ = std::move(runtime);
+  return Ok();
+}
+
+// ----------------------------------------------------------------------- serve
+
+Result<Json> Session::Handle(const Json& request) {
+  const Result<std::string> op = JsonString(request, "op", "");
+  if (!op) return op.error();
+  if (*op == "init") {
+    const Status done = Init(request);
+    if (!done) return done.error();
+    return Json::object();
+  }
+  if (runtime_ == nullptr) return Error{ENOTCONN, "this runner has no policy yet: send init"};
+  if (*op == "status") return runtime_->StatusJson();
+  if (*op == "control") {
+    const auto message = request.find("message");
+    if (message == request.end() || !message->is_object()) {
+      return Error{EINVAL, "control needs \"message\", an object"};
+    }
+    Result<Json> reply = runtime_->Control(*message);
+    if (!reply) return reply;
+    return Json{{"reply", *reply}};
+  }
+  if (*op == "stop") {
+    runtime_->RequestStop();
+    return Json::object();
+  }
+  return Error{EINVAL, "unknown op \"" + *op + "\""};
+}
+
+Json Session::Answer(const std::string& line) {
+  const Result<Json> request = ParseJsonObject(line, "request");
+  if (!request) return Refusal(request.error());
+  Result<Json> answer = Handle(*request);
+  if (!answer) return Refusal(answer.error());
+  (*answer)["ok"] = true;
+  return *answer;
+}
+
+void Session::HandleSocket() {
+  const bool open = socket_->Receive(/*wait=*/false);
+  while (const std::optional<std::string> line = socket_->NextLine()) {
+    socket_->Send(Answer(*line));
+  }
+  if (open) return;
+  Log(LogLevel::kWarning, "the supervisor is gone; draining");
+  runtime_->executor().RemoveSource(socket_->fd());
+  runtime_->RequestStop();
+}
+
+bool Session::WaitForSocket() {
+  pollfd fds[] = {{socket_->fd(), POLLIN, 0}, {signals_.Get(), POLLIN, 0}};
+  while (poll(fds, 2, -1) < 0 && errno == EINTR) {
+  }
+  return fds[1].revents == 0;
+}
+
+int Session::Serve(UniqueFd socket) {
+  socket_ = std::make_unique<LineSocket>(std::move(socket));
+  while (runtime_ == nullptr) {
+    if (!WaitForSocket() || !socket_->Receive(/*wait=*/true)) return kExitStopped;
+    while (const std::optional<std::string> line = socket_->NextLine()) {
+      const Json answer = Answer(*line);
+      socket_->Send(answer);
+      // A refused registration is over: the next one gets a process of its own.
+      if (answer["ok"] == false && backend_ != nullptr && runtime_ == nullptr) return kExitFailed;
+    }
+  }
+  Executor& executor = runtime_->executor();
+  executor.AddSource(socket_->fd(), [this](short) { HandleSocket(); });
+  executor.AddSource(signals_.Get(), [this](short) { runtime_->RequestStop(); });
+  return Finish(runtime_->Run());
+}
+
+int Session::RunAlone() {
+  runtime_->executor().AddSource(signals_.Get(), [this](short) { runtime_->RequestStop(); });
+  Log(LogLevel::kInfo, "policy " + plugin_->Name() + " is attached");
+  const int code = Finish(runtime_->Run());
+  std::printf("%s\n", DumpJson(runtime_->StatusJson()).c_str());
+  return code;
+}
+
+void Session::Tell(const char* event, const std::string& error) {
+  Log(LogLevel::kError, error);
+  if (socket_ != nullptr) socket_->Send(Json{{"event", event}, {"error", error}});
+}
+
+void Session::EndHung(const std::string& message) {
+  Tell("dropped", message);
+  // The thread in the hook never returns: no destructor may wait for it.
+  _exit(kExitHung);
+}
+
+int Session::Finish(Executor::End end) {
+  int code = kExitStopped;
+  switch (end) {
+    case Executor::End::kRunning:
+    case Executor::End::kStopped:
+      break;
+    case Executor::End::kDropped:
+      Tell("dropped", "policy " + plugin_->Name() + ": " + runtime_->host().LastFault());
+      code = kExitDropped;
+      break;
+    case Executor::End::kExpired:
+      Tell("expired", "the lease ran out before events were consumed; native policy in force");
+      code = kExitExpired;
+      break;
+    case Executor::End::kGone:
+      Tell("gone", "the mount is gone");
+      code = kExitMountGone;
+      break;
+  }
+  runtime_->Shutdown();
+  if (recorder_) {
+    const Status written = recorder_->Finish();
+    if (!written) Log(LogLevel::kError, written.error().message);
+  }
+  return code;
+}
+
+}  // namespace ppc

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns one run of a policy from registration to end: opens backend, plugin and runtime,
+// answers the control channel, turns the end into an exit status.
+// Threads: main's; the watchdog's for the message about a hang.
+#ifndef PPC_DAEMON_RUNNER_SESSION_H_
+#define PPC_DAEMON_RUNNER_SESSION_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/backend/event_log.h"
+#include "daemon/backend/kmod_backend.h"
+#include "daemon/base/json.h"
+#include "daemon/exec/runtime.h"
+#include "daemon/policy/plugin.h"
+#include "daemon/runner/line_socket.h"
+
+namespace ppc {
+
+class Session {
+ public:
+  // Before any thread exists: SIGINT and SIGTERM come by descriptor from now on.
+  Session();
+  ~Session();
+
+  // The members of an "init" line: mount, policy, config, template_dir, runtime.
+  Status Init(const Json& message);
+  void SetRecord(const std::string& path) { record_path_ = path; }
+
+  // With a supervisor on `socket`: answers it, from "init" on, until the end.
+  int Serve(UniqueFd socket);
+  // Without: runs until SIGINT or SIGTERM, then prints the status.
+  int RunAlone();
+
+ private:
+  Status OpenParts(const std::string& mount, const std::string& policy);
+  Result<RuntimeConfig> MakeConfig(const Json& message, const std::string& mount);
+  void HandleSocket();
+  // Sleeps until the supervisor sends something; false: told to stop by a signal.
+  bool WaitForSocket();
+  Json Answer(const std::string& line);
+  Result<Json> Handle(const Json& request);
+  int Finish(Executor::End end);
+  [[noreturn]] void EndHung(const std::string& message);
+  void Tell(const char* event, const std::string& error);
+
+  UniqueFd signals_;
+  std::string record_path_;
+  std::unique_ptr<KmodBackend> backend_;
+  std::unique_ptr<Plugin> plugin_;
+  std::optional<EventLogWriter> recorder_;
+  std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<LineSocket> socket_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_RUNNER_SESSION_H_
