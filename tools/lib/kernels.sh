@@ -14,8 +14,8 @@ archive_releases() {
 
 # Prints those of standard input that REL or an abbreviation of it (6.1, 6.1.0-56) means.
 matching() {
-  local escaped
-  escaped=$(sed 's/[.+]/\\&/g' <<<"$1")
+  local escaped=${1//./\\.}
+  escaped=${escaped//+/\\+}
   grep -E "^$escaped([.+-].*)?$" || true
 }
 

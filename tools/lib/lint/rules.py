@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of this project's own: who includes whom, how long a file is, what must not be written."""
+import os
+import re
+import subprocess
+import tempfile
+
+SOURCE = (".c", ".h", ".cc", ".hpp")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+# Folders of the runtime, lowest first: a folder includes itself and what stands before it.
+LAYERS = ("base", "sys", "backend", "policy", "cache", "exec", "control", "runner")
+# Neighbours: neither includes the other.
+APART = {("cache", "policy"), ("exec", "control"), ("runner", "control")}
+
+
+def read(name):
+    with open(name, encoding="utf-8", errors="replace") as file:
+        return file.read().splitlines()
+
+
+def layer(path):
+    parts = path.split("/")
+    return parts[1] if parts[0] == "daemon" and len(parts) > 2 else ""
+
+
+def uapi_allowed(name):
+    return name.startswith(("kmod/", "tests/", "daemon/sys/", "daemon/backend/", "bench/"))
+
+
+def include_error(name, target):
+    """Why `name` must not include `target`, or ''."""
+    if target == "ppc/uapi.h" and not uapi_allowed(name):
+        return "only the module, daemon/sys, daemon/backend and tests see the kernel interface"
+    if name.startswith("include/") and target.startswith(("daemon/", "policies/", "kmod/")):
+        return "a public header includes public headers only"
+    if name.startswith("policies/") and target.startswith("daemon/"):
+        return "a policy sees ppc.h and ppc.hpp, never the daemon"
+    if name.startswith(("daemon/", "tools/", "bench/")) and target.startswith("policies/"):
+        return "policies are loaded, not included"
+    if name.startswith("kmod/") and target.startswith("daemon/"):
+        return "kernel and user space share uapi.h only"
+    upper, lower = layer(name), layer(target)
+    if upper and lower and upper != lower:
+        if upper in LAYERS and lower in LAYERS and (
+                LAYERS.index(lower) > LAYERS.index(upper)
+                or (upper, lower) in APART or (lower, upper) in APART):
+            return f"daemon/{upper} must not depend on daemon/{lower}"
+    return ""
+
+
+def includes(files):
+    findings = []
+    for name in (n for n in files if n.endswith(SOURCE)):
+        for number, line in enumerate(read(name), 1):
+            match = INCLUDE.match(line)
+            error = include_error(name, match[2]) if match else ""
+            if error:
+                findings.append(f"{name}:{number}: includes {match[2]}: {error}")
+    return findings
+
+
+def limit(name):
+    if name.startswith("kmod/") and name.endswith(".c"):
+        return 500
+    if name.endswith(SOURCE + (".py", ".sh")) or name.startswith("tools/") and "." not in os.path.basename(name):
+        return 400
+    return 0
+
+
+def sizes(files):
+    findings = []
+    for name in files:
+        most = limit(name)
+        if most and len(read(name)) > most:
+            findings.append(f"{name}: {len(read(name))} lines, at most {most}: split it by concept")
+    return findings
+
+
+# (what, where it is allowed, why)
+FORBIDDEN = (
+    (re.compile(r"\b(LINUX_VERSION_CODE|KERNEL_VERSION)\b"), ("kmod/compat/", "tools/lib/lint/"),
+     "kernel differences live in kmod/compat/"),
+    (re.compile(r"\b(kallsyms_lookup_name|register_kprobe|register_kretprobe)\b"), ("tools/lib/lint/",),
+     "exported symbols only"),
+    (re.compile(r"(^|[^\w.-])/(work|root|farm)/"), ("tools/lib/lint/",), "a path of one machine"),
+    (re.compile(r"CONFIG_PPC"), ("tools/lib/lint/",), "CONFIG_PPC* belongs to PowerPC"),
+    (re.compile(r"\b(TODO|FIXME|XXX)\b"), ("tools/lib/lint/",), "finish it or say it in the documents"),
+)
+
+
+def words(files):
+    findings = []
+    for name in files:
+        if name.startswith("docs/licenses/"):
+            continue
+        for number, line in enumerate(read(name), 1):
+            for pattern, places, why in FORBIDDEN:
+                if pattern.search(line) and not name.startswith(places):
+                    findings.append(f"{name}:{number}: {pattern.search(line)[0].strip()}: {why}")
+    return findings
+
+
+def licences(files):
+    """The first lines of every source name its licence, the right one for its place."""
+    findings = []
+    for name in files:
+        base = os.path.basename(name)
+        if not (name.endswith(SOURCE + (".py", ".sh", ".in")) or base in ("Kbuild", "init", "run")):
+            continue
+        head = " ".join(read(name)[:3])
+        wanted = "Apache-2.0"
+        if name.startswith("kmod/") or name == "Kbuild":
+            wanted = "GPL-2.0-only"
+        elif name == "include/ppc/uapi.h":
+            wanted = "GPL-2.0 WITH Linux-syscall-note"
+        if f"SPDX-License-Identifier: {wanted}" not in head:
+            findings.append(f"{name}: SPDX-License-Identifier: {wanted} missing in its first lines")
+    return findings
+
+
+def packaging(files):
+    """The unit file, where systemd is there to judge it."""
+    unit = "packaging/ppcd.service.in"
+    if unit not in files:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "ppcd.service")
+        with open(unit, encoding="utf-8") as source, open(path, "w", encoding="utf-8") as out:
+            out.write(source.read().replace("@CMAKE_INSTALL_FULL_BINDIR@/ppcd", "/bin/true"))
+        try:
+            done = subprocess.run(["systemd-analyze", "verify", path], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, check=False)
+        except FileNotFoundError:
+            return []
+        return [line for line in done.stdout.splitlines() if "ppcd.service" in line]
