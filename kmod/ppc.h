@@ -16,7 +16,7 @@
 #define PPC_QUEUE_EVENTS_MAX	(16U << 20)
 #define PPC_WINDOW_BYTES_MAX	(32U << 20)
 #define PPC_BEACON_BYTES_MIN	(64U << 10)
-#define PPC_BEACON_BYTES_MAX	(1U << 30)
+#define PPC_BEACON_BYTES_MAX	BIT(30)
 #define PPC_LEASE_MS_MIN	100
 #define PPC_LEASE_MS_MAX	600000
 #define PPC_STEP_BYTES		(2UL << 20)	/* of LOAD; see load.c */

@@ -131,7 +131,7 @@ struct ppc_open {
 	u8 beacon_next;
 	/* end of what lock protects */
 
-	const struct vm_operations_struct *lower_vm_ops;	/* set once, before vm_ops is used */
+	const struct vm_operations_struct *lower_vm_ops;	/* set once, before vm_ops */
 	struct vm_operations_struct vm_ops;
 	struct path pin;
 	struct work_struct free_work;

@@ -34,7 +34,7 @@ enum ppc_event_kind {
 };
 
 /* struct ppc_event.flags */
-#define PPC_EVF_NOT_USER	0x01	/* fault not caused by the user's own access (populate, GUP) */
+#define PPC_EVF_NOT_USER	0x01	/* fault not by the user's own access (populate, GUP) */
 #define PPC_EVF_WRITE		0x02	/* write fault on a private mapping */
 #define PPC_EVF_HIT		0x04	/* PROGRESS, ACCESS: the pages were resident */
 #define PPC_EVF_DIRECT		0x08	/* OPEN: passes O_DIRECT through; no page cache use */
@@ -155,7 +155,7 @@ struct ppc_info {
 /* struct ppc_attach.flags */
 #define PPC_ATTACH_MANAGED_RA	0x01	/* policy does read-ahead: demand window on, native off */
 #define PPC_ATTACH_BEACON	0x02	/* send PROGRESS */
-#define PPC_ATTACH_TRACE	0x04	/* send ACCESS for everything; zaps existing mappings' PTEs */
+#define PPC_ATTACH_TRACE	0x04	/* send ACCESS for everything; unmaps pages once to see */
 #define PPC_ATTACH_OPENCLOSE	0x08	/* send OPEN and CLOSE */
 
 /**
@@ -259,9 +259,9 @@ struct ppc_cancel {
 };
 
 /* struct ppc_evict.flags */
-#define PPC_EVICT_UNMAP		0x01	/* drop page-table entries of mappers first (they re-fault) */
+#define PPC_EVICT_UNMAP		0x01	/* drop mappers' page-table entries first (they re-fault) */
 #define PPC_EVICT_EVEN_LOCKED	0x02	/* mlocked folios too */
-#define PPC_EVICT_DRAIN		0x04	/* may drain every CPU's LRU batches for stragglers (costly) */
+#define PPC_EVICT_DRAIN		0x04	/* may drain all CPUs' LRU batches for the rest (costly) */
 
 /**
  * struct ppc_evict - PPC_IOC_EVICT: drop clean pages of a range

@@ -85,12 +85,18 @@ static inline void set_default_d_op(struct super_block *sb, const struct dentry_
 #ifdef PPC_HAVE_D_REVALIDATE_NAME
 #define PPC_D_REVALIDATE_ARGS	struct inode *dir, const struct qstr *name, \
 				struct dentry *dentry, unsigned int flags
-#define ppc_lower_d_revalidate(lower, flags) \
-	(lower)->d_op->d_revalidate(d_inode_rcu((lower)->d_parent), &(lower)->d_name, lower, flags)
+static inline int ppc_lower_d_revalidate(struct dentry *lower, unsigned int flags)
+{
+	struct inode *dir = d_inode_rcu(lower->d_parent);
+
+	return lower->d_op->d_revalidate(dir, &lower->d_name, lower, flags);
+}
 #else
 #define PPC_D_REVALIDATE_ARGS	struct dentry *dentry, unsigned int flags
-#define ppc_lower_d_revalidate(lower, flags) \
-	(lower)->d_op->d_revalidate(lower, flags)
+static inline int ppc_lower_d_revalidate(struct dentry *lower, unsigned int flags)
+{
+	return lower->d_op->d_revalidate(lower, flags);
+}
 #endif
 
 /* 6.3: helpers change vma->vm_flags. */
