@@ -11,6 +11,7 @@ namespace {
 constexpr uint64_t kIdleNs = 5'000'000'000;   // a reader that rests has copied what it read
 constexpr uint64_t kRetryNs = 1'000'000'000;
 constexpr uint64_t kWidenNs = 1'000'000'000;  // widen the distance at most so often
+constexpr uint64_t kSwapBytes = 32ull << 20;
 constexpr uint32_t kMaxAttempts = 5;
 constexpr size_t kMaxRetries = 4096;
 
@@ -81,15 +82,27 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   uint64_t bytes = Release(released, flags, now_ns, held, out);
   AddRetries(now_ns, flags, out);
   uint64_t over = memory.used > memory.threshold ? memory.used - memory.threshold : 0;
-  if (bytes >= over) return;
-  // Not enough is behind the readers.  What they need last makes room for what they need now.
+  // Not enough is behind the readers: what they need last makes room for what they need now.
+  uint64_t wanted = over;
+  uint64_t min_ahead = distance_;
+  uint64_t swap = std::min({kSwapBytes, memory.threshold / 16, swap_left_});
+  if (swap != 0 && memory.room < kChunkBytes) {
+    uint64_t urgent = planner_->NearestAhead();
+    if (urgent < kSwapBytes) {
+      wanted += swap;
+      min_ahead = std::max(min_ahead, urgent + swap);
+    }
+  }
+  if (bytes >= wanted) return;
   released.clear();
-  Unneeded(over - bytes, &released);
-  stats_.unneeded += Release(released, 0, now_ns, held, out);
+  Unneeded(wanted - bytes, min_ahead, &released);
+  uint64_t unneeded = Release(released, 0, now_ns, held, out);
+  stats_.unneeded += unneeded;
+  swap_left_ -= std::min(swap_left_, unneeded);
 }
 
-// Resident pieces from the ends of the sequences, not within `distance` of a reader.
-void Evictor::Unneeded(uint64_t bytes, std::vector<uint32_t>* out) const {
+// Resident pieces from the ends of the sequences, at least min_ahead from the readers.
+void Evictor::Unneeded(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const {
   uint64_t sum = 0;
   size_t groups = layout_->groups().size();
   std::vector<size_t> at(groups);
@@ -103,11 +116,12 @@ void Evictor::Unneeded(uint64_t bytes, std::vector<uint32_t>* out) const {
       while (at[g] > 0) {
         const Use& use = group.uses[--at[g]];
         const Piece& piece = layout_->pieces()[use.piece];
-        if (use.pos < cursor.pos + distance_) {
+        if (use.pos < cursor.pos + min_ahead) {
           at[g] = 0;
           break;
         }
-        if (piece.state != PieceState::kResident || taken[use.piece] || (piece.flags & (kKeep | kConsumed))) {
+        if (use.state != UseState::kPending || piece.state != PieceState::kResident ||
+            taken[use.piece] || (piece.flags & kKeep)) {
           continue;
         }
         taken[use.piece] = true;

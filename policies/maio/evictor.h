@@ -43,6 +43,8 @@ class Evictor {
   // Everything that is left, once (at_ready).
   void EvictAll(const Held& held, uint64_t now_ns, ppc::IoList* out);
   void Done(const ppc_result& result, uint64_t now_ns);
+  // A reader jumped or began again: room may be full of what is needed much later.
+  void AllowSwap(uint64_t bytes) { swap_left_ = bytes; }
   // A miss on a piece that was released: the distance was too short.
   void Refault(uint32_t piece, uint64_t bytes, uint64_t now_ns);
 
@@ -64,7 +66,7 @@ class Evictor {
   uint64_t Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint64_t now_ns,
                    const Held& held, ppc::IoList* out);
   void AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out);
-  void Unneeded(uint64_t bytes, std::vector<uint32_t>* out) const;
+  void Unneeded(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const;
 
   Layout* layout_;
   Matcher* matcher_;
@@ -72,6 +74,7 @@ class Evictor {
   uint64_t distance_;
   uint64_t cookie_;
   uint64_t widened_ns_ = 0;
+  uint64_t swap_left_ = 0;
   std::vector<uint64_t> position_;
   std::vector<uint32_t> waiting_;  // burnt, but held by another service
   std::vector<Retry> retries_;

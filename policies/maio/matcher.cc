@@ -163,6 +163,7 @@ void Matcher::Advance(const Observation& o, Stream* stream, const Arrival& a) {
   uint64_t inside = std::min(o.end_page, piece.end_page()) - piece.page;
   stream->pos = layout_->ListedUse(o.group, o.file, a.last).pos + inside * kPage;
   if (!o.user) return;
+  stream->user = true;
   uint32_t until = a.last + (finished ? 1 : 0);
   for (; stream->pass < until; stream->pass++) Pass(o.group, o.file, stream->pass);
 }
@@ -213,8 +214,10 @@ void Matcher::Close(uint32_t group, uint32_t file) {
 // The reader has left the file: beacons are sparse, so the last of them may lie
 // before the end of what it read.
 void Matcher::Finish(uint32_t group, uint32_t file) {
-  Stream& stream = cursors_[group].streams[file];
+  Cursor& cursor = cursors_[group];
+  Stream& stream = cursor.streams[file];
   const auto& list = layout_->groups()[group].lists[file];
+  if (!stream.user || stream.pass >= list.size()) return;
   uint64_t tail = 0;
   uint32_t end = stream.pass;
   uint64_t limit = std::max(2 * beacon_bytes_, 2 * layout_->piece_pages() * kPage);
@@ -222,9 +225,16 @@ void Matcher::Finish(uint32_t group, uint32_t file) {
     tail += layout_->pieces()[layout_->ListedUse(group, file, end).piece].bytes();
     end++;
   }
-  if (tail > limit) end = std::min<uint32_t>(stream.front + 1, list.size());
+  if (tail > limit) end = std::min<uint32_t>(stream.pass + 1, list.size());
   for (; stream.pass < end; stream.pass++) Pass(group, file, stream.pass);
   stream.front = std::max(stream.front, stream.pass);
+  const Use& last = layout_->ListedUse(group, file, stream.pass - 1);
+  stream.pos = std::max(stream.pos, last.pos + layout_->pieces()[last.piece].bytes());
+  if (stream.pos > cursor.pos && stream.pos - cursor.pos <= limit) cursor.pos = stream.pos;
+}
+
+void Matcher::Rest(uint32_t group) {
+  for (uint32_t file : cursors_[group].active) Finish(group, file);
 }
 
 void Matcher::Settle(uint32_t group) {
@@ -244,7 +254,10 @@ void Matcher::Settle(uint32_t group) {
 
 void Matcher::Restart(uint32_t group) {
   Cursor& cursor = cursors_[group];
-  for (uint32_t u = 0; u < layout_->groups()[group].uses.size(); u++) Unpass(group, u);
+  for (uint32_t u = 0; u < layout_->groups()[group].uses.size(); u++) {
+    Unpass(group, u);
+    layout_->pieces()[layout_->groups()[group].uses[u].piece].flags &= static_cast<uint8_t>(~kConsumed);
+  }
   uint64_t events = cursor.events;
   uint64_t now = cursor.last_ns;
   size_t files = cursor.streams.size();

@@ -52,6 +52,7 @@ struct Stream {
   uint32_t hits = 0;
   uint32_t rewinds = 0;
   bool started = false;
+  bool user = false;  // the process itself has touched it
   bool active = false;
 };
 
@@ -87,6 +88,8 @@ class Matcher {
   // An event of the group on a file the template does not have.
   void Unknown(uint32_t group, uint64_t now_ns);
   void Close(uint32_t group, uint32_t file);
+  // The group rests: what it is in is taken for read.
+  void Rest(uint32_t group);
   // The worker starts again: everything is ahead of it.
   void Restart(uint32_t group);
   // The worker is gone: its uses no longer hold pages.

@@ -97,6 +97,11 @@ Planner::Candidate Planner::Best() {
   return best;
 }
 
+uint64_t Planner::NearestAhead() {
+  Candidate c = Best();
+  return c.found ? c.ahead : ~0ull;
+}
+
 // The front end loads what it stands on by itself, a window at a time: start behind that.
 uint64_t Planner::StartOffset(const Candidate& c, const Piece& piece) const {
   const Stream& stream = matcher_->cursors()[c.group].streams[c.file];

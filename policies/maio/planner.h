@@ -39,6 +39,9 @@ class Planner {
   void Done(const ppc_result& result);
   bool Owns(uint64_t cookie) const { return chunks_.count(cookie) != 0; }
 
+  // Distance from a reader to the nearest piece that is absent and not asked for.
+  uint64_t NearestAhead();
+
   // Look for absent pieces again, from the group's front on.
   void Reset(uint32_t group);
   void Reopen(uint32_t piece);

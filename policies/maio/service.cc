@@ -160,7 +160,8 @@ void Service::UseEvent(const miss_io& event) {
     return;
   }
   uint32_t g = static_cast<uint32_t>(slot);
-  if (workers_.TookOver(event)) matcher_->Restart(g);
+  bool restarted = workers_.TookOver(event);
+  if (restarted) matcher_->Restart(g);
   Observation o;
   o.group = g;
   o.file = static_cast<uint32_t>(file);
@@ -172,7 +173,8 @@ void Service::UseEvent(const miss_io& event) {
   o.now_ns = event.time_ns;
   MatchResult match = matcher_->Observe(o);
   if (match.foreign >= 0) Vote(event, group, static_cast<uint32_t>(file));
-  if (match.moved) {
+  if (match.moved || restarted) {
+    evictor_->AllowSwap(Memory().threshold / 2);
     planner_->Reset(g);
     context_->interrupt(context_, planner_->load_group(g));
   }

@@ -13,7 +13,9 @@ Json Service::Ready() {
   if (mode_ == Mode::kRecord) {
     FinishRecording(kComplete);
   } else if (mode_ == Mode::kUse) {
+    for (uint32_t g = 0; g < layout_->groups().size(); g++) matcher_->Rest(g);
     Trace(Now());
+    Stats();
     evict_all_ = config_.bar && (config_.at_ready == AtReady::kAll ||
                                  (config_.at_ready == AtReady::kAuto && constrained_));
     Retire();

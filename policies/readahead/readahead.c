@@ -133,8 +133,6 @@ static struct stream *find_stream(const struct miss_io *io)
 	oldest->file = io->file;
 	oldest->open_id = io->open_id;
 	oldest->pos = oldest->next = oldest->evicted = io->offset;
-	/* Reading from the start is taken for sequential at once. */
-	oldest->window = io->offset == 0 ? window_min : 0;
 	return oldest;
 }
 
@@ -144,8 +142,11 @@ static int advance(struct stream *s, const struct miss_io *io)
 	uint64_t end = io->offset + io->size;
 	uint64_t reach = s->next > s->pos ? s->next : s->pos;
 	int miss = io->kind == PPC_MISS_READ || io->kind == PPC_MISS_FAULT;
-	int sequential = io->offset + 2 * window_min >= s->pos &&
-			 io->offset <= reach + window_min;
+	int first = s->used == 0;
+	/* Reading from the start is taken for sequential at once. */
+	int sequential = first ? io->offset == 0
+			       : io->offset + 2 * window_min >= s->pos &&
+					 io->offset <= reach + window_min;
 
 	s->file_bytes = io->file_bytes;
 	s->used = ++sequence;
@@ -153,7 +154,7 @@ static int advance(struct stream *s, const struct miss_io *io)
 		s->pos = s->next = end;
 		s->evicted = io->offset;
 		s->window = 0;
-		return 1;
+		return !first;
 	}
 	if (end > s->pos)
 		s->pos = end;

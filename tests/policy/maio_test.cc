@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MAIO in the simulated machine: record, prefetch, affinity, burn after reading.
+#include "policies/maio/template.h"
+#include "tests/policy/maio_fixture.h"
+
+namespace ppc::test {
+namespace {
+
+TEST_F(MaioTest, RecordsWhatEachWorkerReads) {
+  Setup setup;
+  Record(setup);
+  maio::Template t;
+  std::string error;
+  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &t, &error), 0) << error;
+  EXPECT_EQ(t.flags, maio::kComplete | maio::kTraced);
+  ASSERT_EQ(t.groups.size(), 2u);
+  EXPECT_EQ(t.groups[0].id, 0u);
+  EXPECT_EQ(t.groups[1].id, 1u);
+  EXPECT_EQ(maio::DistinctBytes(t), model_.bytes() + 8192);
+  uint64_t expected = 8192;
+  for (const Access& a : WorkerAccesses(model_, 0)) expected += a.size;
+  EXPECT_EQ(maio::SequenceBytes(t.groups[0]), expected);
+  EXPECT_EQ(t.files.size(), 5u);
+}
+
+TEST_F(MaioTest, PrefetchesDuringInitAndReadsOnce) {
+  Setup setup;
+  Record(setup);
+  auto sim = Use(setup);
+  EXPECT_EQ(sim->reread_bytes, 0u);
+  EXPECT_EQ(sim->disk_bytes, model_.bytes() + 8192);
+  // The consumers are slower than the disk and come later: nothing but the very first page is
+  // ever missing.
+  for (const Reader& r : sim->readers) EXPECT_LE(r.stall_ms, 20u);
+  EXPECT_LE(sim->demand_bytes, 2 * kMiB);
+  EXPECT_EQ(status_["unknown"], 0);
+  EXPECT_EQ(status_["over_prefetch"], 0) << status_;
+}
+
+TEST_F(MaioTest, StartsBeforeTheFirstRead) {
+  Setup setup;
+  Record(setup);
+  auto sim = Make(setup);
+  Start(sim.get(), setup);
+  sim->RunFor(2000);
+  EXPECT_EQ(sim->resident(), model_.bytes() + 8192);
+  EXPECT_EQ(sim->events_sent, 0u);
+}
+
+TEST_F(MaioTest, StaysBelowTheLimitAndBurnsWhatWasRead) {
+  Setup setup;
+  setup.shape.shards = 8;  // 192 MiB
+  Record(setup);
+  setup.options.limit = 96 * kMiB;
+  auto sim = Use(setup);
+  EXPECT_LE(sim->peak, setup.options.limit * 85 / 100);
+  EXPECT_EQ(sim->reclaimed_bytes, 0u);
+  EXPECT_EQ(sim->refault_bytes, 0u);
+  EXPECT_EQ(sim->reread_bytes, 0u) << status_;
+  EXPECT_EQ(sim->disk_bytes, model_.bytes() + 8192);
+  for (const Reader& r : sim->readers) EXPECT_LE(r.stall_ms, 60u) << status_;
+  EXPECT_EQ(status_["refaults"], 0);
+}
+
+TEST_F(MaioTest, ConstrainedIsAsFastAsTheBoundWhenTheDiskIsSlower) {
+  Setup setup;
+  setup.shape.shards = 8;
+  setup.rate = 400 << 10;  // readers faster than the disk
+  Record(setup);
+  setup.options.limit = 96 * kMiB;
+  auto sim = Use(setup);
+  double ideal = static_cast<double>(model_.bytes()) /
+                 static_cast<double>(setup.options.disk_bytes_per_ms);
+  EXPECT_LE(static_cast<double>(sim->ms() - 300), ideal * 1.15) << status_;
+  EXPECT_EQ(sim->reclaimed_bytes, 0u);
+  EXPECT_LE(sim->reread_bytes, model_.bytes() / 100);
+}
+
+TEST_F(MaioTest, PutsPagesBesideTheirWorker) {
+  Setup setup;
+  Record(setup);
+  setup.xpus = {1, 0};  // the other way round in this run
+  setup.reader_xpus = {1, 0};
+  auto sim = Use(setup);
+  uint64_t exclusive = 0;
+  for (const Access& a : WorkerAccesses(model_, 0)) exclusive += a.size;
+  // All prefetched bytes have a target, both nodes about half.
+  EXPECT_LE(sim->node_bytes[-1], 64u << 10);
+  EXPECT_GT(sim->node_bytes[0], model_.bytes() * 45 / 100);
+  EXPECT_GT(sim->node_bytes[1], model_.bytes() * 45 / 100);
+  EXPECT_EQ(status_["groups"][0]["xpu"], 1);
+}
+
+TEST_F(MaioTest, SwitchesWorkAlone) {
+  Setup setup;
+  Record(setup);
+  setup.config = {{"affinity", false}};
+  auto sim = Use(setup);
+  EXPECT_EQ(sim->node_bytes[0] + sim->node_bytes[1], 0u);
+  setup.config = {{"prefetch", false}};
+  sim = Use(setup);
+  EXPECT_EQ(sim->disk_bytes, sim->demand_bytes);
+  setup.config = {{"bar", false}};
+  setup.options.limit = 64 * kMiB;
+  sim = Use(setup);
+  EXPECT_EQ(sim->evicted_bytes, 0u);
+}
+
+TEST_F(MaioTest, SharedPagesWaitForTheSlowestReader) {
+  Setup setup;
+  setup.shape.shards = 8;
+  Record(setup);
+  setup.options.limit = 128 * kMiB;
+  auto sim = Make(setup);
+  Start(sim.get(), setup);
+  AddReaders(sim.get(), setup);
+  sim->readers[1].bytes_per_ms = setup.rate / 2;
+  ASSERT_TRUE(sim->Run(60000));
+  EXPECT_EQ(sim->refault_bytes, 0u);
+  EXPECT_EQ(sim->reclaimed_bytes, 0u);
+  EXPECT_EQ(sim->reread_bytes, 0u);
+}
+
+TEST_F(MaioTest, WorkersInAnotherOrderAreRecognised) {
+  Setup setup;
+  setup.shape.shards = 8;
+  setup.reader_xpus.clear();  // no XPU known: order of first read
+  setup.xpus.clear();
+  Record(setup);
+  setup.order = {1, 0};
+  auto sim = Make(setup);
+  sim->xpu_nodes.clear();
+  Start(sim.get(), setup);
+  AddReaders(sim.get(), setup);
+  ASSERT_TRUE(sim->Run(60000));
+  nlohmann::json status = End(sim.get(), "service_ready");
+  EXPECT_EQ(sim->reread_bytes, 0u);
+  for (const auto& group : status["groups"]) {
+    if (group["group"].get<int>() < 0) continue;
+    EXPECT_GE(group["consumed"].get<uint64_t>(), group["total"].get<uint64_t>() * 8 / 10) << status;
+  }
+}
+
+TEST_F(MaioTest, AtReadyReleasesWhenConstrained) {
+  Setup setup;
+  Record(setup);
+  setup.config = {{"at_ready", "all"}};
+  auto sim = Use(setup);
+  sim->now_ns += 1;
+  EXPECT_EQ(sim->want, 0u);
+}
+
+TEST_F(MaioTest, TracesPositionsAndCounts) {
+  Setup setup;
+  Record(setup);
+  auto sim = Use(setup);
+  ASSERT_GT(sim->traces.size(), 10u);
+  auto line = nlohmann::json::parse(sim->traces.back());
+  for (const char* key : {"t", "service", "group", "front", "prefetch", "evict", "total", "state"}) {
+    EXPECT_TRUE(line.contains(key)) << key;
+  }
+  EXPECT_EQ(line["front"], line["total"]);
+  EXPECT_EQ(line["state"], "SYNC");
+  EXPECT_EQ(sim->stats["sync_state"], 0u);
+  EXPECT_EQ(sim->stats["coverage_percent"], 100u);
+}
+
+}  // namespace
+}  // namespace ppc::test

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// null, readahead and eager through their hook tables.
+#include <gtest/gtest.h>
+
+#include "tests/policy/model.h"
+
+namespace ppc::test {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+TEST(NullPolicy, AsksForNothingAndCounts) {
+  PolicyLibrary library(PolicyPath("null"));
+  EXPECT_EQ(library.abi(), PPC_POLICY_ABI);
+  FakeHost host;
+  uint64_t file = host.AddFile("a", 8 * kMiB);
+  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  EXPECT_EQ(host.want, 0u);
+  miss_io miss = host.Event(PPC_MISS_READ, file, 0, kMiB);
+  EXPECT_EQ(library.ops()->ppc_prefetch(&miss), nullptr);
+  EXPECT_EQ(library.ops()->ppc_evict, nullptr);
+  library.ops()->ppc_tick(1);
+  EXPECT_EQ(host.stats["misses"], 1u);
+  EXPECT_EQ(host.stats["missed_bytes"], kMiB);
+  auto reply = nlohmann::json::parse(library.ops()->ppc_control("{\"op\": \"status\"}"));
+  EXPECT_EQ(reply["misses"], 1);
+  EXPECT_EQ(library.ops()->ppc_control("{\"op\": \"dance\"}"), nullptr);
+  EXPECT_EQ(library.ops()->ppc_exit(), 0);
+}
+
+Reader Sequential(uint64_t file, uint64_t bytes, uint64_t rate) {
+  Reader r;
+  r.bytes_per_ms = rate;
+  r.accesses.push_back({file, 0, bytes, 0, 0});
+  return r;
+}
+
+TEST(Readahead, KeepsTheDiskBusyForOneSequentialReader) {
+  for (bool mapped : {true, false}) {
+    Options options;
+    Simulator sim(PolicyPath("readahead"), options);
+    uint64_t file = sim.AddFile("a", 256 * kMiB);
+    ASSERT_EQ(sim.Init(), 0);
+    sim.readers.push_back(Sequential(file, 256 * kMiB, options.disk_bytes_per_ms * 4));
+    sim.readers[0].mapped = mapped;
+    ASSERT_TRUE(sim.Run(10000));
+    double ideal = 256.0 * kMiB / static_cast<double>(options.disk_bytes_per_ms);
+    EXPECT_LE(static_cast<double>(sim.ms()), ideal / 0.9);
+    EXPECT_EQ(sim.reread_bytes, 0u);
+    EXPECT_EQ(sim.disk_bytes, 256 * kMiB);
+  }
+}
+
+TEST(Readahead, FollowsSeveralReadersAndEvictsBehind) {
+  Options options;
+  options.limit = 128 * kMiB;
+  Simulator sim(PolicyPath("readahead"), options);
+  sim.SetConfig({{"window_max", "8M"}, {"behind", "8M"}, {"unmap", true}});
+  for (int i = 0; i < 3; i++) {
+    uint64_t file = sim.AddFile("f" + std::to_string(i), 96 * kMiB);
+    sim.readers.push_back(Sequential(file, 96 * kMiB, 50 << 10));
+    sim.readers.back().pid = 100 + i;
+  }
+  ASSERT_EQ(sim.Init(), 0);
+  ASSERT_TRUE(sim.Run(20000));
+  EXPECT_EQ(sim.reclaimed_bytes, 0u);
+  EXPECT_EQ(sim.reread_bytes, 0u);
+  EXPECT_LE(sim.peak, options.limit);
+}
+
+TEST(Readahead, DoesNotReadAheadOfRandomReads) {
+  Simulator sim(PolicyPath("readahead"), Options());
+  uint64_t file = sim.AddFile("a", 512 * kMiB);
+  ASSERT_EQ(sim.Init(), 0);
+  Reader r;
+  r.bytes_per_ms = 1 << 20;
+  for (uint64_t i = 1; i <= 50; i++) {
+    r.accesses.push_back({file, i * 7919 % 500 * kMiB + 64 * 4096, 4096, 0, 0});
+  }
+  sim.readers.push_back(r);
+  ASSERT_TRUE(sim.Run(10000));
+  EXPECT_EQ(sim.disk_bytes, sim.demand_bytes);
+}
+
+TEST(Readahead, RefusesNonsense) {
+  PolicyLibrary library(PolicyPath("readahead"));
+  FakeHost host;
+  host.SetConfig({{"window_min", "8M"}, {"window_max", "1M"}});
+  EXPECT_NE(library.ops()->ppc_init(host.context()), 0);
+  ASSERT_EQ(host.log.size(), 1u);
+}
+
+TEST(Eager, QueuesTheWholeDirectoryOnce) {
+  PolicyLibrary library(PolicyPath("eager"));
+  FakeHost host;
+  Model model = AddModel(&host, {});
+  host.AddFile("other/x.bin", 5 * kMiB);
+  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  EXPECT_EQ(host.want, PPC_WANT_MANAGED_RA);
+  EXPECT_EQ(library.ops()->ppc_evict, nullptr);
+  miss_io miss = host.Event(PPC_MISS_READ, model.config_file, 0, 4096);
+  prefetch_ios* list = library.ops()->ppc_prefetch(&miss);
+  ASSERT_NE(list, nullptr);
+  ASSERT_EQ(list->nr, 5u);
+  EXPECT_EQ(list->ios[0].file, model.config_file);
+  EXPECT_EQ(list->ios[1].file, model.shards[0]);
+  EXPECT_EQ(list->ios[1].size, model.shape.shard_bytes);
+  EXPECT_EQ(library.ops()->ppc_prefetch(&miss), nullptr);
+  EXPECT_EQ(library.ops()->ppc_exit(), 0);
+}
+
+TEST(Eager, TakesFilesFromItsConfiguration) {
+  PolicyLibrary library(PolicyPath("eager"));
+  FakeHost host;
+  uint64_t a = host.AddFile("a", kMiB);
+  uint64_t b = host.AddFile("b", kMiB);
+  host.SetConfig({{"files", {"b", "missing"}}});
+  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  miss_io miss = host.Event(PPC_MISS_READ, a, 0, 4096);
+  prefetch_ios* list = library.ops()->ppc_prefetch(&miss);
+  ASSERT_NE(list, nullptr);
+  ASSERT_EQ(list->nr, 1u);
+  EXPECT_EQ(list->ios[0].file, b);
+  library.ops()->ppc_exit();
+  for (const char* bad : {"{\"files\": 3}", "{\"dir\": []}"}) {
+    host.SetConfig(nlohmann::json::parse(bad));
+    EXPECT_NE(library.ops()->ppc_init(host.context()), 0) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace ppc::test

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events to positions.
+#include "policies/maio/matcher.h"
+
+#include <gtest/gtest.h>
+
+namespace ppc::maio {
+namespace {
+
+constexpr uint64_t kMiBPages = 256;
+
+class MatcherTest : public ::testing::Test {
+ protected:
+  // One worker, files read one after the other.
+  MatcherTest() {
+    Template t;
+    t.service_id = "abcd";
+    TemplateGroup g;
+    for (uint32_t f = 0; f < 4; f++) {
+      t.files.push_back({"f" + std::to_string(f), 100 << 20, 0, FileKind::kSafetensors, {}});
+      g.extents.push_back({f, 0, 100 * kMiBPages});
+    }
+    TemplateGroup other;
+    other.id = 1;
+    t.files.push_back({"other", 100 << 20, 0, FileKind::kSafetensors, {}});
+    other.extents.push_back({4, 0, 100 * kMiBPages});
+    t.groups = {g, other};
+    std::vector<uint64_t> numbers = {1, 2, 3, 4, 5};
+    layout_ = std::make_unique<Layout>(t, numbers);
+    matcher_ = std::make_unique<Matcher>(layout_.get(), 1 << 20, 1 << 20);
+  }
+  MatchResult See(uint32_t file, uint64_t mib, bool miss = false, bool user = true) {
+    Observation o;
+    o.file = file;
+    o.first_page = mib * kMiBPages;
+    o.end_page = o.first_page + 1;
+    o.miss = miss;
+    o.user = user;
+    o.now_ns = now_ += 1'000'000;
+    return matcher_->Observe(o);
+  }
+  uint64_t pos_mib() { return matcher_->cursors()[0].pos >> 20; }
+  uint64_t consumed_mib() { return matcher_->cursors()[0].consumed >> 20; }
+
+  std::unique_ptr<Layout> layout_;
+  std::unique_ptr<Matcher> matcher_;
+  uint64_t now_ = 0;
+};
+
+TEST_F(MatcherTest, FollowsASequentialReader) {
+  for (uint64_t i = 0; i < 100; i += 4) EXPECT_FALSE(See(0, i).moved);
+  EXPECT_EQ(pos_mib(), 96u);
+  EXPECT_EQ(consumed_mib(), 96u);
+  EXPECT_FALSE(See(1, 0).moved);
+  EXPECT_EQ(pos_mib(), 100u);
+}
+
+TEST_F(MatcherTest, LeavingAFileFinishesItsTail) {
+  for (uint64_t i = 0; i < 100; i++) See(0, i);
+  for (uint64_t i = 0; i < 20; i++) See(1, i);
+  EXPECT_EQ(consumed_mib(), 119u);  // all of the first file, the last piece is being read
+}
+
+TEST_F(MatcherTest, ADistantEventIsNotBelievedAtOnce) {
+  See(0, 0);
+  See(0, 1);
+  EXPECT_FALSE(See(0, 80).moved);
+  EXPECT_EQ(pos_mib(), 1u);
+  EXPECT_FALSE(See(0, 2).moved);
+  EXPECT_EQ(pos_mib(), 2u);
+}
+
+TEST_F(MatcherTest, ThreeDistantEventsAreAJumpAndTheGapIsNotRead) {
+  for (uint64_t i = 0; i < 4; i++) See(0, i);
+  See(0, 80);
+  See(0, 81);
+  EXPECT_TRUE(See(0, 82).moved);
+  EXPECT_EQ(consumed_mib(), 3u);
+  See(0, 84);
+  EXPECT_EQ(consumed_mib(), 5u);
+}
+
+TEST_F(MatcherTest, FilesInAnotherOrder) {
+  for (uint32_t f : {2u, 0u, 3u, 1u}) {
+    for (uint64_t i = 0; i < 100; i += 2) See(f, i);
+  }
+  matcher_->Rest(0);
+  EXPECT_GE(consumed_mib(), 396u);
+}
+
+TEST_F(MatcherTest, FilesSideBySide) {
+  for (uint64_t i = 0; i < 100; i++) {
+    for (uint32_t f = 0; f < 4; f++) See(f, i);
+  }
+  matcher_->Rest(0);
+  EXPECT_EQ(consumed_mib(), 400u);
+}
+
+TEST_F(MatcherTest, PopulateMovesFrontOnly) {
+  for (uint64_t i = 0; i < 100; i++) See(0, i, true, false);
+  EXPECT_EQ(consumed_mib(), 0u);
+  EXPECT_EQ(matcher_->cursors()[0].streams[0].front, 99u);
+  matcher_->Rest(0);
+  EXPECT_EQ(consumed_mib(), 0u);
+  See(0, 10);
+  EXPECT_EQ(consumed_mib(), 0u);
+}
+
+TEST_F(MatcherTest, AgainFromTheStartByMisses) {
+  for (uint64_t i = 0; i < 100; i++) See(0, i);
+  See(0, 0, true);
+  See(0, 1, true);
+  EXPECT_TRUE(See(0, 2, true).moved);
+  EXPECT_EQ(matcher_->cursors()[0].streams[0].front, 2u);
+}
+
+TEST_F(MatcherTest, ForeignAndUnknown) {
+  EXPECT_EQ(See(4, 0).foreign, 1);
+  for (int i = 0; i < 10; i++) matcher_->Unknown(0, now_);
+  EXPECT_EQ(matcher_->cursors()[0].state, SyncState::kDrift);
+  for (int i = 0; i < 30; i++) matcher_->Unknown(0, now_);
+  EXPECT_EQ(matcher_->cursors()[0].state, SyncState::kLost);
+  for (uint64_t i = 0; i < 64; i++) See(0, i);
+  EXPECT_EQ(matcher_->cursors()[0].state, SyncState::kSync);
+}
+
+TEST_F(MatcherTest, RestartAndDrop) {
+  for (uint64_t i = 0; i < 100; i++) See(0, i);
+  matcher_->Restart(0);
+  EXPECT_EQ(pos_mib(), 0u);
+  EXPECT_EQ(consumed_mib(), 0u);
+  matcher_->Drop(0);
+  for (const Piece& piece : layout_->pieces()) {
+    if (piece.file < 4) EXPECT_EQ(piece.pending, 0u);
+  }
+  EXPECT_TRUE(See(0, 0).moved);  // it lives after all
+  EXPECT_EQ(layout_->pieces()[0].pending, 1u);
+}
+
+}  // namespace
+}  // namespace ppc::maio

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Touches to sequences.
+#include "policies/maio/recorder.h"
+
+#include <gtest/gtest.h>
+
+namespace ppc::maio {
+namespace {
+
+class RecorderTest : public ::testing::Test {
+ protected:
+  RecorderTest() {
+    for (int i = 0; i < 3; i++) {
+      TemplateFile f;
+      f.path = "f" + std::to_string(i) + ".safetensors";
+      f.size = 8ull << 30;
+      f.kind = FileKind::kSafetensors;
+      recorder_.AddFile(10 + static_cast<uint64_t>(i), f);
+    }
+  }
+  void Touch(uint32_t file, uint64_t first, uint64_t end, uint32_t group = 0) {
+    recorder_.Touch(group, file, first, end, now_ += 1'000'000);
+  }
+  std::string Sequence(size_t group = 0) {
+    Template t = recorder_.Finish("abcd", 0, 0);
+    std::string text;
+    for (const Extent& e : t.groups.at(group).extents) {
+      text += std::to_string(e.file) + ":" + std::to_string(e.page) + "+" + std::to_string(e.pages) + " ";
+    }
+    return text;
+  }
+
+  Recorder recorder_{0};
+  uint64_t now_ = 0;
+};
+
+TEST_F(RecorderTest, JoinsNeighboursAndSmallGaps) {
+  Touch(0, 0, 10);
+  Touch(0, 10, 20);
+  Touch(0, 20 + 64, 100);
+  Touch(0, 100 + 65, 200);
+  EXPECT_EQ(Sequence(), "0:0+100 0:165+35 ");
+  EXPECT_EQ(recorder_.Finish("abcd", 0, 0).groups[0].overread_bytes, 64 * kPage);
+}
+
+TEST_F(RecorderTest, DropsRepeatsAndCountsThem) {
+  Touch(0, 0, 100);
+  Touch(0, 50, 120);
+  Touch(0, 0, 30);
+  EXPECT_EQ(Sequence(), "0:0+120 ");
+  EXPECT_EQ(recorder_.Finish("abcd", 0, 0).groups[0].repeat_bytes, 80 * kPage);
+}
+
+TEST_F(RecorderTest, GapThatWasReadBeforeIsNotListedTwice) {
+  Touch(0, 50, 60);
+  Touch(0, 0, 40);
+  Touch(0, 70, 80);
+  EXPECT_EQ(Sequence(), "0:50+10 0:0+40 0:70+10 ");
+}
+
+TEST_F(RecorderTest, FilesReadSideBySideStayInOrder) {
+  for (uint64_t i = 0; i < 64; i++) {
+    Touch(0, i * 100, i * 100 + 100);
+    Touch(1, i * 100, i * 100 + 100);
+  }
+  // Extents of some 4 MiB in turns, not one file after the other.
+  Template t = recorder_.Finish("abcd", 0, 0);
+  ASSERT_GE(t.groups[0].extents.size(), 6u);
+  for (const Extent& e : t.groups[0].extents) EXPECT_LE(e.pages, 1200u);
+}
+
+TEST_F(RecorderTest, ASecondPassIsListedAgain) {
+  uint64_t pages = 2 * kSecondPassBytes / kPage;
+  Touch(0, 0, pages);
+  Touch(0, 0, 100);  // soon after the end: the first pages are long gone
+  Template t = recorder_.Finish("abcd", 0, 0);
+  EXPECT_EQ(SequenceBytes(t.groups[0]), (pages + 100) * kPage);
+  Touch(0, 0, 100);
+  EXPECT_EQ(SequenceBytes(recorder_.Finish("abcd", 0, 0).groups[0]), (pages + 100) * kPage);
+}
+
+TEST_F(RecorderTest, GroupsAreApartAndClampedToTheFile) {
+  Touch(0, 0, 10, 1);
+  Touch(0, 5, 15, 0);
+  Touch(2, (8ull << 30) / kPage - 1, (8ull << 30) / kPage + 50, kCommonGroup);
+  Template t = recorder_.Finish("abcd", 0, 0);
+  ASSERT_EQ(t.groups.size(), 3u);
+  EXPECT_EQ(t.groups[0].id, 0u);
+  EXPECT_EQ(t.groups[2].id, kCommonGroup);
+  EXPECT_EQ(t.groups[2].extents[0].pages, 1u);
+  EXPECT_EQ(Check(t), "");
+}
+
+TEST_F(RecorderTest, TimeMarksEvery64MiB) {
+  for (uint64_t i = 0; i < 200; i++) Touch(0, i * 256, i * 256 + 256);
+  Template t = recorder_.Finish("abcd", 0, 0);
+  EXPECT_EQ(t.groups[0].time_ms.size(), 3u);
+  EXPECT_GT(t.groups[0].time_ms[1], 50u);
+}
+
+TEST_F(RecorderTest, TooManyExtentsAreMergedNotLost) {
+  uint64_t stride = 100;  // gap of 99 pages: beyond the merge limit at first
+  for (uint64_t i = 0; i < kMaxExtents + 1000; i++) recorder_.Touch(0, 0, i * stride % 2000000, i * stride % 2000000 + 1, 1);
+  for (uint64_t i = 0; i < kMaxExtents + 1000; i++) recorder_.Touch(0, 1, i, i + 1, 1);
+  Template t = recorder_.Finish("abcd", 0, 0);
+  EXPECT_LE(t.groups[0].extents.size(), kMaxExtents);
+  EXPECT_EQ(Check(t), "");
+}
+
+}  // namespace
+}  // namespace ppc::maio

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The decoder against damaged and hostile bytes.  Build with PPC_SANITIZE to
+// make out-of-bounds accesses visible.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "policies/maio/template_format.h"
+#include "tests/unit/policies/template_samples.h"
+
+namespace ppc::maio {
+namespace {
+
+constexpr int kMutations = 120000;
+
+void PutLittle(std::vector<uint8_t>* bytes, size_t at, uint64_t value, size_t n) {
+  for (size_t i = 0; i < n; i++) (*bytes)[at + i] = static_cast<uint8_t>(value >> (8 * i));
+}
+uint64_t GetLittle(const std::vector<uint8_t>& bytes, size_t at, size_t n) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < n; i++) value |= uint64_t{bytes[at + i]} << (8 * i);
+  return value;
+}
+
+// Makes all checksums right again, so that damage gets past them to the parser.
+void Reseal(std::vector<uint8_t>* bytes) {
+  if (bytes->size() < kPreambleBytes + kTrailerBytes) return;
+  PutLittle(bytes, 48, bytes->size(), 8);
+  size_t sections = GetLittle(*bytes, 40, 4);
+  size_t head = kPreambleBytes + sections * kSectionEntryBytes;
+  if (sections > kMaxSections || head + kTrailerBytes > bytes->size()) return;
+  for (size_t i = 0; i < sections; i++) {
+    size_t entry = kPreambleBytes + i * kSectionEntryBytes;
+    uint64_t offset = GetLittle(*bytes, entry + 8, 8);
+    uint64_t length = GetLittle(*bytes, entry + 16, 8);
+    if (offset > bytes->size() || length > bytes->size() - offset) continue;
+    PutLittle(bytes, entry + 4, Crc32c(bytes->data() + offset, length), 4);
+  }
+  PutLittle(bytes, kHeaderCrcAt, 0, 4);
+  PutLittle(bytes, kHeaderCrcAt, Crc32c(bytes->data(), head), 4);
+  Sha256Digest digest = Sha256Of(bytes->data(), bytes->size() - kTrailerBytes);
+  std::copy(digest.begin(), digest.end(), bytes->end() - kTrailerBytes);
+}
+
+void Mutate(std::mt19937* rng, std::vector<uint8_t>* bytes) {
+  int times = 1 + static_cast<int>((*rng)() % 4);
+  for (int i = 0; i < times && !bytes->empty(); i++) {
+    size_t at = (*rng)() % bytes->size();
+    switch ((*rng)() % 5) {
+      case 0:
+        (*bytes)[at] = static_cast<uint8_t>((*rng)());
+        break;
+      case 1:
+        (*bytes)[at] ^= static_cast<uint8_t>(1u << ((*rng)() % 8));
+        break;
+      case 2:
+        bytes->erase(bytes->begin() + static_cast<long>(at));
+        break;
+      case 3:
+        bytes->insert(bytes->begin() + static_cast<long>(at), static_cast<uint8_t>((*rng)() % 2 ? 0xff : 0));
+        break;
+      default:
+        for (size_t j = at; j < std::min(at + 9, bytes->size()); j++) (*bytes)[j] = 0xff;
+    }
+  }
+}
+
+TEST(TemplateFuzz, NoTruncationIsAccepted) {
+  std::vector<uint8_t> good = Encode(SampleTemplate());
+  std::string error;
+  for (size_t n = 0; n < good.size(); n++) {
+    EXPECT_FALSE(Decode(std::span(good.data(), n), &error).has_value()) << n;
+  }
+}
+
+TEST(TemplateFuzz, NoFlippedBitIsAccepted) {
+  std::vector<uint8_t> good = Encode(SampleTemplate());
+  std::string error;
+  for (size_t at = 0; at < good.size(); at++) {
+    for (int bit = 0; bit < 8; bit += 3) {
+      std::vector<uint8_t> bad = good;
+      bad[at] ^= static_cast<uint8_t>(1u << bit);
+      EXPECT_FALSE(Decode(bad, &error).has_value()) << at;
+    }
+  }
+}
+
+// What gets through is safe to use.
+TEST(TemplateFuzz, ResealedMutationsAreRefusedOrValid) {
+  std::vector<uint8_t> good = Encode(SampleTemplate());
+  std::mt19937 rng(20240229);
+  int accepted = 0;
+  for (int i = 0; i < kMutations; i++) {
+    std::vector<uint8_t> bytes = good;
+    Mutate(&rng, &bytes);
+    if (i % 8 != 0) Reseal(&bytes);
+    std::string error;
+    std::optional<Template> t = Decode(bytes, &error);
+    if (!t) {
+      ASSERT_NE(error, "");
+      continue;
+    }
+    accepted++;
+    ASSERT_EQ(Check(*t), "");
+    std::string again;
+    ASSERT_TRUE(Decode(Encode(*t), &again).has_value()) << again;
+  }
+  EXPECT_GT(accepted, 100);  // else the mutations do not reach the parser
+}
+
+}  // namespace
+}  // namespace ppc::maio

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Processes to workers.
+#include "policies/maio/worker_map.h"
+
+#include <gtest/gtest.h>
+
+#include "ppc.h"
+
+namespace ppc::maio {
+namespace {
+
+miss_io From(int pid, int xpu, uint64_t start = 1, uint64_t time = 1) {
+  miss_io e = {};
+  e.pid = pid;
+  e.start_ns = start;
+  e.xpu = xpu;
+  e.time_ns = time;
+  return e;
+}
+
+ServiceSpec Spec(uint32_t workers, std::vector<int32_t> xpus) {
+  ServiceSpec spec;
+  spec.workers = workers;
+  spec.xpus = std::move(xpus);
+  return spec;
+}
+
+TEST(WorkerMap, ByPositionInTheXpuList) {
+  WorkerMap map(Spec(4, {3, 1, 0, 2}), 4);
+  EXPECT_EQ(map.Resolve(From(10, 3), true), 0u);
+  EXPECT_EQ(map.Resolve(From(11, 0), true), 2u);
+  EXPECT_EQ(map.XpuOf(1), 1);
+  EXPECT_EQ(map.XpuOf(kCommonGroup), -1);
+}
+
+TEST(WorkerMap, UnknownProcessesAreCommonUntilTheyOpenADevice) {
+  WorkerMap map(Spec(2, {0, 1}), 2);
+  EXPECT_EQ(map.Resolve(From(10, -1), true), kCommonGroup);
+  EXPECT_EQ(map.Resolve(From(10, 1), true), 1u);
+  EXPECT_EQ(map.Resolve(From(10, 1), true), 1u);
+}
+
+TEST(WorkerMap, PidReuseIsAnotherProcess) {
+  WorkerMap map(Spec(2, {0, 1}), 2);
+  EXPECT_EQ(map.Resolve(From(10, 0, 1), true), 0u);
+  EXPECT_EQ(map.Resolve(From(10, 1, 2), true), 1u);
+}
+
+TEST(WorkerMap, SeveralWorkersPerXpu) {
+  WorkerMap map(Spec(4, {0, 1}), 2);
+  EXPECT_EQ(map.Resolve(From(10, 0), true), 0u);
+  EXPECT_EQ(map.Resolve(From(11, 0), true), 2u);
+  EXPECT_EQ(map.Resolve(From(12, 1), true), 1u);
+  EXPECT_EQ(map.Resolve(From(13, 1), true), 3u);
+}
+
+TEST(WorkerMap, WithoutXpusByFirstModelRead) {
+  WorkerMap map(Spec(2, {}), 0);
+  EXPECT_EQ(map.Resolve(From(9, -1), false), kCommonGroup);  // the API server reads config only
+  EXPECT_EQ(map.Resolve(From(11, -1), true), 0u);
+  EXPECT_EQ(map.Resolve(From(10, -1), true), 1u);
+  EXPECT_EQ(map.Resolve(From(9, -1), false), kCommonGroup);
+}
+
+TEST(WorkerMap, SwapMovesProcessesAndXpus) {
+  WorkerMap map(Spec(2, {0, 1}), 2);
+  map.Resolve(From(10, 0), true);
+  map.Resolve(From(11, 1), true);
+  map.Swap(0, 1);
+  EXPECT_EQ(map.Resolve(From(10, 0), true), 1u);
+  EXPECT_EQ(map.Resolve(From(11, 1), true), 0u);
+  EXPECT_EQ(map.XpuOf(1), 0);
+  EXPECT_EQ(map.Resolve(From(12, 0), true), 1u);  // later processes follow
+}
+
+TEST(WorkerMap, ARetryTakesOverASilentWorker) {
+  WorkerMap map(Spec(1, {0}), 1);
+  miss_io old = From(10, 0, 1, 1'000'000'000);
+  map.Resolve(old, true);
+  EXPECT_FALSE(map.TookOver(old));
+  miss_io fork = From(11, 0, 2, 1'500'000'000);
+  map.Resolve(fork, true);
+  EXPECT_FALSE(map.TookOver(fork));  // the first still reads: a helper process
+  miss_io retry = From(12, 0, 3, 9'000'000'000);
+  map.Resolve(retry, true);
+  EXPECT_TRUE(map.TookOver(retry));
+  EXPECT_FALSE(map.TookOver(retry));
+}
+
+}  // namespace
+}  // namespace ppc::maio
