@@ -41,7 +41,7 @@ def draw(groups, stages, x_range, title, names=None):
             body.append(svg.line(panel.x(begin), panel.top, panel.x(begin), panel.bottom, "#9aa5b1",
                                  1, stroke_dasharray="2 2"))
         body.append(_group(panel, points, unit))
-        name = (names or {}).get(group, f"group {group}")
+        name = (names or {}).get(str(group), f"group {group}")
         body.append(svg.text(LEFT, panel.top - 4, f"{name}: {total / 1e6:.0f} MB", 11.5,
                              font_weight=600))
         body.append(panel.y_title("GB of its sequence" if unit == 1e9 else "MB of its sequence", 44))

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine under test (runs in the guest): caches, control group, disk, sampler."""
+import mmap
+import os
+import subprocess
+import threading
+import time
+
+
+def read_text(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write_text(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def now_ns():
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def flat(text):
+    """{key: number} of lines `key number`."""
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
+
+
+class Disk:
+    """The block device of a directory."""
+
+    def __init__(self, directory):
+        device = os.stat(directory).st_dev
+        path = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+        self.name = os.path.basename(path)
+        self.path = path
+
+    def set_read_ahead_kb(self, kilobytes):
+        write_text(f"{self.path}/queue/read_ahead_kb", str(kilobytes))
+
+    def read_bytes(self):
+        return int(read_text(f"{self.path}/stat").split()[2]) * 512
+
+    def requests(self):
+        return int(read_text(f"{self.path}/stat").split()[0])
+
+
+def measure_disk(paths, seconds=4.0, threads=8, block=1 << 20):
+    """Bytes per second that many direct reads at once get: what b stands for in the bounds."""
+    stop = time.monotonic() + seconds
+    blocks = [(path, offset) for path in paths
+              for offset in range(0, os.path.getsize(path) - block, block)]
+    counts = [0] * threads
+
+    def reader(index):
+        buffer = mmap.mmap(-1, block)
+        for path, offset in blocks[index::threads]:
+            if time.monotonic() >= stop:
+                return
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+            counts[index] += os.preadv(descriptor, [buffer], offset)
+            os.close(descriptor)
+
+    started = time.monotonic()
+    workers = [threading.Thread(target=reader, args=(index,)) for index in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return sum(counts) / (time.monotonic() - started)
+
+
+class Cgroup:
+    """A control group made for one run."""
+
+    def __init__(self, name, limit_bytes=None):
+        self.path = f"/sys/fs/cgroup/{name}"
+        self.remove()
+        os.mkdir(self.path)
+        if limit_bytes:
+            write_text(f"{self.path}/memory.max", str(limit_bytes))
+
+    def remove(self):
+        if not os.path.isdir(self.path):
+            return
+        # What is still charged after this stays with the parent; the drop before made it nothing.
+        for _ in range(100):
+            try:
+                os.rmdir(self.path)
+                return
+            except OSError:
+                time.sleep(0.05)
+        raise RuntimeError(f"{self.path}: processes are still in it")
+
+    def enter(self):
+        """For the child of a fork, before exec."""
+        write_text(f"{self.path}/cgroup.procs", str(os.getpid()))
+
+    def memory(self):
+        events = flat(read_text(f"{self.path}/memory.events"))
+        peak = f"{self.path}/memory.peak"
+        return {"current": int(read_text(f"{self.path}/memory.current")),
+                "peak": int(read_text(peak)) if os.path.exists(peak) else None,
+                "events_max": events["max"], "oom_kill": events["oom_kill"],
+                "stat": flat(read_text(f"{self.path}/memory.stat"))}
+
+
+def drop_caches(model_dir):
+    """Empties the page cache and proves it for the model's files."""
+    for attempt in range(5):
+        os.sync()
+        write_text("/proc/sys/vm/drop_caches", "3")
+        answer = subprocess.run(["ppc-sample", "--count", model_dir], check=True,
+                                capture_output=True, text=True).stdout.split()
+        if answer[0] == "0":
+            return
+        time.sleep(0.3 * (attempt + 1))
+    raise RuntimeError(f"{model_dir}: {answer[0]} of {answer[1]} pages stay in the page cache")
+
+
+class Sampler:
+    """ppc-sample beside a run."""
+
+    def __init__(self, path, disk, cgroup, model_dir):
+        self.process = subprocess.Popen(
+            ["ppc-sample", "--disk", disk.name, "--cgroup", cgroup.path, "--files", model_dir,
+             "--interval-ms", "250", "--residency-ms", "500", "--buckets", "32", "--out", path])
+        time.sleep(0.3)  # mapped and first sample taken before the clock starts
+
+    def stop(self):
+        self.process.terminate()
+        if self.process.wait(30) != 0:
+            raise RuntimeError("ppc-sample failed")

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the demo needs before it boots: packages, programs, module, model image (on the host)."""
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+# Where programs and policies are taken from; tools/vm reads the same variable.
+BUILD = os.environ.get("PPC_BUILD_DIR") or os.path.join(TOP, "build")
+
+
+class DemoError(Exception):
+    """One line for the user."""
+
+
+def say(text):
+    print(f"demo: {text}", file=sys.stderr, flush=True)
+
+
+def step(name, command, **more):
+    """A step whose output is shown only when it fails."""
+    say(f"{name} ...")
+    started = time.monotonic()
+    done = subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", check=False, **more)
+    if done.returncode != 0:
+        print("\n".join(done.stdout.splitlines()[-40:]), file=sys.stderr)
+        raise DemoError(f"{name} failed (status {done.returncode})")
+    seconds = time.monotonic() - started
+    if seconds > 5:
+        say(f"{name}: {seconds:.0f} s")
+    return done.stdout
+
+
+def build():
+    jobs = str(os.cpu_count() or 1)
+    step("packages", [os.path.join(TOP, "tools", "setup"), "--quiet"])
+    step("configuring", ["cmake", "-S", ".", "-B", "build"])
+    step("building programs and policies", ["cmake", "--build", "build", "-j", jobs])
+    step("building the kernel module", [os.path.join(TOP, "tools", "kmod")])
+
+
+def _image(image, stage, file_bytes):
+    """An ext4 image with the contents of stage: written at full speed, slowed only later."""
+    size = int(file_bytes * 1.04) + (96 << 20)
+    partial = image + ".partial"
+    with open(partial, "wb") as file:
+        file.truncate(size)
+    mke2fs = shutil.which("mke2fs", path=os.environ.get("PATH", "") + ":/sbin:/usr/sbin")
+    step("writing the disk image", [mke2fs or "mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-O",
+                                    "^has_journal", "-E", "lazy_itable_init=1", "-d", stage, partial])
+    os.replace(partial, image)
+
+
+def _sizes(folder):
+    return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
+
+
+def _need_room(folder, needed):
+    free = shutil.disk_usage(folder).free
+    if free < needed * 1.1:
+        raise DemoError(f"{folder}: {needed / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free; "
+                        "use a larger --scale")
+
+
+def made_model(cache, model, scale, bin_dir):
+    """(image, directory name): a model in the true layout, made once."""
+    name = f"{model}-{scale}"
+    image = os.path.join(cache, f"{name}.img")
+    if os.path.exists(image):
+        return image, name
+    with tempfile.TemporaryDirectory(dir=cache, prefix="stage-") as stage:
+        command = [os.path.join(bin_dir, "mkmodel"), "--model", model, "--scale", str(scale)]
+        lines = subprocess.run([*command, "--headers-only"], check=True, capture_output=True,
+                               text=True).stdout.splitlines()
+        _need_room(cache, 2 * sum(int(line.split()[0]) for line in lines))
+        folder = os.path.join(stage, name)
+        step(f"making {model} at 1:{scale}", [*command, "--out", folder, "--quiet"])
+        _image(image, stage, _sizes(folder))
+    return image, name
+
+
+def own_model(cache, source):
+    """(image, directory name) of the user's directory; symlinks (hub caches) are followed."""
+    source = os.path.abspath(source)
+    if not os.path.isdir(source):
+        raise DemoError(f"--model {source}: not a directory")
+    files = sorted(name for name in os.listdir(source)
+                   if os.path.isfile(os.path.join(source, name)))
+    if not any(name.endswith(".safetensors") for name in files):
+        raise DemoError(f"--model {source}: no *.safetensors file in it")
+    paths = [os.path.realpath(os.path.join(source, name)) for name in files]
+    key = hashlib.sha256("\n".join(
+        f"{p} {os.path.getsize(p)} {os.stat(p).st_mtime_ns}" for p in paths).encode()).hexdigest()[:12]
+    name = os.path.basename(source.rstrip("/")) or "model"
+    image = os.path.join(cache, f"own-{key}.img")
+    if os.path.exists(image):
+        return image, name
+    total = sum(map(os.path.getsize, paths))
+    _need_room(cache, 2 * total)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="stage-") as stage:
+        folder = os.path.join(stage, name)
+        os.mkdir(folder)
+        say(f"copying {source} ({total / 1e9:.1f} GB) ...")
+        for file_name, path in zip(files, paths):
+            try:
+                os.link(path, os.path.join(folder, file_name))
+            except OSError:
+                shutil.copyfile(path, os.path.join(folder, file_name))
+        _image(image, stage, total)
+    return image, name
+
+
+def guest_memory(image):
+    """Bytes the guest needs to hold the whole model and itself; checked against the host."""
+    needed = int(os.path.getsize(image) * 1.15) + (2300 << 20)
+    with open("/proc/meminfo", encoding="utf-8") as lines:
+        available = next(int(line.split()[1]) * 1024 for line in lines
+                         if line.startswith("MemAvailable"))
+    if needed > available:
+        raise DemoError(f"the guest needs {needed / 1e9:.1f} GB of memory, {available / 1e9:.1f} GB are "
+                        "available; use a larger --scale")
+    return needed
