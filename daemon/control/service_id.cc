@@ -15,7 +15,7 @@ namespace ppc::control {
 namespace {
 
 constexpr size_t kIdDigits = 32;
-constexpr size_t kMinIdChars = 2;
+constexpr size_t kMinIdChars = 4;
 constexpr size_t kMaxIdChars = 64;
 // Above this a double no longer tells neighbouring whole numbers apart.
 constexpr double kExactWhole = 9007199254740992.0;
@@ -95,7 +95,7 @@ Status CheckServiceId(const std::string& id) {
                     std::all_of(id.begin(), id.end(), is_plain);
   if (good) return Ok();
   return Error{EINVAL,
-               "\"service_id\" must be 2 to 64 letters, digits, '.', '_' or '-', the first a "
+               "\"service_id\" must be 4 to 64 letters, digits, '.', '_' or '-', the first a "
                "letter or digit; `ppcctl service-id` computes one"};
 }
 

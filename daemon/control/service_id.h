@@ -24,7 +24,7 @@ std::string CanonicalParams(const Json& params);
 // `params` must be an object with at least one key that counts.
 Result<ServiceName> MakeServiceName(const Json& params);
 
-// An ID becomes part of a file name: letters, digits, ".", "_", "-", 2..64
+// An ID becomes part of a file name: letters, digits, ".", "_", "-", 4..64
 // characters, the first a letter or digit.
 Status CheckServiceId(const std::string& id);
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns asking ppcd (through libppc) and saying what went wrong.
+#ifndef PPC_TOOLS_PPCCTL_DAEMON_LINK_H_
+#define PPC_TOOLS_PPCCTL_DAEMON_LINK_H_
+
+#include <ppc/control.h>
+
+#include <memory>
+#include <string>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+
+namespace ppc::ctl {
+
+// "ppcctl: ..." on stderr, one line.
+void Complain(const std::string& message);
+// Complains and returns the exit status of wrong usage.
+int WrongUsage(const std::string& message);
+
+class DaemonLink {
+ public:
+  // timeout_ms 0: libppc's default.
+  explicit DaemonLink(unsigned timeout_ms = 0);
+
+  // The answer, or the daemon's error.
+  Result<Json> Ask(const Json& request);
+
+  // After an error of Ask: was there no answer at all?
+  bool is_unreachable() const { return is_unreachable_; }
+
+  // Complains about `error` of Ask and returns the exit status.
+  int Report(const Error& error) const;
+
+ private:
+  struct Close {
+    void operator()(ppc_client* client) const { ppc_close(client); }
+  };
+  std::unique_ptr<ppc_client, Close> client_;
+  int connect_code_ = 0;
+  bool is_unreachable_ = false;
+};
+
+// Asks once; prints nothing on success.  For verbs that are one request.
+struct Outcome {
+  int exit_status = 0;
+  Json answer;
+};
+Outcome AskOnce(const Json& request, unsigned timeout_ms = 0);
+
+// JSON for people and programs, on stdout.
+void PrintJson(const Json& value);
+
+}  // namespace ppc::ctl
+
+#endif  // PPC_TOOLS_PPCCTL_DAEMON_LINK_H_

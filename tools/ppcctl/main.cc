@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// ppcctl: the table of verbs.
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <string_view>
+
+#include "daemon/control/protocol.h"
+#include "tools/ppcctl/args.h"
+#include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/verbs.h"
+
+namespace ppc::ctl {
+namespace {
+
+constexpr Option kJson = {"--json", nullptr, "print JSON", 'j'};
+constexpr Option kId = {"--id", "ID", "service ID; default: computed from --param"};
+constexpr Option kParam = {"--param", "KEY=VALUE", "parameter of the service (repeat)"};
+constexpr Option kParams = {"--params", "JSON|@FILE", "parameters as one JSON object"};
+constexpr Option kXpu = {"--xpu", "LIST", "XPU of each worker, e.g. 0,1,2,3"};
+constexpr Option kWorkers = {"--workers", "N", "number of workers; default: one per XPU"};
+constexpr Option kCgroup = {"--cgroup", "PATH", "who pays for the cache; default: the caller's"};
+constexpr Option kTimeout = {"--timeout", "SECONDS", "wait for ppcd at most so long"};
+
+constexpr std::array kJsonOnly = {kJson};
+constexpr std::array kTimeoutOnly = {kTimeout};
+constexpr std::array kStartOptions = {
+    kId,
+    kParam,
+    kParams,
+    kXpu,
+    kWorkers,
+    kCgroup,
+    Option{"--pid", "PID", "root process of the service: its end stops the service"},
+    kJson,
+    kTimeout};
+constexpr std::array kNameOptions = {kId, kParam, kParams, kTimeout};
+constexpr std::array kRunOptions = {
+    kId,
+    kParam,
+    kParams,
+    kXpu,
+    kWorkers,
+    kCgroup,
+    Option{"--ready-on", "TEXT", "the service is ready when CMD prints TEXT"},
+    Option{"--required", nullptr, "do not run CMD if the service cannot be started"},
+    Option{"--timeout", "SECONDS", "wait for ppcd at most so long (default 5)"}};
+constexpr std::array kServiceIdOptions = {
+    kParam, kParams, Option{"--verbose", nullptr, "print the text that is hashed, too", 'v'},
+    kJson};
+constexpr std::array kTemplateOptions = {kJson,
+                                         Option{"--dir", "DIR",
+                                                "template store; default $PPC_TEMPLATE_DIR or "
+                                                "/var/lib/ppc/templates"}};
+constexpr std::array kResidencyOptions = {
+    kJson, Option{"--nodes", nullptr, "bytes per NUMA node (ppc mounts, needs root)", 'n'}};
+
+const std::array kVerbs = {
+    Verb{"reg_policy", "MNT POLICY [CONFIG]",
+         "Put the mount MNT under POLICY, a name or an absolute path of a .so.\n"
+         "CONFIG is a JSON object or @FILE.  Repeating an identical registration is fine.",
+         2, 3, false, kTimeoutOnly, RegPolicy},
+    Verb{"rm_policy", "MNT", "Give the mount back to the kernel's native policy.", 1, 1, false,
+         kTimeoutOnly, RmPolicy},
+    Verb{"service start", "MNT", "Tell the policy of MNT that a service starts.", 0, 1, false,
+         kStartOptions, ServiceStart},
+    Verb{"service ready", "[MNT]",
+         "Tell the policy that a service has loaded its model.\n"
+         "MNT and --id default to $PPC_MOUNT and $PPC_SERVICE_ID, which `ppcctl run` sets.",
+         0, 1, false, kNameOptions, ServiceReady},
+    Verb{"service stop", "[MNT]", "Tell the policy that a service has ended.", 0, 1, false,
+         kNameOptions, ServiceStop},
+    Verb{"run", "MNT -- CMD [ARG]...",
+         "Start a service, run CMD, and stop the service when CMD ends.\n"
+         "The service is ready when CMD calls `ppcctl service ready`, prints the --ready-on text,\n"
+         "or ends with status 0.  Signals are passed on; the exit status is CMD's.\n"
+         "A ppcd that is down is a warning, CMD runs all the same (but see --required).",
+         1, 1, true, kRunOptions, Run},
+    Verb{"service-id", "", "Print the ID of the service that has these parameters.", 0, 0, false,
+         kServiceIdOptions, ServiceId},
+    Verb{"list", "", "List the mounts and their policies.", 0, 0, false, kJsonOnly, List},
+    Verb{"status", "[MNT]", "Show policies, services, counters and the last error.", 0, 1, false,
+         kJsonOnly, ShowStatus},
+    Verb{"policy", "MNT MESSAGE",
+         "Send MESSAGE (a JSON object with \"op\", or @FILE) to the policy of MNT.", 2, 2, false,
+         kTimeoutOnly, PolicyMessage},
+    Verb{"template list", "", "List the recorded templates.", 0, 0, false, kTemplateOptions,
+         TemplateList},
+    Verb{"template show", "ID|FILE", "Show what a template contains.", 1, 1, false,
+         kTemplateOptions, TemplateShow},
+    Verb{"template dump", "ID|FILE", "Print a whole template as JSON, every extent.", 1, 1, false,
+         kTemplateOptions, TemplateDump},
+    Verb{"residency", "PATH", "Show how much of a file or directory is in the page cache.", 1, 1,
+         false, kResidencyOptions, Residency},
+};
+
+int Main(std::span<char* const> arguments) {
+  const std::string_view first = arguments.empty() ? "" : arguments[0];
+  if (first.empty() || first == "--help" || first == "-h" || first == "help") {
+    std::fprintf(first.empty() ? stderr : stdout, "%s", OverallHelp(kVerbs).c_str());
+    return first.empty() ? kExitUsage : kExitOk;
+  }
+  if (first == "--version") {
+    std::printf("ppcctl %s\n", control::kVersionText);
+    return kExitOk;
+  }
+  const Verb* verb = FindVerb(kVerbs, arguments);
+  if (verb == nullptr) {
+    return WrongUsage("unknown verb '" + std::string(first) + "'; see ppcctl --help");
+  }
+  const Result<Args> args = ParseArgs(*verb, arguments.subspan(WordCount(*verb)));
+  if (!args) return WrongUsage(args.error().message);
+  if (args->Has("--help")) {
+    std::printf("%s", VerbHelp(*verb).c_str());
+    return kExitOk;
+  }
+  return verb->run(*args);
+}
+
+}  // namespace
+}  // namespace ppc::ctl
+
+int main(int argc, char** argv) {
+  try {
+    return ppc::ctl::Main(
+        std::span<char* const>(argv, static_cast<size_t>(argc)).subspan(argc > 0 ? 1 : 0));
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "ppcctl: internal error: %s\n", e.what());
+    return 1;
+  }
+}

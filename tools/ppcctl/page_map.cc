@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ppcctl/page_map.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <memory>
+
+#include "daemon/base/unique_fd.h"
+#include "daemon/sys/roots.h"
+#include "daemon/sys/upc_device.h"
+
+namespace ppc::ctl {
+namespace {
+
+uint64_t PageBytes() {
+  static const auto bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+uint64_t PagesOf(uint64_t bytes) { return (bytes + PageBytes() - 1) / PageBytes(); }
+
+struct FreeText {
+  void operator()(char* text) const { std::free(text); }
+};
+
+Result<std::string> RealPath(const std::string& path) {
+  const std::unique_ptr<char, FreeText> real(realpath(path.c_str(), nullptr));
+  if (!real) return PosixError(path, errno);
+  return std::string(real.get());
+}
+
+// `path` relative to the root of its mount: the part below the highest
+// directory with the same device number.
+std::string BelowMount(const std::string& path, dev_t device) {
+  size_t root_end = path.size();
+  for (size_t end = path.rfind('/'); end != std::string::npos;
+       end = end == 0 ? std::string::npos : path.rfind('/', end - 1)) {
+    const std::string dir = end == 0 ? "/" : path.substr(0, end);
+    struct stat info {};
+    if (stat(dir.c_str(), &info) != 0 || info.st_dev != device) break;
+    root_end = end;
+  }
+  return root_end < path.size() ? path.substr(root_end + 1) : path;
+}
+
+Result<PageMap> ByDevice(const std::string& device_path, const std::string& name) {
+  const Result<UpcDevice> device = UpcDevice::Open(device_path);
+  if (!device) return device.error();
+  ppc_file file{};
+  file.name = reinterpret_cast<uint64_t>(name.c_str());
+  file.name_bytes = static_cast<uint32_t>(name.size() + 1);
+  if (const int code = device->Call(PPC_IOC_LOOKUP, &file); code != 0) {
+    return PosixError("look up " + name, code);
+  }
+  PageMap map;
+  map.size = file.size;
+  map.by_device = true;
+  const uint64_t pages = PagesOf(file.size);
+  if (pages == 0) return map;
+  std::vector<unsigned char> bits((pages + 7) / 8);
+  ppc_resident resident{};
+  resident.file_id = file.file_id;
+  resident.length = pages * PageBytes();
+  resident.bitmap = reinterpret_cast<uint64_t>(bits.data());
+  resident.bitmap_bytes = bits.size();
+  if (const int code = device->Call(PPC_IOC_RESIDENT, &resident); code != 0) {
+    return PosixError("residency of " + name, code);
+  }
+  map.resident = resident.resident;
+  map.dirty = resident.dirty;
+  map.mapped = resident.mapped;
+  for (int node = 0; node < PPC_MAX_NODES; ++node) {
+    if (resident.node[node] != 0) map.nodes[node] = resident.node[node];
+  }
+  map.pages.resize(pages);
+  for (uint64_t i = 0; i < pages; ++i) map.pages[i] = (bits[i / 8] >> (i % 8) & 1) != 0;
+  return map;
+}
+
+Result<PageMap> ByMincore(const std::string& path, uint64_t size) {
+  constexpr uint64_t kChunkBytes = uint64_t{1} << 30;
+  PageMap map;
+  map.size = size;
+  map.pages.reserve(PagesOf(size));
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.IsValid()) return PosixError(path, errno);
+  for (uint64_t at = 0; at < size; at += kChunkBytes) {
+    const uint64_t bytes = std::min(kChunkBytes, size - at);
+    void* start = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.Get(), static_cast<off_t>(at));
+    if (start == MAP_FAILED) return PosixError("map " + path, errno);
+    const UniqueMap mapping(start, bytes);
+    std::vector<unsigned char> present(PagesOf(bytes));
+    if (mincore(start, bytes, present.data()) != 0) return PosixError("mincore " + path, errno);
+    for (const unsigned char flags : present) {
+      map.pages.push_back((flags & 1) != 0);
+      if ((flags & 1) != 0) map.resident += PageBytes();
+    }
+  }
+  return map;
+}
+
+}  // namespace
+
+std::vector<double> PageMap::Shares(size_t cells) const {
+  std::vector<double> shares(cells, 0.0);
+  for (size_t cell = 0; cell < cells && !pages.empty(); ++cell) {
+    // Files of fewer pages than cells repeat pages rather than leave gaps.
+    const size_t begin = cell * pages.size() / cells;
+    const size_t end = std::max(begin + 1, (cell + 1) * pages.size() / cells);
+    const auto from = pages.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto to = pages.begin() + static_cast<std::ptrdiff_t>(end);
+    shares[cell] =
+        static_cast<double>(std::count(from, to, true)) / static_cast<double>(end - begin);
+  }
+  return shares;
+}
+
+Result<PageMap> ReadPageMap(const std::string& path, bool wants_device) {
+  const Result<std::string> real = RealPath(path);
+  if (!real) return real.error();
+  struct stat info {};
+  if (stat(real->c_str(), &info) != 0) return PosixError(path, errno);
+  if (!S_ISREG(info.st_mode)) return Error{EINVAL, path + " is not a regular file"};
+  const SysRoots roots = RootsFromEnvironment();
+  const Result<std::string> device = FindUpcDevice(*real, roots.sys);
+  if (wants_device && device) {
+    Result<PageMap> map = ByDevice(*device, BelowMount(*real, info.st_dev));
+    // Without the right to open the device, mincore still tells the total.
+    if (map || (map.error().code != EACCES && map.error().code != EPERM)) return map;
+  }
+  return ByMincore(*real, static_cast<uint64_t>(info.st_size));
+}
+
+}  // namespace ppc::ctl

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// ppcctl reg_policy, rm_policy, policy.
+#include <cstdio>
+
+#include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/spec.h"
+#include "tools/ppcctl/verbs.h"
+
+namespace ppc::ctl {
+namespace {
+
+int AskWithTimeout(const Args& args, const Json& request, Json* answer = nullptr) {
+  const Result<unsigned> timeout = ReadTimeoutMs(args, 0);
+  if (!timeout) return WrongUsage(timeout.error().message);
+  Outcome outcome = AskOnce(request, *timeout);
+  if (answer != nullptr) *answer = std::move(outcome.answer);
+  return outcome.exit_status;
+}
+
+}  // namespace
+
+int RegPolicy(const Args& args) {
+  const Result<std::string> mount = ReadMount(args);
+  if (!mount) return WrongUsage(mount.error().message);
+  Json request{{"op", "reg_policy"}, {"mount", *mount}, {"policy", args.operands[1]}};
+  if (args.operands.size() > 2) {
+    const Result<Json> config = ReadObject(args.operands[2], "config");
+    if (!config) return WrongUsage(config.error().message);
+    request["config"] = *config;
+  }
+  Json answer;
+  const int status = AskWithTimeout(args, request, &answer);
+  if (status == kExitOk) {
+    std::printf("%s: policy '%s' %s\n", mount->c_str(), args.operands[1].c_str(),
+                answer.value("existing", false) ? "was registered already" : "registered");
+  }
+  return status;
+}
+
+int RmPolicy(const Args& args) {
+  const Result<std::string> mount = ReadMount(args);
+  if (!mount) return WrongUsage(mount.error().message);
+  const int status = AskWithTimeout(args, {{"op", "rm_policy"}, {"mount", *mount}});
+  if (status == kExitOk) std::printf("%s: policy removed\n", mount->c_str());
+  return status;
+}
+
+int PolicyMessage(const Args& args) {
+  const Result<std::string> mount = ReadMount(args);
+  if (!mount) return WrongUsage(mount.error().message);
+  const Result<Json> message = ReadObject(args.operands[1], "message");
+  if (!message) return WrongUsage(message.error().message);
+  Json answer;
+  const int status =
+      AskWithTimeout(args, {{"op", "policy"}, {"mount", *mount}, {"message", *message}}, &answer);
+  if (status == kExitOk) PrintJson(answer.value("reply", Json::object()));
+  return status;
+}
+
+}  // namespace ppc::ctl

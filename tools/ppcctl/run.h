@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns one child process of `ppcctl run`: signals passed on, its output watched
+// for a text, its exit status.
+#ifndef PPC_TOOLS_PPCCTL_RUN_H_
+#define PPC_TOOLS_PPCCTL_RUN_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/result.h"
+
+namespace ppc::ctl {
+
+// Finds a text in a stream that comes in pieces.
+class TextFinder {
+ public:
+  explicit TextFinder(std::string text) : text_(std::move(text)) {}
+  // True once, when the text is complete.
+  bool Feed(const char* data, size_t bytes);
+
+ private:
+  std::string text_;
+  std::string tail_;
+  bool is_found_ = false;
+};
+
+struct Child {
+  std::vector<std::string> command;
+  // Added to the environment: "NAME=VALUE".
+  std::vector<std::string> environment;
+  // Not empty: stdout and stderr go through a pipe and are searched.
+  std::string ready_text;
+  std::function<void()> on_ready_text;
+};
+
+// Runs it to its end.  The value is the exit status a shell would show (128 +
+// signal); an error if it could not be started at all.
+Result<int> RunChild(const Child& child);
+
+}  // namespace ppc::ctl
+
+#endif  // PPC_TOOLS_PPCCTL_RUN_H_

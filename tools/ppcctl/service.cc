@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// ppcctl service start|ready|stop and service-id.
+#include <cstdio>
+
+#include "daemon/control/service_id.h"
+#include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/spec.h"
+#include "tools/ppcctl/verbs.h"
+
+namespace ppc::ctl {
+namespace {
+
+int TellAboutService(const Args& args, const char* op) {
+  const Result<std::string> mount = ReadMount(args);
+  if (!mount) return WrongUsage(mount.error().message);
+  const Result<std::string> id = ReadServiceId(args);
+  if (!id) return WrongUsage(id.error().message);
+  const Result<unsigned> timeout = ReadTimeoutMs(args, 0);
+  if (!timeout) return WrongUsage(timeout.error().message);
+  return AskOnce({{"op", op}, {"mount", *mount}, {"service_id", *id}}, *timeout).exit_status;
+}
+
+}  // namespace
+
+int ServiceStart(const Args& args) {
+  const Result<Json> spec = ReadServiceSpec(args);
+  if (!spec) return WrongUsage(spec.error().message);
+  const Result<unsigned> timeout = ReadTimeoutMs(args, 0);
+  if (!timeout) return WrongUsage(timeout.error().message);
+  const Outcome outcome = AskOnce(*spec, *timeout);
+  if (outcome.exit_status != kExitOk) return outcome.exit_status;
+  if (args.Has("--json")) {
+    PrintJson(outcome.answer);
+  } else {
+    std::printf("%s\n", outcome.answer.value("service_id", "").c_str());
+  }
+  return kExitOk;
+}
+
+int ServiceReady(const Args& args) { return TellAboutService(args, "service_ready"); }
+
+int ServiceStop(const Args& args) { return TellAboutService(args, "service_stop"); }
+
+int ServiceId(const Args& args) {
+  const Result<Json> params = ReadParams(args);
+  if (!params) return WrongUsage(params.error().message);
+  const Result<control::ServiceName> name = control::MakeServiceName(*params);
+  if (!name) return WrongUsage(name.error().message);
+  if (args.Has("--json")) {
+    PrintJson({{"service_id", name->id}, {"canonical", name->canonical}});
+    return kExitOk;
+  }
+  std::printf("%s\n", name->id.c_str());
+  if (args.Has("--verbose")) std::printf("%s\n", name->canonical.c_str());
+  return kExitOk;
+}
+
+}  // namespace ppc::ctl

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ppcctl/spec.h"
+
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+
+#include "daemon/base/files.h"
+#include "daemon/control/protocol.h"
+#include "daemon/control/service_id.h"
+
+namespace ppc::ctl {
+namespace {
+
+Json ReadValue(const std::string& text) {
+  const Result<Json> value = ParseJson(text, "value");
+  const bool is_scalar = value && (value->is_number() || value->is_boolean());
+  // "1.0", "007" and "1e3" stay text: only what comes back the same is a number.
+  if (is_scalar && DumpJson(*value) == text) return *value;
+  return text;
+}
+
+Result<int64_t> ReadCount(const std::string& option, const std::string& text) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, ec] = std::from_chars(text.data(), end, value);
+  if (ec == std::errc() && stop == end && value >= 0 && value <= INT_MAX) return value;
+  return Error{EINVAL, option + " '" + text + "' is not a whole number"};
+}
+
+Result<Json> ReadIndexes(const std::string& text) {
+  Json list = Json::array();
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const Result<int64_t> index = ReadCount("--xpu", part);
+    if (!index) return index.error();
+    list.push_back(*index);
+  }
+  if (list.empty()) return Error{EINVAL, "--xpu needs a list such as 0,1"};
+  return list;
+}
+
+std::string FromEnvironment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+struct FreeText {
+  void operator()(char* text) const { std::free(text); }
+};
+
+}  // namespace
+
+Result<Json> ReadObject(const std::string& text, const std::string& what) {
+  if (!text.starts_with('@')) return ParseJsonObject(text, what);
+  const std::string file = text.substr(1);
+  const Result<std::string> content = ReadFile(file, control::kMaxLineBytes + 1);
+  if (!content) return Error{content.error().code, what + ": " + content.error().message};
+  return ParseJsonObject(*content, what + " " + file);
+}
+
+Result<Json> ReadParams(const Args& args) {
+  Json params = Json::object();
+  if (args.Has("--params")) {
+    Result<Json> given = ReadObject(args.Get("--params"), "--params");
+    if (!given) return given.error();
+    params = std::move(given).value();
+  }
+  for (const std::string& pair : args.All("--param")) {
+    const size_t equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return Error{EINVAL, "--param '" + pair + "' is not KEY=VALUE"};
+    }
+    params[pair.substr(0, equals)] = ReadValue(pair.substr(equals + 1));
+  }
+  return params;
+}
+
+Result<std::string> ReadServiceId(const Args& args) {
+  if (args.Has("--id")) return args.Get("--id");
+  const Result<Json> params = ReadParams(args);
+  if (!params) return params.error();
+  if (!params->empty()) {
+    const Result<control::ServiceName> name = control::MakeServiceName(*params);
+    if (!name) return name.error();
+    return name->id;
+  }
+  std::string from_env = FromEnvironment("PPC_SERVICE_ID");
+  if (!from_env.empty()) return from_env;
+  return Error{EINVAL, "which service? give --id ID or --param model=NAME..."};
+}
+
+Result<std::string> ReadMount(const Args& args) {
+  const std::string given = args.operands.empty() ? FromEnvironment("PPC_MOUNT") : args.operands[0];
+  if (given.empty()) return Error{EINVAL, "which mount? give MNT or set PPC_MOUNT"};
+  if (given[0] == '/') return given;
+  const std::unique_ptr<char, FreeText> real(realpath(given.c_str(), nullptr));
+  if (!real) return PosixError(given, errno);
+  return std::string(real.get());
+}
+
+Result<Json> ReadServiceSpec(const Args& args) {
+  const Result<std::string> mount = ReadMount(args);
+  if (!mount) return mount.error();
+  const Result<std::string> id = ReadServiceId(args);
+  if (!id) return id.error();
+  const Result<Json> params = ReadParams(args);
+  if (!params) return params.error();
+  Json spec{{"op", "service_start"}, {"mount", *mount}, {"service_id", *id}};
+  if (!params->empty()) spec["params"] = *params;
+  if (args.Has("--xpu")) {
+    Result<Json> xpus = ReadIndexes(args.Get("--xpu"));
+    if (!xpus) return xpus.error();
+    spec["xpus"] = *xpus;
+  }
+  for (const char* option : {"--workers", "--pid"}) {
+    if (!args.Has(option)) continue;
+    const Result<int64_t> value = ReadCount(option, args.Get(option));
+    if (!value) return value.error();
+    spec[option + 2] = *value;
+  }
+  if (args.Has("--cgroup")) spec["cgroup"] = args.Get("--cgroup");
+  return spec;
+}
+
+Result<unsigned> ReadTimeoutMs(const Args& args, unsigned fallback_ms) {
+  if (!args.Has("--timeout")) return fallback_ms;
+  const std::string text = args.Get("--timeout");
+  double seconds = 0;
+  const auto [stop, ec] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (ec != std::errc() || *stop != '\0' || !(seconds > 0) || seconds > 86400) {
+    return Error{EINVAL, "--timeout '" + text + "' is not a number of seconds above 0"};
+  }
+  return static_cast<unsigned>(seconds * 1000) + 1;
+}
+
+}  // namespace ppc::ctl

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns turning options into the JSON of a request: services, parameters, files.
+#ifndef PPC_TOOLS_PPCCTL_SPEC_H_
+#define PPC_TOOLS_PPCCTL_SPEC_H_
+
+#include <string>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+#include "tools/ppcctl/args.h"
+
+namespace ppc::ctl {
+
+// A JSON object given as text or as @FILE; `what` names it in errors.
+Result<Json> ReadObject(const std::string& text, const std::string& what);
+
+// --params, then --param KEY=VALUE over it.  A value that is written exactly as
+// JSON writes a number, true or false is one, so that tp=4 is {"tp":4}.
+Result<Json> ReadParams(const Args& args);
+
+// --id, else computed from the parameters, else $PPC_SERVICE_ID.
+Result<std::string> ReadServiceId(const Args& args);
+
+// The operand, else $PPC_MOUNT; absolute.
+Result<std::string> ReadMount(const Args& args);
+
+// The service_start request.
+Result<Json> ReadServiceSpec(const Args& args);
+
+// --timeout in ms, `fallback_ms` without it.
+Result<unsigned> ReadTimeoutMs(const Args& args, unsigned fallback_ms);
+
+}  // namespace ppc::ctl
+
+#endif  // PPC_TOOLS_PPCCTL_SPEC_H_

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// ppcctl list and status.
+#include <cstdio>
+
+#include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/spec.h"
+#include "tools/ppcctl/verbs.h"
+
+namespace ppc::ctl {
+namespace {
+
+std::string Text(const Json& object, const char* key, const std::string& fallback = "-") {
+  const auto it = object.find(key);
+  if (it == object.end() || it->is_null()) return fallback;
+  return it->is_string() ? it->get<std::string>() : DumpJson(*it);
+}
+
+// "loader.bytes_loaded  123": nested objects by dotted names, lists as JSON.
+void PrintCounters(const Json& value, const std::string& name) {
+  if (value.is_object()) {
+    for (const auto& [key, member] : value.items()) {
+      PrintCounters(member, name.empty() ? key : name + "." + key);
+    }
+    return;
+  }
+  const std::string text = value.is_string() ? value.get<std::string>() : DumpJson(value);
+  std::printf("    %-34s %s\n", name.c_str(), text.c_str());
+}
+
+void PrintService(const Json& service) {
+  std::printf("  service %s  %s", Text(service, "service_id").c_str(),
+              Text(service, "state").c_str());
+  if (service.contains("workers")) std::printf("  workers %s", Text(service, "workers").c_str());
+  if (service.contains("xpus")) std::printf("  xpus %s", Text(service, "xpus").c_str());
+  if (service.contains("cgroup")) std::printf("  cgroup %s", Text(service, "cgroup").c_str());
+  if (service.contains("pid")) std::printf("  pid %s", Text(service, "pid").c_str());
+  std::printf("\n");
+  if (service.contains("params")) std::printf("    %s\n", DumpJson(service["params"]).c_str());
+}
+
+void PrintMount(const Json& mount) {
+  std::printf("%s  %s  %s", Text(mount, "mount").c_str(), Text(mount, "policy").c_str(),
+              Text(mount, "state").c_str());
+  if (mount.contains("pid")) std::printf("  pid %s", Text(mount, "pid").c_str());
+  if (Text(mount, "restarts", "0") != "0") {
+    std::printf("  restarts %s", Text(mount, "restarts").c_str());
+  }
+  std::printf("\n");
+  const std::string last_error = Text(mount, "last_error", "");
+  if (!last_error.empty()) std::printf("  last error: %s\n", last_error.c_str());
+  for (const Json& service : mount.value("services", Json::array())) PrintService(service);
+  for (const char* part : {"kernel", "runner"}) {
+    if (!mount.contains(part)) continue;
+    std::printf("  %s\n", part);
+    PrintCounters(mount[part], "");
+  }
+}
+
+}  // namespace
+
+int List(const Args& args) {
+  const Outcome outcome = AskOnce({{"op", "list"}});
+  if (outcome.exit_status != kExitOk) return outcome.exit_status;
+  const Json mounts = outcome.answer.value("mounts", Json::array());
+  if (args.Has("--json")) {
+    PrintJson({{"mounts", mounts}});
+    return kExitOk;
+  }
+  for (const Json& mount : mounts) {
+    std::printf("%s  %s  %s\n", Text(mount, "mount").c_str(), Text(mount, "policy").c_str(),
+                Text(mount, "state").c_str());
+  }
+  return kExitOk;
+}
+
+int ShowStatus(const Args& args) {
+  Json request{{"op", "status"}};
+  if (!args.operands.empty()) {
+    const Result<std::string> mount = ReadMount(args);
+    if (!mount) return WrongUsage(mount.error().message);
+    request["mount"] = *mount;
+  }
+  const Outcome outcome = AskOnce(request);
+  if (outcome.exit_status != kExitOk) return outcome.exit_status;
+  Json answer = outcome.answer;
+  if (args.Has("--json")) {
+    answer.erase("ok");
+    PrintJson(answer);
+    return kExitOk;
+  }
+  const Json daemon = answer.value("daemon", Json::object());
+  std::printf("ppcd %s, pid %s, up %s s\n", Text(daemon, "version").c_str(),
+              Text(daemon, "pid").c_str(), Text(daemon, "uptime_s").c_str());
+  for (const Json& mount : answer.value("mounts", Json::array())) PrintMount(mount);
+  return kExitOk;
+}
+
+}  // namespace ppc::ctl

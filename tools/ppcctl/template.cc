@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// ppcctl template list|show|dump: reads template files, asks no daemon.
+#include "policies/maio/template.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "daemon/base/json.h"
+#include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/text.h"
+#include "tools/ppcctl/verbs.h"
+
+namespace ppc::ctl {
+namespace {
+
+constexpr const char* kDefaultStore = "/var/lib/ppc/templates";
+constexpr const char* kSuffix = ".ppct";
+
+std::string StoreDir(const Args& args) {
+  const char* from_env = std::getenv("PPC_TEMPLATE_DIR");
+  return args.Get("--dir", from_env != nullptr && *from_env != '\0' ? from_env : kDefaultStore);
+}
+
+// A file name, or the ID of a template in the store.
+std::string PathOf(const Args& args) {
+  const std::string& given = args.operands[0];
+  struct stat info {};
+  const bool is_file = given.find('/') != std::string::npos || stat(given.c_str(), &info) == 0;
+  return is_file ? given : maio::TemplatePath(StoreDir(args), given);
+}
+
+int PrintTemplate(const Args& args, bool with_extents) {
+  const std::string path = PathOf(args);
+  if (path.empty()) {
+    return WrongUsage("'" + args.operands[0] + "' is neither a file nor a service ID");
+  }
+  maio::Template loaded;
+  std::string error;
+  const int code = maio::Load(path, &loaded, &error);
+  if (code == -ENOENT) {
+    Complain(path + ": no such template; `ppcctl template list` shows what there is");
+    return kExitFailed;
+  }
+  if (code != 0) {
+    Complain(path + ": " + error + "; remove it and it is recorded again");
+    return kExitFailed;
+  }
+  const Result<Json> json = ParseJson(maio::ToJson(loaded, with_extents), path);
+  if (!json) {
+    Complain(json.error().message);
+    return kExitFailed;
+  }
+  PrintJson(*json);
+  return kExitOk;
+}
+
+std::vector<std::string> FilesOf(const std::string& store, std::error_code& error) {
+  std::vector<std::string> files;
+  std::filesystem::recursive_directory_iterator entry(store, error);
+  for (; !error && entry != std::filesystem::recursive_directory_iterator();
+       entry.increment(error)) {
+    if (entry.depth() <= 1 && entry->path().extension() == kSuffix) files.push_back(entry->path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+int TemplateList(const Args& args) {
+  const std::string store = StoreDir(args);
+  std::error_code error;
+  const std::vector<std::string> files = FilesOf(store, error);
+  if (error && error != std::errc::no_such_file_or_directory) {
+    Complain(store + ": " + error.message());
+    return kExitFailed;
+  }
+  Json list = Json::array();
+  for (const std::string& file : files) {
+    maio::Template loaded;
+    std::string problem;
+    Json entry{{"file", file}};
+    if (maio::Load(file, &loaded, &problem) == 0) {
+      entry["service_id"] = loaded.service_id;
+      entry["complete"] = (loaded.flags & maio::kComplete) != 0;
+      entry["files"] = loaded.files.size();
+      entry["groups"] = loaded.groups.size();
+      entry["bytes"] = maio::DistinctBytes(loaded);
+    } else {
+      entry["error"] = problem;
+    }
+    list.push_back(std::move(entry));
+  }
+  if (args.Has("--json")) {
+    PrintJson({{"store", store}, {"templates", list}});
+    return kExitOk;
+  }
+  for (const Json& entry : list) {
+    if (entry.contains("error")) {
+      std::printf("%s  damaged: %s\n", entry.value("file", "").c_str(),
+                  entry.value("error", "").c_str());
+      continue;
+    }
+    std::printf("%s  %s  %zu files  %zu workers  %s\n", entry.value("service_id", "").c_str(),
+                entry.value("complete", false) ? "complete" : "partial",
+                entry.value("files", size_t{0}), entry.value("groups", size_t{0}),
+                HumanBytes(entry.value("bytes", uint64_t{0})).c_str());
+  }
+  return kExitOk;
+}
+
+int TemplateShow(const Args& args) { return PrintTemplate(args, /*with_extents=*/false); }
+
+int TemplateDump(const Args& args) { return PrintTemplate(args, /*with_extents=*/true); }
+
+}  // namespace ppc::ctl

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs of ppcctl, one file each (or each family); main.cc has the table.
+#ifndef PPC_TOOLS_PPCCTL_VERBS_H_
+#define PPC_TOOLS_PPCCTL_VERBS_H_
+
+#include "tools/ppcctl/args.h"
+
+namespace ppc::ctl {
+
+int RegPolicy(const Args& args);
+int RmPolicy(const Args& args);
+int ServiceStart(const Args& args);
+int ServiceReady(const Args& args);
+int ServiceStop(const Args& args);
+int ServiceId(const Args& args);
+int Run(const Args& args);
+int List(const Args& args);
+int ShowStatus(const Args& args);
+int PolicyMessage(const Args& args);
+int TemplateList(const Args& args);
+int TemplateShow(const Args& args);
+int TemplateDump(const Args& args);
+int Residency(const Args& args);
+
+}  // namespace ppc::ctl
+
+#endif  // PPC_TOOLS_PPCCTL_VERBS_H_
