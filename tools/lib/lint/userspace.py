@@ -36,13 +36,15 @@ def formatting(files):
 
 
 def shell(files):
-    scripts = [n for n in files
-               if (n.endswith(".sh") or starts_with(n, SCRIPT)) and not n.startswith("tools/lib/guest/")]
-    # The guest's scripts are busybox ash, which shellcheck knows as dash.
-    found = output(["shellcheck", "-x", "-P", "SCRIPTDIR", "-f", "gcc", *scripts]).stdout
     guest = [n for n in files if n.startswith("tools/lib/guest/")]
-    found += output(["shellcheck", "-s", "dash", "-f", "gcc", *guest]).stdout
-    return found.splitlines()
+    scripts = [n for n in files if n not in guest and starts_with(n, SCRIPT)]
+    # Parts without a first line of their own are read by bash; the guest's by busybox ash.
+    parts = [n for n in files if n.endswith(".sh") and n not in scripts]
+    found = []
+    for dialect, names in ((), scripts), (("-s", "bash"), parts), (("-s", "dash"), guest):
+        if names:
+            found += output(["shellcheck", *dialect, "-f", "gcc", *names]).stdout.splitlines()
+    return found
 
 
 def spelling(files):
