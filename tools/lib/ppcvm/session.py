@@ -46,6 +46,7 @@ class Workspace:
         self.path = tempfile.mkdtemp(prefix="run-", dir=base)
         self._lock = open(os.path.join(self.path, "lock"), "w", encoding="utf-8")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._short = ""
 
     @staticmethod
     def _sweep(base):
@@ -64,8 +65,18 @@ class Workspace:
     def file(self, name):
         return os.path.join(self.path, name)
 
+    def socket(self, name):
+        """A path short enough for a unix socket, wherever the repository lies."""
+        if len(self.file(name)) < 100:
+            return self.file(name)
+        if not self._short:
+            self._short = tempfile.mkdtemp(prefix="ppc-vm-", dir="/tmp")
+        return os.path.join(self._short, name)
+
     def remove(self):
-        shutil.rmtree(self.path, ignore_errors=True)
+        for path in (self.path, self._short):
+            if path:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 class Processes:
@@ -275,7 +286,7 @@ def start(options, workspace, processes, token):
     disk_arguments, disk_words = [], []
     for index, disk in enumerate(options.disks):
         path, fs = disks.prepare(disk, index, workspace.path)
-        sock = workspace.file(f"disk{index}.sock")
+        sock = workspace.socket(f"disk{index}.sock")
         if disk.throttled:
             disks.serve_slowly(disk, path, sock, processes.spawn)
         disk_arguments += disks.arguments(disk, index, path, sock)
