@@ -112,7 +112,6 @@ int ppc_dev_detach(struct ppc_sb *sbi, struct ppc_devfile *df)
 	return err;
 }
 
-
 static int ppc_dev_open(struct inode *inode, struct file *file)
 {
 	struct ppc_dev *dev = container_of(inode->i_cdev, struct ppc_dev, cdev);

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 namespace ppc::test {
@@ -19,13 +20,39 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-// FNV-1a over 64-bit words and trailing bytes; order matters, so it shows misplaced data.
-uint64_t Hash(uint64_t hash, const char* data, size_t bytes) {
-  for (size_t i = 0; i < bytes; ++i) {
-    hash = (hash ^ static_cast<unsigned char>(data[i])) * 1099511628211ULL;
+// FNV-1a over 64-bit words, whatever the sizes of the pieces; order matters, so it shows
+// misplaced data.
+class Hasher {
+ public:
+  void Add(const char* data, size_t bytes) {
+    total_ += bytes;
+    for (; bytes > 0 && filled_ > 0; ++data, --bytes) Byte(*data);
+    for (; bytes >= sizeof(word_); data += sizeof(word_), bytes -= sizeof(word_)) {
+      std::memcpy(&word_, data, sizeof(word_));
+      Mix();
+    }
+    word_ = 0;
+    for (; bytes > 0; ++data, --bytes) Byte(*data);
   }
-  return hash;
-}
+  void Print(const char* verb) {
+    while (filled_ > 0) Byte(0);
+    std::printf("%s bytes=%llu hash=%016llx\n", verb, static_cast<unsigned long long>(total_),
+                static_cast<unsigned long long>(hash_));
+  }
+
+ private:
+  void Byte(char byte) {
+    word_ |= static_cast<uint64_t>(static_cast<unsigned char>(byte)) << (8 * filled_);
+    if (++filled_ < sizeof(word_)) return;
+    Mix();
+    word_ = 0;
+    filled_ = 0;
+  }
+  void Mix() { hash_ = (hash_ ^ word_) * 1099511628211ULL; }
+
+  uint64_t hash_ = 14695981039346656037ULL, word_ = 0, total_ = 0;
+  size_t filled_ = 0;
+};
 
 struct FreeAligned {
   void operator()(char* p) const { std::free(p); }
@@ -78,7 +105,7 @@ Outcome App::Read(const Words& words) {
   const size_t step = words.Number(whole ? 1 : 3, 1 << 20);
   const std::unique_ptr<char, FreeAligned> buffer(
       static_cast<char*>(std::aligned_alloc(kPage, (step + kPage - 1) / kPage * kPage)));
-  uint64_t hash = 14695981039346656037ULL, bytes = 0;
+  Hasher hash;
   while (at < end) {
     const size_t want = end - at < step ? end - at : step;
     const ssize_t n = words.Has("nowait") ? [&] {
@@ -87,12 +114,10 @@ Outcome App::Read(const Words& words) {
     }() : pread(fd_, buffer.get(), want, static_cast<off_t>(at));
     if (n < 0) return errno;
     if (n == 0) break;
-    hash = Hash(hash, buffer.get(), static_cast<size_t>(n));
+    hash.Add(buffer.get(), static_cast<size_t>(n));
     at += static_cast<uint64_t>(n);
-    bytes += static_cast<uint64_t>(n);
   }
-  std::printf("read bytes=%llu hash=%016llx\n", static_cast<unsigned long long>(bytes),
-              static_cast<unsigned long long>(hash));
+  hash.Print("read");
   return 0;
 }
 
@@ -139,8 +164,9 @@ Outcome App::Touch(const Words& words) {
 Outcome App::MapSum(const Words& words) {
   const uint64_t first = words.Number(1);
   const uint64_t bytes = words.Number(2, map_bytes_ - first);
-  std::printf("msum bytes=%llu hash=%016llx\n", static_cast<unsigned long long>(bytes),
-              static_cast<unsigned long long>(Hash(14695981039346656037ULL, map_ + first, bytes)));
+  Hasher hash;
+  hash.Add(map_ + first, bytes);
+  hash.Print("msum");
   return 0;
 }
 
@@ -194,7 +220,7 @@ Outcome App::Splice(const Words& words) {
   if (pipe2(pipe_fds, O_CLOEXEC) < 0) return errno;
   auto at = static_cast<loff_t>(words.Number(1));
   const loff_t end = at + static_cast<loff_t>(words.Number(2));
-  uint64_t hash = 14695981039346656037ULL, bytes = 0;
+  Hasher hash;
   std::vector<char> buffer(65536);
   int error = 0;
   while (at < end) {
@@ -205,16 +231,14 @@ Outcome App::Splice(const Words& words) {
     for (ssize_t left = n; left > 0;) {
       const ssize_t got = read(pipe_fds[0], buffer.data(), static_cast<size_t>(left));
       if (got <= 0) break;
-      hash = Hash(hash, buffer.data(), static_cast<size_t>(got));
+      hash.Add(buffer.data(), static_cast<size_t>(got));
       left -= got;
     }
-    bytes += static_cast<uint64_t>(n);
   }
   close(pipe_fds[0]);
   close(pipe_fds[1]);
   if (error) return error;
-  std::printf("read bytes=%llu hash=%016llx\n", static_cast<unsigned long long>(bytes),
-              static_cast<unsigned long long>(hash));
+  hash.Print("read");
   return 0;
 }
 

@@ -1,0 +1,110 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by every test of this folder.  A test gets a directory on a disk in $PPC_TEST_DIR,
+# exits 0 passed, 1 failed, 77 skipped, and leaves nothing behind.
+# shellcheck disable=SC2034  # variables for the tests
+set -uo pipefail
+
+BASE=$PPC_TEST_DIR/base
+MNT=${PPC_TEST_MNT:-/mnt/ppc-test}
+DEV='' SYS=''
+PAGE=$(getconf PAGESIZE)
+MIB=1048576
+
+fail() {
+  echo "FAIL: $*"
+  exit 1
+}
+skip() {
+  echo "SKIP: $*"
+  exit 77
+}
+eq() { [[ $1 == "$2" ]] || fail "${3:-value}: got '$1', want '$2'"; }
+ge() { (($1 >= $2)) || fail "${3:-value}: got $1, want at least $2"; }
+le() { (($1 <= $2)) || fail "${3:-value}: got $1, want at most $2"; }
+has() { [[ $1 == *"$2"* ]] || fail "${3:-text}: '$2' is not in '$1'"; }
+lacks() { [[ $1 != *"$2"* ]] || fail "${3:-text}: '$2' is in '$1'"; }
+# must COMMAND...: it succeeds; output is shown when not.
+must() {
+  local out
+  out=$("$@" 2>&1) || fail "'$*' failed: $out"
+}
+# refuse TEXT COMMAND...: it fails and says TEXT.
+refuse() {
+  local out want=$1
+  shift
+  out=$(LC_ALL=C "$@" 2>&1) && fail "'$*' succeeded"
+  has "$out" "$want" "message of '$*'"
+}
+
+# dev COMMAND...: runs ppcdev on this mount's device; fails the test when it fails.
+dev() { ppcdev "dev $DEV" "$@" || fail "ppcdev failed"; }
+# field LINE-START NAME TEXT [N]: NAME=VALUE of the Nth (first) line of TEXT starting so.
+field() {
+  awk -v verb="$1" -v name="$2" -v nth="${4:-1}" '$1 == verb && ++seen == nth {
+    for (i = 2; i <= NF; i++) if (split($i, p, "=") && p[1] == name) {
+      print substr($i, length(name) + 2); exit } }' <<<"$3"
+}
+stat_of() { cat "$SYS/$1"; }
+
+# find_device MNT: sets DEV and SYS by the device number of the mount.
+find_device() {
+  local number dir
+  number=$(mountpoint -d "$1") || fail "$1 is no mount point"
+  for dir in /sys/fs/ppc/*/; do
+    if [[ $(cat "$dir/dev") == "$number" ]]; then
+      SYS=${dir%/}
+      DEV=/dev/ppc${SYS##*/}
+      return
+    fi
+  done
+  fail "no device for mount $1 ($number)"
+}
+
+# mount_ppc [OPTIONS]: BASE on MNT.
+mount_ppc() {
+  mkdir -p "$BASE" "$MNT"
+  must mount -t ppc ${1:+-o "$1"} "$BASE" "$MNT"
+  find_device "$MNT"
+}
+
+# make_file NAME SIZE: pseudo-random bytes below BASE, on disk.
+make_file() {
+  mkdir -p "$(dirname "$BASE/$1")"
+  head -c "$2" /dev/urandom >"$BASE/$1" || fail "no space for $1"
+  sync "$BASE/$1"
+}
+drop_caches() {
+  sync
+  echo 3 >/proc/sys/vm/drop_caches
+}
+# evict_lower NAME: its page cache is empty afterwards.
+evict_lower() { must dd if="$BASE/$1" iflag=nocache count=0 status=none; }
+
+# disk_field N: field of the block device below BASE (1 reads, 3 sectors read).
+disk_stat() {
+  local number
+  number=$(stat -c %d "$BASE")
+  awk -v f="$1" '{print $f}' "/sys/dev/block/$((number >> 8)):$((number & 255))/stat"
+}
+# eventually SECONDS COMMAND...: true within that time.
+eventually() {
+  local until=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    ((SECONDS < until)) || return 1
+    sleep 0.1
+  done
+}
+
+clean_up() {
+  local status=$? pid
+  for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null; done
+  wait 2>/dev/null
+  while mountpoint -q "$MNT"; do umount "$MNT" || umount -l "$MNT" || break; done
+  rm -rf "$PPC_TEST_DIR"
+  rmdir "$MNT" 2>/dev/null
+  exit "$status"
+}
+trap clean_up EXIT
+mkdir -p "$BASE"
