@@ -19,8 +19,6 @@ inline constexpr size_t kMaxLineBytes = 256 * 1024;  // without the newline
 inline constexpr const char* kVersionText = "0.1.0";
 inline constexpr const char* kDefaultSocket = "/run/ppc/ppcd.sock";
 
-// Exit status of ppc-runner when its mount is gone: not a fault (ENODEV = 19).
-inline constexpr int kRunnerExitMountGone = 19;
 // Descriptor on which a runner talks to ppcd.
 inline constexpr int kRunnerChannelFd = 3;
 

@@ -12,6 +12,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/control/protocol.h"
+#include "daemon/runner/exit_codes.h"
 
 namespace ppc::control {
 namespace {
@@ -23,7 +24,9 @@ std::string HowItEnded(int wait_status) {
     return "was killed by signal " + std::to_string(signal) +
            (name == nullptr ? "" : std::string(" (SIG") + name + ")");
   }
-  return "exited with status " + std::to_string(WEXITSTATUS(wait_status));
+  const int status = WEXITSTATUS(wait_status);
+  if (status == kExitExpired) return "ended because its lease had run out while it did not run";
+  return "exited with status " + std::to_string(status);
 }
 
 }  // namespace
@@ -180,7 +183,7 @@ void Registration::HandleExit(int wait_status) {
     Log(LogLevel::kInfo, mount_.path + ": policy '" + choice_.name + "' removed");
     return Finish(Error{ENODEV, mount_.path + " lost its policy"});
   }
-  const bool says_gone = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kRunnerExitMountGone;
+  const bool says_gone = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitMountGone;
   if (says_gone || !environment_.probe.IsThere(mount_)) {
     Log(LogLevel::kInfo, mount_.path + ": unmounted; policy '" + choice_.name + "' ended");
     return Finish(Error{ENODEV, mount_.path + " was unmounted"});

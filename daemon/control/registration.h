@@ -109,6 +109,7 @@ class Registration {
   void WatchRunner();
   void RunDeferred();
   Json DescribeWithoutRunner() const;
+  std::string WhyNoAnswer(const Json& kernel) const;
   std::string RunnerName() const;
 
   const Environment environment_;

@@ -107,35 +107,37 @@ Json Registration::DescribeWithoutRunner() const {
   return out;
 }
 
+// For a runner that runs, as far as ppcd knows, and does not answer.
+std::string Registration::WhyNoAnswer(const Json& kernel) const {
+  const bool is_stopped = runner_->IsStopped();
+  const Result<std::string> attached = JsonString(kernel, "state", "");
+  const bool has_expired = attached && *attached == "expired";
+  return "the runner (pid " + std::to_string(runner_->pid()) + ") " +
+         (is_stopped ? "is stopped by a signal" : "does not answer") + "; " +
+         (has_expired ? "its lease has run out: the native policy is in force; "
+                      : "the native policy is in force once its lease has run out; ") +
+         (is_stopped ? "kill -CONT it, or remove the policy" : "remove the policy if this stays");
+}
+
 void Registration::Describe(std::function<void(Json)> done) {
   if (state_ != State::kRunning || !runner_) return done(DescribeWithoutRunner());
   const std::weak_ptr<bool> alive = alive_;
-  runner_->Ask(
-      {{"op", "status"}}, environment_.options.status_timeout,
-      [this, alive, before = DescribeWithoutRunner(), done](const Result<Json>& answer) {
-        if (alive.expired()) return done(before);
-        Json out = DescribeWithoutRunner();
-        if (answer && IsOk(*answer)) {
-          last_answer_ns_ = MonotonicNs();
-          Json counters = *answer;
-          counters.erase("ok");
-          out["runner"] = std::move(counters);
-          return done(out);
-        }
-        if (state_ != State::kRunning || !runner_) return done(out);
-        const bool is_stopped = runner_->IsStopped();
-        out["state"] = is_stopped ? "stopped" : "unresponsive";
-        const std::string who = "the runner (pid " + std::to_string(runner_->pid()) + ") ";
-        out["last_error"] =
-            is_stopped
-                ? who +
-                      "is stopped by a signal: the native policy is in force once its lease has "
-                      "run out; kill -CONT it, or remove the policy"
-                : who +
-                      "does not answer: the native policy is in force once its lease has run "
-                      "out; remove the policy if this stays";
-        done(out);
-      });
+  runner_->Ask({{"op", "status"}}, environment_.options.status_timeout,
+               [this, alive, before = DescribeWithoutRunner(), done](const Result<Json>& answer) {
+                 if (alive.expired()) return done(before);
+                 Json out = DescribeWithoutRunner();
+                 if (answer && IsOk(*answer)) {
+                   last_answer_ns_ = MonotonicNs();
+                   Json counters = *answer;
+                   counters.erase("ok");
+                   out["runner"] = std::move(counters);
+                   return done(out);
+                 }
+                 if (state_ != State::kRunning || !runner_) return done(out);
+                 out["state"] = runner_->IsStopped() ? "stopped" : "unresponsive";
+                 out["last_error"] = WhyNoAnswer(out.value("kernel", Json::object()));
+                 done(out);
+               });
 }
 
 }  // namespace ppc::control

@@ -108,6 +108,11 @@ void Registry::FinishServiceStart(const std::string& handle, const Service& star
   }
   Service accepted = started;
   accepted.is_pending = false;
+  if (answer) {
+    // The runner has the last word on the number: it charges by it.
+    const Result<int64_t> number = JsonInt(*answer, "service", accepted.number);
+    if (number && *number >= 0) accepted.number = static_cast<uint32_t>(*number);
+  }
   registration->services().Put(accepted);
   UnwatchRoot(handle + "/" + accepted.id);
   if (accepted.root_pid != 0) WatchRoot(handle, accepted);

@@ -12,8 +12,8 @@ Result<uint32_t> Services::NumberFor(const std::string& id) const {
     return Error{ENOSPC, "the mount has " + std::to_string(kMaxServices) +
                              " services already; stop those that have ended"};
   }
-  // The smallest free number: numbers stay small, and the first service is 1.
-  for (uint32_t number = 1;; ++number) {
+  // The smallest free number: numbers stay small, and the first service is 0.
+  for (uint32_t number = 0;; ++number) {
     const auto has_it = [number](const auto& entry) { return entry.second.number == number; };
     if (std::none_of(services_.begin(), services_.end(), has_it)) return number;
   }
@@ -80,11 +80,11 @@ void Services::Restore(const Json& saved) {
     Service service;
     service.message = entry["message"];
     const Result<std::string> id = JsonString(service.message, "service_id", "");
-    const Result<int64_t> number = JsonInt(service.message, "service", 0);
+    const Result<int64_t> number = JsonInt(service.message, "service", -1);
     const Result<bool> is_ready = JsonBool(entry, "ready", false);
     const Result<int64_t> pid = JsonInt(entry, "pid", 0);
     const Result<int64_t> start = JsonInt(entry, "pid_start", 0);
-    if (!id || id->empty() || !number || *number <= 0 || !is_ready || !pid || !start) continue;
+    if (!id || id->empty() || !number || *number < 0 || !is_ready || !pid || !start) continue;
     service.id = *id;
     service.number = static_cast<uint32_t>(*number);
     service.is_pending = false;

@@ -19,7 +19,7 @@ namespace ppc::control {
 
 struct Service {
   std::string id;
-  uint32_t number = 0;     // what lists of the policy call it, never 0
+  uint32_t number = 0;     // what lists of the policy call it
   Json message;            // the service_start message as sent to the runner
   bool is_pending = true;  // the policy has not accepted it yet
   bool is_ready = false;

@@ -18,13 +18,13 @@
 #include <string>
 
 #include "daemon/base/clock.h"
+#include "daemon/runner/exit_codes.h"
 
 namespace {
 
 using Json = nlohmann::json;
 
 constexpr int kChannel = 3;
-constexpr int kExitMountGone = 19;
 
 Json g_fake = Json::object();
 uint64_t g_ready_ns = 0;
@@ -51,7 +51,7 @@ void HandleInit(const Json& request) {
     return Refuse("EACCES", "policy x.so is writable by others; chmod o-w x.so");
   if (mode == "crash") abort();
   if (mode == "hang") HangForever();
-  if (mode == "gone") _exit(kExitMountGone);
+  if (mode == "gone") _exit(ppc::kExitMountGone);
   if (mode == "babble") return Send("this is not JSON {{{");
   const std::string marker = Mode("lives_on");
   if (!marker.empty() && access(marker.c_str(), F_OK) != 0) _exit(9);
@@ -91,7 +91,7 @@ bool IsDue(const char* key) {
 
 void RunTimers() {
   if (IsDue("crash_after_ms")) abort();
-  if (IsDue("gone_after_ms")) _exit(kExitMountGone);
+  if (IsDue("gone_after_ms")) _exit(ppc::kExitMountGone);
   if (IsDue("drop_after_ms")) {
     Send(R"({"event":"dropped","error":"ppc_prefetch took longer than 1000 ms, twice"})");
     _exit(1);

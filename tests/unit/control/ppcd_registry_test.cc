@@ -109,12 +109,12 @@ TEST_F(RegistryTest, AServiceGoesToThePolicyWithNumberAndCgroup) {
   Register(Logging());
   const Json answer = StartService("svc-one", {{"xpus", {1, 0}}});
   EXPECT_TRUE(answer.value("ok", false)) << answer;
-  EXPECT_EQ(answer["service"], 1);
+  EXPECT_EQ(answer["service"], 0);
   EXPECT_EQ(answer["mode"], "record") << "what the policy answers comes along";
   EXPECT_EQ(answer["echo"]["workers"], 2) << "one worker per XPU";
   EXPECT_TRUE(answer["echo"]["cgroup"].is_string());
-  EXPECT_EQ(StartService("svc-two")["service"], 2);
-  EXPECT_EQ(StartService("svc-one")["service"], 1) << "the same service keeps its number";
+  EXPECT_EQ(StartService("svc-two")["service"], 1);
+  EXPECT_EQ(StartService("svc-one")["service"], 0) << "the same service keeps its number";
   const Json ready = Ask({{"op", "service_ready"}, {"mount", kMount}, {"service_id", "svc-one"}});
   EXPECT_TRUE(ready.value("ok", false)) << ready;
   const Json services = StatusOf()["services"];

@@ -166,6 +166,16 @@ TEST_F(RunnerTest, AStoppedRunnerDoesNotHangStatus) {
   EXPECT_EQ(RunnerPid(), runner);
 }
 
+TEST_F(RunnerTest, StatusTellsWhenTheLeaseOfAStoppedRunnerHasRunOut) {
+  Register();
+  kill(RunnerPid(), SIGSTOP);
+  std::ofstream(dir_ + "/root/sys/fs/ppc/0/state") << "expired\n";
+  const Json status = StatusOf();
+  EXPECT_NE(status["last_error"].get<std::string>().find("lease has run out: the native"),
+            std::string::npos)
+      << status;
+}
+
 TEST_F(RunnerTest, RemovingAStoppedRunnerKillsIt) {
   Register();
   const pid_t runner = RunnerPid();
