@@ -251,8 +251,11 @@ struct ppc_operation {
 	/* For every miss: what to load.  NULL = nothing.  Optional: absent (and no
 	 * ppc_plan) means a read-ahead like the kernel's. */
 	struct prefetch_ios *(*ppc_prefetch)(struct miss_io *);
-	/* When memory use is above the threshold: after each miss or PROGRESS, before
-	 * ppc_prefetch, with that event; and every 200 ms with NULL.  What to drop.
+	/* When memory use is above the threshold: after each miss (before ppc_prefetch)
+	 * or PROGRESS (after ppc_event), with that event; and every 200 ms with NULL.
+	 * With NULL also after service_ready and service_stop, and, for a policy with
+	 * ppc_plan, when not even a chunk fits below the threshold any more (a loader
+	 * without room would otherwise wait for ever).  What to drop.
 	 * Optional: absent means the kernel's eviction. */
 	struct evict_ios *(*ppc_evict)(struct miss_io *);
 

@@ -9,7 +9,9 @@
 
 #include <poll.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -198,6 +200,13 @@ class Backend {
   // Reads a file of the mount through the cache; no path leaves the mount.
   virtual Result<size_t> Read(const std::string& path, uint64_t offset,
                               std::span<uint8_t> buffer) = 0;
+  // Entries of a directory of the mount ("" = its root) until `entry` returns false; kind as in
+  // ppc_context.list_dir.
+  using DirEntry = std::function<bool(const char* name, char kind)>;
+  virtual Status List(const std::string& path, const DirEntry& entry) {
+    (void)entry;
+    return Error{ENOSYS, "cannot list " + path + " with this backend"};
+  }
   virtual Result<BackendCounters> Counters() = 0;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/backend/kmod_backend.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
@@ -9,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <string_view>
 
 #include "daemon/base/clock.h"
 
@@ -246,6 +249,24 @@ Result<size_t> KmodBackend::Read(const std::string& path, uint64_t offset,
     done += static_cast<size_t>(got);
   }
   return done;
+}
+
+Status KmodBackend::List(const std::string& path, const DirEntry& entry) {
+  Result<UniqueFd> fd = OpenBeneath(mount_, path.empty() ? "." : path);
+  if (!fd) return fd.error();
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(fdopendir(fd->Get()), closedir);
+  if (dir == nullptr) return PosixError("list " + path, errno);
+  (void)fd->Release();  // closedir closes it
+  while (const dirent* found = readdir(dir.get())) {
+    const std::string_view name = found->d_name;
+    if (name == "." || name == "..") continue;
+    const char kind = found->d_type == DT_REG   ? 'f'
+                      : found->d_type == DT_DIR ? 'd'
+                      : found->d_type == DT_LNK ? 'l'
+                                                : '?';
+    if (!entry(found->d_name, kind)) break;
+  }
+  return Ok();
 }
 
 Result<BackendCounters> KmodBackend::Counters() {

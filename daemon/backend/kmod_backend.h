@@ -37,6 +37,7 @@ class KmodBackend : public Backend {
   Result<uint32_t> Charge(int cgroup_fd) override;
   Status SetFileNative(uint64_t file, bool native) override;
   Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) override;
+  Status List(const std::string& path, const DirEntry& entry) override;
   Result<BackendCounters> Counters() override;
 
  private:

@@ -70,6 +70,9 @@ Executor::End Executor::WaitForWork(size_t drained) {
   ++(nap ? stats_.naps : stats_.wakeups);
   if (outcome == WaitOutcome::kExpired) return End::kExpired;
   if (outcome == WaitOutcome::kGone) return End::kGone;
+  if (outcome == WaitOutcome::kTimeout && !nap && stats_.ticks % kTicksPerCheck == 0) {
+    return CheckAlive();
+  }
   if (outcome != WaitOutcome::kOther) return End::kRunning;
   plan_is_empty_ = false;
   // A handler may add or remove sources: look each up again.
@@ -84,6 +87,7 @@ Executor::End Executor::WaitForWork(size_t drained) {
   return End::kRunning;
 }
 
+// A lease that ran out while we were stopped may have left nothing to poll for.
 Executor::End Executor::CheckAlive() {
   const Result<BackendCounters> counters = parts_.backend->Counters();
   if (!counters) return End::kGone;
@@ -260,6 +264,27 @@ void Executor::TickIfDue() {
   }
   parts_.host->Tick(now);
   parts_.policy_services->FlushTrace();
+  if (stats_.ticks % kTicksPerCheck == 0) ResyncOwnCache();
+}
+
+// What we loaded and what went is only an estimate: the kernel reclaims without telling.  When
+// it is what keeps us from loading, look.
+void Executor::ResyncOwnCache() {
+  if (resync_runs_->load(std::memory_order_acquire)) return;
+  const MemoryReading memory = parts_.services->Active().front()->payer->budget->Read(false).memory;
+  if (memory.is_cgroup || memory.Room() >= options_.chunk_bytes) return;
+  resync_runs_->store(true, std::memory_order_release);
+  // On the evictor's thread: walking the page cache of a large model takes a while.
+  parts_.evictor->Post([running = resync_runs_, backend = parts_.backend,
+                        own_cache = parts_.own_cache, files = parts_.files->Files()] {
+    uint64_t resident = 0;
+    for (const uint64_t file : files) {
+      const Result<Residency> state = backend->Resident(file, 0, 0, {});
+      if (state) resident += state->resident;
+    }
+    own_cache->store(resident, std::memory_order_relaxed);
+    running->store(false, std::memory_order_release);
+  });
 }
 
 // Deep enough that threads never wait for the policy, shallow enough that it decides late.
@@ -268,8 +293,29 @@ uint64_t Executor::PlanDepth() const {
   return std::max(kMinPlanBytes, threads * 2 * options_.chunk_bytes);
 }
 
+void Executor::AskForEvictions() {
+  if (parts_.host->Has(Hook::kEvict)) SubmitEvicts(parts_.host->Evict(nullptr));
+}
+
+// A loader without room loads nothing, so use never rises above the threshold and nothing would
+// be evicted either: ask as soon as not even a chunk fits.
+void Executor::EvictForRoom() {
+  constexpr uint64_t kRoomNs = 10 * 1000 * 1000;
+  const uint64_t now = parts_.backend->NowNs();
+  if (now < next_room_ns_ || !parts_.host->Has(Hook::kEvict)) return;
+  if (!parts_.host->Has(Hook::kPlan) && parts_.loader->Queued() == 0) return;
+  next_room_ns_ = now + kRoomNs;
+  for (Service* service : parts_.services->Active()) {
+    if (service->payer->budget->Read(false).room >= options_.chunk_bytes) continue;
+    AskForEvictions();
+    plan_is_empty_ = false;
+    return;
+  }
+}
+
 void Executor::AskForPlan() {
   constexpr int kRounds = 4;
+  EvictForRoom();
   if (!parts_.host->Has(Hook::kPlan)) return;
   for (int round = 0; round < kRounds && !plan_is_empty_; ++round) {
     const uint64_t depth = PlanDepth();

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "daemon/backend/backend.h"
@@ -89,6 +90,8 @@ class Executor {
   // Handles what is there without waiting: events, results.  True if there was any.
   bool Pump();
   void RequestStop();
+  // Asks the policy what to drop now (after a control message).  On the executor's thread.
+  void AskForEvictions();
 
   const ExecutorStats& Stats() const { return stats_; }
   uint64_t Merged() const { return aggregator_.Merged(); }
@@ -109,6 +112,7 @@ class Executor {
   void TickIfDue();
   void ResyncOwnCache();
   void AskForPlan();
+  void EvictForRoom();
   uint64_t PlanDepth() const;
   End WaitForWork(size_t drained);
   End CheckAlive();
@@ -132,7 +136,10 @@ class Executor {
   std::vector<pollfd> pollfds_;
   std::vector<uint64_t> recorded_files_;
   uint64_t next_tick_ns_ = 0;
+  uint64_t next_room_ns_ = 0;
   uint64_t batch_demand_ = 0;
+  // Shared with the job that may outlive a turn.
+  std::shared_ptr<std::atomic<bool>> resync_runs_ = std::make_shared<std::atomic<bool>>(false);
   bool plan_is_empty_ = false;  // the policy had nothing to load when asked last
 };
 

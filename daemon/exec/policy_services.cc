@@ -106,6 +106,13 @@ int64_t PolicyServices::ReadFileAt(const char* path, uint64_t offset, void* buff
   return got ? static_cast<int64_t>(*got) : -got.error().code;
 }
 
+int PolicyServices::ListDir(const char* path, int (*entry)(void*, const char*, char), void* arg) {
+  if (*path != '\0' && !IsCleanPath(path)) return -EINVAL;
+  const Status done = parts_.backend->List(
+      path, [&](const char* name, char kind) { return entry(arg, name, kind) == 0; });
+  return done ? 0 : -done.error().code;
+}
+
 int PolicyServices::XpuNode(int32_t xpu) { return parts_.topology->NodeOfXpu(xpu); }
 
 int PolicyServices::XpuOfProcess(int32_t pid, uint64_t start_ns) {

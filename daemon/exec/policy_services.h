@@ -50,6 +50,7 @@ class PolicyServices : public HostServices {
   int ResidentOf(uint64_t file, uint64_t offset, uint64_t size, ppc_residency* out, uint8_t* bitmap,
                  size_t bitmap_bytes) override;
   int64_t ReadFileAt(const char* path, uint64_t offset, void* buffer, size_t size) override;
+  int ListDir(const char* path, int (*entry)(void*, const char*, char), void* arg) override;
   int XpuNode(int32_t xpu) override;
   int XpuOfProcess(int32_t pid, uint64_t start_ns) override;
   void Interrupt(uint32_t group) override;

@@ -214,6 +214,8 @@ Result<Json> Runtime::Control(const Json& message) {
   Json passed = message;
   passed["service"] = service->number;
   Result<Json> reply = PassOn(passed);
+  // At its end a service may leave pages that nobody needs.
+  executor_->AskForEvictions();
   if (*op == "service_stop") services_->Stop(*id);
   if (!reply && reply.error().code == ENOTSUP) return Json::object();
   return reply;

@@ -6,6 +6,7 @@
 
 #include <ppc.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -31,6 +32,7 @@ class HostServices {
   virtual int FileNative(uint64_t file, bool native) = 0;
   virtual void Stat(const char* name, uint64_t value) = 0;
   virtual void Trace(const char* json) = 0;
+  virtual int ListDir(const char*, int (*)(void*, const char*, char), void*) { return -ENOSYS; }
 };
 
 // Strings and numbers of struct ppc_context.

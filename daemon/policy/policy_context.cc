@@ -69,6 +69,12 @@ void TraceCall(const ppc_context* context, const char* json) {
   if (json != nullptr) Host(context)->Trace(json);
 }
 
+int ListDirCall(const ppc_context* context, const char* path,
+                int (*entry)(void*, const char*, char), void* arg) {
+  if (path == nullptr || entry == nullptr) return -EINVAL;
+  return Host(context)->ListDir(path, entry, arg);
+}
+
 }  // namespace
 
 PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
@@ -97,6 +103,7 @@ PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
   context_.file_native = FileNativeCall;
   context_.stat = StatCall;
   context_.trace = TraceCall;
+  context_.list_dir = ListDirCall;
 }
 
 }  // namespace ppc

@@ -144,7 +144,7 @@ uint64_t BarDistance(const Config& config, uint64_t budget) {
 }
 
 uint64_t BeaconBytes(uint64_t distance) {
-  return std::clamp<uint64_t>(std::bit_floor(distance / 8), 64 << 10, 4 * kMiB);
+  return std::clamp<uint64_t>(std::bit_floor(distance / 8), 64 << 10, kMiB);
 }
 
 }  // namespace ppc::maio

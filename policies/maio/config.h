@@ -32,8 +32,8 @@ struct Config {
 // One running service.  XPU numbers index this machine's list.
 struct ServiceSpec {
   std::string service_id;
-  uint32_t number = 0;  // who is charged, see struct ppc_io
-  uint32_t workers = 0; // 0: not told
+  uint32_t number = 0;   // who is charged, see struct ppc_io
+  uint32_t workers = 0;  // 0: not told
   std::vector<int32_t> xpus;
   nlohmann::json params;
 };
@@ -47,7 +47,8 @@ bool ParseService(const nlohmann::json& message, ServiceSpec* out, std::string* 
 // Distance kept behind the reader: the configured one, else 1 GiB or a
 // sixteenth of the budget if that is less, never below 8 MiB.
 uint64_t BarDistance(const Config& config, uint64_t budget);
-// Beacon distance that keeps the position known to an eighth of the distance.
+// Beacon distance that keeps the position known to an eighth of the distance.  At most 1 MiB:
+// readers that take slices of tensors must meet some in every slice.
 uint64_t BeaconBytes(uint64_t distance);
 
 }  // namespace ppc::maio

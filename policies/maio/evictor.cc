@@ -8,7 +8,7 @@
 namespace ppc::maio {
 namespace {
 
-constexpr uint64_t kIdleNs = 5'000'000'000;   // a reader that rests has copied what it read
+constexpr uint64_t kIdleNs = 5'000'000'000;  // a reader that rests has copied what it read
 constexpr uint64_t kRetryNs = 1'000'000'000;
 constexpr uint64_t kWidenNs = 1'000'000'000;  // widen the distance at most so often
 constexpr uint64_t kSwapBytes = 32ull << 20;
@@ -30,7 +30,8 @@ void Evictor::Burn(uint32_t group, uint64_t now_ns, std::vector<uint32_t>* relea
   Cursor& cursor = matcher_->cursors()[group];
   LayoutGroup& g = layout_->groups()[group];
   bool idle = cursor.last_ns != 0 && now_ns > cursor.last_ns + kIdleNs;
-  while (!cursor.fifo.empty() && (idle || cursor.consumed - cursor.fifo.front().stamp >= distance_)) {
+  while (!cursor.fifo.empty() &&
+         (idle || cursor.consumed - cursor.fifo.front().stamp >= distance_)) {
     Passed passed = cursor.fifo.front();
     cursor.fifo.pop_front();
     Use& use = g.uses[passed.use];
@@ -140,8 +141,8 @@ void Evictor::Unneeded(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>
     }
     bool behind = true;
     for (const Ref& ref : layout_->RefsOf(p)) {
-      behind &= layout_->UseOf(ref).pos + piece.bytes() + distance_ <
-                matcher_->cursors()[ref.group].pos;
+      behind &=
+          layout_->UseOf(ref).pos + piece.bytes() + distance_ < matcher_->cursors()[ref.group].pos;
     }
     if (!behind) continue;
     out->push_back(p);
@@ -183,8 +184,8 @@ void Evictor::Done(const ppc_result& result, uint64_t now_ns) {
   uint32_t attempts = static_cast<uint32_t>(result.cookie - cookie_) + 1;
   if (file < 0 || left * 50 < result.size || attempts > kMaxAttempts) return;
   if (retries_.size() >= kMaxRetries) return;
-  retries_.push_back({static_cast<uint32_t>(file), result.offset, result.size, now_ns + kRetryNs,
-                      attempts});
+  retries_.push_back(
+      {static_cast<uint32_t>(file), result.offset, result.size, now_ns + kRetryNs, attempts});
 }
 
 void Evictor::Refault(uint32_t index, uint64_t bytes, uint64_t now_ns) {

@@ -24,10 +24,10 @@ namespace ppc::maio {
 inline constexpr uint64_t kMaxDistance = 8ull << 30;
 
 struct EvictorStats {
-  uint64_t released = 0;       // asked to drop
-  uint64_t dropped = 0;        // dropped, as reported
-  uint64_t unneeded = 0;       // dropped ahead of the reader for want of room
-  uint64_t refaults = 0;       // bytes missed after we released them
+  uint64_t released = 0;  // asked to drop
+  uint64_t dropped = 0;   // dropped, as reported
+  uint64_t unneeded = 0;  // dropped ahead of the reader for want of room
+  uint64_t refaults = 0;  // bytes missed after we released them
   uint64_t retries = 0;
 };
 

@@ -50,7 +50,8 @@ void Layout::CutPieces(const Template& t) {
   for (uint32_t f = 0; f < files_.size(); f++) {
     files_[f].first_piece = static_cast<uint32_t>(pieces_.size());
     auto& list = edges[f];
-    std::sort(list.begin(), list.end(), [](const Edge& a, const Edge& b) { return a.page < b.page; });
+    std::sort(list.begin(), list.end(),
+              [](const Edge& a, const Edge& b) { return a.page < b.page; });
     int32_t depth = 0;
     for (size_t i = 0; i < list.size(); i++) {
       depth += list[i].change;
@@ -120,9 +121,11 @@ int32_t Layout::FileOf(uint64_t number) const {
 std::pair<uint32_t, uint32_t> Layout::PiecesOf(uint32_t file, uint64_t first, uint64_t end) const {
   auto begin = pieces_.begin() + files_[file].first_piece;
   auto stop = pieces_.begin() + files_[file].last_piece;
-  auto from = std::partition_point(begin, stop, [&](const Piece& p) { return p.end_page() <= first; });
+  auto from =
+      std::partition_point(begin, stop, [&](const Piece& p) { return p.end_page() <= first; });
   auto to = std::partition_point(from, stop, [&](const Piece& p) { return p.page < end; });
-  return {static_cast<uint32_t>(from - pieces_.begin()), static_cast<uint32_t>(to - pieces_.begin())};
+  return {static_cast<uint32_t>(from - pieces_.begin()),
+          static_cast<uint32_t>(to - pieces_.begin())};
 }
 
 std::span<const Ref> Layout::RefsOf(uint32_t piece) const {

@@ -36,7 +36,7 @@ enum PieceFlag : uint8_t {
 
 struct Piece {
   uint64_t page = 0;
-  uint64_t groups = 0;     // bit per group slot
+  uint64_t groups = 0;  // bit per group slot
   uint64_t release_ns = 0;
   uint32_t pages = 0;
   uint32_t file = 0;       // index in files()
@@ -53,10 +53,10 @@ struct Piece {
 enum class UseState : uint8_t { kPending, kPassed, kBurnt };
 
 struct Use {
-  uint64_t pos = 0;     // bytes before it in the group's sequence
-  uint64_t stamp = 0;   // see Passed::stamp
+  uint64_t pos = 0;    // bytes before it in the group's sequence
+  uint64_t stamp = 0;  // see Passed::stamp
   uint32_t piece = 0;
-  uint32_t index = 0;   // in the group's list of this file
+  uint32_t index = 0;  // in the group's list of this file
   UseState state = UseState::kPending;
 };
 

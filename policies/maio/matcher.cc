@@ -11,9 +11,9 @@ namespace {
 
 constexpr uint64_t kOutOfOrderMax = 64ull << 20;
 constexpr uint64_t kOutOfOrderMin = 8ull << 20;
-constexpr uint32_t kJumpHits = 3;      // events that confirm a jump
-constexpr uint32_t kRewindMisses = 3;  // misses behind the front that confirm a second pass
-constexpr uint64_t kSettleEvents = 16; // a stream without events for so many has ended
+constexpr uint32_t kJumpHits = 3;       // events that confirm a jump
+constexpr uint32_t kRewindMisses = 3;   // misses behind the front that confirm a second pass
+constexpr uint64_t kSettleEvents = 16;  // a stream without events for so many has ended
 constexpr uint32_t kBackwardWeight = 4;
 
 }  // namespace
@@ -157,8 +157,8 @@ void Matcher::Advance(const Observation& o, Stream* stream, const Arrival& a) {
     stream->front_page = o.end_page;
   }
   if (o.miss) {
-    uint64_t end = (o.end_page + window_pages_ - 1) / window_pages_ * window_pages_;
-    stream->demand_page = std::max(stream->demand_page, end);
+    stream->demand_first = o.first_page / window_pages_ * window_pages_;
+    stream->demand_page = (o.end_page + window_pages_ - 1) / window_pages_ * window_pages_;
   }
   uint64_t inside = std::min(o.end_page, piece.end_page()) - piece.page;
   stream->pos = layout_->ListedUse(o.group, o.file, a.last).pos + inside * kPage;
@@ -256,7 +256,8 @@ void Matcher::Restart(uint32_t group) {
   Cursor& cursor = cursors_[group];
   for (uint32_t u = 0; u < layout_->groups()[group].uses.size(); u++) {
     Unpass(group, u);
-    layout_->pieces()[layout_->groups()[group].uses[u].piece].flags &= static_cast<uint8_t>(~kConsumed);
+    layout_->pieces()[layout_->groups()[group].uses[u].piece].flags &=
+        static_cast<uint8_t>(~kConsumed);
   }
   uint64_t events = cursor.events;
   uint64_t now = cursor.last_ns;
@@ -282,9 +283,7 @@ void Matcher::Note(Cursor* cursor, bool known) {
   (known ? matched_ : unknown_)++;
   cursor->history = cursor->history << 1 | (known ? 1 : 0);
   int good = std::popcount(cursor->history);
-  cursor->state = good >= 58   ? SyncState::kSync
-                  : good >= 32 ? SyncState::kDrift
-                               : SyncState::kLost;
+  cursor->state = good >= 58 ? SyncState::kSync : good >= 32 ? SyncState::kDrift : SyncState::kLost;
 }
 
 void Matcher::UpdateRate(Cursor* cursor, uint64_t now_ns) {

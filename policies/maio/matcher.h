@@ -42,10 +42,11 @@ struct MatchResult {
 };
 
 struct Stream {
-  uint32_t front = 0;       // list index the reader is in or comes to next
-  uint32_t pass = 0;        // list indexes below are read
-  uint64_t front_page = 0;  // within the piece at front
-  uint64_t demand_page = 0; // the front end itself loads up to here
+  uint32_t front = 0;         // list index the reader is in or comes to next
+  uint32_t pass = 0;          // list indexes below are read
+  uint64_t front_page = 0;    // within the piece at front
+  uint64_t demand_first = 0;  // pages the front end itself loads: its last miss
+  uint64_t demand_page = 0;
   uint64_t pos = 0;
   uint64_t last_event = 0;  // number of the group's event
   uint32_t target = 0;      // tentative jump
@@ -69,14 +70,14 @@ struct Cursor {
   uint64_t consumed = 0;         // bytes passed, whatever the order
   uint64_t events = 0;
   uint64_t last_ns = 0;
-  uint64_t history = ~0ull;      // known events, newest in bit 0
+  uint64_t history = ~0ull;  // known events, newest in bit 0
   uint32_t far_file = 0;
   uint32_t far_run = 0;
   uint32_t lost_runs = 0;
-  double rate = 0;               // bytes per ns, smoothed; 0 = not known yet
+  double rate = 0;  // bytes per ns, smoothed; 0 = not known yet
   uint64_t rate_ns = 0;
   uint64_t rate_consumed = 0;
-  bool dropped = false;          // holds no pages any more (worker is gone)
+  bool dropped = false;  // holds no pages any more (worker is gone)
   SyncState state = SyncState::kSync;
 };
 

@@ -4,6 +4,7 @@
 #include "policies/maio/planner.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 
 namespace ppc::maio {
@@ -12,6 +13,12 @@ namespace {
 constexpr uint64_t kNearBytes = 32ull << 20;         // closer to the reader: smaller chunks
 constexpr uint64_t kChunkExpiryNs = 20'000'000'000;  // no report for so long
 constexpr uint32_t kMaxFileErrors = 3;
+
+// Of a part that was interrupted, its beginning.
+uint64_t GoodBytes(const ppc_result& result) {
+  if (result.error != 0 || result.failed != 0) return 0;
+  return result.interrupted ? std::min(result.size, result.ok + result.resident) : result.size;
+}
 
 }  // namespace
 
@@ -29,7 +36,9 @@ Planner::Planner(Layout* layout, Matcher* matcher, const Affinity* affinity, uin
 
 void Planner::SetState(uint32_t index, PieceState state) {
   Piece& piece = layout_->pieces()[index];
-  auto counts = [](PieceState s) { return s == PieceState::kResident || s == PieceState::kTouched; };
+  auto counts = [](PieceState s) {
+    return s == PieceState::kResident || s == PieceState::kTouched;
+  };
   if (counts(piece.state)) resident_ -= piece.bytes();
   if (counts(state)) resident_ += piece.bytes();
   if (state == PieceState::kAbsent && piece.state != PieceState::kAbsent) {
@@ -52,8 +61,8 @@ bool Planner::Next(uint32_t group, uint32_t file, uint32_t* index) {
   while (at < list.size()) {
     const Use& use = layout_->groups()[group].uses[list[at]];
     const Piece& piece = layout_->pieces()[use.piece];
-    if (Plannable(piece) && piece.end_page() > stream.demand_page &&
-        use.state == UseState::kPending) {
+    bool demanded = piece.page >= stream.demand_first && piece.end_page() <= stream.demand_page;
+    if (Plannable(piece) && !demanded && use.state == UseState::kPending) {
       *index = at;
       return true;
     }
@@ -109,7 +118,8 @@ uint64_t Planner::StartOffset(const Candidate& c, const Piece& piece) const {
   if (c.index == stream.front && stream.front_page > page && stream.front_page < piece.end_page()) {
     page = stream.front_page;
   }
-  if (stream.demand_page > page && stream.demand_page < piece.end_page()) page = stream.demand_page;
+  bool inside = page >= stream.demand_first && page < stream.demand_page;
+  if (inside && stream.demand_page < piece.end_page()) page = stream.demand_page;
   return page * kPage;
 }
 
@@ -121,7 +131,8 @@ uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, 
   const Piece& head = layout_->pieces()[first];
   uint64_t start = StartOffset(c, head);
   bool started = matcher_->cursors()[c.group].pos > 0;
-  uint64_t limit = std::min(max_bytes, started && c.ahead < kNearBytes ? kNearChunkBytes : kChunkBytes);
+  uint64_t limit =
+      std::min(max_bytes, started && c.ahead < kNearBytes ? kNearChunkBytes : kChunkBytes);
   int32_t xpu = affinity_->Target(head, head.offset());
   uint64_t end = head.end_page() * kPage;
   if (end - start > max_bytes) return 0;
@@ -130,15 +141,16 @@ uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, 
     const Use& use = layout_->groups()[c.group].uses[list[i]];
     const Piece& piece = layout_->pieces()[use.piece];
     if (use.piece != first + count || piece.offset() != end || piece.state != PieceState::kAbsent ||
-        piece.end_page() * kPage - start > limit || affinity_->Target(piece, piece.offset()) != xpu) {
+        piece.end_page() * kPage - start > limit ||
+        affinity_->Target(piece, piece.offset()) != xpu) {
       break;
     }
     end += piece.bytes();
     horizon_[c.group] = std::max(horizon_[c.group], use.pos + piece.bytes());
   }
-  horizon_[c.group] = std::max(
-      horizon_[c.group], layout_->ListedUse(c.group, c.file, c.index).pos + head.bytes());
-  Chunk chunk = {c.group, first, count, start, std::min(end, file.bytes) - start, 0, 0, now_ns};
+  horizon_[c.group] =
+      std::max(horizon_[c.group], layout_->ListedUse(c.group, c.file, c.index).pos + head.bytes());
+  Chunk chunk = {c.group, first, count, start, std::min(end, file.bytes) - start, 0, now_ns, {}};
   for (uint32_t p = first; p < first + count; p++) SetState(p, PieceState::kQueued);
   ppc_io& io = out->Add(file.number, start, chunk.bytes);
   io.xpu = xpu;
@@ -152,7 +164,8 @@ uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, 
   return end - start;
 }
 
-void Planner::Plan(uint64_t max_bytes, const ppc_memory& memory, uint64_t now_ns, ppc::IoList* out) {
+void Planner::Plan(uint64_t max_bytes, const ppc_memory& memory, uint64_t now_ns,
+                   ppc::IoList* out) {
   // The runtime's room knows what it has taken over; what it has not, it cannot know.
   uint64_t unseen = queued_ > memory.inflight ? queued_ - memory.inflight : 0;
   uint64_t room = memory.room > unseen ? memory.room - unseen : 0;
@@ -179,47 +192,78 @@ void Planner::Reopen(uint32_t piece) {
   }
 }
 
+// A chunk may be reported in parts, in any order.
 void Planner::Done(const ppc_result& result) {
-  auto it = chunks_.find(result.cookie);
-  if (it == chunks_.end()) return;
-  Chunk& chunk = it->second;
-  LayoutFile& file = layout_->files()[layout_->pieces()[chunk.first].file];
-  chunk.reported += result.size;
-  chunk.good += result.ok + result.resident;
   stats_.loaded += result.ok;
   stats_.redundant += result.resident;
   stats_.failed += result.failed;
+  auto it = chunks_.find(result.cookie);
+  if (it == chunks_.end()) return Late(result);
+  Chunk& chunk = it->second;
+  LayoutFile& file = layout_->files()[layout_->pieces()[chunk.first].file];
+  chunk.reported += result.size;
+  uint64_t good = GoodBytes(result);
+  if (good != 0) chunk.good.emplace_back(result.offset, result.offset + good);
+  if (result.interrupted) stats_.interrupted += result.size - std::min(result.size, good);
   if (result.error != 0 && result.error != -EINTR) file.errors++;
-  if (result.interrupted) {
-    stats_.interrupted += chunk.bytes - std::min(chunk.bytes, chunk.good);
-    Close(it, false);
-  } else if (result.error != 0 || chunk.reported + kPage > chunk.bytes) {
-    Close(it, result.error == 0 && chunk.good + kPage > chunk.bytes);
+  // The last page of a file may be reported whole or cut.
+  if (chunk.reported + kPage > chunk.bytes) Close(it);
+}
+
+// Of a chunk that was given up when its group was interrupted.
+void Planner::Late(const ppc_result& result) {
+  int32_t file = layout_->FileOf(result.file);
+  uint64_t end = result.offset + GoodBytes(result);
+  if (file < 0 || end == result.offset) return;
+  auto [first, last] = layout_->PiecesOf(static_cast<uint32_t>(file), result.offset / kPage,
+                                         (end + kPage - 1) / kPage);
+  for (uint32_t p = first; p < last; p++) {
+    Piece& piece = layout_->pieces()[p];
+    uint64_t piece_end = std::min(piece.end_page() * kPage, layout_->files()[piece.file].bytes);
+    if (!Plannable(piece) || piece.offset() < result.offset || piece_end > end) continue;
+    SetState(p, PieceState::kResident);
+    piece.flags |= kPrefetched;
   }
 }
 
-// all: the whole chunk is resident; else its beginning, as far as reported.
-void Planner::Close(std::map<uint64_t, Chunk>::iterator it, bool all) {
-  Chunk chunk = it->second;
+void Planner::Close(std::map<uint64_t, Chunk>::iterator it) {
+  Chunk chunk = std::move(it->second);
   chunks_.erase(it);
   queued_ -= chunk.bytes;
   group_queued_[chunk.group] -= chunk.bytes;
-  uint64_t good_end = chunk.offset + chunk.good;
+  std::sort(chunk.good.begin(), chunk.good.end());
+  uint64_t file_bytes = layout_->files()[layout_->pieces()[chunk.first].file].bytes;
   for (uint32_t p = chunk.first; p < chunk.first + chunk.count; p++) {
     Piece& piece = layout_->pieces()[p];
-    bool resident = all || piece.end_page() * kPage <= good_end;
-    bool partly = !resident && piece.offset() < good_end;
-    if (resident) piece.flags |= kPrefetched;
-    SetState(p, resident ? PieceState::kResident : partly ? PieceState::kTouched : PieceState::kAbsent);
-    if (partly) Reopen(p);
-    if (resident) piece.flags &= static_cast<uint8_t>(~kReleased);
+    uint64_t start = std::max(piece.offset(), chunk.offset);
+    uint64_t end = std::min(piece.end_page() * kPage, file_bytes);
+    uint64_t reach = start;
+    for (auto [from, to] : chunk.good) {
+      if (from <= reach) reach = std::max(reach, to);
+    }
+    if (reach >= end) {
+      piece.flags |= kPrefetched;
+      piece.flags &= static_cast<uint8_t>(~kReleased);
+      SetState(p, PieceState::kResident);
+    } else {
+      SetState(p, reach > start ? PieceState::kTouched : PieceState::kAbsent);
+      Reopen(p);
+    }
+  }
+}
+
+void Planner::Interrupted(uint32_t group) {
+  for (auto it = chunks_.begin(); it != chunks_.end();) {
+    auto next = std::next(it);
+    if (load_group(it->second.group) == load_group(group)) Close(it);
+    it = next;
   }
 }
 
 void Planner::Expire(uint64_t now_ns) {
   for (auto it = chunks_.begin(); it != chunks_.end();) {
     auto next = std::next(it);
-    if (now_ns > it->second.ns + kChunkExpiryNs) Close(it, false);
+    if (now_ns > it->second.ns + kChunkExpiryNs) Close(it);
     it = next;
   }
 }

@@ -45,7 +45,9 @@ class Planner {
   // Look for absent pieces again, from the group's front on.
   void Reset(uint32_t group);
   void Reopen(uint32_t piece);
-  // Chunks that were never reported (dropped queue) are taken for not loaded.
+  // The loads of a group were interrupted: what was queued will not be reported any more.
+  void Interrupted(uint32_t group);
+  // Chunks that were never reported (refused ranges) are taken for not loaded.
   void Expire(uint64_t now_ns);
 
   uint32_t load_group(uint32_t group) const { return (first_group_ + group) % kMaxGroups; }
@@ -67,9 +69,9 @@ class Planner {
     uint32_t count = 0;
     uint64_t offset = 0;
     uint64_t bytes = 0;
-    uint64_t reported = 0;
-    uint64_t good = 0;
+    uint64_t reported = 0;  // bytes
     uint64_t ns = 0;
+    std::vector<std::pair<uint64_t, uint64_t>> good;  // ranges of the file that are resident
   };
   struct Candidate {
     uint32_t group = 0;
@@ -87,7 +89,8 @@ class Planner {
   uint64_t Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, ppc::IoList* out);
   uint64_t StartOffset(const Candidate& c, const Piece& piece) const;
   double RateFloor() const;
-  void Close(std::map<uint64_t, Chunk>::iterator it, bool all);
+  void Close(std::map<uint64_t, Chunk>::iterator it);
+  void Late(const ppc_result& result);
 
   Layout* layout_;
   Matcher* matcher_;

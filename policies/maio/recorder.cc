@@ -163,7 +163,8 @@ void Recorder::Shrink(Group* group) {
   group->last.clear();
 }
 
-Template Recorder::Finish(const std::string& service_id, uint32_t flags, uint64_t created_ns) const {
+Template Recorder::Finish(const std::string& service_id, uint32_t flags,
+                          uint64_t created_ns) const {
   Template t;
   t.service_id = service_id;
   t.flags = flags;

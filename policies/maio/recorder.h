@@ -29,7 +29,8 @@ class Recorder {
   int32_t FileOf(uint64_t number) const;
   std::vector<TemplateFile>& files() { return files_; }
 
-  void Touch(uint32_t group, uint32_t file, uint64_t first_page, uint64_t end_page, uint64_t now_ns);
+  void Touch(uint32_t group, uint32_t file, uint64_t first_page, uint64_t end_page,
+             uint64_t now_ns);
 
   // Sorted by group number; groups without extents are left out.
   Template Finish(const std::string& service_id, uint32_t flags, uint64_t created_ns) const;

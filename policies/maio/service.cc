@@ -80,7 +80,8 @@ Json Service::Start() {
   }
   bool used = rc == 0 && config_.record != RecordMode::kAlways && StartUsing(t);
   if (!used && config_.record != RecordMode::kNever) StartRecording();
-  Log(PPC_LOG_INFO, "maio: service " + spec_.service_id + ": " + ModeName(mode_) + " (" + reason_ + ")");
+  Log(PPC_LOG_INFO,
+      "maio: service " + spec_.service_id + ": " + ModeName(mode_) + " (" + reason_ + ")");
   return Status();
 }
 
@@ -123,11 +124,15 @@ void Service::Event(const miss_io& event) {
 
 // Marks what the front end loads by itself, and finds out what we dropped too early.
 void Service::NoteMiss(const miss_io& event, uint32_t file) {
-  auto [first, last] = layout_->PiecesOf(file, event.offset / kPage,
-                                         (event.offset + event.size + kPage - 1) / kPage);
+  uint64_t window = std::max<uint64_t>(context_->window_bytes, kPage);
+  uint64_t start = event.offset / window * window;
+  uint64_t end = (event.offset + event.size + window - 1) / window * window;
+  auto [first, last] = layout_->PiecesOf(file, start / kPage, end / kPage);
   for (uint32_t p = first; p < last; p++) {
     Piece& piece = layout_->pieces()[p];
-    if ((piece.flags & kReleased) && event.time_ns > piece.release_ns) {
+    bool hit =
+        piece.offset() < event.offset + event.size && piece.end_page() * kPage > event.offset;
+    if (hit && (piece.flags & kReleased) && event.time_ns > piece.release_ns) {
       evictor_->Refault(p, std::min(event.size, piece.bytes()), event.time_ns);
     }
     if (piece.state == PieceState::kAbsent) planner_->SetState(p, PieceState::kTouched);
@@ -177,6 +182,7 @@ void Service::UseEvent(const miss_io& event) {
     evictor_->AllowSwap(Memory().threshold / 2);
     planner_->Reset(g);
     context_->interrupt(context_, planner_->load_group(g));
+    planner_->Interrupted(g);
   }
   if (context_->now_ns(context_) >= traced_ns_ + kTraceNs) Trace(Now());
 }

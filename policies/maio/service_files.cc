@@ -11,10 +11,10 @@ namespace ppc::maio {
 namespace {
 
 constexpr size_t kHeadBytes = 64 << 10;
-constexpr uint64_t kSmallBytes = 32ull << 20;       // files of no known kind up to this are small
-constexpr uint64_t kCheckBudgetNs = 400'000'000;    // a hook must not take long
+constexpr uint64_t kSmallBytes = 32ull << 20;     // files of no known kind up to this are small
+constexpr uint64_t kCheckBudgetNs = 400'000'000;  // a hook must not take long
 constexpr uint64_t kTickBudgetNs = 30'000'000;
-constexpr uint64_t kStaleShare = 10;                // 1/10 of the bytes changed: record again
+constexpr uint64_t kStaleShare = 10;  // 1/10 of the bytes changed: record again
 
 FileKind RefineKind(FileKind kind, const std::vector<uint8_t>& head, uint64_t size) {
   if (kind != FileKind::kOther) return kind;
@@ -55,8 +55,8 @@ std::vector<uint64_t> Service::CheckFiles(const Template& t) {
   for (size_t i = 0; i < t.files.size(); i++) {
     const TemplateFile& file = t.files[i];
     ppc_file_info info = {};
-    bool good = context_->file_info(context_, file.path.c_str(), &info) == 0 &&
-                info.size == file.size;
+    bool good =
+        context_->file_info(context_, file.path.c_str(), &info) == 0 && info.size == file.size;
     // A copied model has other times but the same contents.
     if (good && info.mtime_ns != file.mtime_ns && Known(file.fingerprint) && Now() < deadline) {
       good = FingerprintOf(context_, file.path, info.size, nullptr) == file.fingerprint;
@@ -102,8 +102,8 @@ bool Service::StartUsing(const Template& t) {
   uint64_t cookie = static_cast<uint64_t>(slot_ + 1) << 56;
   planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), spec_.number,
                                        slot_ * 16, cookie | 1ull << 48);
-  evictor_ = std::make_unique<Evictor>(layout_.get(), matcher_.get(), planner_.get(), distance,
-                                       cookie);
+  evictor_ =
+      std::make_unique<Evictor>(layout_.get(), matcher_.get(), planner_.get(), distance, cookie);
   BindGroups();
   return true;
 }

@@ -26,14 +26,14 @@
 
 namespace ppc::maio {
 
-inline constexpr uint64_t kPage = 4096;                 // unit of templates on every host
-inline constexpr uint32_t kCommonGroup = 0xffffffff;    // processes bound to no worker
-inline constexpr uint32_t kMaxGroups = 64;              // load groups of the policy ABI
+inline constexpr uint64_t kPage = 4096;               // unit of templates on every host
+inline constexpr uint32_t kCommonGroup = 0xffffffff;  // processes bound to no worker
+inline constexpr uint32_t kMaxGroups = 64;            // load groups of the policy ABI
 inline constexpr uint32_t kMaxFiles = 65536;
-inline constexpr uint32_t kMaxExtents = 1u << 20;       // per group
+inline constexpr uint32_t kMaxExtents = 1u << 20;  // per group
 inline constexpr uint64_t kMaxTotalExtents = 4ull << 20;
 inline constexpr uint64_t kMaxFileBytes = 1ull << 46;
-inline constexpr uint64_t kTimeMarkBytes = 64ull << 20; // one time mark per so many bytes
+inline constexpr uint64_t kTimeMarkBytes = 64ull << 20;  // one time mark per so many bytes
 inline constexpr size_t kMaxTemplateBytes = 256u << 20;
 
 enum TemplateFlag : uint32_t {

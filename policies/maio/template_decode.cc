@@ -155,8 +155,10 @@ bool ReadTable(std::span<const uint8_t> bytes, Template* t, std::vector<Entry>* 
     uint64_t end = bytes.size() - kTrailerBytes;
     if (offset < head || offset > end || stored > end - offset) return fail("section out of range");
     entry.bytes = bytes.subspan(offset, stored);
-    if (flags != 0 || raw != stored) return fail("section stored in a way this version cannot read");
-    if (Crc32c(entry.bytes.data(), stored) != section_crc) return fail("damaged section (checksum)");
+    if (flags != 0 || raw != stored)
+      return fail("section stored in a way this version cannot read");
+    if (Crc32c(entry.bytes.data(), stored) != section_crc)
+      return fail("damaged section (checksum)");
     entries->push_back(entry);
   }
   return true;

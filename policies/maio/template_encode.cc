@@ -54,8 +54,7 @@ size_t StrideRun(const std::vector<Extent>& extents, size_t i) {
   if (extents[i + 1].page <= first.page || stride < first.pages) return 1;
   size_t n = 1;
   while (i + n < extents.size() && extents[i + n].file == first.file &&
-         extents[i + n].pages == first.pages &&
-         extents[i + n].page == first.page + n * stride) {
+         extents[i + n].pages == first.pages && extents[i + n].page == first.page + n * stride) {
     n++;
   }
   return n;

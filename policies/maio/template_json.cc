@@ -53,9 +53,8 @@ Json GroupJson(const Template& t, const TemplateGroup& group, bool extents) {
   if (extents) {
     Json list = Json::array();
     for (const Extent& e : group.extents) {
-      list.push_back({{"path", t.files[e.file].path},
-                      {"offset", e.page * kPage},
-                      {"size", e.pages * kPage}});
+      list.push_back(
+          {{"path", t.files[e.file].path}, {"offset", e.page * kPage}, {"size", e.pages * kPage}});
     }
     g["sequence"] = std::move(list);
     g["time_ms"] = group.time_ms;
@@ -80,14 +79,16 @@ std::string ToJson(const Template& t, bool extents) {
   json["template_bytes"] = Encode(t).size();
   json["files"] = Json::array();
   for (const TemplateFile& file : t.files) {
-    json["files"].push_back({{"path", file.path},
-                             {"size", file.size},
-                             {"mtime_ns", file.mtime_ns},
-                             {"kind", KindName(file.kind)},
-                             {"fingerprint", Hex(file.fingerprint.data(), file.fingerprint.size())}});
+    json["files"].push_back(
+        {{"path", file.path},
+         {"size", file.size},
+         {"mtime_ns", file.mtime_ns},
+         {"kind", KindName(file.kind)},
+         {"fingerprint", Hex(file.fingerprint.data(), file.fingerprint.size())}});
   }
   json["groups"] = Json::array();
-  for (const TemplateGroup& group : t.groups) json["groups"].push_back(GroupJson(t, group, extents));
+  for (const TemplateGroup& group : t.groups)
+    json["groups"].push_back(GroupJson(t, group, extents));
   // Paths come from a file: replace what is not UTF-8 rather than fail.
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -26,8 +26,9 @@ int32_t WorkerMap::XpuOf(uint32_t group) const {
 }
 
 uint32_t WorkerMap::processes_of(uint32_t group) const {
-  return static_cast<uint32_t>(std::count_if(
-      processes_.begin(), processes_.end(), [&](const auto& p) { return p.second.group == group; }));
+  return static_cast<uint32_t>(
+      std::count_if(processes_.begin(), processes_.end(),
+                    [&](const auto& p) { return p.second.group == group; }));
 }
 
 // Of several workers on one XPU: the first without a living process, else the longest silent one.
@@ -73,8 +74,10 @@ uint32_t WorkerMap::Resolve(const miss_io& event, bool weights) {
   auto it = processes_.find(key);
   bool known = it != processes_.end();
   // A process becomes a worker when it opens its device: what it read before stays common.
-  bool undecided = known && it->second.group == kCommonGroup &&
-                   (event.xpu != it->second.xpu || (event.xpu < 0 && weights && !has_xpus_));
+  // An answer by order of first read may be corrected later, too.
+  bool undecided =
+      known && ((event.xpu >= 0 && event.xpu != it->second.xpu) ||
+                (it->second.group == kCommonGroup && event.xpu < 0 && weights && !has_xpus_));
   if (!known || undecided) {
     uint32_t group = Assign(event, weights);
     if (auto swapped = swapped_.find(group); swapped != swapped_.end()) group = swapped->second;

@@ -46,7 +46,8 @@ int FilePath(const ppc_context* context, uint64_t number, char* buf, size_t byte
   return 0;
 }
 
-int64_t Read(const ppc_context* context, const char* path, uint64_t offset, void* buf, size_t size) {
+int64_t Read(const ppc_context* context, const char* path, uint64_t offset, void* buf,
+             size_t size) {
   FakeHost* host = Self(context);
   host->reads++;
   uint64_t number = 0;

@@ -134,7 +134,8 @@ TEST_F(MaioTest, RetriedLoadStartsOver) {
   EXPECT_LE(sim->peak, setup.options.limit * 85 / 100);
   nlohmann::json status = End(sim.get(), "service_ready");
   EXPECT_GE(status["groups"][0]["consumed"].get<uint64_t>(),
-            status["groups"][0]["total"].get<uint64_t>() * 9 / 10) << status;
+            status["groups"][0]["total"].get<uint64_t>() * 9 / 10)
+      << status;
 }
 
 TEST_F(MaioTest, PopulateMovesPrefetchButNotEviction) {

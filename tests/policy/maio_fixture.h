@@ -19,8 +19,8 @@ class MaioTest : public ::testing::Test {
   struct Setup {
     Options options;
     ModelShape shape;
-    uint64_t rate = 60 << 10;   // bytes per millisecond and worker
-    uint64_t init_ms = 500;     // between the first small read and the weights
+    uint64_t rate = 60 << 10;  // bytes per millisecond and worker
+    uint64_t init_ms = 500;    // between the first small read and the weights
     nlohmann::json config = nlohmann::json::object();
     std::vector<int> xpus = {0, 1};
     std::vector<int> reader_xpus = {0, 1};

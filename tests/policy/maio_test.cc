@@ -70,8 +70,8 @@ TEST_F(MaioTest, ConstrainedIsAsFastAsTheBoundWhenTheDiskIsSlower) {
   Record(setup);
   setup.options.limit = 96 * kMiB;
   auto sim = Use(setup);
-  double ideal = static_cast<double>(model_.bytes()) /
-                 static_cast<double>(setup.options.disk_bytes_per_ms);
+  double ideal =
+      static_cast<double>(model_.bytes()) / static_cast<double>(setup.options.disk_bytes_per_ms);
   EXPECT_LE(static_cast<double>(sim->ms() - 300), ideal * 1.15) << status_;
   EXPECT_EQ(sim->reclaimed_bytes, 0u);
   EXPECT_LE(sim->reread_bytes, model_.bytes() / 100);
@@ -157,7 +157,8 @@ TEST_F(MaioTest, TracesPositionsAndCounts) {
   auto sim = Use(setup);
   ASSERT_GT(sim->traces.size(), 10u);
   auto line = nlohmann::json::parse(sim->traces.back());
-  for (const char* key : {"t", "service", "group", "front", "prefetch", "evict", "total", "state"}) {
+  for (const char* key :
+       {"t", "service", "group", "front", "prefetch", "evict", "total", "state"}) {
     EXPECT_TRUE(line.contains(key)) << key;
   }
   EXPECT_EQ(line["front"], line["total"]);

@@ -205,7 +205,8 @@ void Simulator::StepDisk() {
   while (budget >= kPage && !loads_.empty()) {
     uint64_t before = budget;
     uint32_t active = 0;
-    uint64_t share = std::max<uint64_t>(budget / std::min<size_t>(options_.loaders, loads_.size()), kPage);
+    uint64_t share =
+        std::max<uint64_t>(budget / std::min<size_t>(options_.loaders, loads_.size()), kPage);
     for (auto it = loads_.begin(); it != loads_.end() && active < options_.loaders; active++) {
       uint64_t part = std::min(share, budget);
       uint64_t left = part;
@@ -234,12 +235,14 @@ void Simulator::Report(const Load& load, bool interrupted) {
 
 void Simulator::Interrupted(uint32_t group) {
   FakeHost::Interrupted(group);
-  for (auto it = loads_.begin(); it != loads_.end();) {
+  // As in the runner: what is in flight is reported, what is queued is not.
+  uint32_t index = 0;
+  for (auto it = loads_.begin(); it != loads_.end(); index++) {
     if (it->io.group != group) {
       ++it;
       continue;
     }
-    Report(*it, true);
+    if (index < options_.loaders) Report(*it, true);
     it = loads_.erase(it);
   }
 }

@@ -22,7 +22,7 @@ struct Access {
   uint64_t file = 0;
   uint64_t offset = 0;
   uint64_t size = 0;
-  uint32_t flags = 0;       // PPC_F_NOT_USER: populate
+  uint32_t flags = 0;  // PPC_F_NOT_USER: populate
   uint64_t not_before_ms = 0;
 };
 
@@ -68,13 +68,13 @@ class Simulator : public FakeHost {
   void RunFor(uint64_t ms);
   uint64_t ms() const { return step_; }
 
-  uint64_t disk_bytes = 0;      // read from the disk
-  uint64_t demand_bytes = 0;    // of these by readers themselves
-  uint64_t reread_bytes = 0;    // pages read more than once
-  uint64_t refault_bytes = 0;   // read again after the policy dropped them
-  uint64_t reclaimed_bytes = 0; // dropped by the kernel: the limit was hit
+  uint64_t disk_bytes = 0;       // read from the disk
+  uint64_t demand_bytes = 0;     // of these by readers themselves
+  uint64_t reread_bytes = 0;     // pages read more than once
+  uint64_t refault_bytes = 0;    // read again after the policy dropped them
+  uint64_t reclaimed_bytes = 0;  // dropped by the kernel: the limit was hit
   uint64_t evicted_bytes = 0;
-  uint64_t peak = 0;            // of cache and other
+  uint64_t peak = 0;  // of cache and other
   uint64_t events_sent = 0;
   std::map<int, uint64_t> node_bytes;  // loaded for the node of the XPU asked for; -1 none
 
@@ -97,7 +97,7 @@ class Simulator : public FakeHost {
     uint64_t ready_ms = 0;
   };
   struct Pages {
-    std::vector<uint8_t> state;   // bit 0 resident, bit 1 mapped, bit 2 loaded once, bit 3 dropped
+    std::vector<uint8_t> state;  // bit 0 resident, bit 1 mapped, bit 2 loaded once, bit 3 dropped
   };
 
   void StepReader(Reader* r);

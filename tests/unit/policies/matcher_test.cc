@@ -132,7 +132,9 @@ TEST_F(MatcherTest, RestartAndDrop) {
   EXPECT_EQ(consumed_mib(), 0u);
   matcher_->Drop(0);
   for (const Piece& piece : layout_->pieces()) {
-    if (piece.file < 4) EXPECT_EQ(piece.pending, 0u);
+    if (piece.file < 4) {
+      EXPECT_EQ(piece.pending, 0u);
+    }
   }
   EXPECT_TRUE(See(0, 0).moved);  // it lives after all
   EXPECT_EQ(layout_->pieces()[0].pending, 1u);

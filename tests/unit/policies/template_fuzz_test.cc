@@ -58,7 +58,8 @@ void Mutate(std::mt19937* rng, std::vector<uint8_t>* bytes) {
         bytes->erase(bytes->begin() + static_cast<long>(at));
         break;
       case 3:
-        bytes->insert(bytes->begin() + static_cast<long>(at), static_cast<uint8_t>((*rng)() % 2 ? 0xff : 0));
+        bytes->insert(bytes->begin() + static_cast<long>(at),
+                      static_cast<uint8_t>((*rng)() % 2 ? 0xff : 0));
         break;
       default:
         for (size_t j = at; j < std::min(at + 9, bytes->size()); j++) (*bytes)[j] = 0xff;

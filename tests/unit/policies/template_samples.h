@@ -23,7 +23,8 @@ inline Template SampleTemplate() {
     f.size = 64 << 20;
     f.mtime_ns = 1700000000000000000 + i;
     f.kind = FileKind::kSafetensors;
-    for (size_t b = 0; b < f.fingerprint.size(); b++) f.fingerprint[b] = static_cast<uint8_t>(i * 16 + b);
+    for (size_t b = 0; b < f.fingerprint.size(); b++)
+      f.fingerprint[b] = static_cast<uint8_t>(i * 16 + b);
     t.files.push_back(f);
   }
   TemplateGroup common;

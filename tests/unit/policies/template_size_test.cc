@@ -27,9 +27,10 @@ std::vector<Tensor> Tensors(const Shape& s) {
   uint64_t kv = s.hidden / s.heads * s.kv_heads;
   std::vector<Tensor> out = {{s.vocab, s.hidden, 1}};
   for (uint64_t i = 0; i < s.layers; i++) {
-    std::vector<Tensor> layer = {{1, s.hidden, 0},        {s.hidden, s.hidden, 1}, {kv, s.hidden, 1},
-                                 {kv, s.hidden, 1},       {s.hidden, s.hidden, 2}, {1, s.hidden, 0},
-                                 {s.ffn, s.hidden, 1},    {s.ffn, s.hidden, 1},    {s.hidden, s.ffn, 2}};
+    std::vector<Tensor> layer = {
+        {1, s.hidden, 0},     {s.hidden, s.hidden, 1}, {kv, s.hidden, 1},
+        {kv, s.hidden, 1},    {s.hidden, s.hidden, 2}, {1, s.hidden, 0},
+        {s.ffn, s.hidden, 1}, {s.ffn, s.hidden, 1},    {s.hidden, s.ffn, 2}};
     if (s.bias) layer.insert(layer.end(), {{1, s.hidden, 1}, {1, kv, 1}, {1, kv, 1}});
     out.insert(out.end(), layer.begin(), layer.end());
   }
@@ -69,7 +70,8 @@ Template RecordModel(const Shape& s, uint32_t workers) {
       if (t.split == 0) {
         Read(&recorder, w, file, offset, offset + bytes, &ms);
       } else if (t.split == 1) {
-        Read(&recorder, w, file, offset + bytes / workers * w, offset + bytes / workers * (w + 1), &ms);
+        Read(&recorder, w, file, offset + bytes / workers * w, offset + bytes / workers * (w + 1),
+             &ms);
       } else {
         // Gaps are far below the merge limit: the whole tensor from the first to the last row.
         uint64_t part = t.columns * 2 / workers;

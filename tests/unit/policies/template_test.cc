@@ -126,9 +126,12 @@ TEST(Template, JsonNamesEverything) {
   EXPECT_EQ(json["groups"][2]["group"], "common");
   EXPECT_EQ(json["groups"][0]["sequence"].size(), 47u);
   EXPECT_EQ(json["groups"][0]["sequence"][1]["offset"], 200 * 4096);
-  EXPECT_FALSE(nlohmann::json::parse(ToJson(SampleTemplate(), false))["groups"][0].contains("sequence"));
+  EXPECT_FALSE(
+      nlohmann::json::parse(ToJson(SampleTemplate(), false))["groups"][0].contains("sequence"));
   Template odd = SampleTemplate();
-  odd.files[0].path = "bad\xff" "name";
+  odd.files[0].path =
+      "bad\xff"
+      "name";
   odd.meta = "not json";
   EXPECT_NO_THROW(ToJson(odd, true));
 }
