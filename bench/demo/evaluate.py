@@ -166,14 +166,15 @@ class Claims:
         self.add("every run finished", 0, not failed, "; ".join(failed) or "yes")
 
 
-def claims(table, errors):
+def claims(table, errors, is_partial=False):
+    """is_partial: only some systems were asked for; what was not measured is not judged."""
     check = Claims(table)
     check.case("rich", "memory-rich", RICH_BOUND, RICH_LOAD)
     check.case("limit", "with the limit", LIMIT_BOUND, LIMIT_LOAD)
     check.blind()
     check.ours()
     check.equal(errors)
-    return check.results
+    return [c for c in check.results if not is_partial or c["value"] != "not measured"]
 
 
 def headline(table):

@@ -38,21 +38,24 @@ class Guest:
     def measure(self):
         """The disk's bandwidth, then the fully cached load and the loader's own memory."""
         machine.drop_caches(self.settings["model_dir"])
-        rate = machine.measure_disk(self.files())
+        measured = machine.measure_disk(self.files())
         model = sum(os.path.getsize(path) for path in self.files())
+        # Times follow from what the disk was set to, so that every demo measures the same thing;
+        # bounds take the better of both.
+        rate = self.settings["mbps"] * 1e6
         pure_s = model / rate
         self.experiment.init_s = self.settings["init_share"] * pure_s
         workers = self.settings["workers"]
         # A fully cached load is to take load_share of the pure disk time: each worker takes its
         # part of the tensors (and all that is replicated, which is next to nothing).
         self.experiment.device_mbps = model / workers / (self.settings["load_share"] * pure_s) / 1e6
-        self.say(f"disk {rate / 1e6:.0f} MB/s, model {model / 1e6:.0f} MB, pure disk time "
+        self.say(f"disk {measured / 1e6:.0f} MB/s, model {model / 1e6:.0f} MB, pure disk time "
                  f"{pure_s:.1f} s; init {self.experiment.init_s:.1f} s, device "
                  f"{self.experiment.device_mbps:.0f} MB/s per worker")
         cached = self.experiment.run(ex.CACHED, "none", 1)
         stat = self._loader_peak(cached)
         self.raw["measured"] = {
-            "disk_bytes_per_s": rate, "model_bytes": model, "pure_disk_s": pure_s,
+            "disk_bytes_per_s": max(rate, measured), "disk_measured": measured, "model_bytes": model, "pure_disk_s": pure_s,
             "device_mbps": self.experiment.device_mbps, "cached": cached,
             "cached_init_s": cached["init_s"], "cached_load_s": cached["load_s"],
             "cached_startup_s": cached["startup_s"], "cpu_s": cached["report"]["cpu_s"],

@@ -2,7 +2,7 @@
 """Disk bandwidth over time, one small picture per system with its stages (the paper's Figure 8)."""
 from . import look, svg
 
-STEP = 0.5  # seconds a point
+STEP = 1.0  # seconds a point, as in the paper
 HEIGHT = 74
 GAP = 26
 LEFT, WIDTH = 62, 830

@@ -21,7 +21,7 @@ def draw(runs, samples_of, limit_bytes, x_range, title):
     if limit_bytes:
         y = panel.y(limit_bytes / 1e6)
         body.append(svg.line(LEFT, y, panel.right, y, "#b91c1c", 1.3, stroke_dasharray="5 3"))
-        body.append(svg.text(panel.right - 4, y - 5, f"memory limit {limit_bytes / 1e6:.0f} MB", 10,
+        body.append(svg.text(panel.right - 4, y - 5, f"room for page cache {limit_bytes / 1e6:.0f} MB", 10,
                              "#b91c1c", "end"))
     for run, points in series:
         body.append(svg.polyline([(panel.x(t), panel.y(v / 1e6)) for t, v in points],

@@ -19,6 +19,7 @@ th, td { padding: .28em .55em; text-align: right; border-bottom: 1px solid #e3e7
 th { vertical-align: bottom; font-weight: 600; border-bottom: 2px solid #9aa5b1 }
 th:first-child, td.name { text-align: left; white-space: nowrap }
 td.name i { display: inline-block; width: .7em; height: .7em; margin-right: .45em }
+td { white-space: nowrap }
 tr.case td { text-align: left; font-weight: 600; background: #f5f7f9; padding-top: .6em }
 tr.ours td { background: #eef7f2; font-weight: 600 } tr.note td { color: #7b8794 }
 dl { font-size: .85em; display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em }
