@@ -89,7 +89,7 @@ Outcome Device::Attach(const Words& words) {
   attach.reserved[1] = words.Option("reserved");
   std::string label = words.TextOption("label");
   if (label.empty()) label = "test";
-  std::strncpy(attach.label, label.c_str(), sizeof(attach.label));
+  label.copy(attach.label, sizeof(attach.label));
   const int error = Call(fd_, PPC_IOC_ATTACH, &attach);
   if (error) return error;
   std::printf("attach rings=%u entries=%u stride=%llu consumer=%llu\n", attach.nr_rings,
