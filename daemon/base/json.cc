@@ -99,6 +99,7 @@ Result<uint64_t> JsonSize(const Json& object, const char* key, uint64_t fallback
   const Json* value = Find(object, key);
   if (value == nullptr) return fallback;
   if (value->is_number_unsigned()) return value->get<uint64_t>();
+  if (value->is_number_integer() && value->get<int64_t>() >= 0) return value->get<uint64_t>();
   if (value->is_number_float() && value->get<double>() >= 0 && value->get<double>() < 9.2e18) {
     return static_cast<uint64_t>(value->get<double>());
   }

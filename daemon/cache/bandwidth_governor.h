@@ -29,6 +29,7 @@ class BandwidthGovernor {
   void OnLoaded(uint64_t now_ns, uint64_t bytes, uint64_t duration_ns);
 
   int Allowed(uint64_t now_ns);
+  int LastAllowed() const { return allowed_; }
 
  private:
   void Roll(uint64_t now_ns);

@@ -207,6 +207,7 @@ LoaderStats LoaderPool::Stats() const {
   stats.queued = queue_.Bytes();
   stats.inflight = inflight_;
   stats.threads = static_cast<int>(workers_.size());
+  stats.threads_allowed = governor_.LastAllowed();
   return stats;
 }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "daemon/base/cpu_set.h"
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
+
+namespace ppc {
+namespace {
+
+TEST(Result, HoldsValueOrError) {
+  const Result<int> good(7);
+  EXPECT_TRUE(good.ok());
+  EXPECT_EQ(*good, 7);
+  const Result<int> bad(PosixError("open x", ENOENT));
+  EXPECT_FALSE(bad.ok());
+  EXPECT_EQ(bad.error().code, ENOENT);
+  EXPECT_EQ(bad.error().message, "open x: No such file or directory");
+}
+
+TEST(UniqueFd, MovesAndCloses) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  UniqueFd a(ends[0]);
+  UniqueFd b(std::move(a));
+  EXPECT_FALSE(a.IsValid());  // NOLINT: looked at on purpose
+  b.Reset();
+  EXPECT_EQ(close(ends[0]), -1);
+  close(ends[1]);
+}
+
+TEST(Json, RefusesNonsenseWithoutExceptions) {
+  EXPECT_FALSE(ParseJson("{", "x").ok());
+  EXPECT_FALSE(ParseJsonObject("[1]", "x").ok());
+  EXPECT_TRUE(ParseJsonObject("{\"a\": \"}]\"}", "x").ok());
+  EXPECT_FALSE(ParseJson(std::string(100, '['), "x").ok());
+  EXPECT_EQ(DumpJson(Json("\xff")), "\"\xef\xbf\xbd\"");
+}
+
+TEST(Json, ReadsTypedMembers) {
+  const Json object = {{"n", 5}, {"s", "16M"}, {"b", true}, {"bad", "x"}, {"null", nullptr}};
+  EXPECT_EQ(*JsonSize(object, "n", 0), 5u);
+  EXPECT_EQ(*JsonSize(object, "s", 0), 16u << 20);
+  EXPECT_EQ(*JsonSize(object, "absent", 9), 9u);
+  EXPECT_EQ(*JsonSize(object, "null", 9), 9u);
+  EXPECT_FALSE(JsonSize(object, "bad", 0).ok());
+  EXPECT_FALSE(JsonBool(object, "n", false).ok());
+  EXPECT_TRUE(*JsonBool(object, "b", false));
+  EXPECT_FALSE(JsonInt(object, "s", 0).ok());
+}
+
+TEST(ParseSize, KnowsSuffixes) {
+  EXPECT_EQ(*ParseSize("0"), 0u);
+  EXPECT_EQ(*ParseSize("4096"), 4096u);
+  EXPECT_EQ(*ParseSize("1.5K"), 1536u);
+  EXPECT_EQ(*ParseSize("2GiB"), 2ULL << 30);
+  EXPECT_EQ(*ParseSize("1T"), 1ULL << 40);
+  for (const char* bad : {"", "M", "-1", "1X", "1MM", "1 M", "nan", "1e30"}) {
+    EXPECT_FALSE(ParseSize(bad).ok()) << bad;
+  }
+}
+
+TEST(CpuList, ParsesAndFormats) {
+  EXPECT_EQ(*ParseCpuList("0-2,8,4\n"), (CpuList{0, 1, 2, 4, 8}));
+  EXPECT_EQ(*ParseCpuList(""), CpuList{});
+  EXPECT_EQ(FormatCpuList({0, 1, 2, 4, 8, 9}), "0-2,4,8-9");
+  for (const char* bad : {"a", "3-1", "1-", "-1", "99999"}) {
+    EXPECT_FALSE(ParseCpuList(bad).ok()) << bad;
+  }
+  EXPECT_EQ(Intersect({0, 1, 2}, {1, 2, 3}), (CpuList{1, 2}));
+}
+
+TEST(CpuList, BindsTheCallingThread) {
+  const CpuList before = AllowedCpus();
+  ASSERT_FALSE(before.empty());
+  ASSERT_TRUE(BindThread({before.front()}).ok());
+  EXPECT_EQ(AllowedCpus(), CpuList{before.front()});
+  EXPECT_TRUE(BindThread(before).ok());
+  EXPECT_FALSE(BindThread({}).ok());
+}
+
+}  // namespace
+}  // namespace ppc

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/cache/evictor.h"
+
+#include <gtest/gtest.h>
+
+#include "daemon/backend/replay_backend.h"
+
+namespace ppc {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+class EvictorTest : public testing::Test {
+ protected:
+  EvictorTest() {
+    backend_.AddFile(1, "a", 64 * kMiB);
+    (void)backend_.Load({.file = 1, .length = 64 * kMiB, .cancel_slot = ~0u});
+  }
+  std::vector<IoResult> Results() {
+    std::vector<IoResult> results;
+    completions_.Take(&results);
+    return results;
+  }
+  ReplayBackend backend_{{}};
+  Completions completions_;
+};
+
+TEST_F(EvictorTest, DropsAndTellsTheTruth) {
+  uint64_t dropped = 0;
+  Evictor evictor(&backend_,
+                  {.manual = true, .on_dropped = [&](uint64_t bytes) { dropped += bytes; }},
+                  &completions_);
+  const EvictItem items[] = {{.file = 1, .offset = kMiB, .size = 40 * kMiB, .cookie = 77}};
+  evictor.Submit(items);
+  while (evictor.RunOne()) {
+  }
+  const std::vector<IoResult> results = Results();
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_FALSE(results[0].is_load);
+  EXPECT_EQ(results[0].ok, 40 * kMiB);
+  EXPECT_EQ(results[0].cookie, 77u);
+  EXPECT_EQ(dropped, 40 * kMiB);
+  EXPECT_EQ(backend_.ResidentBytes(1), 24 * kMiB);
+  EXPECT_EQ(evictor.Stats().dropped, 40 * kMiB);
+}
+
+TEST_F(EvictorTest, MappedPagesAreNoSuccess) {
+  backend_.SetMapped(1, true);
+  Evictor evictor(&backend_, {.manual = true}, &completions_);
+  const EvictItem items[] = {{.file = 1, .size = 4 * kMiB},
+                             {.file = 1, .size = 4 * kMiB, .unmap = true}};
+  evictor.Submit(items);
+  while (evictor.RunOne()) {
+  }
+  const std::vector<IoResult> results = Results();
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[0].ok, 0u);
+  EXPECT_EQ(results[0].mapped, 4 * kMiB);
+  EXPECT_EQ(results[1].ok, 4 * kMiB);
+}
+
+TEST_F(EvictorTest, AStaleNumberIsLookedUpOnce) {
+  int asked = 0;
+  Evictor evictor(&backend_,
+                  {.manual = true,
+                   .refresh = [&](uint64_t) -> std::optional<uint64_t> {
+                     ++asked;
+                     return asked == 1 ? std::optional<uint64_t>(1) : std::nullopt;
+                   }},
+                  &completions_);
+  const EvictItem items[] = {{.file = 99, .size = 4 * kMiB}};
+  evictor.Submit(items);
+  EXPECT_TRUE(evictor.RunOne());
+  EXPECT_EQ(Results()[0].ok, 4 * kMiB);
+  evictor.Submit(items);
+  EXPECT_TRUE(evictor.RunOne());
+  EXPECT_EQ(Results()[0].error, ESTALE);
+}
+
+TEST_F(EvictorTest, ItsThreadFinishesBeforeItStops) {
+  Evictor evictor(&backend_, {}, &completions_);
+  const EvictItem items[] = {{.file = 1, .size = 32 * kMiB},
+                             {.file = 1, .offset = 32 * kMiB, .size = 32 * kMiB}};
+  evictor.Submit(items);
+  evictor.Stop(/*abandon=*/false);
+  EXPECT_EQ(backend_.ResidentBytes(1), 0u);
+  EXPECT_EQ(Results().size(), 2u);
+}
+
+TEST_F(EvictorTest, AFullQueueRefuses) {
+  Evictor evictor(&backend_, {.max_items = 1, .manual = true}, &completions_);
+  const EvictItem items[] = {{.file = 1, .size = kMiB}, {.file = 1, .size = kMiB}};
+  evictor.Submit(items);
+  EXPECT_EQ(evictor.Stats().refused, 1u);
+}
+
+}  // namespace
+}  // namespace ppc

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/cache/loader_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+
+#include "daemon/backend/replay_backend.h"
+
+namespace ppc {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+std::vector<NumaNode> Nodes(int count) {
+  std::vector<NumaNode> nodes;
+  for (int i = 0; i < count; ++i) nodes.push_back(NumaNode{i, {}});
+  return nodes;
+}
+
+uint64_t Count(const LoaderStats& stats, Interruption reason) {
+  return stats.interrupted[static_cast<size_t>(reason)];
+}
+
+class LoaderPoolTest : public testing::Test {
+ protected:
+  LoaderPoolTest() {
+    backend_ = std::make_unique<ReplayBackend>(ReplayOptions{.memory_limit = 1000 * kMiB});
+    backend_->AddFile(1, "a", 256 * kMiB);
+    payer_->service = 4;
+    payer_->charge = 9;
+    payer_->budget = std::make_shared<Budget>(
+        std::shared_ptr<MemorySource>(backend_.get(), [](MemorySource*) {}));
+  }
+  void Make(LoaderPool::Options options, int nodes = 1) {
+    if (options.threads_per_node == 0) options.threads_per_node = 1;
+    options.manual = true;
+    pool_ = std::make_unique<LoaderPool>(backend_.get(), Nodes(nodes), options, &completions_);
+  }
+  LoadItem Item(uint64_t offset, uint64_t size, uint32_t group = 0, int node = -1) {
+    return LoadItem{.file = 1,
+                    .offset = offset,
+                    .size = size,
+                    .cookie = 3,
+                    .group = group,
+                    .node = node,
+                    .payer = payer_};
+  }
+  void Submit(std::vector<LoadItem> items, uint64_t replace_groups = 0) {
+    pool_->Submit(items, replace_groups);
+  }
+  std::vector<IoResult> Results() {
+    std::vector<IoResult> results;
+    completions_.Take(&results);
+    return results;
+  }
+  std::unique_ptr<ReplayBackend> backend_;
+  std::shared_ptr<Payer> payer_ = std::make_shared<Payer>();
+  Completions completions_;
+  std::unique_ptr<LoaderPool> pool_;
+};
+
+TEST_F(LoaderPoolTest, LoadsInStepsAndReportsChunks) {
+  Make({});
+  std::vector<uint64_t> lengths;
+  std::vector<uint32_t> charges;
+  backend_->OnLoad([&](const LoadRequest& request) {
+    lengths.push_back(request.length);
+    charges.push_back(request.charge);
+  });
+  Submit({Item(kMiB, 12 * kMiB)});
+  pool_->RunUntilIdle();
+  // Steps and chunks end at multiples of their size.
+  EXPECT_EQ(lengths,
+            (std::vector<uint64_t>{kMiB, 2 * kMiB, 2 * kMiB, 2 * kMiB, 2 * kMiB, 2 * kMiB, kMiB}));
+  EXPECT_EQ(charges[0], 9u);
+  const std::vector<IoResult> results = Results();
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[0].offset, kMiB);
+  EXPECT_EQ(results[0].size, 7 * kMiB);
+  EXPECT_EQ(results[0].ok, 7 * kMiB);
+  EXPECT_EQ(results[0].cookie, 3u);
+  EXPECT_EQ(results[0].service, 4u);
+  EXPECT_EQ(results[1].size, 5 * kMiB);
+  EXPECT_FALSE(results[1].interrupted);
+  EXPECT_EQ(pool_->Stats().loaded, 12 * kMiB);
+  EXPECT_EQ(pool_->Stats().inflight, 0u);
+  EXPECT_TRUE(pool_->IsIdle());
+}
+
+TEST_F(LoaderPoolTest, WhatIsResidentIsNotLoaded) {
+  Make({});
+  (void)backend_->Load({.file = 1, .length = 4 * kMiB, .cancel_slot = ~0u});
+  Submit({Item(0, 8 * kMiB)});
+  pool_->RunUntilIdle();
+  EXPECT_EQ(pool_->Stats().loaded, 4 * kMiB);
+  EXPECT_EQ(pool_->Stats().resident, 4 * kMiB);
+  EXPECT_EQ(Results()[0].resident, 4 * kMiB);
+}
+
+TEST_F(LoaderPoolTest, ReplaceStopsWithinOneStep) {
+  Make({});
+  Submit({Item(0, 64 * kMiB)});
+  ASSERT_TRUE(pool_->RunSlice(0));  // 2 MiB of the first chunk
+  Submit({Item(128 * kMiB, 2 * kMiB)}, /*replace_groups=*/1);
+  EXPECT_TRUE(pool_->RunSlice(0));
+  const std::vector<IoResult> results = Results();
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_TRUE(results[0].interrupted);
+  EXPECT_EQ(results[0].ok, 2 * kMiB);
+  EXPECT_EQ(results[0].size, 8 * kMiB);
+  EXPECT_EQ(Count(pool_->Stats(), Interruption::kGeneration), 1u);
+  EXPECT_EQ(pool_->Stats().replaced, 56 * kMiB);
+  pool_->RunUntilIdle();
+  EXPECT_EQ(backend_->ResidentBytes(1), 4 * kMiB);
+  EXPECT_EQ(pool_->Stats().inflight, 0u);
+}
+
+TEST_F(LoaderPoolTest, OtherGroupsGoOn) {
+  Make({});
+  Submit({Item(0, 8 * kMiB, 1), Item(64 * kMiB, 8 * kMiB, 2)});
+  pool_->Interrupt(1);
+  pool_->RunUntilIdle();
+  EXPECT_EQ(pool_->Stats().loaded, 8 * kMiB);
+  EXPECT_EQ(backend_->Resident(1, 64 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB);
+}
+
+TEST_F(LoaderPoolTest, MemoryInterruptsAndTheRestComesLater) {
+  Make({});
+  Submit({Item(0, 8 * kMiB)});
+  ASSERT_TRUE(pool_->RunSlice(0));
+  backend_->SetMemoryOther(900 * kMiB);
+  ASSERT_TRUE(pool_->RunSlice(0));
+  EXPECT_EQ(Count(pool_->Stats(), Interruption::kMemory), 1u);
+  EXPECT_FALSE(pool_->RunSlice(0));  // no room: nothing is taken
+  EXPECT_EQ(pool_->Stats().queued, 6 * kMiB);
+  std::vector<IoResult> results = Results();
+  ASSERT_EQ(results.size(), 1u);  // what was executed
+  EXPECT_EQ(results[0].size, 2 * kMiB);
+  EXPECT_FALSE(results[0].interrupted);
+  backend_->SetMemoryOther(0);
+  pool_->RunUntilIdle();
+  EXPECT_EQ(Results()[0].offset, 2 * kMiB);
+  EXPECT_EQ(pool_->Stats().loaded, 8 * kMiB);
+  EXPECT_EQ(payer_->budget->Read(false).inflight, 0u);
+}
+
+TEST_F(LoaderPoolTest, TheBudgetIsAskedBeforeEveryChunk) {
+  Make({});
+  backend_->SetMemoryOther(790 * kMiB);  // the threshold is 800 MiB
+  Submit({Item(0, 64 * kMiB)});
+  pool_->RunUntilIdle();
+  EXPECT_EQ(pool_->Stats().loaded, 10 * kMiB);
+  EXPECT_EQ(backend_->ReclaimedBytes(), 0u);
+}
+
+TEST_F(LoaderPoolTest, ADeviceThatCannotKeepUpInterrupts) {
+  Make({.threads_per_node = 4, .governor = {.bad_windows = 1, .floor = 1}});
+  Submit({Item(0, 8 * kMiB)});
+  pool_->RunUntilIdle();  // how fast the device can be
+  backend_->AdvanceClock(200 * 1000 * 1000);
+  Submit({Item(64 * kMiB, 64 * kMiB)});
+  for (size_t i = 0; i < 4; ++i) ASSERT_TRUE(pool_->RunSlice(i));
+  // From here each step takes long, and the front end misses much.
+  backend_->OnLoad([&](const LoadRequest&) { backend_->AdvanceClock(50 * 1000 * 1000); });
+  for (int round = 0; round < 12; ++round) {
+    pool_->NoteDemand(64 * kMiB);
+    for (size_t i = 0; i < 4; ++i) (void)pool_->RunSlice(i);
+  }
+  EXPECT_GT(Count(pool_->Stats(), Interruption::kBandwidth), 0u);
+  pool_->RunUntilIdle();
+  EXPECT_EQ(pool_->Stats().loaded, 72 * kMiB);  // nothing was lost
+}
+
+TEST_F(LoaderPoolTest, AFullQueueInterruptsTheOldestList) {
+  Make({.max_items = 2});
+  Submit({Item(0, 8 * kMiB, 1), Item(8 * kMiB, 8 * kMiB, 1)});
+  Submit({Item(64 * kMiB, 8 * kMiB, 2)});
+  const std::vector<IoResult> results = Results();
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_TRUE(results[0].interrupted);
+  EXPECT_EQ(results[0].offset, 0u);
+  EXPECT_EQ(Count(pool_->Stats(), Interruption::kQueue), 1u);
+  // A list that alone is too long is cut.
+  Submit({Item(0, kMiB, 3), Item(kMiB, kMiB, 3), Item(2 * kMiB, kMiB, 3)});
+  EXPECT_EQ(pool_->Stats().refused, kMiB);
+}
+
+TEST_F(LoaderPoolTest, ShutdownInterrupts) {
+  Make({});
+  Submit({Item(0, 8 * kMiB)});
+  ASSERT_TRUE(pool_->RunSlice(0));
+  pool_->Stop();
+  EXPECT_EQ(Count(pool_->Stats(), Interruption::kShutdown), 1u);
+  EXPECT_TRUE(Results()[0].interrupted);
+  EXPECT_FALSE(pool_->RunSlice(0));
+}
+
+TEST_F(LoaderPoolTest, EachNodeHasItsOwnThreads) {
+  Make({.threads_per_node = 2}, 2);
+  ASSERT_EQ(pool_->Threads(), 4);
+  Submit({Item(0, 8 * kMiB, 0, 1)});
+  EXPECT_FALSE(pool_->RunSlice(0));  // node 0
+  EXPECT_TRUE(pool_->RunSlice(2));   // node 1
+  pool_->RunUntilIdle();
+  EXPECT_EQ(backend_->Resident(1, 0, 0, {})->node[1], 8 * kMiB);
+  EXPECT_EQ(pool_->Stats().node_loaded[1], 8 * kMiB);
+}
+
+TEST_F(LoaderPoolTest, AStaleNumberIsLookedUpOnce) {
+  backend_->MakeStale(1);
+  backend_->AddFile(2, "a", 256 * kMiB);
+  int asked = 0;
+  Make({.refresh = [&](uint64_t file) -> std::optional<uint64_t> {
+    ++asked;
+    return file == 1 ? std::optional<uint64_t>(2) : std::nullopt;
+  }});
+  Submit({Item(0, 8 * kMiB)});
+  pool_->RunUntilIdle();
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(Results()[0].file, 2u);
+  EXPECT_EQ(backend_->ResidentBytes(2), 8 * kMiB);
+  EXPECT_EQ(pool_->Stats().stale_retries, 1u);
+  backend_->MakeStale(2);
+  LoadItem gone = Item(16 * kMiB, 8 * kMiB);
+  gone.file = 2;
+  Submit({gone});
+  pool_->RunUntilIdle();
+  const IoResult result = Results()[0];
+  EXPECT_EQ(result.error, ESTALE);
+  EXPECT_EQ(result.failed, 8 * kMiB);
+}
+
+TEST_F(LoaderPoolTest, ReadErrorsAreFailures) {
+  backend_->SetReadErrors(1, true);
+  Make({});
+  Submit({Item(0, 4 * kMiB)});
+  pool_->RunUntilIdle();
+  EXPECT_EQ(Results()[0].failed, 4 * kMiB);
+  EXPECT_EQ(pool_->Stats().loaded, 0u);
+  EXPECT_EQ(pool_->Stats().failed, 4 * kMiB);
+}
+
+TEST_F(LoaderPoolTest, UnmountEndsAllLoads) {
+  Make({});
+  Submit({Item(0, 4 * kMiB)});
+  backend_->Unmount();
+  pool_->RunUntilIdle();
+  EXPECT_EQ(Count(pool_->Stats(), Interruption::kShutdown), 1u);
+}
+
+// With real threads: one load is held while its group is replaced.
+TEST_F(LoaderPoolTest, ThreadsLoadAndAreInterrupted) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int held = 0;
+  bool open = false;
+  backend_->OnLoad([&](const LoadRequest&) {
+    std::unique_lock lock(mutex);
+    ++held;
+    changed.notify_all();
+    changed.wait(lock, [&] { return open; });
+  });
+  LoaderPool pool(backend_.get(), Nodes(1), {.threads_per_node = 2}, &completions_);
+  std::vector<LoadItem> items{Item(0, 32 * kMiB)};
+  pool.Submit(items, 0);
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return held == 2; });
+  }
+  std::vector<LoadItem> next{Item(128 * kMiB, 8 * kMiB)};
+  pool.Submit(next, 1);
+  {
+    const std::lock_guard lock(mutex);
+    open = true;
+  }
+  changed.notify_all();
+  // Both held chunks and the new one come back.
+  std::vector<IoResult> all;
+  while (all.size() < 3) {
+    pollfd ready{completions_.fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&ready, 1, 10000), 1);
+    std::vector<IoResult> some;
+    completions_.Take(&some);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  EXPECT_EQ(Count(pool.Stats(), Interruption::kGeneration), 2u);
+  EXPECT_EQ(backend_->Resident(1, 128 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB);
+  pool.Stop();
+}
+
+TEST_F(LoaderPoolTest, ThreadsWaitForRoomWithoutBeingAsked) {
+  backend_->SetMemoryOther(900 * kMiB);
+  LoaderPool pool(backend_.get(), Nodes(2), {.threads_per_node = 2, .retry_ns = 1000 * 1000},
+                  &completions_);
+  std::vector<LoadItem> items{Item(0, 8 * kMiB, 0, 0), Item(8 * kMiB, 8 * kMiB, 0, 1)};
+  pool.Submit(items, 0);
+  backend_->SetMemoryOther(0);
+  std::vector<IoResult> all;
+  while (all.size() < 2) {
+    pollfd ready{completions_.fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&ready, 1, 10000), 1);
+    std::vector<IoResult> some;
+    completions_.Take(&some);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  EXPECT_EQ(backend_->ResidentBytes(1), 16 * kMiB);
+}
+
+}  // namespace
+}  // namespace ppc

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop against a replayed machine: what reaches the policy, and what becomes of its lists.
+#include "daemon/exec/executor.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/unit/exec/test_policy.h"
+
+namespace ppc {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kMs = 1000 * 1000;
+
+class ExecutorTest : public testing::Test {
+ protected:
+  ExecutorTest() { backend_.AddFile(1, "model/a", 256 * kMiB); }
+  ~ExecutorTest() override {
+    // What the hooks of a test refer to is gone; shutting down still calls some.
+    policy_.done = [](const ppc_result&) {};
+    policy_.exit = [] {};
+  }
+  void Start(RuntimeConfig config = {}) {
+    runtime_ = MakeRuntime(&backend_, policy_, std::move(config));
+    const Status started = runtime_->Start();
+    ASSERT_TRUE(started.ok()) << started.error().message;
+  }
+  // Turns until `turns` have gone by, loading and evicting in between.
+  Executor::End Turn(int turns = 1) {
+    Executor::End end = Executor::End::kRunning;
+    for (int i = 0; i < turns && end == Executor::End::kRunning; ++i) {
+      end = runtime_->executor().RunOnce();
+      runtime_->loader().RunUntilIdle();
+      while (runtime_->evictor().RunOne()) {
+      }
+    }
+    return end;
+  }
+  ReplayBackend backend_{{.memory_limit = 100 * kMiB}};
+  TestPolicy policy_;
+  std::unique_ptr<Runtime> runtime_;
+};
+
+TEST_F(ExecutorTest, AMissReachesThePolicyAndItsListTheDisk) {
+  miss_io seen{};
+  std::string path;
+  policy_.prefetch = [&](const miss_io& miss) {
+    seen = miss;
+    path = miss.path;
+    policy_.list.push_back(
+        {.file = miss.file, .offset = miss.offset + miss.size, .size = 8 * kMiB});
+  };
+  Start();
+  EXPECT_TRUE(backend_.Attached().managed_readahead);
+  backend_.Push(MissEvent(1, kMiB, kMiB, 77));
+  Turn();
+  EXPECT_EQ(path, "model/a");
+  EXPECT_EQ(seen.offset, kMiB);
+  EXPECT_EQ(seen.size, kMiB);
+  EXPECT_EQ(seen.tid, 77);
+  EXPECT_EQ(seen.kind, PPC_MISS_READ);
+  EXPECT_EQ(seen.file_bytes, 256 * kMiB);
+  EXPECT_EQ(seen.xpu, -1);
+  EXPECT_EQ(backend_.Resident(1, 2 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB);
+}
+
+TEST_F(ExecutorTest, OwnReadsAreNotMisses) {
+  int calls = 0;
+  policy_.prefetch = [&](const miss_io&) { ++calls; };
+  Start();
+  backend_.Push(MissEvent(1, 0, kMiB, getpid()));
+  Turn();
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(runtime_->executor().Stats().own_events, 1u);
+}
+
+TEST_F(ExecutorTest, ContiguousMissesAreOneCall) {
+  std::vector<uint64_t> sizes;
+  policy_.prefetch = [&](const miss_io& miss) { sizes.push_back(miss.size); };
+  Start();
+  for (uint64_t i = 0; i < 8; ++i) backend_.Push(MissEvent(1, i * kMiB, kMiB));
+  Turn();
+  EXPECT_EQ(sizes, std::vector<uint64_t>{8 * kMiB});
+}
+
+TEST_F(ExecutorTest, EvictComesBeforePrefetchAndOnlyAboveTheThreshold) {
+  std::string calls;
+  policy_.prefetch = [&](const miss_io&) { calls += 'p'; };
+  policy_.evict = [&](const miss_io* miss) { calls += miss == nullptr ? 't' : 'e'; };
+  Start();
+  backend_.Push(MissEvent(1, 0, kMiB));
+  Turn();
+  EXPECT_EQ(calls, "p");
+  backend_.SetMemoryOther(90 * kMiB);
+  backend_.AdvanceClock(10 * kMs);
+  backend_.Push(MissEvent(1, 8 * kMiB, kMiB));
+  Turn();
+  EXPECT_EQ(calls, "pep");
+}
+
+TEST_F(ExecutorTest, EvictIsAskedEvery200MsAboveTheThreshold) {
+  int asked = 0;
+  policy_.evict = [&](const miss_io* miss) { asked += miss == nullptr; };
+  Start();
+  const uint64_t start = backend_.NowNs();
+  while (backend_.NowNs() < start + 1000 * kMs) Turn();
+  EXPECT_EQ(asked, 0);
+  backend_.SetMemoryOther(90 * kMiB);
+  while (backend_.NowNs() < start + 2000 * kMs) Turn();
+  EXPECT_NEAR(asked, 5, 1);
+}
+
+TEST_F(ExecutorTest, EvictListsAreExecutedAndReported) {
+  std::vector<ppc_result> results;
+  policy_.evict = [&](const miss_io*) {
+    policy_.evict_list.push_back({.path = "model/a", .offset = 0, .size = 4 * kMiB, .cookie = 5});
+  };
+  policy_.done = [&](const ppc_result& result) { results.push_back(result); };
+  Start();
+  (void)backend_.Load({.file = 1, .length = 90 * kMiB, .cancel_slot = ~0u});
+  backend_.AdvanceClock(200 * kMs);
+  Turn(2);
+  ASSERT_GE(results.size(), 1u);
+  EXPECT_EQ(results[0].kind, PPC_EVICTED);
+  EXPECT_EQ(results[0].ok, 4 * kMiB);
+  EXPECT_EQ(results[0].cookie, 5u);
+  EXPECT_EQ(backend_.ResidentBytes(1), 86 * kMiB);
+}
+
+TEST_F(ExecutorTest, ProgressGoesToEventThenEvict) {
+  std::string calls;
+  policy_.init = [&](ppc_context* context) {
+    return context->want(context, PPC_WANT_PROGRESS, 2 * kMiB);
+  };
+  policy_.event = [&](const miss_io& event) {
+    calls += event.kind == PPC_PROGRESS ? 'P' : event.kind == PPC_OPEN ? 'O' : 'C';
+  };
+  policy_.evict = [&](const miss_io* miss) { calls += miss == nullptr ? 't' : 'e'; };
+  policy_.prefetch = [&](const miss_io&) { calls += 'p'; };
+  Start();
+  EXPECT_TRUE(backend_.Attached().progress);
+  EXPECT_FALSE(backend_.Attached().managed_readahead);  // it said what it wants
+  EXPECT_EQ(backend_.Attached().beacon_bytes, 2 * kMiB);
+  Turn();
+  calls.clear();
+  backend_.SetMemoryOther(90 * kMiB);
+  backend_.AdvanceClock(10 * kMs);
+  for (const EventKind kind : {EventKind::kOpen, EventKind::kProgress, EventKind::kClose}) {
+    Event event = MissEvent(1, 0, kMiB);
+    event.time_ns = static_cast<uint64_t>(kind == EventKind::kOpen       ? 1
+                                          : kind == EventKind::kProgress ? 2
+                                                                         : 3);
+    event.kind = kind;
+    backend_.Push(event);
+  }
+  Turn();
+  EXPECT_EQ(calls.substr(0, 4), "OPeC");  // a tick may follow
+}
+
+TEST_F(ExecutorTest, PlanIsAskedWhileTheLoaderHasRoom) {
+  uint64_t at = 0;
+  uint64_t most = 0;
+  policy_.plan = [&](const ppc_plan_request& request) {
+    most = std::max(most, request.max_bytes);
+    EXPECT_LE(request.max_bytes, request.memory->room);
+    if (at < 64 * kMiB) policy_.list.push_back({.file = 1, .offset = at, .size = 16 * kMiB});
+    at += 16 * kMiB;
+  };
+  Start();
+  Turn(20);
+  EXPECT_EQ(backend_.ResidentBytes(1), 64 * kMiB);  // without any miss
+  EXPECT_GT(most, 0u);
+}
+
+TEST_F(ExecutorTest, PlanNeverOvershootsTheBudget) {
+  uint64_t at = 0;
+  policy_.plan = [&](const ppc_plan_request&) {
+    policy_.list.push_back({.file = 1, .offset = at, .size = 32 * kMiB});
+    at = (at + 32 * kMiB) % (256 * kMiB);
+  };
+  Start();
+  Turn(50);
+  EXPECT_LE(backend_.ResidentBytes(1), 80 * kMiB);
+  EXPECT_GE(backend_.ResidentBytes(1), 70 * kMiB);
+  EXPECT_EQ(backend_.ReclaimedBytes(), 0u);
+}
+
+TEST_F(ExecutorTest, DoneTellsWhatBecameOfEachChunk) {
+  std::vector<ppc_result> results;
+  policy_.prefetch = [&](const miss_io&) {
+    policy_.list.push_back(
+        {.file = 1, .offset = 8 * kMiB, .size = 16 * kMiB, .group = 6, .cookie = 11});
+  };
+  policy_.done = [&](const ppc_result& result) { results.push_back(result); };
+  Start();
+  backend_.Push(MissEvent(1, 0, kMiB));
+  Turn(3);
+  uint64_t loaded = 0;
+  for (const ppc_result& result : results) {
+    EXPECT_EQ(result.kind, static_cast<uint32_t>(PPC_LOADED));
+    EXPECT_EQ(result.group, 6u);
+    EXPECT_EQ(result.cookie, 11u);
+    EXPECT_EQ(result.ok, result.size);
+    EXPECT_EQ(result.interrupted, 0);
+    loaded += result.ok;
+  }
+  EXPECT_EQ(loaded, 16 * kMiB);
+}
+
+TEST_F(ExecutorTest, NonsenseRangesAreRefusedByName) {
+  policy_.prefetch = [&](const miss_io&) {
+    policy_.list = {
+        {.path = "../etc/passwd", .size = 1},         {.file = 999, .size = 1},
+        {.file = 1, .offset = UINT64_MAX, .size = 1}, {.file = 1, .size = 1, .group = 99},
+        {.file = 1, .offset = 300 * kMiB, .size = 1}, {.file = 1, .size = 2 * kMiB}};
+  };
+  Start();
+  backend_.Push(MissEvent(1, 100 * kMiB, kMiB));
+  Turn();
+  const Json refused = runtime_->StatusJson()["events"]["refused"];
+  EXPECT_EQ(refused["path"], 1);
+  EXPECT_EQ(refused["file"], 1);
+  EXPECT_EQ(refused["range"], 1);
+  EXPECT_EQ(refused["group"], 1);
+  EXPECT_EQ(refused["empty"], 1);
+  EXPECT_EQ(runtime_->executor().Stats().prefetch_ranges, 1u);
+  EXPECT_FALSE(runtime_->host().IsDropped());
+}
+
+TEST_F(ExecutorTest, ReplaceInterruptsWhatIsQueued) {
+  int calls = 0;
+  policy_.prefetch = [&](const miss_io& miss) {
+    ++calls;
+    policy_.list_flags = PPC_IOS_REPLACE;
+    policy_.list.push_back({.file = 1, .offset = miss.offset, .size = 32 * kMiB, .group = 2});
+  };
+  Start();
+  backend_.Push(MissEvent(1, 0, 4096, 1));
+  backend_.Push(MissEvent(1, 64 * kMiB, 4096, 2));
+  Turn();
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(runtime_->loader().Stats().replaced, 32 * kMiB);
+  EXPECT_EQ(backend_.Resident(1, 0, 32 * kMiB, {})->resident, kMiB);  // the demand window
+}
+
+TEST_F(ExecutorTest, EventsOfAGoneFileAreCounted) {
+  policy_.prefetch = [](const miss_io&) { FAIL(); };
+  Start();
+  backend_.Push(MissEvent(42, 0, kMiB));
+  Turn();
+  EXPECT_EQ(runtime_->executor().Stats().unresolved, 1u);
+}
+
+TEST_F(ExecutorTest, AThrowingPolicyIsDropped) {
+  policy_.prefetch = [](const miss_io&) { throw 1; };
+  bool exited = false;
+  policy_.exit = [&] { exited = true; };
+  Start();
+  backend_.Push(MissEvent(1, 0, kMiB, 1));
+  backend_.Push(MissEvent(1, 8 * kMiB, kMiB, 2));
+  EXPECT_EQ(Turn(3), Executor::End::kDropped);
+  runtime_->Shutdown();
+  EXPECT_TRUE(exited);
+  EXPECT_FALSE(backend_.IsAttached());
+}
+
+TEST_F(ExecutorTest, LeaseAndMountAreTwoEnds) {
+  Start();
+  backend_.Expire();
+  EXPECT_EQ(Turn(3), Executor::End::kExpired);
+  backend_.Unmount();
+  EXPECT_EQ(Turn(3), Executor::End::kGone);
+}
+
+TEST_F(ExecutorTest, StopEndsTheLoop) {
+  Start();
+  runtime_->RequestStop();
+  EXPECT_EQ(runtime_->Run(), Executor::End::kStopped);
+}
+
+TEST_F(ExecutorTest, OtherDescriptorsAreServed) {
+  Start();
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  int called = 0;
+  runtime_->executor().AddSource(ends[0], [&](short) {
+    ++called;
+    runtime_->executor().RemoveSource(ends[0]);
+  });
+  ASSERT_EQ(write(ends[1], "x", 1), 1);
+  Turn(5);
+  EXPECT_EQ(called, 1);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+}  // namespace
+}  // namespace ppc

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/file_table.h"
+
+#include <gtest/gtest.h>
+
+#include "daemon/backend/replay_backend.h"
+
+namespace ppc {
+namespace {
+
+class FileTableTest : public testing::Test {
+ protected:
+  FileTableTest() { backend_.AddFile(1, "a", 5000); }
+  ReplayBackend backend_{{}};
+  FileTable files_{&backend_};
+};
+
+TEST_F(FileTableTest, NumberAndPath) {
+  const KnownFile* file = files_.Get(1);
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->path, "a");
+  uint64_t id = 0;
+  uint64_t bytes = 0;
+  EXPECT_TRUE(files_.FindPath("a", &id, &bytes));
+  EXPECT_EQ(id, 1u);
+  EXPECT_EQ(bytes, 5000u);
+  EXPECT_FALSE(files_.FindPath("b", &id, &bytes));
+  EXPECT_EQ(files_.Get(2), nullptr);
+}
+
+TEST_F(FileTableTest, ARenameIsSeenAfterAWhile) {
+  (void)files_.Get(1);
+  backend_.AddFile(1, "b", 6000);
+  EXPECT_EQ(files_.Get(1)->path, "a");
+  backend_.AdvanceClock(3ULL * 1000 * 1000 * 1000);
+  EXPECT_EQ(files_.Get(1)->path, "b");
+  EXPECT_EQ(files_.Get(1)->info.size, 6000u);
+}
+
+TEST_F(FileTableTest, RefreshFindsTheNewNumberOfAPath) {
+  (void)files_.Get(1);
+  EXPECT_FALSE(files_.Refresh(1).has_value());  // still the same
+  backend_.MakeStale(1);
+  EXPECT_FALSE(files_.Refresh(1).has_value());  // gone
+  backend_.AddFile(2, "a", 5000);
+  EXPECT_EQ(files_.Refresh(1), 2u);
+  EXPECT_FALSE(files_.Refresh(77).has_value());
+}
+
+}  // namespace
+}  // namespace ppc

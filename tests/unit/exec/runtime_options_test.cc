@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/runtime_options.h"
+
+#include <gtest/gtest.h>
+
+namespace ppc {
+namespace {
+
+TEST(RuntimeOptions, DefaultsAndValues) {
+  const Result<RuntimeOptions> plain = ParseRuntimeOptions(Json());
+  EXPECT_EQ(plain->lease_ms, 2000u);
+  EXPECT_DOUBLE_EQ(plain->threshold, 0.8);
+  const Result<RuntimeOptions> set = ParseRuntimeOptions(
+      Json{{"lease_ms", 500}, {"threshold", 0.5}, {"limit", "16M"}, {"trace_file", "/t"}});
+  ASSERT_TRUE(set.ok()) << set.error().message;
+  EXPECT_EQ(set->lease_ms, 500u);
+  EXPECT_EQ(set->limit_bytes, 16u << 20);
+  EXPECT_EQ(set->trace_file, "/t");
+}
+
+TEST(RuntimeOptions, WrongOnesAreNamed) {
+  const std::pair<Json, const char*> kWrong[] = {{Json{{"leas_ms", 500}}, "leas_ms"},
+                                                 {Json{{"lease_ms", 5}}, "lease_ms"},
+                                                 {Json{{"lease_ms", "x"}}, "lease_ms"},
+                                                 {Json{{"threshold", 0}}, "threshold"},
+                                                 {Json{{"threshold", 1.5}}, "threshold"},
+                                                 {Json{{"chunk", "3M"}}, "chunk"},
+                                                 {Json{{"trace_file", "rel"}}, "trace_file"},
+                                                 {Json{{"limit", "many"}}, "limit"},
+                                                 {Json::array(), "runtime"}};
+  for (const auto& [json, name] : kWrong) {
+    const Result<RuntimeOptions> refused = ParseRuntimeOptions(json);
+    ASSERT_FALSE(refused.ok()) << json;
+    EXPECT_NE(refused.error().message.find(name), std::string::npos) << refused.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace ppc

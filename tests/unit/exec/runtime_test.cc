@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/runtime.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <future>
+
+#include "daemon/base/files.h"
+#include "tests/unit/exec/test_policy.h"
+#include "tests/unit/temp_tree.h"
+
+namespace ppc {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+class RuntimeTest : public testing::Test {
+ protected:
+  RuntimeTest() { backend_.AddFile(1, "a", 64 * kMiB, "header"); }
+  ReplayBackend backend_{{}};
+  TestPolicy policy_;
+};
+
+TEST_F(RuntimeTest, APolicyWithoutHooksKeepsNativeReadahead) {
+  auto runtime = MakeRuntime(&backend_, policy_);
+  ASSERT_TRUE(runtime->Start().ok());
+  EXPECT_TRUE(backend_.IsAttached());
+  EXPECT_FALSE(backend_.Attached().managed_readahead);
+  EXPECT_EQ(backend_.Attached().lease_ms, 2000u);
+  EXPECT_EQ(backend_.Attached().label, "test");
+  runtime->Shutdown();
+  EXPECT_FALSE(backend_.IsAttached());
+}
+
+TEST_F(RuntimeTest, OnlyEvictKeepsNativeReadaheadToo) {
+  policy_.evict = [](const miss_io*) {};
+  auto runtime = MakeRuntime(&backend_, policy_);
+  ASSERT_TRUE(runtime->Start().ok());
+  EXPECT_FALSE(backend_.Attached().managed_readahead);
+}
+
+TEST_F(RuntimeTest, PlanManagesReadahead) {
+  policy_.plan = [](const ppc_plan_request&) {};
+  auto runtime = MakeRuntime(&backend_, policy_);
+  ASSERT_TRUE(runtime->Start().ok());
+  EXPECT_TRUE(backend_.Attached().managed_readahead);
+}
+
+TEST_F(RuntimeTest, ARefusingInitLeavesNothingAttached) {
+  policy_.init = [](ppc_context*) { return -EACCES; };
+  bool exited = false;
+  policy_.exit = [&] { exited = true; };
+  auto runtime = MakeRuntime(&backend_, policy_);
+  EXPECT_FALSE(runtime->Start().ok());
+  EXPECT_FALSE(backend_.IsAttached());
+  EXPECT_FALSE(exited);
+}
+
+TEST_F(RuntimeTest, WantMayChangeAtAnyTime) {
+  ppc_context* context = nullptr;
+  policy_.init = [&](ppc_context* given) {
+    context = given;
+    return context->want(context, PPC_WANT_TRACE | PPC_WANT_OPENCLOSE, 0);
+  };
+  auto runtime = MakeRuntime(&backend_, policy_);
+  ASSERT_TRUE(runtime->Start().ok());
+  EXPECT_TRUE(backend_.Attached().trace);
+  EXPECT_TRUE(backend_.Attached().open_close);
+  EXPECT_EQ(context->want(context, PPC_WANT_MANAGED_RA, 4 * kMiB), 0);
+  EXPECT_FALSE(backend_.Attached().trace);
+  EXPECT_TRUE(backend_.Attached().managed_readahead);
+  EXPECT_EQ(backend_.Attached().beacon_bytes, 4 * kMiB);
+}
+
+TEST_F(RuntimeTest, TheContextAnswers) {
+  ppc_context* context = nullptr;
+  policy_.init = [&](ppc_context* given) {
+    context = given;
+    return 0;
+  };
+  RuntimeConfig config;
+  config.topology.nodes = {NumaNode{0, {}}, NumaNode{1, {}}};
+  config.topology.xpus.resize(2);
+  config.topology.xpus[1].node = 1;
+  auto runtime = MakeRuntime(&backend_, policy_, std::move(config));
+  ASSERT_TRUE(runtime->Start().ok());
+  ppc_file_info info{};
+  EXPECT_EQ(context->file_info(context, "a", &info), 0);
+  EXPECT_EQ(info.size, 64 * kMiB);
+  EXPECT_EQ(context->file_info(context, "absent", &info), -ENOENT);
+  EXPECT_EQ(context->file_info(context, "../a", &info), -EINVAL);
+  char path[8];
+  EXPECT_EQ(context->file_path(context, 1, path, sizeof(path)), 0);
+  EXPECT_STREQ(path, "a");
+  EXPECT_EQ(context->file_path(context, 1, path, 1), -ENAMETOOLONG);
+  EXPECT_EQ(context->file_path(context, 9, path, sizeof(path)), -ESTALE);
+  char bytes[16];
+  EXPECT_EQ(context->read(context, "a", 2, bytes, sizeof(bytes)), 4);
+  EXPECT_EQ(context->read(context, "/a", 2, bytes, sizeof(bytes)), -EINVAL);
+  EXPECT_EQ(context->xpu_node(context, 1), 1);
+  EXPECT_EQ(context->xpu_node(context, 2), -1);
+  (void)backend_.Load({.file = 1, .length = kMiB, .cancel_slot = ~0u});
+  ppc_residency residency{};
+  EXPECT_EQ(context->resident(context, 1, 0, 0, &residency, nullptr, 0), 0);
+  EXPECT_EQ(residency.resident, kMiB);
+  EXPECT_EQ(context->file_native(context, 1, 1), 0);
+  EXPECT_TRUE(backend_.IsFileNative(1));
+  ppc_memory memory{};
+  EXPECT_EQ(context->memory(context, 0, &memory), 0);
+  EXPECT_EQ(memory.used, kMiB);
+  context->stat(context, "depth", 7);
+  EXPECT_EQ(runtime->StatusJson()["stats"]["depth"], 7);
+}
+
+TEST_F(RuntimeTest, TraceLinesGoToTheFile) {
+  TempTree tree;
+  ppc_context* context = nullptr;
+  policy_.init = [&](ppc_context* given) {
+    context = given;
+    return 0;
+  };
+  RuntimeConfig config;
+  config.options.trace_file = tree.Path("/trace");
+  auto runtime = MakeRuntime(&backend_, policy_, std::move(config));
+  ASSERT_TRUE(runtime->Start().ok());
+  context->trace(context, "{\"t\":1}");
+  context->trace(context, "two\nlines");
+  runtime->Shutdown();
+  EXPECT_EQ(*ReadFile(tree.Path("/trace")), "{\"t\":1}\n");
+}
+
+TEST_F(RuntimeTest, ServicesThroughControl) {
+  std::vector<Json> seen;
+  policy_.control = [&](const std::string& text) {
+    seen.push_back(*ParseJson(text, "x"));
+    if (seen.back()["op"] == "service_start") return std::string("{\"mode\": \"record\"}");
+    if (seen.back()["op"] == "refuse") return std::string("{\"error\": \"not now\"}");
+    return seen.back()["op"] == "unknown" ? std::string() : std::string("{}");
+  };
+  auto runtime = MakeRuntime(&backend_, policy_);
+  ASSERT_TRUE(runtime->Start().ok());
+  const Result<Json> started =
+      runtime->Control({{"op", "service_start"}, {"service_id", "s"}, {"workers", 2}});
+  ASSERT_TRUE(started.ok()) << started.error().message;
+  EXPECT_EQ((*started)["mode"], "record");
+  EXPECT_EQ((*started)["service"], 0);
+  EXPECT_EQ(seen[0]["xpus"], Json({0, 1}));
+  EXPECT_EQ(runtime->StatusJson()["services"][0]["service_id"], "s");
+  EXPECT_TRUE(runtime->Control({{"op", "service_ready"}, {"service_id", "s"}}).ok());
+  EXPECT_EQ(seen[1]["service"], 0);
+  EXPECT_EQ(runtime->Control({{"op", "service_ready"}, {"service_id", "x"}}).error().code, ENOENT);
+  EXPECT_EQ(runtime->Control({{"op", "refuse"}}).error().message, "not now");
+  EXPECT_EQ(runtime->Control({{"op", "unknown"}}).error().code, ENOTSUP);
+  EXPECT_EQ(runtime->Control({{"x", 1}}).error().code, EINVAL);
+  EXPECT_TRUE(runtime->Control({{"op", "service_stop"}, {"service_id", "s"}}).ok());
+  EXPECT_EQ(runtime->services().Started(), 0u);
+}
+
+TEST_F(RuntimeTest, AServiceThatThePolicyRefusesIsNotStarted) {
+  policy_.control = [](const std::string&) { return std::string("{\"error\": \"no template\"}"); };
+  auto runtime = MakeRuntime(&backend_, policy_);
+  ASSERT_TRUE(runtime->Start().ok());
+  EXPECT_FALSE(runtime->Control({{"op", "service_start"}, {"service_id", "s"}}).ok());
+  EXPECT_EQ(runtime->services().Started(), 0u);
+}
+
+TEST_F(RuntimeTest, APolicyWithoutControlStillHasServices) {
+  auto runtime = MakeRuntime(&backend_, policy_);
+  ASSERT_TRUE(runtime->Start().ok());
+  EXPECT_TRUE(runtime->Control({{"op", "service_start"}, {"service_id", "s"}}).ok());
+  EXPECT_TRUE(runtime->Control({{"op", "service_stop"}, {"service_id", "s"}}).ok());
+}
+
+TEST_F(RuntimeTest, AHangingHookDetachesTheDevice) {
+  std::promise<void> release;
+  std::promise<std::string> told;
+  policy_.tick = [&](uint64_t) { release.get_future().wait(); };
+  RuntimeConfig config;
+  config.options.hook_timeout_ms = 2;
+  config.on_hang = [&](const std::string& message) { told.set_value(message); };
+  auto runtime = MakeRuntime(&backend_, policy_, std::move(config));
+  ASSERT_TRUE(runtime->Start().ok());
+  std::thread executor([&] { (void)runtime->executor().RunOnce(); });
+  const std::string message = told.get_future().get();
+  EXPECT_NE(message.find("ppc_tick hangs"), std::string::npos) << message;
+  EXPECT_FALSE(backend_.IsAttached());
+  release.set_value();
+  executor.join();
+}
+
+TEST_F(RuntimeTest, ShutdownTellsThePolicyWhatWasInterrupted) {
+  std::vector<ppc_result> results;
+  std::string order;
+  policy_.prefetch = [&](const miss_io&) {
+    policy_.list.push_back({.file = 1, .offset = 8 * kMiB, .size = 8 * kMiB});
+  };
+  policy_.done = [&](const ppc_result& result) {
+    results.push_back(result);
+    order += 'd';
+  };
+  policy_.exit = [&] { order += 'x'; };
+  auto runtime = MakeRuntime(&backend_, policy_);
+  ASSERT_TRUE(runtime->Start().ok());
+  backend_.Push(MissEvent(1, 0, kMiB));
+  (void)runtime->executor().RunOnce();
+  ASSERT_TRUE(runtime->loader().RunSlice(0));
+  runtime->Shutdown();
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].interrupted, 1);
+  EXPECT_EQ(results[0].ok, 2 * kMiB);
+  EXPECT_EQ(order, "dx");
+}
+
+TEST_F(RuntimeTest, ALogIsReplayedThroughAPolicy) {
+  EventLog log;
+  log.files.push_back({7, 16 * kMiB, "m"});
+  for (uint64_t i = 0; i < 16; ++i) {
+    Event access = MissEvent(7, i * kMiB, kMiB);
+    access.kind = EventKind::kAccess;
+    access.time_ns = i * 20 * 1000 * 1000;
+    log.events.push_back(access);
+  }
+  ReplayBackend backend({.derive_events = true});
+  policy_.prefetch = [&](const miss_io& miss) {
+    policy_.list.push_back({.file = miss.file, .offset = miss.offset, .size = 64 * kMiB});
+  };
+  auto runtime = MakeRuntime(&backend, policy_);
+  ASSERT_TRUE(runtime->Start().ok());
+  backend.AddLog(log);
+  while (backend.PendingEvents() > 0) {
+    (void)runtime->executor().RunOnce();
+    runtime->loader().RunUntilIdle();
+  }
+  EXPECT_EQ(runtime->executor().Stats().misses, 1u);  // the rest was there in time
+  EXPECT_EQ(backend.DiskReadBytes(), 16 * kMiB);      // nothing was read twice
+}
+
+}  // namespace
+}  // namespace ppc

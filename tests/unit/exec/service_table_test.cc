@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/service_table.h"
+
+#include <gtest/gtest.h>
+
+#include "daemon/backend/replay_backend.h"
+#include "tests/unit/temp_tree.h"
+
+namespace ppc {
+namespace {
+
+class ServiceTableTest : public testing::Test {
+ protected:
+  ServiceTableTest() : roots_{tree_.Root(), tree_.Root()} {
+    for (const char* group : {"/one", "/two", "/one/inner"}) {
+      tree_.Write(std::string("/sys/fs/cgroup") + group + "/memory.max", "1000\n");
+      tree_.Write(std::string("/sys/fs/cgroup") + group + "/memory.current", "10\n");
+    }
+    services_ = std::make_unique<ServiceTable>(
+        &backend_, &topology_, roots_, [this](std::shared_ptr<const Cgroup>) {
+          return std::shared_ptr<MemorySource>(&backend_, [](MemorySource*) {});
+        });
+  }
+  Service* Start(const Json& message) {
+    const Result<Service*> started = services_->Start(message);
+    EXPECT_TRUE(started.ok()) << (started.ok() ? "" : started.error().message);
+    return started.ok() ? *started : nullptr;
+  }
+  void InCgroup(int pid, const std::string& group) {
+    tree_.Write("/proc/" + std::to_string(pid) + "/cgroup", "0::" + group + "\n");
+  }
+  TempTree tree_;
+  SysRoots roots_;
+  ReplayBackend backend_{{}};
+  Topology topology_;
+  std::unique_ptr<ServiceTable> services_;
+};
+
+TEST_F(ServiceTableTest, WithoutServicesTheMountIsOne) {
+  EXPECT_EQ(services_->Get(0)->id, "");
+  EXPECT_EQ(services_->Get(7)->id, "");
+  EXPECT_EQ(services_->OfProcess(5, 1, 1)->id, "");
+  EXPECT_EQ(services_->Active().size(), 1u);
+  EXPECT_EQ(services_->XpuOf(services_->Get(0), 5, 1).xpu, -1);
+}
+
+TEST_F(ServiceTableTest, NumbersAreGivenAndReused) {
+  EXPECT_EQ(Start({{"service_id", "a"}})->number, 0u);
+  EXPECT_EQ(Start({{"service_id", "b"}})->number, 1u);
+  EXPECT_EQ(Start({{"service_id", "a"}})->number, 0u);
+  services_->Stop("a");
+  EXPECT_EQ(services_->Find("a"), nullptr);
+  EXPECT_EQ(Start({{"service_id", "c"}})->number, 0u);
+  EXPECT_EQ(services_->Started(), 2u);
+}
+
+TEST_F(ServiceTableTest, ProcessesBelongByCgroup) {
+  Service* one = Start({{"service_id", "a"}, {"cgroup", "/one"}});
+  Service* two = Start({{"service_id", "b"}, {"cgroup", "/two"}});
+  EXPECT_NE(one->payer->charge, 0u);
+  EXPECT_NE(one->payer->charge, two->payer->charge);
+  InCgroup(11, "/one/deeper");
+  InCgroup(12, "/two");
+  InCgroup(13, "/elsewhere");
+  EXPECT_EQ(services_->OfProcess(11, 1, 0)->id, "a");
+  EXPECT_EQ(services_->OfProcess(12, 1, 0)->id, "b");
+  EXPECT_EQ(services_->OfProcess(13, 1, 0)->id, "");
+  EXPECT_EQ(services_->OfProcess(14, 1, two->cgroup->id())->id, "b");
+  // The most specific one wins, also for processes seen before.
+  (void)Start({{"service_id", "c"}, {"cgroup", "/one/inner"}});
+  InCgroup(15, "/one/inner/x");
+  EXPECT_EQ(services_->OfProcess(15, 1, 0)->id, "c");
+}
+
+TEST_F(ServiceTableTest, ASingleServiceOwnsEverybody) {
+  (void)Start({{"service_id", "a"}});
+  EXPECT_EQ(services_->OfProcess(99, 1, 0)->id, "a");
+}
+
+TEST_F(ServiceTableTest, WorkersGetTheServicesXpus) {
+  tree_.Write("/proc/21/environ", "PPC_WORKER=1");
+  tree_.Write("/proc/22/environ", "PPC_WORKER=0");
+  Service* listed = Start({{"service_id", "a"}, {"xpus", {3, 1}}, {"workers", 2}});
+  EXPECT_EQ(services_->XpuOf(listed, 21, 1).xpu, 1);
+  EXPECT_EQ(services_->XpuOf(listed, 22, 1).xpu, 3);
+  Service* counted = Start({{"service_id", "b"}, {"workers", 2}});
+  EXPECT_EQ(services_->XpuOf(counted, 21, 1).xpu, 1);
+}
+
+TEST_F(ServiceTableTest, WrongStartsChangeNothing) {
+  const Json kWrong[] = {{{"x", 1}},
+                         {{"service_id", 5}},
+                         {{"service_id", "a"}, {"cgroup", "/absent"}},
+                         {{"service_id", "a"}, {"xpus", "0,1"}},
+                         {{"service_id", "a"}, {"xpus", {-1}}},
+                         {{"service_id", "a"}, {"workers", 1 << 20}}};
+  for (const Json& message : kWrong) EXPECT_FALSE(services_->Start(message).ok()) << message;
+  EXPECT_EQ(services_->Started(), 0u);
+}
+
+TEST_F(ServiceTableTest, ChargingThatIsNotPossibleIsNoted) {
+  ReplayBackend without(ReplayOptions{.caps = {}});
+  ServiceTable services(&without, &topology_, roots_, [&](std::shared_ptr<const Cgroup>) {
+    return std::shared_ptr<MemorySource>(&without, [](MemorySource*) {});
+  });
+  const Result<Service*> started = services.Start({{"service_id", "a"}, {"cgroup", "/one"}});
+  ASSERT_TRUE(started.ok());
+  EXPECT_EQ((*started)->payer->charge, 0u);
+  EXPECT_NE((*started)->note, "");
+}
+
+}  // namespace
+}  // namespace ppc

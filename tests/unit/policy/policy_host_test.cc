@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/policy/policy_host.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <stdexcept>
+
+#include "daemon/base/clock.h"
+#include "tests/unit/policy/null_services.h"
+
+namespace ppc {
+namespace {
+
+const ppc_context* g_context = nullptr;
+int g_exits = 0;
+prefetch_ios g_list{};
+
+int GoodInit(void* context) {
+  g_context = static_cast<const ppc_context*>(context);
+  return 0;
+}
+int RefusingInit(void*) { return -5; }
+int CountExit() {
+  ++g_exits;
+  return 0;
+}
+prefetch_ios* Throwing(miss_io*) { throw std::runtime_error("broken"); }
+prefetch_ios* ThrowingInt(miss_io*) { throw 7; }
+prefetch_ios* Listing(miss_io*) { return &g_list; }
+prefetch_ios* Slow(miss_io*) {
+  const uint64_t start = MonotonicNs();
+  while (MonotonicNs() - start < 2 * kNsPerMs) {
+  }
+  return nullptr;
+}
+const char* Echo(const char* json) { return json; }
+const char* NoOp(const char*) { return nullptr; }
+
+class PolicyHostTest : public testing::Test {
+ protected:
+  PolicyHostTest() { g_exits = 0; }
+  PolicyHost Make(const ppc_operation& table, PolicyHostOptions options = {}) {
+    return PolicyHost(table, options, &services_, nullptr);
+  }
+  NullServices services_;
+  miss_io miss_{};
+};
+
+TEST_F(PolicyHostTest, AnEmptyTableIsAPolicy) {
+  PolicyHost host = Make({});
+  EXPECT_TRUE(host.Init({}).ok());
+  EXPECT_FALSE(host.ManagesReadahead());
+  EXPECT_TRUE(host.Prefetch(&miss_).ios.empty());
+  host.Tick(1);
+  EXPECT_EQ(host.Control("{}").error().code, ENOTSUP);
+  host.Exit();
+  EXPECT_FALSE(host.IsDropped());
+}
+
+TEST_F(PolicyHostTest, ContextReachesInit) {
+  PolicyHost host = Make({.ppc_init = GoodInit, .ppc_exit = CountExit});
+  ASSERT_TRUE(host.Init({.config = "{\"a\":1}", .mount = "/m", .nr_nodes = 2}).ok());
+  EXPECT_STREQ(g_context->config, "{\"a\":1}");
+  EXPECT_STREQ(g_context->mount, "/m");
+  EXPECT_EQ(g_context->nr_nodes, 2);
+  EXPECT_EQ(g_context->now_ns(g_context), 42u);
+  EXPECT_EQ(g_context->want(g_context, PPC_WANT_PROGRESS, 0), 0);
+  EXPECT_EQ(services_.last_want, PPC_WANT_PROGRESS);
+  EXPECT_EQ(g_context->want(g_context, 0x100, 0), -EINVAL);
+  EXPECT_EQ(g_context->file_info(g_context, nullptr, nullptr), -EINVAL);
+  host.Exit();
+  host.Exit();
+  EXPECT_EQ(g_exits, 1);
+}
+
+TEST_F(PolicyHostTest, InitMayRefuse) {
+  PolicyHost host = Make({.ppc_init = RefusingInit, .ppc_exit = CountExit});
+  const Status refused = host.Init({});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("-5"), std::string::npos);
+  host.Exit();
+  EXPECT_EQ(g_exits, 0);
+}
+
+TEST_F(PolicyHostTest, ExceptionsAreCountedThenThePolicyGoes) {
+  PolicyHost host = Make({.ppc_exit = CountExit, .ppc_prefetch = Throwing});
+  ASSERT_TRUE(host.Init({}).ok());
+  EXPECT_TRUE(host.ManagesReadahead());
+  EXPECT_TRUE(host.Prefetch(&miss_).ios.empty());
+  EXPECT_FALSE(host.IsDropped());
+  (void)host.Prefetch(&miss_);
+  EXPECT_TRUE(host.IsDropped());
+  EXPECT_EQ(host.LastFault(), "ppc_prefetch threw: broken");
+  EXPECT_EQ(host.Stats(Hook::kPrefetch).faults, 2u);
+  (void)host.Prefetch(&miss_);
+  EXPECT_EQ(host.Stats(Hook::kPrefetch).calls, 2u);  // not called any more
+  host.Exit();
+  EXPECT_EQ(g_exits, 1);
+}
+
+TEST_F(PolicyHostTest, OtherExceptionsToo) {
+  PolicyHost host = Make({.ppc_prefetch = ThrowingInt}, {.max_faults = 1});
+  ASSERT_TRUE(host.Init({}).ok());
+  (void)host.Prefetch(&miss_);
+  EXPECT_TRUE(host.IsDropped());
+}
+
+TEST_F(PolicyHostTest, NonsenseListsAreFaults) {
+  PolicyHost host = Make({.ppc_prefetch = Listing}, {.max_faults = 10});
+  ASSERT_TRUE(host.Init({}).ok());
+  ppc_io io{.file = 1};
+  g_list = {.nr = 3, .flags = 0, .ios = nullptr};
+  EXPECT_TRUE(host.Prefetch(&miss_).ios.empty());
+  EXPECT_EQ(host.Faults(), 1u);
+  g_list = {.nr = 1, .flags = 0x80, .ios = &io};
+  EXPECT_TRUE(host.Prefetch(&miss_).ios.empty());
+  EXPECT_EQ(host.Faults(), 2u);
+  g_list = {.nr = 0, .flags = 0, .ios = nullptr};
+  EXPECT_TRUE(host.Prefetch(&miss_).ios.empty());
+  EXPECT_EQ(host.Faults(), 2u);
+  g_list = {.nr = 1, .flags = PPC_IOS_REPLACE, .ios = &io};
+  EXPECT_EQ(host.Prefetch(&miss_).ios.size(), 1u);
+}
+
+TEST_F(PolicyHostTest, ListsAreBounded) {
+  PolicyHost host = Make({.ppc_prefetch = Listing});
+  ASSERT_TRUE(host.Init({}).ok());
+  std::vector<ppc_io> many(PPC_MAX_IOS + 5);
+  g_list = {.nr = PPC_MAX_IOS + 5, .flags = 0, .ios = many.data()};
+  const RawList list = host.Prefetch(&miss_);
+  EXPECT_EQ(list.ios.size(), PPC_MAX_IOS);
+  EXPECT_EQ(list.refused, 5u);
+}
+
+TEST_F(PolicyHostTest, SlowHooksAreCountedThenThePolicyGoes) {
+  PolicyHost host = Make({.ppc_prefetch = Slow}, {.hook_timeout_ns = kNsPerMs});
+  ASSERT_TRUE(host.Init({}).ok());
+  (void)host.Prefetch(&miss_);
+  EXPECT_EQ(host.Faults(), 1u);
+  EXPECT_FALSE(host.IsDropped());
+  (void)host.Prefetch(&miss_);
+  EXPECT_TRUE(host.IsDropped());
+  EXPECT_NE(host.LastFault().find("allowed are 1"), std::string::npos) << host.LastFault();
+}
+
+TEST_F(PolicyHostTest, Control) {
+  PolicyHost echo = Make({.ppc_control = Echo});
+  EXPECT_EQ(*echo.Control("{\"op\":1}"), "{\"op\":1}");
+  PolicyHost none = Make({.ppc_control = NoOp});
+  EXPECT_EQ(none.Control("{}").error().code, ENOTSUP);
+}
+
+}  // namespace
+}  // namespace ppc

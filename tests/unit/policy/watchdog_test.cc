@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/policy/watchdog.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <string>
+
+#include "daemon/base/clock.h"
+
+namespace ppc {
+namespace {
+
+TEST(Watchdog, NoticesAHangAndSaysWhichHook) {
+  std::promise<std::string> hung;
+  std::atomic<int> busy{0};
+  Watchdog watchdog({.period_ns = kNsPerMs,
+                     .on_hang = [&](const char* hook, uint64_t) { hung.set_value(hook); },
+                     .on_busy = [&] { ++busy; }});
+  watchdog.Arm("ppc_tick", MonotonicNs(), 20 * kNsPerMs);
+  EXPECT_EQ(hung.get_future().get(), "ppc_tick");
+  EXPECT_GT(busy.load(), 0);  // the lease was kept until then
+}
+
+TEST(Watchdog, AHookThatEndedIsNoHang) {
+  std::atomic<bool> hung{false};
+  {
+    Watchdog watchdog(
+        {.period_ns = kNsPerMs, .on_hang = [&](const char*, uint64_t) { hung = true; }});
+    for (int i = 0; i < 1000; ++i) {
+      watchdog.Arm("ppc_tick", MonotonicNs(), 3600 * kNsPerSec);
+      watchdog.Disarm();
+    }
+  }
+  EXPECT_FALSE(hung);
+}
+
+}  // namespace
+}  // namespace ppc

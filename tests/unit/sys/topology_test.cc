@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/sys/topology.h"
+
+#include <gtest/gtest.h>
+#include <hwloc.h>
+
+#include "tests/unit/temp_tree.h"
+
+namespace ppc {
+namespace {
+
+void AddDevice(const TempTree& tree, const std::string& bdf, const std::string& pci_class, int node,
+               const std::string& cpus, bool boot_vga) {
+  const std::string base = "/sys/bus/pci/devices/" + bdf;
+  tree.Write(base + "/class", pci_class + "\n");
+  tree.Write(base + "/vendor", "0x10de\n");
+  tree.Write(base + "/numa_node", std::to_string(node) + "\n");
+  tree.Write(base + "/local_cpulist", cpus + "\n");
+  if (boot_vga) tree.Write(base + "/boot_vga", "1\n");
+}
+
+void AddNodes(const TempTree& tree) {
+  tree.Write("/sys/devices/system/node/online", "0-1\n");
+  tree.Write("/sys/devices/system/node/node0/cpulist", "0-3\n");
+  tree.Write("/sys/devices/system/node/node1/cpulist", "4-7\n");
+}
+
+TEST(Topology, XpusByPciAddressWithTheirNodes) {
+  TempTree tree;
+  AddNodes(tree);
+  AddDevice(tree, "0000:00:02.0", "0x030000", -1, "0-7", true);
+  AddDevice(tree, "0000:81:00.0", "0x120000", 1, "4-7", false);
+  AddDevice(tree, "0000:3b:00.0", "0x030200", 0, "0-3", false);
+  AddDevice(tree, "0000:3c:00.0", "0x020000", 0, "0-3", false);  // a network card
+  AddDevice(tree, "0000:82:00.0", "0x038000", -1, "4-7", false);
+  const Result<Topology> topology = DetectTopology({SysRoots{tree.Root(), ""}, ""});
+  ASSERT_TRUE(topology.ok());
+  ASSERT_EQ(topology->nodes.size(), 2u);
+  EXPECT_EQ(topology->nodes[1].cpus, (CpuList{4, 5, 6, 7}));
+  ASSERT_EQ(topology->xpus.size(), 3u);
+  EXPECT_EQ(topology->xpus[0].bdf, "0000:3b:00.0");
+  EXPECT_EQ(topology->NodeOfXpu(0), 0);
+  EXPECT_EQ(topology->NodeOfXpu(1), 1);
+  EXPECT_EQ(topology->NodeOfXpu(2), 1);  // by its CPUs
+  EXPECT_EQ(topology->NodeOfXpu(3), -1);
+  EXPECT_EQ(topology->NodeOfXpu(-1), -1);
+}
+
+TEST(Topology, ConsoleAdapterOnlyIfNothingElse) {
+  TempTree tree;
+  AddNodes(tree);
+  AddDevice(tree, "0000:00:02.0", "0x030000", -1, "0-7", true);
+  const Result<Topology> topology = DetectTopology({SysRoots{tree.Root(), ""}, ""});
+  ASSERT_EQ(topology->xpus.size(), 1u);
+  EXPECT_EQ(topology->NodeOfXpu(0), -1);  // its CPUs are on both nodes
+}
+
+TEST(Topology, FromHwlocXml) {
+  TempTree tree;
+  hwloc_topology_t made = nullptr;
+  ASSERT_EQ(hwloc_topology_init(&made), 0);
+  ASSERT_EQ(hwloc_topology_set_synthetic(made, "numa:4 core:8 pu:1"), 0);
+  ASSERT_EQ(hwloc_topology_load(made), 0);
+  const std::string xml = tree.Path("/topology.xml");
+  ASSERT_EQ(hwloc_topology_export_xml(made, xml.c_str(), 0), 0);
+  hwloc_topology_destroy(made);
+  const Result<Topology> topology = DetectTopology({SysRoots{}, xml});
+  ASSERT_TRUE(topology.ok());
+  ASSERT_EQ(topology->nodes.size(), 4u);
+  EXPECT_EQ(topology->nodes[2].cpus.size(), 8u);
+  EXPECT_EQ(topology->NodeOfCpu(17), 2);
+  EXPECT_TRUE(topology->xpus.empty());
+}
+
+TEST(Topology, ThisMachine) {
+  const Result<Topology> topology = DetectTopology({});
+  ASSERT_TRUE(topology.ok());
+  EXPECT_FALSE(topology->nodes.empty());
+}
+
+TEST(Topology, BadXmlIsAnError) { EXPECT_FALSE(DetectTopology({SysRoots{}, "/absent.xml"}).ok()); }
+
+}  // namespace
+}  // namespace ppc
