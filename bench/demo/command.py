@@ -40,7 +40,7 @@ def parse(arguments):
                         "maio-record,maio (all: native, native-ra, eager, precache, maio-record, maio, "
                         "maio-early)")
     parser.add_argument("--quick", action="store_true",
-                        help="qwen2.5-7b, one run each: a few minutes, less telling")
+                        help="qwen2.5-7b at 1:16, one run each: a few minutes, less telling")
     parser.add_argument("--out", default=os.path.join(TOP, "build", "demo"), metavar="DIR",
                         help="where results go (default: build/demo)")
     parser.add_argument("--no-build", action="store_true", help="use what build/ has")
@@ -57,6 +57,8 @@ def parse(arguments):
         options.repeats = 1
         if options.model == parser.get_default("model"):
             options.model = "qwen2.5-7b"
+            if options.scale == parser.get_default("scale"):
+                options.scale = 16
     return options
 
 

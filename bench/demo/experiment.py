@@ -78,7 +78,6 @@ class Experiment:
             sampler.stop()
         if system.policy:
             run["lost_events"] = self.ppc.lost_events() - lost
-            run["status"] = self.ppc.status()
             self.ppc.use(None)
         self._keep(run, "samples", f"{self.scratch}/samples.jsonl")
         if system.policy:
@@ -114,6 +113,7 @@ class Experiment:
             report = self._load(command, group)
         finally:
             if system.policy:
+                run["status"] = self.ppc.status()
                 self.ppc.service("stop", self.params)
         run["report"] = report
         for key in ("exec_ns", "load_ns", "ready_ns"):

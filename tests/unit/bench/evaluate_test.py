@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds, rows and claims of the demo from small made-up measurements."""
+import copy
+import os
+import sys
+import tempfile
+import unittest
+
+TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(TOP, "bench"))
+
+from demo import command, evaluate, prepare  # noqa: E402
+
+SUM = "00ff"
+
+
+def run(system, memory, startup, load, **more):
+    record = {"system": system, "name": system, "memory": memory, "startup_s": startup, "load_s": load,
+              "init_s": 5.0, "cache_s": 0.0, "lead_s": 0.0, "bytes_from_disk": 2000,
+              "memory_counters": {"events_max": 0, "oom_kill": 0}, "is_ours": system == "maio",
+              "is_recording": False, "lost_events": 0,
+              "report": {"checksum": SUM, "workers": [
+                  {"placement": {"right": 99, "sampled": 100}},
+                  {"placement": {"right": 100, "sampled": 100}}]}}
+    record.update(more)
+    return record
+
+
+def raw(runs):
+    data = {"cpus": 2, "limit_bytes": 1000, "runs": runs, "errors": [],
+            "measured": {"disk_bytes_per_s": 200.0, "model_bytes": 2000, "cached_init_s": 5.0,
+                         "cached_load_s": 7.5, "cpu_s": 2.0, "loader_bytes": 100, "checksum": SUM}}
+    data["bounds"] = evaluate.bounds(data)
+    return data
+
+
+GOOD = [run("native", "rich", 60.0, 50.0), run("eager", "rich", 13.0, 8.0),
+        run("maio", "rich", 12.0, 8.0), run("maio", "rich", 14.0, 9.0), run("maio", "rich", 13.0, 7.6),
+        run("native", "limit", 60.0, 50.0), run("eager", "limit", 55.0, 50.0),
+        run("precache", "limit", 70.0, 55.0), run("maio", "limit", 13.0, 8.0)]
+
+
+def verdicts(runs, errors=()):
+    data = raw(copy.deepcopy(runs))
+    table = evaluate.rows(data, "/nonexistent")
+    return {claim["text"]: claim for claim in evaluate.claims(table, list(errors))}
+
+
+class BoundsTest(unittest.TestCase):
+    def test_memory_rich(self):
+        data = raw([])
+        # max(init 5 + cached load 7.5, 2000 bytes / 200 per second)
+        self.assertEqual(data["bounds"]["rich"]["startup_s"], 12.5)
+        data["measured"]["cached_load_s"] = 1.0
+        self.assertEqual(evaluate.bounds(data)["rich"]["startup_s"], 10.0)
+        data["measured"]["cpu_s"] = 60.0
+        self.assertEqual(evaluate.bounds(data)["rich"]["startup_s"], 30.0)
+
+    def test_with_the_limit(self):
+        data = raw([])
+        # 900 bytes of cache fill within init; the other 1100 take 5.5 s, less than the load
+        self.assertEqual(data["bounds"]["limit"]["startup_s"], 12.5)
+        data["measured"]["cached_load_s"] = 2.0
+        self.assertEqual(evaluate.bounds(data)["limit"]["startup_s"], 10.5)
+        data["measured"]["cached_init_s"] = 1.0  # init lets in 200 bytes only
+        self.assertEqual(evaluate.bounds(data)["limit"]["startup_s"], 10.0)
+
+
+class RowsTest(unittest.TestCase):
+    def test_medians_and_ratios(self):
+        table = evaluate.rows(raw(copy.deepcopy(GOOD)), "/nonexistent")
+        maio = next(r for r in table if (r["system"], r["memory"]) == ("maio", "rich"))
+        self.assertEqual((maio["runs"], maio["startup_s"], maio["startup_min"], maio["startup_max"]),
+                         (3, 13.0, 12.0, 14.0))
+        self.assertEqual(maio["bound_ratio"], 13.0 / 12.5)
+        self.assertEqual(maio["native_load_ratio"], 8.0 / 50.0)
+        self.assertEqual(maio["placed_share"], 199 / 200)
+        self.assertEqual(maio["disk_ratio"], 1.0)
+        self.assertAlmostEqual(maio["bandwidth_share"], 2000 / (200 * 13.0))
+        self.assertTrue(maio["checksum_ok"])
+
+    def test_worst_run_counts_where_a_median_would_hide(self):
+        runs = copy.deepcopy(GOOD)
+        runs[3]["bytes_from_disk"] = 2200
+        runs[4]["memory_counters"]["events_max"] = 7
+        runs[2]["report"]["workers"][0]["placement"]["right"] = 50
+        table = evaluate.rows(raw(runs), "/nonexistent")
+        maio = next(r for r in table if (r["system"], r["memory"]) == ("maio", "rich"))
+        self.assertEqual((maio["disk_ratio"], maio["events_max"], maio["placed_share"]),
+                         (1.1, 7, 0.75))
+
+    def test_headline(self):
+        table = evaluate.rows(raw(copy.deepcopy(GOOD)), "/nonexistent")
+        self.assertIn("4.6 times as fast as natively (13.0 s, 1.04 x", evaluate.headline(table))
+
+
+class ClaimsTest(unittest.TestCase):
+    def failed(self, runs, errors=()):
+        return [text for text, claim in verdicts(runs, errors).items() if not claim["ok"]]
+
+    def changed(self, index, **more):
+        runs = copy.deepcopy(GOOD)
+        runs[index].update(more)
+        return runs
+
+    def test_good_results_pass(self):
+        self.assertEqual(self.failed(GOOD), [])
+
+    def test_each_claim_can_fail(self):
+        cases = [
+            (self.changed(8, startup_s=16.0), "with the limit: MAIO's start-up / bound"),
+            (self.changed(8, load_s=23.0), "with the limit: MAIO's load / Native's"),
+            (self.changed(5, startup_s=12.0), "with the limit: MAIO's start-up / the best other"),
+            (self.changed(6, startup_s=20.0), "with the limit: MAIO's start-up / EagerLoad's"),
+            (self.changed(7, startup_s=20.0), "with the limit: MAIO's start-up / PreCache"),
+            (self.changed(8, bytes_from_disk=2100), "MAIO's bytes from the disk"),
+            (self.changed(8, memory_counters={"events_max": 1, "oom_kill": 0}), "MAIO never hits"),
+            (self.changed(8, report={"checksum": SUM, "workers": [
+                {"placement": {"right": 98, "sampled": 100}}]}), "MAIO's exclusive pages"),
+            (self.changed(0, report={"checksum": "ff00", "workers": []}), "every worker")]
+        for runs, wanted in cases:
+            failed = self.failed(runs)
+            self.assertEqual(len(failed), 1, (wanted, failed))
+            self.assertTrue(failed[0].startswith(wanted), failed)
+
+    def test_a_failed_run_fails_the_demo(self):
+        failed = self.failed(GOOD, [{"system": "eager", "name": "EagerLoad", "error": "it broke"}])
+        self.assertEqual(failed, ["every run finished"])
+
+    def test_missing_rows_fail_unless_not_asked_for(self):
+        only_native = [line for line in GOOD if line["system"] == "native"]
+        self.assertIn("MAIO ran", self.failed(only_native))
+        table = evaluate.rows(raw(copy.deepcopy(only_native)), "/nonexistent")
+        self.assertTrue(all(c["ok"] for c in evaluate.claims(table, [], is_partial=True)))
+
+
+class OptionsTest(unittest.TestCase):
+    def error(self, *arguments):
+        with self.assertRaises(prepare.DemoError) as caught:
+            command.parse(list(arguments))
+        return str(caught.exception)
+
+    def test_quick_is_small(self):
+        options = command.parse(["--quick"])
+        self.assertEqual((options.model, options.scale, options.repeats), ("qwen2.5-7b", 16, 1))
+
+    def test_refusals_are_one_line(self):
+        self.assertIn("not built yet", self.error("--host"))
+        self.assertIn("neither a directory nor one of", self.error("--model", "gpt-9"))
+        self.assertIn("at least 1", self.error("--scale", "0"))
+
+    def test_own_model_must_be_safetensors(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(prepare.DemoError) as caught:
+                prepare.own_model(folder, folder)
+            self.assertIn("no *.safetensors", str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
