@@ -18,7 +18,7 @@ class BandwidthGovernor {
     uint64_t min_demand_bytes = 4 << 20;  // per window; less is no competition
     int bad_windows = 3;                  // in a row before anything is taken away
     uint64_t slow_factor = 4;             // times the fastest load seen
-    int floor = 2;                        // threads that always may load: the device must not idle
+    int floor = 2;                        // threads a node that always may load: no idle device
   };
 
   BandwidthGovernor(Options options, int workers);

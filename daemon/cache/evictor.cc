@@ -61,6 +61,7 @@ void Evictor::Run() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  pthread_setname_np(pthread_self(), "ppc-evict");
   while (true) {
     {
       std::unique_lock lock(mutex_);

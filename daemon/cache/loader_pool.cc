@@ -32,6 +32,12 @@ int NodeSlots(const std::vector<NumaNode>& nodes) {
   return std::min(highest + 1, kMaxNodes);
 }
 
+BandwidthGovernor::Options PerNode(BandwidthGovernor::Options options,
+                                   const std::vector<NumaNode>& nodes) {
+  options.floor *= static_cast<int>(nodes.size());
+  return options;
+}
+
 // A handler of the process must not run on a thread that is bound elsewhere, and a signal
 // would interrupt a load.
 void BlockSignals() {
@@ -50,12 +56,15 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
       nodes_(NodeSlots(nodes)),
       // Generations start at the clock: a runner before us left its own in the device.
       queue_(nodes_, options_.max_items, backend->NowNs()),
-      governor_(options_.governor, TotalThreads(nodes, options_.threads_per_node)),
+      governor_(PerNode(options_.governor, nodes), TotalThreads(nodes, options_.threads_per_node)),
       idle_(static_cast<size_t>(nodes_), 0),
       has_prober_(static_cast<size_t>(nodes_), false) {
   for (int i = 0; i < nodes_; ++i) wake_.push_back(std::make_unique<std::condition_variable>());
-  for (const NumaNode& node : nodes) {
-    for (int i = 0; i < ThreadsFor(node, options_.threads_per_node); ++i) {
+  // Nodes in turn: where only the first few threads may load, every node has some of them.
+  const int total = TotalThreads(nodes, options_.threads_per_node);
+  for (int i = 0; static_cast<int>(workers_.size()) < total; ++i) {
+    for (const NumaNode& node : nodes) {
+      if (i >= ThreadsFor(node, options_.threads_per_node)) continue;
       auto worker = std::make_unique<Worker>();
       worker->index = workers_.size();
       worker->node = node.id;
@@ -92,6 +101,7 @@ void LoaderPool::Stop() {
 
 void LoaderPool::Run(Worker* worker) {
   BlockSignals();
+  pthread_setname_np(pthread_self(), "ppc-load");
   // Where binding fails (a cpuset without that core) the thread still loads.
   if (!worker->cpus.empty()) (void)BindThread(worker->cpus);
   (void)PreferNode(worker->node);

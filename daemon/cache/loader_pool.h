@@ -63,8 +63,8 @@ class LoaderPool {
     uint64_t chunk_bytes = 8 << 20;
     int threads_per_node = 0;  // 0 = clamp(CPUs of the node / 4, 2, 16)
     size_t max_items = 131072;
-    bool manual = false;                   // no threads: RunSlice drives it (tests, simulator)
-    uint64_t retry_ns = 20 * 1000 * 1000;  // how soon a pool out of memory looks again
+    bool manual = false;                    // no threads: RunSlice drives it (tests, simulator)
+    uint64_t retry_ns = 100 * 1000 * 1000;  // how soon a pool out of memory looks again
     BandwidthGovernor::Options governor;
     // New number of a file whose old one is stale; nothing if it is gone.
     std::function<std::optional<uint64_t>(uint64_t file)> refresh;

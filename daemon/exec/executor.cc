@@ -130,7 +130,9 @@ size_t Executor::DrainBatch() {
 
 void Executor::FillMiss(const Event& event, const KnownFile& file, miss_io* miss) {
   *miss = miss_io{};
-  miss->path = file.path.c_str();
+  // Copied: what the hook asks about files may renew the table's entry.
+  miss_path_ = file.path;
+  miss->path = miss_path_.c_str();
   miss->offset = event.offset;
   miss->size = event.length;
   miss->pid = event.tgid;
@@ -143,6 +145,14 @@ void Executor::FillMiss(const Event& event, const KnownFile& file, miss_io* miss
   miss->cgroup_id = event.cgroup_id;
   miss->time_ns = event.time_ns;
   miss->file_bytes = file.info.size;
+}
+
+// At most what the kernel read: it rounds outward to the demand window.  Too much is put right
+// by looking (ResyncOwnCache), too little would overfill the machine.
+uint64_t Executor::ReadForMiss(const Event& event) const {
+  const uint64_t window = std::max(options_.window_bytes, kPageBytes);
+  const uint64_t end = (event.offset + event.length + window - 1) / window * window;
+  return end - event.offset / window * window;
 }
 
 void Executor::Dispatch(const Event& event) {
@@ -169,7 +179,7 @@ void Executor::Dispatch(const Event& event) {
   stats_.miss_bytes += event.length;
   batch_demand_ += event.length;
   parts_.demand->Add(parts_.backend->NowNs(), event.length);
-  parts_.own_cache->fetch_add(event.length, std::memory_order_relaxed);
+  parts_.own_cache->fetch_add(ReadForMiss(event), std::memory_order_relaxed);
   if (parts_.host->Has(Hook::kEvict) && parts_.services->IsAbove(service)) {
     SubmitEvicts(parts_.host->Evict(&miss));
   }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "daemon/backend/backend.h"
@@ -75,6 +76,7 @@ class Executor {
     uint64_t tick_ns = 200 * 1000 * 1000;
     uint64_t nap_ns = 1000 * 1000;
     uint64_t chunk_bytes = 8 << 20;
+    uint64_t window_bytes = 1 << 20;  // what a miss makes the kernel read
   };
 
   Executor(Parts parts, Options options);
@@ -104,6 +106,7 @@ class Executor {
 
   size_t DrainBatch();
   void Dispatch(const Event& event);
+  uint64_t ReadForMiss(const Event& event) const;
   void FillMiss(const Event& event, const KnownFile& file, miss_io* miss);
   void Record(std::span<const Event> events);
   void SubmitLoads(const RawList& list);
@@ -135,6 +138,7 @@ class Executor {
   std::vector<Source> sources_;
   std::vector<pollfd> pollfds_;
   std::vector<uint64_t> recorded_files_;
+  std::string miss_path_;
   uint64_t next_tick_ns_ = 0;
   uint64_t next_room_ns_ = 0;
   uint64_t batch_demand_ = 0;

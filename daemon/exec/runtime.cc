@@ -58,11 +58,14 @@ void Runtime::BuildParts(const ppc_operation& table) {
       PolicyHostOptions{.hook_timeout_ns = options.hook_timeout_ms * kNsPerMs,
                         .max_faults = options.max_faults},
       policy_services_.get(), watchdog_.get());
+  const Result<BackendCounters> counters = backend_->Counters();
+  const uint64_t mount_window = counters ? counters->window_bytes : 0;
+  const uint64_t window = options.window_bytes != 0 ? options.window_bytes : mount_window;
   executor_ = std::make_unique<Executor>(
       Executor::Parts{backend_, loader_.get(), evictor_.get(), &completions_, host_.get(),
                       policy_services_.get(), files_.get(), services_.get(), &config_.topology,
                       &demand_, &own_cache_, config_.recorder},
-      Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes});
+      Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes, window});
 }
 
 std::shared_ptr<MemorySource> Runtime::MakeMemory(std::shared_ptr<const Cgroup> cgroup) {
@@ -145,8 +148,11 @@ void Runtime::OnHang(const char* hook, uint64_t elapsed_ns) {
   backend_->Detach();
   const std::string message =
       std::string(hook) + " hangs for " + std::to_string(elapsed_ns / kNsPerMs) + " ms";
-  Log(LogLevel::kError, message);
-  if (config_.on_hang) config_.on_hang(message);
+  if (config_.on_hang) {
+    config_.on_hang(message);
+  } else {
+    Log(LogLevel::kError, message);
+  }
 }
 
 void Runtime::OnDropped(uint64_t bytes) {

@@ -10,10 +10,14 @@ namespace {
 constexpr uint32_t kAllWants =
     PPC_WANT_MANAGED_RA | PPC_WANT_PROGRESS | PPC_WANT_TRACE | PPC_WANT_OPENCLOSE;
 
-HostServices* Host(const ppc_context* context) { return static_cast<HostServices*>(context->host); }
+PolicyContext* Context(const ppc_context* context) {
+  return static_cast<PolicyContext*>(context->host);
+}
+
+HostServices* Host(const ppc_context* context) { return Context(context)->services(); }
 
 void LogCall(const ppc_context* context, int level, const char* message) {
-  if (message != nullptr) Host(context)->LogMessage(level, message);
+  if (message != nullptr) Context(context)->LogMessage(level, message);
 }
 
 uint64_t NowCall(const ppc_context* context) { return Host(context)->NowNs(); }
@@ -78,7 +82,7 @@ int ListDirCall(const ppc_context* context, const char* path,
 }  // namespace
 
 PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
-    : facts_(std::move(facts)) {
+    : facts_(std::move(facts)), services_(services) {
   context_.size = sizeof(context_);
   context_.caps = facts_.caps;
   context_.config = facts_.config.c_str();
@@ -88,7 +92,7 @@ PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
   context_.nr_xpus = facts_.nr_xpus;
   context_.window_bytes = facts_.window_bytes;
   context_.beacon_bytes = facts_.beacon_bytes;
-  context_.host = services;
+  context_.host = this;
   context_.log = LogCall;
   context_.now_ns = NowCall;
   context_.want = WantCall;
@@ -104,6 +108,11 @@ PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
   context_.stat = StatCall;
   context_.trace = TraceCall;
   context_.list_dir = ListDirCall;
+}
+
+void PolicyContext::LogMessage(int level, const char* message) {
+  if (level <= PPC_LOG_ERROR) last_error_ = message;
+  services_->LogMessage(level, message);
 }
 
 }  // namespace ppc

@@ -7,6 +7,8 @@
 
 #include <ppc.h>
 
+#include <string>
+
 #include "daemon/policy/host_services.h"
 
 namespace ppc {
@@ -19,9 +21,16 @@ class PolicyContext {
   PolicyContext& operator=(const PolicyContext&) = delete;
 
   ppc_context* Get() { return &context_; }
+  HostServices* services() { return services_; }
+
+  // What the policy itself said last at error level; "" nothing.  The reason of a refusal.
+  const std::string& last_error() const { return last_error_; }
+  void LogMessage(int level, const char* message);
 
  private:
   const ContextFacts facts_;
+  HostServices* const services_;
+  std::string last_error_;
   ppc_context context_{};
 };
 

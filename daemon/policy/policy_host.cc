@@ -118,7 +118,9 @@ Status PolicyHost::Init(ContextFacts facts) {
       return Error{EPROTO, "the policy's " + last_fault_};
     }
     if (code != 0) {
-      return Error{ECANCELED, "the policy refused: ppc_init returned " + std::to_string(code)};
+      const std::string& reason = context_->last_error();
+      return Error{ECANCELED, "the policy refused: ppc_init returned " + std::to_string(code) +
+                                  (reason.empty() ? "" : " (" + reason + ")")};
     }
   }
   initialized_ = true;

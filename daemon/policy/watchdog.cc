@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/policy/watchdog.h"
 
+#include <pthread.h>
+
 #include <chrono>
 #include <utility>
 
@@ -28,6 +30,7 @@ void Watchdog::Arm(const char* hook, uint64_t start_ns, uint64_t limit_ns) {
 void Watchdog::Disarm() { start_ns_.store(0, std::memory_order_release); }
 
 void Watchdog::Run() {
+  pthread_setname_np(pthread_self(), "ppc-watchdog");
   std::unique_lock lock(mutex_);
   while (!stop_) {
     wake_.wait_for(lock, std::chrono::nanoseconds(options_.period_ns));

@@ -96,7 +96,11 @@ XpuAnswer ProcessXpu::Find(int pid, uint64_t start_ns, uint64_t now_ns) {
   // Dead processes are not told to us; a full table starts over.
   if (entries_.size() >= kMaxEntries) entries_.clear();
   XpuAnswer answer = Ask(pid);
-  if (answer.source == XpuSource::kUnknown) answer = ByWorker(next_worker_++, XpuSource::kOrder);
+  if (answer.source == XpuSource::kUnknown) {
+    // Gone before we could look (a short tool): it takes no worker's place.
+    if (!IsSameProcess(roots_, pid, start_ns)) return {};
+    answer = ByWorker(next_worker_++, XpuSource::kOrder);
+  }
   entries_[pid] = Entry{answer, start_ns, now_ns + kNsPerSec, kNsPerSec};
   return answer;
 }

@@ -203,7 +203,7 @@ TEST_F(LoaderPoolTest, EachNodeHasItsOwnThreads) {
   ASSERT_EQ(pool_->Threads(), 4);
   Submit({Item(0, 8 * kMiB, 0, 1)});
   EXPECT_FALSE(pool_->RunSlice(0));  // node 0
-  EXPECT_TRUE(pool_->RunSlice(2));   // node 1
+  EXPECT_TRUE(pool_->RunSlice(1));   // node 1
   pool_->RunUntilIdle();
   EXPECT_EQ(backend_->Resident(1, 0, 0, {})->node[1], 8 * kMiB);
   EXPECT_EQ(pool_->Stats().node_loaded[1], 8 * kMiB);

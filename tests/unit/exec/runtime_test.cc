@@ -130,6 +130,36 @@ TEST_F(RuntimeTest, TraceLinesGoToTheFile) {
   EXPECT_EQ(*ReadFile(tree.Path("/trace")), "{\"t\":1}\n");
 }
 
+TEST_F(RuntimeTest, ATraceFileThatIsALinkIsRefused) {
+  TempTree tree;
+  tree.Link("/trace", "/etc/passwd");
+  RuntimeConfig config;
+  config.options.trace_file = tree.Path("/trace");
+  auto runtime = MakeRuntime(&backend_, policy_, std::move(config));
+  EXPECT_FALSE(runtime->Start().ok());
+  EXPECT_FALSE(backend_.IsAttached());
+}
+
+TEST_F(RuntimeTest, AHookMayAskAboutTheFileItWasCalledFor) {
+  ppc_context* context = nullptr;
+  policy_.init = [&](ppc_context* given) {
+    context = given;
+    return 0;
+  };
+  std::string path;
+  policy_.prefetch = [&](const miss_io& miss) {
+    backend_.AdvanceClock(10ULL * 1000 * 1000 * 1000);  // what is known is stale by now
+    ppc_file_info info;
+    EXPECT_EQ(context->file_info(context, miss.path, &info), 0);
+    path = miss.path;
+  };
+  auto runtime = MakeRuntime(&backend_, policy_);
+  ASSERT_TRUE(runtime->Start().ok());
+  backend_.Push(MissEvent(1, 0, kMiB));
+  (void)runtime->executor().RunOnce();
+  EXPECT_EQ(path, "a");
+}
+
 TEST_F(RuntimeTest, ServicesThroughControl) {
   std::vector<Json> seen;
   policy_.control = [&](const std::string& text) {

@@ -17,6 +17,13 @@ class ProcessXpuTest : public testing::Test {
     machine_[1].bdf = "0000:02:00.0";
     machine_[1].vendor = 0x19e5;
   }
+  // A process that lives; `ticks` since boot, of 10 ms.
+  void Alive(int pid, int ticks) {
+    tree_.Write("/proc/" + std::to_string(pid) + "/stat",
+                std::to_string(pid) + " (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 " +
+                    std::to_string(ticks) + " 0\n");
+  }
+  static uint64_t Start(int ticks) { return static_cast<uint64_t>(ticks) * 10 * kNsPerMs; }
   void Environ(int pid, const std::string& text) {
     tree_.Write("/proc/" + std::to_string(pid) + "/environ", text + std::string(1, '\0'));
   }
@@ -30,6 +37,7 @@ TEST_F(ProcessXpuTest, EnvironmentInOrderOfPrecedence) {
   Environ(2, std::string("RANK=0\0LOCAL_RANK=1", 19));
   Environ(3, "RANK=5");
   Environ(4, "LOCAL_RANK=x");
+  Alive(4, 1);
   ProcessXpu chain(roots_, {30, 10, 20, 0}, &machine_);
   XpuAnswer answer = chain.Find(1, 0, 0);
   EXPECT_EQ(answer.worker, 2);
@@ -38,27 +46,39 @@ TEST_F(ProcessXpuTest, EnvironmentInOrderOfPrecedence) {
   EXPECT_EQ(chain.Find(2, 0, 0).xpu, 10);
   EXPECT_EQ(chain.Find(3, 0, 0).xpu, 10);  // 5 modulo 4
   EXPECT_EQ(chain.Find(3, 0, 0).source, XpuSource::kRank);
-  EXPECT_EQ(chain.Find(4, 0, 0).source, XpuSource::kOrder);
+  EXPECT_EQ(chain.Find(4, Start(1), 0).source, XpuSource::kOrder);
 }
 
 TEST_F(ProcessXpuTest, OrderOfFirstReadGoesRound) {
+  for (const int pid : {11, 12, 13}) Alive(pid, 100);
   ProcessXpu chain(roots_, {7, 8}, &machine_);
-  EXPECT_EQ(chain.Find(11, 1, 0).xpu, 7);
-  EXPECT_EQ(chain.Find(12, 1, 0).xpu, 8);
-  EXPECT_EQ(chain.Find(11, 1, 0).xpu, 7);
-  EXPECT_EQ(chain.Find(13, 1, 0).xpu, 7);
+  EXPECT_EQ(chain.Find(11, Start(100), 0).xpu, 7);
+  EXPECT_EQ(chain.Find(12, Start(100), 0).xpu, 8);
+  EXPECT_EQ(chain.Find(11, Start(100), 0).xpu, 7);
+  EXPECT_EQ(chain.Find(13, Start(100), 0).xpu, 7);
   // The same pid started anew is another process.
-  EXPECT_EQ(chain.Find(11, 2, 0).xpu, 8);
+  Alive(11, 200);
+  EXPECT_EQ(chain.Find(11, Start(200), 0).xpu, 8);
+}
+
+TEST_F(ProcessXpuTest, AProcessThatIsGoneTakesNoPlace) {
+  Alive(12, 100);
+  ProcessXpu chain(roots_, {7, 8}, &machine_);
+  EXPECT_EQ(chain.Find(11, Start(100), 0).xpu, -1);
+  EXPECT_EQ(chain.Find(12, Start(99), 0).xpu, -1);  // the pid is another's now
+  EXPECT_EQ(chain.Find(12, Start(100), 0).xpu, 7);
 }
 
 TEST_F(ProcessXpuTest, AnOpenDeviceCorrectsTheOrderLater) {
+  Alive(21, 100);
   ProcessXpu chain(roots_, {0, 1}, &machine_);
-  EXPECT_EQ(chain.Find(21, 1, 0).xpu, 0);
+  EXPECT_EQ(chain.Find(21, Start(100), 0).xpu, 0);
   tree_.Link("/proc/21/fd/5", "/dev/davinci0");
-  EXPECT_EQ(chain.Find(21, 1, kNsPerMs).xpu, 0);
-  EXPECT_EQ(chain.Find(21, 1, 2 * kNsPerSec).xpu, 1);
-  EXPECT_EQ(chain.Find(21, 1, 2 * kNsPerSec).source, XpuSource::kDevice);
-  EXPECT_EQ(chain.Find(21, 1, 2 * kNsPerSec).worker, 1);
+  EXPECT_EQ(chain.Find(21, Start(100), kNsPerMs).xpu, 0);
+  const XpuAnswer later = chain.Find(21, Start(100), 2 * kNsPerSec);
+  EXPECT_EQ(later.xpu, 1);
+  EXPECT_EQ(later.source, XpuSource::kDevice);
+  EXPECT_EQ(later.worker, 1);
 }
 
 TEST_F(ProcessXpuTest, DevicesOfTheOtherKinds) {
@@ -75,8 +95,9 @@ TEST_F(ProcessXpuTest, AProcessWithSeveralDevicesSaysNothing) {
   tree_.Link("/sys/class/drm/renderD129/device", "../../../0000:02:00.0");
   tree_.Link("/proc/31/fd/3", "/dev/dri/renderD128");
   tree_.Link("/proc/31/fd/4", "/dev/dri/renderD129");
+  Alive(31, 100);
   ProcessXpu chain(roots_, {0, 1}, &machine_);
-  EXPECT_EQ(chain.Find(31, 1, 0).source, XpuSource::kOrder);
+  EXPECT_EQ(chain.Find(31, Start(100), 0).source, XpuSource::kOrder);
 }
 
 TEST_F(ProcessXpuTest, NoXpusNoAnswer) {
