@@ -83,7 +83,7 @@ FORBIDDEN = (
      "kernel differences live in kmod/compat/"),
     (re.compile(r"\b(kallsyms_lookup_name|register_kprobe|register_kretprobe)\b"), ("tools/lib/lint/",),
      "exported symbols only"),
-    (re.compile(r"(^|[^\w.-])/(work|root|farm)/"), ("tools/lib/lint/",), "a path of one machine"),
+    (re.compile(r"(^|[^\w.\"-])/(work|root|home)/"), ("tools/lib/lint/",), "a path of one machine"),
     (re.compile(r"CONFIG_PPC"), ("tools/lib/lint/",), "CONFIG_PPC* belongs to PowerPC"),
     (re.compile(r"\b(TODO|FIXME|XXX)\b"), ("tools/lib/lint/",), "finish it or say it in the documents"),
 )
