@@ -131,8 +131,10 @@ WaitOutcome KmodBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> o
     case UpcDevice::Woken::kHangUp:
       break;
   }
+  // A mount that is going hangs up a little before its ioctls fail.
   const Result<ppc_info> info = events_.Info();
-  return info ? WaitOutcome::kExpired : WaitOutcome::kGone;
+  const bool expired = info && (info->state & PPC_STATE_EXPIRED) != 0;
+  return expired ? WaitOutcome::kExpired : WaitOutcome::kGone;
 }
 
 Result<FileInfo> KmodBackend::Resolve(uint64_t file, std::string* path) {

@@ -2,6 +2,10 @@
 #include "daemon/exec/policy_services.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,9 +17,20 @@
 namespace ppc {
 
 Status PolicyServices::OpenTrace(const std::string& path) {
+  open_how how{};
+  how.flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  how.mode = 0644;
+  // Somebody else's link in a shared directory must not send us elsewhere.
+  how.resolve = RESOLVE_NO_SYMLINKS;
   trace_ =
-      UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+      UniqueFd(static_cast<int>(syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how))));
   if (!trace_.IsValid()) return PosixError("open trace file " + path, errno);
+  struct stat st {};
+  if (fstat(trace_.Get(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
+      st.st_uid != geteuid()) {
+    trace_.Reset();
+    return Error{EPERM, "trace file " + path + " is somebody else's; remove it"};
+  }
   return Ok();
 }
 

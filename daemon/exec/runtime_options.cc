@@ -98,4 +98,20 @@ Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
   return options;
 }
 
+Status CheckSupervised(const Json& runtime) {
+  if (!runtime.is_object()) return Ok();
+  if (runtime.contains("template_dir")) {
+    return Error{EPERM, "\"template_dir\" is ppcd's to choose: ppcd --template-dir DIR"};
+  }
+  const Result<std::string> trace = JsonString(runtime, "trace_file", "");
+  if (!trace) return trace.error();
+  const bool is_below =
+      trace->starts_with("/run/") || trace->starts_with("/tmp/") || trace->starts_with("/var/tmp/");
+  const bool is_clean = trace->find("/../") == std::string::npos && trace->ends_with(".jsonl");
+  if (!trace->empty() && (!is_below || !is_clean)) {
+    return Error{EPERM, "\"trace_file\" must be a *.jsonl below /run, /tmp or /var/tmp"};
+  }
+  return Ok();
+}
+
 }  // namespace ppc

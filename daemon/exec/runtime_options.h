@@ -32,6 +32,10 @@ struct RuntimeOptions {
 // Unknown keys are an error that names the key.
 Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime);
 
+// What somebody who may register policies may not choose: paths that root would write to.
+// template_dir is the supervisor's; trace_file must be a *.jsonl below /run, /tmp or /var/tmp.
+Status CheckSupervised(const Json& runtime);
+
 }  // namespace ppc
 
 #endif  // PPC_DAEMON_EXEC_RUNTIME_OPTIONS_H_

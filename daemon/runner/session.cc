@@ -68,6 +68,8 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   }
   Json runtime = message.value("runtime", Json());
   if (runtime.empty() && config.is_object()) runtime = config.value("runtime", Json());
+  const Status allowed = socket_ != nullptr ? CheckSupervised(runtime) : Ok();
+  if (!allowed) return allowed.error();
   Result<RuntimeOptions> options = ParseRuntimeOptions(runtime);
   if (!options) return options.error();
   const Result<std::string> templates = JsonString(message, "template_dir", options->template_dir);

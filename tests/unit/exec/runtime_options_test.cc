@@ -35,5 +35,14 @@ TEST(RuntimeOptions, WrongOnesAreNamed) {
   }
 }
 
+TEST(RuntimeOptions, WhoRegistersMayNotChooseWhatRootWrites) {
+  EXPECT_TRUE(CheckSupervised(Json{{"trace_file", "/run/x/t.jsonl"}}).ok());
+  EXPECT_TRUE(CheckSupervised(Json{{"lease_ms", 500}}).ok());
+  for (const char* path : {"/etc/cron.d/x", "/etc/x.jsonl", "/run/../etc/x.jsonl", "/run/x"}) {
+    EXPECT_FALSE(CheckSupervised(Json{{"trace_file", path}}).ok()) << path;
+  }
+  EXPECT_FALSE(CheckSupervised(Json{{"template_dir", "/etc"}}).ok());
+}
+
 }  // namespace
 }  // namespace ppc
