@@ -9,6 +9,7 @@
  */
 #include <linux/fadvise.h>
 #include <linux/pagemap.h>
+#include <linux/rbtree.h>
 #include <linux/xarray.h>
 
 #include "ppc.h"
@@ -24,11 +25,50 @@ struct ppc_evictor {
 	struct ppc_evict *req;
 	struct inode *inode;
 	struct address_space *mapping;
+	u64 asked;
+	u64 mapped, dirty, locked, busy;	/* what is left, in bytes */
 };
+
+/*
+ * First extent of [*first, *last] that a VM_LOCKED mapping covers.  A walk over
+ * all mappings of the file, because the interval tree's own search is not
+ * exported; and PG_mlocked alone does not tell, since kernels before 6.7 do not
+ * set it on large folios.
+ */
+static bool ppc_find_locked(struct address_space *mapping, pgoff_t *first, pgoff_t *last)
+{
+	pgoff_t from = ULONG_MAX, to = 0;
+	struct rb_node *node;
+
+	if (!mapping_mapped(mapping))
+		return false;
+	i_mmap_lock_read(mapping);
+	for (node = rb_first_cached(&mapping->i_mmap); node; node = rb_next(node)) {
+		struct vm_area_struct *vma = rb_entry(node, struct vm_area_struct, shared.rb);
+		pgoff_t start = max(vma->vm_pgoff, *first);
+		pgoff_t end = min(vma->vm_pgoff + vma_pages(vma) - 1, *last);
+
+		if (!(READ_ONCE(vma->vm_flags) & VM_LOCKED) || start > end || start >= from)
+			continue;
+		from = start;
+		to = end;
+	}
+	i_mmap_unlock_read(mapping);
+	if (from == ULONG_MAX)
+		return false;
+	*first = from;
+	*last = to;
+	return true;
+}
+
+static bool ppc_keeps_locked(const struct ppc_evictor *e)
+{
+	return !(e->req->flags & PPC_EVICT_EVEN_LOCKED);
+}
 
 static bool ppc_is_kept(const struct ppc_evictor *e, struct folio *folio)
 {
-	return folio_test_mlocked(folio) && !(e->req->flags & PPC_EVICT_EVEN_LOCKED);
+	return ppc_keeps_locked(e) && folio_test_mlocked(folio);
 }
 
 /* Pages of [index, last] that a folio covers from index on. */
@@ -45,7 +85,7 @@ static unsigned long ppc_folio_span(struct folio *folio, pgoff_t index, pgoff_t 
  * that is being freed are read for nothing, and do no harm.
  */
 static unsigned long ppc_evict_run(struct ppc_evictor *e, pgoff_t *first, pgoff_t last,
-				   u64 *asked, bool *mapped)
+				   bool *mapped)
 {
 	XA_STATE(xas, &e->mapping->i_pages, *first);
 	pgoff_t start = 0, end = 0;
@@ -64,14 +104,14 @@ static unsigned long ppc_evict_run(struct ppc_evictor *e, pgoff_t *first, pgoff_
 		if (ppc_is_kept(e, folio)) {
 			if (found)
 				break;
-			*asked += (u64)nr << PAGE_SHIFT;
+			e->asked += (u64)nr << PAGE_SHIFT;
 			continue;
 		}
 		if (!found)
 			start = index;
 		found = true;
 		end = index + nr;
-		*asked += (u64)nr << PAGE_SHIFT;
+		e->asked += (u64)nr << PAGE_SHIFT;
 		*mapped |= folio_mapped(folio);
 	}
 	rcu_read_unlock();
@@ -79,12 +119,25 @@ static unsigned long ppc_evict_run(struct ppc_evictor *e, pgoff_t *first, pgoff_
 	return found ? end - start : 0;
 }
 
-struct ppc_left {
-	u64 mapped, dirty, locked, busy;
-};
+static void ppc_evict_pages(struct ppc_evictor *e, pgoff_t first, pgoff_t last)
+{
+	unsigned long nr;
+	bool mapped;
 
-static void ppc_count_left(struct ppc_evictor *e, pgoff_t first, pgoff_t last,
-			   struct ppc_left *left)
+	while (first <= last) {
+		nr = ppc_evict_run(e, &first, last, &mapped);
+		if (!nr)
+			break;
+		if (mapped && (e->req->flags & PPC_EVICT_UNMAP))
+			unmap_mapping_range(e->mapping, (loff_t)first << PAGE_SHIFT,
+					    (loff_t)nr << PAGE_SHIFT, 0);
+		invalidate_mapping_pages(e->mapping, first, first + nr - 1);
+		first += nr;
+	}
+}
+
+/* Adds what is resident in [first, last]; locked: a VM_LOCKED mapping covers it. */
+static void ppc_count_left(struct ppc_evictor *e, pgoff_t first, pgoff_t last, bool locked)
 {
 	XA_STATE(xas, &e->mapping->i_pages, first);
 	struct folio *folio;
@@ -97,56 +150,85 @@ static void ppc_count_left(struct ppc_evictor *e, pgoff_t first, pgoff_t last,
 		if (xas_retry(&xas, folio) || xa_is_value(folio))
 			continue;
 		bytes = (u64)ppc_folio_span(folio, index, last) << PAGE_SHIFT;
-		if (ppc_is_kept(e, folio))
-			left->locked += bytes;
+		if (locked || ppc_is_kept(e, folio))
+			e->locked += bytes;
 		else if (folio_test_dirty(folio) || folio_test_writeback(folio))
-			left->dirty += bytes;
+			e->dirty += bytes;
 		else if (folio_mapped(folio))
-			left->mapped += bytes;
+			e->mapped += bytes;
 		else
-			left->busy += bytes;
+			e->busy += bytes;
 	}
 	rcu_read_unlock();
 }
 
-static void ppc_evict_pages(struct ppc_evictor *e, pgoff_t first, pgoff_t last, u64 *asked)
+/*
+ * One chunk: drops its pages around locked extents, then counts what is left.
+ * With !evict only counts.
+ */
+static void ppc_evict_chunk(struct ppc_evictor *e, pgoff_t first, pgoff_t last, bool evict)
 {
-	unsigned long nr;
-	bool mapped;
-
 	while (first <= last) {
-		nr = ppc_evict_run(e, &first, last, asked, &mapped);
-		if (!nr)
+		pgoff_t from = first, to = last;
+		bool locked = ppc_keeps_locked(e) && ppc_find_locked(e->mapping, &from, &to);
+		pgoff_t stop = locked ? from : last + 1;
+		u64 before;
+
+		if (first < stop) {
+			if (evict)
+				ppc_evict_pages(e, first, stop - 1);
+			ppc_count_left(e, first, stop - 1, false);
+		}
+		if (!locked)
 			break;
-		if (mapped && (e->req->flags & PPC_EVICT_UNMAP))
-			unmap_mapping_range(e->mapping, (loff_t)first << PAGE_SHIFT,
-					    (loff_t)nr << PAGE_SHIFT, 0);
-		invalidate_mapping_pages(e->mapping, first, first + nr - 1);
-		first += nr;
+		before = e->locked;
+		ppc_count_left(e, from, to, true);
+		if (evict)
+			e->asked += e->locked - before;
+		first = to + 1;
 	}
+}
+
+/* Returns the first page it did not come to. */
+static pgoff_t ppc_evict_chunks(struct ppc_evictor *e, pgoff_t first, pgoff_t stop, bool evict)
+{
+	pgoff_t at;
+
+	e->mapped = 0;
+	e->dirty = 0;
+	e->locked = 0;
+	e->busy = 0;
+	for (at = first; at < stop; at += PPC_EVICT_CHUNK_PAGES) {
+		if (ppc_dev_dying(e->sbi) || fatal_signal_pending(current))
+			return at;
+		ppc_evict_chunk(e, at, min(at + PPC_EVICT_CHUNK_PAGES, stop) - 1, evict);
+		cond_resched();
+	}
+	return stop;
 }
 
 /*
  * Pages read a moment ago sit in per-CPU LRU batches and cannot be dropped.
- * DONTNEED drains them; it would also start writing dirty pages, which is not
- * ours to do.
+ * DONTNEED drains them.  It would also start writing dirty pages, which is not
+ * ours to do, and drop locked ones.  True: it was done.
  */
-static void ppc_evict_stragglers(struct ppc_evictor *e, pgoff_t first, pgoff_t last)
+static bool ppc_evict_stragglers(struct ppc_evictor *e, pgoff_t first, pgoff_t stop)
 {
 	struct file *file;
 
-	if (mapping_tagged(e->mapping, PAGECACHE_TAG_DIRTY))
-		return;
+	if (!e->busy || e->locked || mapping_tagged(e->mapping, PAGECACHE_TAG_DIRTY))
+		return false;
 	if (!(e->req->flags & PPC_EVICT_DRAIN) &&
 	    atomic64_read(&e->sbi->undrained_bytes) < PPC_DRAIN_BYTES)
-		return;
+		return false;
 	file = ppc_open_private(e->sbi, e->inode);
 	if (IS_ERR(file))
-		return;
+		return false;
 	atomic64_set(&e->sbi->undrained_bytes, 0);
-	vfs_fadvise(file, (loff_t)first << PAGE_SHIFT, (loff_t)(last - first + 1) << PAGE_SHIFT,
+	vfs_fadvise(file, (loff_t)first << PAGE_SHIFT, (loff_t)(stop - first) << PAGE_SHIFT,
 		    POSIX_FADV_DONTNEED);
 	fput(file);
+	return true;
 }
 
 /**
@@ -165,37 +247,23 @@ int ppc_evict_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_evict *r
 	struct ppc_evictor e = {
 		.sbi = sbi, .req = req, .inode = inode, .mapping = PPC_I(inode)->mapping,
 	};
-	u64 size = i_size_read(e.mapping->host), end = req->offset + req->length, asked = 0;
-	pgoff_t first = DIV_ROUND_UP(req->offset, PAGE_SIZE), stop, at;
-	struct ppc_left left = {};
-	u64 kept;
+	u64 size = i_size_read(e.mapping->host), end = req->offset + req->length, kept;
+	pgoff_t first = DIV_ROUND_UP(req->offset, PAGE_SIZE), stop;
 
 	/* the page that holds the end of the file goes whole */
 	stop = end >= size ? DIV_ROUND_UP(size, PAGE_SIZE) : end >> PAGE_SHIFT;
-	for (at = first; at < stop; at += PPC_EVICT_CHUNK_PAGES) {
-		if (ppc_dev_dying(sbi) || fatal_signal_pending(current)) {
-			stop = at;
-			break;
-		}
-		ppc_evict_pages(&e, at, min(at + PPC_EVICT_CHUNK_PAGES, stop) - 1, &asked);
-		cond_resched();
-	}
-	if (first < stop)
-		ppc_count_left(&e, first, stop - 1, &left);
-	atomic64_add(asked, &sbi->undrained_bytes);
-	if (left.busy) {
-		ppc_evict_stragglers(&e, first, stop - 1);
-		memset(&left, 0, sizeof(left));
-		ppc_count_left(&e, first, stop - 1, &left);
-	}
+	stop = ppc_evict_chunks(&e, first, max(first, stop), true);
+	atomic64_add(e.asked, &sbi->undrained_bytes);
+	if (ppc_evict_stragglers(&e, first, stop))
+		ppc_evict_chunks(&e, first, stop, false);
 
 	/* read again meanwhile: those count as busy, never as dropped */
-	kept = left.mapped + left.dirty + left.locked;
-	req->asked = max(asked, kept);
-	req->mapped = left.mapped;
-	req->dirty = left.dirty;
-	req->locked = left.locked;
-	req->busy = min(left.busy, req->asked - kept);
+	kept = e.mapped + e.dirty + e.locked;
+	req->asked = max(e.asked, kept);
+	req->mapped = e.mapped;
+	req->dirty = e.dirty;
+	req->locked = e.locked;
+	req->busy = min(e.busy, req->asked - kept);
 	req->dropped = req->asked - kept - req->busy;
 	ppc_stat_add(sbi, PPC_STAT_EVICTED_BYTES, req->dropped);
 	trace_ppc_evict(ppc_dev_minor(sbi), req->file_id, req->offset, req->length, req->asked,

@@ -232,7 +232,7 @@ static long ppc_ioctl_run(struct ppc_devfile *df, const struct ppc_ioctl *entry,
 	down_read(&dev->alive);
 	if (session)
 		ppc_session_renew(session);
-	if (dev->sbi)
+	if (dev->sbi && !READ_ONCE(dev->dying))
 		err = entry->handler(dev->sbi, df, arg);
 	if (session)
 		ppc_session_renew(session);

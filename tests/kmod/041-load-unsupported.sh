@@ -1,0 +1,17 @@
+# Description: what cannot be loaded says so, and tmpfs below works otherwise.
+# Once
+. "$(dirname "$0")/lib.sh"
+
+must mount -t tmpfs -o size=32M tmpfs "$BASE"
+head -c 4M /dev/urandom >"$BASE/a"
+mount_ppc
+out=$(dev 'attach managed beacon' 'lookup a' 'load 0 1M wait' 'resident 0' 'evict 0 - unmap' 'resident 0' \
+  "open $MNT/a" sum mmap msum)
+eq "$(field load stop "$out") $(field load done "$out")" "5 0" "unsupported"
+eq "$(field resident resident "$out" 1)" $((4 * MIB)) "tmpfs is resident"
+eq "$(field evict dropped "$out")" 0 "tmpfs pages dropped"
+eq "$(field resident resident "$out" 2)" $((4 * MIB)) "still there"
+eq "$(md5sum <"$MNT/a")" "$(md5sum <"$BASE/a")" content
+must umount "$MNT"
+must umount "$BASE"
+exit 0

@@ -1,0 +1,40 @@
+# Description: loaded pages are charged to the cgroup of the handle, not to the loader's.
+. "$(dirname "$0")/lib.sh"
+
+[[ -e /sys/fs/cgroup/cgroup.controllers ]] || skip "no cgroup2"
+make_file a 8M
+mount_ppc
+group=/sys/fs/cgroup/ppc-charge
+mkdir -p $group $group-loader
+file_of() { awk '$1 == "file" {print $2}' "$1/memory.stat"; }
+drop_caches
+out=$(dev "sh echo \$PPID >$group-loader/cgroup.procs" 'lookup a' "charge $group" 'load 0 4M wait charged' \
+  'load 4M 1M wait')
+eq "$(file_of $group)" $((4 * MIB)) "page cache of the chosen cgroup"
+# its own program may be read again, too
+ge "$(file_of $group-loader)" $MIB "page cache of the loader's cgroup"
+le "$(file_of $group-loader)" $((2 * MIB)) "page cache of the loader's cgroup"
+# A limit too small for it: the numbers stay true, and the loader is not killed.
+echo $((2 * MIB)) >$group/memory.max
+drop_caches
+out=$(dev 'lookup a' "charge $group" 'load 0 - wait charged' 'resident 0')
+le "$(file_of $group)" $((2 * MIB)) "page cache under the limit"
+eq $(($(field load loaded "$out") + $(field load failed "$out"))) "$(field load submitted "$out")" "loaded and failed"
+le "$(field resident resident "$out")" $((2 * MIB)) "resident under the limit"
+echo max >$group/memory.max
+# A sub-cgroup without a controller of its own charges the one above.
+mkdir -p $group/sub
+drop_caches
+dev 'lookup a' "charge $group/sub" 'load 0 4M wait charged' >/dev/null
+eq "$(file_of $group)" $((4 * MIB)) "charged to the ancestor"
+rmdir $group/sub
+# Many handles, a handle of another descriptor, a removed cgroup.
+dev 'lookup a' "charge $group" "dev $DEV" 'lookup a' '!EBADF load 0 4K charge=1' >/dev/null
+commands=()
+for i in $(seq 1024); do commands+=("charge $group"); done
+dev "${commands[@]}" "!ENOSPC charge $group" >/dev/null
+drop_caches
+dev 'lookup a' "charge $group" "sh rmdir $group" 'load 0 4M wait charged' 'resident 0' >"$PPC_TEST_DIR/out" || fail removed
+eq "$(field load loaded "$(cat "$PPC_TEST_DIR/out")")" $((4 * MIB)) "loaded for a removed cgroup"
+rmdir $group-loader
+exit 0

@@ -1,0 +1,19 @@
+# Description: pages land on the node of the loading thread's memory policy, and spill, never fail.
+. "$(dirname "$0")/lib.sh"
+
+[[ -d /sys/devices/system/node/node1 ]] || skip "one NUMA node"
+make_file a 16M
+mount_ppc
+for node in 0 1; do
+  drop_caches
+  out=$(dev 'lookup a' "bind $node" 'load 0 - wait' 'resident 0')
+  eq "$(field resident "node$node" "$out")" $((16 * MIB)) "on node $node"
+done
+# By the CPU, with the default policy.
+for node in 0 1; do
+  cpu=$(sed 's/[-,].*//' /sys/devices/system/node/node$node/cpulist)
+  drop_caches
+  out=$(taskset -c "$cpu" ppcdev "dev $DEV" 'lookup a' 'load 0 - wait' 'resident 0') || fail taskset
+  ge "$(field resident "node$node" "$out")" $((15 * MIB)) "on the node of CPU $cpu"
+done
+exit 0

@@ -1,0 +1,42 @@
+# Description: overlayfs over a ppc mount and ppc over ppc work, evict and unmount cleanly.
+. "$(dirname "$0")/lib.sh"
+
+make_file a 4M
+mount_ppc
+sum=$(md5sum <"$BASE/a")
+want=$(field read hash "$(ppcdev "open $BASE/a" sum)")
+top=$PPC_TEST_DIR/top
+mkdir -p "$top" "$PPC_TEST_DIR/up" "$PPC_TEST_DIR/work" "$PPC_TEST_DIR/up2"
+must mount -t overlay -o "lowerdir=$MNT,upperdir=$PPC_TEST_DIR/up,workdir=$PPC_TEST_DIR/work" overlay "$top"
+for mode in '' 'attach managed beacon'; do
+  drop_caches
+  out=$(dev "$mode" "open $top/a" sum mmap msum close 'lookup a' 'evict 0 - unmap drain' 'resident 0' msum munmap)
+  eq "$(field read hash "$out")" "$want" "read through the overlay"
+  eq "$(field msum hash "$out" 1) $(field msum hash "$out" 2)" "$want $want" "mapped through the overlay"
+  eq "$(field resident resident "$out")" 0 "evicted under the overlay"
+done
+# The overlay holds the super block, not the mount: its device stays.
+must umount "$MNT"
+[[ -e $DEV ]] || fail "the device went while the overlay uses the mount"
+echo x >>"$top/a"
+[[ $(md5sum <"$top/a") != "$sum" ]] || fail "copy-up"
+eq "$(md5sum <"$BASE/a")" "$sum" "lower after copy-up"
+must umount "$top"
+[[ ! -e $DEV ]] || fail "the device stayed after the overlay was gone"
+
+mount_ppc
+must mount -t ppc "$MNT" "$top"
+outer=$(mountpoint -d "$top")
+for dir in /sys/fs/ppc/*/; do
+  [[ $(cat "$dir/dev") == "$outer" ]] && second=/dev/ppc$(basename "$dir")
+done
+drop_caches
+out=$(ppcdev "dev $DEV" 'attach managed' "dev $second" 'attach managed beacon' "open $top/a" sum mmap msum close 'lookup a' \
+  'resident 0' 'evict 0 - unmap drain' 'resident 0' msum counts munmap) || fail "ppc over ppc"
+eq "$(field read hash "$out") $(field msum hash "$out" 2)" "$want $want" "content through two"
+eq "$(field resident resident "$out" 1) $(field resident resident "$out" 2)" "$((4 * MIB)) 0" "residency through two"
+ge "$(field counts miss_read "$out")" 1 "misses through two"
+must umount "$top"
+must umount "$MNT"
+# The other way round is refused.
+exit 0
