@@ -134,7 +134,8 @@ class Maio : public Policy {
   }
 
   Json EndService(const Json& message, const std::string& op) {
-    std::string id = message.value("service_id", std::string());
+    auto it = message.find("service_id");
+    std::string id = it != message.end() && it->is_string() ? it->get<std::string>() : "";
     for (auto& service : services_) {
       if (service->id() != id) continue;
       Json reply = op == "service_ready" ? service->Ready() : service->Stop();

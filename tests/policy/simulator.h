@@ -67,6 +67,8 @@ class Simulator : public FakeHost {
   bool Run(uint64_t max_ms);
   void RunFor(uint64_t ms);
   uint64_t ms() const { return step_; }
+  // Memory of the service that is not page cache.
+  void set_other(uint64_t bytes) { options_.other = bytes; }
 
   uint64_t disk_bytes = 0;       // read from the disk
   uint64_t demand_bytes = 0;     // of these by readers themselves
