@@ -21,6 +21,11 @@ int GoodInit(void* context) {
   return 0;
 }
 int RefusingInit(void*) { return -5; }
+int ExplainingInit(void* context) {
+  const auto* host = static_cast<const ppc_context*>(context);
+  host->log(host, PPC_LOG_ERROR, "\"distance\" is no size");
+  return -1;
+}
 int CountExit() {
   ++g_exits;
   return 0;
@@ -81,6 +86,12 @@ TEST_F(PolicyHostTest, InitMayRefuse) {
   EXPECT_NE(refused.error().message.find("-5"), std::string::npos);
   host.Exit();
   EXPECT_EQ(g_exits, 0);
+}
+
+TEST_F(PolicyHostTest, ARefusalCarriesWhatThePolicySaid) {
+  const Status refused = Make({.ppc_init = ExplainingInit}).Init({});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("(\"distance\" is no size)"), std::string::npos);
 }
 
 TEST_F(PolicyHostTest, ExceptionsAreCountedThenThePolicyGoes) {
