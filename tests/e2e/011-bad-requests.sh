@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+# Description: malformed config, a second policy, rubbish on the socket: one clear error each.
+. "$(dirname "$0")/lib.sh"
+start_daemon
+mount_ppc
+refuse 2 "config" ppcctl reg_policy "$MNT" maio '{"distance":'
+refuse 2 "config" ppcctl reg_policy "$MNT" maio '[1,2]'
+refuse 1 "distance" ppcctl reg_policy "$MNT" maio '{"distance":"seven"}'
+refuse 1 "lease_ms" ppcctl reg_policy "$MNT" maio '{"runtime":{"lease_ms":"soon"}}'
+refuse 1 "neither a name nor an absolute path" ppcctl reg_policy "$MNT" dir/maio
+refuse 1 "ppc mount" ppcctl reg_policy /run maio
+mkdir -p "$FAST/base/sub"
+mount_ppc "$FAST/base" "$MNT2"
+refuse 1 "inside" ppcctl reg_policy "$MNT2/sub" maio
+
+register "$MNT" maio '{"distance":"64M"}'
+runner=$(runner_pid)
+refuse 1 "'maio'" ppcctl reg_policy "$MNT" readahead
+refuse 1 "64M" ppcctl reg_policy "$MNT" maio '{"distance":"32M"}'
+must ppcctl reg_policy "$MNT" maio '{"distance":"64M"}'
+refuse 1 "service_id" ppcctl service start "$MNT" --id ../../x
+refuse 1 "not started" ppcctl service ready "$MNT" --id never
+refuse 1 "cgroup" ppcctl service start "$MNT" --id svc-one --cgroup /no/such
+
+python3 - <<'PYTHON' || fail "rubbish on the socket"
+import os, random, socket
+path = os.environ["PPC_SOCKET"]
+random.seed(1)
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(20)
+    s.connect(path)
+    return s
+for line in (b"rubbish", b"{}", b"[" * 100000, b'{"v":2,"op":"ping"}', b'{"v":1,"op":"rm_policy","mount":3}'):
+    s = connect()
+    s.sendall(line + b"\n")
+    answer = s.makefile().readline()
+    assert '"ok":false' in answer, answer
+for _ in range(20):
+    s = connect()
+    s.sendall(random.randbytes(3000))
+    s.close()
+s = connect()
+s.sendall(b"x" * (256 * 1024 + 1))
+assert "E2BIG" in s.makefile().readline()
+idle = [connect() for _ in range(100)]
+idle[0].sendall(b'{"v":1,"op":')
+s = connect()
+s.sendall(b'{"v":1,"op":"ping"}\n')
+assert '"ok":true' in s.makefile().readline()
+PYTHON
+eq "$(state)" running "the registered policy"
+eq "$(runner_pid)" "$runner" "its runner"
+eq "$(checksum_of "$MNT")" "$(reference_checksum)" "checksum"

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Description: policies are swapped in the middle of a load; no byte changes.
+. "$(dirname "$0")/lib.sh"
+reference_checksum >/dev/null
+start_daemon
+mount_ppc
+register "$MNT" readahead
+start_load "$MNT"
+for policy in eager null maio readahead; do
+  must ppcctl rm_policy "$MNT"
+  eq "$(kernel_state)" native "kernel's state between policies"
+  register "$MNT" "$policy"
+  eq "$(cat "$(sys_of "$MNT")/policy")" "$policy" "attached policy"
+done
+finish_load

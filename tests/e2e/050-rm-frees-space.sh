@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# Description: a model that is deleted below the mount gives its space back, policy or not.
+. "$(dirname "$0")/lib.sh"
+start_daemon
+mkdir -p "$FAST/base"
+mount_ppc "$FAST/base"
+register "$MNT" maio
+sync
+free_before=$(stat -f -c %a "$FAST")
+mkmodel --model qwen2.5-7b --scale 256 --quiet --out "$FAST/base/model" >/dev/null || fail mkmodel
+sync
+must ppcctl service start --id svc-gone "$MNT"
+checksum_of "$MNT/model" >/dev/null || fail "load"
+le "$(stat -f -c %a "$FAST")" $((free_before - 10000)) "free blocks with the model"
+rm -rf "$FAST/base/model"
+is_free() { (($(stat -f -c %a "$FAST") >= free_before - 100)); }
+within 5 is_free || fail "$(stat -f -c %a "$FAST") blocks free after 5 s, were $free_before"
+[[ ! -e $MNT/model ]] || fail "the model is still seen"
+eq "$(state)" running "the policy"

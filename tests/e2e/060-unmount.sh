@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# Description: unmounting under a registered policy works at once and ends the registration.
+. "$(dirname "$0")/lib.sh"
+start_daemon
+mount_ppc
+register "$MNT" eager
+runner=$(runner_pid)
+drop_caches
+cat "$MNT"/*.safetensors >/dev/null &
+sleep 1
+kill "$!"
+wait "$!"
+must umount "$MNT"
+is_gone() { ! kill -0 "$runner" 2>/dev/null && [[ -z $(ppcctl list) ]]; }
+within 10 is_gone || fail "still there: $(ppcctl list)"
+grep -q "<3>\|gave up\|killed" "$WORK/ppcd.log" && fail "noise: $(cat "$WORK/ppcd.log")"
+# The same place, the same numbers, another mount.
+mount_ppc
+register "$MNT" eager
+[[ $(runner_pid) != "$runner" ]] || fail "the same runner"
+must umount "$MNT"
+mount_ppc
+register "$MNT" readahead
+eq "$(cat "$(sys_of "$MNT")/policy")" readahead "attached policy"
+# Over its own base, and with the daemon stopped.
+must umount "$MNT"
+mount_ppc "$MODEL" "$MODEL"
+register "$MODEL" readahead
+kill -STOP "$(runner_pid)"
+must umount "$MODEL"
+within 10 test -e "$MODEL/config.json" || fail "the original is not back"
+stop_daemon

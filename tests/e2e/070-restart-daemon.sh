@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# Description: ppcd is killed and started again in the middle of a load.
+. "$(dirname "$0")/lib.sh"
+reference_checksum >/dev/null
+start_daemon
+mount_ppc
+register "$MNT" maio
+must ppcctl service start --id svc-one --xpu 0,1 "$MNT"
+start_load "$MNT"
+runner=$(runner_pid)
+kill -9 "$DAEMON"
+wait "$DAEMON"
+within 5 kernel_state_is native || fail "kernel's state is $(kernel_state)"
+kill -0 "$runner" 2>/dev/null && fail "the runner outlived its supervisor"
+start_daemon
+within 20 state_is running || fail "not adopted: $(ppcctl status)"
+eq "$(status_field '["services"][0]["service_id"]')" svc-one "service"
+finish_load
+must ppcctl service ready --id svc-one "$MNT"
+must ppcctl service stop --id svc-one "$MNT"
+stop_daemon
+eq "$(kernel_state)" native "kernel's state without ppcd"

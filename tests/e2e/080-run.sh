@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# Description: ppcctl run records a service once and uses what it learnt the next time.
+. "$(dirname "$0")/lib.sh"
+reference_checksum >/dev/null
+start_daemon
+mount_ppc
+register "$MNT" maio
+load="loadmodel --workers 2 --tp 2 $MNT | grep -o '\"checksum\":\"[0-9a-f]*\"' | head -n 1"
+run() { ppcctl run --param model=m --param tp=2 --xpu 0,1 --workers 2 "$MNT" -- bash -c "$load"; }
+drop_caches
+eq "$(run)" "$(reference_checksum)" "checksum of the recording run"
+id=$(ppcctl service-id --param tp=2 --param model=m)
+has "$(ppcctl template list)" "$id  complete" "templates"
+drop_caches
+answer=$(ppcctl service start --json --param model=m --param tp=2 --xpu 0,1 --workers 2 "$MNT")
+has "$answer" '"use"' "mode of the second start"
+# The whole model comes without anybody reading it.
+all_there() { (($(resident_of "$MNT") > 100 << 20)); }
+within 60 all_there || fail "prefetched only $(resident_of "$MNT"): $(ppcctl status)"
+must ppcctl service stop --param model=m --param tp=2 "$MNT"
+eq "$(run)" "$(reference_checksum)" "checksum of a run with a template"
+ppcctl run --id svc-two "$MNT" -- bash -c 'exit 5'
+eq "$?" 5 "exit status of a command"
+ppcctl run --required --id svc-two /run -- true 2>/dev/null && fail "--required ran without a mount"
+stop_daemon
+eq "$(ppcctl run --id svc-two "$MNT" -- echo ran 2>/dev/null)" ran "a command without ppcd"

@@ -1,0 +1,152 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by every test of this folder: a ppcd of its own, mounts that go away at the end.
+# A test exits 0 passed, 1 failed, 77 skipped.
+# shellcheck disable=SC2034  # variables for the tests
+set -uo pipefail
+
+MODEL=$PPC_E2E_SLOW/model
+FAST=$PPC_E2E_FAST
+MNT=/mnt/ppc-e2e
+MNT2=/mnt/ppc-e2e-2
+BAD=$PPC_E2E_BUILD/tests/e2e
+WORK=$(mktemp -d /run/ppc-e2e.XXXXXX)
+export PPC_SOCKET=$WORK/ppcd.sock
+export PPC_TEMPLATE_DIR=$WORK/templates
+DAEMON=''
+
+fail() {
+  echo "FAIL: $*"
+  exit 1
+}
+skip() {
+  echo "SKIP: $*"
+  exit 77
+}
+eq() { [[ $1 == "$2" ]] || fail "${3:-value}: got '$1', want '$2'"; }
+ge() { (($1 >= $2)) || fail "${3:-value}: got $1, want at least $2"; }
+le() { (($1 <= $2)) || fail "${3:-value}: got $1, want at most $2"; }
+has() { [[ $1 == *"$2"* ]] || fail "${3:-text}: '$2' is not in '$1'"; }
+must() {
+  local out
+  out=$("$@" 2>&1) || fail "'$*' failed: $out"
+}
+# refuse STATUS TEXT COMMAND...: it ends with STATUS and one line on stderr that says TEXT.
+refuse() {
+  local out status want_status=$1 want=$2
+  shift 2
+  out=$(LC_ALL=C "$@" 2>&1 >/dev/null)
+  status=$?
+  eq "$status" "$want_status" "status of '$*' ($out)"
+  has "$out" "$want" "message of '$*'"
+  eq "$(wc -l <<<"$out")" 1 "lines on stderr of '$*'"
+  echo "# refused: $out"
+}
+# within SECONDS COMMAND...: it succeeds before the time is over.
+within() {
+  local deadline=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    ((SECONDS < deadline)) || return 1
+    sleep 0.1
+  done
+}
+
+cleanup() {
+  [[ -n $DAEMON ]] && kill -CONT "$DAEMON" 2>/dev/null
+  exec 5<&-
+  # shellcheck disable=SC2046
+  kill $(jobs -p) 2>/dev/null
+  local name
+  for name in loadmodel cat dd; do pkill -s 0 -x "$name"; done
+  wait
+  local mount
+  for mount in "$MNT2" "$MNT"; do
+    ! mountpoint -q "$mount" || within 5 umount "$mount" || echo "FAIL: $mount stays busy"
+  done
+  rm -rf "$WORK"
+}
+trap cleanup EXIT
+
+drop_caches() { echo 3 >/proc/sys/vm/drop_caches; }
+
+start_daemon() {
+  ppcd --state-dir "$WORK" >>"$WORK/ppcd.log" 2>&1 &
+  DAEMON=$!
+  within 20 ppcctl list >/dev/null 2>&1 || fail "ppcd does not answer: $(cat "$WORK/ppcd.log")"
+}
+stop_daemon() {
+  kill "$DAEMON"
+  wait "$DAEMON" || fail "ppcd ended with status $?"
+  DAEMON=''
+}
+
+# mount_ppc [BASE [MNT [OPTIONS]]]
+mount_ppc() {
+  mkdir -p "${2:-$MNT}"
+  must mount -t ppc ${3:+-o "$3"} "${1:-$MODEL}" "${2:-$MNT}"
+}
+# sys_of MNT: its directory in sysfs.
+sys_of() {
+  local number dir
+  number=$(mountpoint -d "$1") || fail "$1 is no mount point"
+  for dir in /sys/fs/ppc/*/; do
+    [[ $(cat "$dir/dev") == "$number" ]] && echo "${dir%/}" && return
+  done
+  fail "no device for mount $1"
+}
+kernel_state() { cat "$(sys_of "$MNT")/state"; }
+kernel_state_is() { [[ $(kernel_state) == "$1"* ]]; }
+register() { must ppcctl reg_policy "$@"; }
+
+# status_field FIELD [MNT]: of `ppcctl status --json`, by a jq-like path in Python.
+status_field() {
+  ppcctl status --json "${2:-$MNT}" | python3 -c "
+import json, sys
+print(json.load(sys.stdin)['mounts'][0]$1)"
+}
+state() { ppcctl list | awk -v mount="${1:-$MNT}" '$1 == mount {print $3}'; }
+state_is() { [[ $(state "${2:-$MNT}") == "$1" ]]; }
+runner_pid() { pgrep -P "$DAEMON" -x ppc-runner | head -n 1; }
+
+# checksum_of DIR [OPTIONS]: what two workers make of the model.
+checksum_of() {
+  loadmodel --workers 2 "$@" | grep -o '"checksum":"[0-9a-f]*"' | head -n 1
+}
+# reference_checksum: read natively, once for all tests.
+reference_checksum() {
+  local file=$FAST/checksum
+  [[ -s $file ]] || checksum_of "$MODEL" >"$file"
+  cat "$file"
+}
+# start_load DIR: in the background; a cold cache; returns in the middle of it.
+start_load() {
+  drop_caches
+  checksum_of "$1" >"$WORK/loaded" &
+  LOAD=$!
+  within 60 half_loaded || fail "the load does not get on"
+}
+half_loaded() {
+  kill -0 "$LOAD" 2>/dev/null || fail "the load ended before its middle"
+  (($(resident_of "$MODEL") > 30 << 20))
+}
+finish_load() {
+  wait "$LOAD" || fail "the load failed"
+  eq "$(cat "$WORK/loaded")" "$(reference_checksum)" "checksum"
+}
+# resident_of PATH: bytes in the page cache.
+resident_of() { ppcctl residency --json "$1" | awk -F'[:,]' '/^  "resident"/ {print $2 + 0}'; }
+
+# expect_native_read_ahead FD FILE OFFSET_MIB: a small read there through FD, which was open
+# before, must bring in what the kernel's read-ahead does: more than was read, less than a window.
+expect_native_read_ahead() {
+  local before after
+  before=$(resident_of "$2")
+  dd of=/dev/null bs=4096 skip=$(($3 * 256)) count=4 iflag=fullblock status=none <&"$1" ||
+    fail "cannot read through the open file"
+  sleep 0.3
+  after=$(resident_of "$2")
+  echo "# 16 KiB read brought in $(((after - before) >> 10)) KiB"
+  ge $((after - before)) $((20 << 10)) "bytes brought in by native read-ahead"
+  le $((after - before)) $((512 << 10)) "bytes brought in by native read-ahead"
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A policy that does what its config's "do" says: "refuse" or "throw-init" in
+// ppc_init; "throw", "hang", "crash" or "nonsense" in ppc_prefetch.
+#include <ppc.h>
+
+#include <csignal>
+#include <cstring>
+#include <stdexcept>
+
+namespace {
+
+const char* g_config = "";
+
+bool Is(const char* what) { return std::strstr(g_config, what) != nullptr; }
+
+int Init(void* argument) {
+  g_config = static_cast<ppc_context*>(argument)->config;
+  if (Is("\"throw-init\"")) throw std::runtime_error("thrown in ppc_init");
+  return Is("\"refuse\"") ? -22 : 0;
+}
+
+prefetch_ios* Prefetch(miss_io* miss) {
+  static ppc_io io;
+  static prefetch_ios list;
+  if (Is("\"throw\"")) throw std::runtime_error("thrown in ppc_prefetch");
+  if (Is("\"crash\"")) raise(SIGSEGV);
+  while (Is("\"hang\"")) {
+    asm volatile("");  // a loop without effect may be left out
+  }
+  io = {};
+  io.path = miss->path;
+  list = {1, 0, &io};
+  // More entries than any list may have, at an address that is none.
+  if (Is("\"nonsense\"")) list = {0xffffffffU, 0xffffffffU, reinterpret_cast<ppc_io*>(8)};
+  io.size = 1 << 20;
+  return &list;
+}
+
+ppc_operation g_table = {Init, nullptr, Prefetch, nullptr};
+
+}  // namespace
+
+extern "C" PPC_EXPORT ppc_operation* register_policy() { return &g_table; }
