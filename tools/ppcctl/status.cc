@@ -15,7 +15,12 @@ std::string Text(const Json& object, const char* key, const std::string& fallbac
   return it->is_string() ? it->get<std::string>() : DumpJson(*it);
 }
 
-// "loader.bytes_loaded  123": nested objects by dotted names, lists as JSON.
+bool IsNothing(const Json& value) {
+  return value.is_null() || value == 0 || value == "" || value == false || value == Json::array();
+}
+
+// "loader.bytes_loaded  123": nested objects by dotted names, lists as JSON;
+// what is zero or empty is left to --json.
 void PrintCounters(const Json& value, const std::string& name) {
   if (value.is_object()) {
     for (const auto& [key, member] : value.items()) {
@@ -23,6 +28,7 @@ void PrintCounters(const Json& value, const std::string& name) {
     }
     return;
   }
+  if (IsNothing(value)) return;
   const std::string text = value.is_string() ? value.get<std::string>() : DumpJson(value);
   std::printf("    %-34s %s\n", name.c_str(), text.c_str());
 }

@@ -18,6 +18,12 @@ class RunnerTest : public DaemonTest {
     StartDaemon();
   }
   std::string RunnerLog() { return ReadText(dir_ + "/runner.log"); }
+  // For tests that wait for a long time-out of ppcd.
+  void RestartAtTimeScale(int percent) {
+    StopDaemon();
+    environment_.push_back("PPC_TIME_SCALE_PERCENT=" + std::to_string(percent));
+    StartDaemon();
+  }
 };
 
 TEST_F(RunnerTest, ARefusalIsTheRunnersOwnLine) {
@@ -36,6 +42,7 @@ TEST_F(RunnerTest, ACrashInInitNamesTheSignal) {
 }
 
 TEST_F(RunnerTest, AHangInInitTimesOut) {
+  RestartAtTimeScale(8);
   const Json answer = Register({{"init", "hang"}});
   EXPECT_EQ(answer["code"], "ETIMEDOUT") << answer;
   EXPECT_EQ(StateOf(), "native");
@@ -204,6 +211,7 @@ TEST_F(RunnerTest, AServiceOfAStoppedRunnerTimesOutAndSaysWhy) {
 }
 
 TEST_F(RunnerTest, AMuteRunnerIsKilledAndRestarted) {
+  RestartAtTimeScale(8);
   Register({{"control", "hang"}});
   const pid_t runner = RunnerPid();
   RawClient client(socket_);
