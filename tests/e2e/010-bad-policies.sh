@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: each policy that cannot be used gets one clear error, and harms nothing else.
 . "$(dirname "$0")/lib.sh"

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: malformed config, a second policy, rubbish on the socket: one clear error each.
 . "$(dirname "$0")/lib.sh"

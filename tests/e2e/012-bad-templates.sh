@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: a truncated or corrupted template is said so and recorded anew, the load is right.
 . "$(dirname "$0")/lib.sh"

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: kill -9 of the runner in the middle of a load.
 . "$(dirname "$0")/lib.sh"

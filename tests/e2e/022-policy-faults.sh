@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: hooks that throw, return nonsense, hang or crash cost the policy, never the load.
 . "$(dirname "$0")/lib.sh"

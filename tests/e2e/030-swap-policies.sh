@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: policies are swapped in the middle of a load; no byte changes.
 . "$(dirname "$0")/lib.sh"

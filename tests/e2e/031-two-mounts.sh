@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: two mounts of one base with different policies, loaded at once.
 . "$(dirname "$0")/lib.sh"

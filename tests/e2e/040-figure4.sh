@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: the program of the paper's Figure 4 registers, prefetches and evicts.
 . "$(dirname "$0")/lib.sh"

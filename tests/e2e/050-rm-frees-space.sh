@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: a model that is deleted below the mount gives its space back, policy or not.
 . "$(dirname "$0")/lib.sh"

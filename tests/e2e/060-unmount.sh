@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: unmounting under a registered policy works at once and ends the registration.
 . "$(dirname "$0")/lib.sh"

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: ppcd is killed and started again in the middle of a load.
 . "$(dirname "$0")/lib.sh"

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: ppcctl run records a service once and uses what it learnt the next time.
 . "$(dirname "$0")/lib.sh"
