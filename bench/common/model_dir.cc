@@ -28,6 +28,15 @@ bool IsShardName(const std::string& name) {
   return name.size() > sizeof kSuffix && name.ends_with(kSuffix);
 }
 
+Error UnusableEntry(const std::string& index, const std::string& tensor) {
+  return Error{EBADMSG, index + ": tensor '" + tensor + "' is mapped to no file name"};
+}
+
+Error MissingShard(const std::string& dir, const std::string& name) {
+  return Error{ENOENT, dir + ": shard '" + name +
+                           "' is missing though the index lists it; download it again"};
+}
+
 Result<std::vector<std::string>> ShardsOfIndex(const std::string& path) {
   Result<std::string> text = ReadFile(path, size_t{1} << 30);
   if (!text.ok()) return text.error();
@@ -38,9 +47,9 @@ Result<std::vector<std::string>> ShardsOfIndex(const std::string& path) {
     return Error{EBADMSG, path + ": has no weight_map"};
   std::set<std::string> names;
   for (const auto& [tensor, file] : map->items()) {
-    if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos)
-      return Error{EBADMSG, path + ": tensor '" + tensor + "' is mapped to no file name"};
-    names.insert(file.get<std::string>());
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (name.empty() || name.find('/') != std::string::npos) return UnusableEntry(path, tensor);
+    names.insert(name);
   }
   return std::vector<std::string>(names.begin(), names.end());
 }
@@ -70,8 +79,7 @@ Result<ModelDir> OpenModelDir(const std::string& path) {
     if (!listed.ok()) return listed.error();
     for (const std::string& name : *listed)
       if (!std::binary_search(dir.shards.begin(), dir.shards.end(), name))
-        return Error{ENOENT, path + ": shard '" + name +
-                                 "' is missing though the index lists it; download it again"};
+        return MissingShard(path, name);
     dir.shards = std::move(*listed);
   }
   if (dir.shards.empty())

@@ -13,11 +13,12 @@ Error Bad(const std::string& message) { return Error{EINVAL, message}; }
 
 Result<std::vector<int>> ParseNodes(const std::string& name, const std::string& text) {
   std::vector<int> nodes;
+  const Error wrong = Bad("--" + name + " '" + text + "' is not a list of NUMA nodes such as 0,1");
   std::istringstream in(text);
   for (std::string part; std::getline(in, part, ',');) {
     if (part.empty() || part.find_first_not_of("0123456789") != std::string::npos ||
         part.size() > 4)
-      return Bad("--" + name + " '" + text + "' is not a list of NUMA nodes such as 0,1");
+      return wrong;
     nodes.push_back(std::stoi(part));
   }
   if (nodes.empty()) return Bad("--" + name + " names no NUMA node");

@@ -43,6 +43,8 @@ struct Child {
     std::swap(buffer, other.buffer);
     return *this;
   }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
   ~Child() {
     go.Reset();
     answer.Reset();
@@ -77,6 +79,7 @@ Result<Child> StartWorker(uint32_t index, const std::vector<std::string>& args) 
   words.insert(words.end(), args.begin(), args.end());
   words.insert(words.end(), {"--worker", std::to_string(index)});
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   const std::string number = std::to_string(index);

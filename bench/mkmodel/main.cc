@@ -2,6 +2,7 @@
 // mkmodel: makes a checkpoint directory with the true layout of a published model.
 // Threads: one.
 #include <cstdio>
+#include <string>
 
 #include "bench/common/model_layout.h"
 #include "bench/common/options.h"
@@ -24,11 +25,10 @@ constexpr char kUsage[] =
     "Prints the directory to give to a loader.\n";
 
 int PrintSizes(const ModelSpec& model, uint64_t scale) {
-  for (const Shard& shard : ShardModel(model, scale))
-    std::printf("%llu %s\n",
-                static_cast<unsigned long long>(EncodeHeader(shard.tensors).size() +
-                                                shard.tensors.back().end),
-                shard.file.c_str());
+  for (const Shard& shard : ShardModel(model, scale)) {
+    const uint64_t bytes = EncodeHeader(shard.tensors).size() + shard.tensors.back().end;
+    std::printf("%s %s\n", std::to_string(bytes).c_str(), shard.file.c_str());
+  }
   return 0;
 }
 

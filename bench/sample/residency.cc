@@ -80,7 +80,7 @@ Result<std::vector<std::pair<std::string, MappedFile>>> MapDirectory(const std::
   std::sort(names.begin(), names.end());
   std::vector<std::pair<std::string, MappedFile>> files;
   for (const std::string& name : names) {
-    Result<MappedFile> file = MappedFile::Open(dir + "/" + name);
+    Result<MappedFile> file = MappedFile::Open((fs::path(dir) / name).string());
     if (!file.ok()) return file.error();
     files.emplace_back(name, std::move(*file));
   }

@@ -19,6 +19,8 @@ class MappedFile {
   MappedFile(MappedFile&& other) noexcept
       : map_(std::exchange(other.map_, nullptr)), bytes_(other.bytes_) {}
   MappedFile& operator=(MappedFile&&) = delete;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
 
   uint64_t bytes() const { return bytes_; }
