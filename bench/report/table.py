@@ -100,9 +100,19 @@ def legend_html():
                             for name, what, _ in COLUMNS if what) + "</dl>"
 
 
+def _two_lines(name):
+    """A heading in two lines of about the same length."""
+    words = name.split()
+    cuts = range(len(words) + 1)
+    best = min(cuts, key=lambda cut: (max(len(" ".join(words[:cut])), len(" ".join(words[cut:]))),
+                                      cut))
+    return " ".join(words[:best]), " ".join(words[best:])
+
+
 def plain(rows, cases):
     """The same as aligned text."""
-    lines = [[name for name, _, _ in COLUMNS]]
+    heads = [_two_lines(name) for name, _, _ in COLUMNS]
+    lines = [[head[0] for head in heads], [head[1] for head in heads]]
     for memory, heading in cases:
         chosen = [row for row in rows if row["memory"] == memory]
         if chosen:
