@@ -54,7 +54,7 @@ Result<std::string> Cgroups::MakeRunnerGroup(const std::string& name) const {
     return PosixError(cgroup_root_ + " has no writable cgroup2", errno);
   }
   const Result<std::string> own = OfProcess(getpid());
-  if (!own) return own;
+  if (!own) return own.error();
   const std::string parent = cgroup_root_ + (*own == "/" ? "" : *own) + "/ppc.runners";
   if (Status status = MakeDirectory(parent); !status) return std::move(status).error();
   const std::string dir = parent + "/" + name;

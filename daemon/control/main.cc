@@ -48,7 +48,7 @@ Status Serve(const Options& options) {
   Registry registry(events, options, std::move(state).value());
   Result<std::unique_ptr<Server>> server =
       Server::Listen(events, options.socket, options.group,
-                     [&registry](const Request& request, pid_t peer, Server::Reply reply) {
+                     [&registry](const Request& request, const Peer& peer, Server::Reply reply) {
                        registry.Handle(request, peer, std::move(reply));
                      });
   if (!server) return server.error();

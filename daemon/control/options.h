@@ -25,7 +25,7 @@ struct Options {
   // Times.  Tests shorten them through $PPC_TIME_SCALE_PERCENT.
   Millis init_timeout{8000};     // ppc_init and attaching; below a client's 10 s
   Millis control_timeout{5000};  // a control message to the policy
-  Millis status_timeout{300};    // a runner's own status
+  Millis status_timeout{1000};   // a runner's own status
   Millis drain_timeout{5000};    // stop -> exit
   Millis first_back_off{200};    // doubles
   Millis quick_death{10000};     // died sooner than this after it ran

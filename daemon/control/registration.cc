@@ -31,12 +31,12 @@ std::string HowItEnded(int wait_status) {
 
 }  // namespace
 
-const char* Registration::StateName(State state) {
-  switch (state) {
+const char* Registration::ShownState() const {
+  switch (state_) {
     case State::kStarting:
       return "starting";
     case State::kRunning:
-      return "running";
+      return runner_ && runner_->IsStopped() ? "stopped" : "running";
     case State::kDraining:
       return "draining";
     case State::kRestarting:

@@ -73,7 +73,8 @@ class Registration {
   const std::string& last_error() const { return last_error_; }
   Services& services() { return services_; }
   const Services& services() const { return services_; }
-  static const char* StateName(State state);
+  // The word for `state`, and "stopped" for a running one whose process is.
+  const char* ShownState() const;
 
   // Starts the runner; `done` once its policy runs, or with the runner's own
   // error, after which the registration is gone.
@@ -109,7 +110,7 @@ class Registration {
   void WatchRunner();
   void RunDeferred();
   Json DescribeWithoutRunner() const;
-  std::string WhyNoAnswer(const Json& kernel) const;
+  Json DescribeMute() const;
   std::string RunnerName() const;
 
   const Environment environment_;

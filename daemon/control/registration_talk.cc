@@ -96,31 +96,36 @@ void Registration::WatchRunner() {
 }
 
 Json Registration::DescribeWithoutRunner() const {
-  Json out{{"mount", mount_.path},       {"device", "/dev/ppc" + RunnerName()},
-           {"policy", choice_.name},     {"policy_path", choice_.path},
-           {"config", choice_.config},   {"handle", handle_},
-           {"state", StateName(state_)}, {"restarts", restarts_},
-           {"last_error", last_error_},  {"services", services_.Describe()}};
+  Json out{{"mount", mount_.path},      {"device", "/dev/ppc" + RunnerName()},
+           {"policy", choice_.name},    {"policy_path", choice_.path},
+           {"config", choice_.config},  {"handle", handle_},
+           {"state", ShownState()},     {"restarts", restarts_},
+           {"last_error", last_error_}, {"services", services_.Describe()}};
   const Json statistics = environment_.probe.Statistics(mount_);
   if (!statistics.empty()) out["kernel"] = statistics;
   if (runner_) out["pid"] = runner_->pid();
   return out;
 }
 
-// For a runner that runs, as far as ppcd knows, and does not answer.
-std::string Registration::WhyNoAnswer(const Json& kernel) const {
+// Of a runner that does not answer.
+Json Registration::DescribeMute() const {
+  Json out = DescribeWithoutRunner();
   const bool is_stopped = runner_->IsStopped();
-  const Result<std::string> attached = JsonString(kernel, "state", "");
+  const Result<std::string> attached = JsonString(out.value("kernel", Json::object()), "state", "");
   const bool has_expired = attached && *attached == "expired";
-  return "the runner (pid " + std::to_string(runner_->pid()) + ") " +
-         (is_stopped ? "is stopped by a signal" : "does not answer") + "; " +
-         (has_expired ? "its lease has run out: the native policy is in force; "
-                      : "the native policy is in force once its lease has run out; ") +
-         (is_stopped ? "kill -CONT it, or remove the policy" : "remove the policy if this stays");
+  if (!is_stopped) out["state"] = "unresponsive";
+  out["last_error"] =
+      "the runner (pid " + std::to_string(runner_->pid()) + ") " +
+      (is_stopped ? "is stopped by a signal" : "does not answer") + "; " +
+      (has_expired ? "its lease has run out: the native policy is in force; "
+                   : "the native policy is in force once its lease has run out; ") +
+      (is_stopped ? "kill -CONT it, or remove the policy" : "remove the policy if this stays");
+  return out;
 }
 
 void Registration::Describe(std::function<void(Json)> done) {
   if (state_ != State::kRunning || !runner_) return done(DescribeWithoutRunner());
+  if (runner_->IsStopped()) return done(DescribeMute());
   const std::weak_ptr<bool> alive = alive_;
   runner_->Ask({{"op", "status"}}, environment_.options.status_timeout,
                [this, alive, before = DescribeWithoutRunner(), done](const Result<Json>& answer) {
@@ -134,9 +139,7 @@ void Registration::Describe(std::function<void(Json)> done) {
                    return done(out);
                  }
                  if (state_ != State::kRunning || !runner_) return done(out);
-                 out["state"] = runner_->IsStopped() ? "stopped" : "unresponsive";
-                 out["last_error"] = WhyNoAnswer(out.value("kernel", Json::object()));
-                 done(out);
+                 done(DescribeMute());
                });
 }
 

@@ -26,6 +26,19 @@ std::string Describe(const PolicyChoice& choice) {
   return "policy '" + choice.name + "' with config " + config;
 }
 
+// The runner is root: members of the socket's group may not choose what files it writes.
+Status CheckPaths(const Json& config, const Peer& peer) {
+  if (IsPrivileged(peer, geteuid())) return Ok();
+  const auto runtime = config.find("runtime");
+  if (runtime == config.end() || !runtime->is_object()) return Ok();
+  for (const char* key : {"trace_file", "template_dir"}) {
+    if (runtime->contains(key)) {
+      return Error{EPERM, std::string("only root may set runtime.") + key};
+    }
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
@@ -36,14 +49,14 @@ Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
       state_(std::move(state)),
       started_ns_(MonotonicNs()) {}
 
-void Registry::Handle(const Request& request, pid_t peer, Reply reply) {
+void Registry::Handle(const Request& request, const Peer& peer, Reply reply) {
   const Json& body = request.body;
   if (is_ending_ && request.changes_state) {
     return reply(ErrorAnswer(Error{ESHUTDOWN, "ppcd is shutting down"}));
   }
-  if (request.op == "reg_policy") return RegPolicy(body, reply);
+  if (request.op == "reg_policy") return RegPolicy(body, peer, reply);
   if (request.op == "rm_policy") return RmPolicy(body, reply);
-  if (request.op == "service_start") return ServiceStart(body, peer, reply);
+  if (request.op == "service_start") return ServiceStart(body, peer.pid, reply);
   if (request.op == "service_ready") return ServiceReady(body, reply);
   if (request.op == "service_stop") return ServiceStop(body, reply);
   if (request.op == "policy") return PolicyMessage(body, reply);
@@ -82,13 +95,16 @@ Registration* Registry::FindByHandle(const std::string& handle) {
   return nullptr;
 }
 
-void Registry::RegPolicy(const Json& body, const Reply& reply) {
+void Registry::RegPolicy(const Json& body, const Peer& peer, const Reply& reply) {
   const Result<MountInfo> mount = probe_.Find(Text(body, "mount"));
   if (!mount) return reply(ErrorAnswer(mount.error()));
   Result<std::string> path = ResolvePolicy(Text(body, "policy"));
   if (!path) return reply(ErrorAnswer(path.error()));
   PolicyChoice choice{Text(body, "policy"), std::move(path).value(),
                       body.contains("config") ? body.at("config") : Json::object()};
+  if (Status status = CheckPaths(choice.config, peer); !status) {
+    return reply(ErrorAnswer(status.error()));
+  }
 
   const auto answer = [reply](const Registration& registration, bool is_existing) {
     return [reply, handle = registration.handle(), is_existing](const Status& status) {
@@ -106,7 +122,7 @@ void Registry::RegPolicy(const Json& body, const Reply& reply) {
   }
   Registration& old = *it->second;
   if (old.state() == Registration::State::kFailed || old.mount().node != mount->node) {
-    return Replace(old, body, reply);
+    return Replace(old, body, peer, reply);
   }
   if (old.state() == Registration::State::kDraining) {
     return reply(ErrorAnswer(Error{
@@ -117,9 +133,9 @@ void Registry::RegPolicy(const Json& body, const Reply& reply) {
                                      "; run ppcctl rm_policy " + mount->path + " first"}));
 }
 
-void Registry::Replace(Registration& old, const Json& body, const Reply& reply) {
-  old.Remove([this, body, reply](const Status&) {
-    loop_.After(Millis(0), [this, body, reply] { RegPolicy(body, reply); });
+void Registry::Replace(Registration& old, const Json& body, const Peer& peer, const Reply& reply) {
+  old.Remove([this, body, peer, reply](const Status&) {
+    loop_.After(Millis(0), [this, body, peer, reply] { RegPolicy(body, peer, reply); });
   });
 }
 
@@ -195,7 +211,7 @@ void Registry::List(const Reply& reply) {
   for (const auto& [index, registration] : registrations_) {
     list.push_back({{"mount", registration->mount().path},
                     {"policy", registration->choice().name},
-                    {"state", Registration::StateName(registration->state())}});
+                    {"state", registration->ShownState()}});
   }
   for (Json& native : NativeMounts()) list.push_back(std::move(native));
   Json answer = OkAnswer();

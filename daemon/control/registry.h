@@ -19,6 +19,7 @@
 #include "daemon/control/event_loop.h"
 #include "daemon/control/mount_probe.h"
 #include "daemon/control/options.h"
+#include "daemon/control/peer.h"
 #include "daemon/control/protocol.h"
 #include "daemon/control/registration.h"
 #include "daemon/control/state_dir.h"
@@ -35,8 +36,7 @@ class Registry {
   // Takes up what an earlier ppcd had registered.
   void Adopt();
 
-  // `peer` is the process that asks.
-  void Handle(const Request& request, pid_t peer, Reply reply);
+  void Handle(const Request& request, const Peer& peer, Reply reply);
 
   // Ends every runner, keeps the state files, then calls `done`.
   void Shutdown(std::function<void()> done);
@@ -47,7 +47,7 @@ class Registry {
     UniqueFd pidfd;
   };
 
-  void RegPolicy(const Json& body, const Reply& reply);
+  void RegPolicy(const Json& body, const Peer& peer, const Reply& reply);
   void RmPolicy(const Json& body, const Reply& reply);
   void ServiceStart(const Json& body, pid_t peer, const Reply& reply);
   void ServiceReady(const Json& body, const Reply& reply);
@@ -57,7 +57,7 @@ class Registry {
   void ShowStatus(const Json& body, const Reply& reply);
 
   Registration& Add(const MountInfo& mount, PolicyChoice choice);
-  void Replace(Registration& old, const Json& body, const Reply& reply);
+  void Replace(Registration& old, const Json& body, const Peer& peer, const Reply& reply);
   void Drop(unsigned index, const std::string& handle);
   void Save(const Registration& registration);
   void AdoptOne(const Json& state);

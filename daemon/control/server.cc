@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -42,11 +41,6 @@ Result<Peer> PeerOf(int socket) {
 }
 
 }  // namespace
-
-bool MayChangeState(const Peer& peer, uid_t own_uid, gid_t socket_gid) {
-  return peer.uid == 0 || peer.uid == own_uid ||
-         std::find(peer.groups.begin(), peer.groups.end(), socket_gid) != peer.groups.end();
-}
 
 Result<std::unique_ptr<Server>> Server::Listen(EventLoop& loop, const std::string& path,
                                                const std::string& group, Handler handler) {
@@ -137,7 +131,7 @@ void Server::HandleLine(uint64_t id, Client& client, const std::string& line) {
     return Answer(id, ErrorAnswer(Error{EACCES, "only root and members of the socket's group may " +
                                                     request->op}));
   }
-  handler_(*request, client.peer.pid, [this, id, alive = std::weak_ptr<bool>(alive_)](Json answer) {
+  handler_(*request, client.peer, [this, id, alive = std::weak_ptr<bool>(alive_)](Json answer) {
     if (alive.expired()) return;
     Answer(id, answer);
     // In a turn of its own: this may be called from within HandleLines.

@@ -5,36 +5,25 @@
 #ifndef PPC_DAEMON_CONTROL_SERVER_H_
 #define PPC_DAEMON_CONTROL_SERVER_H_
 
-#include <sys/types.h>
-
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/control/event_loop.h"
 #include "daemon/control/line_channel.h"
+#include "daemon/control/peer.h"
 #include "daemon/control/protocol.h"
 
 namespace ppc::control {
 
-struct Peer {
-  pid_t pid = 0;
-  uid_t uid = 0;
-  std::vector<gid_t> groups;  // the first is the effective one
-};
-
-// root, ppcd's own user, or a member of the socket's group.
-bool MayChangeState(const Peer& peer, uid_t own_uid, gid_t socket_gid);
-
 class Server {
  public:
   using Reply = std::function<void(Json)>;
-  using Handler = std::function<void(const Request&, pid_t peer, Reply)>;
+  using Handler = std::function<void(const Request&, const Peer&, Reply)>;
 
   static constexpr size_t kMaxClients = 256;
 

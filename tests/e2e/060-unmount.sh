@@ -6,6 +6,7 @@ start_daemon
 mount_ppc
 register "$MNT" eager
 runner=$(runner_pid)
+group=$(grep -o '/ppc\.runners/[0-9]*$' "/proc/$runner/cgroup") || fail "no cgroup of its own"
 drop_caches
 cat "$MNT"/*.safetensors >/dev/null &
 sleep 1
@@ -14,6 +15,7 @@ wait "$!"
 must umount "$MNT"
 is_gone() { ! kill -0 "$runner" 2>/dev/null && [[ -z $(ppcctl list) ]]; }
 within 10 is_gone || fail "still there: $(ppcctl list)"
+[[ ! -e /sys/fs/cgroup$group ]] || fail "the runner's cgroup is still there"
 grep -q "<3>\|gave up\|killed" "$WORK/ppcd.log" && fail "noise: $(cat "$WORK/ppcd.log")"
 # The same place, the same numbers, another mount.
 mount_ppc

@@ -105,6 +105,15 @@ status_field() {
 import json, sys
 print(json.load(sys.stdin)['mounts'][0]$1)"
 }
+# runner_field FIELD: of what the runner itself counts; asked again while it is too busy to answer.
+runner_field() {
+  local value
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
+    value=$(status_field "[\"runner\"]$1" 2>/dev/null) && echo "$value" && return
+    sleep 0.5
+  done
+  fail "the runner does not tell $1"
+}
 state() { ppcctl list | awk -v mount="${1:-$MNT}" '$1 == mount {print $3}'; }
 state_is() { [[ $(state "${2:-$MNT}") == "$1" ]]; }
 runner_pid() { pgrep -P "$DAEMON" -x ppc-runner | head -n 1; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What clients may do to ppcd's socket.
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 #include <random>
 
 #include "daemon/base/clock.h"
+#include "daemon/control/listen_socket.h"
 #include "daemon/control/protocol.h"
 #include "daemon/control/server.h"
 #include "tests/unit/control/daemon_fixture.h"
@@ -180,23 +182,68 @@ TEST_F(SocketTest, TheSocketIsForItsOwnerAndGroupOnly) {
   EXPECT_EQ(info.st_mode & 0777, 0660U);
 }
 
+// Runs `check` as nobody with the one group `gid`; its result is the exit status.
+int AsNobody(gid_t gid, const std::function<int()>& check) {
+  constexpr uid_t kNobody = 65534;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    if (setgroups(0, nullptr) != 0 || setgid(gid) != 0 || setuid(kNobody) != 0) _exit(99);
+    _exit(check());
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WEXITSTATUS(status);
+}
+
 TEST_F(SocketTest, AStrangerMayLookButNotChange) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
   StartDaemon();
   ASSERT_EQ(chmod(socket_.c_str(), 0666), 0);
   ASSERT_EQ(chmod(dir_.c_str(), 0755), 0);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    constexpr uid_t kNobody = 65534;
-    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(9);
+  const int result = AsNobody(65533, [this] {
     RawClient client(socket_);
-    if (!client.Ask({{"op", "list"}}).value("ok", false)) _exit(1);
+    if (!client.Ask({{"op", "list"}}).value("ok", false)) return 1;
     const Json answer = client.Ask({{"op", "reg_policy"}, {"mount", kMount}, {"policy", "alpha"}});
-    _exit(answer.value("code", "") == "EACCES" ? 0 : 2);
+    return answer.value("code", "") == "EACCES" ? 0 : 2;
+  });
+  EXPECT_EQ(result, 0);
+}
+
+TEST_F(SocketTest, AMemberOfTheGroupMayRegisterButNotChooseFilesToWrite) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  constexpr gid_t kNoGroup = 65534;
+  if (getgrnam("nogroup") == nullptr || getgrnam("nogroup")->gr_gid != kNoGroup) {
+    GTEST_SKIP() << "this system has no group nogroup";
   }
-  int status = 0;
-  waitpid(pid, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 0) << "supplementary groups of root keep it a member?";
+  StartDaemon({"--group", "nogroup"});
+  ASSERT_EQ(chmod(dir_.c_str(), 0755), 0);
+  const int result = AsNobody(kNoGroup, [this] {
+    RawClient client(socket_);
+    for (const char* key : {"trace_file", "template_dir"}) {
+      const Json config{{"runtime", {{key, "/etc/cron.d/x"}}}};
+      const Json refused = client.Ask(
+          {{"op", "reg_policy"}, {"mount", kMount}, {"policy", "alpha"}, {"config", config}});
+      if (refused.value("code", "") != "EPERM") return 1;
+    }
+    const Json config{{"runtime", {{"threshold", 0.5}}}};
+    const Json answer = client.Ask(
+        {{"op", "reg_policy"}, {"mount", kMount}, {"policy", "alpha"}, {"config", config}});
+    return answer.value("ok", false) ? 0 : 2;
+  });
+  EXPECT_EQ(result, 0);
+}
+
+TEST_F(SocketTest, SystemdIsToldWhenItIsReady) {
+  const std::string path = dir_ + "/notify";
+  const UniqueFd receiver(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Result<sockaddr_un> address = SocketAddress(path);
+  ASSERT_EQ(bind(receiver.Get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)),
+            0);
+  environment_.push_back("NOTIFY_SOCKET=" + path);
+  StartDaemon();
+  char text[64] = {};
+  ASSERT_GT(recv(receiver.Get(), text, sizeof(text) - 1, 0), 0);
+  EXPECT_STREQ(text, "READY=1");
 }
 
 TEST_F(SocketTest, EndsCleanlyOnSigterm) {

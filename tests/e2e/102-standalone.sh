@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# Description: ppc-runner without ppcd: works in the foreground, records, ends as asked, and says
+# by its exit status when the mount is gone or its lease ran out.
+. "$(dirname "$0")/lib.sh"
+mkdir -p "$FAST/three/blobs" "$FAST/three/snapshot"
+dd if=/dev/urandom of="$FAST/three/blobs/b" bs=1M count=48 status=none
+ln -sf ../blobs/b "$FAST/three/snapshot/model"
+ln -sf ../../../etc/passwd "$FAST/three/snapshot/out"
+sync
+mount_ppc "$FAST/three"
+RUNNER=''
+begin() {
+  ppc-runner --mount "$MNT" "$@" >"$WORK/status" 2>"$WORK/log" &
+  RUNNER=$!
+  within 20 kernel_state_is attached || fail "not attached: $(cat "$WORK/log")"
+}
+ends_with() {
+  wait "$RUNNER"
+  eq "$?" "$1" "exit status ($(cat "$WORK/log"))"
+}
+of_status() { python3 -c "import json,sys; print(json.load(open('$WORK/status'))$1)"; }
+
+drop_caches
+begin --policy readahead --record "$WORK/events"
+cmp "$MNT/blobs/b" "$FAST/three/blobs/b" || fail "other bytes"
+kill -TERM "$RUNNER"
+ends_with 0
+eq "$(kernel_state)" native "state afterwards"
+ge "$(of_status '["loader"]["loaded"]')" $((32 << 20)) "loaded ahead"
+ge "$(stat -c %s "$WORK/events")" 500 "bytes of recorded events"
+eq "$(head -c 8 "$WORK/events")" PPCEVLOG "magic of the record"
+
+# Links that stay in the mount are followed, others are not.
+drop_caches
+begin --policy eager --config '{"files":["snapshot/model","snapshot/out"]}'
+head -c 4096 "$MNT/blobs/b" >/dev/null
+sleep 3
+kill -INT "$RUNNER"
+ends_with 0
+ge "$(($(of_status '["loader"]["loaded"]') + $(of_status '["loader"]["resident"]')))" $((48 << 20)) \
+  "loaded through a link"
+
+begin --policy null --config '{"runtime":{"lease_ms":500}}'
+kill -STOP "$RUNNER"
+drop_caches
+head -c 4M "$MNT/blobs/b" >/dev/null
+within 10 kernel_state_is expired || fail "the lease does not end: $(kernel_state)"
+kill -CONT "$RUNNER"
+ends_with 22
+
+begin --policy null
+drop_caches
+head -c 4M "$MNT/blobs/b" >/dev/null
+must umount "$MNT"
+ends_with 19
