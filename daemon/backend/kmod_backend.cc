@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <memory>
 #include <string_view>
@@ -62,6 +63,31 @@ Result<UniqueFd> OpenBeneath(const std::string& mount, const std::string& path) 
   UniqueFd fd(static_cast<int>(syscall(SYS_openat2, root.Get(), path.c_str(), &how, sizeof(how))));
   if (!fd.IsValid()) return PosixError("open " + path + " below " + mount, errno);
   return fd;
+}
+
+std::string PathOfDescriptor(int fd) {
+  char target[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t bytes = readlink(link.c_str(), target, sizeof(target));
+  return std::string(target, bytes > 0 ? static_cast<size_t>(bytes) : 0);
+}
+
+// The path below the mount that `path` leads to by symbolic links that stay in it (model hubs
+// keep their files so).
+Result<std::string> FollowLinks(const std::string& mount, const std::string& path) {
+  const UniqueFd root(open(mount.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root.IsValid()) return PosixError("open " + mount, errno);
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
+  const UniqueFd fd(
+      static_cast<int>(syscall(SYS_openat2, root.Get(), path.c_str(), &how, sizeof(how))));
+  // EXDEV: it leads out.
+  if (!fd.IsValid()) return PosixError("look up " + path, errno == EXDEV ? ELOOP : errno);
+  const std::string base = PathOfDescriptor(root.Get()) + "/";
+  const std::string whole = PathOfDescriptor(fd.Get());
+  if (!whole.starts_with(base)) return PosixError("look up " + path, ELOOP);
+  return whole.substr(base.size());
 }
 
 }  // namespace
@@ -152,6 +178,14 @@ Result<FileInfo> KmodBackend::Resolve(uint64_t file, std::string* path) {
 
 Result<FileInfo> KmodBackend::Lookup(const std::string& path) {
   if (path.size() >= PPC_NAME_MAX_BYTES) return PosixError("look up a path", ENAMETOOLONG);
+  Result<FileInfo> info = LookupPlain(path);
+  if (info || info.error().code != ELOOP) return info;
+  const Result<std::string> target = FollowLinks(mount_, path);
+  if (!target) return target.error();
+  return LookupPlain(*target);
+}
+
+Result<FileInfo> KmodBackend::LookupPlain(const std::string& path) const {
   ppc_file request{};
   request.name = reinterpret_cast<uintptr_t>(path.c_str());
   request.name_bytes = static_cast<uint32_t>(path.size() + 1);

@@ -41,6 +41,8 @@ class KmodBackend : public Backend {
   Result<BackendCounters> Counters() override;
 
  private:
+  // The device's own look-up: no symbolic links.
+  Result<FileInfo> LookupPlain(const std::string& path) const;
   KmodBackend(UpcDevice events, UpcDevice loader, std::string mount, ppc_info info);
 
   static constexpr size_t kBatch = 512;

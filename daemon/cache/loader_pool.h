@@ -116,6 +116,7 @@ class LoaderPool {
 
   void Run(Worker* worker);
   Took Take(Worker* worker);
+  Took Choose(Worker* worker, LoadItem** chosen, uint64_t* bytes);
   bool Slice(Worker* worker);
   Interruption Check(const Worker& worker, const Chunk& chunk);
   Interruption LoadStep(const Worker& worker, Chunk* chunk);

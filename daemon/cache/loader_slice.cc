@@ -15,28 +15,41 @@ const char* InterruptionName(Interruption reason) {
   return kNames[static_cast<size_t>(reason)];
 }
 
+// mutex_ held.  The next range that may be loaded now; *bytes of it are granted by its budget.
+LoaderPool::Took LoaderPool::Choose(Worker* worker, LoadItem** chosen, uint64_t* bytes) {
+  uint32_t first_group = kMaxGroups;
+  // A payer without room must not hold up the others: every group gets a look.
+  for (uint32_t i = 0; i < kMaxGroups; ++i) {
+    LoadItem* front = queue_.Next(worker->node, &worker->group_turn);
+    if (front == nullptr) return Took::kNothing;
+    if (front->group == first_group) return Took::kNoRoom;
+    if (first_group == kMaxGroups) first_group = front->group;
+    *chosen = front;
+    *bytes = std::min(front->size, options_.chunk_bytes);
+    // Chunks end at multiples of their size, so that large folios are not cut.
+    *bytes = std::min(*bytes, options_.chunk_bytes - front->offset % options_.chunk_bytes);
+    if (!front->payer || !front->payer->budget) return Took::kChunk;
+    *bytes = front->payer->budget->Reserve(*bytes);
+    if (*bytes > 0) return Took::kChunk;
+  }
+  return Took::kNoRoom;
+}
+
 // mutex_ held.
 LoaderPool::Took LoaderPool::Take(Worker* worker) {
-  if (static_cast<int>(worker->index) >= governor_.Allowed(backend_->NowNs()) &&
-      busy_ >= governor_.Allowed(backend_->NowNs())) {
+  const int allowed = governor_.Allowed(backend_->NowNs());
+  if (static_cast<int>(worker->index) >= allowed && busy_ >= allowed) {
     return queue_.HasWorkFor(worker->node) ? Took::kNoRoom : Took::kNothing;
   }
-  LoadItem* front = queue_.Next(worker->node, &worker->group_turn);
-  if (front == nullptr) return Took::kNothing;
-  uint64_t bytes = std::min(front->size, options_.chunk_bytes);
-  // Chunks end at multiples of their size, so that large folios are not cut.
-  bytes = std::min(bytes, options_.chunk_bytes - front->offset % options_.chunk_bytes);
-  uint64_t granted = 0;
-  if (front->payer && front->payer->budget) {
-    granted = front->payer->budget->Reserve(bytes);
-    if (granted == 0) return Took::kNoRoom;
-    bytes = granted;
-  }
+  LoadItem* front = nullptr;
+  uint64_t bytes = 0;
+  const Took took = Choose(worker, &front, &bytes);
+  if (took != Took::kChunk) return took;
   Chunk chunk;
   chunk.item = *front;
   chunk.item.size = bytes;
   chunk.taken = bytes;
-  chunk.granted = granted;
+  chunk.granted = front->payer && front->payer->budget ? bytes : 0;
   chunk.result = IoResult{.group = front->group,
                           .service = front->payer ? front->payer->service : 0,
                           .file = front->file,
@@ -57,8 +70,8 @@ Interruption LoaderPool::Check(const Worker& worker, const Chunk& chunk) {
     if (queue_.Generation(chunk.item.group) != chunk.item.generation) {
       return Interruption::kGeneration;
     }
-    if (busy_ > governor_.Allowed(backend_->NowNs()) &&
-        static_cast<int>(worker.index) >= governor_.Allowed(backend_->NowNs())) {
+    const int allowed = governor_.Allowed(backend_->NowNs());
+    if (busy_ > allowed && static_cast<int>(worker.index) >= allowed) {
       return Interruption::kBandwidth;
     }
   }

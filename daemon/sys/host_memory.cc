@@ -51,7 +51,7 @@ Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>&
   HostMemory sum;
   for (const int node : nodes) {
     const Result<HostMemory> one = ReadNode(roots, node);
-    if (!one) return one;
+    if (!one) return one.error();
     sum.total += one->total;
     sum.available += one->available;
   }

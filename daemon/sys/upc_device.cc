@@ -52,7 +52,9 @@ Result<std::string> FindUpcDevice(const std::string& mount, const std::string& s
   while (const dirent* entry = readdir(dir.get())) {
     const std::string name = entry->d_name;
     if (name.empty() || name[0] < '0' || name[0] > '9') continue;
-    const Result<std::string> dev = ReadLine(base + "/" + name + "/dev");
+    std::string path = base;
+    path.append("/").append(name).append("/dev");
+    const Result<std::string> dev = ReadLine(path);
     if (dev && *dev == wanted) return "/dev/ppc" + name;
   }
   return Error{ENODEV, mount + " is not a ppc mount; mount it first: mount -t ppc BASE " + mount};

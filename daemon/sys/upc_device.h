@@ -25,6 +25,8 @@ class UniqueMap {
  public:
   UniqueMap() = default;
   UniqueMap(void* address, size_t bytes) : address_(address), bytes_(bytes) {}
+  UniqueMap(const UniqueMap&) = delete;
+  UniqueMap& operator=(const UniqueMap&) = delete;
   UniqueMap(UniqueMap&& other) noexcept { *this = std::move(other); }
   UniqueMap& operator=(UniqueMap&& other) noexcept;
   ~UniqueMap() { Reset(); }

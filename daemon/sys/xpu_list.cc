@@ -61,16 +61,18 @@ int Suffix(const std::string& path, const std::string& prefix) {
   for (size_t i = prefix.size(); i < path.size(); ++i) {
     if (path[i] < '0' || path[i] > '9') return -1;
   }
-  return std::atoi(path.c_str() + prefix.size());
+  return static_cast<int>(std::strtol(path.c_str() + prefix.size(), nullptr, 10));
 }
 
 int XpuOfNvidiaMinor(const SysRoots& roots, const std::vector<Xpu>& xpus, int minor) {
   const std::string base = roots.Proc("/driver/nvidia/gpus");
   for (const std::string& bdf : ListDirectory(base)) {
-    const Result<std::string> text = ReadFile(base + "/" + bdf + "/information", 4096);
+    std::string path = base;
+    path.append("/").append(bdf).append("/information");
+    const Result<std::string> text = ReadFile(path, 4096);
     if (!text) continue;
     const size_t at = text->find("Device Minor:");
-    if (at != std::string::npos && std::atoi(text->c_str() + at + 13) == minor) {
+    if (at != std::string::npos && std::strtol(text->c_str() + at + 13, nullptr, 10) == minor) {
       return FindBdf(xpus, bdf);
     }
   }
@@ -95,7 +97,8 @@ std::vector<Xpu> FindXpus(const SysRoots& roots) {
   std::vector<Xpu> all;
   const std::string base = roots.Sys("/bus/pci/devices");
   for (const std::string& bdf : ListDirectory(base)) {
-    const std::string device = base + "/" + bdf;
+    std::string device = base;
+    device.append("/").append(bdf);
     Xpu xpu;
     xpu.bdf = bdf;
     xpu.pci_class = static_cast<uint32_t>(ReadNumber(device + "/class", 0));

@@ -156,6 +156,21 @@ TEST_F(LoaderPoolTest, TheBudgetIsAskedBeforeEveryChunk) {
   EXPECT_EQ(backend_->ReclaimedBytes(), 0u);
 }
 
+TEST_F(LoaderPoolTest, APayerWithoutRoomDoesNotHoldUpOthers) {
+  Make({});
+  ReplayBackend other({.memory_limit = 1000 * kMiB});
+  auto rich = std::make_shared<Payer>();
+  rich->budget =
+      std::make_shared<Budget>(std::shared_ptr<MemorySource>(&other, [](MemorySource*) {}));
+  backend_->SetMemoryOther(900 * kMiB);
+  LoadItem second = Item(8 * kMiB, 8 * kMiB, 1);
+  second.payer = rich;
+  Submit({Item(0, 8 * kMiB, 0), second});
+  pool_->RunUntilIdle();
+  EXPECT_EQ(backend_->Resident(1, 8 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB);
+  EXPECT_EQ(pool_->Stats().queued, 8 * kMiB);
+}
+
 TEST_F(LoaderPoolTest, ADeviceThatCannotKeepUpInterrupts) {
   Make({.threads_per_node = 4, .governor = {.bad_windows = 1, .floor = 1}});
   Submit({Item(0, 8 * kMiB)});
