@@ -127,6 +127,18 @@ static int ppc_inode_set(struct inode *inode, void *lower)
 	return 0;
 }
 
+/* A ppc mount on a ppc mount takes i_rwsem of both, the upper one first. */
+static void ppc_annotate_locks(struct inode *inode)
+{
+#ifdef CONFIG_LOCKDEP
+	static struct lock_class_key ppc_dir_key[FILESYSTEM_MAX_STACK_DEPTH];
+	int depth = inode->i_sb->s_stack_depth - 1;
+
+	if (S_ISDIR(inode->i_mode) && depth >= 0 && depth < FILESYSTEM_MAX_STACK_DEPTH)
+		lockdep_set_class(&inode->i_rwsem, &ppc_dir_key[depth]);
+#endif
+}
+
 static void ppc_inode_init(struct inode *inode, struct inode *lower)
 {
 	struct ppc_inode *pi = PPC_I(inode);
@@ -141,6 +153,7 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	inode->i_flags |= S_NOATIME | S_NOCMTIME;
 	ppc_dont_cache_acl(inode);
 	ppc_refresh(inode);
+	ppc_annotate_locks(inode);
 	switch (inode->i_mode & S_IFMT) {
 	case S_IFREG:
 		inode->i_op = &ppc_file_iops;

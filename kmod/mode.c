@@ -127,14 +127,12 @@ static void ppc_zap_mappings(struct ppc_sb *sbi)
 	unsigned long id;
 
 	xa_for_each(&sbi->inodes, id, pi) {
-		struct inode *inode;
+		/* pi itself may be gone already */
+		struct inode *inode = ppc_ilookup(sbi, id);
 
-		if (!atomic_read(&pi->nr_open))
-			continue;
-		inode = ppc_ilookup(sbi, id);
 		if (!inode)
 			continue;
-		if (S_ISREG(inode->i_mode) && mapping_mapped(PPC_I(inode)->mapping))
+		if (atomic_read(&PPC_I(inode)->nr_open) && mapping_mapped(PPC_I(inode)->mapping))
 			unmap_mapping_range(PPC_I(inode)->mapping, 0, 0, 0);
 		iput(inode);
 	}

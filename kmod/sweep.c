@@ -9,6 +9,7 @@
 #include "ppc.h"
 
 #define PPC_SWEEP_PERIOD	(2 * HZ)
+#define PPC_SWEEP_BATCH		1024
 
 static bool ppc_is_orphan(const struct ppc_inode *pi)
 {
@@ -29,32 +30,44 @@ static void ppc_drop_names(struct inode *inode)
 	d_prune_aliases(inode);
 }
 
+/*
+ * Looks at up to PPC_SWEEP_BATCH inodes from *id on.  Returns the orphan it
+ * found, referenced; *more tells whether there are inodes behind *id.
+ */
+static struct inode *ppc_sweep_batch(struct ppc_sb *sbi, unsigned long *id, bool *more)
+{
+	struct inode *inode = NULL;
+	struct ppc_inode *pi;
+	unsigned int n;
+
+	/* inodes, ours and lower ones, are freed by RCU */
+	rcu_read_lock();
+	pi = xa_find(&sbi->inodes, id, ULONG_MAX, XA_PRESENT);
+	for (n = 0; pi && n < PPC_SWEEP_BATCH; n++) {
+		if (ppc_is_orphan(pi))
+			inode = igrab(&pi->vfs_inode);
+		pi = xa_find_after(&sbi->inodes, id, ULONG_MAX, XA_PRESENT);
+		if (inode)
+			break;
+	}
+	rcu_read_unlock();
+	*more = pi;
+	return inode;
+}
+
 void ppc_sweep_work(struct work_struct *work)
 {
 	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, sweep_work);
-	struct ppc_inode *pi;
 	unsigned long id = 0;
+	bool more = true;
 
-	for (;;) {
-		struct inode *inode = NULL;
+	while (more) {
+		struct inode *inode = ppc_sweep_batch(sbi, &id, &more);
 
-		/* pi is freed by RCU, and so is its lower inode */
-		rcu_read_lock();
-		for (pi = xa_find(&sbi->inodes, &id, ULONG_MAX, XA_PRESENT); pi;
-		     pi = xa_find_after(&sbi->inodes, &id, ULONG_MAX, XA_PRESENT)) {
-			if (!ppc_is_orphan(pi))
-				continue;
-			inode = igrab(&pi->vfs_inode);
-			break;
-		}
-		rcu_read_unlock();
-		if (!pi)
-			break;
 		if (inode) {
 			ppc_drop_names(inode);
 			iput(inode);
 		}
-		id++;
 		cond_resched();
 	}
 	schedule_delayed_work(&sbi->sweep_work, PPC_SWEEP_PERIOD);
