@@ -30,7 +30,19 @@ def starts_with(name, pattern):
         return bool(pattern.match(file.readline(200)))
 
 
+def missing_tool(command, word):
+    """A finding when `command` is absent or not the program it should be: silence is no verdict."""
+    try:
+        said = output([command, "--version"]).stdout
+    except FileNotFoundError:
+        said = ""
+    return [] if word in said else [f"{command} is not usable here, nothing was checked; run tools/setup --lint"]
+
+
 def formatting(files):
+    missing = missing_tool("clang-format", "clang-format version")
+    if missing:
+        return missing
     # C, and the headers that C programs read, is written in the kernel's style by hand.
     names = [n for n in cxx(files) if not n.endswith(".c") and not (n.startswith("include/") and n.endswith(".h"))]
     done = output(["clang-format", "--dry-run", "--ferror-limit=1", *names])
@@ -38,6 +50,9 @@ def formatting(files):
 
 
 def shell(files):
+    missing = missing_tool("shellcheck", "version:")
+    if missing:
+        return missing
     guest = [n for n in files if n.startswith("tools/lib/guest/")]
     scripts = [n for n in files if n not in guest and starts_with(n, SCRIPT)]
     # Parts without a first line of their own are read by bash; the guest's by busybox ash.
@@ -93,6 +108,9 @@ def newest(names):
 
 def tidy(files):
     """clang-tidy over our sources; a clean file is not read again until something changed."""
+    missing = missing_tool("clang-tidy", "LLVM version")
+    if missing:
+        return missing
     build = os.environ.get("PPC_BUILD_DIR") or "build"
     done = output(["cmake", "-S", ".", "-B", build])
     if done.returncode:
