@@ -17,8 +17,11 @@ def checkpatch(files):
     names = [n for n in files if is_kernel(n) and n.endswith((".c", ".h"))]
     if not names:
         return []
-    done = output(["perl", CHECKPATCH, "--no-tree", "--strict", "--terse", "--no-summary", "--show-types",
-                   "--max-line-length=100", "--ignore", "FILE_PATH_CHANGES,SPDX_LICENSE_TAG", "-f", *names])
+    # It leaves a cache in its working directory.
+    folder = os.path.dirname(CHECKPATCH)
+    done = output(["perl", os.path.basename(CHECKPATCH), "--no-tree", "--strict", "--terse", "--no-summary", "--show-types",
+                   "--max-line-length=100", "--ignore", "FILE_PATH_CHANGES,SPDX_LICENSE_TAG", "-f",
+                   *[os.path.abspath(n) for n in names]], cwd=folder)
     return [line for line in done.stdout.splitlines() if re.search(r":\d+: (ERROR|WARNING|CHECK)", line)]
 
 
