@@ -75,6 +75,8 @@ struct miss_io {
 	uint64_t cgroup_id;  /* of the process, cgroup2 */
 	uint64_t time_ns;    /* CLOCK_MONOTONIC of the event */
 	uint64_t file_bytes; /* size of the file */
+	int32_t service;     /* number of the service the process belongs to, -1 none known */
+	int32_t pad;
 };
 
 /* ----------------------------------------------------------------- lists */

@@ -166,6 +166,7 @@ void Executor::Dispatch(const Event& event) {
   FillMiss(event, *file, &miss);
   Service* service = parts_.services->OfProcess(event.tgid, event.start_ns, event.cgroup_id);
   miss.xpu = parts_.services->XpuOf(service, event.tgid, event.start_ns).xpu;
+  miss.service = service->id.empty() ? -1 : static_cast<int32_t>(service->number);
   const bool is_progress = event.kind == EventKind::kProgress;
   if (!IsMiss(event.kind)) {
     ++(is_progress ? stats_.progress : stats_.accesses);

@@ -95,19 +95,19 @@ class Maio : public Policy {
   }
 
  private:
-  // With several services: the one that knows the file, else the one that started last.
+  // To the service of the process; if that is not known, to the one that knows the file, else to
+  // the one that started last.
   void Route(const miss_io& event) {
-    Service* last = nullptr;
+    Service* best = nullptr;
     for (auto& service : services_) {
       if (service->mode() == Mode::kIdle) continue;
-      if (service->Knows(event.file)) {
-        service->Event(event);
-        last = nullptr;
-        return;
+      if (event.service >= 0) {
+        if (service->number() == static_cast<uint32_t>(event.service)) best = service.get();
+      } else if (best == nullptr || service->Knows(event.file) || !best->Knows(event.file)) {
+        best = service.get();
       }
-      last = service.get();
     }
-    if (last != nullptr) last->Event(event);
+    if (best != nullptr) best->Event(event);
   }
 
   Json StartService(const Json& message) {

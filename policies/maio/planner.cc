@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kNearBytes = 32ull << 20;         // closer to the reader: smaller chunks
 constexpr uint64_t kChunkExpiryNs = 20'000'000'000;  // no report for so long
 constexpr uint32_t kMaxFileErrors = 3;
+constexpr uint64_t kTinyBytes = 64 << 10;  // not worth a request of its own
 
 // Of a part that was interrupted, its beginning.
 uint64_t GoodBytes(const ppc_result& result) {
@@ -123,6 +124,20 @@ uint64_t Planner::StartOffset(const Candidate& c, const Piece& piece) const {
   return page * kPage;
 }
 
+// The XPU of the first piece that is more than crumbs, on from the candidate.
+int32_t Planner::TargetOfRun(const Candidate& c) const {
+  const auto& list = layout_->groups()[c.group].lists[c.file];
+  const auto& pieces = layout_->pieces();
+  uint32_t p = layout_->ListedUse(c.group, c.file, c.index).piece;
+  for (uint32_t i = c.index; i < list.size(); i++, p++) {
+    if (layout_->groups()[c.group].uses[list[i]].piece != p) break;
+    if (i > c.index && pieces[p].page != pieces[p - 1].end_page()) break;
+    if (pieces[p].bytes() > kTinyBytes) return affinity_->Target(pieces[p], pieces[p].offset());
+  }
+  const Piece& head = pieces[layout_->ListedUse(c.group, c.file, c.index).piece];
+  return affinity_->Target(head, head.offset());
+}
+
 // Joins neighbouring pieces to one chunk; returns the bytes it will take.
 uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, ppc::IoList* out) {
   const auto& list = layout_->groups()[c.group].lists[c.file];
@@ -133,7 +148,7 @@ uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, 
   bool started = matcher_->cursors()[c.group].pos > 0;
   uint64_t limit =
       std::min(max_bytes, started && c.ahead < kNearBytes ? kNearChunkBytes : kChunkBytes);
-  int32_t xpu = affinity_->Target(head, head.offset());
+  int32_t xpu = TargetOfRun(c);
   uint64_t end = head.end_page() * kPage;
   if (end - start > max_bytes) return 0;
   uint32_t count = 1;
@@ -142,7 +157,7 @@ uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, 
     const Piece& piece = layout_->pieces()[use.piece];
     if (use.piece != first + count || piece.offset() != end || piece.state != PieceState::kAbsent ||
         piece.end_page() * kPage - start > limit ||
-        affinity_->Target(piece, piece.offset()) != xpu) {
+        (piece.bytes() > kTinyBytes && affinity_->Target(piece, piece.offset()) != xpu)) {
       break;
     }
     end += piece.bytes();

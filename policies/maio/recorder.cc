@@ -69,7 +69,9 @@ bool Recorder::Extend(Group* group, uint32_t file, uint64_t first, uint64_t end)
   Extent& e = extents[last->second];
   uint64_t e_end = e.page + e.pages;
   if (extents.size() - last->second > kLookBack || first < e_end) return false;
-  if (first - e_end > group->gap_pages) return false;
+  uint64_t most = group->gap_pages;
+  if (end - first <= kRowPages) most = std::max(most, kRowGapPages);
+  if (first - e_end > most) return false;
   if (last->second + 1 != extents.size() && e.pages >= kSideBySidePages) return false;
   if (first > e_end) {
     // The gap must be new, else its pages would be listed twice.

@@ -15,7 +15,12 @@
 
 namespace ppc::maio {
 
-inline constexpr uint64_t kMergeGapPages = (256 << 10) / kPage;
+// Ranges of a file are joined over gaps up to kMergeGapPages; small ranges over wider ones, since
+// those are rows of a tensor that was split by columns.  A wide gap between large ranges belongs
+// to another worker, and its pages to another node.
+inline constexpr uint64_t kMergeGapPages = (64 << 10) / kPage;
+inline constexpr uint64_t kRowGapPages = (256 << 10) / kPage;
+inline constexpr uint64_t kRowPages = (32 << 10) / kPage;
 // A page touched again after its group has read so much more is a second pass
 // and is listed again; sooner it is a repeat of the same.
 inline constexpr uint64_t kSecondPassBytes = 256ull << 20;

@@ -124,6 +124,7 @@ miss_io FakeHost::Event(uint32_t kind, uint64_t file, uint64_t offset, uint64_t 
   e.open_id = static_cast<uint32_t>(pid * 1000 + static_cast<int>(file));
   e.kind = kind;
   e.xpu = -1;
+  e.service = -1;
   e.start_ns = 5;
   e.time_ns = now_ns;
   e.file_bytes = files[file].size;

@@ -2,6 +2,7 @@
 //
 // MAIO in the simulated machine: record, prefetch, affinity, burn after reading.
 #include <algorithm>
+#include <filesystem>
 
 #include "policies/maio/template.h"
 #include "tests/policy/maio_fixture.h"
@@ -247,6 +248,48 @@ TEST_F(MaioTest, WorkersInAnotherOrderAreRecognised) {
     if (group["group"].get<int>() < 0) continue;
     EXPECT_GE(group["consumed"].get<uint64_t>(), group["total"].get<uint64_t>() * 8 / 10) << status;
   }
+}
+
+// Two services load the same model, one after the other has begun: pages stay until both have
+// read them, and each is followed by itself.
+TEST_F(MaioTest, TwoServicesShareAModel) {
+  Setup setup;
+  setup.shape.shards = 8;
+  Record(setup);
+  setup.options.limit = 160 * kMiB;
+  auto sim = Make(setup);
+  ASSERT_EQ(Start(sim.get(), setup)["mode"], "use");
+  AddReaders(sim.get(), setup);
+  for (Reader& r : sim->readers) r.service = 1;
+  // The second one records: the ID is new.
+  nlohmann::json reply = sim->Control({{"op", "service_start"},
+                                       {"service_id", "feedfacefeedface"},
+                                       {"service", 2},
+                                       {"workers", 2},
+                                       {"xpus", {0, 1}}});
+  ASSERT_EQ(reply["mode"], "record");
+  EXPECT_EQ(sim->want,
+            PPC_WANT_TRACE | PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA | PPC_WANT_OPENCLOSE);
+  sim->RunFor(400);
+  AddReaders(sim.get(), setup);
+  for (size_t i = 2; i < 4; i++) {
+    sim->readers[i].service = 2;
+    sim->readers[i].pid += 20;
+  }
+  ASSERT_TRUE(sim->Run(60000));
+  nlohmann::json first = End(sim.get(), "service_ready");
+  EXPECT_EQ(first["groups"][0]["consumed"], first["groups"][0]["total"]) << first;
+  reply = sim->Control({{"op", "service_ready"}, {"service_id", "feedfacefeedface"}});
+  EXPECT_EQ(reply["reason"], "template stored");
+  EXPECT_EQ(sim->want, 0u);
+  maio::Template a;
+  maio::Template b;
+  std::string error;
+  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &a, &error), 0);
+  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), "feedfacefeedface"), &b, &error), 0);
+  EXPECT_EQ(maio::DistinctBytes(a), maio::DistinctBytes(b));
+  ASSERT_EQ(b.groups.size(), 2u);
+  EXPECT_EQ(maio::SequenceBytes(a.groups[1]), maio::SequenceBytes(b.groups[1]));
 }
 
 TEST_F(MaioTest, AtReadyReleasesWhenConstrained) {

@@ -69,6 +69,7 @@ void Simulator::Emit(const Reader& r, uint32_t kind, uint64_t file, uint64_t pag
                      uint32_t flags) {
   miss_io e = Event(kind, file, page * kPage, pages * kPage, r.pid);
   e.xpu = r.xpu;
+  e.service = r.service;
   e.flags = flags;
   events_.push_back(e);
   events_sent++;

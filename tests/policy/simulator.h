@@ -29,6 +29,7 @@ struct Access {
 struct Reader {
   int pid = 100;
   int xpu = -1;
+  int service = -1;
   uint64_t bytes_per_ms = 0;
   uint64_t start_ms = 0;
   bool mapped = true;  // false: read()

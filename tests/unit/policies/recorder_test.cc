@@ -39,10 +39,18 @@ class RecorderTest : public ::testing::Test {
 TEST_F(RecorderTest, JoinsNeighboursAndSmallGaps) {
   Touch(0, 0, 10);
   Touch(0, 10, 20);
-  Touch(0, 20 + 64, 100);
-  Touch(0, 100 + 65, 200);
-  EXPECT_EQ(Sequence(), "0:0+100 0:165+35 ");
-  EXPECT_EQ(recorder_.Finish("abcd", 0, 0).groups[0].overread_bytes, 64 * kPage);
+  Touch(0, 20 + 16, 100);
+  Touch(0, 100 + 17, 200);
+  EXPECT_EQ(Sequence(), "0:0+100 0:117+83 ");
+  EXPECT_EQ(recorder_.Finish("abcd", 0, 0).groups[0].overread_bytes, 16 * kPage);
+}
+
+TEST_F(RecorderTest, JoinsRowsOverWiderGapsThanTensors) {
+  for (uint64_t row = 0; row < 100; row++) Touch(0, row * 26, row * 26 + 3);  // 405B, eight workers
+  EXPECT_EQ(Sequence(), "0:0+2577 ");
+  Touch(1, 0, 32, 1);  // halves of two small tensors, the gap is the other worker's
+  Touch(1, 64, 96, 1);
+  EXPECT_EQ(Sequence(1), "1:0+32 1:64+32 ");
 }
 
 TEST_F(RecorderTest, DropsRepeatsAndCountsThem) {
