@@ -220,7 +220,7 @@ int ppc_fill_super(struct super_block *sb, struct fs_context *fc)
 	mnt = clone_private_mount(&path);
 	if (IS_ERR(mnt)) {
 		err = PTR_ERR(mnt);
-		errorf(fc, "ppc: base '%s': its mount is unbindable, locked or of another namespace",
+		errorf(fc, "ppc: mount of base '%s' is unbindable, locked or of another namespace",
 		       sbi->base);
 		goto out;
 	}

@@ -1,4 +1,7 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: names, attributes, links, xattrs, ACLs and statfs are those of the lower file system.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 mkdir -p "$BASE/many" "$BASE/deep/er/est"
@@ -27,6 +30,7 @@ eq "$(cd "$MNT" && find . -printf "$form" | sort | md5sum)" \
   "$(cd "$BASE" && find . -printf "$form" | sort | md5sum)" "attributes"
 eq "$(stat -c '%t %T %o %B' "$MNT/null")" "$(stat -c '%t %T %o %B' "$BASE/null")" "device node"
 [[ $(stat -c %d "$MNT") != "$(stat -c %d "$BASE")" ]] || fail "st_dev is not our own"
+# shellcheck disable=SC2012  # the order matters
 eq "$(cd "$MNT" && ls -f many | md5sum)" "$(cd "$BASE" && ls -f many | md5sum)" "order of readdir"
 eq "$(readlink "$MNT/long")" "$long/$long" "long symbolic link"
 eq "$(md5sum <"$MNT/rel/est/data")" "$(md5sum <"$BASE/hard")" "through links"

@@ -1,4 +1,7 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: reads, maps, splices, seeks and executes the lower file's bytes.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 5242881
@@ -10,8 +13,8 @@ head -c 1M /dev/urandom | dd of="$BASE/sparse" bs=1M seek=3 conv=notrunc status=
 mount_ppc
 
 want=$(field read hash "$(ppcdev "open $BASE/a" sum)")
-for mode in '' attach 'attach managed' 'attach managed beacon' 'attach trace'; do
-  for step in 4K 1M 16M 5000; do
+for mode in '' attach 'attach managed beacon' 'attach trace'; do
+  for step in 4K 1M 5000; do
     drop_caches
     out=$(dev "$mode" "open $MNT/a" "sum $step" "splice 0 16M" "read 5000000 1M 77")
     eq "$(field read hash "$out" 1)" "$want" "read by $step, mode '$mode'"

@@ -1,10 +1,12 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: a read sends one event per contiguous absent extent, with the right numbers; a hit
 # sends none; nobody attached: none are counted.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 4M
 mount_ppc
-id=$(field lookup id "$(dev 'lookup a')")
 drop_caches
 dev "open $MNT/a" sum >/dev/null
 eq "$(stat_of misses_read)$(stat_of events_queued)" 00 "misses counted with nobody attached"

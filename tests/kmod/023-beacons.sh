@@ -1,5 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: with beacons a reader of cached data tells its position once per distance, by read
 # and by mapping; fault-around leaves only the beacon pages out.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 16M

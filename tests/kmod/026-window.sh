@@ -1,5 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: while a policy manages read-ahead a miss loads an aligned window in large requests,
 # by read and by fault; advice of the application is honoured; other modes stay native.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 24M

@@ -1,5 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: a reader that stops consuming loses its attachment: native read-ahead is back for
 # open files, it learns by poll, may attach again, and an idle one keeps it.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 16M
@@ -30,7 +33,6 @@ reader=$!
 eventually 5 grep -q managed "$SYS/state" || fail "not attached"
 kill -STOP $reader
 drop_caches
-ios=$(disk_stat 1)
 out=$(ppcdev "open $MNT/a" mmap 'touch 0 1M step=4K' 'sleep 1500' "sh cat $SYS/state; echo; sync; echo 3 >/proc/sys/vm/drop_caches" \
   "sh awk '{print \"ios n=\" \$1}' /sys/dev/block/\$((\$(stat -c %d $BASE) >> 8)):\$((\$(stat -c %d $BASE) & 255))/stat" \
   'touch 8M 4M' \

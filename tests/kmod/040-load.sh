@@ -1,4 +1,7 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: LOAD fills what is absent, in large requests, and its numbers are true.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 20000000
@@ -8,10 +11,10 @@ drop_caches
 ios=$(disk_stat 1) sectors=$(disk_stat 3)
 out=$(dev 'lookup a' 'load 0 16M wait')
 ios=$(($(disk_stat 1) - ios)) sectors=$(($(disk_stat 3) - sectors))
-eq "$out" "lookup id=$(field lookup id "$out") size=$size${out#*size=$size}" "size in lookup"
+eq "$out" "lookup id=$(field lookup id "$out") size=$size${out#*size="$size"}" "size in lookup"
 eq "$(field load loaded "$out") $(field load submitted "$out") $(field load resident "$out")" \
   "$((16 * MIB)) $((16 * MIB)) 0" "loaded, submitted, resident"
-eq "$(field load failed "$out") $(field load done "$out") $(field load stop "$out")" \
+eq "$(field load failed "$out") $(field load "done" "$out") $(field load stop "$out")" \
   "0 $((16 * MIB)) 0" "failed, done, stop"
 le "$ios" 40 "requests for 16 MiB"
 le "$sectors" $((16 * 2048 + 512)) "sectors for 16 MiB"
@@ -19,7 +22,7 @@ out=$(dev 'lookup a' 'resident 0' 'load 0 - wait' 'resident 0' 'load 0 - wait')
 eq "$(field resident resident "$out" 1)" $((16 * MIB)) "resident by RESIDENT"
 eq "$(field load loaded "$out" 1)" $((pages - 16 * MIB)) "loaded of the rest"
 eq "$(field load resident "$out" 1)" $((16 * MIB)) "found present"
-eq "$(field load done "$out" 1) $(field load stop "$out" 1)" "$size 1" "clamped to the end of the file"
+eq "$(field load "done" "$out" 1) $(field load stop "$out" 1)" "$size 1" "clamped to the end of the file"
 eq "$(field resident resident "$out" 2)" $pages "all resident"
 eq "$(field load loaded "$out" 2) $(field load submitted "$out" 2)" "0 0" "loaded again"
 eq "$(md5sum <"$MNT/a")" "$(md5sum <"$BASE/a")" content
@@ -42,12 +45,12 @@ eq "$(field load resident "$out" 2)" $((4 * MIB)) "in flight counts as present"
 # Unaligned range.
 drop_caches
 out=$(dev 'lookup a' 'load 5000 100 wait' 'resident 0')
-eq "$(field load loaded "$out") $(field load done "$out")" "4096 100" "a piece of a page"
+eq "$(field load loaded "$out") $(field load "done" "$out")" "4096 100" "a piece of a page"
 eq "$(field resident resident "$out")" 4096 "one page"
 # Behind the end, and an empty file.
 : >"$BASE/empty"
 out=$(dev 'lookup a' 'load 20000000 1M wait' 'load 1G 1M' 'lookup empty' 'load 0 1M wait')
-for i in 1 2 3; do eq "$(field load stop "$out" $i) $(field load done "$out" $i)" "1 0" "behind the end $i"; done
+for i in 1 2 3; do eq "$(field load stop "$out" $i) $(field load "done" "$out" $i)" "1 0" "behind the end $i"; done
 
 # LOAD of an open file keeps that file's own read-ahead state.
 drop_caches

@@ -1,5 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: what cannot be loaded says so, and tmpfs below works otherwise.
 # Once
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 must mount -t tmpfs -o size=32M tmpfs "$BASE"
@@ -7,7 +10,7 @@ head -c 4M /dev/urandom >"$BASE/a"
 mount_ppc
 out=$(dev 'attach managed beacon' 'lookup a' 'load 0 1M wait' 'resident 0' 'evict 0 - unmap' 'resident 0' \
   "open $MNT/a" sum mmap msum)
-eq "$(field load stop "$out") $(field load done "$out")" "5 0" "unsupported"
+eq "$(field load stop "$out") $(field load "done" "$out")" "5 0" "unsupported"
 eq "$(field resident resident "$out" 1)" $((4 * MIB)) "tmpfs is resident"
 eq "$(field evict dropped "$out")" 0 "tmpfs pages dropped"
 eq "$(field resident resident "$out" 2)" $((4 * MIB)) "still there"

@@ -1,5 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: EVICT drops what is clean and unmapped, mapped only on demand, never mlocked or dirty
 # unless told, and asked = dropped + mapped + dirty + locked + busy.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 8M

@@ -1,5 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: evicting, loading, attaching and detaching at full speed under readers that map and read
 # changes no byte.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 make_file a 6M

@@ -1,4 +1,7 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: loaded pages are charged to the cgroup of the handle, not to the loader's.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 [[ -e /sys/fs/cgroup/cgroup.controllers ]] || skip "no cgroup2"
@@ -31,7 +34,7 @@ rmdir $group/sub
 # Many handles, a handle of another descriptor, a removed cgroup.
 dev 'lookup a' "charge $group" "dev $DEV" 'lookup a' '!EBADF load 0 4K charge=1' >/dev/null
 commands=()
-for i in $(seq 1024); do commands+=("charge $group"); done
+for _ in $(seq 1024); do commands+=("charge $group"); done
 dev "${commands[@]}" "!ENOSPC charge $group" >/dev/null
 drop_caches
 dev 'lookup a' "charge $group" "sh rmdir $group" 'load 0 4M wait charged' 'resident 0' >"$PPC_TEST_DIR/out" || fail removed

@@ -1,4 +1,7 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: pages land on the node of the loading thread's memory policy, and spill, never fail.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 [[ -d /sys/devices/system/node/node1 ]] || skip "one NUMA node"

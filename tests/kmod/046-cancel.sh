@@ -1,5 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: a newer generation, a signal and an unmount each stop LOAD within a step.
 # Once
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 [[ -n $PPC_TEST_SLOW && -d $PPC_TEST_SLOW ]] || skip "no slow disk"
@@ -14,12 +17,12 @@ out=$(dev 'lookup a' 'thread load 0 - wait slot=3 gen=7' 'sleep 1000' 'cancel 3 
   'cancel 2 100' 'sleep 200' 'resident 0' 'cancel 3 8' join 'resident 0' 'load 64M 4M wait slot=3 gen=7' \
   'load 64M 4M wait slot=3 gen=8' 'cancel 3 1' 'load 68M 2M slot=3 gen=8')
 eq "$(field load stop "$out" 1)" 3 "cancelled"
-done_bytes=$(field load done "$out" 1)
+done_bytes=$(field load "done" "$out" 1)
 le "$done_bytes" $((80 * MIB)) "considered before the cancellation"
 le $((done_bytes - $(field resident resident "$out" 1))) $((4 * STEP)) "went on after the cancellation"
 eq $((done_bytes % STEP)) 0 "stops between steps"
 eq "$(field load loaded "$out" 1)" "$done_bytes" "what was done is there"
-eq "$(field load stop "$out" 2) $(field load done "$out" 2)" "3 0" "an old generation does not start"
+eq "$(field load stop "$out" 2) $(field load "done" "$out" 2)" "3 0" "an old generation does not start"
 eq "$(field load stop "$out" 3)" 0 "the new one does"
 eq "$(field load stop "$out" 4)" 0 "a lower generation never comes back"
 

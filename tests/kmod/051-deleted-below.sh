@@ -1,5 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: rm below frees the space within 5 s though the mount has cached the names; files that
 # are open stay until closed.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 free_kib() { df --output=avail -k "$BASE" | tail -1; }

@@ -1,4 +1,7 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Description: what the module adds to cached reads, faults and stat, in instructions.
+# shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 [[ ${PPC_TEST_ICOUNT:-} == 1 ]] || skip "no instruction counting"

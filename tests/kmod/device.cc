@@ -36,13 +36,13 @@ std::string FlagNames(unsigned flags) {
 }
 
 void PrintEvent(const ppc_event& e) {
-  std::printf("event kind=%s file=%llu open=%u off=%llu len=%u flags=%s tgid=%d tid=%d cpu=%u "
-              "seq=%u cgroup=%llu start=%llu time=%llu\n",
-              KindName(e.kind), static_cast<unsigned long long>(e.file_id), e.open_id,
-              static_cast<unsigned long long>(e.offset), e.length, FlagNames(e.flags).c_str(),
-              e.tgid, e.tid, e.cpu, e.seq, static_cast<unsigned long long>(e.cgroup_id),
-              static_cast<unsigned long long>(e.start_ns),
-              static_cast<unsigned long long>(e.time_ns));
+  std::printf(
+      "event kind=%s file=%llu open=%u off=%llu len=%u flags=%s tgid=%d tid=%d cpu=%u "
+      "seq=%u cgroup=%llu start=%llu time=%llu\n",
+      KindName(e.kind), static_cast<unsigned long long>(e.file_id), e.open_id,
+      static_cast<unsigned long long>(e.offset), e.length, FlagNames(e.flags).c_str(), e.tgid,
+      e.tid, e.cpu, e.seq, static_cast<unsigned long long>(e.cgroup_id),
+      static_cast<unsigned long long>(e.start_ns), static_cast<unsigned long long>(e.time_ns));
 }
 
 }  // namespace
@@ -121,15 +121,16 @@ Outcome Device::Info() {
   ppc_info info{};
   const int error = Call(fd_, PPC_IOC_INFO, &info);
   if (error) return error;
-  std::printf("info version=%u caps=%u state=%u page=%u dev=%u:%u window=%u beacon=%u lease=%u "
-              "open=%u queued=%llu dropped=%llu coalesced=%llu wakeups=%llu expiries=%llu\n",
-              info.version, info.caps, info.state, info.page_bytes, info.dev_major,
-              info.dev_minor, info.window_bytes, info.beacon_bytes, info.lease_ms, info.nr_open,
-              static_cast<unsigned long long>(info.events_queued),
-              static_cast<unsigned long long>(info.events_dropped),
-              static_cast<unsigned long long>(info.events_coalesced),
-              static_cast<unsigned long long>(info.wakeups),
-              static_cast<unsigned long long>(info.lease_expiries));
+  std::printf(
+      "info version=%u caps=%u state=%u page=%u dev=%u:%u window=%u beacon=%u lease=%u "
+      "open=%u queued=%llu dropped=%llu coalesced=%llu wakeups=%llu expiries=%llu\n",
+      info.version, info.caps, info.state, info.page_bytes, info.dev_major, info.dev_minor,
+      info.window_bytes, info.beacon_bytes, info.lease_ms, info.nr_open,
+      static_cast<unsigned long long>(info.events_queued),
+      static_cast<unsigned long long>(info.events_dropped),
+      static_cast<unsigned long long>(info.events_coalesced),
+      static_cast<unsigned long long>(info.wakeups),
+      static_cast<unsigned long long>(info.lease_expiries));
   return 0;
 }
 
@@ -144,9 +145,9 @@ Outcome Device::Lookup(const Words& words) {
   file_id_ = file.file_id;
   std::printf("lookup id=%llu size=%llu ino=%llu dev=%u:%u mtime=%lld.%09u gen=%u\n",
               static_cast<unsigned long long>(file.file_id),
-              static_cast<unsigned long long>(file.size),
-              static_cast<unsigned long long>(file.ino), file.dev_major, file.dev_minor,
-              static_cast<long long>(file.mtime_sec), file.mtime_nsec, file.generation);
+              static_cast<unsigned long long>(file.size), static_cast<unsigned long long>(file.ino),
+              file.dev_major, file.dev_minor, static_cast<long long>(file.mtime_sec),
+              file.mtime_nsec, file.generation);
   return 0;
 }
 
@@ -158,8 +159,7 @@ Outcome Device::Name() {
   file.name_bytes = sizeof(name);
   const int error = Call(fd_, PPC_IOC_FILE, &file);
   if (error) return error;
-  std::printf("name name=%s size=%llu ino=%llu\n", name,
-              static_cast<unsigned long long>(file.size),
+  std::printf("name name=%s size=%llu ino=%llu\n", name, static_cast<unsigned long long>(file.size),
               static_cast<unsigned long long>(file.ino));
   return 0;
 }
@@ -177,12 +177,11 @@ Outcome Device::Load(const Words& words) {
   load.reserved[0] = words.Option("reserved");
   const int error = Call(fd_, PPC_IOC_LOAD, &load);
   if (error) return error;
-  std::printf("load loaded=%llu submitted=%llu resident=%llu failed=%llu done=%llu stop=%u\n",
-              static_cast<unsigned long long>(load.loaded),
-              static_cast<unsigned long long>(load.submitted),
-              static_cast<unsigned long long>(load.resident),
-              static_cast<unsigned long long>(load.failed),
-              static_cast<unsigned long long>(load.done), load.stop);
+  std::printf(
+      "load loaded=%llu submitted=%llu resident=%llu failed=%llu done=%llu stop=%u\n",
+      static_cast<unsigned long long>(load.loaded), static_cast<unsigned long long>(load.submitted),
+      static_cast<unsigned long long>(load.resident), static_cast<unsigned long long>(load.failed),
+      static_cast<unsigned long long>(load.done), load.stop);
   return 0;
 }
 
@@ -204,13 +203,11 @@ Outcome Device::Evict(const Words& words) {
   evict.flags |= static_cast<uint32_t>(words.Option("flags"));
   const int error = Call(fd_, PPC_IOC_EVICT, &evict);
   if (error) return error;
-  std::printf("evict asked=%llu dropped=%llu mapped=%llu dirty=%llu locked=%llu busy=%llu\n",
-              static_cast<unsigned long long>(evict.asked),
-              static_cast<unsigned long long>(evict.dropped),
-              static_cast<unsigned long long>(evict.mapped),
-              static_cast<unsigned long long>(evict.dirty),
-              static_cast<unsigned long long>(evict.locked),
-              static_cast<unsigned long long>(evict.busy));
+  std::printf(
+      "evict asked=%llu dropped=%llu mapped=%llu dirty=%llu locked=%llu busy=%llu\n",
+      static_cast<unsigned long long>(evict.asked), static_cast<unsigned long long>(evict.dropped),
+      static_cast<unsigned long long>(evict.mapped), static_cast<unsigned long long>(evict.dirty),
+      static_cast<unsigned long long>(evict.locked), static_cast<unsigned long long>(evict.busy));
   return 0;
 }
 
@@ -331,9 +328,9 @@ Outcome Device::Scribble(const Words& words) {
 // ioctl NR SIZE DIRECTION: an arbitrary request with a zeroed argument; "null" passes NULL.
 Outcome Device::RawIoctl(const Words& words) {
   std::vector<char> argument(16384);
-  const unsigned long request = _IOC(static_cast<unsigned>(words.Number(3)), PPC_IOC_TYPE,
-                                     static_cast<unsigned>(words.Number(1)),
-                                     static_cast<unsigned>(words.Number(2)));
+  const unsigned long request =
+      _IOC(static_cast<unsigned>(words.Number(3)), PPC_IOC_TYPE,
+           static_cast<unsigned>(words.Number(1)), static_cast<unsigned>(words.Number(2)));
   return Call(fd_, request, words.Has("null") ? nullptr : argument.data());
 }
 

@@ -53,11 +53,20 @@ class Words {
     char* end = nullptr;
     uint64_t value = std::strtoull(text.c_str(), &end, 0);
     switch (*end) {
-      case 'T': value <<= 10; [[fallthrough]];
-      case 'G': value <<= 10; [[fallthrough]];
-      case 'M': value <<= 10; [[fallthrough]];
-      case 'K': value <<= 10; break;
-      default: break;
+      case 'T':
+        value <<= 10;
+        [[fallthrough]];
+      case 'G':
+        value <<= 10;
+        [[fallthrough]];
+      case 'M':
+        value <<= 10;
+        [[fallthrough]];
+      case 'K':
+        value <<= 10;
+        break;
+      default:
+        break;
     }
     return value;
   }
