@@ -79,12 +79,6 @@ MatchResult Matcher::Observe(const Observation& o) {
   return result;
 }
 
-void Matcher::Unknown(uint32_t group, uint64_t now_ns) {
-  cursors_[group].events++;
-  cursors_[group].last_ns = now_ns;
-  Note(&cursors_[group], false);
-}
-
 // The uses of this group in the range; of several appearances the one nearest to the front.
 Matcher::Arrival Matcher::Find(const Observation& o, const Stream& stream, uint32_t first,
                                uint32_t last) const {
@@ -164,8 +158,8 @@ void Matcher::Advance(const Observation& o, Stream* stream, const Arrival& a) {
   stream->pos = layout_->ListedUse(o.group, o.file, a.last).pos + inside * kPage;
   if (!o.user) return;
   stream->user = true;
-  uint32_t until = a.last + (finished ? 1 : 0);
-  for (; stream->pass < until; stream->pass++) Pass(o.group, o.file, stream->pass);
+  // A read is told before it happens: what it covers is not read yet.
+  for (; stream->pass < a.first; stream->pass++) Pass(o.group, o.file, stream->pass);
 }
 
 // The group's position follows the stream that moves; a far one only after it
@@ -205,6 +199,13 @@ void Matcher::Unpass(uint32_t group, uint32_t number) {
   Use& use = layout_->groups()[group].uses[number];
   if (use.state == UseState::kBurnt) layout_->pieces()[use.piece].pending++;
   use.state = UseState::kPending;
+}
+
+void Matcher::GiveUp() {
+  for (Cursor& cursor : cursors_) {
+    cursor.history = 0;
+    cursor.state = SyncState::kLost;
+  }
 }
 
 void Matcher::Close(uint32_t group, uint32_t file) {

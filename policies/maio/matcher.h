@@ -86,8 +86,9 @@ class Matcher {
   Matcher(Layout* layout, uint64_t window_bytes, uint64_t beacon_bytes);
 
   MatchResult Observe(const Observation& o);
-  // An event of the group on a file the template does not have.
-  void Unknown(uint32_t group, uint64_t now_ns);
+  // The service reads something else: the template is of no use to any group until its own data
+  // is read again.
+  void GiveUp();
   void Close(uint32_t group, uint32_t file);
   // The group rests: what it is in is taken for read.
   void Rest(uint32_t group);

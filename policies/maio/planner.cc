@@ -13,7 +13,8 @@ namespace {
 constexpr uint64_t kNearBytes = 32ull << 20;         // closer to the reader: smaller chunks
 constexpr uint64_t kChunkExpiryNs = 20'000'000'000;  // no report for so long
 constexpr uint32_t kMaxFileErrors = 3;
-constexpr uint64_t kTinyBytes = 64 << 10;  // not worth a request of its own
+constexpr uint64_t kDriftAheadBytes = 256ull << 20;  // half trusted: not to the end
+constexpr uint64_t kTinyBytes = 64 << 10;            // not worth a request of its own
 
 // Of a part that was interrupted, its beginning.
 uint64_t GoodBytes(const ppc_result& result) {
@@ -100,6 +101,7 @@ Planner::Candidate Planner::Best() {
       uint32_t index;
       if (layout_->files()[f].errors >= kMaxFileErrors || !Next(g, f, &index)) continue;
       uint64_t ahead = Ahead(cursor, g, f, layout_->ListedUse(g, f, index).pos);
+      if (cursor.state == SyncState::kDrift && ahead > kDriftAheadBytes) continue;
       double deadline = static_cast<double>(ahead) / rate;
       if (deadline < best.deadline) best = {g, f, index, ahead, deadline, true};
     }

@@ -139,14 +139,36 @@ void Service::NoteMiss(const miss_io& event, uint32_t file) {
   }
 }
 
+// Not in the template: the kernel's read-ahead serves it better than nothing.  Much of it and
+// nothing of the template: the service loads another model than it said.
+void Service::UnlistedFile(const miss_io& event) {
+  if (event.kind != PPC_MISS_READ && event.kind != PPC_MISS_FAULT) return;
+  if (native_files_.emplace(event.file, true).second) {
+    context_->file_native(context_, event.file, 1);
+    unlisted_bytes_ += event.file_bytes;
+  }
+  uint64_t consumed = 0;
+  for (const Cursor& cursor : matcher_->cursors()) consumed += cursor.consumed;
+  if (consumed * 20 < layout_->bytes() && unlisted_bytes_ * 8 > layout_->bytes())
+    matcher_->GiveUp();
+}
+
+// A group that lost the template reads natively until it is found again.
+void Service::FollowSync(const miss_io& event, uint32_t slot) {
+  SyncState state = matcher_->cursors()[slot].state;
+  if (state == SyncState::kLost) {
+    if (native_files_.emplace(event.file, true).second) {
+      context_->file_native(context_, event.file, 1);
+    }
+  } else if (state == SyncState::kSync && !native_files_.empty()) {
+    if (native_files_.erase(event.file) != 0) context_->file_native(context_, event.file, 0);
+  }
+}
+
 void Service::UseEvent(const miss_io& event) {
   int32_t file = layout_->FileOf(event.file);
   if (file < 0) {
-    // Not in the template: the kernel's read-ahead serves it better than nothing.
-    bool io = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
-    if (io && native_files_.emplace(event.file, true).second) {
-      context_->file_native(context_, event.file, 1);
-    }
+    UnlistedFile(event);
     return;
   }
   bool weights = layout_->files()[file].kind != FileKind::kSmall;
@@ -177,6 +199,7 @@ void Service::UseEvent(const miss_io& event) {
   o.idle_loader = planner_->queued_bytes(g) == 0;
   o.now_ns = event.time_ns;
   MatchResult match = matcher_->Observe(o);
+  FollowSync(event, g);
   if (match.foreign >= 0) Vote(event, group, static_cast<uint32_t>(file));
   if (match.moved || restarted) {
     evictor_->AllowSwap(Memory().threshold / 2);

@@ -72,6 +72,9 @@ class Service {
   void FillFingerprints(uint64_t budget_ns);
   void FinishRecording(uint32_t flags);
   void UseEvent(const miss_io& event);
+  void UnlistedFile(const miss_io& event);
+  void FollowSync(const miss_io& event, uint32_t slot);
+  uint64_t OverPrefetched() const;
   void NoteMiss(const miss_io& event, uint32_t file);
   void Vote(const miss_io& event, uint32_t from, uint32_t slot);
   void BindGroups();
@@ -108,6 +111,7 @@ class Service {
   std::unique_ptr<Evictor> evictor_;
   std::map<std::pair<int32_t, uint64_t>, Votes> votes_;
   std::map<uint64_t, bool> native_files_;
+  uint64_t unlisted_bytes_ = 0;  // of model files that the template does not have
   std::map<int32_t, uint64_t> node_bytes_;
   uint32_t stale_files_ = 0;
   uint64_t first_event_ns_ = 0;

@@ -39,15 +39,24 @@ void Service::Retire() {
     context_->interrupt(context_, planner_->load_group(g));
   }
   uint64_t events = matcher_->matched() + matcher_->unknown();
-  if (config_.record == RecordMode::kNever || events < 64 || matcher_->unknown() * 10 <= events) {
-    return;
-  }
+  bool strange = events >= 64 && matcher_->unknown() * 10 > events;
+  bool other = unlisted_bytes_ * 4 > layout_->bytes();
+  if (config_.record == RecordMode::kNever || (!strange && !other)) return;
   std::string path = TemplatePath(context_->template_dir, spec_.service_id);
   std::string stale = path + ".stale";
   if (std::rename(path.c_str(), stale.c_str()) == 0) {
     reason_ = "the template fitted badly and was set aside; the next start records";
     Log(PPC_LOG_WARNING, "maio: service " + spec_.service_id + ": " + reason_);
   }
+}
+
+// Loaded and not read by anybody, so far.
+uint64_t Service::OverPrefetched() const {
+  uint64_t unused = 0;
+  for (const Piece& piece : layout_->pieces()) {
+    if ((piece.flags & kPrefetched) && !(piece.flags & kConsumed)) unused += piece.bytes();
+  }
+  return unused;
 }
 
 Json Service::Status() const {
@@ -77,11 +86,7 @@ Json Service::Status() const {
   json["dropped"] = evict.dropped;
   json["unneeded"] = evict.unneeded;
   json["refaults"] = evict.refaults;
-  uint64_t unused = 0;
-  for (const Piece& piece : layout_->pieces()) {
-    if ((piece.flags & kPrefetched) && !(piece.flags & kConsumed)) unused += piece.bytes();
-  }
-  json["over_prefetch"] = unused;
+  json["over_prefetch"] = OverPrefetched();
   for (auto [node, bytes] : node_bytes_) json["node_bytes"][std::to_string(node)] = bytes;
   json["groups"] = Json::array();
   for (uint32_t g = 0; g < layout_->groups().size(); g++) {
@@ -126,6 +131,7 @@ void Service::Stats() const {
   stat("unneeded_bytes", evict.unneeded);
   stat("refault_bytes", evict.refaults);
   stat("distance_bytes", evictor_->distance());
+  stat("unread_bytes", OverPrefetched());
   for (auto [node, bytes] : node_bytes_) {
     std::string name = node < 0 ? "any_node_bytes" : "node" + std::to_string(node) + "_bytes";
     stat(name.c_str(), bytes);

@@ -185,6 +185,31 @@ TEST_F(MaioTest, AnotherModelIsLeftToTheKernel) {
   EXPECT_EQ(sim->reread_bytes, 0u);
 }
 
+// The service reads another model under the same ID: no more is prefetched of the recorded one,
+// and the next start records.
+TEST_F(MaioTest, AnotherModelEndsPrefetch) {
+  Setup setup;
+  setup.shape.shards = 16;
+  setup.init_ms = 0;
+  Record(setup);
+  auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
+  sim->template_dir = store_.path();
+  model_ = AddModel(sim.get(), setup.shape);
+  Model other = model_;
+  for (uint64_t& file : other.shards) {
+    file = sim->AddFile("other/" + std::to_string(file) + ".safetensors", setup.shape.shard_bytes);
+  }
+  ASSERT_EQ(sim->Init(), 0);
+  ASSERT_EQ(Start(sim.get(), setup)["mode"], "use");
+  std::swap(model_, other);
+  AddReaders(sim.get(), setup);
+  ASSERT_TRUE(sim->Run(60000));
+  nlohmann::json status = End(sim.get(), "service_stop");
+  EXPECT_LT(status["loaded"].get<uint64_t>(), model_.bytes() / 2) << status;
+  EXPECT_EQ(status["groups"][0]["state"], "LOST");
+  EXPECT_EQ(Start(sim.get(), setup)["mode"], "record");
+}
+
 TEST_F(MaioTest, BadMessagesAreRefused) {
   auto sim = Make(Setup());
   for (const char* text :

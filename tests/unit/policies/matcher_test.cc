@@ -117,9 +117,9 @@ TEST_F(MatcherTest, AgainFromTheStartByMisses) {
 
 TEST_F(MatcherTest, ForeignAndUnknown) {
   EXPECT_EQ(See(4, 0).foreign, 1);
-  for (int i = 0; i < 10; i++) matcher_->Unknown(0, now_);
+  for (int i = 0; i < 10; i++) EXPECT_FALSE(See(0, 100).known);  // beyond what is listed
   EXPECT_EQ(matcher_->cursors()[0].state, SyncState::kDrift);
-  for (int i = 0; i < 30; i++) matcher_->Unknown(0, now_);
+  for (int i = 0; i < 30; i++) See(0, 100);
   EXPECT_EQ(matcher_->cursors()[0].state, SyncState::kLost);
   for (uint64_t i = 0; i < 64; i++) See(0, i);
   EXPECT_EQ(matcher_->cursors()[0].state, SyncState::kSync);
