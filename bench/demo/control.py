@@ -70,6 +70,13 @@ class Ppc:
         except ValueError:
             return {"error": (done.stderr or done.stdout).strip()}
 
+    def runner_cpu_s(self, status):
+        """CPU seconds of this mount's runner since it was started (each run starts one)."""
+        for mount in status.get("mounts", []):
+            if mount.get("mount") == self.mount:
+                return machine.process_cpu_s(mount.get("pid"))
+        return None
+
     def lost_events(self):
         """Events the kernel could not queue, since the mount was made."""
         for path in glob.glob("/sys/fs/ppc/*/events_dropped"):

@@ -67,13 +67,14 @@ class Experiment:
             self._register(system, trace)
         lost = self.ppc.lost_events() if system.policy else None
         sampler = machine.Sampler(f"{self.scratch}/samples.jsonl", self.disk, group, self.model_dir)
-        before = (self.disk.read_bytes(), self.disk.requests())
+        before = (self.disk.read_bytes(), self.disk.requests(), machine.cpu_busy_s())
         try:
             self._start_up(system, group, run)
         finally:
             run["end_ns"] = machine.now_ns()
             run["bytes_from_disk"] = self.disk.read_bytes() - before[0]
             run["disk_requests"] = self.disk.requests() - before[1]
+            run["cpu_busy_s"] = machine.cpu_busy_s() - before[2]
             run["memory_counters"] = group.memory()
             sampler.stop()
         if system.policy:
@@ -114,6 +115,7 @@ class Experiment:
         finally:
             if system.policy:
                 run["status"] = self.ppc.status()
+                run["runner_cpu_s"] = self.ppc.runner_cpu_s(run["status"])
                 self.ppc.service("stop", self.params)
         run["report"] = report
         for key in ("exec_ns", "load_ns", "ready_ns"):

@@ -27,6 +27,21 @@ def flat(text):
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
 
 
+def cpu_busy_s():
+    """CPU seconds of the whole machine, idle time and waiting for disks not counted."""
+    user, nice, system, _, _, irq, softirq = map(int, read_text("/proc/stat").split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def process_cpu_s(pid):
+    """CPU seconds of a process, None when it is gone."""
+    try:
+        fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Disk:
     """The block device of a directory."""
 
