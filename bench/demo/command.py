@@ -39,6 +39,9 @@ def parse(arguments):
     parser.add_argument("--systems", default="", metavar="LIST", help="only these, e.g. native,"
                         "maio-record,maio (all: native, native-ra, eager, precache, maio-record, maio, "
                         "maio-early)")
+    parser.add_argument("--bind", action="store_true",
+                        help="run each worker on the CPUs of its XPU's node (default: unbound, as "
+                        "frameworks do)")
     parser.add_argument("--quick", action="store_true",
                         help="qwen2.5-7b at 1:16, one run each: a few minutes, less telling")
     parser.add_argument("--out", default=os.path.join(TOP, "build", "demo"), metavar="DIR",
@@ -73,7 +76,7 @@ def model_image(options, cache):
 
 def guest_settings(options, name, out):
     return {"base": "/mnt/disk0", "model_dir": f"/mnt/disk0/{name}", "model_name": name,
-            "out": "/out", "mbps": options.mbps, "workers": 2, "xpu_nodes": [0, 1], "mode": options.mode,
+            "out": "/out", "mbps": options.mbps, "workers": 2, "xpu_nodes": [0, 1], "mode": options.mode, "is_bound": options.bind,
             "repeats": options.repeats, "init_share": 0.5, "load_share": 0.75, "limit_share": 0.45,
             "margin_bytes": 16 << 20, "host_out": out,
             "systems": [key for key in options.systems.split(",") if key]}
@@ -109,8 +112,9 @@ def notes(raw):
         "those 3 s. PreCache's start-up includes its caching (8 processes reading at once).",
         "Native rows use the ext4 file system directly; EagerLoad and MAIO go through the ppc mount. "
         "All processes of a service, and the cache loaded for it, are charged to one control group.",
-        "Workers are not bound to CPUs, as frameworks do by default. Caches are dropped and the "
-        "model's files proven absent before every run.",
+        ("Workers run on the CPUs of their XPU's node. " if raw["settings"]["is_bound"] else
+         "Workers are not bound to CPUs, as frameworks do by default. ") +
+        "Caches are dropped and the model's files proven absent before every run.",
         "The template of the recording run (memory-rich) serves all measured runs of both cases."] + (
             ["The host was busy: the disk gave "
              f"{raw['measured']['disk_measured'] / 1e6:.0f} MB/s when measured, less than it was set to; "

@@ -32,7 +32,8 @@ class System:
 
 NATIVE = System("native", "Native")
 NATIVE_RA = System("native-ra", "Native, 4 MiB read-ahead", read_ahead_kb=4096)
-EAGER = System("eager", "EagerLoad", policy="eager")
+# Blind, as the paper describes it: it overruns a limit and throws away what it has loaded.
+EAGER = System("eager", "EagerLoad", policy="eager", config={"runtime": {"blind": True}})
 PRECACHE = System("precache", "PreCache", is_precached=True)
 RECORD = System("maio-record", "MAIO, recording run", policy="maio", is_recording=True)
 MAIO = System("maio", "MAIO", policy="maio", is_ours=True)
@@ -89,7 +90,8 @@ class Experiment:
     def _register(self, system, trace):
         if os.path.exists(trace):
             os.unlink(trace)
-        self.ppc.use(system.policy, {**system.config, "runtime": {"trace_file": trace}})
+        runtime = {**system.config.get("runtime", {}), "trace_file": trace}
+        self.ppc.use(system.policy, {**system.config, "runtime": runtime})
 
     def _start_up(self, system, group, run):
         """From the start of the clock to the end of the service."""
@@ -139,7 +141,8 @@ class Experiment:
         path = self.model_dir
         command = ["loadmodel", f"--workers={self.settings['workers']}",
                    f"--mode={self.settings['mode']}", f"--device-mbps={self.device_mbps:.3f}",
-                   f"--init-s={self.init_s:.3f}", f"--xpu-nodes={nodes}"]
+                   f"--init-s={self.init_s:.3f}",
+                   f"--{'bind' if self.settings['is_bound'] else 'xpu-nodes'}={nodes}"]
         if self.settings["mode"] == "mmap":
             command.append("--placement")
         if system.policy:

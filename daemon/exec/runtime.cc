@@ -11,6 +11,8 @@
 
 namespace ppc {
 namespace {
+// Of the memory limit: far beyond what can ever be used.
+constexpr double kBlindShare = 16;
 
 // While ppc_init runs nothing is consumed; a runner that dies closes its descriptor, and one
 // that hangs is detached by the watchdog.
@@ -71,11 +73,12 @@ void Runtime::BuildParts(const ppc_operation& table) {
 std::shared_ptr<MemorySource> Runtime::MakeMemory(std::shared_ptr<const Cgroup> cgroup) {
   if (config_.memory) return config_.memory(std::move(cgroup));
   return std::make_shared<ServiceMemory>(
-      ServiceMemory::Options{.roots = config_.roots,
-                             .share = config_.options.threshold,
-                             .limit_bytes = config_.options.limit_bytes,
-                             .reserve_bytes = config_.options.reserve_bytes,
-                             .own_cache = &own_cache_},
+      ServiceMemory::Options{
+          .roots = config_.roots,
+          .share = config_.options.is_blind ? kBlindShare : config_.options.threshold,
+          .limit_bytes = config_.options.limit_bytes,
+          .reserve_bytes = config_.options.reserve_bytes,
+          .own_cache = &own_cache_},
       std::move(cgroup));
 }
 

@@ -10,9 +10,10 @@
 namespace ppc {
 namespace {
 
-constexpr std::array<std::string_view, 12> kKeys = {
+constexpr std::array<std::string_view, 13> kKeys = {
     "lease_ms",   "threads_per_node", "threshold", "hook_timeout_ms", "max_faults", "cgroup",
-    "trace_file", "template_dir",     "limit",     "reserve",         "window",     "chunk"};
+    "trace_file", "template_dir",     "limit",     "reserve",         "window",     "chunk",
+    "blind"};
 
 Error OutOfRange(const char* key, const char* range) {
   return Error{EINVAL, std::string("runtime option \"") + key + "\" must be " + range};
@@ -50,6 +51,11 @@ class Reader {
     if (!(*value > 0) || *value > 1) return Keep(OutOfRange(key, "above 0 and at most 1"));
     *out = *value;
   }
+  void Bool(const char* key, bool* out) {
+    const Result<bool> value = JsonBool(object_, key, *out);
+    if (!value) return Keep(value.error());
+    *out = *value;
+  }
   void Keep(const Error& error) {
     if (ok_) error_ = error;
     ok_ = false;
@@ -80,6 +86,7 @@ Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
   reader.Int("lease_ms", &options.lease_ms, 100, 600000);
   reader.Int("threads_per_node", &options.threads_per_node, 0, 64);
   reader.Share("threshold", &options.threshold);
+  reader.Bool("blind", &options.is_blind);
   reader.Int("hook_timeout_ms", &options.hook_timeout_ms, 1, 3600000);
   reader.Int("max_faults", &options.max_faults, 1, 1000000);
   reader.Text("cgroup", &options.cgroup);

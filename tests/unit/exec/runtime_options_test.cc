@@ -10,12 +10,17 @@ TEST(RuntimeOptions, DefaultsAndValues) {
   const Result<RuntimeOptions> plain = ParseRuntimeOptions(Json());
   EXPECT_EQ(plain->lease_ms, 2000u);
   EXPECT_DOUBLE_EQ(plain->threshold, 0.8);
-  const Result<RuntimeOptions> set = ParseRuntimeOptions(
-      Json{{"lease_ms", 500}, {"threshold", 0.5}, {"limit", "16M"}, {"trace_file", "/t"}});
+  const Result<RuntimeOptions> set = ParseRuntimeOptions(Json{{"lease_ms", 500},
+                                                              {"threshold", 0.5},
+                                                              {"limit", "16M"},
+                                                              {"trace_file", "/t"},
+                                                              {"blind", true}});
   ASSERT_TRUE(set.ok()) << set.error().message;
   EXPECT_EQ(set->lease_ms, 500u);
   EXPECT_EQ(set->limit_bytes, 16u << 20);
   EXPECT_EQ(set->trace_file, "/t");
+  EXPECT_FALSE(plain->is_blind);
+  EXPECT_TRUE(set->is_blind);
 }
 
 TEST(RuntimeOptions, WrongOnesAreNamed) {
@@ -27,6 +32,7 @@ TEST(RuntimeOptions, WrongOnesAreNamed) {
                                                  {Json{{"chunk", "3M"}}, "chunk"},
                                                  {Json{{"trace_file", "rel"}}, "trace_file"},
                                                  {Json{{"limit", "many"}}, "limit"},
+                                                 {Json{{"blind", 1}}, "blind"},
                                                  {Json::array(), "runtime"}};
   for (const auto& [json, name] : kWrong) {
     const Result<RuntimeOptions> refused = ParseRuntimeOptions(json);
