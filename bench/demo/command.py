@@ -76,8 +76,8 @@ def model_image(options, cache):
 
 def guest_settings(options, name, out):
     return {"base": "/mnt/disk0", "model_dir": f"/mnt/disk0/{name}", "model_name": name,
-            "out": "/out", "mbps": options.mbps, "workers": 2, "xpu_nodes": [0, 1], "mode": options.mode, "is_bound": options.bind,
-            "repeats": options.repeats, "init_share": 0.5, "load_share": 0.75, "limit_share": 0.45,
+            "out": "/out", "mbps": options.mbps, "workers": 2, "xpu_nodes": [0, 1],
+            "mode": options.mode, "is_bound": options.bind, "repeats": options.repeats, "init_share": 0.5, "load_share": 0.75, "limit_share": 0.45,
             "margin_bytes": 16 << 20, "host_out": out,
             "systems": [key for key in options.systems.split(",") if key]}
 
