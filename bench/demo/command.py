@@ -77,8 +77,8 @@ def model_image(options, cache):
 def guest_settings(options, name, out):
     return {"base": "/mnt/disk0", "model_dir": f"/mnt/disk0/{name}", "model_name": name,
             "out": "/out", "mbps": options.mbps, "workers": 2, "xpu_nodes": [0, 1],
-            "mode": options.mode, "is_bound": options.bind, "repeats": options.repeats, "init_share": 0.5, "load_share": 0.75, "limit_share": 0.45,
-            "margin_bytes": 16 << 20, "host_out": out,
+            "mode": options.mode, "is_bound": options.bind, "repeats": options.repeats,
+            "init_share": 0.5, "load_share": 0.75, "limit_share": 0.45, "margin_bytes": 16 << 20, "host_out": out,
             "systems": [key for key in options.systems.split(",") if key]}
 
 
@@ -87,8 +87,8 @@ def run_guest(options, image, settings):
     with open(os.path.join(out, "settings.json"), "w", encoding="utf-8") as file:
         json.dump(settings, file)
     memory = prepare.guest_memory(image) >> 20
-    command = [os.path.join(TOP, "tools", "vm"), "--mem", f"{memory}M", "--cpus", "2", "--nodes", "2",
-               "--xpu", "0", "--xpu", "1", "--disk",
+    command = [os.path.join(TOP, "tools", "vm"), "--mem", f"{memory}M", "--cpus", "2",
+               "--nodes", "2", "--xpu", "0", "--xpu", "1", "--disk",
                f"{image},mbps={options.mbps},lat_us={options.lat_us}", "--out", out,
                "--kmsg", os.path.join(out, "kernel.log"), "--timeout", str(options.timeout), "--",
                "env", f"PYTHONPATH={TOP}/bench", "/usr/bin/python3", "-B", "-m", "demo.guest",
@@ -201,8 +201,9 @@ def main(arguments):
         if "limit_bytes" not in raw:
             raise DemoError(f"the guest ended before its runs (tools/vm: status {status})")
         if status != 0:
-            raw["errors"].append({"system": "guest", "error": f"tools/vm ended with status {status}" + (
-                " (the kernel logged a warning, see kernel.log)" if status == 70 else "")})
+            why = " (the kernel logged a warning, see kernel.log)" if status == 70 else ""
+            raw["errors"].append({"system": "guest",
+                                  "error": f"tools/vm ended with status {status}{why}"})
         return finish(assemble(raw, description, options, time.monotonic() - started), options.out)
     except (DemoError, report_runs.ReportError) as error:
         print(f"demo: {error}", file=sys.stderr)

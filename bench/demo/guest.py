@@ -55,7 +55,8 @@ class Guest:
         cached = self.experiment.run(ex.CACHED, "none", 1)
         stat = self._loader_peak(cached)
         self.raw["measured"] = {
-            "disk_bytes_per_s": max(rate, measured), "disk_measured": measured, "model_bytes": model, "pure_disk_s": pure_s,
+            "disk_bytes_per_s": max(rate, measured), "disk_measured": measured,
+            "model_bytes": model, "pure_disk_s": pure_s,
             "device_mbps": self.experiment.device_mbps, "cached": cached,
             "cached_init_s": cached["init_s"], "cached_load_s": cached["load_s"],
             "cached_startup_s": cached["startup_s"], "cpu_s": cached["report"]["cpu_s"],

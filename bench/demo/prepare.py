@@ -94,8 +94,8 @@ def own_model(cache, source):
     if not any(name.endswith(".safetensors") for name in files):
         raise DemoError(f"--model {source}: no *.safetensors file in it")
     paths = [os.path.realpath(os.path.join(source, name)) for name in files]
-    key = hashlib.sha256("\n".join(
-        f"{p} {os.path.getsize(p)} {os.stat(p).st_mtime_ns}" for p in paths).encode()).hexdigest()[:12]
+    identity = "\n".join(f"{p} {os.path.getsize(p)} {os.stat(p).st_mtime_ns}" for p in paths)
+    key = hashlib.sha256(identity.encode()).hexdigest()[:12]
     name = os.path.basename(source.rstrip("/")) or "model"
     image = os.path.join(cache, f"own-{key}.img")
     if os.path.exists(image):

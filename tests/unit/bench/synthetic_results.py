@@ -13,7 +13,8 @@ FILES = 37
 INIT = 5.7
 
 # system, name, load seconds (rich, limit), cache seconds, lead seconds
-SYSTEMS = [("native", "Native", 57.0, 58.5, 0, 0), ("native-ra", "Native, 4 MiB read-ahead", 16.5, 21.0, 0, 0),
+SYSTEMS = [("native", "Native", 57.0, 58.5, 0, 0),
+           ("native-ra", "Native, 4 MiB read-ahead", 16.5, 21.0, 0, 0),
            ("eager", "EagerLoad", 8.9, 49.0, 0, 0), ("precache", "PreCache", 8.7, 55.0, 11.8, 0),
            ("maio-record", "MAIO, recording run", 38.0, None, 0, 0),
            ("maio", "MAIO", 8.7, 8.9, 0, 0), ("maio-early", "MAIO, started 3 s earlier", 8.6, 8.8, 0, 3)]
