@@ -192,6 +192,9 @@ def main(arguments):
                 if name.endswith((".json", ".jsonl", ".html", ".log")):
                     os.unlink(os.path.join(options.out, name))
         os.makedirs(options.out, exist_ok=True)
+        if os.getloadavg()[0] > 1.5:
+            say(f"the host is busy (load {os.getloadavg()[0]:.1f}): times will be longer, and claims "
+                "about them may fail")
         if not options.no_build:
             prepare.build()
         image, name, description = model_image(options, cache)
