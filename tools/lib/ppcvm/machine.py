@@ -4,7 +4,8 @@
 MIB = 1 << 20
 
 # no_timer_check: on a busy host the emulated timer is late, and the kernel would give it up.
-# tsc: emulated CPUs read the host's counter, which is the same for all of them.  quiet: the console is for a dying kernel; the log travels over its own channel.
+# tsc: emulated CPUs read the host's counter, which is the same for all of them.
+# quiet: the console is for a dying kernel; the log travels over its own channel.
 PARAMETERS = ("console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr log_buf_len=4M "
               "printk.devkmsg=on sysrq_always_enabled watchdog_thresh=60 "
               "rcupdate.rcu_cpu_stall_timeout=120 random.trust_cpu=on tsc=reliable "
