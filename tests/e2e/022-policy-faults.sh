@@ -5,28 +5,30 @@
 reference_checksum >/dev/null
 start_daemon
 mount_ppc
+small=$MNT/tokenizer.json
+# Another miss; what the load has in the cache stays there.
+miss() {
+  dd if="$small" iflag=nocache count=0 status=none
+  cat "$small" >/dev/null
+}
+give_up() {
+  miss
+  state_is failed
+}
+# The load goes on while one policy after the other fails under it.
+start_load "$MNT"
 for fault in throw nonsense hang crash; do
   # An exception is slow the first time, in an emulated machine.
   limit=5000
   [[ $fault == hang ]] && limit=300
   register "$MNT" "$BAD/libppc_misbehave.so" \
     "{\"do\":\"$fault\",\"runtime\":{\"hook_timeout_ms\":$limit}}"
-  drop_caches
-  # A crash is counted only while it repeats, so there must be misses until it gives up.
-  checksum_of "$MNT" >"$WORK/loaded" &
-  load=$!
-  give_up() {
-    dd if="$(find "$MNT" -name '*.safetensors' | sort | tail -n 1)" of=/dev/null bs=64K count=1 \
-      status=none
-    echo 1 >/proc/sys/vm/drop_caches
-    state_is failed
-  }
   within 60 give_up || fail "$fault: the policy stays: $(ppcctl status "$MNT")"
-  wait "$load" || fail "$fault: the load failed"
-  eq "$(cat "$WORK/loaded")" "$(reference_checksum)" "checksum after $fault"
   eq "$(kernel_state)" native "kernel's state after $fault"
-  echo "# $fault: $(status_field '["last_error"]')"
-  [[ -n $(status_field '["last_error"]') ]] || fail "$fault: status does not say why"
+  error=$(status_field '["last_error"]')
+  echo "# $fault: $error"
+  [[ -n $error ]] || fail "$fault: status does not say why"
 done
+finish_load
 register "$MNT" readahead
 eq "$(state)" running "a good registration afterwards"
