@@ -262,9 +262,11 @@ void Matcher::Restart(uint32_t group) {
   }
   uint64_t events = cursor.events;
   uint64_t now = cursor.last_ns;
-  size_t files = cursor.streams.size();
+  // Observe() holds a reference to a stream: they stay where they are.
+  std::vector<Stream> streams = std::move(cursor.streams);
+  std::fill(streams.begin(), streams.end(), Stream());
   cursor = Cursor();
-  cursor.streams.resize(files);
+  cursor.streams = std::move(streams);
   cursor.events = events;
   cursor.last_ns = now;
 }
