@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kNearBytes = 32ull << 20;         // closer to the reader: smaller chunks
 constexpr uint64_t kChunkExpiryNs = 20'000'000'000;  // no report for so long
 constexpr uint32_t kMaxFileErrors = 3;
+constexpr uint64_t kKnownRateBytes = 16ull << 20;    // a rate means something from here on
 constexpr uint64_t kDriftAheadBytes = 256ull << 20;  // half trusted: not to the end
 constexpr uint64_t kTinyBytes = 64 << 10;            // not worth a request of its own
 
@@ -83,20 +84,23 @@ uint64_t Planner::Ahead(const Cursor& cursor, uint32_t group, uint32_t file, uin
   return pos + layout_->groups()[group].bytes;
 }
 
-double Planner::RateFloor() const {
+// The rate of the fastest reader.
+double Planner::FastestRate() const {
   double best = 0;
   for (const Cursor& cursor : matcher_->cursors()) best = std::max(best, cursor.rate);
-  return best > 0 ? best / 10 : 1.0;
+  return best > 0 ? best : 1.0;
 }
 
 Planner::Candidate Planner::Best() {
   Candidate best;
-  double floor = RateFloor();
+  double fastest = FastestRate();
   best.deadline = std::numeric_limits<double>::max();
   for (uint32_t g = 0; g < next_.size(); g++) {
     const Cursor& cursor = matcher_->cursors()[g];
     if (cursor.state == SyncState::kLost || cursor.dropped) continue;
-    double rate = std::max(cursor.rate, floor);
+    // Who has read next to nothing yet (a header, during initialisation) may turn out to be as
+    // fast as any: all such advance alike.
+    double rate = cursor.consumed < kKnownRateBytes ? fastest : std::max(cursor.rate, fastest / 10);
     for (uint32_t f = 0; f < next_[g].size(); f++) {
       uint32_t index;
       if (layout_->files()[f].errors >= kMaxFileErrors || !Next(g, f, &index)) continue;

@@ -89,7 +89,7 @@ class Planner {
   uint64_t Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, ppc::IoList* out);
   uint64_t StartOffset(const Candidate& c, const Piece& piece) const;
   int32_t TargetOfRun(const Candidate& c) const;
-  double RateFloor() const;
+  double FastestRate() const;
   void Close(std::map<uint64_t, Chunk>::iterator it);
   void Late(const ppc_result& result);
 
