@@ -27,6 +27,7 @@ struct ppc_evictor {
 	struct address_space *mapping;
 	u64 asked;
 	u64 mapped, dirty, locked, busy;	/* what is left, in bytes */
+	pgoff_t busy_first, busy_last;		/* the first busy folio, first > last: none */
 };
 
 /*
@@ -136,6 +137,18 @@ static void ppc_evict_pages(struct ppc_evictor *e, pgoff_t first, pgoff_t last)
 	}
 }
 
+/* A folio that straddles the ends of the range cannot be dropped at all. */
+static void ppc_count_busy(struct ppc_evictor *e, struct folio *folio, u64 bytes, pgoff_t first,
+			   pgoff_t last)
+{
+	e->busy += bytes;
+	if (e->busy_first <= e->busy_last || folio->index < first ||
+	    folio_next_index(folio) - 1 > last)
+		return;
+	e->busy_first = folio->index;
+	e->busy_last = folio_next_index(folio) - 1;
+}
+
 /* Adds what is resident in [first, last]; locked: a VM_LOCKED mapping covers it. */
 static void ppc_count_left(struct ppc_evictor *e, pgoff_t first, pgoff_t last, bool locked)
 {
@@ -157,16 +170,13 @@ static void ppc_count_left(struct ppc_evictor *e, pgoff_t first, pgoff_t last, b
 		else if (folio_mapped(folio))
 			e->mapped += bytes;
 		else
-			e->busy += bytes;
+			ppc_count_busy(e, folio, bytes, first, last);
 	}
 	rcu_read_unlock();
 }
 
-/*
- * One chunk: drops its pages around locked extents, then counts what is left.
- * With !evict only counts.
- */
-static void ppc_evict_chunk(struct ppc_evictor *e, pgoff_t first, pgoff_t last, bool evict)
+/* One chunk: drops its pages around locked extents, then counts what is left. */
+static void ppc_evict_chunk(struct ppc_evictor *e, pgoff_t first, pgoff_t last)
 {
 	while (first <= last) {
 		pgoff_t from = first, to = last;
@@ -175,33 +185,34 @@ static void ppc_evict_chunk(struct ppc_evictor *e, pgoff_t first, pgoff_t last, 
 		u64 before;
 
 		if (first < stop) {
-			if (evict)
-				ppc_evict_pages(e, first, stop - 1);
+			ppc_evict_pages(e, first, stop - 1);
 			ppc_count_left(e, first, stop - 1, false);
 		}
 		if (!locked)
 			break;
 		before = e->locked;
 		ppc_count_left(e, from, to, true);
-		if (evict)
-			e->asked += e->locked - before;
+		e->asked += e->locked - before;
 		first = to + 1;
 	}
 }
 
 /* Returns the first page it did not come to. */
-static pgoff_t ppc_evict_chunks(struct ppc_evictor *e, pgoff_t first, pgoff_t stop, bool evict)
+static pgoff_t ppc_evict_chunks(struct ppc_evictor *e, pgoff_t first, pgoff_t stop)
 {
 	pgoff_t at;
 
+	e->asked = 0;
 	e->mapped = 0;
 	e->dirty = 0;
 	e->locked = 0;
 	e->busy = 0;
+	e->busy_first = 1;
+	e->busy_last = 0;
 	for (at = first; at < stop; at += PPC_EVICT_CHUNK_PAGES) {
 		if (ppc_dev_dying(e->sbi) || fatal_signal_pending(current))
 			return at;
-		ppc_evict_chunk(e, at, min(at + PPC_EVICT_CHUNK_PAGES, stop) - 1, evict);
+		ppc_evict_chunk(e, at, min(at + PPC_EVICT_CHUNK_PAGES, stop) - 1);
 		cond_resched();
 	}
 	return stop;
@@ -209,14 +220,15 @@ static pgoff_t ppc_evict_chunks(struct ppc_evictor *e, pgoff_t first, pgoff_t st
 
 /*
  * Pages read a moment ago sit in per-CPU LRU batches and cannot be dropped.
- * DONTNEED drains them.  It would also start writing dirty pages, which is not
- * ours to do, and drop locked ones.  True: it was done.
+ * Draining those is not for modules, but DONTNEED does it when it fails to drop
+ * something; so it is told to drop one such folio, which is clean, and nothing
+ * is written or lost that should not.  True: it was done.
  */
-static bool ppc_evict_stragglers(struct ppc_evictor *e, pgoff_t first, pgoff_t stop)
+static bool ppc_drain_batches(struct ppc_evictor *e)
 {
 	struct file *file;
 
-	if (!e->busy || e->locked || mapping_tagged(e->mapping, PAGECACHE_TAG_DIRTY))
+	if (e->busy_first > e->busy_last)
 		return false;
 	if (!(e->req->flags & PPC_EVICT_DRAIN) &&
 	    atomic64_read(&e->sbi->undrained_bytes) < PPC_DRAIN_BYTES)
@@ -225,8 +237,8 @@ static bool ppc_evict_stragglers(struct ppc_evictor *e, pgoff_t first, pgoff_t s
 	if (IS_ERR(file))
 		return false;
 	atomic64_set(&e->sbi->undrained_bytes, 0);
-	vfs_fadvise(file, (loff_t)first << PAGE_SHIFT, (loff_t)(stop - first) << PAGE_SHIFT,
-		    POSIX_FADV_DONTNEED);
+	vfs_fadvise(file, (loff_t)e->busy_first << PAGE_SHIFT,
+		    (loff_t)(e->busy_last - e->busy_first + 1) << PAGE_SHIFT, POSIX_FADV_DONTNEED);
 	fput(file);
 	return true;
 }
@@ -247,19 +259,20 @@ int ppc_evict_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_evict *r
 	struct ppc_evictor e = {
 		.sbi = sbi, .req = req, .inode = inode, .mapping = PPC_I(inode)->mapping,
 	};
-	u64 size = i_size_read(e.mapping->host), end = req->offset + req->length, kept;
+	u64 size = i_size_read(e.mapping->host), end = req->offset + req->length, asked, kept;
 	pgoff_t first = DIV_ROUND_UP(req->offset, PAGE_SIZE), stop;
 
 	/* the page that holds the end of the file goes whole */
 	stop = end >= size ? DIV_ROUND_UP(size, PAGE_SIZE) : end >> PAGE_SHIFT;
-	stop = ppc_evict_chunks(&e, first, max(first, stop), true);
-	atomic64_add(e.asked, &sbi->undrained_bytes);
-	if (ppc_evict_stragglers(&e, first, stop))
-		ppc_evict_chunks(&e, first, stop, false);
+	stop = ppc_evict_chunks(&e, first, max(first, stop));
+	asked = e.asked;
+	atomic64_add(asked, &sbi->undrained_bytes);
+	if (ppc_drain_batches(&e))
+		ppc_evict_chunks(&e, first, stop);
 
 	/* read again meanwhile: those count as busy, never as dropped */
 	kept = e.mapped + e.dirty + e.locked;
-	req->asked = max(e.asked, kept);
+	req->asked = max(asked, kept);
 	req->mapped = e.mapped;
 	req->dirty = e.dirty;
 	req->locked = e.locked;

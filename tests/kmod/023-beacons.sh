@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: with beacons a reader of cached data tells its position once per distance, by read
 # and by mapping; fault-around leaves only the beacon pages out.
+# Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 

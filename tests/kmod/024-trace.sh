@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: tracing sees every access, hits and existing mappings included, merged per reader.
+# Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: one reader at a time; terms can be changed; detach, exit and kill -9 end it, and open
 # files and mappings are native again.
+# Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 

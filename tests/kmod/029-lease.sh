@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: a reader that stops consuming loses its attachment: native read-ahead is back for
 # open files, it learns by poll, may attach again, and an idle one keeps it.
+# Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: loaded pages are charged to the cgroup of the handle, not to the loader's.
+# Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 

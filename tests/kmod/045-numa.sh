@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: pages land on the node of the loading thread's memory policy, and spill, never fail.
+# Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 

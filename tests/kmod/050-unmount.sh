@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: an open device, a reader and mapped rings never block an unmount; applications do.
+# Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 

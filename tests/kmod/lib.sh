@@ -39,11 +39,14 @@ refuse() {
 
 # dev COMMAND...: runs ppcdev on this mount's device; fails the test when it fails.
 dev() { ppcdev "dev $DEV" "$@" || fail "ppcdev failed"; }
-# field LINE-START NAME TEXT [N]: NAME=VALUE of the Nth (first) line of TEXT starting so.
+# field VERB NAME TEXT [N]: NAME=VALUE of the Nth (first) line of TEXT that starts with VERB.
 field() {
-  awk -v verb="$1" -v name="$2" -v nth="${4:-1}" '$1 == verb && ++seen == nth {
-    for (i = 2; i <= NF; i++) if (split($i, p, "=") && p[1] == name) {
-      print substr($i, length(name) + 2); exit } }' <<<"$3"
+  local line nth=${4:-1}
+  while IFS= read -r line; do
+    [[ $line == "$1 "* ]] && ((--nth == 0)) || continue
+    [[ " $line " =~ \ $2=([^\ ]*)\  ]] && printf '%s\n' "${BASH_REMATCH[1]}"
+    return
+  done <<<"$3"
 }
 stat_of() { cat "$SYS/$1"; }
 
