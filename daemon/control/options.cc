@@ -58,9 +58,9 @@ void ScaleTimes(Options& options) {
   int percent = 100;
   std::from_chars(text.data(), text.data() + text.size(), percent);
   percent = std::clamp(percent, 1, 10000);
-  for (Millis* time : {&options.init_timeout, &options.control_timeout, &options.status_timeout,
-                       &options.drain_timeout, &options.first_back_off, &options.quick_death,
-                       &options.watch_period, &options.silence_limit}) {
+  for (Millis* time : {&options.init_timeout, &options.start_timeout, &options.control_timeout,
+                       &options.status_timeout, &options.drain_timeout, &options.first_back_off,
+                       &options.quick_death, &options.watch_period, &options.silence_limit}) {
     *time = *time * percent / 100;
   }
 }

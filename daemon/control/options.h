@@ -23,14 +23,15 @@ struct Options {
   bool wants_version = false;
 
   // Times.  Tests shorten them through $PPC_TIME_SCALE_PERCENT.
-  Millis init_timeout{8000};     // ppc_init and attaching; below a client's 10 s
-  Millis control_timeout{5000};  // a control message to the policy
-  Millis status_timeout{1000};   // a runner's own status
-  Millis drain_timeout{5000};    // stop -> exit
-  Millis first_back_off{200};    // doubles
-  Millis quick_death{10000};     // died sooner than this after it ran
-  Millis watch_period{5000};     // how often a runner is looked at
-  Millis silence_limit{30000};   // running but mute for this long: killed
+  Millis init_timeout{8000};      // ppc_init and attaching; below a client's 10 s
+  Millis start_timeout{5000};     // service_start: somebody waits to start a process
+  Millis control_timeout{30000};  // other control messages; a policy may write what it learnt
+  Millis status_timeout{1000};    // a runner's own status
+  Millis drain_timeout{8000};     // stop -> exit
+  Millis first_back_off{200};     // doubles
+  Millis quick_death{10000};      // died sooner than this after it ran
+  Millis watch_period{5000};      // how often a runner is looked at
+  Millis silence_limit{30000};    // running but mute for this long: killed
   int max_quick_deaths = 5;
 };
 

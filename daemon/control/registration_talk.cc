@@ -60,7 +60,10 @@ void Registration::RunDeferred() {
 
 void Registration::SendControl(const Json& message, JsonHandler done) {
   const std::weak_ptr<bool> alive = alive_;
-  runner_->Ask({{"op", "control"}, {"message", message}}, environment_.options.control_timeout,
+  const bool is_start = message.value("op", "") == "service_start";
+  const Millis timeout =
+      is_start ? environment_.options.start_timeout : environment_.options.control_timeout;
+  runner_->Ask({{"op", "control"}, {"message", message}}, timeout,
                [this, alive, done = std::move(done)](Result<Json> answer) {
                  Result<Json> reply = PolicyReply(answer);
                  if (!reply && reply.error().code == ETIMEDOUT && !alive.expired() && runner_ &&

@@ -3,6 +3,7 @@
 // what the policy is told: nothing here may keep the command from running.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "tools/ppcctl/daemon_link.h"
@@ -14,6 +15,8 @@ namespace ppc::ctl {
 namespace {
 
 constexpr unsigned kDefaultTimeoutMs = 5000;
+// Nobody waits for the end of a service, and the policy writes what it learnt.
+constexpr unsigned kEndTimeoutMs = 35000;
 constexpr int kExitNotFound = 127;
 constexpr int kExitNotExecutable = 126;
 
@@ -32,7 +35,7 @@ class RunningService {
 
  private:
   void Tell(const char* op) const {
-    DaemonLink link(timeout_ms_);
+    DaemonLink link(std::max(timeout_ms_, kEndTimeoutMs));
     const Result<Json> answer = link.Ask({{"op", op}, {"mount", mount_}, {"service_id", id_}});
     if (!answer) Complain(std::string("warning: ") + op + ": " + answer.error().message);
   }

@@ -10,12 +10,15 @@
 namespace ppc::ctl {
 namespace {
 
+// The policy writes what it learnt meanwhile.
+constexpr unsigned kEndTimeoutMs = 35000;
+
 int TellAboutService(const Args& args, const char* op) {
   const Result<std::string> mount = ReadMount(args);
   if (!mount) return WrongUsage(mount.error().message);
   const Result<std::string> id = ReadServiceId(args);
   if (!id) return WrongUsage(id.error().message);
-  const Result<unsigned> timeout = ReadTimeoutMs(args, 0);
+  const Result<unsigned> timeout = ReadTimeoutMs(args, kEndTimeoutMs);
   if (!timeout) return WrongUsage(timeout.error().message);
   return AskOnce({{"op", op}, {"mount", *mount}, {"service_id", *id}}, *timeout).exit_status;
 }
