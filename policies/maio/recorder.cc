@@ -165,6 +165,23 @@ void Recorder::Shrink(Group* group) {
   group->last.clear();
 }
 
+bool Recorder::HasBeginnings() const {
+  std::vector<bool> touched(files_.size());
+  std::vector<bool> begun(files_.size());
+  for (const auto& [id, group] : groups_) {
+    for (const auto& [file, covered] : group.covered) {
+      if (covered.empty()) continue;
+      touched[file] = true;
+      if (covered.begin()->first == 0) begun[file] = true;
+    }
+  }
+  for (size_t i = 0; i < files_.size(); i++) {
+    bool has_table = files_[i].kind == FileKind::kSafetensors || files_[i].kind == FileKind::kGguf;
+    if (has_table && touched[i] && !begun[i]) return false;
+  }
+  return true;
+}
+
 Template Recorder::Finish(const std::string& service_id, uint32_t flags,
                           uint64_t created_ns) const {
   Template t;

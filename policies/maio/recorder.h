@@ -39,6 +39,9 @@ class Recorder {
 
   // Sorted by group number; groups without extents are left out.
   Template Finish(const std::string& service_id, uint32_t flags, uint64_t created_ns) const;
+  // False when the table of contents of some model file was not read: recording began in the
+  // middle of a load.
+  bool HasBeginnings() const;
   uint64_t bytes() const { return bytes_; }
   uint64_t weight_bytes() const { return weight_bytes_; }
 

@@ -153,6 +153,11 @@ void Service::FinishRecording(uint32_t flags) {
   }
   if (recorder_->bytes() == stored_bytes_) return;
   FillFingerprints(kCheckBudgetNs);
+  if (!recorder_->HasBeginnings()) {
+    reason_ = "recording began in the middle of a load; the next start records again";
+    Log(PPC_LOG_WARNING, "maio: service " + spec_.service_id + ": " + reason_);
+    return;
+  }
   if (context_->caps & PPC_CAN_TRACE) flags |= kTraced;
   Template t = recorder_->Finish(spec_.service_id, flags, start_ns_);
   t.generation = generation_ + 1;

@@ -169,6 +169,33 @@ TEST_F(MaioTest, StopBeforeReadyKeepsAPartialTemplate) {
   EXPECT_TRUE(t.flags & maio::kPartial);
 }
 
+TEST_F(MaioTest, NoTemplateOfHalfALoad) {
+  Setup setup;
+  // The policy goes in the middle of a recording...
+  auto sim = Make(setup);
+  Start(sim.get(), setup);
+  AddReaders(sim.get(), setup);
+  sim->RunFor(1000);
+  std::vector<Reader> readers = sim->readers;
+  sim.reset();
+  EXPECT_FALSE(std::filesystem::exists(maio::TemplatePath(store_.path(), kId)));
+  // ...and comes back while the load goes on.
+  sim = Make(setup);
+  ASSERT_EQ(Start(sim.get(), setup)["mode"], "record");
+  for (Reader& r : readers) {
+    r.start_ms = 0;
+    for (Access& a : r.accesses) a.not_before_ms = 0;
+    r.accesses.erase(r.accesses.begin(), r.accesses.begin() + static_cast<long>(r.at) + 1);
+    r.at = 0;
+    r.done = 0;
+  }
+  sim->readers = readers;
+  ASSERT_TRUE(sim->Run(60000));
+  nlohmann::json reply = End(sim.get(), "service_ready");
+  EXPECT_NE(reply["reason"].get<std::string>().find("in the middle"), std::string::npos) << reply;
+  EXPECT_FALSE(std::filesystem::exists(maio::TemplatePath(store_.path(), kId)));
+}
+
 TEST_F(MaioTest, AnotherModelIsLeftToTheKernel) {
   Setup setup;
   Record(setup);
