@@ -11,7 +11,7 @@ opts=/sys/bus/pseudo/drivers/scsi_debug/opts
 find_disk() { disk=$(compgen -G "/sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*/block/*"); }
 eventually 10 find_disk || skip "no disk by scsi_debug"
 disk=/dev/${disk##*/}
-must mkfs.ext4 -q -b 4096 "$disk"
+must mkfs.ext4 -q -b 4096 -N 64 -m 0 -O ^has_journal,^resize_inode "$disk"
 must mount "$disk" "$BASE"
 release() {
   echo 0 >$opts
@@ -19,7 +19,8 @@ release() {
   rmmod scsi_debug
 }
 trap 'status=$?; release 2>/dev/null; (exit $status); clean_up' EXIT
-head -c 40M /dev/urandom >"$BASE/a" && sync
+head -c 62M /dev/urandom >"$BASE/a"
+sync
 # Where in the file is the bad place?
 at=$(filefrag -v "$BASE/a" | sed 's/[.:]/ /g' | awk '$1 ~ /^[0-9]+$/ && 582 >= $4 && 582 <= $5 {print $2 + 582 - $4}')
 [[ -n $at ]] || skip "the file does not cover the bad sectors"
