@@ -11,7 +11,7 @@ start_load "$MNT"
 exec 5<"$file"  # closed by cleanup
 runner=$(runner_pid)
 kill -STOP "$runner"
-within 10 kernel_state_is expired || fail "the lease does not run out: $(kernel_state)"
+within 20 lease_runs_out || fail "the lease does not run out: $(kernel_state)"
 started=$SECONDS
 text=$(ppcctl status)
 le $((SECONDS - started)) 5 "seconds that status took"

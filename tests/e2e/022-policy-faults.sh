@@ -5,12 +5,6 @@
 reference_checksum >/dev/null
 start_daemon
 mount_ppc
-small=$MNT/tokenizer.json
-# Another miss; what the load has in the cache stays there.
-miss() {
-  dd if="$small" iflag=nocache count=0 status=none
-  cat "$small" >/dev/null
-}
 give_up() {
   miss
   state_is failed

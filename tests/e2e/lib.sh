@@ -146,6 +146,17 @@ finish_load() {
 # resident_of PATH: bytes in the page cache.
 resident_of() { ppcctl residency --json "$1" | awk -F'[:,]' '/^  "resident"/ {print $2 + 0}'; }
 
+# miss: one more event, without hurting what a load has in the cache.
+miss() {
+  dd if="$MNT/tokenizer.json" iflag=nocache count=0 status=none
+  cat "$MNT/tokenizer.json" >/dev/null
+}
+# A lease runs out over events that nobody takes; without a miss nobody needs it to.
+lease_runs_out() {
+  miss
+  kernel_state_is expired
+}
+
 # expect_native_read_ahead FD FILE OFFSET_MIB: a small read there through FD, which was open
 # before, must bring in what the kernel's read-ahead does: more than was read, less than a window.
 expect_native_read_ahead() {
