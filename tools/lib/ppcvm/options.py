@@ -28,7 +28,10 @@ on top; nothing is written back) and runs COMMAND as root in the caller's direct
   --kmsg FILE      write the guest's kernel log there
   --append ARGS    more kernel parameters
   --timeout S      default 600
-  --net, --systemd, --debug   not built yet
+  --debug          the debug kernel (KASAN, lockdep, kmemleak, fault injection, ...), built once from
+                   the archive's kernel source: see tools/lib/debugkernel; it gets half as much
+                   memory again and five times the time-out
+  --net, --systemd   not built yet
 
 Environment: variables named PPC_* reach the command.  PPC_BUILD_DIR (default build/) is where
 bin/ and policies/ are taken from.  PPC_KMOD: a module file to use, `last` for the one built
@@ -73,6 +76,7 @@ class Options:
     disks: list = dataclasses.field(default_factory=list)
     xpus: list = dataclasses.field(default_factory=list)
     icount: bool = False
+    debug: bool = False
     out: str = ""
     kmsg: str = ""
     append: str = ""
@@ -141,6 +145,12 @@ def check(options):
         raise usage("at most 8 nodes, 16 xpus and 16 disks")
     if not options.command:
         raise usage("no command; put it after --")
+    if options.debug:
+        if options.kernel:
+            raise usage("--debug brings its own kernel; leave out --kernel")
+        # KASAN's shadow and quarantine, kmemleak's and lockdep's tables; slow instrumented code
+        options.mem += options.mem // 2
+        options.timeout *= 5
     return options
 
 
@@ -168,7 +178,9 @@ def parse(arguments):
             sys.exit(0)
         if name == "--icount":
             options.icount = True
-        elif name in ("--net", "--systemd", "--debug"):
+        elif name == "--debug":
+            options.debug = True
+        elif name in ("--net", "--systemd"):
             raise VmError(f"{name} is not built yet", USAGE)
         elif name in setters:
             if not equals:

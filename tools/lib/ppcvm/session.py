@@ -109,7 +109,18 @@ class Processes:
             return " ".join(log.read().split()[-60:])
 
 
+def debug_release():
+    """The debug kernel, built when it is not there yet."""
+    done = subprocess.run([os.path.join(TOP, "tools", "lib", "debugkernel", "build")],
+                          stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise VmError("the debug kernel could not be built")
+    return done.stdout.strip()
+
+
 def kernel_directory(options):
+    if options.debug:
+        options.kernel = debug_release()
     tool = [os.path.join(TOP, "tools", "kmod"), "--dir"]
     done = subprocess.run(tool + (["--kernel", options.kernel] if options.kernel else []),
                           stdout=subprocess.PIPE, text=True, check=False)
