@@ -100,7 +100,7 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
                             .offset = item.offset,
                             .length = step,
                             .generation = item.generation,
-                            .charge = ChargeOf(item.payer),
+                            .charge = item.payer ? item.payer->charge : 0,
                             .cancel_slot = item.group,
                             .node = worker.node};
   const uint64_t start = backend_->NowNs();

@@ -98,7 +98,7 @@ Json Runtime::StatusJson() {
                 {"service", service->number},
                 {"xpus", service->xpus},
                 {"cgroup", service->cgroup ? service->cgroup->path() : ""},
-                {"charged", service->payer->charge != nullptr},
+                {"charged", service->payer->charge != 0},
                 {"memory",
                  {{"limit", memory.limit},
                   {"used", memory.used},

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// failnth base= mnt= [module=] [only=]: for each operation, once for each N until nothing is left
+// to fail: the Nth allocation (slab, page) or user copy that the call makes fails.  The answer must
+// be success or ENOMEM (EFAULT for a user copy), bytes must be right, and the same call must work
+// when nothing fails.  Needs a kernel with fault injection.
+#include <dirent.h>
+#include <fcntl.h>
+#include <ppc/uapi.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <memory>
+
+#include "attack.h"
+
+namespace ppc::attack {
+
+namespace {
+
+constexpr uint64_t kPiece = 256 << 10;
+constexpr int kMost = 3000;  // failures tried per operation
+
+// Arms and disarms the failure of the Nth allocation of this task.
+class Injector {
+ public:
+  Injector() : fd_(open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC)) {
+    for (const char* kind : {"failslab", "fail_page_alloc", "fail_usercopy"}) {
+      const std::string folder = std::string("/sys/kernel/debug/") + kind;
+      WriteText(folder + "/verbose", "0");
+      WriteText(folder + "/ignore-gfp-wait", "N");
+      WriteText(folder + "/min-order", "0");
+    }
+  }
+  bool there() const { return static_cast<bool>(fd_); }
+  void Arm(int n) const { Write(std::to_string(n)); }
+  // Whether the failure has happened.
+  bool Disarm() const {
+    char text[16] = "";
+    // Reading copies to the user: with a failure still to come, that may be what fails.
+    const bool happened = pread(fd_.get(), text, sizeof(text) - 1, 0) > 0 && std::atoi(text) == 0;
+    for (int i = 0; i < 3 && !Write("0"); ++i) continue;
+    return happened;
+  }
+
+ private:
+  bool Write(const std::string& text) const {
+    return pwrite(fd_.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+  }
+  Fd fd_;
+};
+
+class Walker {
+ public:
+  explicit Walker(const Words& words)
+      : base_(words.TextOption("base")),
+        mnt_(words.TextOption("mnt")),
+        module_(words.TextOption("module")),
+        only_(words.TextOption("only")) {}
+
+  int Run() {
+    if (!injector_.there()) {
+      std::printf("SKIP: this kernel has no fault injection\n");
+      return 77;
+    }
+    CatchSigbus();
+    if (!module_.empty()) Module();
+    Walk(
+        "mount", [] { return true; }, [this] { return Mount(base_, mnt_, "queue=256"); },
+        [this](int error) {
+          return error || (DeviceOf(mnt_) >= 0 && umount2(mnt_.c_str(), 0) == 0);
+        });
+    Walk(
+        "umount", [this] { return Mount(base_, mnt_, "queue=256") == 0; },
+        [this] { return umount2(mnt_.c_str(), 0) ? errno : 0; },
+        [this](int error) { return !error || umount2(mnt_.c_str(), 0) == 0; });
+    if (Mount(base_, mnt_, "queue=256")) good_ = false;
+    Files();
+    Device();
+    if (umount2(mnt_.c_str(), 0)) {
+      std::printf("FAIL: umount at the end: %s\n", strerror(errno));
+      good_ = false;
+    }
+    std::printf("failnth operations=%d injected=%lu\n", operations_, injected_);
+    return good_ && NothingLeft("at the end") ? 0 : 1;
+  }
+
+ private:
+  using Action = std::function<int()>;    // an errno
+  using Prepare = std::function<bool()>;  // whether it worked
+  using Check = std::function<bool(int error)>;
+
+  void Walk(const std::string& name, const Prepare& prepare, const Action& action,
+            const Check& check) {
+    if (!good_ || (!only_.empty() && name.find(only_) == std::string::npos)) return;
+    ++operations_;
+    int n = 1, failed = 0;
+    for (; n <= kMost; ++n) {
+      round_ = n;
+      if (!prepare()) return Bad(name, n, "cannot be prepared", errno);
+      injector_.Arm(n);
+      const int error = action();
+      const bool happened = injector_.Disarm();
+      if (error && !happened) return Bad(name, n, "failed although nothing was injected", error);
+      if (error && error != ENOMEM && error != EFAULT) return Bad(name, n, "gave", error);
+      if (!check(error)) return Bad(name, n, "left something wrong behind", error);
+      failed += error != 0;
+      if (!happened) break;
+    }
+    injected_ += static_cast<uint64_t>(n - 1);
+    std::printf("failnth %s injected=%d failed=%d\n", name.c_str(), n - 1, failed);
+    if (n > kMost) Bad(name, n, "never came to its end", 0);
+  }
+  void Bad(const std::string& name, int n, const char* what, int error) {
+    std::printf("FAIL: %s with allocation %d failing: %s %s\n", name.c_str(), n, what,
+                error ? strerrorname_np(error) : "");
+    good_ = false;
+  }
+  static bool Yes() { return true; }
+
+  void Module() {
+    Walk(
+        "insmod",
+        [] { return syscall(SYS_delete_module, "ppc", O_NONBLOCK) == 0 || errno == ENOENT; },
+        [this] {
+          const Fd file(open(module_.c_str(), O_RDONLY | O_CLOEXEC));
+          if (!file) return errno;
+          const long result = syscall(SYS_finit_module, file.get(), "", 0);
+          // A string that cannot be copied is a parameter that cannot be read.
+          return result ? errno : 0;
+        },
+        [](int) { return true; });
+  }
+
+  // --- files
+
+  bool Cold(const std::string& name) {
+    const Fd fd(open((base_ + "/" + name).c_str(), O_RDONLY | O_CLOEXEC));
+    return fd && posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED) == 0;
+  }
+  bool Open(int flags = 0) {
+    file_ = Fd(open((mnt_ + "/a0").c_str(), O_RDONLY | O_CLOEXEC | flags));
+    return Cold("a0") && file_;
+  }
+  // A name that was not looked up before.
+  std::string Fresh() const { return "many/f" + std::to_string(round_); }
+
+  void Files() {
+    struct stat status {};
+    auto warm = [](int) { return true; };
+    Walk(
+        "stat", Yes, [&] { return stat((mnt_ + "/" + Fresh()).c_str(), &status) ? errno : 0; },
+        [&](int) { return stat((mnt_ + "/" + Fresh()).c_str(), &status) == 0; });
+    Walk(
+        "open", Yes,
+        [&] {
+          file_ = Fd(open((mnt_ + "/many/g" + std::to_string(round_)).c_str(), O_RDONLY));
+          return file_ ? 0 : errno;
+        },
+        warm);
+    Walk(
+        "opendir", Yes,
+        [&] {
+          const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(mnt_.c_str()), closedir);
+          return dir && readdir(dir.get()) ? 0 : errno;
+        },
+        warm);
+    char text[256];
+    Walk(
+        "readlink", Yes,
+        [&] { return readlink((mnt_ + "/link").c_str(), text, sizeof(text)) < 0 ? errno : 0; },
+        warm);
+    Walk(
+        "xattr", Yes,
+        [&] {
+          return getxattr((mnt_ + "/a0").c_str(), "user.test", text, sizeof(text)) < 0 ? errno : 0;
+        },
+        warm);
+    struct statfs fs {};
+    Walk(
+        "statfs", Yes, [&] { return statfs(mnt_.c_str(), &fs) ? errno : 0; }, warm);
+    Walk(
+        "remount", Yes,
+        [&] {
+          return mount("", mnt_.c_str(), "ppc", MS_REMOUNT | MS_RDONLY, "window=64K") ? errno : 0;
+        },
+        warm);
+    // Reads and faults, with nobody attached and with each kind of reader.
+    for (const uint32_t flags : {16U, 0U, 1U, 2U, 15U}) {
+      const Fd device(flags < 16 ? open(DevicePath().c_str(), O_RDWR | O_CLOEXEC) : -1);
+      ppc_attach attach{};
+      attach.flags = flags;
+      attach.lease_ms = 600000;
+      if (device && ioctl(device.get(), PPC_IOC_ATTACH, &attach)) good_ = false;
+      const std::string mode = flags < 16 ? "/attached" + std::to_string(flags) : "/native";
+      Walk(
+          "read" + mode, [this] { return Open(); }, [this] { return ReadPiece(); },
+          [this](int) { return ReadPiece() == 0; });
+      Walk(
+          "fault" + mode, [this] { return Open() && MapPiece(); }, [this] { return Touch(); },
+          [this](int) { return Touch() == 0 && munmap(map_, kPiece) == 0; });
+      Walk(
+          "splice" + mode, [this] { return Open(); }, [this] { return Splice(); },
+          [](int) { return true; });
+    }
+    Walk(
+        "mmap", [this] { return Open(); }, [this] { return MapPiece() ? 0 : errno; },
+        [this](int error) { return error || munmap(map_, kPiece) == 0; });
+    Walk(
+        "fork", [this] { return Open() && MapPiece() && Touch() == 0; },
+        [] {
+          const pid_t pid = fork();
+          if (pid == 0) _exit(0);
+          if (pid < 0) return errno == EAGAIN ? ENOMEM : errno;
+          waitpid(pid, nullptr, 0);
+          return 0;
+        },
+        [this](int) { return munmap(map_, kPiece) == 0; });
+    file_ = Fd();
+  }
+  int ReadPiece() {
+    switch (CheckRead(file_.get(), 0, 0, kPiece)) {
+      case Verdict::kRight:
+      case Verdict::kShort:  // some bytes were copied before the failure, and are right
+        return 0;
+      case Verdict::kWrong:
+        return EBADMSG;
+      case Verdict::kError:
+        break;
+    }
+    return errno;
+  }
+  bool MapPiece() {
+    map_ = static_cast<std::byte*>(mmap(nullptr, kPiece, PROT_READ, MAP_PRIVATE, file_.get(), 0));
+    return map_ != MAP_FAILED;
+  }
+  int Touch() {
+    // The kernel tries a fault again that had no memory.
+    return CheckMapped(map_, 0, 0, kPiece) == Verdict::kRight ? 0 : EBADMSG;
+  }
+  int Splice() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC)) return errno == ENFILE ? ENOMEM : errno;
+    const Fd in(ends[0]), out(ends[1]);
+    loff_t at = 0;
+    return splice(file_.get(), &at, out.get(), nullptr, 65536, 0) < 0 ? errno : 0;
+  }
+
+  // --- the device
+
+  std::string DevicePath() const { return "/dev/ppc" + std::to_string(DeviceOf(mnt_)); }
+  int Call(unsigned long request, void* argument) {
+    return ioctl(device_.get(), request, argument) ? errno : 0;
+  }
+  bool OpenDevice() {
+    device_ = Fd();
+    device_ = Fd(open(device_path_.c_str(), O_RDWR | O_CLOEXEC));
+    return static_cast<bool>(device_);
+  }
+
+  void Device() {
+    device_path_ = DevicePath();
+    auto any = [](int) { return true; };
+    Walk(
+        "dev/open", Yes, [this] { return OpenDevice() ? 0 : errno; }, any);
+    ppc_attach attach{};
+    attach.flags = 15;
+    attach.lease_ms = 600000;
+    Walk(
+        "dev/attach", [this] { return OpenDevice(); },
+        [&] { return Call(PPC_IOC_ATTACH, &attach); },
+        [&](int) { return Call(PPC_IOC_ATTACH, &attach) == 0; });
+    Walk(
+        "dev/mmap", Yes,
+        [&] {
+          void* map = mmap(nullptr, attach.nr_rings * attach.ring_stride, PROT_READ, MAP_SHARED,
+                           device_.get(), 0);
+          if (map == MAP_FAILED) return errno;
+          return munmap(map, attach.nr_rings * attach.ring_stride) ? errno : 0;
+        },
+        any);
+    ppc_file file{};
+    char name[PPC_NAME_MAX_BYTES] = "";
+    Walk(
+        "dev/lookup", Yes,
+        [&] {
+          std::snprintf(name, sizeof(name), "many/h%d", round_);
+          file = {};
+          file.name = reinterpret_cast<uintptr_t>(name);
+          file.name_bytes = sizeof(name);
+          return Call(PPC_IOC_LOOKUP, &file);
+        },
+        any);
+    file = {};
+    std::strcpy(name, "a0");
+    file.name = reinterpret_cast<uintptr_t>(name);
+    file.name_bytes = sizeof(name);
+    if (OpenDevice() && Call(PPC_IOC_LOOKUP, &file)) good_ = false;
+    const uint64_t id = file.file_id;
+    // The name must keep its inode.
+    const Fd held(open((mnt_ + "/a0").c_str(), O_RDONLY | O_CLOEXEC));
+    Walk(
+        "dev/file", Yes, [&] { return Call(PPC_IOC_FILE, &file); }, any);
+    for (const uint32_t flags : {0U, 1U}) {
+      ppc_load load{};
+      Walk(
+          "dev/load" + std::to_string(flags), [this] { return Cold("a0"); },
+          [&] {
+            load = {};
+            load.file_id = id;
+            load.length = 1 << 20;
+            load.flags = flags;
+            load.cancel_slot = PPC_CANCEL_NONE;
+            return Call(PPC_IOC_LOAD, &load);
+          },
+          [&](int error) {
+            return error || !flags || load.loaded + load.failed == load.submitted;
+          });
+    }
+    ppc_evict evict{};
+    Walk(
+        "dev/evict", [this] { return Open() && ReadPiece() == 0; },
+        [&] {
+          evict = {};
+          evict.file_id = id;
+          evict.length = 1 << 20;
+          evict.flags = PPC_EVICT_UNMAP | PPC_EVICT_DRAIN;
+          return Call(PPC_IOC_EVICT, &evict);
+        },
+        any);
+    ppc_resident resident{};
+    Walk(
+        "dev/resident", Yes,
+        [&] {
+          resident = {};
+          resident.file_id = id;
+          resident.bitmap = reinterpret_cast<uintptr_t>(name);
+          resident.bitmap_bytes = sizeof(name);
+          return Call(PPC_IOC_RESIDENT, &resident);
+        },
+        any);
+    ppc_charge charge{};
+    const Fd group(open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    Walk(
+        "dev/charge", Yes,
+        [&] {
+          charge = {};
+          charge.cgroup_fd = group.get();
+          return Call(PPC_IOC_CHARGE, &charge);
+        },
+        any);
+    ppc_info info{};
+    Walk(
+        "dev/info", Yes, [&] { return Call(PPC_IOC_INFO, &info); }, any);
+    Walk(
+        "dev/close", [this] { return OpenDevice(); }, [this] { return device_ = Fd(), 0; }, any);
+    file_ = Fd();
+  }
+
+  std::string base_, mnt_, module_, only_, device_path_;
+  Injector injector_;
+  Fd file_, device_;
+  std::byte* map_ = nullptr;
+  int round_ = 0;
+  int operations_ = 0;
+  uint64_t injected_ = 0;
+  bool good_ = true;
+};
+
+}  // namespace
+
+int FailNth(const Words& words) { return Walker(words).Run(); }
+
+}  // namespace ppc::attack
