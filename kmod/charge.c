@@ -85,25 +85,52 @@ int ppc_charge_add(struct ppc_devfile *df, struct ppc_charge *req)
 }
 
 /**
- * ppc_charge_find - the memory cgroup of a handle
- * @df: descriptor; its handles live as long as it does
- * @handle: 0 stands for the caller's own cgroup
- * @memcg: out, NULL for the caller's own
+ * ppc_charge_release - PPC_IOC_CHARGE with PPC_CHARGE_RELEASE
+ * @df: descriptor that got the handle
+ * @handle: not used for new loads from now on
  *
  * Return: 0 or -EBADF
  */
-int ppc_charge_find(struct ppc_devfile *df, u32 handle, struct mem_cgroup **memcg)
+int ppc_charge_release(struct ppc_devfile *df, u32 handle)
+{
+	struct cgroup_subsys_state *css = xa_erase(&df->charges, handle);
+
+	if (!css)
+		return -EBADF;
+	css_put(css);
+	return 0;
+}
+
+/**
+ * ppc_charge_get - the memory cgroup of a handle
+ * @df: descriptor that got the handle
+ * @handle: 0 stands for the caller's own cgroup
+ * @memcg: out, NULL for the caller's own; give it back by ppc_charge_put()
+ *
+ * Context: may race with ppc_charge_release().
+ * Return: 0 or -EBADF
+ */
+int ppc_charge_get(struct ppc_devfile *df, u32 handle, struct mem_cgroup **memcg)
 {
 	struct cgroup_subsys_state *css;
 
 	*memcg = NULL;
 	if (!handle)
 		return 0;
+	xa_lock(&df->charges);
 	css = xa_load(&df->charges, handle);
+	if (css)
+		css_get(css);
+	xa_unlock(&df->charges);
 	if (!css)
 		return -EBADF;
 	*memcg = mem_cgroup_from_css(css);
 	return 0;
+}
+
+void ppc_charge_put(struct mem_cgroup *memcg)
+{
+	mem_cgroup_put(memcg);
 }
 
 void ppc_charges_free(struct ppc_devfile *df)
@@ -128,10 +155,19 @@ int ppc_charge_add(struct ppc_devfile *df, struct ppc_charge *req)
 	return -EOPNOTSUPP;
 }
 
-int ppc_charge_find(struct ppc_devfile *df, u32 handle, struct mem_cgroup **memcg)
+int ppc_charge_release(struct ppc_devfile *df, u32 handle)
+{
+	return -EOPNOTSUPP;
+}
+
+int ppc_charge_get(struct ppc_devfile *df, u32 handle, struct mem_cgroup **memcg)
 {
 	*memcg = NULL;
 	return handle ? -EBADF : 0;
+}
+
+void ppc_charge_put(struct mem_cgroup *memcg)
+{
 }
 
 void ppc_charges_free(struct ppc_devfile *df)

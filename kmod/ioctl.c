@@ -122,13 +122,14 @@ static int ppc_ioc_load(struct ppc_sb *sbi, struct ppc_devfile *df, void *arg)
 	    (req->cancel_slot >= PPC_CANCEL_SLOTS && req->cancel_slot != PPC_CANCEL_NONE) ||
 	    !req->length || !ppc_valid_range(req->offset, req->length))
 		return -EINVAL;
-	err = ppc_charge_find(df, req->charge, &memcg);
-	if (err)
-		return err;
 	inode = ppc_regular(sbi, req->file_id);
 	if (IS_ERR(inode))
 		return PTR_ERR(inode);
-	err = ppc_load_range(sbi, inode, req, memcg);
+	err = ppc_charge_get(df, req->charge, &memcg);
+	if (!err) {
+		err = ppc_load_range(sbi, inode, req, memcg);
+		ppc_charge_put(memcg);
+	}
 	iput(inode);
 	return err;
 }
@@ -186,8 +187,10 @@ static int ppc_ioc_charge(struct ppc_sb *sbi, struct ppc_devfile *df, void *arg)
 {
 	struct ppc_charge *req = arg;
 
-	if (req->flags || req->pad)
+	if ((req->flags & ~PPC_CHARGE_RELEASE) || req->pad)
 		return -EINVAL;
+	if (req->flags & PPC_CHARGE_RELEASE)
+		return ppc_charge_release(df, req->handle);
 	return ppc_charge_add(df, req);
 }
 

@@ -53,7 +53,9 @@ long ppc_dev_ioctl(struct file *file, unsigned int cmd, unsigned long user);
 
 /* charge.c */
 int ppc_charge_add(struct ppc_devfile *df, struct ppc_charge *req);
-int ppc_charge_find(struct ppc_devfile *df, u32 handle, struct mem_cgroup **memcg);
+int ppc_charge_release(struct ppc_devfile *df, u32 handle);
+int ppc_charge_get(struct ppc_devfile *df, u32 handle, struct mem_cgroup **memcg);
+void ppc_charge_put(struct mem_cgroup *memcg);
 void ppc_charges_free(struct ppc_devfile *df);
 u32 ppc_charge_caps(void);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real checkpoints' tensors and shards: Qwen2.5 in three sizes, at full size or scaled down.
+// Real checkpoints' tensors and shards: scaling, and which shard holds what.
 // Threads: free functions without state.
 #include "bench/common/model_layout.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -12,16 +13,12 @@
 namespace ppc::bench {
 namespace {
 
-// The limit the published checkpoints were saved with (max_shard_size "4GB").
-constexpr uint64_t kShardLimitBytes = 4'000'000'000;
-
-const std::vector<ModelSpec>& Models() {
-  static const std::vector<ModelSpec> models{
-      {"qwen2.5-7b", "Qwen/Qwen2.5-7B", 28, 28, 4, 128, 18944, 152064},
-      {"qwen2.5-32b", "Qwen/Qwen2.5-32B", 64, 40, 8, 128, 27648, 152064},
-      {"qwen2.5-72b", "Qwen/Qwen2.5-72B", 80, 64, 8, 128, 29568, 152064}};
-  return models;
-}
+// max_shard_size that the published checkpoints were saved with.
+constexpr uint64_t kQwenShardBytes = 4'000'000'000;
+constexpr uint64_t kLlamaShardBytes = 10'000'000'000;
+constexpr uint64_t kDeepSeekShardElements = 1ULL << 32;
+// First layers of the pipeline stages that DeepSeek-R1 was written by.
+constexpr std::array<uint64_t, 7> kDeepSeekStages{7, 15, 23, 31, 39, 47, 54};
 
 // dim / divisor to the nearest multiple of 8 (so that 2, 4 and 8 workers split it evenly).
 uint64_t ScaleDim(uint64_t dim, double divisor) {
@@ -29,28 +26,21 @@ uint64_t ScaleDim(uint64_t dim, double divisor) {
   return 8 * std::max<uint64_t>(1, static_cast<uint64_t>(multiples));
 }
 
-Tensor Bf16(std::string name, std::vector<uint64_t> shape) {
-  Tensor tensor;
-  tensor.name = std::move(name);
-  tensor.dtype = "BF16";
-  tensor.shape = std::move(shape);
-  return tensor;
+uint64_t ScaleEven(uint64_t dim, double divisor) {
+  const double pairs = std::round(static_cast<double>(dim) / divisor / 2.0);
+  return 2 * std::max<uint64_t>(1, static_cast<uint64_t>(pairs));
 }
 
-void AddProjection(std::vector<Tensor>* out, const std::string& prefix, uint64_t rows,
-                   uint64_t columns) {
-  out->push_back(Bf16(prefix + ".weight", {rows, columns}));
-  out->push_back(Bf16(prefix + ".bias", {rows}));
-}
+uint64_t BytesOf(const Tensor& tensor) { return TensorBytes(tensor.dtype, tensor.shape).value(); }
 
-// For each tensor of the state dict, the number of its shard (from 0).
-std::vector<size_t> AssignShards(const std::vector<Tensor>& tensors) {
+// A shard ends before the tensor that would take it past the limit.
+std::vector<size_t> AssignByBytes(const std::vector<Tensor>& tensors, uint64_t limit) {
   std::vector<size_t> shard_of;
   uint64_t used = 0;
   size_t shard = 0;
   for (const Tensor& tensor : tensors) {
-    const uint64_t bytes = TensorBytes(tensor.dtype, tensor.shape).value();
-    if (used > 0 && used + bytes > kShardLimitBytes) {
+    const uint64_t bytes = BytesOf(tensor);
+    if (used > 0 && used + bytes > limit) {
       ++shard;
       used = 0;
     }
@@ -58,6 +48,34 @@ std::vector<size_t> AssignShards(const std::vector<Tensor>& tensors) {
     shard_of.push_back(shard);
   }
   return shard_of;
+}
+
+// A shard ends with the tensor that takes it to the limit, and with its stage.
+std::vector<size_t> AssignByStage(const std::vector<Tensor>& tensors) {
+  std::vector<size_t> shard_of;
+  uint64_t elements = 0;
+  size_t shard = 0, stage = 0;
+  for (const Tensor& tensor : tensors) {
+    const bool is_next_stage =
+        stage < kDeepSeekStages.size() &&
+        tensor.name.starts_with("model.layers." + std::to_string(kDeepSeekStages[stage]) + ".");
+    stage += is_next_stage;
+    if (elements >= kDeepSeekShardElements || (is_next_stage && elements > 0)) {
+      ++shard;
+      elements = 0;
+    }
+    elements += BytesOf(tensor) * 8 / DtypeBits(tensor.dtype);
+    shard_of.push_back(shard);
+  }
+  return shard_of;
+}
+
+// For each tensor of the state dict, the number of its shard (from 0).
+std::vector<size_t> AssignShards(const ModelSpec& model) {
+  const std::vector<Tensor> tensors = StateDict(model);
+  if (model.family == Family::kDeepSeek) return AssignByStage(tensors);
+  return AssignByBytes(tensors,
+                       model.family == Family::kLlama ? kLlamaShardBytes : kQwenShardBytes);
 }
 
 }  // namespace
@@ -72,48 +90,45 @@ Result<ModelSpec> FindModel(const std::string& name) {
 }
 
 ModelSpec ScaleModel(const ModelSpec& model, uint64_t scale) {
+  if (scale == 1) return model;
   const double divisor = std::sqrt(static_cast<double>(scale));
   ModelSpec scaled = model;
-  const double head_dim = std::round(static_cast<double>(model.head_dim) / divisor / 2.0);
-  scaled.head_dim = 2 * std::max<uint64_t>(1, static_cast<uint64_t>(head_dim));
+  scaled.head_dim = ScaleEven(model.head_dim, divisor);
   scaled.ffn = ScaleDim(model.ffn, divisor);
   scaled.vocab = ScaleDim(model.vocab, divisor);
+  if (model.family != Family::kDeepSeek) {
+    scaled.hidden = model.heads * scaled.head_dim;
+    return scaled;
+  }
+  scaled.hidden = ScaleDim(model.hidden, divisor);
+  scaled.deepseek.expert_ffn = ScaleDim(model.deepseek.expert_ffn, divisor);
+  scaled.deepseek.q_lora = ScaleDim(model.deepseek.q_lora, divisor);
+  scaled.deepseek.kv_lora = ScaleDim(model.deepseek.kv_lora, divisor);
+  scaled.deepseek.nope_dim = ScaleEven(model.deepseek.nope_dim, divisor);
+  scaled.deepseek.rope_dim = ScaleEven(model.deepseek.rope_dim, divisor);
   return scaled;
 }
 
-std::vector<Tensor> StateDict(const ModelSpec& model) {
-  const uint64_t hidden = model.hidden();
-  std::vector<Tensor> out;
-  out.push_back(Bf16("model.embed_tokens.weight", {model.vocab, hidden}));
-  for (uint64_t layer = 0; layer < model.layers; ++layer) {
-    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-    out.push_back(Bf16(prefix + "input_layernorm.weight", {hidden}));
-    AddProjection(&out, prefix + "self_attn.q_proj", hidden, hidden);
-    AddProjection(&out, prefix + "self_attn.k_proj", model.kv(), hidden);
-    AddProjection(&out, prefix + "self_attn.v_proj", model.kv(), hidden);
-    out.push_back(Bf16(prefix + "self_attn.o_proj.weight", {hidden, hidden}));
-    out.push_back(Bf16(prefix + "post_attention_layernorm.weight", {hidden}));
-    out.push_back(Bf16(prefix + "mlp.up_proj.weight", {model.ffn, hidden}));
-    out.push_back(Bf16(prefix + "mlp.gate_proj.weight", {model.ffn, hidden}));
-    out.push_back(Bf16(prefix + "mlp.down_proj.weight", {hidden, model.ffn}));
-  }
-  out.push_back(Bf16("model.norm.weight", {hidden}));
-  out.push_back(Bf16("lm_head.weight", {model.vocab, hidden}));
-  return out;
-}
-
 std::vector<Shard> ShardModel(const ModelSpec& model, uint64_t scale) {
-  const std::vector<size_t> shard_of = AssignShards(StateDict(model));
+  const std::vector<size_t> shard_of = AssignShards(model);
   std::vector<Tensor> tensors = StateDict(ScaleModel(model, scale));
   std::vector<Shard> shards(shard_of.back() + 1);
+  const bool is_deepseek = model.family == Family::kDeepSeek;
   for (size_t i = 0; i < shards.size(); ++i) {
     char name[64];
-    std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", i + 1, shards.size());
+    std::snprintf(
+        name, sizeof name,
+        is_deepseek ? "model-%05zu-of-%06zu.safetensors" : "model-%05zu-of-%05zu.safetensors",
+        i + 1, shards.size());
     shards[i].file = name;
+    shards[i].is_padded = !is_deepseek;
   }
   for (size_t i = 0; i < tensors.size(); ++i)
     shards[shard_of[i]].tensors.push_back(std::move(tensors[i]));
-  for (Shard& shard : shards) AssignOffsets(&shard.tensors);
+  for (Shard& shard : shards) {
+    if (!is_deepseek) SortTensors(&shard.tensors);
+    AssignOffsets(&shard.tensors);
+  }
   return shards;
 }
 

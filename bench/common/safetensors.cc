@@ -154,12 +154,15 @@ Result<ShardHeader> ParseHeader(std::string_view text, uint64_t file_bytes,
   return header;
 }
 
-void AssignOffsets(std::vector<Tensor>* tensors) {
+void SortTensors(std::vector<Tensor>* tensors) {
   std::sort(tensors->begin(), tensors->end(), [](const Tensor& a, const Tensor& b) {
     const uint32_t a_bits = DtypeBits(a.dtype);
     const uint32_t b_bits = DtypeBits(b.dtype);
     return a_bits != b_bits ? a_bits > b_bits : a.name < b.name;
   });
+}
+
+void AssignOffsets(std::vector<Tensor>* tensors) {
   uint64_t position = 0;
   for (Tensor& tensor : *tensors) {
     const Result<uint64_t> bytes = TensorBytes(tensor.dtype, tensor.shape);
@@ -169,11 +172,11 @@ void AssignOffsets(std::vector<Tensor>* tensors) {
   }
 }
 
-std::string EncodeHeader(const std::vector<Tensor>& tensors) {
+std::string EncodeHeader(const std::vector<Tensor>& tensors, bool is_padded) {
   std::string text = "{\"__metadata__\":{\"format\":\"pt\"}";
   for (const Tensor& tensor : tensors) text += "," + EncodeTensor(tensor);
   text += "}";
-  text.resize((text.size() + 7) / 8 * 8, ' ');
+  if (is_padded) text.resize((text.size() + 7) / 8 * 8, ' ');
   std::string out(8, '\0');
   for (int i = 0; i < 8; ++i) out[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
   return out + text;

@@ -49,12 +49,15 @@ Result<uint64_t> ParseHeaderLength(const uint8_t* first8, uint64_t file_bytes,
 Result<ShardHeader> ParseHeader(std::string_view json, uint64_t file_bytes,
                                 const std::string& what);
 
-// Puts tensors in the order the reference writer uses (wider dtype first, then name by bytes)
-// and assigns begin and end.  Their dtype and shape must be valid.
+// Puts tensors in the order the reference writer uses: wider dtype first, then name by bytes.
+void SortTensors(std::vector<Tensor>* tensors);
+
+// Assigns begin and end in the order given.  dtype and shape must be valid.
 void AssignOffsets(std::vector<Tensor>* tensors);
 
-// The 8-byte length and the padded JSON of a shard whose offsets are assigned.
-std::string EncodeHeader(const std::vector<Tensor>& tensors);
+// The 8-byte length and the JSON of a shard whose offsets are assigned.  The reference writer pads
+// the JSON to a multiple of 8 bytes, others do not.
+std::string EncodeHeader(const std::vector<Tensor>& tensors, bool is_padded = true);
 
 }  // namespace ppc::bench
 

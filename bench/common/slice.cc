@@ -16,14 +16,18 @@ bool EndsWith(std::string_view name, std::string_view suffix) {
 }
 
 Split SplitOf(std::string_view name) {
-  for (std::string_view module : {"q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"})
-    for (std::string_view part : {".weight", ".bias"})
+  for (std::string_view module :
+       {"q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "q_b_proj", "kv_b_proj"})
+    for (std::string_view part : {".weight", ".bias", ".weight_scale_inv"})
       if (EndsWith(name, std::string(module) + std::string(part))) return Split::kFirst;
-  for (std::string_view module : {"embed_tokens.weight", "lm_head.weight"})
+  for (std::string_view module : {"embed_tokens.weight", "lm_head.weight", "head.head.weight"})
     if (EndsWith(name, module)) return Split::kFirst;
-  for (std::string_view module : {"o_proj.weight", "down_proj.weight"})
-    if (EndsWith(name, module)) return Split::kSecond;
-  if (EndsWith(name, "norm.weight")) return Split::kNone;
+  for (std::string_view module : {"o_proj", "down_proj"})
+    for (std::string_view part : {".weight", ".weight_scale_inv"})
+      if (EndsWith(name, std::string(module) + std::string(part))) return Split::kSecond;
+  for (std::string_view module : {"norm.weight", "mlp.gate.weight", "eh_proj.weight"})
+    if (EndsWith(name, module)) return Split::kNone;
+  if (name.find("_a_proj") != std::string_view::npos) return Split::kNone;
   return Split::kUnknown;
 }
 

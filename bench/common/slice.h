@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which bytes of a tensor one tensor-parallel worker takes, as serving frameworks split them.
 //
-// Rule: q, k, v, gate and up projections (weight and bias), the embedding and lm_head are split on
-// their first dimension; o and down projections on their second; norms and other one-dimensional
+// Rule: q, k, v, gate and up projections (weight, bias and scales; of latent attention q_b and
+// kv_b), the embedding and heads are split on their first dimension; o and down projections on
+// their second; norms, routers, the first half of latent attention and other one-dimensional
 // tensors are replicated.  A name this file does not know is split on its first dimension when it
 // has two or more and the first divides evenly; else it is replicated.  So is a known one whose
 // dimension does not divide evenly.

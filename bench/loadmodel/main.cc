@@ -26,9 +26,8 @@ constexpr char kUsage[] =
     "  --placement       count on which node the pages lie that one worker alone needs\n"
     "  --passes N        load N times\n"
     "  --ready-cmd CMD   run CMD when the service is ready\n"
-    "Tensors with names other than Qwen's and Llama's are split on their first dimension when "
-    "they\n"
-    "have two or more and it divides evenly, and are replicated otherwise.\n";
+    "Tensors with names other than Qwen's, Llama's and DeepSeek's are split on their first\n"
+    "dimension when they have two or more and it divides evenly, and are replicated otherwise.\n";
 
 }  // namespace
 

@@ -15,18 +15,21 @@ using ppc::Result;
 using namespace ppc::bench;
 
 constexpr char kUsage[] =
-    "usage: mkmodel --model NAME [--scale N] --out DIR [--seed S] [--hf-cache] [--quiet]\n"
+    "usage: mkmodel --model NAME [--scale N] --out DIR [--seed S] [--hf-cache] [--sparse] "
+    "[--quiet]\n"
     "       mkmodel --model NAME [--scale N] --headers-only\n"
     "Writes a safetensors checkpoint with the published tensors and shards of NAME (qwen2.5-7b,\n"
-    "qwen2.5-32b, qwen2.5-72b), its bytes divided by about N (default 64), contents "
-    "pseudo-random.\n"
+    "qwen2.5-32b, qwen2.5-72b, llama-2-7b, llama-2-70b, deepseek-r1), its bytes divided by about "
+    "N\n"
+    "(default 64), contents pseudo-random.\n"
     "  --hf-cache      lay DIR out as the Hugging Face hub cache (blobs, refs, snapshots)\n"
+    "  --sparse        headers and small files only; tensors are holes (full-size layouts)\n"
     "  --headers-only  write nothing; print the size and name of each shard\n"
     "Prints the directory to give to a loader.\n";
 
 int PrintSizes(const ModelSpec& model, uint64_t scale) {
   for (const Shard& shard : ShardModel(model, scale)) {
-    const uint64_t bytes = EncodeHeader(shard.tensors).size() + shard.tensors.back().end;
+    const uint64_t bytes = shard.Header().size() + shard.data_bytes();
     std::printf("%s %s\n", std::to_string(bytes).c_str(), shard.file.c_str());
   }
   return 0;
@@ -53,6 +56,7 @@ int Run(const Options& options) {
   write.scale = scale.value();
   write.seed = seed.value();
   write.is_hf_cache = options.Has("hf-cache");
+  write.is_sparse = options.Has("sparse");
   if (!options.Has("quiet")) write.progress = ShowProgress;
   Result<WrittenModel> written = WriteModel(model.value(), write);
   if (!written.ok()) return Fail("mkmodel", written.error());
@@ -64,7 +68,7 @@ int Run(const Options& options) {
 
 int main(int argc, char** argv) {
   Result<Options> options = Options::Parse(argc, argv, {"model", "scale", "out", "seed"},
-                                           {"hf-cache", "headers-only", "quiet", "help"});
+                                           {"hf-cache", "headers-only", "sparse", "quiet", "help"});
   if (!options.ok()) return Fail("mkmodel", options.error());
   if (options.value().Has("help")) {
     std::fputs(kUsage, stdout);

@@ -10,25 +10,51 @@
 namespace ppc::bench {
 
 std::string ConfigJson(const ModelSpec& scaled) {
-  const nlohmann::ordered_json config{{"architectures", {"Qwen2ForCausalLM"}},
-                                      {"attention_dropout", 0.0},
-                                      {"bos_token_id", 0},
-                                      {"eos_token_id", 1},
-                                      {"hidden_act", "silu"},
-                                      {"hidden_size", scaled.hidden()},
-                                      {"initializer_range", 0.02},
-                                      {"intermediate_size", scaled.ffn},
-                                      {"max_position_embeddings", 32768},
-                                      {"model_type", "qwen2"},
-                                      {"num_attention_heads", scaled.heads},
-                                      {"num_hidden_layers", scaled.layers},
-                                      {"num_key_value_heads", scaled.kv_heads},
-                                      {"rms_norm_eps", 1e-06},
-                                      {"rope_theta", 1000000.0},
-                                      {"tie_word_embeddings", false},
-                                      {"torch_dtype", "bfloat16"},
-                                      {"use_cache", true},
-                                      {"vocab_size", scaled.vocab}};
+  struct Names {
+    const char* architecture;
+    const char* type;
+    const char* dtype;
+  };
+  const Names names =
+      scaled.family == Family::kQwen2   ? Names{"Qwen2ForCausalLM", "qwen2", "bfloat16"}
+      : scaled.family == Family::kLlama ? Names{"LlamaForCausalLM", "llama", "float16"}
+                                        : Names{"DeepseekV3ForCausalLM", "deepseek_v3", "bfloat16"};
+  nlohmann::ordered_json config{{"architectures", {names.architecture}},
+                                {"attention_dropout", 0.0},
+                                {"bos_token_id", 0},
+                                {"eos_token_id", 1},
+                                {"hidden_act", "silu"},
+                                {"hidden_size", scaled.hidden},
+                                {"initializer_range", 0.02},
+                                {"intermediate_size", scaled.ffn},
+                                {"max_position_embeddings", 32768},
+                                {"model_type", names.type},
+                                {"num_attention_heads", scaled.heads},
+                                {"num_hidden_layers", scaled.layers},
+                                {"num_key_value_heads", scaled.kv_heads},
+                                {"rms_norm_eps", 1e-06},
+                                {"rope_theta", 1000000.0},
+                                {"tie_word_embeddings", false},
+                                {"torch_dtype", names.dtype},
+                                {"use_cache", true},
+                                {"vocab_size", scaled.vocab}};
+  if (scaled.family == Family::kDeepSeek) {
+    const DeepSeekDims& dims = scaled.deepseek;
+    config["first_k_dense_replace"] = dims.dense_layers;
+    config["kv_lora_rank"] = dims.kv_lora;
+    config["moe_intermediate_size"] = dims.expert_ffn;
+    config["n_routed_experts"] = dims.experts;
+    config["n_shared_experts"] = 1;
+    config["num_nextn_predict_layers"] = 1;
+    config["q_lora_rank"] = dims.q_lora;
+    config["qk_nope_head_dim"] = dims.nope_dim;
+    config["qk_rope_head_dim"] = dims.rope_dim;
+    config["quantization_config"] = {{"activation_scheme", "dynamic"},
+                                     {"fmt", "e4m3"},
+                                     {"quant_method", "fp8"},
+                                     {"weight_block_size", {128, 128}}};
+    config["v_head_dim"] = scaled.head_dim;
+  }
   return config.dump(2) + "\n";
 }
 

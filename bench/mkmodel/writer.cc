@@ -24,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kBufferBytes = 4 << 20;
-constexpr uint64_t kTokenizerBytes = 7'031'645;
 
 // A file being written; Finish tells whether everything arrived.
 class OutFile {
@@ -38,6 +37,11 @@ class OutFile {
   Status Write(const void* data, uint64_t bytes) {
     const Status written = WriteAll(fd_.Get(), data, bytes);
     if (!written.ok()) return Error{written.error().code, path_ + ": " + written.error().message};
+    return Ok();
+  }
+  // Makes the rest of the file a hole.
+  Status Extend(uint64_t bytes) {
+    if (::ftruncate(fd_.Get(), static_cast<off_t>(bytes)) != 0) return PosixError(path_, errno);
     return Ok();
   }
   Status Finish() {
@@ -117,12 +121,17 @@ Status WriteText(Directory* dir, const std::string& name, const std::string& tex
   return written.ok() ? file->Finish() : written;
 }
 
+// buffer: nullptr leaves the tensors out.
 Status WriteShard(Directory* dir, const Shard& shard, uint64_t key, uint8_t* buffer) {
   Result<OutFile> file = dir->Add(shard.file, 64);
   if (!file.ok()) return file.error();
-  const std::string header = EncodeHeader(shard.tensors);
+  const std::string header = shard.Header();
   Status written = file->Write(header.data(), header.size());
-  const uint64_t data_bytes = shard.tensors.back().end;
+  const uint64_t data_bytes = shard.data_bytes();
+  if (buffer == nullptr) {
+    if (written.ok()) written = file->Extend(header.size() + data_bytes);
+    return written.ok() ? file->Finish() : written;
+  }
   for (uint64_t at = 0; written.ok() && at < data_bytes; at += kBufferBytes) {
     const uint64_t bytes = std::min(kBufferBytes, data_bytes - at);
     FillContent(key, at / 8, buffer, bytes);
@@ -135,8 +144,8 @@ Status WriteSmallFiles(Directory* dir, const ModelSpec& scaled, const std::vecto
                        const WriteOptions& options) {
   const std::string generation = "{\n  \"do_sample\": true,\n  \"temperature\": 0.7\n}\n";
   const std::string tokenizer_config =
-      "{\n  \"model_max_length\": 131072,\n  \"tokenizer_class\": \"Qwen2Tokenizer\"\n}\n";
-  const uint64_t tokenizer_bytes = kTokenizerBytes / options.scale;
+      "{\n  \"model_max_length\": 131072,\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
+  const uint64_t tokenizer_bytes = scaled.tokenizer_bytes / options.scale;
   for (const auto& [name, text] : std::initializer_list<std::pair<const char*, std::string>>{
            {"config.json", ConfigJson(scaled)},
            {"generation_config.json", generation},
@@ -155,25 +164,25 @@ Result<WrittenModel> WriteModel(const ModelSpec& model, const WriteOptions& opti
   const std::vector<Shard> shards = ShardModel(model, options.scale);
   WrittenModel written;
   for (const Shard& shard : shards) {
-    written.tensor_bytes += shard.tensors.back().end;
-    written.file_bytes += EncodeHeader(shard.tensors).size() + shard.tensors.back().end;
+    written.tensor_bytes += shard.data_bytes();
+    written.file_bytes += shard.Header().size() + shard.data_bytes();
   }
   Result<Directory> dir = Directory::Create(model, options);
   if (!dir.ok()) return dir.error();
   written.model_dir = dir.value().model_dir();
   struct statvfs space {};
-  if (::statvfs(options.out.c_str(), &space) == 0 &&
+  if (!options.is_sparse && ::statvfs(options.out.c_str(), &space) == 0 &&
       space.f_bavail * space.f_frsize < written.file_bytes)
     return Error{ENOSPC, options.out + ": the model needs " + std::to_string(written.file_bytes) +
                              " bytes, " + std::to_string(space.f_bavail * space.f_frsize) +
                              " are free; choose a larger --scale"};
-  const auto buffer = std::make_unique<uint8_t[]>(kBufferBytes);
+  const auto buffer = options.is_sparse ? nullptr : std::make_unique<uint8_t[]>(kBufferBytes);
   uint64_t done = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     const Status shard =
         WriteShard(&dir.value(), shards[i], FileKey(options.seed, i), buffer.get());
     if (!shard.ok()) return shard.error();
-    done += EncodeHeader(shards[i].tensors).size() + shards[i].tensors.back().end;
+    done += shards[i].Header().size() + shards[i].data_bytes();
     if (options.progress) options.progress(shards[i].file, done, written.file_bytes);
   }
   const Status small =

@@ -18,6 +18,7 @@ struct WriteOptions {
   uint64_t scale = 1;
   uint64_t seed = 1;
   bool is_hf_cache = false;
+  bool is_sparse = false;  // tensors are holes, which read as zeros
   // Called after each shard with its name and the bytes written so far and in all.
   std::function<void(const std::string&, uint64_t, uint64_t)> progress;
 };

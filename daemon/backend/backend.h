@@ -196,6 +196,8 @@ class Backend {
                                      std::span<uint8_t> bitmap) = 0;
   // Handle for LoadRequest::charge.  EOPNOTSUPP where the kernel cannot.
   virtual Result<uint32_t> Charge(int cgroup_fd) = 0;
+  // Gives a handle back (see ChargeHandle); loads under way may keep it until they end.
+  virtual void Uncharge(uint32_t handle) { (void)handle; }
   virtual Status SetFileNative(uint64_t file, bool native) = 0;
   // Reads a file of the mount through the cache; no path leaves the mount.
   virtual Result<size_t> Read(const std::string& path, uint64_t offset,

@@ -114,11 +114,7 @@ KmodBackend::KmodBackend(UpcDevice events, UpcDevice loader, std::string mount, 
       raw_(kBatch) {}
 
 Capabilities KmodBackend::Caps() const {
-  return Capabilities{.unmap = true,
-                      .progress = true,
-                      .trace = true,
-                      .charge = (info_.caps & PPC_CAP_CHARGE) != 0,
-                      .node = true};
+  return Capabilities{.unmap = true, .progress = true, .trace = true, .charge = true, .node = true};
 }
 
 uint64_t KmodBackend::NowNs() const { return MonotonicNs(); }
@@ -200,10 +196,16 @@ Result<LoadResult> KmodBackend::Load(const LoadRequest& request) {
   load.offset = request.offset;
   load.length = request.length;
   load.flags = PPC_LOAD_WAIT;
-  load.charge = request.charge;
+  load.charge = CanCharge() ? request.charge : 0;
   load.cancel_slot = request.cancel_slot;
   load.generation = request.generation;
-  const int code = loader_.Call(PPC_IOC_LOAD, &load);
+  int code = 0;
+  if (request.charge == load.charge) {
+    code = loader_.Call(PPC_IOC_LOAD, &load);
+  } else {
+    const std::shared_ptr<CgroupLoader> loader = LoaderOf(request.charge);
+    code = loader == nullptr ? EBADF : loader->Load(&load, request.node);
+  }
   if (code != 0) return PosixError("load", code);
   return LoadResult{.loaded = load.loaded,
                     .submitted = load.submitted,
@@ -254,12 +256,37 @@ Result<Residency> KmodBackend::Resident(uint64_t file, uint64_t offset, uint64_t
   return out;
 }
 
+std::shared_ptr<CgroupLoader> KmodBackend::LoaderOf(uint32_t handle) {
+  const std::lock_guard lock(mutex_);
+  const auto found = loaders_.find(handle);
+  return found == loaders_.end() ? nullptr : found->second;
+}
+
 Result<uint32_t> KmodBackend::Charge(int cgroup_fd) {
+  if (!CanCharge()) {
+    Result<std::unique_ptr<CgroupLoader>> loader = CgroupLoader::Open(cgroup_fd, loader_.fd());
+    if (!loader) return loader.error();
+    const std::lock_guard lock(mutex_);
+    loaders_[++last_handle_] = std::move(*loader);
+    return last_handle_;
+  }
   ppc_charge charge{};
   charge.cgroup_fd = cgroup_fd;
   const int code = loader_.Call(PPC_IOC_CHARGE, &charge);
   if (code != 0) return PosixError("charge a cgroup", code);
   return charge.handle;
+}
+
+void KmodBackend::Uncharge(uint32_t handle) {
+  if (CanCharge()) {
+    ppc_charge charge{};
+    charge.flags = PPC_CHARGE_RELEASE;
+    charge.handle = handle;
+    (void)loader_.Call(PPC_IOC_CHARGE, &charge);
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  loaders_.erase(handle);
 }
 
 Status KmodBackend::SetFileNative(uint64_t file, bool native) {

@@ -6,11 +6,14 @@
 #ifndef PPC_DAEMON_BACKEND_KMOD_BACKEND_H_
 #define PPC_DAEMON_BACKEND_KMOD_BACKEND_H_
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "daemon/backend/backend.h"
+#include "daemon/backend/cgroup_loader.h"
 #include "daemon/sys/roots.h"
 #include "daemon/sys/upc_device.h"
 
@@ -35,6 +38,7 @@ class KmodBackend : public Backend {
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                              std::span<uint8_t> bitmap) override;
   Result<uint32_t> Charge(int cgroup_fd) override;
+  void Uncharge(uint32_t handle) override;
   Status SetFileNative(uint64_t file, bool native) override;
   Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) override;
   Status List(const std::string& path, const DirEntry& entry) override;
@@ -44,6 +48,8 @@ class KmodBackend : public Backend {
   // The device's own look-up: no symbolic links.
   Result<FileInfo> LookupPlain(const std::string& path) const;
   KmodBackend(UpcDevice events, UpcDevice loader, std::string mount, ppc_info info);
+  bool CanCharge() const { return (info_.caps & PPC_CAP_CHARGE) != 0; }
+  std::shared_ptr<CgroupLoader> LoaderOf(uint32_t handle);
 
   static constexpr size_t kBatch = 512;
 
@@ -52,6 +58,10 @@ class KmodBackend : public Backend {
   const std::string mount_;
   const ppc_info info_;
   std::vector<ppc_event> raw_;
+  // Where the kernel has no handles they are ours.
+  std::mutex mutex_;
+  std::map<uint32_t, std::shared_ptr<CgroupLoader>> loaders_;
+  uint32_t last_handle_ = 0;
 };
 
 }  // namespace ppc

@@ -11,17 +11,21 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/backend/backend.h"
+#include "daemon/backend/charge_handle.h"
 #include "daemon/cache/budget.h"
 
 namespace ppc {
 
 // Who pays for a load.
 struct Payer {
-  uint32_t charge = 0;  // handle of Backend::Charge, 0 = ourselves
+  std::shared_ptr<const ChargeHandle> charge;  // nullptr = ourselves
   uint32_t service = 0;
   std::shared_ptr<Budget> budget;
 };
+
+inline uint32_t ChargeOf(const std::shared_ptr<Payer>& payer) {
+  return payer != nullptr && payer->charge != nullptr ? payer->charge->number() : 0;
+}
 
 struct LoadItem {
   uint64_t file = 0;

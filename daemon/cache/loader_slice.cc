@@ -100,7 +100,7 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
                             .offset = item.offset,
                             .length = step,
                             .generation = item.generation,
-                            .charge = item.payer ? item.payer->charge : 0,
+                            .charge = ChargeOf(item.payer),
                             .cancel_slot = item.group,
                             .node = worker.node};
   const uint64_t start = backend_->NowNs();

@@ -55,14 +55,13 @@ std::unique_ptr<Service> ServiceTable::Make(const std::string& id,
   service->payer = std::make_shared<Payer>();
   service->payer->budget = std::make_shared<Budget>(memory_(service->cgroup));
   if (service->cgroup == nullptr) return service;
-  const auto known = charges_.find(service->cgroup->id());
-  if (known != charges_.end()) {
-    service->payer->charge = known->second;
-    return service;
-  }
+  std::erase_if(charges_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<const ChargeHandle>& known = charges_[service->cgroup->id()];
+  service->payer->charge = known.lock();
+  if (service->payer->charge != nullptr) return service;
   const Result<uint32_t> handle = backend_->Charge(service->cgroup->fd());
   if (handle) {
-    service->payer->charge = charges_[service->cgroup->id()] = *handle;
+    known = service->payer->charge = std::make_shared<const ChargeHandle>(backend_, *handle);
   } else {
     service->note = "loads are charged to the runner's cgroup: " + handle.error().message;
   }

@@ -82,8 +82,8 @@ class ServiceTable {
   std::unique_ptr<Service> default_;
   std::vector<std::unique_ptr<Service>> services_;  // by number; stopped ones are nullptr
   std::unordered_map<int, ProcessKey> processes_;
-  // A handle cannot be given back, so a cgroup gets one once.  By device inode.
-  std::unordered_map<uint64_t, uint32_t> charges_;
+  // One handle per cgroup, by its id, while a service (or a load under way) needs it.
+  std::unordered_map<uint64_t, std::weak_ptr<const ChargeHandle>> charges_;
 };
 
 }  // namespace ppc

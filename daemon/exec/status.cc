@@ -98,7 +98,7 @@ Json Runtime::StatusJson() {
                 {"service", service->number},
                 {"xpus", service->xpus},
                 {"cgroup", service->cgroup ? service->cgroup->path() : ""},
-                {"charged", service->payer->charge != 0},
+                {"charged", service->payer->charge != nullptr},
                 {"memory",
                  {{"limit", memory.limit},
                   {"used", memory.used},

@@ -6,8 +6,11 @@
 #include <signal.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
 
+#include "daemon/backend/cgroup_loader.h"
 #include "daemon/base/log.h"
 #include "daemon/runner/exit_codes.h"
 #include "daemon/runner/options.h"
@@ -19,6 +22,9 @@ namespace {
 constexpr int kSupervisorFd = 3;
 
 int Main(int argc, char** argv) {
+  if (argc == 4 && std::strcmp(argv[1], kServeLoadsFlag) == 0) {
+    return ServeLoads(std::atoi(argv[2]), std::atoi(argv[3]));
+  }
   const Result<RunnerOptions> options = ParseRunnerOptions(argc, argv);
   if (!options) {
     std::fprintf(stderr, "ppc-runner: %s\n", options.error().message.c_str());

@@ -13,6 +13,7 @@ const char* RunnerUsage() {
          "Runs one cache policy on one ppc mount in the foreground; SIGINT or SIGTERM stops it,\n"
          "and its status is printed as JSON.  Without --mount it is a child of ppcd and is\n"
          "spoken to on descriptor 3 (docs/control-protocol.md).\n"
+         "With --serve-loads LANES IDLE_MS it is a child of a runner, inside a service's cgroup.\n"
          "  --record FILE  write the events taken to FILE, for the replay backend\n";
 }
 

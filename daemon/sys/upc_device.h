@@ -60,6 +60,7 @@ class UpcDevice {
 
   // Issues an ioctl and retries EINTR; 0 or a positive errno.
   int Call(unsigned long request, void* argument) const;
+  int fd() const { return fd_.Get(); }
   uint64_t Wakeups() const { return wakeups_; }
 
  private:

@@ -302,16 +302,22 @@ struct ppc_resident {
 	__u64 node[PPC_MAX_NODES];
 };
 
+/* struct ppc_charge.flags */
+#define PPC_CHARGE_RELEASE	0x01	/* give @handle back; loads under way keep it */
+
 /**
  * struct ppc_charge - PPC_IOC_CHARGE: a handle that charges loads to a cgroup
- * @cgroup_fd: directory of the cgroup (v2, or v1 memory hierarchy)
- * Handles belong to the descriptor.  EOPNOTSUPP where the kernel cannot;
- * then the loader runs in a process inside the cgroup.
+ * @cgroup_fd: directory of the cgroup (v2, or v1 memory hierarchy); not looked
+ *	at with RELEASE
+ * Handles belong to the descriptor and keep the cgroup's memory accounting
+ * alive.  EOPNOTSUPP where the kernel cannot (5.10); then the loader runs in a
+ * process inside the cgroup.  EBADF no cgroup directory, or a handle
+ * that is not one; EINVAL no memory controller; ENOSPC too many handles.
  */
 struct ppc_charge {
 	__s32 cgroup_fd;
-	__u32 flags;		/* 0 */
-	__u32 handle;		/* out, > 0 */
+	__u32 flags;		/* PPC_CHARGE_* */
+	__u32 handle;		/* > 0; out, with RELEASE in */
 	__u32 pad;
 };
 

@@ -2,6 +2,8 @@
 //
 // Bytes -> template.  The bytes are hostile until proven otherwise: all sizes
 // are checked against what is there, and the result against Check().
+#include <zstd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -12,20 +14,22 @@ namespace ppc::maio {
 namespace {
 
 // Extents one op may stand for are bounded, so a short file cannot ask for much memory.
-bool AddExtents(TemplateGroup* group, Extent e, uint64_t stride, uint64_t count) {
-  if (count > kMaxExtents - group->extents.size()) return false;
+bool AddExtents(std::vector<Extent>* extents, Extent e, uint64_t stride, uint64_t count,
+                size_t most) {
+  if (count > most - extents->size()) return false;
   if (e.page > kMaxFileBytes || e.pages > kMaxFileBytes || stride > kMaxFileBytes) return false;
   for (uint64_t i = 0; i < count; i++) {
-    group->extents.push_back(e);
+    extents->push_back(e);
     e.page += stride;
     if (e.page > kMaxFileBytes) return i + 1 == count;
   }
   return true;
 }
 
-bool ReadOps(ByteReader* r, size_t files, TemplateGroup* group) {
+bool ReadOps(ByteReader* r, size_t files, size_t most, std::vector<Extent>* extents) {
   std::vector<uint64_t> ends(files, 0);
   int64_t file = -1;
+  extents->reserve(std::min(most, r->left() / 3 + 1));
   for (;;) {
     uint8_t op = r->Fixed<uint8_t>();
     if (!r->ok() || op > kOpStride) return false;
@@ -42,8 +46,8 @@ bool ReadOps(ByteReader* r, size_t files, TemplateGroup* group) {
     e.pages = r->Varint();
     uint64_t stride = op == kOpStride ? r->Varint() : 0;
     uint64_t count = op == kOpStride ? r->Varint() : 1;
-    if (!r->ok() || count == 0 || !AddExtents(group, e, stride, count)) return false;
-    ends[e.file] = group->extents.back().page + e.pages;
+    if (!r->ok() || count == 0 || !AddExtents(extents, e, stride, count, most)) return false;
+    ends[e.file] = extents->back().page + e.pages;
   }
 }
 
@@ -57,6 +61,7 @@ bool ReadFiles(ByteReader r, Template* t) {
   uint64_t count = r.Varint();
   if (!r.ok() || count > kMaxFiles || count > r.left()) return false;
   std::string previous;
+  uint64_t previous_mtime = 0;
   for (uint64_t i = 0; i < count; i++) {
     TemplateFile file;
     uint64_t shared = r.Varint();
@@ -65,7 +70,8 @@ bool ReadFiles(ByteReader r, Template* t) {
     file.path = previous.substr(0, shared) + r.String(length);
     if (file.path.size() > 4095) return false;
     file.size = r.Varint();
-    file.mtime_ns = r.Signed();
+    previous_mtime += static_cast<uint64_t>(r.Signed());
+    file.mtime_ns = static_cast<int64_t>(previous_mtime);
     uint8_t kind = r.Fixed<uint8_t>();
     file.kind = kind <= static_cast<uint8_t>(FileKind::kSmall) ? static_cast<FileKind>(kind)
                                                                : FileKind::kOther;
@@ -77,44 +83,69 @@ bool ReadFiles(ByteReader r, Template* t) {
   return true;
 }
 
-bool ReadGroup(ByteReader r, Template* t) {
+bool ReadGroup(ByteReader* r, uint32_t node, Template* t, uint64_t* total) {
   TemplateGroup group;
-  uint64_t id = r.Varint();
-  uint64_t node = r.Varint();
-  group.first_ms = r.Varint();
-  group.last_ms = r.Varint();
-  group.repeat_bytes = r.Varint();
-  group.overread_bytes = r.Varint();
-  uint64_t count = r.Varint();
-  if (!r.ok() || id > kCommonGroup || node > kCommonGroup || count > kMaxExtents) return false;
+  uint64_t id = r->Varint();
+  group.first_ms = r->Varint();
+  group.last_ms = r->Varint();
+  group.repeat_bytes = r->Varint();
+  group.overread_bytes = r->Varint();
+  uint64_t count = r->Varint();
+  *total += count;
+  if (!r->ok() || id > kCommonGroup || count > kMaxExtents || *total > kMaxTotalExtents)
+    return false;
   group.id = static_cast<uint32_t>(id);
-  group.node = static_cast<uint32_t>(node);
-  uint64_t total = count;
-  for (const TemplateGroup& other : t->groups) total += other.extents.size();
-  if (total > kMaxTotalExtents) return false;
-  if (!ReadOps(&r, t->files.size(), &group) || group.extents.size() != count) return false;
+  group.node = node;
+  if (!ReadOps(r, t->files.size(), count, &group.extents) || group.extents.size() != count)
+    return false;
   t->groups.push_back(std::move(group));
+  return t->groups.size() <= kMaxGroups;
+}
+
+bool ReadGroups(ByteReader r, Template* t) {
+  uint64_t node = r.Varint();
+  uint64_t total = 0;
+  for (const TemplateGroup& group : t->groups) total += group.extents.size();
+  if (!r.ok() || node > kCommonGroup) return false;
+  while (r.left() > 0) {
+    if (!ReadGroup(&r, static_cast<uint32_t>(node), t, &total)) return false;
+  }
   return true;
 }
 
 bool ReadTime(ByteReader r, Template* t) {
-  uint64_t id = r.Varint();
-  uint64_t count = r.Varint();
-  if (!r.ok() || count > r.left()) return false;
-  for (TemplateGroup& group : t->groups) {
-    if (group.id != id) continue;
+  while (r.left() > 0) {
+    uint64_t id = r.Varint();
+    uint64_t count = r.Varint();
+    auto group = std::find_if(t->groups.begin(), t->groups.end(),
+                              [&](const TemplateGroup& g) { return g.id == id; });
+    if (!r.ok() || count > r.left() || group == t->groups.end()) return false;
+    group->time_ms.reserve(count);
     for (uint64_t i = 0; i < count; i++) {
-      group.time_ms.push_back(static_cast<uint32_t>(std::min<uint64_t>(r.Varint(), ~0u)));
+      group->time_ms.push_back(static_cast<uint32_t>(std::min<uint64_t>(r.Varint(), ~0u)));
     }
-    return r.ok();
+    if (!r.ok()) return false;
   }
-  return false;
+  return true;
 }
 
 struct Entry {
   uint16_t type = 0;
   std::span<const uint8_t> bytes;
+  std::vector<uint8_t> unpacked;  // what bytes points to, if it was compressed
 };
+
+// *budget: what sections may still unpack to.
+bool Unpack(Entry* entry, uint64_t raw, uint64_t* budget) {
+  if (raw > *budget) return false;
+  *budget -= raw;
+  if (ZSTD_getFrameContentSize(entry->bytes.data(), entry->bytes.size()) != raw) return false;
+  entry->unpacked.resize(raw);
+  size_t n = ZSTD_decompress(entry->unpacked.data(), raw, entry->bytes.data(), entry->bytes.size());
+  if (ZSTD_isError(n) || n != raw) return false;
+  entry->bytes = entry->unpacked;
+  return true;
+}
 
 // Preamble, section table and checksums; *error on failure.
 bool ReadTable(std::span<const uint8_t> bytes, Template* t, std::vector<Entry>* entries,
@@ -136,6 +167,7 @@ bool ReadTable(std::span<const uint8_t> bytes, Template* t, std::vector<Entry>* 
   uint32_t crc = r.Fixed<uint32_t>();
   uint64_t file_bytes = r.Fixed<uint64_t>();
   t->generation = r.Fixed<uint64_t>();
+  uint64_t budget = kMaxRawBytes;
   if (file_bytes != bytes.size()) return fail("truncated or padded");
   size_t head = kPreambleBytes + size_t{sections} * kSectionEntryBytes;
   if (sections > kMaxSections || head + kTrailerBytes > bytes.size()) return fail("bad table size");
@@ -155,11 +187,13 @@ bool ReadTable(std::span<const uint8_t> bytes, Template* t, std::vector<Entry>* 
     uint64_t end = bytes.size() - kTrailerBytes;
     if (offset < head || offset > end || stored > end - offset) return fail("section out of range");
     entry.bytes = bytes.subspan(offset, stored);
-    if (flags != 0 || raw != stored)
-      return fail("section stored in a way this version cannot read");
     if (Crc32c(entry.bytes.data(), stored) != section_crc)
       return fail("damaged section (checksum)");
-    entries->push_back(entry);
+    bool known = flags == 0 ? raw == stored : flags == kSectionZstd;
+    if (!known) return fail("section stored in a way this version cannot read");
+    if (flags == kSectionZstd && !Unpack(&entry, raw, &budget))
+      return fail("section that does not unpack to its size");
+    entries->push_back(std::move(entry));
   }
   return true;
 }
@@ -177,15 +211,15 @@ std::optional<Template> Decode(std::span<const uint8_t> bytes, std::string* erro
   }
   // Files before groups before time marks, whatever the order in the table; unknown types are
   // from a later minor version and skipped.
-  for (uint16_t type : {kSectionMeta, kSectionFiles, kSectionGroup, kSectionTime}) {
+  for (uint16_t type : {kSectionMeta, kSectionFiles, kSectionGroups, kSectionTime}) {
     for (const Entry& entry : entries) {
       if (entry.type != type) continue;
       ByteReader r(entry.bytes);
-      bool ok = type == kSectionMeta    ? ReadMeta(r, &t)
-                : type == kSectionFiles ? ReadFiles(r, &t)
-                : type == kSectionGroup ? ReadGroup(r, &t)
-                                        : ReadTime(r, &t);
-      if (!ok || t.files.size() > kMaxFiles || t.groups.size() > kMaxGroups) {
+      bool ok = type == kSectionMeta     ? ReadMeta(r, &t)
+                : type == kSectionFiles  ? ReadFiles(r, &t)
+                : type == kSectionGroups ? ReadGroups(r, &t)
+                                         : ReadTime(r, &t);
+      if (!ok || t.files.size() > kMaxFiles) {
         *error = "malformed section of type " + std::to_string(type);
         return std::nullopt;
       }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Template -> bytes.  Pure function; see docs/template-format.md.
+#include <zstd.h>
+
 #include <algorithm>
+#include <set>
 
 #include "policies/maio/template.h"
 #include "policies/maio/template_format.h"
@@ -9,9 +12,14 @@
 namespace ppc::maio {
 namespace {
 
+constexpr size_t kCompressFrom = 128;  // bytes
+constexpr size_t kCompressHard = 256 << 10;
+
 struct Section {
   uint16_t type;
   std::vector<uint8_t> bytes;
+  uint16_t flags = 0;
+  uint64_t raw_bytes = 0;
 };
 
 Section MetaSection(const Template& t) {
@@ -23,11 +31,12 @@ Section MetaSection(const Template& t) {
   return {kSectionMeta, std::move(w.bytes())};
 }
 
-// Paths are front-coded: model shards differ in a few digits only.
+// Paths and times are relative to the file before: shards differ in a few digits only.
 Section FilesSection(const Template& t) {
   ByteWriter w;
   w.Varint(t.files.size());
   std::string previous;
+  uint64_t previous_mtime = 0;
   for (const TemplateFile& file : t.files) {
     size_t shared = 0;
     while (shared < previous.size() && shared < file.path.size() &&
@@ -38,10 +47,11 @@ Section FilesSection(const Template& t) {
     w.Varint(file.path.size() - shared);
     w.Raw(file.path.substr(shared));
     w.Varint(file.size);
-    w.Signed(file.mtime_ns);
+    w.Signed(static_cast<int64_t>(static_cast<uint64_t>(file.mtime_ns) - previous_mtime));
     w.Fixed(static_cast<uint8_t>(file.kind));
     w.Raw(file.fingerprint.data(), file.fingerprint.size());
     previous = file.path;
+    previous_mtime = static_cast<uint64_t>(file.mtime_ns);
   }
   return {kSectionFiles, std::move(w.bytes())};
 }
@@ -62,10 +72,9 @@ size_t StrideRun(const std::vector<Extent>& extents, size_t i) {
 
 // Deltas are against the end of the last extent of the same file, so that
 // groups that walk several files side by side stay small.
-Section GroupSection(const Template& t, const TemplateGroup& group) {
-  ByteWriter w;
+void AddGroup(const Template& t, const TemplateGroup& group, ByteWriter* writer) {
+  ByteWriter& w = *writer;
   w.Varint(group.id);
-  w.Varint(group.node);
   w.Varint(group.first_ms);
   w.Varint(group.last_ms);
   w.Varint(group.repeat_bytes);
@@ -100,15 +109,39 @@ Section GroupSection(const Template& t, const TemplateGroup& group) {
     i += n;
   }
   w.Fixed(static_cast<uint8_t>(kOpEnd));
-  return {kSectionGroup, std::move(w.bytes())};
 }
 
-Section TimeSection(const TemplateGroup& group) {
+// All groups of a node in one section: workers of a node read alike, which compression finds.
+Section GroupsSection(const Template& t, uint32_t node) {
   ByteWriter w;
-  w.Varint(group.id);
-  w.Varint(group.time_ms.size());
-  for (uint32_t ms : group.time_ms) w.Varint(ms);
+  w.Varint(node);
+  for (const TemplateGroup& group : t.groups) {
+    if (group.node == node) AddGroup(t, group, &w);
+  }
+  return {kSectionGroups, std::move(w.bytes())};
+}
+
+Section TimeSection(const Template& t) {
+  ByteWriter w;
+  for (const TemplateGroup& group : t.groups) {
+    if (group.time_ms.empty()) continue;
+    w.Varint(group.id);
+    w.Varint(group.time_ms.size());
+    for (uint32_t ms : group.time_ms) w.Varint(ms);
+  }
   return {kSectionTime, std::move(w.bytes())};
+}
+
+void Compress(Section* section) {
+  if (section->bytes.size() < kCompressFrom) return;
+  std::vector<uint8_t> out(ZSTD_compressBound(section->bytes.size()));
+  int level = section->bytes.size() <= kCompressHard ? 19 : 9;
+  size_t n =
+      ZSTD_compress(out.data(), out.size(), section->bytes.data(), section->bytes.size(), level);
+  if (ZSTD_isError(n) || n >= section->bytes.size()) return;
+  out.resize(n);
+  section->bytes = std::move(out);
+  section->flags = kSectionZstd;
 }
 
 Fingerprint BinaryId(const std::string& service_id) {
@@ -120,11 +153,17 @@ Fingerprint BinaryId(const std::string& service_id) {
 
 }  // namespace
 
-std::vector<uint8_t> Encode(const Template& t) {
+std::vector<uint8_t> Encode(const Template& t) { return EncodeSections(t, /*compress=*/true); }
+
+std::vector<uint8_t> EncodeSections(const Template& t, bool compress) {
   std::vector<Section> sections = {MetaSection(t), FilesSection(t)};
-  for (const TemplateGroup& group : t.groups) {
-    sections.push_back(GroupSection(t, group));
-    if (!group.time_ms.empty()) sections.push_back(TimeSection(group));
+  std::set<uint32_t> nodes;
+  for (const TemplateGroup& group : t.groups) nodes.insert(group.node);
+  for (uint32_t node : nodes) sections.push_back(GroupsSection(t, node));
+  sections.push_back(TimeSection(t));
+  for (Section& section : sections) {
+    section.raw_bytes = section.bytes.size();
+    if (compress) Compress(&section);
   }
   uint64_t offset = kPreambleBytes + kSectionEntryBytes * sections.size();
   uint64_t total = offset + kTrailerBytes;
@@ -144,11 +183,11 @@ std::vector<uint8_t> Encode(const Template& t) {
   w.Fixed(t.generation);
   for (const Section& section : sections) {
     w.Fixed(section.type);
-    w.Fixed(uint16_t{0});
+    w.Fixed(section.flags);
     w.Fixed(Crc32c(section.bytes.data(), section.bytes.size()));
     w.Fixed(offset);
     w.Fixed(static_cast<uint64_t>(section.bytes.size()));
-    w.Fixed(static_cast<uint64_t>(section.bytes.size()));
+    w.Fixed(section.raw_bytes);
     offset += section.bytes.size();
   }
   uint32_t crc = Crc32c(w.bytes().data(), w.bytes().size());

@@ -12,15 +12,23 @@
 #include <string>
 #include <vector>
 
+#include "policies/maio/template.h"
+
 namespace ppc::maio {
 
 inline constexpr uint8_t kMagic[8] = {'P', 'P', 'C', 'T', '\r', '\n', 0x1a, '\n'};
-inline constexpr uint16_t kMajor = 1;
+inline constexpr uint16_t kMajor = 2;
 inline constexpr uint16_t kMinor = 0;
 inline constexpr size_t kPreambleBytes = 64;
 inline constexpr size_t kSectionEntryBytes = 32;
 inline constexpr size_t kTrailerBytes = 32;
 inline constexpr uint32_t kMaxSections = 1024;
+// Of all sections together when unpacked; a short file cannot ask for more memory than this.
+inline constexpr uint64_t kMaxRawBytes = 64u << 20;
+
+enum SectionFlag : uint16_t {
+  kSectionZstd = 1,  // one zstd frame that tells its size
+};
 
 // Offsets within the preamble.
 inline constexpr size_t kHeaderCrcAt = 44;
@@ -28,7 +36,7 @@ inline constexpr size_t kHeaderCrcAt = 44;
 enum SectionType : uint16_t {
   kSectionMeta = 1,
   kSectionFiles = 2,
-  kSectionGroup = 3,
+  kSectionGroups = 3,  // of one node
   kSectionTime = 5,
 };
 
@@ -38,6 +46,9 @@ enum Opcode : uint8_t {
   kOpFile = 2,    // dfile(zigzag) dpage(zigzag) pages
   kOpStride = 3,  // dpage(zigzag) pages stride_pages count
 };
+
+// Encode(); tests also want sections that are easy to damage.
+std::vector<uint8_t> EncodeSections(const Template& t, bool compress);
 
 inline uint64_t Zigzag(int64_t v) {
   return (static_cast<uint64_t>(v) << 1) ^ static_cast<uint64_t>(v >> 63);
@@ -84,6 +95,7 @@ class ByteReader {
     return static_cast<T>(value);
   }
   uint64_t Varint() {
+    if (ok_ && at_ < bytes_.size() && bytes_[at_] < 0x80) return bytes_[at_++];  // nearly all
     uint64_t value = 0;
     for (int shift = 0; shift < 70; shift += 7) {
       if (!Need(1)) return 0;

@@ -6,7 +6,7 @@ group=/sys/fs/cgroup/ppc-budget
 echo +memory >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
 mkdir -p "$group"
 [[ -f $group/memory.max ]] || skip "no memory controller"
-trap 'cleanup; rmdir "$group"' EXIT
+trap 'cleanup; rmdir "$group" 2>/dev/null' EXIT
 mkdir -p "$FAST/one"
 dd if=/dev/urandom of="$FAST/one/file" bs=1M count=96 status=none
 sync
@@ -37,3 +37,9 @@ bash -c "echo \$\$ >$group/cgroup.procs && exec cmp $MNT/file $FAST/one/file" ||
 le "$(cat "$group/memory.peak" 2>/dev/null || echo 0)" $((48 << 20)) "peak of the cgroup"
 ge "$(runner_field '["evictor"]["dropped"]')" $((40 << 20)) "dropped"
 ge "$(runner_field '["loader"]["loaded"]')" $((60 << 20)) "loaded ahead"
+
+# Nothing of ours keeps an idle service's cgroup populated.
+empty() { [[ -z $(cat "$group/cgroup.procs") ]]; }
+within 20 empty || fail "still in the cgroup: $(cat "$group/cgroup.procs")"
+must ppcctl rm_policy "$MNT"
+within 20 rmdir "$group" || fail "the cgroup cannot be removed"

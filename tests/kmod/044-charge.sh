@@ -32,6 +32,21 @@ drop_caches
 dev 'lookup a' "charge $group/sub" 'load 0 4M wait charged' >/dev/null
 eq "$(file_of $group)" $((4 * MIB)) "charged to the ancestor"
 rmdir $group/sub
+# A handle given back: not for new loads; its number may be given again.
+drop_caches
+dev 'lookup a' "charge $group" 'charge release' '!EBADF load 0 4K charged' '!EBADF charge release' \
+  "charge $group" 'load 0 4M wait charged' '!EBADF charge release 77' >/dev/null
+eq "$(file_of $group)" $((4 * MIB)) "charged by the second handle"
+# A thousand services one after the other: handles do not run out.
+commands=()
+for _ in $(seq 1100); do commands+=("charge $group" 'charge release'); done
+dev "${commands[@]}" >/dev/null
+# A demand window is charged to the task that faults, whoever is attached.
+drop_caches
+mkdir -p $group-reader
+dev 'attach managed' "sh echo \$\$ >$group-reader/cgroup.procs; exec ppcdev 'open $MNT/a' mmap 'touch 0 1'" >/dev/null
+ge "$(file_of $group-reader)" $MIB "demand window charged to the reader"
+rmdir $group-reader
 # Many handles, a handle of another descriptor, a removed cgroup.
 dev 'lookup a' "charge $group" "dev $DEV" 'lookup a' '!EBADF load 0 4K charge=1' >/dev/null
 commands=()

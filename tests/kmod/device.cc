@@ -238,6 +238,11 @@ Outcome Device::Resident(const Words& words) {
 
 Outcome Device::Charge(const Words& words) {
   ppc_charge charge{};
+  if (words.Text(1) == "release") {
+    charge.flags = PPC_CHARGE_RELEASE;
+    charge.handle = static_cast<uint32_t>(words.Number(2, charge_));
+    return Call(fd_, PPC_IOC_CHARGE, &charge);
+  }
   charge.cgroup_fd = open(words.Text(1).c_str(), O_RDONLY | O_CLOEXEC);
   if (charge.cgroup_fd < 0) return errno;
   const int error = Call(fd_, PPC_IOC_CHARGE, &charge);

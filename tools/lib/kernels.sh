@@ -1,13 +1,15 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Stock Debian kernels by package: which release is meant, fetching image and headers under
-# build/kernels/RELEASE.  Nothing is installed on the host.  Sourced after common.sh.
+# Stock Debian kernels by package, of this host's suite or any other of the archive: which
+# release is meant, fetching image and headers under build/kernels/RELEASE.  Nothing is installed
+# on the host.  Sourced after common.sh and suites.sh, which sets apt_options.
+# shellcheck disable=SC2154
 
 kernels=$PPC_TOP/build/kernels
 
 # Prints the stock kernels of the package sources: full releases such as 6.1.0-56-amd64.
 archive_releases() {
-  apt-cache pkgnames linux-image- 2>/dev/null |
+  apt-cache "${apt_options[@]}" pkgnames linux-image- 2>/dev/null |
     sed -nE 's/^linux-image-([0-9].*-amd64)$/\1/p' | grep -vE -- '-(cloud|rt)-' |
     grep -E '[0-9]\.[0-9]+(\.|-|\+).*-amd64$' | sort -V
 }
@@ -24,7 +26,7 @@ unpacked_releases() {
   local dir
   for dir in "$kernels"/*/.complete; do
     if [[ -e $dir && $dir != *-ppcdebug/* ]]; then basename "$(dirname "$dir")"; fi
-  done | sort -V
+  done | grep -E -- '-amd64$' | sort -V
 }
 
 # What the distribution's meta package points at: its newest stock kernel.
@@ -44,7 +46,7 @@ resolve_release() {
     fi
     release=$(suite_release)
     if [[ -z $release ]]; then
-      refresh_lists
+      refresh_host
       release=$(suite_release)
     fi
     [[ -n $release ]] || die "no linux-image-amd64 in the package sources; run on Debian 12 or 13 (amd64)"
@@ -54,23 +56,12 @@ resolve_release() {
     release=$want
   else
     release=$(unpacked_releases | matching "$want" | tail -n 1)
-    [[ -n $release ]] || release=$(archive_releases | matching "$want" | tail -n 1)
-    if [[ -z $release ]]; then
-      refresh_lists
-      release=$(archive_releases | matching "$want" | tail -n 1)
-    fi
-    [[ -n $release ]] || die "no stock kernel '$want' in the package sources; there are: $(
-      archive_releases | sed -E 's/^([0-9]+\.[0-9]+).*/\1/' | uniq | paste -sd ' '
+    [[ -n $release ]] || release=$(all_suites && archive_releases | matching "$want" | tail -n 1)
+    [[ -n $release ]] || die "no stock kernel '$want' in the archive; there are: $(
+      all_suites && archive_releases | sed -E 's/^([0-9]+\.[0-9]+).*/\1/' | uniq | paste -sd ' '
     )" 3
   fi
   printf '%s\n' "$release"
-}
-
-lists_refreshed=false
-refresh_lists() {
-  if $lists_refreshed || [[ $(id -u) -ne 0 ]]; then return 0; fi
-  lists_refreshed=true
-  apt-get -q update >/dev/null 2>&1 || true
 }
 
 # The packages of RELEASE that hold its image, modules, headers and build tools.
@@ -84,7 +75,7 @@ kernel_packages() {
     printf '%s\n' "$name"
     while read -r dep; do
       queue+=("$dep")
-    done < <(apt-cache depends --no-recommends --no-suggests --no-conflicts --no-breaks \
+    done < <(apt-cache "${apt_options[@]}" depends --no-recommends --no-suggests --no-conflicts --no-breaks \
       --no-replaces --no-enhances "$name" 2>/dev/null |
       sed -nE 's/^[ |]*(Pre)?Depends: (linux-(image|headers|kbuild|binary|modules|base)-[0-9].*)$/\2/p' |
       grep -v -- '-unsigned$')
@@ -99,6 +90,13 @@ relocate() {
     mkdir -p "$root/lib"
     ln -s ../usr/lib/modules "$root/lib/modules"
   fi
+  # And the image beside them.
+  mkdir -p "$root/boot"
+  for name in vmlinuz config; do
+    if [[ -e $root/lib/modules/$release/$name ]]; then
+      ln -sf "../lib/modules/$release/$name" "$root/boot/$name-$release"
+    fi
+  done
   for name in build source; do rm -f "$root/lib/modules/$release/$name"; done
   ln -s "../../../usr/src/linux-headers-$release" "$root/lib/modules/$release/build"
   # The variables are make's own; the shell must not touch them.
@@ -115,6 +113,8 @@ relocate() {
 fetch_kernel() {
   local release=$1 root=$kernels/$1 scratch deb packages
   if [[ -e $root/.complete ]]; then return 0; fi
+  # A kernel of the host's suite needs no lists of others.
+  if [[ -z $(apt-cache pkgnames "linux-headers-$release" 2>/dev/null) ]]; then all_suites; fi
   mapfile -t packages < <(kernel_packages "$release")
   scratch=$kernels/.$release.new
   rm -rf "$scratch"
@@ -122,9 +122,9 @@ fetch_kernel() {
   say "fetching kernel $release (${#packages[@]} packages)"
   download_packages "$scratch/debs" "${packages[@]}"
   for deb in "$scratch"/debs/*.deb; do dpkg -x "$deb" "$scratch/root"; done
-  compgen -G "$scratch/root/boot/vmlinuz-*" >/dev/null || die "the packages of $release hold no kernel image"
-  [[ -d $scratch/root/usr/src/linux-headers-$release ]] || die "there are no headers for kernel $release"
   relocate "$scratch/root" "$release"
+  [[ -e $scratch/root/boot/vmlinuz-$release ]] || die "the packages of $release hold no kernel image"
+  [[ -d $scratch/root/usr/src/linux-headers-$release ]] || die "there are no headers for kernel $release"
   quietly "depmod for $release" depmod -b "$scratch/root" "$release"
   touch "$scratch/root/.complete"
   rm -rf "$root"
@@ -136,8 +136,10 @@ fetch_kernel() {
 download_packages() {
   local dir=$1
   shift
-  if ! (cd "$dir" && apt-get -q -o APT::Sandbox::User=root download "$@") >/dev/null 2>&1; then
-    refresh_lists
-    (cd "$dir" && quietly "downloading $*" apt-get -q -o APT::Sandbox::User=root download "$@")
+  if ! (cd "$dir" && download "$@") >/dev/null 2>&1; then
+    if ((${#apt_options[@]})); then refresh_suites; else refresh_host; fi
+    (cd "$dir" && quietly "downloading $*" download "$@")
   fi
 }
+
+download() { apt-get -q "${apt_options[@]}" -o APT::Sandbox::User=root download "$@"; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Making a small model and loading it: modes and worker counts agree, and damage is told.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -74,10 +75,39 @@ TEST_F(LoadTest, WorkersTakeTheWholeModel) {
   Load(dir, 1, 2, ReadMode::kMmap, &two);
   uint64_t tensors = 0;
   for (const Shard& shard : ShardModel(*FindModel("qwen2.5-72b"), kScale))
-    tensors += shard.tensors.back().end;
+    tensors += shard.data_bytes();
   EXPECT_EQ(one, tensors);
   EXPECT_GT(two, one);  // norms are replicated
   EXPECT_LT(two, one + one / 50);
+}
+
+// Every family can be made and loaded; a sparse one has the same headers and no blocks of tensors.
+TEST_F(LoadTest, OtherFamiliesLoadAndSparseOnesHaveTheSameHeaders) {
+  for (const char* name : {"llama-2-7b", "deepseek-r1"}) {
+    WriteOptions options;
+    options.out = root_ / "full";
+    options.scale = 65536;
+    const Result<WrittenModel> full = WriteModel(*FindModel(name), options);
+    ASSERT_TRUE(full.ok()) << full.error().message;
+    uint64_t bytes = 0;
+    const std::string mapped = Load(full->model_dir, 1, 2, ReadMode::kMmap, &bytes);
+    EXPECT_GT(bytes, full->tensor_bytes / 3) << mapped;
+    EXPECT_EQ(mapped, Load(full->model_dir, 1, 2, ReadMode::kRead));
+    fs::remove_all(root_ / "full");
+  }
+  WriteOptions options;
+  options.out = root_ / "sparse";
+  options.is_sparse = true;
+  ASSERT_TRUE(WriteModel(*FindModel("llama-2-7b"), options).ok());
+  const std::vector<Shard> shards = ShardModel(*FindModel("llama-2-7b"), 1);
+  std::ifstream file(options.out + "/" + shards[1].file, std::ios::binary);
+  std::string header(shards[1].Header().size(), '\0');
+  file.read(header.data(), static_cast<std::streamsize>(header.size()));
+  EXPECT_EQ(header, shards[1].Header());
+  struct stat info {};
+  ASSERT_EQ(::stat((options.out + "/" + shards[0].file).c_str(), &info), 0);
+  EXPECT_EQ(info.st_size, 9976570304);
+  EXPECT_LT(info.st_blocks * 512, 1 << 20);
 }
 
 TEST_F(LoadTest, ChecksumSeesOneFlippedBit) {

@@ -13,7 +13,7 @@ namespace {
 std::vector<uint64_t> FileSizes(const std::string& name, uint64_t scale) {
   std::vector<uint64_t> sizes;
   for (const Shard& shard : ShardModel(*FindModel(name), scale))
-    sizes.push_back(EncodeHeader(shard.tensors).size() + shard.tensors.back().end);
+    sizes.push_back(shard.Header().size() + shard.data_bytes());
   return sizes;
 }
 
@@ -32,6 +32,61 @@ TEST(ModelLayout, Qwen7bHasThePublishedSizes) {
             (std::vector<uint64_t>{3945441440, 3864726352, 3864726424, 3556377672}));
 }
 
+TEST(ModelLayout, Llama70bHasThePublishedSizes) {
+  EXPECT_EQ(FileSizes("llama-2-70b", 1),
+            (std::vector<uint64_t>{9852591960, 9798099016, 9965870512, 9798066064, 9798099064,
+                                   9798099056, 9965870512, 9798066064, 9798099064, 9798099056,
+                                   9965870512, 9798066064, 9798099064, 9496124816, 524288128}));
+}
+
+TEST(ModelLayout, Llama7bHasTheSizesOfItsShardLimit) {
+  EXPECT_EQ(FileSizes("llama-2-7b", 1), (std::vector<uint64_t>{9976570304, 3500294472}));
+}
+
+// The 163 files of the repository, whose headers are not padded.
+TEST(ModelLayout, DeepSeekR1HasThePublishedSizes) {
+  const std::vector<uint64_t> published{
+      5234139343, 4302383966, 4302384375, 4302349996, 4302384154, 4372073602, 4306080097,
+      4302384356, 4302350190, 4302383960, 4302384375, 1321583941, 4302317244, 4302384328,
+      4302350218, 4302383932, 4302384377, 4302350026, 4302384124, 4302384377, 4302350413,
+      4302384900, 4302350808, 4302384504, 4302384961, 4302350620, 4302384692, 4302384963,
+      4302350448, 4302384884, 4302350824, 4302384488, 4302384963, 1747417474, 4302317817,
+      4302384914, 4302350794, 4302384518, 4302384963, 4302350602, 4302384710, 4302384963,
+      4302350432, 4302384900, 4302350808, 4302384504, 4302384961, 4302350620, 4302384692,
+      4302384963, 4302350448, 4302384884, 4302350824, 4302384488, 4302384963, 1747417474,
+      4302317817, 4302384914, 4302350794, 4302384518, 4302384963, 4302350602, 4302384710,
+      4302384963, 4302350432, 4302384900, 4302350808, 4302384504, 4302384961, 4302350620,
+      4302384692, 4302384963, 4302350448, 4302384884, 4302350824, 4302384488, 4302384963,
+      1747417474, 4302317817, 4302384914, 4302350794, 4302384518, 4302384963, 4302350602,
+      4302384710, 4302384963, 4302350432, 4302384900, 4302350808, 4302384504, 4302384961,
+      4302350620, 4302384692, 4302384963, 4302350448, 4302384884, 4302350824, 4302384488,
+      4302384963, 1747417474, 4302317817, 4302384914, 4302350794, 4302384518, 4302384963,
+      4302350602, 4302384710, 4302384963, 4302350432, 4302384900, 4302350808, 4302384504,
+      4302384961, 4302350620, 4302384692, 4302384963, 4302350448, 4302384884, 4302350824,
+      4302384488, 4302384963, 1747417474, 4302317817, 4302384914, 4302350794, 4302384518,
+      4302384963, 4302350602, 4302384710, 4302384963, 4302350432, 4302384900, 4302350808,
+      4302384504, 4302384961, 4302350620, 4302384692, 4302384963, 4302350448, 4302384884,
+      3142388798, 4302317817, 4302384914, 4302350794, 4302384518, 4302384963, 4302350602,
+      4302384710, 4302384963, 4302350432, 4302384900, 4302350808, 4302384504, 4302384961,
+      4302350620, 4302384692, 4302384963, 4302350448, 4302384884, 5230637362, 4302384321,
+      4302384948, 6584784447};
+  EXPECT_EQ(FileSizes("deepseek-r1", 1), published);
+}
+
+TEST(ModelLayout, DeepSeekR1ScalesWithItsExpertsAndShards) {
+  size_t tensors = 0;
+  uint64_t bytes = 0;
+  const std::vector<Shard> shards = ShardModel(*FindModel("deepseek-r1"), 4096);
+  for (const Shard& shard : shards) {
+    tensors += shard.tensors.size();
+    bytes += shard.data_bytes();
+  }
+  EXPECT_EQ(shards.size(), 163u);
+  EXPECT_EQ(shards[162].file, "model-00163-of-000163.safetensors");
+  EXPECT_EQ(tensors, 91991u);
+  EXPECT_NEAR(static_cast<double>(bytes), 688574839360.0 / 4096, 688574839360.0 / 4096 * 0.05);
+}
+
 struct Totals {
   const char* name;
   size_t tensors, shards;
@@ -41,13 +96,15 @@ struct Totals {
 TEST(ModelLayout, CountsAndTotalsAreThePublishedOnes) {
   for (const Totals& want :
        {Totals{"qwen2.5-7b", 339, 4, 15231233024}, Totals{"qwen2.5-32b", 771, 17, 65527752704},
-        Totals{"qwen2.5-72b", 963, 37, 145412407296}}) {
+        Totals{"qwen2.5-72b", 963, 37, 145412407296}, Totals{"llama-2-7b", 291, 2, 13476831232},
+        Totals{"llama-2-70b", 803, 15, 137953316864},
+        Totals{"deepseek-r1", 91991, 163, 688574839360}}) {
     size_t tensors = 0;
     uint64_t bytes = 0;
     const std::vector<Shard> shards = ShardModel(*FindModel(want.name), 1);
     for (const Shard& shard : shards) {
       tensors += shard.tensors.size();
-      bytes += shard.tensors.back().end;
+      bytes += shard.data_bytes();
     }
     EXPECT_EQ(tensors, want.tensors) << want.name;
     EXPECT_EQ(shards.size(), want.shards) << want.name;
@@ -85,11 +142,11 @@ TEST(ModelLayout, ScaleDividesBytesAndKeepsStructure) {
 }
 
 TEST(ModelLayout, ScaledDimensionsSplitOverEightWorkers) {
-  for (const char* name : {"qwen2.5-7b", "qwen2.5-32b", "qwen2.5-72b"}) {
-    const ModelSpec model = ScaleModel(*FindModel(name), 64);
-    EXPECT_EQ(model.ffn % 8, 0u);
-    EXPECT_EQ(model.vocab % 8, 0u);
-    EXPECT_EQ(model.hidden() % 8, 0u);
+  for (const ModelSpec& full : Models()) {
+    const ModelSpec model = ScaleModel(full, 64);
+    EXPECT_EQ(model.ffn % 8, 0u) << full.name;
+    EXPECT_EQ(model.vocab % 8, 0u) << full.name;
+    EXPECT_EQ(model.hidden % 8, 0u) << full.name;
   }
 }
 

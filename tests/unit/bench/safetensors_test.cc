@@ -92,6 +92,7 @@ TEST(Safetensors, WritesWhatTheReferenceWriterWrites) {
   tensors[0] = {"model.layers.9.w", "BF16", {2}};
   tensors[1] = {"model.layers.10.w", "BF16", {2, 1}};
   tensors[2] = {"z", "F32", {}};
+  SortTensors(&tensors);
   AssignOffsets(&tensors);
   const std::string header = EncodeHeader(tensors);
   const std::string json =
@@ -107,6 +108,8 @@ TEST(Safetensors, WritesWhatTheReferenceWriterWrites) {
   const Result<ShardHeader> parsed = ParseHeader(header.substr(8), header.size() + 12, "file");
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   EXPECT_EQ(parsed->tensors.size(), 3u);
+  const std::string bare = EncodeHeader(tensors, /*is_padded=*/false);
+  EXPECT_EQ(bare.substr(8), json);
 }
 
 }  // namespace

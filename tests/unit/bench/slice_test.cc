@@ -41,6 +41,17 @@ TEST(Slice, NormsAndIndivisibleTensorsAreReplicated) {
   EXPECT_TRUE(SliceTensor(Make("x.self_attn.o_proj.weight", {8, 3}), 0, 2).is_replicated);
 }
 
+TEST(Slice, DeepSeekFollowsItsModules) {
+  for (const char* name : {"x.self_attn.q_b_proj.weight", "x.self_attn.kv_b_proj.weight_scale_inv",
+                           "x.mlp.experts.7.gate_proj.weight", "x.shared_head.head.weight"})
+    EXPECT_EQ(SliceTensor(Make(name, {8, 4}), 1, 2).begin, 32u) << name;
+  for (const char* name : {"x.mlp.experts.7.down_proj.weight_scale_inv", "x.o_proj.weight"})
+    EXPECT_EQ(SliceTensor(Make(name, {8, 4}), 1, 2).rows, 8u) << name;
+  for (const char* name : {"x.self_attn.q_a_proj.weight", "x.kv_a_proj_with_mqa.weight_scale_inv",
+                           "x.mlp.gate.weight", "x.eh_proj.weight"})
+    EXPECT_TRUE(SliceTensor(Make(name, {8, 4}), 1, 2).is_replicated) << name;
+}
+
 TEST(Slice, UnknownNamesFollowTheStatedRule) {
   EXPECT_EQ(SliceTensor(Make("strange", {4, 6}), 1, 2).begin, 24u);
   EXPECT_TRUE(SliceTensor(Make("strange", {5, 6}), 1, 2).is_replicated);

@@ -30,7 +30,7 @@ class LoaderPoolTest : public testing::Test {
     backend_ = std::make_unique<ReplayBackend>(ReplayOptions{.memory_limit = 1000 * kMiB});
     backend_->AddFile(1, "a", 256 * kMiB);
     payer_->service = 4;
-    payer_->charge = 9;
+    payer_->charge = std::make_shared<const ChargeHandle>(backend_.get(), 9);
     payer_->budget = std::make_shared<Budget>(
         std::shared_ptr<MemorySource>(backend_.get(), [](MemorySource*) {}));
   }

@@ -57,8 +57,8 @@ TEST_F(ServiceTableTest, NumbersAreGivenAndReused) {
 TEST_F(ServiceTableTest, ProcessesBelongByCgroup) {
   Service* one = Start({{"service_id", "a"}, {"cgroup", "/one"}});
   Service* two = Start({{"service_id", "b"}, {"cgroup", "/two"}});
-  EXPECT_NE(one->payer->charge, 0u);
-  EXPECT_NE(one->payer->charge, two->payer->charge);
+  EXPECT_NE(ChargeOf(one->payer), 0u);
+  EXPECT_NE(ChargeOf(one->payer), ChargeOf(two->payer));
   InCgroup(11, "/one/deeper");
   InCgroup(12, "/two");
   InCgroup(13, "/elsewhere");
@@ -70,6 +70,36 @@ TEST_F(ServiceTableTest, ProcessesBelongByCgroup) {
   (void)Start({{"service_id", "c"}, {"cgroup", "/one/inner"}});
   InCgroup(15, "/one/inner/x");
   EXPECT_EQ(services_->OfProcess(15, 1, 0)->id, "c");
+}
+
+// Counts the handles that are out.
+class CountingBackend : public ReplayBackend {
+ public:
+  CountingBackend() : ReplayBackend({}) {}
+  Result<uint32_t> Charge(int fd) override {
+    ++handles;
+    return ReplayBackend::Charge(fd);
+  }
+  void Uncharge(uint32_t) override { --handles; }
+  int handles = 0;
+};
+
+TEST_F(ServiceTableTest, ACgroupHasOneHandleWhileItIsNeeded) {
+  CountingBackend backend;
+  ServiceTable services(&backend, &topology_, roots_, [&](std::shared_ptr<const Cgroup>) {
+    return std::shared_ptr<MemorySource>(&backend, [](MemorySource*) {});
+  });
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(services.Start({{"service_id", "a"}, {"cgroup", "/one"}}).ok());
+    ASSERT_TRUE(services.Start({{"service_id", "b"}, {"cgroup", "/one"}}).ok());
+    EXPECT_EQ(backend.handles, 1);
+    services.Stop("a");
+    EXPECT_EQ(backend.handles, 1);
+    const std::shared_ptr<Payer> under_way = services.Find("b")->payer;
+    services.Stop("b");
+    EXPECT_EQ(backend.handles, 1) << "a load still pays by it";
+  }
+  EXPECT_EQ(backend.handles, 0);
 }
 
 TEST_F(ServiceTableTest, ASingleServiceOwnsEverybody) {
@@ -105,7 +135,7 @@ TEST_F(ServiceTableTest, ChargingThatIsNotPossibleIsNoted) {
   });
   const Result<Service*> started = services.Start({{"service_id", "a"}, {"cgroup", "/one"}});
   ASSERT_TRUE(started.ok());
-  EXPECT_EQ((*started)->payer->charge, 0u);
+  EXPECT_EQ(ChargeOf((*started)->payer), 0u);
   EXPECT_NE((*started)->note, "");
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The decoder against damaged and hostile bytes.  Build with PPC_SANITIZE to
-// make out-of-bounds accesses visible.
+// make out-of-bounds accesses visible; PPC_FUZZ_MUTATIONS sets how many
+// mutations are tried (tests/all/fuzz-templates does both).
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <random>
 
 #include "policies/maio/template_format.h"
@@ -12,7 +14,17 @@
 namespace ppc::maio {
 namespace {
 
-constexpr int kMutations = 120000;
+int Mutations() {
+  const char* given = std::getenv("PPC_FUZZ_MUTATIONS");
+  return given != nullptr ? std::atoi(given) : 60000;
+}
+
+// Not the code's own check: nothing that leaves the mount or confuses a C string.
+bool StaysInside(const std::string& path) {
+  if (path.empty() || path.front() == '/' || path.size() > 4095) return false;
+  if (path.find('\0') != std::string::npos) return false;
+  return ("/" + path + "/").find("/../") == std::string::npos;
+}
 
 void PutLittle(std::vector<uint8_t>* bytes, size_t at, uint64_t value, size_t n) {
   for (size_t i = 0; i < n; i++) (*bytes)[at + i] = static_cast<uint8_t>(value >> (8 * i));
@@ -87,27 +99,70 @@ TEST(TemplateFuzz, NoFlippedBitIsAccepted) {
   }
 }
 
+// Paths are where a template could reach out of the mount: damage aims there, too.
+void SpoilPath(std::mt19937* rng, Template* t) {
+  const std::string kBad[] = {"../",  "/",      "..", "./", "//", std::string(1, '\0'),
+                              "\xff", "a/../.."};
+  std::string& path = t->files[(*rng)() % t->files.size()].path;
+  const std::string& bad = kBad[(*rng)() % std::size(kBad)];
+  path.insert((*rng)() % (path.size() + 1), bad);
+}
+
 // What gets through is safe to use.
 TEST(TemplateFuzz, ResealedMutationsAreRefusedOrValid) {
-  std::vector<uint8_t> good = Encode(SampleTemplate());
   std::mt19937 rng(20240229);
+  const Template sample = SampleTemplate();
+  const std::vector<uint8_t> plain = EncodeSections(sample, /*compress=*/false);
+  const std::vector<uint8_t> packed = Encode(sample);
   int accepted = 0;
-  for (int i = 0; i < kMutations; i++) {
-    std::vector<uint8_t> bytes = good;
-    Mutate(&rng, &bytes);
+  int refused_paths = 0;
+  const int mutations = Mutations();
+  for (int i = 0; i < mutations; i++) {
+    std::vector<uint8_t> bytes = i % 4 == 3 ? packed : plain;
+    if (i % 4 == 2) {
+      Template t = sample;
+      SpoilPath(&rng, &t);
+      bytes = EncodeSections(t, /*compress=*/i % 8 == 2);
+      if (rng() % 4 == 0) Mutate(&rng, &bytes);
+    } else {
+      Mutate(&rng, &bytes);
+    }
     if (i % 8 != 0) Reseal(&bytes);
     std::string error;
     std::optional<Template> t = Decode(bytes, &error);
     if (!t) {
       ASSERT_NE(error, "");
+      refused_paths += error.find("path") != std::string::npos;
       continue;
     }
     accepted++;
     ASSERT_EQ(Check(*t), "");
+    for (const TemplateFile& file : t->files) ASSERT_TRUE(StaysInside(file.path)) << file.path;
     std::string again;
-    ASSERT_TRUE(Decode(Encode(*t), &again).has_value()) << again;
+    ASSERT_TRUE(Decode(EncodeSections(*t, /*compress=*/false), &again).has_value()) << again;
   }
-  EXPECT_GT(accepted, 100);  // else the mutations do not reach the parser
+  EXPECT_GT(accepted, mutations / 1000);  // else the mutations do not reach the parser
+  EXPECT_GT(refused_paths, mutations / 100);
+}
+
+// Few bytes that would unpack to much, and sizes that lie.
+TEST(TemplateFuzz, NoSmallFileUnpacksToMuch) {
+  Template t = SampleTemplate();
+  t.meta = "\"" + std::string(kMaxRawBytes, 'x') + "\"";
+  std::vector<uint8_t> bytes = Encode(t);
+  ASSERT_LT(bytes.size(), 1u << 20);
+  std::string error;
+  EXPECT_FALSE(Decode(bytes, &error).has_value());
+  EXPECT_NE(error.find("unpack"), std::string::npos) << error;
+
+  t.meta = "\"" + std::string(100000, 'x') + "\"";
+  bytes = Encode(t);
+  ASSERT_TRUE(Decode(bytes, &error).has_value()) << error;
+  for (uint64_t raw : {uint64_t{0}, uint64_t{99}, uint64_t{200000}, ~uint64_t{0}}) {
+    PutLittle(&bytes, kPreambleBytes + 24, raw, 8);
+    Reseal(&bytes);
+    EXPECT_FALSE(Decode(bytes, &error).has_value()) << raw;
+  }
 }
 
 }  // namespace

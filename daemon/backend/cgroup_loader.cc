@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/cgroup_loader.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace ppc {
+namespace {
+
+using cgroup_loader::Answer;
+using cgroup_loader::kDeviceFd;
+using cgroup_loader::kFirstLaneFd;
+using cgroup_loader::Request;
+
+constexpr int kMaxLanes = 64;
+constexpr int kCannotStart = 127;
+
+// Between fork and exec: async-signal-safe calls only.  The descriptors lie above everything
+// they are moved to.
+[[noreturn]] void RunChild(char* const argv[], int procs, int device, const int* lanes,
+                           int lane_count) {
+  if (write(procs, "0", 1) != 1 || dup2(device, kDeviceFd) < 0) _exit(kCannotStart);
+  for (int i = 0; i < lane_count; ++i) {
+    if (dup2(lanes[i], kFirstLaneFd + i) < 0) _exit(kCannotStart);
+  }
+#ifdef SYS_close_range
+  (void)syscall(SYS_close_range, kFirstLaneFd + lane_count, ~0U, 0);
+#endif
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execv(argv[0], argv);
+  _exit(kCannotStart);
+}
+
+// A duplicate that RunChild's dup2 cannot overwrite.
+UniqueFd DupAbove(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, kFirstLaneFd + kMaxLanes)); }
+
+enum class Outcome { kAnswered, kLate, kGone };
+
+Outcome Exchange(int lane, const Request& request, Answer* answer) {
+  ssize_t got = send(lane, &request, sizeof(request), MSG_NOSIGNAL);
+  if (got != static_cast<ssize_t>(sizeof(request))) return Outcome::kGone;
+  do {
+    got = recv(lane, answer, sizeof(*answer), 0);
+  } while (got < 0 && errno == EINTR);
+  if (got == static_cast<ssize_t>(sizeof(*answer))) return Outcome::kAnswered;
+  return got < 0 && errno == EAGAIN ? Outcome::kLate : Outcome::kGone;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CgroupLoader>> CgroupLoader::Open(int cgroup_fd, int device_fd,
+                                                         CgroupLoaderOptions options) {
+  if (options.lanes < 1 || options.lanes > kMaxLanes) {
+    return Error{EINVAL, "a loader process has 1 to " + std::to_string(kMaxLanes) + " lanes"};
+  }
+  // Early: who cannot join the cgroup should say so when the service starts.
+  const UniqueFd procs(openat(cgroup_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC));
+  if (!procs.IsValid()) return PosixError("join the cgroup with a loader process", errno);
+  UniqueFd cgroup = DupAbove(cgroup_fd);
+  UniqueFd device = DupAbove(device_fd);
+  if (!cgroup.IsValid() || !device.IsValid()) return PosixError("duplicate a descriptor", errno);
+  return std::unique_ptr<CgroupLoader>(
+      new CgroupLoader(std::move(cgroup), std::move(device), std::move(options)));
+}
+
+CgroupLoader::CgroupLoader(UniqueFd cgroup, UniqueFd device, CgroupLoaderOptions options)
+    : cgroup_(std::move(cgroup)), device_(std::move(device)), options_(std::move(options)) {}
+
+CgroupLoader::~CgroupLoader() {
+  if (process_ != nullptr) ended_.push_back(process_->pid);
+  process_.reset();
+  Reap();
+}
+
+CgroupLoader::Process::~Process() {
+  if (pidfd.IsValid()) (void)syscall(SYS_pidfd_send_signal, pidfd.Get(), SIGKILL, nullptr, 0);
+}
+
+// Never waits: a frozen cgroup lets nobody die.  What is left here goes with us.
+void CgroupLoader::Reap() {
+  std::erase_if(ended_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
+}
+
+// mutex_ held.
+std::shared_ptr<CgroupLoader::Process> CgroupLoader::Start(int* code) {
+  Reap();
+  UniqueFd procs(openat(cgroup_.Get(), "cgroup.procs", O_WRONLY | O_CLOEXEC));
+  if (procs.IsValid()) procs = DupAbove(procs.Get());
+  if (!procs.IsValid()) {
+    *code = ECHILD;
+    return nullptr;
+  }
+  auto process = std::make_shared<Process>();
+  std::vector<UniqueFd> theirs;
+  std::vector<int> numbers;
+  for (int i = 0; i < options_.lanes; ++i) {
+    std::array<int, 2> pair{};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) {
+      *code = errno;
+      return nullptr;
+    }
+    process->lanes.emplace_back(pair[0]);
+    const UniqueFd other(pair[1]);
+    theirs.push_back(DupAbove(other.Get()));
+    if (!theirs.back().IsValid()) {
+      *code = errno;
+      return nullptr;
+    }
+    numbers.push_back(theirs.back().Get());
+    process->idle.push_back(static_cast<size_t>(i));
+    const timeval timeout{options_.answer_timeout_s, 0};
+    setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+  }
+  std::array<std::string, 4> words = {options_.program, kServeLoadsFlag,
+                                      std::to_string(options_.lanes),
+                                      std::to_string(options_.idle_ms)};
+  std::array<char*, 5> argv{};
+  for (size_t i = 0; i < words.size(); ++i) argv[i] = words[i].data();
+  process->pid = fork();
+  if (process->pid == 0) {
+    RunChild(argv.data(), procs.Get(), device_.Get(), numbers.data(), options_.lanes);
+  }
+  if (process->pid < 0) {
+    *code = errno;
+    return nullptr;
+  }
+  process->pidfd.Reset(static_cast<int>(syscall(SYS_pidfd_open, process->pid, 0)));
+  return process;
+}
+
+std::shared_ptr<CgroupLoader::Process> CgroupLoader::Take(size_t* lane, int* code) {
+  std::unique_lock lock(mutex_);
+  while (process_ != nullptr && process_->idle.empty()) lane_free_.wait(lock);
+  if (process_ == nullptr) process_ = Start(code);
+  if (process_ == nullptr) return nullptr;
+  *lane = process_->idle.back();
+  process_->idle.pop_back();
+  return process_;
+}
+
+void CgroupLoader::GiveBack(const std::shared_ptr<Process>& process, size_t lane, bool is_broken) {
+  const std::lock_guard lock(mutex_);
+  if (!is_broken) {
+    process->idle.push_back(lane);
+  } else if (process_ == process) {
+    ended_.push_back(process->pid);
+    process_.reset();
+  }
+  lane_free_.notify_all();
+}
+
+int CgroupLoader::Load(ppc_load* load, int node) {
+  Request request{};
+  request.load = *load;
+  request.node = node;
+  if (sched_getaffinity(0, sizeof(request.cpus), &request.cpus) != 0) CPU_ZERO(&request.cpus);
+  // Twice: it may just have ended because it had nothing to do.  What a load did stays done.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    int code = 0;
+    size_t lane = 0;
+    const std::shared_ptr<Process> process = Take(&lane, &code);
+    if (process == nullptr) return code;
+    Answer answer{};
+    const Outcome outcome = Exchange(process->lanes[lane].Get(), request, &answer);
+    GiveBack(process, lane, outcome != Outcome::kAnswered);
+    if (outcome == Outcome::kLate) return ETIMEDOUT;
+    if (outcome == Outcome::kAnswered) {
+      *load = answer.load;
+      return answer.code;
+    }
+  }
+  return ECHILD;
+}
+
+}  // namespace ppc

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns a process inside a cgroup that carries out loads there: kernels that cannot charge page
+// cache to a cgroup of our choice (5.10) charge it to the process that loads.
+//
+// The process is this program again, started at the first load and gone a little after the
+// last one, so that it does not keep an ended service's cgroup populated.  It has the device,
+// one socket per lane with a thread each, and nothing else.
+// Threads: Load by any.
+// Paper: section 3.3 (the loader runs in the same cgroup as the service).
+#ifndef PPC_DAEMON_BACKEND_CGROUP_LOADER_H_
+#define PPC_DAEMON_BACKEND_CGROUP_LOADER_H_
+
+#include <ppc/uapi.h>
+#include <sched.h>
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
+
+namespace ppc {
+
+struct CgroupLoaderOptions {
+  // Run with the argument kServeLoadsFlag.
+  std::string program = "/proc/self/exe";
+  int lanes = 8;              // loads at the same time
+  int idle_ms = 2000;         // without work for so long the process ends
+  int answer_timeout_s = 30;  // a load that takes longer is given up
+};
+
+class CgroupLoader {
+ public:
+  // `cgroup_fd` (a cgroup's directory) and `device_fd` are duplicated.
+  static Result<std::unique_ptr<CgroupLoader>> Open(int cgroup_fd, int device_fd,
+                                                    CgroupLoaderOptions options = {});
+  CgroupLoader(const CgroupLoader&) = delete;
+  CgroupLoader& operator=(const CgroupLoader&) = delete;
+  ~CgroupLoader();
+
+  // Does the ioctl LOAD inside the cgroup, bound as the calling thread is and preferring `node`
+  // (-1: none).  0 or a positive errno; ECHILD: there is no process to do it.
+  int Load(ppc_load* load, int node);
+
+ private:
+  struct Process {
+    Process() = default;
+    Process(const Process&) = delete;
+    Process& operator=(const Process&) = delete;
+    ~Process();
+    pid_t pid = -1;
+    UniqueFd pidfd;  // its number may belong to somebody else once it is waited for
+    std::vector<UniqueFd> lanes;
+    std::vector<size_t> idle;  // lanes without a load; under CgroupLoader::mutex_
+  };
+
+  CgroupLoader(UniqueFd cgroup, UniqueFd device, CgroupLoaderOptions options);
+  // A lane of a running process, for the caller alone; nullptr with *code set.
+  std::shared_ptr<Process> Take(size_t* lane, int* code);
+  void GiveBack(const std::shared_ptr<Process>& process, size_t lane, bool is_broken);
+  std::shared_ptr<Process> Start(int* code);
+  void Reap();
+
+  const UniqueFd cgroup_;
+  const UniqueFd device_;
+  const CgroupLoaderOptions options_;
+  std::mutex mutex_;
+  std::condition_variable lane_free_;
+  std::shared_ptr<Process> process_;
+  std::vector<pid_t> ended_;  // not waited for yet
+};
+
+// The other side: what the program does when it is started with kServeLoadsFlag LANES IDLE_MS.
+// Returns its exit status.
+inline constexpr const char* kServeLoadsFlag = "--serve-loads";
+int ServeLoads(int lanes, int idle_ms);
+
+namespace cgroup_loader {
+
+// Descriptors of the process.
+inline constexpr int kDeviceFd = 3;
+inline constexpr int kFirstLaneFd = 4;
+
+// What goes over a lane, one message each way per load.
+struct Request {
+  ppc_load load;
+  cpu_set_t cpus;
+  int node;
+};
+struct Answer {
+  ppc_load load;
+  int code;
+};
+
+}  // namespace cgroup_loader
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BACKEND_CGROUP_LOADER_H_
