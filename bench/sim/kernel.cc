@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns processes' reads and faults, and the disk requests they make.
+#include "bench/sim/kernel.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ppc::sim {
+namespace {
+
+constexpr uint32_t kAroundPages = 16;  // fault-around
+
+uint32_t PageOfOffset(uint64_t offset) { return static_cast<uint32_t>(offset / kPage); }
+
+}  // namespace
+
+void Cpus::Settle(uint64_t* debt) {
+  if (*debt == 0) return;
+  auto cpu = std::min_element(free_ns_.begin(), free_ns_.end());
+  const uint64_t end = std::max(*cpu, scheduler_->NowNs()) + std::exchange(*debt, 0);
+  *cpu = end;
+  while (scheduler_->NowNs() < end) scheduler_->SleepUntil(end);
+}
+
+void Cpus::Use(uint64_t ns, uint64_t* debt) {
+  *debt += ns;
+  if (*debt >= kSliceNs) Settle(debt);
+}
+
+Kernel::Kernel(Scheduler* scheduler, Disk* disk, PageCache* cache, const KernelOptions& options)
+    : scheduler_(scheduler),
+      disk_(disk),
+      cache_(cache),
+      options_(options),
+      cpus_(scheduler, std::max<uint32_t>(options.cpu.cpus, 1)),
+      ra_pages_(static_cast<uint32_t>(options.read_ahead_bytes / kPage)),
+      window_(options.window_bytes),
+      beacon_(options.beacon_bytes) {}
+
+bool Kernel::Managed(const OpenFile* open) const {
+  return open->through_ppc && attached_ && attached_options_.managed_readahead &&
+         !open->file->is_native;
+}
+
+OpenFile* Kernel::Open(Thread* thread, CacheFile* file, bool through_ppc, bool direct) {
+  opens_.push_back(std::make_unique<OpenFile>());
+  OpenFile* open = opens_.back().get();
+  open->file = file;
+  open->id = next_open_++;
+  open->through_ppc = through_ppc;
+  open->direct = direct;
+  if (through_ppc && attached_ && attached_options_.open_close) {
+    Emit(thread, open, EventKind::kOpen, 0, 0, 0);
+  }
+  return open;
+}
+
+void Kernel::Close(Thread* thread, OpenFile* open) {
+  if (open->through_ppc && attached_) {
+    FlushAccess(open);
+    if (attached_options_.open_close) Emit(thread, open, EventKind::kClose, 0, 0, 0);
+  }
+  std::erase_if(opens_, [open](const auto& other) { return other.get() == open; });
+}
+
+// -------------------------------------------------------------------- requests
+
+uint32_t Kernel::Submit(CacheFile* file, uint32_t first, uint32_t end, int node, bool by_loader,
+                        uint32_t lookahead) {
+  const uint32_t most = static_cast<uint32_t>(disk_->options().request_bytes / kPage);
+  uint32_t submitted = 0;
+  end = std::min(end, file->pages);
+  for (uint32_t at = first; at < end;) {
+    if (!IsAbsent(file, at)) {
+      ++at;
+      continue;
+    }
+    const uint32_t number = next_io_++;
+    Io& io = ios_[number];
+    io.first = file->first + at;
+    for (io.pages = 0; at < end && io.pages < most && IsAbsent(file, at); ++at, ++io.pages) {
+      cache_->Add(file->first + at, node, by_loader, number);
+      PageOf(file, at).readahead = at == lookahead;
+    }
+    submitted += io.pages;
+    disk_->Submit(io.pages * kPage, [this, number] { Complete(number); });
+  }
+  return submitted;
+}
+
+void Kernel::Complete(uint32_t number) {
+  const auto it = ios_.find(number);
+  const Io io = std::move(it->second);
+  ios_.erase(it);
+  for (uint32_t i = io.first; i < io.first + io.pages; ++i) cache_->ReadDone(i);
+  for (Fiber* fiber : io.waiters) scheduler_->Wake(fiber);
+}
+
+void Kernel::WaitFor(CacheFile* file, uint32_t page) {
+  while (PageOf(file, page).state == PageState::kReading) {
+    ios_[PageOf(file, page).io].waiters.push_back(scheduler_->Current());
+    scheduler_->Wait();
+  }
+}
+
+// ----------------------------------------------------------- native read-ahead
+
+namespace {
+
+uint32_t NextSize(uint32_t now, uint32_t most) {
+  if (now < most / 16) return 4 * now;
+  if (now <= most / 2) return 2 * now;
+  return most;
+}
+
+uint32_t FirstSize(uint32_t request, uint32_t most) {
+  uint32_t size = 1;
+  while (size < request) size *= 2;
+  if (size <= most / 32) return size * 4;
+  if (size <= most / 4) return size * 2;
+  return most;
+}
+
+}  // namespace
+
+// ondemand_readahead() of 6.1.
+void Kernel::OnDemandReadAhead(Thread* thread, OpenFile* open, uint32_t page, uint32_t request,
+                               bool hit_marker) {
+  uint32_t most = ra_pages_;
+  const auto io_pages = static_cast<uint32_t>(disk_->options().request_bytes / kPage);
+  if (request > most && io_pages > most) most = std::min(request, io_pages);
+  const uint32_t expected = open->ra_start + open->ra_size - open->ra_async;
+  bool initial = page == 0;
+  if (!initial && (page == expected || page == open->ra_start + open->ra_size)) {
+    open->ra_start += open->ra_size;
+    open->ra_size = NextSize(open->ra_size, most);
+    open->ra_async = open->ra_size;
+  } else if (!initial && hit_marker) {
+    // Several streams in one file: from the next hole on.
+    uint32_t start = page + 1;
+    while (start < open->file->pages && start - page <= most && !IsAbsent(open->file, start)) {
+      ++start;
+    }
+    if (start - page > most) return;
+    open->ra_start = start;
+    open->ra_size = NextSize(start - page + request, most);
+    open->ra_async = open->ra_size;
+  } else if (!initial && request <= most && page != open->prev_page &&
+             page != open->prev_page + 1) {
+    // Random: what was asked for, no more.
+    Submit(open->file, page, page + request, thread->process->node, false);
+    return;
+  } else {
+    open->ra_start = page;
+    open->ra_size = FirstSize(request, most);
+    open->ra_async = open->ra_size > request ? open->ra_size - request : open->ra_size;
+  }
+  if (page == open->ra_start && open->ra_size == open->ra_async) {
+    const uint32_t add = NextSize(open->ra_size, most);
+    if (open->ra_size + add <= most) {
+      open->ra_async = add;
+      open->ra_size += add;
+    } else {
+      open->ra_size = most;
+      open->ra_async = most / 2;
+    }
+  }
+  Submit(open->file, open->ra_start, open->ra_start + open->ra_size, thread->process->node, false,
+         open->ra_start + open->ra_size - open->ra_async);
+}
+
+void Kernel::SyncReadAhead(Thread* thread, OpenFile* open, uint32_t page, uint32_t request) {
+  cpus_.Use(options_.cpu.request_ns, &thread->cpu_debt);
+  // RFS turns read-ahead off for managed files: exactly what is asked for.
+  if (Managed(open) || ra_pages_ == 0) {
+    Submit(open->file, page, page + request, thread->process->node, false);
+    return;
+  }
+  OnDemandReadAhead(thread, open, page, request, false);
+}
+
+void Kernel::AsyncReadAhead(Thread* thread, OpenFile* open, uint32_t page, uint32_t request) {
+  PageOf(open->file, page).readahead = false;
+  if (Managed(open) || ra_pages_ == 0) return;
+  cpus_.Use(options_.cpu.request_ns, &thread->cpu_debt);
+  OnDemandReadAhead(thread, open, page, request, true);
+}
+
+// do_sync_mmap_readahead().
+void Kernel::ReadAround(Thread* thread, OpenFile* open, uint32_t page) {
+  cpus_.Use(options_.cpu.request_ns, &thread->cpu_debt);
+  const uint32_t half = ra_pages_ / 2;
+  open->ra_start = page > half ? page - half : 0;
+  open->ra_size = ra_pages_;
+  open->ra_async = ra_pages_ / 4;
+  Submit(open->file, open->ra_start, open->ra_start + open->ra_size, thread->process->node, false,
+         open->ra_start + open->ra_size - open->ra_async);
+  // A file shorter than the window, or a page the window did not hold.
+  if (IsAbsent(open->file, page)) Submit(open->file, page, page + 1, thread->process->node, false);
+}
+
+// ----------------------------------------------------------------------- read()
+
+void Kernel::ReadDirect(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes) {
+  cpus_.Settle(&thread->cpu_debt);
+  const uint64_t most = disk_->options().request_bytes;
+  Fiber* const self = scheduler_->Current();
+  uint32_t left = 0;
+  for (uint64_t at = offset; at < offset + bytes; at += most) {
+    ++left;
+    disk_->Submit(std::min(most, offset + bytes - at), [this, self, &left] {
+      if (--left == 0) scheduler_->Wake(self);
+    });
+  }
+  cache_->stats().read += bytes;
+  while (left > 0) scheduler_->Wait();
+  (void)open;
+}
+
+void Kernel::Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes) {
+  CacheFile* const file = open->file;
+  const uint64_t stop = std::min(offset + bytes, file->bytes);
+  if (offset >= stop) return;
+  // odirect=auto: past the cache while nobody is attached.
+  if (open->direct && !(open->through_ppc && attached_)) {
+    ReadDirect(thread, open, offset, stop - offset);
+    return;
+  }
+  const uint32_t first = PageOfOffset(offset);
+  const uint32_t end = PageOfOffset(stop + kPage - 1);
+  cpus_.Use(options_.cpu.fault_ns, &thread->cpu_debt);  // a system call costs about as much
+  if (open->through_ppc && attached_) NoticeRead(thread, open, first, end);
+  for (uint32_t page = first; page < end; ++page) {
+    if (IsAbsent(file, page)) SyncReadAhead(thread, open, page, end - page);
+    if (PageOf(file, page).readahead) AsyncReadAhead(thread, open, page, end - page);
+    if (PageOf(file, page).state == PageState::kReading) {
+      cpus_.Settle(&thread->cpu_debt);
+      WaitFor(file, page);
+      if (IsAbsent(file, page)) {  // reclaimed before we saw it
+        --page;
+        continue;
+      }
+    }
+    Page& p = PageOf(file, page);
+    p.wanted = true;
+    p.read_unused = false;
+    if (open->prev_page != page) cache_->MarkAccessed(file->first + page);
+    open->prev_page = page;
+    cpus_.Use(options_.cpu.copy_ns_per_page, &thread->cpu_debt);
+  }
+}
+
+void Kernel::ReadQuietly(CacheFile* file, uint64_t offset, uint64_t bytes) {
+  const uint64_t stop = std::min(offset + bytes, file->bytes);
+  for (uint32_t page = PageOfOffset(offset); page < PageOfOffset(stop + kPage - 1); ++page) {
+    if (IsAbsent(file, page)) Submit(file, page, page + ra_pages_, 0, false);
+    WaitFor(file, page);
+  }
+}
+
+// ---------------------------------------------------------------------- mapping
+
+// filemap_map_pages(), through RFS's: beacons and pages being traced are left out.
+void Kernel::MapAround(Thread* thread, OpenFile* open, uint32_t page) {
+  CacheFile* const file = open->file;
+  const uint32_t process = thread->process->slot;
+  uint32_t start = page / kAroundPages * kAroundPages;
+  uint32_t end = std::min(start + kAroundPages, file->pages);
+  if (open->through_ppc && attached_ && attached_options_.progress) {
+    const auto stride = static_cast<uint32_t>(beacon_ / kPage);
+    const uint32_t beacon = page / stride * stride;
+    start = std::max(start, beacon + 1);
+    end = std::min(end, beacon + stride);
+  }
+  for (uint32_t i = start; i < end; ++i) {
+    const Page& p = PageOf(file, i);
+    if (p.state != PageState::kUptodate || p.readahead) continue;
+    cache_->Map(file->first + i, process);
+    thread->cpu_debt += options_.cpu.map_page_ns;
+  }
+}
+
+void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) {
+  CacheFile* const file = open->file;
+  const bool ppc = open->through_ppc && attached_;
+  const bool traced = ppc && attached_options_.trace;
+  const auto stride = static_cast<uint32_t>(beacon_ / kPage);
+  const bool is_beacon = ppc && attached_options_.progress && page % stride == 0;
+  const uint32_t process = thread->process->slot;
+  const auto is_mapped = [&] { return (PageOf(file, page).mapped >> process & 1) != 0; };
+  cpus_.Use(options_.cpu.fault_ns, &thread->cpu_debt);
+  if (!traced && !is_beacon) {
+    MapAround(thread, open, page);
+    if (is_mapped()) return;
+  }
+  if (ppc) NoticeFault(thread, open, page, is_user);
+  bool waited = false;
+  while (true) {
+    Page& p = PageOf(file, page);
+    if (p.state == PageState::kAbsent) {
+      ++thread->majflt;
+      if (Managed(open) || ra_pages_ == 0) {
+        Submit(file, page, page + 1, thread->process->node, false);
+      } else {
+        ReadAround(thread, open, page);
+      }
+    } else if (p.readahead) {
+      AsyncReadAhead(thread, open, page, ra_pages_);
+    }
+    if (PageOf(file, page).state == PageState::kUptodate) break;
+    cpus_.Settle(&thread->cpu_debt);
+    WaitFor(file, page);
+    waited = true;
+  }
+  cache_->Map(file->first + page, process);
+  // The second try, after the wait, maps around.
+  if (waited && !traced && !is_beacon) MapAround(thread, open, page);
+}
+
+void Kernel::Access(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes) {
+  if (bytes == 0) return;
+  CacheFile* const file = open->file;
+  const uint32_t process = thread->process->slot;
+  const uint32_t first = PageOfOffset(offset);
+  const uint32_t end = PageOfOffset(offset + bytes + kPage - 1);
+  for (uint32_t page = first; page < end; ++page) {
+    // The page may go again before it is touched.
+    while ((PageOf(file, page).mapped >> process & 1) == 0) Fault(thread, open, page, true);
+    cache_->Touch(file->first + page, process);
+    const uint64_t from = std::max<uint64_t>(offset, uint64_t{page} * kPage);
+    const uint64_t to = std::min<uint64_t>(offset + bytes, (uint64_t{page} + 1) * kPage);
+    cpus_.Use(options_.cpu.copy_ns_per_page * (to - from) / kPage, &thread->cpu_debt);
+  }
+}
+
+void Kernel::Populate(Thread* thread, OpenFile* open) {
+  for (uint32_t page = 0; page < open->file->pages; ++page) {
+    if ((PageOf(open->file, page).mapped >> thread->process->slot & 1) == 0) {
+      Fault(thread, open, page, false);
+    }
+  }
+}
+
+void Kernel::Munmap(Thread* thread, OpenFile* open) {
+  cache_->Unmap(open->file->first, open->file->pages, thread->process->slot);
+}
+
+// -------------------------------------------------------------------------- RFS
+
+void Kernel::Attach(const AttachOptions& options) {
+  attached_ = true;
+  attached_options_ = options;
+  if (options.window_bytes != 0) window_ = options.window_bytes;
+  if (options.beacon_bytes != 0) beacon_ = options.beacon_bytes;
+  if (options.trace && !std::exchange(flushes_, true)) FlushPeriodically();
+}
+
+void Kernel::Detach() {
+  attached_ = false;
+  events_.clear();
+}
+
+void Kernel::FlushPeriodically() {
+  scheduler_->At(scheduler_->NowNs() + 100'000'000, [this] {
+    if (!attached_ || !attached_options_.trace) {
+      flushes_ = false;
+      return;
+    }
+    for (const auto& open : opens_) FlushAccess(open.get());
+    FlushPeriodically();
+  });
+}
+
+void Kernel::Emit(Thread* thread, OpenFile* open, EventKind kind, uint8_t flags, uint32_t first,
+                  uint32_t pages) {
+  events_.push_back(Event{.file = open->file->number,
+                          .offset = first * kPage,
+                          .length = pages * kPage,
+                          .time_ns = scheduler_->NowNs(),
+                          .start_ns = thread->process->start_ns,
+                          .open_id = open->id,
+                          .tgid = thread->process->pid,
+                          .tid = thread->tid,
+                          .kind = kind,
+                          .flags = flags});
+  ++events_queued_;
+  if (wake_) wake_();
+}
+
+void Kernel::EmitAccess(Thread* thread, OpenFile* open, uint8_t flags, uint32_t first,
+                        uint32_t pages) {
+  constexpr uint64_t kMaxBytes = 16 << 20;
+  constexpr uint64_t kMaxNs = 100'000'000;
+  Event& pending = open->pending;
+  const uint64_t offset = first * kPage;
+  const uint64_t end = offset + pages * kPage;
+  const uint64_t pending_end = pending.offset + pending.length;
+  if (pending.length != 0 && pending.tid == thread->tid && pending.flags == flags &&
+      offset >= pending.offset && offset <= pending_end && end - pending.offset <= kMaxBytes &&
+      scheduler_->NowNs() - pending.time_ns < kMaxNs) {
+    pending.length = std::max(pending_end, end) - pending.offset;
+    return;
+  }
+  FlushAccess(open);
+  pending = Event{.file = open->file->number,
+                  .offset = offset,
+                  .length = end - offset,
+                  .time_ns = scheduler_->NowNs(),
+                  .start_ns = thread->process->start_ns,
+                  .open_id = open->id,
+                  .tgid = thread->process->pid,
+                  .tid = thread->tid,
+                  .kind = EventKind::kAccess,
+                  .flags = flags};
+}
+
+void Kernel::FlushAccess(OpenFile* open) {
+  if (open->pending.length == 0) return;
+  events_.push_back(std::exchange(open->pending, Event{}));
+  ++events_queued_;
+  if (wake_) wake_();
+}
+
+bool Kernel::KnowsBeacon(const Thread* thread, OpenFile* open, uint64_t beacon) {
+  const uint64_t key = beacon << 32 | static_cast<uint32_t>(thread->process->pid);
+  if (std::find(open->beacons.begin(), open->beacons.end(), key) != open->beacons.end()) return true;
+  open->beacons[open->next_beacon++ % open->beacons.size()] = key;
+  return false;
+}
+
+void Kernel::LoadWindow(Thread* thread, OpenFile* open, uint32_t first, uint32_t end) {
+  const auto window = static_cast<uint32_t>(window_ / kPage);
+  first = first / window * window;
+  end = (end + window - 1) / window * window;
+  const uint32_t pages = Submit(open->file, first, end, thread->process->node, false);
+  if (pages > 0) cpus_.Use(options_.cpu.request_ns, &thread->cpu_debt);
+}
+
+void Kernel::NoticeRead(Thread* thread, OpenFile* open, uint32_t first, uint32_t end) {
+  constexpr uint32_t kMostPages = (16 << 20) / kPage;
+  uint32_t budget = kMostPages;
+  bool missed = false;
+  for (uint32_t at = first; at < end;) {
+    if (!IsAbsent(open->file, at)) {
+      ++at;
+      continue;
+    }
+    const uint32_t start = at;
+    while (at < end && IsAbsent(open->file, at)) ++at;
+    missed = true;
+    Emit(thread, open, EventKind::kMissRead, 0, start, at - start);
+    if (Managed(open) && budget > 0) {
+      const uint32_t now = std::min(at - start, budget);
+      LoadWindow(thread, open, start, start + now);
+      budget -= now;
+    }
+  }
+  if (attached_options_.trace) {
+    EmitAccess(thread, open, missed ? 0 : kEventHit, first, end - first);
+  }
+  if (attached_options_.progress) {
+    const bool known = KnowsBeacon(thread, open, (end - 1) * kPage / beacon_);
+    if (!known && !missed) {
+      Emit(thread, open, EventKind::kProgress, kEventHit, first, end - first);
+    }
+  }
+}
+
+void Kernel::NoticeFault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) {
+  const uint8_t who = is_user ? 0 : kEventNotUser;
+  if (!IsAbsent(open->file, page)) {
+    const auto flags = static_cast<uint8_t>(who | kEventHit | kEventMmap);
+    if (attached_options_.trace) EmitAccess(thread, open, flags, page, 1);
+    if (attached_options_.progress && page % (beacon_ / kPage) == 0) {
+      Emit(thread, open, EventKind::kProgress, flags, page, 1);
+    }
+    return;
+  }
+  Emit(thread, open, EventKind::kMissFault, who, page, 1);
+  if (attached_options_.trace) {
+    EmitAccess(thread, open, static_cast<uint8_t>(who | kEventMmap), page, 1);
+  }
+  if (Managed(open)) LoadWindow(thread, open, page, page + 1);
+}
+
+LoadResult Kernel::Load(const LoadRequest& request, const std::function<bool()>& cancelled) {
+  LoadResult result;
+  CacheFile* const file = cache_->Find(request.file);
+  const uint64_t size = uint64_t{file->pages} * kPage;
+  const uint64_t end = std::min(request.offset + request.length, size);
+  uint64_t at = request.offset / kPage * kPage;
+  while (at < end) {
+    if (cancelled()) {
+      result.stop = LoadStop::kCancelled;
+      return result;
+    }
+    const uint64_t step_end = std::min(end, (at / kStepBytes + 1) * kStepBytes);
+    const uint32_t first = PageOfOffset(at);
+    const uint32_t last = PageOfOffset(step_end + kPage - 1);
+    std::vector<uint32_t> absent;
+    for (uint32_t page = first; page < last; ++page) {
+      if (IsAbsent(file, page)) absent.push_back(page);
+    }
+    uint64_t debt = absent.empty() ? 0 : options_.cpu.request_ns;
+    cpus_.Settle(&debt);
+    Submit(file, first, last, request.node, true);
+    for (const uint32_t page : absent) {
+      WaitFor(file, page);
+      const bool is_there = PageOf(file, page).state == PageState::kUptodate;
+      (is_there ? result.loaded : result.failed) += kPage;
+    }
+    result.submitted += absent.size() * kPage;
+    result.resident += (last - first - absent.size()) * kPage;
+    result.done += step_end - at;
+    at = step_end;
+  }
+  if (request.offset + request.length > size) result.stop = LoadStop::kEof;
+  return result;
+}
+
+EvictResult Kernel::Evict(const EvictRequest& request) {
+  EvictResult result;
+  CacheFile* const file = cache_->Find(request.file);
+  const uint32_t end = std::min(PageOfOffset(request.offset + request.length + kPage - 1), file->pages);
+  for (uint32_t page = PageOfOffset(request.offset); page < end; ++page) {
+    const Page& p = PageOf(file, page);
+    if (p.state == PageState::kAbsent) continue;
+    result.asked += kPage;
+    if (p.state == PageState::kReading) {
+      result.busy += kPage;
+    } else if (cache_->Drop(file->first + page, request.unmap)) {
+      result.dropped += kPage;
+    } else {
+      result.mapped += kPage;
+    }
+  }
+  return result;
+}
+
+}  // namespace ppc::sim

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what the kernel does when a process reads or touches a file of the mount: native
+// read-ahead (read() and mapping, as mm/readahead.c and mm/filemap.c have it) while no policy
+// manages it, and otherwise what RFS does: events, demand window, beacons, tracing.
+//
+// Calls that may wait are made from a fiber.
+// Threads: one.
+#ifndef PPC_BENCH_SIM_KERNEL_H_
+#define PPC_BENCH_SIM_KERNEL_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "bench/sim/disk.h"
+#include "bench/sim/fiber.h"
+#include "bench/sim/page_cache.h"
+#include "daemon/backend/backend.h"
+
+namespace ppc::sim {
+
+// What a guest's CPU takes; measured constants, see README.md.
+struct CpuOptions {
+  uint32_t cpus = 2;
+  uint64_t fault_ns = 10'000;         // entering and leaving a page fault
+  uint64_t map_page_ns = 500;         // each page that fault-around maps
+  uint64_t copy_ns_per_page = 4'000;  // copying and summing a page
+  uint64_t request_ns = 300'000;      // preparing one disk request, from allocation to completion
+};
+
+// Processes compute on so many CPUs, first come first served.
+class Cpus {
+ public:
+  Cpus(Scheduler* scheduler, uint32_t count) : scheduler_(scheduler), free_ns_(count, 0) {}
+  // Collects small times of the present fiber; waits for a CPU when enough has gathered.
+  void Use(uint64_t ns, uint64_t* debt);
+  void Settle(uint64_t* debt);
+
+ private:
+  static constexpr uint64_t kSliceNs = 200'000;
+  Scheduler* const scheduler_;
+  std::vector<uint64_t> free_ns_;
+};
+
+// A process as the kernel knows it.
+struct Process {
+  int pid = 0;
+  uint32_t slot = 0;  // bit in Page::mapped
+  uint64_t start_ns = 0;
+  int node = 0;
+};
+
+struct Thread {
+  Process* process = nullptr;
+  int tid = 0;
+  uint64_t cpu_debt = 0;
+  uint64_t majflt = 0;
+};
+
+// An open file: read-ahead state (struct file_ra_state), and RFS's struct ppc_open.
+struct OpenFile {
+  CacheFile* file = nullptr;
+  uint32_t id = 0;
+  bool through_ppc = false;
+  bool direct = false;
+  uint32_t ra_start = 0;
+  uint32_t ra_size = 0;
+  uint32_t ra_async = 0;
+  int64_t prev_page = -1;
+  std::array<uint64_t, 8> beacons{};
+  size_t next_beacon = 0;
+  Event pending{};  // ACCESS not yet queued
+};
+
+struct KernelOptions {
+  CpuOptions cpu;
+  uint64_t read_ahead_bytes = 128 << 10;
+  uint64_t window_bytes = 1 << 20;
+  uint64_t beacon_bytes = 4 << 20;
+};
+
+class Kernel {
+ public:
+  Kernel(Scheduler* scheduler, Disk* disk, PageCache* cache, const KernelOptions& options);
+
+  // ---- processes
+  OpenFile* Open(Thread* thread, CacheFile* file, bool through_ppc, bool direct);
+  void Close(Thread* thread, OpenFile* open);
+  // read() of a range; returns when it is in the process's buffer.
+  void Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes);
+  // Copies a range out of a mapping.
+  void Access(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes);
+  // MAP_POPULATE: position, but not consumption.
+  void Populate(Thread* thread, OpenFile* open);
+  void Munmap(Thread* thread, OpenFile* open);
+  void SetReadAhead(uint64_t bytes) { ra_pages_ = static_cast<uint32_t>(bytes / kPage); }
+
+  // ---- the module's device
+  void Attach(const AttachOptions& options);
+  void Detach();
+  const AttachOptions& attached_options() const { return attached_options_; }
+  bool is_attached() const { return attached_; }
+  std::deque<Event>& events() { return events_; }
+  void OnEvent(std::function<void()> wake) { wake_ = std::move(wake); }
+  uint64_t events_queued() const { return events_queued_; }
+  LoadResult Load(const LoadRequest& request, const std::function<bool()>& cancelled);
+  EvictResult Evict(const EvictRequest& request);
+  // Brings a range in as a plain reader that nobody watches (the runtime itself).
+  void ReadQuietly(CacheFile* file, uint64_t offset, uint64_t bytes);
+  uint64_t window_bytes() const { return window_; }
+  uint64_t beacon_bytes() const { return beacon_; }
+
+  PageCache& cache() { return *cache_; }
+  Disk& disk() { return *disk_; }
+  Cpus& cpus() { return cpus_; }
+  Scheduler& scheduler() { return *scheduler_; }
+
+ private:
+  struct Io {
+    uint32_t first;
+    uint32_t pages;
+    std::vector<Fiber*> waiters;
+  };
+
+  // Submits what is absent of [first, end); returns how many pages.
+  uint32_t Submit(CacheFile* file, uint32_t first, uint32_t end, int node, bool by_loader,
+                  uint32_t lookahead = kNone);
+  void Complete(uint32_t io);
+  // Waits until a page is there or has gone again.
+  void WaitFor(CacheFile* file, uint32_t page);
+  Page& PageOf(const CacheFile* file, uint32_t page) { return cache_->page(file->first + page); }
+  bool IsAbsent(const CacheFile* file, uint32_t page) {
+    return PageOf(file, page).state == PageState::kAbsent;
+  }
+  bool Managed(const OpenFile* open) const;
+
+  // Native read-ahead.
+  void SyncReadAhead(Thread* thread, OpenFile* open, uint32_t page, uint32_t request);
+  void AsyncReadAhead(Thread* thread, OpenFile* open, uint32_t page, uint32_t request);
+  void OnDemandReadAhead(Thread* thread, OpenFile* open, uint32_t page, uint32_t request,
+                         bool hit_marker);
+  void ReadAround(Thread* thread, OpenFile* open, uint32_t page);
+
+  // RFS.
+  void NoticeRead(Thread* thread, OpenFile* open, uint32_t first, uint32_t end);
+  void NoticeFault(Thread* thread, OpenFile* open, uint32_t page, bool is_user);
+  void LoadWindow(Thread* thread, OpenFile* open, uint32_t first, uint32_t end);
+  void Emit(Thread* thread, OpenFile* open, EventKind kind, uint8_t flags, uint32_t first,
+            uint32_t pages);
+  void EmitAccess(Thread* thread, OpenFile* open, uint8_t flags, uint32_t first, uint32_t pages);
+  void FlushAccess(OpenFile* open);
+  bool KnowsBeacon(const Thread* thread, OpenFile* open, uint64_t beacon);
+  void FlushPeriodically();
+
+  void Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user);
+  void MapAround(Thread* thread, OpenFile* open, uint32_t page);
+  void ReadDirect(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes);
+
+  Scheduler* const scheduler_;
+  Disk* const disk_;
+  PageCache* const cache_;
+  const KernelOptions options_;
+  Cpus cpus_;
+  uint32_t ra_pages_;
+  uint64_t window_;
+  uint64_t beacon_;
+  bool attached_ = false;
+  AttachOptions attached_options_;
+  std::deque<Event> events_;
+  uint64_t events_queued_ = 0;
+  std::function<void()> wake_;
+  std::unordered_map<uint32_t, Io> ios_;
+  uint32_t next_io_ = 1;
+  uint32_t next_open_ = 1;
+  std::vector<std::unique_ptr<OpenFile>> opens_;
+  bool flushes_ = false;
+};
+
+}  // namespace ppc::sim
+
+#endif  // PPC_BENCH_SIM_KERNEL_H_

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sim/runner.h"
+
+#include <utility>
+
+namespace ppc::sim {
+namespace {
+
+constexpr double kBlindShare = 16;              // as the runtime has it
+constexpr uint64_t kRetryNs = 100'000'000;      // LoaderPool::Options::retry_ns
+constexpr uint64_t kHookTimeoutMs = 600'000;    // hooks run in real time, which means nothing here
+
+Topology TopologyOf(const RunnerOptions& options) {
+  Topology topology;
+  for (uint32_t node = 0; node < options.nodes; ++node) {
+    NumaNode one{static_cast<int>(node), {}};
+    for (uint32_t cpu = node; cpu < options.cpus; cpu += options.nodes) {
+      one.cpus.push_back(static_cast<int>(cpu));
+    }
+    topology.nodes.push_back(std::move(one));
+  }
+  for (const int node : options.xpu_nodes) {
+    Xpu xpu;
+    xpu.node = node;
+    topology.xpus.push_back(xpu);
+  }
+  return topology;
+}
+
+}  // namespace
+
+Runner::Runner(Kernel* kernel, const RunnerOptions& options)
+    : kernel_(kernel), options_(options), backend_(kernel) {}
+
+Runner::~Runner() { Stop(); }
+
+Status Runner::Start() {
+  const Result<std::string> path = FindPolicy(options_.policy);
+  if (!path) return path.error();
+  Result<std::unique_ptr<Plugin>> plugin = Plugin::Open(*path, PluginOptions{.allow_any_owner = true});
+  if (!plugin) return plugin.error();
+  plugin_ = std::move(*plugin);
+  const Result<RuntimeOptions> parsed =
+      ParseRuntimeOptions(options_.config.value("runtime", Json::object()));
+  if (!parsed) return parsed.error();
+  RuntimeConfig config;
+  config.mount = "/sim";
+  config.policy_name = options_.policy;
+  config.config = DumpJson(options_.config);
+  config.options = *parsed;
+  config.options.hook_timeout_ms = kHookTimeoutMs;
+  config.options.template_dir = options_.directory;
+  config.roots = SysRoots{options_.directory, options_.directory};
+  config.topology = TopologyOf(options_);
+  config.manual = true;
+  const double share = parsed->is_blind ? kBlindShare : parsed->threshold;
+  config.memory = [this, share](const std::shared_ptr<const Cgroup>&) {
+    return std::make_shared<SimMemory>(&kernel_->cache(), share);
+  };
+  runtime_ = std::make_unique<Runtime>(&backend_, plugin_->table(), std::move(config));
+  backend_.OnWait([this] { TurnEnds(); });
+  Status started = Ok();
+  Scheduler& scheduler = kernel_->scheduler();
+  executor_ = scheduler.Spawn([this] { RunExecutor(); });
+  is_idle_.assign(static_cast<size_t>(runtime_->loader().Threads()), false);
+  for (int i = 0; i < runtime_->loader().Threads(); ++i) {
+    loaders_.push_back(scheduler.Spawn([this, i] { RunLoader(static_cast<size_t>(i)); }));
+  }
+  evictor_ = scheduler.Spawn([this] { RunEvictor(); });
+  InExecutor([&] { started = runtime_->Start(); });
+  return started;
+}
+
+void Runner::InExecutor(std::function<void()> job) {
+  bool done = false;
+  Fiber* const self = kernel_->scheduler().Current();
+  jobs_.push_back([&] {
+    job();
+    done = true;
+    kernel_->scheduler().Wake(self);
+  });
+  backend_.Interrupt();
+  kernel_->scheduler().Wake(executor_);
+  while (!done) kernel_->scheduler().Wait();
+}
+
+void Runner::RunExecutor() {
+  // The first job is Start; before it there is nothing to run.
+  bool started = false;
+  while (!stopping_) {
+    while (!jobs_.empty()) {
+      const std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      job();
+      started = true;
+    }
+    if (stopping_) return;
+    if (!started) {
+      kernel_->scheduler().Wait();
+      continue;
+    }
+    if (runtime_->executor().RunOnce() != Executor::End::kRunning) return;
+  }
+}
+
+void Runner::TurnEnds() {
+  const uint64_t asked = runtime_->loader().Stats().asked;
+  const EvictorStats evicted = runtime_->evictor().Stats();
+  if (asked != asked_ || evicted.dropped != dropped_) {
+    for (size_t i = 0; i < loaders_.size(); ++i) {
+      if (is_idle_[i]) kernel_->scheduler().Wake(loaders_[i]);
+    }
+  }
+  asked_ = asked;
+  dropped_ = evicted.dropped;
+  kernel_->scheduler().Wake(evictor_);
+}
+
+void Runner::RunLoader(size_t index) {
+  while (!stopping_) {
+    if (runtime_->loader().RunSlice(index)) {
+      backend_.Interrupt();
+      continue;
+    }
+    is_idle_[index] = true;
+    kernel_->scheduler().Sleep(kRetryNs);
+    is_idle_[index] = false;
+  }
+}
+
+void Runner::RunEvictor() {
+  while (!stopping_) {
+    if (runtime_->evictor().RunOne()) {
+      backend_.Interrupt();
+    } else {
+      kernel_->scheduler().Wait();
+    }
+  }
+}
+
+Result<Json> Runner::Control(const Json& message) {
+  Result<Json> answer = Error{ECANCELED, "not asked"};
+  InExecutor([&] { answer = runtime_->Control(message); });
+  return answer;
+}
+
+void Runner::Stop() {
+  if (std::exchange(stopping_, true) || runtime_ == nullptr) return;
+  Scheduler& scheduler = kernel_->scheduler();
+  for (Fiber* fiber : loaders_) scheduler.Kill(fiber);
+  scheduler.Kill(evictor_);
+  scheduler.Kill(executor_);
+  if (scheduler.Current() != nullptr) scheduler.Sleep(0);
+  runtime_->Shutdown();
+}
+
+}  // namespace ppc::sim

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the real runtime with a real policy library in a simulation: its executor, loader threads
+// and evictor as fibers over SimBackend.  What the pool's condition variables do between threads
+// is done here: who is idle is woken when work is submitted, when the evictor made room, and every
+// retry interval.
+// Threads: one (and the watchdog's, which has nothing to do).
+#ifndef PPC_BENCH_SIM_RUNNER_H_
+#define PPC_BENCH_SIM_RUNNER_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/sim/sim_backend.h"
+#include "daemon/exec/runtime.h"
+#include "daemon/policy/plugin.h"
+
+namespace ppc::sim {
+
+struct RunnerOptions {
+  std::string policy;  // name
+  Json config = Json::object();
+  std::string directory;  // for templates, and as root of /proc
+  uint32_t nodes = 2;
+  uint32_t cpus = 2;
+  std::vector<int> xpu_nodes;
+};
+
+class Runner {
+ public:
+  Runner(Kernel* kernel, const RunnerOptions& options);
+  ~Runner();
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
+  // From the simulation's fiber.
+  Status Start();
+  Result<Json> Control(const Json& message);
+  void Stop();
+  Runtime& runtime() { return *runtime_; }
+
+ private:
+  void RunExecutor();
+  void RunLoader(size_t index);
+  void RunEvictor();
+  void TurnEnds();
+  // Runs a job in the executor's fiber and waits for its end.
+  void InExecutor(std::function<void()> job);
+
+  Kernel* const kernel_;
+  const RunnerOptions options_;
+  SimBackend backend_;
+  std::unique_ptr<Plugin> plugin_;
+  std::unique_ptr<Runtime> runtime_;
+  std::deque<std::function<void()>> jobs_;
+  Fiber* executor_ = nullptr;
+  std::vector<Fiber*> loaders_;
+  std::vector<bool> is_idle_;  // by loader
+  Fiber* evictor_ = nullptr;
+  uint64_t asked_ = 0;
+  uint64_t dropped_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace ppc::sim
+
+#endif  // PPC_BENCH_SIM_RUNNER_H_

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sim/scenario.h"
+
+#include <cerrno>
+#include <functional>
+#include <utility>
+
+#include "daemon/base/files.h"
+
+namespace ppc::sim {
+namespace {
+
+using Setter = std::function<void(const Json&)>;
+
+// Calls the setter of every member; one that is unknown or of a wrong type is an error.
+Status Each(const Json& json, const std::string& where,
+            const std::map<std::string, Setter>& setters) {
+  if (!json.is_object()) return Error{EINVAL, where + " is not an object"};
+  for (const auto& [key, value] : json.items()) {
+    const auto setter = setters.find(key);
+    if (setter == setters.end()) return Error{EINVAL, where + ": unknown member \"" + key + "\""};
+    try {
+      setter->second(value);
+    } catch (const Json::exception&) {
+      return Error{EINVAL, where + ": \"" + key + "\" has a wrong type"};
+    } catch (const std::invalid_argument& e) {
+      return Error{EINVAL, where + ": \"" + key + "\" " + e.what()};
+    }
+  }
+  return Ok();
+}
+
+template <typename T>
+Setter Set(T* out) {
+  return [out](const Json& value) { *out = value.get<T>(); };
+}
+
+template <typename Enum>
+Setter Choose(Enum* out, std::map<std::string, Enum> choices) {
+  return [out, choices = std::move(choices)](const Json& value) {
+    const auto it = choices.find(value.get<std::string>());
+    if (it == choices.end()) {
+      std::string names;
+      for (const auto& [name, unused] : choices) names += (names.empty() ? "" : ", ") + name;
+      throw std::invalid_argument("must be one of " + names);
+    }
+    *out = it->second;
+  };
+}
+
+Setter Nested(Status* status, std::function<Status(const Json&)> read) {
+  return [status, read = std::move(read)](const Json& value) {
+    if (Status one = read(value); !one && *status) *status = one;
+  };
+}
+
+Status ReadMachine(const Json& json, Scenario* s) {
+  return Each(json, "machine",
+              {{"mbps", [s](const Json& v) { s->disk.bytes_per_s = v.get<double>() * 1e6; }},
+               {"latency_us", [s](const Json& v) { s->disk.latency_ns = v.get<uint64_t>() * 1000; }},
+               {"queue_depth", Set(&s->disk.queue_depth)},
+               {"request_kb",
+                [s](const Json& v) { s->disk.request_bytes = v.get<uint64_t>() << 10; }},
+               {"cpus", Set(&s->cpu.cpus)},
+               {"nodes", Set(&s->nodes)},
+               {"node_share", Set(&s->node_share)}});
+}
+
+Status ReadSystem(const Json& json, System* s) {
+  return Each(json, "system",
+              {{"policy", Set(&s->policy)},
+               {"config", Set(&s->config)},
+               {"read_ahead_kb", Set(&s->read_ahead_kb)},
+               {"cat_processes", Set(&s->cat_processes)},
+               {"is_cached", Set(&s->is_cached)},
+               {"lead_s", Set(&s->lead_s)},
+               {"records_first", Set(&s->records_first)}});
+}
+
+Status ReadExpectations(const Json& json, std::map<std::string, Expectation>* out) {
+  if (!json.is_object()) return Error{EINVAL, "expect is not an object"};
+  for (const auto& [metric, bounds] : json.items()) {
+    Expectation& one = (*out)[metric];
+    const Status read = Each(bounds, "expect: \"" + metric + "\"",
+                             {{"min", Set(&one.min)}, {"max", Set(&one.max)}});
+    if (!read) return read;
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Status ReadService(const Json& json, ServiceOptions* s) {
+  return Each(json, "service",
+              {{"workers",
+                [s](const Json& v) { s->workers = s->tp = v.get<uint32_t>(); }},
+               {"mode", Choose<ReadMode>(&s->mode, {{"mmap", ReadMode::kMmap},
+                                                    {"read", ReadMode::kRead},
+                                                    {"direct", ReadMode::kDirect}})},
+               {"threads", Set(&s->threads)},
+               {"passes", Set(&s->passes)},
+               {"order", Choose<ShardOrder>(&s->order, {{"file", ShardOrder::kFile},
+                                                        {"shuffled", ShardOrder::kShuffled}})},
+               {"shuffles_alike", Set(&s->shuffles_alike)},
+               {"swap_tensors", Set(&s->swap_tensors)},
+               {"jitter", Set(&s->jitter)},
+               {"ranks", Set(&s->ranks)},
+               {"populates", Set(&s->populates)},
+               {"own_prefetch_threads", Set(&s->own_prefetch_threads)},
+               {"restart_worker", Set(&s->restart_worker)},
+               {"restart_at", Set(&s->restart_at)},
+               {"restart_pause_s", Set(&s->restart_pause_s)}});
+}
+
+Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
+  Scenario s;
+  s.name = name;
+  Status inner = Ok();
+  const Status read = Each(
+      json, name,
+      {{"about", Set(&s.about)},
+       {"known_short", Set(&s.known_short)},
+       {"model", Set(&s.model)},
+       {"scale", Set(&s.scale)},
+       {"consumer", Set(&s.consumer)},
+       {"init_share", Set(&s.init_share)},
+       {"limit_share", Set(&s.limit_share)},
+       {"record", Set(&s.record)},
+       {"warm_share", Set(&s.warm_share)},
+       {"replaced_shard", Set(&s.replaced_shard)},
+       {"machine", Nested(&inner, [&](const Json& v) { return ReadMachine(v, &s); })},
+       {"service", Nested(&inner, [&](const Json& v) { return ReadService(v, &s.service); })},
+       {"system", Nested(&inner, [&](const Json& v) { return ReadSystem(v, &s.system); })},
+       {"expect", Nested(&inner, [&](const Json& v) { return ReadExpectations(v, &s.expect); })}});
+  if (!read) return read.error();
+  if (!inner) return Error{EINVAL, name + ": " + inner.error().message};
+  if (s.service.workers < 1 || s.service.workers > 12) {
+    return Error{EINVAL, name + ": \"workers\" must be 1 to 12"};
+  }
+  if (s.scale == 0 || s.consumer <= 0 || s.nodes < 1 || s.cpu.cpus < 1 ||
+      s.disk.queue_depth < 1 || s.disk.bytes_per_s <= 0 || s.disk.request_bytes < kPage) {
+    return Error{EINVAL, name + ": scale, consumer and the machine's numbers must be above 0"};
+  }
+  if (!s.service.ranks.empty() && s.service.ranks.size() != s.service.workers) {
+    return Error{EINVAL, name + ": \"ranks\" needs one number per worker"};
+  }
+  return s;
+}
+
+Result<Scenario> ReadScenario(const std::string& path) {
+  const Result<std::string> text = ReadFile(path, size_t{1} << 20);
+  if (!text) return text.error();
+  const Result<Json> json = ParseJsonObject(*text, path);
+  if (!json) return json.error();
+  std::string name = path.substr(path.rfind('/') + 1);
+  if (name.ends_with(".json")) name.resize(name.size() - 5);
+  return ParseScenario(*json, name);
+}
+
+}  // namespace ppc::sim

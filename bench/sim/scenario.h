@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what a scenario says: machine, model, service, system, and what is expected of it.
+// Threads: plain values.
+#ifndef PPC_BENCH_SIM_SCENARIO_H_
+#define PPC_BENCH_SIM_SCENARIO_H_
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "bench/sim/disk.h"
+#include "bench/sim/kernel.h"
+#include "bench/sim/service.h"
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+
+namespace ppc::sim {
+
+struct System {
+  std::string policy;  // "": the lower file system itself
+  Json config = Json::object();
+  uint64_t read_ahead_kb = 128;
+  uint32_t cat_processes = 0;  // reads all files before the service starts (PreCache)
+  bool is_cached = false;      // everything is there before the clock starts
+  double lead_s = 0;           // the runtime is told so much earlier
+  bool records_first = false;  // a recording run with all memory comes before
+};
+
+struct Expectation {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+};
+
+struct Scenario {
+  std::string name;
+  std::string about;
+  std::string known_short;  // what is missing when an expectation is known not to hold
+  std::string model = "qwen2.5-72b";
+  uint64_t scale = 64;
+  DiskOptions disk;
+  CpuOptions cpu;
+  uint32_t nodes = 2;
+  double node_share = 0;      // page cache a node holds, of the model; 0: more than enough
+  double consumer = 4.0 / 3;  // all workers' devices together, of the disk's rate
+  double init_share = 0.5;    // of the time the disk needs for the model
+  double limit_share = 0;     // limit = the loader's own memory + this share of the model; 0: none
+  ServiceOptions service;
+  System system;
+  Json record = Json::object();  // what of "service" was otherwise when recorded
+  double warm_share = 0;         // of each shard, in the cache at the start
+  int replaced_shard = -1;       // changed between recording and this run
+  std::map<std::string, Expectation> expect;
+};
+
+// An error names the member.
+Result<Scenario> ParseScenario(const Json& json, const std::string& name);
+Result<Scenario> ReadScenario(const std::string& path);
+// "service" members over what is there; an error names the member.
+Status ReadService(const Json& json, ServiceOptions* out);
+
+}  // namespace ppc::sim
+
+#endif  // PPC_BENCH_SIM_SCENARIO_H_

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the modelled service: what bench/loadmodel does, in simulated time.  Init (small files, then
+// quiet), load (workers take their slices of every tensor, copy them through a staging buffer, a
+// device takes them at its rate), ready.  More than loadmodel can: threads per worker, disorder,
+// jitter, a worker that dies and comes back, a loader's own prefetch.
+// Threads: one.
+#ifndef PPC_BENCH_SIM_SERVICE_H_
+#define PPC_BENCH_SIM_SERVICE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/common/model_layout.h"
+#include "bench/common/slice.h"
+#include "bench/sim/kernel.h"
+
+namespace ppc::sim {
+
+// A model's files in the page cache's model.
+struct ModelFiles {
+  std::vector<bench::ShardHeader> headers;  // by shard
+  std::vector<std::string> shards;          // paths
+  std::vector<std::string> small;
+  uint64_t bytes = 0;  // of the shards
+};
+ModelFiles AddModel(PageCache* cache, const bench::ModelSpec& model, uint64_t scale,
+                    const std::string& directory);
+
+enum class ReadMode { kMmap, kRead, kDirect };
+enum class ShardOrder { kFile, kShuffled };
+
+struct ServiceOptions {
+  uint32_t workers = 2;
+  uint32_t tp = 2;
+  ReadMode mode = ReadMode::kMmap;
+  double device_bytes_per_s = 0;  // per worker; 0: takes no time
+  double init_s = 0;
+  uint64_t staging_bytes = 8 << 20;
+  uint32_t threads = 1;  // per worker; each takes the next shard
+  uint32_t passes = 1;
+  ShardOrder order = ShardOrder::kFile;
+  bool shuffles_alike = true;      // the workers have the same order of shards
+  double swap_tensors = 0;         // share of neighbouring tensors that change places
+  double jitter = 0;               // of the device's time per piece, +- this share
+  std::vector<uint32_t> ranks;     // slice of each process; empty: worker i takes slice i
+  bool populates = false;          // MAP_POPULATE of each shard
+  uint32_t own_prefetch_threads = 0;  // per worker: whole shards r::N in 16 MiB blocks
+  int restart_worker = -1;         // killed at `restart_at` of its bytes, starts anew
+  double restart_at = 0.5;
+  double restart_pause_s = 1;
+  uint32_t nodes = 2;
+  double launch_s = 0.25;  // exec, dynamic linking, starting workers
+  uint64_t seed = 1;
+};
+
+struct ServiceReport {
+  uint64_t exec_ns = 0;
+  uint64_t load_ns = 0;
+  uint64_t ready_ns = 0;
+  uint64_t bytes = 0;  // copied by all workers
+  uint64_t majflt = 0;
+  double init_s() const { return double(load_ns - exec_ns) / 1e9; }
+  double load_s() const { return double(ready_ns - load_ns) / 1e9; }
+};
+
+class Service {
+ public:
+  // proc: directory that stands for the root of /proc; each process gets its environment there.
+  Service(Kernel* kernel, const ModelFiles* model, const ServiceOptions& options, bool through_ppc,
+          std::string proc);
+  ~Service();
+  // From a fiber: from exec to ready.
+  ServiceReport Run();
+
+ private:
+  struct Worker;
+  struct Lane;
+  void RunWorker(Worker* worker);
+  void RunLane(Worker* worker, Lane* lane);
+  void LoadShard(Worker* worker, Lane* lane, size_t shard);
+  void TakeRows(Worker* worker, Lane* lane, OpenFile* open, uint64_t data, const bench::Slice& s);
+  void TakeRun(Worker* worker, Lane* lane, OpenFile* open, uint64_t offset, uint64_t bytes);
+  void Take(Worker* worker, Lane* lane, OpenFile* open, uint64_t offset, uint64_t bytes);
+  void Fetch(Worker* worker, Lane* lane, OpenFile* open, uint64_t offset, uint64_t bytes);
+  void NextPiece(Worker* worker, Lane* lane);
+  void PrefetchByItself(Worker* worker, uint32_t thread);
+  std::unique_ptr<Worker> NewWorker(uint32_t index);
+  std::vector<size_t> ShardsOf(uint32_t worker);
+  void MakeProcess(Process* process, int worker);
+
+  Kernel* const kernel_;
+  const ModelFiles* const model_;
+  const ServiceOptions options_;
+  const bool through_ppc_;
+  const std::string proc_;
+  std::mt19937_64 random_;
+  int next_pid_ = 1'000'000'000;  // no process has such a number
+  uint32_t next_slot_ = 0;
+  uint32_t workers_left_ = 0;
+  Fiber* self_ = nullptr;
+  ServiceReport report_;
+  std::vector<std::unique_ptr<Worker>> all_;
+};
+
+}  // namespace ppc::sim
+
+#endif  // PPC_BENCH_SIM_SERVICE_H_

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sim/sim_backend.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace ppc::sim {
+namespace {
+
+Error Stale(uint64_t file) { return PosixError("file number " + std::to_string(file), ESTALE); }
+
+FileInfo InfoOf(const CacheFile& file) {
+  return FileInfo{
+      .file = file.number, .size = file.bytes, .ino = file.number, .mtime_ns = file.mtime_ns};
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------- waiting
+
+void SimBackend::WakeForEvent() {
+  if (waiter_ != nullptr && !naps_) kernel_->scheduler().Wake(waiter_);
+}
+
+void SimBackend::Interrupt() {
+  interrupted_ = true;
+  if (waiter_ != nullptr) kernel_->scheduler().Wake(waiter_);
+}
+
+WaitOutcome SimBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) {
+  if (turn_ends_) turn_ends_();
+  const uint64_t end = NowNs() + timeout_ns;
+  while (true) {
+    if (std::exchange(interrupted_, false)) {
+      if (poll(others.data(), others.size(), 0) > 0) return WaitOutcome::kOther;
+      return kernel_->events().empty() ? WaitOutcome::kTimeout : WaitOutcome::kEvents;
+    }
+    if (!nap && !kernel_->events().empty()) return WaitOutcome::kEvents;
+    if (NowNs() >= end) break;
+    waiter_ = kernel_->scheduler().Current();
+    naps_ = nap;
+    kernel_->scheduler().SleepUntil(end);
+    waiter_ = nullptr;
+  }
+  return kernel_->events().empty() ? WaitOutcome::kTimeout : WaitOutcome::kEvents;
+}
+
+Status SimBackend::Attach(const AttachOptions& options) {
+  kernel_->Attach(options);
+  return Ok();
+}
+
+size_t SimBackend::Drain(std::span<Event> batch) {
+  std::deque<Event>& events = kernel_->events();
+  const size_t count = std::min(batch.size(), events.size());
+  std::copy_n(events.begin(), count, batch.begin());
+  events.erase(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(count));
+  return count;
+}
+
+// ------------------------------------------------------------------------ files
+
+Result<FileInfo> SimBackend::Resolve(uint64_t number, std::string* path) {
+  const CacheFile* file = kernel_->cache().Find(number);
+  if (file == nullptr) return Stale(number);
+  if (path != nullptr) *path = file->path;
+  return InfoOf(*file);
+}
+
+Result<FileInfo> SimBackend::Lookup(const std::string& path) {
+  const CacheFile* file = kernel_->cache().FindPath(path);
+  if (file == nullptr) return PosixError("look up " + path, ENOENT);
+  return InfoOf(*file);
+}
+
+Result<size_t> SimBackend::Read(const std::string& path, uint64_t offset,
+                                std::span<uint8_t> buffer) {
+  CacheFile* file = kernel_->cache().FindPath(path);
+  if (file == nullptr) return PosixError("open " + path, ENOENT);
+  if (offset >= file->bytes) return size_t{0};
+  const size_t bytes = std::min<size_t>(buffer.size(), file->bytes - offset);
+  if (kernel_->scheduler().Current() != nullptr) kernel_->ReadQuietly(file, offset, bytes);
+  std::fill_n(buffer.begin(), bytes, uint8_t{0});
+  if (offset < file->head.size()) {
+    const size_t known = std::min<size_t>(bytes, file->head.size() - offset);
+    std::copy_n(file->head.begin() + static_cast<std::ptrdiff_t>(offset), known, buffer.begin());
+  }
+  return bytes;
+}
+
+Status SimBackend::List(const std::string& path, const DirEntry& entry) {
+  const std::string prefix = path.empty() ? "" : path + "/";
+  for (const CacheFile& file : kernel_->cache().files()) {
+    if (file.is_gone || !file.path.starts_with(prefix)) continue;
+    const std::string name = file.path.substr(prefix.size());
+    if (name.find('/') != std::string::npos) continue;
+    if (!entry(name.c_str(), 'f')) break;
+  }
+  return Ok();
+}
+
+// ------------------------------------------------------------------------- work
+
+Result<LoadResult> SimBackend::Load(const LoadRequest& request) {
+  if (kernel_->cache().Find(request.file) == nullptr) return Stale(request.file);
+  return kernel_->Load(request, [this, &request] {
+    return request.cancel_slot < kMaxGroups &&
+           generations_[request.cancel_slot] > request.generation;
+  });
+}
+
+void SimBackend::Cancel(uint32_t slot, uint64_t generation) {
+  if (slot < kMaxGroups) generations_[slot] = std::max(generations_[slot], generation);
+}
+
+Result<EvictResult> SimBackend::Evict(const EvictRequest& request) {
+  if (kernel_->cache().Find(request.file) == nullptr) return Stale(request.file);
+  return kernel_->Evict(request);
+}
+
+Result<Residency> SimBackend::Resident(uint64_t number, uint64_t offset, uint64_t length,
+                                       std::span<uint8_t> bitmap) {
+  CacheFile* file = kernel_->cache().Find(number);
+  if (file == nullptr) return Stale(number);
+  const auto first = static_cast<uint32_t>(offset / kPage);
+  const uint32_t end =
+      length == 0 ? file->pages
+                  : static_cast<uint32_t>(std::min<uint64_t>((offset + length + kPage - 1) / kPage,
+                                                             file->pages));
+  Residency out;
+  std::fill(bitmap.begin(), bitmap.end(), uint8_t{0});
+  for (uint32_t i = first; i < end; ++i) {
+    const Page& page = kernel_->cache().page(file->first + i);
+    if (page.state != PageState::kUptodate) continue;
+    out.resident += kPage;
+    out.node[page.node] += kPage;
+    if (page.mapped != 0) out.mapped += kPage;
+    const uint32_t bit = i - first;
+    if (bit / 8 < bitmap.size()) bitmap[bit / 8] |= static_cast<uint8_t>(1u << (bit % 8));
+  }
+  return out;
+}
+
+Status SimBackend::SetFileNative(uint64_t number, bool native) {
+  CacheFile* file = kernel_->cache().Find(number);
+  if (file == nullptr) return Stale(number);
+  file->is_native = native;
+  return Ok();
+}
+
+Result<BackendCounters> SimBackend::Counters() {
+  return BackendCounters{.events_queued = kernel_->events_queued(),
+                         .attached = kernel_->is_attached(),
+                         .window_bytes = kernel_->window_bytes(),
+                         .beacon_bytes = kernel_->beacon_bytes()};
+}
+
+MemoryReading SimMemory::Read(bool) {
+  const MemoryOptions& options = cache_->options();
+  const auto share = [this](uint64_t limit) {
+    return static_cast<uint64_t>(static_cast<double>(limit) * share_);
+  };
+  MemoryReading host;
+  host.limit = options.node_bytes * std::max<uint32_t>(options.nodes, 1) + options.other_bytes;
+  host.cache = cache_->resident_bytes();
+  host.used = cache_->used_bytes();
+  host.threshold = share(host.limit);
+  if (options.limit_bytes == 0) return host;
+  MemoryReading group = host;
+  group.limit = options.limit_bytes;
+  group.threshold = share(group.limit);
+  group.is_cgroup = true;
+  return group.Slack() < host.Slack() ? group : host;
+}
+
+}  // namespace ppc::sim

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the backend of a simulation: what the runtime asks is answered by the modelled kernel, and
+// takes simulated time.  Also the runtime's view of memory.
+//
+// Wait and Load suspend the calling fiber; so the runtime's parts run in fibers, see runner.h.
+// Threads: one, but RenewLease (the watchdog's).
+#ifndef PPC_BENCH_SIM_SIM_BACKEND_H_
+#define PPC_BENCH_SIM_SIM_BACKEND_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/sim/kernel.h"
+#include "daemon/backend/backend.h"
+#include "daemon/sys/memory_source.h"
+
+namespace ppc::sim {
+
+class SimBackend : public Backend {
+ public:
+  explicit SimBackend(Kernel* kernel) : kernel_(kernel), generations_(kMaxGroups, 0) {
+    kernel_->OnEvent([this] { WakeForEvent(); });
+  }
+  ~SimBackend() override { kernel_->OnEvent(nullptr); }
+
+  // Ends a Wait: a completion, or something to do for the executor's fiber.
+  void Interrupt();
+  // Called when the executor has done its turn and is about to wait.
+  void OnWait(std::function<void()> turn_ends) { turn_ends_ = std::move(turn_ends); }
+
+  Capabilities Caps() const override {
+    return {.unmap = true, .progress = true, .trace = true, .charge = true, .node = true};
+  }
+  uint64_t NowNs() const override { return kernel_->scheduler().NowNs(); }
+  Status Attach(const AttachOptions& options) override;
+  void Detach() override { kernel_->Detach(); }
+  void RenewLease() override {}
+  size_t Drain(std::span<Event> batch) override;
+  WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) override;
+  Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
+  Result<FileInfo> Lookup(const std::string& path) override;
+  Result<LoadResult> Load(const LoadRequest& request) override;
+  void Cancel(uint32_t slot, uint64_t generation) override;
+  Result<EvictResult> Evict(const EvictRequest& request) override;
+  Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
+                             std::span<uint8_t> bitmap) override;
+  Result<uint32_t> Charge(int) override { return 1u; }
+  Status SetFileNative(uint64_t file, bool native) override;
+  Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) override;
+  Status List(const std::string& path, const DirEntry& entry) override;
+  Result<BackendCounters> Counters() override;
+
+ private:
+  void WakeForEvent();
+
+  Kernel* const kernel_;
+  std::vector<uint64_t> generations_;
+  Fiber* waiter_ = nullptr;  // in Wait
+  bool naps_ = false;
+  bool interrupted_ = false;
+  std::function<void()> turn_ends_;
+};
+
+// The tighter of the service's control group and the machine, at `share` of each.
+class SimMemory : public MemorySource {
+ public:
+  SimMemory(PageCache* cache, double share) : cache_(cache), share_(share) {}
+  MemoryReading Read(bool with_cache) override;
+
+ private:
+  PageCache* const cache_;
+  const double share_;
+};
+
+}  // namespace ppc::sim
+
+#endif  // PPC_BENCH_SIM_SIM_BACKEND_H_
