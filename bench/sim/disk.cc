@@ -26,8 +26,9 @@ void Disk::Begin(Request request) {
 void Disk::Transfer(Request request) {
   const uint64_t now = scheduler_->NowNs();
   const uint64_t oldest = now > options_.burst_ns ? now - options_.burst_ns : 0;
-  tokens_ns_ = std::max(tokens_ns_, oldest) +
-               static_cast<uint64_t>(static_cast<double>(request.bytes) / options_.bytes_per_s * 1e9);
+  tokens_ns_ =
+      std::max(tokens_ns_, oldest) +
+      static_cast<uint64_t>(static_cast<double>(request.bytes) / options_.bytes_per_s * 1e9);
   scheduler_->At(std::max(now, tokens_ns_), [this, done = std::move(request.done)] {
     --in_service_;
     if (!waiting_.empty()) {

@@ -14,17 +14,25 @@ uint32_t PageOfOffset(uint64_t offset) { return static_cast<uint32_t>(offset / k
 
 }  // namespace
 
-void Cpus::Settle(uint64_t* debt) {
-  if (*debt == 0) return;
+uint64_t Cpus::Reserve(uint64_t ns) {
   auto cpu = std::min_element(free_ns_.begin(), free_ns_.end());
-  const uint64_t end = std::max(*cpu, scheduler_->NowNs()) + std::exchange(*debt, 0);
-  *cpu = end;
-  while (scheduler_->NowNs() < end) scheduler_->SleepUntil(end);
+  *cpu = std::max(*cpu, scheduler_->NowNs()) + ns;
+  return *cpu;
 }
 
-void Cpus::Use(uint64_t ns, uint64_t* debt) {
-  *debt += ns;
-  if (*debt >= kSliceNs) Settle(debt);
+void Cpus::Settle(Thread* thread) {
+  if (thread->debt_ns != 0) {
+    thread->busy_until_ns =
+        std::max(thread->busy_until_ns, Reserve(std::exchange(thread->debt_ns, 0)));
+  }
+  while (scheduler_->NowNs() < thread->busy_until_ns) {
+    scheduler_->SleepUntil(thread->busy_until_ns);
+  }
+}
+
+void Cpus::Use(uint64_t ns, Thread* thread) {
+  thread->debt_ns += ns;
+  if (thread->debt_ns >= kSliceNs || thread->busy_until_ns > scheduler_->NowNs()) Settle(thread);
 }
 
 Kernel::Kernel(Scheduler* scheduler, Disk* disk, PageCache* cache, const KernelOptions& options)
@@ -65,8 +73,8 @@ void Kernel::Close(Thread* thread, OpenFile* open) {
 
 // -------------------------------------------------------------------- requests
 
-uint32_t Kernel::Submit(CacheFile* file, uint32_t first, uint32_t end, int node, bool by_loader,
-                        uint32_t lookahead) {
+uint32_t Kernel::Submit(Thread* thread, CacheFile* file, uint32_t first, uint32_t end, int node,
+                        bool by_loader, uint32_t lookahead) {
   const uint32_t most = static_cast<uint32_t>(disk_->options().request_bytes / kPage);
   uint32_t submitted = 0;
   end = std::min(end, file->pages);
@@ -83,9 +91,24 @@ uint32_t Kernel::Submit(CacheFile* file, uint32_t first, uint32_t end, int node,
       PageOf(file, at).readahead = at == lookahead;
     }
     submitted += io.pages;
-    disk_->Submit(io.pages * kPage, [this, number] { Complete(number); });
+    // The thread prepares the request, then goes on.
+    const uint64_t bytes = io.pages * kPage;
+    thread->debt_ns += io.pages * options_.cpu.read_page_ns;
+    thread->busy_until_ns =
+        std::max(thread->busy_until_ns, cpus_.Reserve(std::exchange(thread->debt_ns, 0)));
+    scheduler_->At(thread->busy_until_ns, [this, number, bytes] {
+      disk_->Submit(bytes, [this, number] { Answer(number); });
+    });
   }
   return submitted;
+}
+
+void Kernel::Answer(uint32_t number) {
+  scheduler_->At(scheduler_->NowNs() + options_.cpu.request_ns, [this, number] {
+    const uint64_t pages = ios_[number].pages;
+    scheduler_->At(cpus_.Reserve(pages * options_.cpu.complete_page_ns),
+                   [this, number] { Complete(number); });
+  });
 }
 
 void Kernel::Complete(uint32_t number) {
@@ -148,7 +171,7 @@ void Kernel::OnDemandReadAhead(Thread* thread, OpenFile* open, uint32_t page, ui
   } else if (!initial && request <= most && page != open->prev_page &&
              page != open->prev_page + 1) {
     // Random: what was asked for, no more.
-    Submit(open->file, page, page + request, thread->process->node, false);
+    Submit(thread, open->file, page, page + request, thread->process->node, false);
     return;
   } else {
     open->ra_start = page;
@@ -165,15 +188,14 @@ void Kernel::OnDemandReadAhead(Thread* thread, OpenFile* open, uint32_t page, ui
       open->ra_async = most / 2;
     }
   }
-  Submit(open->file, open->ra_start, open->ra_start + open->ra_size, thread->process->node, false,
-         open->ra_start + open->ra_size - open->ra_async);
+  Submit(thread, open->file, open->ra_start, open->ra_start + open->ra_size, thread->process->node,
+         false, open->ra_start + open->ra_size - open->ra_async);
 }
 
 void Kernel::SyncReadAhead(Thread* thread, OpenFile* open, uint32_t page, uint32_t request) {
-  cpus_.Use(options_.cpu.request_ns, &thread->cpu_debt);
   // RFS turns read-ahead off for managed files: exactly what is asked for.
   if (Managed(open) || ra_pages_ == 0) {
-    Submit(open->file, page, page + request, thread->process->node, false);
+    Submit(thread, open->file, page, page + request, thread->process->node, false);
     return;
   }
   OnDemandReadAhead(thread, open, page, request, false);
@@ -182,27 +204,26 @@ void Kernel::SyncReadAhead(Thread* thread, OpenFile* open, uint32_t page, uint32
 void Kernel::AsyncReadAhead(Thread* thread, OpenFile* open, uint32_t page, uint32_t request) {
   PageOf(open->file, page).readahead = false;
   if (Managed(open) || ra_pages_ == 0) return;
-  cpus_.Use(options_.cpu.request_ns, &thread->cpu_debt);
   OnDemandReadAhead(thread, open, page, request, true);
 }
 
 // do_sync_mmap_readahead().
 void Kernel::ReadAround(Thread* thread, OpenFile* open, uint32_t page) {
-  cpus_.Use(options_.cpu.request_ns, &thread->cpu_debt);
   const uint32_t half = ra_pages_ / 2;
   open->ra_start = page > half ? page - half : 0;
   open->ra_size = ra_pages_;
   open->ra_async = ra_pages_ / 4;
-  Submit(open->file, open->ra_start, open->ra_start + open->ra_size, thread->process->node, false,
-         open->ra_start + open->ra_size - open->ra_async);
+  Submit(thread, open->file, open->ra_start, open->ra_start + open->ra_size, thread->process->node,
+         false, open->ra_start + open->ra_size - open->ra_async);
   // A file shorter than the window, or a page the window did not hold.
-  if (IsAbsent(open->file, page)) Submit(open->file, page, page + 1, thread->process->node, false);
+  if (IsAbsent(open->file, page))
+    Submit(thread, open->file, page, page + 1, thread->process->node, false);
 }
 
 // ----------------------------------------------------------------------- read()
 
 void Kernel::ReadDirect(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes) {
-  cpus_.Settle(&thread->cpu_debt);
+  cpus_.Settle(thread);
   const uint64_t most = disk_->options().request_bytes;
   Fiber* const self = scheduler_->Current();
   uint32_t left = 0;
@@ -228,13 +249,13 @@ void Kernel::Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t byte
   }
   const uint32_t first = PageOfOffset(offset);
   const uint32_t end = PageOfOffset(stop + kPage - 1);
-  cpus_.Use(options_.cpu.fault_ns, &thread->cpu_debt);  // a system call costs about as much
+  cpus_.Use(options_.cpu.fault_ns, thread);  // a system call costs about as much
   if (open->through_ppc && attached_) NoticeRead(thread, open, first, end);
   for (uint32_t page = first; page < end; ++page) {
     if (IsAbsent(file, page)) SyncReadAhead(thread, open, page, end - page);
     if (PageOf(file, page).readahead) AsyncReadAhead(thread, open, page, end - page);
     if (PageOf(file, page).state == PageState::kReading) {
-      cpus_.Settle(&thread->cpu_debt);
+      cpus_.Settle(thread);
       WaitFor(file, page);
       if (IsAbsent(file, page)) {  // reclaimed before we saw it
         --page;
@@ -246,14 +267,15 @@ void Kernel::Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t byte
     p.read_unused = false;
     if (open->prev_page != page) cache_->MarkAccessed(file->first + page);
     open->prev_page = page;
-    cpus_.Use(options_.cpu.copy_ns_per_page, &thread->cpu_debt);
+    cpus_.Use(options_.cpu.copy_page_ns, thread);
   }
 }
 
 void Kernel::ReadQuietly(CacheFile* file, uint64_t offset, uint64_t bytes) {
   const uint64_t stop = std::min(offset + bytes, file->bytes);
+  Thread thread;
   for (uint32_t page = PageOfOffset(offset); page < PageOfOffset(stop + kPage - 1); ++page) {
-    if (IsAbsent(file, page)) Submit(file, page, page + ra_pages_, 0, false);
+    if (IsAbsent(file, page)) Submit(&thread, file, page, page + ra_pages_, 0, false);
     WaitFor(file, page);
   }
 }
@@ -276,7 +298,7 @@ void Kernel::MapAround(Thread* thread, OpenFile* open, uint32_t page) {
     const Page& p = PageOf(file, i);
     if (p.state != PageState::kUptodate || p.readahead) continue;
     cache_->Map(file->first + i, process);
-    thread->cpu_debt += options_.cpu.map_page_ns;
+    thread->debt_ns += options_.cpu.map_page_ns;
   }
 }
 
@@ -288,7 +310,7 @@ void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) 
   const bool is_beacon = ppc && attached_options_.progress && page % stride == 0;
   const uint32_t process = thread->process->slot;
   const auto is_mapped = [&] { return (PageOf(file, page).mapped >> process & 1) != 0; };
-  cpus_.Use(options_.cpu.fault_ns, &thread->cpu_debt);
+  cpus_.Use(options_.cpu.fault_ns, thread);
   if (!traced && !is_beacon) {
     MapAround(thread, open, page);
     if (is_mapped()) return;
@@ -300,7 +322,7 @@ void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) 
     if (p.state == PageState::kAbsent) {
       ++thread->majflt;
       if (Managed(open) || ra_pages_ == 0) {
-        Submit(file, page, page + 1, thread->process->node, false);
+        Submit(thread, file, page, page + 1, thread->process->node, false);
       } else {
         ReadAround(thread, open, page);
       }
@@ -308,7 +330,7 @@ void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) 
       AsyncReadAhead(thread, open, page, ra_pages_);
     }
     if (PageOf(file, page).state == PageState::kUptodate) break;
-    cpus_.Settle(&thread->cpu_debt);
+    cpus_.Settle(thread);
     WaitFor(file, page);
     waited = true;
   }
@@ -329,7 +351,7 @@ void Kernel::Access(Thread* thread, OpenFile* open, uint64_t offset, uint64_t by
     cache_->Touch(file->first + page, process);
     const uint64_t from = std::max<uint64_t>(offset, uint64_t{page} * kPage);
     const uint64_t to = std::min<uint64_t>(offset + bytes, (uint64_t{page} + 1) * kPage);
-    cpus_.Use(options_.cpu.copy_ns_per_page * (to - from) / kPage, &thread->cpu_debt);
+    cpus_.Use(options_.cpu.copy_page_ns * (to - from) / kPage, thread);
   }
 }
 
@@ -423,7 +445,8 @@ void Kernel::FlushAccess(OpenFile* open) {
 
 bool Kernel::KnowsBeacon(const Thread* thread, OpenFile* open, uint64_t beacon) {
   const uint64_t key = beacon << 32 | static_cast<uint32_t>(thread->process->pid);
-  if (std::find(open->beacons.begin(), open->beacons.end(), key) != open->beacons.end()) return true;
+  if (std::find(open->beacons.begin(), open->beacons.end(), key) != open->beacons.end())
+    return true;
   open->beacons[open->next_beacon++ % open->beacons.size()] = key;
   return false;
 }
@@ -432,8 +455,7 @@ void Kernel::LoadWindow(Thread* thread, OpenFile* open, uint32_t first, uint32_t
   const auto window = static_cast<uint32_t>(window_ / kPage);
   first = first / window * window;
   end = (end + window - 1) / window * window;
-  const uint32_t pages = Submit(open->file, first, end, thread->process->node, false);
-  if (pages > 0) cpus_.Use(options_.cpu.request_ns, &thread->cpu_debt);
+  Submit(thread, open->file, first, end, thread->process->node, false);
 }
 
 void Kernel::NoticeRead(Thread* thread, OpenFile* open, uint32_t first, uint32_t end) {
@@ -501,9 +523,8 @@ LoadResult Kernel::Load(const LoadRequest& request, const std::function<bool()>&
     for (uint32_t page = first; page < last; ++page) {
       if (IsAbsent(file, page)) absent.push_back(page);
     }
-    uint64_t debt = absent.empty() ? 0 : options_.cpu.request_ns;
-    cpus_.Settle(&debt);
-    Submit(file, first, last, request.node, true);
+    Thread thread;
+    Submit(&thread, file, first, last, request.node, true);
     for (const uint32_t page : absent) {
       WaitFor(file, page);
       const bool is_there = PageOf(file, page).state == PageState::kUptodate;
@@ -521,7 +542,8 @@ LoadResult Kernel::Load(const LoadRequest& request, const std::function<bool()>&
 EvictResult Kernel::Evict(const EvictRequest& request) {
   EvictResult result;
   CacheFile* const file = cache_->Find(request.file);
-  const uint32_t end = std::min(PageOfOffset(request.offset + request.length + kPage - 1), file->pages);
+  const uint32_t end =
+      std::min(PageOfOffset(request.offset + request.length + kPage - 1), file->pages);
   for (uint32_t page = PageOfOffset(request.offset); page < end; ++page) {
     const Page& p = PageOf(file, page);
     if (p.state == PageState::kAbsent) continue;

@@ -23,22 +23,28 @@
 
 namespace ppc::sim {
 
-// What a guest's CPU takes; measured constants, see README.md.
+// What the machine's CPUs take; measured constants, see README.md.
 struct CpuOptions {
   uint32_t cpus = 2;
-  uint64_t fault_ns = 10'000;         // entering and leaving a page fault
+  uint64_t fault_ns = 10'000;         // a page fault or system call
   uint64_t map_page_ns = 500;         // each page that fault-around maps
-  uint64_t copy_ns_per_page = 4'000;  // copying and summing a page
-  uint64_t request_ns = 300'000;      // preparing one disk request, from allocation to completion
+  uint64_t copy_page_ns = 8'000;      // copying and summing a page
+  uint64_t read_page_ns = 12'000;     // preparing a page for the disk: allocated, charged, listed
+  uint64_t complete_page_ns = 6'000;  // its completion
+  uint64_t request_ns = 300'000;      // from the disk's answer to the interrupt's handler
 };
+
+struct Thread;
 
 // Processes compute on so many CPUs, first come first served.
 class Cpus {
  public:
   Cpus(Scheduler* scheduler, uint32_t count) : scheduler_(scheduler), free_ns_(count, 0) {}
-  // Collects small times of the present fiber; waits for a CPU when enough has gathered.
-  void Use(uint64_t ns, uint64_t* debt);
-  void Settle(uint64_t* debt);
+  // When work of so much time, begun now, is done.
+  uint64_t Reserve(uint64_t ns);
+  // Collects small times of a thread; waits for a CPU when enough has gathered.
+  void Use(uint64_t ns, Thread* thread);
+  void Settle(Thread* thread);
 
  private:
   static constexpr uint64_t kSliceNs = 200'000;
@@ -57,7 +63,8 @@ struct Process {
 struct Thread {
   Process* process = nullptr;
   int tid = 0;
-  uint64_t cpu_debt = 0;
+  uint64_t debt_ns = 0;        // computed, not yet waited for
+  uint64_t busy_until_ns = 0;  // of that, what has a CPU already
   uint64_t majflt = 0;
 };
 
@@ -127,8 +134,9 @@ class Kernel {
   };
 
   // Submits what is absent of [first, end); returns how many pages.
-  uint32_t Submit(CacheFile* file, uint32_t first, uint32_t end, int node, bool by_loader,
-                  uint32_t lookahead = kNone);
+  uint32_t Submit(Thread* thread, CacheFile* file, uint32_t first, uint32_t end, int node,
+                  bool by_loader, uint32_t lookahead = kNone);
+  void Answer(uint32_t io);
   void Complete(uint32_t io);
   // Waits until a page is there or has gone again.
   void WaitFor(CacheFile* file, uint32_t page);

@@ -26,12 +26,14 @@ int Fail(const Error& error) {
 }
 
 constexpr char kUsage[] =
-    "usage: ppc-sim run SCENARIO [--seed N] [--csv FILE] [--json FILE]\n"
+    "usage: ppc-sim run SCENARIO [--log FILE] [--seed N] [--csv FILE] [--json FILE]\n"
     "       ppc-sim all [DIRECTORY] [--seed N]\n"
     "       ppc-sim list [DIRECTORY]\n"
-    "SCENARIO is a JSON file, or the name of a shipped one.  run prints what was measured and what\n"
-    "was expected; --csv writes the time series, --json everything.  all runs every scenario of a\n"
-    "directory (default: the shipped ones).\n"
+    "SCENARIO is a JSON file, or the name of a shipped one.  run prints what was measured and "
+    "what\n"
+    "was expected; --log replays what ppc-runner --record has written in place of the service;\n"
+    "--csv writes the time series, --json everything.  all runs every scenario of a directory\n"
+    "(default: the shipped ones).\n"
     "Policies are looked for in $PPC_POLICY_DIR, else where they are installed.\n"
     "Exit status: 0 all expectations hold or are known not to, 1 one does not, 2 no run.\n";
 
@@ -86,10 +88,10 @@ bool WriteCsv(const std::string& path, const Outcome& outcome) {
 }
 
 int RunOne(const Options& options, const std::string& name, uint64_t seed) {
-  const std::string path =
-      std::filesystem::exists(name) ? name : Shipped() + "/" + name + ".json";
-  const Result<Scenario> scenario = ReadScenario(path);
+  const std::string path = std::filesystem::exists(name) ? name : Shipped() + "/" + name + ".json";
+  Result<Scenario> scenario = ReadScenario(path);
   if (!scenario) return Fail(scenario.error());
+  scenario->log = options.Text("log", scenario->log);
   const Result<Outcome> outcome = RunScenario(*scenario, seed);
   if (!outcome) return Fail(outcome.error());
   for (const auto& [metric, value] : outcome->metrics) {
@@ -144,8 +146,8 @@ int RunAll(const std::string& directory, uint64_t seed) {
     bool good = true;
     for (const Verdict& v : Judge(*scenario, *outcome)) {
       char one[128];
-      std::snprintf(one, sizeof(one), "%s%s %s: %.4g%s", text.empty() ? "" : "; ",
-                    v.metric.c_str(), Bounds(v.expected).c_str(), v.got, v.holds ? "" : " !");
+      std::snprintf(one, sizeof(one), "%s%s %s: %.4g%s", text.empty() ? "" : "; ", v.metric.c_str(),
+                    Bounds(v.expected).c_str(), v.got, v.holds ? "" : " !");
       text += one;
       good &= v.holds;
     }
@@ -154,7 +156,10 @@ int RunAll(const std::string& directory, uint64_t seed) {
     known += is_known;
     auto metric = [&](const char* name) { return outcome->metrics.at(name); };
     std::printf("%-24s %9.2f %8.2f %8.2f %7s  %s\n", scenario->name.c_str(), metric("startup_s"),
-                metric("load_s"), metric("bound_s"), good ? "ok" : is_known ? "short" : "FAIL",
+                metric("load_s"), metric("bound_s"),
+                good       ? "ok"
+                : is_known ? "short"
+                           : "FAIL",
                 text.c_str());
     if (is_known) std::printf("%-24s   short: %s\n", "", scenario->known_short.c_str());
     if (good && !scenario->known_short.empty()) {
@@ -171,7 +176,8 @@ int RunAll(const std::string& directory, uint64_t seed) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Result<Options> options = Options::Parse(argc, argv, {"seed", "csv", "json"}, {"help"});
+  const Result<Options> options =
+      Options::Parse(argc, argv, {"log", "seed", "csv", "json"}, {"help"});
   if (!options.ok()) return Fail(options.error());
   const std::vector<std::string>& words = options->words();
   if (options->Has("help") || words.empty()) {

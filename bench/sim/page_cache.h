@@ -38,13 +38,13 @@ struct Page {
   uint8_t list = 0;  // 0 none, 1 inactive, 2 active
   int8_t node = 0;
   bool referenced : 1 = false;
-  bool readahead : 1 = false;     // PG_readahead
-  bool ever_read : 1 = false;     // came from the disk before
-  bool wanted : 1 = false;        // some process has touched it, ever
-  bool released : 1 = false;      // dropped by the policy, not read since
-  bool by_loader : 1 = false;     // the runtime's loader brought it in
-  bool shadow : 1 = false;        // evicted by reclaim: prev is its number
-  bool read_unused : 1 = false;   // read and not touched since
+  bool readahead : 1 = false;    // PG_readahead
+  bool ever_read : 1 = false;    // came from the disk before
+  bool wanted : 1 = false;       // some process has touched it, ever
+  bool released : 1 = false;     // dropped by the policy, not read since
+  bool by_loader : 1 = false;    // the runtime's loader brought it in
+  bool shadow : 1 = false;       // evicted by reclaim: prev is its number
+  bool read_unused : 1 = false;  // read and not touched since
 };
 
 struct CacheFile {
@@ -52,7 +52,7 @@ struct CacheFile {
   std::string path;
   uint64_t bytes = 0;
   int64_t mtime_ns = 1;
-  std::string head;  // first bytes; the rest reads as zeros
+  std::string head;    // first bytes; the rest reads as zeros
   uint32_t first = 0;  // index of its first page
   uint32_t pages = 0;
   bool is_native = false;
@@ -61,17 +61,17 @@ struct CacheFile {
 
 // Bytes unless said otherwise.
 struct CacheStats {
-  uint64_t read = 0;        // from the disk
-  uint64_t reread = 0;      // of that, pages that had been read before
-  uint64_t refaulted = 0;   // of that, pages the policy had dropped and a process then missed
-  uint64_t reclaimed = 0;   // dropped by the kernel
-  uint64_t evicted = 0;     // dropped by the policy
+  uint64_t read = 0;            // from the disk
+  uint64_t reread = 0;          // of that, pages that had been read before
+  uint64_t refaulted = 0;       // of that, pages the policy had dropped and a process then missed
+  uint64_t reclaimed = 0;       // dropped by the kernel
+  uint64_t evicted = 0;         // dropped by the policy
   uint64_t dropped_unused = 0;  // read, and dropped before anybody touched it
-  uint64_t spilled = 0;     // not on the node asked for
-  uint64_t exclusive = 0;   // loaded by the runtime, for one worker alone
-  uint64_t misplaced = 0;   // of that, not on this worker's node
-  uint64_t limit_hits = 0;  // count: memory.events max
-  uint64_t peak = 0;        // of page cache
+  uint64_t spilled = 0;         // not on the node asked for
+  uint64_t exclusive = 0;       // loaded by the runtime, for one worker alone
+  uint64_t misplaced = 0;       // of that, not on this worker's node
+  uint64_t limit_hits = 0;      // count: memory.events max
+  uint64_t peak = 0;            // of page cache
 };
 
 class PageCache {

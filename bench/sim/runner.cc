@@ -6,9 +6,9 @@
 namespace ppc::sim {
 namespace {
 
-constexpr double kBlindShare = 16;              // as the runtime has it
-constexpr uint64_t kRetryNs = 100'000'000;      // LoaderPool::Options::retry_ns
-constexpr uint64_t kHookTimeoutMs = 600'000;    // hooks run in real time, which means nothing here
+constexpr double kBlindShare = 16;            // as the runtime has it
+constexpr uint64_t kRetryNs = 100'000'000;    // LoaderPool::Options::retry_ns
+constexpr uint64_t kHookTimeoutMs = 600'000;  // hooks run in real time, which means nothing here
 
 Topology TopologyOf(const RunnerOptions& options) {
   Topology topology;
@@ -37,7 +37,8 @@ Runner::~Runner() { Stop(); }
 Status Runner::Start() {
   const Result<std::string> path = FindPolicy(options_.policy);
   if (!path) return path.error();
-  Result<std::unique_ptr<Plugin>> plugin = Plugin::Open(*path, PluginOptions{.allow_any_owner = true});
+  Result<std::unique_ptr<Plugin>> plugin =
+      Plugin::Open(*path, PluginOptions{.allow_any_owner = true});
   if (!plugin) return plugin.error();
   plugin_ = std::move(*plugin);
   const Result<RuntimeOptions> parsed =

@@ -55,15 +55,21 @@ Setter Nested(Status* status, std::function<Status(const Json&)> read) {
 }
 
 Status ReadMachine(const Json& json, Scenario* s) {
-  return Each(json, "machine",
-              {{"mbps", [s](const Json& v) { s->disk.bytes_per_s = v.get<double>() * 1e6; }},
-               {"latency_us", [s](const Json& v) { s->disk.latency_ns = v.get<uint64_t>() * 1000; }},
-               {"queue_depth", Set(&s->disk.queue_depth)},
-               {"request_kb",
-                [s](const Json& v) { s->disk.request_bytes = v.get<uint64_t>() << 10; }},
-               {"cpus", Set(&s->cpu.cpus)},
-               {"nodes", Set(&s->nodes)},
-               {"node_share", Set(&s->node_share)}});
+  return Each(
+      json, "machine",
+      {{"mbps", [s](const Json& v) { s->disk.bytes_per_s = v.get<double>() * 1e6; }},
+       {"latency_us", [s](const Json& v) { s->disk.latency_ns = v.get<uint64_t>() * 1000; }},
+       {"queue_depth", Set(&s->disk.queue_depth)},
+       {"request_kb", [s](const Json& v) { s->disk.request_bytes = v.get<uint64_t>() << 10; }},
+       {"cpus", Set(&s->cpu.cpus)},
+       {"fault_ns", Set(&s->cpu.fault_ns)},
+       {"map_page_ns", Set(&s->cpu.map_page_ns)},
+       {"copy_page_ns", Set(&s->cpu.copy_page_ns)},
+       {"read_page_ns", Set(&s->cpu.read_page_ns)},
+       {"complete_page_ns", Set(&s->cpu.complete_page_ns)},
+       {"request_ns", Set(&s->cpu.request_ns)},
+       {"nodes", Set(&s->nodes)},
+       {"node_share", Set(&s->node_share)}});
 }
 
 Status ReadSystem(const Json& json, System* s) {
@@ -92,8 +98,7 @@ Status ReadExpectations(const Json& json, std::map<std::string, Expectation>* ou
 
 Status ReadService(const Json& json, ServiceOptions* s) {
   return Each(json, "service",
-              {{"workers",
-                [s](const Json& v) { s->workers = s->tp = v.get<uint32_t>(); }},
+              {{"workers", [s](const Json& v) { s->workers = s->tp = v.get<uint32_t>(); }},
                {"mode", Choose<ReadMode>(&s->mode, {{"mmap", ReadMode::kMmap},
                                                     {"read", ReadMode::kRead},
                                                     {"direct", ReadMode::kDirect}})},
@@ -120,6 +125,7 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
       json, name,
       {{"about", Set(&s.about)},
        {"known_short", Set(&s.known_short)},
+       {"log", Set(&s.log)},
        {"model", Set(&s.model)},
        {"scale", Set(&s.scale)},
        {"consumer", Set(&s.consumer)},
@@ -137,8 +143,8 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
   if (s.service.workers < 1 || s.service.workers > 12) {
     return Error{EINVAL, name + ": \"workers\" must be 1 to 12"};
   }
-  if (s.scale == 0 || s.consumer <= 0 || s.nodes < 1 || s.cpu.cpus < 1 ||
-      s.disk.queue_depth < 1 || s.disk.bytes_per_s <= 0 || s.disk.request_bytes < kPage) {
+  if (s.scale == 0 || s.consumer <= 0 || s.nodes < 1 || s.cpu.cpus < 1 || s.disk.queue_depth < 1 ||
+      s.disk.bytes_per_s <= 0 || s.disk.request_bytes < kPage) {
     return Error{EINVAL, name + ": scale, consumer and the machine's numbers must be above 0"};
   }
   if (!s.service.ranks.empty() && s.service.ranks.size() != s.service.workers) {
@@ -154,7 +160,12 @@ Result<Scenario> ReadScenario(const std::string& path) {
   if (!json) return json.error();
   std::string name = path.substr(path.rfind('/') + 1);
   if (name.ends_with(".json")) name.resize(name.size() - 5);
-  return ParseScenario(*json, name);
+  Result<Scenario> scenario = ParseScenario(*json, name);
+  // A log lies beside its scenario.
+  if (scenario.ok() && !scenario->log.empty() && scenario->log[0] != '/') {
+    scenario->log = path.substr(0, path.rfind('/') + 1) + scenario->log;
+  }
+  return scenario;
 }
 
 }  // namespace ppc::sim

@@ -37,6 +37,7 @@ struct Scenario {
   std::string name;
   std::string about;
   std::string known_short;  // what is missing when an expectation is known not to hold
+  std::string log;          // path of a recorded log: the service, in place of the modelled one
   std::string model = "qwen2.5-72b";
   uint64_t scale = 64;
   DiskOptions disk;

@@ -14,12 +14,25 @@
 namespace ppc::sim {
 namespace {
 
+constexpr int kFirstPid = 1'000'000'000;          // no process has such a number
 constexpr uint64_t kPieceBytes = 1 << 20;         // as bench/loadmodel
 constexpr uint64_t kTokenizerBytes = 7 << 20;     // a tokenizer.json of today
 constexpr uint64_t kOwnPrefetchBytes = 16 << 20;  // a block of a loader's own prefetch
 constexpr uint64_t kReadBytes = 128 << 10;        // a read() of small files
 
 }  // namespace
+
+void MakeProcess(const Scheduler& scheduler, Process* process, int worker,
+                 const std::string& proc) {
+  process->start_ns = scheduler.NowNs();
+  if (proc.empty()) return;
+  const std::string directory = proc + "/proc/" + std::to_string(process->pid);
+  mkdir((proc + "/proc").c_str(), 0700);
+  mkdir(directory.c_str(), 0700);
+  std::ofstream environment(directory + "/environ", std::ios::binary);
+  if (worker < 0) return;
+  environment << "PPC_WORKER=" << worker << '\0' << "LOCAL_RANK=" << worker << '\0';
+}
 
 ModelFiles AddModel(PageCache* cache, const bench::ModelSpec& model, uint64_t scale,
                     const std::string& directory) {
@@ -81,19 +94,11 @@ Service::Service(Kernel* kernel, const ModelFiles* model, const ServiceOptions& 
 
 Service::~Service() = default;
 
-// What the providers of the process's worker number look at.
-void Service::MakeProcess(Process* process, int worker) {
-  process->pid = next_pid_++;
-  process->slot = next_slot_++ % 16;
-  process->start_ns = kernel_->scheduler().NowNs();
-  process->node = worker < 0 ? 0 : static_cast<int>(worker % static_cast<int>(options_.nodes));
-  if (proc_.empty()) return;
-  const std::string directory = proc_ + "/proc/" + std::to_string(process->pid);
-  mkdir((proc_ + "/proc").c_str(), 0700);
-  mkdir(directory.c_str(), 0700);
-  std::ofstream environment(directory + "/environ", std::ios::binary);
-  if (worker < 0) return;
-  environment << "PPC_WORKER=" << worker << '\0' << "LOCAL_RANK=" << worker << '\0';
+void Service::NewProcess(Process* process, int worker) {
+  process->slot = processes_++ % 16;
+  process->node = worker < 0 ? 0 : worker % static_cast<int>(options_.nodes);
+  process->pid = kFirstPid + static_cast<int>(processes_) * 1000;
+  MakeProcess(kernel_->scheduler(), process, worker, proc_);
 }
 
 std::vector<size_t> Service::ShardsOf(uint32_t worker) {
@@ -115,7 +120,7 @@ std::unique_ptr<Service::Worker> Service::NewWorker(uint32_t index) {
   auto worker = std::make_unique<Worker>();
   worker->index = index;
   worker->rank = (options_.ranks.empty() ? index : options_.ranks[index]) % options_.tp;
-  MakeProcess(&worker->process, static_cast<int>(index));
+  NewProcess(&worker->process, static_cast<int>(index));
   worker->shards = ShardsOf(index);
   const uint32_t threads = std::max<uint32_t>(options_.threads, 1);
   const uint64_t pieces = std::max<uint64_t>(options_.staging_bytes / kPieceBytes / threads, 2);
@@ -134,7 +139,7 @@ ServiceReport Service::Run() {
   self_ = scheduler.Current();
   report_.exec_ns = scheduler.NowNs();
   Process process;
-  MakeProcess(&process, -1);
+  NewProcess(&process, -1);
   Thread thread{.process = &process, .tid = process.pid};
   scheduler.Sleep(static_cast<uint64_t>(options_.launch_s * 1e9));
   for (const std::string& path : model_->small) {
@@ -144,7 +149,7 @@ ServiceReport Service::Run() {
     }
     kernel_->Close(&thread, open);
   }
-  kernel_->cpus().Settle(&thread.cpu_debt);
+  kernel_->cpus().Settle(&thread);
   scheduler.Sleep(static_cast<uint64_t>(options_.init_s * 1e9));
   report_.load_ns = scheduler.NowNs();
   workers_left_ = options_.workers;
@@ -152,8 +157,8 @@ ServiceReport Service::Run() {
     all_.push_back(NewWorker(i));
     Worker* worker = all_.back().get();
     if (static_cast<int>(i) == options_.restart_worker) {
-      worker->dies_at = static_cast<uint64_t>(
-          options_.restart_at * static_cast<double>(model_->bytes) / options_.tp);
+      worker->dies_at = static_cast<uint64_t>(options_.restart_at *
+                                              static_cast<double>(model_->bytes) / options_.tp);
     }
     worker->fiber = scheduler.Spawn([this, worker] { RunWorker(worker); });
   }
@@ -171,8 +176,7 @@ void Service::RunWorker(Worker* worker) {
   worker->fiber = scheduler.Current();
   worker->lanes_left = static_cast<uint32_t>(worker->lanes.size());
   for (uint32_t i = 0; i < options_.own_prefetch_threads; ++i) {
-    worker->helpers.push_back(
-        scheduler.Spawn([this, worker, i] { PrefetchByItself(worker, i); }));
+    worker->helpers.push_back(scheduler.Spawn([this, worker, i] { PrefetchByItself(worker, i); }));
   }
   for (size_t i = 1; i < worker->lanes.size(); ++i) {
     Lane* lane = worker->lanes[i].get();
@@ -198,7 +202,7 @@ void Service::RunLane(Worker* worker, Lane* lane) {
     LoadShard(worker, lane, worker->shards[worker->next_shard++]);
   }
   NextPiece(worker, lane);
-  kernel_->cpus().Settle(&lane->thread.cpu_debt);
+  kernel_->cpus().Settle(&lane->thread);
   --worker->lanes_left;
   kernel_->scheduler().Wake(worker->fiber);
 }
@@ -206,9 +210,8 @@ void Service::RunLane(Worker* worker, Lane* lane) {
 void Service::LoadShard(Worker* worker, Lane* lane, size_t shard) {
   const bench::ShardHeader& header = model_->headers[shard];
   const bool is_mapped = options_.mode == ReadMode::kMmap;
-  OpenFile* open =
-      kernel_->Open(&lane->thread, kernel_->cache().FindPath(model_->shards[shard]), through_ppc_,
-                    options_.mode == ReadMode::kDirect);
+  OpenFile* open = kernel_->Open(&lane->thread, kernel_->cache().FindPath(model_->shards[shard]),
+                                 through_ppc_, options_.mode == ReadMode::kDirect);
   if (is_mapped && options_.populates) kernel_->Populate(&lane->thread, open);
   if (is_mapped) {
     kernel_->Access(&lane->thread, open, 0, header.data_offset);
@@ -245,9 +248,8 @@ void Service::TakeRows(Worker* worker, Lane* lane, OpenFile* open, uint64_t data
   }
   for (uint64_t row = 0; row < slice.rows;) {
     if (kPieceBytes - lane->fill < slice.run_bytes) NextPiece(worker, lane);
-    const uint64_t rows =
-        std::min({slice.rows - row, (kPieceBytes - lane->fill) / slice.run_bytes,
-                  kPieceBytes / slice.stride_bytes});
+    const uint64_t rows = std::min({slice.rows - row, (kPieceBytes - lane->fill) / slice.run_bytes,
+                                    kPieceBytes / slice.stride_bytes});
     const uint64_t offset = begin + row * slice.stride_bytes;
     Fetch(worker, lane, open, offset, (rows - 1) * slice.stride_bytes + slice.run_bytes);
     for (uint64_t i = 0; i < rows; ++i) {
@@ -257,8 +259,7 @@ void Service::TakeRows(Worker* worker, Lane* lane, OpenFile* open, uint64_t data
   }
 }
 
-void Service::TakeRun(Worker* worker, Lane* lane, OpenFile* open, uint64_t offset,
-                      uint64_t bytes) {
+void Service::TakeRun(Worker* worker, Lane* lane, OpenFile* open, uint64_t offset, uint64_t bytes) {
   while (bytes > 0) {
     if (lane->fill == kPieceBytes) NextPiece(worker, lane);
     const uint64_t part = std::min(bytes, kPieceBytes - lane->fill);
@@ -281,7 +282,7 @@ void Service::Take(Worker* worker, Lane* lane, OpenFile* open, uint64_t offset, 
   if (lane->fill == 0) {
     const uint64_t free_ns = lane->done_ns[lane->piece];
     if (free_ns > scheduler.NowNs()) {
-      kernel_->cpus().Settle(&lane->thread.cpu_debt);
+      kernel_->cpus().Settle(&lane->thread);
       while (free_ns > scheduler.NowNs()) scheduler.SleepUntil(free_ns);
     }
   }
@@ -292,7 +293,7 @@ void Service::Take(Worker* worker, Lane* lane, OpenFile* open, uint64_t offset, 
 
 void Service::NextPiece(Worker* worker, Lane* lane) {
   if (lane->fill == 0) return;
-  kernel_->cpus().Settle(&lane->thread.cpu_debt);
+  kernel_->cpus().Settle(&lane->thread);
   double ns = options_.device_bytes_per_s == 0
                   ? 0
                   : 1e9 * static_cast<double>(lane->fill) / options_.device_bytes_per_s;
@@ -312,12 +313,12 @@ void Service::PrefetchByItself(Worker* worker, uint32_t number) {
   size_t turn = 0;
   for (size_t shard = worker->rank; shard < model_->shards.size(); shard += options_.workers) {
     if (turn++ % options_.own_prefetch_threads != number) continue;
-    OpenFile* open = kernel_->Open(
-        &thread, kernel_->cache().FindPath(model_->shards[shard]), through_ppc_, false);
+    OpenFile* open = kernel_->Open(&thread, kernel_->cache().FindPath(model_->shards[shard]),
+                                   through_ppc_, false);
     for (uint64_t at = 0; at < open->file->bytes; at += kOwnPrefetchBytes) {
       kernel_->Read(&thread, open, at, kOwnPrefetchBytes);
     }
-    kernel_->cpus().Settle(&thread.cpu_debt);
+    kernel_->cpus().Settle(&thread);
     kernel_->Close(&thread, open);
   }
 }

@@ -30,6 +30,10 @@ struct ModelFiles {
 ModelFiles AddModel(PageCache* cache, const bench::ModelSpec& model, uint64_t scale,
                     const std::string& directory);
 
+// Starts a numbered process; worker < 0: none.  proc: directory that stands for the root of /proc,
+// where its environment is put for the providers of worker numbers; "": nowhere.
+void MakeProcess(const Scheduler& scheduler, Process* process, int worker, const std::string& proc);
+
 enum class ReadMode { kMmap, kRead, kDirect };
 enum class ShardOrder { kFile, kShuffled };
 
@@ -43,13 +47,13 @@ struct ServiceOptions {
   uint32_t threads = 1;  // per worker; each takes the next shard
   uint32_t passes = 1;
   ShardOrder order = ShardOrder::kFile;
-  bool shuffles_alike = true;      // the workers have the same order of shards
-  double swap_tensors = 0;         // share of neighbouring tensors that change places
-  double jitter = 0;               // of the device's time per piece, +- this share
-  std::vector<uint32_t> ranks;     // slice of each process; empty: worker i takes slice i
-  bool populates = false;          // MAP_POPULATE of each shard
+  bool shuffles_alike = true;         // the workers have the same order of shards
+  double swap_tensors = 0;            // share of neighbouring tensors that change places
+  double jitter = 0;                  // of the device's time per piece, +- this share
+  std::vector<uint32_t> ranks;        // slice of each process; empty: worker i takes slice i
+  bool populates = false;             // MAP_POPULATE of each shard
   uint32_t own_prefetch_threads = 0;  // per worker: whole shards r::N in 16 MiB blocks
-  int restart_worker = -1;         // killed at `restart_at` of its bytes, starts anew
+  int restart_worker = -1;            // killed at `restart_at` of its bytes, starts anew
   double restart_at = 0.5;
   double restart_pause_s = 1;
   uint32_t nodes = 2;
@@ -69,7 +73,7 @@ struct ServiceReport {
 
 class Service {
  public:
-  // proc: directory that stands for the root of /proc; each process gets its environment there.
+  // proc: see MakeProcess.
   Service(Kernel* kernel, const ModelFiles* model, const ServiceOptions& options, bool through_ppc,
           std::string proc);
   ~Service();
@@ -89,8 +93,8 @@ class Service {
   void NextPiece(Worker* worker, Lane* lane);
   void PrefetchByItself(Worker* worker, uint32_t thread);
   std::unique_ptr<Worker> NewWorker(uint32_t index);
+  void NewProcess(Process* process, int worker);
   std::vector<size_t> ShardsOf(uint32_t worker);
-  void MakeProcess(Process* process, int worker);
 
   Kernel* const kernel_;
   const ModelFiles* const model_;
@@ -98,8 +102,7 @@ class Service {
   const bool through_ppc_;
   const std::string proc_;
   std::mt19937_64 random_;
-  int next_pid_ = 1'000'000'000;  // no process has such a number
-  uint32_t next_slot_ = 0;
+  uint32_t processes_ = 0;
   uint32_t workers_left_ = 0;
   Fiber* self_ = nullptr;
   ServiceReport report_;

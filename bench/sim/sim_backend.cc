@@ -124,10 +124,9 @@ Result<Residency> SimBackend::Resident(uint64_t number, uint64_t offset, uint64_
   CacheFile* file = kernel_->cache().Find(number);
   if (file == nullptr) return Stale(number);
   const auto first = static_cast<uint32_t>(offset / kPage);
-  const uint32_t end =
-      length == 0 ? file->pages
-                  : static_cast<uint32_t>(std::min<uint64_t>((offset + length + kPage - 1) / kPage,
-                                                             file->pages));
+  const uint32_t end = length == 0 ? file->pages
+                                   : static_cast<uint32_t>(std::min<uint64_t>(
+                                         (offset + length + kPage - 1) / kPage, file->pages));
   Residency out;
   std::fill(bitmap.begin(), bitmap.end(), uint8_t{0});
   for (uint32_t i = first; i < end; ++i) {

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sim/kernel.h"
+
+#include <gtest/gtest.h>
+
+namespace ppc::sim {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+class KernelTest : public ::testing::Test {
+ protected:
+  KernelTest() {
+    process_.pid = 7;
+    thread_.process = &process_;
+    thread_.tid = 7;
+    file_ = cache_.AddFile("f", 16 * kMiB, "");
+  }
+  // Runs in a fiber, to its end.
+  void Do(std::function<void()> body) {
+    Fiber* fiber = scheduler_.Spawn(std::move(body));
+    ASSERT_TRUE(scheduler_.RunUntil([&] { return fiber->IsDone(); }, 1'000'000'000'000));
+  }
+  void MapAndTouch(bool through_ppc, uint64_t offset, uint64_t bytes) {
+    Do([&, through_ppc, offset, bytes] {
+      open_ = kernel_.Open(&thread_, file_, through_ppc, false);
+      kernel_.Access(&thread_, open_, offset, bytes);
+    });
+  }
+  size_t Count(EventKind kind) {
+    size_t count = 0;
+    for (const Event& event : kernel_.events()) count += event.kind == kind;
+    return count;
+  }
+
+  Scheduler scheduler_;
+  Disk disk_{&scheduler_, {}};
+  PageCache cache_{MemoryOptions{}};
+  Kernel kernel_{&scheduler_, &disk_, &cache_, KernelOptions{}};
+  CacheFile* file_ = nullptr;
+  OpenFile* open_ = nullptr;
+  Process process_;
+  Thread thread_;
+};
+
+TEST_F(KernelTest, NativeMappingReads128KiBAtATime) {
+  MapAndTouch(false, 0, 8 * kMiB);
+  const DiskStats& disk = disk_.stats();
+  EXPECT_GE(disk.bytes, 8 * kMiB);
+  EXPECT_LE(disk.bytes, 8 * kMiB + 256 * 1024);
+  EXPECT_NEAR(static_cast<double>(disk.requests), 64, 4);
+  EXPECT_TRUE(kernel_.events().empty());
+}
+
+TEST_F(KernelTest, ReadAheadFollowsTheSetting) {
+  kernel_.SetReadAhead(4 * kMiB);
+  MapAndTouch(false, 0, 8 * kMiB);
+  EXPECT_LE(disk_.stats().requests, 16u);
+}
+
+TEST_F(KernelTest, AFaultInTheMiddleReadsAroundIt) {
+  MapAndTouch(false, 4 * kMiB, 1);
+  EXPECT_EQ(disk_.stats().bytes, 128 * 1024u);
+  EXPECT_EQ(cache_.page(file_->first + 1024 - 16).state, PageState::kUptodate);
+  EXPECT_EQ(cache_.page(file_->first + 1024 + 16).state, PageState::kAbsent);
+}
+
+TEST_F(KernelTest, SequentialReadsAreReadAhead) {
+  Do([&] {
+    OpenFile* open = kernel_.Open(&thread_, file_, false, false);
+    for (uint64_t at = 0; at < 4 * kMiB; at += 64 << 10) kernel_.Read(&thread_, open, at, 64 << 10);
+  });
+  EXPECT_LE(disk_.stats().requests, 40u);
+  EXPECT_LE(disk_.stats().bytes, 4 * kMiB + 256 * 1024);
+}
+
+TEST_F(KernelTest, RandomReadsAreNot) {
+  Do([&] {
+    OpenFile* open = kernel_.Open(&thread_, file_, false, false);
+    for (const uint64_t mib : {9u, 3u, 12u, 6u}) kernel_.Read(&thread_, open, mib * kMiB, kPage);
+  });
+  EXPECT_EQ(disk_.stats().bytes, 4 * kPage);
+}
+
+TEST_F(KernelTest, AManagedMissLoadsItsWindowAndIsTold) {
+  kernel_.Attach({.managed_readahead = true});
+  MapAndTouch(true, kMiB + 5 * kPage, kMiB);
+  EXPECT_EQ(disk_.stats().bytes, 2 * kMiB);
+  EXPECT_EQ(disk_.stats().requests, 2u);
+  ASSERT_EQ(kernel_.events().size(), 2u);
+  EXPECT_EQ(kernel_.events()[0].kind, EventKind::kMissFault);
+  EXPECT_EQ(kernel_.events()[0].offset, kMiB + 5 * kPage);
+  EXPECT_EQ(kernel_.events()[0].length, kPage);
+  EXPECT_EQ(kernel_.events()[1].offset, 2 * kMiB);
+}
+
+TEST_F(KernelTest, AFileSetBackIsNative) {
+  kernel_.Attach({.managed_readahead = true});
+  file_->is_native = true;
+  MapAndTouch(true, 4 * kMiB, 1);
+  EXPECT_EQ(disk_.stats().bytes, 128 * 1024u);
+  EXPECT_EQ(Count(EventKind::kMissFault), 1u);
+}
+
+TEST_F(KernelTest, HitsCrossBeacons) {
+  MapAndTouch(false, 0, 16 * kMiB);
+  kernel_.Attach({.managed_readahead = true, .progress = true, .beacon_bytes = kMiB});
+  process_.slot = 1;
+  MapAndTouch(true, 0, 16 * kMiB);
+  EXPECT_EQ(Count(EventKind::kProgress), 16u);
+  EXPECT_EQ(kernel_.events().size(), 16u);
+}
+
+TEST_F(KernelTest, TracingSeesEveryAccessMerged) {
+  kernel_.Attach({.managed_readahead = true, .trace = true});
+  MapAndTouch(true, 0, 2 * kMiB);
+  Do([&] { kernel_.Close(&thread_, open_); });
+  uint64_t bytes = 0;
+  for (const Event& event : kernel_.events()) {
+    if (event.kind == EventKind::kAccess) bytes += event.length;
+  }
+  EXPECT_EQ(bytes, 2 * kMiB);
+  EXPECT_LE(Count(EventKind::kAccess), 8u);
+}
+
+TEST_F(KernelTest, DirectReadsPassTheCacheOnlyWhileNobodyIsAttached) {
+  Do([&] {
+    OpenFile* open = kernel_.Open(&thread_, file_, true, true);
+    kernel_.Read(&thread_, open, 0, kMiB);
+    EXPECT_EQ(cache_.resident_bytes(), 0u);
+    kernel_.Attach({.managed_readahead = true});
+    kernel_.Read(&thread_, open, 0, kMiB);
+    EXPECT_EQ(cache_.resident_bytes(), kMiB);
+  });
+}
+
+TEST_F(KernelTest, LoadSaysWhatItDidAndStopsWhenCancelled) {
+  LoadResult first, again, none;
+  Do([&] {
+    first = kernel_.Load({.file = file_->number, .offset = 0, .length = 3 * kMiB, .node = 1},
+                         [] { return false; });
+    again = kernel_.Load({.file = file_->number, .offset = 2 * kMiB, .length = 2 * kMiB},
+                         [] { return false; });
+    none = kernel_.Load({.file = file_->number, .offset = 8 * kMiB, .length = 2 * kMiB},
+                        [] { return true; });
+  });
+  EXPECT_EQ(first.loaded, 3 * kMiB);
+  EXPECT_EQ(cache_.node_bytes(1), 3 * kMiB);
+  EXPECT_EQ(again.loaded, kMiB);
+  EXPECT_EQ(again.resident, kMiB);
+  EXPECT_EQ(none.stop, LoadStop::kCancelled);
+  EXPECT_EQ(none.loaded, 0u);
+}
+
+TEST_F(KernelTest, AnEvictedPageFaultsAgain) {
+  MapAndTouch(false, 0, kMiB);
+  EXPECT_EQ(kernel_.Evict({.file = file_->number, .length = kMiB}).mapped, kMiB);
+  EXPECT_EQ(kernel_.Evict({.file = file_->number, .length = kMiB, .unmap = true}).dropped, kMiB);
+  const uint64_t before = disk_.stats().bytes;
+  Do([&] { kernel_.Access(&thread_, open_, 0, kMiB); });
+  EXPECT_GE(disk_.stats().bytes - before, kMiB);
+}
+
+}  // namespace
+}  // namespace ppc::sim

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sim/page_cache.h"
+
+#include <gtest/gtest.h>
+
+namespace ppc::sim {
+namespace {
+
+class PageCacheTest : public ::testing::Test {
+ protected:
+  void Read(PageCache* cache, uint32_t first, uint32_t pages, int node = 0,
+            bool by_loader = false) {
+    for (uint32_t i = first; i < first + pages; ++i) {
+      cache->Add(i, node, by_loader, 1);
+      cache->ReadDone(i);
+    }
+  }
+  static uint32_t Resident(PageCache* cache, uint32_t first, uint32_t pages) {
+    uint32_t count = 0;
+    for (uint32_t i = first; i < first + pages; ++i) {
+      count += cache->page(i).state == PageState::kUptodate;
+    }
+    return count;
+  }
+};
+
+TEST_F(PageCacheTest, AtTheLimitTheOldestGoesAndIsCounted) {
+  PageCache cache({.limit_bytes = 128 * kPage, .other_bytes = 28 * kPage});
+  cache.AddFile("f", 1000 * kPage, "");
+  Read(&cache, 0, 100);
+  EXPECT_EQ(cache.stats().limit_hits, 0u);
+  Read(&cache, 100, 1);
+  EXPECT_EQ(cache.stats().limit_hits, 1u);
+  EXPECT_EQ(cache.stats().reclaimed, 32 * kPage);  // a batch
+  EXPECT_EQ(Resident(&cache, 0, 32), 0u);
+  EXPECT_EQ(Resident(&cache, 32, 69), 69u);
+  EXPECT_EQ(cache.stats().peak, 100 * kPage);
+}
+
+TEST_F(PageCacheTest, WhatIsMappedAndTouchedGetsASecondChance) {
+  PageCache cache({.limit_bytes = 100 * kPage});
+  cache.AddFile("f", 1000 * kPage, "");
+  Read(&cache, 0, 100);
+  cache.Map(3, 1);
+  cache.Touch(3, 1);
+  Read(&cache, 100, 1);
+  EXPECT_EQ(Resident(&cache, 0, 32), 1u);
+  EXPECT_EQ(cache.page(3).state, PageState::kUptodate);
+}
+
+TEST_F(PageCacheTest, TouchedByTwoProcessesIsActiveAfterUnmapping) {
+  PageCache cache({});
+  cache.AddFile("f", 10 * kPage, "");
+  Read(&cache, 0, 2);
+  for (const uint32_t process : {0u, 1u}) {
+    cache.Map(0, process);
+    cache.Touch(0, process);
+    cache.Unmap(0, 2, process);
+  }
+  EXPECT_EQ(cache.page(0).list, 2);
+  EXPECT_EQ(cache.page(1).list, 1);
+  EXPECT_EQ(cache.page(0).mapped, 0);
+}
+
+TEST_F(PageCacheTest, DropsWhatIsMappedOnlyWhenAskedTo) {
+  PageCache cache({});
+  cache.AddFile("f", 10 * kPage, "");
+  cache.Add(0, 0, true, 1);
+  EXPECT_FALSE(cache.Drop(0, true)) << "is being read";
+  cache.ReadDone(0);
+  cache.Map(0, 2);
+  EXPECT_FALSE(cache.Drop(0, false));
+  EXPECT_TRUE(cache.Drop(0, true));
+  EXPECT_FALSE(cache.Drop(0, true)) << "is gone";
+  // What the policy dropped and a process misses is a refault; what it loads again is not.
+  Read(&cache, 0, 1, 0, /*by_loader=*/false);
+  EXPECT_EQ(cache.stats().refaulted, kPage);
+  EXPECT_EQ(cache.stats().reread, kPage);
+  EXPECT_TRUE(cache.Drop(0, false));
+  Read(&cache, 0, 1, 0, /*by_loader=*/true);
+  EXPECT_EQ(cache.stats().refaulted, kPage);
+}
+
+TEST_F(PageCacheTest, AFullNodeSpills) {
+  PageCache cache({.nodes = 2, .node_bytes = 4 * kPage});
+  cache.AddFile("f", 10 * kPage, "");
+  cache.SetPlaces({0, 0, 0, 0, 0, 0});
+  Read(&cache, 0, 6, 0, /*by_loader=*/true);
+  EXPECT_EQ(cache.node_bytes(0), 4 * kPage);
+  EXPECT_EQ(cache.node_bytes(1), 2 * kPage);
+  EXPECT_EQ(cache.stats().spilled, 2 * kPage);
+  EXPECT_EQ(cache.stats().misplaced, 2 * kPage);
+  EXPECT_EQ(cache.stats().exclusive, 6 * kPage);
+}
+
+}  // namespace
+}  // namespace ppc::sim
