@@ -39,13 +39,13 @@ void ppc_refresh(struct inode *inode)
 		i_size_write(inode, size);
 }
 
-static int ppc_permission(struct mnt_idmap *idmap, struct inode *inode, int mask)
+static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
 {
 	return inode_permission(mnt_idmap(PPC_SB(inode->i_sb)->lower_mnt), PPC_I(inode)->lower,
 				mask);
 }
 
-static int ppc_getattr(struct mnt_idmap *idmap, const struct path *path, struct kstat *stat,
+static int ppc_getattr(PPC_IDMAP_ARG const struct path *path, struct kstat *stat,
 		       u32 request_mask, unsigned int query_flags)
 {
 	struct inode *inode = d_inode(path->dentry);

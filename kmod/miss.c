@@ -164,7 +164,6 @@ static void ppc_load_window(struct ppc_open *po, struct file *lower, pgoff_t ind
 	unsigned long window = READ_ONCE(po->sbi->window_pages);
 	pgoff_t start = round_down(index, window);
 	pgoff_t end = min(round_up(index + nr, window), ppc_pages(mapping));
-	DEFINE_READAHEAD(ractl, lower, &lower->f_ra, mapping, start);
 	unsigned long absent;
 
 	if (start >= end || !ppc_can_readahead(mapping))
@@ -172,7 +171,7 @@ static void ppc_load_window(struct ppc_open *po, struct file *lower, pgoff_t ind
 	absent = ppc_count_absent(mapping, start, end - 1);
 	if (!absent)
 		return;
-	page_cache_ra_unbounded(&ractl, end - start, 0);
+	ppc_start_window(lower, start, end - start);
 	ppc_stat_add(po->sbi, PPC_STAT_WINDOW_BYTES, (u64)absent << PAGE_SHIFT);
 }
 
@@ -300,6 +299,6 @@ void ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long m
 	ppc_emit_miss(po, PPC_EV_MISS_FAULT, flags, index, 1);
 	if (mode & PPC_MODE_TRACE)
 		ppc_access(po, index, 1, flags | PPC_EVF_MMAP);
-	if (ppc_manages(po, mode) && !(vmf->vma->vm_flags & VM_RAND_READ))
+	if (PPC_FAULT_WINDOW && ppc_manages(po, mode) && !(vmf->vma->vm_flags & VM_RAND_READ))
 		ppc_load_window(po, lower, index, 1);
 }

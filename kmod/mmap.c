@@ -30,23 +30,23 @@ static vm_fault_t ppc_fault(struct vm_fault *vmf)
  * are wanted, the first page of each beacon stride (or every page, when
  * tracing) is left out, so that its first touch comes to ppc_fault().
  */
-static vm_fault_t ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end)
+static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end)
 {
 	struct ppc_open *po = ppc_vma_open(vmf->vma);
 	unsigned long mode = READ_ONCE(po->sbi->mode);
+	pgoff_t from = start, to = end;
 
-	if (unlikely(mode & PPC_MODE_TRACE))
-		return 0;
 	if (mode & PPC_MODE_BEACON) {
 		pgoff_t stride = 1UL << READ_ONCE(po->sbi->beacon_shift);
 		pgoff_t beacon = round_down(vmf->pgoff, stride);
 
-		if (vmf->pgoff == beacon)
-			return 0;
-		start = max(start, beacon + 1);
-		end = min(end, beacon + stride - 1);
+		from = max(start, beacon + 1);
+		to = min(end, beacon + stride - 1);
 	}
-	return po->lower_vm_ops->map_pages(vmf, start, end);
+	/* nothing: this fault is about a page that is left out */
+	if (unlikely(mode & PPC_MODE_TRACE) || vmf->pgoff < from)
+		from = ULONG_MAX;
+	return ppc_lower_map_pages(po->lower_vm_ops, vmf, start, from, to);
 }
 
 static void ppc_vma_opened(struct vm_area_struct *vma)

@@ -25,15 +25,16 @@
 static void ppc_apply_readahead(struct ppc_open *po)
 {
 	struct file *lower = po->lower;
-	bool random = po->advice_random;
+	bool managed = (READ_ONCE(po->sbi->mode) & PPC_MODE_MANAGED) && !PPC_I(po->inode)->native;
+	bool random = po->advice_random || managed;
 
-	if ((READ_ONCE(po->sbi->mode) & PPC_MODE_MANAGED) && !PPC_I(po->inode)->native)
-		random = true;
 	spin_lock(&lower->f_lock);
 	if (random)
 		lower->f_mode |= FMODE_RANDOM;
 	else
 		lower->f_mode &= ~FMODE_RANDOM;
+	ppc_set_fault_window(lower, managed ? READ_ONCE(po->sbi->window_pages) : 0,
+			     &po->fault_window);
 	spin_unlock(&lower->f_lock);
 }
 

@@ -9,7 +9,6 @@
 #ifndef PPC_COMPAT_H
 #define PPC_COMPAT_H
 
-#include <linux/version.h>
 #include <linux/fs.h>
 #include <linux/cred.h>
 #include <linux/dcache.h>
@@ -22,12 +21,18 @@
 
 #include "ppc_probes.h"
 
-#if !defined(PPC_HAVE_FOLIO) || !defined(PPC_HAVE_READAHEAD_RA) || !defined(PPC_HAVE_MAP_PAGES_RET)
-#error "PPC: this kernel is older than the oldest one supported so far (6.1)"
+#ifndef PPC_HAVE_MINIMUM
+#error "PPC: this kernel is not supported: the module needs 5.10 or newer"
+#endif
+
+#if !defined(PPC_HAVE_MNT_USER_NS) && !defined(PPC_HAVE_MNT_IDMAP)
+#include "idmap.h"
+#else
+#define PPC_IDMAP_ARG	struct mnt_idmap *idmap,
 #endif
 
 /* 6.3: struct mnt_idmap instead of struct user_namespace (same position). */
-#ifndef PPC_HAVE_MNT_IDMAP
+#if defined(PPC_HAVE_MNT_USER_NS) && !defined(PPC_HAVE_MNT_IDMAP)
 #define mnt_idmap user_namespace
 static inline struct user_namespace *user_namespace(const struct vfsmount *mnt)
 {
@@ -35,6 +40,10 @@ static inline struct user_namespace *user_namespace(const struct vfsmount *mnt)
 }
 
 #define nop_mnt_idmap	init_user_ns
+#endif
+
+#ifndef PPC_HAVE_FOLIO
+#include "folio.h"
 #endif
 
 /* 6.8: backing files; the user's path inside the file was "fake" before. */
@@ -62,8 +71,16 @@ static inline struct file *backing_file_open(const struct file *user_file, int f
 #define PPC_OPEN_QUIET		O_NOATIME
 #endif
 
-/* 6.16: the name is a qstr. */
-#ifndef PPC_HAVE_LOOKUP_ONE_QSTR
+/* 5.15 has it, 6.16: the name is a qstr. */
+#if !defined(PPC_HAVE_LOOKUP_ONE_QSTR) && !defined(PPC_HAVE_LOOKUP_ONE)
+static inline struct dentry *compat_lookup_one_unlocked(const struct qstr *name,
+							struct dentry *base)
+{
+	return lookup_one_len_unlocked(name->name, base, name->len);
+}
+
+#define lookup_one_unlocked(idmap, name, base) compat_lookup_one_unlocked(name, base)
+#elif !defined(PPC_HAVE_LOOKUP_ONE_QSTR)
 static inline struct dentry *compat_lookup_one_unlocked(struct mnt_idmap *idmap, struct qstr *name,
 							struct dentry *base)
 {
@@ -129,6 +146,97 @@ static inline int vfs_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	return call_mmap(file, vma);
 }
+#endif
+
+/*
+ * The lower ->map_pages() for [from, to] out of [start, ...], which the caller
+ * was asked for; from > to: nothing.  5.12: it returns what it did; before,
+ * vmf->address is that of the first page and not looked up again.
+ */
+#ifdef PPC_HAVE_MAP_PAGES_RET
+#define PPC_MAPPED	vm_fault_t
+static inline vm_fault_t ppc_lower_map_pages(const struct vm_operations_struct *ops,
+					     struct vm_fault *vmf, pgoff_t start, pgoff_t from,
+					     pgoff_t to)
+{
+	return from > to ? 0 : ops->map_pages(vmf, from, to);
+}
+#else
+#define PPC_MAPPED	void
+static inline void ppc_lower_map_pages(const struct vm_operations_struct *ops,
+				       struct vm_fault *vmf, pgoff_t start, pgoff_t from,
+				       pgoff_t to)
+{
+	if (from > to)
+		return;
+	vmf->address += (from - start) << PAGE_SHIFT;
+	if (vmf->pte)
+		vmf->pte += from - start;
+	ops->map_pages(vmf, from, to);
+}
+#endif
+
+/*
+ * Starts reading [index, index + nr) of a file: the demand window.  5.15 has
+ * the lock that keeps this apart from truncation.  Before, each file system
+ * has its own, which its fadvise takes; that must not be called in a fault
+ * (XFS takes its IOLOCK), so there the lower read-around is made as large as
+ * the window.
+ */
+#ifdef PPC_HAVE_READAHEAD_RA
+#define PPC_FAULT_WINDOW	1
+static inline void ppc_start_window(struct file *file, pgoff_t index, unsigned long nr)
+{
+	DEFINE_READAHEAD(ractl, file, &file->f_ra, file->f_mapping, index);
+
+	page_cache_ra_unbounded(&ractl, nr, 0);
+}
+
+static inline void ppc_set_fault_window(struct file *file, unsigned long pages, bool *ours)
+{
+}
+#else
+#define PPC_FAULT_WINDOW	0
+#include "window.h"
+#endif
+
+/* 5.14 exports it. */
+#ifndef PPC_HAVE_PARSE_SOURCE
+#include <linux/fs_context.h>
+#include <linux/fs_parser.h>
+static inline int vfs_parse_fs_param_source(struct fs_context *fc, struct fs_parameter *param)
+{
+	if (strcmp(param->key, "source"))
+		return -ENOPARAM;
+	if (param->type != fs_value_is_string)
+		return invalf(fc, "Non-string source");
+	if (fc->source)
+		return invalf(fc, "Multiple sources");
+	fc->source = param->string;
+	param->string = NULL;
+	return 0;
+}
+#endif
+
+/* 5.18 */
+#ifndef PPC_HAVE_ALLOC_INODE_SB
+#define alloc_inode_sb(sb, cache, gfp)	kmem_cache_alloc(cache, gfp)
+#endif
+
+/* Before 5.18 page cache is charged to the current task, whatever we say; see charge.c. */
+#ifndef PPC_HAVE_ACTIVE_MEMCG
+#include <linux/sched/mm.h>
+static inline struct mem_cgroup *compat_set_active_memcg(struct mem_cgroup *memcg)
+{
+	return NULL;
+}
+
+#define set_active_memcg compat_set_active_memcg
+#endif
+
+/* 6.0: a file says whether it can; before, its f_mapping does, which is the lower one. */
+#ifndef PPC_HAVE_CAN_ODIRECT
+#define FMODE_CAN_ODIRECT	((fmode_t)0)
 #endif
 
 /* 6.5 exports it. */

@@ -39,9 +39,13 @@ env -u sub_make_done -u MAKEFLAGS -u MAKEOVERRIDES -u MFLAGS -u MAKELEVEL -u M -
 	$objects >"$out/ppc_probes.log" 2>&1 || true
 
 # A broken build would read as "this kernel has nothing".
+release=$(cat "$kdir/include/config/kernel.release" 2>/dev/null || echo "in $kdir")
 if [ ! -f "$work/canary_yes.o" ] || [ -f "$work/canary_no.o" ]; then
-	echo "probe.sh: probing $kdir failed, see $out/ppc_probes.log" >&2
-	tail -n 5 "$out/ppc_probes.log" >&2
+	echo "ppc: kernel $release cannot be built for: its headers or its compiler do not work here; see $out/ppc_probes.log" >&2
+	exit 1
+fi
+if [ ! -f "$work/minimum.o" ]; then
+	echo "ppc: kernel $release is not supported: the module needs 5.10 or newer" >&2
 	exit 1
 fi
 

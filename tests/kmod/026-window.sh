@@ -5,6 +5,10 @@
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
+# Before 5.15 the window of a fault is the lower file system's read-around, centred on the page
+# and not counted.
+centred=false
+if kernel_before 5.15; then centred=true; fi
 make_file a 24M
 mount_ppc
 # measure COMMAND...: sets IOS and KIB read from the device.
@@ -23,18 +27,26 @@ eq "$(field resident resident "$out" 2)" $MIB "the aligned window"
 le "$IOS" 12 "requests for a window"
 measure 'lookup a' 'attach managed' "open $MNT/a" mmap 'touch 3000000 1' 'resident 0' 'resident 2M 1M'
 eq "$(field resident resident "$out" 1)" $MIB "resident after one fault"
-eq "$(field resident resident "$out" 2)" $MIB "the window around the fault"
+$centred || eq "$(field resident resident "$out" 2)" $MIB "the window around the fault"
 measure 'lookup a' 'attach managed window=64K' "open $MNT/a" mmap 'touch 3000000 1' 'resident 0'
 eq "$(field resident resident "$out")" 65536 "a window of 64 KiB"
 
 # A sequential reader of a mapping: 24 windows, not hundreds of read-arounds.
 measure 'attach managed' "open $MNT/a" mmap 'touch 0 24M' counts
-eq "$(field counts miss_fault "$out")" 24 "misses of a sequential mapping"
+if $centred; then
+  le "$(field counts miss_fault "$out")" 48 "misses of a sequential mapping"
+else
+  eq "$(field counts miss_fault "$out")" 24 "misses of a sequential mapping"
+fi
 le "$IOS" 80 "requests of a sequential mapping"
 ge "$KIB" 24576 "KiB read"
 le "$KIB" 24800 "KiB read"
-eq "$(stat_of window_bytes_loaded)" $((3 * MIB + 65536 + 23 * MIB)) "window bytes counted" 2>/dev/null ||
-  ge "$(stat_of window_bytes_loaded)" $((24 * MIB)) "window bytes counted"
+if $centred; then
+  eq "$(stat_of window_bytes_loaded)" $MIB "window bytes counted"
+else
+  eq "$(stat_of window_bytes_loaded)" $((3 * MIB + 65536 + 23 * MIB)) "window bytes counted" 2>/dev/null ||
+    ge "$(stat_of window_bytes_loaded)" $((24 * MIB)) "window bytes counted"
+fi
 measure 'attach managed' "open $MNT/a" 'sum 64K' counts
 eq "$(field counts miss_read "$out")" 24 "misses of a sequential reader"
 le "$IOS" 80 "requests of a sequential reader"

@@ -48,6 +48,10 @@ field() {
     return
   done <<<"$3"
 }
+# Whether LOAD can charge another cgroup than the loader's own (5.18 and newer).
+can_charge() { (($(field info caps "$(dev info)") & 1)); }
+# kernel_before RELEASE
+kernel_before() { [[ $(printf '%s\n' "$1" "$(uname -r)" | sort -V | head -n 1) != "$1" ]]; }
 stat_of() { cat "$SYS/$1"; }
 
 # find_device MNT: sets DEV and SYS by the device number of the mount.
