@@ -6,12 +6,23 @@
 # shellcheck disable=SC2154
 
 kernels=$PPC_TOP/build/kernels
+# What the release names end in: amd64, arm64, arm64-16k, ...
+kernel_flavour=amd64
 
-# Prints the stock kernels of the package sources: full releases such as 6.1.0-56-amd64.
+# kernel_arch [RELEASE]: the Debian architecture of a release, or of kernel_flavour.
+kernel_arch() {
+  case ${1:-$kernel_flavour} in
+    *arm64*) echo arm64 ;;
+    *) echo amd64 ;;
+  esac
+}
+
+# Prints the stock kernels of the package sources that have headers, as full releases such as
+# 6.1.0-56-amd64.  Backports keep images whose headers are gone.
 archive_releases() {
-  apt-cache "${apt_options[@]}" pkgnames linux-image- 2>/dev/null |
-    sed -nE 's/^linux-image-([0-9].*-amd64)$/\1/p' | grep -vE -- '-(cloud|rt)-' |
-    grep -E '[0-9]\.[0-9]+(\.|-|\+).*-amd64$' | sort -V
+  apt-cache "${apt_options[@]}" pkgnames linux- 2>/dev/null |
+    sed -nE "s/^linux-(image|headers)-([0-9]+\.[0-9]+(\.|-|\+).*-$kernel_flavour)\$/\2/p" | grep -vE -- '-(cloud|rt)-' |
+    sort -V | uniq -d
 }
 
 # Prints those of standard input that REL or an abbreviation of it (6.1, 6.1.0-56) means.
@@ -26,7 +37,7 @@ unpacked_releases() {
   local dir
   for dir in "$kernels"/*/.complete; do
     if [[ -e $dir && $dir != *-ppcdebug/* ]]; then basename "$(dirname "$dir")"; fi
-  done | grep -E -- '-amd64$' | sort -V
+  done | grep -E -- "-$kernel_flavour\$" | sort -V
 }
 
 # What the distribution's meta package points at: its newest stock kernel.
@@ -38,6 +49,10 @@ suite_release() {
 # resolve_release REL: the full release on standard output; REL may be empty or abbreviated.
 resolve_release() {
   local want=$1 release=
+  if [[ -z $want && $kernel_flavour != amd64 ]]; then
+    # What the tests run on by default, for the other architecture.
+    want=6.12
+  fi
   if [[ -z $want ]]; then
     release=$(cat "$kernels/default" 2>/dev/null || true)
     if [[ -n $release && -e $kernels/$release/.complete ]]; then
@@ -56,9 +71,9 @@ resolve_release() {
     release=$want
   else
     release=$(unpacked_releases | matching "$want" | tail -n 1)
-    [[ -n $release ]] || release=$(all_suites && archive_releases | matching "$want" | tail -n 1)
+    [[ -n $release ]] || release=$(all_suites "$(kernel_arch)" && archive_releases | matching "$want" | tail -n 1)
     [[ -n $release ]] || die "no stock kernel '$want' in the archive; there are: $(
-      all_suites && archive_releases | sed -E 's/^([0-9]+\.[0-9]+).*/\1/' | uniq | paste -sd ' '
+      all_suites "$(kernel_arch)" && archive_releases | sed -E 's/^([0-9]+\.[0-9]+).*/\1/' | uniq | paste -sd ' '
     )" 3
   fi
   printf '%s\n' "$release"
@@ -111,16 +126,25 @@ relocate() {
 
 # fetch_kernel RELEASE: leaves image, modules and headers in build/kernels/RELEASE.
 fetch_kernel() {
-  local release=$1 root=$kernels/$1 scratch deb packages
+  local release=$1 root=$kernels/$1 scratch deb packages tools
   if [[ -e $root/.complete ]]; then return 0; fi
   # A kernel of the host's suite needs no lists of others.
-  if [[ -z $(apt-cache pkgnames "linux-headers-$release" 2>/dev/null) ]]; then all_suites; fi
+  if [[ -z $(apt-cache pkgnames "linux-headers-$release" 2>/dev/null) ]]; then all_suites "$(kernel_arch "$release")"; fi
   mapfile -t packages < <(kernel_packages "$release")
   scratch=$kernels/.$release.new
   rm -rf "$scratch"
   mkdir -p "$scratch/debs" "$scratch/root"
   say "fetching kernel $release (${#packages[@]} packages)"
-  download_packages "$scratch/debs" "${packages[@]}"
+  if [[ $(kernel_arch "$release") == amd64 ]]; then
+    download_packages "$scratch/debs" "${packages[@]}"
+  else
+    # The programs that build run here.
+    mapfile -t tools < <(printf '%s\n' "${packages[@]}" | grep '^linux-kbuild-')
+    mapfile -t packages < <(printf '%s\n' "${packages[@]}" | grep -v '^linux-kbuild-')
+    download_packages "$scratch/debs" "${packages[@]}"
+    all_suites amd64
+    download_packages "$scratch/debs" "${tools[@]}"
+  fi
   for deb in "$scratch"/debs/*.deb; do dpkg -x "$deb" "$scratch/root"; done
   relocate "$scratch/root" "$release"
   [[ -e $scratch/root/boot/vmlinuz-$release ]] || die "the packages of $release hold no kernel image"
@@ -137,7 +161,7 @@ download_packages() {
   local dir=$1
   shift
   if ! (cd "$dir" && download "$@") >/dev/null 2>&1; then
-    if ((${#apt_options[@]})); then refresh_suites; else refresh_host; fi
+    if ((${#apt_options[@]})); then refresh_suites "$suites_arch"; else refresh_host; fi
     (cd "$dir" && quietly "downloading $*" download "$@")
   fi
 }

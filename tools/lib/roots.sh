@@ -7,12 +7,12 @@
 # unpack_package DEB DIR: like dpkg -x, but links to directories that are there stay.
 unpack_package() { dpkg --fsys-tarfile "$1" | tar -x --keep-directory-symlink -C "$2"; }
 
-# unpack_root DIR SUITE PACKAGE...: the packages and all they need, from that suite alone.
+# unpack_root DIR SUITE PACKAGE...: the packages and all they need, from that suite.
 unpack_root() {
   local root=$1 suite=$2 scratch=$1.new deb
   shift 2
   if [[ -e $root/.complete ]]; then return 0; fi
-  all_suites
+  all_suites amd64
   mkdir -p "$(dirname "$root")"
   exec 7>"$root.lock"
   flock 7

@@ -61,6 +61,9 @@ all_suites() {
   mkdir -p "$dir/state" "$dir/lists/partial" "$dir/cache/archives/partial"
   state_options "$dir" "$arch"
   suites_dir=$dir
+  # For download_packages.
+  # shellcheck disable=SC2034
+  suites_arch=$arch
   if [[ -z $(find "$dir/fresh" -mmin -1440 2>/dev/null) ]]; then refresh_suites "$arch"; fi
 }
 
@@ -83,8 +86,8 @@ refresh_suites() {
   ) || exit
 }
 
-# The suite that apt takes NAME from, without -backports or -security: trixie, sid, ...
+# The suite that apt takes NAME from: trixie, trixie-security, sid, ...
 suite_of() {
   apt-cache "${apt_options[@]}" madison "$1" 2>/dev/null |
-    sed -nE '1s,.*\| [^ ]+ ([a-z]+)(-[a-z]+)?/main .*,\1,p'
+    sed -nE '1s,.*\| [^ ]+ ([a-z-]+)/main .*,\1,p'
 }

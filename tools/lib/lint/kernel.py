@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import sys
 
 from .userspace import is_kernel, output
 
@@ -37,18 +38,33 @@ def module(_files):
     return sorted({re.sub(tree, "", line) for line in lines})
 
 
-def symbols(_files):
-    """Only symbols that the kernel exports, found without tricks."""
+# What the sources may not name: the first outside of compat/, the second anywhere.
+VERSIONS = re.compile(r"LINUX_VERSION_CODE|KERNEL_VERSION|linux/version\.h")
+TRICKS = re.compile(r"\b(kprobe|kretprobe|register_ftrace_function|kallsyms_lookup_name)\b")
+
+
+def symbols(files):
+    """No version numbers outside of compat/, only symbols that each kernel exports."""
     findings = []
-    for path in glob.glob("build/kmod/*/kmod/ppc.ko"):
-        release = path.split("/")[2]
-        table = f"build/kernels/{release}/usr/src/linux-headers-{release}/Module.symvers"
-        if not os.path.exists(table):
-            continue
-        with open(table, encoding="utf-8") as lines:
-            exported = {line.split("\t")[1] for line in lines}
-        for line in output(["nm", "-u", path]).stdout.splitlines():
-            name = line.split()[-1]
-            if name not in exported:
-                findings.append(f"{release}: the module needs {name}, which the kernel does not export")
-    return findings
+    for name in (n for n in files if n.startswith("kmod/") and n.endswith((".c", ".h"))):
+        with open(name, encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if VERSIONS.search(line) and not name.startswith("kmod/compat/"):
+                    findings.append(f"{name}:{number}: a kernel version; what differs belongs into kmod/compat/")
+                if TRICKS.search(line):
+                    findings.append(f"{name}:{number}: a way around exported symbols")
+    return findings + [line for path in sorted(glob.glob("build/kmod/*/kmod/ppc.ko")) for line in unexported(path)]
+
+
+def unexported(path):
+    """Findings for one built module; says what was looked at."""
+    release = path.split("/")[2]
+    table = f"build/kernels/{release}/usr/src/linux-headers-{release}/Module.symvers"
+    if not os.path.exists(table):
+        return []
+    with open(table, encoding="utf-8") as lines:
+        exported = {line.split("\t")[1] for line in lines}
+    wanted = {line.split()[-1] for line in output(["nm", "-u", path]).stdout.splitlines()}
+    print(f"lint: symbols: {release}: {len(wanted)} used, {len(wanted & exported)} exported", file=sys.stderr)
+    return [f"{release}: the module needs {name}, which the kernel does not export"
+            for name in sorted(wanted - exported)]
