@@ -98,6 +98,7 @@ class Layout {
   std::pair<uint32_t, uint32_t> PiecesOf(uint32_t file, uint64_t first, uint64_t end) const;
   std::span<const Ref> RefsOf(uint32_t piece) const;
   Use& UseOf(const Ref& ref) { return groups_[ref.group].uses[ref.use]; }
+  const Use& UseOf(const Ref& ref) const { return groups_[ref.group].uses[ref.use]; }
   const Use& ListedUse(uint32_t group, uint32_t file, uint32_t index) const {
     const LayoutGroup& g = groups_[group];
     return g.uses[g.lists[file][index]];

@@ -253,6 +253,16 @@ void Matcher::Settle(uint32_t group) {
   }
 }
 
+bool Matcher::HasRead(uint32_t group, uint32_t file, uint64_t first_page, uint64_t end_page) const {
+  auto [first, last] = layout_->PiecesOf(file, first_page, end_page);
+  for (uint32_t p = first; p < last; p++) {
+    for (const Ref& ref : layout_->RefsOf(p)) {
+      if (ref.group == group && layout_->UseOf(ref).state != UseState::kPending) return true;
+    }
+  }
+  return false;
+}
+
 void Matcher::Restart(uint32_t group) {
   Cursor& cursor = cursors_[group];
   for (uint32_t u = 0; u < layout_->groups()[group].uses.size(); u++) {

@@ -92,6 +92,8 @@ class Matcher {
   void Close(uint32_t group, uint32_t file);
   // The group rests: what it is in is taken for read.
   void Rest(uint32_t group);
+  // The group has read something of these pages already.
+  bool HasRead(uint32_t group, uint32_t file, uint64_t first_page, uint64_t end_page) const;
   // The worker starts again: everything is ahead of it.
   void Restart(uint32_t group);
   // The worker is gone: its uses no longer hold pages.

@@ -181,14 +181,18 @@ void Service::UseEvent(const miss_io& event) {
   }
   if (first_event_ns_ == 0) first_event_ns_ = event.time_ns;
   bool miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
+  // A new process that goes on where the one before was is no restart.
+  bool restarted =
+      slot >= 0 && weights && workers_.TookOver(event) &&
+      matcher_->HasRead(static_cast<uint32_t>(slot), static_cast<uint32_t>(file),
+                        event.offset / kPage, (event.offset + event.size + kPage - 1) / kPage);
+  if (restarted) matcher_->Restart(static_cast<uint32_t>(slot));
   if (miss) NoteMiss(event, static_cast<uint32_t>(file));
   if (slot < 0) {
     Vote(event, group, static_cast<uint32_t>(file));
     return;
   }
   uint32_t g = static_cast<uint32_t>(slot);
-  bool restarted = workers_.TookOver(event);
-  if (restarted) matcher_->Restart(g);
   Observation o;
   o.group = g;
   o.file = static_cast<uint32_t>(file);

@@ -29,7 +29,8 @@ class WorkerMap {
   void Swap(uint32_t a, uint32_t b);
   // The process of an event is this worker (its reads say so).
   void Move(const miss_io& event, uint32_t group);
-  // True once for a new process that takes over a group (a retried load).
+  // True once for a new process that takes over a group (a retried load), as soon as the one
+  // before has been silent for long enough.
   bool TookOver(const miss_io& event);
   size_t processes() const { return processes_.size(); }
   uint32_t processes_of(uint32_t group) const;
@@ -40,7 +41,8 @@ class WorkerMap {
     uint32_t group = kCommonGroup;
     int32_t xpu = -1;
     uint64_t last_ns = 0;
-    bool fresh = false;
+    uint64_t since_ns = 0;
+    bool fresh = false;  // may turn out to replace another one
   };
 
   uint32_t Assign(const miss_io& event, bool weights);

@@ -81,11 +81,28 @@ TEST(WorkerMap, ARetryTakesOverASilentWorker) {
   EXPECT_FALSE(map.TookOver(old));
   miss_io fork = From(11, 0, 2, 1'500'000'000);
   map.Resolve(fork, true);
-  EXPECT_FALSE(map.TookOver(fork));  // the first still reads: a helper process
+  EXPECT_FALSE(map.TookOver(fork));  // the first may still read
+  old.time_ns = 1'600'000'000;
+  map.Resolve(old, true);
+  fork.time_ns = 4'000'000'000;
+  map.Resolve(fork, true);
+  EXPECT_FALSE(map.TookOver(fork));  // it did: a helper process
   miss_io retry = From(12, 0, 3, 9'000'000'000);
   map.Resolve(retry, true);
   EXPECT_TRUE(map.TookOver(retry));
   EXPECT_FALSE(map.TookOver(retry));
+}
+
+TEST(WorkerMap, AProcessThatIsBackAtOnceTakesOverABitLater) {
+  WorkerMap map(Spec(1, {0}), 1);
+  miss_io old = From(10, 0, 1, 1'000'000'000);
+  map.Resolve(old, true);
+  miss_io retry = From(11, 0, 2, 1'100'000'000);
+  map.Resolve(retry, true);
+  EXPECT_FALSE(map.TookOver(retry));
+  retry.time_ns = 2'200'000'000;
+  map.Resolve(retry, true);
+  EXPECT_TRUE(map.TookOver(retry));
 }
 
 }  // namespace
