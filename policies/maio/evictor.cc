@@ -24,7 +24,15 @@ Evictor::Evictor(Layout* layout, Matcher* matcher, Planner* planner, uint64_t di
       planner_(planner),
       distance_(distance),
       cookie_(cookie),
-      position_(layout->groups().size(), 0) {}
+      position_(layout->groups().size(), 0) {
+  for (uint32_t p = 0; p < layout->pieces().size() && !has_passes_; p++) {
+    uint64_t seen = 0;
+    for (const Ref& ref : layout->RefsOf(p)) {
+      has_passes_ |= (seen >> ref.group & 1) != 0;
+      seen |= 1ull << ref.group;
+    }
+  }
+}
 
 void Evictor::Burn(uint32_t group, uint64_t now_ns, std::vector<uint32_t>* released) {
   Cursor& cursor = matcher_->cursors()[group];
@@ -82,17 +90,25 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   for (uint32_t g = 0; g < layout_->groups().size(); g++) Burn(g, now_ns, &released);
   uint64_t bytes = Release(released, flags, now_ns, held, out);
   AddRetries(now_ns, flags, out);
+  threshold_ = memory.threshold;
   uint64_t over = memory.used > memory.threshold ? memory.used - memory.threshold : 0;
   // Not enough is behind the readers: what they need last makes room for what they need now.
+  // First what has been read and comes again only in another pass.
+  const bool is_tight = memory.room < kChunkBytes && (has_passes_ || swap_left_ != 0);
+  const uint64_t urgent = is_tight ? planner_->NearestAhead() : ~0ull;
+  uint64_t again = over;
+  if (urgent != ~0ull) again += std::min(kSwapBytes, memory.threshold / 16);
+  if (has_passes_ && bytes < again) {
+    released.clear();
+    ReadAgainLast(again - bytes, std::max(distance_, urgent == ~0ull ? 0 : urgent), &released);
+    bytes += Release(released, flags, now_ns, held, out);
+  }
   uint64_t wanted = over;
   uint64_t min_ahead = distance_;
   uint64_t swap = std::min({kSwapBytes, memory.threshold / 16, swap_left_});
-  if (swap != 0 && memory.room < kChunkBytes) {
-    uint64_t urgent = planner_->NearestAhead();
-    if (urgent < kSwapBytes) {
-      wanted += swap;
-      min_ahead = std::max(min_ahead, urgent + swap);
-    }
+  if (swap != 0 && urgent < kSwapBytes) {
+    wanted += swap;
+    min_ahead = std::max(min_ahead, urgent + swap);
   }
   if (bytes >= wanted) return;
   released.clear();
@@ -100,6 +116,42 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   uint64_t unneeded = Release(released, 0, now_ns, held, out);
   stats_.unneeded += unneeded;
   swap_left_ -= std::min(swap_left_, unneeded);
+}
+
+// How far ahead of its nearest reader a piece is used next; 0 while a reader may still be in it.
+uint64_t Evictor::NextUse(uint32_t index) const {
+  uint64_t nearest = ~0ull;
+  for (const Ref& ref : layout_->RefsOf(index)) {
+    const Use& use = layout_->UseOf(ref);
+    const Cursor& cursor = matcher_->cursors()[ref.group];
+    if (use.state == UseState::kBurnt) continue;
+    if (use.state == UseState::kPassed || use.pos < cursor.pos) return 0;
+    nearest = std::min(nearest, use.pos - cursor.pos);
+  }
+  return nearest;
+}
+
+// Pieces that were read in this pass and are listed again: the last needed first.  The ends of the
+// sequences are walked from behind, so what was read last goes, and the beginning stays.
+void Evictor::ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const {
+  uint64_t sum = 0;
+  std::vector<bool> taken(layout_->pieces().size());
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
+    const LayoutGroup& group = layout_->groups()[g];
+    for (size_t at = group.uses.size(); at > 0 && sum < bytes; at--) {
+      const Use& use = group.uses[at - 1];
+      if (use.pos < matcher_->cursors()[g].pos + min_ahead) break;
+      const Piece& piece = layout_->pieces()[use.piece];
+      bool resident = piece.state == PieceState::kResident || piece.state == PieceState::kTouched;
+      if (!resident || !(piece.flags & kConsumed) || (piece.flags & kKeep) || taken[use.piece] ||
+          NextUse(use.piece) < min_ahead) {
+        continue;
+      }
+      taken[use.piece] = true;
+      out->push_back(use.piece);
+      sum += piece.bytes();
+    }
+  }
 }
 
 // Resident pieces from the ends of the sequences, at least min_ahead from the readers.
@@ -121,8 +173,9 @@ void Evictor::Unneeded(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>
           at[g] = 0;
           break;
         }
+        // A piece that is listed again later may be needed soon all the same.
         if (use.state != UseState::kPending || piece.state != PieceState::kResident ||
-            taken[use.piece] || (piece.flags & kKeep)) {
+            taken[use.piece] || (piece.flags & kKeep) || NextUse(use.piece) < min_ahead) {
           continue;
         }
         taken[use.piece] = true;
@@ -195,7 +248,9 @@ void Evictor::Refault(uint32_t index, uint64_t bytes, uint64_t now_ns) {
   stats_.refaults += bytes;
   if (now_ns < widened_ns_ + kWidenNs) return;
   widened_ns_ = now_ns;
-  distance_ = std::min(distance_ * 2, std::max(kMaxDistance, distance_));
+  // A distance of the order of the budget would keep everything.
+  const uint64_t most = std::max(std::min(kMaxDistance, threshold_ / 4), distance_);
+  distance_ = std::min(distance_ * 2, most);
 }
 
 }  // namespace ppc::maio

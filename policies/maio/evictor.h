@@ -67,6 +67,8 @@ class Evictor {
                    const Held& held, ppc::IoList* out);
   void AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out);
   void Unneeded(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const;
+  void ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const;
+  uint64_t NextUse(uint32_t index) const;
 
   Layout* layout_;
   Matcher* matcher_;
@@ -75,6 +77,8 @@ class Evictor {
   uint64_t cookie_;
   uint64_t widened_ns_ = 0;
   uint64_t swap_left_ = 0;
+  uint64_t threshold_ = ~0ull;  // of memory, when looked at last
+  bool has_passes_ = false;     // some group lists a piece more than once
   std::vector<uint64_t> position_;
   std::vector<uint32_t> waiting_;  // burnt, but held by another service
   std::vector<Retry> retries_;

@@ -197,8 +197,11 @@ void Matcher::Pass(uint32_t group, uint32_t file, uint32_t index) {
 
 void Matcher::Unpass(uint32_t group, uint32_t number) {
   Use& use = layout_->groups()[group].uses[number];
-  if (use.state == UseState::kBurnt) layout_->pieces()[use.piece].pending++;
+  Piece& piece = layout_->pieces()[use.piece];
+  if (use.state == UseState::kBurnt) piece.pending++;
   use.state = UseState::kPending;
+  // Releasing it was right when it was done.
+  piece.flags &= static_cast<uint8_t>(~kReleased);
 }
 
 void Matcher::GiveUp() {
