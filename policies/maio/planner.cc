@@ -15,7 +15,7 @@ constexpr uint64_t kChunkExpiryNs = 20'000'000'000;  // no report for so long
 constexpr uint32_t kMaxFileErrors = 3;
 constexpr uint64_t kKnownRateBytes = 16ull << 20;    // a rate means something from here on
 constexpr uint64_t kDriftAheadBytes = 256ull << 20;  // half trusted: not to the end
-constexpr uint64_t kTinyBytes = 64 << 10;            // not worth a request of its own
+constexpr uint64_t kTinyBytes = 16 << 10;            // not worth a request of its own
 
 // Of a part that was interrupted, its beginning.
 uint64_t GoodBytes(const ppc_result& result) {
