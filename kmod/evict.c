@@ -27,6 +27,8 @@ struct ppc_evictor {
 	struct address_space *mapping;
 	u64 asked;
 	u64 mapped, dirty, locked, busy;	/* what is left, in bytes */
+	u64 writeback;				/* told as dirty */
+	u64 reading, straddling;		/* in busy */
 	pgoff_t busy_first, busy_last;		/* the first busy folio, first > last: none */
 };
 
@@ -142,6 +144,10 @@ static void ppc_count_busy(struct ppc_evictor *e, struct folio *folio, u64 bytes
 			   pgoff_t last)
 {
 	e->busy += bytes;
+	if (folio_test_locked(folio))
+		e->reading += bytes;
+	else if (folio->index < first || folio_next_index(folio) - 1 > last)
+		e->straddling += bytes;
 	if (e->busy_first <= e->busy_last || folio->index < first ||
 	    folio_next_index(folio) - 1 > last)
 		return;
@@ -165,7 +171,9 @@ static void ppc_count_left(struct ppc_evictor *e, pgoff_t first, pgoff_t last, b
 		bytes = (u64)ppc_folio_span(folio, index, last) << PAGE_SHIFT;
 		if (locked || ppc_is_kept(e, folio))
 			e->locked += bytes;
-		else if (folio_test_dirty(folio) || folio_test_writeback(folio))
+		else if (folio_test_writeback(folio))
+			e->writeback += bytes;
+		else if (folio_test_dirty(folio))
 			e->dirty += bytes;
 		else if (folio_mapped(folio))
 			e->mapped += bytes;
@@ -207,6 +215,9 @@ static pgoff_t ppc_evict_chunks(struct ppc_evictor *e, pgoff_t first, pgoff_t st
 	e->dirty = 0;
 	e->locked = 0;
 	e->busy = 0;
+	e->writeback = 0;
+	e->reading = 0;
+	e->straddling = 0;
 	e->busy_first = 1;
 	e->busy_last = 0;
 	for (at = first; at < stop; at += PPC_EVICT_CHUNK_PAGES) {
@@ -243,6 +254,20 @@ static bool ppc_drain_batches(struct ppc_evictor *e)
 	return true;
 }
 
+static void ppc_evict_account(const struct ppc_evictor *e)
+{
+	struct ppc_sb *sbi = e->sbi;
+
+	ppc_stat_add(sbi, PPC_STAT_EVICTED_BYTES, e->req->dropped);
+	ppc_stat_add(sbi, PPC_STAT_LEFT_MAPPED, e->mapped);
+	ppc_stat_add(sbi, PPC_STAT_LEFT_DIRTY, e->dirty);
+	ppc_stat_add(sbi, PPC_STAT_LEFT_WRITEBACK, e->writeback);
+	ppc_stat_add(sbi, PPC_STAT_LEFT_LOCKED, e->locked);
+	ppc_stat_add(sbi, PPC_STAT_LEFT_READING, e->reading);
+	ppc_stat_add(sbi, PPC_STAT_LEFT_STRADDLING, e->straddling);
+	ppc_stat_add(sbi, PPC_STAT_LEFT_BUSY, e->busy - e->reading - e->straddling);
+}
+
 /**
  * ppc_evict_range - PPC_IOC_EVICT
  * @sbi: mount
@@ -271,14 +296,14 @@ int ppc_evict_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_evict *r
 		ppc_evict_chunks(&e, first, stop);
 
 	/* read again meanwhile: those count as busy, never as dropped */
-	kept = e.mapped + e.dirty + e.locked;
+	kept = e.mapped + e.dirty + e.writeback + e.locked;
 	req->asked = max(asked, kept);
 	req->mapped = e.mapped;
-	req->dirty = e.dirty;
+	req->dirty = e.dirty + e.writeback;
 	req->locked = e.locked;
 	req->busy = min(e.busy, req->asked - kept);
 	req->dropped = req->asked - kept - req->busy;
-	ppc_stat_add(sbi, PPC_STAT_EVICTED_BYTES, req->dropped);
+	ppc_evict_account(&e);
 	trace_ppc_evict(ppc_dev_minor(sbi), req->file_id, req->offset, req->length, req->asked,
 			req->dropped, req->mapped, req->busy);
 	return 0;

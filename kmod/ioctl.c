@@ -243,6 +243,48 @@ static long ppc_ioctl_run(struct ppc_devfile *df, const struct ppc_ioctl *entry,
 	return err;
 }
 
+static enum ppc_stat ppc_refusal(long err)
+{
+	switch (err) {
+	case -EINVAL:
+		return PPC_STAT_REFUSED_INVALID;
+	case -ENOTTY:
+		return PPC_STAT_REFUSED_UNKNOWN;
+	case -EFAULT:
+		return PPC_STAT_REFUSED_FAULT;
+	case -ESTALE:
+		return PPC_STAT_REFUSED_STALE;
+	case -ENOENT:
+	case -ENOTDIR:
+	case -EISDIR:
+	case -ELOOP:
+	case -ENAMETOOLONG:
+		return PPC_STAT_REFUSED_NAME;
+	case -EBUSY:
+		return PPC_STAT_REFUSED_BUSY;
+	case -ENOTCONN:
+		return PPC_STAT_REFUSED_DETACHED;
+	case -EBADF:
+		return PPC_STAT_REFUSED_HANDLE;
+	default:
+		return PPC_STAT_REFUSED_OTHER;
+	}
+}
+
+/* What is refused after the unmount is not counted: the counters went with the mount. */
+static long ppc_count_refusal(struct ppc_devfile *df, long err)
+{
+	struct ppc_dev *dev = df->dev;
+
+	if (!err)
+		return 0;
+	down_read(&dev->alive);
+	if (dev->sbi)
+		ppc_stat_add(dev->sbi, ppc_refusal(err), 1);
+	up_read(&dev->alive);
+	return err;
+}
+
 /**
  * ppc_dev_ioctl - ->unlocked_ioctl of the device
  * @file: open device
@@ -265,11 +307,11 @@ long ppc_dev_ioctl(struct file *file, unsigned int cmd, unsigned long user)
 			entry = &ppc_ioctls[i];
 	}
 	if (!entry)
-		return -ENOTTY;
+		return ppc_count_refusal(file->private_data, -ENOTTY);
 	if (size) {
 		arg = kzalloc(size, GFP_KERNEL);
 		if (!arg)
-			return -ENOMEM;
+			return ppc_count_refusal(file->private_data, -ENOMEM);
 	}
 	err = -EFAULT;
 	if ((_IOC_DIR(cmd) & _IOC_WRITE) && copy_from_user(arg, uarg, size))
@@ -279,5 +321,5 @@ long ppc_dev_ioctl(struct file *file, unsigned int cmd, unsigned long user)
 		err = -EFAULT;
 out:
 	kfree(arg);
-	return err;
+	return ppc_count_refusal(file->private_data, err);
 }

@@ -186,6 +186,25 @@ static void ppc_load_steps(struct ppc_loader *l, pgoff_t first, pgoff_t last, pg
 	*done = at;
 }
 
+/* A stop by unmount is not counted: the counters go with the mount. */
+static void ppc_load_count_stop(struct ppc_sb *sbi, u32 stop)
+{
+	switch (stop) {
+	case PPC_STOP_SIGNAL:
+		ppc_stat_add(sbi, PPC_STAT_LOAD_SIGNAL, 1);
+		break;
+	case PPC_STOP_CANCELLED:
+		ppc_stat_add(sbi, PPC_STAT_LOAD_CANCELLED, 1);
+		break;
+	case PPC_STOP_NOMEM:
+		ppc_stat_add(sbi, PPC_STAT_LOAD_NOMEM, 1);
+		break;
+	case PPC_STOP_UNSUPPORTED:
+		ppc_stat_add(sbi, PPC_STAT_LOAD_UNSUPPORTED, 1);
+		break;
+	}
+}
+
 /**
  * ppc_load_range - PPC_IOC_LOAD
  * @sbi: mount
@@ -214,6 +233,7 @@ int ppc_load_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_load *req
 	l.mapping = PPC_I(inode)->mapping;
 	if (!ppc_can_readahead(l.mapping)) {
 		req->stop = PPC_STOP_UNSUPPORTED;
+		ppc_load_count_stop(sbi, req->stop);
 		return 0;
 	}
 	size = i_size_read(l.mapping->host);
@@ -235,6 +255,9 @@ int ppc_load_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_load *req
 		req->stop = PPC_STOP_EOF;
 	ppc_stat_add(sbi, PPC_STAT_LOADED_BYTES,
 		     (req->flags & PPC_LOAD_WAIT) ? req->loaded : req->submitted);
+	ppc_stat_add(sbi, PPC_STAT_LOAD_RESIDENT_BYTES, req->resident);
+	ppc_stat_add(sbi, PPC_STAT_LOAD_FAILED_BYTES, req->failed);
+	ppc_load_count_stop(sbi, req->stop);
 	trace_ppc_load(ppc_dev_minor(sbi), req->file_id, req->offset, req->done, req->submitted,
 		       req->resident, req->failed, req->stop);
 	return 0;

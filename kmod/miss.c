@@ -130,7 +130,8 @@ static pgoff_t ppc_pages(const struct address_space *mapping)
 	return DIV_ROUND_UP(i_size_read(mapping->host), PAGE_SIZE);
 }
 
-static void ppc_emit(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index, unsigned long nr)
+static void ppc_emit(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index, unsigned long nr,
+		     bool urgent)
 {
 	struct ppc_event ev = {
 		.file_id = PPC_I(po->inode)->file_id,
@@ -141,8 +142,21 @@ static void ppc_emit(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index, unsi
 		.flags = flags,
 	};
 
-	if (ppc_upc_fill(po->sbi, &ev))
-		ppc_upc_queue(po->sbi, &ev);
+	ppc_upc_emit(po->sbi, &ev, urgent);
+}
+
+/*
+ * Small windows and native read-around make dozens of misses of each MiB that
+ * is read through a mapping, and for each the reader would be woken and find
+ * one event.  The first miss of a stretch of an open file wakes it; what follows
+ * in there can wait for the next one, or a moment.
+ */
+static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
+{
+	if (index - READ_ONCE(po->stretch) < PPC_STRETCH_PAGES)
+		return false;
+	WRITE_ONCE(po->stretch, index);
+	return true;
 }
 
 static void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index, unsigned long nr)
@@ -150,7 +164,7 @@ static void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index,
 	ppc_stat_add(po->sbi,
 		     kind == PPC_EV_MISS_READ ? PPC_STAT_MISSES_READ : PPC_STAT_MISSES_FAULT, 1);
 	trace_ppc_miss(ppc_dev_minor(po->sbi), PPC_I(po->inode)->file_id, index, nr, kind);
-	ppc_emit(po, kind, flags, index, nr);
+	ppc_emit(po, kind, flags, index, nr, ppc_enters_stretch(po, index));
 }
 
 /*
@@ -244,7 +258,7 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 
 		/* A miss has told the position already. */
 		if (!ppc_beacon_known(po, beacon) && !missed)
-			ppc_emit(po, PPC_EV_PROGRESS, PPC_EVF_HIT, first, last - first + 1);
+			ppc_emit(po, PPC_EV_PROGRESS, PPC_EVF_HIT, first, last - first + 1, true);
 	}
 }
 
@@ -292,7 +306,7 @@ void ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long m
 		if (mode & PPC_MODE_TRACE)
 			ppc_access(po, index, 1, flags);
 		if ((mode & PPC_MODE_BEACON) && !(index & beacon_mask))
-			ppc_emit(po, PPC_EV_PROGRESS, flags, index, 1);
+			ppc_emit(po, PPC_EV_PROGRESS, flags, index, 1, true);
 		return;
 	}
 

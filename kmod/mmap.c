@@ -27,8 +27,9 @@ static vm_fault_t ppc_fault(struct vm_fault *vmf)
 
 /*
  * Fault-around maps what is present without asking .fault.  While positions
- * are wanted, the first page of each beacon stride (or every page, when
- * tracing) is left out, so that its first touch comes to ppc_fault().
+ * are wanted, this takes its place and leaves out the first page of each beacon
+ * stride (or every page, when tracing), so that its first touch comes to
+ * ppc_fault().
  */
 static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end)
 {
@@ -67,6 +68,41 @@ static void ppc_vma_closed(struct vm_area_struct *vma)
 	ppc_open_put(po);
 }
 
+/**
+ * ppc_choose_map_pages - ours while positions are wanted, else the lower one
+ * @po: open file
+ *
+ * Faults read the pointer without a lock; both are good at any time, and never
+ * NULL where the lower one is not.
+ *
+ * Context: ppc_sb.open_lock held.
+ */
+void ppc_choose_map_pages(struct ppc_open *po)
+{
+	const struct vm_operations_struct *lower = po->lower_vm_ops;
+	unsigned long mode = READ_ONCE(po->sbi->mode);
+
+	if (!lower || !lower->map_pages)
+		return;
+	WRITE_ONCE(po->vm_ops.map_pages, mode & (PPC_MODE_BEACON | PPC_MODE_TRACE) ?
+						 ppc_map_pages : lower->map_pages);
+}
+
+static void ppc_copy_vm_ops(struct ppc_open *po, const struct vm_operations_struct *ops)
+{
+	spin_lock(&po->sbi->open_lock);
+	if (!po->lower_vm_ops) {
+		po->vm_ops = *ops;
+		po->vm_ops.open = ppc_vma_opened;
+		po->vm_ops.close = ppc_vma_closed;
+		po->vm_ops.fault = ppc_fault;
+		/* pairs with the acquire in ppc_wrap_vm_ops() */
+		smp_store_release(&po->lower_vm_ops, ops);
+		ppc_choose_map_pages(po);
+	}
+	spin_unlock(&po->sbi->open_lock);
+}
+
 /*
  * Copies the lower operations once per open file.  False: this VMA got other
  * operations than the first one (the file changed to DAX, say) or ones that
@@ -75,23 +111,12 @@ static void ppc_vma_closed(struct vm_area_struct *vma)
  */
 static bool ppc_wrap_vm_ops(struct ppc_open *po, const struct vm_operations_struct *ops)
 {
-	bool same;
-
 	if (!ops || !ops->fault || ops->fault == ppc_fault)
 		return false;
-	spin_lock(&po->lock);
-	if (!po->lower_vm_ops) {
-		po->vm_ops = *ops;
-		po->vm_ops.open = ppc_vma_opened;
-		po->vm_ops.close = ppc_vma_closed;
-		po->vm_ops.fault = ppc_fault;
-		if (ops->map_pages)
-			po->vm_ops.map_pages = ppc_map_pages;
-		po->lower_vm_ops = ops;
-	}
-	same = po->lower_vm_ops == ops;
-	spin_unlock(&po->lock);
-	return same;
+	/* pairs with the release in ppc_copy_vm_ops() */
+	if (!smp_load_acquire(&po->lower_vm_ops))
+		ppc_copy_vm_ops(po, ops);
+	return po->lower_vm_ops == ops;
 }
 
 /**

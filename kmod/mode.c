@@ -4,8 +4,8 @@
  * expiry is one), and the switching of native read-ahead.
  *
  * sbi->mode is what the application's path looks at.  Switching a file's
- * read-ahead and adding a file to the list both happen under open_lock, and the
- * mode is written before the list is walked:
+ * read-ahead and fault-around, adding a file to the list, and its first mapping
+ * all happen under open_lock, and the mode is written before the list is walked:
  *
  *	open				attach
  *	lock open_lock			WRITE_ONCE(mode)
@@ -38,13 +38,15 @@ static void ppc_apply_readahead(struct ppc_open *po)
 	spin_unlock(&lower->f_lock);
 }
 
-static void ppc_apply_readahead_all(struct ppc_sb *sbi)
+static void ppc_apply_mode_all(struct ppc_sb *sbi)
 {
 	struct ppc_open *po;
 
 	spin_lock(&sbi->open_lock);
-	list_for_each_entry(po, &sbi->open_files, link)
+	list_for_each_entry(po, &sbi->open_files, link) {
 		ppc_apply_readahead(po);
+		ppc_choose_map_pages(po);
+	}
 	spin_unlock(&sbi->open_lock);
 }
 
@@ -190,7 +192,7 @@ int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc
 	rcu_assign_pointer(sbi->session, session);
 	old = sbi->mode;
 	WRITE_ONCE(sbi->mode, mode);
-	ppc_apply_readahead_all(sbi);
+	ppc_apply_mode_all(sbi);
 	if (mode & ~old & PPC_MODE_TRACE) {
 		ppc_zap_mappings(sbi);
 		schedule_delayed_work(&sbi->flush_work, HZ / 10);
@@ -226,7 +228,7 @@ bool ppc_detach(struct ppc_sb *sbi, struct ppc_session *session, bool expired)
 	rcu_assign_pointer(sbi->session, NULL);
 	sbi->expired = expired;
 	memset(sbi->label, 0, sizeof(sbi->label));
-	ppc_apply_readahead_all(sbi);
+	ppc_apply_mode_all(sbi);
 	if (expired)
 		ppc_stat_add(sbi, PPC_STAT_LEASE_EXPIRIES, 1);
 	ppc_session_wake(reader);

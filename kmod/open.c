@@ -135,8 +135,7 @@ static void ppc_open_event(struct ppc_open *po, u8 kind)
 	if (kind == PPC_EV_OPEN)
 		ev.length = min_t(u64, PAGE_ALIGN(i_size_read(PPC_I(po->inode)->lower)),
 				  U32_MAX & PAGE_MASK);
-	if (ppc_upc_fill(sbi, &ev))
-		ppc_upc_queue(sbi, &ev);
+	ppc_upc_emit(sbi, &ev, true);
 }
 
 static void ppc_open_free_work(struct work_struct *work)
@@ -214,6 +213,7 @@ int ppc_open(struct inode *inode, struct file *file)
 	INIT_LIST_HEAD(&po->link);
 	INIT_WORK(&po->free_work, ppc_open_free_work);
 	memset(po->beacon_recent, 0xff, sizeof(po->beacon_recent));
+	po->stretch = -PPC_STRETCH_PAGES;
 	po->sbi = sbi;
 	po->inode = inode;
 	po->open_id = atomic_inc_return(&sbi->next_open_id);

@@ -21,6 +21,7 @@
 #define PPC_LEASE_MS_MAX	600000
 #define PPC_STEP_BYTES		(2UL << 20)	/* of LOAD; see load.c */
 #define PPC_STEP_PAGES		(PPC_STEP_BYTES >> PAGE_SHIFT)
+#define PPC_STRETCH_PAGES	((1UL << 20) >> PAGE_SHIFT)	/* of misses; see miss.c */
 
 struct fs_context;
 struct seq_file;
@@ -80,6 +81,7 @@ extern const struct file_operations ppc_file_ops;
 
 /* mmap.c */
 int ppc_mmap(struct file *file, struct vm_area_struct *vma);
+void ppc_choose_map_pages(struct ppc_open *po);
 
 /* miss.c */
 unsigned long ppc_next_absent(struct address_space *mapping, pgoff_t *index, pgoff_t last);
@@ -114,6 +116,8 @@ u32 ppc_session_lease_ms(const struct ppc_session *session);
 void ppc_session_wake(struct ppc_session *session);
 struct wait_queue_head *ppc_session_wait(struct ppc_session *session);
 bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev);
+void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent);
+void ppc_upc_late_work(struct work_struct *work);
 void ppc_upc_queue(struct ppc_sb *sbi, const struct ppc_event *ev);
 
 /* upc_dev.c */

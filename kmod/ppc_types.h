@@ -45,15 +45,40 @@ struct ppc_opts {
 enum ppc_stat {
 	PPC_STAT_QUEUED,
 	PPC_STAT_DROPPED,
+	PPC_STAT_DROPPED_FULL,
+	PPC_STAT_DROPPED_DETACHED,
 	PPC_STAT_COALESCED,
 	PPC_STAT_MISSES_READ,
 	PPC_STAT_MISSES_FAULT,
 	PPC_STAT_WAKEUPS,
+	PPC_STAT_WAKEUPS_LATE,
 	PPC_STAT_LEASE_EXPIRIES,
-	PPC_STAT_LOADED_BYTES,
-	PPC_STAT_EVICTED_BYTES,
 	PPC_STAT_WINDOW_BYTES,
 	PPC_STAT_ODIRECT_OPENS,
+	PPC_STAT_LOADED_BYTES,
+	PPC_STAT_LOAD_RESIDENT_BYTES,
+	PPC_STAT_LOAD_FAILED_BYTES,
+	PPC_STAT_LOAD_SIGNAL,
+	PPC_STAT_LOAD_CANCELLED,
+	PPC_STAT_LOAD_NOMEM,
+	PPC_STAT_LOAD_UNSUPPORTED,
+	PPC_STAT_EVICTED_BYTES,
+	PPC_STAT_LEFT_MAPPED,
+	PPC_STAT_LEFT_DIRTY,
+	PPC_STAT_LEFT_WRITEBACK,
+	PPC_STAT_LEFT_LOCKED,
+	PPC_STAT_LEFT_READING,
+	PPC_STAT_LEFT_STRADDLING,
+	PPC_STAT_LEFT_BUSY,
+	PPC_STAT_REFUSED_INVALID,
+	PPC_STAT_REFUSED_UNKNOWN,
+	PPC_STAT_REFUSED_FAULT,
+	PPC_STAT_REFUSED_STALE,
+	PPC_STAT_REFUSED_NAME,
+	PPC_STAT_REFUSED_BUSY,
+	PPC_STAT_REFUSED_DETACHED,
+	PPC_STAT_REFUSED_HANDLE,
+	PPC_STAT_REFUSED_OTHER,
 	PPC_STAT_COUNT
 };
 
@@ -84,6 +109,7 @@ struct ppc_sb {
 	u32 nr_open;
 	atomic_t next_open_id;
 	struct delayed_work flush_work;	/* pending ACCESS events while tracing */
+	struct delayed_work late_work;	/* wakes the reader for events that were not urgent */
 
 	struct xarray inodes;		/* file id -> struct ppc_inode; RCU readers */
 	struct delayed_work sweep_work;
@@ -121,6 +147,7 @@ struct ppc_open {
 	bool fault_window;		/* see ppc_set_fault_window(); under open_lock */
 	bool direct;			/* O_DIRECT passes through, as decided at open */
 	bool pinned;			/* pin is in use, see ppc_open_lower() */
+	pgoff_t stretch;		/* where the last miss was that woke the reader at once */
 	struct file *lower;
 	struct inode *inode;		/* ours; pinned by the path in lower, or by pin */
 	struct list_head link;		/* ppc_sb.open_files */
@@ -132,8 +159,8 @@ struct ppc_open {
 	u8 beacon_next;
 	/* end of what lock protects */
 
-	const struct vm_operations_struct *lower_vm_ops;	/* set once, before vm_ops */
-	struct vm_operations_struct vm_ops;
+	const struct vm_operations_struct *lower_vm_ops;	/* set once, after vm_ops */
+	struct vm_operations_struct vm_ops;	/* .map_pages changes; under open_lock */
 	struct path pin;
 	struct work_struct free_work;
 };

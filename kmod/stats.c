@@ -10,18 +10,44 @@
 
 static struct kset *ppc_kset;
 
+/* The one list of counters: a file each in /sys/fs/ppc/N/, a line each in mountstats. */
 static const char * const ppc_stat_names[PPC_STAT_COUNT] = {
 	[PPC_STAT_QUEUED]		= "events_queued",
 	[PPC_STAT_DROPPED]		= "events_dropped",
+	[PPC_STAT_DROPPED_FULL]		= "events_dropped_full",
+	[PPC_STAT_DROPPED_DETACHED]	= "events_dropped_detached",
 	[PPC_STAT_COALESCED]		= "events_coalesced",
 	[PPC_STAT_MISSES_READ]		= "misses_read",
 	[PPC_STAT_MISSES_FAULT]		= "misses_fault",
 	[PPC_STAT_WAKEUPS]		= "wakeups",
+	[PPC_STAT_WAKEUPS_LATE]		= "wakeups_late",
 	[PPC_STAT_LEASE_EXPIRIES]	= "lease_expiries",
-	[PPC_STAT_LOADED_BYTES]		= "loaded_bytes",
-	[PPC_STAT_EVICTED_BYTES]	= "evicted_bytes",
 	[PPC_STAT_WINDOW_BYTES]		= "window_bytes_loaded",
 	[PPC_STAT_ODIRECT_OPENS]	= "odirect_opens",
+	[PPC_STAT_LOADED_BYTES]		= "loaded_bytes",
+	[PPC_STAT_LOAD_RESIDENT_BYTES]	= "load_resident_bytes",
+	[PPC_STAT_LOAD_FAILED_BYTES]	= "load_failed_bytes",
+	[PPC_STAT_LOAD_SIGNAL]		= "load_stopped_signal",
+	[PPC_STAT_LOAD_CANCELLED]	= "load_stopped_cancelled",
+	[PPC_STAT_LOAD_NOMEM]		= "load_stopped_nomem",
+	[PPC_STAT_LOAD_UNSUPPORTED]	= "load_stopped_unsupported",
+	[PPC_STAT_EVICTED_BYTES]	= "evicted_bytes",
+	[PPC_STAT_LEFT_MAPPED]		= "evict_left_mapped_bytes",
+	[PPC_STAT_LEFT_DIRTY]		= "evict_left_dirty_bytes",
+	[PPC_STAT_LEFT_WRITEBACK]	= "evict_left_writeback_bytes",
+	[PPC_STAT_LEFT_LOCKED]		= "evict_left_locked_bytes",
+	[PPC_STAT_LEFT_READING]		= "evict_left_reading_bytes",
+	[PPC_STAT_LEFT_STRADDLING]	= "evict_left_straddling_bytes",
+	[PPC_STAT_LEFT_BUSY]		= "evict_left_busy_bytes",
+	[PPC_STAT_REFUSED_INVALID]	= "refused_invalid",
+	[PPC_STAT_REFUSED_UNKNOWN]	= "refused_unknown",
+	[PPC_STAT_REFUSED_FAULT]	= "refused_fault",
+	[PPC_STAT_REFUSED_STALE]	= "refused_stale",
+	[PPC_STAT_REFUSED_NAME]		= "refused_name",
+	[PPC_STAT_REFUSED_BUSY]		= "refused_busy",
+	[PPC_STAT_REFUSED_DETACHED]	= "refused_detached",
+	[PPC_STAT_REFUSED_HANDLE]	= "refused_handle",
+	[PPC_STAT_REFUSED_OTHER]	= "refused_other",
 };
 
 /**
@@ -95,50 +121,34 @@ static ssize_t ppc_show_open_files(struct ppc_sb *sbi, const struct ppc_attr *at
 	return sysfs_emit(buf, "%u\n", READ_ONCE(sbi->nr_open));
 }
 
-#define PPC_ATTR(_name, _show, _stat)				\
-static struct ppc_attr ppc_attr_##_name = {			\
-	.attr = { .name = __stringify(_name), .mode = 0444 },	\
-	.show = _show,						\
-	.stat = _stat,						\
-}
-
-#define PPC_COUNTER(_name, _stat) PPC_ATTR(_name, ppc_show_counter, _stat)
-
-PPC_ATTR(dev, ppc_show_dev, 0);
-PPC_ATTR(policy, ppc_show_policy, 0);
-PPC_ATTR(state, ppc_show_state, 0);
-PPC_ATTR(open_files, ppc_show_open_files, 0);
-PPC_COUNTER(events_queued, PPC_STAT_QUEUED);
-PPC_COUNTER(events_dropped, PPC_STAT_DROPPED);
-PPC_COUNTER(events_coalesced, PPC_STAT_COALESCED);
-PPC_COUNTER(misses_read, PPC_STAT_MISSES_READ);
-PPC_COUNTER(misses_fault, PPC_STAT_MISSES_FAULT);
-PPC_COUNTER(wakeups, PPC_STAT_WAKEUPS);
-PPC_COUNTER(lease_expiries, PPC_STAT_LEASE_EXPIRIES);
-PPC_COUNTER(loaded_bytes, PPC_STAT_LOADED_BYTES);
-PPC_COUNTER(evicted_bytes, PPC_STAT_EVICTED_BYTES);
-PPC_COUNTER(window_bytes_loaded, PPC_STAT_WINDOW_BYTES);
-PPC_COUNTER(odirect_opens, PPC_STAT_ODIRECT_OPENS);
-
-static struct attribute *ppc_attrs[] = {
-	&ppc_attr_dev.attr,
-	&ppc_attr_policy.attr,
-	&ppc_attr_state.attr,
-	&ppc_attr_open_files.attr,
-	&ppc_attr_events_queued.attr,
-	&ppc_attr_events_dropped.attr,
-	&ppc_attr_events_coalesced.attr,
-	&ppc_attr_misses_read.attr,
-	&ppc_attr_misses_fault.attr,
-	&ppc_attr_wakeups.attr,
-	&ppc_attr_lease_expiries.attr,
-	&ppc_attr_loaded_bytes.attr,
-	&ppc_attr_evicted_bytes.attr,
-	&ppc_attr_window_bytes_loaded.attr,
-	&ppc_attr_odirect_opens.attr,
-	NULL
+static struct ppc_attr ppc_states[] = {
+	{ .attr = { .name = "dev", .mode = 0444 }, .show = ppc_show_dev },
+	{ .attr = { .name = "policy", .mode = 0444 }, .show = ppc_show_policy },
+	{ .attr = { .name = "state", .mode = 0444 }, .show = ppc_show_state },
+	{ .attr = { .name = "open_files", .mode = 0444 }, .show = ppc_show_open_files },
 };
+
+static struct ppc_attr ppc_counters[PPC_STAT_COUNT];
+
+/* Filled by ppc_stats_init(); ends with NULL. */
+static struct attribute *ppc_attrs[ARRAY_SIZE(ppc_states) + PPC_STAT_COUNT + 1];
 ATTRIBUTE_GROUPS(ppc);
+
+static void ppc_attrs_fill(void)
+{
+	struct attribute **next = ppc_attrs;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(ppc_states); i++)
+		*next++ = &ppc_states[i].attr;
+	for (i = 0; i < PPC_STAT_COUNT; i++) {
+		ppc_counters[i].attr.name = ppc_stat_names[i];
+		ppc_counters[i].attr.mode = 0444;
+		ppc_counters[i].show = ppc_show_counter;
+		ppc_counters[i].stat = i;
+		*next++ = &ppc_counters[i].attr;
+	}
+}
 
 static ssize_t ppc_attr_show(struct kobject *kobj, struct attribute *attr, char *buf)
 {
@@ -188,6 +198,7 @@ void ppc_stats_remove(struct ppc_sb *sbi)
 
 int ppc_stats_init(void)
 {
+	ppc_attrs_fill();
 	ppc_kset = kset_create_and_add("ppc", NULL, fs_kobj);
 	return ppc_kset ? 0 : -ENOMEM;
 }

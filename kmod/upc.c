@@ -31,6 +31,13 @@
 #include "ppc.h"
 #include "trace.h"
 
+/*
+ * Over events that are not urgent a sleeping reader is left asleep until none
+ * came for that long, at most that many times in a row.
+ */
+#define PPC_LATE_MS		50U
+#define PPC_LATE_TURNS		20U
+
 struct ppc_ring {
 	struct ppc_ring_head *shared;	/* user space reads it */
 	struct ppc_event *records;
@@ -53,6 +60,8 @@ struct ppc_session {
 	u32 entries;			/* per ring, power of two */
 	u32 nr_rings;
 	u32 lease_ms;
+	u32 late_turns;			/* of ppc_upc_late_work() only, like late_heads */
+	u32 late_heads;
 	unsigned long renewed;		/* jiffies of the last ioctl of its descriptor */
 	struct ppc_ring rings[];
 };
@@ -224,8 +233,25 @@ struct wait_queue_head *ppc_session_wait(struct ppc_session *s)
 	return &s->wait;
 }
 
+/* Who and when, for an event of the current task. */
+static void ppc_fill(const struct ppc_session *s, struct ppc_event *ev)
+{
+	if (likely(s->pid_ns == &init_pid_ns)) {
+		ev->tgid = current->tgid;
+		ev->tid = current->pid;
+	} else {
+		ev->tgid = task_tgid_nr_ns(current, s->pid_ns);
+		ev->tid = task_pid_nr_ns(current, s->pid_ns);
+	}
+	ev->start_ns = current->group_leader->start_boottime;
+#ifdef CONFIG_CGROUPS
+	ev->cgroup_id = cgroup_id(task_dfl_cgroup(current));
+#endif
+	ev->time_ns = ktime_get_ns();
+}
+
 /**
- * ppc_upc_fill - who and when, for an event of the current task
+ * ppc_upc_fill - who and when, for an event that is to be queued later
  * @sbi: mount
  * @ev: file, extent and kind are the caller's
  *
@@ -238,15 +264,8 @@ bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev)
 
 	rcu_read_lock();
 	s = rcu_dereference(sbi->session);
-	if (s) {
-		ev->tgid = task_tgid_nr_ns(current, s->pid_ns);
-		ev->tid = task_pid_nr_ns(current, s->pid_ns);
-		ev->start_ns = current->group_leader->start_boottime;
-#ifdef CONFIG_CGROUPS
-		ev->cgroup_id = cgroup_id(task_dfl_cgroup(current));
-#endif
-		ev->time_ns = ktime_get_ns();
-	}
+	if (s)
+		ppc_fill(s, ev);
 	rcu_read_unlock();
 	return s;
 }
@@ -278,6 +297,109 @@ static bool ppc_ring_put(struct ppc_session *s, u32 cpu, const struct ppc_event 
 	return true;
 }
 
+static void ppc_wake_reader(struct ppc_sb *sbi, struct ppc_session *s)
+{
+	WRITE_ONCE(s->consumer->need_wakeup, 0);
+	ppc_stat_add(sbi, PPC_STAT_WAKEUPS, 1);
+	wake_up_interruptible(&s->wait);
+}
+
+/* Whether the reader may sleep on: more came since the last look, and its lease is far from out. */
+static bool ppc_may_put_off(struct ppc_session *s)
+{
+	u32 most = min(READ_ONCE(s->lease_ms) / 2 / PPC_LATE_MS, PPC_LATE_TURNS);
+	u32 i, before = s->late_heads;
+
+	s->late_heads = 0;
+	for (i = 0; i < s->nr_rings; i++)
+		s->late_heads += READ_ONCE(s->rings[i].head);
+	return s->late_heads != before && ++s->late_turns < most;
+}
+
+/**
+ * ppc_upc_late_work - wake the reader for events that could wait a little
+ * @work: of a mount
+ */
+void ppc_upc_late_work(struct work_struct *work)
+{
+	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, late_work);
+	struct ppc_session *s;
+
+	rcu_read_lock();
+	s = rcu_dereference(sbi->session);
+	if (!s)
+		goto out;
+	if (!READ_ONCE(s->consumer->need_wakeup) || !ppc_session_pending(s)) {
+		s->late_turns = 0;
+	} else if (ppc_may_put_off(s)) {
+		schedule_delayed_work(&sbi->late_work, msecs_to_jiffies(PPC_LATE_MS));
+	} else {
+		s->late_turns = 0;
+		ppc_stat_add(sbi, PPC_STAT_WAKEUPS_LATE, 1);
+		ppc_wake_reader(sbi, s);
+	}
+out:
+	rcu_read_unlock();
+}
+
+static void ppc_put(struct ppc_sb *sbi, struct ppc_session *s, const struct ppc_event *ev,
+		    bool urgent)
+{
+	bool queued = ppc_ring_put(s, get_cpu(), ev);
+
+	put_cpu();
+	if (likely(queued)) {
+		ppc_stat_add(sbi, PPC_STAT_QUEUED, 1);
+		trace_ppc_event_queued(ppc_dev_minor(sbi), ev->file_id, ev->offset, ev->length,
+				       ev->kind, ev->flags);
+	} else {
+		ppc_stat_add(sbi, PPC_STAT_DROPPED, 1);
+		ppc_stat_add(sbi, PPC_STAT_DROPPED_FULL, 1);
+		trace_ppc_event_dropped(ppc_dev_minor(sbi), ev->file_id, ev->offset, ev->length,
+					ev->kind, ev->flags);
+	}
+	/* (B) the head before need_wakeup */
+	smp_mb();
+	if (!READ_ONCE(s->consumer->need_wakeup))
+		return;
+	if (urgent)
+		ppc_wake_reader(sbi, s);
+	else if (!delayed_work_pending(&sbi->late_work))
+		schedule_delayed_work(&sbi->late_work, msecs_to_jiffies(PPC_LATE_MS));
+}
+
+/* The reader has gone since the caller looked at the mode. */
+static void ppc_put_nowhere(struct ppc_sb *sbi, const struct ppc_event *ev)
+{
+	ppc_stat_add(sbi, PPC_STAT_DROPPED, 1);
+	ppc_stat_add(sbi, PPC_STAT_DROPPED_DETACHED, 1);
+	trace_ppc_event_dropped(ppc_dev_minor(sbi), ev->file_id, ev->offset, ev->length, ev->kind,
+				ev->flags);
+}
+
+/**
+ * ppc_upc_emit - fill an event of the current task and queue it
+ * @sbi: mount
+ * @ev: file, extent and kind are the caller's
+ * @urgent: wake a sleeping reader at once, not a little later
+ *
+ * Context: task context, may hold spinlocks; does not sleep.
+ */
+void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent)
+{
+	struct ppc_session *s;
+
+	rcu_read_lock();
+	s = rcu_dereference(sbi->session);
+	if (likely(s)) {
+		ppc_fill(s, ev);
+		ppc_put(sbi, s, ev, urgent);
+	} else {
+		ppc_put_nowhere(sbi, ev);
+	}
+	rcu_read_unlock();
+}
+
 /**
  * ppc_upc_queue - put an event into this CPU's ring, or count it as lost
  * @sbi: mount
@@ -288,31 +410,12 @@ static bool ppc_ring_put(struct ppc_session *s, u32 cpu, const struct ppc_event 
 void ppc_upc_queue(struct ppc_sb *sbi, const struct ppc_event *ev)
 {
 	struct ppc_session *s;
-	bool queued;
 
 	rcu_read_lock();
 	s = rcu_dereference(sbi->session);
-	if (!s)
-		goto out;
-
-	queued = ppc_ring_put(s, get_cpu(), ev);
-	put_cpu();
-	if (queued) {
-		ppc_stat_add(sbi, PPC_STAT_QUEUED, 1);
-		trace_ppc_event_queued(ppc_dev_minor(sbi), ev->file_id, ev->offset, ev->length,
-				       ev->kind, ev->flags);
-	} else {
-		ppc_stat_add(sbi, PPC_STAT_DROPPED, 1);
-		trace_ppc_event_dropped(ppc_dev_minor(sbi), ev->file_id, ev->offset, ev->length,
-					ev->kind, ev->flags);
-	}
-	/* (B) the head before need_wakeup */
-	smp_mb();
-	if (READ_ONCE(s->consumer->need_wakeup)) {
-		WRITE_ONCE(s->consumer->need_wakeup, 0);
-		ppc_stat_add(sbi, PPC_STAT_WAKEUPS, 1);
-		wake_up_interruptible(&s->wait);
-	}
-out:
+	if (likely(s))
+		ppc_put(sbi, s, ev, true);
+	else
+		ppc_put_nowhere(sbi, ev);
 	rcu_read_unlock();
 }

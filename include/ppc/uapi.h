@@ -88,7 +88,9 @@ struct ppc_event {
  * can only lose the consumer its events.
  *
  * Sleeping: store need_wakeup = 1 (seq_cst), look at all heads once more, then
- * poll().  The kernel clears it when it wakes the sleeper.
+ * poll().  The kernel clears it when it wakes the sleeper.  Misses close behind
+ * one that woke it may wake it a little later, together, but well within its
+ * lease.
  */
 #define PPC_MMAP_RINGS		0x000000000ULL
 #define PPC_MMAP_CONSUMER	0x100000000ULL
