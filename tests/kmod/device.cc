@@ -69,6 +69,7 @@ Outcome Device::Run(const Words& words, bool* known) {
   if (verb == "filemode") return FileMode(words);
   if (verb == "events" || verb == "counts" || verb == "drop") return Events(words);
   if (verb == "poll") return Poll(words);
+  if (verb == "consume") return Consume(words);
   if (verb == "scribble") return Scribble(words);
   if (verb == "ioctl") return RawIoctl(words);
   if (verb == "write_rings") return WriteRings();
@@ -317,6 +318,27 @@ Outcome Device::Poll(const Words& words) {
   if (ready < 0) return errno;
   std::printf("poll ready=%d in=%d err=%d hup=%d\n", ready, (request.revents & POLLIN) != 0,
               (request.revents & POLLERR) != 0, (request.revents & POLLHUP) != 0);
+  return 0;
+}
+
+// consume MS: a reader that sleeps whenever it has nothing to do, until nothing came for MS.
+Outcome Device::Consume(const Words& words) {
+  if (!rings_) return ENOTCONN;
+  auto* consumer = reinterpret_cast<ppc_consumer*>(consumer_);
+  const std::atomic_ref<uint32_t> need_wakeup(consumer->need_wakeup);
+  uint64_t events = 0, sleeps = 0;
+  for (;;) {
+    events += Drain().size();
+    need_wakeup.store(1, std::memory_order_seq_cst);
+    pollfd request{fd_, POLLIN, 0};
+    const int ready = poll(&request, 1, static_cast<int>(words.Number(1)));
+    need_wakeup.store(0, std::memory_order_seq_cst);
+    if (ready < 0) return errno;
+    if (ready == 0) break;
+    ++sleeps;
+  }
+  std::printf("consume events=%llu sleeps=%llu\n", static_cast<unsigned long long>(events),
+              static_cast<unsigned long long>(sleeps));
   return 0;
 }
 

@@ -37,6 +37,7 @@ class Device {
   Outcome FileMode(const Words& words);
   Outcome Events(const Words& words);
   Outcome Poll(const Words& words);
+  Outcome Consume(const Words& words);
   Outcome Scribble(const Words& words);
   Outcome RawIoctl(const Words& words);
   Outcome WriteRings();

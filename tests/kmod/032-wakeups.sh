@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Description: a sleeping reader is woken at most twice a MiB by a cold sequential mapping, managed
+# or not, gets every event, and is not forgotten over events that could wait.
+# shellcheck source=tests/kmod/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+make_file a 16M
+mount_ppc
+# cold ATTACH ADVICE EVENTS: 16 MiB are read; that many misses, all of them consumed.
+cold() {
+  local before after try
+  # A guest that is held up long enough is woken once more by the clock; not each time.
+  for try in 1 2 3; do
+    drop_caches
+    before=$(stat_of wakeups)
+    out=$(dev "attach $1" "open $MNT/a" mmap "advise m $2" 'thread consume 1500' 'sleep 200' 'touch 0 16M' join)
+    after=$(($(stat_of wakeups) - before))
+    echo "$1 $2, try $try: $after wake-ups, $(stat_of wakeups_late) late: $out"
+    eq "$(field consume events "$out")" "$3" "events, attach $1, $2"
+    ge "$after" 1 "wake-ups, attach $1, $2"
+    ((after > 32)) || return 0
+  done
+  fail "wake-ups for 16 MiB, attach $1, $2: got $after, want at most 32"
+}
+# Native read-around stays ahead of a reader that began at the first page; without it each page is
+# an absent extent.
+cold '' normal 1
+cold '' random 4096
+cold managed normal 16
+cold 'managed window=64K' normal 256
+eq "$(stat_of events_dropped)" 0 "dropped events"
+
+# A miss behind one that was told wakes the reader as well, within a moment.
+drop_caches
+out=$(dev attach "open $MNT/a" mmap 'touch 0 1' drop 'thread poll 10000 sleepy' 'sleep 300' \
+  "sh echo late n=\$(cat $SYS/wakeups_late)" 'touch 512K 1' join "sh echo late n=\$(cat $SYS/wakeups_late)")
+eq "$(field poll in "$out")" 1 "woken by the second miss"
+eq $(($(field late n "$out" 2) - $(field late n "$out" 1))) 1 "late wake-ups"
+exit 0
