@@ -1,32 +1,32 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Description: what the module adds to cached reads, faults and stat, in instructions.
+# Description: what the module adds to each operation, in instructions, is within its limits.
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/kmod/overhead.sh
+. "$(dirname "$0")/overhead.sh"
 
-[[ ${PPC_TEST_ICOUNT:-} == 1 ]] || skip "no instruction counting"
-make_file a 16M
-mkdir -p "$MNT"
-# the same length of path for both
-LOWER=${MNT%????}-low
-mkdir -p "$LOWER"
-must mount --bind "$BASE" "$LOWER"
-mount_ppc
-must ppc-icount "$LOWER/a"
-lower=$(ppc-icount "$LOWER/a")
-must umount "$LOWER"
-rmdir "$LOWER"
-# extra NAME OUTPUT: instructions beyond the lower file's own.
-extra() { echo $(($(field icount "$1" "$2") - $(field icount "$1" "$lower"))); }
-check() {
-  echo "$1: lower $lower, here $2"
-  le "$(extra read1m "$2")" "$3" "extra instructions per read of 1 MiB, $1"
-  le "$(extra read4k "$2")" "$4" "extra instructions per read of 4 KiB, $1"
-  le "$(extra fault "$2")" "$5" "extra instructions per fault-around of 64 KiB, $1"
-  le "$(extra stat "$2")" $(($(field icount stat "$lower") / 20)) "extra instructions per stat, $1"
-}
-must ppc-icount "$MNT/a"
-check "nobody attached" "$(ppc-icount "$MNT/a")" 500 100 200
-check attached "$(dev attach "sh ppc-icount $MNT/a" | tail -1)" 1500 400 200
-check "managed, beacons" "$(dev 'attach managed beacon' "sh ppc-icount $MNT/a" | tail -1)" 1500 500 400
+# limit MODE OP MOST
+limit() { le "$(count "$1" "$2")" "$3" "extra instructions of $2, $1"; }
+# Nobody attached: the call is handed on.
+limit native read1m 100
+limit native read4k 50
+limit native copy1m 100
+# A consumer that asks for nothing.
+limit attached read1m 1500
+limit attached read4k 250
+limit attached copy1m 500
+# One event, from the miss to the ring: who, when, whether to wake; finding out is in hit4k.
+limit attached event 300
+# It manages read-ahead and wants positions: each MiB is a quarter of a PROGRESS event.
+limit managed read1m 1500
+limit managed read4k 350
+limit managed copy1m 1500
+for mode in native attached managed; do
+  limit $mode stat 400
+  # a second struct file, ours around it, and both undone
+  limit $mode open_close 4000
+  # a second dentry and inode
+  limit $mode cold_stat 4500
+done
 exit 0
