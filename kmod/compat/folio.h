@@ -24,6 +24,11 @@ struct folio {
 
 static_assert(offsetof(struct folio, index) == offsetof(struct page, index));
 
+static inline bool folio_test_locked(struct folio *folio)
+{
+	return PageLocked(&folio->page);
+}
+
 static inline bool folio_test_dirty(struct folio *folio)
 {
 	return PageDirty(&folio->page);
