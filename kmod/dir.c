@@ -46,6 +46,11 @@ static loff_t ppc_dir_llseek(struct file *file, loff_t offset, int whence)
 	return pos;
 }
 
+static long ppc_dir_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	return ppc_lower_ioctl(file->private_data, cmd, arg);
+}
+
 static int ppc_dir_fsync(struct file *file, loff_t start, loff_t end, int datasync)
 {
 	return vfs_fsync_range(file->private_data, start, end, datasync);
@@ -58,4 +63,7 @@ const struct file_operations ppc_dir_ops = {
 	.iterate_shared	= ppc_dir_iterate,
 	.llseek		= ppc_dir_llseek,
 	.fsync		= ppc_dir_fsync,
+	.unlocked_ioctl	= ppc_dir_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+	.setlease	= simple_nosetlease,
 };

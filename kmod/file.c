@@ -10,6 +10,9 @@
 
 #include "ppc.h"
 
+/* What a caller may ask of the lower read, besides IOCB_DIRECT. */
+#define PPC_IOCB_FORWARD	(IOCB_HIPRI | IOCB_NOWAIT | IOCB_NOIO | IOCB_WAITQ)
+
 /* Decided per call, so that attaching and detaching act on open files too. */
 static int ppc_direct_flag(const struct ppc_sb *sbi, int ki_flags, unsigned long mode)
 {
@@ -28,6 +31,23 @@ static int ppc_direct_flag(const struct ppc_sb *sbi, int ki_flags, unsigned long
 	return -EINVAL;
 }
 
+/*
+ * A read that must not wait gets what is before the first absent page, so only
+ * that is told, and nothing is loaded.  The rest is told when the caller comes
+ * back ready to wait.
+ */
+static void ppc_nowait_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode)
+{
+	pgoff_t first = pos >> PAGE_SHIFT, at = first;
+
+	if (ppc_next_absent(po->lower->f_mapping, &at, (pos + count - 1) >> PAGE_SHIFT)) {
+		if (at == first)
+			return;
+		count = min_t(u64, count, ((u64)at << PAGE_SHIFT) - pos);
+	}
+	ppc_read_notice(po, pos, count, mode & ~PPC_MODE_MANAGED);
+}
+
 static ssize_t ppc_read_iter(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct ppc_open *po = PPC_F(iocb->ki_filp);
@@ -35,7 +55,7 @@ static ssize_t ppc_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	unsigned long mode = READ_ONCE(po->sbi->mode);
 	struct kiocb kiocb;
 	ssize_t ret;
-	int direct;
+	int direct, flags;
 
 	if (!iov_iter_count(to))
 		return 0;
@@ -44,13 +64,21 @@ static ssize_t ppc_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	direct = ppc_direct_flag(po->sbi, iocb->ki_flags, mode);
 	if (direct < 0)
 		return direct;
-	if (mode && !direct)
-		ppc_read_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
+	if (mode && !direct) {
+		if (unlikely(iocb->ki_flags & IOCB_NOWAIT))
+			ppc_nowait_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
+		else
+			ppc_read_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
+	}
 
+	flags = direct | (iocb->ki_flags & PPC_IOCB_FORWARD);
+	if (direct && !is_sync_kiocb(iocb))
+		return ppc_read_async(iocb, to, lower, flags);
 	init_sync_kiocb(&kiocb, lower);
 	kiocb.ki_pos = iocb->ki_pos;
-	kiocb.ki_flags |= direct | (iocb->ki_flags & IOCB_HIPRI);
+	kiocb.ki_flags |= flags;
 	kiocb.ki_ioprio = iocb->ki_ioprio;
+	kiocb.ki_waitq = iocb->ki_waitq;
 	ret = lower->f_op->read_iter(&kiocb, to);
 	iocb->ki_pos = kiocb.ki_pos;
 	return ret;
@@ -104,14 +132,32 @@ static int ppc_flush(struct file *file, fl_owner_t id)
 	return lower->f_op->flush ? lower->f_op->flush(lower, id) : 0;
 }
 
+static long ppc_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	return ppc_lower_ioctl(PPC_F(file)->lower, cmd, arg);
+}
+
+/* No lease: a change below would not break it. */
+#define PPC_FILE_OPS				\
+	.open		= ppc_open,		\
+	.release	= ppc_release,		\
+	.read_iter	= ppc_read_iter,	\
+	.splice_read	= ppc_splice_read,	\
+	.llseek		= ppc_llseek,		\
+	.mmap		= ppc_mmap,		\
+	.fadvise	= ppc_fadvise,		\
+	.fsync		= ppc_fsync,		\
+	.flush		= ppc_flush,		\
+	.unlocked_ioctl	= ppc_ioctl,		\
+	.compat_ioctl	= compat_ptr_ioctl,	\
+	.setlease	= simple_nosetlease
+
 const struct file_operations ppc_file_ops = {
-	.open		= ppc_open,
-	.release	= ppc_release,
-	.read_iter	= ppc_read_iter,
-	.splice_read	= ppc_splice_read,
-	.llseek		= ppc_llseek,
-	.mmap		= ppc_mmap,
-	.fadvise	= ppc_fadvise,
-	.fsync		= ppc_fsync,
-	.flush		= ppc_flush,
+	PPC_FILE_OPS
+};
+
+/* For lower files that can wait for a page on behalf of io_uring. */
+const struct file_operations ppc_file_rasync_ops = {
+	PPC_FILE_OPS,
+	PPC_FOP_RASYNC
 };

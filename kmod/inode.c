@@ -88,6 +88,7 @@ static const struct inode_operations ppc_file_iops = {
 	.getattr	= ppc_getattr,
 	.listxattr	= ppc_listxattr,
 	.fiemap		= ppc_fiemap,
+	PPC_FILEATTR_OPS
 	PPC_ACL_OPS
 };
 
@@ -96,6 +97,7 @@ static const struct inode_operations ppc_dir_iops = {
 	.permission	= ppc_permission,
 	.getattr	= ppc_getattr,
 	.listxattr	= ppc_listxattr,
+	PPC_FILEATTR_OPS
 	PPC_ACL_OPS
 };
 

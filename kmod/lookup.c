@@ -72,8 +72,22 @@ static void ppc_d_release(struct dentry *dentry)
 	dput(PPC_D(dentry));
 }
 
+#ifdef PPC_D_REAL
+/*
+ * A lower file carries the user's path, so file_dentry(), by which NFS and its
+ * relatives find their dentry, asks here for the one of the file's inode.
+ */
+struct dentry *ppc_d_real(struct dentry *dentry, const struct inode *inode)
+{
+	if ((inode && d_inode(dentry) == inode) || !PPC_D(dentry))
+		return dentry;
+	return d_real(PPC_D(dentry), inode);
+}
+#endif
+
 const struct dentry_operations ppc_dentry_ops = {
 	.d_revalidate	= ppc_d_revalidate,
+	PPC_D_REAL_OPS
 	.d_release	= ppc_d_release,
 };
 

@@ -19,9 +19,12 @@ static int __init ppc_init(void)
 	err = ppc_open_cache_init();
 	if (err)
 		goto err_inode_cache;
-	err = ppc_dev_class_init();
+	err = ppc_aio_cache_init();
 	if (err)
 		goto err_open_cache;
+	err = ppc_dev_class_init();
+	if (err)
+		goto err_aio_cache;
 	err = ppc_stats_init();
 	if (err)
 		goto err_class;
@@ -34,6 +37,8 @@ err_stats:
 	ppc_stats_exit();
 err_class:
 	ppc_dev_class_exit();
+err_aio_cache:
+	ppc_aio_cache_exit();
 err_open_cache:
 	ppc_open_cache_exit();
 err_inode_cache:
@@ -46,6 +51,7 @@ static void __exit ppc_exit(void)
 	unregister_filesystem(&ppc_fs_type);
 	ppc_stats_exit();
 	ppc_dev_class_exit();
+	ppc_aio_cache_exit();
 	ppc_open_cache_exit();
 	ppc_inode_cache_exit();
 }

@@ -124,7 +124,15 @@ static struct dentry *ppc_walk_one(struct dentry *dir, const char *name, unsigne
 	return child;
 }
 
-static struct dentry *ppc_walk(struct dentry *root, const char *name)
+/**
+ * ppc_walk - find a name below a directory, following no link
+ * @root: ours
+ * @name: components separated by single slashes
+ *
+ * Context: may sleep.
+ * Return: a referenced positive dentry, or ERR_PTR
+ */
+struct dentry *ppc_walk(struct dentry *root, const char *name)
 {
 	struct dentry *dentry = dget(root);
 

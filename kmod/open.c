@@ -231,6 +231,9 @@ int ppc_open(struct inode *inode, struct file *file)
 	/* The cache is the lower one, whoever asks: cachestat, readahead(2), sync_file_range. */
 	file->f_mapping = po->lower->f_mapping;
 	file->f_wb_err = filemap_sample_wb_err(file->f_mapping);
+	file->f_mode |= po->lower->f_mode & (FMODE_NOWAIT | FMODE_BUF_RASYNC);
+	if (ppc_fop_rasync(po->lower))
+		file->f_op = &ppc_file_rasync_ops;
 	file->private_data = po;
 	ppc_open_list_add(po);
 	ppc_open_event(po, PPC_EV_OPEN);

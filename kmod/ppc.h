@@ -51,9 +51,27 @@ void ppc_inode_cache_exit(void);
 /* lookup.c */
 extern const struct dentry_operations ppc_dentry_ops;
 struct dentry *ppc_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags);
+#ifdef PPC_D_REAL
+struct dentry *ppc_d_real(struct dentry *dentry, const struct inode *inode);
+#define PPC_D_REAL_OPS		.d_real = ppc_d_real,
+#else
+#define PPC_D_REAL_OPS		/* lower files carry their own path */
+#endif
 
 /* dir.c */
 extern const struct file_operations ppc_dir_ops;
+
+/* export.c */
+void ppc_export_inherit(struct super_block *sb, const struct super_block *lower);
+
+/* fileattr.c */
+long ppc_lower_ioctl(struct file *lower, unsigned int cmd, unsigned long arg);
+#ifdef PPC_HAVE_FILEATTR
+int ppc_fileattr_get(struct dentry *dentry, struct file_kattr *attr);
+#define PPC_FILEATTR_OPS	.fileattr_get = ppc_fileattr_get,
+#else
+#define PPC_FILEATTR_OPS	/* an ioctl like any other */
+#endif
 
 /* xattr.c */
 extern const struct xattr_handler *ppc_xattr_handlers[];
@@ -78,6 +96,12 @@ void ppc_open_cache_exit(void);
 
 /* file.c */
 extern const struct file_operations ppc_file_ops;
+extern const struct file_operations ppc_file_rasync_ops;
+
+/* aio.c */
+ssize_t ppc_read_async(struct kiocb *iocb, struct iov_iter *to, struct file *lower, int flags);
+int ppc_aio_cache_init(void);
+void ppc_aio_cache_exit(void);
 
 /* mmap.c */
 int ppc_mmap(struct file *file, struct vm_area_struct *vma);
@@ -130,6 +154,7 @@ int ppc_dev_class_init(void);
 void ppc_dev_class_exit(void);
 
 /* name.c */
+struct dentry *ppc_walk(struct dentry *root, const char *name);
 int ppc_name_of_id(struct ppc_sb *sbi, struct ppc_file *req);
 int ppc_id_of_name(struct ppc_sb *sbi, struct ppc_file *req);
 

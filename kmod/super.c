@@ -80,7 +80,8 @@ static int ppc_base_path(struct fs_context *fc, struct path *path)
 	}
 
 	err = -EINVAL;
-	if (path->dentry->d_flags & DCACHE_OP_REAL)
+	if ((path->dentry->d_flags & DCACHE_OP_REAL) &&
+	    path->dentry->d_sb->s_type != &ppc_fs_type)
 		errorf(fc, "ppc: base '%s' is on overlayfs, which keeps no page cache of its own; "
 		       "mount over the layer below it", fc->source);
 	else if (is_idmapped_mnt(path->mnt))
@@ -177,6 +178,7 @@ static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
 	sb->s_op = &ppc_super_ops;
 	sb->s_xattr = ppc_xattr_handlers;
 	set_default_d_op(sb, &ppc_dentry_ops);
+	ppc_export_inherit(sb, lower);
 }
 
 static int ppc_make_root(struct super_block *sb, const struct path *path)

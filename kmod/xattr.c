@@ -13,6 +13,9 @@ static int ppc_xattr_get(const struct xattr_handler *handler, struct dentry *den
 {
 	struct ppc_sb *sbi = PPC_SB(dentry->d_sb);
 
+	/* A nameless dentry in the making (export.c), which only security modules look at. */
+	if (!PPC_D(dentry))
+		return -ENODATA;
 	/* File capabilities are set-id bits by another name. */
 	if (sbi->nosuid && !strcmp(name, XATTR_NAME_CAPS))
 		return -ENODATA;

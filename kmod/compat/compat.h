@@ -64,6 +64,60 @@ static inline struct file *backing_file_open(const struct file *user_file, int f
 }
 #endif
 
+/* 6.8: file_dentry() is the dentry of file->f_path; before, ->d_real() knows it. */
+#if !PPC_BACKING_FILES
+#define PPC_D_REAL
+#endif
+
+/* 6.10: asynchronous buffered reads are a property of file_operations, not of a file. */
+#ifdef FOP_BUFFER_RASYNC
+#define FMODE_BUF_RASYNC	0
+#define PPC_FOP_RASYNC		.fop_flags = FOP_BUFFER_RASYNC,
+static inline bool ppc_fop_rasync(const struct file *file)
+{
+	return file->f_op->fop_flags & FOP_BUFFER_RASYNC;
+}
+#else
+#define PPC_FOP_RASYNC
+static inline bool ppc_fop_rasync(const struct file *file)
+{
+	return false;
+}
+#endif
+
+/* 5.16: ->ki_complete(iocb, ret), one result. */
+#ifdef PPC_HAVE_KI_COMPLETE_RET
+#define PPC_KI_COMPLETE_ARGS	struct kiocb *iocb, long ret
+static inline void ppc_ki_complete(struct kiocb *iocb, long ret)
+{
+	iocb->ki_complete(iocb, ret);
+}
+#else
+#define PPC_KI_COMPLETE_ARGS	struct kiocb *iocb, long ret, long ret2
+static inline void ppc_ki_complete(struct kiocb *iocb, long ret)
+{
+	iocb->ki_complete(iocb, ret, 0);
+}
+#endif
+
+/* 6.5: flags. */
+#ifndef PPC_HAVE_ENCODE_INODE_FH_FLAGS
+#include <linux/exportfs.h>
+#define exportfs_encode_inode_fh(inode, fid, max_len, parent, flags) \
+	exportfs_encode_inode_fh(inode, fid, max_len, parent)
+#endif
+
+/* 6.17: renamed; 5.13: ->fileattr_get(). */
+#if defined(PPC_HAVE_FILE_KATTR) && !defined(PPC_HAVE_FILEATTR)
+#define PPC_HAVE_FILEATTR	1
+#endif
+#ifdef PPC_HAVE_FILEATTR
+#include <linux/fileattr.h>
+#ifndef PPC_HAVE_FILE_KATTR
+#define file_kattr fileattr
+#endif
+#endif
+
 /* 6.14: fsnotify marks are decided at open; before, a bit of the flags. */
 #ifdef PPC_HAVE_FMODE_NONOTIFY_OPEN
 #define PPC_OPEN_QUIET		(O_NOATIME | __FMODE_NONOTIFY)

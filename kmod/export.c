@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * File handles, for open_by_handle_at() and nfsd: those of the lower inode,
+ * unchanged.  A lower file system without handles has none here either.
+ *
+ * Where BASE is not the root of the lower file system a handle could name a
+ * file outside of it.  There the parent is part of every handle, and only what
+ * the lower file system can connect to BASE is accepted: such a handle is
+ * stale after a rename into another directory.
+ */
+#include <linux/dcache.h>
+#include <linux/exportfs.h>
+#include <linux/slab.h>
+
+#include "ppc.h"
+
+static bool ppc_confined(const struct ppc_sb *sbi)
+{
+	return sbi->lower_mnt->mnt_root != sbi->lower_mnt->mnt_sb->s_root;
+}
+
+static int ppc_fh_below_base(void *context, struct dentry *lower)
+{
+	const struct vfsmount *mnt = context;
+
+	return is_subdir(lower, mnt->mnt_root);
+}
+
+/* A file need not have a name; a directory has one or is gone. */
+static int ppc_fh_any(void *context, struct dentry *lower)
+{
+	return !d_is_dir(lower) || !d_unhashed(lower);
+}
+
+static int ppc_encode_fh(struct inode *inode, u32 *fh, int *max_len, struct inode *parent)
+{
+	struct inode *lower_parent = parent ? PPC_I(parent)->lower : NULL;
+	struct dentry *alias = NULL, *dir = NULL;
+	int type;
+
+	if (!parent && ppc_confined(PPC_SB(inode->i_sb)) && !S_ISDIR(inode->i_mode)) {
+		alias = ppc_lower_alias(inode);
+		if (!alias)
+			return FILEID_INVALID;
+		dir = dget_parent(alias);
+		lower_parent = d_inode(dir);
+	}
+	type = exportfs_encode_inode_fh(PPC_I(inode)->lower, (struct fid *)fh, max_len,
+					lower_parent, 0);
+	dput(dir);
+	dput(alias);
+	return type;
+}
+
+/* Our dentry of a lower one that is connected to BASE. */
+static struct dentry *ppc_connected_dentry(struct super_block *sb, struct dentry *lower)
+{
+	struct path path = { .mnt = PPC_SB(sb)->lower_mnt, .dentry = lower };
+	struct dentry *dentry;
+	char *buf, *name;
+
+	if (lower == path.mnt->mnt_root)
+		return dget(sb->s_root);
+	if (d_unlinked(lower))
+		return ERR_PTR(-ESTALE);
+	buf = kmalloc(PPC_NAME_MAX_BYTES, GFP_KERNEL);
+	if (!buf)
+		return ERR_PTR(-ENOMEM);
+	name = d_path(&path, buf, PPC_NAME_MAX_BYTES);
+	if (IS_ERR(name)) {
+		dentry = ERR_CAST(name);
+	} else {
+		while (*name == '/')
+			name++;
+		dentry = ppc_walk(sb->s_root, name);
+	}
+	kfree(buf);
+	/* renamed meanwhile */
+	if (!IS_ERR(dentry) && PPC_I(d_inode(dentry))->lower != d_inode(lower)) {
+		dput(dentry);
+		dentry = ERR_PTR(-ESTALE);
+	}
+	return dentry;
+}
+
+/* Some dentry of ours for a file, nameless if we know no name of it. */
+static struct dentry *ppc_any_dentry(struct super_block *sb, struct dentry *lower)
+{
+	struct inode *inode = ppc_iget(sb, d_inode(lower));
+	struct dentry *dentry;
+
+	if (IS_ERR(inode))
+		return ERR_CAST(inode);
+	/* Deleted, and here only because our names are not swept yet. */
+	if (!READ_ONCE(d_inode(lower)->i_nlink) && !atomic_read(&PPC_I(inode)->nr_open)) {
+		iput(inode);
+		return ERR_PTR(-ESTALE);
+	}
+	dentry = d_obtain_alias(inode);
+	/* Others may find a new one too, but all of them come by here. */
+	if (!IS_ERR(dentry) && !PPC_D(dentry)) {
+		dget(lower);
+		if (cmpxchg(&dentry->d_fsdata, NULL, lower))
+			dput(lower);
+	}
+	return dentry;
+}
+
+static struct dentry *ppc_fh_to_dentry(struct super_block *sb, struct fid *fid, int fh_len,
+				       int fh_type)
+{
+	struct vfsmount *mnt = PPC_SB(sb)->lower_mnt;
+	bool confined = ppc_confined(PPC_SB(sb));
+	struct dentry *lower, *dentry;
+
+	lower = exportfs_decode_fh(mnt, fid, fh_len, fh_type,
+				   confined ? ppc_fh_below_base : ppc_fh_any, mnt);
+	if (IS_ERR(lower))
+		return lower;
+	if (confined || d_is_dir(lower))
+		dentry = ppc_connected_dentry(sb, lower);
+	else
+		dentry = ppc_any_dentry(sb, lower);
+	dput(lower);
+	if (IS_ERR(dentry) && PTR_ERR(dentry) != -ENOMEM)
+		return ERR_PTR(-ESTALE);
+	return dentry;
+}
+
+static struct dentry *ppc_fh_to_parent(struct super_block *sb, struct fid *fid, int fh_len,
+				       int fh_type)
+{
+	struct vfsmount *mnt = PPC_SB(sb)->lower_mnt;
+	struct dentry *lower, *dir, *dentry;
+
+	lower = exportfs_decode_fh(mnt, fid, fh_len, fh_type, ppc_fh_below_base, mnt);
+	if (IS_ERR(lower))
+		return lower;
+	dir = dget_parent(lower);
+	dput(lower);
+	dentry = ppc_connected_dentry(sb, dir);
+	dput(dir);
+	if (IS_ERR(dentry) && PTR_ERR(dentry) != -ENOMEM)
+		return ERR_PTR(-ESTALE);
+	return dentry;
+}
+
+static const struct export_operations ppc_export_ops = {
+	.encode_fh	= ppc_encode_fh,
+	.fh_to_dentry	= ppc_fh_to_dentry,
+	.fh_to_parent	= ppc_fh_to_parent,
+};
+
+/**
+ * ppc_export_inherit - have file handles if the lower file system has them
+ * @sb: ours
+ * @lower: below it
+ */
+void ppc_export_inherit(struct super_block *sb, const struct super_block *lower)
+{
+	if (lower->s_export_op && lower->s_export_op->fh_to_dentry)
+		sb->s_export_op = &ppc_export_ops;
+}

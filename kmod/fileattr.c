@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Inode flags (lsattr, project id), and the few ioctls that only ask.  Each
+ * other ioctl is ENOTTY: what it means is between the caller and the lower
+ * file system, and it may write.
+ */
+#include <linux/fs.h>
+#include <linux/fsverity.h>
+
+#include "ppc.h"
+
+#ifdef PPC_HAVE_FILEATTR
+int ppc_fileattr_get(struct dentry *dentry, struct file_kattr *attr)
+{
+	return vfs_fileattr_get(PPC_D(dentry), attr);
+}
+#endif
+
+/**
+ * ppc_lower_ioctl - an ioctl of the application
+ * @lower: lower file or directory
+ * @cmd: as given
+ * @arg: as given
+ *
+ * Return: what the lower file system says, or -ENOTTY
+ */
+long ppc_lower_ioctl(struct file *lower, unsigned int cmd, unsigned long arg)
+{
+	switch (cmd) {
+	case FS_IOC_GETFLAGS:		/* these two come here only from kernels before 5.13 */
+	case FS_IOC_FSGETXATTR:
+	case FS_IOC_GETVERSION:
+	case FS_IOC_GETFSLABEL:
+	case FS_IOC_MEASURE_VERITY:
+	case FS_IOC_READ_VERITY_METADATA:
+		if (lower->f_op->unlocked_ioctl)
+			return lower->f_op->unlocked_ioctl(lower, cmd, arg);
+		break;
+	}
+	return -ENOTTY;
+}
