@@ -60,7 +60,7 @@ refuse "busy" umount "$MNT"
 kill $!
 eq "$("$MNT/script")" script "a script"
 
-# fsync and friends succeed; RWF_NOWAIT is not offered.
+# fsync and friends succeed.
 python3 -c 'import os,sys; fd = os.open(sys.argv[1], os.O_RDONLY); os.fsync(fd); os.fdatasync(fd)' \
   "$MNT/a" || fail fsync
 exit 0

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Description: RWF_NOWAIT gives what is cached, says EAGAIN for the rest, loads nothing and tells no miss.
+# shellcheck source=tests/kmod/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+make_file a 4M
+mount_ppc
+want=$(field read hash "$(ppcdev "open $BASE/a" 'read 0 256K')")
+for mode in '' 'attach managed beacon'; do
+  drop_caches
+  out=$(dev 'lookup a' "$mode" "open $MNT/a" 'advise f random' '!EAGAIN read 0 4K 4K nowait' '!EAGAIN read 1M 1M 1M nowait' \
+    'resident 0' ${mode:+counts} 'read 0 256K' 'read 0 256K 256K nowait' '!EAGAIN read 3M 4K 4K nowait')
+  eq "$(field resident resident "$out")" 0 "loaded by reads that must not wait, mode '$mode'"
+  [[ -z $mode ]] || eq "$(field counts miss_read "$out")" 0 "misses told, mode '$mode'"
+  eq "$(field read hash "$out" 2)" "$want" "cached content, mode '$mode'"
+done
+# tmpfs has no such reads, and none are offered on top of it.
+mkdir "$PPC_TEST_DIR/t" "$PPC_TEST_DIR/m"
+must mount -t tmpfs tmpfs "$PPC_TEST_DIR/t"
+head -c 64K /dev/urandom >"$PPC_TEST_DIR/t/a"
+must mount -t ppc "$PPC_TEST_DIR/t" "$PPC_TEST_DIR/m"
+want=$(ppcdev "open $PPC_TEST_DIR/t/a" 'read 0 4K 4K nowait' 2>&1)
+eq "$(ppcdev "open $PPC_TEST_DIR/m/a" 'read 0 4K 4K nowait' 2>&1)" "$want" "as tmpfs itself"
+umount "$PPC_TEST_DIR/m" "$PPC_TEST_DIR/t"
+exit 0

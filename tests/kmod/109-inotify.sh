@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Description: inotify on the mount tells of accesses through the mount; changes below are not told there,
+# and our own opening of the lower file is not told below.
+# Once
+# shellcheck source=tests/kmod/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+make_file a 64K
+mount_ppc
+python3 - "$MNT" "$BASE" <<'PY' || fail "inotify"
+import ctypes, os, struct, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+ACCESS, OPEN, CLOSE = 1, 0x20, 0x10
+def watch(path):
+    fd = libc.inotify_init1(os.O_NONBLOCK)
+    assert libc.inotify_add_watch(fd, path.encode(), 0xFFF) > 0
+    return fd
+def seen(fd):
+    time.sleep(0.2)
+    out = []
+    try:
+        data = os.read(fd, 65536)
+    except BlockingIOError:
+        return out
+    at = 0
+    while at < len(data):
+        _, mask, _, length = struct.unpack_from("iIII", data, at)
+        out.append((mask & 0xFFF, data[at + 16:at + 16 + length].rstrip(b"\0").decode()))
+        at += 16 + length
+    return out
+upper, lower = watch(sys.argv[1]), watch(sys.argv[2])
+fd = os.open(sys.argv[1] + "/a", os.O_RDONLY)
+os.read(fd, 4096)
+os.close(fd)
+told = seen(upper)
+assert told == [(OPEN, "a"), (ACCESS, "a"), (CLOSE, "a")], told
+assert seen(lower) == [], "accesses through the mount are told below"
+with open(sys.argv[2] + "/new", "w") as file:
+    file.write("x")
+os.rename(sys.argv[2] + "/new", sys.argv[2] + "/newer")
+assert [m for m, _ in seen(lower)], "nothing is told below"
+assert seen(upper) == [], "changes below are told here"
+assert open(sys.argv[1] + "/newer").read() == "x"
+PY
+exit 0

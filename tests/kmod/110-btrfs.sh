@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Description: a ppc mount over btrfs.
+# Once
+# shellcheck source=tests/kmod/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/kmod/lower.sh
+. "$(dirname "$0")/lower.sh"
+
+{ modprobe btrfs && command -v mkfs.btrfs; } >/dev/null 2>&1 || skip "no btrfs"
+truncate -s 160M "$PPC_TEST_DIR/image"
+must mkfs.btrfs -q -m single "$PPC_TEST_DIR/image"
+must mount -o loop,noatime "$PPC_TEST_DIR/image" "$BASE"
+trap 'status=$?; umount "$MNT" "$BASE" 2>/dev/null; (exit $status); clean_up' EXIT
+make_tree "$BASE"
+must btrfs -q subvolume create "$BASE/volume"
+echo in >"$BASE/volume/in"
+mount_ppc
+check_lower "$BASE"
+eq "$(cat "$MNT/volume/in")" in "a subvolume"
+[[ $(stat -c %i "$MNT/volume") == "$(stat -c %i "$BASE/volume")" ]] || fail "inode of a subvolume"
+must btrfs -q subvolume snapshot -r "$BASE" "$BASE/snap"
+must cmp "$MNT/snap/a" "$BASE/a"
+mv "$BASE/a" "$BASE/b" && cp --reflink=always "$BASE/b" "$BASE/a"
+must cmp "$MNT/a" "$BASE/b"
+must umount "$MNT"
+must umount "$BASE"
+exit 0

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Description: a ppc mount over tmpfs.
+# Once
+# shellcheck source=tests/kmod/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/kmod/lower.sh
+. "$(dirname "$0")/lower.sh"
+
+must mount -t tmpfs tmpfs "$BASE"
+trap 'status=$?; umount "$MNT" "$BASE" 2>/dev/null; (exit $status); clean_up' EXIT
+make_tree "$BASE"
+mount_ppc
+check_lower "$BASE" noload
+out=$(dev "lookup a" attach "evict 0 - unmap drain")
+eq "$(field evict dropped "$out")" 0 "evicted of what has no other place"
+must cmp "$MNT/a" "$BASE/a"
+must umount "$MNT"
+must umount "$BASE"
+exit 0
