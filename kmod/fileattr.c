@@ -5,7 +5,6 @@
  * file system, and it may write.
  */
 #include <linux/fs.h>
-#include <linux/fsverity.h>
 
 #include "ppc.h"
 

@@ -107,6 +107,12 @@ static inline void ppc_ki_complete(struct kiocb *iocb, long ret)
 	exportfs_encode_inode_fh(inode, fid, max_len, parent)
 #endif
 
+/* 5.12; the argument has 40 bytes. */
+#include <linux/fsverity.h>
+#ifndef FS_IOC_READ_VERITY_METADATA
+#define FS_IOC_READ_VERITY_METADATA	_IOC(_IOC_READ | _IOC_WRITE, 'f', 135, 40)
+#endif
+
 /* 6.17: renamed; 5.13: ->fileattr_get(). */
 #if defined(PPC_HAVE_FILE_KATTR) && !defined(PPC_HAVE_FILEATTR)
 #define PPC_HAVE_FILEATTR	1
