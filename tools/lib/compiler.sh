@@ -33,7 +33,7 @@ root_compiler() {
   suite=${suite%%-*}
   [[ -n $suite ]] || die "no suite of the archive has headers of $release and a compiler for it any more"
   root=$PPC_TOP/build/roots/$suite-$name
-  unpack_root "$root" "$suite" "$@" "${root_programs[@]}"
+  unpack_root "$root" "$suite" amd64 "$@" "${root_programs[@]}"
   # shellcheck disable=SC2034
   builder=(in_root "$root" "$PPC_TOP")
 }

@@ -7,12 +7,12 @@
 # unpack_package DEB DIR: like dpkg -x, but links to directories that are there stay.
 unpack_package() { dpkg --fsys-tarfile "$1" | tar -x --keep-directory-symlink -C "$2"; }
 
-# unpack_root DIR SUITE PACKAGE...: the packages and all they need, from that suite.
+# unpack_root DIR SUITE ARCH PACKAGE...: the packages and all they need, from that suite.
 unpack_root() {
-  local root=$1 suite=$2 scratch=$1.new deb
-  shift 2
+  local root=$1 suite=$2 arch=$3 scratch=$1.new deb
+  shift 3
   if [[ -e $root/.complete ]]; then return 0; fi
-  all_suites amd64
+  all_suites "$arch"
   mkdir -p "$(dirname "$root")"
   exec 7>"$root.lock"
   flock 7

@@ -71,21 +71,23 @@ class Archive:
             out.write(b"".join(self._parts))
 
 
-def busybox():
+def busybox(root):
     """A static busybox; a dynamic one would need libraries in the archive."""
-    path = shutil.which("busybox", path=os.environ.get("PATH", "") + ":/bin:/usr/bin")
+    path = os.path.join(root, "usr/bin/busybox")
+    if root == "/" or not os.path.exists(path):
+        path = shutil.which("busybox", path=os.environ.get("PATH", "") + ":/bin:/usr/bin")
     if not path:
         raise VmError("busybox is missing; run tools/setup")
     with open(path, "rb") as file:
         return file.read()
 
 
-def build(path, tree, scripts, files):
-    """tree: the kernel's module directory; scripts: where init and run lie; files: name -> bytes."""
+def build(path, tree, scripts, files, root):
+    """tree: the kernel's module directory; root: where a busybox of its architecture is; scripts: where init and run lie; files: name -> bytes."""
     archive = Archive()
     for name in ("bin", "dev", "proc", "sys", "modules", "host", "t", "new", "vm"):
         archive.directory(name)
-    archive.file("bin/busybox", busybox(), 0o755)
+    archive.file("bin/busybox", busybox(root), 0o755)
     names = []
     for index, module in enumerate(module_order(tree, BOOT_MODULES)):
         names.append(f"{index:02d}.ko")

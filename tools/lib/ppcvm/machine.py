@@ -6,10 +6,26 @@ MIB = 1 << 20
 # no_timer_check: on a busy host the emulated timer is late, and the kernel would give it up.
 # tsc: emulated CPUs read the host's counter, which is the same for all of them.
 # quiet: the console is for a dying kernel; the log travels over its own channel.
-PARAMETERS = ("console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr log_buf_len=4M "
+PARAMETERS = ("quiet panic=-1 oops=panic mitigations=off nokaslr log_buf_len=4M "
               "printk.devkmsg=on sysrq_always_enabled watchdog_thresh=60 "
               "rcupdate.rcu_cpu_stall_timeout=120 random.trust_cpu=on tsc=reliable "
               "no_timer_check")
+
+
+# QEMU's program and machine, and the console's device.
+MACHINES = {
+    "amd64": (["qemu-system-x86_64", "-M", "q35", "-cpu", "max,la57=off"], "ttyS0"),
+    # Pointer authentication costs an emulator more than everything else.
+    "arm64": (["qemu-system-aarch64", "-M", "virt,gic-version=3", "-cpu", "max,pauth=off"], "ttyAMA0"),
+}
+
+
+def architecture(release):
+    return "arm64" if "-arm64" in release else "amd64"
+
+
+def console(release):
+    return MACHINES[architecture(release)][1]
 
 
 def topology(options):
@@ -53,15 +69,16 @@ def channel(name, fd):
             "-device", f"virtserialport,chardev={name},name=ppc.{name}"]
 
 
-def command(options, kernel, initramfs, out, fds, disk_arguments):
+def command(options, release, kernel, initramfs, out, fds, disk_arguments):
     """fds: descriptors of the sockets out, log, console, monitor."""
+    program, *machine = MACHINES[architecture(release)][0]
     if options.icount:
         acceleration = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]
     else:
         acceleration = ["-accel", "tcg,thread=multi"]
-    return ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-M", "q35", *acceleration,
-            "-cpu", "max,la57=off", *topology(options), "-display", "none", "-no-reboot",
-            "-kernel", kernel, "-initrd", initramfs, "-append", f"{PARAMETERS} {options.append}".strip(),
+    return [program, "-nodefaults", "-no-user-config", *machine, *acceleration, *topology(options),
+            "-display", "none", "-no-reboot",
+            "-kernel", kernel, "-initrd", initramfs, "-append", f"console={console(release)} {PARAMETERS} {options.append}".strip(),
             "-chardev", f"socket,id=console,fd={fds['console']}", "-serial", "chardev:console",
             "-chardev", f"socket,id=monitor,fd={fds['monitor']}", "-mon", "chardev=monitor,mode=control",
             "-device", "virtio-serial-pci,bus=pcie.0", *channel("out", fds["out"]), *channel("log", fds["log"]),

@@ -14,6 +14,8 @@ Boots a stock Debian kernel under QEMU/TCG with the host's root file system (wri
 on top; nothing is written back) and runs COMMAND as root in the caller's directory.
 
   --kernel REL     stock Debian kernel, may be abbreviated (6.1); default: newest of this suite
+  --arch ARCH      amd64, arm64 or a flavour of it (arm64-16k); arm64 gets a root directory of its
+                   own unless --root names one
   --root DIR       another root directory instead of the host's
   --mem SIZE       guest memory, default 2G           --cpus N   default 2 (at least one a node)
   --nodes N        NUMA nodes; memory and CPUs are split evenly
@@ -69,6 +71,7 @@ class Options:
     """What the caller asked for."""
 
     kernel: str = ""
+    arch: str = "amd64"
     root: str = "/"
     mem: int = 2048 * MIB
     cpus: int = 0
@@ -143,6 +146,10 @@ def check(options):
             raise usage(f"--xpu {node}: there are only {options.nodes} nodes")
     if options.nodes > 8 or len(options.xpus) > 16 or len(options.disks) > 16:
         raise usage("at most 8 nodes, 16 xpus and 16 disks")
+    if not re.fullmatch(r"amd64|arm64(-\w+)?", options.arch):
+        raise usage(f"--arch {options.arch}: there are amd64, arm64 and arm64-16k")
+    if options.arch != "amd64" and (options.icount or options.nodes > 1 or options.xpus):
+        raise usage("--icount, --nodes and --xpu are for amd64 only")
     if not options.command:
         raise usage("no command; put it after --")
     if options.debug:
@@ -159,6 +166,7 @@ def parse(arguments):
     rest = list(arguments)
     setters = {
         "--kernel": lambda v: setattr(options, "kernel", v),
+        "--arch": lambda v: setattr(options, "arch", v),
         "--root": lambda v: setattr(options, "root", directory(v, "--root")),
         "--mem": lambda v: setattr(options, "mem", size(v, "--mem")),
         "--cpus": lambda v: setattr(options, "cpus", number(v, "--cpus", 1)),

@@ -122,11 +122,22 @@ def kernel_directory(options):
     if options.debug:
         options.kernel = debug_release()
     tool = [os.path.join(TOP, "tools", "kmod"), "--dir"]
+    tool += ["--arch", options.arch] if options.arch != "amd64" else []
     done = subprocess.run(tool + (["--kernel", options.kernel] if options.kernel else []),
                           stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise VmError(f"no kernel '{options.kernel or 'default'}' to boot")
     return done.stdout.strip()
+
+
+def foreign_root(release):
+    """A root directory for another architecture, and where our programs for it are."""
+    arch = machine.architecture(release)
+    done = subprocess.run([os.path.join(TOP, "tools", "lib", "foreign", "root"), arch],
+                          stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise VmError(f"no root directory for {arch}")
+    return done.stdout.split()
 
 
 def module_file(release):
@@ -294,6 +305,8 @@ def start(options, workspace, processes, token):
     release = os.path.basename(kernel)
     module = module_file(release)
     build = os.path.realpath(os.environ.get("PPC_BUILD_DIR") or os.path.join(TOP, "build"))
+    if machine.architecture(release) != "amd64" and options.root == "/":
+        options.root, build = foreign_root(release)
     disk_arguments, disk_words = [], []
     for index, disk in enumerate(options.disks):
         path, fs = disks.prepare(disk, index, workspace.path)
@@ -303,7 +316,7 @@ def start(options, workspace, processes, token):
         disk_arguments += disks.arguments(disk, index, path, sock)
         disk_words += [f"disk{index}", fs or "-"]
     config = {"ROOT": options.root, "TOP": TOP, "SHARED": os.path.join(os.path.dirname(TOP), "shared"),
-              "RELEASE": release, "KERNEL": kernel, "POLICIES": f"{build}/policies",
+              "CONSOLE": machine.console(release), "RELEASE": release, "KERNEL": kernel, "POLICIES": f"{build}/policies",
               "DISKS": " ".join(disk_words), "TOKEN": token}
     files = {"config": "".join(f"{k}={shlex.quote(v)}\n" for k, v in config.items()).encode(),
              "job": job_script(options, build)}
@@ -311,14 +324,15 @@ def start(options, workspace, processes, token):
         with open(module, "rb") as file:
             files["ppc.ko"] = file.read()
     archive = workspace.file("initramfs")
-    initramfs.build(archive, os.path.join(kernel, "lib", "modules", release), GUEST_SCRIPTS, files)
+    initramfs.build(archive, os.path.join(kernel, "lib", "modules", release), GUEST_SCRIPTS, files,
+                    options.root)
     out = options.out or workspace.file("out")
     os.makedirs(out, exist_ok=True)
     ours, theirs = {}, {}
     for name in CHANNELS:
         ours[name], theirs[name] = socket.socketpair()
     fds = {name: end.fileno() for name, end in theirs.items()}
-    command = machine.command(options, bootimage.find(kernel, release), archive, out, fds, disk_arguments)
+    command = machine.command(options, release, bootimage.find(kernel, release), archive, out, fds, disk_arguments)
     process = processes.spawn(command, tuple(fds.values()))
     for end in theirs.values():
         end.close()
