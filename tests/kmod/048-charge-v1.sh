@@ -15,7 +15,8 @@ make_file a 8M
 mount_ppc
 mkdir "$v1/payer" "$v1/reader"
 cache_of() { awk '$1 == "cache" {print $2}' "$v1/$1/memory.stat"; }
-if (($(field info caps "$(dev info)") & 1) == 0); then
+caps=$(field info caps "$(dev info)")
+if ((!(caps & 1))); then
   dev "!EOPNOTSUPP charge $v1/payer" >/dev/null
 else
   drop_caches
