@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -22,6 +22,8 @@
 #include "daemon/backend/backend.h"
 
 namespace ppc::sim {
+
+inline uint32_t PageOfOffset(uint64_t offset) { return static_cast<uint32_t>(offset / kPage); }
 
 // What the machine's CPUs take; measured constants, see README.md.
 struct CpuOptions {
