@@ -2,7 +2,7 @@
 //
 // The I/O template of a service (paper, section 4.1): which ranges of which
 // files each worker reads, in which order.  This header owns the type and the
-// file format PPCT version 1; ppcctl and tests use it too.
+// file format PPCT version 2; ppcctl and tests use it too.
 //
 // Format: little endian.  Preamble of 64 bytes, section table, sections,
 // SHA-256 of everything before.  See docs/template-format.md.
@@ -42,6 +42,7 @@ enum TemplateFlag : uint32_t {
   kTraced = 1u << 2,       // hits were seen too
   kWarmSuspect = 1u << 3,  // recorded misses only, on a warm cache
   kPartial = 1u << 4,      // ended before ready: usable up to its end
+  kMerged = 1u << 5,       // of several parts
 };
 
 enum class FileKind : uint8_t {
@@ -103,7 +104,8 @@ std::vector<uint8_t> Encode(const Template& t);
 // Empty on malformed input; *error says why.
 std::optional<Template> Decode(std::span<const uint8_t> bytes, std::string* error);
 
-// Where a template lives below a store directory; empty for an invalid ID.
+// Where a template lives below a store directory; empty for an invalid ID.  Nodes that record
+// their own workers keep parts beside it, <ID>.n<node>.part.ppct, which Merge() puts together.
 std::string TemplatePath(const std::string& store, const std::string& service_id);
 // Atomic (temporary file, fsync, rename, fsync of the directory).  0 or -errno.
 int Store(const std::string& store, const Template& t, std::string* error);

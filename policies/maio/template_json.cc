@@ -13,11 +13,9 @@ using Json = nlohmann::ordered_json;
 
 Json FlagNames(uint32_t flags) {
   Json names = Json::array();
-  const std::pair<uint32_t, const char*> kNames[] = {{kComplete, "complete"},
-                                                     {kSynthetic, "synthetic"},
-                                                     {kTraced, "traced"},
-                                                     {kWarmSuspect, "warm-suspect"},
-                                                     {kPartial, "partial"}};
+  const std::pair<uint32_t, const char*> kNames[] = {
+      {kComplete, "complete"},        {kSynthetic, "synthetic"}, {kTraced, "traced"},
+      {kWarmSuspect, "warm-suspect"}, {kPartial, "partial"},     {kMerged, "merged"}};
   for (auto [bit, name] : kNames) {
     if (flags & bit) names.push_back(name);
   }
@@ -44,6 +42,7 @@ Json GroupJson(const Template& t, const TemplateGroup& group, bool extents) {
   } else {
     g["group"] = group.id;
   }
+  g["node"] = group.node;
   g["extents"] = group.extents.size();
   g["bytes"] = SequenceBytes(group);
   g["first_ms"] = group.first_ms;

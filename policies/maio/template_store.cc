@@ -56,6 +56,28 @@ std::string HostName() {
   return name;
 }
 
+// 0 or errno.
+int ReadAll(const std::string& path, std::vector<uint8_t>* bytes, std::string* error) {
+  Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat st = {};
+  if (fd.get() < 0 || fstat(fd.get(), &st) != 0) return errno;
+  if (!S_ISREG(st.st_mode) || static_cast<uint64_t>(st.st_size) > kMaxTemplateBytes) {
+    *error = path + ": not a template (not a regular file, or too large)";
+    return EINVAL;
+  }
+  bytes->resize(static_cast<size_t>(st.st_size));
+  size_t at = 0;
+  while (at < bytes->size()) {
+    ssize_t n = read(fd.get(), bytes->data() + at, bytes->size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    if (n == 0) break;
+    at += static_cast<size_t>(n);
+  }
+  bytes->resize(at);
+  return 0;
+}
+
 }  // namespace
 
 std::string TemplatePath(const std::string& store, const std::string& service_id) {
@@ -89,29 +111,19 @@ int Store(const std::string& store, const Template& t, std::string* error) {
     return Fail(rc, "cannot write " + path, error);
   }
   Descriptor dir_fd(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (dir_fd.get() < 0 || fsync(dir_fd.get()) != 0) return Fail(errno, "cannot sync " + dir, error);
+  // Some file systems have nothing to sync in a directory.
+  bool synced = dir_fd.get() >= 0 && (fsync(dir_fd.get()) == 0 || errno == EINVAL);
+  if (!synced) return Fail(errno, "cannot sync " + dir, error);
   return 0;
 }
 
 int Load(const std::string& path, Template* out, std::string* error) {
-  Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return Fail(errno, path, error);
-  struct stat st = {};
-  if (fstat(fd.get(), &st) != 0) return Fail(errno, path, error);
-  if (!S_ISREG(st.st_mode) || static_cast<uint64_t>(st.st_size) > kMaxTemplateBytes) {
-    *error = path + ": not a template (not a regular file, or too large)";
-    return -EINVAL;
-  }
-  std::vector<uint8_t> bytes(static_cast<size_t>(st.st_size));
-  size_t at = 0;
-  while (at < bytes.size()) {
-    ssize_t n = read(fd.get(), bytes.data() + at, bytes.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Fail(errno, path, error);
-    if (n == 0) break;
-    at += static_cast<size_t>(n);
-  }
-  bytes.resize(at);
+  std::vector<uint8_t> bytes;
+  error->clear();
+  int rc = ReadAll(path, &bytes, error);
+  // On NFS a file that another node has just replaced: its successor is there.
+  for (int again = 0; rc == ESTALE && again < 3; again++) rc = ReadAll(path, &bytes, error);
+  if (rc != 0) return error->empty() ? Fail(rc, path, error) : -rc;
   std::string problem;
   std::optional<Template> t = Decode(bytes, &problem);
   if (!t) {

@@ -48,10 +48,22 @@ constexpr std::array kRunOptions = {
 constexpr std::array kServiceIdOptions = {
     kParam, kParams, Option{"--verbose", nullptr, "print the text that is hashed, too", 'v'},
     kJson};
-constexpr std::array kTemplateOptions = {kJson,
-                                         Option{"--dir", "DIR",
-                                                "template store; default $PPC_TEMPLATE_DIR or "
-                                                "/var/lib/ppc/templates"}};
+constexpr Option kStore = {"--dir", "DIR",
+                           "template store; default $PPC_TEMPLATE_DIR or /var/lib/ppc/templates"};
+constexpr std::array kTemplateOptions = {kJson, kStore};
+constexpr std::array kVerifyOptions = {
+    kStore, Option{"--root", "MNT", "also look whether the files below MNT are the same"}};
+constexpr std::array kStoreOnly = {kStore};
+constexpr std::array kSynthOptions = {
+    kId,
+    kParam,
+    kParams,
+    Option{"--tp", "N", "tensor-parallel workers (default 1)"},
+    Option{"--loader", "KIND",
+           "mmap (default), read, mmap-layers, read-layers, whole (default of GGUF), ranks"},
+    Option{"--root", "MNT", "what the mount shows; default: the ppc mount that DIR lies on"},
+    kStore,
+    kJson};
 constexpr std::array kResidencyOptions = {
     kJson, Option{"--nodes", nullptr, "bytes per NUMA node (ppc mounts, needs root)", 'n'}};
 
@@ -90,6 +102,23 @@ const std::array kVerbs = {
          kTemplateOptions, TemplateShow},
     Verb{"template dump", "ID|FILE", "Print a whole template as JSON, every extent.", 1, 1, false,
          kTemplateOptions, TemplateDump},
+    Verb{"template diff", "ID|FILE ID|FILE",
+         "Show which files and bytes only one of two templates has.\n"
+         "Exit status 1 if they differ.",
+         2, 2, false, kTemplateOptions, TemplateDiff},
+    Verb{"template verify", "ID|FILE",
+         "Check a template, and with --root that its files have not changed.", 1, 1, false,
+         kVerifyOptions, TemplateVerify},
+    Verb{"template merge", "FILE...",
+         "Put the parts that several nodes recorded together, as the service's template.", 1, 256,
+         false, kTemplateOptions, TemplateMerge},
+    Verb{"template rm", "ID", "Remove a template: the next start records it anew.", 1, 1, false,
+         kStoreOnly, TemplateRm},
+    Verb{"template synth", "DIR",
+         "Make a template from the headers of the model in DIR, without a recording.\n"
+         "Loaders: mmap and read take the slices of each of the --tp workers file by file (with\n"
+         "-layers layer by layer), whole has every worker read all, ranks deals files out.",
+         1, 1, false, kSynthOptions, TemplateSynth},
     Verb{"residency", "PATH", "Show how much of a file or directory is in the page cache.", 1, 1,
          false, kResidencyOptions, Residency},
 };

@@ -14,6 +14,7 @@
 
 #include "daemon/base/json.h"
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/template_store.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/verbs.h"
 
@@ -23,36 +24,14 @@ namespace {
 constexpr const char* kDefaultStore = "/var/lib/ppc/templates";
 constexpr const char* kSuffix = ".ppct";
 
-std::string StoreDir(const Args& args) {
-  const char* from_env = std::getenv("PPC_TEMPLATE_DIR");
-  return args.Get("--dir", from_env != nullptr && *from_env != '\0' ? from_env : kDefaultStore);
-}
-
-// A file name, or the ID of a template in the store.
-std::string PathOf(const Args& args) {
-  const std::string& given = args.operands[0];
-  struct stat info {};
-  const bool is_file = given.find('/') != std::string::npos || stat(given.c_str(), &info) == 0;
-  return is_file ? given : maio::TemplatePath(StoreDir(args), given);
-}
-
 int PrintTemplate(const Args& args, bool with_extents) {
-  const std::string path = PathOf(args);
-  if (path.empty()) {
-    return WrongUsage("'" + args.operands[0] + "' is neither a file nor a service ID");
-  }
-  maio::Template loaded;
-  std::string error;
-  const int code = maio::Load(path, &loaded, &error);
-  if (code == -ENOENT) {
-    Complain(path + ": no such template; `ppcctl template list` shows what there is");
+  const Result<maio::Template> loaded = LoadTemplate(args, args.operands[0]);
+  if (!loaded) {
+    if (loaded.error().code == EINVAL) return WrongUsage(loaded.error().message);
+    Complain(loaded.error().message);
     return kExitFailed;
   }
-  if (code != 0) {
-    Complain(path + ": " + error + "; remove it and it is recorded again");
-    return kExitFailed;
-  }
-  const Result<Json> json = ParseJson(maio::ToJson(loaded, with_extents), path);
+  const Result<Json> json = ParseJson(maio::ToJson(*loaded, with_extents), "template");
   if (!json) {
     Complain(json.error().message);
     return kExitFailed;
@@ -74,8 +53,27 @@ std::vector<std::string> FilesOf(const std::string& store, std::error_code& erro
 
 }  // namespace
 
+std::string TemplateStoreDir(const Args& args) {
+  const char* from_env = std::getenv("PPC_TEMPLATE_DIR");
+  return args.Get("--dir", from_env != nullptr && *from_env != '\0' ? from_env : kDefaultStore);
+}
+
+Result<maio::Template> LoadTemplate(const Args& args, const std::string& given) {
+  struct stat info {};
+  const bool is_file = given.find('/') != std::string::npos || stat(given.c_str(), &info) == 0;
+  const std::string path = is_file ? given : maio::TemplatePath(TemplateStoreDir(args), given);
+  if (path.empty()) return Error{EINVAL, "'" + given + "' is neither a file nor a service ID"};
+  maio::Template loaded;
+  std::string error;
+  const int code = maio::Load(path, &loaded, &error);
+  if (code == -ENOENT)
+    return Error{ENOENT, path + ": no such template; `ppcctl template list` shows what there is"};
+  if (code != 0) return Error{EBADMSG, error};
+  return loaded;
+}
+
 int TemplateList(const Args& args) {
-  const std::string store = StoreDir(args);
+  const std::string store = TemplateStoreDir(args);
   std::error_code error;
   const std::vector<std::string> files = FilesOf(store, error);
   if (error && error != std::errc::no_such_file_or_directory) {
@@ -90,6 +88,7 @@ int TemplateList(const Args& args) {
     if (maio::Load(file, &loaded, &problem) == 0) {
       entry["service_id"] = loaded.service_id;
       entry["complete"] = (loaded.flags & maio::kComplete) != 0;
+      entry["synthetic"] = (loaded.flags & maio::kSynthetic) != 0;
       entry["files"] = loaded.files.size();
       entry["groups"] = loaded.groups.size();
       entry["bytes"] = maio::DistinctBytes(loaded);
@@ -109,7 +108,9 @@ int TemplateList(const Args& args) {
       continue;
     }
     std::printf("%s  %s  %zu files  %zu workers  %s\n", entry.value("service_id", "").c_str(),
-                entry.value("complete", false) ? "complete" : "partial",
+                entry.value("synthetic", false)  ? "synthetic"
+                : entry.value("complete", false) ? "complete"
+                                                 : "partial",
                 entry.value("files", size_t{0}), entry.value("groups", size_t{0}),
                 HumanBytes(entry.value("bytes", uint64_t{0})).c_str());
   }

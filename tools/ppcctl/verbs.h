@@ -20,6 +20,11 @@ int PolicyMessage(const Args& args);
 int TemplateList(const Args& args);
 int TemplateShow(const Args& args);
 int TemplateDump(const Args& args);
+int TemplateDiff(const Args& args);
+int TemplateVerify(const Args& args);
+int TemplateMerge(const Args& args);
+int TemplateRm(const Args& args);
+int TemplateSynth(const Args& args);
 int Residency(const Args& args);
 
 }  // namespace ppc::ctl

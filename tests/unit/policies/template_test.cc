@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -117,6 +119,40 @@ TEST(Template, StoreIsAtomicAndLoadTellsWhy) {
   EXPECT_LT(Store("/proc/nowhere", t, &error), 0);
   t.service_id = "..";
   EXPECT_EQ(Store(dir, t, &error), -EINVAL);
+  std::filesystem::remove_all(dir);
+}
+
+// Several writers and readers, as nodes on a shared store: whole templates only.
+TEST(Template, ReadersSeeWholeTemplatesWhileWritersReplaceThem) {
+  std::string dir = (std::filesystem::temp_directory_path() / "ppct_XXXXXX").string();
+  ASSERT_NE(mkdtemp(dir.data()), nullptr);
+  Template t = SampleTemplate();
+  std::string error;
+  ASSERT_EQ(Store(dir, t, &error), 0) << error;
+  std::vector<pid_t> writers;
+  for (uint64_t writer = 0; writer < 2; writer++) {
+    pid_t pid = fork();
+    if (pid == 0) {
+      bool good = true;
+      for (uint64_t i = 0; i < 100; i++) {
+        t.generation = writer * 1000 + i;
+        t.meta = "\"" + std::string(i * 37, static_cast<char>('a' + writer)) + "\"";
+        good = good && Store(dir, t, &error) == 0;
+      }
+      _exit(good ? 0 : 1);
+    }
+    writers.push_back(pid);
+  }
+  Template back;
+  for (int i = 0; i < 300; i++)
+    ASSERT_EQ(Load(TemplatePath(dir, t.service_id), &back, &error), 0) << error;
+  for (pid_t pid : writers) {
+    int status = -1;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(status, 0);
+  }
+  ASSERT_EQ(Load(TemplatePath(dir, t.service_id), &back, &error), 0) << error;
+  EXPECT_EQ(back.generation % 1000, 99u);
   std::filesystem::remove_all(dir);
 }
 

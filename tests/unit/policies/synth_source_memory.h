@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Model files in memory, for tests: heads of files, the rest reads as zeros.
+#ifndef TESTS_UNIT_POLICIES_SYNTH_SOURCE_MEMORY_H_
+#define TESTS_UNIT_POLICIES_SYNTH_SOURCE_MEMORY_H_
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+
+#include "policies/maio/synth.h"
+
+namespace ppc::maio {
+
+class MemorySource : public ModelSource {
+ public:
+  struct File {
+    std::string head;
+    uint64_t size = 0;
+  };
+  std::map<std::string, File> files;
+
+  void Add(const std::string& path, const std::string& head, uint64_t more = 0) {
+    files[path] = {head, head.size() + more};
+  }
+
+  int Stat(const std::string& path, Info* out) override {
+    auto it = files.find(path);
+    if (it == files.end()) return -ENOENT;
+    *out = {path, it->second.size, 1};
+    return 0;
+  }
+  int64_t Read(const std::string& path, uint64_t offset, void* out, size_t bytes) override {
+    auto it = files.find(path);
+    if (it == files.end()) return -ENOENT;
+    if (offset >= it->second.size) return 0;
+    bytes = std::min<uint64_t>(bytes, it->second.size - offset);
+    std::memset(out, 0, bytes);
+    const std::string& head = it->second.head;
+    if (offset < head.size())
+      std::memcpy(out, head.data() + offset, std::min<uint64_t>(bytes, head.size() - offset));
+    return static_cast<int64_t>(bytes);
+  }
+  int List(const std::string& path, std::vector<std::string>* names) override {
+    std::string prefix = path.empty() ? "" : path + "/";
+    std::set<std::string> found;
+    for (const auto& [name, file] : files) {
+      if (name.rfind(prefix, 0) == 0)
+        found.insert(name.substr(prefix.size(), name.find('/', prefix.size()) - prefix.size()));
+    }
+    if (found.empty()) return -ENOENT;
+    names->assign(found.begin(), found.end());
+    return 0;
+  }
+};
+
+// A safetensors header with its length.
+inline std::string SafetensorsHead(const std::string& json) {
+  std::string out(8, '\0');
+  for (int i = 0; i < 8; i++)
+    out[static_cast<size_t>(i)] = static_cast<char>(json.size() >> (8 * i) & 0xff);
+  return out + json;
+}
+
+}  // namespace ppc::maio
+
+#endif  // TESTS_UNIT_POLICIES_SYNTH_SOURCE_MEMORY_H_

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Comparing, merging and repairing templates.
+#include "policies/maio/template_compare.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/policies/template_samples.h"
+
+namespace ppc::maio {
+namespace {
+
+TEST(PageSet, CountsPagesOnceAndInCommon) {
+  PageSet a;
+  a.Add("x", 0, 10);
+  a.Add("x", 5, 20);
+  a.Add("y", 3, 4);
+  a.Add("y", 7, 7);
+  EXPECT_EQ(a.bytes(), 21 * kPage);
+  PageSet b;
+  b.Add("x", 18, 30);
+  b.Add("x", 2, 4);
+  b.Add("z", 0, 9);
+  EXPECT_EQ(a.CommonBytes(b), 4 * kPage);
+  EXPECT_EQ(b.CommonBytes(a), 4 * kPage);
+}
+
+TEST(TemplateDiff, NamesFilesAndBytes) {
+  Template a = SampleTemplate();
+  Template b = SampleTemplate();
+  bool same = false;
+  b.created_ns++;
+  b.files[0].mtime_ns++;
+  nlohmann::json json = nlohmann::json::parse(DiffJson(a, b, &same));
+  EXPECT_TRUE(same);
+  b.groups[1].extents[0].pages += 2;
+  b.files[1].size++;
+  b.files[2].path = "other";
+  json = nlohmann::json::parse(DiffJson(a, b, &same));
+  EXPECT_FALSE(same);
+  EXPECT_EQ(json["files"].size(), 3u);
+  EXPECT_EQ(json["groups"][1]["only_in_second"], 2 * kPage);
+  EXPECT_EQ(json["groups"][1]["only_in_first"], 0);
+}
+
+// Two nodes record their own workers.
+TEST(TemplateMerge, PutsNodesTogether) {
+  Template whole = SampleTemplate();
+  whole.groups[1].node = 1;
+  Template first = whole;
+  first.groups.erase(first.groups.begin() + 1);
+  Template second = whole;
+  second.groups.erase(second.groups.begin());
+  second.groups[1].extents = {{0, 0, 2}, {1, 4, 4}};
+  // The other node meets the files in another order.
+  std::swap(second.files[0], second.files[4]);
+  for (TemplateGroup& group : second.groups)
+    for (Extent& e : group.extents) e.file = e.file == 0 ? 4 : e.file == 4 ? 0 : e.file;
+  second.created_ns--;
+  std::string error;
+  const Template parts[] = {first, second};
+  std::optional<Template> merged = Merge(parts, &error);
+  ASSERT_TRUE(merged.has_value()) << error;
+  EXPECT_EQ(merged->files.size(), whole.files.size());
+  ASSERT_EQ(merged->groups.size(), 3u);
+  EXPECT_TRUE(SameExtents(merged->groups[0], whole.groups[0]));
+  EXPECT_EQ(merged->groups[1].id, kCommonGroup);
+  EXPECT_EQ(merged->groups[1].extents.size(), 2u);  // what both have, once
+  EXPECT_EQ(merged->groups[2].id, 1u);
+  EXPECT_TRUE(merged->flags & kMerged);
+  // In any order, and again, it is the same.
+  const Template other_way[] = {second, first};
+  EXPECT_EQ(Encode(*Merge(other_way, &error)), Encode(*merged));
+  std::optional<Template> decoded = Decode(Encode(*merged), &error);
+  ASSERT_TRUE(decoded.has_value()) << error;
+  EXPECT_EQ(Encode(*decoded), Encode(*merged));
+}
+
+TEST(TemplateMerge, TheNewestAttemptOfAWorkerWins) {
+  Template old = SampleTemplate();
+  Template fresh = SampleTemplate();
+  fresh.created_ns++;
+  fresh.flags = kTraced | kPartial;
+  fresh.groups.resize(1);
+  fresh.groups[0].extents.resize(2);
+  std::string error;
+  const Template parts[] = {old, fresh};
+  std::optional<Template> merged = Merge(parts, &error);
+  ASSERT_TRUE(merged.has_value()) << error;
+  EXPECT_EQ(merged->groups[0].extents.size(), 2u);
+  EXPECT_EQ(merged->groups.size(), 3u);
+  EXPECT_EQ(merged->flags, kTraced | kPartial | kMerged);  // not all parts were complete
+}
+
+TEST(TemplateMerge, RefusesWhatDoesNotBelongTogether) {
+  std::string error;
+  EXPECT_FALSE(Merge({}, &error).has_value());
+  EXPECT_NE(error, "");
+  Template a = SampleTemplate();
+  Template b = SampleTemplate();
+  b.service_id = "another-service";
+  const Template services[] = {a, b};
+  EXPECT_FALSE(Merge(services, &error).has_value());
+  EXPECT_NE(error.find("another-service"), std::string::npos);
+  b = a;
+  b.files[3].fingerprint[0] ^= 1;
+  const Template files[] = {a, b};
+  EXPECT_FALSE(Merge(files, &error).has_value());
+  EXPECT_NE(error.find(a.files[3].path), std::string::npos) << error;
+}
+
+TEST(TemplateReplaceFile, TakesTheNewExtentsInPlace) {
+  Template t = SampleTemplate();
+  Template fresh;
+  fresh.files = {t.files[0]};
+  fresh.files[0].size = 128 << 20;
+  TemplateGroup group;
+  group.extents = {{0, 20000, 5}, {0, 1, 1}};
+  fresh.groups = {group};
+  ASSERT_TRUE(ReplaceFile(&t, 0, fresh));
+  EXPECT_EQ(t.files[0].size, 128u << 20);
+  EXPECT_EQ(t.groups[0].extents[0].page, 20000u);
+  EXPECT_EQ(t.groups[0].extents[1].page, 1u);
+  EXPECT_EQ(t.groups[0].extents[2].file, 1u);
+  EXPECT_EQ(t.groups[0].extents.back().file, 2u);  // the second pass over it is gone
+  EXPECT_TRUE(t.groups[2].extents.empty());        // common: not known to read it any more
+  EXPECT_EQ(Check(t), "");
+  // Worker 1 reads file 3, which fresh has nothing about for it.
+  EXPECT_FALSE(ReplaceFile(&t, 3, fresh));
+}
+
+}  // namespace
+}  // namespace ppc::maio

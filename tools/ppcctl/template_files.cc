@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// ppcctl template diff|verify|merge|rm|synth.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "policies/maio/synth.h"
+#include "policies/maio/template.h"
+#include "policies/maio/template_compare.h"
+#include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/spec.h"
+#include "tools/ppcctl/template_store.h"
+#include "tools/ppcctl/text.h"
+#include "tools/ppcctl/verbs.h"
+
+namespace ppc::ctl {
+namespace {
+
+struct FreeText {
+  void operator()(char* text) const { std::free(text); }
+};
+
+// The mount point of the ppc mount that a path lies on; empty: of none.
+std::string PpcMountOf(const std::string& path) {
+  std::ifstream mounts("/proc/self/mountinfo");
+  std::string best;
+  bool is_ppc = false;
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream fields(line);
+    std::string field, point, type;
+    for (int i = 0; i < 4; ++i) fields >> field;
+    fields >> point;
+    while (fields >> field && field != "-") {
+    }
+    fields >> type;
+    const bool contains = path == point || point == "/" || path.starts_with(point + "/");
+    if (!contains || point.size() < best.size()) continue;
+    best = point;
+    is_ppc = type == "ppc";
+  }
+  return is_ppc ? best : "";
+}
+
+int FailWith(const std::string& message) {
+  Complain(message);
+  return kExitFailed;
+}
+
+int StoreAndTell(const Args& args, const maio::Template& t) {
+  const std::string store = TemplateStoreDir(args);
+  std::string error;
+  if (maio::Store(store, t, &error) != 0) return FailWith(error);
+  const std::string path = maio::TemplatePath(store, t.service_id);
+  if (args.Has("--json")) {
+    const Result<Json> json = ParseJson(maio::ToJson(t, false), path);
+    if (!json) return FailWith(json.error().message);
+    PrintJson({{"file", path}, {"template", *json}});
+    return kExitOk;
+  }
+  std::printf("%s: %zu files, %zu groups, %s\n", path.c_str(), t.files.size(), t.groups.size(),
+              HumanBytes(maio::DistinctBytes(t)).c_str());
+  return kExitOk;
+}
+
+Result<uint32_t> ReadTp(const Args& args) {
+  const std::string text = args.Get("--tp", "1");
+  uint32_t tp = 0;
+  const auto [stop, ec] = std::from_chars(text.data(), text.data() + text.size(), tp);
+  if (ec != std::errc() || *stop != '\0' || tp == 0 || tp >= maio::kMaxGroups)
+    return Error{EINVAL, "--tp '" + text + "' is not a number from 1 to " +
+                             std::to_string(maio::kMaxGroups - 1)};
+  return tp;
+}
+
+// --root, else the ppc mount below which the model lies.
+Result<std::string> ReadRoot(const Args& args, const std::string& model) {
+  if (args.Has("--root")) {
+    const std::unique_ptr<char, FreeText> real(realpath(args.Get("--root").c_str(), nullptr));
+    if (!real) return PosixError(args.Get("--root"), errno);
+    return std::string(real.get());
+  }
+  std::string mount = PpcMountOf(model);
+  if (mount.empty())
+    return Error{EINVAL,
+                 model + ": not on a ppc mount; give --root DIR, which the mount will show"};
+  return mount;
+}
+
+}  // namespace
+
+int TemplateSynth(const Args& args) {
+  const std::unique_ptr<char, FreeText> real(realpath(args.operands[0].c_str(), nullptr));
+  if (!real) return FailWith(PosixError(args.operands[0], errno).message);
+  const std::string model = real.get();
+  const Result<std::string> root = ReadRoot(args, model);
+  if (!root) return WrongUsage(root.error().message);
+  if (model != *root && *root != "/" && !model.starts_with(*root + "/"))
+    return WrongUsage(model + " is not below --root " + *root);
+  maio::SynthOptions options;
+  const Result<uint32_t> tp = ReadTp(args);
+  if (!tp) return WrongUsage(tp.error().message);
+  options.tp = *tp;
+  if (args.Has("--loader")) {
+    options.loader = maio::ParseLoaderKind(args.Get("--loader"));
+    if (!options.loader)
+      return WrongUsage("--loader '" + args.Get("--loader") + "' is not one of " +
+                        maio::LoaderKindNames());
+  }
+  const Result<std::string> id = ReadServiceId(args);
+  if (!id) return WrongUsage(id.error().message);
+  if (!maio::ValidServiceId(*id)) return WrongUsage("'" + *id + "' is not a service ID");
+  options.service_id = *id;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  options.created_ns =
+      static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+  maio::DirectorySource source(*root);
+  const std::string below = model == *root ? "" : model.substr(*root == "/" ? 1 : root->size() + 1);
+  std::string error;
+  const std::optional<maio::Template> t = maio::Synthesize(&source, below, options, &error);
+  if (!t) return FailWith(error);
+  return StoreAndTell(args, *t);
+}
+
+int TemplateDiff(const Args& args) {
+  const Result<maio::Template> a = LoadTemplate(args, args.operands[0]);
+  if (!a) return FailWith(a.error().message);
+  const Result<maio::Template> b = LoadTemplate(args, args.operands[1]);
+  if (!b) return FailWith(b.error().message);
+  bool same = false;
+  const Result<Json> json = ParseJson(maio::DiffJson(*a, *b, &same), "diff");
+  if (!json) return FailWith(json.error().message);
+  if (args.Has("--json")) {
+    PrintJson(*json);
+    return same ? kExitOk : kExitFailed;
+  }
+  for (const Json& file : (*json)["files"])
+    std::printf("%s: %s\n", file.value("path", "").c_str(),
+                file.contains("changed") ? "changed"
+                                         : ("only in the " + file.value("only_in", "")).c_str());
+  for (const Json& group : (*json)["groups"]) {
+    const uint64_t first = group.value("only_in_first", uint64_t{0});
+    const uint64_t second = group.value("only_in_second", uint64_t{0});
+    if (first + second == 0) continue;
+    std::printf("group %s: %s in both, %s only in the first, %s only in the second\n",
+                DumpJson(group["group"]).c_str(),
+                HumanBytes(group.value("both", uint64_t{0})).c_str(), HumanBytes(first).c_str(),
+                HumanBytes(second).c_str());
+  }
+  return same ? kExitOk : kExitFailed;
+}
+
+int TemplateVerify(const Args& args) {
+  const Result<maio::Template> t = LoadTemplate(args, args.operands[0]);
+  if (!t) return FailWith(t.error().message);
+  if (!args.Has("--root")) {
+    std::printf("%s: %zu files, undamaged\n", t->service_id.c_str(), t->files.size());
+    return kExitOk;
+  }
+  maio::DirectorySource source(args.Get("--root"));
+  size_t stale = 0;
+  for (const maio::TemplateFile& file : t->files) {
+    maio::ModelSource::Info info;
+    std::string problem;
+    if (const int rc = source.Stat(file.path, &info); rc != 0) {
+      problem = std::strerror(-rc);
+    } else if (info.size != file.size) {
+      problem = "has " + std::to_string(info.size) + " bytes, had " + std::to_string(file.size);
+    } else if (file.fingerprint != maio::Fingerprint{} &&
+               maio::FileFingerprint(&source, file.path, info.size, nullptr) != file.fingerprint) {
+      problem = "has another content";
+    }
+    if (problem.empty()) continue;
+    ++stale;
+    std::printf("%s: %s\n", file.path.c_str(), problem.c_str());
+  }
+  if (stale != 0)
+    return FailWith(t->service_id + ": " + std::to_string(stale) + " of " +
+                    std::to_string(t->files.size()) +
+                    " files changed; they are read from their headers until it is recorded anew");
+  std::printf("%s: %zu files, undamaged and unchanged\n", t->service_id.c_str(), t->files.size());
+  return kExitOk;
+}
+
+int TemplateMerge(const Args& args) {
+  std::vector<maio::Template> parts;
+  for (const std::string& operand : args.operands) {
+    Result<maio::Template> part = LoadTemplate(args, operand);
+    if (!part) return FailWith(part.error().message);
+    parts.push_back(std::move(part).value());
+  }
+  std::string error;
+  const std::optional<maio::Template> merged = maio::Merge(parts, &error);
+  if (!merged) return FailWith("not merged: " + error);
+  return StoreAndTell(args, *merged);
+}
+
+int TemplateRm(const Args& args) {
+  const std::string path = maio::TemplatePath(TemplateStoreDir(args), args.operands[0]);
+  if (path.empty()) return WrongUsage("'" + args.operands[0] + "' is not a service ID");
+  if (unlink(path.c_str()) != 0) return FailWith(PosixError(path, errno).message);
+  return kExitOk;
+}
+
+}  // namespace ppc::ctl
