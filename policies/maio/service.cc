@@ -78,7 +78,15 @@ Json Service::Start() {
   } else {
     reason_ = "template found";
   }
-  bool used = rc == 0 && config_.record != RecordMode::kAlways && StartUsing(t);
+  bool synthetic = rc == 0 && (t.flags & kSynthetic) != 0;
+  bool wanted = config_.record != RecordMode::kAlways;
+  bool used = wanted && rc == 0 && !synthetic && StartUsing(t);
+  // What the headers say keeps the recording run from being slow.
+  if (!used && wanted && config_.prefetch && (!synthetic || !StartUsing(t))) {
+    std::string reason = reason_;
+    std::optional<Template> fresh = SynthesizeModel();
+    if (fresh && StartUsing(*fresh)) reason_ = reason + "; follows the model's headers";
+  }
   if (!used && config_.record != RecordMode::kNever) StartRecording();
   Log(PPC_LOG_INFO,
       "maio: service " + spec_.service_id + ": " + ModeName(mode_) + " (" + reason_ + ")");
@@ -97,13 +105,13 @@ uint32_t Service::want() const {
 }
 
 bool Service::Knows(uint64_t file) const {
-  if (recorder_ != nullptr) return recorder_->FileOf(file) >= 0;
+  if (recorder_ != nullptr && recorder_->FileOf(file) >= 0) return true;
   return layout_ != nullptr && layout_->FileOf(file) >= 0;
 }
 
 bool Service::Holds(uint64_t number, uint64_t page, uint64_t pages) const {
-  if (mode_ == Mode::kRecord) return recorder_->FileOf(number) >= 0;
-  if (mode_ != Mode::kUse) return false;
+  if (mode_ == Mode::kRecord && !follows()) return recorder_->FileOf(number) >= 0;
+  if (!follows()) return false;
   int32_t file = layout_->FileOf(number);
   if (file < 0) return false;
   auto [first, last] = layout_->PiecesOf(static_cast<uint32_t>(file), page, page + pages);
@@ -115,11 +123,8 @@ bool Service::Holds(uint64_t number, uint64_t page, uint64_t pages) const {
 
 void Service::Event(const miss_io& event) {
   last_event_ns_ = event.time_ns;
-  if (mode_ == Mode::kRecord) {
-    RecordEvent(event);
-  } else if (mode_ == Mode::kUse) {
-    UseEvent(event);
-  }
+  if (mode_ == Mode::kRecord) RecordEvent(event);
+  if (follows()) UseEvent(event);
 }
 
 // Marks what the front end loads by itself, and finds out what we dropped too early.
@@ -241,7 +246,7 @@ void Service::Vote(const miss_io& event, uint32_t from, uint32_t file) {
 }
 
 void Service::Plan(const ppc_plan_request& request, IoList* out) {
-  if (mode_ != Mode::kUse || !config_.prefetch) return;
+  if (!follows() || !config_.prefetch) return;
   ppc_memory memory = request.memory != nullptr ? *request.memory : Memory();
   size_t before = out->size();
   planner_->Plan(request.max_bytes, memory, Now(), out);
@@ -258,7 +263,7 @@ void Service::Evict(const Evictor::Held& held, IoList* out) {
     evictor_->EvictAll(held, Now(), out);
     return;
   }
-  if (mode_ != Mode::kUse || !config_.bar) return;
+  if (!follows() || !config_.bar) return;
   evictor_->Evict(Memory(), Now(), (context_->caps & PPC_CAN_UNMAP) != 0, held, out);
 }
 
@@ -266,7 +271,7 @@ bool Service::Done(const ppc_result& result) {
   if (layout_ == nullptr || result.cookie >> 56 != slot_ + 1) return false;
   if (result.kind == PPC_LOADED) {
     planner_->Done(result);
-  } else if (mode_ == Mode::kUse) {
+  } else if (follows()) {
     evictor_->Done(result, Now());
   }
   return true;
@@ -290,7 +295,8 @@ void Service::Tick(uint64_t now_ns) {
     FillFingerprints(kTickFingerprintNs);
     bool idle = last_event_ns_ != 0 && now_ns > last_event_ns_ + kIdleRecordNs;
     if (idle && recorder_->weight_bytes() > 0) FinishRecording(kComplete);
-  } else if (mode_ == Mode::kUse) {
+  }
+  if (follows()) {
     planner_->Expire(now_ns);
     DropSilent(now_ns);
     if (now_ns >= traced_ns_ + kTraceNs) Trace(now_ns);

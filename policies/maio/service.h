@@ -17,6 +17,7 @@
 #include "policies/maio/matcher.h"
 #include "policies/maio/planner.h"
 #include "policies/maio/recorder.h"
+#include "policies/maio/synth.h"
 #include "policies/maio/worker_map.h"
 #include "ppc.hpp"
 
@@ -24,10 +25,6 @@ namespace ppc::maio {
 
 enum class Mode { kRecord, kUse, kIdle };
 const char* ModeName(Mode mode);
-
-// Reads a file's identity through the mount: see service_files.cc.
-Fingerprint FingerprintOf(const ppc_context* context, const std::string& path, uint64_t size,
-                          FileKind* kind);
 
 class Service {
  public:
@@ -65,8 +62,16 @@ class Service {
   };
 
   void StartRecording();
-  bool StartUsing(const Template& t);
+  bool StartUsing(Template t);
+  void Follow(const Template& t, const std::vector<uint64_t>& numbers);
   std::vector<uint64_t> CheckFiles(const Template& t);
+  // See service_synth.cc.
+  Fingerprint FingerprintOf(const std::string& path, uint64_t size, FileKind* kind) const;
+  SynthOptions SynthOptionsFor(uint32_t workers) const;
+  std::optional<Template> SynthesizeModel();
+  bool RepairFile(Template* t, uint32_t file);
+  // Has a template to follow, recorded or not; while recording it may follow a synthetic one.
+  bool follows() const { return layout_ != nullptr && mode_ != Mode::kIdle; }
   void RecordEvent(const miss_io& event);
   int32_t LearnFile(const miss_io& event);
   void FillFingerprints(uint64_t budget_ns);
@@ -114,6 +119,7 @@ class Service {
   uint64_t unlisted_bytes_ = 0;  // of model files that the template does not have
   std::map<int32_t, uint64_t> node_bytes_;
   uint32_t stale_files_ = 0;
+  uint32_t synthesized_files_ = 0;
   uint64_t first_event_ns_ = 0;
   bool constrained_ = false;
   bool evict_all_ = false;

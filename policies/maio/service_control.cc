@@ -12,7 +12,8 @@ using Json = nlohmann::json;
 Json Service::Ready() {
   if (mode_ == Mode::kRecord) {
     FinishRecording(kComplete);
-  } else if (mode_ == Mode::kUse) {
+  }
+  if (follows()) {
     for (uint32_t g = 0; g < layout_->groups().size(); g++) matcher_->Rest(g);
     Trace(Now());
     Stats();
@@ -27,7 +28,7 @@ Json Service::Ready() {
 
 Json Service::Stop() {
   if (mode_ == Mode::kRecord) FinishRecording(kPartial);
-  if (mode_ == Mode::kUse) Retire();
+  if (follows()) Retire();
   Json status = Status();
   mode_ = Mode::kIdle;
   return status;
@@ -38,6 +39,7 @@ void Service::Retire() {
   for (uint32_t g = 0; g < layout_->groups().size(); g++) {
     context_->interrupt(context_, planner_->load_group(g));
   }
+  if (mode_ == Mode::kRecord) return;  // a new one has just been stored
   uint64_t events = matcher_->matched() + matcher_->unknown();
   bool strange = events >= 64 && matcher_->unknown() * 10 > events;
   bool other = unlisted_bytes_ * 4 > layout_->bytes();
@@ -72,6 +74,7 @@ Json Service::Status() const {
   json["template_bytes"] = layout_->bytes();
   json["generation"] = generation_;
   json["stale_files"] = stale_files_;
+  json["synthesized_files"] = synthesized_files_;
   json["constrained"] = constrained_;
   json["distance"] = evictor_->distance();
   json["beacon"] = beacon_bytes_;

@@ -3,55 +3,27 @@
 // Files of a service: what identifies them, whether a template still fits them,
 // and recording.  Reads go through the runtime, below the mount only.
 #include <algorithm>
-#include <cstring>
 
 #include "policies/maio/service.h"
 
 namespace ppc::maio {
 namespace {
 
-constexpr size_t kHeadBytes = 64 << 10;
 constexpr uint64_t kSmallBytes = 32ull << 20;     // files of no known kind up to this are small
 constexpr uint64_t kCheckBudgetNs = 400'000'000;  // a hook must not take long
 constexpr uint64_t kTickBudgetNs = 30'000'000;
 constexpr uint64_t kStaleShare = 10;  // 1/10 of the bytes changed: record again
 
-FileKind RefineKind(FileKind kind, const std::vector<uint8_t>& head, uint64_t size) {
-  if (kind != FileKind::kOther) return kind;
-  if (head.size() > 8 && head[8] == '{' && std::memcmp(head.data() + 5, "\0\0\0", 3) == 0) {
-    return FileKind::kSafetensors;
-  }
-  if (head.size() > 4 && std::memcmp(head.data(), "GGUF", 4) == 0) return FileKind::kGguf;
-  return size <= kSmallBytes ? FileKind::kSmall : FileKind::kOther;
-}
-
 bool Known(const Fingerprint& fingerprint) { return fingerprint != Fingerprint{}; }
 
 }  // namespace
-
-// Size and the first 64 KiB: model formats keep their table of contents there, and the table is
-// what a template depends on.  Weights may change below it without a template becoming wrong.
-Fingerprint FingerprintOf(const ppc_context* context, const std::string& path, uint64_t size,
-                          FileKind* kind) {
-  std::vector<uint8_t> head(static_cast<size_t>(std::min<uint64_t>(kHeadBytes, size)));
-  int64_t n = context->read(context, path.c_str(), 0, head.data(), head.size());
-  if (n < 0) return {};
-  head.resize(static_cast<size_t>(n));
-  if (kind != nullptr) *kind = RefineKind(*kind, head, size);
-  Sha256 sha;
-  sha.Update(&size, sizeof(size));
-  sha.Update(head.data(), head.size());
-  Sha256Digest digest = sha.Finish();
-  Fingerprint fingerprint;
-  std::copy_n(digest.begin(), fingerprint.size(), fingerprint.begin());
-  return fingerprint;
-}
 
 // This run's number of each file, 0 for those that changed or are gone.
 std::vector<uint64_t> Service::CheckFiles(const Template& t) {
   std::vector<uint64_t> numbers(t.files.size(), 0);
   uint64_t deadline = Now() + kCheckBudgetNs;
   stale_files_ = 0;
+  synthesized_files_ = 0;
   for (size_t i = 0; i < t.files.size(); i++) {
     const TemplateFile& file = t.files[i];
     ppc_file_info info = {};
@@ -59,7 +31,7 @@ std::vector<uint64_t> Service::CheckFiles(const Template& t) {
         context_->file_info(context_, file.path.c_str(), &info) == 0 && info.size == file.size;
     // A copied model has other times but the same contents.
     if (good && info.mtime_ns != file.mtime_ns && Known(file.fingerprint) && Now() < deadline) {
-      good = FingerprintOf(context_, file.path, info.size, nullptr) == file.fingerprint;
+      good = FingerprintOf(file.path, info.size, nullptr) == file.fingerprint;
     }
     if (good) {
       numbers[i] = info.file;
@@ -77,7 +49,7 @@ void Service::StartRecording() {
   fingerprinted_ = 0;
 }
 
-bool Service::StartUsing(const Template& t) {
+bool Service::StartUsing(Template t) {
   std::vector<uint64_t> numbers = CheckFiles(t);
   uint64_t total = 0;
   uint64_t stale = 0;
@@ -90,8 +62,26 @@ bool Service::StartUsing(const Template& t) {
               std::to_string(t.files.size()) + " files";
     return false;
   }
+  // Single files that changed: their headers tell what will be read of them.
+  for (uint32_t i = 0; i < numbers.size(); i++) {
+    ppc_file_info info = {};
+    if (numbers[i] == 0 && RepairFile(&t, i) &&
+        context_->file_info(context_, t.files[i].path.c_str(), &info) == 0)
+      numbers[i] = info.file;
+  }
+  if (synthesized_files_ != 0) {
+    if (std::string problem = Check(t); !problem.empty()) {
+      reason_ = "the model changed: " + problem;
+      return false;
+    }
+  }
   mode_ = Mode::kUse;
-  generation_ = t.generation;
+  generation_ = std::max(generation_, t.generation);
+  Follow(t, numbers);
+  return true;
+}
+
+void Service::Follow(const Template& t, const std::vector<uint64_t>& numbers) {
   layout_ = std::make_unique<Layout>(t, numbers);
   affinity_ = std::make_unique<Affinity>(context_, *layout_, config_.affinity);
   ppc_memory memory = Memory();
@@ -105,7 +95,6 @@ bool Service::StartUsing(const Template& t) {
   evictor_ =
       std::make_unique<Evictor>(layout_.get(), matcher_.get(), planner_.get(), distance, cookie);
   BindGroups();
-  return true;
 }
 
 int32_t Service::LearnFile(const miss_io& event) {
@@ -142,7 +131,7 @@ void Service::FillFingerprints(uint64_t budget_ns) {
   auto& files = recorder_->files();
   while (fingerprinted_ < files.size() && Now() < deadline) {
     TemplateFile& file = files[fingerprinted_++];
-    file.fingerprint = FingerprintOf(context_, file.path, file.size, &file.kind);
+    file.fingerprint = FingerprintOf(file.path, file.size, &file.kind);
   }
 }
 

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MAIO with templates from headers: the first start of a service follows them
+// while it is recorded, and files that changed are taken from theirs.
+#include "policies/maio/synth.h"
+#include "policies/maio/template.h"
+#include "policies/maio/template_compare.h"
+#include "tests/policy/maio_fixture.h"
+
+namespace ppc::test {
+namespace {
+
+class MaioSynthTest : public MaioTest {
+ protected:
+  static constexpr uint32_t kShards = 12;
+  static constexpr uint32_t kTensors = 4;            // of a shard: two split, two read by all
+  static constexpr uint64_t kTensorBytes = 2 << 20;  // 1024 rows of 1024 bytes
+
+  static std::string Header(uint32_t tensors) {
+    std::string json = "{";
+    for (uint32_t i = 0; i < tensors; i++) {
+      const char* name = i % 2 ? "mlp.up_proj.weight" : "self_attn.q_a_proj.weight";
+      json += (i == 0 ? "\"" : ",\"") + ("model.layers." + std::to_string(i) + "." + name) +
+              R"(":{"dtype":"BF16","shape":[1024,1024],"data_offsets":[)" +
+              std::to_string(i * kTensorBytes) + "," + std::to_string((i + 1) * kTensorBytes) +
+              "]}";
+    }
+    json += "}";
+    json.resize(4096 - 8, ' ');
+    std::string out(8, '\0');
+    out[0] = static_cast<char>(json.size() & 0xff);
+    out[1] = static_cast<char>(json.size() >> 8);
+    return out + json;
+  }
+
+  std::unique_ptr<Simulator> MakeReal(const Setup& setup) {
+    auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
+    sim->template_dir = store_.path();
+    sim->SetConfig(setup.config);
+    config_ = sim->AddFile("m/config.json", 8 << 10);
+    shards_.clear();
+    for (uint32_t i = 0; i < kShards; i++)
+      shards_.push_back(sim->AddFile("m/model-" + std::to_string(i) + ".safetensors",
+                                     4096 + kTensors * kTensorBytes, Header(kTensors)));
+    return sim;
+  }
+  // A shard with more tensors.
+  void Grow(Simulator* sim, uint32_t shard) {
+    FakeFile& file = sim->files[shards_[shard]];
+    file.head = Header(kTensors + 2);
+    file.size = 4096 + (kTensors + 2) * kTensorBytes;
+    file.mtime_ns++;
+  }
+
+  void AddRealReaders(Simulator* sim, const Setup& setup) {
+    for (uint32_t w = 0; w < 2; w++) {
+      Reader r;
+      r.pid = 100 + static_cast<int>(w);
+      r.xpu = static_cast<int>(w);
+      r.bytes_per_ms = setup.rate;
+      r.start_ms = sim->ms();
+      r.accesses.push_back({config_, 0, 8 << 10, 0, 0});
+      for (uint64_t shard : shards_) {
+        const uint64_t tensors = (sim->files[shard].size - 4096) / kTensorBytes;
+        r.accesses.push_back({shard, 0, 4096, 0, sim->ms() + setup.init_ms});
+        for (uint64_t i = 0; i < tensors; i++) {
+          const uint64_t at = 4096 + i * kTensorBytes;
+          const uint64_t half = kTensorBytes / 2;
+          r.accesses.push_back(i % 2 ? Access{shard, at + w * half, half, 0, 0}
+                                     : Access{shard, at, kTensorBytes, 0, 0});
+        }
+      }
+      sim->readers.push_back(r);
+    }
+  }
+
+  nlohmann::json RunToReady(Simulator* sim, const Setup& setup) {
+    AddRealReaders(sim, setup);
+    EXPECT_TRUE(sim->Run(120000));
+    sim->RunFor(300);
+    return End(sim, "service_ready");
+  }
+
+  uint64_t config_ = 0;
+  std::vector<uint64_t> shards_;
+};
+
+TEST_F(MaioSynthTest, TheFirstStartFollowsTheHeadersAndIsRecorded) {
+  Setup setup;
+  auto sim = MakeReal(setup);
+  ASSERT_EQ(sim->Init(), 0);
+  nlohmann::json reply = Start(sim.get(), setup);
+  EXPECT_EQ(reply["mode"], "record") << reply;
+  EXPECT_NE(reply["reason"].get<std::string>().find("headers"), std::string::npos) << reply;
+  nlohmann::json status = RunToReady(sim.get(), setup);
+  EXPECT_EQ(status["reason"], "template stored") << status;
+  // Read once, and ahead of the workers.
+  EXPECT_EQ(sim->reread_bytes, 0u);
+  EXPECT_LE(sim->demand_bytes, 2 * kMiB);
+  EXPECT_EQ(status["unknown"], 0) << status;
+  // The configuration is listed for the service itself; here the workers read it.
+  EXPECT_LE(status["over_prefetch"], 8192) << status;
+  // What was recorded is what the headers had said.
+  maio::Template recorded;
+  std::string error;
+  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &recorded, &error), 0) << error;
+  EXPECT_EQ(recorded.flags, maio::kComplete | maio::kTraced);
+  maio::PageSet pages;
+  pages.Add(recorded);
+  EXPECT_EQ(pages.bytes(), kShards * (4096 + kTensors * kTensorBytes) + 8192);
+  auto second = MakeReal(setup);
+  ASSERT_EQ(second->Init(), 0);
+  EXPECT_EQ(Start(second.get(), setup)["reason"], "template found");
+}
+
+TEST_F(MaioSynthTest, RecordingWithoutPrefetchReadsByItself) {
+  Setup setup;
+  setup.config = {{"prefetch", false}};
+  auto sim = MakeReal(setup);
+  ASSERT_EQ(sim->Init(), 0);
+  EXPECT_EQ(Start(sim.get(), setup)["reason"], "no template yet");
+  EXPECT_EQ(RunToReady(sim.get(), setup)["reason"], "template stored");
+  EXPECT_GT(sim->demand_bytes, 40 * kMiB);
+}
+
+TEST_F(MaioSynthTest, NeverRecordingUsesTheHeadersAlone) {
+  Setup setup;
+  setup.config = {{"record", "never"}};
+  auto sim = MakeReal(setup);
+  ASSERT_EQ(sim->Init(), 0);
+  EXPECT_EQ(Start(sim.get(), setup)["mode"], "use");
+  RunToReady(sim.get(), setup);
+  EXPECT_LE(sim->demand_bytes, 2 * kMiB);
+  maio::Template none;
+  std::string error;
+  EXPECT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &none, &error), -ENOENT);
+}
+
+TEST_F(MaioSynthTest, AChangedFileIsTakenFromItsHeader) {
+  Setup setup;
+  auto first = MakeReal(setup);
+  ASSERT_EQ(first->Init(), 0);
+  Start(first.get(), setup);
+  RunToReady(first.get(), setup);
+  auto sim = MakeReal(setup);
+  Grow(sim.get(), 3);
+  ASSERT_EQ(sim->Init(), 0);
+  nlohmann::json reply = Start(sim.get(), setup);
+  EXPECT_EQ(reply["mode"], "use") << reply;
+  EXPECT_EQ(reply["stale_files"], 1);
+  EXPECT_EQ(reply["synthesized_files"], 1);
+  nlohmann::json status = RunToReady(sim.get(), setup);
+  EXPECT_EQ(sim->native.count(shards_[3]), 0u);
+  EXPECT_LE(sim->demand_bytes, 2 * kMiB);
+  EXPECT_EQ(status["unknown"], 0) << status;
+  EXPECT_EQ(status["over_prefetch"], 0) << status;
+}
+
+TEST_F(MaioSynthTest, AStoredSyntheticTemplateIsFollowedAndReplaced) {
+  Setup setup;
+  auto sim = MakeReal(setup);
+  maio::Template t;
+  t.service_id = kId;
+  t.flags = maio::kComplete | maio::kSynthetic;
+  t.files.push_back({"m/model-0.safetensors",
+                     4096 + kTensors * kTensorBytes,
+                     1,
+                     maio::FileKind::kSafetensors,
+                     {}});
+  maio::TemplateGroup group;
+  group.extents = {{0, 0, 1 + kTensors * kTensorBytes / 4096}};
+  t.groups = {group};
+  std::string error;
+  ASSERT_EQ(maio::Store(store_.path(), t, &error), 0) << error;
+  ASSERT_EQ(sim->Init(), 0);
+  nlohmann::json reply = Start(sim.get(), setup);
+  EXPECT_EQ(reply["mode"], "record");
+  EXPECT_EQ(reply["template_bytes"], 4096 + kTensors * kTensorBytes) << reply;
+  EXPECT_EQ(RunToReady(sim.get(), setup)["reason"], "template stored");
+  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &t, &error), 0) << error;
+  EXPECT_EQ(t.flags & maio::kSynthetic, 0u);
+  EXPECT_EQ(t.files.size(), kShards + 1);
+}
+
+TEST_F(MaioSynthTest, DamagedHeadersMeanAnOrdinaryRecording) {
+  Setup setup;
+  auto sim = MakeReal(setup);
+  sim->files[shards_[5]].head[7] = 1;
+  ASSERT_EQ(sim->Init(), 0);
+  nlohmann::json reply = Start(sim.get(), setup);
+  EXPECT_EQ(reply["mode"], "record");
+  EXPECT_EQ(reply["reason"], "no template yet");
+  bool told = false;
+  for (const std::string& line : sim->log)
+    told |= line.find("model-5.safetensors") != std::string::npos;
+  EXPECT_TRUE(told);
+  EXPECT_EQ(RunToReady(sim.get(), setup)["reason"], "template stored");
+}
+
+}  // namespace
+}  // namespace ppc::test
