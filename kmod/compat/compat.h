@@ -330,4 +330,9 @@ static inline ssize_t vfs_splice_read(struct file *in, loff_t *ppos, struct pipe
 /* 6.3: filemap_get_folio() returns an error pointer instead of NULL; this is right for both. */
 #define ppc_no_folio(folio)	IS_ERR_OR_NULL(folio)
 
+/* 7.0: no ->setlease() refuses leases. */
+#ifndef PPC_HAVE_SIMPLE_NOSETLEASE
+#define simple_nosetlease	NULL
+#endif
+
 #endif /* PPC_COMPAT_H */
