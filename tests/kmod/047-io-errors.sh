@@ -14,7 +14,7 @@ disk=/dev/${disk##*/}
 must mkfs.ext4 -q -b 4096 -N 64 -m 0 -O ^has_journal,^resize_inode "$disk"
 must mount "$disk" "$BASE"
 release() {
-  echo 0 >$opts
+  echo 0 >"$opts"
   umount "$MNT" "$BASE"
   rmmod scsi_debug
 }
@@ -36,6 +36,6 @@ for file in "$BASE/a" "$MNT/a"; do
   ppcdev "open $file" "!EIO read $((at * 4096)) 4K 4K" || fail "no EIO from $file"
 done
 dev 'attach managed beacon' "open $MNT/a" "!EIO read $((at * 4096)) 4K 4K" >/dev/null
-echo 0 >$opts
+echo 0 >"$opts"
 eq "$(md5sum <"$MNT/a")" "$(md5sum <"$BASE/a")" "content when the disk is well again"
 exit 0

@@ -43,7 +43,7 @@ dev() { ppcdev "dev $DEV" "$@" || fail "ppcdev failed"; }
 field() {
   local line nth=${4:-1}
   while IFS= read -r line; do
-    [[ $line == "$1 "* ]] && ((--nth == 0)) || continue
+    if [[ $line != "$1 "* ]] || ((--nth != 0)); then continue; fi
     [[ " $line " =~ \ $2=([^\ ]*)\  ]] && printf '%s\n' "${BASH_REMATCH[1]}"
     return
   done <<<"$3"

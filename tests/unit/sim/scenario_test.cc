@@ -15,7 +15,7 @@ std::string ErrorOf(const char* text) {
 
 TEST(Scenario, MistakesAreNamed) {
   EXPECT_EQ(ErrorOf("{}"), "");
-  EXPECT_NE(ErrorOf(R"({"modle": "x"})").find("modle"), std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"model_name": "x"})").find("model_name"), std::string::npos);
   EXPECT_NE(ErrorOf(R"({"scale": "x"})").find("scale"), std::string::npos);
   EXPECT_NE(ErrorOf(R"({"service": {"mode": "mapped"}})").find("direct, mmap, read"),
             std::string::npos);
