@@ -134,7 +134,7 @@ int ppc_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == (VM_SHARED | VM_MAYWRITE))
 		return -EACCES;
-	if (!po->lower->f_op->mmap)
+	if (!can_mmap_file(po->lower))
 		return -ENODEV;
 
 	vma_set_file(vma, po->lower);

@@ -200,8 +200,13 @@ static inline void vma_set_file(struct vm_area_struct *vma, struct file *file)
 }
 #endif
 
-/* 6.16: knows ->mmap_prepare(). */
+/* 6.16: these know ->mmap_prepare(). */
 #ifndef PPC_HAVE_VFS_MMAP
+static inline bool can_mmap_file(struct file *file)
+{
+	return file->f_op->mmap;
+}
+
 static inline int vfs_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	return call_mmap(file, vma);

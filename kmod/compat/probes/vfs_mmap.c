@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* 6.16: call_mmap() became vfs_mmap(), which also knows ->mmap_prepare(). */
+/* 6.16: call_mmap() became vfs_mmap(), which like can_mmap_file() also knows ->mmap_prepare(). */
 #include <linux/fs.h>
 
 int probe(struct file *file, struct vm_area_struct *vma);
 int probe(struct file *file, struct vm_area_struct *vma)
 {
-	return vfs_mmap(file, vma);
+	return can_mmap_file(file) ? vfs_mmap(file, vma) : -1;
 }
