@@ -48,7 +48,7 @@ static void ppc_aio_complete(PPC_KI_COMPLETE_ARGS)
  * @flags: IOCB_* of the lower request
  *
  * Context: may sleep unless @flags has IOCB_NOWAIT.
- * Return: bytes, -EIOCBQUEUED, or -errno; -EAGAIN also when there is no memory
+ * Return: bytes, -EIOCBQUEUED, or -errno
  */
 ssize_t ppc_read_async(struct kiocb *iocb, struct iov_iter *to, struct file *lower, int flags)
 {
@@ -58,7 +58,7 @@ ssize_t ppc_read_async(struct kiocb *iocb, struct iov_iter *to, struct file *low
 	aio = kmem_cache_zalloc(ppc_aio_cache,
 				flags & IOCB_NOWAIT ? GFP_NOWAIT | __GFP_NOWARN : GFP_KERNEL);
 	if (!aio)
-		return -EAGAIN;
+		return flags & IOCB_NOWAIT ? -EAGAIN : -ENOMEM;
 	refcount_set(&aio->ref, 2);
 	aio->upper = iocb;
 	kiocb_clone(&aio->lower, iocb, get_file(lower));

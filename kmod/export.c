@@ -29,7 +29,7 @@ static int ppc_fh_below_base(void *context, struct dentry *lower)
 /* A file need not have a name; a directory has one or is gone. */
 static int ppc_fh_any(void *context, struct dentry *lower)
 {
-	return !d_is_dir(lower) || !d_unhashed(lower);
+	return !d_is_dir(lower) || !d_unlinked(lower);
 }
 
 static int ppc_encode_fh(struct inode *inode, u32 *fh, int *max_len, struct inode *parent)

@@ -68,6 +68,16 @@ static void ppc_vma_closed(struct vm_area_struct *vma)
 	ppc_open_put(po);
 }
 
+static void ppc_set_map_pages(struct ppc_open *po, const struct vm_operations_struct *lower)
+{
+	unsigned long mode = READ_ONCE(po->sbi->mode);
+
+	if (!lower || !lower->map_pages)
+		return;
+	WRITE_ONCE(po->vm_ops.map_pages, mode & (PPC_MODE_BEACON | PPC_MODE_TRACE) ?
+						 ppc_map_pages : lower->map_pages);
+}
+
 /**
  * ppc_choose_map_pages - ours while positions are wanted, else the lower one
  * @po: open file
@@ -79,13 +89,7 @@ static void ppc_vma_closed(struct vm_area_struct *vma)
  */
 void ppc_choose_map_pages(struct ppc_open *po)
 {
-	const struct vm_operations_struct *lower = po->lower_vm_ops;
-	unsigned long mode = READ_ONCE(po->sbi->mode);
-
-	if (!lower || !lower->map_pages)
-		return;
-	WRITE_ONCE(po->vm_ops.map_pages, mode & (PPC_MODE_BEACON | PPC_MODE_TRACE) ?
-						 ppc_map_pages : lower->map_pages);
+	ppc_set_map_pages(po, po->lower_vm_ops);
 }
 
 static void ppc_copy_vm_ops(struct ppc_open *po, const struct vm_operations_struct *ops)
@@ -96,9 +100,9 @@ static void ppc_copy_vm_ops(struct ppc_open *po, const struct vm_operations_stru
 		po->vm_ops.open = ppc_vma_opened;
 		po->vm_ops.close = ppc_vma_closed;
 		po->vm_ops.fault = ppc_fault;
+		ppc_set_map_pages(po, ops);
 		/* pairs with the acquire in ppc_wrap_vm_ops() */
 		smp_store_release(&po->lower_vm_ops, ops);
-		ppc_choose_map_pages(po);
 	}
 	spin_unlock(&po->sbi->open_lock);
 }
@@ -139,8 +143,10 @@ int ppc_mmap(struct file *file, struct vm_area_struct *vma)
 
 	vma_set_file(vma, po->lower);
 	err = vfs_mmap(po->lower, vma);
-	if (err)
+	if (err) {
+		compat_mmap_failed(vma, file);
 		return err;
+	}
 	if (ppc_wrap_vm_ops(po, vma->vm_ops)) {
 		ppc_open_get(po);
 		vma->vm_ops = &po->vm_ops;

@@ -133,6 +133,7 @@ void ppc_session_free(struct ppc_session *session);
 void ppc_session_describe(const struct ppc_session *session, struct ppc_attach *out);
 int ppc_session_mmap(struct ppc_session *session, struct vm_area_struct *vma);
 bool ppc_session_pending(const struct ppc_session *session);
+bool ppc_session_announce(struct ppc_session *session);
 bool ppc_session_stuck(struct ppc_session *session);
 void ppc_session_renew(struct ppc_session *session);
 void ppc_session_set_lease(struct ppc_session *session, u32 lease_ms);

@@ -104,7 +104,7 @@ struct ppc_sb {
 	struct mutex attach_mutex;	/* attach, detach, expiry */
 	struct ppc_session __rcu *session;	/* written under attach_mutex */
 
-	spinlock_t open_lock;		/* open_files, nr_open, read-ahead flips */
+	spinlock_t open_lock;		/* open_files, nr_open, flips of read-ahead and map_pages */
 	struct list_head open_files;	/* struct ppc_open.link */
 	u32 nr_open;
 	atomic_t next_open_id;

@@ -157,6 +157,11 @@ static u32 ppc_ring_tail_of(const struct ppc_session *s, u32 i)
 	return smp_load_acquire(&s->tails[i].tail);
 }
 
+static u32 ppc_ring_used(const struct ppc_session *s, u32 i)
+{
+	return READ_ONCE(s->rings[i].head) - ppc_ring_tail_of(s, i);
+}
+
 /**
  * ppc_session_pending - whether a ring holds records that were not consumed
  * @s: session
@@ -166,7 +171,7 @@ bool ppc_session_pending(const struct ppc_session *s)
 	u32 i;
 
 	for (i = 0; i < s->nr_rings; i++) {
-		if (READ_ONCE(s->rings[i].head) != ppc_ring_tail_of(s, i))
+		if (ppc_ring_used(s, i))
 			return true;
 	}
 	return false;
@@ -220,6 +225,26 @@ void ppc_session_set_lease(struct ppc_session *s, u32 lease_ms)
 u32 ppc_session_lease_ms(const struct ppc_session *s)
 {
 	return READ_ONCE(s->lease_ms);
+}
+
+/**
+ * ppc_session_announce - the reader is about to sleep
+ * @s: session
+ *
+ * User space announces it as well, but a wake-up under way may clear that after
+ * the reader's last look.
+ *
+ * Return: false when it had better not: events are pending
+ */
+bool ppc_session_announce(struct ppc_session *s)
+{
+	WRITE_ONCE(s->consumer->need_wakeup, 1);
+	/* (B) need_wakeup before the heads */
+	smp_mb();
+	if (!ppc_session_pending(s))
+		return true;
+	WRITE_ONCE(s->consumer->need_wakeup, 0);
+	return false;
 }
 
 /* Attachment or mount ended: the reader must learn, asleep or not. */
@@ -345,7 +370,8 @@ out:
 static void ppc_put(struct ppc_sb *sbi, struct ppc_session *s, const struct ppc_event *ev,
 		    bool urgent)
 {
-	bool queued = ppc_ring_put(s, get_cpu(), ev);
+	u32 cpu = get_cpu();
+	bool queued = ppc_ring_put(s, cpu, ev);
 
 	put_cpu();
 	if (likely(queued)) {
@@ -362,7 +388,8 @@ static void ppc_put(struct ppc_sb *sbi, struct ppc_session *s, const struct ppc_
 	smp_mb();
 	if (!READ_ONCE(s->consumer->need_wakeup))
 		return;
-	if (urgent)
+	/* No time to put it off when the ring may fill up meanwhile. */
+	if (urgent || ppc_ring_used(s, cpu) >= s->entries / 2)
 		ppc_wake_reader(sbi, s);
 	else if (!delayed_work_pending(&sbi->late_work))
 		schedule_delayed_work(&sbi->late_work, msecs_to_jiffies(PPC_LATE_MS));

@@ -163,7 +163,8 @@ static __poll_t ppc_dev_poll(struct file *file, poll_table *wait)
 	poll_wait(file, &df->dev->gone, wait);
 	if (session) {
 		poll_wait(file, ppc_session_wait(session), wait);
-		if (ppc_session_pending(session))
+		if (poll_requested_events(wait) & (EPOLLIN | EPOLLRDNORM) ?
+		    !ppc_session_announce(session) : ppc_session_pending(session))
 			events |= EPOLLIN | EPOLLRDNORM;
 		if (READ_ONCE(df->expired))
 			events |= EPOLLERR | EPOLLHUP;

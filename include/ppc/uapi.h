@@ -88,7 +88,8 @@ struct ppc_event {
  * can only lose the consumer its events.
  *
  * Sleeping: store need_wakeup = 1 (seq_cst), look at all heads once more, then
- * poll().  The kernel clears it when it wakes the sleeper.  Misses close behind
+ * poll(), which announces it once more: a wake-up under way may clear it just
+ * then.  The kernel clears it when it wakes the sleeper.  Misses close behind
  * one that woke it may wake it a little later, together, but well within its
  * lease.
  */

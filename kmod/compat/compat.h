@@ -198,6 +198,16 @@ static inline void vma_set_file(struct vm_area_struct *vma, struct file *file)
 	vma->vm_file = get_file(file);
 	fput(old);
 }
+
+/* After an error mmap_region() drops the file it called, not the one in the VMA. */
+static inline void compat_mmap_failed(struct vm_area_struct *vma, struct file *file)
+{
+	vma_set_file(vma, file);
+}
+#else
+static inline void compat_mmap_failed(struct vm_area_struct *vma, struct file *file)
+{
+}
 #endif
 
 /* 6.16: these know ->mmap_prepare(). */

@@ -37,6 +37,7 @@ for _ in 1 2; do
   eq "$(ppc-answers openhandle "$m" "$dir" | tail -1)" "path $m/d/e" "path of the directory"
   cold
 done
+eq "$(behind "$m" "$(handle "$m/.")")" "$(behind "$root" "$(handle "$root/.")")" "the root"
 # A nameless file gets its name by a look-up, and both are one file.
 cold
 must cmp <(ppc-answers openhandle "$m" "$file" | head -1) <(ppc-answers openhandle "$m" "$(handle "$m/d/e/file")" | head -1)
