@@ -12,10 +12,21 @@ KnownFile* FileTable::GetLocked(uint64_t file) {
   KnownFile known;
   const Result<FileInfo> info = backend_->Resolve(file, &known.path);
   if (!info) {
-    if (it != by_id_.end()) {
-      by_path_.erase(it->second.path);
-      by_id_.erase(it);
+    if (it == by_id_.end()) return nullptr;
+    // The inode may only have left the kernel's cache: the name then has a new number, and who
+    // holds the old one goes on with it (see Refresh).
+    const std::string path = it->second.path;
+    const Result<FileInfo> renewed = backend_->Lookup(path);
+    if (renewed && renewed->size == it->second.info.size && renewed->ino == it->second.info.ino &&
+        renewed->mtime_ns == it->second.info.mtime_ns) {
+      by_id_[renewed->file] = KnownFile{*renewed, path, now};
+      by_path_[path] = renewed->file;
+      KnownFile* old = &by_id_[file];
+      old->checked_ns = now;
+      return old;
     }
+    by_path_.erase(path);
+    by_id_.erase(file);
     return nullptr;
   }
   if (it != by_id_.end() && it->second.path != known.path) by_path_.erase(it->second.path);
