@@ -147,7 +147,7 @@ void DaemonTest::SetUp() {
   }
   Mount(0, kMount);
   Mount(3, kOtherMount);
-  environment_ = {"PPC_SYSROOT=" + dir_ + "/root",
+  environment_ = {"PPC_SYSROOT=" + dir_ + "/sysroot",
                   "PPC_RUNNER=" + BinDir() + "/ppc-fake-runner",
                   "PPC_POLICY_DIR=" + dir_ + "/policies",
                   "PPC_SOCKET=" + socket_,
@@ -164,14 +164,14 @@ void DaemonTest::TearDown() {
 void DaemonTest::Mount(unsigned index, const char* path) {
   struct stat info {};
   ASSERT_EQ(stat(path, &info), 0);
-  const std::string entry = dir_ + "/root/sys/fs/ppc/" + std::to_string(index);
+  const std::string entry = dir_ + "/sysroot/sys/fs/ppc/" + std::to_string(index);
   std::filesystem::create_directories(entry);
   std::ofstream(entry + "/dev") << major(info.st_dev) << ":" << minor(info.st_dev) << "\n";
   std::ofstream(entry + "/events_queued") << "12\n";
 }
 
 void DaemonTest::Unmount(unsigned index) {
-  std::filesystem::remove_all(dir_ + "/root/sys/fs/ppc/" + std::to_string(index));
+  std::filesystem::remove_all(dir_ + "/sysroot/sys/fs/ppc/" + std::to_string(index));
 }
 
 std::string DaemonTest::ReadText(const std::string& path) {

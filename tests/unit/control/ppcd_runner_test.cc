@@ -177,7 +177,7 @@ TEST_F(RunnerTest, AStoppedRunnerDoesNotHangStatus) {
 TEST_F(RunnerTest, StatusTellsWhenTheLeaseOfAStoppedRunnerHasRunOut) {
   Register();
   kill(RunnerPid(), SIGSTOP);
-  std::ofstream(dir_ + "/root/sys/fs/ppc/0/state") << "expired\n";
+  std::ofstream(dir_ + "/sysroot/sys/fs/ppc/0/state") << "expired\n";
   const Json status = StatusOf();
   EXPECT_NE(status["last_error"].get<std::string>().find("lease has run out: the native"),
             std::string::npos)
