@@ -35,19 +35,20 @@ static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end
 {
 	struct ppc_open *po = ppc_vma_open(vmf->vma);
 	unsigned long mode = READ_ONCE(po->sbi->mode);
-	pgoff_t from = start, to = end;
+	pgoff_t from = start;
 
+	if (unlikely(mode & PPC_MODE_TRACE))
+		return PPC_MAPPED_NONE;
 	if (mode & PPC_MODE_BEACON) {
 		pgoff_t stride = 1UL << READ_ONCE(po->sbi->beacon_shift);
 		pgoff_t beacon = round_down(vmf->pgoff, stride);
 
+		if (vmf->pgoff == beacon)
+			return PPC_MAPPED_NONE;
 		from = max(start, beacon + 1);
-		to = min(end, beacon + stride - 1);
+		end = min(end, beacon + stride - 1);
 	}
-	/* nothing: this fault is about a page that is left out */
-	if (unlikely(mode & PPC_MODE_TRACE) || vmf->pgoff < from)
-		from = ULONG_MAX;
-	return ppc_lower_map_pages(po->lower_vm_ops, vmf, start, from, to);
+	return ppc_lower_map_pages(po->lower_vm_ops, vmf, start, from, end);
 }
 
 static void ppc_vma_opened(struct vm_area_struct *vma)

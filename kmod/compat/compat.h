@@ -225,25 +225,25 @@ static inline int vfs_mmap(struct file *file, struct vm_area_struct *vma)
 
 /*
  * The lower ->map_pages() for [from, to] out of [start, ...], which the caller
- * was asked for; from > to: nothing.  5.12: it returns what it did; before,
- * vmf->address is that of the first page and not looked up again.
+ * was asked for.  5.12: it returns what it did; before, vmf->address is that of
+ * the first page and not looked up again.
  */
 #ifdef PPC_HAVE_MAP_PAGES_RET
 #define PPC_MAPPED	vm_fault_t
+#define PPC_MAPPED_NONE	0
 static inline vm_fault_t ppc_lower_map_pages(const struct vm_operations_struct *ops,
 					     struct vm_fault *vmf, pgoff_t start, pgoff_t from,
 					     pgoff_t to)
 {
-	return from > to ? 0 : ops->map_pages(vmf, from, to);
+	return ops->map_pages(vmf, from, to);
 }
 #else
 #define PPC_MAPPED	void
+#define PPC_MAPPED_NONE
 static inline void ppc_lower_map_pages(const struct vm_operations_struct *ops,
 				       struct vm_fault *vmf, pgoff_t start, pgoff_t from,
 				       pgoff_t to)
 {
-	if (from > to)
-		return;
 	vmf->address += (from - start) << PAGE_SHIFT;
 	if (vmf->pte)
 		vmf->pte += from - start;
