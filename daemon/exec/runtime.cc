@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/exec/runtime.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/sys/host_memory.h"
+#include "daemon/sys/proc_info.h"
 
 namespace ppc {
 namespace {
@@ -17,6 +20,14 @@ constexpr double kBlindShare = 16;
 // While ppc_init runs nothing is consumed; a runner that dies closes its descriptor, and one
 // that hangs is detached by the watchdog.
 constexpr uint32_t kInitLeaseMs = 600000;
+
+// Directory of the cgroup this process is in, "" if it is the root's.
+std::string OwnCgroup(const SysRoots& roots) {
+  const std::optional<std::string> path = ProcessCgroup(roots, getpid());
+  if (!path || *path == "/") return "";
+  const Result<Cgroup> group = Cgroup::Open(*path, roots);
+  return group ? group->path() : "";
+}
 
 }  // namespace
 
@@ -78,7 +89,11 @@ std::shared_ptr<MemorySource> Runtime::MakeMemory(std::shared_ptr<const Cgroup> 
           .share = config_.options.is_blind ? kBlindShare : config_.options.threshold,
           .limit_bytes = config_.options.limit_bytes,
           .reserve_bytes = config_.options.reserve_bytes,
-          .own_cache = &own_cache_},
+          .reserve_share = config_.options.reserve_share,
+          .stall_share = config_.options.is_blind ? 0 : config_.options.stall_share,
+          .own_cache = &own_cache_,
+          .own_cgroup = OwnCgroup(config_.roots),
+          .now_ns = nullptr},
       std::move(cgroup));
 }
 

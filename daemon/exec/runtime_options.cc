@@ -4,16 +4,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 namespace ppc {
 namespace {
 
-constexpr std::array<std::string_view, 13> kKeys = {
+constexpr std::array<std::string_view, 14> kKeys = {
     "lease_ms",   "threads_per_node", "threshold", "hook_timeout_ms", "max_faults", "cgroup",
     "trace_file", "template_dir",     "limit",     "reserve",         "window",     "chunk",
-    "blind"};
+    "blind",      "memory_stall"};
 
 Error OutOfRange(const char* key, const char* range) {
   return Error{EINVAL, std::string("runtime option \"") + key + "\" must be " + range};
@@ -49,6 +50,26 @@ class Reader {
     const Result<double> value = JsonNumber(object_, key, *out);
     if (!value) return Keep(value.error());
     if (!(*value > 0) || *value > 1) return Keep(OutOfRange(key, "above 0 and at most 1"));
+    *out = *value;
+  }
+  // "2G", or "10%" of something.
+  void SizeOrShare(const char* key, uint64_t* bytes, double* share) {
+    const auto value = object_.find(key);
+    const bool is_share = value != object_.end() && value->is_string() &&
+                          value->get_ref<const std::string&>().ends_with('%');
+    if (!is_share) return Size(key, bytes);
+    const std::string& text = value->get_ref<const std::string&>();
+    unsigned percent = 0;
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size() - 1, percent);
+    if (parsed.ec != std::errc() || parsed.ptr + 1 != text.data() + text.size() || percent > 99) {
+      return Keep(OutOfRange(key, "a size, or \"0%\" to \"99%\""));
+    }
+    *share = percent / 100.0;
+  }
+  void ShareOrNone(const char* key, double* out) {
+    const Result<double> value = JsonNumber(object_, key, *out);
+    if (!value) return Keep(value.error());
+    if (!(*value >= 0) || *value > 1) return Keep(OutOfRange(key, "0 to 1"));
     *out = *value;
   }
   void Bool(const char* key, bool* out) {
@@ -93,7 +114,8 @@ Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
   reader.Text("trace_file", &options.trace_file);
   reader.Text("template_dir", &options.template_dir);
   reader.Size("limit", &options.limit_bytes);
-  reader.Size("reserve", &options.reserve_bytes);
+  reader.SizeOrShare("reserve", &options.reserve_bytes, &options.reserve_share);
+  reader.ShareOrNone("memory_stall", &options.stall_share);
   reader.Size("window", &options.window_bytes);
   reader.Size("chunk", &options.chunk_bytes);
   constexpr uint64_t kStep = 2 << 20;

@@ -23,6 +23,8 @@ struct RuntimeOptions {
   std::string template_dir = "/var/lib/ppc/templates";  // "template_dir"
   uint64_t limit_bytes = 0;        // "limit": of the page cache we load, 0 = none
   uint64_t reserve_bytes = 0;      // "reserve": kept free on the machine
+  double reserve_share = 0;        // "reserve" given as "10%": of the machine's memory
+  double stall_share = 0.1;        // "memory_stall": share of a second, 0 = does not count
   uint64_t window_bytes = 0;       // "window": demand window, 0 = the mount's
   uint64_t chunk_bytes = 8 << 20;  // "chunk"
   // Not from the configuration.

@@ -93,6 +93,7 @@ Json Runtime::StatusJson() {
   Json services = Json::array();
   for (Service* service : services_->Active()) {
     ppc_memory memory;
+    const uint64_t withheld = service->payer->budget->Read(false).memory.withheld;
     policy_services_->FillMemory(service, /*with_cache=*/true, &memory);
     Json one = {{"service_id", service->id},
                 {"service", service->number},
@@ -104,6 +105,7 @@ Json Runtime::StatusJson() {
                   {"used", memory.used},
                   {"cache", memory.cache},
                   {"threshold", memory.threshold},
+                  {"withheld", withheld},
                   {"room", memory.room},
                   {"inflight", memory.inflight},
                   {"demand", memory.demand},

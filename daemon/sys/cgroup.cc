@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -123,7 +124,11 @@ Result<Cgroup> Cgroup::Open(const std::string& path, const SysRoots& roots) {
     return PosixError("open cgroup " + group.path_, errno);
   }
   group.id_ = st.st_ino;
+  // v1 keeps cpusets in a hierarchy of their own, mostly with the same paths.
+  group.mems_ =
+      OpenFile(roots.Sys("/fs/cgroup/cpuset" + group.relative_) + "/cpuset.effective_mems");
   for (std::string at = group.path_; at.size() >= place->root.size();) {
+    if (!group.mems_.IsValid()) group.mems_ = OpenFile(at + "/cpuset.mems.effective");
     Level level = OpenLevel(at);
     if (level.limit.IsValid() && level.used.IsValid()) group.levels_.push_back(std::move(level));
     at = at.substr(0, at.rfind('/'));
@@ -167,9 +172,10 @@ std::optional<MemoryReading> Cgroup::Read(double share, bool with_cache) const {
 }
 
 std::vector<int> Cgroup::AllowedNodes() const {
-  const Result<std::string> text = ReadLine(path_ + "/cpuset.mems.effective");
-  if (!text) return {};
-  const Result<CpuList> nodes = ParseCpuList(*text);
+  char text[1024];
+  const ssize_t got = mems_.IsValid() ? pread(mems_.Get(), text, sizeof(text), 0) : -1;
+  if (got <= 0) return {};
+  const Result<CpuList> nodes = ParseCpuList(Trim(std::string(text, static_cast<size_t>(got))));
   return nodes ? *nodes : std::vector<int>();
 }
 

@@ -24,7 +24,7 @@ class Cgroup {
 
   // The tightest limit of this cgroup and its ancestors at `share` of each; nothing if unlimited.
   std::optional<MemoryReading> Read(double share, bool with_cache) const;
-  // NUMA nodes that cpuset.mems allows; empty = all.
+  // NUMA nodes that cpuset.mems allows now, v2 or v1; empty = all.
   std::vector<int> AllowedNodes() const;
   // True if /proc/PID/cgroup's `other` is this cgroup or below it.
   bool Contains(const std::string& other) const;
@@ -48,6 +48,7 @@ class Cgroup {
   static uint64_t CleanCache(const Level& level);
 
   UniqueFd directory_;
+  UniqueFd mems_;  // cpuset.mems.effective of the nearest group that has one
   std::string path_;
   std::string relative_;  // below the hierarchy's root, starts with "/"
   uint64_t id_ = 0;

@@ -13,6 +13,7 @@ struct MemoryReading {
   uint64_t used = 0;
   uint64_t cache = 0;  // clean page cache within `used`; only when asked for
   uint64_t threshold = 0;
+  uint64_t withheld = 0;  // taken off the threshold because tasks stall for memory
   bool is_cgroup = false;
 
   uint64_t Room() const { return threshold > used ? threshold - used : 0; }

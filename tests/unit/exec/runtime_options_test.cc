@@ -19,6 +19,15 @@ TEST(RuntimeOptions, DefaultsAndValues) {
   EXPECT_EQ(set->lease_ms, 500u);
   EXPECT_EQ(set->limit_bytes, 16u << 20);
   EXPECT_EQ(set->trace_file, "/t");
+  EXPECT_EQ(plain->reserve_bytes, 0u);
+  EXPECT_DOUBLE_EQ(plain->stall_share, 0.1);
+  const Result<RuntimeOptions> share =
+      ParseRuntimeOptions(Json{{"reserve", "10%"}, {"memory_stall", 0}});
+  ASSERT_TRUE(share.ok()) << share.error().message;
+  EXPECT_DOUBLE_EQ(share->reserve_share, 0.1);
+  EXPECT_EQ(share->reserve_bytes, 0u);
+  EXPECT_DOUBLE_EQ(share->stall_share, 0);
+  EXPECT_EQ(ParseRuntimeOptions(Json{{"reserve", "2G"}})->reserve_bytes, 2ull << 30);
   EXPECT_FALSE(plain->is_blind);
   EXPECT_TRUE(set->is_blind);
 }
@@ -33,6 +42,12 @@ TEST(RuntimeOptions, WrongOnesAreNamed) {
                                                  {Json{{"trace_file", "rel"}}, "trace_file"},
                                                  {Json{{"limit", "many"}}, "limit"},
                                                  {Json{{"blind", 1}}, "blind"},
+                                                 {Json{{"reserve", "100%"}}, "reserve"},
+                                                 {Json{{"reserve", "%"}}, "reserve"},
+                                                 {Json{{"reserve", "1x%"}}, "reserve"},
+                                                 {Json{{"reserve", "-1%"}}, "reserve"},
+                                                 {Json{{"memory_stall", 2}}, "memory_stall"},
+                                                 {Json{{"memory_stall", -1}}, "memory_stall"},
                                                  {Json::array(), "runtime"}};
   for (const auto& [json, name] : kWrong) {
     const Result<RuntimeOptions> refused = ParseRuntimeOptions(json);

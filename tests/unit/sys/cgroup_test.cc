@@ -118,7 +118,41 @@ TEST_F(CgroupTest, AllowedNodes) {
   V2("/a", "1000", "max", "300");
   EXPECT_TRUE(Open("/a")->AllowedNodes().empty());
   tree_.Write("/sys/fs/cgroup/a/cpuset.mems.effective", "1,3\n");
-  EXPECT_EQ(Open("/a")->AllowedNodes(), (std::vector<int>{1, 3}));
+  const Result<Cgroup> group = Open("/a");
+  EXPECT_EQ(group->AllowedNodes(), (std::vector<int>{1, 3}));
+  tree_.Write("/sys/fs/cgroup/a/cpuset.mems.effective", "0-1\n");
+  EXPECT_EQ(group->AllowedNodes(), (std::vector<int>{0, 1}));
+  tree_.Write("/sys/fs/cgroup/a/cpuset.mems.effective", "\n");
+  EXPECT_TRUE(group->AllowedNodes().empty());
+}
+
+// Where the cpuset controller is not switched on below, the ancestor's set is in force.
+TEST_F(CgroupTest, AllowedNodesOfTheNearestAncestor) {
+  V2("/a", "1000", "max", "300");
+  V2("/a/b", "1000", "max", "300");
+  tree_.Write("/sys/fs/cgroup/cpuset.mems.effective", "0-3\n");
+  tree_.Write("/sys/fs/cgroup/a/cpuset.mems.effective", "2\n");
+  EXPECT_EQ(Open("/a/b")->AllowedNodes(), std::vector<int>{2});
+}
+
+TEST_F(CgroupTest, AllowedNodesOfV1) {
+  V1("", "9223372036854771712", "99999");
+  V1("/job", "2000", "500");
+  tree_.Write("/sys/fs/cgroup/cpuset/job/cpuset.effective_mems", "1\n");
+  EXPECT_EQ(Open("/job")->AllowedNodes(), std::vector<int>{1});
+}
+
+TEST_F(CgroupTest, V1AncestorBinds) {
+  V1("", "9223372036854771712", "99999");
+  V1("/job", "1000", "790");
+  V1("/job/pod", "2000", "500");
+  EXPECT_EQ(Open("/job/pod")->Read(kShare, false)->limit, 1000u);
+}
+
+TEST_F(CgroupTest, AncestorsHighBinds) {
+  V2("/a", "max", "500", "450");
+  V2("/a/b", "10000", "max", "10");
+  EXPECT_EQ(Open("/a/b")->Read(kShare, false)->limit, 500u);
 }
 
 }  // namespace
