@@ -13,17 +13,18 @@ from . import evaluate, prepare
 from .prepare import TOP, DemoError, say
 
 EPILOG = """\
+Interleaved rounds against other ways of loading:  tools/demo --rivals --help
+MAIO's switches alone and together:  tools/demo --breakdown --help
 The guest is an emulated machine with 2 NUMA nodes and one accelerator stand-in on each; its disk is
 slowed down as the emulation slows the CPU.  Exit status: 0 all claims hold, 1 one does not (or bytes
 differ), 2 the demo could not run.  Results: results.json and report.html in the output folder.
 """
-MODELS = ("qwen2.5-7b", "qwen2.5-32b", "qwen2.5-72b")
+NODES = 2
+MODELS = ("qwen2.5-7b", "qwen2.5-32b", "qwen2.5-72b", "llama-2-7b", "llama-2-70b", "deepseek-r1")
 
 
-def parse(arguments):
-    parser = argparse.ArgumentParser(
-        prog="tools/demo", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Loads a model natively and through PPC in an emulated machine; table + HTML.")
+def add_common(parser, out):
+    """Options that every experiment in the guest has."""
     parser.add_argument("--model", metavar="DIR|NAME", default="qwen2.5-72b",
                         help="a safetensors directory of your own, or one of " + ", ".join(MODELS) +
                         " (default: %(default)s), made with pseudo-random contents")
@@ -34,28 +35,44 @@ def parse(arguments):
                         help="disk, microseconds per request (default: %(default)s)")
     parser.add_argument("--mode", choices=("mmap", "read"), default="mmap",
                         help="how the loader reads (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=2, metavar="N",
+                        help="worker processes, tensor parallel (default: %(default)s)")
+    parser.add_argument("--bind", action="store_true",
+                        help="run each worker on the CPUs of its XPU's node (default: unbound, as "
+                        "frameworks do)")
+    parser.add_argument("--out", default=os.path.join(TOP, "build", out), metavar="DIR",
+                        help=f"where results go (default: build/{out})")
+    parser.add_argument("--no-build", action="store_true", help="use what build/ has")
+
+
+def check_common(options):
+    if options.scale < 1 or options.mbps < 1 or options.lat_us < 0 or options.workers < 1:
+        raise DemoError("--scale, --mbps and --workers must be at least 1")
+    if options.model not in MODELS and not os.path.isdir(options.model):
+        raise DemoError(f"--model {options.model}: neither a directory nor one of {', '.join(MODELS)}")
+    options.out = os.path.abspath(options.out)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        prog="tools/demo", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Loads a model natively and through PPC in an emulated machine; table + HTML.")
+    add_common(parser, "demo")
     parser.add_argument("--repeats", type=int, default=3, help="measured MAIO runs in each memory "
                         "case (default: %(default)s)")
     parser.add_argument("--systems", default="", metavar="LIST", help="only these, e.g. native,"
                         "maio-record,maio (all: native, native-ra, eager, precache, maio-record, maio, "
                         "maio-early)")
-    parser.add_argument("--bind", action="store_true",
-                        help="run each worker on the CPUs of its XPU's node (default: unbound, as "
-                        "frameworks do)")
     parser.add_argument("--quick", action="store_true",
                         help="qwen2.5-7b at 1:16, one run each: a few minutes, less telling")
-    parser.add_argument("--out", default=os.path.join(TOP, "build", "demo"), metavar="DIR",
-                        help="where results go (default: build/demo)")
-    parser.add_argument("--no-build", action="store_true", help="use what build/ has")
     parser.add_argument("--timeout", type=int, default=1500, help=argparse.SUPPRESS)
     parser.add_argument("--host", action="store_true", help="on this machine: not built yet")
     options = parser.parse_args(arguments)
     if options.host:
         raise DemoError("--host is not built yet: run without it, in an emulated machine")
-    if options.scale < 1 or options.mbps < 1 or options.repeats < 1 or options.lat_us < 0:
-        raise DemoError("--scale, --mbps and --repeats must be at least 1")
-    if options.model not in MODELS and not os.path.isdir(options.model):
-        raise DemoError(f"--model {options.model}: neither a directory nor one of {', '.join(MODELS)}")
+    if options.repeats < 1:
+        raise DemoError("--repeats must be at least 1")
+    check_common(options)
     if options.quick:
         options.repeats = 1
         if options.model == parser.get_default("model"):
@@ -76,22 +93,24 @@ def model_image(options, cache):
 
 def guest_settings(options, name, out):
     return {"base": "/mnt/disk0", "model_dir": f"/mnt/disk0/{name}", "model_name": name,
-            "out": "/out", "mbps": options.mbps, "workers": 2, "xpu_nodes": [0, 1],
-            "mode": options.mode, "is_bound": options.bind, "repeats": options.repeats,
-            "init_share": 0.5, "load_share": 0.75, "limit_share": 0.45, "margin_bytes": 16 << 20, "host_out": out,
-            "systems": [key for key in options.systems.split(",") if key]}
+            "out": "/out", "mbps": options.mbps, "workers": options.workers,
+            "xpu_nodes": [index % NODES for index in range(options.workers)],
+            "mode": options.mode, "is_bound": options.bind,
+            "init_share": 0.5, "load_share": 0.75, "limit_share": 0.45, "margin_bytes": 16 << 20,
+            "host_out": out}
 
 
-def run_guest(options, image, settings):
+def run_guest(options, image, settings, module="demo.guest"):
+    """The guest's side of an experiment; the status of tools/vm."""
     out = options.out
     with open(os.path.join(out, "settings.json"), "w", encoding="utf-8") as file:
         json.dump(settings, file)
     memory = prepare.guest_memory(image) >> 20
     command = [os.path.join(TOP, "tools", "vm"), "--mem", f"{memory}M", "--cpus", "2",
-               "--nodes", "2", "--xpu", "0", "--xpu", "1", "--disk",
-               f"{image},mbps={options.mbps},lat_us={options.lat_us}", "--out", out,
+               "--nodes", str(NODES), *[f"--xpu={node}" for node in settings["xpu_nodes"]],
+               "--disk", f"{image},mbps={options.mbps},lat_us={options.lat_us}", "--out", out,
                "--kmsg", os.path.join(out, "kernel.log"), "--timeout", str(options.timeout), "--",
-               "env", f"PYTHONPATH={TOP}/bench", "/usr/bin/python3", "-B", "-m", "demo.guest",
+               "env", f"PYTHONPATH={TOP}/bench", "/usr/bin/python3", "-B", "-m", module,
                "/out/settings.json"]
     say(f"booting the guest ({memory} MiB) ...")
     status = subprocess.run(command, stdout=sys.stderr, check=False).returncode
@@ -127,7 +146,7 @@ def facts(raw, description, options, seconds):
     return {
         "model": f"{description}: {measured['model_bytes'] / 1e6:.0f} MB, "
                  f"{measured['cached']['report']['tensors']} tensors",
-        "service": "2 workers, tensor parallel, " +
+        "service": f"{options.workers} workers, tensor parallel, " +
                    ("private mapping of each shard" if options.mode == "mmap" else "read()"),
         "machine": f"{raw['cpus']} CPUs, 2 NUMA nodes, Linux {raw['kernel']}, QEMU/TCG",
         "disk": f"ext4, throttled to {options.mbps} MB/s and {options.lat_us} us per request, read-ahead "
@@ -155,7 +174,8 @@ def assemble(raw, description, options, seconds):
                          **{key: value for key, value in raw["measured"].items() if key != "cached"}},
             "bounds": raw["bounds"],
             "case_names": {"limit": "the loader's own memory + 45% of the model"},
-            "group_names": {"0": "worker 0", "1": "worker 1", "-1": "shared by the workers"},
+            "group_names": {"-1": "shared by the workers",
+                            **{str(index): f"worker {index}" for index in range(options.workers)}},
             "residency_of": {"rich": ["maio"], "limit": ["native", "eager", "maio"]},
             "runs": raw["runs"], "rows": rows, "errors": raw["errors"],
             "claims": evaluate.claims(rows, raw["errors"], bool(options.systems)),
@@ -184,7 +204,6 @@ def main(arguments):
     started = time.monotonic()
     try:
         options = parse(arguments)
-        options.out = os.path.abspath(options.out)
         cache = os.path.join(TOP, "build", "models")
         os.makedirs(cache, exist_ok=True)
         if os.path.isdir(options.out):
@@ -198,7 +217,10 @@ def main(arguments):
         if not options.no_build:
             prepare.build()
         image, name, description = model_image(options, cache)
-        status = run_guest(options, image, guest_settings(options, name, options.out))
+        settings = guest_settings(options, name, options.out)
+        settings["repeats"] = options.repeats
+        settings["systems"] = [key for key in options.systems.split(",") if key]
+        status = run_guest(options, image, settings)
         with open(os.path.join(options.out, "raw.json"), encoding="utf-8") as file:
             raw = json.load(file)
         if "limit_bytes" not in raw:

@@ -47,7 +47,7 @@ def peak_cache(folder, run):
 
 def placed(run):
     """(right, sampled) pages of all workers, or None."""
-    counts = [w["placement"] for w in run["report"]["workers"] if "placement" in w]
+    counts = [w["placement"] for w in run["report"].get("workers", []) if "placement" in w]
     if not counts:
         return None
     return sum(c["right"] for c in counts), sum(c["sampled"] for c in counts)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """One measured start-up (runs in the guest): a system, a memory case, one report."""
-import dataclasses
 import json
 import os
 import shutil
@@ -9,36 +8,45 @@ import subprocess
 import time
 
 from . import machine
+from .systems import CACHED
 
 # What a service of this model is called; the same in every run, so that a template is found again.
 RUN_TIMEOUT_S = 400
 CAT_PROCESSES = 8
+# Of the memory that the service may use, the rival's default for its window.
+WINDOW_SHARE = 0.25
 
 
-@dataclasses.dataclass(frozen=True)
-class System:
-    """One row of the table."""
+class Beside:
+    """A program that runs beside a start-up, charged to its group; ended with it."""
 
-    key: str
-    name: str
-    policy: str = ""  # through the ppc mount with this policy; empty: on the lower file system
-    config: dict = dataclasses.field(default_factory=dict)
-    read_ahead_kb: int = 128
-    is_precached: bool = False
-    lead_s: float = 0.0
-    is_recording: bool = False
-    is_ours: bool = False
+    def __init__(self, command, group):
+        self.command, self.group = command, group
+        self.process = None
+        self.status = None
 
+    def __enter__(self):
+        if self.command:
+            self.process = subprocess.Popen(
+                self.command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                preexec_fn=self.group.enter, start_new_session=True)
+        return self
 
-NATIVE = System("native", "Native")
-NATIVE_RA = System("native-ra", "Native, 4 MiB read-ahead", read_ahead_kb=4096)
-# Blind, as the paper describes it: it overruns a limit and throws away what it has loaded.
-EAGER = System("eager", "EagerLoad", policy="eager", config={"runtime": {"blind": True}})
-PRECACHE = System("precache", "PreCache", is_precached=True)
-RECORD = System("maio-record", "MAIO, recording run", policy="maio", is_recording=True)
-MAIO = System("maio", "MAIO", policy="maio", is_ours=True)
-EARLY = System("maio-early", "MAIO, started 3 s earlier", policy="maio", lead_s=3.0, is_ours=True)
-CACHED = System("cached", "fully cached", is_precached=True)
+    def __exit__(self, *_):
+        if not self.process:
+            return
+        self.status = self.process.poll()
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        said = self.process.communicate()[1].strip().splitlines()
+        if self.status:
+            raise RuntimeError(f"{self.command[0]}: {said[-1] if said else self.status}")
+
+    def outcome(self):
+        """Whether it had come to its end before the service was ready."""
+        return {"beside_ended": self.status == 0} if self.process else {}
 
 
 class Experiment:
@@ -67,7 +75,10 @@ class Experiment:
         if system.policy:
             self._register(system, trace)
         lost = self.ppc.lost_events() if system.policy else None
-        sampler = machine.Sampler(f"{self.scratch}/samples.jsonl", self.disk, group, self.model_dir)
+        sampler = None
+        if self.settings.get("has_series", True):
+            sampler = machine.Sampler(f"{self.scratch}/samples.jsonl", self.disk, group,
+                                      self.model_dir)
         before = (self.disk.read_bytes(), self.disk.requests(), machine.cpu_busy_s())
         try:
             self._start_up(system, group, run)
@@ -77,31 +88,35 @@ class Experiment:
             run["disk_requests"] = self.disk.requests() - before[1]
             run["cpu_busy_s"] = machine.cpu_busy_s() - before[2]
             run["memory_counters"] = group.memory()
-            sampler.stop()
+            if sampler:
+                sampler.stop()
         if system.policy:
             run["lost_events"] = self.ppc.lost_events() - lost
             self.ppc.use(None)
-        self._keep(run, "samples", f"{self.scratch}/samples.jsonl")
-        if system.policy:
-            self._keep(run, "trace", trace)
+        if sampler:
+            self._keep(run, "samples", f"{self.scratch}/samples.jsonl")
+            if system.policy:
+                self._keep(run, "trace", trace)
         group.remove()
         return run
 
     def _register(self, system, trace):
         if os.path.exists(trace):
             os.unlink(trace)
-        runtime = {**system.config.get("runtime", {}), "trace_file": trace}
+        runtime = dict(system.config.get("runtime", {}))
+        if self.settings.get("has_series", True):
+            runtime["trace_file"] = trace
         self.ppc.use(system.policy, {**system.config, "runtime": runtime})
 
     def _start_up(self, system, group, run):
         """From the start of the clock to the end of the service."""
         run["zero_ns"] = machine.now_ns()
         if system.is_precached:
-            self._cat(group if system is PRECACHE else None)
+            self._cat(None if system is CACHED else group)
             run["cache_s"] = (machine.now_ns() - run["zero_ns"]) / 1e9
             if system is CACHED:  # measured alone: caching is no part of it
                 run["zero_ns"], run["cache_s"] = machine.now_ns(), 0.0
-        command = self._loader(system)
+        command = self._loader(system, run["limit_bytes"])
         if system.policy:
             begun = machine.now_ns()
             run["service"] = self.ppc.service(
@@ -113,7 +128,9 @@ class Experiment:
                 time.sleep(max(0.0, system.lead_s - run["hook_s"]))
                 run["zero_ns"] = machine.now_ns()
         try:
-            report = self._load(command, group)
+            with Beside(self._filled(system.beside, run["limit_bytes"]), group) as beside:
+                report = self._load(command, group)
+            run.update(beside.outcome())
         finally:
             if system.policy:
                 run["status"] = self.ppc.status()
@@ -136,7 +153,20 @@ class Experiment:
         if done.returncode != 0:
             raise RuntimeError(f"caching the model failed with status {done.returncode}")
 
-    def _loader(self, system):
+    def _filled(self, words, limit_bytes):
+        """The words of a command with what is known only now."""
+        memory = limit_bytes or machine.memory_total()
+        model = sum(os.path.getsize(os.path.join(self.model_dir, name))
+                    for name in os.listdir(self.model_dir))
+        pool = self.settings["limit_share"] * model if limit_bytes else 1.02 * model + (64 << 20)
+        known = {"dir": self.model_dir, "workers": self.settings["workers"],
+                 "init": f"{self.init_s:.3f}", "device": f"{self.device_mbps:.3f}",
+                 "window": f"{int(memory * WINDOW_SHARE) >> 20}M", "pool": f"{int(pool) >> 20}M"}
+        return [word.format(**known) for word in words]
+
+    def _loader(self, system, limit_bytes):
+        if system.instead:
+            return self._filled(system.instead, limit_bytes)
         nodes = ",".join(map(str, self.settings["xpu_nodes"]))
         path = self.model_dir
         command = ["loadmodel", f"--workers={self.settings['workers']}",
@@ -145,6 +175,7 @@ class Experiment:
                    f"--{'bind' if self.settings['is_bound'] else 'xpu-nodes'}={nodes}"]
         if self.settings["mode"] == "mmap":
             command.append("--placement")
+        command += system.loader_options
         if system.policy:
             path = os.path.join(self.ppc.mount, os.path.relpath(path, self.ppc.base))
             command.append("--ready-cmd=" +

@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 
-from . import control, experiment as ex, machine
+from . import control, experiment, machine, systems
 
 
 class Guest:
@@ -22,7 +22,7 @@ class Guest:
         self.raw = {"settings": settings, "kernel": platform.release(), "cpus": os.cpu_count(),
                     "runs": [], "errors": []}
         self.ppc = control.Ppc(settings["base"], "/mnt/ppc", settings["out"])
-        self.experiment = ex.Experiment(settings, self.ppc, self.say)
+        self.experiment = experiment.Experiment(settings, self.ppc, self.say)
         self.has_ppc = False
 
     def say(self, text):
@@ -52,7 +52,7 @@ class Guest:
         self.say(f"disk {measured / 1e6:.0f} MB/s, model {model / 1e6:.0f} MB, pure disk time "
                  f"{pure_s:.1f} s; init {self.experiment.init_s:.1f} s, device "
                  f"{self.experiment.device_mbps:.0f} MB/s per worker")
-        cached = self.experiment.run(ex.CACHED, "none", 1)
+        cached = self.experiment.run(systems.CACHED, "none", 1)
         stat = self._loader_peak(cached)
         self.raw["measured"] = {
             "disk_bytes_per_s": max(rate, measured), "disk_measured": measured,
@@ -75,6 +75,13 @@ class Guest:
                     peak = max(peak, group["anon"] + group["kernel"])
         return peak
 
+    def limit(self):
+        """Of the limited case: the loader's own memory and its share of the model."""
+        measured = self.raw["measured"]
+        limit = (measured["loader_bytes"] + self.settings["margin_bytes"] +
+                 int(self.settings["limit_share"] * measured["model_bytes"]))
+        return limit // 4096 * 4096
+
     def one(self, system, memory, rep, limit):
         self.say(f"{memory}: {system.name}" + (f", run {rep}" if rep > 1 else "") + " ...")
         try:
@@ -86,12 +93,14 @@ class Guest:
             self.raw["errors"].append({"system": system.key, "name": system.name, "memory": memory,
                                        "rep": rep, "error": str(error)})
             self._recover()
+            run = None
         else:
             share = run["bytes_from_disk"] / self.raw["measured"]["model_bytes"]
             self.say(f"{memory}: {system.name}: start-up {run['startup_s']:.1f} s, load "
                      f"{run['load_s']:.1f} s, {share:.3f} x model from disk")
             self.raw["runs"].append(run)
         self.save()
+        return run
 
     def _recover(self):
         """After a failed run: nothing of it is left behind."""
@@ -103,10 +112,10 @@ class Guest:
                 self.say(f"cleaning up: {error}")
         time.sleep(0.5)
 
-    def case(self, memory, limit, systems):
+    def case(self, memory, limit, order):
         """Runs in an order that spreads the repeated ones over the whole case."""
         count = {}
-        for system in systems:
+        for system in order:
             if system.policy and not self.has_ppc:
                 continue
             count[system.key] = count.get(system.key, 0) + 1
@@ -124,13 +133,11 @@ class Guest:
         self.measure()
         self.start_ppc()
         repeats = self.settings["repeats"]
-        maio = [ex.MAIO] * repeats
-        rich = [ex.NATIVE, ex.RECORD, *maio[:1], ex.NATIVE_RA, *maio[1:2], ex.EAGER, *maio[2:],
-                ex.PRECACHE, ex.EARLY]
-        limited = [system for system in rich if system is not ex.RECORD]
-        limit = (self.raw["measured"]["loader_bytes"] + self.settings["margin_bytes"] +
-                 int(self.settings["limit_share"] * self.raw["measured"]["model_bytes"]))
-        self.raw["limit_bytes"] = limit = limit // 4096 * 4096
+        maio = [systems.MAIO] * repeats
+        rich = [systems.NATIVE, systems.RECORD, *maio[:1], systems.NATIVE_RA, *maio[1:2],
+                systems.EAGER, *maio[2:], systems.PRECACHE, systems.EARLY]
+        limited = [system for system in rich if system is not systems.RECORD]
+        limit = self.raw["limit_bytes"] = self.limit()
         chosen = set(self.settings["systems"])
         keep = [system for system in rich if not chosen or system.key in chosen]
         self.case("rich", None, keep)

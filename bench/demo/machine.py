@@ -42,6 +42,12 @@ def process_cpu_s(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def memory_total():
+    """Bytes of the machine's memory."""
+    return next(int(line.split()[1]) * 1024 for line in read_text("/proc/meminfo").splitlines()
+                if line.startswith("MemTotal"))
+
+
 class Disk:
     """The block device of a directory."""
 

@@ -66,12 +66,12 @@ Status ParseNumbers(const Options& options, LoadConfig* config) {
 const std::set<std::string>& LoadOptionNames() {
   static const std::set<std::string> names{"workers", "tp",        "mode",      "device-mbps",
                                            "init-s",  "staging",   "xpu-nodes", "bind",
-                                           "passes",  "ready-cmd", "worker"};
+                                           "passes",  "ready-cmd", "worker",    "remote-cost"};
   return names;
 }
 
 const std::set<std::string>& LoadFlagNames() {
-  static const std::set<std::string> names{"direct", "placement", "help"};
+  static const std::set<std::string> names{"direct", "placement", "drop-shards", "help"};
   return names;
 }
 
@@ -99,6 +99,13 @@ Result<LoadConfig> ParseLoadConfig(const Options& options) {
     return Bad("--placement needs --xpu-nodes or --bind: the node of each worker's XPU");
   if (config.has_placement && !config.is_mmap)
     return Bad("--placement needs --mode mmap: only mapped pages tell their node");
+  Result<double> remote_cost = options.Real("remote-cost", 1);
+  if (!remote_cost.ok()) return remote_cost.error();
+  if (*remote_cost < 1) return Bad("--remote-cost must be at least 1");
+  if (*remote_cost > 1 && !config.has_placement)
+    return Bad("--remote-cost needs --placement: it asks where the pages lie");
+  config.remote_cost = *remote_cost;
+  config.drops_shards = options.Has("drop-shards");
   config.ready_cmd = options.Text("ready-cmd", "");
   Result<uint64_t> worker = options.Number("worker", config.workers);
   if (!worker.ok()) return worker.error();

@@ -30,6 +30,8 @@ struct LoadConfig {
   std::vector<int> nodes;  // node of worker i's XPU: nodes[i % size]; empty: unknown
   bool is_bound = false;   // run worker i on the CPUs of its node
   bool has_placement = false;
+  double remote_cost = 1;  // modelled: time of the device per byte on another node than its own
+  bool drops_shards = false;
   std::string ready_cmd;
   int worker = -1;  // >= 0: this process is that worker
 

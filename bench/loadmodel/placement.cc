@@ -49,4 +49,11 @@ void PlacementProbe::Flush() {
   batch_.clear();
 }
 
+uint64_t PlacementProbe::TakeRemoteBytes() {
+  Flush();
+  const uint64_t wrong = count_.wrong - wrong_taken_;
+  wrong_taken_ = count_.wrong;
+  return wrong * kEvery * kPageBytes;
+}
+
 }  // namespace ppc::bench

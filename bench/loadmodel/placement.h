@@ -32,6 +32,10 @@ class PlacementProbe {
   // Asks about what Copied noted; must be called before the shard is unmapped.
   void Flush();
 
+  // Bytes on another node than the wanted one among those copied since the last call, estimated
+  // from the pages asked about.
+  uint64_t TakeRemoteBytes();
+
   const PlacementCount& count() const { return count_; }
   int wanted_node() const { return wanted_node_; }
 
@@ -43,6 +47,7 @@ class PlacementProbe {
   uint64_t exclusive_ = 0;  // exclusive pages seen, for taking every 8th
   std::vector<void*> batch_;
   PlacementCount count_;
+  uint64_t wrong_taken_ = 0;  // of count_.wrong
 };
 
 }  // namespace ppc::bench

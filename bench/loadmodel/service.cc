@@ -193,6 +193,7 @@ Json Summary(const LoadConfig& config, const Json& workers) {
                                           : "read"},
               {"tp", config.tp},
               {"device_mbps", config.device_mbps},
+              {"remote_cost", config.remote_cost},
               {"file_bytes", workers[0]["file_bytes"]},
               {"tensor_bytes", workers[0]["tensor_bytes"]},
               {"tensors", workers[0]["tensors"]},

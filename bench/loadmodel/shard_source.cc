@@ -104,4 +104,12 @@ Result<std::unique_ptr<ShardSource>> ShardSource::Open(const std::string& path, 
       std::make_unique<MappedShard>(path, std::move(fd), static_cast<uint8_t*>(map), bytes));
 }
 
+Status DropShard(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.IsValid()) return PosixError(path, errno);
+  const int failed = ::posix_fadvise(fd.Get(), 0, 0, POSIX_FADV_DONTNEED);
+  if (failed != 0) return PosixError("posix_fadvise " + path, failed);
+  return Ok();
+}
+
 }  // namespace ppc::bench

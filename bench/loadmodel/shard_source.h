@@ -27,6 +27,9 @@ class ShardSource {
   virtual Result<const uint8_t*> Fetch(uint64_t offset, uint64_t bytes) = 0;
 };
 
+// posix_fadvise(DONTNEED) of the whole file: what no process has mapped leaves the page cache.
+Status DropShard(const std::string& path);
+
 }  // namespace ppc::bench
 
 #endif  // PPC_BENCH_LOADMODEL_SHARD_SOURCE_H_

@@ -66,7 +66,9 @@ Status Worker::Load() {
   begin_ns_ = MonotonicNs();
   for (uint32_t pass = 0; pass < config_.passes; ++pass)
     for (const std::string& shard : dir_.shards) {
-      Status loaded = LoadShard(dir_.path + "/" + shard);
+      const std::string path = dir_.path + "/" + shard;
+      Status loaded = LoadShard(path);
+      if (loaded.ok() && config_.drops_shards) loaded = DropShard(path);
       if (!loaded.ok()) return loaded;
     }
   NextPiece();
@@ -94,6 +96,7 @@ Status Worker::LoadShard(const std::string& path) {
     ++tensors_;
     tensor_bytes_ += tensor.bytes();
   }
+  // Before the shard is unmapped.
   if (placement_) placement_->Flush();
   return Ok();
 }
@@ -147,7 +150,14 @@ void Worker::Take(const uint8_t* from, uint64_t offset, uint64_t bytes) {
 
 void Worker::NextPiece() {
   if (fill_ == 0) return;
-  device_.Submit(MonotonicNs(), fill_);
+  uint64_t cost = fill_;
+  if (config_.remote_cost > 1) {
+    const uint64_t remote = placement_->TakeRemoteBytes();
+    remote_bytes_ += remote;
+    cost += static_cast<uint64_t>((config_.remote_cost - 1) * static_cast<double>(remote));
+  }
+  device_bytes_ += cost;
+  device_.Submit(MonotonicNs(), cost);
   piece_ = (piece_ + 1) % (staging_.size() / kPieceBytes);
   fill_ = 0;
 }
@@ -170,6 +180,10 @@ Json Worker::Report() const {
               {"minflt", usage.ru_minflt},
               {"user_s", Seconds(usage.ru_utime)},
               {"sys_s", Seconds(usage.ru_stime)}};
+  if (config_.remote_cost > 1) {
+    report["remote_bytes"] = remote_bytes_;
+    report["device_bytes"] = device_bytes_;
+  }
   if (placement_) {
     const PlacementCount& count = placement_->count();
     Json by_node = Json::object();

@@ -52,6 +52,7 @@ class Worker {
   uint64_t piece_ = 0;  // index of the current piece in the staging buffer
   uint64_t fill_ = 0;   // bytes in it
   uint64_t bytes_ = 0, tensors_ = 0, tensor_bytes_ = 0, file_bytes_ = 0;
+  uint64_t remote_bytes_ = 0, device_bytes_ = 0;
   uint64_t begin_ns_ = 0, end_ns_ = 0, slept_ns_ = 0;
 };
 

@@ -53,6 +53,8 @@ TEST(LoadConfig, RefusesWithOneLine) {
   EXPECT_NE(ErrorOf({"/m", "--staging", "17M"}).find("between 1M and 16M"), std::string::npos);
   EXPECT_NE(ErrorOf({"/m", "--device-mbps", "-1"}).find("at least 0"), std::string::npos);
   EXPECT_NE(ErrorOf({"/m", "--bind", "0,x"}).find("list of NUMA nodes"), std::string::npos);
+  EXPECT_NE(ErrorOf({"/m", "--remote-cost", "1.5"}).find("needs --placement"), std::string::npos);
+  EXPECT_NE(ErrorOf({"/m", "--remote-cost", "0.5"}).find("at least 1"), std::string::npos);
   EXPECT_NE(ErrorOf({"/m", "--placement"}).find("--xpu-nodes"), std::string::npos);
 }
 

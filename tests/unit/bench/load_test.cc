@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Making a small model and loading it: modes and worker counts agree, and damage is told.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +11,8 @@
 #include "bench/common/model_dir.h"
 #include "bench/loadmodel/worker.h"
 #include "bench/mkmodel/writer.h"
+#include "bench/sample/residency.h"
+#include "daemon/base/unique_fd.h"
 
 namespace ppc::bench {
 namespace {
@@ -108,6 +111,66 @@ TEST_F(LoadTest, OtherFamiliesLoadAndSparseOnesHaveTheSameHeaders) {
   ASSERT_EQ(::stat((options.out + "/" + shards[0].file).c_str(), &info), 0);
   EXPECT_EQ(info.st_size, 9976570304);
   EXPECT_LT(info.st_blocks * 512, 1 << 20);
+}
+
+// With the cost of remote bytes the device is given as much more as the pages say.
+TEST_F(LoadTest, RemoteBytesCostTheDeviceMore) {
+  LoadConfig config;
+  config.dir = MakeModel();
+  config.worker = 0;
+  config.workers = config.tp = 2;
+  config.has_placement = true;
+  config.remote_cost = 1.5;
+  Json reports[2];
+  for (const int node : {0, 99}) {  // no page lies on node 99
+    config.nodes = {node};
+    Worker worker(config, *OpenModelDir(config.dir));
+    ASSERT_TRUE(worker.Load().ok());
+    reports[node == 99] = worker.Report();
+  }
+  const Json& far = reports[1];
+  if (far["placement"]["wrong"] == 0) GTEST_SKIP() << "this kernel does not tell pages' nodes";
+  const auto bytes = far["bytes"].get<uint64_t>(), remote = far["remote_bytes"].get<uint64_t>();
+  EXPECT_EQ(remote, far["placement"]["wrong"].get<uint64_t>() * 8 * 4096);
+  EXPECT_GT(remote, bytes / 3);
+  EXPECT_NEAR(far["device_bytes"].get<double>(), static_cast<double>(bytes) + remote * 0.5, 100);
+  const Json& near = reports[0];
+  EXPECT_EQ(near["device_bytes"].get<uint64_t>(),
+            near["bytes"].get<uint64_t>() + near["remote_bytes"].get<uint64_t>() / 2);
+  EXPECT_LT(near["remote_bytes"].get<uint64_t>(), remote);
+}
+
+// A shard leaves the page cache when it was loaded; what another process still maps stays.
+TEST_F(LoadTest, DropsShardsThatNobodyMaps) {
+  LoadConfig config;
+  config.dir = MakeModel();
+  for (const fs::directory_entry& file : fs::directory_iterator(config.dir)) {
+    const UniqueFd fd(::open(file.path().c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(::fsync(fd.Get()), 0);  // what is dirty cannot be dropped
+  }
+  const auto resident = [&] {
+    uint64_t pages = 0;
+    const auto files = MapDirectory(config.dir);
+    for (const auto& [name, file] : *files)
+      if (name.find(".safetensors") != std::string::npos && name.find(".json") == std::string::npos)
+        pages += file.Resident(0, file.pages());
+    return pages;
+  };
+  config.worker = 0;
+  Worker keeps(config, *OpenModelDir(config.dir));
+  ASSERT_TRUE(keeps.Load().ok());
+  EXPECT_GT(resident(), 2000u);
+  config.drops_shards = true;
+  const auto other =
+      ShardSource::Open(config.dir + "/model-00003-of-00037.safetensors", ReadMode::kMmap);
+  ASSERT_TRUE(other.ok());
+  const volatile uint8_t touched = **(*other)->Fetch(0, 1);
+  (void)touched;
+  Worker drops(config, *OpenModelDir(config.dir));
+  ASSERT_TRUE(drops.Load().ok());
+  EXPECT_GT(resident(), 0u);
+  EXPECT_LT(resident(), 200u);
+  EXPECT_EQ(drops.checksum(), keeps.checksum());
 }
 
 TEST_F(LoadTest, ChecksumSeesOneFlippedBit) {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// ppc-rival's command line: documented defaults, and one clear line for what is not accepted.
+#include "bench/rivals/config.h"
+
+#include <gtest/gtest.h>
+
+namespace ppc::bench {
+namespace {
+
+Result<RivalConfig> Parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "ppc-rival");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  Result<Options> options = Options::Parse(static_cast<int>(argv.size()), argv.data(),
+                                           RivalOptionNames(), RivalFlagNames());
+  if (!options.ok()) return options.error();
+  return ParseRivalConfig(*options);
+}
+
+std::string ErrorOf(const std::vector<std::string>& words) {
+  const Result<RivalConfig> config = Parse(words);
+  return config.ok() ? "" : config.error().message;
+}
+
+TEST(RivalConfig, DefaultsAreTheDocumentedOnes) {
+  const Result<RivalConfig> vllm = Parse({"prefetch", "--ranks", "2", "/m"});
+  ASSERT_TRUE(vllm.ok());
+  EXPECT_EQ(vllm->prefetch.ranks, 2u);
+  EXPECT_EQ(vllm->prefetch.threads, 8u);
+  EXPECT_EQ(vllm->prefetch.block_bytes, 16u << 20);
+  const Result<RivalConfig> direct = Parse({"direct", "--early", "--init-s=1.5", "/m"});
+  ASSERT_TRUE(direct.ok());
+  EXPECT_EQ(direct->direct.threads, 4u);
+  EXPECT_EQ(direct->direct.chunk_bytes, 32u << 20);
+  EXPECT_TRUE(direct->is_early);
+  EXPECT_DOUBLE_EQ(direct->init_s, 1.5);
+}
+
+TEST(RivalConfig, RefusesWithOneLine) {
+  EXPECT_NE(ErrorOf({"prefetch"}).find("a kind and one model directory"), std::string::npos);
+  EXPECT_NE(ErrorOf({"magic", "/m"}).find("'magic' is not"), std::string::npos);
+  EXPECT_NE(ErrorOf({"willneed", "--threads", "2", "/m"}).find("no option of willneed"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf({"prefetch", "--early", "/m"}).find("no option of prefetch"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf({"prefetch", "--threads", "65", "/m"}).find("between 1 and 64"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf({"direct", "--chunk", "5000", "/m"}).find("multiple of 4096"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf({"window", "/m"}).find("--window SIZE"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ppc::bench
