@@ -53,6 +53,11 @@ void ReplayBackend::MakeStale(uint64_t file) {
   files_.erase(file);
 }
 
+void ReplayBackend::SetIno(uint64_t file, uint64_t ino) {
+  const std::lock_guard lock(mutex_);
+  if (File* f = Find(file)) f->info.ino = ino;
+}
+
 void ReplayBackend::SetMapped(uint64_t file, bool mapped) {
   const std::lock_guard lock(mutex_);
   if (File* f = Find(file)) f->mapped = mapped;

@@ -48,6 +48,7 @@ class ReplayBackend : public Backend, public MemorySource {
   void AddLog(const EventLog& log);
   void Push(const Event& event);  // at event.time_ns, or now if that has passed
   void MakeStale(uint64_t file);  // the number is gone; the path may come back by AddFile
+  void SetIno(uint64_t file, uint64_t ino);  // else as the number
   void SetMapped(uint64_t file, bool mapped);
   void SetReadErrors(uint64_t file, bool fail);
   void SetMemoryOther(uint64_t bytes);

@@ -57,6 +57,11 @@ bool Executor::Pump() {
   return HandleCompletions() || drained > 0;
 }
 
+void Executor::CatchUp() {
+  for (int i = 0; i < kMaxCatchUp && DrainBatch() == kBatch; ++i) {
+  }
+}
+
 // After events a nap: whoever missed once misses again soon, and being woken for each would
 // cost the application more than the event itself.
 Executor::End Executor::WaitForWork(size_t drained) {

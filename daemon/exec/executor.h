@@ -91,6 +91,9 @@ class Executor {
   End RunOnce();
   // Handles what is there without waiting: events, results.  True if there was any.
   bool Pump();
+  // Handles the events that are there, so that what is done next knows of all that came before
+  // it.  On the executor's thread.
+  void CatchUp();
   void RequestStop();
   // Asks the policy what to drop now (after a control message).  On the executor's thread.
   void AskForEvictions();
@@ -123,6 +126,7 @@ class Executor {
   static constexpr size_t kBatch = 512;
   static constexpr uint64_t kMinPlanBytes = 64 << 20;
   static constexpr int kTicksPerCheck = 5;
+  static constexpr int kMaxCatchUp = 256;  // batches: somebody may add events all the time
 
   const Parts parts_;
   const Options options_;

@@ -228,6 +228,8 @@ Result<Json> Runtime::Control(const Json& message) {
   const Result<std::string> op = JsonString(message, "op", "");
   if (!op) return op.error();
   if (op->empty()) return Error{EINVAL, "a control message needs \"op\""};
+  // What the service did before it said this is still in the rings.
+  if (started_ && !shut_down_) executor_->CatchUp();
   if (*op == "service_start") return StartService(message);
   const bool is_service = *op == "service_ready" || *op == "service_stop";
   if (!is_service) return PassOn(message);

@@ -47,5 +47,33 @@ TEST_F(FileTableTest, RefreshFindsTheNewNumberOfAPath) {
   EXPECT_FALSE(files_.Refresh(77).has_value());
 }
 
+// The kernel drops an inode from its cache and gives the next lookup a new number.
+TEST_F(FileTableTest, AFileWhoseNumberWentIsKeptWhileItsNameIsTheSame) {
+  constexpr uint64_t kLater = 3ULL * 1000 * 1000 * 1000;
+  (void)files_.Get(1);
+  backend_.MakeStale(1);
+  backend_.AddFile(2, "a", 5000);
+  backend_.SetIno(2, 1);
+  backend_.AdvanceClock(kLater);
+  const KnownFile* kept = files_.Get(1);
+  ASSERT_NE(kept, nullptr);
+  EXPECT_EQ(kept->path, "a");
+  EXPECT_EQ(files_.Refresh(1), 2u);
+  EXPECT_EQ(files_.Find("a")->file, 2u);
+}
+
+TEST_F(FileTableTest, AFileWhoseNameIsAnotherFileIsGone) {
+  constexpr uint64_t kLater = 3ULL * 1000 * 1000 * 1000;
+  (void)files_.Get(1);
+  backend_.MakeStale(1);
+  backend_.AddFile(2, "a", 5000);  // another inode
+  backend_.AdvanceClock(kLater);
+  EXPECT_EQ(files_.Get(1), nullptr);
+  EXPECT_EQ(files_.Find("a")->file, 2u);
+  backend_.MakeStale(2);
+  backend_.AdvanceClock(kLater);
+  EXPECT_EQ(files_.Get(2), nullptr);  // no such name
+}
+
 }  // namespace
 }  // namespace ppc

@@ -195,6 +195,23 @@ TEST_F(RuntimeTest, AServiceThatThePolicyRefusesIsNotStarted) {
   EXPECT_EQ(runtime->services().Started(), 0u);
 }
 
+TEST_F(RuntimeTest, ControlComesAfterTheEventsBeforeIt) {
+  int events = 0;
+  policy_.prefetch = [&](const miss_io&) { ++events; };
+  policy_.control = [&](const std::string&) {
+    return "{\"events\":" + std::to_string(events) + "}";
+  };
+  auto runtime = MakeRuntime(&backend_, policy_);
+  ASSERT_TRUE(runtime->Start().ok());
+  constexpr int kEvents = 2000;  // more than one batch; apart, so that none are merged
+  for (int i = 0; i < kEvents; ++i) {
+    backend_.Push(MissEvent(1, static_cast<uint64_t>(i % 2) * 32 * kMiB + i * 4096ull, 4096, i));
+  }
+  const Result<Json> reply = runtime->Control({{"op", "service_ready_of_somebody"}});
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ((*reply)["events"], kEvents);
+}
+
 TEST_F(RuntimeTest, APolicyWithoutControlStillHasServices) {
   auto runtime = MakeRuntime(&backend_, policy_);
   ASSERT_TRUE(runtime->Start().ok());
