@@ -32,7 +32,7 @@ const char* SyncName(SyncState state) {
 Matcher::Matcher(Layout* layout, uint64_t window_bytes, uint64_t beacon_bytes)
     : layout_(layout),
       window_pages_(std::max<uint64_t>(window_bytes / kPage, 1)),
-      beacon_bytes_(beacon_bytes),
+      beacon_pages_(std::max<uint64_t>(beacon_bytes / kPage, 1)),
       cursors_(layout->groups().size()) {
   for (Cursor& cursor : cursors_) cursor.streams.resize(layout->files().size());
 }
@@ -212,24 +212,36 @@ void Matcher::GiveUp() {
 }
 
 void Matcher::Close(uint32_t group, uint32_t file) {
-  if (cursors_[group].streams[file].started) Finish(group, file);
+  if (cursors_[group].streams[file].started) Finish(group, file, true);
+}
+
+// Read from the cache without an event: no beacon lies in it.
+bool Matcher::IsSilent(uint32_t piece) const {
+  const Piece& p = layout_->pieces()[piece];
+  return (p.page + beacon_pages_ - 1) / beacon_pages_ * beacon_pages_ >= p.end_page();
 }
 
 // The reader has left the file: beacons are sparse, so the last of them may lie
-// before the end of what it read.
-void Matcher::Finish(uint32_t group, uint32_t file) {
+// before the end of what it read.  In a file that is closed nothing is still to come: it may
+// have read all pieces up to one that would have told.
+void Matcher::Finish(uint32_t group, uint32_t file, bool closed) {
   Cursor& cursor = cursors_[group];
   Stream& stream = cursor.streams[file];
   const auto& list = layout_->groups()[group].lists[file];
   if (!stream.user || stream.pass >= list.size()) return;
   uint64_t tail = 0;
   uint32_t end = stream.pass;
-  uint64_t limit = std::max(2 * beacon_bytes_, 2 * layout_->piece_pages() * kPage);
+  uint64_t limit = 2 * std::max<uint64_t>(beacon_pages_, layout_->piece_pages()) * kPage;
   while (end < list.size() && tail <= limit) {
     tail += layout_->pieces()[layout_->ListedUse(group, file, end).piece].bytes();
     end++;
   }
-  if (tail > limit) end = std::min<uint32_t>(stream.pass + 1, list.size());
+  if (tail > limit) {
+    end = stream.pass + 1;
+    while (closed && end < list.size() && IsSilent(layout_->ListedUse(group, file, end).piece)) {
+      end++;
+    }
+  }
   for (; stream.pass < end; stream.pass++) Pass(group, file, stream.pass);
   stream.front = std::max(stream.front, stream.pass);
   const Use& last = layout_->ListedUse(group, file, stream.pass - 1);
@@ -238,7 +250,7 @@ void Matcher::Finish(uint32_t group, uint32_t file) {
 }
 
 void Matcher::Rest(uint32_t group) {
-  for (uint32_t file : cursors_[group].active) Finish(group, file);
+  for (uint32_t file : cursors_[group].active) Finish(group, file, false);
 }
 
 void Matcher::Settle(uint32_t group) {
@@ -249,7 +261,7 @@ void Matcher::Settle(uint32_t group) {
       i++;
       continue;
     }
-    Finish(group, cursor.active[i]);
+    Finish(group, cursor.active[i], false);
     stream.active = false;
     cursor.active[i] = cursor.active.back();
     cursor.active.pop_back();

@@ -122,14 +122,15 @@ class Matcher {
   bool MoveCursor(const Observation& o, const Stream& stream);
   void Pass(uint32_t group, uint32_t file, uint32_t index);
   void Unpass(uint32_t group, uint32_t use);
-  void Finish(uint32_t group, uint32_t file);
+  void Finish(uint32_t group, uint32_t file, bool closed);
+  bool IsSilent(uint32_t piece) const;
   void Settle(uint32_t group);
   void Note(Cursor* cursor, bool known);
   void UpdateRate(Cursor* cursor, uint64_t now_ns);
 
   Layout* layout_;
   uint64_t window_pages_;
-  uint64_t beacon_bytes_;
+  uint64_t beacon_pages_;
   std::vector<Cursor> cursors_;
   uint64_t matched_ = 0;
   uint64_t unknown_ = 0;

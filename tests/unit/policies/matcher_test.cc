@@ -62,6 +62,30 @@ TEST_F(MatcherTest, LeavingAFileFinishesItsTail) {
   EXPECT_EQ(consumed_mib(), 119u);  // all of the first file, the last piece is being read
 }
 
+// Every other half MiB of a file, so that the second worker's slices hold no beacon.
+TEST(MatcherBeacons, AClosedFileIsReadUpToTheNextPieceThatWouldHaveTold) {
+  constexpr uint64_t kHalf = kMiBPages / 2;
+  Template t;
+  t.service_id = "abcd";
+  t.files.push_back({"f", 101 << 20, 0, FileKind::kSafetensors, {}});
+  TemplateGroup g;
+  for (uint64_t mib = 0; mib < 100; mib++) {
+    g.extents.push_back({0, mib * kMiBPages + (mib < 50 ? kHalf : 0), kHalf});
+  }
+  t.groups = {g};
+  std::vector<uint64_t> numbers = {1};
+  Layout layout(t, numbers);
+  Matcher matcher(&layout, 1 << 20, 1 << 20);
+  Observation o;
+  o.first_page = kHalf;
+  o.end_page = o.first_page + 1;
+  o.miss = true;  // the only thing it tells
+  matcher.Observe(o);
+  EXPECT_EQ(matcher.cursors()[0].consumed, 0u);
+  matcher.Close(0, 0);
+  EXPECT_EQ(matcher.cursors()[0].consumed, 50u * kHalf * kPage);
+}
+
 TEST_F(MatcherTest, ADistantEventIsNotBelievedAtOnce) {
   See(0, 0);
   See(0, 1);
