@@ -7,14 +7,5 @@
 # shellcheck source=tests/kmod/lower.sh
 . "$(dirname "$0")/lower.sh"
 
-{ modprobe squashfs && command -v mksquashfs; } >/dev/null 2>&1 || skip "no squashfs"
-trap 'status=$?; umount "$MNT" "$BASE" 2>/dev/null; (exit $status); clean_up' EXIT
-make_tree "$PPC_TEST_DIR/tree"
-must mksquashfs "$PPC_TEST_DIR/tree" "$PPC_TEST_DIR/image" -quiet -no-progress
-must mount -o loop "$PPC_TEST_DIR/image" "$BASE"
-mount_ppc
-check_lower "$BASE"
-must cmp "$MNT/a" "$PPC_TEST_DIR/tree/a"
-must umount "$MNT"
-must umount "$BASE"
+check_image squashfs mksquashfs "$TREE" "$IMAGE" -quiet -no-progress
 exit 0

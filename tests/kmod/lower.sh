@@ -4,6 +4,7 @@
 # shellcheck disable=SC2154  # of lib.sh
 
 modprobe loop 2>/dev/null
+TREE=$PPC_TEST_DIR/tree IMAGE=$PPC_TEST_DIR/image # of check_image
 
 # make_tree DIR: some of everything.
 make_tree() {
@@ -49,4 +50,20 @@ check_lower() {
     eq "$(field resident resident "$out" 2)" $((3 * MIB)) "loaded"
     eq "$(field read hash "$out")" "$want" "content when loaded"
   fi
+}
+
+# check_image FS COMMAND...: a file system that COMMAND makes of TREE in IMAGE, read-only by nature.
+check_image() {
+  local fs=$1
+  shift
+  { modprobe "$fs" && command -v "$1"; } >/dev/null 2>&1 || skip "no $fs"
+  trap 'status=$?; umount "$MNT" "$BASE" 2>/dev/null; (exit $status); clean_up' EXIT
+  make_tree "$TREE"
+  must "$@"
+  must mount -o loop "$IMAGE" "$BASE"
+  mount_ppc
+  check_lower "$BASE"
+  must cmp "$MNT/a" "$TREE/a"
+  must umount "$MNT"
+  must umount "$BASE"
 }
