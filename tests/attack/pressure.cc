@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// pressure mnt= group= [passes=6] [hog_mb=]: readers in a memory cgroup a quarter as large as their
-// files, a consumer that loads and evicts for them, and a process that takes nearly all of the
-// machine's memory and gives it back.  Only right bytes; nobody is killed.
+// pressure mnt= group= [passes=6] [percent=90]: readers in a memory cgroup a quarter as large as
+// their files, first alone (which meets the limit for certain), then with a consumer that loads and
+// evicts for them and a process that takes nearly all of the machine's memory and gives it back.
+// Only right bytes; nobody is killed.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -69,6 +70,13 @@ int Pressure(const Words& words) {
   const int number = DeviceOf(mnt);
   const uint64_t passes = words.Option("passes", 6);
   Children readers, others;
+  auto read = [&](uint64_t times) {
+    for (int i = 0; i < 2; ++i) {
+      readers.Start([&, i] { return Passes(mnt + "/a" + std::to_string(i), group, times); });
+    }
+    return readers.Wait();
+  };
+  bool good = read(1);
   others.Start([&] {
     // Killed at the end by SIGTERM's default, which it never sees while it waits in an ioctl.
     signal(SIGTERM, [](int) { _exit(0); });
@@ -76,10 +84,7 @@ int Pressure(const Words& words) {
   });
   const uint64_t hog = Available() / 100 * words.Option("percent", 90);
   others.Start([&] { return Hog(hog); });
-  for (int i = 0; i < 2; ++i) {
-    readers.Start([&, i] { return Passes(mnt + "/a" + std::to_string(i), group, passes); });
-  }
-  bool good = readers.Wait();
+  good = read(passes) && good;
   good = others.Stop() && good;
   std::printf("pressure passes=%lu hog_mb=%lu loaded=%lu evicted=%lu\n", passes, hog >> 20,
               Counter(number, "loaded_bytes"), Counter(number, "evicted_bytes"));
