@@ -13,6 +13,7 @@
 
 #include "daemon/backend/charge_handle.h"
 #include "daemon/cache/budget.h"
+#include "daemon/cache/read_rate.h"
 
 namespace ppc {
 
@@ -21,6 +22,7 @@ struct Payer {
   std::shared_ptr<const ChargeHandle> charge;  // nullptr = ourselves
   uint32_t service = 0;
   std::shared_ptr<Budget> budget;
+  std::shared_ptr<ReadRate> rate;  // nullptr = nothing limits reading
 };
 
 inline uint32_t ChargeOf(const std::shared_ptr<Payer>& payer) {

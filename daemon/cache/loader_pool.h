@@ -101,6 +101,7 @@ class LoaderPool {
     LoadItem item;         // the part this worker took; offset and size shrink with progress
     uint64_t taken = 0;    // bytes at the start
     uint64_t granted = 0;  // of the budget, not yet given back
+    uint64_t rated = 0;    // of the read rate
     IoResult result;
     bool retried = false;
   };
@@ -116,6 +117,7 @@ class LoaderPool {
 
   void Run(Worker* worker);
   Took Take(Worker* worker);
+  bool Grant(Payer* payer, uint64_t* bytes);
   Took Choose(Worker* worker, LoadItem** chosen, uint64_t* bytes);
   bool Slice(Worker* worker);
   Interruption Check(const Worker& worker, const Chunk& chunk);

@@ -15,6 +15,17 @@ const char* InterruptionName(Interruption reason) {
   return kNames[static_cast<size_t>(reason)];
 }
 
+// Cuts *bytes to what the payer's memory and its cgroup's read limits allow now.
+bool LoaderPool::Grant(Payer* payer, uint64_t* bytes) {
+  if (payer == nullptr) return true;
+  if (payer->budget) *bytes = payer->budget->Reserve(*bytes);
+  if (*bytes == 0 || !payer->rate) return *bytes > 0;
+  const uint64_t rated = payer->rate->Take(backend_->NowNs(), *bytes);
+  if (payer->budget) payer->budget->Release(*bytes - rated);
+  *bytes = rated;
+  return rated > 0;
+}
+
 // mutex_ held.  The next range that may be loaded now; *bytes of it are granted by its budget.
 LoaderPool::Took LoaderPool::Choose(Worker* worker, LoadItem** chosen, uint64_t* bytes) {
   uint32_t first_group = kMaxGroups;
@@ -28,9 +39,7 @@ LoaderPool::Took LoaderPool::Choose(Worker* worker, LoadItem** chosen, uint64_t*
     *bytes = std::min(front->size, options_.chunk_bytes);
     // Chunks end at multiples of their size, so that large folios are not cut.
     *bytes = std::min(*bytes, options_.chunk_bytes - front->offset % options_.chunk_bytes);
-    if (!front->payer || !front->payer->budget) return Took::kChunk;
-    *bytes = front->payer->budget->Reserve(*bytes);
-    if (*bytes > 0) return Took::kChunk;
+    if (Grant(front->payer.get(), bytes)) return Took::kChunk;
   }
   return Took::kNoRoom;
 }
@@ -50,6 +59,7 @@ LoaderPool::Took LoaderPool::Take(Worker* worker) {
   chunk.item.size = bytes;
   chunk.taken = bytes;
   chunk.granted = front->payer && front->payer->budget ? bytes : 0;
+  chunk.rated = front->payer && front->payer->rate ? bytes : 0;
   chunk.result = IoResult{.group = front->group,
                           .service = front->payer ? front->payer->service : 0,
                           .file = front->file,
@@ -185,6 +195,9 @@ void LoaderPool::Finish(Worker* worker, Interruption reason) {
   Chunk chunk = std::move(*worker->chunk);
   worker->chunk.reset();
   if (chunk.granted > 0) chunk.item.payer->budget->Release(chunk.granted);
+  // What was resident already did not come from the device.
+  if (chunk.rated > chunk.result.ok)
+    chunk.item.payer->rate->GiveBack(chunk.rated - chunk.result.ok);
   const bool put_back = reason == Interruption::kMemory || reason == Interruption::kBandwidth;
   const uint64_t executed = chunk.result.size;
   {

@@ -186,6 +186,9 @@ void Executor::Dispatch(const Event& event) {
   batch_demand_ += event.length;
   parts_.demand->Add(parts_.backend->NowNs(), event.length);
   parts_.own_cache->fetch_add(ReadForMiss(event), std::memory_order_relaxed);
+  if (service->payer->rate != nullptr) {
+    service->payer->rate->Note(parts_.backend->NowNs(), ReadForMiss(event));
+  }
   if (parts_.host->Has(Hook::kEvict) && parts_.services->IsAbove(service)) {
     SubmitEvicts(parts_.host->Evict(&miss));
   }
@@ -193,6 +196,11 @@ void Executor::Dispatch(const Event& event) {
 }
 
 // ----------------------------------------------------------------------- lists
+
+void Executor::TellDevice(uint64_t number, ReadRate* rate) {
+  const KnownFile* file = parts_.files->Get(number);
+  if (file != nullptr) rate->SetDevice(BlockDevice{file->info.dev_major, file->info.dev_minor});
+}
 
 void Executor::SubmitLoads(const RawList& list) {
   stats_.refused_surplus += list.refused;
@@ -205,13 +213,15 @@ void Executor::SubmitLoads(const RawList& list) {
     const std::optional<IoRange> range = CheckIo(io, parts_.files, &why);
     ++stats_.refused[static_cast<size_t>(why)];
     if (!range) continue;
+    const std::shared_ptr<Payer>& payer = parts_.services->Get(range->service)->payer;
+    if (payer->rate != nullptr) TellDevice(range->file, payer->rate.get());
     loads_.push_back(LoadItem{.file = range->file,
                               .offset = range->offset,
                               .size = range->size,
                               .cookie = range->cookie,
                               .group = range->group,
                               .node = parts_.topology->NodeOfXpu(range->xpu),
-                              .payer = parts_.services->Get(range->service)->payer});
+                              .payer = payer});
   }
   stats_.prefetch_ranges += loads_.size();
   parts_.loader->Submit(loads_, (list.flags & PPC_IOS_REPLACE) != 0 ? groups : 0);

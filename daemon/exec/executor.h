@@ -112,6 +112,7 @@ class Executor {
   uint64_t ReadForMiss(const Event& event) const;
   void FillMiss(const Event& event, const KnownFile& file, miss_io* miss);
   void Record(std::span<const Event> events);
+  void TellDevice(uint64_t file, ReadRate* rate);
   void SubmitLoads(const RawList& list);
   void SubmitEvicts(const RawList& list);
   bool HandleCompletions();

@@ -55,6 +55,8 @@ std::unique_ptr<Service> ServiceTable::Make(const std::string& id,
   service->payer = std::make_shared<Payer>();
   service->payer->budget = std::make_shared<Budget>(memory_(service->cgroup));
   if (service->cgroup == nullptr) return service;
+  service->payer->rate = std::make_shared<ReadRate>(
+      std::make_unique<IoLimit>(roots_, service->cgroup->path()), &buckets_);
   std::erase_if(charges_, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<const ChargeHandle>& known = charges_[service->cgroup->id()];
   service->payer->charge = known.lock();

@@ -79,6 +79,7 @@ class ServiceTable {
   const Topology* const topology_;
   const SysRoots roots_;
   const MemoryFactory memory_;
+  TokenBuckets buckets_;
   std::unique_ptr<Service> default_;
   std::vector<std::unique_ptr<Service>> services_;  // by number; stopped ones are nullptr
   std::unordered_map<int, ProcessKey> processes_;

@@ -100,6 +100,7 @@ Json Runtime::StatusJson() {
                 {"xpus", service->xpus},
                 {"cgroup", service->cgroup ? service->cgroup->path() : ""},
                 {"charged", service->payer->charge != nullptr},
+                {"read_limit", service->payer->rate ? service->payer->rate->Limit() : 0},
                 {"memory",
                  {{"limit", memory.limit},
                   {"used", memory.used},

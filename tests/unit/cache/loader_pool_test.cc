@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "daemon/backend/replay_backend.h"
+#include "tests/unit/temp_tree.h"
 
 namespace ppc {
 namespace {
@@ -154,6 +155,36 @@ TEST_F(LoaderPoolTest, TheBudgetIsAskedBeforeEveryChunk) {
   pool_->RunUntilIdle();
   EXPECT_EQ(pool_->Stats().loaded, 10 * kMiB);
   EXPECT_EQ(backend_->ReclaimedBytes(), 0u);
+}
+
+// io.max of the payer's cgroup, which the kernel does not apply to us.
+TEST_F(LoaderPoolTest, LoadsKeepToTheReadLimit) {
+  TempTree tree;
+  tree.Write("/sys/fs/cgroup/s/io.max", "8:0 rbps=10485760 riops=max\n");
+  TokenBuckets buckets;
+  payer_->rate = std::make_shared<ReadRate>(
+      std::make_unique<IoLimit>(SysRoots{tree.Root(), tree.Root()}, tree.Path("/sys/fs/cgroup/s")),
+      &buckets);
+  payer_->rate->SetDevice(BlockDevice{8, 0});
+  (void)backend_->Load({.file = 1, .length = 32 * kMiB, .cancel_slot = ~0u});
+  Make({});
+  const uint64_t start = backend_->NowNs();
+  Submit({Item(0, 64 * kMiB)});
+  // What is resident costs nothing: its end is reached at once, however it is cut.
+  while (pool_->Stats().resident < 32 * kMiB) ASSERT_TRUE(pool_->RunSlice(0));
+  for (int i = 0; i < 10; ++i) {
+    pool_->RunUntilIdle();
+    const uint64_t passed = backend_->NowNs() - start;
+    EXPECT_LE(pool_->Stats().loaded, 2 * kMiB + passed * kMiB / 100000000) << passed;  // 10 MiB a second
+    backend_->AdvanceClock(200 * 1000 * 1000);
+  }
+  EXPECT_GE(pool_->Stats().loaded, 18 * kMiB);
+  EXPECT_EQ(payer_->budget->Read(false).inflight, 0u);
+  // Without the limit the rest comes.
+  tree.Write("/sys/fs/cgroup/s/io.max", "");
+  backend_->AdvanceClock(1000 * 1000 * 1000);
+  pool_->RunUntilIdle();
+  EXPECT_EQ(pool_->Stats().loaded, 32 * kMiB);
 }
 
 TEST_F(LoaderPoolTest, APayerWithoutRoomDoesNotHoldUpOthers) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/unit/exec/test_policy.h"
+#include "tests/unit/temp_tree.h"
 
 namespace ppc {
 namespace {
@@ -63,6 +64,39 @@ TEST_F(ExecutorTest, AMissReachesThePolicyAndItsListTheDisk) {
   EXPECT_EQ(seen.file_bytes, 256 * kMiB);
   EXPECT_EQ(seen.xpu, -1);
   EXPECT_EQ(backend_.Resident(1, 2 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB);
+}
+
+// The service's own misses and what is loaded for it share its cgroup's limit.
+TEST_F(ExecutorTest, MissesCountAgainstTheReadLimit) {
+  TempTree tree;
+  tree.Write("/sys/fs/cgroup/s/memory.max", "max\n");
+  tree.Write("/sys/fs/cgroup/s/io.max", "8:0 rbps=10485760 riops=max\n");
+  tree.Write("/sys/dev/block/8:0/dev", "8:0\n");
+  tree.Write("/sys/class/block/sda/dev", "8:0\n");
+  // The replay backend's files lie on the anonymous device 0:0.
+  tree.Write("/proc/self/mountinfo", "36 35 0:0 / /models rw - btrfs /dev/sda rw\n");
+  policy_.prefetch = [&](const miss_io& miss) {
+    policy_.list.push_back({.file = miss.file, .offset = 64 * kMiB, .size = 32 * kMiB});
+  };
+  RuntimeConfig config;
+  config.roots = SysRoots{tree.Root(), tree.Root()};
+  config.options.cgroup = "/s";
+  Start(std::move(config));
+  backend_.Push(MissEvent(1, 0, kMiB, 77));
+  Turn();
+  EXPECT_EQ(runtime_->loader().Stats().loaded, 2 * kMiB);
+  EXPECT_EQ(runtime_->StatusJson()["services"][0]["read_limit"], 10 * kMiB);
+  // A second's worth of misses leaves nothing for us.
+  for (uint64_t i = 0; i < 10; ++i) {
+    backend_.AdvanceClock(100 * kMs);
+    backend_.Push(MissEvent(1, (1 + i) * kMiB, kMiB, 77));
+    policy_.prefetch = [](const miss_io&) {};
+    Turn();
+  }
+  EXPECT_LE(runtime_->loader().Stats().loaded, 4 * kMiB);
+  backend_.AdvanceClock(1000 * kMs);
+  Turn();
+  EXPECT_GE(runtime_->loader().Stats().loaded, 4 * kMiB);
 }
 
 TEST_F(ExecutorTest, OwnReadsAreNotMisses) {

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/cache/read_rate.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "daemon/backend/backend.h"
+#include "daemon/base/clock.h"
+
+namespace ppc {
+namespace {
+
+constexpr double kBurstSeconds = 0.1;
+constexpr uint64_t kLookNs = kNsPerSec;
+
+}  // namespace
+
+// ----------------------------------------------------------------------- bucket
+
+double TokenBucket::Most() const {
+  return std::max(static_cast<double>(rate_) * kBurstSeconds, static_cast<double>(kStepBytes));
+}
+
+void TokenBucket::SetRate(uint64_t bytes_per_s) {
+  const std::lock_guard lock(mutex_);
+  rate_ = bytes_per_s;
+}
+
+uint64_t TokenBucket::Rate() const {
+  const std::lock_guard lock(mutex_);
+  return rate_;
+}
+
+void TokenBucket::Fill(uint64_t now_ns) {
+  if (!is_filled_) {
+    is_filled_ = true;
+    bytes_ = Most();
+  } else if (now_ns > filled_ns_) {
+    const double seconds = static_cast<double>(now_ns - filled_ns_) / kNsPerSec;
+    bytes_ = std::min(Most(), bytes_ + seconds * static_cast<double>(rate_));
+  }
+  filled_ns_ = std::max(filled_ns_, now_ns);
+}
+
+uint64_t TokenBucket::Available(uint64_t now_ns) {
+  const std::lock_guard lock(mutex_);
+  if (rate_ == 0) return std::numeric_limits<uint64_t>::max();
+  Fill(now_ns);
+  return bytes_ <= 0 ? 0 : static_cast<uint64_t>(bytes_);
+}
+
+void TokenBucket::Take(uint64_t now_ns, uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (rate_ == 0) return;
+  Fill(now_ns);
+  // The kernel throttles others by itself: a long debt would stop us for longer than they read.
+  bytes_ = std::max(bytes_ - static_cast<double>(bytes), -Most());
+}
+
+void TokenBucket::GiveBack(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  bytes_ = std::min(Most(), bytes_ + static_cast<double>(bytes));
+}
+
+std::shared_ptr<TokenBucket> TokenBuckets::Get(uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(buckets_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<TokenBucket>& known = buckets_[id];
+  std::shared_ptr<TokenBucket> bucket = known.lock();
+  if (bucket == nullptr) known = bucket = std::make_shared<TokenBucket>();
+  return bucket;
+}
+
+// ------------------------------------------------------------------------- rate
+
+ReadRate::ReadRate(std::unique_ptr<IoLimit> limit, TokenBuckets* buckets)
+    : limit_(std::move(limit)), table_(buckets) {}
+
+void ReadRate::SetDevice(BlockDevice device) {
+  const std::lock_guard lock(mutex_);
+  if (has_device_ && device == device_) return;
+  device_ = device;
+  has_device_ = true;
+  looked_ns_ = 0;
+}
+
+// mutex_ held.  Limits may be set and lifted at any time.
+void ReadRate::Refresh(uint64_t now_ns) {
+  if (!has_device_ || !limit_->IsKnown()) return;
+  if (looked_ns_ != 0 && now_ns < looked_ns_ + kLookNs) return;
+  looked_ns_ = now_ns;
+  std::vector<std::shared_ptr<TokenBucket>> buckets;
+  for (const IoLevel& level : limit_->Read(device_)) {
+    if (level.rate == 0) continue;
+    buckets.push_back(table_->Get(level.id));
+    buckets.back()->SetRate(level.rate);
+  }
+  buckets_ = std::move(buckets);
+}
+
+uint64_t ReadRate::Take(uint64_t now_ns, uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  Refresh(now_ns);
+  uint64_t grant = bytes;
+  for (const auto& bucket : buckets_) grant = std::min(grant, bucket->Available(now_ns));
+  if (grant < bytes) grant = grant / kStepBytes * kStepBytes;
+  if (grant == 0) return 0;
+  for (const auto& bucket : buckets_) bucket->Take(now_ns, grant);
+  return grant;
+}
+
+void ReadRate::GiveBack(uint64_t bytes) {
+  if (bytes == 0) return;
+  const std::lock_guard lock(mutex_);
+  for (const auto& bucket : buckets_) bucket->GiveBack(bytes);
+}
+
+void ReadRate::Note(uint64_t now_ns, uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  Refresh(now_ns);
+  for (const auto& bucket : buckets_) bucket->Take(now_ns, bytes);
+}
+
+uint64_t ReadRate::Limit() {
+  const std::lock_guard lock(mutex_);
+  uint64_t tightest = 0;
+  for (const auto& bucket : buckets_) {
+    const uint64_t rate = bucket->Rate();
+    if (tightest == 0 || rate < tightest) tightest = rate;
+  }
+  return tightest;
+}
+
+}  // namespace ppc
