@@ -22,6 +22,10 @@ for engine in psync pvsync2 mmap libaio io_uring; do
     kill $! && wait $! 2>/dev/null
   done
 done
+# Completions are not polled for through two files.
+said=$(cd "$PPC_TEST_DIR" && fio --name=p --filename="$MNT/v" --size=4M --bs=16k --rw=read --readonly --direct=1 \
+  --ioengine=io_uring --hipri 2>&1) && fail "io_uring polls"
+has "$said" "Operation not supported" "IORING_SETUP_IOPOLL"
 # A block that is wrong below is seen to be wrong here: the check is able to fail.
 printf X | dd of="$BASE/v" bs=1 seek=100000 conv=notrunc status=none
 (verified --filename="$MNT/v" --rw=randread --readonly --ioengine=io_uring --iodepth=8) >/dev/null &&

@@ -35,6 +35,20 @@ mkdir "$BASE/e" && eq "$(ls "$MNT/e")" '' "an empty directory"
 mkdir "$BASE/f" && echo 1 >"$BASE/f/1" && must mv -T "$BASE/f" "$BASE/e"
 eq "$(cat "$MNT/e/1")" 1 "a directory renamed over another"
 
+# A program that runs from the mount can be written below, or not where the kernel looks at mappings.
+must cp "$(type -P sleep)" "$BASE/program"
+"$MNT/program" 60 &
+runs() { [[ $(readlink "/proc/$!/exe") == "$MNT/program" ]]; }
+eventually 20 runs || fail "the program does not run"
+if kernel_before 5.15; then
+  refuse "Text file busy" dd if=/dev/null of="$BASE/program" conv=notrunc
+else
+  must dd if=/dev/null of="$BASE/program" conv=notrunc status=none
+fi
+refuse "Read-only file system" dd if=/dev/null of="$MNT/program" conv=notrunc
+kill $!
+wait $! 2>/dev/null
+
 # Under a working directory.
 mkdir -p "$BASE/w/in" && echo 1 >"$BASE/w/in/1"
 (cd "$MNT/w/in" && mv "$BASE/w" "$BASE/w2" && cat 1 >/dev/null && ls >/dev/null) || fail "a moved working directory"
