@@ -26,7 +26,7 @@ int ppc_fileattr_get(struct dentry *dentry, struct file_kattr *attr)
 long ppc_lower_ioctl(struct file *lower, unsigned int cmd, unsigned long arg)
 {
 	switch (cmd) {
-	case FS_IOC_GETFLAGS:		/* these two come here only from kernels before 5.13 */
+	case FS_IOC_GETFLAGS:	/* these two: before 5.13, or no ->fileattr_get() below */
 	case FS_IOC_FSGETXATTR:
 	case FS_IOC_GETVERSION:
 	case FS_IOC_GETFSLABEL:

@@ -277,6 +277,21 @@ static u8 ppc_fault_flags(const struct vm_fault *vmf)
 	return flags;
 }
 
+/* Which fault this is, to know it again. */
+static u64 ppc_fault_key(const struct vm_fault *vmf)
+{
+	return ((u64)current->pid << 32) | (u32)vmf->pgoff;
+}
+
+/* Whether a fault maps the first page of its beacon stride. */
+static bool ppc_fault_at_beacon(const struct ppc_open *po, const struct vm_fault *vmf)
+{
+	pgoff_t index = vmf->pgoff;
+	pgoff_t beacon = round_down(index, 1UL << READ_ONCE(po->sbi->beacon_shift));
+
+	return index == beacon || index < ppc_mapped_end(vmf, beacon, index);
+}
+
 /**
  * ppc_fault_notice - tell of a fault that is about to be handled
  * @po: open file of the VMA
@@ -284,35 +299,55 @@ static u8 ppc_fault_flags(const struct vm_fault *vmf)
  * @mode: PPC_MODE_*, as read once by the caller, not 0
  *
  * Context: mmap_lock or the VMA lock held; allocates page cache at most.
+ * Return: whether the page was present, also when it was tried for the first time
  */
-void ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode)
+bool ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode)
 {
 	struct file *lower = vmf->vma->vm_file;
 	struct address_space *mapping = lower->f_mapping;
 	pgoff_t index = vmf->pgoff;
-	u8 flags;
+	bool hit;
 
 	/* A second try, after the first one waited for the page. */
 	if (vmf->flags & FAULT_FLAG_TRIED)
-		return;
+		return READ_ONCE(po->fault_hit) == ppc_fault_key(vmf);
 	if (index >= ppc_pages(mapping))
-		return;
-	flags = ppc_fault_flags(vmf);
+		return false;
 
-	if (ppc_entry_present(xa_load(&mapping->i_pages, index))) {
-		u64 beacon_mask = (1UL << READ_ONCE(po->sbi->beacon_shift)) - 1;
-
-		flags |= PPC_EVF_HIT | PPC_EVF_MMAP;
-		if (mode & PPC_MODE_TRACE)
-			ppc_access(po, index, 1, flags);
-		if ((mode & PPC_MODE_BEACON) && !(index & beacon_mask))
-			ppc_emit(po, PPC_EV_PROGRESS, flags, index, 1, true);
-		return;
+	hit = ppc_entry_present(xa_load(&mapping->i_pages, index));
+	if (mode & PPC_MODE_TRACE)
+		WRITE_ONCE(po->fault_hit, hit ? ppc_fault_key(vmf) : 0);
+	if (hit) {
+		if ((mode & PPC_MODE_BEACON) && ppc_fault_at_beacon(po, vmf))
+			ppc_emit(po, PPC_EV_PROGRESS,
+				 ppc_fault_flags(vmf) | PPC_EVF_HIT | PPC_EVF_MMAP, index, 1, true);
+		return true;
 	}
 
-	ppc_emit_miss(po, PPC_EV_MISS_FAULT, flags, index, 1);
-	if (mode & PPC_MODE_TRACE)
-		ppc_access(po, index, 1, flags | PPC_EVF_MMAP);
+	ppc_emit_miss(po, PPC_EV_MISS_FAULT, ppc_fault_flags(vmf), index, 1);
 	if (PPC_FAULT_WINDOW && ppc_manages(po, mode) && !(vmf->vma->vm_flags & VM_RAND_READ))
 		ppc_load_window(po, lower, index, 1);
+	return false;
+}
+
+/**
+ * ppc_fault_access - while tracing: note what a fault has mapped
+ * @po: open file of the VMA
+ * @vmf: the fault
+ * @ret: what the lower handler returned, not VM_FAULT_RETRY
+ * @hit: what ppc_fault_notice() returned
+ *
+ * Context: mmap_lock or the VMA lock held, vmf->page locked if @ret says so.
+ */
+void ppc_fault_access(struct ppc_open *po, struct vm_fault *vmf, vm_fault_t ret, bool hit)
+{
+	u8 flags = ppc_fault_flags(vmf) | PPC_EVF_MMAP | (hit ? PPC_EVF_HIT : 0);
+	pgoff_t first = vmf->pgoff;
+	unsigned long nr = 1;
+
+	if (first >= ppc_pages(vmf->vma->vm_file->f_mapping))
+		return;
+	if (ret & VM_FAULT_LOCKED)
+		nr = ppc_fault_span(vmf, &first);
+	ppc_access(po, first, nr, flags);
 }

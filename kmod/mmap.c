@@ -19,17 +19,23 @@ static vm_fault_t ppc_fault(struct vm_fault *vmf)
 {
 	struct ppc_open *po = ppc_vma_open(vmf->vma);
 	unsigned long mode = READ_ONCE(po->sbi->mode);
+	bool hit = false;
+	vm_fault_t ret;
 
 	if (mode)
-		ppc_fault_notice(po, vmf, mode);
-	return po->lower_vm_ops->fault(vmf);
+		hit = ppc_fault_notice(po, vmf, mode);
+	ret = po->lower_vm_ops->fault(vmf);
+	/* VM_FAULT_RETRY: the locks are gone, and with them perhaps vma and po */
+	if (unlikely(mode & PPC_MODE_TRACE) && !(ret & VM_FAULT_RETRY))
+		ppc_fault_access(po, vmf, ret, hit);
+	return ret;
 }
 
 /*
  * Fault-around maps what is present without asking .fault.  While positions
  * are wanted, this takes its place and leaves out the first page of each beacon
- * stride (or every page, when tracing), so that its first touch comes to
- * ppc_fault().
+ * stride, and what is mapped together with it (or every page, when tracing), so
+ * that their first touch comes to ppc_fault().
  */
 static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end)
 {
@@ -47,6 +53,11 @@ static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end
 			return PPC_MAPPED_NONE;
 		from = max(start, beacon + 1);
 		end = min(end, beacon + stride - 1);
+		if (PPC_MAPS_FOLIOS) {
+			from = max(from, ppc_mapped_end(vmf, beacon, from));
+			if (vmf->pgoff < from)
+				return PPC_MAPPED_NONE;
+		}
 	}
 	return ppc_lower_map_pages(po->lower_vm_ops, vmf, start, from, end);
 }
@@ -98,6 +109,7 @@ static void ppc_copy_vm_ops(struct ppc_open *po, const struct vm_operations_stru
 	spin_lock(&po->sbi->open_lock);
 	if (!po->lower_vm_ops) {
 		po->vm_ops = *ops;
+		ppc_clear_mapped(&po->vm_ops);
 		po->vm_ops.open = ppc_vma_opened;
 		po->vm_ops.close = ppc_vma_closed;
 		po->vm_ops.fault = ppc_fault;

@@ -112,7 +112,8 @@ unsigned long ppc_next_absent(struct address_space *mapping, pgoff_t *index, pgo
 unsigned long ppc_count_absent(struct address_space *mapping, pgoff_t first, pgoff_t last);
 bool ppc_can_readahead(struct address_space *mapping);
 void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode);
-void ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode);
+bool ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode);
+void ppc_fault_access(struct ppc_open *po, struct vm_fault *vmf, vm_fault_t ret, bool hit);
 
 /* trace_access.c */
 void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags);

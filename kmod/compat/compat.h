@@ -223,6 +223,14 @@ static inline int vfs_mmap(struct file *file, struct vm_area_struct *vma)
 }
 #endif
 
+/* 7.1: has been called by vfs_mmap(), and is not for operations set in ->mmap(). */
+static inline void ppc_clear_mapped(struct vm_operations_struct *ops)
+{
+#ifdef PPC_HAVE_VM_OPS_MAPPED
+	ops->mapped = NULL;
+#endif
+}
+
 /*
  * The lower ->map_pages() for [from, to] out of [start, ...], which the caller
  * was asked for.  5.12: it returns what it did; before, vmf->address is that of
@@ -251,9 +259,28 @@ static inline void ppc_lower_map_pages(const struct vm_operations_struct *ops,
 }
 #endif
 
+/* 6.18 */
+#ifdef PPC_HAVE_PGTABLE_CROSSED
+#define PPC_MAPS_FOLIOS	1
+#include "whole.h"
+#else
+#define PPC_MAPS_FOLIOS	0
+static inline unsigned long ppc_fault_span(const struct vm_fault *vmf, pgoff_t *first)
+{
+	*first = vmf->pgoff;
+	return 1;
+}
+
+static inline pgoff_t ppc_mapped_end(const struct vm_fault *vmf, pgoff_t index, pgoff_t other)
+{
+	return index + 1;
+}
+#endif
+
 /*
  * Starts reading [index, index + nr) of a file: the demand window.  5.15 has
- * the lock that keeps this apart from truncation.  Before, each file system
+ * the lock that keeps this apart from truncation, and the read-ahead takes it;
+ * since 7.0 its caller does.  Before, each file system
  * has its own, which its fadvise takes; that must not be called in a fault
  * (XFS takes its IOLOCK), so there the lower read-around is made as large as
  * the window.
@@ -264,7 +291,13 @@ static inline void ppc_start_window(struct file *file, pgoff_t index, unsigned l
 {
 	DEFINE_READAHEAD(ractl, file, &file->f_ra, file->f_mapping, index);
 
+#ifdef PPC_HAVE_READAHEAD_MERKLE
+	filemap_invalidate_lock_shared(file->f_mapping);
+#endif
 	page_cache_ra_unbounded(&ractl, nr, 0);
+#ifdef PPC_HAVE_READAHEAD_MERKLE
+	filemap_invalidate_unlock_shared(file->f_mapping);
+#endif
 }
 
 static inline void ppc_set_fault_window(struct file *file, unsigned long pages, bool *ours)

@@ -26,6 +26,13 @@ out=$(dev 'attach trace managed' "open $MNT/a" 'sum 64K' 'sleep 300' counts)
 eq "$(field counts access_bytes "$out")" $((16 * MIB)) "bytes accessed cold"
 ge "$(field counts miss_read "$out")" 16 "misses while tracing"
 ge "$(field counts access "$out")" 2 "accesses cold"
+# By a mapping: where a fault maps a whole large folio, all of it is told, once.
+drop_caches
+out=$(dev 'attach trace' "open $MNT/a" mmap 'touch 0 16M' 'sleep 300' counts)
+eq "$(field counts access_bytes "$out")" $((16 * MIB)) "bytes accessed cold by mapping"
+ge "$(field counts miss_fault "$out")" 1 "faults that missed while tracing"
+out=$(dev 'attach trace' "open $MNT/a" mmap 'touch 0 16M' 'sleep 300' counts)
+eq "$(field counts access_bytes "$out")" $((16 * MIB)) "bytes accessed by mapping what faults have read"
 # Two threads in different places do not mix.
 out=$(dev 'attach trace' "open $MNT/a" mmap 'thread touch 0 4M' 'thread touch 8M 4M' join 'sleep 300' counts)
 eq "$(field counts access_bytes "$out")" $((8 * MIB)) "bytes of two threads"
