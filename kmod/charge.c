@@ -50,7 +50,7 @@ static struct cgroup *ppc_cgroup_of(int fd)
 {
 	struct cgroup *cgrp = cgroup_get_from_fd(fd);
 
-	return IS_ERR(cgrp) ? ppc_cgroup_v1(fd) : cgrp;
+	return cgrp == ERR_PTR(-EBADF) ? ppc_cgroup_v1(fd) : cgrp;
 }
 
 /**
@@ -62,8 +62,8 @@ static struct cgroup *ppc_cgroup_of(int fd)
  * with one is charged, as it would be for a process in it.
  *
  * Context: ioctl.
- * Return: 0; -EBADF no cgroup directory; -EINVAL of a hierarchy without the
- * memory controller; -ENOSPC too many handles
+ * Return: 0; -EBADF no cgroup directory; -ENOENT removed; -EINVAL of a
+ * hierarchy without the memory controller; -ENOSPC too many handles
  */
 int ppc_charge_add(struct ppc_devfile *df, struct ppc_charge *req)
 {

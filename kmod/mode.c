@@ -34,7 +34,7 @@ static void ppc_apply_readahead(struct ppc_open *po)
 	else
 		lower->f_mode &= ~FMODE_RANDOM;
 	ppc_set_fault_window(lower, managed ? READ_ONCE(po->sbi->window_pages) : 0,
-			     &po->fault_window);
+			     po->advice_sequential, &po->fault_window);
 	spin_unlock(&lower->f_lock);
 }
 
@@ -97,6 +97,7 @@ void ppc_advised(struct ppc_open *po, int advice)
 		return;
 	spin_lock(&sbi->open_lock);
 	WRITE_ONCE(po->advice_random, advice == POSIX_FADV_RANDOM);
+	po->advice_sequential = advice == POSIX_FADV_SEQUENTIAL;
 	ppc_apply_readahead(po);
 	spin_unlock(&sbi->open_lock);
 }

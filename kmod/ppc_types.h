@@ -144,6 +144,7 @@ struct ppc_open {
 	refcount_t ref;
 	u32 open_id;
 	bool advice_random;		/* the application asked for it; under open_lock */
+	bool advice_sequential;		/* the same */
 	bool fault_window;		/* see ppc_set_fault_window(); under open_lock */
 	bool direct;			/* O_DIRECT passes through, as decided at open */
 	bool pinned;			/* pin is in use, see ppc_open_lower() */

@@ -124,7 +124,7 @@ struct ppc_consumer {
 
 /* struct ppc_info.caps */
 #define PPC_CAP_CHARGE		0x01	/* PPC_IOC_CHARGE works on this kernel */
-#define PPC_CAP_BACKING_FILE	0x02	/* lower files are backing files (6.8+) */
+#define PPC_CAP_BACKING_FILE	0x02	/* lower files are backing files (6.7+) */
 /* struct ppc_info.state */
 #define PPC_STATE_ATTACHED	0x01
 #define PPC_STATE_MANAGED_RA	0x02
@@ -315,7 +315,8 @@ struct ppc_resident {
  * Handles belong to the descriptor and keep the cgroup's memory accounting
  * alive.  EOPNOTSUPP where the kernel cannot (5.10); then the loader runs in a
  * process inside the cgroup.  EBADF no cgroup directory, or a handle
- * that is not one; EINVAL no memory controller; ENOSPC too many handles.
+ * that is not one; ENOENT a cgroup that is being removed; EINVAL no memory
+ * controller; ENOSPC too many handles.
  */
 struct ppc_charge {
 	__s32 cgroup_fd;

@@ -46,17 +46,24 @@ static inline struct user_namespace *user_namespace(const struct vfsmount *mnt)
 #include "folio.h"
 #endif
 
-/* 6.8: backing files; the user's path inside the file was "fake" before. */
+/*
+ * 6.5: backing files.  6.7: they carry the lower path; until then, and in what
+ * was there before, the user's path inside the file is "fake".
+ */
+#ifdef PPC_HAVE_BACKING_FILE_HEADER
+#include <linux/backing-file.h>
+#endif
+#ifdef PPC_HAVE_FILE_USER_PATH
+#define PPC_BACKING_FILES	1
+#else
+#define PPC_BACKING_FILES	0
+#endif
 #if defined(PPC_HAVE_BACKING_FILE_OPEN)
-#include <linux/backing-file.h>
-#define PPC_BACKING_FILES	1
+/* as we use it */
 #elif defined(PPC_HAVE_BACKING_FILE_OPEN_PATH)
-#include <linux/backing-file.h>
-#define PPC_BACKING_FILES	1
 #define backing_file_open(user_file, flags, real, cred) \
 	backing_file_open(&(user_file)->f_path, flags, real, cred)
 #else
-#define PPC_BACKING_FILES	0
 static inline struct file *backing_file_open(const struct file *user_file, int flags,
 					     const struct path *real, const struct cred *cred)
 {
@@ -64,7 +71,7 @@ static inline struct file *backing_file_open(const struct file *user_file, int f
 }
 #endif
 
-/* 6.8: file_dentry() is the dentry of file->f_path; before, ->d_real() knows it. */
+/* 6.7: file_dentry() is the dentry of file->f_path; before, ->d_real() knows it. */
 #if !PPC_BACKING_FILES
 #define PPC_D_REAL
 #endif
@@ -300,7 +307,8 @@ static inline void ppc_start_window(struct file *file, pgoff_t index, unsigned l
 #endif
 }
 
-static inline void ppc_set_fault_window(struct file *file, unsigned long pages, bool *ours)
+static inline void ppc_set_fault_window(struct file *file, unsigned long pages, bool sequential,
+					bool *ours)
 {
 }
 #else

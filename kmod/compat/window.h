@@ -29,13 +29,19 @@ static inline void ppc_start_window(struct file *file, pgoff_t index, unsigned l
 	blk_finish_plug(&plug);
 }
 
-/* 0: the device's own again.  Caller holds open_lock; *ours belongs to it. */
-static inline void ppc_set_fault_window(struct file *file, unsigned long pages, bool *ours)
+/*
+ * 0: the device's own again, doubled as POSIX_FADV_SEQUENTIAL does.  Caller
+ * holds open_lock; *ours belongs to it.
+ */
+static inline void ppc_set_fault_window(struct file *file, unsigned long pages, bool sequential,
+					bool *ours)
 {
+	unsigned long native = file_inode(file)->i_sb->s_bdi->ra_pages;
+
 	if (pages)
 		WRITE_ONCE(file->f_ra.ra_pages, pages);
 	else if (*ours)
-		WRITE_ONCE(file->f_ra.ra_pages, file_inode(file)->i_sb->s_bdi->ra_pages);
+		WRITE_ONCE(file->f_ra.ra_pages, sequential ? 2 * native : native);
 	*ours = pages;
 }
 

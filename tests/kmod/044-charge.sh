@@ -66,5 +66,8 @@ dev "${commands[@]}" "!ENOSPC charge $group" >/dev/null
 drop_caches
 dev 'lookup a' "charge $group" "sh rmdir $group" 'load 0 4M wait charged' 'resident 0' >"$PPC_TEST_DIR/out" || fail removed
 eq "$(field load loaded "$(cat "$PPC_TEST_DIR/out")")" $((4 * MIB)) "loaded for a removed cgroup"
+# One that is removed between being opened and being named.
+mkdir $group-gone
+dev "!ENOENT charge $group-gone removed" >/dev/null
 rmdir $group-loader
 exit 0

@@ -35,4 +35,13 @@ for path in "$BASE/a" "$MNT/a"; do
   out=$(dev 'lookup a' "open $path" 'advise f random' 'read 1M 4K' 'resident 0')
   eq "$(field resident resident "$out")" 4096 "random read of $path"
 done
+# SEQUENTIAL: the read-around of a fault is twice as large, also after a policy has come and gone.
+drop_caches
+native=$(dev 'lookup a' "open $MNT/a" 'advise f sequential' mmap 'touch 1M 1' 'sleep 300' 'resident 0')
+drop_caches
+out=$(dev 'lookup a' "open $MNT/a" 'attach managed' 'advise f sequential' detach mmap 'touch 1M 1' 'sleep 300' 'resident 0')
+eq "$(field resident resident "$out")" "$(field resident resident "$native")" "read-around after a policy"
+drop_caches
+out=$(dev 'lookup a' "open $MNT/a" mmap 'touch 1M 1' 'sleep 300' 'resident 0')
+ge "$(field resident resident "$native")" $((2 * $(field resident resident "$out"))) "read-around of SEQUENTIAL"
 exit 0

@@ -246,6 +246,7 @@ Outcome Device::Charge(const Words& words) {
   }
   charge.cgroup_fd = open(words.Text(1).c_str(), O_RDONLY | O_CLOEXEC);
   if (charge.cgroup_fd < 0) return errno;
+  if (words.Has("removed")) rmdir(words.Text(1).c_str());
   const int error = Call(fd_, PPC_IOC_CHARGE, &charge);
   close(charge.cgroup_fd);
   if (error) return error;

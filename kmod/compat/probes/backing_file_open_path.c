@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* 6.8 .. 6.12.0: a path names it. */
+/* 6.5 .. 6.12.0: a path names it. */
 #include <linux/fs.h>
+#if __has_include(<linux/backing-file.h>)
 #include <linux/backing-file.h>
+#endif
 
 struct file *probe(const struct path *user, struct path *real, const struct cred *cred);
 struct file *probe(const struct path *user, struct path *real, const struct cred *cred)
