@@ -180,7 +180,7 @@ def finish(options, keys, left, problems):
         if options.breakdown:
             print("\n".join(steps(runs, case)) + "\n")
         else:
-            check.case(case, table)
+            check.case(case, table, options.workers)
         every += table
     check.finished(every, left, problems)
     for claim in check.results:

@@ -49,13 +49,13 @@ GOOD = {("rich", "maio"): 12.6, ("rich", "native"): 40.0, ("rich", "direct"): 12
         ("limit", "by-rank"): 20.0, ("limit", "direct"): 12.5}
 
 
-def judged(runs, left=0, problems=()):
+def judged(runs, left=0, problems=(), workers=2):
     check = verdicts.Claims()
     keys = list(dict.fromkeys(line["system"] for line in runs))
     table = []
     for case in ("rich", "limit"):
         lines = verdicts.rows(runs, MEASURED, case, keys, lambda key: ("maio", key))
-        check.case(case, lines)
+        check.case(case, lines, workers)
         table += lines
     check.finished(table, left, list(problems))
     return {claim["text"]: claim["ok"] for claim in check.results}
@@ -163,6 +163,11 @@ class VerdictsTest(unittest.TestCase):
             failed = self.failed({**GOOD, **change})
             self.assertEqual(len(failed), 1, (wanted, failed))
             self.assertTrue(failed[0].startswith(wanted), failed)
+
+    def test_the_load_is_judged_with_the_papers_number_of_workers(self):
+        # Loads are 7.6 of 35 s and 8 of 40 s: 0.217 and 0.2.
+        failed = [text for text, ok in judged(experiment(GOOD), workers=4).items() if ok is False]
+        self.assertEqual(failed, ["rich: MAIO's load / Native's <= 0.21"])
 
     def test_direct_is_given_more_room(self):
         self.assertEqual(self.failed({**GOOD, ("limit", "direct"): 12.0}), [])

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppc-rival's command line: documented defaults, and one clear line for what is not accepted.
-#include "bench/rivals/config.h"
-
 #include <gtest/gtest.h>
+
+#include "bench/rivals/config.h"
 
 namespace ppc::bench {
 namespace {
