@@ -59,6 +59,7 @@ class Experiment:
         self.params = {"model": settings["model_name"], "tp": settings["workers"]}
         self.device_mbps = 0.0
         self.init_s = 0.0
+        self.service_init_s = 0.0  # with what starting the workers takes beside it
         self.scratch = "/run/ppc-demo"
         os.makedirs(self.scratch, exist_ok=True)
 
@@ -160,7 +161,9 @@ class Experiment:
                     for name in os.listdir(self.model_dir))
         pool = self.settings["limit_share"] * model if limit_bytes else 1.02 * model + (64 << 20)
         known = {"dir": self.model_dir, "workers": self.settings["workers"],
-                 "init": f"{self.init_s:.3f}", "device": f"{self.device_mbps:.3f}",
+                 "init": f"{self.init_s:.3f}",
+                 "service_init": f"{self.service_init_s:.3f}",
+                 "device": f"{self.device_mbps:.3f}",
                  "window": f"{int(memory * WINDOW_SHARE) >> 20}M", "pool": f"{int(pool) >> 20}M"}
         return [word.format(**known) for word in words]
 

@@ -21,10 +21,12 @@ class RoundsGuest(Guest):
             pure_s = known["pure_disk_s"]
             self.experiment.init_s = self.settings["init_share"] * pure_s
             self.experiment.device_mbps = known["device_mbps"]
+            self.experiment.service_init_s = known["cached_init_s"]
             return
         self.settings["has_series"] = True  # the loader's own memory comes from the samples
         self.measure()
         self.settings["has_series"] = False
+        self.experiment.service_init_s = self.raw["measured"]["cached_init_s"]
         machine.write_text(os.path.join(self.settings["out"], "measured.json"),
                            json.dumps({**self.raw["measured"], "limit_bytes": self.limit(),
                                        "cpus": self.raw["cpus"], "kernel": self.raw["kernel"]}))

@@ -7,7 +7,8 @@ import dataclasses
 class System:
     """One row of the table.
 
-    Words of `beside` and `instead` may name {dir}, {workers}, {init} (s), {device} (MB/s per worker),
+    Words of `beside` and `instead` may name {dir}, {workers}, {init} (s, without model
+    reads), {service_init} (s, all of a service's), {device} (MB/s per worker),
     {window} (a quarter of the memory the service may use) and {pool} (what the case leaves for the
     model).
     """
@@ -38,7 +39,7 @@ CACHED = System("cached", "fully cached", is_precached=True)
 
 # The store's 32 MiB chunks at the scale of the models, no smaller than a disk likes.
 _DIRECT = ("ppc-rival", "direct", "--workers={workers}", "--device-mbps={device}",
-           "--init-s={init}", "--chunk=1M")
+           "--init-s={service_init}", "--chunk=1M")
 RIVALS = (
     NATIVE,
     NATIVE_RA,
