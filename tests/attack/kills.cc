@@ -62,8 +62,11 @@ int Kills(const Words& words) {
   for (uint64_t i = 0; i < count; ++i) {
     Children consumer;
     consumer.Start([&] { return Consume(device, i, 4 << 20) + 1; });
+    auto is_attached = [&] { return ReadText(state).find("attached") != std::string::npos; };
+    // However slow the machine is.
+    for (int tries = rng.OneIn(4) ? 0 : 10000; tries > 0 && !is_attached(); --tries) usleep(1000);
     usleep(static_cast<useconds_t>(rng.Below(60000)));
-    attached += ReadText(state).find("attached") != std::string::npos;
+    attached += is_attached();
     const int status = consumer.Kill();
     if (!WIFSIGNALED(status)) {
       std::printf("FAIL: consumer %lu ended by itself: %s\n", i, strerror(WEXITSTATUS(status) - 1));
@@ -78,7 +81,7 @@ int Kills(const Words& words) {
               attached, Counter(number, "events_queued"), Counter(number, "loaded_bytes"),
               Counter(number, "evicted_bytes"), Counter(number, "wakeups"));
   if (!applications.Stop()) return 1;
-  if (attached < count / 10) {
+  if (attached < count / 2) {
     std::printf("FAIL: too few were killed while attached\n");
     return 1;
   }
