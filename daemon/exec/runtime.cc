@@ -224,6 +224,23 @@ Result<Json> Runtime::StartService(const Json& message) {
   return answer;
 }
 
+Result<Json> Runtime::AboutProcess(const std::string& op, const Json& message) {
+  constexpr int64_t kMost = 0x7fffffff;
+  const Result<int64_t> pid = JsonInt(message, "pid", 0);
+  if (!pid) return pid.error();
+  if (*pid <= 0 || *pid > kMost) return Error{EINVAL, op + " needs \"pid\", a process"};
+  if (op == "explain_pid") return services_->ExplainProcess(static_cast<int>(*pid));
+  const Result<std::string> id = JsonString(message, "service_id", "");
+  if (!id) return id.error();
+  const Result<int64_t> worker = JsonInt(message, "worker", -1);
+  if (!worker) return worker.error();
+  if (*worker > kMost) return Error{EINVAL, "\"worker\" is too large"};
+  const Status bound =
+      services_->BindProcess(*id, static_cast<int>(*pid), static_cast<int>(*worker));
+  if (!bound) return bound.error();
+  return Json::object();
+}
+
 Result<Json> Runtime::Control(const Json& message) {
   const Result<std::string> op = JsonString(message, "op", "");
   if (!op) return op.error();
@@ -231,6 +248,7 @@ Result<Json> Runtime::Control(const Json& message) {
   // What the service did before it said this is still in the rings.
   if (started_ && !shut_down_) executor_->CatchUp();
   if (*op == "service_start") return StartService(message);
+  if (*op == "explain_pid" || *op == "bind_pid") return AboutProcess(*op, message);
   const bool is_service = *op == "service_ready" || *op == "service_stop";
   if (!is_service) return PassOn(message);
   const Result<std::string> id = JsonString(message, "service_id", "");

@@ -62,6 +62,7 @@ class Runtime {
   Status Want(uint32_t want, uint64_t beacon_bytes);
   Status AttachAsWanted();
   Result<Json> StartService(const Json& message);
+  Result<Json> AboutProcess(const std::string& op, const Json& message);
   Result<Json> PassOn(const Json& message);
   void OnHang(const char* hook, uint64_t elapsed_ns);
   std::optional<uint64_t> RefreshFile(uint64_t stale);

@@ -102,7 +102,7 @@ Result<Service*> ServiceTable::Start(const Json& message) {
   }
   std::unique_ptr<Service> service = Make(*id, std::move(cgroup));
   service->number = service->payer->service = number;
-  service->processes = std::make_unique<ProcessXpu>(roots_, *xpus, &topology_->xpus);
+  service->processes = std::make_unique<ProcessXpu>(roots_, *xpus, topology_);
   service->xpus = std::move(*xpus);
   processes_.clear();
   services_[number] = std::move(service);
@@ -159,14 +159,72 @@ Service* ServiceTable::OfProcess(int pid, uint64_t start_ns, uint64_t cgroup_id)
   return service;
 }
 
+void ServiceTable::XpuChain(Service* service) {
+  if (service->processes != nullptr) return;
+  // Without services the machine's own list stands for the workers.
+  std::vector<int> all(topology_->xpus.size());
+  std::iota(all.begin(), all.end(), 0);
+  service->processes = std::make_unique<ProcessXpu>(roots_, std::move(all), topology_);
+}
+
 XpuAnswer ServiceTable::XpuOf(Service* service, int pid, uint64_t start_ns) {
-  if (service->processes == nullptr) {
-    // Without services the machine's own list stands for the workers.
-    std::vector<int> all(topology_->xpus.size());
-    std::iota(all.begin(), all.end(), 0);
-    service->processes = std::make_unique<ProcessXpu>(roots_, std::move(all), &topology_->xpus);
-  }
+  XpuChain(service);
   return service->processes->Find(pid, start_ns, backend_->NowNs());
+}
+
+namespace {
+
+Json FindingJson(const XpuFinding& finding, const XpuAnswer& winner, const Topology& machine) {
+  Json json{{"provider", XpuSourceName(finding.source)},
+            {"says", finding.says},
+            {"wins", winner.source == finding.source}};
+  if (finding.answer.source == XpuSource::kUnknown) return json;
+  json["worker"] = finding.answer.worker;
+  json["xpu"] = finding.answer.xpu;
+  json["node"] = machine.NodeOfXpu(finding.answer.xpu);
+  return json;
+}
+
+}  // namespace
+
+Result<Json> ServiceTable::ExplainProcess(int pid) {
+  const std::optional<uint64_t> start = ProcessStartNs(roots_, pid);
+  if (!start) return Error{ESRCH, "process " + std::to_string(pid) + " does not exist here"};
+  Service* service = OfProcess(pid, *start, 0);
+  XpuChain(service);
+  XpuAnswer winner;
+  const std::vector<XpuFinding> findings = service->processes->Explain(pid, *start, &winner);
+  const bool is_decided = winner.source != XpuSource::kUnknown;
+  for (const XpuFinding& finding : findings) {
+    if (winner.source == XpuSource::kUnknown) winner = finding.answer;
+  }
+  Json json{{"pid", pid},
+            {"service_id", service->id},
+            {"worker", winner.worker},
+            {"xpu", winner.xpu},
+            {"node", topology_->NodeOfXpu(winner.xpu)},
+            {"source", XpuSourceName(winner.source)},
+            {"decided", is_decided},
+            {"providers", Json::array()}};
+  if (winner.xpu >= 0 && static_cast<size_t>(winner.xpu) < topology_->xpus.size()) {
+    json["bdf"] = topology_->xpus[static_cast<size_t>(winner.xpu)].bdf;
+  }
+  for (const XpuFinding& finding : findings) {
+    json["providers"].push_back(FindingJson(finding, winner, *topology_));
+  }
+  return json;
+}
+
+Status ServiceTable::BindProcess(const std::string& id, int pid, int worker) {
+  Service* service = Find(id);
+  if (service == nullptr) return Error{ENOENT, "service \"" + id + "\" is not started here"};
+  const std::optional<uint64_t> start = ProcessStartNs(roots_, pid);
+  if (!start) return Error{ESRCH, "process " + std::to_string(pid) + " does not exist here"};
+  if (worker < 0 || !service->processes->Bind(pid, *start, worker)) {
+    return Error{EINVAL, "service \"" + id + "\" has no worker " + std::to_string(worker) +
+                             "; start it with \"xpus\" or \"workers\""};
+  }
+  return Ok();
 }
 
 bool ServiceTable::IsAbove(Service* service) {

@@ -55,6 +55,10 @@ class ServiceTable {
   // The service a process belongs to: by its cgroup, or the only one there is.
   Service* OfProcess(int pid, uint64_t start_ns, uint64_t cgroup_id);
   XpuAnswer XpuOf(Service* service, int pid, uint64_t start_ns);
+  // For `ppcctl explain-pid`: what each provider says of a process, and which one counts.
+  Result<Json> ExplainProcess(int pid);
+  // The process is this worker of a started service, whatever the providers say.
+  Status BindProcess(const std::string& id, int pid, int worker);
   // Above the memory threshold; looks again after a few ms.
   bool IsAbove(Service* service);
   bool IsAnyAbove();
@@ -65,6 +69,7 @@ class ServiceTable {
 
  private:
   std::unique_ptr<Service> Make(const std::string& id, std::shared_ptr<const Cgroup> cgroup);
+  void XpuChain(Service* service);
   Service* Search(int pid, uint64_t cgroup_id);
 
   struct ProcessKey {

@@ -89,6 +89,43 @@ std::optional<std::string> ProcessCgroup(const SysRoots& roots, int pid) {
   return v2;
 }
 
+namespace {
+
+// The list behind "key:\t" in /proc/PID/status.
+CpuList StatusList(const std::string& text, const std::string& key) {
+  const size_t at = text.find("\n" + key + ":");
+  if (at == std::string::npos) return {};
+  const size_t start = at + key.size() + 2;
+  const Result<CpuList> list =
+      ParseCpuList(Trim(text.substr(start, text.find('\n', start) - start)));
+  return list ? *list : CpuList();
+}
+
+}  // namespace
+
+ThreadPlaces PlacesOfThreads(const SysRoots& roots, int pid) {
+  constexpr int kMaxThreads = 256;  // more say nothing new
+  ThreadPlaces places;
+  const std::string base = PidPath(roots, pid, "/task");
+  std::unique_ptr<DIR, CloseDir> dir(opendir(base.c_str()));
+  if (!dir) return places;
+  int threads = 0;
+  while (const dirent* entry = readdir(dir.get())) {
+    if (entry->d_name[0] == '.' || threads++ >= kMaxThreads) continue;
+    const Result<std::string> text = ReadFile(base + "/" + entry->d_name + "/status", 16384);
+    if (!text) continue;
+    const CpuList cpus = StatusList(*text, "Cpus_allowed_list");
+    const CpuList mems = StatusList(*text, "Mems_allowed_list");
+    places.cpus.insert(places.cpus.end(), cpus.begin(), cpus.end());
+    places.mems.insert(places.mems.end(), mems.begin(), mems.end());
+  }
+  for (CpuList* list : {&places.cpus, &places.mems}) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+  return places;
+}
+
 std::vector<std::string> OpenDevices(const SysRoots& roots, int pid) {
   std::vector<std::string> devices;
   const std::string base = PidPath(roots, pid, "/fd");

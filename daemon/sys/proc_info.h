@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/cpu_set.h"
 #include "daemon/sys/roots.h"
 
 namespace ppc {
@@ -27,6 +28,14 @@ std::optional<std::string> ProcessCgroup(const SysRoots& roots, int pid);
 
 // Distinct targets of the open descriptors that lie below /dev.
 std::vector<std::string> OpenDevices(const SysRoots& roots, int pid);
+
+// What the threads of a process may use: all CPUs of any of them, and the memory nodes that its
+// cpuset allows.
+struct ThreadPlaces {
+  CpuList cpus;
+  CpuList mems;
+};
+ThreadPlaces PlacesOfThreads(const SysRoots& roots, int pid);
 
 }  // namespace ppc
 

@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the answer to "which worker of a service, hence which XPU, is this process":
-// a chain of providers, each answer with its source.
+// a chain of providers, each answer with its source.  The first that knows wins.
 // Threads: one.  Paper: section 4.1 (process to XPU by PID).
 #ifndef PPC_DAEMON_SYS_PROCESS_XPU_H_
 #define PPC_DAEMON_SYS_PROCESS_XPU_H_
 
 #include <cstdint>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "daemon/sys/roots.h"
-#include "daemon/sys/xpu_list.h"
+#include "daemon/sys/topology.h"
 
 namespace ppc {
 
-enum class XpuSource { kUnknown, kExplicit, kLocalRank, kRank, kDevice, kOrder };
+// In the order of the chain.
+enum class XpuSource {
+  kUnknown,
+  kTold,       // Bind()
+  kExplicit,   // PPC_WORKER
+  kLocalRank,  // LOCAL_RANK
+  kRank,       // RANK
+  kDevice,     // the one accelerator whose device file is open
+  kVisible,    // CUDA_VISIBLE_DEVICES and its kin
+  kPlacement,  // the node that the threads are bound to
+  kOrder,      // order of first read
+};
 const char* XpuSourceName(XpuSource source);
 
 struct XpuAnswer {
@@ -23,14 +35,26 @@ struct XpuAnswer {
   XpuSource source = XpuSource::kUnknown;
 };
 
+// What one provider says.
+struct XpuFinding {
+  XpuSource source = XpuSource::kUnknown;
+  XpuAnswer answer;  // source kUnknown: it does not know
+  std::string says;  // what it has seen, or why it does not know
+};
+
 class ProcessXpu {
  public:
-  // service_xpus: worker w is bound to service_xpus[w % n].  machine_xpus must outlive this.
-  ProcessXpu(SysRoots roots, std::vector<int> service_xpus, const std::vector<Xpu>* machine_xpus);
+  // service_xpus: worker w is bound to service_xpus[w % n].  machine must outlive this.
+  ProcessXpu(SysRoots roots, std::vector<int> service_xpus, const Topology* machine);
 
-  // Cached per process; an answer by order of first read is looked at again now and then,
+  // Cached per process; an answer weaker than an open device is looked at again now and then,
   // because a worker may open its device later than its first file.
   XpuAnswer Find(int pid, uint64_t start_ns, uint64_t now_ns);
+  // Somebody who knows says which worker this process is; false: there is no such worker.
+  bool Bind(int pid, uint64_t start_ns, int worker);
+  // Every provider's answer now, in the order of the chain; decides nothing.  *cached is what
+  // Find() has answered last (kUnknown: it was not asked yet).
+  std::vector<XpuFinding> Explain(int pid, uint64_t start_ns, XpuAnswer* cached) const;
 
  private:
   struct Entry {
@@ -41,14 +65,19 @@ class ProcessXpu {
   };
 
   XpuAnswer Ask(int pid) const;
-  XpuAnswer AskDevices(int pid) const;
+  XpuFinding AskRank(const std::string& environ_text, const char* name, XpuSource source) const;
+  XpuFinding AskDevices(int pid) const;
+  XpuFinding AskVisible(const std::string& environ_text) const;
+  XpuFinding AskPlacement(int pid) const;
   XpuAnswer ByWorker(int worker, XpuSource source) const;
+  XpuAnswer ByXpu(int xpu, XpuSource source) const;
+  bool IsTaken(int xpu, int but_pid) const;
 
   static constexpr size_t kMaxEntries = 4096;
 
   const SysRoots roots_;
   const std::vector<int> service_xpus_;
-  const std::vector<Xpu>* const machine_xpus_;
+  const Topology* const machine_;
   std::unordered_map<int, Entry> entries_;
   int next_worker_ = 0;
 };

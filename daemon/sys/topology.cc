@@ -9,6 +9,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "daemon/sys/proc_info.h"
+
 namespace ppc {
 namespace {
 
@@ -120,6 +122,16 @@ int Topology::NodeOfCpu(int cpu) const {
     if (std::binary_search(node.cpus.begin(), node.cpus.end(), cpu)) return node.id;
   }
   return -1;
+}
+
+std::optional<int> NodeOfThreads(const SysRoots& roots, int pid, const Topology& machine) {
+  const ThreadPlaces places = PlacesOfThreads(roots, pid);
+  if (places.mems.size() == 1) return places.mems.front();
+  if (places.cpus.empty()) return std::nullopt;
+  const int node = machine.NodeOfCpu(places.cpus.front());
+  const bool is_one = std::all_of(places.cpus.begin(), places.cpus.end(),
+                                  [&](int cpu) { return machine.NodeOfCpu(cpu) == node; });
+  return is_one && node >= 0 ? std::optional<int>(node) : std::nullopt;
 }
 
 Result<Topology> DetectTopology(const TopologyOptions& options) {

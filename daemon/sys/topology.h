@@ -4,6 +4,7 @@
 #ifndef PPC_DAEMON_SYS_TOPOLOGY_H_
 #define PPC_DAEMON_SYS_TOPOLOGY_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ struct TopologyOptions {
   SysRoots roots;
   std::string hwloc_xml;  // path of an exported topology instead of this machine
 };
+
+// The node that all threads of a process are bound to by their CPUs or by its memory nodes;
+// nothing if they may use several.
+std::optional<int> NodeOfThreads(const SysRoots& roots, int pid, const Topology& machine);
 
 Result<Topology> DetectTopology(const TopologyOptions& options);
 

@@ -93,6 +93,10 @@ const std::array kVerbs = {
     Verb{"list", "", "List the mounts and their policies.", 0, 0, false, kJsonOnly, List},
     Verb{"status", "[MNT]", "Show policies, services, counters and the last error.", 0, 1, false,
          kJsonOnly, ShowStatus},
+    Verb{"explain-pid", "PID [MNT]",
+         "Show which worker and XPU the process PID is taken for: what each provider says, in the\n"
+         "order in which they are asked, and which one counts (*).  Default: on all mounts.",
+         1, 2, false, kJsonOnly, ExplainPid},
     Verb{"policy", "MNT MESSAGE",
          "Send MESSAGE (a JSON object with \"op\", or @FILE) to the policy of MNT.", 2, 2, false,
          kTimeoutOnly, PolicyMessage},

@@ -16,6 +16,7 @@ int ServiceId(const Args& args);
 int Run(const Args& args);
 int List(const Args& args);
 int ShowStatus(const Args& args);
+int ExplainPid(const Args& args);
 int PolicyMessage(const Args& args);
 int TemplateList(const Args& args);
 int TemplateShow(const Args& args);

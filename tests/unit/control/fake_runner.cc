@@ -4,6 +4,7 @@
 //   init: "refuse" | "crash" | "hang" | "gone" | "babble"
 //   crash_after_ms, drop_after_ms, gone_after_ms: ... after init
 //   control: "refuse" | "crash" | "hang" | "unknown"      stop: "hang"
+//   reply: what the policy answers to every control message
 //   log: file that takes every line received
 //   lives_on: file; init crashes while it does not exist
 #include <poll.h>
@@ -64,6 +65,7 @@ void HandleControl(const Json& request) {
   if (mode == "refuse") return Send(R"({"ok":true,"reply":{"error":"template is stale"}})");
   if (mode == "crash") abort();
   if (mode == "hang") HangForever();
+  if (g_fake.contains("reply")) return Send(Json{{"ok", true}, {"reply", g_fake["reply"]}}.dump());
   if (mode == "unknown") return Refuse("EOPNOTSUPP", "the policy has no ppc_control");
   Send(Json{{"ok", true}, {"reply", {{"mode", "record"}, {"echo", request["message"]}}}}.dump());
 }

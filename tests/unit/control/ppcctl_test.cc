@@ -32,13 +32,60 @@ class CtlTest : public DaemonTest {
   }
 };
 
+const Json kExplained = {
+    {"pid", 42},
+    {"service_id", "abcd"},
+    {"worker", 1},
+    {"xpu", 3},
+    {"node", 1},
+    {"bdf", "0000:3b:00.0"},
+    {"source", "RANK"},
+    {"decided", true},
+    {"providers",
+     {{{"provider", "RANK"},
+       {"says", "RANK=1"},
+       {"wins", true},
+       {"worker", 1},
+       {"xpu", 3},
+       {"node", 1}},
+      {{"provider", "device"}, {"says", "several accelerators are open"}, {"wins", false}}}}};
+
 void ExpectOneLine(const ProcessResult& result) {
   EXPECT_TRUE(result.err.starts_with("ppcctl: ")) << result.err;
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
 }
 
+TEST_F(CtlTest, ExplainPidShowsEveryProviderAndTheWinner) {
+  Start({{"reply", kExplained}});
+  const std::string pid = std::to_string(getpid());
+  const ProcessResult shown = Ctl({"explain-pid", pid});
+  EXPECT_EQ(shown.exit_status, 0) << shown.err;
+  for (const char* part : {"worker 1", "XPU 3", "0000:3b:00.0", "node 1", "RANK=1",
+                           "several accelerators are open", "* RANK"}) {
+    EXPECT_NE(shown.out.find(part), std::string::npos) << part << "\n" << shown.out;
+  }
+  EXPECT_TRUE(WasTold("\"op\":\"explain_pid\""));
+  EXPECT_TRUE(WasTold("\"pid\":" + pid));
+  const ProcessResult json = Ctl({"explain-pid", pid, "/proc", "--json"});
+  EXPECT_EQ(Json::parse(json.out)["mounts"][0]["source"], "RANK");
+  const ProcessResult elsewhere = Ctl({"explain-pid", pid, "/nowhere"});
+  EXPECT_EQ(elsewhere.exit_status, 1);
+  ExpectOneLine(elsewhere);
+}
+
+TEST_F(CtlTest, ExplainPidWithoutAPolicyIsAnError) {
+  StartDaemon();
+  const ProcessResult none = Ctl({"explain-pid", "1"});
+  EXPECT_EQ(none.exit_status, 1);
+  ExpectOneLine(none);
+}
+
 TEST_F(CtlTest, WrongUsageIs2) {
   const std::vector<std::vector<std::string>> cases = {
+      {"explain-pid"},
+      {"explain-pid", "x"},
+      {"explain-pid", "0"},
+      {"explain-pid", "12x"},
       {"nonsense"},
       {"service"},
       {"reg_policy"},

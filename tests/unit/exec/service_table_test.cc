@@ -117,6 +117,35 @@ TEST_F(ServiceTableTest, WorkersGetTheServicesXpus) {
   EXPECT_EQ(services_->XpuOf(counted, 21, 1).xpu, 1);
 }
 
+TEST_F(ServiceTableTest, ExplainsAndBindsProcesses) {
+  topology_.nodes = {NumaNode{0, {0}}, NumaNode{1, {1}}};
+  topology_.xpus.resize(2);
+  topology_.xpus[1].bdf = "0000:02:00.0";
+  topology_.xpus[1].node = 1;
+  tree_.Write("/proc/31/stat", "31 (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+  tree_.Write("/proc/31/environ", "RANK=1");
+  (void)Start({{"service_id", "a"}, {"xpus", {0, 1}}});
+  Result<Json> told = services_->ExplainProcess(31);
+  ASSERT_TRUE(told.ok()) << told.error().message;
+  EXPECT_EQ((*told)["service_id"], "a");
+  EXPECT_EQ((*told)["source"], "RANK");
+  EXPECT_EQ((*told)["xpu"], 1);
+  EXPECT_EQ((*told)["bdf"], "0000:02:00.0");
+  EXPECT_EQ((*told)["node"], 1);
+  EXPECT_EQ((*told)["decided"], false);
+  int winners = 0;
+  for (const Json& provider : (*told)["providers"]) winners += provider["wins"] == true ? 1 : 0;
+  EXPECT_EQ(winners, 1);
+  ASSERT_TRUE(services_->BindProcess("a", 31, 0).ok());
+  EXPECT_EQ((*services_->ExplainProcess(31))["source"], "told");
+  EXPECT_EQ((*services_->ExplainProcess(31))["decided"], true);
+  EXPECT_EQ(services_->XpuOf(services_->Find("a"), 31, 70000000).xpu, 0);
+  EXPECT_EQ(services_->ExplainProcess(32).error().code, ESRCH);
+  EXPECT_EQ(services_->BindProcess("a", 32, 0).error().code, ESRCH);
+  EXPECT_EQ(services_->BindProcess("b", 31, 0).error().code, ENOENT);
+  EXPECT_EQ(services_->BindProcess("a", 31, -1).error().code, EINVAL);
+}
+
 TEST_F(ServiceTableTest, WrongStartsChangeNothing) {
   const Json kWrong[] = {{{"x", 1}},
                          {{"service_id", 5}},
