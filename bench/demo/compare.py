@@ -6,6 +6,7 @@ guest of its own.  Each run is a file; what is there already is not run again.
 """
 import argparse
 import csv
+import glob
 import hashlib
 import json
 import os
@@ -15,6 +16,9 @@ import time
 from . import command, pairs, prepare, rounds, systems, verdicts
 from .prepare import TOP, DemoError, say
 
+# What decides how a run goes, besides the module and the systems themselves.
+RUNNING = ("bin/ppcd", "bin/ppc-runner", "bin/ppcctl", "bin/loadmodel", "bin/ppc-rival",
+           "policies/libppc_maio.so")
 CASES = {"rich": "rich", "constrained": "limit", "limit": "limit"}
 EPILOG = """\
 Method: two systems' times in one round are a pair; their ratio is the geometric mean over the rounds, its
@@ -84,12 +88,12 @@ def pairing(options):
 def identity(options, image):
     """Runs of one folder belong together only when all of this is the same."""
     digest = hashlib.sha256()
-    for name in ("bin/ppcd", "bin/ppc-runner", "bin/loadmodel", "bin/ppc-rival",
-                 "policies/libppc_maio.so"):
-        path = os.path.join(prepare.BUILD, name)
-        if os.path.exists(path):
-            with open(path, "rb") as file:
-                digest.update(file.read())
+    paths = [os.path.join(prepare.BUILD, name) for name in RUNNING]
+    paths += glob.glob(os.path.join(prepare.BUILD, "kmod", "*", "kmod", "ppc.ko"))
+    paths += [os.path.join(TOP, "bench", "demo", name) for name in ("experiment.py", "systems.py")]
+    for path in sorted(paths):
+        with open(path, "rb") as file:
+            digest.update(file.read())
     return {"image": os.path.basename(image), "programs": digest.hexdigest()[:16],
             **{key: getattr(options, key) for key in ("mbps", "lat_us", "mode", "workers", "bind",
                                                       "seed", "remote_cost")}}
