@@ -33,8 +33,9 @@ static int ppc_direct_flag(const struct ppc_sb *sbi, int ki_flags, unsigned long
 
 /*
  * A read that must not wait gets what is before the first absent page, so only
- * that is told, and nothing is loaded.  The rest is told when the caller comes
- * back ready to wait.
+ * that is told, and nothing is loaded (IOCB_NOIO: not by the lower file system
+ * either, or what is absent would be a hit when it is told).  The rest is told
+ * when the caller comes back ready to wait.
  */
 static void ppc_nowait_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode)
 {
@@ -55,24 +56,26 @@ static ssize_t ppc_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	unsigned long mode = READ_ONCE(po->sbi->mode);
 	struct kiocb kiocb;
 	ssize_t ret;
-	int direct, flags;
+	int flags;
 
 	if (!iov_iter_count(to))
 		return 0;
 	if (unlikely(!lower->f_op->read_iter))
 		return -EINVAL;
-	direct = ppc_direct_flag(po->sbi, iocb->ki_flags, mode);
-	if (direct < 0)
-		return direct;
-	if (mode && !direct) {
-		if (unlikely(iocb->ki_flags & IOCB_NOWAIT))
+	flags = ppc_direct_flag(po->sbi, iocb->ki_flags, mode);
+	if (flags < 0)
+		return flags;
+	if (mode && !flags) {
+		if (unlikely(iocb->ki_flags & IOCB_NOWAIT)) {
 			ppc_nowait_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
-		else
+			flags = IOCB_NOIO;
+		} else {
 			ppc_read_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
+		}
 	}
 
-	flags = direct | (iocb->ki_flags & PPC_IOCB_FORWARD);
-	if (direct && !is_sync_kiocb(iocb))
+	flags |= iocb->ki_flags & PPC_IOCB_FORWARD;
+	if ((flags & IOCB_DIRECT) && !is_sync_kiocb(iocb))
 		return ppc_read_async(iocb, to, lower, flags);
 	init_sync_kiocb(&kiocb, lower);
 	kiocb.ki_pos = iocb->ki_pos;

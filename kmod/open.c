@@ -32,6 +32,13 @@ static int ppc_lower_flags(const struct file *file)
 	return (file->f_flags & ~drop) | O_LARGEFILE | PPC_OPEN_QUIET;
 }
 
+static struct file *ppc_quiet(struct file *lower)
+{
+	if (!IS_ERR(lower))
+		ppc_set_notify(lower, PPC_NOTIFY_NONE);
+	return lower;
+}
+
 /*
  * The lower file shows the user's path (/proc/PID/maps, audit), and by that
  * path it holds our mount as long as a mapping of it lives.  Where the path is
@@ -50,8 +57,13 @@ static struct file *ppc_open_lower(struct ppc_open *po, struct file *file)
 	struct file *lower;
 
 	if (PPC_BACKING_FILES || ppc_own_path(file)) {
+		/* we are in ->open(): nobody else has the file yet */
+		fmode_t notify = ppc_set_notify(file, PPC_NOTIFY_NONE);
+
 		real.dentry = PPC_D(file_dentry(file));
-		return backing_file_open(file, flags, &real, cred);
+		lower = backing_file_open(file, flags, &real, cred);
+		ppc_set_notify(file, notify);
+		return ppc_quiet(lower);
 	}
 	real.dentry = ppc_lower_alias(po->inode);
 	if (!real.dentry)
@@ -78,7 +90,7 @@ struct file *ppc_open_lower_dir(struct file *file)
 	struct ppc_sb *sbi = PPC_SB(file_inode(file)->i_sb);
 	struct path real = { .mnt = sbi->lower_mnt, .dentry = PPC_D(file_dentry(file)) };
 
-	return dentry_open(&real, ppc_lower_flags(file), ppc_lower_cred(sbi));
+	return ppc_quiet(dentry_open(&real, ppc_lower_flags(file), ppc_lower_cred(sbi)));
 }
 
 /**
@@ -119,7 +131,7 @@ struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 		return ERR_PTR(-ESTALE);
 	lower = dentry_open(&real, O_RDONLY | O_LARGEFILE | PPC_OPEN_QUIET, sbi->cred);
 	dput(real.dentry);
-	return lower;
+	return ppc_quiet(lower);
 }
 
 static void ppc_open_event(struct ppc_open *po, u8 kind)

@@ -131,11 +131,30 @@ static inline void ppc_ki_complete(struct kiocb *iocb, long ret)
 #endif
 #endif
 
-/* 6.14: fsnotify marks are decided at open; before, a bit of the flags. */
+/*
+ * Accesses are told to those who watch the user's file, not the lower one.
+ * Before 6.14 a bit of the open flags says so.  Since then a backing file is as
+ * quiet as the user's file was when it was opened (or, in the first of these
+ * kernels, tells of the opening alone).
+ */
 #ifdef PPC_HAVE_FMODE_NONOTIFY_OPEN
 #define PPC_OPEN_QUIET		(O_NOATIME | __FMODE_NONOTIFY)
+#define PPC_NOTIFY_NONE		((fmode_t)0)
+static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
+{
+	return mode;
+}
 #else
 #define PPC_OPEN_QUIET		O_NOATIME
+#define PPC_NOTIFY_NONE		FMODE_NONOTIFY
+/* Returns what it was. */
+static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
+{
+	fmode_t old = file->f_mode & FMODE_FSNOTIFY_MASK;
+
+	file->f_mode = (file->f_mode & ~FMODE_FSNOTIFY_MASK) | mode;
+	return old;
+}
 #endif
 
 /* 5.15 has it, 6.16: the name is a qstr. */

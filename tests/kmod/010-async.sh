@@ -22,6 +22,11 @@ for engine in psync pvsync2 mmap libaio io_uring; do
     kill $! && wait $! 2>/dev/null
   done
 done
+# What is absent is told, although io_uring asks for it without waiting first.
+drop_caches
+out=$(dev attach "sh cd $PPC_TEST_DIR && fio --name=v --size=4M --bs=16k --thread --filename=$MNT/v --rw=randread \
+  --readonly --ioengine=io_uring --iodepth=8 >/dev/null" counts)
+ge "$(field counts miss_read "$out")" 1 "misses of io_uring"
 # Completions are not polled for through two files.
 said=$(cd "$PPC_TEST_DIR" && fio --name=p --filename="$MNT/v" --size=4M --bs=16k --rw=read --readonly --direct=1 \
   --ioengine=io_uring --hipri 2>&1) && fail "io_uring polls"
