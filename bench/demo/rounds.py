@@ -8,7 +8,7 @@ import statistics
 
 # Seconds of a guest without its runs (boot, recording), and of a run beside its start-up (emptying
 # the cache, registering): what the estimate takes them for.
-GUEST_S, RUN_S = 60.0, 8.0
+GUEST_S, RUN_S = 60.0, 4.0
 
 
 def order(seed, number, cases, keys):

@@ -37,7 +37,8 @@ MAIO = System("maio", "MAIO", policy="maio", is_ours=True)
 EARLY = System("maio-early", "MAIO, started 3 s earlier", policy="maio", lead_s=3.0, is_ours=True)
 CACHED = System("cached", "fully cached", is_precached=True)
 
-# The store's 32 MiB chunks at the scale of the models, no smaller than a disk likes.
+# The store's 32 MiB chunks and vLLM's 16 MiB blocks at the scale of the models, no smaller than a disk
+# likes: at their true size buffers alone would take a quarter of the limited case.
 _DIRECT = ("ppc-rival", "direct", "--workers={workers}", "--device-mbps={device}",
            "--init-s={service_init}", "--chunk=1M")
 RIVALS = (
@@ -50,11 +51,12 @@ RIVALS = (
            beside=("sh", "-c", "printf '%s\\0' {dir}/* | xargs -0 -n1 -P8 cat >/dev/null")),
     System("willneed", "WILLNEED of whole files", beside=("ppc-rival", "willneed", "{dir}")),
     System("by-rank", "prefetch by rank (vLLM), at the load",
-           beside=("ppc-rival", "prefetch", "--ranks={workers}", "--delay-s={init}", "{dir}")),
+           beside=("ppc-rival", "prefetch", "--ranks={workers}", "--block=1M",
+                   "--delay-s={init}", "{dir}")),
     System("by-rank-early", "prefetch by rank, at exec",
-           beside=("ppc-rival", "prefetch", "--ranks={workers}", "{dir}")),
+           beside=("ppc-rival", "prefetch", "--ranks={workers}", "--block=1M", "{dir}")),
     System("window", "sliding window, no position",
-           beside=("ppc-rival", "window", "--window={window}", "{dir}")),
+           beside=("ppc-rival", "window", "--window={window}", "--block=1M", "{dir}")),
     System("drop", "drop per shard (SGLang)", loader_options=("--drop-shards",)),
     System("direct", "O_DIRECT chunks (ServerlessLLM)", instead=(*_DIRECT, "--pool=64M", "{dir}")),
     System("direct-early", "O_DIRECT chunks, at exec",

@@ -141,10 +141,11 @@ class RoundsTest(unittest.TestCase):
             loaded = rounds.load(out)
             self.assertEqual(len(loaded), 4)
             # One guest; native and by-rank took 10 s before.
-            self.assertEqual(rounds.estimate_s(todo, loaded, 99), 60 + 2 * (10 + 8))
+            self.assertEqual(rounds.estimate_s(todo, loaded, 99), rounds.GUEST_S + 2 * (10 + rounds.RUN_S))
 
     def test_an_estimate_without_any_run(self):
-        self.assertEqual(rounds.estimate_s({1: [("rich", "maio")]}, [], 10), 60 + 8 + 30)
+        self.assertEqual(rounds.estimate_s({1: [("rich", "maio")]}, [], 10),
+                         rounds.GUEST_S + rounds.RUN_S + 30)
 
 
 class VerdictsTest(unittest.TestCase):
