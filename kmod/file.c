@@ -31,12 +31,6 @@ static int ppc_direct_flag(const struct ppc_sb *sbi, int ki_flags, unsigned long
 	return -EINVAL;
 }
 
-/*
- * A read that must not wait gets what is before the first absent page, so only
- * that is told, and nothing is loaded (IOCB_NOIO: not by the lower file system
- * either, or what is absent would be a hit when it is told).  The rest is told
- * when the caller comes back ready to wait.
- */
 static void ppc_nowait_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode)
 {
 	pgoff_t first = pos >> PAGE_SHIFT, at = first;
@@ -49,42 +43,58 @@ static void ppc_nowait_notice(struct ppc_open *po, loff_t pos, size_t count, uns
 	ppc_read_notice(po, pos, count, mode & ~PPC_MODE_MANAGED);
 }
 
-static ssize_t ppc_read_iter(struct kiocb *iocb, struct iov_iter *to)
+static __always_inline ssize_t ppc_read_lower(struct kiocb *iocb, struct iov_iter *to,
+					      struct file *lower, int flags)
 {
-	struct ppc_open *po = PPC_F(iocb->ki_filp);
-	struct file *lower = po->lower;
-	unsigned long mode = READ_ONCE(po->sbi->mode);
 	struct kiocb kiocb;
 	ssize_t ret;
-	int flags;
 
-	if (!iov_iter_count(to))
-		return 0;
-	if (unlikely(!lower->f_op->read_iter))
-		return -EINVAL;
-	flags = ppc_direct_flag(po->sbi, iocb->ki_flags, mode);
-	if (flags < 0)
-		return flags;
-	if (mode && !flags) {
-		if (unlikely(iocb->ki_flags & IOCB_NOWAIT)) {
-			ppc_nowait_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
-			flags = IOCB_NOIO;
-		} else {
-			ppc_read_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
-		}
-	}
-
-	flags |= iocb->ki_flags & PPC_IOCB_FORWARD;
-	if ((flags & IOCB_DIRECT) && !is_sync_kiocb(iocb))
-		return ppc_read_async(iocb, to, lower, flags);
 	init_sync_kiocb(&kiocb, lower);
 	kiocb.ki_pos = iocb->ki_pos;
-	kiocb.ki_flags |= flags;
+	kiocb.ki_flags |= flags | (iocb->ki_flags & PPC_IOCB_FORWARD);
 	kiocb.ki_ioprio = iocb->ki_ioprio;
 	kiocb.ki_waitq = iocb->ki_waitq;
 	ret = lower->f_op->read_iter(&kiocb, to);
 	iocb->ki_pos = kiocb.ki_pos;
 	return ret;
+}
+
+/*
+ * A read that must not wait gets what is before the first absent page, so only
+ * that is told, and nothing is loaded (IOCB_NOIO: not by the lower file system
+ * either, or what is absent would be a hit when it is told).  The rest is told
+ * when the caller comes back ready to wait.
+ */
+static noinline ssize_t ppc_read_nowait(struct kiocb *iocb, struct iov_iter *to,
+					struct ppc_open *po, unsigned long mode)
+{
+	ppc_nowait_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
+	return ppc_read_lower(iocb, to, po->lower, IOCB_NOIO);
+}
+
+static ssize_t ppc_read_iter(struct kiocb *iocb, struct iov_iter *to)
+{
+	struct ppc_open *po = PPC_F(iocb->ki_filp);
+	struct file *lower = po->lower;
+	unsigned long mode = READ_ONCE(po->sbi->mode);
+	int direct;
+
+	if (!iov_iter_count(to))
+		return 0;
+	if (unlikely(!lower->f_op->read_iter))
+		return -EINVAL;
+	direct = ppc_direct_flag(po->sbi, iocb->ki_flags, mode);
+	if (direct < 0)
+		return direct;
+	if (mode && !direct) {
+		if (unlikely(iocb->ki_flags & IOCB_NOWAIT))
+			return ppc_read_nowait(iocb, to, po, mode);
+		ppc_read_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
+	}
+	if (direct && !is_sync_kiocb(iocb))
+		return ppc_read_async(iocb, to, lower,
+				      direct | (iocb->ki_flags & PPC_IOCB_FORWARD));
+	return ppc_read_lower(iocb, to, lower, direct);
 }
 
 static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_info *pipe,
