@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "policies/maio/template_compare.h"
+
 namespace ppc::maio {
 namespace {
 
@@ -78,19 +80,33 @@ Json Service::Start() {
   } else {
     reason_ = "template found";
   }
-  bool synthetic = rc == 0 && (t.flags & kSynthetic) != 0;
+  if (rc == 0) found_ = {t.flags, DistinctBytes(t)};
+  bool provisional = rc == 0 && (t.flags & kProvisional) != 0;
   bool wanted = config_.record != RecordMode::kAlways;
-  bool used = wanted && rc == 0 && !synthetic && StartUsing(t);
-  // What the headers say keeps the recording run from being slow.
-  if (!used && wanted && config_.prefetch && (!synthetic || !StartUsing(t))) {
-    std::string reason = reason_;
-    std::optional<Template> fresh = SynthesizeModel();
-    if (fresh && StartUsing(*fresh)) reason_ = reason + "; follows the model's headers";
-  }
+  bool used = wanted && rc == 0 && !provisional && StartUsing(t);
+  if (!used && wanted && config_.prefetch) FollowProvisionally(provisional ? &t : nullptr);
   if (!used && config_.record != RecordMode::kNever) StartRecording();
   Log(PPC_LOG_INFO,
       "maio: service " + spec_.service_id + ": " + ModeName(mode_) + " (" + reason_ + ")");
   return Status();
+}
+
+// What is followed while the start is recorded, so that it is not slow: the doubtful template
+// that there is, the model's headers, or both.
+void Service::FollowProvisionally(Template* known) {
+  std::string reason = reason_;
+  bool synthetic = known != nullptr && (known->flags & kSynthetic) != 0;
+  bool complete = known != nullptr && (known->flags & (kPartial | kWarmSuspect)) == 0;
+  std::optional<Template> headers;
+  if (!complete) headers = SynthesizeModel();
+  if (known != nullptr) {
+    if (headers && !synthetic) CompleteWith(known, *headers);
+    bool good = Check(*known).empty() && StartUsing(*known);
+    if (good && !synthetic) reason_ = reason + ", of a recording to be repeated";
+    if (good) return;
+    if (!headers) headers = SynthesizeModel();
+  }
+  if (headers && StartUsing(*headers)) reason_ = reason + "; follows the model's headers";
 }
 
 uint32_t Service::want() const {

@@ -61,7 +61,16 @@ class Service {
     std::map<uint32_t, uint32_t> per_group;
   };
 
+  // What lay in the store when the service started.
+  struct Found {
+    uint32_t flags = 0;
+    uint64_t bytes = 0;  // 0: nothing
+  };
+
+  void FollowProvisionally(Template* known);
   void StartRecording();
+  void NoteCached(const miss_io& event, uint64_t size);
+  bool Supersedes(uint32_t flags) const;
   bool StartUsing(Template t);
   void Follow(const Template& t, const std::vector<uint64_t>& numbers);
   std::vector<uint64_t> CheckFiles(const Template& t);
@@ -105,7 +114,9 @@ class Service {
   WorkerMap workers_;
 
   std::unique_ptr<Recorder> recorder_;
+  Found found_;
   uint64_t stored_bytes_ = 0;
+  uint64_t cached_bytes_ = 0;  // of the recorded files, cached before they were read
   size_t fingerprinted_ = 0;
   uint64_t generation_ = 0;
 

@@ -12,6 +12,7 @@ namespace {
 constexpr uint64_t kSmallBytes = 32ull << 20;     // files of no known kind up to this are small
 constexpr uint64_t kCheckBudgetNs = 400'000'000;  // a hook must not take long
 constexpr uint64_t kTickBudgetNs = 30'000'000;
+constexpr uint64_t kWarmShare = 100;  // 1/100 of the bytes was cached: suspect
 constexpr uint64_t kStaleShare = 10;  // 1/10 of the bytes changed: record again
 
 bool Known(const Fingerprint& fingerprint) { return fingerprint != Fingerprint{}; }
@@ -108,7 +109,25 @@ int32_t Service::LearnFile(const miss_io& event) {
   file.mtime_ns = info.mtime_ns;
   file.kind = KindOfPath(file.path);
   if (file.kind == FileKind::kOther && file.size <= kSmallBytes) file.kind = FileKind::kSmall;
+  NoteCached(event, info.size);
   return recorder_->AddFile(event.file, file);
+}
+
+// Without TRACE only misses are seen: what a file had in the cache before its first one will not
+// be in the template.  The first miss's own windows do not count.
+void Service::NoteCached(const miss_io& event, uint64_t size) {
+  if ((context_->caps & PPC_CAN_TRACE) != 0 || context_->resident == nullptr) return;
+  ppc_residency state = {};
+  if (context_->resident(context_, event.file, 0, size, &state, nullptr, 0) != 0) return;
+  uint64_t own = event.size + 2 * std::max<uint64_t>(context_->window_bytes, kPage);
+  cached_bytes_ += state.resident - std::min(state.resident, own);
+}
+
+// A recording that was cut short replaces neither a whole one nor one that got further.
+bool Service::Supersedes(uint32_t flags) const {
+  if ((flags & kPartial) == 0 || stored_bytes_ != 0 || found_.bytes == 0) return true;
+  if ((found_.flags & kSynthetic) != 0) return true;
+  return (found_.flags & (kPartial | kWarmSuspect)) != 0 && recorder_->bytes() > found_.bytes;
 }
 
 void Service::RecordEvent(const miss_io& event) {
@@ -148,6 +167,11 @@ void Service::FinishRecording(uint32_t flags) {
     return;
   }
   if (context_->caps & PPC_CAN_TRACE) flags |= kTraced;
+  if (cached_bytes_ * kWarmShare > recorder_->bytes()) flags |= kWarmSuspect;
+  if (!Supersedes(flags)) {
+    reason_ = "the recording was cut short; the template that was there stays";
+    return;
+  }
   Template t = recorder_->Finish(spec_.service_id, flags, start_ns_);
   t.generation = generation_ + 1;
   nlohmann::json meta = {{"params", spec_.params},

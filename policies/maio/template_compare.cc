@@ -209,6 +209,48 @@ std::optional<Template> Merge(std::span<const Template> parts, std::string* erro
   return out;
 }
 
+void CompleteWith(Template* t, const Template& fresh) {
+  std::map<std::string, uint32_t> by_path;
+  for (uint32_t f = 0; f < t->files.size(); f++) by_path[t->files[f].path] = f;
+  std::vector<int64_t> map;
+  for (const TemplateFile& file : fresh.files) {
+    auto [it, is_new] = by_path.emplace(file.path, static_cast<uint32_t>(t->files.size()));
+    if (is_new) t->files.push_back(file);
+    map.push_back(is_new || SameFile(t->files[it->second], file) ? int64_t{it->second} : -1);
+  }
+  for (const TemplateGroup& source : fresh.groups) {
+    auto known = std::find_if(t->groups.begin(), t->groups.end(),
+                              [&](const TemplateGroup& g) { return g.id == source.id; });
+    if (known == t->groups.end()) {
+      known = t->groups.insert(known, TemplateGroup());
+      known->id = source.id;
+      known->node = source.node;
+    }
+    std::vector<std::map<uint64_t, uint64_t>> covered(t->files.size());  // first page -> end
+    auto cover = [&](const Extent& e) {
+      uint64_t& end = covered[e.file][e.page];
+      end = std::max(end, e.page + e.pages);
+    };
+    for (const Extent& e : known->extents) cover(e);
+    for (const Extent& e : source.extents) {
+      if (map[e.file] < 0) continue;
+      uint32_t file = static_cast<uint32_t>(map[e.file]);
+      uint64_t end = e.page + e.pages;
+      for (uint64_t page = e.page; page < end;) {
+        auto next = covered[file].upper_bound(page);
+        if (next != covered[file].begin() && std::prev(next)->second > page) {
+          page = std::prev(next)->second;
+          continue;
+        }
+        uint64_t stop = next == covered[file].end() ? end : std::min(end, next->first);
+        known->extents.push_back({file, page, stop - page});
+        cover(known->extents.back());
+        page = stop;
+      }
+    }
+  }
+}
+
 bool ReplaceFile(Template* t, uint32_t file, const Template& fresh) {
   if (fresh.files.size() != 1) return false;
   std::vector<std::vector<Extent>> sequences;

@@ -45,6 +45,10 @@ std::string DiffJson(const Template& a, const Template& b, bool* same);
 // is not the same file.
 std::optional<Template> Merge(std::span<const Template> parts, std::string* error);
 
+// Appends to each group what only fresh lists for it, in the order of fresh; files that are not the
+// same in both are left as they are.
+void CompleteWith(Template* t, const Template& fresh);
+
 // Takes file (an index) and its extents from fresh, which lists it alone: in each group at the
 // place where the first extent of the old one was.  Workers that never read it do not from now on,
 // either.  False when a worker that did is missing in fresh.

@@ -15,7 +15,8 @@ Json FlagNames(uint32_t flags) {
   Json names = Json::array();
   const std::pair<uint32_t, const char*> kNames[] = {
       {kComplete, "complete"},        {kSynthetic, "synthetic"}, {kTraced, "traced"},
-      {kWarmSuspect, "warm-suspect"}, {kPartial, "partial"},     {kMerged, "merged"}};
+      {kWarmSuspect, "warm-suspect"}, {kPartial, "partial"},     {kMerged, "merged"},
+      {kRerecord, "rerecord"}};
   for (auto [bit, name] : kNames) {
     if (flags & bit) names.push_back(name);
   }

@@ -156,9 +156,9 @@ ppc_context* FakeHost::context() {
   };
   context_.file_info = FileInfo;
   context_.file_path = FilePath;
-  context_.resident = [](const ppc_context*, uint64_t, uint64_t, uint64_t, ppc_residency* out,
-                         uint8_t*, size_t) {
-    *out = {};
+  context_.resident = [](const ppc_context* c, uint64_t file, uint64_t, uint64_t,
+                         ppc_residency* out, uint8_t*, size_t) {
+    *out = Self(c)->residency[file];
     return 0;
   };
   context_.read = Read;

@@ -75,6 +75,7 @@ class FakeHost {
   std::vector<uint32_t> interrupts;
   std::map<uint64_t, int> native;
   uint64_t reads = 0;
+  std::map<uint64_t, ppc_residency> residency;  // what ppc_context.resident answers
 
   virtual void Interrupted(uint32_t group) { interrupts.push_back(group); }
 

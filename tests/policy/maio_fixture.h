@@ -22,6 +22,7 @@ class MaioTest : public ::testing::Test {
     uint64_t rate = 60 << 10;  // bytes per millisecond and worker
     uint64_t init_ms = 500;    // between the first small read and the weights
     nlohmann::json config = nlohmann::json::object();
+    uint32_t no_caps = 0;      // what the backend cannot do, PPC_CAN_*
     std::vector<int> xpus = {0, 1};
     std::vector<int> reader_xpus = {0, 1};
     std::vector<uint32_t> order = {0, 1};  // which slice each reader takes
@@ -31,6 +32,7 @@ class MaioTest : public ::testing::Test {
     auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
     sim->template_dir = store_.path();
     sim->SetConfig(setup.config);
+    sim->caps &= ~setup.no_caps;
     model_ = AddModel(sim.get(), setup.shape);
     EXPECT_EQ(sim->Init(), 0);
     return sim;

@@ -206,6 +206,18 @@ int TemplateMerge(const Args& args) {
   return StoreAndTell(args, *merged);
 }
 
+int TemplateRerecord(const Args& args) {
+  const std::string& id = args.operands[0];
+  if (!maio::ValidServiceId(id)) return WrongUsage("'" + id + "' is not a service ID");
+  Result<maio::Template> known = LoadTemplate(args, maio::TemplatePath(TemplateStoreDir(args), id));
+  if (!known) return FailWith(known.error().message);
+  known->flags |= maio::kRerecord;
+  std::string error;
+  if (maio::Store(TemplateStoreDir(args), *known, &error) != 0) return FailWith(error);
+  std::printf("%s: the next start is recorded; it follows this template meanwhile\n", id.c_str());
+  return kExitOk;
+}
+
 int TemplateRm(const Args& args) {
   const std::string path = maio::TemplatePath(TemplateStoreDir(args), args.operands[0]);
   if (path.empty()) return WrongUsage("'" + args.operands[0] + "' is not a service ID");

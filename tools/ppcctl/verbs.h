@@ -25,6 +25,7 @@ int TemplateDiff(const Args& args);
 int TemplateVerify(const Args& args);
 int TemplateMerge(const Args& args);
 int TemplateRm(const Args& args);
+int TemplateRerecord(const Args& args);
 int TemplateSynth(const Args& args);
 int Residency(const Args& args);
 

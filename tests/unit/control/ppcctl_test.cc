@@ -332,6 +332,14 @@ TEST_F(CtlTest, TemplatesAreMadeFromHeadersComparedAndRemoved) {
   EXPECT_NE(ctl({"template", "list"}).out.find("made-up-1  synthetic"), std::string::npos);
   EXPECT_EQ(ctl({"template", "verify", "made-up-1", "--root", dir_ + "/base"}).exit_status, 0);
 
+  EXPECT_EQ(ctl({"template", "rerecord", "made-up-1"}).exit_status, 0);
+  EXPECT_NE(ctl({"template", "list"}).out.find("to be recorded anew"), std::string::npos);
+  EXPECT_NE(ctl({"template", "show", "made-up-1"}).out.find("rerecord"), std::string::npos);
+  const ProcessResult unknown = ctl({"template", "rerecord", "made-up-9"});
+  EXPECT_EQ(unknown.exit_status, 1);
+  ExpectOneLine(unknown);
+  EXPECT_EQ(ctl({"template", "rerecord", "not an id"}).exit_status, 2);
+
   ASSERT_EQ(
       ctl({"template", "synth", model, "--root", dir_ + "/base", "--id", "made-up-2"}).exit_status,
       0);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/policies/template_samples.h"
@@ -25,6 +26,41 @@ TEST(PageSet, CountsPagesOnceAndInCommon) {
   b.Add("z", 0, 9);
   EXPECT_EQ(a.CommonBytes(b), 4 * kPage);
   EXPECT_EQ(b.CommonBytes(a), 4 * kPage);
+}
+
+TEST(TemplateComplete, AppendsOnlyWhatIsNotListed) {
+  Template t;
+  t.files = {{"a", 100 * kPage, 1, FileKind::kOther, {}},
+             {"b", 100 * kPage, 1, FileKind::kOther, {}}};
+  t.groups.resize(1);
+  t.groups[0].extents = {{0, 10, 10}, {0, 50, 5}};
+  Template fresh = t;
+  fresh.files = {{"b", 100 * kPage, 9, FileKind::kOther, {}},
+                 {"a", 100 * kPage, 9, FileKind::kOther, {}},
+                 {"c", 100 * kPage, 9, FileKind::kOther, {}}};
+  fresh.groups[0].extents = {{1, 0, 60}, {0, 0, 5}, {0, 0, 5}, {2, 1, 1}};
+  fresh.groups.push_back(fresh.groups[0]);
+  fresh.groups[1].id = 1;
+  fresh.groups[1].extents = {{2, 7, 2}};
+  CompleteWith(&t, fresh);
+  ASSERT_EQ(t.groups.size(), 2u);
+  std::vector<std::array<uint64_t, 3>> listed;
+  for (const Extent& e : t.groups[0].extents) listed.push_back({e.file, e.page, e.pages});
+  EXPECT_EQ(
+      listed,
+      (std::vector<std::array<uint64_t, 3>>{
+          {0, 10, 10}, {0, 50, 5}, {0, 0, 10}, {0, 20, 30}, {0, 55, 5}, {1, 0, 5}, {2, 1, 1}}));
+  EXPECT_EQ(t.groups[1].id, 1u);
+  EXPECT_EQ(t.files[t.groups[1].extents[0].file].path, "c");
+  EXPECT_EQ(t.files[0].mtime_ns, 1);
+  // A file that is another one now is not mixed with the old one.
+  Template other = fresh;
+  other.files[1].size++;
+  Template before = t;
+  other.groups.resize(1);
+  other.groups[0].extents = {{1, 90, 5}};
+  CompleteWith(&t, other);
+  EXPECT_EQ(t.groups[0].extents.size(), before.groups[0].extents.size());
 }
 
 TEST(TemplateDiff, NamesFilesAndBytes) {

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a recording ends, which recordings are doubtful, and what becomes of them.
+#include <filesystem>
+
+#include "policies/maio/template.h"
+#include "tests/policy/maio_fixture.h"
+
+namespace ppc::test {
+namespace {
+
+class MaioRecordTest : public MaioTest {
+ protected:
+  maio::Template Stored() {
+    maio::Template t;
+    std::string error;
+    EXPECT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &t, &error), 0) << error;
+    return t;
+  }
+  void Store(const maio::Template& t) {
+    std::string error;
+    EXPECT_EQ(maio::Store(store_.path(), t, &error), 0) << error;
+  }
+  // A start that is stopped after `ms`; 0: runs to its end and becomes ready.
+  nlohmann::json Run(const Setup& setup, uint64_t ms) {
+    sim_.reset();  // the library holds one policy at a time
+    sim_ = Make(setup);
+    started_ = Start(sim_.get(), setup);
+    AddReaders(sim_.get(), setup);
+    if (ms != 0) {
+      sim_->RunFor(ms);
+      return End(sim_.get(), "service_stop");
+    }
+    EXPECT_TRUE(sim_->Run(120000));
+    sim_->RunFor(50);
+    return End(sim_.get(), "service_ready");
+  }
+  std::unique_ptr<Simulator> sim_;
+  nlohmann::json started_;
+};
+
+TEST_F(MaioRecordTest, RestEndsARecordingToo) {
+  Setup setup;
+  auto sim = Make(setup);
+  Start(sim.get(), setup);
+  AddReaders(sim.get(), setup);
+  ASSERT_TRUE(sim->Run(60000));
+  sim->RunFor(25000);
+  EXPECT_FALSE(std::filesystem::exists(maio::TemplatePath(store_.path(), kId)));
+  sim->RunFor(6000);
+  EXPECT_EQ(Stored().flags, maio::kComplete | maio::kTraced);
+  // Nothing came after it: what was stored stays as it is.
+  End(sim.get(), "service_stop");
+  EXPECT_EQ(Stored().flags, maio::kComplete | maio::kTraced);
+}
+
+TEST_F(MaioRecordTest, APartialTemplateIsFollowedAndRecordedAnew) {
+  Setup setup;
+  EXPECT_EQ(Run(setup, 1000)["reason"], "template stored");
+  const uint64_t part = maio::DistinctBytes(Stored());
+  EXPECT_TRUE(Stored().flags & maio::kPartial);
+  // What it has is loaded ahead of the readers, and the whole is recorded meanwhile.
+  EXPECT_EQ(Run(setup, 0)["reason"], "template stored");
+  EXPECT_EQ(started_["mode"], "record");
+  EXPECT_NE(started_["reason"].get<std::string>().find("to be repeated"), std::string::npos);
+  EXPECT_LE(sim_->demand_bytes, model_.bytes() + 8192 - part + 2 * kMiB);
+  EXPECT_EQ(sim_->reread_bytes, 0u);
+  EXPECT_EQ(Stored().flags, maio::kComplete | maio::kTraced);
+  EXPECT_EQ(maio::DistinctBytes(Stored()), model_.bytes() + 8192);
+  Run(setup, 0);
+  EXPECT_EQ(started_["mode"], "use");
+}
+
+TEST_F(MaioRecordTest, AShorterRecordingReplacesNothing) {
+  Setup setup;
+  Run(setup, 1000);
+  const uint64_t part = maio::DistinctBytes(Stored());
+  EXPECT_NE(Run(setup, 800)["reason"], "template stored");
+  EXPECT_EQ(maio::DistinctBytes(Stored()), part);
+  // One that got further does.
+  EXPECT_EQ(Run(setup, 1200)["reason"], "template stored");
+  EXPECT_GT(maio::DistinctBytes(Stored()), part);
+  EXPECT_TRUE(Stored().flags & maio::kPartial);
+}
+
+TEST_F(MaioRecordTest, ACompleteTemplateOutlivesAStoppedRecording) {
+  Setup setup;
+  Record(setup);
+  setup.config = {{"record", "always"}};
+  EXPECT_NE(Run(setup, 1000)["reason"], "template stored");
+  EXPECT_EQ(Stored().flags, maio::kComplete | maio::kTraced);
+  EXPECT_EQ(maio::DistinctBytes(Stored()), model_.bytes() + 8192);
+}
+
+TEST_F(MaioRecordTest, AskedToRecordAgainItFollowsWhatItHas) {
+  Setup setup;
+  Record(setup);
+  maio::Template t = Stored();
+  t.flags |= maio::kRerecord;
+  Store(t);
+  EXPECT_EQ(Run(setup, 0)["reason"], "template stored");
+  EXPECT_EQ(started_["mode"], "record");
+  EXPECT_LE(sim_->demand_bytes, 2 * kMiB);
+  EXPECT_EQ(Stored().flags, maio::kComplete | maio::kTraced);
+  EXPECT_EQ(Stored().generation, t.generation + 1);
+  EXPECT_EQ(maio::DistinctBytes(Stored()), model_.bytes() + 8192);
+}
+
+TEST_F(MaioRecordTest, StoppedBeforeItWasRecordedAgainItIsStillAsked) {
+  Setup setup;
+  Record(setup);
+  maio::Template t = Stored();
+  t.flags |= maio::kRerecord;
+  Store(t);
+  Run(setup, 1000);
+  EXPECT_EQ(Stored().flags, t.flags);
+  setup.config = {{"record", "never"}};
+  Run(setup, 0);
+  EXPECT_EQ(started_["mode"], "use");
+}
+
+// Misses alone (a module without TRACE) do not show what was cached already.
+class MaioMissRecordTest : public MaioRecordTest {
+ protected:
+  uint32_t FlagsWhenCached(uint64_t bytes_per_shard, bool trace) {
+    Setup setup;
+    if (!trace) setup.no_caps = PPC_CAN_TRACE;
+    auto sim = Make(setup);
+    for (const uint64_t shard : model_.shards) sim->residency[shard].resident = bytes_per_shard;
+    Start(sim.get(), setup);
+    AddReaders(sim.get(), setup);
+    EXPECT_TRUE(sim->Run(60000));
+    EXPECT_EQ(End(sim.get(), "service_ready")["reason"], "template stored");
+    return Stored().flags;
+  }
+};
+
+TEST_F(MaioMissRecordTest, OnAWarmCacheItIsSuspect) {
+  EXPECT_EQ(FlagsWhenCached(8 * kMiB, false), maio::kComplete | maio::kWarmSuspect);
+}
+TEST_F(MaioMissRecordTest, OnAColdCacheItIsNot) {
+  EXPECT_EQ(FlagsWhenCached(kMiB, false), maio::kComplete);  // its own first windows
+}
+TEST_F(MaioMissRecordTest, WithTraceTheCacheDoesNotMatter) {
+  EXPECT_EQ(FlagsWhenCached(8 * kMiB, true), maio::kComplete | maio::kTraced);
+}
+
+TEST_F(MaioRecordTest, ASuspectTemplateIsRecordedAnew) {
+  Setup setup;
+  Record(setup);
+  maio::Template t = Stored();
+  t.flags = maio::kComplete | maio::kWarmSuspect;
+  Store(t);
+  EXPECT_EQ(Run(setup, 0)["reason"], "template stored");
+  EXPECT_EQ(started_["mode"], "record");
+  EXPECT_EQ(Stored().flags, maio::kComplete | maio::kTraced);
+}
+
+}  // namespace
+}  // namespace ppc::test
