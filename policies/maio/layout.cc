@@ -16,6 +16,8 @@ uint64_t PiecePages(uint64_t total_bytes) {
   return std::clamp<uint64_t>(bytes, 1 << 20, 8 << 20) / kPage;
 }
 
+constexpr uint32_t kMaxIndex = (1u << 30) - 1;  // of Use::index; lists are never so long
+
 }  // namespace
 
 Layout::Layout(const Template& t, std::span<const uint64_t> numbers) {
@@ -34,53 +36,85 @@ Layout::Layout(const Template& t, std::span<const uint64_t> numbers) {
   AddUses(t);
 }
 
+// Calls emit(first page, end) for each piece of a file with these edges.
+template <typename Emit>
+void Layout::Cut(const std::vector<uint64_t>& edges, Emit emit) const {
+  int32_t depth = 0;
+  for (size_t i = 0; i < edges.size(); i++) {
+    depth += (edges[i] & 1) != 0 ? -1 : 1;
+    uint64_t page = edges[i] >> 1;
+    uint64_t end = i + 1 < edges.size() ? edges[i + 1] >> 1 : page;
+    while (depth > 0 && page < end) {
+      // Cut on the grid too, so that what two groups share is cut alike.
+      uint64_t cut = std::min(end, (page / piece_pages_ + 1) * piece_pages_);
+      emit(page, cut);
+      page = cut;
+    }
+  }
+}
+
 void Layout::CutPieces(const Template& t) {
-  struct Edge {
-    uint64_t page;
-    int32_t change;
-  };
-  std::vector<std::vector<Edge>> edges(files_.size());
+  // Per file: pages where an extent begins, or, with the lowest bit set, ends.
+  std::vector<std::vector<uint64_t>> edges(files_.size());
+  std::vector<size_t> extents(files_.size(), 0);
+  for (const TemplateGroup& group : t.groups) {
+    for (const Extent& e : group.extents) extents[e.file]++;
+  }
+  for (size_t f = 0; f < files_.size(); f++) {
+    if (files_[f].number != 0) edges[f].reserve(2 * extents[f]);
+  }
   for (const TemplateGroup& group : t.groups) {
     for (const Extent& e : group.extents) {
       if (files_[e.file].number == 0) continue;
-      edges[e.file].push_back({e.page, 1});
-      edges[e.file].push_back({e.page + e.pages, -1});
+      edges[e.file].push_back(e.page << 1);
+      edges[e.file].push_back((e.page + e.pages) << 1 | 1);
     }
   }
+  size_t count = 0;
+  for (auto& list : edges) {
+    std::sort(list.begin(), list.end());
+    Cut(list, [&](uint64_t, uint64_t) { count++; });
+  }
+  pieces_.reserve(count);
   for (uint32_t f = 0; f < files_.size(); f++) {
     files_[f].first_piece = static_cast<uint32_t>(pieces_.size());
-    auto& list = edges[f];
-    std::sort(list.begin(), list.end(),
-              [](const Edge& a, const Edge& b) { return a.page < b.page; });
-    int32_t depth = 0;
-    for (size_t i = 0; i < list.size(); i++) {
-      depth += list[i].change;
-      uint64_t page = list[i].page;
-      uint64_t end = i + 1 < list.size() ? list[i + 1].page : page;
-      while (depth > 0 && page < end) {
-        // Cut on the grid too, so that what two groups share is cut alike.
-        uint64_t cut = std::min(end, (page / piece_pages_ + 1) * piece_pages_);
-        Piece piece;
-        piece.page = page;
-        piece.pages = static_cast<uint32_t>(cut - page);
-        piece.file = f;
-        if (files_[f].kind == FileKind::kSmall) piece.flags |= kKeep;
-        bytes_ += piece.bytes();
-        pieces_.push_back(piece);
-        page = cut;
-      }
-    }
+    Cut(edges[f], [&](uint64_t page, uint64_t end) {
+      Piece piece;
+      piece.page = page;
+      piece.pages = static_cast<uint32_t>(end - page);
+      piece.file = static_cast<uint16_t>(f);
+      if (files_[f].kind == FileKind::kSmall) piece.flags |= kKeep;
+      bytes_ += piece.bytes();
+      pieces_.push_back(piece);
+    });
     files_[f].last_piece = static_cast<uint32_t>(pieces_.size());
+  }
+}
+
+// Room for exactly the uses there will be: growing tables would be up to twice as large.
+void Layout::CountUses(const Template& t) {
+  for (uint32_t g = 0; g < groups_.size(); g++) {
+    std::vector<size_t> counts(files_.size(), 0);
+    size_t total = 0;
+    for (const Extent& e : t.groups[g].extents) {
+      if (files_[e.file].number == 0) continue;
+      auto [first, last] = PiecesOf(e.file, e.page, e.page + e.pages);
+      counts[e.file] += last - first;
+      total += last - first;
+    }
+    groups_[g].uses.reserve(total);
+    groups_[g].lists.resize(files_.size());
+    for (size_t f = 0; f < files_.size(); f++) groups_[g].lists[f].reserve(counts[f]);
   }
 }
 
 void Layout::AddUses(const Template& t) {
   groups_.resize(t.groups.size());
+  CountUses(t);
   std::vector<uint32_t> counts(pieces_.size() + 1, 0);
   for (uint32_t g = 0; g < groups_.size(); g++) {
     LayoutGroup& group = groups_[g];
     group.id = t.groups[g].id;
-    group.lists.resize(files_.size());
     for (const Extent& e : t.groups[g].extents) {
       if (files_[e.file].number == 0) continue;
       auto [first, last] = PiecesOf(e.file, e.page, e.page + e.pages);
@@ -88,7 +122,7 @@ void Layout::AddUses(const Template& t) {
         Use use;
         use.pos = group.bytes;
         use.piece = p;
-        use.index = static_cast<uint32_t>(group.lists[e.file].size());
+        use.index = static_cast<uint32_t>(group.lists[e.file].size()) & kMaxIndex;
         group.lists[e.file].push_back(static_cast<uint32_t>(group.uses.size()));
         group.uses.push_back(use);
         group.bytes += pieces_[p].bytes();

@@ -34,14 +34,15 @@ enum PieceFlag : uint8_t {
   kNoUnmap = 16,  // thrashed once: leave its mappings alone
 };
 
+// Large models have a million of them.
 struct Piece {
   uint64_t page = 0;
   uint64_t groups = 0;  // bit per group slot
   uint64_t release_ns = 0;
   uint32_t pages = 0;
-  uint32_t file = 0;       // index in files()
   uint32_t first_ref = 0;  // into the reference table
   uint32_t pending = 0;    // uses that are not burnt
+  uint16_t file = 0;       // index in files()
   PieceState state = PieceState::kAbsent;
   uint8_t flags = 0;
 
@@ -49,6 +50,7 @@ struct Piece {
   uint64_t offset() const { return page * kPage; }
   uint64_t end_page() const { return page + pages; }
 };
+static_assert(sizeof(Piece) == 40 && kMaxFiles <= 1u << 16);
 
 enum class UseState : uint8_t { kPending, kPassed, kBurnt };
 
@@ -56,9 +58,10 @@ struct Use {
   uint64_t pos = 0;    // bytes before it in the group's sequence
   uint64_t stamp = 0;  // see Passed::stamp
   uint32_t piece = 0;
-  uint32_t index = 0;  // in the group's list of this file
-  UseState state = UseState::kPending;
+  uint32_t index : 30 = 0;  // in the group's list of this file
+  UseState state : 2 = UseState::kPending;
 };
+static_assert(sizeof(Use) == 24);
 
 struct Ref {
   uint32_t group = 0;  // slot
@@ -108,7 +111,10 @@ class Layout {
   uint64_t bytes() const { return bytes_; }  // of all pieces
 
  private:
+  template <typename Emit>
+  void Cut(const std::vector<uint64_t>& edges, Emit emit) const;
   void CutPieces(const Template& t);
+  void CountUses(const Template& t);
   void AddUses(const Template& t);
 
   std::vector<LayoutFile> files_;
