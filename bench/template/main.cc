@@ -11,6 +11,7 @@
 #include "bench/common/options.h"
 #include "bench/template/simulated_recording.h"
 #include "daemon/base/clock.h"
+#include "policies/maio/layout.h"
 #include "policies/maio/template.h"
 
 namespace {
@@ -21,8 +22,9 @@ using namespace ppc::bench;
 constexpr char kUsage[] =
     "usage: ppc-template-bench [--model NAME] [--seed S] [--runs N] [--store DIR]\n"
     "Records the start-up of each model of the paper's Table 3 (or of NAME) at full size in a\n"
-    "simulated load, and prints the size of its template and the time to encode and decode it\n"
-    "(median of N runs, default 9).  --store keeps the templates.\n";
+    "simulated load, and prints the size of its template, the time to encode and decode it\n"
+    "(median of N runs, default 9), and the memory that using it takes.  --store keeps the "
+    "templates.\n";
 
 struct Row {
   const char* model;
@@ -55,10 +57,12 @@ Status Measure(const Row& row, uint64_t seed, uint64_t runs, const std::string& 
     decode.push_back(MonotonicNs() - middle);
     encode.push_back(middle - start);
   }
-  std::printf("%-12s %7u %9zu %9zu %9.0f %6.1f%% %9.1f %9.1f\n", row.model, row.workers, extents,
-              bytes.size(), row.paper_kb * 1000,
+  const std::vector<uint64_t> numbers(t.files.size(), 1);
+  const maio::Layout layout(t, numbers);
+  std::printf("%-12s %7u %9zu %9zu %9.0f %6.1f%% %9.1f %9.1f %9zu\n", row.model, row.workers,
+              extents, bytes.size(), row.paper_kb * 1000,
               100.0 * static_cast<double>(bytes.size()) / (row.paper_kb * 1000), Median(encode),
-              Median(decode));
+              Median(decode), layout.held_bytes() / 1000);
   std::string error;
   if (!store.empty() && maio::Store(store, t, &error) != 0) return Error{5, error};
   return Ok();
@@ -82,8 +86,8 @@ int main(int argc, char** argv) {
   const std::string model = options->Text("model", "");
   if (Result<ModelSpec> found = FindModel(model); !model.empty() && !found.ok())
     return Fail("ppc-template-bench", found.error());
-  std::printf("%-12s %7s %9s %9s %9s %7s %9s %9s\n", "model", "workers", "extents", "bytes",
-              "paper's", "share", "encode ms", "decode ms");
+  std::printf("%-12s %7s %9s %9s %9s %7s %9s %9s %9s\n", "model", "workers", "extents", "bytes",
+              "paper's", "share", "encode ms", "decode ms", "in use KB");
   for (const Row& row : kRows) {
     if (!model.empty() && model != row.model) continue;
     const Status done = Measure(row, *seed, *runs, options->Text("store", ""));

@@ -147,6 +147,15 @@ void Layout::AddUses(const Template& t) {
   }
 }
 
+size_t Layout::held_bytes() const {
+  size_t bytes = pieces_.capacity() * sizeof(Piece) + refs_.capacity() * sizeof(Ref);
+  for (const LayoutGroup& group : groups_) {
+    bytes += group.uses.capacity() * sizeof(Use);
+    for (const auto& list : group.lists) bytes += sizeof(list) + list.capacity() * sizeof(uint32_t);
+  }
+  return bytes;
+}
+
 int32_t Layout::FileOf(uint64_t number) const {
   auto it = by_number_.find(number);
   return it == by_number_.end() ? -1 : static_cast<int32_t>(it->second);

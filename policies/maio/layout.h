@@ -109,6 +109,7 @@ class Layout {
 
   uint64_t piece_pages() const { return piece_pages_; }
   uint64_t bytes() const { return bytes_; }  // of all pieces
+  size_t held_bytes() const;                 // what the tables take of our own memory
 
  private:
   template <typename Emit>
