@@ -43,7 +43,9 @@ class Interval:
 
 
 def of(runs, case, ours, other, key):
-    """The interval of ours / other for one number of the runs, paired by round."""
+    """The interval of ours / other for one number of the runs, paired by round; none with itself."""
+    if ours == other:
+        return Interval([])
     value = {(run["rep"], run["system"]): run[key] for run in runs if run["memory"] == case}
     rounds = sorted({number for number, system in value if system == ours})
     return Interval([value[number, ours] / value[number, other] for number in rounds

@@ -98,6 +98,7 @@ class PairsTest(unittest.TestCase):
                 run(3, "rich", "native", 30), run(2, "limit", "native", 99)]
         interval = pairs.of(runs, "rich", "maio", "native", "startup_s")
         self.assertEqual((interval.count, round(interval.ratio, 9)), (1, 0.5))
+        self.assertEqual(str(pairs.of(runs, "rich", "maio", "maio", "startup_s")), "-")
 
     def test_a_common_disturbance_of_a_round_cancels(self):
         runs = [run(number, "rich", system, seconds * factor) for number, factor in
