@@ -109,6 +109,7 @@ class Service {
   uint64_t start_ns_ = 0;
   uint64_t last_event_ns_ = 0;
   uint64_t traced_ns_ = 0;
+  uint32_t ticks_ = 0;
   uint64_t beacon_bytes_ = 0;
   std::string reason_;
   WorkerMap workers_;
