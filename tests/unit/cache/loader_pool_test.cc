@@ -175,7 +175,8 @@ TEST_F(LoaderPoolTest, LoadsKeepToTheReadLimit) {
   for (int i = 0; i < 10; ++i) {
     pool_->RunUntilIdle();
     const uint64_t passed = backend_->NowNs() - start;
-    EXPECT_LE(pool_->Stats().loaded, 2 * kMiB + passed * kMiB / 100000000) << passed;  // 10 MiB a second
+    EXPECT_LE(pool_->Stats().loaded, 2 * kMiB + passed * kMiB / 100000000)
+        << passed;  // 10 MiB a second
     backend_->AdvanceClock(200 * 1000 * 1000);
   }
   EXPECT_GE(pool_->Stats().loaded, 18 * kMiB);
