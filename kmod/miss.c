@@ -289,7 +289,7 @@ static bool ppc_fault_at_beacon(const struct ppc_open *po, const struct vm_fault
 	pgoff_t index = vmf->pgoff;
 	pgoff_t beacon = round_down(index, 1UL << READ_ONCE(po->sbi->beacon_shift));
 
-	return index == beacon || index < ppc_mapped_end(vmf, beacon, index);
+	return index == beacon || index < ppc_mapped_end(vmf, beacon);
 }
 
 /**

@@ -32,6 +32,25 @@ static vm_fault_t ppc_fault(struct vm_fault *vmf)
 }
 
 /*
+ * The end of what is mapped together with a beacon page.  Remembered, because
+ * faults near it come in dozens; should its folio be another one by now, it was
+ * evicted and the miss has told the position.
+ */
+static pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, pgoff_t beacon)
+{
+	pgoff_t end;
+
+	if (READ_ONCE(po->beacon_page) == beacon)
+		return READ_ONCE(po->beacon_end);
+	end = ppc_mapped_end(vmf, beacon);
+	if (end) {
+		WRITE_ONCE(po->beacon_end, end);
+		WRITE_ONCE(po->beacon_page, beacon);
+	}
+	return end;
+}
+
+/*
  * Fault-around maps what is present without asking .fault.  While positions
  * are wanted, this takes its place and leaves out the first page of each beacon
  * stride, and what is mapped together with it (or every page, when tracing), so
@@ -53,8 +72,9 @@ static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end
 			return PPC_MAPPED_NONE;
 		from = max(start, beacon + 1);
 		end = min(end, beacon + stride - 1);
-		if (PPC_MAPS_FOLIOS) {
-			from = max(from, ppc_mapped_end(vmf, beacon, from));
+		/* no more than a page table is mapped at once */
+		if (PPC_MAPS_FOLIOS && vmf->pgoff - beacon < PTRS_PER_PTE) {
+			from = max(from, ppc_beacon_end(po, vmf, beacon));
 			if (vmf->pgoff < from)
 				return PPC_MAPPED_NONE;
 		}

@@ -226,6 +226,7 @@ int ppc_open(struct inode *inode, struct file *file)
 	INIT_WORK(&po->free_work, ppc_open_free_work);
 	memset(po->beacon_recent, 0xff, sizeof(po->beacon_recent));
 	po->stretch = -PPC_STRETCH_PAGES;
+	po->beacon_page = ULONG_MAX;
 	po->sbi = sbi;
 	po->inode = inode;
 	po->open_id = atomic_inc_return(&sbi->next_open_id);

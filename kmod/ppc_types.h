@@ -149,6 +149,7 @@ struct ppc_open {
 	bool direct;			/* O_DIRECT passes through, as decided at open */
 	bool pinned;			/* pin is in use, see ppc_open_lower() */
 	pgoff_t stretch;		/* where the last miss was that woke the reader at once */
+	pgoff_t beacon_page, beacon_end;	/* see ppc_beacon_end() */
 	u64 fault_hit;			/* while tracing: the last fault, if it was a hit */
 	struct file *lower;
 	struct inode *inode;		/* ours; pinned by the path in lower, or by pin */

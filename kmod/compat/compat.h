@@ -297,7 +297,7 @@ static inline unsigned long ppc_fault_span(const struct vm_fault *vmf, pgoff_t *
 	return 1;
 }
 
-static inline pgoff_t ppc_mapped_end(const struct vm_fault *vmf, pgoff_t index, pgoff_t other)
+static inline pgoff_t ppc_mapped_end(const struct vm_fault *vmf, pgoff_t index)
 {
 	return index + 1;
 }

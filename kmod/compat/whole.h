@@ -42,23 +42,14 @@ static inline unsigned long ppc_fault_span(const struct vm_fault *vmf, pgoff_t *
 	return folio_nr_pages(folio);
 }
 
-/*
- * The end of what is mapped together with the page at @index.  Only asked for
- * the sake of the one at @other, behind it: where that is in another folio, the
- * answer may be too small.
- */
-static inline pgoff_t ppc_mapped_end(const struct vm_fault *vmf, pgoff_t index, pgoff_t other)
+/* The end of what is mapped together with the page at @index, 0 when that is absent. */
+static inline pgoff_t ppc_mapped_end(const struct vm_fault *vmf, pgoff_t index)
 {
-	struct address_space *mapping = vmf->vma->vm_file->f_mapping;
+	struct folio *folio = filemap_get_folio(vmf->vma->vm_file->f_mapping, index);
 	pgoff_t end = index + 1;
-	struct folio *folio;
 
-	/* a large folio is the entry of each of its pages */
-	if (xa_load(&mapping->i_pages, index) != xa_load(&mapping->i_pages, other))
-		return end;
-	folio = filemap_get_folio(mapping, index);
 	if (IS_ERR(folio))
-		return end;
+		return 0;
 	if (folio_test_large(folio) && compat_mapped_whole(vmf, folio))
 		end = folio_next_index(folio);
 	folio_put(folio);

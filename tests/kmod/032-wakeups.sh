@@ -27,13 +27,16 @@ cold() {
 # an absent extent.
 cold '' normal 1
 cold '' random 4096
-cold managed normal 16
-cold 'managed window=64K' normal 256
+# Before 5.15 the window is the lower read-around made larger, which stays ahead as well.
+windows=(16 256)
+if kernel_before 5.15; then windows=(1 1); fi
+cold managed normal "${windows[0]}"
+cold 'managed window=64K' normal "${windows[1]}"
 eq "$(stat_of events_dropped)" 0 "dropped events"
 
 # A miss behind one that was told wakes the reader as well, within a moment.
 drop_caches
-asleep="sh for _ in \$(seq 200); do cat /proc/\$PPID/task/*/wchan | grep -q poll && break; sleep 0.05; done"
+asleep="sh for _ in \$(seq 200); do cat /proc/\$PPID/task/*/stack | grep -q poll && break; sleep 0.05; done"
 out=$(dev attach "open $MNT/a" mmap 'touch 0 1' drop 'thread poll 10000 sleepy' "$asleep" 'sleep 100' \
   "sh echo late n=\$(cat $SYS/wakeups_late)" 'touch 512K 1' join "sh echo late n=\$(cat $SYS/wakeups_late)")
 eq "$(field poll in "$out")" 1 "woken by the second miss"
