@@ -250,12 +250,11 @@ static inline int vfs_mmap(struct file *file, struct vm_area_struct *vma)
 #endif
 
 /* 7.1: has been called by vfs_mmap(), and is not for operations set in ->mmap(). */
-static inline void ppc_clear_mapped(struct vm_operations_struct *ops)
-{
 #ifdef PPC_HAVE_VM_OPS_MAPPED
-	ops->mapped = NULL;
+#define ppc_clear_mapped(ops)	((ops)->mapped = NULL)
+#else
+#define ppc_clear_mapped(ops)	do { } while (0)
 #endif
-}
 
 /*
  * The lower ->map_pages() for [from, to] out of [start, ...], which the caller

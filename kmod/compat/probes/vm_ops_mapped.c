@@ -2,8 +2,5 @@
 /* 7.1: ->mapped(), only for operations that came from ->mmap_prepare(). */
 #include <linux/mm.h>
 
-void probe(struct vm_operations_struct *ops);
-void probe(struct vm_operations_struct *ops)
-{
-	ops->mapped = NULL;
-}
+extern const struct vm_operations_struct probe;
+const struct vm_operations_struct probe = { .mapped = NULL };
