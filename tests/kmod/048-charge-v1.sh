@@ -9,7 +9,12 @@
 v1=$PPC_TEST_DIR/cgroup1
 mkdir -p "$v1"
 echo -memory >/sys/fs/cgroup/cgroup.subtree_control || fail "cannot free the memory controller"
-must mount -t cgroup -o memory cgroup1 "$v1"
+if ! mount -t cgroup -o memory cgroup1 "$v1"; then
+  # 6.11 made it a choice, and Debian's 6.12 is without.
+  kernel_before 6.11 && fail "the first version's memory controller cannot be mounted"
+  echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+  skip "a kernel without the memory controller of cgroup v1"
+fi
 trap 'umount "$v1"; clean_up' EXIT
 make_file a 8M
 mount_ppc
