@@ -44,7 +44,8 @@ void Runtime::BuildParts(const ppc_operation& table) {
   files_ = std::make_unique<FileTable>(backend_);
   services_ = std::make_unique<ServiceTable>(
       backend_, &config_.topology, config_.roots,
-      [this](std::shared_ptr<const Cgroup> cgroup) { return MakeMemory(std::move(cgroup)); });
+      [this](std::shared_ptr<const Cgroup> cgroup) { return MakeMemory(std::move(cgroup)); },
+      config_.vendor_xpus.get());
   loader_ =
       std::make_unique<LoaderPool>(backend_, config_.topology.nodes,
                                    LoaderPool::Options{.chunk_bytes = options.chunk_bytes,

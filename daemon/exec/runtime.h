@@ -22,6 +22,8 @@ struct RuntimeConfig {
   RuntimeOptions options;
   SysRoots roots;
   Topology topology;
+  // The makers' libraries; nullptr = they are not asked.
+  std::shared_ptr<const VendorXpus> vendor_xpus;
   EventLogWriter* recorder = nullptr;
   bool manual = false;  // no threads of our own but the watchdog's: tests, simulator
   // Memory of a service; nullptr = the machine's.

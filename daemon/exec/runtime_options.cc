@@ -11,10 +11,10 @@
 namespace ppc {
 namespace {
 
-constexpr std::array<std::string_view, 14> kKeys = {
-    "lease_ms",   "threads_per_node", "threshold", "hook_timeout_ms", "max_faults", "cgroup",
-    "trace_file", "template_dir",     "limit",     "reserve",         "window",     "chunk",
-    "blind",      "memory_stall"};
+constexpr std::array<std::string_view, 15> kKeys = {
+    "lease_ms",   "threads_per_node", "threshold",    "hook_timeout_ms", "max_faults", "cgroup",
+    "trace_file", "template_dir",     "limit",        "reserve",         "window",     "chunk",
+    "blind",      "memory_stall",     "xpu_libraries"};
 
 Error OutOfRange(const char* key, const char* range) {
   return Error{EINVAL, std::string("runtime option \"") + key + "\" must be " + range};
@@ -77,6 +77,24 @@ class Reader {
     if (!value) return Keep(value.error());
     *out = *value;
   }
+  // A list of some of two names: which are in it.
+  void Names(const char* key, std::string_view first, bool* has_first, std::string_view second,
+             bool* has_second) {
+    const auto list = object_.find(key);
+    if (list == object_.end() || list->is_null()) return;
+    *has_first = *has_second = false;
+    bool is_good = list->is_array();
+    for (size_t i = 0; is_good && i < list->size(); ++i) {
+      const Json& name = (*list)[i];
+      *has_first |= name == first;
+      *has_second |= name == second;
+      is_good = name == first || name == second;
+    }
+    if (is_good) return;
+    std::string names = "a list of \"";
+    names.append(first).append("\" and \"").append(second).append("\"");
+    Keep(OutOfRange(key, names.c_str()));
+  }
   void Keep(const Error& error) {
     if (ok_) error_ = error;
     ok_ = false;
@@ -118,6 +136,7 @@ Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
   reader.ShareOrNone("memory_stall", &options.stall_share);
   reader.Size("window", &options.window_bytes);
   reader.Size("chunk", &options.chunk_bytes);
+  reader.Names("xpu_libraries", "nvml", &options.ask_nvml, "dcmi", &options.ask_dcmi);
   constexpr uint64_t kStep = 2 << 20;
   if (reader.ok() && (options.chunk_bytes < kStep || options.chunk_bytes > 4 * kStep ||
                       options.chunk_bytes % kStep != 0)) {

@@ -27,6 +27,8 @@ struct RuntimeOptions {
   double stall_share = 0.1;        // "memory_stall": share of a second, 0 = does not count
   uint64_t window_bytes = 0;       // "window": demand window, 0 = the mount's
   uint64_t chunk_bytes = 8 << 20;  // "chunk"
+  bool ask_nvml = true;            // "xpu_libraries": ["nvml", "dcmi"] are asked who computes where
+  bool ask_dcmi = true;
   // Not from the configuration.
   uint64_t tick_ns = 200 * 1000 * 1000;
   uint64_t nap_ns = 1000 * 1000;

@@ -42,8 +42,12 @@ Result<std::vector<int>> XpusOf(const Json& message) {
 }  // namespace
 
 ServiceTable::ServiceTable(Backend* backend, const Topology* topology, SysRoots roots,
-                           MemoryFactory memory)
-    : backend_(backend), topology_(topology), roots_(std::move(roots)), memory_(std::move(memory)) {
+                           MemoryFactory memory, const VendorXpus* vendors)
+    : backend_(backend),
+      topology_(topology),
+      roots_(std::move(roots)),
+      memory_(std::move(memory)),
+      vendors_(vendors) {
   default_ = Make("", nullptr);
 }
 
@@ -102,7 +106,7 @@ Result<Service*> ServiceTable::Start(const Json& message) {
   }
   std::unique_ptr<Service> service = Make(*id, std::move(cgroup));
   service->number = service->payer->service = number;
-  service->processes = std::make_unique<ProcessXpu>(roots_, *xpus, topology_);
+  service->processes = std::make_unique<ProcessXpu>(roots_, *xpus, topology_, vendors_);
   service->xpus = std::move(*xpus);
   processes_.clear();
   services_[number] = std::move(service);
@@ -164,7 +168,7 @@ void ServiceTable::XpuChain(Service* service) {
   // Without services the machine's own list stands for the workers.
   std::vector<int> all(topology_->xpus.size());
   std::iota(all.begin(), all.end(), 0);
-  service->processes = std::make_unique<ProcessXpu>(roots_, std::move(all), topology_);
+  service->processes = std::make_unique<ProcessXpu>(roots_, std::move(all), topology_, vendors_);
 }
 
 XpuAnswer ServiceTable::XpuOf(Service* service, int pid, uint64_t start_ns) {

@@ -39,8 +39,9 @@ class ServiceTable {
  public:
   using MemoryFactory = std::function<std::shared_ptr<MemorySource>(std::shared_ptr<const Cgroup>)>;
 
-  // backend and topology must outlive this.
-  ServiceTable(Backend* backend, const Topology* topology, SysRoots roots, MemoryFactory memory);
+  // backend, topology and vendors (nullptr: not asked) must outlive this.
+  ServiceTable(Backend* backend, const Topology* topology, SysRoots roots, MemoryFactory memory,
+               const VendorXpus* vendors = nullptr);
 
   // The mount itself; cgroup "" = none.
   Status OpenDefault(const std::string& cgroup);
@@ -84,6 +85,7 @@ class ServiceTable {
   const Topology* const topology_;
   const SysRoots roots_;
   const MemoryFactory memory_;
+  const VendorXpus* const vendors_;
   TokenBuckets buckets_;
   std::unique_ptr<Service> default_;
   std::vector<std::unique_ptr<Service>> services_;  // by number; stopped ones are nullptr

@@ -15,6 +15,7 @@
 #include "daemon/runner/exit_codes.h"
 #include "daemon/runner/options.h"
 #include "daemon/runner/session.h"
+#include "daemon/sys/xpu_library.h"
 
 namespace ppc {
 namespace {
@@ -25,6 +26,7 @@ int Main(int argc, char** argv) {
   if (argc == 4 && std::strcmp(argv[1], kServeLoadsFlag) == 0) {
     return ServeLoads(std::atoi(argv[2]), std::atoi(argv[3]));
   }
+  if (argc == 3 && std::strcmp(argv[1], kAskXpusFlag) == 0) return AskXpuLibrary(argv[2]);
   const Result<RunnerOptions> options = ParseRunnerOptions(argc, argv);
   if (!options) {
     std::fprintf(stderr, "ppc-runner: %s\n", options.error().message.c_str());

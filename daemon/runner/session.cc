@@ -84,9 +84,12 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   result.mount = mount;
   result.policy_name = plugin_->Name();
   result.config = config.is_object() ? DumpJson(config) : "{}";
-  result.options = std::move(*options);
   result.roots = roots;
+  result.vendor_xpus = std::make_shared<VendorXpus>(
+      roots, topology->xpus,
+      VendorXpus::Options{.nvml = options->ask_nvml, .dcmi = options->ask_dcmi, .query = {}});
   result.topology = std::move(*topology);
+  result.options = std::move(*options);
   result.recorder = recorder_ ? &*recorder_ : nullptr;
   result.on_hang = [this](const std::string& what) { EndHung(what); };
   return result;

@@ -39,6 +39,10 @@ const char* XpuSourceName(XpuSource source) {
       return "RANK";
     case XpuSource::kDevice:
       return "device";
+    case XpuSource::kNvml:
+      return "NVML";
+    case XpuSource::kDcmi:
+      return "DCMI";
     case XpuSource::kVisible:
       return "visible";
     case XpuSource::kPlacement:
@@ -51,8 +55,12 @@ const char* XpuSourceName(XpuSource source) {
   return "unknown";
 }
 
-ProcessXpu::ProcessXpu(SysRoots roots, std::vector<int> service_xpus, const Topology* machine)
-    : roots_(std::move(roots)), service_xpus_(std::move(service_xpus)), machine_(machine) {}
+ProcessXpu::ProcessXpu(SysRoots roots, std::vector<int> service_xpus, const Topology* machine,
+                       const VendorXpus* vendors)
+    : roots_(std::move(roots)),
+      service_xpus_(std::move(service_xpus)),
+      machine_(machine),
+      vendors_(vendors) {}
 
 XpuAnswer ProcessXpu::ByWorker(int worker, XpuSource source) const {
   const size_t index = static_cast<size_t>(worker) % service_xpus_.size();
@@ -97,6 +105,16 @@ XpuFinding ProcessXpu::AskDevices(int pid) const {
     finding.says = device + " is open";
   }
   if (found >= 0) finding.answer = ByXpu(found, XpuSource::kDevice);
+  return finding;
+}
+
+XpuFinding ProcessXpu::AskVendor(XpuSource source, int pid, uint64_t start_ns) const {
+  XpuFinding finding{source, {}, "is not asked here"};
+  if (vendors_ == nullptr) return finding;
+  VendorXpus::Answer answer =
+      source == XpuSource::kNvml ? vendors_->Nvml(pid, start_ns) : vendors_->Dcmi(pid, start_ns);
+  finding.says = std::move(answer.says);
+  if (answer.xpu >= 0) finding.answer = ByXpu(answer.xpu, source);
   return finding;
 }
 
@@ -149,14 +167,23 @@ XpuFinding ProcessXpu::AskPlacement(int pid) const {
 
 // ----------------------------------------------------------------------- chain
 
-XpuAnswer ProcessXpu::Ask(int pid) const {
+// What a process shows only once it uses its device.
+XpuAnswer ProcessXpu::AskLater(int pid, uint64_t start_ns) const {
+  const XpuAnswer device = AskDevices(pid).answer;
+  if (device.source != XpuSource::kUnknown) return device;
+  const XpuAnswer nvml = AskVendor(XpuSource::kNvml, pid, start_ns).answer;
+  if (nvml.source != XpuSource::kUnknown) return nvml;
+  return AskVendor(XpuSource::kDcmi, pid, start_ns).answer;
+}
+
+XpuAnswer ProcessXpu::Ask(int pid, uint64_t start_ns) const {
   const std::string environ_text = ProcessEnviron(roots_, pid);
   for (const auto& [name, source] : kRanks) {
     const XpuFinding rank = AskRank(environ_text, name, source);
     if (rank.answer.source != XpuSource::kUnknown) return rank.answer;
   }
-  const XpuFinding device = AskDevices(pid);
-  if (device.answer.source != XpuSource::kUnknown) return device.answer;
+  const XpuAnswer later = AskLater(pid, start_ns);
+  if (later.source != XpuSource::kUnknown) return later;
   const XpuFinding visible = AskVisible(environ_text);
   if (visible.answer.source != XpuSource::kUnknown) return visible.answer;
   return AskPlacement(pid).answer;
@@ -170,15 +197,15 @@ XpuAnswer ProcessXpu::Find(int pid, uint64_t start_ns, uint64_t now_ns) {
     if (entry.answer.source <= XpuSource::kDevice || now_ns < entry.next_look_ns) {
       return entry.answer;
     }
-    const XpuAnswer device = AskDevices(pid).answer;
-    if (device.source != XpuSource::kUnknown) entry.answer = device;
+    const XpuAnswer later = AskLater(pid, start_ns);
+    if (later.source != XpuSource::kUnknown) entry.answer = later;
     entry.pause_ns *= 2;
     entry.next_look_ns = now_ns + entry.pause_ns;
     return entry.answer;
   }
   // Dead processes are not told to us; a full table starts over.
   if (entries_.size() >= kMaxEntries) entries_.clear();
-  XpuAnswer answer = Ask(pid);
+  XpuAnswer answer = Ask(pid, start_ns);
   if (answer.source == XpuSource::kUnknown) {
     // Gone before we could look (a short tool): it takes no worker's place.
     if (!IsSameProcess(roots_, pid, start_ns)) return {};
@@ -216,6 +243,9 @@ std::vector<XpuFinding> ProcessXpu::Explain(int pid, uint64_t start_ns, XpuAnswe
   const std::string environ_text = ProcessEnviron(roots_, pid);
   for (const auto& [name, source] : kRanks) all.push_back(AskRank(environ_text, name, source));
   all.push_back(AskDevices(pid));
+  for (const XpuSource source : {XpuSource::kNvml, XpuSource::kDcmi}) {
+    all.push_back(AskVendor(source, pid, start_ns));
+  }
   all.push_back(AskVisible(environ_text));
   all.push_back(AskPlacement(pid));
   all.push_back(std::move(order));

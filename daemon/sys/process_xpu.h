@@ -12,6 +12,7 @@
 
 #include "daemon/sys/roots.h"
 #include "daemon/sys/topology.h"
+#include "daemon/sys/vendor_xpus.h"
 
 namespace ppc {
 
@@ -23,6 +24,8 @@ enum class XpuSource {
   kLocalRank,  // LOCAL_RANK
   kRank,       // RANK
   kDevice,     // the one accelerator whose device file is open
+  kNvml,       // the one that NVML says it computes on
+  kDcmi,       // the one that DCMI says it computes on
   kVisible,    // CUDA_VISIBLE_DEVICES and its kin
   kPlacement,  // the node that the threads are bound to
   kOrder,      // order of first read
@@ -44,8 +47,10 @@ struct XpuFinding {
 
 class ProcessXpu {
  public:
-  // service_xpus: worker w is bound to service_xpus[w % n].  machine must outlive this.
-  ProcessXpu(SysRoots roots, std::vector<int> service_xpus, const Topology* machine);
+  // service_xpus: worker w is bound to service_xpus[w % n].  machine and vendors (nullptr: the
+  // makers' libraries are not asked) must outlive this.
+  ProcessXpu(SysRoots roots, std::vector<int> service_xpus, const Topology* machine,
+             const VendorXpus* vendors = nullptr);
 
   // Cached per process; an answer weaker than an open device is looked at again now and then,
   // because a worker may open its device later than its first file.
@@ -64,9 +69,11 @@ class ProcessXpu {
     uint64_t pause_ns = 0;
   };
 
-  XpuAnswer Ask(int pid) const;
+  XpuAnswer Ask(int pid, uint64_t start_ns) const;
   XpuFinding AskRank(const std::string& environ_text, const char* name, XpuSource source) const;
   XpuFinding AskDevices(int pid) const;
+  XpuFinding AskVendor(XpuSource source, int pid, uint64_t start_ns) const;
+  XpuAnswer AskLater(int pid, uint64_t start_ns) const;
   XpuFinding AskVisible(const std::string& environ_text) const;
   XpuFinding AskPlacement(int pid) const;
   XpuAnswer ByWorker(int worker, XpuSource source) const;
@@ -78,6 +85,7 @@ class ProcessXpu {
   const SysRoots roots_;
   const std::vector<int> service_xpus_;
   const Topology* const machine_;
+  const VendorXpus* const vendors_;
   std::unordered_map<int, Entry> entries_;
   int next_worker_ = 0;
 };

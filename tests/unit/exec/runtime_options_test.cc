@@ -32,23 +32,37 @@ TEST(RuntimeOptions, DefaultsAndValues) {
   EXPECT_TRUE(set->is_blind);
 }
 
+TEST(RuntimeOptions, LibrariesThatAreAsked) {
+  const Result<RuntimeOptions> plain = ParseRuntimeOptions(Json());
+  EXPECT_TRUE(plain->ask_nvml && plain->ask_dcmi);
+  const Result<RuntimeOptions> none = ParseRuntimeOptions(Json{{"xpu_libraries", Json::array()}});
+  ASSERT_TRUE(none.ok()) << none.error().message;
+  EXPECT_FALSE(none->ask_nvml || none->ask_dcmi);
+  const Result<RuntimeOptions> one = ParseRuntimeOptions(Json{{"xpu_libraries", {"dcmi"}}});
+  EXPECT_TRUE(!one->ask_nvml && one->ask_dcmi);
+}
+
 TEST(RuntimeOptions, WrongOnesAreNamed) {
-  const std::pair<Json, const char*> kWrong[] = {{Json{{"leas_ms", 500}}, "leas_ms"},
-                                                 {Json{{"lease_ms", 5}}, "lease_ms"},
-                                                 {Json{{"lease_ms", "x"}}, "lease_ms"},
-                                                 {Json{{"threshold", 0}}, "threshold"},
-                                                 {Json{{"threshold", 1.5}}, "threshold"},
-                                                 {Json{{"chunk", "3M"}}, "chunk"},
-                                                 {Json{{"trace_file", "rel"}}, "trace_file"},
-                                                 {Json{{"limit", "many"}}, "limit"},
-                                                 {Json{{"blind", 1}}, "blind"},
-                                                 {Json{{"reserve", "100%"}}, "reserve"},
-                                                 {Json{{"reserve", "%"}}, "reserve"},
-                                                 {Json{{"reserve", "1x%"}}, "reserve"},
-                                                 {Json{{"reserve", "-1%"}}, "reserve"},
-                                                 {Json{{"memory_stall", 2}}, "memory_stall"},
-                                                 {Json{{"memory_stall", -1}}, "memory_stall"},
-                                                 {Json::array(), "runtime"}};
+  const std::pair<Json, const char*> kWrong[] = {
+      {Json{{"leas_ms", 500}}, "leas_ms"},
+      {Json{{"lease_ms", 5}}, "lease_ms"},
+      {Json{{"lease_ms", "x"}}, "lease_ms"},
+      {Json{{"threshold", 0}}, "threshold"},
+      {Json{{"threshold", 1.5}}, "threshold"},
+      {Json{{"chunk", "3M"}}, "chunk"},
+      {Json{{"trace_file", "rel"}}, "trace_file"},
+      {Json{{"limit", "many"}}, "limit"},
+      {Json{{"blind", 1}}, "blind"},
+      {Json{{"reserve", "100%"}}, "reserve"},
+      {Json{{"reserve", "%"}}, "reserve"},
+      {Json{{"reserve", "1x%"}}, "reserve"},
+      {Json{{"reserve", "-1%"}}, "reserve"},
+      {Json{{"memory_stall", 2}}, "memory_stall"},
+      {Json{{"memory_stall", -1}}, "memory_stall"},
+      {Json{{"xpu_libraries", "nvml"}}, "xpu_libraries"},
+      {Json{{"xpu_libraries", {"cuda"}}}, "xpu_libraries"},
+      {Json{{"xpu_libraries", {1}}}, "xpu_libraries"},
+      {Json::array(), "runtime"}};
   for (const auto& [json, name] : kWrong) {
     const Result<RuntimeOptions> refused = ParseRuntimeOptions(json);
     ASSERT_FALSE(refused.ok()) << json;

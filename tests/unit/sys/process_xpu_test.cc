@@ -265,15 +265,15 @@ TEST_F(ProcessXpuChainTest, ExplainTellsAllAndDecidesNothing) {
   XpuAnswer cached;
   std::vector<XpuFinding> all = chain.Explain(71, Start(1), &cached);
   EXPECT_EQ(cached.source, XpuSource::kUnknown);
-  ASSERT_EQ(all.size(), 8u);
+  ASSERT_EQ(all.size(), 10u);
   for (size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(all[i].source, static_cast<XpuSource>(i + 1));
     EXPECT_NE(all[i].says, "");
   }
   EXPECT_EQ(all[2].answer.xpu, 1);
   EXPECT_EQ(all[2].says, "LOCAL_RANK=1");
-  EXPECT_EQ(all[5].answer.xpu, 0);
-  EXPECT_EQ(all[7].answer.source, XpuSource::kUnknown);
+  EXPECT_EQ(all[7].answer.xpu, 0);
+  EXPECT_EQ(all[9].answer.source, XpuSource::kUnknown);
   chain.Find(71, Start(1), 0);
   (void)chain.Explain(71, Start(1), &cached);
   EXPECT_EQ(cached.source, XpuSource::kLocalRank);
@@ -283,7 +283,7 @@ TEST_F(ProcessXpuChainTest, ExplainTellsAllAndDecidesNothing) {
   (void)chain.Explain(72, Start(1), &cached);
   EXPECT_EQ(chain.Find(72, Start(1), 0).worker, 0);
   all = chain.Explain(72, Start(1), &cached);
-  EXPECT_EQ(all[7].answer.worker, 0);
+  EXPECT_EQ(all[9].answer.worker, 0);
 }
 
 TEST_F(ProcessXpuTest, NoXpusNoAnswer) {
