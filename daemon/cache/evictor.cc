@@ -12,7 +12,8 @@ namespace ppc {
 
 Evictor::Evictor(Backend* backend, Options options, Completions* completions)
     : backend_(backend), options_(std::move(options)), completions_(completions) {
-  if (!options_.manual) thread_ = std::thread([this] { Run(); });
+  const int threads = options_.manual ? 0 : std::max(options_.threads, 1);
+  for (int i = 0; i < threads; i++) threads_.emplace_back([this] { Run(); });
 }
 
 Evictor::~Evictor() { Stop(/*abandon=*/true); }
@@ -28,7 +29,7 @@ void Evictor::Submit(std::span<const EvictItem> items) {
       items_.push_back(item);
     }
   }
-  wake_.notify_one();
+  wake_.notify_all();
 }
 
 void Evictor::Post(std::function<void()> job) {
@@ -46,8 +47,10 @@ void Evictor::Stop(bool abandon) {
     jobs_.clear();
     if (abandon) items_.clear();
   }
-  wake_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  wake_.notify_all();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 EvictorStats Evictor::Stats() const {
@@ -65,12 +68,15 @@ void Evictor::Run() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !items_.empty() || !jobs_.empty(); });
+      wake_.wait(lock, [this] { return stopping_ || HasWork(); });
       if (stopping_ && items_.empty()) return;
     }
     RunOne();
   }
 }
+
+// A sweep that runs beside an eviction would count what is about to go.
+bool Evictor::HasWork() const { return !items_.empty() || (running_ == 0 && !jobs_.empty()); }
 
 bool Evictor::RunOne() {
   std::function<void()> job;
@@ -80,7 +86,8 @@ bool Evictor::RunOne() {
     if (!items_.empty()) {
       item = items_.front();
       items_.pop_front();
-    } else if (!jobs_.empty()) {
+      ++running_;
+    } else if (running_ == 0 && !jobs_.empty()) {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     } else {
@@ -91,6 +98,8 @@ bool Evictor::RunOne() {
     job();
   } else {
     Execute(item);
+    const std::lock_guard lock(mutex_);
+    if (--running_ == 0 && !jobs_.empty()) wake_.notify_one();
   }
   return true;
 }

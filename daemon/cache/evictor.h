@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns dropping: one thread that executes evict lists in steps that end at multiples of
-// 2 MiB, so that large folios are dropped whole, and reports what really went.
+// Owns dropping: threads that execute evict lists in steps that end at multiples of
+// 2 MiB, so that large folios are dropped whole, and report what really went.  More than one,
+// since loading waits for the room they make, and unmapping waits for every CPU that has the
+// pages mapped.
 // Threads: Submit by the executor; Stats by any.
 // Paper: section 3.2 (evictor).
 #ifndef PPC_DAEMON_CACHE_EVICTOR_H_
@@ -14,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "daemon/backend/backend.h"
 #include "daemon/cache/completions.h"
@@ -49,9 +52,10 @@ class Evictor {
  public:
   struct Options {
     size_t max_items = 131072;
+    int threads = 1;
     bool manual = false;  // no thread: RunOne drives it
     std::function<std::optional<uint64_t>(uint64_t file)> refresh;
-    std::function<void(uint64_t bytes)> on_dropped;  // from the evictor's thread
+    std::function<void(uint64_t bytes)> on_dropped;  // from an evictor's thread
   };
 
   Evictor(Backend* backend, Options options, Completions* completions);
@@ -60,7 +64,7 @@ class Evictor {
   Evictor& operator=(const Evictor&) = delete;
 
   void Submit(std::span<const EvictItem> items);
-  // Runs a job on the evictor's thread, after what is queued (a sweep of residency).
+  // Runs a job on an evictor's thread when nothing is queued or under way (a sweep of residency).
   void Post(std::function<void()> job);
   // Finishes what is queued unless `abandon`, then joins.
   void Stop(bool abandon);
@@ -69,6 +73,7 @@ class Evictor {
 
  private:
   void Run();
+  bool HasWork() const;  // locked
   void Execute(const EvictItem& item);
 
   // One ioctl holds the device's attention for this much at most.
@@ -82,8 +87,9 @@ class Evictor {
   std::deque<EvictItem> items_;
   std::deque<std::function<void()>> jobs_;
   EvictorStats stats_;
+  int running_ = 0;  // items under way
   bool stopping_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace ppc

@@ -29,6 +29,9 @@ std::string OwnCgroup(const SysRoots& roots) {
   return group ? group->path() : "";
 }
 
+// One cannot keep up with the fastest disks, and is the last to run where CPUs are short.
+int EvictorThreads(size_t nodes) { return static_cast<int>(std::clamp<size_t>(nodes, 2, 4)); }
+
 }  // namespace
 
 Runtime::Runtime(Backend* backend, const ppc_operation& table, RuntimeConfig config)
@@ -55,7 +58,8 @@ void Runtime::BuildParts(const ppc_operation& table) {
                                    &completions_);
   evictor_ = std::make_unique<Evictor>(
       backend_,
-      Evictor::Options{.manual = config_.manual,
+      Evictor::Options{.threads = EvictorThreads(config_.topology.nodes.size()),
+                       .manual = config_.manual,
                        .refresh = refresh,
                        .on_dropped = [this](uint64_t bytes) { OnDropped(bytes); }},
       &completions_);

@@ -3,6 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <vector>
+
 #include "daemon/backend/replay_backend.h"
 
 namespace ppc {
@@ -12,9 +19,10 @@ constexpr uint64_t kMiB = 1 << 20;
 
 class EvictorTest : public testing::Test {
  protected:
-  EvictorTest() {
-    backend_.AddFile(1, "a", 64 * kMiB);
-    (void)backend_.Load({.file = 1, .length = 64 * kMiB, .cancel_slot = ~0u});
+  EvictorTest() { Fill(&backend_); }
+  static void Fill(ReplayBackend* backend) {
+    backend->AddFile(1, "a", 64 * kMiB);
+    (void)backend->Load({.file = 1, .length = 64 * kMiB, .cancel_slot = ~0u});
   }
   std::vector<IoResult> Results() {
     std::vector<IoResult> results;
@@ -85,6 +93,55 @@ TEST_F(EvictorTest, ItsThreadFinishesBeforeItStops) {
   evictor.Stop(/*abandon=*/false);
   EXPECT_EQ(backend_.ResidentBytes(1), 0u);
   EXPECT_EQ(Results().size(), 2u);
+}
+
+// Evictions wait for each other here: with a single thread they would wait in vain.
+class MeetingBackend : public ReplayBackend {
+ public:
+  MeetingBackend() : ReplayBackend({}) {}
+  Result<EvictResult> Evict(const EvictRequest& request) override {
+    {
+      std::unique_lock lock(meeting_);
+      ++inside_;
+      most_ = std::max(most_, inside_);
+      arrived_.notify_all();
+      arrived_.wait_for(lock, std::chrono::seconds(10), [this] { return most_ == 2; });
+    }
+    const Result<EvictResult> result = ReplayBackend::Evict(request);
+    const std::lock_guard lock(meeting_);
+    --inside_;
+    return result;
+  }
+  int inside() {
+    const std::lock_guard lock(meeting_);
+    return inside_;
+  }
+  int most() {
+    const std::lock_guard lock(meeting_);
+    return most_;
+  }
+
+ private:
+  std::mutex meeting_;
+  std::condition_variable arrived_;
+  int inside_ = 0;
+  int most_ = 0;
+};
+
+TEST_F(EvictorTest, ThreadsEvictSideBySideAndJobsRunAlone) {
+  MeetingBackend backend;
+  Fill(&backend);
+  Evictor evictor(&backend, {.threads = 2}, &completions_);
+  std::promise<int> beside;
+  const EvictItem items[] = {{.file = 1, .size = 8 * kMiB},
+                             {.file = 1, .offset = 8 * kMiB, .size = 8 * kMiB}};
+  evictor.Submit(items);
+  evictor.Post([&] { beside.set_value(backend.inside()); });
+  EXPECT_EQ(beside.get_future().get(), 0);
+  evictor.Stop(/*abandon=*/false);
+  EXPECT_EQ(backend.most(), 2);
+  EXPECT_EQ(Results().size(), 2u);
+  EXPECT_EQ(evictor.Stats().dropped, 16 * kMiB);
 }
 
 TEST_F(EvictorTest, AFullQueueRefuses) {
