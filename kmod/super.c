@@ -138,18 +138,18 @@ static void ppc_sb_free(struct ppc_sb *sbi)
 
 static int ppc_sb_base_name(struct ppc_sb *sbi, const struct path *path)
 {
-	char *buf = (char *)__get_free_page(GFP_KERNEL);
+	char *buf = kmalloc(PATH_MAX, GFP_KERNEL);
 	char *name;
 	int err = 0;
 
 	if (!buf)
 		return -ENOMEM;
-	name = d_path(path, buf, PAGE_SIZE);
+	name = d_path(path, buf, PATH_MAX);
 	if (IS_ERR(name))
 		err = PTR_ERR(name);
 	else
 		sbi->base = kstrdup(name, GFP_KERNEL);
-	free_page((unsigned long)buf);
+	kfree(buf);
 	if (!err && !sbi->base)
 		err = -ENOMEM;
 	return err;

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "attack.h"
 
@@ -309,15 +310,28 @@ class Walker {
     const Fd held(open((mnt_ + "/a0").c_str(), O_RDONLY | O_CLOEXEC));
     Walk(
         "dev/file", Yes, [&] { return Call(PPC_IOC_FILE, &file); }, any);
-    for (const uint32_t flags : {0U, 1U}) {
+    ppc_charge charge{};
+    const Fd group(open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    Walk(
+        "dev/charge", Yes,
+        [&] {
+          charge = {};
+          charge.cgroup_fd = group.get();
+          return Call(PPC_IOC_CHARGE, &charge);
+        },
+        any);
+    // Only started, waited for, and charged to a cgroup.
+    for (const auto& [flags, handle] : {std::pair{0U, 0U}, {1U, 0U}, {1U, charge.handle}}) {
       ppc_load load{};
       Walk(
-          "dev/load" + std::to_string(flags), [this] { return Cold("a0"); },
+          "dev/load" + std::to_string(flags) + (handle ? "/charged" : ""),
+          [this] { return Cold("a0"); },
           [&] {
             load = {};
             load.file_id = id;
             load.length = 1 << 20;
             load.flags = flags;
+            load.charge = handle;
             load.cancel_slot = PPC_CANCEL_NONE;
             return Call(PPC_IOC_LOAD, &load);
           },
@@ -345,16 +359,6 @@ class Walker {
           resident.bitmap = reinterpret_cast<uintptr_t>(name);
           resident.bitmap_bytes = sizeof(name);
           return Call(PPC_IOC_RESIDENT, &resident);
-        },
-        any);
-    ppc_charge charge{};
-    const Fd group(open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    Walk(
-        "dev/charge", Yes,
-        [&] {
-          charge = {};
-          charge.cgroup_fd = group.get();
-          return Call(PPC_IOC_CHARGE, &charge);
         },
         any);
     ppc_info info{};
