@@ -171,6 +171,7 @@ struct ppc_residency {
 #define PPC_WANT_PROGRESS 0x02u
 #define PPC_WANT_TRACE 0x04u
 #define PPC_WANT_OPENCLOSE 0x08u
+#define PPC_WANT_EVICT 0x10u /* ppc_evict(NULL) every 200 ms below the threshold too */
 
 /* ppc_context.caps: what the backend can do */
 #define PPC_CAN_UNMAP 0x01u
@@ -257,7 +258,7 @@ struct ppc_operation {
 	 * or PROGRESS (after ppc_event), with that event; and every 200 ms with NULL.
 	 * With NULL also after service_ready and service_stop, and, for a policy with
 	 * ppc_plan, when not even a chunk fits below the threshold any more (a loader
-	 * without room would otherwise wait for ever).  What to drop.
+	 * without room would otherwise wait for ever); PPC_WANT_EVICT.  What to drop.
 	 * Optional: absent means the kernel's eviction. */
 	struct evict_ios *(*ppc_evict)(struct miss_io *);
 

@@ -90,6 +90,7 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["reclaimed_share"] = Share(cache.reclaimed, cache.read);
   m["limit_hits"] = static_cast<double>(cache.limit_hits);
   m["misplaced_share"] = Share(cache.misplaced, cache.exclusive);
+  m["afar_share"] = Share(cache.used_afar, cache.used_alone);
   m["peak_share"] = Share(cache.peak, run.model_bytes);
   m["majflt"] = static_cast<double>(run.report.majflt);
   (void)s;

@@ -192,6 +192,10 @@ void PageCache::MarkAccessed(uint32_t index) {
 void PageCache::Touch(uint32_t index, uint32_t process) {
   Page& page = pages_[index];
   page.accessed |= static_cast<uint16_t>(page.mapped & (1u << process));
+  if (!page.wanted && index < places_.size() && places_[index] >= 0) {
+    stats_.used_alone += kPage;
+    if (places_[index] != page.node) stats_.used_afar += kPage;
+  }
   page.wanted = true;
   page.read_unused = false;
 }

@@ -70,6 +70,8 @@ struct CacheStats {
   uint64_t spilled = 0;         // not on the node asked for
   uint64_t exclusive = 0;       // loaded by the runtime, for one worker alone
   uint64_t misplaced = 0;       // of that, not on this worker's node
+  uint64_t used_alone = 0;      // touched by the one worker that needs it
+  uint64_t used_afar = 0;       // of that, on another node than this worker's
   uint64_t limit_hits = 0;      // count: memory.events max
   uint64_t peak = 0;            // of page cache
 };

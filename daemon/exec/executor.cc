@@ -287,7 +287,7 @@ void Executor::TickIfDue() {
   next_tick_ns_ = now + options_.tick_ns * (is_awaited ? 1 : kTicksPerCheck);
   ++stats_.ticks;
   plan_is_empty_ = false;
-  if (parts_.host->Has(Hook::kEvict) && parts_.services->IsAnyAbove()) {
+  if (parts_.host->Has(Hook::kEvict) && (evict_every_tick_ || parts_.services->IsAnyAbove())) {
     SubmitEvicts(parts_.host->Evict(nullptr));
   }
   parts_.host->Tick(now);

@@ -95,6 +95,8 @@ class Executor {
   // it.  On the executor's thread.
   void CatchUp();
   void RequestStop();
+  // Every tick asks the policy what to drop, whatever memory says (PPC_WANT_EVICT).
+  void SetEvictEveryTick(bool on) { evict_every_tick_ = on; }
   // Asks the policy what to drop now (after a control message).  On the executor's thread.
   void AskForEvictions();
 
@@ -149,6 +151,7 @@ class Executor {
   uint64_t batch_demand_ = 0;
   // Shared with the job that may outlive a turn.
   std::shared_ptr<std::atomic<bool>> resync_runs_ = std::make_shared<std::atomic<bool>>(false);
+  bool evict_every_tick_ = false;
   bool plan_is_empty_ = false;  // the policy had nothing to load when asked last
 };
 

@@ -160,6 +160,7 @@ Status Runtime::AttachAsWanted() {
 Status Runtime::Want(uint32_t want, uint64_t beacon_bytes) {
   want_ = want;
   has_want_ = true;
+  if (executor_ != nullptr) executor_->SetEvictEveryTick((want & PPC_WANT_EVICT) != 0);
   if (beacon_bytes != 0) beacon_bytes_ = beacon_bytes;
   // Before Start has attached it is only noted.
   if (!started_ || shut_down_) return Ok();

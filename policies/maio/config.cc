@@ -103,7 +103,11 @@ bool ParseConfig(const std::string& text, Config* out, std::string* error) {
       !ReadChoice<AtReady>(
           json, "at_ready",
           {{"auto", AtReady::kAuto}, {"keep", AtReady::kKeep}, {"all", AtReady::kAll}},
-          &out->at_ready, error)) {
+          &out->at_ready, error) ||
+      !ReadChoice<AffinityFix>(json, "affinity_fix",
+                               {{"leave", AffinityFix::kLeave}, {"evict", AffinityFix::kEvict}},
+                               &out->affinity_fix, error) ||
+      !ReadCount(json, "affinity_fix_ahead_s", 86400, &out->affinity_fix_ahead_s, error)) {
     return false;
   }
   if (json.contains("service_id")) out->service = json;

@@ -17,6 +17,7 @@ inline constexpr uint64_t kGiB = 1ull << 30;
 
 enum class RecordMode { kAuto, kAlways, kNever };
 enum class AtReady { kAuto, kKeep, kAll };
+enum class AffinityFix { kLeave, kEvict };
 
 struct Config {
   uint64_t distance = 0;  // 0: from the budget, see BarDistance()
@@ -25,6 +26,8 @@ struct Config {
   bool bar = true;
   RecordMode record = RecordMode::kAuto;
   AtReady at_ready = AtReady::kAuto;
+  AffinityFix affinity_fix = AffinityFix::kLeave;
+  uint32_t affinity_fix_ahead_s = 30;
   // A service named in the registration itself (paper, section 4.1) starts with it.
   nlohmann::json service;
 };

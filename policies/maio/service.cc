@@ -118,7 +118,8 @@ uint32_t Service::want() const {
     case Mode::kRecord:
       return PPC_WANT_TRACE | PPC_WANT_MANAGED_RA | PPC_WANT_OPENCLOSE;
     case Mode::kUse:
-      return PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA | PPC_WANT_OPENCLOSE;
+      return PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA | PPC_WANT_OPENCLOSE |
+             (leftovers_ != nullptr ? PPC_WANT_EVICT : 0);
     default:
       return 0;
   }
@@ -283,15 +284,22 @@ void Service::Evict(const Evictor::Held& held, IoList* out) {
     evictor_->EvictAll(held, Now(), out);
     return;
   }
-  if (!follows() || !config_.bar) return;
-  evictor_->Evict(Memory(), Now(), (context_->caps & PPC_CAN_UNMAP) != 0, held, out);
+  if (!follows()) return;
+  if (leftovers_ != nullptr) leftovers_->Evict(Now(), held, out);
+  if (!config_.bar) return;
+  const ppc_memory memory = Memory();
+  const bool is_short = memory.used > memory.threshold || memory.room < kChunkBytes;
+  // With PPC_WANT_EVICT asked while there is room, too.
+  if (config_.affinity_fix == AffinityFix::kEvict && !is_short) return;
+  evictor_->Evict(memory, Now(), (context_->caps & PPC_CAN_UNMAP) != 0, held, out);
 }
 
 bool Service::Done(const ppc_result& result) {
   if (layout_ == nullptr || result.cookie >> 56 != slot_ + 1) return false;
   if (result.kind == PPC_LOADED) {
     planner_->Done(result);
-  } else if (follows()) {
+    if (leftovers_ != nullptr) leftovers_->Found(result);
+  } else if (follows() && (leftovers_ == nullptr || !leftovers_->Done(result))) {
     evictor_->Done(result, Now());
   }
   return true;
@@ -318,6 +326,7 @@ void Service::Tick(uint64_t now_ns) {
   }
   if (follows()) {
     planner_->Expire(now_ns);
+    if (leftovers_ != nullptr) leftovers_->Expire(now_ns);
     DropSilent(now_ns);
     if (now_ns >= traced_ns_ + kTraceNs) Trace(now_ns);
   }

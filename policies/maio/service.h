@@ -14,6 +14,7 @@
 #include "policies/maio/config.h"
 #include "policies/maio/evictor.h"
 #include "policies/maio/layout.h"
+#include "policies/maio/leftovers.h"
 #include "policies/maio/matcher.h"
 #include "policies/maio/planner.h"
 #include "policies/maio/recorder.h"
@@ -126,6 +127,7 @@ class Service {
   std::unique_ptr<Matcher> matcher_;
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<Evictor> evictor_;
+  std::unique_ptr<Leftovers> leftovers_;  // with affinity_fix=evict
   std::map<std::pair<int32_t, uint64_t>, Votes> votes_;
   std::map<uint64_t, bool> native_files_;
   uint64_t unlisted_bytes_ = 0;  // of model files that the template does not have

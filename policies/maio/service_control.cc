@@ -89,6 +89,10 @@ Json Service::Status() const {
   json["dropped"] = evict.dropped;
   json["unneeded"] = evict.unneeded;
   json["refaults"] = evict.refaults;
+  if (leftovers_ != nullptr) {
+    json["leftovers"] = leftovers_->stats().found;
+    json["leftovers_dropped"] = leftovers_->stats().dropped;
+  }
   json["over_prefetch"] = OverPrefetched();
   for (auto [node, bytes] : node_bytes_) json["node_bytes"][std::to_string(node)] = bytes;
   json["groups"] = Json::array();
@@ -133,6 +137,10 @@ void Service::Stats() const {
   stat("dropped_bytes", evict.dropped);
   stat("unneeded_bytes", evict.unneeded);
   stat("refault_bytes", evict.refaults);
+  if (leftovers_ != nullptr) {
+    stat("leftover_bytes", leftovers_->stats().found);
+    stat("leftover_dropped_bytes", leftovers_->stats().dropped);
+  }
   stat("distance_bytes", evictor_->distance());
   stat("unread_bytes", OverPrefetched());
   for (auto [node, bytes] : node_bytes_) {

@@ -192,6 +192,25 @@ TEST_F(ExecutorTest, ProgressGoesToEventThenEvict) {
   EXPECT_EQ(calls.substr(0, 4), "OPeC");  // a tick may follow
 }
 
+TEST_F(ExecutorTest, WhoWantsItIsAskedWhatToDropWhileThereIsRoom) {
+  int asked = 0;
+  bool wants = false;
+  policy_.init = [&](ppc_context* context) {
+    return context->want(context, wants ? PPC_WANT_EVICT : 0, 0);
+  };
+  policy_.evict = [&](const miss_io* miss) { asked += miss == nullptr; };
+  for (const bool each : {false, true}) {
+    wants = each;
+    asked = 0;
+    Start();
+    for (int tick = 0; tick < 3; ++tick) {
+      backend_.AdvanceClock(200 * kMs);
+      Turn();
+    }
+    EXPECT_EQ(asked, wants ? 3 : 0);
+  }
+}
+
 TEST_F(ExecutorTest, PlanIsAskedWhileTheLoaderHasRoom) {
   uint64_t at = 0;
   uint64_t most = 0;
