@@ -35,6 +35,9 @@ long ppc_lower_ioctl(struct file *lower, unsigned int cmd, unsigned long arg)
 		if (lower->f_op->unlocked_ioctl)
 			return lower->f_op->unlocked_ioctl(lower, cmd, arg);
 		break;
+	case FS_IOC_SETFLAGS:	/* from 5.13 on the VFS says so */
+	case FS_IOC_FSSETXATTR:
+		return -EROFS;
 	}
 	return -ENOTTY;
 }

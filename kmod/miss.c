@@ -118,11 +118,14 @@ unsigned long ppc_count_absent(struct address_space *mapping, pgoff_t first, pgo
  * ppc_can_readahead - whether pages of a mapping can be loaded ahead
  * @mapping: of the lower inode
  *
- * Not on tmpfs (nothing to read from) nor on DAX (no page cache).
+ * Not on tmpfs and ramfs (nothing to read from) nor on DAX (no page cache).
  */
 bool ppc_can_readahead(struct address_space *mapping)
 {
-	return mapping->a_ops && mapping->a_ops->readahead && !IS_DAX(mapping->host);
+	const struct address_space_operations *ops = mapping->a_ops;
+
+	return ops && (ops->readahead || ppc_reads_folios(ops)) && !mapping_unevictable(mapping) &&
+	       !IS_DAX(mapping->host);
 }
 
 static pgoff_t ppc_pages(const struct address_space *mapping)

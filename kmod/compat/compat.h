@@ -204,6 +204,16 @@ static inline int ppc_lower_d_revalidate(struct dentry *lower, unsigned int flag
 
 #include "mmap.h"
 
+/* What reads a page or folio alone; where there is no more, read-ahead uses it. */
+static inline bool ppc_reads_folios(const struct address_space_operations *ops)
+{
+#ifdef PPC_HAVE_READ_FOLIO
+	return ops->read_folio;
+#else
+	return ops->readpage;
+#endif
+}
+
 /*
  * Starts reading [index, index + nr) of a file: the demand window.  5.15 has
  * the lock that keeps this apart from truncation, and the read-ahead takes it;

@@ -40,8 +40,8 @@ make_tree "$BASE"
 mount_ppc
 # Opens wait for clients with something to reclaim: 90 s by default, 10 s at least.
 echo 10 >/proc/fs/nfsd/nfsv4gracetime
-# Version 4 needs no port mapper.
-echo "-3 +4 +4.1 +4.2" >/proc/fs/nfsd/versions
+# Version 4 needs no port mapper; 5.10 has 2 still.
+echo "-2 -3 +4 +4.1 +4.2" >/proc/fs/nfsd/versions
 echo "tcp 2049" >/proc/fs/nfsd/portlist || skip "no NFS socket"
 export_tree "$MNT"
 echo 2 >/proc/fs/nfsd/threads
