@@ -88,13 +88,14 @@ Status Measure(const std::string& policy, const std::string& directory, uint64_t
   if (service->value("mode", "") != "use") return Error{EINVAL, "the template is not used"};
   Settle(&runtime);
   const uint64_t share = model_bytes / workers;
+  uint64_t now_ns = backend.NowNs();
   for (uint64_t i = 0; i < events; ++i) {
     const uint64_t worker = i % workers;
     const int pid = kFirstPid + static_cast<int>(worker);
     backend.Push(Event{.file = 1,
                        .offset = worker * share + i / workers * kMiB % share,
                        .length = kPageBytes,
-                       .time_ns = backend.NowNs(),
+                       .time_ns = now_ns - 8 + i % 8,
                        .start_ns = 1,
                        .tgid = pid,
                        .tid = pid,
@@ -104,6 +105,7 @@ Status Measure(const std::string& policy, const std::string& directory, uint64_t
     backend.AdvanceClock(1000 * 1000);
     (void)runtime.executor().RunOnce();
     runtime.loader().RunUntilIdle();
+    now_ns = backend.NowNs();
   }
   const Json status = runtime.StatusJson();
   std::printf("%s\n", DumpJson({{"events", status["events"]["events"]},

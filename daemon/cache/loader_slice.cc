@@ -46,9 +46,10 @@ LoaderPool::Took LoaderPool::Choose(Worker* worker, LoadItem** chosen, uint64_t*
 
 // mutex_ held.
 LoaderPool::Took LoaderPool::Take(Worker* worker) {
+  if (!queue_.HasWorkFor(worker->node)) return Took::kNothing;
   const int allowed = governor_.Allowed(backend_->NowNs());
   if (static_cast<int>(worker->index) >= allowed && busy_ >= allowed) {
-    return queue_.HasWorkFor(worker->node) ? Took::kNoRoom : Took::kNothing;
+    return Took::kNoRoom;
   }
   LoadItem* front = nullptr;
   uint64_t bytes = 0;

@@ -16,9 +16,11 @@ bool Aggregator::Continues(const Event& before, const Event& next) {
 
 std::span<const Event> Aggregator::Merge(std::span<Event> batch) {
   // Rings are per CPU; a thread that moved left its events in two of them.
-  std::sort(batch.begin(), batch.end(), [](const Event& a, const Event& b) {
+  const auto earlier = [](const Event& a, const Event& b) {
     return a.time_ns != b.time_ns ? a.time_ns < b.time_ns : a.offset < b.offset;
-  });
+  };
+  if (!std::is_sorted(batch.begin(), batch.end(), earlier))
+    std::sort(batch.begin(), batch.end(), earlier);
   out_.clear();
   ++batch_;
   for (const Event& event : batch) {

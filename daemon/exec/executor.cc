@@ -126,6 +126,7 @@ size_t Executor::DrainBatch() {
   const std::span<Event> events(batch_.data(), kept);
   if (parts_.recorder != nullptr) Record(events);
   batch_demand_ = 0;
+  batch_ns_ = parts_.backend->NowNs();
   for (const Event& event : aggregator_.Merge(events)) Dispatch(event);
   if (batch_demand_ > 0) parts_.loader->NoteDemand(batch_demand_);
   parts_.files->Trim();
@@ -133,11 +134,16 @@ size_t Executor::DrainBatch() {
   return drained;
 }
 
-void Executor::FillMiss(const Event& event, const KnownFile& file, miss_io* miss) {
+const FileCopy* Executor::FileOf(uint64_t file) {
+  FileCopy& recent = recent_files_[file % kRecentFiles];
+  if (recent.file == file && batch_ns_ < recent.fresh_until_ns) return &recent;
+  recent.file = 0;
+  return parts_.files->Copy(file, batch_ns_, &recent) ? &recent : nullptr;
+}
+
+void Executor::FillMiss(const Event& event, const FileCopy& file, miss_io* miss) {
   *miss = miss_io{};
-  // Copied: what the hook asks about files may renew the table's entry.
-  miss_path_ = file.path;
-  miss->path = miss_path_.c_str();
+  miss->path = file.path.c_str();
   miss->offset = event.offset;
   miss->size = event.length;
   miss->pid = event.tgid;
@@ -149,7 +155,7 @@ void Executor::FillMiss(const Event& event, const KnownFile& file, miss_io* miss
   miss->start_ns = event.start_ns;
   miss->cgroup_id = event.cgroup_id;
   miss->time_ns = event.time_ns;
-  miss->file_bytes = file.info.size;
+  miss->file_bytes = file.bytes;
 }
 
 // At most what the kernel read: it rounds outward to the demand window.  Too much is put right
@@ -162,7 +168,7 @@ uint64_t Executor::ReadForMiss(const Event& event) const {
 
 void Executor::Dispatch(const Event& event) {
   if ((event.flags & kEventLost) != 0) ++stats_.lost_marks;
-  const KnownFile* file = parts_.files->Get(event.file);
+  const FileCopy* file = FileOf(event.file);
   if (file == nullptr) {
     ++stats_.unresolved;
     return;
@@ -170,13 +176,14 @@ void Executor::Dispatch(const Event& event) {
   miss_io miss;
   FillMiss(event, *file, &miss);
   Service* service = parts_.services->OfProcess(event.tgid, event.start_ns, event.cgroup_id);
-  miss.xpu = parts_.services->XpuOf(service, event.tgid, event.start_ns).xpu;
+  miss.xpu = parts_.services->XpuOf(service, event.tgid, event.start_ns, batch_ns_).xpu;
   miss.service = service->id.empty() ? -1 : static_cast<int32_t>(service->number);
   const bool is_progress = event.kind == EventKind::kProgress;
   if (!IsMiss(event.kind)) {
     ++(is_progress ? stats_.progress : stats_.accesses);
     parts_.host->Event(miss);
-    if (is_progress && parts_.host->Has(Hook::kEvict) && parts_.services->IsAbove(service)) {
+    if (is_progress && parts_.host->Has(Hook::kEvict) &&
+        parts_.services->IsAbove(service, batch_ns_)) {
       SubmitEvicts(parts_.host->Evict(&miss));
     }
     return;
@@ -184,12 +191,12 @@ void Executor::Dispatch(const Event& event) {
   ++stats_.misses;
   stats_.miss_bytes += event.length;
   batch_demand_ += event.length;
-  parts_.demand->Add(parts_.backend->NowNs(), event.length);
+  parts_.demand->Add(batch_ns_, event.length);
   parts_.own_cache->fetch_add(ReadForMiss(event), std::memory_order_relaxed);
   if (service->payer->rate != nullptr) {
-    service->payer->rate->Note(parts_.backend->NowNs(), ReadForMiss(event));
+    service->payer->rate->Note(batch_ns_, ReadForMiss(event));
   }
-  if (parts_.host->Has(Hook::kEvict) && parts_.services->IsAbove(service)) {
+  if (parts_.host->Has(Hook::kEvict) && parts_.services->IsAbove(service, batch_ns_)) {
     SubmitEvicts(parts_.host->Evict(&miss));
   }
   SubmitLoads(parts_.host->Prefetch(&miss));

@@ -8,6 +8,7 @@
 
 #include <poll.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -112,7 +113,8 @@ class Executor {
   size_t DrainBatch();
   void Dispatch(const Event& event);
   uint64_t ReadForMiss(const Event& event) const;
-  void FillMiss(const Event& event, const KnownFile& file, miss_io* miss);
+  const FileCopy* FileOf(uint64_t file);
+  void FillMiss(const Event& event, const FileCopy& file, miss_io* miss);
   void Record(std::span<const Event> events);
   void TellDevice(uint64_t file, ReadRate* rate);
   void SubmitLoads(const RawList& list);
@@ -129,6 +131,7 @@ class Executor {
   static constexpr size_t kBatch = 512;
   static constexpr uint64_t kMinPlanBytes = 64 << 20;
   static constexpr int kTicksPerCheck = 5;
+  static constexpr size_t kRecentFiles = 64;
   static constexpr int kMaxCatchUp = 256;  // batches: somebody may add events all the time
 
   const Parts parts_;
@@ -145,10 +148,11 @@ class Executor {
   std::vector<Source> sources_;
   std::vector<pollfd> pollfds_;
   std::vector<uint64_t> recorded_files_;
-  std::string miss_path_;
+  std::array<FileCopy, kRecentFiles> recent_files_;  // direct-mapped
   uint64_t next_tick_ns_ = 0;
   uint64_t next_room_ns_ = 0;
   uint64_t batch_demand_ = 0;
+  uint64_t batch_ns_ = 0;  // the clock, read once for all events of a batch
   // Shared with the job that may outlive a turn.
   std::shared_ptr<std::atomic<bool>> resync_runs_ = std::make_shared<std::atomic<bool>>(false);
   bool evict_every_tick_ = false;

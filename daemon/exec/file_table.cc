@@ -5,8 +5,7 @@
 
 namespace ppc {
 
-KnownFile* FileTable::GetLocked(uint64_t file) {
-  const uint64_t now = backend_->NowNs();
+KnownFile* FileTable::GetLocked(uint64_t file, uint64_t now) {
   const auto it = by_id_.find(file);
   if (it != by_id_.end() && now < it->second.checked_ns + kFreshNs) return &it->second;
   KnownFile known;
@@ -38,7 +37,18 @@ KnownFile* FileTable::GetLocked(uint64_t file) {
 
 const KnownFile* FileTable::Get(uint64_t file) {
   const std::lock_guard lock(mutex_);
-  return GetLocked(file);
+  return GetLocked(file, backend_->NowNs());
+}
+
+bool FileTable::Copy(uint64_t file, uint64_t now_ns, FileCopy* out) {
+  const std::lock_guard lock(mutex_);
+  const KnownFile* known = GetLocked(file, now_ns);
+  if (known == nullptr) return false;
+  out->file = file;
+  out->bytes = known->info.size;
+  out->fresh_until_ns = known->checked_ns + kFreshNs;
+  out->path = known->path;
+  return true;
 }
 
 Result<FileInfo> FileTable::Find(const std::string& path) {
@@ -70,7 +80,7 @@ std::optional<uint64_t> FileTable::Refresh(uint64_t stale) {
 
 bool FileTable::SizeOf(uint64_t file, uint64_t* bytes) {
   const std::lock_guard lock(mutex_);
-  const KnownFile* known = GetLocked(file);
+  const KnownFile* known = GetLocked(file, backend_->NowNs());
   if (known == nullptr) return false;
   *bytes = known->info.size;
   return true;

@@ -23,12 +23,23 @@ struct KnownFile {
   uint64_t checked_ns = 0;
 };
 
+// What an event's handler needs of a file: a copy, so that nothing is locked per event and hooks
+// may ask about files meanwhile.
+struct FileCopy {
+  uint64_t file = 0;  // 0: none
+  uint64_t bytes = 0;
+  uint64_t fresh_until_ns = 0;
+  std::string path;
+};
+
 class FileTable : public FileResolver {
  public:
   explicit FileTable(Backend* backend) : backend_(backend) {}
 
   // nullptr: the file is gone.  Valid until Trim.
   const KnownFile* Get(uint64_t file);
+  // False: the file is gone.
+  bool Copy(uint64_t file, uint64_t now_ns, FileCopy* out);
   // By path; asks the backend when not fresh.
   Result<FileInfo> Find(const std::string& path);
   // A number turned out stale: the number its path has now, if it still exists as another one.
@@ -43,7 +54,7 @@ class FileTable : public FileResolver {
   void Trim();
 
  private:
-  KnownFile* GetLocked(uint64_t file);
+  KnownFile* GetLocked(uint64_t file, uint64_t now);
 
   static constexpr uint64_t kFreshNs = 2ULL * 1000 * 1000 * 1000;
   static constexpr size_t kMaxFiles = 65536;

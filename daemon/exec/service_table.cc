@@ -49,6 +49,7 @@ ServiceTable::ServiceTable(Backend* backend, const Topology* topology, SysRoots 
       memory_(std::move(memory)),
       vendors_(vendors) {
   default_ = Make("", nullptr);
+  ListActive();
 }
 
 std::unique_ptr<Service> ServiceTable::Make(const std::string& id,
@@ -79,6 +80,7 @@ Status ServiceTable::OpenDefault(const std::string& cgroup) {
   Result<Cgroup> opened = Cgroup::Open(cgroup, roots_);
   if (!opened) return opened.error();
   default_ = Make("", std::make_shared<Cgroup>(std::move(*opened)));
+  ListActive();
   return Ok();
 }
 
@@ -110,6 +112,7 @@ Result<Service*> ServiceTable::Start(const Json& message) {
   service->xpus = std::move(*xpus);
   processes_.clear();
   services_[number] = std::move(service);
+  ListActive();
   return services_[number].get();
 }
 
@@ -118,6 +121,7 @@ void ServiceTable::Stop(const std::string& id) {
   if (service == nullptr) return;
   processes_.clear();
   services_[service->number].reset();
+  ListActive();
 }
 
 Service* ServiceTable::Get(uint32_t number) {
@@ -171,9 +175,9 @@ void ServiceTable::XpuChain(Service* service) {
   service->processes = std::make_unique<ProcessXpu>(roots_, std::move(all), topology_, vendors_);
 }
 
-XpuAnswer ServiceTable::XpuOf(Service* service, int pid, uint64_t start_ns) {
-  XpuChain(service);
-  return service->processes->Find(pid, start_ns, backend_->NowNs());
+XpuAnswer ServiceTable::XpuOf(Service* service, int pid, uint64_t start_ns, uint64_t now_ns) {
+  if (service->processes == nullptr) XpuChain(service);
+  return service->processes->Find(pid, start_ns, now_ns);
 }
 
 namespace {
@@ -231,8 +235,7 @@ Status ServiceTable::BindProcess(const std::string& id, int pid, int worker) {
   return Ok();
 }
 
-bool ServiceTable::IsAbove(Service* service) {
-  const uint64_t now = backend_->NowNs();
+bool ServiceTable::IsAbove(Service* service, uint64_t now) {
   if (service->looked_ns == 0 || now >= service->looked_ns + kLookNs) {
     service->is_above = service->payer->budget->IsAbove();
     service->looked_ns = now;
@@ -241,18 +244,18 @@ bool ServiceTable::IsAbove(Service* service) {
 }
 
 bool ServiceTable::IsAnyAbove() {
+  const uint64_t now = backend_->NowNs();
   bool above = false;
-  for (Service* service : Active()) above |= IsAbove(service);
+  for (Service* service : active_) above |= IsAbove(service, now);
   return above;
 }
 
-std::vector<Service*> ServiceTable::Active() {
-  std::vector<Service*> active;
+void ServiceTable::ListActive() {
+  active_.clear();
   for (const auto& service : services_) {
-    if (service != nullptr) active.push_back(service.get());
+    if (service != nullptr) active_.push_back(service.get());
   }
-  if (active.empty()) active.push_back(default_.get());
-  return active;
+  if (active_.empty()) active_.push_back(default_.get());
 }
 
 size_t ServiceTable::Started() const {

@@ -55,23 +55,27 @@ class ServiceTable {
   Service* Find(const std::string& id);
   // The service a process belongs to: by its cgroup, or the only one there is.
   Service* OfProcess(int pid, uint64_t start_ns, uint64_t cgroup_id);
-  XpuAnswer XpuOf(Service* service, int pid, uint64_t start_ns);
+  XpuAnswer XpuOf(Service* service, int pid, uint64_t start_ns) {
+    return XpuOf(service, pid, start_ns, backend_->NowNs());
+  }
+  XpuAnswer XpuOf(Service* service, int pid, uint64_t start_ns, uint64_t now_ns);
   // For `ppcctl explain-pid`: what each provider says of a process, and which one counts.
   Result<Json> ExplainProcess(int pid);
   // The process is this worker of a started service, whatever the providers say.
   Status BindProcess(const std::string& id, int pid, int worker);
   // Above the memory threshold; looks again after a few ms.
-  bool IsAbove(Service* service);
+  bool IsAbove(Service* service, uint64_t now);
   bool IsAnyAbove();
 
   // Started services; without any the mount itself.
-  std::vector<Service*> Active();
+  const std::vector<Service*>& Active() const { return active_; }
   size_t Started() const;
 
  private:
   std::unique_ptr<Service> Make(const std::string& id, std::shared_ptr<const Cgroup> cgroup);
   void XpuChain(Service* service);
   Service* Search(int pid, uint64_t cgroup_id);
+  void ListActive();
 
   struct ProcessKey {
     uint64_t start_ns = 0;
@@ -89,6 +93,7 @@ class ServiceTable {
   TokenBuckets buckets_;
   std::unique_ptr<Service> default_;
   std::vector<std::unique_ptr<Service>> services_;  // by number; stopped ones are nullptr
+  std::vector<Service*> active_;
   std::unordered_map<int, ProcessKey> processes_;
   // One handle per cgroup, by its id, while a service (or a load under way) needs it.
   std::unordered_map<uint64_t, std::weak_ptr<const ChargeHandle>> charges_;

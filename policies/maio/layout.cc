@@ -58,6 +58,7 @@ void Layout::CutPieces(const Template& t) {
   std::vector<std::vector<uint64_t>> edges(files_.size());
   std::vector<size_t> extents(files_.size(), 0);
   for (const TemplateGroup& group : t.groups) {
+    ids_.push_back(group.id);
     for (const Extent& e : group.extents) extents[e.file]++;
   }
   for (size_t f = 0; f < files_.size(); f++) {
@@ -88,7 +89,20 @@ void Layout::CutPieces(const Template& t) {
       pieces_.push_back(piece);
     });
     files_[f].last_piece = static_cast<uint32_t>(pieces_.size());
+    IndexCells(&files_[f]);
   }
+}
+
+// No piece is in two cells, so that looking one up is a look at its cell.
+void Layout::IndexCells(LayoutFile* file) {
+  file->first_cell = static_cast<uint32_t>(cells_.size());
+  uint32_t piece = file->first_piece;
+  for (uint64_t cell = 0; piece < file->last_piece; cell++) {
+    cells_.push_back(piece);
+    while (piece < file->last_piece && pieces_[piece].page / piece_pages_ == cell) piece++;
+  }
+  file->cells = static_cast<uint32_t>(cells_.size()) - file->first_cell;
+  cells_.push_back(file->last_piece);
 }
 
 // Room for exactly the uses there will be: growing tables would be up to twice as large.
@@ -148,12 +162,18 @@ void Layout::AddUses(const Template& t) {
 }
 
 size_t Layout::held_bytes() const {
-  size_t bytes = pieces_.capacity() * sizeof(Piece) + refs_.capacity() * sizeof(Ref);
+  size_t bytes = pieces_.capacity() * sizeof(Piece) + refs_.capacity() * sizeof(Ref) +
+                 cells_.capacity() * sizeof(uint32_t);
   for (const LayoutGroup& group : groups_) {
     bytes += group.uses.capacity() * sizeof(Use);
     for (const auto& list : group.lists) bytes += sizeof(list) + list.capacity() * sizeof(uint32_t);
   }
   return bytes;
+}
+
+int32_t Layout::SlotOf(uint32_t id) const {
+  auto it = std::find(ids_.begin(), ids_.end(), id);
+  return it == ids_.end() ? -1 : static_cast<int32_t>(it - ids_.begin());
 }
 
 int32_t Layout::FileOf(uint64_t number) const {
@@ -162,11 +182,23 @@ int32_t Layout::FileOf(uint64_t number) const {
 }
 
 std::pair<uint32_t, uint32_t> Layout::PiecesOf(uint32_t file, uint64_t first, uint64_t end) const {
-  auto begin = pieces_.begin() + files_[file].first_piece;
-  auto stop = pieces_.begin() + files_[file].last_piece;
-  auto from =
-      std::partition_point(begin, stop, [&](const Piece& p) { return p.end_page() <= first; });
-  auto to = std::partition_point(from, stop, [&](const Piece& p) { return p.page < end; });
+  const LayoutFile& f = files_[file];
+  const uint64_t cell = first / piece_pages_;
+  if (cell >= f.cells || first >= end) return {f.last_piece, f.last_piece};
+  const uint32_t* cells = &cells_[f.first_cell];
+  const uint32_t piece = cells[cell];
+  if (piece + 1 == cells[cell + 1] && end <= (cell + 1) * piece_pages_) {
+    // One event, one piece: nearly always.
+    const bool before = pieces_[piece].end_page() <= first;
+    const bool meets = !before && pieces_[piece].page < end;
+    return {piece + (before ? 1 : 0), piece + (before || meets ? 1 : 0)};
+  }
+  auto from = std::partition_point(pieces_.begin() + cells[cell], pieces_.begin() + cells[cell + 1],
+                                   [&](const Piece& p) { return p.end_page() <= first; });
+  const uint64_t end_cell = std::min<uint64_t>((end - 1) / piece_pages_, f.cells - 1);
+  auto to = std::partition_point(std::max(from, pieces_.begin() + cells[end_cell]),
+                                 pieces_.begin() + cells[end_cell + 1],
+                                 [&](const Piece& p) { return p.page < end; });
   return {static_cast<uint32_t>(from - pieces_.begin()),
           static_cast<uint32_t>(to - pieces_.begin())};
 }

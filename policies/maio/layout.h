@@ -82,6 +82,8 @@ struct LayoutFile {
   FileKind kind = FileKind::kOther;
   uint32_t first_piece = 0;
   uint32_t last_piece = 0;  // one past
+  uint32_t first_cell = 0;  // of the grid
+  uint32_t cells = 0;
   uint32_t errors = 0;
 };
 
@@ -95,6 +97,8 @@ class Layout {
   const std::vector<LayoutGroup>& groups() const { return groups_; }
   std::vector<Piece>& pieces() { return pieces_; }
 
+  // Slot of a group, -1: none of the template.
+  int32_t SlotOf(uint32_t id) const;
   // -1: not a file of the template.
   int32_t FileOf(uint64_t number) const;
   // Indexes of the pieces that overlap pages [first, end) of a file.
@@ -115,13 +119,16 @@ class Layout {
   template <typename Emit>
   void Cut(const std::vector<uint64_t>& edges, Emit emit) const;
   void CutPieces(const Template& t);
+  void IndexCells(LayoutFile* file);
   void CountUses(const Template& t);
   void AddUses(const Template& t);
 
   std::vector<LayoutFile> files_;
   std::vector<LayoutGroup> groups_;
+  std::vector<uint32_t> ids_;  // of the groups
   std::vector<Piece> pieces_;
-  std::vector<Ref> refs_;  // grouped by piece
+  std::vector<uint32_t> cells_;  // per cell of each file's grid, and one more: its first piece
+  std::vector<Ref> refs_;        // grouped by piece
   std::unordered_map<uint64_t, uint32_t> by_number_;
   uint64_t piece_pages_ = 0;
   uint64_t bytes_ = 0;

@@ -4,7 +4,6 @@
 #include "policies/maio/matcher.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace ppc::maio {
 namespace {
@@ -103,6 +102,7 @@ Matcher::Arrival Matcher::Find(const Observation& o, const Stream& stream, uint3
 }
 
 bool Matcher::Near(uint32_t group, uint32_t file, uint32_t from, uint32_t to) const {
+  if (to <= from + 1) return true;  // no piece is larger than the least limit
   uint64_t limit = out_of_order_bytes(group);
   uint64_t sum = 0;
   for (uint32_t i = from; i < to; i++) {
@@ -207,6 +207,7 @@ void Matcher::Unpass(uint32_t group, uint32_t number) {
 void Matcher::GiveUp() {
   for (Cursor& cursor : cursors_) {
     cursor.history = 0;
+    cursor.good = 0;
     cursor.state = SyncState::kLost;
   }
 }
@@ -309,9 +310,11 @@ void Matcher::Drop(uint32_t group) {
 // Share of known events among the last 64 decides how far the template is trusted.
 void Matcher::Note(Cursor* cursor, bool known) {
   (known ? matched_ : unknown_)++;
+  cursor->good += (known ? 1 : 0) - static_cast<int>(cursor->history >> 63);
   cursor->history = cursor->history << 1 | (known ? 1 : 0);
-  int good = std::popcount(cursor->history);
-  cursor->state = good >= 58 ? SyncState::kSync : good >= 32 ? SyncState::kDrift : SyncState::kLost;
+  cursor->state = cursor->good >= 58   ? SyncState::kSync
+                  : cursor->good >= 32 ? SyncState::kDrift
+                                       : SyncState::kLost;
 }
 
 void Matcher::UpdateRate(Cursor* cursor, uint64_t now_ns) {

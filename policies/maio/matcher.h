@@ -71,6 +71,7 @@ struct Cursor {
   uint64_t events = 0;
   uint64_t last_ns = 0;
   uint64_t history = ~0ull;  // known events, newest in bit 0
+  int good = 64;             // bits of it that are set
   uint32_t far_file = 0;
   uint32_t far_run = 0;
   uint32_t lost_runs = 0;

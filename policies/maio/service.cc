@@ -55,12 +55,7 @@ ppc_memory Service::Memory() const {
   return memory;
 }
 
-int32_t Service::SlotOf(uint32_t group) const {
-  for (size_t i = 0; i < layout_->groups().size(); i++) {
-    if (layout_->groups()[i].id == group) return static_cast<int32_t>(i);
-  }
-  return -1;
-}
+int32_t Service::SlotOf(uint32_t group) const { return layout_->SlotOf(group); }
 
 void Service::BindGroups() {
   for (uint32_t g = 0; g < layout_->groups().size(); g++) {
@@ -237,7 +232,7 @@ void Service::UseEvent(const miss_io& event) {
     context_->interrupt(context_, planner_->load_group(g));
     planner_->Interrupted(g);
   }
-  if (context_->now_ns(context_) >= traced_ns_ + kTraceNs) Trace(Now());
+  if (event.time_ns >= traced_ns_ + kTraceNs) Trace(event.time_ns);
 }
 
 // The process reads what another worker read when the template was recorded: after enough such

@@ -83,29 +83,37 @@ uint32_t WorkerMap::Resolve(const miss_io& event, bool weights) {
     if (auto swapped = swapped_.find(group); swapped != swapped_.end()) group = swapped->second;
     if (!known && processes_.size() >= kMaxProcesses) return group;
     bool fresh = group != kCommonGroup && processes_of(group) > 0;
+    if (known) SetFresh(&it->second, false);
     it = processes_
-             .insert_or_assign(key, Process{group, event.xpu, event.time_ns, event.time_ns, fresh})
+             .insert_or_assign(key, Process{group, event.xpu, event.time_ns, event.time_ns, false})
              .first;
+    SetFresh(&it->second, fresh);
     if (group != kCommonGroup && event.xpu >= 0) seen_xpu_[group] = event.xpu;
   }
   it->second.last_ns = event.time_ns;
   return it->second.group;
 }
 
+void WorkerMap::SetFresh(Process* process, bool fresh) {
+  fresh_ += (fresh ? 1u : 0u) - (process->fresh ? 1u : 0u);
+  process->fresh = fresh;
+}
+
 bool WorkerMap::TookOver(const miss_io& event) {
+  if (fresh_ == 0) return false;  // nearly always
   auto it = processes_.find(Key(event.pid, event.start_ns));
   if (it == processes_.end() || !it->second.fresh) return false;
   bool undecided = false;
   for (const auto& [key, process] : processes_) {
     if (key == it->first || process.group != it->second.group) continue;
     if (process.last_ns > it->second.since_ns) {
-      it->second.fresh = false;  // both read: two processes of one worker
+      SetFresh(&it->second, false);  // both read: two processes of one worker
       return false;
     }
     undecided |= process.last_ns + kGoneNs > event.time_ns;
   }
   if (undecided) return false;
-  it->second.fresh = false;
+  SetFresh(&it->second, false);
   return true;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,11 @@ class WorkerMap {
 
  private:
   using Key = std::pair<int32_t, uint64_t>;  // pid, start time: pids are reused
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      return static_cast<size_t>(key.first) * 0x9e3779b97f4a7c15ull ^ key.second;
+    }
+  };
   struct Process {
     uint32_t group = kCommonGroup;
     int32_t xpu = -1;
@@ -46,13 +52,15 @@ class WorkerMap {
   };
 
   uint32_t Assign(const miss_io& event, bool weights);
+  void SetFresh(Process* process, bool fresh);
   uint32_t Pick(const std::vector<uint32_t>& workers, uint64_t now_ns) const;
 
   std::vector<int32_t> xpus_;
   uint32_t workers_;
   bool has_xpus_;
   bool told_ = false;  // some process was bound to an XPU
-  std::map<Key, Process> processes_;
+  std::unordered_map<Key, Process, KeyHash> processes_;
+  size_t fresh_ = 0;                      // processes that are fresh
   std::map<uint32_t, int32_t> seen_xpu_;  // group -> XPU of its process
   std::map<uint32_t, uint32_t> swapped_;
 };

@@ -37,6 +37,22 @@ TEST_F(FileTableTest, ARenameIsSeenAfterAWhile) {
   EXPECT_EQ(files_.Get(1)->info.size, 6000u);
 }
 
+TEST_F(FileTableTest, ACopySaysHowLongItHolds) {
+  const uint64_t now = backend_.NowNs();
+  FileCopy copy;
+  ASSERT_TRUE(files_.Copy(1, now, &copy));
+  EXPECT_EQ(copy.file, 1u);
+  EXPECT_EQ(copy.path, "a");
+  EXPECT_EQ(copy.bytes, 5000u);
+  EXPECT_GT(copy.fresh_until_ns, now);
+  backend_.AddFile(1, "b", 6000);
+  EXPECT_EQ(copy.path, "a");
+  ASSERT_TRUE(files_.Copy(1, copy.fresh_until_ns, &copy));
+  EXPECT_EQ(copy.path, "b");
+  EXPECT_EQ(copy.bytes, 6000u);
+  EXPECT_FALSE(files_.Copy(2, now, &copy));
+}
+
 TEST_F(FileTableTest, RefreshFindsTheNewNumberOfAPath) {
   (void)files_.Get(1);
   EXPECT_FALSE(files_.Refresh(1).has_value());  // still the same

@@ -70,6 +70,34 @@ TEST(Layout, FilesWithoutNumberAreLeftOut) {
   EXPECT_EQ(layout.groups()[1].bytes, 0u);
 }
 
+TEST(Layout, EveryRangeHasThePiecesThatMeetIt) {
+  std::vector<uint64_t> numbers = {7, 8};
+  Layout layout(TwoGroups(), numbers);
+  const LayoutFile& file = layout.files()[0];
+  for (uint64_t first = 0; first < 1700; first += 7) {
+    for (uint64_t pages : {1, 3, 256, 700, 20000}) {
+      auto [from, to] = layout.PiecesOf(0, first, first + pages);
+      ASSERT_LE(from, to);
+      for (uint32_t p = file.first_piece; p < file.last_piece; p++) {
+        const Piece& piece = layout.pieces()[p];
+        bool meets = piece.page < first + pages && piece.end_page() > first;
+        EXPECT_EQ(p >= from && p < to, meets) << first << " " << pages << " " << p;
+      }
+    }
+  }
+  auto [from, to] = layout.PiecesOf(0, 0, 0);
+  EXPECT_EQ(from, to);
+}
+
+TEST(Layout, SlotsOfGroups) {
+  std::vector<uint64_t> numbers = {7, 8};
+  Layout layout(TwoGroups(), numbers);
+  EXPECT_EQ(layout.SlotOf(0), 0);
+  EXPECT_EQ(layout.SlotOf(1), 1);
+  EXPECT_EQ(layout.SlotOf(2), -1);
+  EXPECT_EQ(layout.SlotOf(kCommonGroup), -1);
+}
+
 TEST(Layout, FindsPiecesByPage) {
   std::vector<uint64_t> numbers = {7, 8};
   Layout layout(TwoGroups(), numbers);
