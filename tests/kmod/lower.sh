@@ -21,12 +21,21 @@ make_tree() {
   sync
 }
 
+# statx_of PATH: what it answers.  The NFS client of 5.10 does not vouch for the access time of a mount
+# without such, and our private mount is one.
+statx_of() {
+  if kernel_before 6.1; then
+    ppc-answers statx "$1" | sed 's/mask 7[df]f/mask 7.f/'
+  else
+    ppc-answers statx "$1"
+  fi
+}
 # check_lower LOWER [noload]: BASE is LOWER, mounted at MNT; reads, maps, metadata, loading, evicting.
 check_lower() {
   local lower=$1 file question out want
   must diff -r --no-dereference "$lower" "$MNT"
   for file in a sub/deep/small many link . zeroes; do
-    eq "$(ppc-answers statx "$MNT/$file")" "$(ppc-answers statx "$lower/$file")" "statx of $file"
+    eq "$(statx_of "$MNT/$file")" "$(statx_of "$lower/$file")" "statx of $file"
   done
   for question in attributes fiemap seek handle; do
     eq "$(ppc-answers $question "$MNT/a")" "$(ppc-answers $question "$lower/a")" "$question"
