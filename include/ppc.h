@@ -243,6 +243,9 @@ struct ppc_context {
 struct ppc_plan_request {
 	uint64_t max_bytes;
 	const struct ppc_memory *memory;
+	/* What loads on this mount got from the device lately (a read limit counts too); 0 = not known. */
+	uint64_t device_rate;    /* all together, bytes a second */
+	uint64_t device_step_ns; /* time of one load of 2 MiB */
 };
 
 struct ppc_operation {

@@ -34,6 +34,11 @@ class Disk {
   // `done` runs when the request is complete.
   void Submit(uint64_t bytes, std::function<void()> done);
   const DiskOptions& options() const { return options_; }
+  // What begins from now on takes these.
+  void Slow(double bytes_per_s, uint64_t latency_ns) {
+    options_.bytes_per_s = bytes_per_s;
+    options_.latency_ns = latency_ns;
+  }
   const DiskStats& stats() const { return stats_; }
 
  private:
@@ -45,7 +50,7 @@ class Disk {
   void Transfer(Request request);
 
   Scheduler* const scheduler_;
-  const DiskOptions options_;
+  DiskOptions options_;
   std::deque<Request> waiting_;
   uint32_t in_service_ = 0;
   // The time up to which the rate is spoken for; at most burst_ns in the past.

@@ -76,6 +76,16 @@ double Bound(const Scenario& s, const StartUpResult& run, const StartUpResult& c
   return init + std::max(load, (need + again - filled) / b);
 }
 
+// Of what is read from the disk, read in the first half of the start-up.
+double EarlyShare(const StartUpResult& run) {
+  const double half_s = static_cast<double>(run.report.ready_ns - run.zero_ns) / 2e9;
+  uint64_t early = 0;
+  for (const Sample& sample : run.series) {
+    if (sample.t_s <= half_s) early = sample.disk_bytes;
+  }
+  return run.series.empty() ? 0 : Share(early, run.series.back().disk_bytes);
+}
+
 void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::string, double>* out) {
   auto& m = *out;
   const CacheStats& cache = run.cache;
@@ -91,6 +101,10 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["limit_hits"] = static_cast<double>(cache.limit_hits);
   m["misplaced_share"] = Share(cache.misplaced, cache.exclusive);
   m["afar_share"] = Share(cache.used_afar, cache.used_alone);
+  m["early_share"] = EarlyShare(run);
+  const Json ready = run.status.is_object() ? run.status.value("ready", Json::object()) : Json();
+  m["stood_down_s"] = ready.is_object() ? ready.value("stood_down_ms", 0.0) / 1e3 : 0;
+  m["standing_down"] = ready.is_object() && ready.value("standing_down", false) ? 1 : 0;
   m["peak_share"] = Share(cache.peak, run.model_bytes);
   m["majflt"] = static_cast<double>(run.report.majflt);
   (void)s;

@@ -60,6 +60,9 @@ Status ReadMachine(const Json& json, Scenario* s) {
       {{"mbps", [s](const Json& v) { s->disk.bytes_per_s = v.get<double>() * 1e6; }},
        {"latency_us", [s](const Json& v) { s->disk.latency_ns = v.get<uint64_t>() * 1000; }},
        {"queue_depth", Set(&s->disk.queue_depth)},
+       {"slow_at_s", Set(&s->slow_at_s)},
+       {"slow_mbps", [s](const Json& v) { s->slow_bytes_per_s = v.get<double>() * 1e6; }},
+       {"slow_latency_us", [s](const Json& v) { s->slow_latency_ns = v.get<uint64_t>() * 1000; }},
        {"request_kb", [s](const Json& v) { s->disk.request_bytes = v.get<uint64_t>() << 10; }},
        {"cpus", Set(&s->cpu.cpus)},
        {"fault_ns", Set(&s->cpu.fault_ns)},
@@ -146,6 +149,9 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
   if (s.scale == 0 || s.consumer <= 0 || s.nodes < 1 || s.cpu.cpus < 1 || s.disk.queue_depth < 1 ||
       s.disk.bytes_per_s <= 0 || s.disk.request_bytes < kPage) {
     return Error{EINVAL, name + ": scale, consumer and the machine's numbers must be above 0"};
+  }
+  if (s.slow_at_s > 0 && s.slow_bytes_per_s <= 0) {
+    return Error{EINVAL, name + ": \"slow_at_s\" needs \"slow_mbps\""};
   }
   if (!s.service.ranks.empty() && s.service.ranks.size() != s.service.workers) {
     return Error{EINVAL, name + ": \"ranks\" needs one number per worker"};

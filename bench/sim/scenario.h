@@ -41,6 +41,9 @@ struct Scenario {
   std::string model = "qwen2.5-72b";
   uint64_t scale = 64;
   DiskOptions disk;
+  double slow_at_s = 0;  // the disk becomes slow so long after the clock's start; 0: never
+  double slow_bytes_per_s = 0;
+  uint64_t slow_latency_ns = 0;
   CpuOptions cpu;
   uint32_t nodes = 2;
   double node_share = 0;      // page cache a node holds, of the model; 0: more than enough

@@ -213,6 +213,10 @@ void StartUp::Main() {
   result_.zero_ns = scheduler_->NowNs();
   result_.at_zero = cache_->resident_bytes();
   SampleOften();
+  if (s_.slow_at_s > 0) {
+    scheduler_->At(result_.zero_ns + static_cast<uint64_t>(s_.slow_at_s * 1e9),
+                   [this] { disk_->Slow(s_.slow_bytes_per_s, s_.slow_latency_ns); });
+  }
   std::unique_ptr<Runner> runner;
   if (s_.system.cat_processes > 0) Cat(s_.system.cat_processes);
   if (!s_.system.policy.empty()) {

@@ -221,6 +221,11 @@ LoaderStats LoaderPool::Stats() const {
   return stats;
 }
 
+DeviceSpeed LoaderPool::Device() const {
+  const std::lock_guard lock(mutex_);
+  return meter_.Speed();
+}
+
 uint64_t LoaderPool::Queued() const {
   const std::lock_guard lock(mutex_);
   return queue_.Bytes();

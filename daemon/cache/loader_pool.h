@@ -29,6 +29,7 @@
 #include "daemon/backend/backend.h"
 #include "daemon/cache/bandwidth_governor.h"
 #include "daemon/cache/completions.h"
+#include "daemon/cache/device_meter.h"
 #include "daemon/cache/load_queue.h"
 #include "daemon/sys/topology.h"
 
@@ -87,6 +88,7 @@ class LoaderPool {
   void Stop();
 
   LoaderStats Stats() const;
+  DeviceSpeed Device() const;
   // Bytes that threads could take before somebody must submit more, at most.
   uint64_t Queued() const;
   int Threads() const { return static_cast<int>(workers_.size()); }
@@ -138,6 +140,7 @@ class LoaderPool {
   std::vector<std::unique_ptr<std::condition_variable>> wake_;  // by node
   LoadQueue queue_;
   BandwidthGovernor governor_;
+  DeviceMeter meter_;
   LoaderStats stats_;
   std::vector<int> idle_;  // threads that wait, by node
   uint64_t inflight_ = 0;

@@ -115,8 +115,16 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
                             .cancel_slot = item.group,
                             .node = worker.node};
   const uint64_t start = backend_->NowNs();
+  {
+    const std::lock_guard lock(mutex_);
+    meter_.Begin(start);
+  }
   const Result<LoadResult> loaded = backend_->Load(request);
   const uint64_t now = backend_->NowNs();
+  {
+    const std::lock_guard lock(mutex_);
+    meter_.End(now, loaded ? loaded->loaded : 0, now - start);
+  }
   if (!loaded) return HandleError(chunk, loaded.error());
   {
     const std::lock_guard lock(mutex_);

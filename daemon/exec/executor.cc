@@ -348,6 +348,14 @@ void Executor::EvictForRoom() {
   }
 }
 
+// A read limit makes the device slow for who is limited.
+DeviceSpeed Executor::DeviceFor(ReadRate* rate) const {
+  DeviceSpeed device = parts_.loader->Device();
+  const uint64_t limit = rate != nullptr ? rate->Limit() : 0;
+  if (limit != 0) device.bytes_per_s = std::min(device.bytes_per_s, limit);
+  return device;
+}
+
 void Executor::AskForPlan() {
   constexpr int kRounds = 4;
   EvictForRoom();
@@ -360,7 +368,9 @@ void Executor::AskForPlan() {
     parts_.policy_services->FillMemory(parts_.services->Active().front(), false, &memory);
     const uint64_t room = memory.room > queued ? memory.room - queued : 0;
     if (room == 0) return;
-    const ppc_plan_request request{std::min(depth - queued, room), &memory};
+    const DeviceSpeed device = DeviceFor(parts_.services->Active().front()->payer->rate.get());
+    const ppc_plan_request request{std::min(depth - queued, room), &memory, device.bytes_per_s,
+                                   device.step_ns};
     const RawList list = parts_.host->Plan(request);
     plan_is_empty_ = list.ios.empty();
     SubmitLoads(list);

@@ -125,6 +125,7 @@ class Executor {
   void AskForPlan();
   void EvictForRoom();
   uint64_t PlanDepth() const;
+  DeviceSpeed DeviceFor(ReadRate* rate) const;
   End WaitForWork(size_t drained);
   End CheckAlive();
 

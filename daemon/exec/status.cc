@@ -6,7 +6,7 @@
 namespace ppc {
 namespace {
 
-Json LoaderJson(const LoaderStats& stats) {
+Json LoaderJson(const LoaderStats& stats, const DeviceSpeed& device) {
   Json interrupted = Json::object();
   for (size_t i = 1; i < kInterruptions; ++i) {
     interrupted[InterruptionName(static_cast<Interruption>(i))] = stats.interrupted[i];
@@ -25,6 +25,8 @@ Json LoaderJson(const LoaderStats& stats) {
               {"inflight", stats.inflight},
               {"chunks", stats.chunks},
               {"stale_retries", stats.stale_retries},
+              {"device_mbps", device.bytes_per_s / 1000000},
+              {"latency_us", device.step_ns / 1000},
               {"threads", stats.threads},
               {"threads_allowed", stats.threads_allowed},
               {"interrupted", interrupted},
@@ -126,7 +128,7 @@ Json Runtime::StatusJson() {
               {"hooks", HooksJson(*host_)},
               {"faults", host_->Faults()},
               {"last_fault", host_->LastFault()},
-              {"loader", LoaderJson(loader_->Stats())},
+              {"loader", LoaderJson(loader_->Stats(), loader_->Device())},
               {"evictor", EvictorJson(evictor_->Stats())},
               {"own_cache", own_cache_.load()},
               {"files", files_->Size()},

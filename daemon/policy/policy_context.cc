@@ -7,8 +7,8 @@
 namespace ppc {
 namespace {
 
-constexpr uint32_t kAllWants = PPC_WANT_MANAGED_RA | PPC_WANT_PROGRESS | PPC_WANT_TRACE |
-                               PPC_WANT_OPENCLOSE | PPC_WANT_EVICT;
+constexpr uint32_t kAllWants =
+    PPC_WANT_MANAGED_RA | PPC_WANT_PROGRESS | PPC_WANT_TRACE | PPC_WANT_OPENCLOSE | PPC_WANT_EVICT;
 
 PolicyContext* Context(const ppc_context* context) {
   return static_cast<PolicyContext*>(context->host);

@@ -92,7 +92,8 @@ bool ParseConfig(const std::string& text, Config* out, std::string* error) {
   }
   if (!ReadFlag(json, "prefetch", &out->prefetch, error) ||
       !ReadFlag(json, "affinity", &out->affinity, error) ||
-      !ReadFlag(json, "bar", &out->bar, error)) {
+      !ReadFlag(json, "bar", &out->bar, error) ||
+      !ReadFlag(json, "stand_down", &out->stand_down, error)) {
     return false;
   }
   if (!ReadChoice<RecordMode>(json, "record",

@@ -24,6 +24,7 @@ struct Config {
   bool prefetch = true;
   bool affinity = true;
   bool bar = true;
+  bool stand_down = true;
   RecordMode record = RecordMode::kAuto;
   AtReady at_ready = AtReady::kAuto;
   AffinityFix affinity_fix = AffinityFix::kLeave;

@@ -66,21 +66,21 @@ Leftovers::Verdict Leftovers::Judge(uint32_t index, const Evictor::Held& held) {
   // Still asked for: the rest of it is on its way.
   if (piece.state == PieceState::kQueued) return Verdict::kLater;
   if (piece.state != PieceState::kResident || (piece.flags & (kKeep | kConsumed)) != 0) {
-    return Verdict::kNo;
+    return Verdict::kStays;
   }
   const int32_t node = affinity_->NodeOfXpu(affinity_->Target(piece, piece.offset()));
-  if (node < 0 || node >= 64 || !affinity_->Uniform(piece)) return Verdict::kNo;
+  if (node < 0 || node >= 64 || !affinity_->Uniform(piece)) return Verdict::kStays;
   if (!IsFarAhead(index, FastestRate()) || held(file.number, piece.page, piece.pages)) {
-    return Verdict::kNo;
+    return Verdict::kStays;
   }
   ppc_residency there = {};
   const uint64_t bytes = std::min(piece.bytes(), file.bytes - piece.offset());
   if (context_->resident(context_, file.number, piece.offset(), bytes, &there, nullptr, 0) != 0) {
-    return Verdict::kNo;
+    return Verdict::kStays;
   }
   const uint64_t wrong = there.resident - std::min(there.resident, there.node[node]);
   stats_.found += wrong;
-  return wrong * 2 > there.resident && there.mapped == 0 ? Verdict::kYes : Verdict::kNo;
+  return wrong * 2 > there.resident && there.mapped == 0 ? Verdict::kGoes : Verdict::kStays;
 }
 
 void Leftovers::Evict(uint64_t now_ns, const Evictor::Held& held, ppc::IoList* out) {
@@ -91,7 +91,7 @@ void Leftovers::Evict(uint64_t now_ns, const Evictor::Held& held, ppc::IoList* o
     suspects_.pop_front();
     const Verdict verdict = Judge(index, held);
     if (verdict == Verdict::kLater) suspects_.push_back(index);
-    if (verdict != Verdict::kYes) continue;
+    if (verdict != Verdict::kGoes) continue;
     const Piece& piece = layout_->pieces()[index];
     // Nobody plans it before it is gone.
     planner_->SetState(index, PieceState::kQueued);

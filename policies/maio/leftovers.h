@@ -54,7 +54,7 @@ class Leftovers {
     uint32_t piece = 0;
     uint64_t ns = 0;
   };
-  enum class Verdict { kNo, kYes, kLater };
+  enum class Verdict { kStays, kGoes, kLater };
 
   Verdict Judge(uint32_t index, const Evictor::Held& held);
   bool IsFarAhead(uint32_t index, double rate) const;

@@ -106,6 +106,7 @@ Planner::Candidate Planner::Best() {
       if (layout_->files()[f].errors >= kMaxFileErrors || !Next(g, f, &index)) continue;
       uint64_t ahead = Ahead(cursor, g, f, layout_->ListedUse(g, f, index).pos);
       if (cursor.state == SyncState::kDrift && ahead > kDriftAheadBytes) continue;
+      if (ahead > window_) continue;
       double deadline = static_cast<double>(ahead) / rate;
       if (deadline < best.deadline) best = {g, f, index, ahead, deadline, true};
     }

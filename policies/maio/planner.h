@@ -39,6 +39,9 @@ class Planner {
   void Done(const ppc_result& result);
   bool Owns(uint64_t cookie) const { return chunks_.count(cookie) != 0; }
 
+  // Loads nothing that lies further ahead of its reader.
+  void SetWindow(uint64_t bytes) { window_ = bytes; }
+
   // Distance from a reader to the nearest piece that is absent and not asked for.
   uint64_t NearestAhead();
 
@@ -105,6 +108,7 @@ class Planner {
   std::map<uint64_t, Chunk> chunks_;
   uint64_t queued_ = 0;
   uint64_t resident_ = 0;
+  uint64_t window_ = ~0ull;
   bool finished_ = false;
   PlannerStats stats_;
 };

@@ -265,6 +265,8 @@ void Service::Plan(const ppc_plan_request& request, IoList* out) {
   if (!follows() || !config_.prefetch) return;
   ppc_memory memory = request.memory != nullptr ? *request.memory : Memory();
   size_t before = out->size();
+  stand_down_->Update(request.device_rate, request.device_step_ns, matcher_->cursors(), Now());
+  planner_->SetWindow(stand_down_->window());
   planner_->Plan(request.max_bytes, memory, Now(), out);
   for (size_t i = before; i < out->size(); i++) {
     const ppc_io& io = out->ios()[i];

@@ -18,6 +18,7 @@
 #include "policies/maio/matcher.h"
 #include "policies/maio/planner.h"
 #include "policies/maio/recorder.h"
+#include "policies/maio/stand_down.h"
 #include "policies/maio/synth.h"
 #include "policies/maio/worker_map.h"
 #include "ppc.hpp"
@@ -128,6 +129,7 @@ class Service {
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<Evictor> evictor_;
   std::unique_ptr<Leftovers> leftovers_;  // with affinity_fix=evict
+  std::unique_ptr<StandDown> stand_down_;
   std::map<std::pair<int32_t, uint64_t>, Votes> votes_;
   std::map<uint64_t, bool> native_files_;
   uint64_t unlisted_bytes_ = 0;  // of model files that the template does not have

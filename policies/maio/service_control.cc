@@ -89,6 +89,11 @@ Json Service::Status() const {
   json["dropped"] = evict.dropped;
   json["unneeded"] = evict.unneeded;
   json["refaults"] = evict.refaults;
+  json["device_mbps"] = stand_down_->device_rate() / 1'000'000;
+  json["latency_us"] = stand_down_->step_ns() / 1000;
+  json["standing_down"] = stand_down_->active();
+  json["stand_downs"] = stand_down_->times();
+  json["stood_down_ms"] = stand_down_->total_ns(Now()) / 1'000'000;
   if (leftovers_ != nullptr) {
     json["leftovers"] = leftovers_->stats().found;
     json["leftovers_dropped"] = leftovers_->stats().dropped;
@@ -137,6 +142,10 @@ void Service::Stats() const {
   stat("dropped_bytes", evict.dropped);
   stat("unneeded_bytes", evict.unneeded);
   stat("refault_bytes", evict.refaults);
+  stat("device_mbps", stand_down_->device_rate() / 1'000'000);
+  stat("latency_us", stand_down_->step_ns() / 1000);
+  stat("standing_down", stand_down_->active() ? 1 : 0);
+  stat("stand_downs", stand_down_->times());
   if (leftovers_ != nullptr) {
     stat("leftover_bytes", leftovers_->stats().found);
     stat("leftover_dropped_bytes", leftovers_->stats().dropped);

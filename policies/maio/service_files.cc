@@ -95,6 +95,7 @@ void Service::Follow(const Template& t, const std::vector<uint64_t>& numbers) {
                                        slot_ * 16, cookie | 1ull << 48);
   evictor_ =
       std::make_unique<Evictor>(layout_.get(), matcher_.get(), planner_.get(), distance, cookie);
+  stand_down_ = std::make_unique<StandDown>(config_.stand_down);
   if (config_.affinity_fix == AffinityFix::kEvict && config_.affinity && config_.prefetch &&
       (context_->caps & PPC_CAN_NODE) != 0) {
     leftovers_ = std::make_unique<Leftovers>(context_, layout_.get(), matcher_.get(),

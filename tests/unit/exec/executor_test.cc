@@ -226,6 +226,39 @@ TEST_F(ExecutorTest, PlanIsAskedWhileTheLoaderHasRoom) {
   EXPECT_GT(most, 0u);
 }
 
+TEST_F(ExecutorTest, PlanKnowsHowFastTheDeviceIs) {
+  TempTree tree;
+  tree.Write("/sys/fs/cgroup/s/memory.max", "max\n");
+  tree.Write("/sys/fs/cgroup/s/io.max", "8:0 rbps=104857600 riops=max\n");
+  tree.Write("/sys/dev/block/8:0/dev", "8:0\n");
+  tree.Write("/sys/class/block/sda/dev", "8:0\n");
+  tree.Write("/proc/self/mountinfo", "36 35 0:0 / /models rw - btrfs /dev/sda rw\n");
+  for (const bool is_limited : {false, true}) {
+    uint64_t at = 0;
+    ppc_plan_request last{};
+    policy_.plan = [&](const ppc_plan_request& request) {
+      last = request;
+      if (at < 48 * kMiB) policy_.list.push_back({.file = 1, .offset = at, .size = 8 * kMiB});
+      at += 8 * kMiB;
+    };
+    RuntimeConfig config;
+    config.roots = SysRoots{tree.Root(), tree.Root()};
+    if (is_limited) config.options.cgroup = "/s";
+    (void)backend_.Evict({.file = 1, .length = 256 * kMiB});
+    Start(std::move(config));
+    for (int i = 0; i < 10; ++i) {
+      Turn();
+      backend_.AdvanceClock(200 * kMs);
+    }
+    // The replayed disk gives 1 GiB/s, and takes 0.1 ms beside.
+    EXPECT_NEAR(static_cast<double>(last.device_step_ns), 2.05 * kMs, 0.1 * kMs);
+    EXPECT_NEAR(static_cast<double>(last.device_rate), is_limited ? 100.0 * kMiB : 1e9, 5e7);
+    const Json loader = runtime_->StatusJson()["loader"];
+    EXPECT_EQ(loader["latency_us"], last.device_step_ns / 1000);
+    EXPECT_GT(loader["device_mbps"], 900);
+  }
+}
+
 TEST_F(ExecutorTest, PlanNeverOvershootsTheBudget) {
   uint64_t at = 0;
   policy_.plan = [&](const ppc_plan_request&) {
