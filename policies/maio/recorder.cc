@@ -191,7 +191,7 @@ Template Recorder::Finish(const std::string& service_id, uint32_t flags,
   t.files = files_;
   for (const auto& [id, group] : groups_) {
     if (!group.out.extents.empty()) t.groups.push_back(group.out);
-    if (group.full) t.flags |= kPartial;
+    if (group.full) t.flags |= kOverflow;
   }
   return t;
 }

@@ -16,7 +16,7 @@ Json FlagNames(uint32_t flags) {
   const std::pair<uint32_t, const char*> kNames[] = {
       {kComplete, "complete"},        {kSynthetic, "synthetic"}, {kTraced, "traced"},
       {kWarmSuspect, "warm-suspect"}, {kPartial, "partial"},     {kMerged, "merged"},
-      {kRerecord, "rerecord"}};
+      {kRerecord, "rerecord"},        {kOverflow, "overflow"}};
   for (auto [bit, name] : kNames) {
     if (flags & bit) names.push_back(name);
   }

@@ -90,6 +90,7 @@ int TemplateList(const Args& args) {
       entry["complete"] = (loaded.flags & maio::kComplete) != 0;
       entry["synthetic"] = (loaded.flags & maio::kSynthetic) != 0;
       entry["warm_suspect"] = (loaded.flags & maio::kWarmSuspect) != 0;
+      entry["overflow"] = (loaded.flags & maio::kOverflow) != 0;
       entry["rerecord"] = (loaded.flags & maio::kRerecord) != 0;
       entry["files"] = loaded.files.size();
       entry["groups"] = loaded.groups.size();
@@ -109,11 +110,12 @@ int TemplateList(const Args& args) {
                   entry.value("error", "").c_str());
       continue;
     }
-    std::printf("%s  %s%s  %zu files  %zu workers  %s\n", entry.value("service_id", "").c_str(),
+    std::printf("%s  %s%s%s  %zu files  %zu workers  %s\n", entry.value("service_id", "").c_str(),
                 entry.value("synthetic", false)      ? "synthetic"
                 : entry.value("warm_suspect", false) ? "warm-suspect"
                 : entry.value("complete", false)     ? "complete"
                                                      : "partial",
+                entry.value("overflow", false) ? ", table full" : "",
                 entry.value("rerecord", false) ? ", to be recorded anew" : "",
                 entry.value("files", size_t{0}), entry.value("groups", size_t{0}),
                 HumanBytes(entry.value("bytes", uint64_t{0})).c_str());

@@ -115,6 +115,24 @@ TEST_F(RecorderTest, TooManyExtentsAreMergedNotLost) {
   for (uint64_t i = 0; i < kMaxExtents + 1000; i++) recorder_.Touch(0, 1, i, i + 1, 1);
   Template t = recorder_.Finish("abcd", 0, 0);
   EXPECT_LE(t.groups[0].extents.size(), kMaxExtents);
+  EXPECT_EQ(t.flags, 0u);  // nothing was left out
+  EXPECT_EQ(Check(t), "");
+}
+
+TEST_F(RecorderTest, ATableThatOverflowsSaysSo) {
+  TemplateFile huge;
+  huge.path = "huge.safetensors";
+  huge.size = 1ull << 44;
+  huge.kind = FileKind::kSafetensors;
+  const auto file = static_cast<uint32_t>(recorder_.AddFile(20, huge));
+  const uint64_t stride = (kMergeGapPages << 6) + 10;  // beyond the widest gap that is filled
+  for (uint64_t i = 0; i < kMaxExtents; i++)
+    recorder_.Touch(0, file, i * stride, i * stride + 1, 1);
+  EXPECT_EQ(recorder_.Finish("abcd", kComplete, 0).flags, kComplete);
+  recorder_.Touch(0, file, kMaxExtents * stride, kMaxExtents * stride + 1, 1);
+  Template t = recorder_.Finish("abcd", kComplete, 0);
+  EXPECT_EQ(t.flags, kComplete | kOverflow);
+  EXPECT_EQ(t.groups[0].extents.size(), kMaxExtents);
   EXPECT_EQ(Check(t), "");
 }
 

@@ -170,6 +170,9 @@ TEST(Template, JsonNamesEverything) {
       "name";
   odd.meta = "not json";
   EXPECT_NO_THROW(ToJson(odd, true));
+  odd.flags = kComplete | kOverflow;
+  const std::vector<std::string> names = {"complete", "overflow"};
+  EXPECT_EQ(nlohmann::json::parse(ToJson(odd, false))["flags"], names);
 }
 
 TEST(Template, DistinctBytesCountsSharedPagesOnce) {
