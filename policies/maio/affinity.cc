@@ -31,19 +31,18 @@ void Affinity::Targets(uint64_t groups, std::vector<int32_t>* out) const {
   std::vector<int32_t> nodes;
   for (uint64_t left = groups; left != 0; left &= left - 1) {
     uint32_t g = static_cast<uint32_t>(std::countr_zero(left));
+    if (g >= xpus_.size()) break;
     if (xpus_[g] < 0 || std::find(nodes.begin(), nodes.end(), nodes_[g]) != nodes.end()) continue;
     nodes.push_back(nodes_[g]);
     out->push_back(xpus_[g]);
   }
 }
 
-int32_t Affinity::Target(const Piece& piece, uint64_t offset) const {
+int32_t Affinity::Target(uint64_t groups, uint64_t offset) const {
   if (!on_) return PPC_NO_XPU;
-  if (std::has_single_bit(piece.groups)) {
-    return xpus_[static_cast<uint32_t>(std::countr_zero(piece.groups))];
-  }
+  if (std::has_single_bit(groups)) return xpus_[static_cast<uint32_t>(std::countr_zero(groups))];
   std::vector<int32_t> targets;
-  Targets(piece.groups, &targets);
+  Targets(groups, &targets);
   if (targets.empty()) return PPC_NO_XPU;
   return targets[offset / kInterleaveBytes % targets.size()];
 }

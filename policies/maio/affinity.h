@@ -26,9 +26,9 @@ class Affinity {
   int32_t xpu(uint32_t group) const { return xpus_[group]; }
   int32_t NodeOfXpu(int32_t xpu) const;
 
-  // Target of a byte of a piece; PPC_NO_XPU when it does not matter.
-  int32_t Target(const Piece& piece, uint64_t offset) const;
-  // True when all of the piece has one target.
+  // Target of a byte that these groups read; PPC_NO_XPU when it does not matter.
+  int32_t Target(uint64_t groups, uint64_t offset) const;
+  // True when all of a piece that these groups read has one target.
   bool Uniform(const Piece& piece) const;
 
  private:

@@ -108,6 +108,7 @@ bool ParseConfig(const std::string& text, Config* out, std::string* error) {
       !ReadChoice<AffinityFix>(json, "affinity_fix",
                                {{"leave", AffinityFix::kLeave}, {"evict", AffinityFix::kEvict}},
                                &out->affinity_fix, error) ||
+      !ReadCount(json, "max_pieces", 1u << 30, &out->max_pieces, error) ||
       !ReadCount(json, "affinity_fix_ahead_s", 86400, &out->affinity_fix_ahead_s, error)) {
     return false;
   }

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "policies/maio/layout.h"
+
 namespace ppc::maio {
 
 inline constexpr uint64_t kMiB = 1ull << 20;
@@ -25,6 +27,7 @@ struct Config {
   bool affinity = true;
   bool bar = true;
   bool stand_down = true;
+  uint32_t max_pieces = kMaxPieces;  // of the layout; more are joined
   RecordMode record = RecordMode::kAuto;
   AtReady at_ready = AtReady::kAuto;
   AffinityFix affinity_fix = AffinityFix::kLeave;

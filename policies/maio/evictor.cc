@@ -24,27 +24,23 @@ Evictor::Evictor(Layout* layout, Matcher* matcher, Planner* planner, uint64_t di
       planner_(planner),
       distance_(distance),
       cookie_(cookie),
-      position_(layout->groups().size(), 0) {
-  for (uint32_t p = 0; p < layout->pieces().size() && !has_passes_; p++) {
-    uint64_t seen = 0;
-    for (const Ref& ref : layout->RefsOf(p)) {
-      has_passes_ |= (seen >> ref.group & 1) != 0;
-      seen |= 1ull << ref.group;
-    }
-  }
-}
+      position_(layout->groups().size(), 0) {}
 
 void Evictor::Burn(uint32_t group, uint64_t now_ns, std::vector<uint32_t>* released) {
   Cursor& cursor = matcher_->cursors()[group];
-  LayoutGroup& g = layout_->groups()[group];
   bool idle = cursor.last_ns != 0 && now_ns > cursor.last_ns + kIdleNs;
   while (!cursor.fifo.empty() &&
          (idle || cursor.consumed - cursor.fifo.front().stamp >= distance_)) {
-    Passed passed = cursor.fifo.front();
-    cursor.fifo.pop_front();
-    Use& use = g.uses[passed.use];
-    if (use.state != UseState::kPassed || use.stamp != passed.stamp) continue;  // read again since
-    use.state = UseState::kBurnt;
+    Passed& passed = cursor.fifo.front();
+    UseList& list = layout_->ListOf(group, passed.file);
+    const Use use = list.At(layout_->pieces(), passed.index);
+    list.SetState(passed.index, UseState::kBurnt);
+    if (--passed.count == 0) {
+      cursor.fifo.pop_front();
+    } else {
+      const Use next = list.At(layout_->pieces(), ++passed.index);
+      passed.stamp += layout_->pieces()[next.piece].bytes();
+    }
     Piece& piece = layout_->pieces()[use.piece];
     position_[group] = std::max(position_[group], use.pos + piece.bytes());
     if (--piece.pending == 0 && !(piece.flags & kKeep)) released->push_back(use.piece);
@@ -94,11 +90,11 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   uint64_t over = memory.used > memory.threshold ? memory.used - memory.threshold : 0;
   // Not enough is behind the readers: what they need last makes room for what they need now.
   // First what has been read and comes again only in another pass.
-  const bool is_tight = memory.room < kChunkBytes && (has_passes_ || swap_left_ != 0);
+  const bool is_tight = memory.room < kChunkBytes && (layout_->has_passes() || swap_left_ != 0);
   const uint64_t urgent = is_tight ? planner_->NearestAhead() : ~0ull;
   uint64_t again = over;
   if (urgent != ~0ull) again += std::min(kSwapBytes, memory.threshold / 16);
-  if (has_passes_ && bytes < again) {
+  if (layout_->has_passes() && bytes < again) {
     released.clear();
     ReadAgainLast(again - bytes, std::max(distance_, urgent == ~0ull ? 0 : urgent), &released);
     bytes += Release(released, flags, now_ns, held, out);
@@ -121,13 +117,14 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
 // How far ahead of its nearest reader a piece is used next; 0 while a reader may still be in it.
 uint64_t Evictor::NextUse(uint32_t index) const {
   uint64_t nearest = ~0ull;
-  for (const Ref& ref : layout_->RefsOf(index)) {
-    const Use& use = layout_->UseOf(ref);
-    const Cursor& cursor = matcher_->cursors()[ref.group];
-    if (use.state == UseState::kBurnt) continue;
-    if (use.state == UseState::kPassed || use.pos < cursor.pos) return 0;
-    nearest = std::min(nearest, use.pos - cursor.pos);
-  }
+  const uint32_t file = layout_->pieces()[index].file;
+  layout_->ForEachUse(index, [&](uint32_t group, uint32_t at) {
+    const Use use = layout_->UseAt(group, file, at);
+    const Cursor& cursor = matcher_->cursors()[group];
+    if (use.state == UseState::kBurnt) return;
+    const bool inside = use.state == UseState::kPassed || use.pos < cursor.pos;
+    nearest = std::min(nearest, inside ? 0 : use.pos - cursor.pos);
+  });
   return nearest;
 }
 
@@ -137,9 +134,8 @@ void Evictor::ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint
   uint64_t sum = 0;
   std::vector<bool> taken(layout_->pieces().size());
   for (uint32_t g = 0; g < layout_->groups().size(); g++) {
-    const LayoutGroup& group = layout_->groups()[g];
-    for (size_t at = group.uses.size(); at > 0 && sum < bytes; at--) {
-      const Use& use = group.uses[at - 1];
+    BackwardUses uses(*layout_, g);
+    for (Use use; sum < bytes && uses.Next(&use);) {
       if (use.pos < matcher_->cursors()[g].pos + min_ahead) break;
       const Piece& piece = layout_->pieces()[use.piece];
       bool resident = piece.state == PieceState::kResident || piece.state == PieceState::kTouched;
@@ -158,19 +154,18 @@ void Evictor::ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint
 void Evictor::Unneeded(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const {
   uint64_t sum = 0;
   size_t groups = layout_->groups().size();
-  std::vector<size_t> at(groups);
-  for (size_t g = 0; g < groups; g++) at[g] = layout_->groups()[g].uses.size();
+  std::vector<BackwardUses> uses;
+  for (uint32_t g = 0; g < groups; g++) uses.emplace_back(*layout_, g);
+  std::vector<bool> at_end(groups);
   std::vector<bool> taken(layout_->pieces().size());
   for (bool any = true; any && sum < bytes;) {
     any = false;
     for (uint32_t g = 0; g < groups && sum < bytes; g++) {
       const Cursor& cursor = matcher_->cursors()[g];
-      const LayoutGroup& group = layout_->groups()[g];
-      while (at[g] > 0) {
-        const Use& use = group.uses[--at[g]];
+      for (Use use; !at_end[g] && uses[g].Next(&use);) {
         const Piece& piece = layout_->pieces()[use.piece];
         if (use.pos < cursor.pos + min_ahead) {
-          at[g] = 0;
+          at_end[g] = true;
           break;
         }
         // A piece that is listed again later may be needed soon all the same.
@@ -193,10 +188,10 @@ void Evictor::Unneeded(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>
       continue;
     }
     bool behind = true;
-    for (const Ref& ref : layout_->RefsOf(p)) {
-      behind &=
-          layout_->UseOf(ref).pos + piece.bytes() + distance_ < matcher_->cursors()[ref.group].pos;
-    }
+    layout_->ForEachUse(p, [&](uint32_t group, uint32_t at) {
+      const Use use = layout_->UseAt(group, piece.file, at);
+      behind &= use.pos + piece.bytes() + distance_ < matcher_->cursors()[group].pos;
+    });
     if (!behind) continue;
     out->push_back(p);
     sum += piece.bytes();

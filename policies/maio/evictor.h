@@ -78,7 +78,6 @@ class Evictor {
   uint64_t widened_ns_ = 0;
   uint64_t swap_left_ = 0;
   uint64_t threshold_ = ~0ull;  // of memory, when looked at last
-  bool has_passes_ = false;     // some group lists a piece more than once
   std::vector<uint64_t> position_;
   std::vector<uint32_t> waiting_;  // burnt, but held by another service
   std::vector<Retry> retries_;

@@ -51,13 +51,15 @@ double Leftovers::FastestRate() const {
 // A reader whose own rate is not known yet may be as fast as the fastest.
 bool Leftovers::IsFarAhead(uint32_t index, double rate) const {
   const double least = rate * ahead_s_ * 1e9;
-  for (const Ref& ref : layout_->RefsOf(index)) {
-    const Use& use = layout_->UseOf(ref);
-    const Cursor& cursor = matcher_->cursors()[ref.group];
-    if (use.state != UseState::kPending || use.pos < cursor.pos) return false;
-    if (static_cast<double>(use.pos - cursor.pos) < least) return false;
-  }
-  return true;
+  const uint32_t file = layout_->pieces()[index].file;
+  bool far = true;
+  layout_->ForEachUse(index, [&](uint32_t group, uint32_t at) {
+    const Use use = layout_->UseAt(group, file, at);
+    const Cursor& cursor = matcher_->cursors()[group];
+    far &= use.state == UseState::kPending && use.pos >= cursor.pos &&
+           static_cast<double>(use.pos - cursor.pos) >= least;
+  });
+  return far;
 }
 
 Leftovers::Verdict Leftovers::Judge(uint32_t index, const Evictor::Held& held) {
@@ -68,8 +70,9 @@ Leftovers::Verdict Leftovers::Judge(uint32_t index, const Evictor::Held& held) {
   if (piece.state != PieceState::kResident || (piece.flags & (kKeep | kConsumed)) != 0) {
     return Verdict::kStays;
   }
-  const int32_t node = affinity_->NodeOfXpu(affinity_->Target(piece, piece.offset()));
-  if (node < 0 || node >= 64 || !affinity_->Uniform(piece)) return Verdict::kStays;
+  const int32_t node = affinity_->NodeOfXpu(affinity_->Target(piece.groups, piece.offset()));
+  const bool is_one = layout_->PartsOf(index) == 1 && affinity_->Uniform(piece);
+  if (node < 0 || node >= 64 || !is_one) return Verdict::kStays;
   if (!IsFarAhead(index, FastestRate()) || held(file.number, piece.page, piece.pages)) {
     return Verdict::kStays;
   }

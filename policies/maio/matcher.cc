@@ -4,6 +4,7 @@
 #include "policies/maio/matcher.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace ppc::maio {
 namespace {
@@ -52,8 +53,13 @@ MatchResult Matcher::Observe(const Observation& o) {
   }
   auto [first, last] = layout_->PiecesOf(o.file, o.first_page, o.end_page);
   Arrival arrival = Find(o, stream, first, last);
+  if (first < last && (!arrival.found || layout_->joined())) {
+    const uint64_t readers = layout_->ReadersOf(first, last, o.first_page, o.end_page);
+    // What others read of a joined piece is theirs.
+    if (arrival.found && (readers >> o.group & 1) == 0) arrival.found = false;
+    if (!arrival.found) result.foreign = std::countr_zero(readers);
+  }
   if (!arrival.found) {
-    if (first < last) result.foreign = static_cast<int32_t>(layout_->RefsOf(first)[0].group);
     if (result.foreign < 0) Note(&cursor, false);
     return result;
   }
@@ -84,9 +90,7 @@ Matcher::Arrival Matcher::Find(const Observation& o, const Stream& stream, uint3
   Arrival arrival;
   uint64_t best = ~0ull;
   for (uint32_t p = first; p < last; p++) {
-    for (const Ref& ref : layout_->RefsOf(p)) {
-      if (ref.group != o.group) continue;
-      uint32_t index = layout_->UseOf(ref).index;
+    layout_->ListOf(o.group, o.file).ForEach(p, [&](uint32_t index) {
       uint64_t distance = index >= stream.front ? index - stream.front
                                                 : uint64_t{stream.front - index} * kBackwardWeight;
       if (arrival.found && index > arrival.last && index - arrival.last <= p - first + 1 &&
@@ -96,7 +100,8 @@ Matcher::Arrival Matcher::Find(const Observation& o, const Stream& stream, uint3
         best = distance;
         arrival = {index, index, true};
       }
-    }
+      return true;
+    });
   }
   return arrival;
 }
@@ -106,7 +111,7 @@ bool Matcher::Near(uint32_t group, uint32_t file, uint32_t from, uint32_t to) co
   uint64_t limit = out_of_order_bytes(group);
   uint64_t sum = 0;
   for (uint32_t i = from; i < to; i++) {
-    sum += layout_->pieces()[layout_->ListedUse(group, file, i).piece].bytes();
+    sum += layout_->pieces()[layout_->UseAt(group, file, i).piece].bytes();
     if (sum > limit) return false;
   }
   return true;
@@ -134,15 +139,23 @@ bool Matcher::Revisit(const Observation& o, Stream* stream, const Arrival& a) {
   stream->target = a.first;
   if (stream->rewinds < kRewindMisses) return false;
   stream->rewinds = 0;
-  const auto& list = layout_->groups()[o.group].lists[o.file];
-  for (uint32_t i = a.first; i < list.size(); i++) Unpass(o.group, list[i]);
+  const UseList& list = layout_->ListOf(o.group, o.file);
+  for (uint32_t i = a.first; i < list.size(); i++) Unpass(o.group, o.file, i);
+  auto& fifo = cursors_[o.group].fifo;
+  for (Passed& passed : fifo) {
+    if (passed.file != o.file || passed.index + passed.count <= a.first) continue;
+    passed.count = std::max(passed.index, a.first) - passed.index;
+  }
+  std::erase_if(fifo, [](const Passed& passed) { return passed.count == 0; });
+  if (!fifo.empty()) fifo.back().closed = true;
   stream->front = stream->pass = a.first;
   jumps_++;
   return true;
 }
 
 void Matcher::Advance(const Observation& o, Stream* stream, const Arrival& a) {
-  const Piece& piece = layout_->pieces()[layout_->ListedUse(o.group, o.file, a.last).piece];
+  const Use use = layout_->UseAt(o.group, o.file, a.last);
+  const Piece& piece = layout_->pieces()[use.piece];
   bool finished = o.end_page >= piece.end_page();
   stream->started = true;
   stream->hits = 0;
@@ -155,7 +168,7 @@ void Matcher::Advance(const Observation& o, Stream* stream, const Arrival& a) {
     stream->demand_page = (o.end_page + window_pages_ - 1) / window_pages_ * window_pages_;
   }
   uint64_t inside = std::min(o.end_page, piece.end_page()) - piece.page;
-  stream->pos = layout_->ListedUse(o.group, o.file, a.last).pos + inside * kPage;
+  stream->pos = use.pos + inside * kPage;
   if (!o.user) return;
   stream->user = true;
   // A read is told before it happens: what it covers is not read yet.
@@ -182,24 +195,28 @@ bool Matcher::MoveCursor(const Observation& o, const Stream& stream) {
 }
 
 void Matcher::Pass(uint32_t group, uint32_t file, uint32_t index) {
-  LayoutGroup& g = layout_->groups()[group];
-  uint32_t number = g.lists[file][index];
-  Use& use = g.uses[number];
+  UseList& list = layout_->ListOf(group, file);
+  const Use use = list.At(layout_->pieces(), index);
   if (use.state != UseState::kPending) return;
   Cursor& cursor = cursors_[group];
   Piece& piece = layout_->pieces()[use.piece];
-  use.state = UseState::kPassed;
+  list.SetState(index, UseState::kPassed);
   piece.flags |= kConsumed;
   cursor.consumed += piece.bytes();
-  use.stamp = cursor.consumed;
-  cursor.fifo.push_back({cursor.consumed, number});
+  const bool follows = !cursor.fifo.empty() && !cursor.fifo.back().closed &&
+                       cursor.fifo.back().file == file &&
+                       cursor.fifo.back().index + cursor.fifo.back().count == index;
+  if (!follows) cursor.fifo.push_back({cursor.consumed, file, index, 0, false});
+  cursor.fifo.back().count++;
 }
 
-void Matcher::Unpass(uint32_t group, uint32_t number) {
-  Use& use = layout_->groups()[group].uses[number];
+// What is passed of it in the cursor's fifo is the caller's to take out.
+void Matcher::Unpass(uint32_t group, uint32_t file, uint32_t index) {
+  UseList& list = layout_->ListOf(group, file);
+  const Use use = list.At(layout_->pieces(), index);
   Piece& piece = layout_->pieces()[use.piece];
   if (use.state == UseState::kBurnt) piece.pending++;
-  use.state = UseState::kPending;
+  list.SetState(index, UseState::kPending);
   // Releasing it was right when it was done.
   piece.flags &= static_cast<uint8_t>(~kReleased);
 }
@@ -228,24 +245,24 @@ bool Matcher::IsSilent(uint32_t piece) const {
 void Matcher::Finish(uint32_t group, uint32_t file, bool closed) {
   Cursor& cursor = cursors_[group];
   Stream& stream = cursor.streams[file];
-  const auto& list = layout_->groups()[group].lists[file];
+  const UseList& list = layout_->ListOf(group, file);
   if (!stream.user || stream.pass >= list.size()) return;
   uint64_t tail = 0;
   uint32_t end = stream.pass;
   uint64_t limit = 2 * std::max<uint64_t>(beacon_pages_, layout_->piece_pages()) * kPage;
   while (end < list.size() && tail <= limit) {
-    tail += layout_->pieces()[layout_->ListedUse(group, file, end).piece].bytes();
+    tail += layout_->pieces()[layout_->UseAt(group, file, end).piece].bytes();
     end++;
   }
   if (tail > limit) {
     end = stream.pass + 1;
-    while (closed && end < list.size() && IsSilent(layout_->ListedUse(group, file, end).piece)) {
+    while (closed && end < list.size() && IsSilent(layout_->UseAt(group, file, end).piece)) {
       end++;
     }
   }
   for (; stream.pass < end; stream.pass++) Pass(group, file, stream.pass);
   stream.front = std::max(stream.front, stream.pass);
-  const Use& last = layout_->ListedUse(group, file, stream.pass - 1);
+  const Use last = layout_->UseAt(group, file, stream.pass - 1);
   stream.pos = std::max(stream.pos, last.pos + layout_->pieces()[last.piece].bytes());
   if (stream.pos > cursor.pos && stream.pos - cursor.pos <= limit) cursor.pos = stream.pos;
 }
@@ -272,19 +289,24 @@ void Matcher::Settle(uint32_t group) {
 bool Matcher::HasRead(uint32_t group, uint32_t file, uint64_t first_page, uint64_t end_page) const {
   auto [first, last] = layout_->PiecesOf(file, first_page, end_page);
   for (uint32_t p = first; p < last; p++) {
-    for (const Ref& ref : layout_->RefsOf(p)) {
-      if (ref.group == group && layout_->UseOf(ref).state != UseState::kPending) return true;
-    }
+    bool read = false;
+    layout_->ListOf(group, file).ForEach(p, [&](uint32_t index) {
+      read = layout_->UseAt(group, file, index).state != UseState::kPending;
+      return !read;
+    });
+    if (read) return true;
   }
   return false;
 }
 
 void Matcher::Restart(uint32_t group) {
   Cursor& cursor = cursors_[group];
-  for (uint32_t u = 0; u < layout_->groups()[group].uses.size(); u++) {
-    Unpass(group, u);
-    layout_->pieces()[layout_->groups()[group].uses[u].piece].flags &=
-        static_cast<uint8_t>(~kConsumed);
+  for (uint32_t f = 0; f < layout_->files().size(); f++) {
+    for (uint32_t i = 0; i < layout_->ListOf(group, f).size(); i++) {
+      Unpass(group, f, i);
+      layout_->pieces()[layout_->UseAt(group, f, i).piece].flags &=
+          static_cast<uint8_t>(~kConsumed);
+    }
   }
   uint64_t events = cursor.events;
   uint64_t now = cursor.last_ns;
@@ -301,9 +323,12 @@ void Matcher::Drop(uint32_t group) {
   Cursor& cursor = cursors_[group];
   cursor.dropped = true;
   cursor.fifo.clear();
-  for (Use& use : layout_->groups()[group].uses) {
-    if (use.state != UseState::kBurnt) layout_->pieces()[use.piece].pending--;
-    use.state = UseState::kBurnt;
+  for (UseList& list : layout_->groups()[group].lists) {
+    for (uint32_t i = 0; i < list.size(); i++) {
+      const Use use = list.At(layout_->pieces(), i);
+      if (use.state != UseState::kBurnt) layout_->pieces()[use.piece].pending--;
+      list.SetState(i, UseState::kBurnt);
+    }
   }
 }
 

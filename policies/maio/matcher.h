@@ -57,9 +57,13 @@ struct Stream {
   bool active = false;
 };
 
+// Uses that were passed one after the other, and nothing between them.
 struct Passed {
-  uint64_t stamp = 0;  // Cursor::consumed when it was passed
-  uint32_t use = 0;
+  uint64_t stamp = 0;  // Cursor::consumed when the first was passed
+  uint32_t file = 0;
+  uint32_t index = 0;  // of the first, in the group's list of the file
+  uint32_t count = 0;
+  bool closed = false;  // something was taken out since: what is passed next does not follow it
 };
 
 struct Cursor {
@@ -122,7 +126,7 @@ class Matcher {
   void Advance(const Observation& o, Stream* stream, const Arrival& a);
   bool MoveCursor(const Observation& o, const Stream& stream);
   void Pass(uint32_t group, uint32_t file, uint32_t index);
-  void Unpass(uint32_t group, uint32_t use);
+  void Unpass(uint32_t group, uint32_t file, uint32_t index);
   void Finish(uint32_t group, uint32_t file, bool closed);
   bool IsSilent(uint32_t piece) const;
   void Settle(uint32_t group);

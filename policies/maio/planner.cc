@@ -58,11 +58,11 @@ bool Planner::Plannable(const Piece& piece) const {
 // First piece of the list at or after the reader's that is worth loading.
 bool Planner::Next(uint32_t group, uint32_t file, uint32_t* index) {
   const Stream& stream = matcher_->cursors()[group].streams[file];
-  const auto& list = layout_->groups()[group].lists[file];
+  const UseList& list = layout_->ListOf(group, file);
   uint32_t& at = next_[group][file];
   at = std::max(at, stream.front);
   while (at < list.size()) {
-    const Use& use = layout_->groups()[group].uses[list[at]];
+    const Use use = list.At(layout_->pieces(), at);
     const Piece& piece = layout_->pieces()[use.piece];
     bool demanded = piece.page >= stream.demand_first && piece.end_page() <= stream.demand_page;
     if (Plannable(piece) && !demanded && use.state == UseState::kPending) {
@@ -93,24 +93,32 @@ double Planner::FastestRate() const {
 
 Planner::Candidate Planner::Best() {
   Candidate best;
+  if (exhausted_) return best;
+  bool skipped = false;  // what may be wanted without any list being opened again
   double fastest = FastestRate();
   best.deadline = std::numeric_limits<double>::max();
   for (uint32_t g = 0; g < next_.size(); g++) {
     const Cursor& cursor = matcher_->cursors()[g];
-    if (cursor.state == SyncState::kLost || cursor.dropped) continue;
+    if (cursor.state == SyncState::kLost || cursor.dropped) {
+      skipped = true;
+      continue;
+    }
     // Who has read next to nothing yet (a header, during initialisation) may turn out to be as
     // fast as any: all such advance alike.
     double rate = cursor.consumed < kKnownRateBytes ? fastest : std::max(cursor.rate, fastest / 10);
     for (uint32_t f = 0; f < next_[g].size(); f++) {
       uint32_t index;
       if (layout_->files()[f].errors >= kMaxFileErrors || !Next(g, f, &index)) continue;
-      uint64_t ahead = Ahead(cursor, g, f, layout_->ListedUse(g, f, index).pos);
-      if (cursor.state == SyncState::kDrift && ahead > kDriftAheadBytes) continue;
-      if (ahead > window_) continue;
+      uint64_t ahead = Ahead(cursor, g, f, layout_->UseAt(g, f, index).pos);
+      if (ahead > window_ || (cursor.state == SyncState::kDrift && ahead > kDriftAheadBytes)) {
+        skipped = true;
+        continue;
+      }
       double deadline = static_cast<double>(ahead) / rate;
       if (deadline < best.deadline) best = {g, f, index, ahead, deadline, true};
     }
   }
+  exhausted_ = !best.found && !skipped;
   return best;
 }
 
@@ -121,6 +129,8 @@ uint64_t Planner::NearestAhead() {
 
 // The front end loads what it stands on by itself, a window at a time: start behind that.
 uint64_t Planner::StartOffset(const Candidate& c, const Piece& piece) const {
+  // What lies before the reader is others' there.
+  if (layout_->joined()) return piece.offset();
   const Stream& stream = matcher_->cursors()[c.group].streams[c.file];
   uint64_t page = piece.page;
   if (c.index == stream.front && stream.front_page > page && stream.front_page < piece.end_page()) {
@@ -133,52 +143,79 @@ uint64_t Planner::StartOffset(const Candidate& c, const Piece& piece) const {
 
 // The XPU of the first piece that is more than crumbs, on from the candidate.
 int32_t Planner::TargetOfRun(const Candidate& c) const {
-  const auto& list = layout_->groups()[c.group].lists[c.file];
+  const UseList& list = layout_->ListOf(c.group, c.file);
   const auto& pieces = layout_->pieces();
-  uint32_t p = layout_->ListedUse(c.group, c.file, c.index).piece;
+  const Piece& head = pieces[list.At(pieces, c.index).piece];
+  uint32_t p = list.At(pieces, c.index).piece;
   for (uint32_t i = c.index; i < list.size(); i++, p++) {
-    if (layout_->groups()[c.group].uses[list[i]].piece != p) break;
+    if (list.At(pieces, i).piece != p) break;
     if (i > c.index && pieces[p].page != pieces[p - 1].end_page()) break;
-    if (pieces[p].bytes() > kTinyBytes) return affinity_->Target(pieces[p], pieces[p].offset());
+    if (pieces[p].bytes() > kTinyBytes)
+      return affinity_->Target(pieces[p].groups, pieces[p].offset());
   }
-  const Piece& head = pieces[layout_->ListedUse(c.group, c.file, c.index).piece];
-  return affinity_->Target(head, head.offset());
+  return affinity_->Target(head.groups, head.offset());
+}
+
+// One range for the next bytes of a chunk; joins it to the last when it may.
+void Planner::AddIo(const Chunk& chunk, uint64_t start, uint64_t end, int32_t xpu,
+                    ppc::IoList* out) {
+  if (start > chunk.offset) {
+    ppc_io& last = out->ios().back();
+    if (last.xpu == xpu || end - start <= kTinyBytes || last.size <= kTinyBytes) {
+      if (last.size <= kTinyBytes) last.xpu = xpu;
+      last.size += end - start;
+      return;
+    }
+  }
+  ppc_io& io =
+      out->Add(layout_->files()[layout_->pieces()[chunk.first].file].number, start, end - start);
+  io.xpu = xpu;
+  io.group = load_group(chunk.group);
+  io.service = service_;
+  io.cookie = next_cookie_;
+}
+
+// A joined piece is placed part by part, all with the chunk's cookie.
+void Planner::AddIos(const Chunk& chunk, int32_t xpu, ppc::IoList* out) {
+  const uint64_t end = chunk.offset + chunk.bytes;
+  if (!layout_->joined()) return AddIo(chunk, chunk.offset, end, xpu, out);
+  layout_->ForEachPart(chunk.first, [&](uint64_t first_page, uint64_t end_page, uint64_t groups) {
+    const uint64_t from = std::max(first_page * kPage, chunk.offset);
+    const uint64_t to = std::min(end_page * kPage, end);
+    if (from < to) AddIo(chunk, from, to, affinity_->Target(groups, from), out);
+  });
 }
 
 // Joins neighbouring pieces to one chunk; returns the bytes it will take.
 uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, ppc::IoList* out) {
-  const auto& list = layout_->groups()[c.group].lists[c.file];
-  LayoutFile& file = layout_->files()[c.file];
-  uint32_t first = layout_->ListedUse(c.group, c.file, c.index).piece;
+  const UseList& list = layout_->ListOf(c.group, c.file);
+  const LayoutFile& file = layout_->files()[c.file];
+  const Use use_of_head = list.At(layout_->pieces(), c.index);
+  uint32_t first = use_of_head.piece;
   const Piece& head = layout_->pieces()[first];
   uint64_t start = StartOffset(c, head);
   bool started = matcher_->cursors()[c.group].pos > 0;
   uint64_t limit =
       std::min(max_bytes, started && c.ahead < kNearBytes ? kNearChunkBytes : kChunkBytes);
-  int32_t xpu = TargetOfRun(c);
+  int32_t xpu = layout_->joined() ? PPC_NO_XPU : TargetOfRun(c);
   uint64_t end = head.end_page() * kPage;
   if (end - start > max_bytes) return 0;
   uint32_t count = 1;
-  for (uint32_t i = c.index + 1; i < list.size(); i++, count++) {
-    const Use& use = layout_->groups()[c.group].uses[list[i]];
+  for (uint32_t i = c.index + 1; i < list.size() && !layout_->joined(); i++, count++) {
+    const Use use = list.At(layout_->pieces(), i);
     const Piece& piece = layout_->pieces()[use.piece];
     if (use.piece != first + count || piece.offset() != end || piece.state != PieceState::kAbsent ||
         piece.end_page() * kPage - start > limit ||
-        (piece.bytes() > kTinyBytes && affinity_->Target(piece, piece.offset()) != xpu)) {
+        (piece.bytes() > kTinyBytes && affinity_->Target(piece.groups, piece.offset()) != xpu)) {
       break;
     }
     end += piece.bytes();
     horizon_[c.group] = std::max(horizon_[c.group], use.pos + piece.bytes());
   }
-  horizon_[c.group] =
-      std::max(horizon_[c.group], layout_->ListedUse(c.group, c.file, c.index).pos + head.bytes());
+  horizon_[c.group] = std::max(horizon_[c.group], use_of_head.pos + head.bytes());
   Chunk chunk = {c.group, first, count, start, std::min(end, file.bytes) - start, 0, now_ns, {}};
   for (uint32_t p = first; p < first + count; p++) SetState(p, PieceState::kQueued);
-  ppc_io& io = out->Add(file.number, start, chunk.bytes);
-  io.xpu = xpu;
-  io.group = load_group(c.group);
-  io.service = service_;
-  io.cookie = next_cookie_;
+  AddIos(chunk, xpu, out);
   chunks_[next_cookie_++] = chunk;
   queued_ += chunk.bytes;
   group_queued_[c.group] += chunk.bytes;
@@ -205,13 +242,17 @@ void Planner::Plan(uint64_t max_bytes, const ppc_memory& memory, uint64_t now_ns
   }
 }
 
-void Planner::Reset(uint32_t group) { std::fill(next_[group].begin(), next_[group].end(), 0); }
+void Planner::Reset(uint32_t group) {
+  exhausted_ = false;
+  std::fill(next_[group].begin(), next_[group].end(), 0);
+}
 
 void Planner::Reopen(uint32_t piece) {
-  for (const Ref& ref : layout_->RefsOf(piece)) {
-    uint32_t& at = next_[ref.group][layout_->pieces()[piece].file];
-    at = std::min(at, layout_->UseOf(ref).index);
-  }
+  exhausted_ = false;
+  const uint32_t file = layout_->pieces()[piece].file;
+  layout_->ForEachUse(piece, [&](uint32_t group, uint32_t index) {
+    next_[group][file] = std::min(next_[group][file], index);
+  });
 }
 
 // A chunk may be reported in parts, in any order.

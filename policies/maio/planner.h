@@ -92,6 +92,8 @@ class Planner {
   uint64_t Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, ppc::IoList* out);
   uint64_t StartOffset(const Candidate& c, const Piece& piece) const;
   int32_t TargetOfRun(const Candidate& c) const;
+  void AddIos(const Chunk& chunk, int32_t xpu, ppc::IoList* out);
+  void AddIo(const Chunk& chunk, uint64_t start, uint64_t end, int32_t xpu, ppc::IoList* out);
   double FastestRate() const;
   void Close(std::map<uint64_t, Chunk>::iterator it);
   void Late(const ppc_result& result);
@@ -110,6 +112,7 @@ class Planner {
   uint64_t resident_ = 0;
   uint64_t window_ = ~0ull;
   bool finished_ = false;
+  bool exhausted_ = false;  // no list has anything to load until one is opened again
   PlannerStats stats_;
 };
 

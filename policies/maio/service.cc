@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 
 #include "policies/maio/template_compare.h"
@@ -82,7 +83,9 @@ Json Service::Start() {
   if (rc == 0) found_ = {t.flags, DistinctBytes(t)};
   bool provisional = rc == 0 && (t.flags & kProvisional) != 0;
   bool wanted = config_.record != RecordMode::kAlways;
-  bool used = wanted && rc == 0 && !provisional && StartUsing(t);
+  // What did not fit the table when it was recorded would not fit it next time.
+  if (wanted && rc == 0 && !provisional && (t.flags & kOverflow) != 0) CompleteFromHeaders(&t);
+  bool used = wanted && rc == 0 && !provisional && StartUsing(&t);
   if (!used && wanted && config_.prefetch) FollowProvisionally(provisional ? &t : nullptr);
   if (!used && config_.record != RecordMode::kNever) StartRecording();
   Log(PPC_LOG_INFO,
@@ -95,17 +98,28 @@ Json Service::Start() {
 void Service::FollowProvisionally(Template* known) {
   std::string reason = reason_;
   bool synthetic = known != nullptr && (known->flags & kSynthetic) != 0;
-  bool complete = known != nullptr && (known->flags & (kPartial | kWarmSuspect)) == 0;
+  bool complete = known != nullptr && (known->flags & (kPartial | kWarmSuspect | kOverflow)) == 0;
   std::optional<Template> headers;
   if (!complete) headers = SynthesizeModel();
   if (known != nullptr) {
     if (headers && !synthetic) CompleteWith(known, *headers);
-    bool good = Check(*known).empty() && StartUsing(*known);
+    bool good = Check(*known).empty() && StartUsing(known);
     if (good && !synthetic) reason_ = reason + ", of a recording to be repeated";
     if (good) return;
     if (!headers) headers = SynthesizeModel();
   }
-  if (headers && StartUsing(*headers)) reason_ = reason + "; follows the model's headers";
+  if (headers && StartUsing(&*headers)) reason_ = reason + "; follows the model's headers";
+}
+
+void Service::CompleteFromHeaders(Template* t) {
+  reason_ += "; the table of extents was full when it was recorded";
+  std::optional<Template> headers = SynthesizeModel();
+  if (!headers) return;
+  Template whole = *t;
+  CompleteWith(&whole, *headers);
+  if (!Check(whole).empty()) return;
+  reason_ += ", completed from the model's headers";
+  *t = std::move(whole);
 }
 
 uint32_t Service::want() const {
@@ -243,8 +257,10 @@ void Service::Vote(const miss_io& event, uint32_t from, uint32_t file) {
   if (first == last) return;
   Votes& votes = votes_[{event.pid, event.start_ns}];
   // Only data of one group says whose it is.
-  if (layout_->RefsOf(first).size() != 1) return;
-  uint32_t slot = layout_->RefsOf(first)[0].group;
+  const uint64_t readers = layout_->ReadersOf(first, last, event.offset / kPage,
+                                              (event.offset + event.size + kPage - 1) / kPage);
+  if (!std::has_single_bit(readers)) return;
+  const auto slot = static_cast<uint32_t>(std::countr_zero(readers));
   votes.total++;
   uint32_t count = ++votes.per_group[slot];
   if (count < kVotes || count * 4 <= votes.total * 3) return;

@@ -70,10 +70,11 @@ class Service {
   };
 
   void FollowProvisionally(Template* known);
+  void CompleteFromHeaders(Template* t);
   void StartRecording();
   void NoteCached(const miss_io& event, uint64_t size);
   bool Supersedes(uint32_t flags) const;
-  bool StartUsing(Template t);
+  bool StartUsing(Template* t);
   void Follow(const Template& t, const std::vector<uint64_t>& numbers);
   std::vector<uint64_t> CheckFiles(const Template& t);
   // See service_synth.cc.

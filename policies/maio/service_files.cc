@@ -50,40 +50,41 @@ void Service::StartRecording() {
   fingerprinted_ = 0;
 }
 
-bool Service::StartUsing(Template t) {
-  std::vector<uint64_t> numbers = CheckFiles(t);
+// Takes what changed since from the headers.
+bool Service::StartUsing(Template* t) {
+  std::vector<uint64_t> numbers = CheckFiles(*t);
   uint64_t total = 0;
   uint64_t stale = 0;
   for (size_t i = 0; i < numbers.size(); i++) {
-    total += t.files[i].size;
-    if (numbers[i] == 0) stale += t.files[i].size;
+    total += t->files[i].size;
+    if (numbers[i] == 0) stale += t->files[i].size;
   }
   if (total == 0 || (stale * kStaleShare > total && config_.record != RecordMode::kNever)) {
     reason_ = "the model changed: " + std::to_string(stale_files_) + " of " +
-              std::to_string(t.files.size()) + " files";
+              std::to_string(t->files.size()) + " files";
     return false;
   }
   // Single files that changed: their headers tell what will be read of them.
   for (uint32_t i = 0; i < numbers.size(); i++) {
     ppc_file_info info = {};
-    if (numbers[i] == 0 && RepairFile(&t, i) &&
-        context_->file_info(context_, t.files[i].path.c_str(), &info) == 0)
+    if (numbers[i] == 0 && RepairFile(t, i) &&
+        context_->file_info(context_, t->files[i].path.c_str(), &info) == 0)
       numbers[i] = info.file;
   }
   if (synthesized_files_ != 0) {
-    if (std::string problem = Check(t); !problem.empty()) {
+    if (std::string problem = Check(*t); !problem.empty()) {
       reason_ = "the model changed: " + problem;
       return false;
     }
   }
   mode_ = Mode::kUse;
-  generation_ = std::max(generation_, t.generation);
-  Follow(t, numbers);
+  generation_ = std::max(generation_, t->generation);
+  Follow(*t, numbers);
   return true;
 }
 
 void Service::Follow(const Template& t, const std::vector<uint64_t>& numbers) {
-  layout_ = std::make_unique<Layout>(t, numbers);
+  layout_ = std::make_unique<Layout>(t, numbers, config_.max_pieces);
   affinity_ = std::make_unique<Affinity>(context_, *layout_, config_.affinity);
   ppc_memory memory = Memory();
   uint64_t distance = BarDistance(config_, memory.threshold);

@@ -182,6 +182,37 @@ TEST_F(MaioSynthTest, AStoredSyntheticTemplateIsFollowedAndReplaced) {
   EXPECT_EQ(t.files.size(), kShards + 1);
 }
 
+// It is what a recording can be: used, not repeated; the headers tell the rest.
+TEST_F(MaioSynthTest, ATemplateThatOverflowedIsUsedAndCompleted) {
+  Setup setup;
+  auto sim = MakeReal(setup);
+  maio::Template t;
+  t.service_id = kId;
+  t.flags = maio::kComplete | maio::kTraced | maio::kOverflow;
+  t.files.push_back({"m/model-0.safetensors",
+                     4096 + kTensors * kTensorBytes,
+                     1,
+                     maio::FileKind::kSafetensors,
+                     {}});
+  maio::TemplateGroup group;
+  group.extents = {{0, 0, 1}};
+  t.groups = {group};
+  std::string error;
+  ASSERT_EQ(maio::Store(store_.path(), t, &error), 0) << error;
+  ASSERT_EQ(sim->Init(), 0);
+  nlohmann::json reply = Start(sim.get(), setup);
+  EXPECT_EQ(reply["mode"], "use") << reply;
+  EXPECT_NE(reply["reason"].get<std::string>().find("completed from the model's headers"),
+            std::string::npos)
+      << reply;
+  RunToReady(sim.get(), setup);
+  EXPECT_LE(sim->demand_bytes, 2 * kMiB);
+  EXPECT_EQ(sim->reread_bytes, 0u);
+  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &t, &error), 0) << error;
+  EXPECT_EQ(t.flags, maio::kComplete | maio::kTraced | maio::kOverflow);
+  EXPECT_EQ(t.files.size(), 1u);
+}
+
 TEST_F(MaioSynthTest, DamagedHeadersMeanAnOrdinaryRecording) {
   Setup setup;
   auto sim = MakeReal(setup);

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "tests/unit/policies/template_samples.h"
 
 namespace ppc::maio {
@@ -46,19 +49,139 @@ TEST(Layout, PiecesHaveOneSetOfGroups) {
 TEST(Layout, UsesFollowTheSequence) {
   std::vector<uint64_t> numbers = {7, 8};
   Layout layout(TwoGroups(), numbers);
-  for (const LayoutGroup& group : layout.groups()) {
-    uint64_t pos = 0;
-    for (const Use& use : group.uses) {
+  for (uint32_t g = 0; g < 2; g++) {
+    // From the end on, over all files.
+    uint64_t pos = layout.groups()[g].bytes;
+    BackwardUses uses(layout, g);
+    for (Use use; uses.Next(&use);) {
+      pos -= layout.pieces()[use.piece].bytes();
       EXPECT_EQ(use.pos, pos);
-      pos += layout.pieces()[use.piece].bytes();
     }
-    EXPECT_EQ(pos, group.bytes);
+    EXPECT_EQ(pos, 0u);
   }
   EXPECT_EQ(layout.groups()[1].bytes, 1010 * kPage);  // the second pass counts again
   for (uint32_t p = 0; p < layout.pieces().size(); p++) {
-    EXPECT_EQ(layout.RefsOf(p).size(), layout.pieces()[p].pending);
-    for (const Ref& ref : layout.RefsOf(p)) EXPECT_EQ(layout.UseOf(ref).piece, p);
+    uint32_t uses = 0;
+    layout.ForEachUse(p, [&](uint32_t group, uint32_t index) {
+      EXPECT_EQ(layout.UseAt(group, layout.pieces()[p].file, index).piece, p);
+      uses++;
+    });
+    EXPECT_EQ(uses, layout.pieces()[p].pending);
   }
+  EXPECT_TRUE(layout.has_passes());
+}
+
+// Pieces in an order that has nothing to do with the file's, some of them twice.
+TEST(Layout, EveryUseOfAPieceIsFound) {
+  Template t;
+  t.service_id = "abcd";
+  t.files.push_back({"a.safetensors", 512 << 20, 0, FileKind::kSafetensors, {}});
+  TemplateGroup g;
+  for (uint64_t i = 0; i < 300; i++)
+    g.extents.push_back({0, i * 7919 % 400 * 256, 256 * (1 + i % 3)});
+  for (Extent& e : g.extents) e.pages = std::min(e.pages, uint64_t{512 << 20} / kPage - e.page);
+  t.groups = {g};
+  std::vector<uint64_t> numbers = {1};
+  Layout layout(t, numbers);
+  std::vector<std::vector<uint32_t>> expected(layout.pieces().size());
+  const UseList& list = layout.ListOf(0, 0);
+  for (uint32_t i = 0; i < list.size(); i++) {
+    expected[list.At(layout.pieces(), i).piece].push_back(i);
+  }
+  for (uint32_t p = 0; p < layout.pieces().size(); p++) {
+    std::vector<uint32_t> found;
+    layout.ForEachUse(p, [&](uint32_t, uint32_t index) { found.push_back(index); });
+    std::sort(found.begin(), found.end());
+    EXPECT_EQ(found, expected[p]);
+    EXPECT_EQ(found.size(), layout.pieces()[p].pending);
+  }
+}
+
+// Experts: two tensors that are cut among 16 workers in the middle of pages, and one that all
+// read.
+Template Experts(uint32_t count) {
+  constexpr uint64_t kSlice = 900 << 10;
+  Template t;
+  t.service_id = "abcd";
+  const uint64_t expert = 32 * kSlice + (14ull << 20);
+  t.files.push_back({"a.safetensors", count * expert, 0, FileKind::kSafetensors, {}});
+  t.groups.resize(16);
+  for (uint32_t w = 0; w < 16; w++) {
+    t.groups[w].id = w;
+    auto list = [&](uint64_t begin, uint64_t end) {
+      const uint64_t first = begin / kPage;
+      t.groups[w].extents.push_back({0, first, (end + kPage - 1) / kPage - first});
+    };
+    for (uint64_t e = 0; e < count; e++) {
+      const uint64_t at = e * expert;
+      for (uint64_t tensor : {0, 1}) {
+        const uint64_t begin = at + (tensor * 16 + w) * kSlice;
+        list(begin, begin + kSlice - (w == 15 ? 0 : 1000));
+      }
+      list(at + 32 * kSlice, at + expert);
+    }
+  }
+  return t;
+}
+
+TEST(Layout, SmallPiecesAreJoinedAndKeepTheirReaders) {
+  const Template t = Experts(20);
+  std::vector<uint64_t> numbers = {1};
+  const Layout fine(t, numbers);
+  Layout joined(t, numbers, 100);
+  EXPECT_FALSE(fine.joined());
+  ASSERT_TRUE(joined.joined());
+  EXPECT_EQ(joined.bytes(), fine.bytes());
+  EXPECT_LE(joined.pieces().size(), (joined.bytes() >> 20) + 1);  // a piece per cell
+  EXPECT_FALSE(joined.has_passes());
+  std::vector<uint64_t> readers(t.files[0].size / kPage + 1);
+  for (uint32_t g = 0; g < 16; g++) {
+    for (const Extent& e : t.groups[g].extents) {
+      for (uint64_t page = e.page; page < e.page + e.pages; page++) readers[page] |= 1ull << g;
+    }
+  }
+  uint64_t misplaced = 0;
+  for (uint32_t p = 0; p < joined.pieces().size(); p++) {
+    const Piece& piece = joined.pieces()[p];
+    EXPECT_LE(piece.pages, joined.piece_pages());
+    uint64_t at = piece.page;
+    uint64_t all = 0;
+    joined.ForEachPart(p, [&](uint64_t first, uint64_t end, uint64_t groups) {
+      EXPECT_EQ(first, at);
+      EXPECT_LT(first, end);
+      at = end;
+      all |= groups;
+      for (uint64_t page = first; page < end; page++) {
+        if (std::has_single_bit(readers[page]) && readers[page] != groups) misplaced++;
+        // Whoever reads it is known to be no stranger there.
+        const uint64_t known = joined.ReadersOf(p, p + 1, page, page + 1);
+        EXPECT_EQ(readers[page] & ~known, 0u) << page;
+      }
+    });
+    EXPECT_EQ(at, piece.end_page());
+    EXPECT_EQ(all & ~piece.groups, 0u);
+    uint32_t uses = 0;
+    joined.ForEachUse(p, [&](uint32_t, uint32_t) { uses++; });
+    EXPECT_EQ(uses, piece.pending);
+  }
+  EXPECT_EQ(misplaced, 0u);
+  // In the middle of a slice all others are strangers.
+  auto [first, last] = joined.PiecesOf(0, 100, 101);
+  EXPECT_EQ(joined.ReadersOf(first, last, 100, 101), 1u);
+}
+
+TEST(Layout, LargeNeighboursOfDifferentReadersAreNotJoined) {
+  Template t;
+  t.service_id = "abcd";
+  t.files.push_back({"a.safetensors", 600 << 20, 0, FileKind::kSafetensors, {}});
+  t.groups.resize(2);
+  t.groups[1].id = 1;
+  // 5 MiB in turns.
+  for (uint64_t i = 0; i < 120; i++) t.groups[i % 2].extents.push_back({0, i * 1280, 1280});
+  std::vector<uint64_t> numbers = {1};
+  Layout layout(t, numbers, 10);
+  ASSERT_TRUE(layout.joined());
+  for (const Piece& piece : layout.pieces()) EXPECT_TRUE(std::has_single_bit(piece.groups));
 }
 
 TEST(Layout, FilesWithoutNumberAreLeftOut) {

@@ -139,6 +139,51 @@ TEST_F(MatcherTest, AgainFromTheStartByMisses) {
   EXPECT_EQ(matcher_->cursors()[0].streams[0].front, 2u);
 }
 
+TEST_F(MatcherTest, WhatWasPassedIsKeptInRunsThatARewindCuts) {
+  auto& fifo = matcher_->cursors()[0].fifo;
+  for (uint64_t i = 0; i <= 60; i++) See(0, i);
+  for (uint64_t i = 0; i <= 10; i++) See(1, i);
+  ASSERT_EQ(fifo.size(), 2u);
+  EXPECT_EQ(fifo[0].stamp, 1u << 20);
+  EXPECT_EQ(fifo[0].count, 60u);
+  EXPECT_EQ(fifo[1].stamp, 61u << 20);
+  EXPECT_EQ(fifo[1].count, 10u);
+  for (uint64_t i : {20, 21, 22}) See(0, i, true);
+  ASSERT_EQ(fifo.size(), 2u);
+  EXPECT_EQ(fifo[0].count, 22u);
+  // What is read again is as old as its second reading.
+  const uint64_t consumed = matcher_->cursors()[0].consumed;
+  See(0, 24);
+  ASSERT_EQ(fifo.size(), 3u);
+  EXPECT_EQ(fifo[2].index, 22u);
+  EXPECT_EQ(fifo[2].count, 2u);
+  EXPECT_EQ(fifo[2].stamp, consumed + (1 << 20));
+}
+
+// Two workers' slices in one joined piece: each is at home in its own.
+TEST(MatcherJoined, AnothersPartOfAPieceIsForeign) {
+  Template t;
+  t.service_id = "abcd";
+  t.files.push_back({"f", 100 << 20, 0, FileKind::kSafetensors, {}});
+  t.groups.resize(2);
+  t.groups[1].id = 1;
+  for (uint64_t i = 0; i < 200; i++) t.groups[i % 2].extents.push_back({0, i * 128, 128});
+  std::vector<uint64_t> numbers = {1};
+  Layout layout(t, numbers, 0);
+  Matcher matcher(&layout, 1 << 20, 1 << 20);
+  Observation o;
+  o.first_page = 10;
+  o.end_page = 11;
+  EXPECT_TRUE(matcher.Observe(o).known);
+  o.first_page = 200;
+  o.end_page = 201;
+  MatchResult result = matcher.Observe(o);
+  EXPECT_FALSE(result.known);
+  EXPECT_EQ(result.foreign, 1);
+  o.group = 1;
+  EXPECT_TRUE(matcher.Observe(o).known);
+}
+
 TEST_F(MatcherTest, ForeignAndUnknown) {
   EXPECT_EQ(See(4, 0).foreign, 1);
   for (int i = 0; i < 10; i++) EXPECT_FALSE(See(0, 100).known);  // beyond what is listed
