@@ -181,9 +181,18 @@ static struct kobj_type ppc_ktype = {
  */
 int ppc_stats_add(struct ppc_sb *sbi)
 {
+	int err;
+
 	sbi->kobj.kset = ppc_kset;
+	err = kobject_init_and_add(&sbi->kobj, &ppc_ktype, NULL, "%d", ppc_dev_minor(sbi));
+	if (err) {
+		/* Never added: kobject_del() would leave the kset once more than it was joined. */
+		kobject_put(&sbi->kobj);
+		wait_for_completion(&sbi->kobj_gone);
+		return err;
+	}
 	sbi->kobj_live = true;
-	return kobject_init_and_add(&sbi->kobj, &ppc_ktype, NULL, "%d", ppc_dev_minor(sbi));
+	return 0;
 }
 
 /* Waits for readers of the files. */
