@@ -37,13 +37,14 @@ class Log:
 
 
 def complaints(lines):
-    """The offending lines that no expect-begin/expect-end bracket encloses."""
-    found, depth = [], 0
+    """The offending lines that no bracket expects: all inside one, or those that its pattern finds."""
+    found, expected = [], []
     for line in lines:
         if BEGIN in line:
-            depth += 1
+            expected.append(line.partition(BEGIN)[2].strip())
         elif END in line:
-            depth = max(0, depth - 1)
-        elif not depth and COMPLAINTS.search(line) and not HARMLESS.search(line):
+            del expected[-1:]
+        elif (COMPLAINTS.search(line) and not HARMLESS.search(line)
+              and not any(re.search(pattern, line) for pattern in expected)):
             found.append(line)
     return found

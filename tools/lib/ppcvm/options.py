@@ -41,8 +41,8 @@ last, `none` for no module; default: build it when its sources changed.
 
 Exit status: the command's own, or 64 usage, 70 the guest kernel logged a WARN, BUG, oops,
 lockdep or leak report, 71 the guest died, 72 not started, 124 time-out.  A command brackets
-reports it causes on purpose by writing "ppc-vm: expect-begin" and "ppc-vm: expect-end" to
-/dev/kmsg.
+reports it causes on purpose by writing "ppc-vm: expect-begin [PATTERN]" and "ppc-vm: expect-end"
+to /dev/kmsg; with a pattern other reports count all the same.
 """
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
