@@ -3,7 +3,9 @@
 // Threads: free functions without state.
 #include "bench/loadmodel/config.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <numeric>
 #include <sstream>
 
 namespace ppc::bench {
@@ -11,18 +13,35 @@ namespace {
 
 Error Bad(const std::string& message) { return Error{EINVAL, message}; }
 
-Result<std::vector<int>> ParseNodes(const std::string& name, const std::string& text) {
-  std::vector<int> nodes;
-  const Error wrong = Bad("--" + name + " '" + text + "' is not a list of NUMA nodes such as 0,1");
+Result<std::vector<int>> ParseNumberList(const std::string& name, const std::string& text,
+                                         const std::string& what) {
+  std::vector<int> numbers;
+  const Error wrong =
+      Bad("--" + name + " '" + text + "' is not a list of " + what + " such as 0,1");
   std::istringstream in(text);
   for (std::string part; std::getline(in, part, ',');) {
     if (part.empty() || part.find_first_not_of("0123456789") != std::string::npos ||
         part.size() > 4)
       return wrong;
-    nodes.push_back(std::stoi(part));
+    numbers.push_back(std::stoi(part));
   }
-  if (nodes.empty()) return Bad("--" + name + " names no NUMA node");
-  return nodes;
+  if (numbers.empty()) return wrong;
+  return numbers;
+}
+
+Status ParseRanks(const std::string& text, LoadConfig* config) {
+  Result<std::vector<int>> ranks = ParseNumberList("ranks", text, "ranks");
+  if (!ranks.ok()) return ranks.error();
+  std::vector<int> sorted = *ranks;
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<int> all(config->workers);
+  std::iota(all.begin(), all.end(), 0);
+  if (sorted != all) {
+    return Bad("--ranks '" + text + "' must name each of the " + std::to_string(config->workers) +
+               " workers once");
+  }
+  config->ranks = *ranks;
+  return Ok();
 }
 
 Result<uint32_t> Count(const Options& options, const std::string& name, uint32_t fallback,
@@ -64,9 +83,9 @@ Status ParseNumbers(const Options& options, LoadConfig* config) {
 }  // namespace
 
 const std::set<std::string>& LoadOptionNames() {
-  static const std::set<std::string> names{"workers", "tp",        "mode",      "device-mbps",
-                                           "init-s",  "staging",   "xpu-nodes", "bind",
-                                           "passes",  "ready-cmd", "worker",    "remote-cost"};
+  static const std::set<std::string> names{
+      "workers", "tp",     "mode",      "device-mbps", "init-s",      "staging", "xpu-nodes",
+      "bind",    "passes", "ready-cmd", "worker",      "remote-cost", "shuffle", "ranks"};
   return names;
 }
 
@@ -90,7 +109,7 @@ Result<LoadConfig> ParseLoadConfig(const Options& options) {
   config.is_bound = options.Has("bind");
   for (const char* name : {"xpu-nodes", "bind"}) {
     if (!options.Has(name)) continue;
-    Result<std::vector<int>> nodes = ParseNodes(name, options.Text(name, ""));
+    Result<std::vector<int>> nodes = ParseNumberList(name, options.Text(name, ""), "NUMA nodes");
     if (!nodes.ok()) return nodes.error();
     config.nodes = *nodes;
   }
@@ -106,6 +125,13 @@ Result<LoadConfig> ParseLoadConfig(const Options& options) {
     return Bad("--remote-cost needs --placement: it asks where the pages lie");
   config.remote_cost = *remote_cost;
   config.drops_shards = options.Has("drop-shards");
+  Result<uint64_t> shuffle = options.Number("shuffle", 0);
+  if (!shuffle.ok()) return shuffle.error();
+  config.shuffle = *shuffle;
+  if (options.Has("ranks")) {
+    const Status ranks = ParseRanks(options.Text("ranks", ""), &config);
+    if (!ranks.ok()) return ranks.error();
+  }
   config.ready_cmd = options.Text("ready-cmd", "");
   Result<uint64_t> worker = options.Number("worker", config.workers);
   if (!worker.ok()) return worker.error();

@@ -32,10 +32,15 @@ struct LoadConfig {
   bool has_placement = false;
   double remote_cost = 1;  // modelled: time of the device per byte on another node than its own
   bool drops_shards = false;
+  uint64_t shuffle = 0;    // seed of another order of the shards, the same for all workers; 0: none
+  std::vector<int> ranks;  // whose slices worker i takes; empty: its own
   std::string ready_cmd;
   int worker = -1;  // >= 0: this process is that worker
 
   int NodeOf(uint32_t index) const { return nodes.empty() ? -1 : nodes[index % nodes.size()]; }
+  uint32_t RankOf(uint32_t index) const {
+    return (ranks.empty() ? index : static_cast<uint32_t>(ranks[index])) % tp;
+  }
 };
 
 Result<LoadConfig> ParseLoadConfig(const Options& options);

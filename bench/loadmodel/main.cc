@@ -29,6 +29,8 @@ constexpr char kUsage[] =
     "                    times as long (needs --placement)\n"
     "  --drop-shards     each worker drops a shard from the page cache when it has loaded it\n"
     "  --passes N        load N times\n"
+    "  --shuffle SEED    take the shards in another order\n"
+    "  --ranks LIST      whose slices each worker takes, e.g. 1,0\n"
     "  --ready-cmd CMD   run CMD when the service is ready\n"
     "Tensors with names other than Qwen's, Llama's and DeepSeek's are split on their first\n"
     "dimension when they have two or more and it divides evenly, and are replicated otherwise.\n";

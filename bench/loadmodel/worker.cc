@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <random>
 #include <utility>
 
 #include "daemon/base/clock.h"
@@ -50,14 +51,21 @@ std::string Hex(uint64_t value) {
   return text;
 }
 
+// Not std::shuffle: its result differs between libraries.
+void Shuffle(uint64_t seed, std::vector<std::string>* names) {
+  std::mt19937_64 random(seed);
+  for (size_t i = names->size(); i > 1; --i) std::swap((*names)[i - 1], (*names)[random() % i]);
+}
+
 }  // namespace
 
 Worker::Worker(const LoadConfig& config, ModelDir dir)
     : config_(config),
       dir_(std::move(dir)),
-      rank_(static_cast<uint32_t>(config.worker) % config.tp),
+      rank_(config.RankOf(static_cast<uint32_t>(config.worker))),
       staging_(config.staging_bytes, 1),
       device_(config.device_mbps * 1e6, static_cast<uint32_t>(config.staging_bytes / kPieceBytes)) {
+  if (config.shuffle != 0) Shuffle(config.shuffle, &dir_.shards);
   if (config.has_placement)
     placement_.emplace(config.NodeOf(static_cast<uint32_t>(config.worker)), rank_, config.tp);
 }

@@ -30,6 +30,7 @@ class Worker {
   Status Load();
   Json Report() const;
 
+  const std::vector<std::string>& shards() const { return dir_.shards; }  // in its order
   uint64_t checksum() const { return checksum_.Value(); }
   uint64_t bytes() const { return bytes_; }
 

@@ -2,27 +2,7 @@
 # Description: MAIO records a start, then reads ahead of the next one from the moment it is
 # announced: right bytes, every byte read once, the time without model reads used, pages on the
 # nodes of this run's XPU list, and released behind the readers under a limit.
-. "$(dirname "$0")/lib.sh"
-group=/sys/fs/cgroup/ppc-maio
-echo +memory >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
-mkdir -p "$group"
-[[ -f $group/memory.max ]] || skip "no memory controller"
-trap 'cleanup; rmdir "$group"' EXIT
-disk=$(basename "$(readlink -f "/sys/dev/block/$(mountpoint -d "$(stat -c %m "$MODEL")")")")
-sectors() { awk '{print $3}' "/sys/class/block/$disk/stat"; }
-model_bytes=$(du -cb "$MODEL"/*.safetensors | awk 'END {print $1}')
-stat_of() { runner_field "[\"stats\"][\"$1\"]"; }
-
-# load_in_group: the model by two workers of the service.
-load_in_group() {
-  bash -c "echo \$\$ >$group/cgroup.procs && exec loadmodel --workers 2 $1 $MNT" |
-    grep -o '"checksum":"[0-9a-f]*"' | head -n 1
-}
-# start_service XPUS: says what the policy does with it.
-start_service() {
-  must ppcctl service start --id svc-maio --cgroup "$group" --workers 2 --xpu "$1" "$MNT"
-  ppcctl status --json "$MNT" >/dev/null
-}
+. "$(dirname "$0")/maio.sh"
 wanted=$(reference_checksum)
 start_daemon
 mount_ppc
@@ -30,10 +10,9 @@ register "$MNT" maio
 
 # Recording.
 drop_caches
-start_service 0,1
-eq "$(load_in_group '')" "$wanted" "checksum while recording"
-must ppcctl service ready --id svc-maio "$MNT"
-must ppcctl service stop --id svc-maio "$MNT"
+start_service svc-maio 2 0,1
+eq "$(checksum_in "$(load_in_group --workers 2)")" "$wanted" "checksum while recording"
+end_service svc-maio
 template=$(find "$PPC_TEMPLATE_DIR" -name '*.ppct')
 [[ -n $template ]] || fail "no template: $(tail -n 5 "$WORK/ppcd.log")"
 le "$(stat -c %s "$template")" 65536 "bytes of the template"
@@ -41,7 +20,7 @@ le "$(stat -c %s "$template")" 65536 "bytes of the template"
 # Using it: the model is there before the service reads.
 drop_caches
 misses=$(runner_field '["events"]["misses"]')
-start_service 1,0
+start_service svc-maio 2 1,0
 present() { (($(resident_of "$MODEL") >= model_bytes * 99 / 100)); }
 within 60 present || fail "not prefetched: $(ppcctl status --json)"
 eq "$(runner_field '["events"]["misses"]')" "$misses" "misses before and after"
@@ -51,7 +30,7 @@ if [[ -d /sys/devices/system/node/node1 ]]; then
   ge "$(node 1)" $((model_bytes * 2 / 5)) "bytes for node 1"
 fi
 before=$(sectors)
-eq "$(load_in_group '')" "$wanted" "checksum with everything prefetched"
+eq "$(checksum_in "$(load_in_group --workers 2)")" "$wanted" "checksum with everything prefetched"
 le $((($(sectors) - before) * 512)) $((model_bytes / 50)) "bytes read by the load itself"
 must ppcctl service ready --id svc-maio "$MNT"
 eq "$(stat_of unknown_events)" 0 "events that do not fit the template"
@@ -60,12 +39,12 @@ must ppcctl service stop --id svc-maio "$MNT"
 
 # With memory for less than half of it.
 drop_caches
-echo $((model_bytes * 45 / 100 + (24 << 20))) >"$group/memory.max"
-start_service 0,1
+limit_group 45 2
+start_service svc-maio 2 0,1
 before=$(sectors)
-eq "$(load_in_group '')" "$wanted" "checksum under a limit"
+eq "$(checksum_in "$(load_in_group --workers 2)")" "$wanted" "checksum under a limit"
 le $((($(sectors) - before) * 512)) $((model_bytes * 103 / 100)) "bytes from the disk under a limit"
-eq "$(awk '$1 == "max" {print $2}' "$group/memory.events")" 0 "times the limit was hit"
+eq "$(group_event max)" 0 "times the limit was hit"
 eq "$(stat_of refault_bytes)" 0 "bytes dropped too early"
 must ppcctl service ready --id svc-maio "$MNT"
 ge "$(stat_of released_bytes)" $((model_bytes / 2)) "released behind the readers"

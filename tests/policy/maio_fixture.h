@@ -22,7 +22,7 @@ class MaioTest : public ::testing::Test {
     uint64_t rate = 60 << 10;  // bytes per millisecond and worker
     uint64_t init_ms = 500;    // between the first small read and the weights
     nlohmann::json config = nlohmann::json::object();
-    uint32_t no_caps = 0;      // what the backend cannot do, PPC_CAN_*
+    uint32_t no_caps = 0;  // what the backend cannot do, PPC_CAN_*
     std::vector<int> xpus = {0, 1};
     std::vector<int> reader_xpus = {0, 1};
     std::vector<uint32_t> order = {0, 1};  // which slice each reader takes

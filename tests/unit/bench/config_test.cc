@@ -55,6 +55,9 @@ TEST(LoadConfig, RefusesWithOneLine) {
   EXPECT_NE(ErrorOf({"/m", "--bind", "0,x"}).find("list of NUMA nodes"), std::string::npos);
   EXPECT_NE(ErrorOf({"/m", "--remote-cost", "1.5"}).find("needs --placement"), std::string::npos);
   EXPECT_NE(ErrorOf({"/m", "--remote-cost", "0.5"}).find("at least 1"), std::string::npos);
+  EXPECT_NE(ErrorOf({"/m", "--ranks", "1,x"}).find("list of ranks"), std::string::npos);
+  EXPECT_NE(ErrorOf({"/m", "--workers", "2", "--ranks", "1,1"}).find("each of the 2 workers once"),
+            std::string::npos);
   EXPECT_NE(ErrorOf({"/m", "--placement"}).find("--xpu-nodes"), std::string::npos);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -68,6 +69,36 @@ TEST_F(LoadTest, ModesAgreeForEveryWorker) {
       EXPECT_EQ(mapped, Load(dir, static_cast<int>(worker), workers, ReadMode::kRead));
       EXPECT_EQ(mapped.find_first_not_of("0123456789"), std::string::npos) << mapped;
     }
+}
+
+TEST_F(LoadTest, OtherOrdersAndOtherRanksAreTheSameModel) {
+  LoadConfig config;
+  config.dir = MakeModel();
+  config.workers = config.tp = 2;
+  const ModelDir model = *OpenModelDir(config.dir);
+  ASSERT_GT(model.shards.size(), 2u);
+  uint64_t bytes = 0;
+  const std::string first = Load(config.dir, 0, 2, ReadMode::kMmap, &bytes);
+  const std::string second = Load(config.dir, 1, 2, ReadMode::kMmap);
+  config.worker = 0;
+  config.shuffle = 7;
+  Worker shuffled(config, model);
+  EXPECT_NE(shuffled.shards(), model.shards);
+  EXPECT_TRUE(std::is_permutation(shuffled.shards().begin(), shuffled.shards().end(),
+                                  model.shards.begin(), model.shards.end()));
+  ASSERT_TRUE(shuffled.Load().ok());
+  // The checksum is one of the order as well.
+  EXPECT_NE(std::to_string(shuffled.checksum()), first);
+  config.is_mmap = false;
+  Worker read(config, model);
+  ASSERT_TRUE(read.Load().ok());
+  EXPECT_EQ(read.checksum(), shuffled.checksum());
+  EXPECT_EQ(read.bytes(), bytes);
+  config.shuffle = 0;
+  config.ranks = {1, 0};
+  Worker swapped(config, model);
+  ASSERT_TRUE(swapped.Load().ok());
+  EXPECT_EQ(std::to_string(swapped.checksum()), second);
 }
 
 TEST_F(LoadTest, WorkersTakeTheWholeModel) {

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+# Description: starts with enough memory that differ from the recorded one, or are of another shape,
+# read the model once, put pages beside their worker, and get the right bytes.
+. "$(dirname "$0")/scenario.sh"
+once="disk<=103 refault<=5"
+placed="$once wrong<=2"
+
+warm() {
+  local shard
+  for shard in "$MODEL"/*.safetensors; do
+    head -c $(($(stat -c %s "$shard") / 2)) "$shard" >/dev/null
+  done
+}
+own_prefetch() { in_group cat "$MNT"/*.safetensors >/dev/null; }
+# Same bytes, another file.
+replace_a_shard() {
+  local shard
+  shard=$(find "$MODEL" -name '*.safetensors' | sort | head -n 1)
+  cp "$shard" "$shard.new" && mv "$shard.new" "$shard" && sync
+  drop_caches
+}
+# All workers die when half is there, and the service starts them anew.
+die_half_way() {
+  load_in_group --workers 2 --device-mbps "$(device_of 2)" >/dev/null 2>&1 &
+  half() { (($(resident_of "$MODEL") > model_bytes / 2)); }
+  within 60 half || fail "the first attempt does not get on"
+  pkill -9 -x loadmodel
+  wait $!
+  return 0
+}
+
+start_daemon
+mount_ppc
+register "$MNT" maio
+for workers in 1 2 4 8; do record svc-w$workers $workers; done
+know 2 --shuffle 7
+know 2 --ranks 1,0
+know 2 --passes 2
+know 2 --mode read --direct
+record svc-read 2 --mode read
+
+scenario workers-1 svc-w1 0 1 "$once"
+scenario workers-2 svc-w2 0 2 "$placed"
+scenario workers-4 svc-w4 0 4 "$placed"
+scenario workers-8 svc-w8 0 8 "$placed"
+scenario read svc-read 0 2 "$once" --mode read
+scenario direct-readers svc-read 0 2 "$once" --mode read --direct
+scenario shuffled-shards svc-w2 0 2 "$placed" --shuffle 7
+scenario ranks-permuted svc-w2 0 2 "$once" --ranks 1,0
+scenario other-tp svc-w4 0 2 "$once"
+DEVICE=12 scenario consumer-half svc-w2 0 2 "$placed"
+DEVICE=100 scenario consumer-fast svc-w2 0 2 "$placed"
+scenario two-passes svc-w2 0 2 "$placed" --passes 2
+BEFORE=warm scenario warm-start svc-w2 0 2 "disk<=53"
+BESIDE=own_prefetch scenario own-prefetch svc-w2 0 2 "$once"
+FIRST=die_half_way scenario worker-restarts svc-w2 0 2 "$once"
+BEFORE=replace_a_shard scenario file-replaced svc-w2 0 2 "$placed"
+verdict

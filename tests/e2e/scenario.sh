@@ -1,0 +1,74 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the table of scenarios: named starts of a service, and what each may cost.  The
+# simulator has the same names (bench/sim/scenarios) and asks for times too.
+# shellcheck source=tests/e2e/maio.sh
+. "$(dirname "$0")/maio.sh"
+
+WRONG=()
+declare -A wanted=() # by number of workers and options
+
+# The device of all workers together takes a third more than the disk gives.
+device_of() { echo $((${DEVICE:-33} * 10 / $1 / 10)); }
+# know WORKERS OPTIONS...: reads natively what such a start must have.
+know() { wanted[$*]=$(checksum_in "$(loadmodel --workers "$@" "$MODEL")"); }
+# record ID WORKERS OPTIONS...: the template of a service.
+record() {
+  local id=$1 workers=$2 report
+  shift 2
+  know "$workers" "$@"
+  limit_group 0 "$workers"
+  drop_caches
+  start_service "$id" "$workers"
+  report=$(load_in_group --workers "$workers" "$@") || fail "the recording run of $id failed"
+  eq "$(checksum_in "$report")" "${wanted[$workers${*:+ $*}]}" "checksum while recording $id"
+  end_service "$id"
+}
+# scenario NAME ID LIMIT WORKERS EXPECTED OPTIONS...: a start of service ID with the template that
+# it has.  LIMIT: of its memory, percent of the model, 0 none.  EXPECTED: words NAME<=NUMBER of
+#   disk      bytes from the disk, percent of the model
+#   max, oom  times the limit was hit, processes killed
+#   steal     reclaimed by the kernel, percent of the model
+#   refault   dropped by the policy and missed again, per mille of the model
+#   wrong     on another node than their worker's, percent of what one worker alone needs
+# Run before the service is announced (BEFORE), as an attempt before the readers (FIRST), or beside
+# them (BESIDE).
+scenario() {
+  local name=$1 id=$2 limit=$3 workers=$4 expected=$5 report before max oom steal said='' word beside=''
+  shift 5
+  drop_caches
+  limit_group "$limit" "$workers"
+  ${BEFORE:-true}
+  before=$(sectors) max=$(group_event max) oom=$(group_event oom_kill) steal=$(group_stat pgsteal)
+  local placement=(--xpu-nodes "0,1" --placement)
+  [[ " $* " != *" read "* && -d /sys/devices/system/node/node1 ]] || placement=()
+  start_service "$id" "$workers"
+  ${FIRST:-true}
+  if [[ -n ${BESIDE:-} ]]; then
+    $BESIDE &
+    beside=$!
+  fi
+  report=$(load_in_group --workers "$workers" --device-mbps "$(device_of "$workers")" \
+    "${placement[@]}" "$@") || WRONG+=("$name: the load failed")
+  [[ -z $beside ]] || wait "$beside"
+  local -A got=(
+    [disk]=$((($(sectors) - before) * 51200 / model_bytes))
+    [max]=$(($(group_event max) - max))
+    [oom]=$(($(group_event oom_kill) - oom))
+    [steal]=$((($(group_stat pgsteal) - steal) * 409600 / model_bytes))
+    [refault]=$(($(stat_of refault_bytes) * 1000 / model_bytes))
+    [wrong]=$(python3 -c '
+import json, sys
+placement = json.loads(sys.argv[1] or "{}").get("placement") or {}
+every = placement.get("right", 0) + placement.get("wrong", 0)
+print(100 * placement.get("wrong", 0) // every if every else 0)' "$report")
+  )
+  [[ $(checksum_in "$report") == "${wanted[$workers${*:+ $*}]:-none}" ]] || WRONG+=("$name: other bytes")
+  for word in $expected; do
+    said+=" ${word%%<=*}=${got[${word%%<=*}]}"
+    ((${got[${word%%<=*}]} <= ${word##*<=})) || WRONG+=("$name: ${word%%<=*} ${got[${word%%<=*}]}, at most ${word##*<=}")
+  done
+  end_service "$id"
+  echo "# counted: $name$said"
+}
+verdict() { ((${#WRONG[@]} == 0)) || fail "$(printf '%s; ' "${WRONG[@]}")"; }
