@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -232,6 +233,11 @@ ProcessResult DaemonTest::Ctl(const std::vector<std::string>& arguments) {
   std::vector<std::string> argv = {BinDir() + "/ppcctl"};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return RunProcess(argv, environment_);
+}
+
+void ExpectOneLine(const ProcessResult& result) {
+  EXPECT_TRUE(result.err.starts_with("ppcctl: ")) << result.err;
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
 }
 
 }  // namespace ppc::control

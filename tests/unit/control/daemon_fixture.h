@@ -84,6 +84,9 @@ class DaemonTest : public ::testing::Test {
   pid_t daemon_ = -1;
 };
 
+// What ppcctl says when it fails.
+void ExpectOneLine(const ProcessResult& result);
+
 }  // namespace ppc::control
 
 #endif  // PPC_TESTS_UNIT_CONTROL_DAEMON_FIXTURE_H_
