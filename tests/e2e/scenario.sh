@@ -25,7 +25,8 @@ record() {
   end_service "$id"
 }
 # scenario NAME ID LIMIT WORKERS EXPECTED OPTIONS...: a start of service ID with the template that
-# it has.  LIMIT: of its memory, percent of the model, 0 none.  EXPECTED: words NAME<=NUMBER of
+# it has.  LIMIT: of its memory, percent of the model, 0 none.  EXPECTED: words NAME<=NUMBER, or NAME
+# to show it only, of
 #   disk      bytes from the disk, percent of the model
 #   max, oom  times the limit was hit, processes killed
 #   steal     reclaimed by the kernel, percent of the model
@@ -59,13 +60,15 @@ scenario() {
     [refault]=$(($(stat_of refault_bytes) * 1000 / model_bytes))
     [wrong]=$(python3 -c '
 import json, sys
-placement = json.loads(sys.argv[1] or "{}").get("placement") or {}
-every = placement.get("right", 0) + placement.get("wrong", 0)
-print(100 * placement.get("wrong", 0) // every if every else 0)' "$report")
+counts = [w["placement"] for w in json.loads(sys.argv[1] or "{}").get("workers", []) if "placement" in w]
+every, wrong = sum(c["right"] + c["wrong"] for c in counts), sum(c["wrong"] for c in counts)
+# Asked for and nothing counted: as bad as all wrong.
+print(100 * wrong // every if every else 100 if sys.argv[2] else 0)' "$report" "${placement[*]}")
   )
   [[ $(checksum_in "$report") == "${wanted[$workers${*:+ $*}]:-none}" ]] || WRONG+=("$name: other bytes")
   for word in $expected; do
     said+=" ${word%%<=*}=${got[${word%%<=*}]}"
+    [[ $word == *"<="* ]] || continue # only shown
     ((${got[${word%%<=*}]} <= ${word##*<=})) || WRONG+=("$name: ${word%%<=*} ${got[${word%%<=*}]}, at most ${word##*<=}")
   done
   end_service "$id"
