@@ -148,7 +148,7 @@ void Executor::FillMiss(const Event& event, const FileCopy& file, miss_io* miss)
   miss->size = event.length;
   miss->pid = event.tgid;
   miss->tid = event.tid;
-  miss->file = event.file;
+  miss->file = file.first;
   miss->open_id = event.open_id;
   miss->kind = static_cast<uint32_t>(event.kind);
   miss->flags = event.flags;
@@ -222,7 +222,7 @@ void Executor::SubmitLoads(const RawList& list) {
     if (!range) continue;
     const std::shared_ptr<Payer>& payer = parts_.services->Get(range->service)->payer;
     if (payer->rate != nullptr) TellDevice(range->file, payer->rate.get());
-    loads_.push_back(LoadItem{.file = range->file,
+    loads_.push_back(LoadItem{.file = parts_.files->CurrentOf(range->file),
                               .offset = range->offset,
                               .size = range->size,
                               .cookie = range->cookie,
@@ -243,7 +243,7 @@ void Executor::SubmitEvicts(const RawList& list) {
     const std::optional<IoRange> range = CheckIo(io, parts_.files, &why);
     ++stats_.refused[static_cast<size_t>(why)];
     if (!range) continue;
-    evicts_.push_back(EvictItem{.file = range->file,
+    evicts_.push_back(EvictItem{.file = parts_.files->CurrentOf(range->file),
                                 .offset = range->offset,
                                 .size = range->size,
                                 .cookie = range->cookie,
@@ -268,7 +268,7 @@ bool Executor::HandleCompletions() {
     ppc_result out{};
     out.kind = result.is_load ? PPC_LOADED : PPC_EVICTED;
     out.group = result.group;
-    out.file = result.file;
+    out.file = parts_.files->FirstOf(result.file);
     out.offset = result.offset;
     out.size = result.size;
     out.cookie = result.cookie;

@@ -4,35 +4,61 @@
 #include <cerrno>
 
 namespace ppc {
+namespace {
+
+bool IsSame(const FileInfo& a, const FileInfo& b) {
+  return a.ino == b.ino && a.dev_major == b.dev_major && a.dev_minor == b.dev_minor &&
+         a.size == b.size && a.mtime_ns == b.mtime_ns;
+}
+
+}  // namespace
+
+// Notes what the backend said of a file.  A number not seen before is the file that had the path
+// until now, unless that was another one.
+KnownFile* FileTable::Learn(const FileInfo& info, const std::string& path, uint64_t now) {
+  const auto [entry, is_new] = by_id_.try_emplace(info.file);
+  KnownFile* known = &entry->second;
+  if (is_new) {
+    known->first = known->current = info.file;
+    const auto named = by_path_.find(path);
+    const auto before = named == by_path_.end() ? by_id_.end() : by_id_.find(named->second);
+    if (before != by_id_.end() && IsSame(before->second.info, info)) {
+      KnownFile& first = by_id_.at(before->second.first);
+      known->first = before->second.first;
+      first.current = info.file;
+      if (first.native) (void)backend_->SetFileNative(info.file, true);
+    }
+  } else if (known->path != path) {
+    by_path_.erase(known->path);
+  }
+  known->info = info;
+  known->path = path;
+  known->checked_ns = now;
+  by_path_[path] = info.file;
+  return known;
+}
 
 KnownFile* FileTable::GetLocked(uint64_t file, uint64_t now) {
   const auto it = by_id_.find(file);
   if (it != by_id_.end() && now < it->second.checked_ns + kFreshNs) return &it->second;
-  KnownFile known;
-  const Result<FileInfo> info = backend_->Resolve(file, &known.path);
-  if (!info) {
-    if (it == by_id_.end()) return nullptr;
-    // The inode may only have left the kernel's cache: the name then has a new number, and who
-    // holds the old one goes on with it (see Refresh).
-    const std::string path = it->second.path;
-    const Result<FileInfo> renewed = backend_->Lookup(path);
-    if (renewed && renewed->size == it->second.info.size && renewed->ino == it->second.info.ino &&
-        renewed->mtime_ns == it->second.info.mtime_ns) {
-      by_id_[renewed->file] = KnownFile{*renewed, path, now};
-      by_path_[path] = renewed->file;
-      KnownFile* old = &by_id_[file];
-      old->checked_ns = now;
-      return old;
-    }
-    by_path_.erase(path);
-    by_id_.erase(file);
-    return nullptr;
+  std::string path;
+  const Result<FileInfo> info = backend_->Resolve(file, &path);
+  if (info) return Learn(*info, path, now);
+  if (it == by_id_.end()) return nullptr;
+  // The inode may only have left the kernel's cache.
+  path = it->second.path;
+  const Result<FileInfo> renewed = backend_->Lookup(path);
+  if (renewed && IsSame(it->second.info, *renewed)) {
+    (void)Learn(*renewed, path, now);
+    KnownFile* old = &by_id_.at(file);
+    old->checked_ns = now;
+    return old;
   }
-  if (it != by_id_.end() && it->second.path != known.path) by_path_.erase(it->second.path);
-  known.info = *info;
-  known.checked_ns = now;
-  by_path_[known.path] = file;
-  return &(by_id_[file] = std::move(known));
+  by_path_.erase(path);
+  std::erase_if(by_id_, [first = it->second.first](const auto& entry) {
+    return entry.second.first == first;
+  });
+  return nullptr;
 }
 
 const KnownFile* FileTable::Get(uint64_t file) {
@@ -45,6 +71,7 @@ bool FileTable::Copy(uint64_t file, uint64_t now_ns, FileCopy* out) {
   const KnownFile* known = GetLocked(file, now_ns);
   if (known == nullptr) return false;
   out->file = file;
+  out->first = known->first;
   out->bytes = known->info.size;
   out->fresh_until_ns = known->checked_ns + kFreshNs;
   out->path = known->path;
@@ -54,28 +81,60 @@ bool FileTable::Copy(uint64_t file, uint64_t now_ns, FileCopy* out) {
 Result<FileInfo> FileTable::Find(const std::string& path) {
   const std::lock_guard lock(mutex_);
   const uint64_t now = backend_->NowNs();
-  const auto known = by_path_.find(path);
-  if (known != by_path_.end()) {
-    const auto it = by_id_.find(known->second);
-    if (it != by_id_.end() && now < it->second.checked_ns + kFreshNs) return it->second.info;
+  const auto named = by_path_.find(path);
+  const auto it = named == by_path_.end() ? by_id_.end() : by_id_.find(named->second);
+  const KnownFile* known = nullptr;
+  if (it != by_id_.end() && now < it->second.checked_ns + kFreshNs) {
+    known = &it->second;
+  } else {
+    const Result<FileInfo> info = backend_->Lookup(path);
+    if (!info) return info;
+    known = Learn(*info, path, now);
   }
-  Result<FileInfo> info = backend_->Lookup(path);
-  if (!info) return info;
-  by_id_[info->file] = KnownFile{*info, path, now};
-  by_path_[path] = info->file;
-  return info;
+  FileInfo out = known->info;
+  out.file = known->first;
+  return out;
 }
 
 std::optional<uint64_t> FileTable::Refresh(uint64_t stale) {
   const std::lock_guard lock(mutex_);
+  return RefreshLocked(stale);
+}
+
+std::optional<uint64_t> FileTable::RefreshLocked(uint64_t stale) {
   const auto it = by_id_.find(stale);
   if (it == by_id_.end()) return std::nullopt;
-  const Result<FileInfo> info = backend_->Lookup(it->second.path);
-  if (!info || info->file == stale) return std::nullopt;
   const std::string path = it->second.path;
-  by_id_[info->file] = KnownFile{*info, path, backend_->NowNs()};
-  by_path_[path] = info->file;
-  return info->file;
+  const Result<FileInfo> info = backend_->Lookup(path);
+  if (!info || info->file == stale) return std::nullopt;
+  return Learn(*info, path, backend_->NowNs())->info.file;
+}
+
+uint64_t FileTable::FirstOf(uint64_t file) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = by_id_.find(file);
+  return it == by_id_.end() ? file : it->second.first;
+}
+
+uint64_t FileTable::CurrentLocked(uint64_t file) const {
+  const auto it = by_id_.find(file);
+  return it == by_id_.end() ? file : by_id_.at(it->second.first).current;
+}
+
+uint64_t FileTable::CurrentOf(uint64_t file) const {
+  const std::lock_guard lock(mutex_);
+  return CurrentLocked(file);
+}
+
+Status FileTable::SetNative(uint64_t file, bool native) {
+  const std::lock_guard lock(mutex_);
+  const auto it = by_id_.find(file);
+  if (it != by_id_.end()) by_id_.at(it->second.first).native = native;
+  const uint64_t current = CurrentLocked(file);
+  const Status done = backend_->SetFileNative(current, native);
+  if (done || done.error().code != ESTALE) return done;
+  const std::optional<uint64_t> renewed = RefreshLocked(current);
+  return renewed ? backend_->SetFileNative(*renewed, native) : done;
 }
 
 bool FileTable::SizeOf(uint64_t file, uint64_t* bytes) {

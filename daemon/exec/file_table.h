@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what the runtime knows about files: number to path and back, sizes; asks the
-// backend at most every few seconds about each.
+// backend at most every few seconds about each.  An inode that leaves the kernel's cache comes back
+// under another number: policies go on with the first one, the backend is given the current one.
 // Threads: any; pointers returned by Get only on the executor's.
 #ifndef PPC_DAEMON_EXEC_FILE_TABLE_H_
 #define PPC_DAEMON_EXEC_FILE_TABLE_H_
@@ -21,12 +22,16 @@ struct KnownFile {
   FileInfo info;
   std::string path;
   uint64_t checked_ns = 0;
+  uint64_t first = 0;    // the number that policies know it by
+  uint64_t current = 0;  // in the entry of the first number: the one the kernel knows
+  bool native = false;   // in the entry of the first number: see SetNative
 };
 
 // What an event's handler needs of a file: a copy, so that nothing is locked per event and hooks
 // may ask about files meanwhile.
 struct FileCopy {
-  uint64_t file = 0;  // 0: none
+  uint64_t file = 0;   // as asked for; 0: none
+  uint64_t first = 0;  // the number that policies know it by
   uint64_t bytes = 0;
   uint64_t fresh_until_ns = 0;
   std::string path;
@@ -40,10 +45,15 @@ class FileTable : public FileResolver {
   const KnownFile* Get(uint64_t file);
   // False: the file is gone.
   bool Copy(uint64_t file, uint64_t now_ns, FileCopy* out);
-  // By path; asks the backend when not fresh.
+  // By path; asks the backend when not fresh.  The number is the first.
   Result<FileInfo> Find(const std::string& path);
   // A number turned out stale: the number its path has now, if it still exists as another one.
   std::optional<uint64_t> Refresh(uint64_t stale);
+  // Of any number of a file; the number itself where nothing is known.
+  uint64_t FirstOf(uint64_t file) const;
+  uint64_t CurrentOf(uint64_t file) const;
+  // Reads of the file are read ahead by the kernel itself, under whatever number.
+  Status SetNative(uint64_t file, bool native);
 
   bool SizeOf(uint64_t file, uint64_t* bytes) override;
   bool FindPath(const std::string& path, uint64_t* file, uint64_t* bytes) override;
@@ -55,6 +65,9 @@ class FileTable : public FileResolver {
 
  private:
   KnownFile* GetLocked(uint64_t file, uint64_t now);
+  KnownFile* Learn(const FileInfo& info, const std::string& path, uint64_t now);
+  std::optional<uint64_t> RefreshLocked(uint64_t stale);
+  uint64_t CurrentLocked(uint64_t file) const;
 
   static constexpr uint64_t kFreshNs = 2ULL * 1000 * 1000 * 1000;
   static constexpr size_t kMaxFiles = 65536;

@@ -103,8 +103,9 @@ int PolicyServices::FilePathOf(uint64_t file, char* buffer, size_t bytes) {
 int PolicyServices::ResidentOf(uint64_t file, uint64_t offset, uint64_t size, ppc_residency* out,
                                uint8_t* bitmap, size_t bitmap_bytes) {
   if (offset % kPageBytes != 0 || size > kMaxResident) return -EINVAL;
-  const Result<Residency> state = parts_.backend->Resident(
-      file, offset, size, std::span<uint8_t>(bitmap, bitmap == nullptr ? 0 : bitmap_bytes));
+  const Result<Residency> state =
+      parts_.backend->Resident(parts_.files->CurrentOf(file), offset, size,
+                               std::span<uint8_t>(bitmap, bitmap == nullptr ? 0 : bitmap_bytes));
   if (!state) return -state.error().code;
   *out = ppc_residency{};
   out->resident = state->resident;
@@ -138,7 +139,7 @@ int PolicyServices::XpuOfProcess(int32_t pid, uint64_t start_ns) {
 void PolicyServices::Interrupt(uint32_t group) { parts_.loader->Interrupt(group); }
 
 int PolicyServices::FileNative(uint64_t file, bool native) {
-  const Status done = parts_.backend->SetFileNative(file, native);
+  const Status done = parts_.files->SetNative(file, native);
   return done ? 0 : -done.error().code;
 }
 

@@ -74,8 +74,57 @@ TEST_F(FileTableTest, AFileWhoseNumberWentIsKeptWhileItsNameIsTheSame) {
   const KnownFile* kept = files_.Get(1);
   ASSERT_NE(kept, nullptr);
   EXPECT_EQ(kept->path, "a");
+  EXPECT_EQ(files_.CurrentOf(1), 2u);
   EXPECT_EQ(files_.Refresh(1), 2u);
-  EXPECT_EQ(files_.Find("a")->file, 2u);
+  EXPECT_EQ(files_.Find("a")->file, 1u);
+}
+
+TEST_F(FileTableTest, PoliciesKnowAFileByItsFirstNumber) {
+  (void)files_.Find("a");
+  backend_.MakeStale(1);
+  backend_.AddFile(2, "a", 5000);
+  backend_.SetIno(2, 1);
+  // An event with the new number comes while the old one is still fresh.
+  FileCopy copy;
+  ASSERT_TRUE(files_.Copy(2, backend_.NowNs(), &copy));
+  EXPECT_EQ(copy.file, 2u);
+  EXPECT_EQ(copy.first, 1u);
+  EXPECT_EQ(files_.FirstOf(2), 1u);
+  EXPECT_EQ(files_.CurrentOf(1), 2u);
+  EXPECT_EQ(files_.CurrentOf(2), 2u);
+  EXPECT_EQ(files_.Find("a")->file, 1u);
+  // And once more.
+  backend_.MakeStale(2);
+  backend_.AddFile(3, "a", 5000);
+  backend_.SetIno(3, 1);
+  EXPECT_EQ(files_.Refresh(2), 3u);
+  EXPECT_EQ(files_.FirstOf(3), 1u);
+  EXPECT_EQ(files_.CurrentOf(1), 3u);
+  EXPECT_EQ(files_.FirstOf(77), 77u);
+  EXPECT_EQ(files_.CurrentOf(77), 77u);
+}
+
+TEST_F(FileTableTest, AnotherFileOfTheSameNameHasANumberOfItsOwn) {
+  (void)files_.Find("a");
+  backend_.MakeStale(1);
+  backend_.AddFile(2, "a", 5000);  // another inode
+  FileCopy copy;
+  ASSERT_TRUE(files_.Copy(2, backend_.NowNs(), &copy));
+  EXPECT_EQ(copy.first, 2u);
+  EXPECT_EQ(files_.CurrentOf(1), 1u);
+}
+
+TEST_F(FileTableTest, NativeReadingOutlivesTheNumber) {
+  (void)files_.Get(1);
+  ASSERT_TRUE(files_.SetNative(1, true));
+  EXPECT_TRUE(backend_.IsFileNative(1));
+  backend_.MakeStale(1);
+  backend_.AddFile(2, "a", 5000);
+  backend_.SetIno(2, 1);
+  EXPECT_NE(files_.Get(2), nullptr);
+  EXPECT_TRUE(backend_.IsFileNative(2));
+  ASSERT_TRUE(files_.SetNative(1, false));
+  EXPECT_FALSE(backend_.IsFileNative(2));
 }
 
 TEST_F(FileTableTest, AFileWhoseNameIsAnotherFileIsGone) {
@@ -85,6 +134,7 @@ TEST_F(FileTableTest, AFileWhoseNameIsAnotherFileIsGone) {
   backend_.AddFile(2, "a", 5000);  // another inode
   backend_.AdvanceClock(kLater);
   EXPECT_EQ(files_.Get(1), nullptr);
+  EXPECT_EQ(files_.CurrentOf(1), 1u);  // nothing is known of it any more
   EXPECT_EQ(files_.Find("a")->file, 2u);
   backend_.MakeStale(2);
   backend_.AdvanceClock(kLater);
