@@ -204,8 +204,9 @@ struct ppc_context {
 	/* Choose events; beacon_bytes 0 = keep.  May be called again at any time. */
 	int (*want)(const struct ppc_context *, uint32_t want, uint64_t beacon_bytes);
 	int (*memory)(const struct ppc_context *, uint32_t service, struct ppc_memory *out);
-	/* By path; out->file is the number to use in lists, and the one that events have, for as long as
-	 * the file is the same (its inode may leave the cache of the kernel and return).  -ENOENT, -ELOOP (symlink out of the mount), ... */
+	/* By path; out->file is the number to use in lists and the one events have, for as long as the
+	 * file is the same, though its inode leaves the kernel's cache and returns.
+	 * -ENOENT, -ELOOP (symlink out of the mount), ... */
 	int (*file_info)(const struct ppc_context *, const char *path, struct ppc_file_info *out);
 	/* Path of a file number; -ESTALE when the file is gone. */
 	int (*file_path)(const struct ppc_context *, uint64_t file, char *buf, size_t buf_bytes);
