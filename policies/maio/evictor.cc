@@ -90,19 +90,26 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   uint64_t over = memory.used > memory.threshold ? memory.used - memory.threshold : 0;
   // Not enough is behind the readers: what they need last makes room for what they need now.
   // First what has been read and comes again only in another pass.
-  const bool is_tight = memory.room < kChunkBytes && (layout_->has_passes() || swap_left_ != 0);
+  // Where there is little memory, little at a time: every byte of it is read again.
+  const uint64_t step = std::min(kSwapBytes, memory.threshold / 16);
+  const bool is_tight =
+      memory.room < std::min(kChunkBytes, step) && (layout_->has_passes() || swap_left_ != 0);
   const uint64_t urgent = is_tight ? planner_->NearestAhead() : ~0ull;
   uint64_t again = over;
-  if (urgent != ~0ull) again += std::min(kSwapBytes, memory.threshold / 16);
+  if (urgent != ~0ull) again += step;
   if (layout_->has_passes() && bytes < again) {
     released.clear();
     ReadAgainLast(again - bytes, std::max(distance_, urgent == ~0ull ? 0 : urgent), &released);
     bytes += Release(released, flags, now_ns, held, out);
   }
-  uint64_t wanted = over;
+  // A little above the threshold is no reason: what the readers load by themselves is needed now,
+  // and what they have read but not burnt yet makes up for it.
+  const uint64_t headroom = memory.limit > memory.threshold ? memory.limit - memory.threshold : 0;
+  const uint64_t tolerated = std::min(headroom / 4, Unburnt());
+  uint64_t wanted = over > tolerated ? over - tolerated : 0;
   uint64_t min_ahead = distance_;
-  uint64_t swap = std::min({kSwapBytes, memory.threshold / 16, swap_left_});
-  if (swap != 0 && urgent < kSwapBytes) {
+  uint64_t swap = std::min(step, swap_left_);
+  if (swap != 0 && urgent < step) {
     wanted += swap;
     min_ahead = std::max(min_ahead, urgent + swap);
   }
@@ -112,6 +119,14 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   uint64_t unneeded = Release(released, 0, now_ns, held, out);
   stats_.unneeded += unneeded;
   swap_left_ -= std::min(swap_left_, unneeded);
+}
+
+uint64_t Evictor::Unburnt() const {
+  uint64_t sum = 0;
+  for (const Cursor& cursor : matcher_->cursors()) {
+    if (!cursor.fifo.empty()) sum += cursor.consumed - cursor.fifo.front().stamp;
+  }
+  return sum;
 }
 
 // How far ahead of its nearest reader a piece is used next; 0 while a reader may still be in it.

@@ -69,6 +69,7 @@ class Evictor {
   void Unneeded(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const;
   void ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const;
   uint64_t NextUse(uint32_t index) const;
+  uint64_t Unburnt() const;
 
   Layout* layout_;
   Matcher* matcher_;
