@@ -6,12 +6,15 @@
 . "$(dirname "$0")/maio.sh"
 
 WRONG=()
+INIT_S=3 # a service initialises before it loads
 declare -A wanted=() # by number of workers and options
 
 # The device of all workers together takes a third more than the disk gives.
 device_of() { echo $((${DEVICE:-33} * 10 / $1 / 10)); }
 # know WORKERS OPTIONS...: reads natively what such a start must have.
 know() { wanted[$*]=$(checksum_in "$(loadmodel --workers "$@" "$MODEL")"); }
+# mount_scaled: with a demand window that fits a model of a hundred megabytes.
+mount_scaled() { mount_ppc "$MODEL" "$MNT" window=64K; }
 # record ID WORKERS OPTIONS...: the template of a service.
 record() {
   local id=$1 workers=$2 report
@@ -49,7 +52,7 @@ scenario() {
     $BESIDE &
     beside=$!
   fi
-  report=$(load_in_group --workers "$workers" --device-mbps "$(device_of "$workers")" \
+  report=$(load_in_group --workers "$workers" --init-s "$INIT_S" --device-mbps "$(device_of "$workers")" \
     "${placement[@]}" "$@") || WRONG+=("$name: the load failed")
   [[ -z $beside ]] || wait "$beside"
   local -A got=(

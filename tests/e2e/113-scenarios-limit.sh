@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# Description: the same with memory for less than half of the model: the limit is not hit, the kernel
+# reclaims next to nothing, what was dropped is not missed.
+. "$(dirname "$0")/scenario.sh"
+# On a quiet machine nothing is hit or reclaimed, and 100% read; on a busy one readers overtake the loader.
+kept="max<=30 oom<=0 steal<=5"
+once="disk<=115 refault<=5 $kept"
+
+own_prefetch() { in_group cat "$MNT"/*.safetensors >/dev/null; }
+
+start_daemon
+mount_scaled
+register "$MNT" maio
+for workers in 2 4; do record svc-w$workers $workers; done
+know 2 --shuffle 7
+know 2 --ranks 1,0
+know 2 --passes 2
+record svc-read 2 --mode read
+
+scenario limit-40 svc-w2 40 2 "$once wrong"
+scenario limit-20-lockstep svc-w2 20 2 "$once"
+scenario limit-workers-4 svc-w4 45 4 "$once"
+scenario limit-read svc-read 45 2 "$once" --mode read
+scenario limit-ranks-permuted svc-w2 45 2 "$once" --ranks 1,0
+# What initialisation loaded in the recorded order makes room for the other one.
+scenario limit-shuffled-shards svc-w2 45 2 "disk<=140 refault<=5 $kept" --shuffle 7
+scenario limit-other-tp svc-w4 45 2 "$kept"
+scenario limit-two-passes svc-w2 45 2 "$kept" --passes 2
+BESIDE=own_prefetch scenario limit-own-prefetch svc-w2 45 2 "oom<=0"
+verdict
