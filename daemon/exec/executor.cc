@@ -101,18 +101,21 @@ Executor::End Executor::CheckAlive() {
 
 // ---------------------------------------------------------------------- events
 
+// Under the numbers that policies know: a replay has one number for each file.
 void Executor::Record(std::span<const Event> events) {
-  for (const Event& event : events) {
+  std::vector<Event> copies(events.begin(), events.end());
+  for (Event& event : copies) {
+    FileCopy file;
+    if (!parts_.files->Copy(event.file, parts_.backend->NowNs(), &file)) continue;
+    event.file = file.first;
     if (std::find(recorded_files_.begin(), recorded_files_.end(), event.file) !=
         recorded_files_.end()) {
       continue;
     }
-    const KnownFile* file = parts_.files->Get(event.file);
-    if (file == nullptr) continue;
     recorded_files_.push_back(event.file);
-    parts_.recorder->AddFile(LoggedFile{event.file, file->info.size, file->path});
+    parts_.recorder->AddFile(LoggedFile{event.file, file.bytes, file.path});
   }
-  parts_.recorder->AddEvents(events);
+  parts_.recorder->AddEvents(copies);
 }
 
 size_t Executor::DrainBatch() {
@@ -205,8 +208,9 @@ void Executor::Dispatch(const Event& event) {
 // ----------------------------------------------------------------------- lists
 
 void Executor::TellDevice(uint64_t number, ReadRate* rate) {
-  const KnownFile* file = parts_.files->Get(number);
-  if (file != nullptr) rate->SetDevice(BlockDevice{file->info.dev_major, file->info.dev_minor});
+  FileCopy file;
+  if (parts_.files->Copy(number, parts_.backend->NowNs(), &file))
+    rate->SetDevice(BlockDevice{file.dev_major, file.dev_minor});
 }
 
 void Executor::SubmitLoads(const RawList& list) {

@@ -6,64 +6,66 @@
 namespace ppc {
 namespace {
 
-bool IsSame(const FileInfo& a, const FileInfo& b) {
-  return a.ino == b.ino && a.dev_major == b.dev_major && a.dev_minor == b.dev_minor &&
-         a.size == b.size && a.mtime_ns == b.mtime_ns;
+// Of one inode.
+bool IsUnchanged(const FileInfo& a, const FileInfo& b) {
+  return a.size == b.size && a.mtime_ns == b.mtime_ns;
 }
 
 }  // namespace
 
-// Notes what the backend said of a file.  A number not seen before is the file that had the path
-// until now, unless that was another one.
+// A number not seen before: of the file that had another one until now, or of a new one.
+void FileTable::Link(KnownFile* known) {
+  const uint64_t number = known->info.file;
+  known->first = known->current = number;
+  const auto seen = by_inode_.find(InodeOf(known->info));
+  const auto before = seen == by_inode_.end() ? by_id_.end() : by_id_.find(seen->second);
+  if (before == by_id_.end() || !IsUnchanged(before->second.info, known->info)) return;
+  KnownFile& first = by_id_.at(before->second.first);
+  known->first = first.first;
+  // Nobody has the one before the previous one any more.
+  if (first.previous != 0 && first.previous != first.first) by_id_.erase(first.previous);
+  first.previous = first.current;
+  first.current = number;
+  if (first.native) (void)backend_->SetFileNative(number, true);
+}
+
+// Notes what the backend said of a file.
 KnownFile* FileTable::Learn(const FileInfo& info, const std::string& path, uint64_t now) {
   const auto [entry, is_new] = by_id_.try_emplace(info.file);
   KnownFile* known = &entry->second;
-  if (is_new) {
-    known->first = known->current = info.file;
-    const auto named = by_path_.find(path);
-    const auto before = named == by_path_.end() ? by_id_.end() : by_id_.find(named->second);
-    if (before != by_id_.end() && IsSame(before->second.info, info)) {
-      KnownFile& first = by_id_.at(before->second.first);
-      known->first = before->second.first;
-      first.current = info.file;
-      if (first.native) (void)backend_->SetFileNative(info.file, true);
-    }
-  } else if (known->path != path) {
-    by_path_.erase(known->path);
+  if (!is_new && known->path != path) {
+    const auto named = by_path_.find(known->path);
+    if (named != by_path_.end() && named->second == info.file) by_path_.erase(named);
   }
   known->info = info;
   known->path = path;
   known->checked_ns = now;
+  if (is_new) Link(known);
   by_path_[path] = info.file;
+  by_inode_[InodeOf(info)] = info.file;
   return known;
 }
 
 KnownFile* FileTable::GetLocked(uint64_t file, uint64_t now) {
-  const auto it = by_id_.find(file);
+  const uint64_t current = CurrentLocked(file);
+  const auto it = by_id_.find(current);
   if (it != by_id_.end() && now < it->second.checked_ns + kFreshNs) return &it->second;
   std::string path;
-  const Result<FileInfo> info = backend_->Resolve(file, &path);
+  const Result<FileInfo> info = backend_->Resolve(current, &path);
   if (info) return Learn(*info, path, now);
   if (it == by_id_.end()) return nullptr;
   // The inode may only have left the kernel's cache.
   path = it->second.path;
+  const uint64_t first = it->second.first;
   const Result<FileInfo> renewed = backend_->Lookup(path);
-  if (renewed && IsSame(it->second.info, *renewed)) {
-    (void)Learn(*renewed, path, now);
-    KnownFile* old = &by_id_.at(file);
-    old->checked_ns = now;
-    return old;
+  if (renewed) {
+    KnownFile* known = Learn(*renewed, path, now);
+    if (known->first == first) return known;
+  } else {
+    by_path_.erase(path);
   }
-  by_path_.erase(path);
-  std::erase_if(by_id_, [first = it->second.first](const auto& entry) {
-    return entry.second.first == first;
-  });
+  std::erase_if(by_id_, [first](const auto& entry) { return entry.second.first == first; });
   return nullptr;
-}
-
-const KnownFile* FileTable::Get(uint64_t file) {
-  const std::lock_guard lock(mutex_);
-  return GetLocked(file, backend_->NowNs());
 }
 
 bool FileTable::Copy(uint64_t file, uint64_t now_ns, FileCopy* out) {
@@ -73,6 +75,8 @@ bool FileTable::Copy(uint64_t file, uint64_t now_ns, FileCopy* out) {
   out->file = file;
   out->first = known->first;
   out->bytes = known->info.size;
+  out->dev_major = known->info.dev_major;
+  out->dev_minor = known->info.dev_minor;
   out->fresh_until_ns = known->checked_ns + kFreshNs;
   out->path = known->path;
   return true;
@@ -102,12 +106,16 @@ std::optional<uint64_t> FileTable::Refresh(uint64_t stale) {
 }
 
 std::optional<uint64_t> FileTable::RefreshLocked(uint64_t stale) {
-  const auto it = by_id_.find(stale);
+  const auto it = by_id_.find(CurrentLocked(stale));
   if (it == by_id_.end()) return std::nullopt;
+  if (it->second.info.file != stale) return it->second.info.file;
   const std::string path = it->second.path;
   const Result<FileInfo> info = backend_->Lookup(path);
   if (!info || info->file == stale) return std::nullopt;
-  return Learn(*info, path, backend_->NowNs())->info.file;
+  const uint64_t first = it->second.first;
+  const KnownFile* known = Learn(*info, path, backend_->NowNs());
+  if (known->first != first) return std::nullopt;  // another file under its name
+  return known->info.file;
 }
 
 uint64_t FileTable::FirstOf(uint64_t file) const {
@@ -169,8 +177,16 @@ size_t FileTable::Size() const {
 void FileTable::Trim() {
   const std::lock_guard lock(mutex_);
   if (by_id_.size() <= kMaxFiles) return;
-  by_id_.clear();
+  // Files with several numbers would not be known as the same again.
+  std::erase_if(by_id_, [this](const auto& entry) {
+    const KnownFile& first = by_id_.at(entry.second.first);
+    return first.current == first.first;
+  });
+  if (by_id_.size() > kMaxFiles) by_id_.clear();
   by_path_.clear();
+  by_inode_.clear();
+  for (const auto& [file, known] : by_id_)
+    by_inode_[InodeOf(known.info)] = by_id_.at(known.first).current;
 }
 
 }  // namespace ppc

@@ -2,14 +2,16 @@
 // Owns what the runtime knows about files: number to path and back, sizes; asks the
 // backend at most every few seconds about each.  An inode that leaves the kernel's cache comes back
 // under another number: policies go on with the first one, the backend is given the current one.
-// Threads: any; pointers returned by Get only on the executor's.
+// Threads: any.
 #ifndef PPC_DAEMON_EXEC_FILE_TABLE_H_
 #define PPC_DAEMON_EXEC_FILE_TABLE_H_
 
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -22,9 +24,10 @@ struct KnownFile {
   FileInfo info;
   std::string path;
   uint64_t checked_ns = 0;
-  uint64_t first = 0;    // the number that policies know it by
-  uint64_t current = 0;  // in the entry of the first number: the one the kernel knows
-  bool native = false;   // in the entry of the first number: see SetNative
+  uint64_t first = 0;     // the number that policies know it by
+  uint64_t current = 0;   // in the entry of the first number: the one the kernel knows
+  uint64_t previous = 0;  // there, too: the one before, which results under way may have; 0: none
+  bool native = false;    // there, too: see SetNative
 };
 
 // What an event's handler needs of a file: a copy, so that nothing is locked per event and hooks
@@ -33,6 +36,8 @@ struct FileCopy {
   uint64_t file = 0;   // as asked for; 0: none
   uint64_t first = 0;  // the number that policies know it by
   uint64_t bytes = 0;
+  uint32_t dev_major = 0;
+  uint32_t dev_minor = 0;
   uint64_t fresh_until_ns = 0;
   std::string path;
 };
@@ -41,13 +46,11 @@ class FileTable : public FileResolver {
  public:
   explicit FileTable(Backend* backend) : backend_(backend) {}
 
-  // nullptr: the file is gone.  Valid until Trim.
-  const KnownFile* Get(uint64_t file);
   // False: the file is gone.
   bool Copy(uint64_t file, uint64_t now_ns, FileCopy* out);
   // By path; asks the backend when not fresh.  The number is the first.
   Result<FileInfo> Find(const std::string& path);
-  // A number turned out stale: the number its path has now, if it still exists as another one.
+  // A number turned out stale: the one that the file has now, if there still is that file.
   std::optional<uint64_t> Refresh(uint64_t stale);
   // Of any number of a file; the number itself where nothing is known.
   uint64_t FirstOf(uint64_t file) const;
@@ -69,6 +72,11 @@ class FileTable : public FileResolver {
   std::optional<uint64_t> RefreshLocked(uint64_t stale);
   uint64_t CurrentLocked(uint64_t file) const;
 
+  // Of a file, whatever its name: it may have several (hard links, symlinks).
+  using Inode = std::tuple<uint32_t, uint32_t, uint64_t>;
+  static Inode InodeOf(const FileInfo& info) { return {info.dev_major, info.dev_minor, info.ino}; }
+  void Link(KnownFile* known);
+
   static constexpr uint64_t kFreshNs = 2ULL * 1000 * 1000 * 1000;
   static constexpr size_t kMaxFiles = 65536;
 
@@ -76,6 +84,7 @@ class FileTable : public FileResolver {
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, KnownFile> by_id_;
   std::unordered_map<std::string, uint64_t> by_path_;
+  std::map<Inode, uint64_t> by_inode_;  // to the number seen last
 };
 
 }  // namespace ppc

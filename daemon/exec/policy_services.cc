@@ -93,19 +93,23 @@ int PolicyServices::FileInfoOf(const char* path, ppc_file_info* out) {
 }
 
 int PolicyServices::FilePathOf(uint64_t file, char* buffer, size_t bytes) {
-  const KnownFile* known = parts_.files->Get(file);
-  if (known == nullptr) return -ESTALE;
-  if (known->path.size() + 1 > bytes) return -ENAMETOOLONG;
-  std::memcpy(buffer, known->path.c_str(), known->path.size() + 1);
+  FileCopy known;
+  if (!parts_.files->Copy(file, parts_.backend->NowNs(), &known)) return -ESTALE;
+  if (known.path.size() + 1 > bytes) return -ENAMETOOLONG;
+  std::memcpy(buffer, known.path.c_str(), known.path.size() + 1);
   return 0;
 }
 
 int PolicyServices::ResidentOf(uint64_t file, uint64_t offset, uint64_t size, ppc_residency* out,
                                uint8_t* bitmap, size_t bitmap_bytes) {
   if (offset % kPageBytes != 0 || size > kMaxResident) return -EINVAL;
-  const Result<Residency> state =
-      parts_.backend->Resident(parts_.files->CurrentOf(file), offset, size,
-                               std::span<uint8_t>(bitmap, bitmap == nullptr ? 0 : bitmap_bytes));
+  const std::span<uint8_t> bits(bitmap, bitmap == nullptr ? 0 : bitmap_bytes);
+  const uint64_t current = parts_.files->CurrentOf(file);
+  Result<Residency> state = parts_.backend->Resident(current, offset, size, bits);
+  if (!state && state.error().code == ESTALE) {
+    const std::optional<uint64_t> renewed = parts_.files->Refresh(current);
+    if (renewed) state = parts_.backend->Resident(*renewed, offset, size, bits);
+  }
   if (!state) return -state.error().code;
   *out = ppc_residency{};
   out->resident = state->resident;

@@ -11,12 +11,16 @@ namespace {
 class FileTableTest : public testing::Test {
  protected:
   FileTableTest() { backend_.AddFile(1, "a", 5000); }
+  const FileCopy* Get(uint64_t file) {
+    return files_.Copy(file, backend_.NowNs(), &copy_) ? &copy_ : nullptr;
+  }
   ReplayBackend backend_{{}};
   FileTable files_{&backend_};
+  FileCopy copy_;
 };
 
 TEST_F(FileTableTest, NumberAndPath) {
-  const KnownFile* file = files_.Get(1);
+  const FileCopy* file = Get(1);
   ASSERT_NE(file, nullptr);
   EXPECT_EQ(file->path, "a");
   uint64_t id = 0;
@@ -25,16 +29,16 @@ TEST_F(FileTableTest, NumberAndPath) {
   EXPECT_EQ(id, 1u);
   EXPECT_EQ(bytes, 5000u);
   EXPECT_FALSE(files_.FindPath("b", &id, &bytes));
-  EXPECT_EQ(files_.Get(2), nullptr);
+  EXPECT_EQ(Get(2), nullptr);
 }
 
 TEST_F(FileTableTest, ARenameIsSeenAfterAWhile) {
-  (void)files_.Get(1);
+  (void)Get(1);
   backend_.AddFile(1, "b", 6000);
-  EXPECT_EQ(files_.Get(1)->path, "a");
+  EXPECT_EQ(Get(1)->path, "a");
   backend_.AdvanceClock(3ULL * 1000 * 1000 * 1000);
-  EXPECT_EQ(files_.Get(1)->path, "b");
-  EXPECT_EQ(files_.Get(1)->info.size, 6000u);
+  EXPECT_EQ(Get(1)->path, "b");
+  EXPECT_EQ(Get(1)->bytes, 6000u);
 }
 
 TEST_F(FileTableTest, ACopySaysHowLongItHolds) {
@@ -54,24 +58,28 @@ TEST_F(FileTableTest, ACopySaysHowLongItHolds) {
 }
 
 TEST_F(FileTableTest, RefreshFindsTheNewNumberOfAPath) {
-  (void)files_.Get(1);
+  (void)Get(1);
   EXPECT_FALSE(files_.Refresh(1).has_value());  // still the same
   backend_.MakeStale(1);
   EXPECT_FALSE(files_.Refresh(1).has_value());  // gone
   backend_.AddFile(2, "a", 5000);
-  EXPECT_EQ(files_.Refresh(1), 2u);
+  EXPECT_FALSE(files_.Refresh(1).has_value());  // another one under its name
+  backend_.MakeStale(2);
+  backend_.AddFile(3, "a", 5000);
+  backend_.SetIno(3, 1);
+  EXPECT_EQ(files_.Refresh(1), 3u);
   EXPECT_FALSE(files_.Refresh(77).has_value());
 }
 
 // The kernel drops an inode from its cache and gives the next lookup a new number.
 TEST_F(FileTableTest, AFileWhoseNumberWentIsKeptWhileItsNameIsTheSame) {
   constexpr uint64_t kLater = 3ULL * 1000 * 1000 * 1000;
-  (void)files_.Get(1);
+  (void)Get(1);
   backend_.MakeStale(1);
   backend_.AddFile(2, "a", 5000);
   backend_.SetIno(2, 1);
   backend_.AdvanceClock(kLater);
-  const KnownFile* kept = files_.Get(1);
+  const FileCopy* kept = Get(1);
   ASSERT_NE(kept, nullptr);
   EXPECT_EQ(kept->path, "a");
   EXPECT_EQ(files_.CurrentOf(1), 2u);
@@ -104,6 +112,45 @@ TEST_F(FileTableTest, PoliciesKnowAFileByItsFirstNumber) {
   EXPECT_EQ(files_.CurrentOf(77), 77u);
 }
 
+// A symlink's name when the policy asked, the file's own name with the event.
+TEST_F(FileTableTest, AFileIsTheSameUnderAnotherName) {
+  EXPECT_EQ(files_.Find("a")->file, 1u);
+  backend_.MakeStale(1);
+  backend_.AddFile(2, "blobs/a", 5000);
+  backend_.SetIno(2, 1);
+  ASSERT_NE(Get(2), nullptr);
+  EXPECT_EQ(copy_.first, 1u);
+  EXPECT_EQ(copy_.path, "blobs/a");
+  EXPECT_EQ(files_.CurrentOf(1), 2u);
+}
+
+TEST_F(FileTableTest, ARenameAfterwardsKeepsTheFile) {
+  constexpr uint64_t kLater = 3ULL * 1000 * 1000 * 1000;
+  (void)Get(1);
+  backend_.MakeStale(1);
+  backend_.AddFile(2, "a", 5000);
+  backend_.SetIno(2, 1);
+  ASSERT_NE(Get(2), nullptr);
+  backend_.AddFile(2, "b", 6000);
+  backend_.AdvanceClock(kLater);
+  ASSERT_NE(Get(1), nullptr);
+  EXPECT_EQ(copy_.path, "b");
+  EXPECT_EQ(copy_.first, 1u);
+}
+
+TEST_F(FileTableTest, NumbersThatNobodyHasAnyMoreAreForgotten) {
+  (void)Get(1);
+  for (uint64_t number = 2; number < 50; ++number) {
+    backend_.MakeStale(number - 1);
+    backend_.AddFile(number, "a", 5000);
+    backend_.SetIno(number, 1);
+    ASSERT_NE(Get(number), nullptr);
+    EXPECT_EQ(copy_.first, 1u);
+  }
+  EXPECT_EQ(files_.Size(), 3u);  // the first, the previous, the current
+  EXPECT_EQ(files_.FirstOf(48), 1u);
+}
+
 TEST_F(FileTableTest, AnotherFileOfTheSameNameHasANumberOfItsOwn) {
   (void)files_.Find("a");
   backend_.MakeStale(1);
@@ -115,13 +162,13 @@ TEST_F(FileTableTest, AnotherFileOfTheSameNameHasANumberOfItsOwn) {
 }
 
 TEST_F(FileTableTest, NativeReadingOutlivesTheNumber) {
-  (void)files_.Get(1);
+  (void)Get(1);
   ASSERT_TRUE(files_.SetNative(1, true));
   EXPECT_TRUE(backend_.IsFileNative(1));
   backend_.MakeStale(1);
   backend_.AddFile(2, "a", 5000);
   backend_.SetIno(2, 1);
-  EXPECT_NE(files_.Get(2), nullptr);
+  EXPECT_NE(Get(2), nullptr);
   EXPECT_TRUE(backend_.IsFileNative(2));
   ASSERT_TRUE(files_.SetNative(1, false));
   EXPECT_FALSE(backend_.IsFileNative(2));
@@ -129,16 +176,16 @@ TEST_F(FileTableTest, NativeReadingOutlivesTheNumber) {
 
 TEST_F(FileTableTest, AFileWhoseNameIsAnotherFileIsGone) {
   constexpr uint64_t kLater = 3ULL * 1000 * 1000 * 1000;
-  (void)files_.Get(1);
+  (void)Get(1);
   backend_.MakeStale(1);
   backend_.AddFile(2, "a", 5000);  // another inode
   backend_.AdvanceClock(kLater);
-  EXPECT_EQ(files_.Get(1), nullptr);
+  EXPECT_EQ(Get(1), nullptr);
   EXPECT_EQ(files_.CurrentOf(1), 1u);  // nothing is known of it any more
   EXPECT_EQ(files_.Find("a")->file, 2u);
   backend_.MakeStale(2);
   backend_.AdvanceClock(kLater);
-  EXPECT_EQ(files_.Get(2), nullptr);  // no such name
+  EXPECT_EQ(Get(2), nullptr);  // no such name
 }
 
 }  // namespace
