@@ -104,8 +104,7 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   }
   // A little above the threshold is no reason: what the readers load by themselves is needed now,
   // and what they have read but not burnt yet makes up for it.
-  const uint64_t headroom = memory.limit > memory.threshold ? memory.limit - memory.threshold : 0;
-  const uint64_t tolerated = std::min(headroom / 4, Unburnt());
+  const uint64_t tolerated = std::min(step, Unburnt());
   uint64_t wanted = over > tolerated ? over - tolerated : 0;
   uint64_t min_ahead = distance_;
   uint64_t swap = std::min(step, swap_left_);
@@ -121,12 +120,13 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   swap_left_ -= std::min(swap_left_, unneeded);
 }
 
+// Of one reader: what several have read is dropped once.
 uint64_t Evictor::Unburnt() const {
-  uint64_t sum = 0;
+  uint64_t most = 0;
   for (const Cursor& cursor : matcher_->cursors()) {
-    if (!cursor.fifo.empty()) sum += cursor.consumed - cursor.fifo.front().stamp;
+    if (!cursor.fifo.empty()) most = std::max(most, cursor.consumed - cursor.fifo.front().stamp);
   }
-  return sum;
+  return most;
 }
 
 // How far ahead of its nearest reader a piece is used next; 0 while a reader may still be in it.

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstdio>
 
+#include "policies/maio/regroup.h"
 #include "policies/maio/template_compare.h"
 
 namespace ppc::maio {
@@ -20,6 +21,7 @@ constexpr uint64_t kTraceNs = 100'000'000;
 constexpr uint64_t kIdleRecordNs = 30'000'000'000;
 constexpr uint64_t kSilentNs = 60'000'000'000;
 constexpr uint64_t kTickFingerprintNs = 30'000'000;
+constexpr uint32_t kVotes = 8;
 constexpr uint32_t kTicksPerStats = 5;  // counters for people
 
 unsigned long long ToPrint(uint64_t value) { return value; }
@@ -57,6 +59,12 @@ ppc_memory Service::Memory() const {
 
 int32_t Service::SlotOf(uint32_t group) const { return layout_->SlotOf(group); }
 
+void Service::BindGroups() {
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
+    affinity_->Bind(g, workers_.XpuOf(layout_->groups()[g].id));
+  }
+}
+
 Json Service::Start() {
   Template t;
   std::string error;
@@ -74,6 +82,7 @@ Json Service::Start() {
     reason_ = "template found";
   }
   if (rc == 0) found_ = {t.flags, DistinctBytes(t)};
+  if (rc == 0 && Regroup(&t, spec_.workers)) reason_ += ", for another number of workers";
   bool provisional = rc == 0 && (t.flags & kProvisional) != 0;
   bool wanted = config_.record != RecordMode::kAlways;
   // What did not fit the table when it was recorded would not fit it next time.
@@ -199,67 +208,75 @@ void Service::UseEvent(const miss_io& event) {
     UnlistedFile(event);
     return;
   }
-  const auto at = static_cast<uint32_t>(file);
-  bool weights = layout_->files()[at].kind != FileKind::kSmall;
-  uint32_t worker = workers_.Resolve(event, weights);
-  uint64_t slots = SlotsOf(worker);
+  bool weights = layout_->files()[file].kind != FileKind::kSmall;
+  uint32_t group = workers_.Resolve(event, weights);
+  int32_t slot = SlotOf(group);
   if (event.kind == PPC_OPEN) return;
   if (event.kind == PPC_CLOSE) {
-    for (; slots != 0; slots &= slots - 1)
-      matcher_->Close(static_cast<uint32_t>(std::countr_zero(slots)), at);
+    if (slot >= 0) matcher_->Close(static_cast<uint32_t>(slot), static_cast<uint32_t>(file));
     return;
   }
   if (first_event_ns_ == 0) first_event_ns_ = event.time_ns;
   bool miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
-  // Whose it is says the range; what no group of the worker's reads is foreign to the first.
-  const uint64_t first_page = event.offset / kPage;
-  const uint64_t end_page = (event.offset + event.size + kPage - 1) / kPage;
-  if ((slots & (slots - 1)) != 0) {
-    auto [first, last] = layout_->PiecesOf(at, first_page, end_page);
-    const uint64_t readers =
-        first < last ? layout_->ReadersOf(first, last, first_page, end_page) & slots : 0;
-    slots = readers != 0 ? readers : slots & (~slots + 1);
-  }
   // A new process that goes on where the one before was is no restart.
-  uint64_t restarted = 0;
-  if (slots != 0 && weights && workers_.TookOver(event)) {
-    for (uint64_t left = slots; left != 0; left &= left - 1) {
-      const auto g = static_cast<uint32_t>(std::countr_zero(left));
-      if (!matcher_->HasRead(g, at, first_page, end_page)) continue;
-      restarted |= uint64_t{1} << g;
-      matcher_->Restart(g);
-    }
+  bool restarted =
+      slot >= 0 && weights && workers_.TookOver(event) &&
+      matcher_->HasRead(static_cast<uint32_t>(slot), static_cast<uint32_t>(file),
+                        event.offset / kPage, (event.offset + event.size + kPage - 1) / kPage);
+  if (restarted) matcher_->Restart(static_cast<uint32_t>(slot));
+  if (miss) NoteMiss(event, static_cast<uint32_t>(file));
+  if (slot < 0) {
+    Vote(event, group, static_cast<uint32_t>(file));
+    return;
   }
-  if (miss) NoteMiss(event, at);
-  bool foreign = slots == 0;
-  for (; slots != 0; slots &= slots - 1) {
-    const auto g = static_cast<uint32_t>(std::countr_zero(slots));
-    const MatchResult match = Observe(event, g, at, miss);
-    foreign |= match.foreign >= 0;
-    if (match.moved || (restarted >> g & 1) != 0) {
-      evictor_->AllowSwap(Memory().threshold / 2);
-      planner_->Reset(g);
-      context_->interrupt(context_, planner_->load_group(g));
-      planner_->Interrupted(g);
-    }
-  }
-  if (foreign) Vote(event, worker, at);
-  if (event.time_ns >= traced_ns_ + kTraceNs) Trace(event.time_ns);
-}
-
-MatchResult Service::Observe(const miss_io& event, uint32_t slot, uint32_t file, bool miss) {
+  uint32_t g = static_cast<uint32_t>(slot);
   Observation o;
-  o.group = slot;
-  o.file = file;
+  o.group = g;
+  o.file = static_cast<uint32_t>(file);
   o.first_page = event.offset / kPage;
   o.end_page = (event.offset + event.size + kPage - 1) / kPage;
   o.miss = miss;
   o.user = (event.flags & PPC_F_NOT_USER) == 0;
-  o.idle_loader = planner_->queued_bytes(slot) == 0;
+  o.idle_loader = planner_->queued_bytes(g) == 0;
   o.now_ns = event.time_ns;
-  const MatchResult match = matcher_->Observe(o);
-  FollowSync(event, slot);
-  return match;
+  MatchResult match = matcher_->Observe(o);
+  FollowSync(event, g);
+  if (match.foreign >= 0) Vote(event, group, static_cast<uint32_t>(file));
+  if (match.moved || restarted) {
+    evictor_->AllowSwap(Memory().threshold / 2);
+    planner_->Reset(g);
+    context_->interrupt(context_, planner_->load_group(g));
+    planner_->Interrupted(g);
+  }
+  if (event.time_ns >= traced_ns_ + kTraceNs) Trace(event.time_ns);
+}
+
+// The process reads what another worker read when the template was recorded: after enough such
+// reads, it is that worker.
+void Service::Vote(const miss_io& event, uint32_t from, uint32_t file) {
+  auto [first, last] = layout_->PiecesOf(file, event.offset / kPage,
+                                         (event.offset + event.size + kPage - 1) / kPage);
+  if (first == last) return;
+  Votes& votes = votes_[{event.pid, event.start_ns}];
+  // Only data of one group says whose it is.
+  const uint64_t readers = layout_->ReadersOf(first, last, event.offset / kPage,
+                                              (event.offset + event.size + kPage - 1) / kPage);
+  if (!std::has_single_bit(readers)) return;
+  const auto slot = static_cast<uint32_t>(std::countr_zero(readers));
+  votes.total++;
+  uint32_t count = ++votes.per_group[slot];
+  if (count < kVotes || count * 4 <= votes.total * 3) return;
+  uint32_t to = layout_->groups()[slot].id;
+  Log(PPC_LOG_INFO, "maio: process " + std::to_string(event.pid) + " reads as worker " +
+                        std::to_string(static_cast<int32_t>(to)));
+  if (from == kCommonGroup || SlotOf(from) < 0) {
+    workers_.Move(event, to);
+  } else {
+    workers_.Swap(from, to);
+  }
+  votes_.clear();
+  BindGroups();
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) planner_->Reset(g);
 }
 
 void Service::Plan(const ppc_plan_request& request, IoList* out) {

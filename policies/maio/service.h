@@ -94,10 +94,6 @@ class Service {
   uint64_t OverPrefetched() const;
   void NoteMiss(const miss_io& event, uint32_t file);
   void Vote(const miss_io& event, uint32_t from, uint32_t slot);
-  MatchResult Observe(const miss_io& event, uint32_t slot, uint32_t file, bool miss);
-  void Regroup();
-  uint64_t SlotsOf(uint32_t worker) const;
-  uint32_t WorkerOf(uint32_t slot) const;
   void BindGroups();
   void DropSilent(uint64_t now_ns);
   void Retire();
@@ -120,8 +116,6 @@ class Service {
   uint64_t beacon_bytes_ = 0;
   std::string reason_;
   WorkerMap workers_;
-  // By worker: the groups it reads, a bit per slot, of a template for another number of workers.
-  std::vector<uint64_t> regrouped_;
 
   std::unique_ptr<Recorder> recorder_;
   Found found_;

@@ -103,7 +103,6 @@ void Service::Follow(const Template& t, const std::vector<uint64_t>& numbers) {
                                              planner_.get(), affinity_.get(),
                                              config_.affinity_fix_ahead_s, cookie | 1ull << 47);
   }
-  Regroup();
   BindGroups();
 }
 

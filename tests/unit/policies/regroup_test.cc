@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Templates for another number of workers.
+#include "policies/maio/regroup.h"
+
+#include <gtest/gtest.h>
+
+namespace ppc::maio {
+namespace {
+
+// Tensors of 80 pages, each split evenly and then one page that all read, as `workers` recorded it.
+Template Recorded(uint32_t workers, uint32_t tensors = 3) {
+  Template t;
+  t.service_id = "abcd";
+  t.meta = "{\"recorder\":\"maio 1\",\"workers\":" + std::to_string(workers) + "}";
+  t.files.push_back({"f", 100 << 20, 0, FileKind::kSafetensors, {}});
+  for (uint32_t w = 0; w < workers; w++) {
+    TemplateGroup g;
+    g.id = w;
+    const uint64_t slice = 80 / workers;
+    for (uint64_t i = 0; i < tensors; i++) {
+      // The file lists them from the last to the first.
+      const uint64_t at = (tensors - 1 - i) * 81;
+      g.extents.push_back({0, at + w * slice, slice});
+      g.extents.push_back({0, at + 80, 1});
+    }
+    t.groups.push_back(g);
+  }
+  return t;
+}
+
+// A page per element, in the order of reading.
+std::vector<uint64_t> Pages(const TemplateGroup& group) {
+  std::vector<uint64_t> pages;
+  for (const Extent& e : group.extents) {
+    for (uint64_t i = 0; i < e.pages; i++) pages.push_back(e.page + i);
+  }
+  return pages;
+}
+
+TEST(Regroup, HalfAsManyReadWhatTwoNeighboursRead) {
+  Template t = Recorded(4);
+  ASSERT_TRUE(Regroup(&t, 2));
+  EXPECT_EQ(Check(t), "");
+  const Template wanted = Recorded(2);
+  ASSERT_EQ(t.groups.size(), 2u);
+  for (uint32_t w = 0; w < 2; w++) {
+    EXPECT_EQ(t.groups[w].id, w);
+    EXPECT_EQ(Pages(t.groups[w]), Pages(wanted.groups[w]));
+  }
+  EXPECT_FALSE(Regroup(&t, 2));  // it is already
+}
+
+TEST(Regroup, TwiceAsManyShareWhatOneRead) {
+  Template t = Recorded(2);
+  ASSERT_TRUE(Regroup(&t, 4));
+  EXPECT_EQ(Check(t), "");
+  ASSERT_EQ(t.groups.size(), 4u);
+  const Template before = Recorded(2);
+  for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(Pages(t.groups[w]), Pages(before.groups[w / 2]));
+}
+
+TEST(Regroup, WhatBelongsToNoWorkerStays) {
+  Template t = Recorded(2);
+  TemplateGroup common;
+  common.id = kCommonGroup;
+  common.extents.push_back({0, 5000, 1});
+  t.groups.push_back(common);
+  ASSERT_TRUE(Regroup(&t, 1));
+  ASSERT_EQ(t.groups.size(), 2u);
+  EXPECT_EQ(t.groups[1].id, kCommonGroup);
+  EXPECT_EQ(Pages(t.groups[1]), Pages(common));
+}
+
+TEST(Regroup, PartsThatOverlapAreListedOnce) {
+  Template t = Recorded(2, 0);
+  t.groups[0].extents = {{0, 10, 10}, {0, 40, 10}};
+  t.groups[1].extents = {{0, 5, 40}};
+  ASSERT_TRUE(Regroup(&t, 1));
+  EXPECT_EQ(SequenceBytes(t.groups[0]), DistinctBytes(t));
+  EXPECT_EQ(SequenceBytes(t.groups[0]), 45 * kPage);
+}
+
+TEST(Regroup, WhatCannotBeKnownStaysAsItIs) {
+  const auto stays = [](Template t, uint32_t workers) {
+    const size_t groups = t.groups.size();
+    return !Regroup(&t, workers) && t.groups.size() == groups;
+  };
+  EXPECT_TRUE(stays(Recorded(4), 4));
+  EXPECT_TRUE(stays(Recorded(4), 0));
+  EXPECT_TRUE(stays(Recorded(4), 3));
+  EXPECT_TRUE(stays(Recorded(2), kMaxGroups));
+  Template t = Recorded(4);
+  t.meta = "{}";
+  EXPECT_TRUE(stays(t, 2));
+  t.meta = "{\"workers\":-4}";
+  EXPECT_TRUE(stays(t, 2));
+  t.meta = "no JSON";
+  EXPECT_TRUE(stays(t, 2));
+  t = Recorded(4);
+  t.flags |= kMerged;
+  EXPECT_TRUE(stays(t, 2));
+  t = Recorded(4);
+  t.groups.pop_back();  // one never read
+  EXPECT_TRUE(stays(t, 2));
+  t = Recorded(4);
+  t.groups[3].id = 7;
+  EXPECT_TRUE(stays(t, 2));
+  t = Recorded(4);
+  t.groups[1].extents.push_back(t.groups[1].extents[0]);  // a second pass
+  EXPECT_TRUE(stays(t, 2));
+}
+
+}  // namespace
+}  // namespace ppc::maio
