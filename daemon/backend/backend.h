@@ -89,6 +89,10 @@ struct FileInfo {
   uint32_t dev_minor = 0;
 };
 
+// A range that is executed may meet so many numbers that went: inodes leave the kernel's cache and
+// come back under others.
+inline constexpr int kMaxStaleRetries = 3;
+
 enum class LoadStop : uint32_t {
   kDone = 0,
   kEof = 1,

@@ -105,7 +105,7 @@ class LoaderPool {
     uint64_t granted = 0;  // of the budget, not yet given back
     uint64_t rated = 0;    // of the read rate
     IoResult result;
-    bool retried = false;
+    int retries = 0;  // after ESTALE
   };
   struct Worker {
     size_t index = 0;

@@ -178,8 +178,8 @@ void LoaderPool::Account(const Chunk& chunk, const LoadResult& result) {
 }
 
 Interruption LoaderPool::HandleError(Chunk* chunk, const Error& error) {
-  if (error.code == ESTALE && !chunk->retried && options_.refresh) {
-    chunk->retried = true;
+  if (error.code == ESTALE && chunk->retries < kMaxStaleRetries && options_.refresh) {
+    ++chunk->retries;
     const std::optional<uint64_t> renewed = options_.refresh(chunk->item.file);
     if (renewed) {
       chunk->item.file = chunk->result.file = *renewed;

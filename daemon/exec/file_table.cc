@@ -22,10 +22,12 @@ void FileTable::Link(KnownFile* known) {
   if (before == by_id_.end() || !IsUnchanged(before->second.info, known->info)) return;
   KnownFile& first = by_id_.at(before->second.first);
   known->first = first.first;
-  // Nobody has the one before the previous one any more.
-  if (first.previous != 0 && first.previous != first.first) by_id_.erase(first.previous);
-  first.previous = first.current;
+  if (first.current != first.first) first.old.push_back(first.current);
   first.current = number;
+  if (first.old.size() > kMaxOld) {
+    by_id_.erase(first.old.front());
+    first.old.pop_front();
+  }
   if (first.native) (void)backend_->SetFileNative(number, true);
 }
 
@@ -58,12 +60,10 @@ KnownFile* FileTable::GetLocked(uint64_t file, uint64_t now) {
   path = it->second.path;
   const uint64_t first = it->second.first;
   const Result<FileInfo> renewed = backend_->Lookup(path);
-  if (renewed) {
-    KnownFile* known = Learn(*renewed, path, now);
-    if (known->first == first) return known;
-  } else {
-    by_path_.erase(path);
-  }
+  // Without an answer it may still turn out to be there.
+  if (!renewed) return nullptr;
+  KnownFile* known = Learn(*renewed, path, now);
+  if (known->first == first) return known;
   std::erase_if(by_id_, [first](const auto& entry) { return entry.second.first == first; });
   return nullptr;
 }
@@ -111,7 +111,7 @@ std::optional<uint64_t> FileTable::RefreshLocked(uint64_t stale) {
   if (it->second.info.file != stale) return it->second.info.file;
   const std::string path = it->second.path;
   const Result<FileInfo> info = backend_->Lookup(path);
-  if (!info || info->file == stale) return std::nullopt;
+  if (!info) return std::nullopt;
   const uint64_t first = it->second.first;
   const KnownFile* known = Learn(*info, path, backend_->NowNs());
   if (known->first != first) return std::nullopt;  // another file under its name
@@ -165,7 +165,9 @@ std::vector<uint64_t> FileTable::Files() const {
   const std::lock_guard lock(mutex_);
   std::vector<uint64_t> files;
   files.reserve(by_id_.size());
-  for (const auto& [file, known] : by_id_) files.push_back(file);
+  for (const auto& [file, known] : by_id_) {
+    if (file == known.first) files.push_back(known.current);
+  }
   return files;
 }
 

@@ -7,6 +7,7 @@
 #define PPC_DAEMON_EXEC_FILE_TABLE_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -24,10 +25,10 @@ struct KnownFile {
   FileInfo info;
   std::string path;
   uint64_t checked_ns = 0;
-  uint64_t first = 0;     // the number that policies know it by
-  uint64_t current = 0;   // in the entry of the first number: the one the kernel knows
-  uint64_t previous = 0;  // there, too: the one before, which results under way may have; 0: none
-  bool native = false;    // there, too: see SetNative
+  uint64_t first = 0;        // the number that policies know it by
+  uint64_t current = 0;      // in the entry of the first number: the one the kernel knows
+  std::deque<uint64_t> old;  // there, too: those between, which what is queued may have
+  bool native = false;       // there, too: see SetNative
 };
 
 // What an event's handler needs of a file: a copy, so that nothing is locked per event and hooks
@@ -50,7 +51,8 @@ class FileTable : public FileResolver {
   bool Copy(uint64_t file, uint64_t now_ns, FileCopy* out);
   // By path; asks the backend when not fresh.  The number is the first.
   Result<FileInfo> Find(const std::string& path);
-  // A number turned out stale: the one that the file has now, if there still is that file.
+  // A number turned out stale: the one that the file has now, if there still is that file; the same
+  // one, where only its name had left the kernel's cache.
   std::optional<uint64_t> Refresh(uint64_t stale);
   // Of any number of a file; the number itself where nothing is known.
   uint64_t FirstOf(uint64_t file) const;
@@ -61,7 +63,7 @@ class FileTable : public FileResolver {
   bool SizeOf(uint64_t file, uint64_t* bytes) override;
   bool FindPath(const std::string& path, uint64_t* file, uint64_t* bytes) override;
 
-  std::vector<uint64_t> Files() const;
+  std::vector<uint64_t> Files() const;  // the current number of each
   size_t Size() const;
   // Between batches: forgets everything once there are too many.
   void Trim();
@@ -78,6 +80,7 @@ class FileTable : public FileResolver {
   void Link(KnownFile* known);
 
   static constexpr uint64_t kFreshNs = 2ULL * 1000 * 1000 * 1000;
+  static constexpr size_t kMaxOld = 8;
   static constexpr size_t kMaxFiles = 65536;
 
   Backend* const backend_;
