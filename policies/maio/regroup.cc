@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,17 @@ bool ReadsTwice(const TemplateGroup& group) {
   return pages * kPage != SequenceBytes(group);
 }
 
+void Append(const Extent& e, std::vector<Extent>* extents) {
+  if (!extents->empty()) {
+    Extent& last = extents->back();
+    if (last.file == e.file && last.page + last.pages == e.page) {
+      last.pages += e.pages;
+      return;
+    }
+  }
+  extents->push_back(e);
+}
+
 // The next extent is of the member that got least far: all have their slices of the same tensors.
 TemplateGroup Join(const std::vector<const TemplateGroup*>& members, uint32_t id) {
   TemplateGroup joined;
@@ -66,6 +78,7 @@ TemplateGroup Join(const std::vector<const TemplateGroup*>& members, uint32_t id
     total.push_back(static_cast<double>(SequenceBytes(*member)));
   }
   std::map<uint32_t, Ranges> covered;
+  std::vector<Extent> fresh;
   while (true) {
     size_t least = members.size();
     double share = 2;
@@ -79,43 +92,88 @@ TemplateGroup Join(const std::vector<const TemplateGroup*>& members, uint32_t id
     if (least == members.size()) return joined;
     const Extent& e = members[least]->extents[next[least]++];
     done[least] += e.pages * kPage;
-    Cover(e, &covered[e.file], &joined.extents);
+    fresh.clear();
+    Cover(e, &covered[e.file], &fresh);
+    for (const Extent& part : fresh) Append(part, &joined.extents);
   }
+}
+
+// The workers of the recording whose lists worker w reads now.
+struct Span {
+  uint32_t first = 0;
+  uint32_t end = 0;
+};
+
+Span Sources(uint32_t w, uint32_t workers, uint32_t recorded, uint32_t tp) {
+  if (tp != 0) {
+    const uint32_t source = w < recorded ? w : w % tp;
+    return {source, source + 1};
+  }
+  const uint32_t first = w * recorded / workers;
+  return {first, std::max(first + 1, (w + 1) * recorded / workers)};
+}
+
+// 0: not known.
+uint32_t RecordedWorkers(const Template& t) {
+  const Json meta = Json::parse(t.meta, nullptr, false);
+  if (!meta.is_object()) return 0;
+  const auto workers = meta.find("workers");
+  if (workers == meta.end() || !workers->is_number_unsigned()) return 0;
+  const auto count = workers->get<uint64_t>();
+  return count < kMaxGroups ? static_cast<uint32_t>(count) : 0;
+}
+
+bool Fits(const std::vector<TemplateGroup>& groups) {
+  uint64_t sum = 0;
+  for (const TemplateGroup& group : groups) {
+    if (group.extents.size() > kMaxExtents) return false;
+    sum += group.extents.size();
+  }
+  return sum <= kMaxTotalExtents;
+}
+
+// By worker; empty when one is missing, is none of them or reads something twice.
+std::vector<const TemplateGroup*> ByWorker(const Template& t, uint32_t recorded) {
+  std::vector<const TemplateGroup*> by_id(recorded, nullptr);
+  for (const TemplateGroup& group : t.groups) {
+    if (group.id == kCommonGroup) continue;
+    if (group.id >= recorded || ReadsTwice(group)) return {};
+    by_id[group.id] = &group;
+  }
+  if (std::find(by_id.begin(), by_id.end(), nullptr) != by_id.end()) return {};
+  return by_id;
 }
 
 }  // namespace
 
-bool Regroup(Template* t, uint32_t workers) {
-  Json meta = Json::parse(t->meta, nullptr, false);
-  if (!meta.is_object() || !meta.contains("workers") || !meta["workers"].is_number_unsigned())
-    return false;
-  const auto recorded = meta["workers"].get<uint32_t>();
-  if (workers == 0 || recorded == 0 || workers == recorded || workers >= kMaxGroups) return false;
-  if ((workers % recorded != 0 && recorded % workers != 0) || (t->flags & kMerged) != 0)
-    return false;
-  std::vector<const TemplateGroup*> by_id(recorded, nullptr);
+uint32_t Regroup(Template* t, uint32_t workers, uint32_t tp) {
+  const uint32_t recorded = RecordedWorkers(*t);
+  if (workers == 0 || recorded == 0 || workers == recorded || workers >= kMaxGroups) return 0;
+  const uint32_t unit = tp != 0 ? tp : recorded;
+  if ((workers % unit != 0 && unit % workers != 0) || (t->flags & kMerged) != 0) return 0;
+  if (tp != 0 && recorded % tp != 0) return 0;
+  const std::vector<const TemplateGroup*> by_id = ByWorker(*t, recorded);
+  if (by_id.empty()) return 0;
   std::vector<TemplateGroup> groups;
-  const TemplateGroup* common = nullptr;
-  for (const TemplateGroup& group : t->groups) {
-    if (group.id == kCommonGroup) {
-      common = &group;
-    } else if (group.id < recorded && !ReadsTwice(group)) {
-      by_id[group.id] = &group;
-    } else {
-      return false;
-    }
-  }
-  if (std::find(by_id.begin(), by_id.end(), nullptr) != by_id.end()) return false;
+  uint64_t copied = 0;
   for (uint32_t w = 0; w < workers; w++) {
-    const uint32_t first = w * recorded / workers;
-    const uint32_t end = std::max(first + 1, (w + 1) * recorded / workers);
-    groups.push_back(Join({by_id.begin() + first, by_id.begin() + end}, w));
+    const Span from = Sources(w, workers, recorded, tp);
+    if (from.end - from.first > 1) {
+      groups.push_back(Join({by_id.begin() + from.first, by_id.begin() + from.end}, w));
+      continue;
+    }
+    copied += by_id[from.first]->extents.size();
+    if (copied > kMaxTotalExtents) return 0;
+    groups.push_back(*by_id[from.first]);
+    groups.back().id = w;
   }
-  if (common != nullptr) groups.push_back(*common);
-  meta["workers"] = workers;
-  t->meta = meta.dump(-1, ' ', true, Json::error_handler_t::replace);
+  for (const TemplateGroup& group : t->groups) {
+    if (group.id == kCommonGroup) groups.push_back(group);
+  }
+  if (!Fits(groups)) return 0;
+  t->meta = "{\"workers\":" + std::to_string(workers) + "}";
   t->groups = std::move(groups);
-  return true;
+  return std::max(workers / unit, 1u);
 }
 
 }  // namespace ppc::maio

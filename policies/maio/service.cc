@@ -82,7 +82,8 @@ Json Service::Start() {
     reason_ = "template found";
   }
   if (rc == 0) found_ = {t.flags, DistinctBytes(t)};
-  if (rc == 0 && Regroup(&t, spec_.workers)) reason_ += ", for another number of workers";
+  if (rc == 0) copies_ = Regroup(&t, spec_.workers, TensorParallel());
+  if (copies_ != 0) reason_ += ", for another number of workers";
   bool provisional = rc == 0 && (t.flags & kProvisional) != 0;
   bool wanted = config_.record != RecordMode::kAlways;
   // What did not fit the table when it was recorded would not fit it next time.
@@ -258,15 +259,19 @@ void Service::Vote(const miss_io& event, uint32_t from, uint32_t file) {
                                          (event.offset + event.size + kPage - 1) / kPage);
   if (first == last) return;
   Votes& votes = votes_[{event.pid, event.start_ns}];
-  // Only data of one group says whose it is.
+  // Only data of one group says whose it is, or of those that share a list.
   const uint64_t readers = layout_->ReadersOf(first, last, event.offset / kPage,
                                               (event.offset + event.size + kPage - 1) / kPage);
-  if (!std::has_single_bit(readers)) return;
+  const auto several = static_cast<uint32_t>(std::popcount(readers));
+  if (several != 1 && several != copies_) return;
   const auto slot = static_cast<uint32_t>(std::countr_zero(readers));
   votes.total++;
   uint32_t count = ++votes.per_group[slot];
   if (count < kVotes || count * 4 <= votes.total * 3) return;
-  uint32_t to = layout_->groups()[slot].id;
+  // Of several the next at each vote: the same one again would throw out whom it fits.
+  uint64_t rest = readers;
+  for (uint32_t i = turn_++ % several; i > 0; i--) rest &= rest - 1;
+  uint32_t to = layout_->groups()[static_cast<size_t>(std::countr_zero(rest))].id;
   Log(PPC_LOG_INFO, "maio: process " + std::to_string(event.pid) + " reads as worker " +
                         std::to_string(static_cast<int32_t>(to)));
   if (from == kCommonGroup || SlotOf(from) < 0) {

@@ -79,6 +79,7 @@ class Service {
   std::vector<uint64_t> CheckFiles(const Template& t);
   // See service_synth.cc.
   Fingerprint FingerprintOf(const std::string& path, uint64_t size, FileKind* kind) const;
+  uint32_t TensorParallel() const;  // 0: not told
   SynthOptions SynthOptionsFor(uint32_t workers) const;
   std::optional<Template> SynthesizeModel();
   bool RepairFile(Template* t, uint32_t file);
@@ -116,6 +117,8 @@ class Service {
   uint64_t beacon_bytes_ = 0;
   std::string reason_;
   WorkerMap workers_;
+  uint32_t copies_ = 0;  // of each worker's list, of a template for fewer workers
+  uint32_t turn_ = 0;
 
   std::unique_ptr<Recorder> recorder_;
   Found found_;

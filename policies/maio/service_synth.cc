@@ -70,17 +70,17 @@ Fingerprint Service::FingerprintOf(const std::string& path, uint64_t size, FileK
   return FileFingerprint(&source, path, size, kind);
 }
 
+uint32_t Service::TensorParallel() const {
+  return spec_.params.is_object() ? NumberOf(spec_.params, {"tp", "tensor_parallel_size"}) : 0;
+}
+
 SynthOptions Service::SynthOptionsFor(uint32_t workers) const {
   SynthOptions options;
   options.service_id = spec_.service_id;
   options.max_header_bytes = kMaxHeaderBytes;
   options.created_ns = start_ns_;
-  options.tp = workers;
-  if (spec_.params.is_object()) {
-    if (uint32_t tp = NumberOf(spec_.params, {"tp", "tensor_parallel_size"}); tp != 0)
-      options.tp = tp;
-    options.loader = ParseLoaderKind(TextOf(spec_.params, {"loader"}));
-  }
+  options.tp = TensorParallel() != 0 ? TensorParallel() : workers;
+  if (spec_.params.is_object()) options.loader = ParseLoaderKind(TextOf(spec_.params, {"loader"}));
   options.tp = std::max(options.tp, 1u);
   return options;
 }

@@ -40,7 +40,7 @@ std::vector<uint64_t> Pages(const TemplateGroup& group) {
 
 TEST(Regroup, HalfAsManyReadWhatTwoNeighboursRead) {
   Template t = Recorded(4);
-  ASSERT_TRUE(Regroup(&t, 2));
+  ASSERT_EQ(Regroup(&t, 2, 0), 1u);
   EXPECT_EQ(Check(t), "");
   const Template wanted = Recorded(2);
   ASSERT_EQ(t.groups.size(), 2u);
@@ -48,16 +48,37 @@ TEST(Regroup, HalfAsManyReadWhatTwoNeighboursRead) {
     EXPECT_EQ(t.groups[w].id, w);
     EXPECT_EQ(Pages(t.groups[w]), Pages(wanted.groups[w]));
   }
-  EXPECT_FALSE(Regroup(&t, 2));  // it is already
+  EXPECT_EQ(Regroup(&t, 2, 0), 0u);  // it is already
 }
 
 TEST(Regroup, TwiceAsManyShareWhatOneRead) {
   Template t = Recorded(2);
-  ASSERT_TRUE(Regroup(&t, 4));
+  ASSERT_EQ(Regroup(&t, 4, 0), 2u);
   EXPECT_EQ(Check(t), "");
   ASSERT_EQ(t.groups.size(), 4u);
   const Template before = Recorded(2);
   for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(Pages(t.groups[w]), Pages(before.groups[w / 2]));
+}
+
+// Four hold the model together, whatever the number of workers.
+TEST(Regroup, WhereTheSizeOfTheGroupIsToldOthersHoldTheModelAgain) {
+  const Template before = Recorded(4);
+  Template t = before;
+  ASSERT_EQ(Regroup(&t, 8, 4), 2u);
+  ASSERT_EQ(t.groups.size(), 8u);
+  for (uint32_t w = 0; w < 8; w++) EXPECT_EQ(Pages(t.groups[w]), Pages(before.groups[w % 4]));
+  ASSERT_EQ(Regroup(&t, 4, 4), 1u);
+  ASSERT_EQ(t.groups.size(), 4u);
+  for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(Pages(t.groups[w]), Pages(before.groups[w]));
+}
+
+TEST(Regroup, TooManyExtentsAreNotCopied) {
+  Template t = Recorded(1, 0);
+  t.files[0].size = 1ull << 40;
+  for (uint64_t i = 0; i < kMaxExtents; i++) t.groups[0].extents.push_back({0, i * 2, 1});
+  EXPECT_EQ(Regroup(&t, 2, 0), 2u);
+  EXPECT_EQ(Regroup(&t, 32, 0), 0u);
+  EXPECT_EQ(t.groups.size(), 2u);
 }
 
 TEST(Regroup, WhatBelongsToNoWorkerStays) {
@@ -66,7 +87,7 @@ TEST(Regroup, WhatBelongsToNoWorkerStays) {
   common.id = kCommonGroup;
   common.extents.push_back({0, 5000, 1});
   t.groups.push_back(common);
-  ASSERT_TRUE(Regroup(&t, 1));
+  ASSERT_EQ(Regroup(&t, 1, 0), 1u);
   ASSERT_EQ(t.groups.size(), 2u);
   EXPECT_EQ(t.groups[1].id, kCommonGroup);
   EXPECT_EQ(Pages(t.groups[1]), Pages(common));
@@ -76,15 +97,15 @@ TEST(Regroup, PartsThatOverlapAreListedOnce) {
   Template t = Recorded(2, 0);
   t.groups[0].extents = {{0, 10, 10}, {0, 40, 10}};
   t.groups[1].extents = {{0, 5, 40}};
-  ASSERT_TRUE(Regroup(&t, 1));
+  ASSERT_EQ(Regroup(&t, 1, 0), 1u);
   EXPECT_EQ(SequenceBytes(t.groups[0]), DistinctBytes(t));
   EXPECT_EQ(SequenceBytes(t.groups[0]), 45 * kPage);
 }
 
 TEST(Regroup, WhatCannotBeKnownStaysAsItIs) {
-  const auto stays = [](Template t, uint32_t workers) {
+  const auto stays = [](Template t, uint32_t workers, uint32_t tp = 0) {
     const size_t groups = t.groups.size();
-    return !Regroup(&t, workers) && t.groups.size() == groups;
+    return Regroup(&t, workers, tp) == 0 && t.groups.size() == groups;
   };
   EXPECT_TRUE(stays(Recorded(4), 4));
   EXPECT_TRUE(stays(Recorded(4), 0));
@@ -95,6 +116,10 @@ TEST(Regroup, WhatCannotBeKnownStaysAsItIs) {
   EXPECT_TRUE(stays(t, 2));
   t.meta = "{\"workers\":-4}";
   EXPECT_TRUE(stays(t, 2));
+  t.meta = "{\"workers\":4294967300}";
+  EXPECT_TRUE(stays(t, 2));
+  EXPECT_TRUE(stays(Recorded(4), 8, 3));
+  EXPECT_TRUE(stays(Recorded(4), 6, 4));
   t.meta = "no JSON";
   EXPECT_TRUE(stays(t, 2));
   t = Recorded(4);
