@@ -57,7 +57,7 @@ BEFORE=warm scenario warm-start svc-w2 0 2 "disk<=53"
 BESIDE=own_prefetch scenario own-prefetch svc-w2 0 2 "$once"
 FIRST=die_half_way scenario worker-restarts svc-w2 0 2 "$once"
 BEFORE=replace_a_shard scenario file-replaced svc-w2 0 2 "$placed"
-# After twenty starts, five of them recorded.
+# After sixteen starts and five recordings.
 memory_of() { awk -v name="$1:" '$1 == name {print $2}' "/proc/$(runner_pid)/status"; }
 echo "# counted: runner anonymous=$(memory_of RssAnon) peak=$(memory_of VmHWM) KiB"
 le "$(memory_of RssAnon)" 10240 "KiB of memory of the runner's own"

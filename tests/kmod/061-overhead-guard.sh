@@ -16,8 +16,8 @@ grep -q "^$key " "$baseline" ||
   skip "nothing recorded for '$key'; record it: bench/overhead --record --kernel $(uname -r)"
 
 # What may come on top without a reason in our code: 2%, or what repeats differ by.  That is
-# 8 instructions where nothing is allocated, and what a slab's turn costs where something is.  An event
-# is the difference of two counts, with a beacon of four: one and the same module gave 301 to 316.
+# 8 instructions where nothing is allocated, and what a slab's turn costs where something is.  A
+# managed event is a miss less a hit, and one and the same module gave 301 to 316 for it.
 awk -v key="$key" '
   function slack(path, op, extra, lower) {
     if (path == "managed event") return 24
