@@ -144,9 +144,9 @@ bool ParseService(const Json& message, ServiceSpec* out, std::string* error) {
   return true;
 }
 
-uint64_t BarDistance(const Config& config, uint64_t budget) {
+uint64_t BarDistance(const Config& config, uint64_t budget, size_t groups) {
   uint64_t distance = config.distance != 0 ? config.distance : kGiB;
-  return std::max(std::min(distance, budget / 16), 8 * kMiB);
+  return std::max(std::min(distance, budget / 8 / std::max<size_t>(groups, 2)), kMiB);
 }
 
 uint64_t BeaconBytes(uint64_t distance) {

@@ -5,6 +5,7 @@
 #ifndef POLICIES_MAIO_CONFIG_H_
 #define POLICIES_MAIO_CONFIG_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -51,9 +52,9 @@ bool ParseBytes(const nlohmann::json& value, uint64_t* out);
 bool ParseConfig(const std::string& text, Config* out, std::string* error);
 bool ParseService(const nlohmann::json& message, ServiceSpec* out, std::string* error);
 
-// Distance kept behind the reader: the configured one, else 1 GiB or a
-// sixteenth of the budget if that is less, never below 8 MiB.
-uint64_t BarDistance(const Config& config, uint64_t budget);
+// Distance kept behind each group's reader: the configured one, else 1 GiB; less if all of them
+// would keep more than an eighth of the budget, never below 1 MiB.
+uint64_t BarDistance(const Config& config, uint64_t budget, size_t groups);
 // Beacon distance that keeps the position known to an eighth of the distance.  At most 1 MiB:
 // readers that take slices of tensors must meet some in every slice.
 uint64_t BeaconBytes(uint64_t distance);

@@ -87,7 +87,7 @@ void Service::Follow(const Template& t, const std::vector<uint64_t>& numbers) {
   layout_ = std::make_unique<Layout>(t, numbers, config_.max_pieces);
   affinity_ = std::make_unique<Affinity>(context_, *layout_, config_.affinity);
   ppc_memory memory = Memory();
-  uint64_t distance = BarDistance(config_, memory.threshold);
+  uint64_t distance = BarDistance(config_, memory.threshold, layout_->groups().size());
   beacon_bytes_ = BeaconBytes(distance);
   constrained_ = layout_->bytes() > memory.room;
   matcher_ = std::make_unique<Matcher>(layout_.get(), context_->window_bytes, beacon_bytes_);

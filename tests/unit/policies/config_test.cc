@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/maio/config.h"
+
+#include <gtest/gtest.h>
+
+namespace ppc::maio {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+TEST(BarDistance, AllReadersTogetherKeepAnEighthOfTheBudget) {
+  const Config config;
+  EXPECT_EQ(BarDistance(config, 64 * kMiB, 1), 4 * kMiB);
+  EXPECT_EQ(BarDistance(config, 64 * kMiB, 2), 4 * kMiB);
+  EXPECT_EQ(BarDistance(config, 64 * kMiB, 8), 1 * kMiB);
+  EXPECT_EQ(BarDistance(config, 8 * kMiB, 8), 1 * kMiB) << "a reader's position is not exact";
+  EXPECT_EQ(BarDistance(config, 1'000'000 * kMiB, 2), 1024 * kMiB);
+}
+
+TEST(BarDistance, AConfiguredOneIsTheMost) {
+  Config config;
+  config.distance = 16 * kMiB;
+  EXPECT_EQ(BarDistance(config, 1024 * kMiB, 2), 16 * kMiB);
+  EXPECT_EQ(BarDistance(config, 64 * kMiB, 2), 4 * kMiB);
+}
+
+TEST(BeaconBytes, AnEighthOfTheDistance) {
+  EXPECT_EQ(BeaconBytes(4 * kMiB), kMiB / 2);
+  EXPECT_EQ(BeaconBytes(1024 * kMiB), kMiB);
+  EXPECT_EQ(BeaconBytes(1 * kMiB), kMiB / 8);
+}
+
+}  // namespace
+}  // namespace ppc::maio
