@@ -10,8 +10,7 @@ file=$(find "$MNT" -name '*.safetensors' | sort | tail -n 1)
 start_load "$MNT"
 runner=$(runner_pid)
 kill -9 "$runner"
-within 20 state_is running || fail "no restart: $(ppcctl status)"
-[[ $(runner_pid) != "$runner" ]] || fail "the same runner"
+within 20 is_restarted "$runner" || fail "no restart: $(ppcctl status)"
 finish_load
 eq "$(status_field '["restarts"]')" 1 restarts
 has "$(ppcctl status)" "killed by signal 9" "what status tells"

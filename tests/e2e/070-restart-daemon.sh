@@ -12,7 +12,7 @@ runner=$(runner_pid)
 kill -9 "$DAEMON"
 wait "$DAEMON"
 within 5 kernel_state_is native || fail "kernel's state is $(kernel_state)"
-kill -0 "$runner" 2>/dev/null && fail "the runner outlived its supervisor"
+within 5 is_dead "$runner" || fail "the runner outlived its supervisor"
 start_daemon
 within 20 state_is running || fail "not adopted: $(ppcctl status)"
 eq "$(status_field '["services"][0]["service_id"]')" svc-one "service"

@@ -117,6 +117,14 @@ runner_field() {
 state() { ppcctl list | awk -v mount="${1:-$MNT}" '$1 == mount {print $3}'; }
 state_is() { [[ $(state "${2:-$MNT}") == "$1" ]]; }
 runner_pid() { pgrep -P "$DAEMON" -x ppc-runner | head -n 1; }
+# is_restarted PID: another runner than that one runs.  `running` alone may be said of the one that
+# was just killed.
+is_restarted() {
+  local now
+  now=$(runner_pid)
+  [[ -n $now && $now != "$1" ]] && state_is running
+}
+is_dead() { ! kill -0 "$1" 2>/dev/null; }
 
 # checksum_of DIR [OPTIONS]: what two workers make of the model.
 checksum_of() {

@@ -7,6 +7,8 @@
 
 WRONG=()
 INIT_S=3 # a service initialises before it loads
+# To the scale of the model: what the workers need for themselves comes when its room is filled.
+STAGING_MIB=1
 declare -A wanted=() # by number of workers and options
 
 # The device of all workers together takes a third more than the disk gives.
