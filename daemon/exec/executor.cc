@@ -314,16 +314,10 @@ void Executor::ResyncOwnCache() {
   if (memory.is_cgroup || memory.Room() >= options_.chunk_bytes) return;
   resync_runs_->store(true, std::memory_order_release);
   // On the evictor's thread: walking the page cache of a large model takes a while.
-  parts_.evictor->Post([running = resync_runs_, backend = parts_.backend,
-                        own_cache = parts_.own_cache, files = parts_.files] {
+  parts_.evictor->Post([running = resync_runs_, own_cache = parts_.own_cache, files = parts_.files] {
     uint64_t resident = 0;
     for (const uint64_t file : files->Files()) {
-      Result<Residency> state = backend->Resident(file, 0, 0, {});
-      // The pages stay when the inode above them goes.
-      if (!state && state.error().code == ESTALE) {
-        const std::optional<uint64_t> renewed = files->Refresh(file);
-        if (renewed) state = backend->Resident(*renewed, 0, 0, {});
-      }
+      const Result<Residency> state = files->Resident(file, 0, 0, {});
       if (state) resident += state->resident;
     }
     own_cache->store(resident, std::memory_order_relaxed);

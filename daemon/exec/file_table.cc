@@ -134,6 +134,17 @@ uint64_t FileTable::CurrentOf(uint64_t file) const {
   return CurrentLocked(file);
 }
 
+// Not under the lock: to walk the page cache of a large file takes a while.
+Result<Residency> FileTable::Resident(uint64_t file, uint64_t offset, uint64_t length,
+                                      std::span<uint8_t> bitmap) {
+  const uint64_t current = CurrentOf(file);
+  Result<Residency> state = backend_->Resident(current, offset, length, bitmap);
+  if (state || state.error().code != ESTALE) return state;
+  // The pages stay when the inode above them goes.
+  const std::optional<uint64_t> renewed = Refresh(current);
+  return renewed ? backend_->Resident(*renewed, offset, length, bitmap) : state;
+}
+
 Status FileTable::SetNative(uint64_t file, bool native) {
   const std::lock_guard lock(mutex_);
   const auto it = by_id_.find(file);

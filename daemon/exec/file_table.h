@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -57,6 +58,9 @@ class FileTable : public FileResolver {
   // Of any number of a file; the number itself where nothing is known.
   uint64_t FirstOf(uint64_t file) const;
   uint64_t CurrentOf(uint64_t file) const;
+  // What of the file is in the page cache, whatever number it is asked by; see Backend::Resident.
+  Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
+                             std::span<uint8_t> bitmap);
   // Reads of the file are read ahead by the kernel itself, under whatever number.
   Status SetNative(uint64_t file, bool native);
 

@@ -104,12 +104,7 @@ int PolicyServices::ResidentOf(uint64_t file, uint64_t offset, uint64_t size, pp
                                uint8_t* bitmap, size_t bitmap_bytes) {
   if (offset % kPageBytes != 0 || size > kMaxResident) return -EINVAL;
   const std::span<uint8_t> bits(bitmap, bitmap == nullptr ? 0 : bitmap_bytes);
-  const uint64_t current = parts_.files->CurrentOf(file);
-  Result<Residency> state = parts_.backend->Resident(current, offset, size, bits);
-  if (!state && state.error().code == ESTALE) {
-    const std::optional<uint64_t> renewed = parts_.files->Refresh(current);
-    if (renewed) state = parts_.backend->Resident(*renewed, offset, size, bits);
-  }
+  const Result<Residency> state = parts_.files->Resident(file, offset, size, bits);
   if (!state) return -state.error().code;
   *out = ppc_residency{};
   out->resident = state->resident;

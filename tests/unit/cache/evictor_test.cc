@@ -85,6 +85,25 @@ TEST_F(EvictorTest, AStaleNumberIsLookedUpOnce) {
   EXPECT_EQ(Results()[0].error, ESTALE);
 }
 
+TEST_F(EvictorTest, AStaleNumberIsFollowedThreeTimesAndNoMore) {
+  // 99 -> 98 -> 97 -> 1: the inode left the kernel's cache again and again.
+  Evictor follows(&backend_,
+                  {.manual = true, .refresh = [](uint64_t file) { return file > 97 ? file - 1 : 1; }},
+                  &completions_);
+  const EvictItem items[] = {{.file = 99, .size = 4 * kMiB}};
+  follows.Submit(items);
+  EXPECT_TRUE(follows.RunOne());
+  EXPECT_EQ(Results()[0].ok, 4 * kMiB);
+  // The same number is right as long as only a name went.
+  int asked = 0;
+  Evictor same(&backend_, {.manual = true, .refresh = [&](uint64_t file) { return ++asked, file; }},
+               &completions_);
+  same.Submit(items);
+  EXPECT_TRUE(same.RunOne());
+  EXPECT_EQ(Results()[0].error, ESTALE);
+  EXPECT_EQ(asked, kMaxStaleRetries);
+}
+
 TEST_F(EvictorTest, ItsThreadFinishesBeforeItStops) {
   Evictor evictor(&backend_, {}, &completions_);
   const EvictItem items[] = {{.file = 1, .size = 32 * kMiB},

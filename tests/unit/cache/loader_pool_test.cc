@@ -280,6 +280,30 @@ TEST_F(LoaderPoolTest, AStaleNumberIsLookedUpOnce) {
   EXPECT_EQ(result.failed, 8 * kMiB);
 }
 
+TEST_F(LoaderPoolTest, AStaleNumberIsFollowedThreeTimesAndNoMore) {
+  // 9 -> 8 -> 7 -> 1: the inode left the kernel's cache again and again.
+  Make({.refresh = [](uint64_t file) { return file > 7 ? file - 1 : 1; }});
+  LoadItem item = Item(0, 8 * kMiB);
+  item.file = 9;
+  Submit({item});
+  pool_->RunUntilIdle();
+  EXPECT_EQ(Results()[0].ok, 8 * kMiB);
+  EXPECT_EQ(pool_->Stats().stale_retries, static_cast<uint64_t>(kMaxStaleRetries));
+}
+
+TEST_F(LoaderPoolTest, TheSameNumberIsTriedThreeTimesAndNoMore) {
+  int asked = 0;
+  Make({.refresh = [&](uint64_t file) { return ++asked, file; }});
+  LoadItem item = Item(0, 8 * kMiB);
+  item.file = 9;
+  Submit({item});
+  pool_->RunUntilIdle();
+  const IoResult result = Results()[0];
+  EXPECT_EQ(result.error, ESTALE);
+  EXPECT_EQ(result.failed, 8 * kMiB);
+  EXPECT_EQ(asked, kMaxStaleRetries);
+}
+
 TEST_F(LoaderPoolTest, ReadErrorsAreFailures) {
   backend_->SetReadErrors(1, true);
   Make({});

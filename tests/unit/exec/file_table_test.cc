@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "daemon/backend/replay_backend.h"
 
 namespace ppc {
@@ -173,6 +175,21 @@ TEST_F(FileTableTest, NativeReadingOutlivesTheNumber) {
   EXPECT_TRUE(backend_.IsFileNative(2));
   ASSERT_TRUE(files_.SetNative(1, false));
   EXPECT_FALSE(backend_.IsFileNative(2));
+}
+
+TEST_F(FileTableTest, ResidencyIsTheFilesUnderAnyNumber) {
+  constexpr uint64_t kMiB = 1 << 20;
+  backend_.AddFile(5, "b", 8 * kMiB);
+  (void)Get(5);
+  backend_.MakeStale(5);
+  backend_.AddFile(6, "b", 8 * kMiB);
+  backend_.SetIno(6, 5);
+  ASSERT_TRUE(backend_.Load(LoadRequest{.file = 6, .offset = 0, .length = 2 * kMiB}).ok());
+  const Result<Residency> state = files_.Resident(5, 0, 0, {});
+  ASSERT_TRUE(state.ok());
+  EXPECT_EQ(state->resident, 2 * kMiB);
+  EXPECT_EQ(files_.Resident(5, kMiB, 4 * kMiB, {})->resident, kMiB) << "by the old number again";
+  EXPECT_EQ(files_.Resident(77, 0, 0, {}).error().code, ESTALE) << "never known";
 }
 
 TEST_F(FileTableTest, AFileWhoseNameIsAnotherFileIsGone) {
