@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the tests of MAIO: a service in a memory cgroup of its own, and what its loads cost.
+# Sourced by tests of services: one in a memory cgroup of its own, and what its loads cost.
 # shellcheck source=tests/e2e/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -8,7 +8,7 @@ GROUP=/sys/fs/cgroup/ppc-maio
 echo +memory >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
 mkdir -p "$GROUP"
 [[ -f $GROUP/memory.max ]] || skip "no memory controller"
-trap 'cleanup; rmdir "$GROUP"' EXIT
+trap 'cleanup; rmdir "$GROUP" 2>/dev/null' EXIT
 
 disk=$(basename "$(readlink -f "/sys/dev/block/$(mountpoint -d "$(stat -c %m "$MODEL")")")")
 sectors() { awk '{print $3}' "/sys/class/block/$disk/stat"; }

@@ -48,6 +48,7 @@ void PrintMount(const Json& mount) {
   std::printf("%s  %s  %s", Text(mount, "mount").c_str(), Text(mount, "policy").c_str(),
               Text(mount, "state").c_str());
   if (mount.contains("pid")) std::printf("  pid %s", Text(mount, "pid").c_str());
+  if (mount.contains("device")) std::printf("  device %s", Text(mount, "device").c_str());
   if (Text(mount, "restarts", "0") != "0") {
     std::printf("  restarts %s", Text(mount, "restarts").c_str());
   }
