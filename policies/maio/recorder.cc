@@ -4,6 +4,7 @@
 #include "policies/maio/recorder.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ppc::maio {
 namespace {
@@ -58,6 +59,16 @@ void Recorder::Touch(uint32_t id, uint32_t file, uint64_t first, uint64_t end, u
     uint64_t stop = next == covered.end() ? end : std::min(end, next->first);
     List(&group, file, first, stop, now_ns);
     first = stop;
+  }
+}
+
+void Recorder::Swap(uint32_t a, uint32_t b) {
+  auto of_a = groups_.extract(a);
+  auto of_b = groups_.extract(b);
+  for (auto [node, id] : {std::pair(&of_a, b), std::pair(&of_b, a)}) {
+    if (node->empty()) continue;
+    node->key() = node->mapped().out.id = id;
+    groups_.insert(std::move(*node));
   }
 }
 

@@ -37,6 +37,9 @@ class Recorder {
   void Touch(uint32_t group, uint32_t file, uint64_t first_page, uint64_t end_page,
              uint64_t now_ns);
 
+  // What was recorded for one of two groups was the other's, and the other way round.
+  void Swap(uint32_t a, uint32_t b);
+
   // Sorted by group number; groups without extents are left out.
   Template Finish(const std::string& service_id, uint32_t flags, uint64_t created_ns) const;
   // False when the table of contents of some model file was not read: recording began in the

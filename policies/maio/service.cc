@@ -278,6 +278,7 @@ void Service::Vote(const miss_io& event, uint32_t from, uint32_t file) {
     workers_.Move(event, to);
   } else {
     workers_.Swap(from, to);
+    if (recorder_ != nullptr && !workers_.told()) recorder_->Swap(from, to);
   }
   votes_.clear();
   BindGroups();

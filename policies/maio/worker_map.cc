@@ -38,7 +38,7 @@ uint32_t WorkerMap::Pick(const std::vector<uint32_t>& workers, uint64_t now_ns) 
   for (uint32_t worker : workers) {
     uint64_t last = 0;
     for (const auto& [key, process] : processes_) {
-      if (process.group == worker) last = std::max(last, process.last_ns);
+      if (process.slot == worker) last = std::max(last, process.last_ns);
     }
     if (last == 0) return worker;
     if (last < best_ns && last + kGoneNs < now_ns) {
@@ -79,19 +79,27 @@ uint32_t WorkerMap::Resolve(const miss_io& event, bool weights) {
       known && ((event.xpu >= 0 && event.xpu != it->second.xpu) ||
                 (it->second.group == kCommonGroup && event.xpu < 0 && weights && !has_xpus_));
   if (!known || undecided) {
-    uint32_t group = Assign(event, weights);
+    const uint32_t slot = Assign(event, weights);
+    uint32_t group = slot;
     if (auto swapped = swapped_.find(group); swapped != swapped_.end()) group = swapped->second;
     if (!known && processes_.size() >= kMaxProcesses) return group;
     bool fresh = group != kCommonGroup && processes_of(group) > 0;
     if (known) SetFresh(&it->second, false);
     it = processes_
-             .insert_or_assign(key, Process{group, event.xpu, event.time_ns, event.time_ns, false})
+             .insert_or_assign(
+                 key, Process{group, slot, event.xpu, event.time_ns, event.time_ns, false})
              .first;
     SetFresh(&it->second, fresh);
     if (group != kCommonGroup && event.xpu >= 0) seen_xpu_[group] = event.xpu;
   }
   it->second.last_ns = event.time_ns;
   return it->second.group;
+}
+
+uint32_t WorkerMap::RecordedAs(const miss_io& event) const {
+  auto it = processes_.find(Key(event.pid, event.start_ns));
+  if (it == processes_.end()) return kCommonGroup;
+  return told_ ? it->second.slot : it->second.group;
 }
 
 void WorkerMap::SetFresh(Process* process, bool fresh) {
@@ -118,7 +126,8 @@ bool WorkerMap::TookOver(const miss_io& event) {
 }
 
 void WorkerMap::Move(const miss_io& event, uint32_t group) {
-  processes_[Key(event.pid, event.start_ns)].group = group;
+  Process& process = processes_[Key(event.pid, event.start_ns)];
+  process.group = process.slot = group;
   if (event.xpu >= 0) seen_xpu_[group] = event.xpu;
 }
 

@@ -24,6 +24,11 @@ class WorkerMap {
 
   // Group of the process of an event; weights: the event is on a model file.
   uint32_t Resolve(const miss_io& event, bool weights);
+  // The group whose reads a recording takes this resolved process's for: that of its XPU where it
+  // is bound to one, since by XPUs the next start knows its workers before they read anything.
+  uint32_t RecordedAs(const miss_io& event) const;
+  // Some process was bound to an XPU.
+  bool told() const { return told_; }
   // XPU of a group in this run, -1 unknown.
   int32_t XpuOf(uint32_t group) const;
   // The processes of two groups change places (their reads say so).
@@ -45,6 +50,7 @@ class WorkerMap {
   };
   struct Process {
     uint32_t group = kCommonGroup;
+    uint32_t slot = kCommonGroup;  // group before its reads said otherwise
     int32_t xpu = -1;
     uint64_t last_ns = 0;
     uint64_t since_ns = 0;
@@ -58,7 +64,7 @@ class WorkerMap {
   std::vector<int32_t> xpus_;
   uint32_t workers_;
   bool has_xpus_;
-  bool told_ = false;  // some process was bound to an XPU
+  bool told_ = false;
   std::unordered_map<Key, Process, KeyHash> processes_;
   size_t fresh_ = 0;                      // processes that are fresh
   std::map<uint32_t, int32_t> seen_xpu_;  // group -> XPU of its process

@@ -53,6 +53,20 @@ TEST_F(RecorderTest, JoinsRowsOverWiderGapsThanTensors) {
   EXPECT_EQ(Sequence(1), "1:0+32 1:64+32 ");
 }
 
+TEST_F(RecorderTest, GroupsThatChangePlacesTakeTheirReadsAlong) {
+  Touch(0, 0, 10, 0);
+  Touch(0, 100, 110, 2);
+  recorder_.Swap(0, 2);
+  Touch(0, 110, 120, 0);
+  recorder_.Swap(2, 1);  // one has read nothing yet
+  Touch(0, 10, 20, 1);
+  EXPECT_EQ(Sequence(0), "0:100+20 ");
+  EXPECT_EQ(Sequence(1), "0:0+20 ");
+  const Template t = recorder_.Finish("abcd", 0, 0);
+  ASSERT_EQ(t.groups.size(), 2u);
+  EXPECT_EQ(t.groups[1].id, 1u);
+}
+
 TEST_F(RecorderTest, DropsRepeatsAndCountsThem) {
   Touch(0, 0, 100);
   Touch(0, 50, 120);

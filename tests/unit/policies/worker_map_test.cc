@@ -74,6 +74,27 @@ TEST(WorkerMap, SwapMovesProcessesAndXpus) {
   EXPECT_EQ(map.Resolve(From(12, 0), true), 1u);  // later processes follow
 }
 
+TEST(WorkerMap, ARecordingFollowsXpusWhereTheyAreKnownElseReads) {
+  WorkerMap told(Spec(4, {0, 1}), 2);
+  EXPECT_EQ(told.Resolve(From(10, 0), true), 0u);
+  told.Swap(0, 2);
+  EXPECT_EQ(told.Resolve(From(10, 0), true), 2u);
+  EXPECT_EQ(told.RecordedAs(From(10, 0)), 0u);
+  // The other one of this XPU is the other worker, although 0 is nobody's now.
+  EXPECT_EQ(told.Resolve(From(11, 0), true), 0u);
+  EXPECT_EQ(told.RecordedAs(From(11, 0)), 2u);
+  EXPECT_TRUE(told.told());
+
+  WorkerMap untold(Spec(2, {}), 0);
+  EXPECT_EQ(untold.Resolve(From(10, -1), true), 0u);
+  untold.Swap(0, 1);
+  EXPECT_EQ(untold.RecordedAs(From(10, -1)), 1u);
+  EXPECT_EQ(untold.Resolve(From(11, -1), true), 0u);
+  EXPECT_EQ(untold.RecordedAs(From(11, -1)), 0u);
+  EXPECT_FALSE(untold.told());
+  EXPECT_EQ(untold.RecordedAs(From(12, -1)), kCommonGroup);
+}
+
 TEST(WorkerMap, ARetryTakesOverASilentWorker) {
   WorkerMap map(Spec(1, {0}), 1);
   miss_io old = From(10, 0, 1, 1'000'000'000);
