@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace ppc::maio {
 namespace {
 
 using Json = nlohmann::json;
+
+// Slices of one tensor are no further apart: what lies between was mapped with both.
+constexpr uint64_t kNearPages = 16;
 
 // Pages of one file: start to end.
 using Ranges = std::map<uint64_t, uint64_t>;
@@ -132,6 +136,70 @@ bool Fits(const std::vector<TemplateGroup>& groups) {
   return sum <= kMaxTotalExtents;
 }
 
+// How often a slice of one worker (row) is followed in the file by one of another (column).
+std::vector<std::vector<uint32_t>> Followers(const std::vector<const TemplateGroup*>& groups) {
+  struct Edge {
+    uint64_t file;
+    uint64_t page;
+    uint32_t group;
+    bool is_end;
+    bool operator<(const Edge& o) const { return std::tie(file, page) < std::tie(o.file, o.page); }
+  };
+  std::vector<Edge> edges;
+  for (uint32_t g = 0; g < groups.size(); g++) {
+    for (const Extent& e : groups[g]->extents) {
+      edges.push_back({e.file, e.page, g, false});
+      edges.push_back({e.file, e.page + e.pages, g, true});
+    }
+  }
+  std::sort(edges.begin(), edges.end());
+  std::vector<std::vector<uint32_t>> count(groups.size(), std::vector<uint32_t>(groups.size(), 0));
+  std::vector<int> depth(groups.size(), 0);
+  uint32_t readers = 0;
+  struct Slice {  // that one worker alone reads
+    uint64_t file = ~0ull;
+    uint64_t end = 0;
+    uint32_t group = 0;
+  } last;
+  for (size_t i = 0; i < edges.size(); i++) {
+    const Edge& edge = edges[i];
+    int& open = depth[edge.group];
+    const int before = open;
+    open += edge.is_end ? -1 : 1;
+    if ((before > 0) != (open > 0)) readers += open > 0 ? 1u : ~0u;
+    if (i + 1 == edges.size() || edges[i + 1].file != edge.file || readers != 1) continue;
+    if (edges[i + 1].page == edge.page) continue;
+    const auto at = std::find_if(depth.begin(), depth.end(), [](int n) { return n > 0; });
+    const auto group = static_cast<uint32_t>(at - depth.begin());
+    const bool is_near = last.file == edge.file && edge.page <= last.end + kNearPages;
+    if (is_near && last.group != group) count[last.group][group]++;
+    last = {edge.file, edges[i + 1].page, group};
+  }
+  return count;
+}
+
+// Within a tensor slices follow each other in the order of the workers.  The last worker's is
+// followed by the first one's of another tensor, now and then: the weakest link of the ring.
+void SortBySlices(std::vector<const TemplateGroup*>* groups) {
+  const std::vector<std::vector<uint32_t>> count = Followers(*groups);
+  const size_t n = groups->size();
+  auto next = [&](size_t from) {
+    return static_cast<size_t>(std::max_element(count[from].begin(), count[from].end()) -
+                               count[from].begin());
+  };
+  size_t last = 0;
+  size_t at = 0;
+  for (size_t i = 0; i < n; i++, at = next(at)) {
+    if (i > 0 && at == 0) return;  // no ring of all
+    if (count[at][next(at)] < count[last][next(last)]) last = at;
+  }
+  if (at != 0) return;
+  std::vector<const TemplateGroup*> sorted;
+  at = next(last);
+  for (size_t i = 0; i < n; i++, at = next(at)) sorted.push_back((*groups)[at]);
+  *groups = std::move(sorted);
+}
+
 // By worker; empty when one is missing, is none of them or reads something twice.
 std::vector<const TemplateGroup*> ByWorker(const Template& t, uint32_t recorded) {
   std::vector<const TemplateGroup*> by_id(recorded, nullptr);
@@ -152,8 +220,10 @@ uint32_t Regroup(Template* t, uint32_t workers, uint32_t tp) {
   const uint32_t unit = tp != 0 ? tp : recorded;
   if ((workers % unit != 0 && unit % workers != 0) || (t->flags & kMerged) != 0) return 0;
   if (tp != 0 && recorded % tp != 0) return 0;
-  const std::vector<const TemplateGroup*> by_id = ByWorker(*t, recorded);
+  std::vector<const TemplateGroup*> by_id = ByWorker(*t, recorded);
   if (by_id.empty()) return 0;
+  // Recorded workers have the order of their XPUs.
+  if (tp == 0) SortBySlices(&by_id);
   std::vector<TemplateGroup> groups;
   uint64_t copied = 0;
   for (uint32_t w = 0; w < workers; w++) {

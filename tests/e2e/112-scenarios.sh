@@ -50,7 +50,7 @@ scenario read svc-read 0 2 "$once" --mode read
 scenario direct-readers svc-read 0 2 "$once" --mode read --direct
 scenario shuffled-shards svc-w2 0 2 "$placed" --shuffle 7
 scenario ranks-permuted svc-w2 0 2 "$once" --ranks 1,0
-scenario other-tp svc-w4 0 2 "$once"
+scenario other-tp svc-w4 0 2 "$placed"
 DEVICE=12 scenario consumer-half svc-w2 0 2 "$placed"
 DEVICE=100 scenario consumer-fast svc-w2 0 2 "$placed"
 scenario two-passes svc-w2 0 2 "$placed" --passes 2

@@ -51,6 +51,35 @@ TEST(Regroup, HalfAsManyReadWhatTwoNeighboursRead) {
   EXPECT_EQ(Regroup(&t, 2, 0), 0u);  // it is already
 }
 
+// XPUs were given to the workers in another order than that of their slices.
+TEST(Regroup, NeighboursAreToldByTheirSlices) {
+  for (const std::vector<uint32_t>& order :
+       {std::vector<uint32_t>{2, 3, 0, 1}, {0, 2, 1, 3}, {3, 1, 2, 0}}) {
+    Template t = Recorded(4, 8);
+    Template permuted = t;
+    for (uint32_t w = 0; w < 4; w++) {
+      permuted.groups[w] = t.groups[order[w]];
+      permuted.groups[w].id = w;
+    }
+    ASSERT_EQ(Regroup(&permuted, 2, 0), 1u);
+    const Template wanted = Recorded(2, 8);
+    for (uint32_t w = 0; w < 2; w++) {
+      EXPECT_EQ(Pages(permuted.groups[w]), Pages(wanted.groups[w])) << order[0];
+    }
+  }
+}
+
+// All read all: there is no order of slices, and the numbers count.
+TEST(Regroup, WithoutSlicesTheNumbersCount) {
+  Template t = Recorded(1);
+  t.meta = "{\"workers\":2}";
+  t.groups.push_back(t.groups[0]);
+  t.groups[1].id = 1;
+  ASSERT_EQ(Regroup(&t, 4, 0), 2u);
+  ASSERT_EQ(t.groups.size(), 4u);
+  for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(t.groups[w].id, w);
+}
+
 TEST(Regroup, TwiceAsManyShareWhatOneRead) {
   Template t = Recorded(2);
   ASSERT_EQ(Regroup(&t, 4, 0), 2u);
