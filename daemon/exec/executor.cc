@@ -314,15 +314,16 @@ void Executor::ResyncOwnCache() {
   if (memory.is_cgroup || memory.Room() >= options_.chunk_bytes) return;
   resync_runs_->store(true, std::memory_order_release);
   // On the evictor's thread: walking the page cache of a large model takes a while.
-  parts_.evictor->Post([running = resync_runs_, own_cache = parts_.own_cache, files = parts_.files] {
-    uint64_t resident = 0;
-    for (const uint64_t file : files->Files()) {
-      const Result<Residency> state = files->Resident(file, 0, 0, {});
-      if (state) resident += state->resident;
-    }
-    own_cache->store(resident, std::memory_order_relaxed);
-    running->store(false, std::memory_order_release);
-  });
+  parts_.evictor->Post(
+      [running = resync_runs_, own_cache = parts_.own_cache, files = parts_.files] {
+        uint64_t resident = 0;
+        for (const uint64_t file : files->Files()) {
+          const Result<Residency> state = files->Resident(file, 0, 0, {});
+          if (state) resident += state->resident;
+        }
+        own_cache->store(resident, std::memory_order_relaxed);
+        running->store(false, std::memory_order_release);
+      });
 }
 
 // Deep enough that threads never wait for the policy, shallow enough that it decides late.

@@ -86,8 +86,8 @@ uint32_t WorkerMap::Resolve(const miss_io& event, bool weights) {
     bool fresh = group != kCommonGroup && processes_of(group) > 0;
     if (known) SetFresh(&it->second, false);
     it = processes_
-             .insert_or_assign(
-                 key, Process{group, slot, event.xpu, event.time_ns, event.time_ns, false})
+             .insert_or_assign(key,
+                               Process{group, slot, event.xpu, event.time_ns, event.time_ns, false})
              .first;
     SetFresh(&it->second, fresh);
     if (group != kCommonGroup && event.xpu >= 0) seen_xpu_[group] = event.xpu;

@@ -87,9 +87,10 @@ TEST_F(EvictorTest, AStaleNumberIsLookedUpOnce) {
 
 TEST_F(EvictorTest, AStaleNumberIsFollowedThreeTimesAndNoMore) {
   // 99 -> 98 -> 97 -> 1: the inode left the kernel's cache again and again.
-  Evictor follows(&backend_,
-                  {.manual = true, .refresh = [](uint64_t file) { return file > 97 ? file - 1 : 1; }},
-                  &completions_);
+  Evictor follows(
+      &backend_,
+      {.manual = true, .refresh = [](uint64_t file) { return file > 97 ? file - 1 : 1; }},
+      &completions_);
   const EvictItem items[] = {{.file = 99, .size = 4 * kMiB}};
   follows.Submit(items);
   EXPECT_TRUE(follows.RunOne());
