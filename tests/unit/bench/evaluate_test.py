@@ -157,5 +157,24 @@ class OptionsTest(unittest.TestCase):
             self.assertIn("no *.safetensors", str(caught.exception))
 
 
+class Warnings(unittest.TestCase):
+    """What makes times of a run doubtful is said beside the claims."""
+
+    def warnings(self, disk_mbps, cpu_busy_s):
+        data = raw([run("maio", "limit", 10.0, 8.0, zero_ns=0, end_ns=10 * 10**9, cpu_busy_s=cpu_busy_s)])
+        data["measured"]["disk_measured"] = disk_mbps * 1e6
+        data["settings"] = {"mbps": 200}
+        return command.warnings(data)
+
+    def test_nothing_to_say(self):
+        self.assertEqual(self.warnings(201, 16.0), [])
+
+    def test_the_host_is_busy(self):
+        self.assertIn("the disk gave 150 MB/s", self.warnings(150, 16.0)[0])
+
+    def test_the_host_is_too_slow(self):
+        self.assertIn("90% busy in a run of MAIO", self.warnings(201, 18.0)[0])
+
+
 if __name__ == "__main__":
     unittest.main()
