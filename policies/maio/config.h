@@ -52,8 +52,8 @@ bool ParseBytes(const nlohmann::json& value, uint64_t* out);
 bool ParseConfig(const std::string& text, Config* out, std::string* error);
 bool ParseService(const nlohmann::json& message, ServiceSpec* out, std::string* error);
 
-// Distance kept behind each group's reader: the configured one, else 1 GiB; less if all of them
-// would keep more than an eighth of the budget, never below 1 MiB.
+// Distance kept behind each group's reader: the configured one, else 1 GiB; at most an eighth of
+// the budget for all of them (one alone: a sixteenth), never below 1 MiB.
 uint64_t BarDistance(const Config& config, uint64_t budget, size_t groups);
 // Beacon distance that keeps the position known to an eighth of the distance.  At most 1 MiB:
 // readers that take slices of tensors must meet some in every slice.

@@ -259,7 +259,8 @@ void Evictor::Refault(uint32_t index, uint64_t bytes, uint64_t now_ns) {
   if (now_ns < widened_ns_ + kWidenNs) return;
   widened_ns_ = now_ns;
   // A distance of the order of the budget would keep everything.
-  const uint64_t most = std::max(std::min(kMaxDistance, threshold_ / 4), distance_);
+  const uint64_t all = threshold_ / 2 / std::max<size_t>(layout_->groups().size(), 2);
+  const uint64_t most = std::max(std::min(kMaxDistance, all), distance_);
   distance_ = std::min(distance_ * 2, most);
 }
 

@@ -4,6 +4,7 @@
 #include "policies/maio/regroup.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Slices of one tensor are no further apart: what lies between was mapped with both.
+// Between slices of one tensor: pages that were mapped with both.
 constexpr uint64_t kNearPages = 16;
 
 // Pages of one file: start to end.
@@ -136,7 +137,9 @@ bool Fits(const std::vector<TemplateGroup>& groups) {
   return sum <= kMaxTotalExtents;
 }
 
-// How often a slice of one worker (row) is followed in the file by one of another (column).
+// How often a slice of one worker (row) is followed in the file by one of another (column) that is
+// about as long: the first and the last rows of a tensor that is split by columns are one worker's
+// alone, too, and lie beside others' slices.
 std::vector<std::vector<uint32_t>> Followers(const std::vector<const TemplateGroup*>& groups) {
   struct Edge {
     uint64_t file;
@@ -155,49 +158,70 @@ std::vector<std::vector<uint32_t>> Followers(const std::vector<const TemplateGro
   std::sort(edges.begin(), edges.end());
   std::vector<std::vector<uint32_t>> count(groups.size(), std::vector<uint32_t>(groups.size(), 0));
   std::vector<int> depth(groups.size(), 0);
-  uint32_t readers = 0;
-  struct Slice {  // that one worker alone reads
+  uint64_t readers = 0;  // bit per group
+  struct Slice {         // that one worker alone reads
     uint64_t file = ~0ull;
+    uint64_t page = 0;
     uint64_t end = 0;
     uint32_t group = 0;
-  } last;
-  for (size_t i = 0; i < edges.size(); i++) {
+    uint64_t pages() const { return end - page; }
+  };
+  Slice before;
+  Slice last;
+  const auto count_last = [&] {
+    const bool is_near = before.file == last.file && last.page <= before.end + kNearPages;
+    const bool is_like =
+        std::max(before.pages(), last.pages()) <= 2 * std::min(before.pages(), last.pages());
+    if (is_near && is_like && before.group != last.group) count[before.group][last.group]++;
+  };
+  for (size_t i = 0; i + 1 < edges.size(); i++) {
     const Edge& edge = edges[i];
-    int& open = depth[edge.group];
-    const int before = open;
-    open += edge.is_end ? -1 : 1;
-    if ((before > 0) != (open > 0)) readers += open > 0 ? 1u : ~0u;
-    if (i + 1 == edges.size() || edges[i + 1].file != edge.file || readers != 1) continue;
-    if (edges[i + 1].page == edge.page) continue;
-    const auto at = std::find_if(depth.begin(), depth.end(), [](int n) { return n > 0; });
-    const auto group = static_cast<uint32_t>(at - depth.begin());
-    const bool is_near = last.file == edge.file && edge.page <= last.end + kNearPages;
-    if (is_near && last.group != group) count[last.group][group]++;
-    last = {edge.file, edges[i + 1].page, group};
+    depth[edge.group] += edge.is_end ? -1 : 1;
+    const uint64_t bit = 1ull << edge.group;
+    readers = depth[edge.group] > 0 ? readers | bit : readers & ~bit;
+    const Edge& next = edges[i + 1];
+    if (next.file != edge.file || next.page == edge.page || !std::has_single_bit(readers)) continue;
+    const auto group = static_cast<uint32_t>(std::countr_zero(readers));
+    if (last.file == edge.file && last.group == group && last.end == edge.page) {
+      last.end = next.page;
+      continue;
+    }
+    count_last();
+    before = std::exchange(last, {edge.file, edge.page, next.page, group});
   }
+  count_last();
   return count;
 }
 
 // Within a tensor slices follow each other in the order of the workers.  The last worker's is
 // followed by the first one's of another tensor, now and then: the weakest link of the ring.
+// Without a ring, or when two links are the weakest, the order stays.
 void SortBySlices(std::vector<const TemplateGroup*>* groups) {
   const std::vector<std::vector<uint32_t>> count = Followers(*groups);
   const size_t n = groups->size();
-  auto next = [&](size_t from) {
-    return static_cast<size_t>(std::max_element(count[from].begin(), count[from].end()) -
-                               count[from].begin());
-  };
-  size_t last = 0;
-  size_t at = 0;
-  for (size_t i = 0; i < n; i++, at = next(at)) {
-    if (i > 0 && at == 0) return;  // no ring of all
-    if (count[at][next(at)] < count[last][next(last)]) last = at;
+  if (n < 2) return;
+  std::vector<size_t> next(n);
+  std::vector<uint32_t> link(n);
+  for (size_t g = 0; g < n; g++) {
+    const auto most = std::max_element(count[g].begin(), count[g].end());
+    next[g] = static_cast<size_t>(most - count[g].begin());
+    link[g] = *most;
   }
-  if (at != 0) return;
+  const auto last = static_cast<size_t>(std::min_element(link.begin(), link.end()) - link.begin());
+  if (std::count(link.begin(), link.end(), link[last]) > 1) return;
+  std::vector<bool> follows(n, false);
+  for (size_t g = 0; g < n; g++) {
+    if (g != last) follows[next[g]] = true;
+  }
+  size_t at =
+      static_cast<size_t>(std::find(follows.begin(), follows.end(), false) - follows.begin());
   std::vector<const TemplateGroup*> sorted;
-  at = next(last);
-  for (size_t i = 0; i < n; i++, at = next(at)) sorted.push_back((*groups)[at]);
-  *groups = std::move(sorted);
+  for (std::vector<bool> seen(n, false); at < n && !seen[at]; at = next[at]) {
+    seen[at] = true;
+    sorted.push_back((*groups)[at]);
+    if (at == last) break;
+  }
+  if (sorted.size() == n && sorted.back() == (*groups)[last]) *groups = std::move(sorted);
 }
 
 // By worker; empty when one is missing, is none of them or reads something twice.
@@ -222,7 +246,7 @@ uint32_t Regroup(Template* t, uint32_t workers, uint32_t tp) {
   if (tp != 0 && recorded % tp != 0) return 0;
   std::vector<const TemplateGroup*> by_id = ByWorker(*t, recorded);
   if (by_id.empty()) return 0;
-  // Recorded workers have the order of their XPUs.
+  // Numbers have the order of the XPUs.
   if (tp == 0) SortBySlices(&by_id);
   std::vector<TemplateGroup> groups;
   uint64_t copied = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A template for another number of workers than it was recorded with.  Slices of tensors follow
-// each other in the order of the workers, so with half as many each reads what two neighbours
-// read, and with twice as many a half of what one read.
+// each other in the order of the ranks, so with half as many workers each reads what two neighbours
+// read, and with twice as many a half of what one read.  The ranks are told by the slices where
+// these are clear, else they are the numbers of the workers.
 #ifndef POLICIES_MAIO_REGROUP_H_
 #define POLICIES_MAIO_REGROUP_H_
 

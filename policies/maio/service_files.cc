@@ -147,9 +147,10 @@ void Service::RecordEvent(const miss_io& event) {
   int32_t file = LearnFile(event);
   if (file < 0) return;
   bool weights = recorder_->files()[file].kind != FileKind::kSmall;
-  workers_.Resolve(event, weights);
-  recorder_->Touch(workers_.RecordedAs(event), static_cast<uint32_t>(file), event.offset / kPage,
-                   (event.offset + event.size + kPage - 1) / kPage, event.time_ns);
+  const uint32_t group = workers_.Resolve(event, weights);
+  recorder_->Touch(workers_.RecordedAs(event, group), static_cast<uint32_t>(file),
+                   event.offset / kPage, (event.offset + event.size + kPage - 1) / kPage,
+                   event.time_ns);
 }
 
 // A few files at a time: the headers are in the cache, the service has just read them.

@@ -96,10 +96,10 @@ uint32_t WorkerMap::Resolve(const miss_io& event, bool weights) {
   return it->second.group;
 }
 
-uint32_t WorkerMap::RecordedAs(const miss_io& event) const {
+uint32_t WorkerMap::RecordedAs(const miss_io& event, uint32_t group) const {
+  if (!told_) return group;
   auto it = processes_.find(Key(event.pid, event.start_ns));
-  if (it == processes_.end()) return kCommonGroup;
-  return told_ ? it->second.slot : it->second.group;
+  return it == processes_.end() ? group : it->second.slot;
 }
 
 void WorkerMap::SetFresh(Process* process, bool fresh) {
@@ -127,7 +127,13 @@ bool WorkerMap::TookOver(const miss_io& event) {
 
 void WorkerMap::Move(const miss_io& event, uint32_t group) {
   Process& process = processes_[Key(event.pid, event.start_ns)];
-  process.group = process.slot = group;
+  process.group = group;
+  if (process.slot == kCommonGroup) {
+    process.slot = group;
+    for (auto [slot, now] : swapped_) {
+      if (now == group) process.slot = slot;
+    }
+  }
   if (event.xpu >= 0) seen_xpu_[group] = event.xpu;
 }
 

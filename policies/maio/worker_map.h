@@ -24,9 +24,10 @@ class WorkerMap {
 
   // Group of the process of an event; weights: the event is on a model file.
   uint32_t Resolve(const miss_io& event, bool weights);
-  // The group whose reads a recording takes this resolved process's for: that of its XPU where it
-  // is bound to one, since by XPUs the next start knows its workers before they read anything.
-  uint32_t RecordedAs(const miss_io& event) const;
+  // The group whose reads a recording takes those of a process for that was resolved to `group`.
+  // Where XPUs are known, that of its XPU, whatever its reads say: with one worker on each the next
+  // start knows by them where to load before anything is read.
+  uint32_t RecordedAs(const miss_io& event, uint32_t group) const;
   // Some process was bound to an XPU.
   bool told() const { return told_; }
   // XPU of a group in this run, -1 unknown.

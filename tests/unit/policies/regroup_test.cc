@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace ppc::maio {
 namespace {
 
@@ -69,15 +72,59 @@ TEST(Regroup, NeighboursAreToldByTheirSlices) {
   }
 }
 
-// All read all: there is no order of slices, and the numbers count.
+// Of a tensor that is split by columns each worker's pages overlap with its neighbours': only the
+// ends are one worker's alone, the first one's right behind a slice of the last one's.
+TEST(Regroup, EndsOfTensorsSplitByColumnsAreNoSlices) {
+  Template t = Recorded(4, 0);
+  for (uint64_t layer = 0; layer < 6; layer++) {
+    for (uint32_t w = 0; w < 4; w++) {
+      std::vector<Extent>& extents = t.groups[w].extents;
+      const uint64_t at = layer * 400;
+      extents.push_back({0, at + w * 20, 20});
+      extents.push_back({0, at + 80 + w * 4, 100 - 3 * 4});
+      extents.push_back({0, at + 180 + w * 4, 100 - 3 * 4});
+      extents.push_back({0, at + 280 + w * 20, 20});
+    }
+  }
+  const Template before = t;
+  ASSERT_EQ(Regroup(&t, 2, 0), 1u);
+  for (uint32_t w = 0; w < 2; w++) {
+    const std::vector<uint64_t> pages = Pages(t.groups[w]);
+    for (uint32_t member : {2 * w, 2 * w + 1}) {
+      for (uint64_t page : Pages(before.groups[member])) {
+        EXPECT_NE(std::find(pages.begin(), pages.end(), page), pages.end()) << w << " " << page;
+      }
+    }
+  }
+}
+
+// Nothing is one worker's alone: there is no order of slices, and the numbers count.
 TEST(Regroup, WithoutSlicesTheNumbersCount) {
   Template t = Recorded(1);
   t.meta = "{\"workers\":2}";
   t.groups.push_back(t.groups[0]);
+  std::reverse(t.groups[1].extents.begin(), t.groups[1].extents.end());
   t.groups[1].id = 1;
+  const Template before = t;
   ASSERT_EQ(Regroup(&t, 4, 0), 2u);
   ASSERT_EQ(t.groups.size(), 4u);
-  for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(t.groups[w].id, w);
+  for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(Pages(t.groups[w]), Pages(before.groups[w / 2]));
+}
+
+// Shared pages between all tensors: the last worker's slices are followed by nobody's.
+TEST(Regroup, SlicesNeedNoRing) {
+  Template t = Recorded(4, 0);
+  const std::vector<uint32_t> order{2, 0, 3, 1};  // rank of each
+  for (uint64_t tensor = 0; tensor < 4; tensor++) {
+    for (uint32_t w = 0; w < 4; w++) {
+      t.groups[w].extents.push_back({0, tensor * 200 + order[w] * 20, 20});
+      t.groups[w].extents.push_back({0, tensor * 200 + 80, 120});
+    }
+  }
+  ASSERT_EQ(Regroup(&t, 2, 0), 1u);
+  EXPECT_EQ(Pages(t.groups[0])[0], 0u);
+  EXPECT_EQ(Pages(t.groups[0])[20], 20u);
+  EXPECT_EQ(Pages(t.groups[1])[0], 40u);
 }
 
 TEST(Regroup, TwiceAsManyShareWhatOneRead) {

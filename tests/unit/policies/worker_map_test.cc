@@ -79,20 +79,39 @@ TEST(WorkerMap, ARecordingFollowsXpusWhereTheyAreKnownElseReads) {
   EXPECT_EQ(told.Resolve(From(10, 0), true), 0u);
   told.Swap(0, 2);
   EXPECT_EQ(told.Resolve(From(10, 0), true), 2u);
-  EXPECT_EQ(told.RecordedAs(From(10, 0)), 0u);
+  EXPECT_EQ(told.RecordedAs(From(10, 0), 2), 0u);
   // The other one of this XPU is the other worker, although 0 is nobody's now.
   EXPECT_EQ(told.Resolve(From(11, 0), true), 0u);
-  EXPECT_EQ(told.RecordedAs(From(11, 0)), 2u);
-  EXPECT_TRUE(told.told());
+  EXPECT_EQ(told.RecordedAs(From(11, 0), 0), 2u);
+  EXPECT_EQ(told.RecordedAs(From(12, 0), 1), 1u) << "not known: as it was resolved";
 
   WorkerMap untold(Spec(2, {}), 0);
   EXPECT_EQ(untold.Resolve(From(10, -1), true), 0u);
   untold.Swap(0, 1);
-  EXPECT_EQ(untold.RecordedAs(From(10, -1)), 1u);
-  EXPECT_EQ(untold.Resolve(From(11, -1), true), 0u);
-  EXPECT_EQ(untold.RecordedAs(From(11, -1)), 0u);
+  const uint32_t group = untold.Resolve(From(10, -1), true);
+  EXPECT_EQ(group, 1u);
+  EXPECT_EQ(untold.RecordedAs(From(10, -1), group), 1u);
   EXPECT_FALSE(untold.told());
-  EXPECT_EQ(untold.RecordedAs(From(12, -1)), kCommonGroup);
+}
+
+TEST(WorkerMap, WhatReadsSayOfABoundProcessDoesNotChangeItsRecording) {
+  WorkerMap map(Spec(0, {}), 4);
+  EXPECT_EQ(map.Resolve(From(10, 3), true), 3u);
+  map.Move(From(10, 3), 0);  // the headers know of one worker only
+  EXPECT_EQ(map.Resolve(From(10, 3), true), 0u);
+  EXPECT_EQ(map.RecordedAs(From(10, 3), 0), 3u);
+}
+
+TEST(WorkerMap, AnUnboundProcessIsRecordedAsTheWorkerThatItReadsAs) {
+  WorkerMap map(Spec(2, {0, 1}), 2);
+  EXPECT_EQ(map.Resolve(From(10, 0), true), 0u);
+  map.Swap(0, 1);
+  EXPECT_EQ(map.Resolve(From(11, -1), true), kCommonGroup);
+  map.Move(From(11, -1), 0);
+  EXPECT_EQ(map.Resolve(From(11, -1), true), 0u);
+  // 0 is recorded for the process on the first XPU, which reads as 1.
+  EXPECT_EQ(map.RecordedAs(From(10, 0), 1), 0u);
+  EXPECT_EQ(map.RecordedAs(From(11, -1), 0), 1u);
 }
 
 TEST(WorkerMap, ARetryTakesOverASilentWorker) {
