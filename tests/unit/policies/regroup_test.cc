@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
+
+#include "bench/template/simulated_recording.h"
 
 namespace ppc::maio {
 namespace {
@@ -211,6 +214,50 @@ TEST(Regroup, WhatCannotBeKnownStaysAsItIs) {
   t.groups[1].extents.push_back(t.groups[1].extents[0]);  // a second pass
   EXPECT_TRUE(stays(t, 2));
 }
+
+// Share of a's bytes that b lists, too.
+double ShareOf(const TemplateGroup& a, const TemplateGroup& b) {
+  std::map<uint32_t, std::map<uint64_t, uint64_t>> ranges;
+  for (const Extent& e : b.extents) ranges[e.file][e.page] = e.page + e.pages;
+  uint64_t both = 0;
+  for (const Extent& e : a.extents) {
+    const auto& of_file = ranges[e.file];
+    auto it = of_file.upper_bound(e.page);
+    if (it != of_file.begin()) --it;
+    for (; it != of_file.end() && it->first < e.page + e.pages; ++it) {
+      const uint64_t from = std::max(it->first, e.page);
+      const uint64_t to = std::min(it->second, e.page + e.pages);
+      if (from < to) both += (to - from) * kPage;
+    }
+  }
+  return static_cast<double>(both) / static_cast<double>(SequenceBytes(a));
+}
+
+class RegroupModel : public testing::TestWithParam<const char*> {};
+
+// Whatever the order of the XPUs, half as many workers get what they would have recorded.
+TEST_P(RegroupModel, AtTrueLayout) {
+  const Result<bench::ModelSpec> model = bench::FindModel(GetParam());
+  const Template four = bench::SimulateRecording(*model, 1, 4, bench::Jitter{});
+  const Template two = bench::SimulateRecording(*model, 1, 2, bench::Jitter{});
+  for (const std::vector<uint32_t>& order :
+       {std::vector<uint32_t>{0, 1, 2, 3}, {1, 2, 3, 0}, {2, 0, 3, 1}}) {
+    Template t = four;
+    t.meta = "{\"workers\":4}";
+    for (TemplateGroup& group : t.groups) {
+      if (group.id != kCommonGroup) group.id = order[group.id];
+    }
+    ASSERT_EQ(Regroup(&t, 2, 0), 1u);
+    for (uint32_t w = 0; w < 2; w++) {
+      EXPECT_GE(ShareOf(two.groups[w], t.groups[w]), 0.99) << w << " " << order[0];
+      EXPECT_GE(ShareOf(t.groups[w], two.groups[w]), 0.99) << w << " " << order[0];
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, RegroupModel,
+                         testing::Values("qwen2.5-7b", "qwen2.5-32b", "qwen2.5-72b", "llama-2-7b",
+                                         "llama-2-70b"));
 
 }  // namespace
 }  // namespace ppc::maio
