@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runners that refuse, crash, hang, stop, and lose their mount.
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <fstream>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/unique_fd.h"
 #include "tests/unit/control/daemon_fixture.h"
 
 namespace ppc::control {
@@ -150,8 +152,11 @@ TEST_F(RunnerTest, ADeadRunnerOfAnUnmountedMountIsNotRestarted) {
 TEST_F(RunnerTest, AMountThatCameBackWithTheSameNumbersIsANewOne) {
   const Json first = Register();
   const pid_t old_runner = RunnerPid();
+  // As long as it is open nothing else gets its inode number.
+  const UniqueFd old_entry(
+      open((dir_ + "/sysroot/sys/fs/ppc/0").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_GE(old_entry.Get(), 0);
   Unmount(0);
-  std::ofstream(dir_ + "/takes the inode");
   Mount(0, kMount);
   const Json second = Register();
   EXPECT_TRUE(second.value("ok", false)) << second;
