@@ -14,6 +14,7 @@ within 20 is_restarted "$runner" || fail "no restart: $(ppcctl status)"
 finish_load
 eq "$(status_field '["restarts"]')" 1 restarts
 has "$(ppcctl status)" "killed by signal 9" "what status tells"
+has "$(ppcctl status)" "  device /dev/ppc" "what status tells of the mount"
 
 # Without anybody to restart it: files that are open are back to native read-ahead.
 drop_caches

@@ -4,9 +4,10 @@
 . "$(dirname "$0")/scenario.sh"
 once="disk<=103 refault<=5"
 # Slices of up to 16 KiB are loaded with their neighbours: of a model this small 2% with two
-# workers, 4 and 6% with four and eight.  More where the CPUs are others' and readers overtake the
-# loader; without affinity it would be half.
-placed="$once wrong<=20"
+# workers, 4 and 6% with four and eight.  More of many workers where the CPUs are others' and
+# readers overtake the loader; without affinity it would be half.
+placed="$once wrong<=10"
+many="$once wrong<=20"
 
 warm() {
   local shard
@@ -44,8 +45,8 @@ record svc-read 2 --mode read
 
 scenario workers-1 svc-w1 0 1 "$once"
 scenario workers-2 svc-w2 0 2 "$placed"
-scenario workers-4 svc-w4 0 4 "$placed"
-scenario workers-8 svc-w8 0 8 "$placed"
+scenario workers-4 svc-w4 0 4 "$many"
+scenario workers-8 svc-w8 0 8 "$many"
 scenario read svc-read 0 2 "$once" --mode read
 scenario direct-readers svc-read 0 2 "$once" --mode read --direct
 scenario shuffled-shards svc-w2 0 2 "$placed" --shuffle 7
