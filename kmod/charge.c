@@ -13,7 +13,7 @@
 
 #define PPC_MAX_CHARGES		1024
 
-#if defined(PPC_HAVE_ACTIVE_MEMCG) && defined(CONFIG_MEMCG)
+#if PPC_CAN_CHARGE
 
 u32 ppc_charge_caps(void)
 {

@@ -15,8 +15,11 @@
 #include "ppc.h"
 #include "trace.h"
 
-/* Looked at, unmapped and dropped together. */
-#define PPC_EVICT_CHUNK_PAGES	((8UL << 20) >> PAGE_SHIFT)
+/*
+ * Looked at, unmapped and dropped together, from multiples of it: as much as
+ * the largest folio there can be, so that none lies across two of them.
+ */
+#define PPC_EVICT_CHUNK_PAGES	2048UL
 /* Draining LRU batches interrupts every CPU: once per that much evicted. */
 #define PPC_DRAIN_BYTES		(64LL << 20)
 
@@ -84,8 +87,7 @@ static unsigned long ppc_folio_span(struct folio *folio, pgoff_t index, pgoff_t 
 
 /*
  * A run of resident folios of which none is kept, from *first on; *mapped says
- * whether one is mapped.  Folios are looked at under RCU only: flags of one
- * that is being freed are read for nothing, and do no harm.
+ * whether one is mapped.
  */
 static unsigned long ppc_evict_run(struct ppc_evictor *e, pgoff_t *first, pgoff_t last,
 				   bool *mapped)
@@ -99,12 +101,16 @@ static unsigned long ppc_evict_run(struct ppc_evictor *e, pgoff_t *first, pgoff_
 	rcu_read_lock();
 	xas_for_each(&xas, folio, last) {
 		pgoff_t index = max(xas.xa_index, *first);
+		bool is_kept, is_mapped;
 		unsigned long nr;
 
-		if (xas_retry(&xas, folio) || xa_is_value(folio))
+		if (xas_retry(&xas, folio) || xa_is_value(folio) || !ppc_folio_pin(&xas, folio))
 			continue;
 		nr = ppc_folio_span(folio, index, last);
-		if (ppc_is_kept(e, folio)) {
+		is_kept = ppc_is_kept(e, folio);
+		is_mapped = folio_mapped(folio);
+		folio_put(folio);
+		if (is_kept) {
 			if (found)
 				break;
 			e->asked += (u64)nr << PAGE_SHIFT;
@@ -115,7 +121,7 @@ static unsigned long ppc_evict_run(struct ppc_evictor *e, pgoff_t *first, pgoff_
 		found = true;
 		end = index + nr;
 		e->asked += (u64)nr << PAGE_SHIFT;
-		*mapped |= folio_mapped(folio);
+		*mapped |= is_mapped;
 	}
 	rcu_read_unlock();
 	*first = start;
@@ -166,7 +172,7 @@ static void ppc_count_left(struct ppc_evictor *e, pgoff_t first, pgoff_t last, b
 		pgoff_t index = max(xas.xa_index, first);
 		u64 bytes;
 
-		if (xas_retry(&xas, folio) || xa_is_value(folio))
+		if (xas_retry(&xas, folio) || xa_is_value(folio) || !ppc_folio_pin(&xas, folio))
 			continue;
 		bytes = (u64)ppc_folio_span(folio, index, last) << PAGE_SHIFT;
 		if (locked || ppc_is_kept(e, folio))
@@ -179,6 +185,7 @@ static void ppc_count_left(struct ppc_evictor *e, pgoff_t first, pgoff_t last, b
 			e->mapped += bytes;
 		else
 			ppc_count_busy(e, folio, bytes, first, last);
+		folio_put(folio);
 	}
 	rcu_read_unlock();
 }
@@ -208,7 +215,7 @@ static void ppc_evict_chunk(struct ppc_evictor *e, pgoff_t first, pgoff_t last)
 /* Returns the first page it did not come to. */
 static pgoff_t ppc_evict_chunks(struct ppc_evictor *e, pgoff_t first, pgoff_t stop)
 {
-	pgoff_t at;
+	pgoff_t at, next;
 
 	e->asked = 0;
 	e->mapped = 0;
@@ -220,10 +227,11 @@ static pgoff_t ppc_evict_chunks(struct ppc_evictor *e, pgoff_t first, pgoff_t st
 	e->straddling = 0;
 	e->busy_first = 1;
 	e->busy_last = 0;
-	for (at = first; at < stop; at += PPC_EVICT_CHUNK_PAGES) {
+	for (at = first; at < stop; at = next) {
 		if (ppc_dev_dying(e->sbi) || fatal_signal_pending(current))
 			return at;
-		ppc_evict_chunk(e, at, min(at + PPC_EVICT_CHUNK_PAGES, stop) - 1);
+		next = min(round_down(at, PPC_EVICT_CHUNK_PAGES) + PPC_EVICT_CHUNK_PAGES, stop);
+		ppc_evict_chunk(e, at, next - 1);
 		cond_resched();
 	}
 	return stop;

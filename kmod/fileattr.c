@@ -8,12 +8,10 @@
 
 #include "ppc.h"
 
-#ifdef PPC_HAVE_FILEATTR
 int ppc_fileattr_get(struct dentry *dentry, struct file_kattr *attr)
 {
 	return vfs_fileattr_get(PPC_D(dentry), attr);
 }
-#endif
 
 /**
  * ppc_lower_ioctl - an ioctl of the application

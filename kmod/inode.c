@@ -88,8 +88,8 @@ static const struct inode_operations ppc_file_iops = {
 	.getattr	= ppc_getattr,
 	.listxattr	= ppc_listxattr,
 	.fiemap		= ppc_fiemap,
-	PPC_FILEATTR_OPS
-	PPC_ACL_OPS
+	PPC_FILEATTR_OPS(ppc_fileattr_get)
+	PPC_ACL_OPS(ppc_get_acl)
 };
 
 static const struct inode_operations ppc_dir_iops = {
@@ -97,8 +97,8 @@ static const struct inode_operations ppc_dir_iops = {
 	.permission	= ppc_permission,
 	.getattr	= ppc_getattr,
 	.listxattr	= ppc_listxattr,
-	PPC_FILEATTR_OPS
-	PPC_ACL_OPS
+	PPC_FILEATTR_OPS(ppc_fileattr_get)
+	PPC_ACL_OPS(ppc_get_acl)
 };
 
 static const struct inode_operations ppc_symlink_iops = {

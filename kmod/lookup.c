@@ -20,8 +20,19 @@ static unsigned long ppc_lower_seq(const struct dentry *lower)
 	return raw_read_seqcount(&lower->d_seq);
 }
 
-/* The caller holds lower->d_lock, so nothing of it changes. */
-static bool ppc_pair_matches(const struct dentry *dentry, const struct dentry *lower)
+/* Names that differ in case may be one below. */
+static bool ppc_same_name(const struct dentry *lower, const struct qstr *name)
+{
+	const struct dentry *dir = lower->d_parent;
+
+	if (dir->d_flags & DCACHE_OP_COMPARE)
+		return !dir->d_op->d_compare(lower, lower->d_name.len, lower->d_name.name, name);
+	return lower->d_name.len == name->len && !memcmp(lower->d_name.name, name->name, name->len);
+}
+
+/* The caller holds lower->d_lock, so nothing of it changes; name: of @dentry. */
+static bool ppc_pair_matches(const struct dentry *dentry, const struct dentry *lower,
+			     const struct qstr *name)
 {
 	const struct dentry *parent = READ_ONCE(dentry->d_parent);
 	const struct inode *inode = d_inode_rcu(dentry);
@@ -30,23 +41,23 @@ static bool ppc_pair_matches(const struct dentry *dentry, const struct dentry *l
 		return false;
 	if (d_inode_rcu(lower) != (inode ? PPC_I(inode)->lower : NULL))
 		return false;
-	if (lower->d_flags & DCACHE_OP_COMPARE)
-		return true;
-	return lower->d_name.len == dentry->d_name.len &&
-	       !memcmp(lower->d_name.name, dentry->d_name.name, dentry->d_name.len);
+	return ppc_same_name(lower, name);
 }
 
 static bool ppc_recheck(struct dentry *dentry, struct dentry *lower)
 {
+	struct name_snapshot name;
 	bool ok;
 
+	take_dentry_name_snapshot(&name, dentry);
 	rcu_read_lock();
 	spin_lock(&lower->d_lock);
-	ok = ppc_pair_matches(dentry, lower);
+	ok = ppc_pair_matches(dentry, lower, &name.name);
 	if (ok)
 		WRITE_ONCE(dentry->d_time, ppc_lower_seq(lower));
 	spin_unlock(&lower->d_lock);
 	rcu_read_unlock();
+	release_dentry_name_snapshot(&name);
 	return ok;
 }
 
@@ -72,22 +83,21 @@ static void ppc_d_release(struct dentry *dentry)
 	dput(PPC_D(dentry));
 }
 
-#ifdef PPC_D_REAL
 /*
- * A lower file carries the user's path, so file_dentry(), by which NFS and its
- * relatives find their dentry, asks here for the one of the file's inode.
+ * Before 6.7 a lower file carries the user's path, so file_dentry(), by which
+ * NFS and its relatives find their dentry, asks here for the one of the file's
+ * inode.
  */
-struct dentry *ppc_d_real(struct dentry *dentry, const struct inode *inode)
+static __maybe_unused struct dentry *ppc_d_real(struct dentry *dentry, const struct inode *inode)
 {
 	if ((inode && d_inode(dentry) == inode) || !PPC_D(dentry))
 		return dentry;
-	return d_real(PPC_D(dentry), inode);
+	return ppc_lower_d_real(PPC_D(dentry), inode);
 }
-#endif
 
 const struct dentry_operations ppc_dentry_ops = {
 	.d_revalidate	= ppc_d_revalidate,
-	PPC_D_REAL_OPS
+	PPC_D_REAL_OPS(ppc_d_real)
 	.d_release	= ppc_d_release,
 };
 

@@ -59,6 +59,7 @@ static void __exit ppc_exit(void)
 module_init(ppc_init);
 module_exit(ppc_exit);
 
+MODULE_AUTHOR("The PPC authors");
 MODULE_DESCRIPTION("PPC: programmable page cache, routing file system");
 MODULE_LICENSE("GPL");
 MODULE_ALIAS_FS("ppc");

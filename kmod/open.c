@@ -32,10 +32,30 @@ static int ppc_lower_flags(const struct file *file)
 	return (file->f_flags & ~drop) | O_LARGEFILE | PPC_OPEN_QUIET;
 }
 
+/*
+ * Nobody else has the file yet.  O_NOATIME is not among the flags it is opened
+ * with: FUSE would pass it to a server that may not ask for it.
+ */
 static struct file *ppc_quiet(struct file *lower)
 {
-	if (!IS_ERR(lower))
+	if (!IS_ERR(lower)) {
+		lower->f_flags |= O_NOATIME;
 		ppc_set_notify(lower, PPC_NOTIFY_NONE);
+	}
+	return lower;
+}
+
+/*
+ * Security modules keep with a file who opened it and by which rights; asked
+ * again at a later use, they would look for the caller's over a disconnected
+ * path.
+ */
+static struct file *ppc_dentry_open(const struct path *path, int flags, const struct cred *cred)
+{
+	const struct cred *old = override_creds(cred);
+	struct file *lower = ppc_quiet(dentry_open(path, flags, cred));
+
+	revert_creds(old);
 	return lower;
 }
 
@@ -52,7 +72,7 @@ static struct file *ppc_open_lower(struct ppc_open *po, struct file *file)
 {
 	struct ppc_sb *sbi = po->sbi;
 	struct path real = { .mnt = sbi->lower_mnt };
-	const struct cred *cred = ppc_lower_cred(sbi);
+	const struct cred *cred = ppc_lower_cred(sbi), *old;
 	int flags = ppc_lower_flags(file);
 	struct file *lower;
 
@@ -61,14 +81,16 @@ static struct file *ppc_open_lower(struct ppc_open *po, struct file *file)
 		fmode_t notify = ppc_set_notify(file, PPC_NOTIFY_NONE);
 
 		real.dentry = PPC_D(file_dentry(file));
+		old = override_creds(cred);
 		lower = backing_file_open(file, flags, &real, cred);
+		revert_creds(old);
 		ppc_set_notify(file, notify);
 		return ppc_quiet(lower);
 	}
 	real.dentry = ppc_lower_alias(po->inode);
 	if (!real.dentry)
 		return ERR_PTR(-ESTALE);
-	lower = dentry_open(&real, flags, cred);
+	lower = ppc_dentry_open(&real, flags, cred);
 	dput(real.dentry);
 	if (!IS_ERR(lower)) {
 		po->pin = file->f_path;
@@ -90,24 +112,27 @@ struct file *ppc_open_lower_dir(struct file *file)
 	struct ppc_sb *sbi = PPC_SB(file_inode(file)->i_sb);
 	struct path real = { .mnt = sbi->lower_mnt, .dentry = PPC_D(file_dentry(file)) };
 
-	return ppc_quiet(dentry_open(&real, ppc_lower_flags(file), ppc_lower_cred(sbi)));
+	return ppc_dentry_open(&real, ppc_lower_flags(file), ppc_lower_cred(sbi));
 }
 
 /**
  * ppc_lower_alias - some lower dentry of one of our inodes
  * @inode: ours
  *
- * Return: a referenced dentry, or NULL when no name of it is cached
+ * Return: a referenced dentry, one that still has its name if there is one; or
+ * NULL when no name of it is cached
  */
 struct dentry *ppc_lower_alias(struct inode *inode)
 {
-	struct dentry *alias = d_find_any_alias(inode);
-	struct dentry *lower;
+	struct dentry *alias, *lower = NULL;
 
-	if (!alias)
-		return NULL;
-	lower = dget(PPC_D(alias));
-	dput(alias);
+	spin_lock(&inode->i_lock);
+	for_each_alias(alias, inode) {
+		if (PPC_D(alias) && (!lower || d_unhashed(lower)))
+			lower = PPC_D(alias);
+	}
+	dget(lower);
+	spin_unlock(&inode->i_lock);
 	return lower;
 }
 
@@ -129,9 +154,9 @@ struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 
 	if (!real.dentry)
 		return ERR_PTR(-ESTALE);
-	lower = dentry_open(&real, O_RDONLY | O_LARGEFILE | PPC_OPEN_QUIET, sbi->cred);
+	lower = ppc_dentry_open(&real, O_RDONLY | O_LARGEFILE | PPC_OPEN_QUIET, sbi->cred);
 	dput(real.dentry);
-	return ppc_quiet(lower);
+	return lower;
 }
 
 static void ppc_open_event(struct ppc_open *po, u8 kind)

@@ -51,12 +51,6 @@ void ppc_inode_cache_exit(void);
 /* lookup.c */
 extern const struct dentry_operations ppc_dentry_ops;
 struct dentry *ppc_lookup(struct inode *dir, struct dentry *dentry, unsigned int flags);
-#ifdef PPC_D_REAL
-struct dentry *ppc_d_real(struct dentry *dentry, const struct inode *inode);
-#define PPC_D_REAL_OPS		.d_real = ppc_d_real,
-#else
-#define PPC_D_REAL_OPS		/* lower files carry their own path */
-#endif
 
 /* dir.c */
 extern const struct file_operations ppc_dir_ops;
@@ -66,22 +60,12 @@ void ppc_export_inherit(struct super_block *sb, const struct super_block *lower)
 
 /* fileattr.c */
 long ppc_lower_ioctl(struct file *lower, unsigned int cmd, unsigned long arg);
-#ifdef PPC_HAVE_FILEATTR
 int ppc_fileattr_get(struct dentry *dentry, struct file_kattr *attr);
-#define PPC_FILEATTR_OPS	.fileattr_get = ppc_fileattr_get,
-#else
-#define PPC_FILEATTR_OPS	/* an ioctl like any other */
-#endif
 
 /* xattr.c */
 extern const struct xattr_handler *ppc_xattr_handlers[];
 ssize_t ppc_listxattr(struct dentry *dentry, char *list, size_t size);
-#ifdef PPC_HAVE_GET_INODE_ACL
 struct posix_acl *ppc_get_acl(struct mnt_idmap *idmap, struct dentry *dentry, int type);
-#define PPC_ACL_OPS	.get_acl = ppc_get_acl,
-#else
-#define PPC_ACL_OPS	/* ACLs pass through the xattr handler */
-#endif
 
 /* open.c */
 struct file *ppc_open_lower_dir(struct file *file);
@@ -163,6 +147,21 @@ int ppc_id_of_name(struct ppc_sb *sbi, struct ppc_file *req);
 /* load.c */
 int ppc_load_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_load *req,
 		   struct mem_cgroup *memcg);
+
+/*
+ * Pins a folio that a walk under RCU came to, as the page cache itself does.
+ * False: it is on its way out, the walk comes to this index again.
+ */
+static inline bool ppc_folio_pin(struct xa_state *xas, struct folio *folio)
+{
+	if (folio_try_get(folio)) {
+		if (folio == xas_reload(xas))
+			return true;
+		folio_put(folio);
+	}
+	xas_reset(xas);
+	return false;
+}
 
 /* evict.c */
 int ppc_evict_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_evict *req);

@@ -26,7 +26,6 @@ static void ppc_count_folio(struct ppc_resident *req, struct folio *folio, unsig
 		req->node[node] += bytes;
 }
 
-/* Folios are looked at under RCU without a reference; see evict.c. */
 static void ppc_resident_chunk(struct address_space *mapping, pgoff_t first, pgoff_t last,
 			       struct ppc_resident *req, unsigned long *bitmap)
 {
@@ -38,13 +37,16 @@ static void ppc_resident_chunk(struct address_space *mapping, pgoff_t first, pgo
 		pgoff_t index = max(xas.xa_index, first), next;
 		unsigned long nr;
 
-		if (xas_retry(&xas, folio) || xa_is_value(folio) || !folio_test_uptodate(folio))
+		if (xas_retry(&xas, folio) || xa_is_value(folio) || !ppc_folio_pin(&xas, folio))
 			continue;
-		next = folio_next_index(folio);
-		nr = next > index ? min(next, last + 1) - index : 1;
-		ppc_count_folio(req, folio, nr);
-		if (bitmap)
-			bitmap_set(bitmap, index - first, nr);
+		if (folio_test_uptodate(folio)) {
+			next = folio_next_index(folio);
+			nr = next > index ? min(next, last + 1) - index : 1;
+			ppc_count_folio(req, folio, nr);
+			if (bitmap)
+				bitmap_set(bitmap, index - first, nr);
+		}
+		folio_put(folio);
 	}
 	rcu_read_unlock();
 }

@@ -166,7 +166,8 @@ static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
 		sb->s_iflags |= SB_I_NODEV;
 	if (path->mnt->mnt_flags & MNT_NOEXEC)
 		sb->s_iflags |= SB_I_NOEXEC;
-	sbi->nosuid = path->mnt->mnt_flags & MNT_NOSUID;
+	/* of another user namespace its ids and capabilities say nothing here */
+	sbi->nosuid = path->mnt->mnt_flags & MNT_NOSUID || lower->s_user_ns != sb->s_user_ns;
 	sbi->caller_cred = ppc_wants_caller_cred(lower);
 
 	sb->s_magic = PPC_SUPER_MAGIC;

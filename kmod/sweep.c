@@ -2,7 +2,8 @@
 /*
  * The sweeper: our cached names hold lower inodes, so without it `rm` of a
  * model below (or a rename over it) would free no space until memory is short.
- * Every 2 s it drops the names of files that are deleted below and not open.
+ * Every 2 s it drops the names of files that are deleted below and not open,
+ * and names of others that are gone.
  */
 #include <linux/dcache.h>
 
@@ -11,9 +12,36 @@
 #define PPC_SWEEP_PERIOD	(2 * HZ)
 #define PPC_SWEEP_BATCH		1024
 
-static bool ppc_is_orphan(const struct ppc_inode *pi)
+/*
+ * A name that went while the file has others.  An NFS client that sees the
+ * name in use, as it is by us, renames the file instead of removing it.
+ */
+static bool ppc_name_is_gone(struct dentry *alias)
 {
-	return !READ_ONCE(pi->lower->i_nlink) && !atomic_read(&pi->nr_open);
+	const struct dentry *lower = PPC_D(alias);
+
+	return lower && !IS_ROOT(alias) &&
+	       (d_unhashed(lower) || lower->d_flags & DCACHE_NFSFS_RENAMED);
+}
+
+static bool ppc_is_orphan(struct ppc_inode *pi)
+{
+	struct inode *inode = &pi->vfs_inode;
+	struct dentry *alias;
+	bool gone = false;
+
+	if (atomic_read(&pi->nr_open))
+		return false;
+	if (!READ_ONCE(pi->lower->i_nlink))
+		return true;
+	spin_lock(&inode->i_lock);
+	/* from then on the RCU head is where the list was */
+	if (!(inode_state_read_once(inode) & I_FREEING)) {
+		for_each_alias(alias, inode)
+			gone |= ppc_name_is_gone(alias);
+	}
+	spin_unlock(&inode->i_lock);
+	return gone;
 }
 
 /* The last iput() evicts it, see ppc_drop_inode(). */

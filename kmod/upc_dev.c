@@ -234,6 +234,11 @@ int ppc_dev_create(struct ppc_sb *sbi)
 		err = cdev_device_add(&dev->cdev, &dev->dev);
 	}
 	if (err) {
+		/* whoever has opened it by a node of his own finds no mount */
+		down_write(&dev->alive);
+		dev->dying = true;
+		dev->sbi = NULL;
+		up_write(&dev->alive);
 		sbi->dev = NULL;
 		put_device(&dev->dev);
 	}

@@ -12,14 +12,22 @@ static int ppc_xattr_get(const struct xattr_handler *handler, struct dentry *den
 			 struct inode *inode, const char *name, void *buffer, size_t size)
 {
 	struct ppc_sb *sbi = PPC_SB(dentry->d_sb);
+	const struct cred *old;
+	int bytes;
 
 	/* A nameless dentry in the making (export.c), which only security modules look at. */
 	if (!PPC_D(dentry))
 		return -ENODATA;
+	if (strcmp(name, XATTR_NAME_CAPS))
+		return vfs_getxattr(mnt_idmap(sbi->lower_mnt), PPC_D(dentry), name, buffer, size);
 	/* File capabilities are set-id bits by another name. */
-	if (sbi->nosuid && !strcmp(name, XATTR_NAME_CAPS))
+	if (sbi->nosuid)
 		return -ENODATA;
-	return vfs_getxattr(mnt_idmap(sbi->lower_mnt), PPC_D(dentry), name, buffer, size);
+	/* The VFS converts them to the caller's user namespace on our behalf, too. */
+	old = override_creds(sbi->cred);
+	bytes = vfs_getxattr(mnt_idmap(sbi->lower_mnt), PPC_D(dentry), name, buffer, size);
+	revert_creds(old);
+	return bytes;
 }
 
 ssize_t ppc_listxattr(struct dentry *dentry, char *list, size_t size)
@@ -27,13 +35,11 @@ ssize_t ppc_listxattr(struct dentry *dentry, char *list, size_t size)
 	return vfs_listxattr(PPC_D(dentry), list, size);
 }
 
-#ifdef PPC_HAVE_GET_INODE_ACL
 struct posix_acl *ppc_get_acl(struct mnt_idmap *idmap, struct dentry *dentry, int type)
 {
 	return vfs_get_acl(mnt_idmap(PPC_SB(dentry->d_sb)->lower_mnt), PPC_D(dentry),
 			   posix_acl_xattr_name(type));
 }
-#endif
 
 static const struct xattr_handler ppc_xattr_handler = {
 	.prefix	= "",		/* all of them */

@@ -72,8 +72,12 @@ static inline struct file *backing_file_open(const struct file *user_file, int f
 #endif
 
 /* 6.7: file_dentry() is the dentry of file->f_path; before, ->d_real() knows it. */
-#if !PPC_BACKING_FILES
-#define PPC_D_REAL
+#if PPC_BACKING_FILES
+#define PPC_D_REAL_OPS(fn)
+#define ppc_lower_d_real(dentry, inode)	(dentry)
+#else
+#define PPC_D_REAL_OPS(fn)	.d_real = fn,
+#define ppc_lower_d_real(dentry, inode)	d_real(dentry, inode)
 #endif
 
 /* 6.10: asynchronous buffered reads are a property of file_operations, not of a file. */
@@ -129,6 +133,23 @@ static inline void ppc_ki_complete(struct kiocb *iocb, long ret)
 #ifndef PPC_HAVE_FILE_KATTR
 #define file_kattr fileattr
 #endif
+#define PPC_FILEATTR_OPS(fn)	.fileattr_get = fn,
+#else	/* an ioctl like any other */
+struct file_kattr;
+static inline int vfs_fileattr_get(struct dentry *dentry, struct file_kattr *attr)
+{
+	return -ENOIOCTLCMD;
+}
+
+#define PPC_FILEATTR_OPS(fn)
+#endif
+
+/* 6.2: ->get_acl() with a dentry; before, ACLs pass through the xattr handler. */
+#ifdef PPC_HAVE_GET_INODE_ACL
+#define PPC_ACL_OPS(fn)		.get_acl = fn,
+#else
+#define vfs_get_acl(idmap, dentry, name)	((struct posix_acl *)NULL)
+#define PPC_ACL_OPS(fn)
 #endif
 
 /*
@@ -138,14 +159,14 @@ static inline void ppc_ki_complete(struct kiocb *iocb, long ret)
  * kernels, tells of the opening alone).
  */
 #ifdef PPC_HAVE_FMODE_NONOTIFY_OPEN
-#define PPC_OPEN_QUIET		(O_NOATIME | __FMODE_NONOTIFY)
+#define PPC_OPEN_QUIET		__FMODE_NONOTIFY
 #define PPC_NOTIFY_NONE		((fmode_t)0)
 static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
 {
 	return mode;
 }
 #else
-#define PPC_OPEN_QUIET		O_NOATIME
+#define PPC_OPEN_QUIET		0
 #define PPC_NOTIFY_NONE		FMODE_NONOTIFY
 /* Returns what it was. */
 static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
@@ -190,9 +211,25 @@ static inline void set_default_d_op(struct super_block *sb, const struct dentry_
 				struct dentry *dentry, unsigned int flags
 static inline int ppc_lower_d_revalidate(struct dentry *lower, unsigned int flags)
 {
-	struct inode *dir = d_inode_rcu(lower->d_parent);
+	struct dentry *parent = NULL;
+	struct name_snapshot name;
+	struct inode *dir;
+	int ret;
 
-	return lower->d_op->d_revalidate(dir, &lower->d_name, lower, flags);
+	if (flags & LOOKUP_RCU) {
+		dir = d_inode_rcu(READ_ONCE(lower->d_parent));
+		if (!dir)
+			return -ECHILD;
+	} else {
+		parent = dget_parent(lower);
+		dir = d_inode(parent);
+	}
+	/* it may sleep, and a rename would free both */
+	take_dentry_name_snapshot(&name, lower);
+	ret = lower->d_op->d_revalidate(dir, &name.name, lower, flags);
+	release_dentry_name_snapshot(&name);
+	dput(parent);
+	return ret;
 }
 #else
 #define PPC_D_REVALIDATE_ARGS	struct dentry *dentry, unsigned int flags
@@ -200,6 +237,12 @@ static inline int ppc_lower_d_revalidate(struct dentry *lower, unsigned int flag
 {
 	return lower->d_op->d_revalidate(lower, flags);
 }
+#endif
+
+/* 7.0: a macro of dcache.h. */
+#ifndef for_each_alias
+#define for_each_alias(dentry, inode) \
+	hlist_for_each_entry(dentry, &(inode)->i_dentry, d_u.d_alias)
 #endif
 
 #include "mmap.h"
@@ -269,7 +312,10 @@ static inline int vfs_parse_fs_param_source(struct fs_context *fc, struct fs_par
 #endif
 
 /* Before 5.18 page cache is charged to the current task, whatever we say; see charge.c. */
-#ifndef PPC_HAVE_ACTIVE_MEMCG
+#ifdef PPC_HAVE_ACTIVE_MEMCG
+#define PPC_CAN_CHARGE	IS_ENABLED(CONFIG_MEMCG)
+#else
+#define PPC_CAN_CHARGE	0
 #include <linux/sched/mm.h>
 static inline struct mem_cgroup *compat_set_active_memcg(struct mem_cgroup *memcg)
 {

@@ -24,6 +24,11 @@ struct folio {
 
 static_assert(offsetof(struct folio, index) == offsetof(struct page, index));
 
+static inline bool folio_try_get(struct folio *folio)
+{
+	return get_page_unless_zero(&folio->page);
+}
+
 static inline bool folio_test_locked(struct folio *folio)
 {
 	return PageLocked(&folio->page);

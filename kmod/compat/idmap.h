@@ -13,6 +13,8 @@
 
 #define PPC_IDMAP_ARG
 
+struct mnt_idmap;
+
 #define inode_permission(idmap, inode, mask)	inode_permission(inode, mask)
 #define vfs_getxattr(idmap, dentry, name, value, size) \
 	vfs_getxattr(dentry, name, value, size)

@@ -5,6 +5,7 @@
 // when nothing fails.  Needs a kernel with fault injection.
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <ppc/uapi.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -15,7 +16,9 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -155,6 +158,7 @@ class Walker {
   std::string Fresh() const { return "many/f" + std::to_string(round_); }
 
   void Files() {
+    if (syscall(SYS_io_setup, 1, &aio_)) good_ = false;
     struct stat status {};
     auto warm = [](int) { return true; };
     Walk(
@@ -225,7 +229,57 @@ class Walker {
           return 0;
         },
         [this](int) { return munmap(map_, kPiece) == 0; });
+    Walk(
+        "aio", [this] { return Open(O_DIRECT); }, [this] { return ReadDirect(); },
+        [this](int) { return ReadDirect() == 0; });
+    Handles();
     file_ = Fd();
+  }
+  // An asynchronous direct read, past the page cache.
+  int ReadDirect() {
+    const std::unique_ptr<std::byte, void (*)(void*)> buffer(
+        static_cast<std::byte*>(std::aligned_alloc(4096, kPiece)), std::free);
+    iocb request{};
+    request.aio_lio_opcode = IOCB_CMD_PREAD;
+    request.aio_fildes = static_cast<uint32_t>(file_.get());
+    request.aio_buf = reinterpret_cast<uintptr_t>(buffer.get());
+    request.aio_nbytes = kPiece;
+    iocb* list[] = {&request};
+    if (syscall(SYS_io_submit, aio_, 1, list) != 1) return errno == EAGAIN ? ENOMEM : errno;
+    io_event event{};
+    while (syscall(SYS_io_getevents, aio_, 1, 1, &event, nullptr) != 1) {
+      if (errno != EINTR && errno != EFAULT) return errno;
+    }
+    if (event.res < 0) return static_cast<int>(-event.res);
+    return Right(0, 0, {buffer.get(), static_cast<size_t>(event.res)}) ? 0 : EBADMSG;
+  }
+  // The kernel says ESTALE of a handle whenever something but ENOMEM came in between.
+  void Handles() {
+    alignas(file_handle) std::array<char, sizeof(file_handle) + MAX_HANDLE_SZ> space{};
+    auto* handle = reinterpret_cast<file_handle*>(space.data());
+    const Fd mnt(open(mnt_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int id = 0;
+    auto take = [&] {
+      handle->handle_bytes = MAX_HANDLE_SZ;
+      return name_to_handle_at(AT_FDCWD, (mnt_ + "/a0").c_str(), handle, &id, 0) ? errno : 0;
+    };
+    Walk("handle", Yes, take, [&](int) { return take() == 0; });
+    Walk(
+        "openhandle",
+        [&] {
+          WriteText("/proc/sys/vm/drop_caches", "2");
+          return true;
+        },
+        [&] {
+          file_ = Fd(open_by_handle_at(mnt.get(), handle, O_RDONLY | O_CLOEXEC));
+          return file_ ? 0 : errno == ESTALE ? ENOMEM : errno;
+        },
+        [&](int) {
+          file_ = Fd(open_by_handle_at(mnt.get(), handle, O_RDONLY | O_CLOEXEC));
+          const bool right = file_ && ReadPiece() == 0;
+          file_ = Fd();
+          return right;
+        });
   }
   int ReadPiece() {
     switch (CheckRead(file_.get(), 0, 0, kPiece)) {
@@ -372,6 +426,7 @@ class Walker {
   std::string base_, mnt_, module_, only_, device_path_;
   Injector injector_;
   Fd file_, device_;
+  aio_context_t aio_ = 0;
   std::byte* map_ = nullptr;
   int round_ = 0;
   int operations_ = 0;

@@ -160,11 +160,13 @@ int Storm(const Words& words) {
   };
   {
     const auto threads = applications();
-    while (Counter(device, "events_queued") + Counter(device, "events_dropped") < events &&
-           !wrong) {
-      usleep(100000);
-    }
+    auto told = [&] {
+      return Counter(device, "events_queued") + Counter(device, "events_dropped");
+    };
+    for (int i = 0; i < 6000 && told() < events && !wrong; ++i) usleep(100000);
     stop = true;
+    if (told() < events && !wrong)
+      return Fail("events are neither queued nor counted as dropped"), 1;
   }
   bool good = CheckRings(*reader, device) && CheckLoss(*reader, mnt + "/a0");
 

@@ -7,7 +7,8 @@
 
 mount_ppc
 has "$(grep " $MNT " /proc/mounts)" "ro,relatime,odirect=auto,queue=65536,window=1048576,beacon=4194304"
-refuse "" mount -o remount,rw "$MNT"
+refuse "write-protected" mount -o remount,rw "$MNT"
+has "$(dmesg | tail -n 5)" "this file system is read-only; write below $BASE" "kernel log after remount,rw"
 refuse "Read-only file system" touch "$MNT/x"
 must mount -o remount,ro,window=2M,beacon=8M,odirect=deny "$MNT"
 has "$(grep " $MNT " /proc/mounts)" "odirect=deny,queue=65536,window=2097152,beacon=8388608"
@@ -53,13 +54,21 @@ must "$MNT/true"
 must cat "$MNT/null"
 must umount "$MNT"
 
-# Set-id bits of a nosuid lower mount have no effect.
+# Set-id bits and file capabilities of a nosuid lower mount have no effect.
 must mount --bind "$BASE" "$PPC_TEST_DIR/strict"
 must mount -o remount,bind,nosuid "$PPC_TEST_DIR/strict"
 cp /usr/bin/id "$BASE/id" && chown 65534 "$BASE/id" && chmod 4755 "$BASE/id"
 must mount -t ppc "$PPC_TEST_DIR/strict" "$MNT"
+cp /usr/bin/grep "$BASE/grep"
+# version 2, effective; CAP_NET_RAW permitted
+python3 -c 'import os, struct, sys
+os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))' \
+  "$BASE/grep" || fail "file capabilities"
+effective() { setpriv --reuid 65534 --regid 65534 --clear-groups "$MNT/grep" CapEff: /proc/self/status | cut -f 2; }
 eq "$("$MNT/id" -u)" 0 "uid through a nosuid lower mount"
+eq "$(effective)" 0000000000000000 "capabilities through a nosuid lower mount"
 must umount "$MNT" && must umount "$PPC_TEST_DIR/strict"
 must mount -t ppc "$BASE" "$MNT"
 eq "$("$MNT/id" -u)" 65534 "uid through a plain lower mount"
+eq "$(effective)" 0000000000002000 "capabilities through a plain lower mount"
 exit 0

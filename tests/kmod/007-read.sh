@@ -60,6 +60,18 @@ refuse "busy" umount "$MNT"
 kill $!
 eq "$("$MNT/script")" script "a script"
 
+# A shared library, and its pages leaving from under it.
+cp "$(ldd /usr/bin/python3 | awk '$1 ~ /^libz/ {print $3}')" "$BASE/libz.so" || fail "no libz"
+python3 - "$MNT/libz.so" "$DEV" <<'PY' || fail "a shared library"
+import ctypes, subprocess, sys
+zlib = ctypes.CDLL(sys.argv[1])
+assert sys.argv[1] in open("/proc/self/maps").read()
+for _ in range(3):
+    assert zlib.crc32(0, b"123456789", 9) & 0xFFFFFFFF == 0xCBF43926
+    subprocess.run(["ppcdev", "dev " + sys.argv[2], "lookup libz.so", "evict 0 - unmap drain"], check=True,
+                   stdout=subprocess.DEVNULL)
+PY
+
 # fsync and friends succeed.
 python3 -c 'import os,sys; fd = os.open(sys.argv[1], os.O_RDONLY); os.fsync(fd); os.fdatasync(fd)' \
   "$MNT/a" || fail fsync

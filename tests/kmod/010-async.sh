@@ -22,6 +22,14 @@ for engine in psync pvsync2 mmap libaio io_uring; do
     kill $! && wait $! 2>/dev/null
   done
 done
+# Direct, at depth: past the cache, then through it where the mount has it so.
+for odirect in pass buffered; do
+  must mount -o "remount,ro,odirect=$odirect" "$MNT"
+  for engine in libaio io_uring; do
+    verified --filename="$MNT/v" --rw=randread --readonly --direct=1 --ioengine=$engine --iodepth=32
+  done
+done
+must mount -o remount,ro,odirect=auto "$MNT"
 # What is absent is told, although io_uring asks for it without waiting first.
 drop_caches
 out=$(dev attach "sh cd $PPC_TEST_DIR && fio --name=v --size=4M --bs=16k --thread --filename=$MNT/v --rw=randread \

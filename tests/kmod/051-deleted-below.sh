@@ -27,6 +27,12 @@ mv "$BASE/other" "$BASE/big"
 eventually 5 freed 32000 || fail "a replaced file's space is held"
 eq "$(wc -c <"$MNT/big")" 1024 "the new file"
 
+# One of several names: the file keeps what is left, also the one it is told by.
+make_file names/a 4K
+ln "$BASE/names/a" "$BASE/names/b"
+out=$(dev "open $MNT/names/b" 'lookup names/b' "sh stat $MNT/names/a >/dev/null; rm $BASE/names/a" name)
+eq "$(field name name "$out")" names/b "name of an open file that lost another name"
+
 # Open files, closed later; a mapping counts as open.
 make_file held 32M
 before=$(free_kib)

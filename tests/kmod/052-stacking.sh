@@ -6,6 +6,9 @@
 
 make_file a 4M
 mount_ppc
+caps=$(field info caps "$(dev info)") backing=2
+if kernel_before 6.7; then backing=0; fi
+eq $((caps & 2)) "$backing" "PPC_CAP_BACKING_FILE"
 sum=$(md5sum <"$BASE/a")
 want=$(field read hash "$(ppcdev "open $BASE/a" sum)")
 top=$PPC_TEST_DIR/top
@@ -18,6 +21,10 @@ for mode in '' 'attach managed beacon'; do
   eq "$(field msum hash "$out" 1) $(field msum hash "$out" 2)" "$want $want" "mapped through the overlay"
   eq "$(field resident resident "$out")" 0 "evicted under the overlay"
 done
+drop_caches
+out=$(dev attach "open $top/a" 'sum 4K' counts 'lookup a' 'evict 0 - unmap drain' mmap msum counts)
+ge "$(field counts miss_read "$out" 1)" 1 "misses of reads through the overlay"
+ge "$(field counts miss_fault "$out" 2)" 1 "misses of faults through the overlay"
 # The overlay holds the super block, not the mount: its device stays.
 must umount "$MNT"
 [[ -e $DEV ]] || fail "the device went while the overlay uses the mount"
@@ -39,7 +46,11 @@ out=$(ppcdev "dev $DEV" 'attach managed' "dev $second" 'attach managed beacon' "
 eq "$(field read hash "$out") $(field msum hash "$out" 2)" "$want $want" "content through two"
 eq "$(field resident resident "$out" 1) $(field resident resident "$out" 2)" "$((4 * MIB)) 0" "residency through two"
 ge "$(field counts miss_read "$out")" 1 "misses through two"
+# Faults are told to the lower one only, whether a ppc or an overlay is on top.
+out=$(ppcdev "dev $DEV" attach "dev $second" attach 'use 0' "open $top/a" mmap 'lookup a' 'evict 0 - unmap drain' drop \
+  'use 1' drop msum counts 'use 0' counts) || fail "faults through two"
+eq "$(field counts miss_fault "$out" 1)" 0 "faults told to the upper of two"
+ge "$(field counts miss_fault "$out" 2)" 1 "faults told to the lower of two"
 must umount "$top"
 must umount "$MNT"
-# The other way round is refused.
 exit 0

@@ -60,6 +60,18 @@ want=$(ppc-answers copyrange "$PPC_TEST_DIR/t/a" "$PPC_TEST_DIR/range")
 umount "$PPC_TEST_DIR/t"
 eq "$(ppc-answers copyrange "$MNT/a" "$PPC_TEST_DIR/range")" "$want" copy_file_range
 has "50000 ok, -1 EXDEV" "$want" "copy_file_range between two others"
+refuse "Invalid cross-device link" cp --reflink=always "$MNT/a" "$PPC_TEST_DIR/clone"
+# Locks of this mount are not those of the lower file system, and hold among those who come by it.
+must flock "$BASE/a" flock -n "$MNT/a" true
+must python3 - "$BASE/a" "$MNT/a" <<'PY'
+import fcntl, subprocess, sys
+other = "import fcntl, sys; fcntl.lockf(open(sys.argv[1]), fcntl.LOCK_SH | fcntl.LOCK_NB)"
+below = open(sys.argv[1], "r+")
+fcntl.lockf(below, fcntl.LOCK_EX | fcntl.LOCK_NB)
+assert subprocess.run([sys.executable, "-c", other, sys.argv[1]], stderr=subprocess.DEVNULL).returncode
+assert not subprocess.run([sys.executable, "-c", other, sys.argv[2]]).returncode
+PY
+flock "$MNT/a" flock -n "$MNT/a" true && fail "two exclusive locks on one file of the mount"
 # A lease would not be broken by a change below.
 eq "$(ppc-answers leases "$MNT/a" | head -1)" "read lease EINVAL" lease
 has "$(ppc-answers leases "$BASE/a")" "read lease ok" "lease on the lower file"

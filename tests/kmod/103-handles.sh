@@ -74,17 +74,41 @@ for _ in 1 2; do
   cold
 done
 mv "$root/base/in/file" "$root/base/in2/file"
-has "$(behind "$m" "$inside")$(handle "$m/in2/file")" " " "after a rename"
+cold
+eq "$(behind "$m" "$inside")" ESTALE "renamed into another directory"
+has "$(behind "$m" "$(handle "$m/in2/file")")" "bytes 7" "its handle there"
 mv "$root/base/in2/file" "$root/file"
 cold
 eq "$(behind "$m" "$inside")" ESTALE "moved out of BASE"
+# Directories whose names fit into the buffer of a path, and one level more.
+python3 - "$root/base" "$m" >"$PPC_TEST_DIR/deep" <<'PY' || fail "deep directories"
+import os, subprocess, sys
+name = "d" * 250
+os.chdir(sys.argv[1])
+for _ in range(17):
+    os.mkdir(name)
+    os.chdir(name)
+os.chdir(sys.argv[2])
+for level in range(1, 18):
+    os.chdir(name)
+    if level in (16, 17):
+        print(subprocess.run(["ppc-answers", "handle", "."], capture_output=True, text=True).stdout.strip())
+PY
+mapfile -t deep <"$PPC_TEST_DIR/deep"
+cold
+eq "$(behind "$m" "${deep[0]}")" "$(behind "$root" "${deep[0]}")" "a directory 4016 bytes of path down"
+eq "$(behind "$m" "${deep[1]}")" ESTALE "a directory 4267 bytes of path down"
 must umount "$m"
 must umount "$root"
 
-# proc has no handles; with a ppc over it there are none either.
 must mount -t ppc /sys/fs "$m"
 eq "$(handle "$m")" "$(handle /sys/fs)" "a lower file system of another kind"
 must umount "$m"
+# ramfs has no handles, so there are none over it.
+must mount -t ramfs ramfs "$root"
+must mount -t ppc "$root" "$m"
+eq "$(handle "$m")" EOPNOTSUPP "over what has no handles"
+must umount "$m" "$root"
 # An unprivileged caller may not open by handle at all.
 mount_ppc
 echo x >"$BASE/x"

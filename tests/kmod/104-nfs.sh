@@ -23,15 +23,16 @@ release() {
 }
 trap 'status=$?; release 2>/dev/null; (exit $status); clean_up' EXIT
 
-# export_tree DIR: the only export, root of the NFSv4 tree.  No mountd: its answers are given beforehand.
+# export_tree DIR [rw]: the only export, root of the NFSv4 tree.  No mountd: its answers are given beforehand.
 export_tree() {
-  local end=$(($(date +%s) + 86400)) cache
+  local end=$(($(date +%s) + 86400)) cache flags=$((0x2 | 0x400 | 0x2000))
+  if [[ ${2:-} != rw ]]; then flags=$((flags | 0x1)); fi
   for cache in auth.unix.ip nfsd.export nfsd.fh; do
     [[ -e /proc/net/rpc/$cache/channel ]] || skip "no RPC cache $cache"
   done
   echo "nfsd 127.0.0.1 $end loop" >/proc/net/rpc/auth.unix.ip/channel
-  # read-only, any port, no subtree check, fsid 0
-  echo "loop $1 $end $((0x1 | 0x2 | 0x400 | 0x2000)) 65534 65534 0" >/proc/net/rpc/nfsd.export/channel
+  # read-only unless told, any port, no subtree check, fsid 0
+  echo "loop $1 $end $flags 65534 65534 0" >/proc/net/rpc/nfsd.export/channel
   printf 'loop 1 \\x00000000 %s %s\n' "$end" "$1" >/proc/net/rpc/nfsd.fh/channel
 }
 mount_nfs() { timeout 60 mount -i -t nfs4 -o vers=4.2,actimeo=1,addr=127.0.0.1,clientaddr=127.0.0.1 127.0.0.1:/ "$nfs"; }
@@ -67,6 +68,22 @@ eq "$(setpriv --reuid 65534 --regid 65534 --clear-groups cat "$top/sub/new")" ne
 chmod 600 "$BASE/sub/new"
 refused_soon() { ! setpriv --reuid 65534 --regid 65534 --clear-groups cat "$top/sub/new" >/dev/null 2>&1; }
 eventually 70 refused_soon || fail "a mode changed on the server is not seen through two mounts"
+must umount "$top"
+must umount "$nfs"
+
+# Removed by the client that carries the mount: it keeps the file under another name until ours is gone.
+echo 0 >/proc/fs/nfsd/threads
+for cache in auth.unix.ip nfsd.export nfsd.fh; do date +%s >"/proc/net/rpc/$cache/flush"; done
+sleep 1
+export_tree "$BASE" rw
+echo 2 >/proc/fs/nfsd/threads
+must mount_nfs
+must mount -t ppc "$nfs" "$top"
+cat "$top/sub/new" >/dev/null
+must rm "$nfs/sub/new"
+leftovers() { find "$BASE/sub" -name '.nfs*'; }
+gone() { [[ -z $(leftovers) ]]; }
+eventually 10 gone || fail "a removed file stays: $(leftovers)"
 must umount "$top"
 must umount "$nfs"
 exit 0

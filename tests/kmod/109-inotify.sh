@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Description: inotify on the mount tells of accesses through the mount; changes below are not told there,
-# and our own opening of the lower file is not told below.
+# Description: inotify and fanotify on the mount tell of accesses through the mount; changes below are not
+# told there, and our own opening of the lower file is not told below.
 # Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -42,5 +42,28 @@ os.rename(sys.argv[2] + "/new", sys.argv[2] + "/newer")
 assert [m for m, _ in seen(lower)], "nothing is told below"
 assert seen(upper) == [], "changes below are told here"
 assert open(sys.argv[1] + "/newer").read() == "x"
+PY
+python3 - "$MNT" "$BASE" <<'PY' || fail "fanotify"
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+ACCESS, OPEN = 1, 0x20
+def marked(path):
+    fd = libc.fanotify_init(2, os.O_RDONLY)  # FAN_NONBLOCK
+    assert fd >= 0, os.strerror(ctypes.get_errno())
+    # FAN_MARK_ADD | FAN_MARK_MOUNT
+    assert libc.fanotify_mark(fd, 0x11, ctypes.c_uint64(ACCESS | OPEN), -100, path.encode()) == 0
+    return fd
+upper = marked(sys.argv[1])
+with open(sys.argv[1] + "/a", "rb", buffering=0) as file:
+    file.read(4096)
+with open(sys.argv[2] + "/a", "rb", buffering=0) as file:
+    file.read(4096)
+told, data = [], os.read(upper, 4096)
+while data:
+    length, _, _, _, mask, fd, _ = struct.unpack_from("IBBHqii", data)
+    told.append((mask, os.readlink(f"/proc/self/fd/{fd}")))
+    data = data[length:]
+name = sys.argv[1] + "/a"
+assert {path for _, path in told} == {name} and {mask for mask, _ in told} <= {ACCESS, OPEN, ACCESS | OPEN}, told
 PY
 exit 0

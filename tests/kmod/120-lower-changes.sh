@@ -73,6 +73,32 @@ for mode in '' 'attach managed beacon'; do
   eq $? 135 "status after touching what was cut off"
   out=$(dev "$mode" "open $MNT/s" 'read 0 1M' "sh head -c 1M /dev/urandom >>$BASE/s" 'read 0 2M')
   eq "$(field read bytes "$out" 2)" $((MIB + 4096)) "appended, mode '$mode'"
+  # holes, pieces taken out, and bytes that bypass or map the cache below
+  make_file s 1M
+  cp "$BASE/s" "$PPC_TEST_DIR/s"
+  must fallocate -p -o 64K -l 64K "$PPC_TEST_DIR/s"
+  want=$(field read hash "$(ppcdev "open $PPC_TEST_DIR/s" sum)")
+  out=$(dev "$mode" "open $MNT/s" mmap 'touch 0 1M' "sh fallocate -p -o 64K -l 64K $BASE/s" msum)
+  eq "$(field msum hash "$out")" "$want" "a hole under a mapping, mode '$mode'"
+  must fallocate -c -o 128K -l 64K "$PPC_TEST_DIR/s"
+  must fallocate -c -o 128K -l 64K "$BASE/s"
+  eq "$(stat -c %s "$MNT/s")" $((MIB - 65536)) "size after a collapse"
+  must cmp "$MNT/s" "$PPC_TEST_DIR/s"
+  for file in "$BASE/s" "$PPC_TEST_DIR/s"; do
+    head -c 64K /dev/zero | tr '\0' x | dd of="$file" bs=64K seek=4 oflag=direct iflag=fullblock conv=notrunc status=none || fail "direct write"
+    python3 -c 'import mmap, sys
+with open(sys.argv[1], "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+    memory[400000:400005] = b"below"' "$file" || fail "a write through a mapping"
+  done
+  must cmp "$MNT/s" "$PPC_TEST_DIR/s"
+  make_file s2 8K
+  want="$(md5sum <"$BASE/s2") $(md5sum <"$BASE/s")"
+  python3 -c 'import ctypes, sys
+libc, here = ctypes.CDLL(None, use_errno=True), -100
+names = [name.encode() for name in sys.argv[1:]]
+sys.exit(libc.renameat2(here, names[0], here, names[1], 2))' "$BASE/s" "$BASE/s2" || fail RENAME_EXCHANGE
+  eq "$(md5sum <"$MNT/s") $(md5sum <"$MNT/s2")" "$want" "after RENAME_EXCHANGE"
+  make_file s 1M
   # rewritten in place: the cache is one
   printf X | dd of="$BASE/s" bs=1 seek=4096 conv=notrunc status=none
   eq "$(dd if="$MNT/s" bs=1 skip=4096 count=1 status=none)" X "overwritten, mode '$mode'"

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <cstdlib>
 #include <vector>
 
@@ -94,6 +95,14 @@ int Attributes(const std::string& path, const std::string&) {
   failed = ioctl(fd.get(), FS_IOC_MEASURE_VERITY, verity) < 0;
   std::printf("MEASURE_VERITY %s %llx\n", Error(failed),
               static_cast<unsigned long long>(Hash(buffer, failed ? 0 : sizeof(buffer))));
+  std::array<char, 4096> descriptor{};
+  struct fsverity_read_metadata_arg read {};
+  read.metadata_type = FS_VERITY_METADATA_TYPE_DESCRIPTOR;
+  read.length = descriptor.size();
+  read.buf_ptr = reinterpret_cast<uint64_t>(descriptor.data());
+  const int bytes = ioctl(fd.get(), FS_IOC_READ_VERITY_METADATA, &read);
+  std::printf("READ_VERITY_METADATA %s %d %llx\n", Error(bytes < 0), bytes,
+              static_cast<unsigned long long>(Hash(descriptor.data(), descriptor.size())));
   return 0;
 }
 

@@ -27,19 +27,35 @@ def checkpatch(files):
 
 
 def module(_files):
-    """W=1 and sparse; anything said is a finding."""
+    """W=1 and sparse, for the default kernel and each other one that was fetched; anything said is a finding."""
     if not os.path.exists("kmod/Kbuild"):
         return []
-    done = output(["tools/kmod", "--check"])
-    lines = [line for line in done.stdout.splitlines() if re.search(r"(warning|error)[: ]", line)]
-    if done.returncode and not lines:
-        lines = done.stdout.splitlines()[-5:]
+    findings = set()
     tree = re.escape(os.path.realpath("build/kmod-check")) + r"/[^/]+/"
-    return sorted({re.sub(tree, "", line) for line in lines})
+    for release in fetched():
+        done = output(["tools/kmod", "--check", *(["--kernel", release] if release else [])])
+        lines = [line for line in done.stdout.splitlines() if re.search(r"(warning|error)[: ]", line)]
+        if done.returncode and not lines:
+            lines = done.stdout.splitlines()[-5:]
+        print(f"lint: module: {release or 'the default kernel'}: {len(lines)}", file=sys.stderr)
+        findings |= {re.sub(tree, "", line) for line in lines}
+    return sorted(findings)
+
+
+def fetched():
+    """Releases for this machine below build/kernels/; '' is the default one, fetched or not."""
+    try:
+        with open("build/kernels/default", encoding="utf-8") as file:
+            default = file.read().strip()
+    except FileNotFoundError:
+        default = ""
+    names = (os.path.dirname(path) for path in glob.glob("build/kernels/*/.complete"))
+    others = (os.path.basename(name) for name in names if not os.path.exists(name + "/.debug"))
+    return [""] + sorted(name for name in others if name != default and "arm64" not in name)
 
 
 # What the sources may not name: the first outside of compat/, the second anywhere.
-VERSIONS = re.compile(r"LINUX_VERSION_CODE|KERNEL_VERSION|linux/version\.h")
+VERSIONS = re.compile(r"LINUX_VERSION_CODE|KERNEL_VERSION|linux/version\.h|PPC_HAVE_")
 TRICKS = re.compile(r"\b(kprobe|kretprobe|register_ftrace_function|kallsyms_lookup_name)\b")
 
 
@@ -50,7 +66,7 @@ def symbols(files):
         with open(name, encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 if VERSIONS.search(line) and not name.startswith("kmod/compat/"):
-                    findings.append(f"{name}:{number}: a kernel version; what differs belongs into kmod/compat/")
+                    findings.append(f"{name}:{number}: a kernel version or what a probe found; what differs belongs into kmod/compat/")
                 if TRICKS.search(line):
                     findings.append(f"{name}:{number}: a way around exported symbols")
     return findings + [line for path in sorted(glob.glob("build/kmod/*/kmod/ppc.ko")) for line in unexported(path)]

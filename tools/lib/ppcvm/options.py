@@ -35,9 +35,10 @@ on top; nothing is written back) and runs COMMAND as root in the caller's direct
                    memory again and five times the time-out
   --net, --systemd   not built yet
 
-Environment: variables named PPC_* reach the command.  PPC_BUILD_DIR (default build/) is where
-bin/ and policies/ are taken from.  PPC_KMOD: a module file to use, `last` for the one built
-last, `none` for no module; default: build it when its sources changed.
+Environment: variables named PPC_* reach the command.  PPC_KERNEL: the kernel where --kernel does
+not say.  PPC_BUILD_DIR (default build/) is where bin/ and policies/ are taken from.  PPC_KMOD: a
+module file to use, `last` for the one built last, `none` for no module; default: build it when its
+sources changed.
 
 Exit status: the command's own, or 64 usage, 70 the guest kernel logged a WARN, BUG, oops,
 lockdep or leak report, 71 the guest died, 72 not started, 124 time-out.  A command brackets
@@ -158,6 +159,8 @@ def check(options):
         # KASAN's shadow and quarantine, kmemleak's and lockdep's tables; slow instrumented code
         options.mem += options.mem // 2
         options.timeout *= 5
+    else:
+        options.kernel = options.kernel or os.environ.get("PPC_KERNEL", "")
     return options
 
 
