@@ -22,6 +22,9 @@ for mode in "${modes[@]}"; do
   [[ -z $mode ]] || eq "$(field counts miss_read "$out")" 0 "misses told, mode '$mode'"
   eq "$(field read hash "$out" 2)" "$want" "cached content, mode '$mode'"
 done
+# RWF_DONTCACHE, known since 6.14: not here.
+refuse "Operation not supported" python3 -c 'import os, sys
+os.preadv(os.open(sys.argv[1], os.O_RDONLY), [bytearray(10)], 0, 0x80)' "$MNT/a"
 # tmpfs has no such reads, and none are offered on top of it.
 mkdir "$PPC_TEST_DIR/t" "$PPC_TEST_DIR/m"
 must mount -t tmpfs tmpfs "$PPC_TEST_DIR/t"
