@@ -74,7 +74,7 @@ static int ppc_d_revalidate(PPC_D_REVALIDATE_ARGS)
 			return 0;
 	}
 	if (lower->d_flags & DCACHE_OP_REVALIDATE)
-		return ppc_lower_d_revalidate(lower, flags);
+		return ppc_lower_d_revalidate(lower, PPC_D_REVALIDATE_NAME, flags);
 	return 1;
 }
 

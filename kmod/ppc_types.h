@@ -94,7 +94,7 @@ struct ppc_sb {
 	char *base;			/* absolute path, for show_devname */
 	struct ppc_opts opts;		/* READ_ONCE; remount writes them */
 	bool caller_cred;		/* NFS and relatives: open with the caller's credentials */
-	bool nosuid;			/* of the lower mount */
+	bool nosuid;			/* of the lower mount, or another user namespace */
 
 	unsigned long mode;		/* PPC_MODE_*; READ_ONCE once per operation */
 	u32 window_pages;		/* in force, power of two */

@@ -2,10 +2,10 @@
 /*
  * The sweeper: our cached names hold lower inodes, so without it `rm` of a
  * model below (or a rename over it) would free no space until memory is short.
- * Every 2 s it drops the names of files that are deleted below and not open,
- * and names of others that are gone.
+ * Every 2 s it drops the names of files that are deleted below and not open.
  */
 #include <linux/dcache.h>
+#include <linux/magic.h>
 
 #include "ppc.h"
 
@@ -13,35 +13,53 @@
 #define PPC_SWEEP_BATCH		1024
 
 /*
- * A name that went while the file has others.  An NFS client that sees the
- * name in use, as it is by us, renames the file instead of removing it.
+ * An NFS client that removes a file whose name is in use, as it is by us,
+ * renames it instead, and removes that name when its last user goes.
  */
-static bool ppc_name_is_gone(struct dentry *alias)
+static struct dentry *ppc_renamed_alias(struct inode *inode)
 {
-	const struct dentry *lower = PPC_D(alias);
+	struct dentry *alias;
 
-	return lower && !IS_ROOT(alias) &&
-	       (d_unhashed(lower) || lower->d_flags & DCACHE_NFSFS_RENAMED);
+	for_each_alias(alias, inode) {
+		const struct dentry *lower = PPC_D(alias);
+
+		if (lower && lower->d_flags & DCACHE_NFSFS_RENAMED && !d_unhashed(alias))
+			return alias;
+	}
+	return NULL;
 }
 
-static bool ppc_is_orphan(struct ppc_inode *pi)
+static bool ppc_is_renamed(struct inode *inode)
 {
-	struct inode *inode = &pi->vfs_inode;
-	struct dentry *alias;
-	bool gone = false;
+	bool renamed;
 
+	spin_lock(&inode->i_lock);
+	/* from I_FREEING on the RCU head is where the list was */
+	renamed = !(inode_state_read_once(inode) & I_FREEING) && ppc_renamed_alias(inode);
+	spin_unlock(&inode->i_lock);
+	return renamed;
+}
+
+static bool ppc_is_orphan(struct ppc_sb *sbi, struct ppc_inode *pi)
+{
 	if (atomic_read(&pi->nr_open))
 		return false;
 	if (!READ_ONCE(pi->lower->i_nlink))
 		return true;
+	return sbi->lower_mnt->mnt_sb->s_magic == NFS_SUPER_MAGIC && ppc_is_renamed(&pi->vfs_inode);
+}
+
+static void ppc_drop_renamed(struct inode *inode)
+{
+	struct dentry *alias;
+
 	spin_lock(&inode->i_lock);
-	/* from then on the RCU head is where the list was */
-	if (!(inode_state_read_once(inode) & I_FREEING)) {
-		for_each_alias(alias, inode)
-			gone |= ppc_name_is_gone(alias);
-	}
+	alias = ppc_renamed_alias(inode);
+	dget(alias);
 	spin_unlock(&inode->i_lock);
-	return gone;
+	if (alias)
+		d_drop(alias);
+	dput(alias);
 }
 
 /* The last iput() evicts it, see ppc_drop_inode(). */
@@ -72,7 +90,7 @@ static struct inode *ppc_sweep_batch(struct ppc_sb *sbi, unsigned long *id, bool
 	rcu_read_lock();
 	pi = xa_find(&sbi->inodes, id, ULONG_MAX, XA_PRESENT);
 	for (n = 0; pi && n < PPC_SWEEP_BATCH; n++) {
-		if (ppc_is_orphan(pi))
+		if (ppc_is_orphan(sbi, pi))
 			inode = igrab(&pi->vfs_inode);
 		pi = xa_find_after(&sbi->inodes, id, ULONG_MAX, XA_PRESENT);
 		if (inode)
@@ -93,7 +111,10 @@ void ppc_sweep_work(struct work_struct *work)
 		struct inode *inode = ppc_sweep_batch(sbi, &id, &more);
 
 		if (inode) {
-			ppc_drop_names(inode);
+			if (READ_ONCE(PPC_I(inode)->lower->i_nlink))
+				ppc_drop_renamed(inode);
+			else
+				ppc_drop_names(inode);
 			iput(inode);
 		}
 		cond_resched();

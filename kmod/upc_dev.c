@@ -200,6 +200,17 @@ static void ppc_dev_free(struct device *device)
 	kfree(dev);
 }
 
+/* Open descriptors find no mount any more; waits for running ioctls. */
+static void ppc_dev_orphan(struct ppc_sb *sbi, struct ppc_dev *dev)
+{
+	WRITE_ONCE(dev->dying, true);
+	down_write(&dev->alive);
+	ppc_detach(sbi, NULL, false);
+	dev->sbi = NULL;
+	up_write(&dev->alive);
+	wake_up_interruptible_all(&dev->gone);
+}
+
 /**
  * ppc_dev_create - the device of a mount
  * @sbi: mount, complete
@@ -234,11 +245,8 @@ int ppc_dev_create(struct ppc_sb *sbi)
 		err = cdev_device_add(&dev->cdev, &dev->dev);
 	}
 	if (err) {
-		/* whoever has opened it by a node of his own finds no mount */
-		down_write(&dev->alive);
-		dev->dying = true;
-		dev->sbi = NULL;
-		up_write(&dev->alive);
+		/* somebody may have opened it by a node of his own */
+		ppc_dev_orphan(sbi, dev);
 		sbi->dev = NULL;
 		put_device(&dev->dev);
 	}
@@ -259,11 +267,7 @@ void ppc_dev_shutdown(struct ppc_sb *sbi)
 		return;
 	WRITE_ONCE(dev->dying, true);
 	cdev_device_del(&dev->cdev, &dev->dev);
-	down_write(&dev->alive);
-	ppc_detach(sbi, NULL, false);
-	dev->sbi = NULL;
-	up_write(&dev->alive);
-	wake_up_interruptible_all(&dev->gone);
+	ppc_dev_orphan(sbi, dev);
 }
 
 /* The mount's own reference; after this nothing looks at sbi->dev. */

@@ -209,31 +209,29 @@ static inline void set_default_d_op(struct super_block *sb, const struct dentry_
 #ifdef PPC_HAVE_D_REVALIDATE_NAME
 #define PPC_D_REVALIDATE_ARGS	struct inode *dir, const struct qstr *name, \
 				struct dentry *dentry, unsigned int flags
-static inline int ppc_lower_d_revalidate(struct dentry *lower, unsigned int flags)
+#define PPC_D_REVALIDATE_NAME	name
+/* What the VFS would pass: its own name stays as it is for the call, that of the dentry may not. */
+static inline int ppc_lower_d_revalidate(struct dentry *lower, const struct qstr *name,
+					 unsigned int flags)
 {
-	struct dentry *parent = NULL;
-	struct name_snapshot name;
+	struct dentry *parent;
 	struct inode *dir;
 	int ret;
 
 	if (flags & LOOKUP_RCU) {
 		dir = d_inode_rcu(READ_ONCE(lower->d_parent));
-		if (!dir)
-			return -ECHILD;
-	} else {
-		parent = dget_parent(lower);
-		dir = d_inode(parent);
+		return dir ? lower->d_op->d_revalidate(dir, name, lower, flags) : -ECHILD;
 	}
-	/* it may sleep, and a rename would free both */
-	take_dentry_name_snapshot(&name, lower);
-	ret = lower->d_op->d_revalidate(dir, &name.name, lower, flags);
-	release_dentry_name_snapshot(&name);
+	parent = dget_parent(lower);
+	ret = lower->d_op->d_revalidate(d_inode(parent), name, lower, flags);
 	dput(parent);
 	return ret;
 }
 #else
 #define PPC_D_REVALIDATE_ARGS	struct dentry *dentry, unsigned int flags
-static inline int ppc_lower_d_revalidate(struct dentry *lower, unsigned int flags)
+#define PPC_D_REVALIDATE_NAME	NULL
+static inline int ppc_lower_d_revalidate(struct dentry *lower, const struct qstr *name,
+					 unsigned int flags)
 {
 	return lower->d_op->d_revalidate(lower, flags);
 }
