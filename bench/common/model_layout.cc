@@ -33,6 +33,12 @@ uint64_t ScaleEven(uint64_t dim, double divisor) {
 
 uint64_t BytesOf(const Tensor& tensor) { return TensorBytes(tensor.dtype, tensor.shape).value(); }
 
+double SumOf(const std::vector<Tensor>& tensors) {
+  double bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += static_cast<double>(BytesOf(tensor));
+  return bytes;
+}
+
 // A shard ends before the tensor that would take it past the limit.
 std::vector<size_t> AssignByBytes(const std::vector<Tensor>& tensors, uint64_t limit) {
   std::vector<size_t> shard_of;
@@ -74,8 +80,14 @@ std::vector<size_t> AssignByStage(const std::vector<Tensor>& tensors) {
 std::vector<size_t> AssignShards(const ModelSpec& model) {
   const std::vector<Tensor> tensors = StateDict(model);
   if (model.family == Family::kDeepSeek) return AssignByStage(tensors);
-  return AssignByBytes(tensors,
-                       model.family == Family::kLlama ? kLlamaShardBytes : kQwenShardBytes);
+  uint64_t limit = model.family == Family::kLlama ? kLlamaShardBytes : kQwenShardBytes;
+  if (model.left_out > 0) {
+    ModelSpec whole = model;
+    whole.layers += model.left_out;
+    limit = static_cast<uint64_t>(static_cast<double>(limit) * SumOf(tensors) /
+                                  SumOf(StateDict(whole)));
+  }
+  return AssignByBytes(tensors, limit);
 }
 
 }  // namespace
@@ -87,6 +99,19 @@ Result<ModelSpec> FindModel(const std::string& name) {
     known += (known.empty() ? "" : ", ") + model.name;
   }
   return Error{EINVAL, "unknown model '" + name + "'; known: " + known};
+}
+
+Result<ModelSpec> KeepLayers(const ModelSpec& model, uint64_t layers) {
+  if (layers == model.layers) return model;
+  if (model.family == Family::kDeepSeek)
+    return Error{EINVAL, "layers of " + model.name + " cannot be left out; scale it"};
+  if (layers == 0 || layers > model.layers)
+    return Error{EINVAL, model.name + " has 1 to " + std::to_string(model.layers) +
+                             " layers, not " + std::to_string(layers)};
+  ModelSpec kept = model;
+  kept.left_out = model.layers - layers;
+  kept.layers = layers;
+  return kept;
 }
 
 ModelSpec ScaleModel(const ModelSpec& model, uint64_t scale) {

@@ -45,6 +45,7 @@ struct ModelSpec {
   std::string repo;  // "Qwen/Qwen2.5-72B", for Hugging Face cache trees
   Family family = Family::kQwen2;
   uint64_t layers = 0;
+  uint64_t left_out = 0;  // layers, by KeepLayers()
   uint64_t heads = 0;
   uint64_t kv_heads = 0;
   uint64_t head_dim = 0;  // of values
@@ -61,6 +62,10 @@ struct ModelSpec {
 // All models, smallest family first, and one by name; EINVAL with the list of names otherwise.
 const std::vector<ModelSpec>& Models();
 Result<ModelSpec> FindModel(const std::string& name);
+
+// The model's first layers alone, in about as many shards: a small one whose tensors are as large as
+// the whole one's.  EINVAL: not 1 to its layers, or DeepSeek's, whose shards go by pipeline stages.
+Result<ModelSpec> KeepLayers(const ModelSpec& model, uint64_t layers);
 
 // The same model with its bytes divided by about scale.
 ModelSpec ScaleModel(const ModelSpec& model, uint64_t scale);

@@ -15,13 +15,14 @@ using ppc::Result;
 using namespace ppc::bench;
 
 constexpr char kUsage[] =
-    "usage: mkmodel --model NAME [--scale N] --out DIR [--seed S] [--hf-cache] [--sparse] "
-    "[--quiet]\n"
-    "       mkmodel --model NAME [--scale N] --headers-only\n"
+    "usage: mkmodel --model NAME [--scale N] [--layers N] --out DIR [--seed S] [--hf-cache] "
+    "[--sparse] [--quiet]\n"
+    "       mkmodel --model NAME [--scale N] [--layers N] --headers-only\n"
     "Writes a safetensors checkpoint with the published tensors and shards of NAME (qwen2.5-7b,\n"
     "qwen2.5-32b, qwen2.5-72b, llama-2-7b, llama-2-70b, deepseek-r1), its bytes divided by about "
     "N\n"
     "(default 64), contents pseudo-random.\n"
+    "  --layers N      the first N layers alone, before scaling: a small model of large tensors\n"
     "  --hf-cache      lay DIR out as the Hugging Face hub cache (blobs, refs, snapshots)\n"
     "  --sparse        headers and small files only; tensors are holes (full-size layouts)\n"
     "  --headers-only  write nothing; print the size and name of each shard\n"
@@ -47,6 +48,10 @@ int Run(const Options& options) {
   Result<uint64_t> scale = options.Number("scale", 64);
   if (!scale.ok()) return Fail("mkmodel", scale.error());
   if (scale.value() == 0) return Fail("mkmodel", Error{22, "--scale must be at least 1"});
+  Result<uint64_t> layers = options.Number("layers", model.value().layers);
+  if (!layers.ok()) return Fail("mkmodel", layers.error());
+  model = KeepLayers(model.value(), layers.value());
+  if (!model.ok()) return Fail("mkmodel", model.error());
   if (options.Has("headers-only")) return PrintSizes(model.value(), scale.value());
   Result<uint64_t> seed = options.Number("seed", 1);
   if (!seed.ok()) return Fail("mkmodel", seed.error());
@@ -67,7 +72,7 @@ int Run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Result<Options> options = Options::Parse(argc, argv, {"model", "scale", "out", "seed"},
+  Result<Options> options = Options::Parse(argc, argv, {"model", "scale", "layers", "out", "seed"},
                                            {"hf-cache", "headers-only", "sparse", "quiet", "help"});
   if (!options.ok()) return Fail("mkmodel", options.error());
   if (options.value().Has("help")) {

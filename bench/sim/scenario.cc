@@ -131,6 +131,7 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
        {"log", Set(&s.log)},
        {"model", Set(&s.model)},
        {"scale", Set(&s.scale)},
+       {"layers", Set(&s.layers)},
        {"consumer", Set(&s.consumer)},
        {"init_share", Set(&s.init_share)},
        {"limit_share", Set(&s.limit_share)},

@@ -46,7 +46,8 @@ Result<uint64_t> StartUp::AddFiles(PageCache* cache) {
     }
     return model_.bytes;
   }
-  const Result<bench::ModelSpec> spec = bench::FindModel(s_.model);
+  Result<bench::ModelSpec> spec = bench::FindModel(s_.model);
+  if (spec.ok() && s_.layers > 0) spec = bench::KeepLayers(*spec, s_.layers);
   if (!spec.ok()) return spec.error();
   model_ = AddModel(cache, *spec, s_.scale, kDirectory);
   return model_.bytes;

@@ -129,6 +129,38 @@ TEST(ModelLayout, Qwen72bSplitsLayersAsPublished) {
   EXPECT_EQ(shards[6].file, "model-00007-of-00037.safetensors");
 }
 
+// The first layers' tensors as they are, embeddings too, in about as many shards.
+TEST(ModelLayout, KeepsTheFirstLayersWhole) {
+  const ModelSpec whole = *FindModel("qwen2.5-7b");
+  const Result<ModelSpec> kept = KeepLayers(whole, 4);
+  ASSERT_TRUE(kept.ok());
+  const std::vector<Shard> shards = ShardModel(*kept, 1);
+  EXPECT_EQ(shards.size(), ShardModel(whole, 1).size());
+  uint64_t tensors = 0;
+  for (const Shard& shard : shards) tensors += shard.tensors.size();
+  EXPECT_EQ(tensors, 4 * 12u + 3u);
+  const auto bytes = [](const ModelSpec& model, const std::string& name) {
+    for (const Shard& shard : ShardModel(model, 1))
+      for (const Tensor& tensor : shard.tensors)
+        if (tensor.name == name) return tensor.end - tensor.begin;
+    return uint64_t{0};
+  };
+  for (const char* name : {"model.layers.3.mlp.up_proj.weight", "lm_head.weight"})
+    EXPECT_EQ(bytes(*kept, name), bytes(whole, name)) << name;
+  EXPECT_EQ(bytes(*kept, "model.layers.4.mlp.up_proj.weight"), 0u);
+  EXPECT_EQ(KeepLayers(whole, 28)->left_out, 0u);
+}
+
+TEST(ModelLayout, RefusesLayersThatAreNotThere) {
+  const ModelSpec whole = *FindModel("qwen2.5-7b");
+  for (const uint64_t layers : {0u, 29u}) {
+    const Result<ModelSpec> kept = KeepLayers(whole, layers);
+    ASSERT_FALSE(kept.ok());
+    EXPECT_EQ(kept.error().message, "qwen2.5-7b has 1 to 28 layers, not " + std::to_string(layers));
+  }
+  EXPECT_FALSE(KeepLayers(*FindModel("deepseek-r1"), 8).ok());
+}
+
 TEST(ModelLayout, ScaleDividesBytesAndKeepsStructure) {
   for (const uint64_t scale : {16u, 64u, 256u}) {
     const std::vector<uint64_t> sizes = FileSizes("qwen2.5-72b", scale);
