@@ -36,7 +36,7 @@ record() {
 #   max, oom  times the limit was hit, processes killed
 #   steal     reclaimed by the kernel, percent of the model
 #   refault   dropped by the policy and missed again, per mille of the model
-#   wrong     on another node than their worker's, percent of what one worker alone needs
+#   wrong     on another node than their worker's, per mille of what one worker alone needs
 # Run before the service is announced (BEFORE), as an attempt before the readers (FIRST), or beside
 # them (BESIDE).
 scenario() {
@@ -68,7 +68,7 @@ import json, sys
 counts = [w["placement"] for w in json.loads(sys.argv[1] or "{}").get("workers", []) if "placement" in w]
 every, wrong = sum(c["right"] + c["wrong"] for c in counts), sum(c["wrong"] for c in counts)
 # Asked for and nothing counted: as bad as all wrong.
-print(100 * wrong // every if every else 100 if sys.argv[2] else 0)' "$report" "${placement[*]}")
+print(1000 * wrong // every if every else 1000 if sys.argv[2] else 0)' "$report" "${placement[*]}")
   )
   [[ $(checksum_in "$report") == "${wanted[$workers${*:+ $*}]:-none}" ]] || WRONG+=("$name: other bytes")
   for word in $expected; do
