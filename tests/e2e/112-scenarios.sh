@@ -6,8 +6,8 @@ once="disk<=103 refault<=5"
 # Slices of up to 16 KiB are loaded with their neighbours: of a model this small 2% with two
 # workers, 4 and 6% with four and eight.  More of many workers where the CPUs are others' and
 # readers overtake the loader; without affinity it would be half.
-placed="$once wrong<=100"
-many="$once wrong<=200"
+placed="$once wrong<=10"
+many="$once wrong<=20"
 
 warm() {
   local shard
