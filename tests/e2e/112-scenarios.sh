@@ -3,9 +3,8 @@
 # read the model once and get the right bytes.
 . "$(dirname "$0")/scenario.sh"
 once="disk<=103 refault<=5"
-# Slices of up to 16 KiB are loaded with their neighbours: of a model this small 2% with two
-# workers, 4 and 6% with four and eight.  More of many workers where the CPUs are others' and
-# readers overtake the loader; without affinity it would be half.
+# By the per mille.  Slices of up to 16 KiB, and the pages in which two meet, are loaded with their
+# neighbours: more with more workers.  Without affinity it would be half.
 placed="$once wrong<=10"
 many="$once wrong<=20"
 
