@@ -67,40 +67,71 @@ void Append(const Extent& e, std::vector<Extent>* extents) {
   extents->push_back(e);
 }
 
-// The next extent is of the member that got least far: all have their slices of the same tensors.
-TemplateGroup Join(const std::vector<const TemplateGroup*>& members, uint32_t id) {
+// Members that are about as far read the same tensors.
+constexpr double kAsFar = 1.0 / 32;
+
+// One list of a group, as it is put together with others.
+struct Member {
+  const TemplateGroup* group;
+  double bytes;
+  uint64_t done = 0;
+  size_t next = 0;
+
+  bool is_over() const { return next == group->extents.size(); }
+  const Extent& head() const { return group->extents[next]; }
+  double share() const { return static_cast<double>(done) / bytes; }
+};
+
+// Whose extent comes next; members.end() when all are over.  That of the member that got least far,
+// or of one about as far that is still in the file of the last extent, or before it in its file:
+// one worker reads the slices of a tensor in the order of the file.
+std::vector<Member>::iterator Next(std::vector<Member>* members,
+                                   const std::vector<Extent>& before) {
+  auto least = members->end();
+  for (auto m = members->begin(); m != members->end(); ++m) {
+    if (!m->is_over() && (least == members->end() || m->share() < least->share())) least = m;
+  }
+  if (least == members->end()) return least;
+  const auto is_as_far = [&](const Member& m) {
+    return !m.is_over() && m.share() <= least->share() + kAsFar;
+  };
+  uint32_t file = least->head().file;
+  for (const Member& m : *members) {
+    if (!before.empty() && is_as_far(m) && m.head().file == before.back().file)
+      file = before.back().file;
+  }
+  auto best = members->end();
+  for (auto m = members->begin(); m != members->end(); ++m) {
+    if (!is_as_far(*m) || m->head().file != file) continue;
+    if (best == members->end() || m->head().page < best->head().page) best = m;
+  }
+  return best;
+}
+
+TemplateGroup Join(const std::vector<const TemplateGroup*>& groups, uint32_t id) {
   TemplateGroup joined;
   joined.id = id;
-  joined.node = members[0]->node;
-  joined.first_ms = members[0]->first_ms;
-  std::vector<size_t> next(members.size(), 0);
-  std::vector<uint64_t> done(members.size(), 0);
-  std::vector<double> total;
-  for (const TemplateGroup* member : members) {
-    joined.first_ms = std::min(joined.first_ms, member->first_ms);
-    joined.last_ms = std::max(joined.last_ms, member->last_ms);
-    joined.overread_bytes += member->overread_bytes;
-    total.push_back(static_cast<double>(SequenceBytes(*member)));
+  joined.node = groups[0]->node;
+  joined.first_ms = groups[0]->first_ms;
+  std::vector<Member> members;
+  for (const TemplateGroup* group : groups) {
+    joined.first_ms = std::min(joined.first_ms, group->first_ms);
+    joined.last_ms = std::max(joined.last_ms, group->last_ms);
+    joined.overread_bytes += group->overread_bytes;
+    members.push_back({group, static_cast<double>(SequenceBytes(*group))});
   }
   std::map<uint32_t, Ranges> covered;
   std::vector<Extent> fresh;
-  while (true) {
-    size_t least = members.size();
-    double share = 2;
-    for (size_t m = 0; m < members.size(); m++) {
-      if (next[m] == members[m]->extents.size()) continue;
-      const double at = static_cast<double>(done[m]) / total[m];
-      if (at >= share) continue;
-      share = at;
-      least = m;
-    }
-    if (least == members.size()) return joined;
-    const Extent& e = members[least]->extents[next[least]++];
-    done[least] += e.pages * kPage;
+  for (auto m = Next(&members, joined.extents); m != members.end();
+       m = Next(&members, joined.extents)) {
+    const Extent& e = m->head();
+    m->done += e.pages * kPage;
+    ++m->next;
     fresh.clear();
     Cover(e, &covered[e.file], &fresh);
     for (const Extent& part : fresh) Append(part, &joined.extents);
   }
+  return joined;
 }
 
 // The workers of the recording whose lists worker w reads now.

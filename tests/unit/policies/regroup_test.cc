@@ -231,6 +231,18 @@ double ShareOf(const TemplateGroup& a, const TemplateGroup& b) {
   return static_cast<double>(both) / static_cast<double>(SequenceBytes(a));
 }
 
+// How much of a list lies before what the list has come to in its file.
+double BackShare(const TemplateGroup& group) {
+  std::map<uint32_t, uint64_t> reached;
+  uint64_t back = 0;
+  for (const Extent& e : group.extents) {
+    uint64_t& end = reached[e.file];
+    if (e.page < end) back += e.pages * kPage;
+    end = std::max(end, e.page + e.pages);
+  }
+  return static_cast<double>(back) / static_cast<double>(SequenceBytes(group));
+}
+
 class RegroupModel : public testing::TestWithParam<const char*> {};
 
 // Whatever the order of the XPUs, half as many workers get what they would have recorded.
@@ -249,6 +261,7 @@ TEST_P(RegroupModel, AtTrueLayout) {
     for (uint32_t w = 0; w < 2; w++) {
       EXPECT_GE(ShareOf(two.groups[w], t.groups[w]), 0.99) << w << " " << order[0];
       EXPECT_GE(ShareOf(t.groups[w], two.groups[w]), 0.99) << w << " " << order[0];
+      EXPECT_LE(BackShare(t.groups[w]), BackShare(two.groups[w]) + 0.01) << w << " " << order[0];
     }
   }
 }
