@@ -63,8 +63,9 @@ struct ModelSpec {
 const std::vector<ModelSpec>& Models();
 Result<ModelSpec> FindModel(const std::string& name);
 
-// The model's first layers alone, in about as many shards: a small one whose tensors are as large as
-// the whole one's.  EINVAL: not 1 to its layers, or DeepSeek's, whose shards go by pipeline stages.
+// The model's first layers alone, in about as many shards: a small one whose tensors are as large
+// as the whole one's.  EINVAL: not 1 to its layers, or DeepSeek's, whose shards go by pipeline
+// stages.
 Result<ModelSpec> KeepLayers(const ModelSpec& model, uint64_t layers);
 
 // The same model with its bytes divided by about scale.
