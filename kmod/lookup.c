@@ -44,7 +44,8 @@ static bool ppc_pair_matches(const struct dentry *dentry, const struct dentry *l
 	return ppc_same_name(lower, name);
 }
 
-static bool ppc_recheck(struct dentry *dentry, struct dentry *lower)
+/* Not inline: the snapshot on its stack would cost each d_revalidate(). */
+static noinline bool ppc_recheck(struct dentry *dentry, struct dentry *lower)
 {
 	struct name_snapshot name;
 	bool ok;
