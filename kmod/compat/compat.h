@@ -237,7 +237,7 @@ static inline int ppc_lower_d_revalidate(struct dentry *lower, const struct qstr
 }
 #endif
 
-/* 7.0: a macro of dcache.h. */
+/* 7.2, or earlier: a macro of dcache.h. */
 #ifndef for_each_alias
 #define for_each_alias(dentry, inode) \
 	hlist_for_each_entry(dentry, &(inode)->i_dentry, d_u.d_alias)
