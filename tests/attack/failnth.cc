@@ -204,6 +204,7 @@ class Walker : public FailingCalls {
       return name_to_handle_at(AT_FDCWD, (mnt_ + "/a0").c_str(), handle, &id, 0) ? errno : 0;
     };
     Walk("handle", Yes, take, [&](int) { return take() == 0; });
+    if (take()) good_ = false;
     Walk(
         "openhandle",
         [&] {
