@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstdlib>
 #include <memory>
@@ -15,6 +16,11 @@ namespace ppc {
 namespace {
 
 constexpr uint16_t kVendorHuawei = 0x19e5;
+// Makers whose VGA adapters are the consoles of servers and of virtual machines, and never compute:
+// ASPEED, Matrox, Huawei (its accelerators are no VGA adapters), QEMU, Red Hat, Cirrus, VMware,
+// VirtualBox, Microsoft.
+constexpr std::array<uint16_t, 10> kConsoleVendors = {
+    0x1a03, 0x102b, kVendorHuawei, 0x1234, 0x1b36, 0x1af4, 0x1013, 0x15ad, 0x80ee, 0x1414};
 
 struct CloseDir {
   void operator()(DIR* dir) const { closedir(dir); }
@@ -88,7 +94,10 @@ bool IsXpuClass(uint32_t pci_class) {
 
 std::vector<Xpu> SortXpus(std::vector<Xpu> all) {
   std::sort(all.begin(), all.end(), [](const Xpu& a, const Xpu& b) { return a.bdf < b.bdf; });
-  const auto is_console = [](const Xpu& xpu) { return xpu.is_boot_vga && xpu.node < 0; };
+  const auto is_console = [](const Xpu& xpu) {
+    return xpu.pci_class >> 8 == 0x0300 && std::find(kConsoleVendors.begin(), kConsoleVendors.end(),
+                                                     xpu.vendor) != kConsoleVendors.end();
+  };
   if (!std::all_of(all.begin(), all.end(), is_console)) std::erase_if(all, is_console);
   return all;
 }
@@ -105,7 +114,6 @@ std::vector<Xpu> FindXpus(const SysRoots& roots) {
     if (!IsXpuClass(xpu.pci_class)) continue;
     xpu.vendor = static_cast<uint16_t>(ReadNumber(device + "/vendor", 0));
     xpu.node = static_cast<int>(ReadNumber(device + "/numa_node", -1));
-    xpu.is_boot_vga = ReadNumber(device + "/boot_vga", 0) == 1;
     const Result<std::string> cpus = ReadLine(device + "/local_cpulist");
     if (cpus) {
       Result<CpuList> list = ParseCpuList(*cpus);

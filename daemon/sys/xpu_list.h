@@ -18,14 +18,13 @@ struct Xpu {
   uint16_t vendor = 0;
   int node = -1;       // NUMA node, -1 unknown
   CpuList local_cpus;  // helps where node is -1
-  bool is_boot_vga = false;
 };
 
 // Display, 3D and processing accelerators.
 bool IsXpuClass(uint32_t pci_class);
 
-// Sorted by PCI address.  The console's graphics adapter without a node is left out unless
-// it is all there is.
+// Sorted by PCI address.  A server's or virtual machine's console adapter is left out, unless such
+// are all there is.
 std::vector<Xpu> FindXpus(const SysRoots& roots);
 std::vector<Xpu> SortXpus(std::vector<Xpu> all);
 

@@ -10,13 +10,12 @@ namespace ppc {
 namespace {
 
 void AddDevice(const TempTree& tree, const std::string& bdf, const std::string& pci_class, int node,
-               const std::string& cpus, bool boot_vga) {
+               const std::string& cpus, const std::string& vendor = "0x10de") {
   const std::string base = "/sys/bus/pci/devices/" + bdf;
   tree.Write(base + "/class", pci_class + "\n");
-  tree.Write(base + "/vendor", "0x10de\n");
+  tree.Write(base + "/vendor", vendor + "\n");
   tree.Write(base + "/numa_node", std::to_string(node) + "\n");
   tree.Write(base + "/local_cpulist", cpus + "\n");
-  if (boot_vga) tree.Write(base + "/boot_vga", "1\n");
 }
 
 void AddNodes(const TempTree& tree) {
@@ -28,11 +27,11 @@ void AddNodes(const TempTree& tree) {
 TEST(Topology, XpusByPciAddressWithTheirNodes) {
   TempTree tree;
   AddNodes(tree);
-  AddDevice(tree, "0000:00:02.0", "0x030000", -1, "0-7", true);
-  AddDevice(tree, "0000:81:00.0", "0x120000", 1, "4-7", false);
-  AddDevice(tree, "0000:3b:00.0", "0x030200", 0, "0-3", false);
-  AddDevice(tree, "0000:3c:00.0", "0x020000", 0, "0-3", false);  // a network card
-  AddDevice(tree, "0000:82:00.0", "0x038000", -1, "4-7", false);
+  AddDevice(tree, "0000:00:02.0", "0x030000", -1, "0-7", "0x1a03");
+  AddDevice(tree, "0000:81:00.0", "0x120000", 1, "4-7");
+  AddDevice(tree, "0000:3b:00.0", "0x030200", 0, "0-3");
+  AddDevice(tree, "0000:3c:00.0", "0x020000", 0, "0-3");  // a network card
+  AddDevice(tree, "0000:82:00.0", "0x038000", -1, "4-7");
   const Result<Topology> topology = DetectTopology({SysRoots{tree.Root(), ""}, ""});
   ASSERT_TRUE(topology.ok());
   ASSERT_EQ(topology->nodes.size(), 2u);
@@ -49,10 +48,28 @@ TEST(Topology, XpusByPciAddressWithTheirNodes) {
 TEST(Topology, ConsoleAdapterOnlyIfNothingElse) {
   TempTree tree;
   AddNodes(tree);
-  AddDevice(tree, "0000:00:02.0", "0x030000", -1, "0-7", true);
+  AddDevice(tree, "0000:00:02.0", "0x030000", -1, "0-7", "0x1a03");
   const Result<Topology> topology = DetectTopology({SysRoots{tree.Root(), ""}, ""});
   ASSERT_EQ(topology->xpus.size(), 1u);
   EXPECT_EQ(topology->NodeOfXpu(0), -1);  // its CPUs are on both nodes
+}
+
+// A card with a monitor computes all the same.
+TEST(Topology, ConsolesAreToldByTheirMaker) {
+  TempTree tree;
+  AddNodes(tree);
+  AddDevice(tree, "0000:01:00.0", "0x030000", -1, "0-7");
+  AddDevice(tree, "0000:02:00.0", "0x030000", -1, "0-7");
+  AddDevice(tree, "0000:05:00.0", "0x030000", 0, "0-3", "0x1a03");  // a server's, with a node
+  AddDevice(tree, "0000:06:00.0", "0x030000", 0, "0-3", "0x19e5");
+  AddDevice(tree, "0000:c1:00.0", "0x120000", 1, "4-7", "0x19e5");
+  const Result<Topology> topology = DetectTopology({SysRoots{tree.Root(), ""}, ""});
+  ASSERT_EQ(topology->xpus.size(), 3u);
+  EXPECT_EQ(topology->xpus[0].bdf, "0000:01:00.0");
+  EXPECT_EQ(topology->xpus[1].bdf, "0000:02:00.0");
+  EXPECT_EQ(topology->xpus[2].bdf, "0000:c1:00.0");
+  const SysRoots roots{tree.Root(), ""};
+  EXPECT_EQ(XpuOfDeviceFile(roots, topology->xpus, "/dev/davinci0"), 2);
 }
 
 TEST(Topology, FromHwlocXml) {
