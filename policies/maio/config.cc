@@ -4,6 +4,7 @@
 #include "policies/maio/config.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "policies/maio/template.h"
@@ -53,6 +54,22 @@ bool ReadCount(const Json& json, const char* key, uint32_t max, uint32_t* out, s
   return true;
 }
 
+// Those of a service are here when one is named in the registration; `runtime` is the runtime's.
+constexpr std::array kKeys = {
+    "distance",   "prefetch",   "affinity", "affinity_fix", "bar",     "affinity_fix_ahead_s",
+    "stand_down", "max_pieces", "record",   "at_ready",     "runtime", "service_id",
+    "service",    "params",     "workers",  "xpus"};
+
+bool KnowsKeys(const Json& json, std::string* error) {
+  for (const auto& item : json.items()) {
+    if (std::find(kKeys.begin(), kKeys.end(), item.key()) != kKeys.end()) continue;
+    *error = "maio: there is no option \"" + item.key() + "\"; there are";
+    for (const char* key : kKeys) *error += std::string(" ") + key;
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool ParseBytes(const Json& value, uint64_t* out) {
@@ -86,6 +103,7 @@ bool ParseConfig(const std::string& text, Config* out, std::string* error) {
     *error = "maio: the configuration is not a JSON object";
     return false;
   }
+  if (!KnowsKeys(json, error)) return false;
   if (auto it = json.find("distance"); it != json.end() && !ParseBytes(*it, &out->distance)) {
     *error = "maio: \"distance\" must be bytes, a number or like \"64M\"";
     return false;

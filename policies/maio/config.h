@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a user can set: the registration's configuration and the specification
-// of a service.  Values; unknown keys are ignored, wrong types are errors.
+// of a service.  Values; wrong types are errors, and unknown keys of a configuration.
 #ifndef POLICIES_MAIO_CONFIG_H_
 #define POLICIES_MAIO_CONFIG_H_
 

@@ -30,5 +30,23 @@ TEST(BeaconBytes, AnEighthOfTheDistance) {
   EXPECT_EQ(BeaconBytes(1 * kMiB), kMiB / 8);
 }
 
+TEST(ParseConfig, AnUnknownOptionIsAnErrorThatNamesTheOthers) {
+  Config config;
+  std::string error;
+  EXPECT_FALSE(ParseConfig(R"({"distanse": "64M"})", &config, &error));
+  EXPECT_TRUE(error.starts_with("maio: there is no option \"distanse\"; there are distance "))
+      << error;
+}
+
+TEST(ParseConfig, OptionsOfTheRuntimeAndOfAServiceAreOthers) {
+  Config config;
+  std::string error;
+  EXPECT_TRUE(ParseConfig(R"({"runtime": {"threshold": 0.5}, "service_id": "abcd", "workers": 2,
+                              "xpus": [0, 1], "params": {"tp": 2}})",
+                          &config, &error))
+      << error;
+  EXPECT_EQ(config.service.value("service_id", ""), "abcd");
+}
+
 }  // namespace
 }  // namespace ppc::maio
