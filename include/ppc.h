@@ -226,7 +226,7 @@ struct ppc_context {
 	int (*file_native)(const struct ppc_context *, uint64_t file, int native);
 	/* Free counters shown by `ppcctl status`; name is copied. */
 	void (*stat)(const struct ppc_context *, const char *name, uint64_t value);
-	/* One line of the policy's own time series (JSON object without newline), see `ppcctl status --follow`. */
+	/* One line of the policy's own time series (JSON object without newline): goes to the runtime's trace_file. */
 	void (*trace)(const struct ppc_context *, const char *json);
 	/* Entries of a directory of the mount ("" = its root), in any order, without "." and "..":
 	 * entry() gets the entry's own name and its kind ('f' regular file, 'd' directory,

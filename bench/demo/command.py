@@ -66,10 +66,7 @@ def parse(arguments):
     parser.add_argument("--quick", action="store_true",
                         help="qwen2.5-7b at 1:16, one run each: a few minutes, less telling")
     parser.add_argument("--timeout", type=int, default=1500, help=argparse.SUPPRESS)
-    parser.add_argument("--host", action="store_true", help="on this machine: not built yet")
     options = parser.parse_args(arguments)
-    if options.host:
-        raise DemoError("--host is not built yet: run without it, in an emulated machine")
     if options.repeats < 1:
         raise DemoError("--repeats must be at least 1")
     check_common(options)

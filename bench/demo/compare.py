@@ -22,7 +22,7 @@ RUNNING = ("bin/ppcd", "bin/ppc-runner", "bin/ppcctl", "bin/loadmodel", "bin/ppc
 CASES = {"rich": "rich", "constrained": "limit", "limit": "limit"}
 EPILOG = """\
 Method: two systems' times in one round are a pair; their ratio is the geometric mean over the rounds, its
-90%% interval Student's t over the logarithms.  A claim needs 7 rounds.  Rounds can be interrupted: the
+90% interval Student's t over the logarithms.  A claim needs 7 rounds.  Rounds can be interrupted: the
 same command goes on with what is missing.  Exit status: 0 all claims hold, 1 one does not (with too few
 rounds for claims: if bytes are wrong or runs missing), 2 it could not run.
 """

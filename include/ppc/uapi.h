@@ -8,7 +8,7 @@
  *
  * Rules: little structs, fixed width, explicit padding; padding and unknown
  * flags must be zero (-EINVAL otherwise).  Offsets and lengths are in bytes.
- * All ioctls need CAP_SYS_ADMIN at open time.  After unmount every call gives
+ * open() is EPERM without CAP_SYS_ADMIN; ioctls do not ask again.  After unmount every call gives
  * -ENODEV and poll() reports POLLHUP.
  *
  * Changelog
@@ -173,6 +173,7 @@ struct ppc_info {
  *
  * Repeating it on the same descriptor changes flags, window, beacon and lease
  * and keeps the rings.  Errors: EBUSY another reader is attached; EINVAL.
+ * PPC_IOC_DETACH ends it; ENOTCONN this descriptor is not the reader's.
  */
 struct ppc_attach {
 	__u32 flags;
@@ -235,6 +236,8 @@ enum ppc_load_stop {
  * @resident: bytes found present
  * @failed: with WAIT, submitted - loaded (read error, or reclaimed at once)
  * @done: bytes of the range considered, from its start
+ * Errors: EINVAL, also of @length 0; ESTALE, EISDIR as for PPC_IOC_FILE; EBADF
+ *	@charge is no handle of this descriptor; what opening the lower file gave.
  */
 struct ppc_load {
 	__u64 file_id;
@@ -270,6 +273,8 @@ struct ppc_cancel {
  * struct ppc_evict - PPC_IOC_EVICT: drop clean pages of a range
  * Counts are bytes.  asked = resident at the start; asked = dropped + mapped +
  * dirty + locked + busy (straddling folios, pins, LRU batches, re-read pages).
+ * Partial pages at the ends stay, but for the one that holds the end of file.
+ * Errors: EINVAL; ESTALE, EISDIR as for PPC_IOC_FILE.
  */
 struct ppc_evict {
 	__u64 file_id;

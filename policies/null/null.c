@@ -7,6 +7,7 @@
  * Build your own copy outside this tree:
  *   cc -shared -fPIC -fvisibility=hidden -I include null.c -o libppc_mine.so
  *   ppcctl reg_policy /models /path/to/libppc_mine.so '{"any": "config"}'
+ * The library and all directories above it must be root's, and writable by root alone.
  *
  * Threads: all hooks run on one thread, one at a time; no locks are needed.
  */
@@ -50,8 +51,7 @@ static int null_exit(void)
 
 /* Optional.  For every miss: which ranges to load.  The reader does not wait for
  * the answer.  The list belongs to the policy and must stay valid until the next
- * hook; NULL = nothing.  Absent together with ppc_plan = the runtime's own
- * read-ahead, which is why it is here although it returns nothing. */
+ * hook; NULL = nothing.  Here although it returns nothing, to count. */
 static struct prefetch_ios *null_prefetch(struct miss_io *miss)
 {
 	misses++;

@@ -146,7 +146,6 @@ class OptionsTest(unittest.TestCase):
         self.assertEqual((options.model, options.scale, options.repeats), ("qwen2.5-7b", 16, 1))
 
     def test_refusals_are_one_line(self):
-        self.assertIn("not built yet", self.error("--host"))
         self.assertIn("neither a directory nor one of", self.error("--model", "gpt-9"))
         self.assertIn("at least 1", self.error("--scale", "0"))
 
