@@ -33,8 +33,8 @@ TEST(BeaconBytes, AnEighthOfTheDistance) {
 TEST(ParseConfig, AnUnknownOptionIsAnErrorThatNamesTheOthers) {
   Config config;
   std::string error;
-  EXPECT_FALSE(ParseConfig(R"({"distanse": "64M"})", &config, &error));
-  EXPECT_TRUE(error.starts_with("maio: there is no option \"distanse\"; there are distance "))
+  EXPECT_FALSE(ParseConfig(R"({"distant": "64M"})", &config, &error));
+  EXPECT_TRUE(error.starts_with("maio: there is no option \"distant\"; there are distance "))
       << error;
 }
 
