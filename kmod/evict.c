@@ -300,8 +300,9 @@ int ppc_evict_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_evict *r
 	stop = ppc_evict_chunks(&e, first, max(first, stop));
 	asked = e.asked;
 	atomic64_add(asked, &sbi->undrained_bytes);
-	if (ppc_drain_batches(&e))
-		ppc_evict_chunks(&e, first, stop);
+	/* stopped early it knows of a part only */
+	if (ppc_drain_batches(&e) && ppc_evict_chunks(&e, first, stop) < stop)
+		asked = e.asked;
 
 	/* read again meanwhile: those count as busy, never as dropped */
 	kept = e.mapped + e.dirty + e.writeback + e.locked;

@@ -92,7 +92,8 @@ static struct dentry *ppc_any_dentry(struct super_block *sb, struct dentry *lowe
 	if (IS_ERR(inode))
 		return ERR_CAST(inode);
 	/* Deleted, and here only because our names are not swept yet. */
-	if (!READ_ONCE(d_inode(lower)->i_nlink) && !atomic_read(&PPC_I(inode)->nr_open)) {
+	if (!READ_ONCE(ppc_bottom(d_inode(lower))->i_nlink) &&
+	    !atomic_read(&PPC_I(inode)->nr_open)) {
 		iput(inode);
 		return ERR_PTR(-ESTALE);
 	}

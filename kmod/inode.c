@@ -263,9 +263,9 @@ void ppc_evict_inode(struct inode *inode)
 /* A deleted lower file must not wait for our inode cache to be shrunk. */
 int ppc_drop_inode(struct inode *inode)
 {
-	const struct inode *lower = PPC_I(inode)->lower;
+	struct inode *lower = PPC_I(inode)->lower;
 
-	return (lower && !READ_ONCE(lower->i_nlink)) || inode_generic_drop(inode);
+	return (lower && !READ_ONCE(ppc_bottom(lower)->i_nlink)) || inode_generic_drop(inode);
 }
 
 static void ppc_inode_once(void *mem)

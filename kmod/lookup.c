@@ -30,35 +30,30 @@ static bool ppc_same_name(const struct dentry *lower, const struct qstr *name)
 	return lower->d_name.len == name->len && !memcmp(lower->d_name.name, name->name, name->len);
 }
 
-/* The caller holds lower->d_lock, so nothing of it changes; name: of @dentry. */
-static bool ppc_pair_matches(const struct dentry *dentry, const struct dentry *lower,
-			     const struct qstr *name)
+/* The caller holds both d_locks, so names and parents stay. */
+static bool ppc_pair_matches(const struct dentry *dentry, const struct dentry *lower)
 {
-	const struct dentry *parent = READ_ONCE(dentry->d_parent);
 	const struct inode *inode = d_inode_rcu(dentry);
 
-	if (d_unhashed(lower) || lower->d_parent != PPC_D(parent))
+	if (d_unhashed(lower) || lower->d_parent != PPC_D(dentry->d_parent))
 		return false;
 	if (d_inode_rcu(lower) != (inode ? PPC_I(inode)->lower : NULL))
 		return false;
-	return ppc_same_name(lower, name);
+	return ppc_same_name(lower, &dentry->d_name);
 }
 
-/* Not inline: the snapshot on its stack would cost each d_revalidate(). */
+/* Not inline: it is seldom needed, and each d_revalidate() would save registers for it. */
 static noinline bool ppc_recheck(struct dentry *dentry, struct dentry *lower)
 {
-	struct name_snapshot name;
 	bool ok;
 
-	take_dentry_name_snapshot(&name, dentry);
-	rcu_read_lock();
-	spin_lock(&lower->d_lock);
-	ok = ppc_pair_matches(dentry, lower, &name.name);
+	spin_lock(&dentry->d_lock);
+	spin_lock_nested(&lower->d_lock, DENTRY_D_LOCK_NESTED);
+	ok = ppc_pair_matches(dentry, lower);
 	if (ok)
 		WRITE_ONCE(dentry->d_time, ppc_lower_seq(lower));
 	spin_unlock(&lower->d_lock);
-	rcu_read_unlock();
-	release_dentry_name_snapshot(&name);
+	spin_unlock(&dentry->d_lock);
 	return ok;
 }
 
@@ -117,7 +112,7 @@ struct dentry *ppc_lookup(struct inode *dir, struct dentry *dentry, unsigned int
 	struct dentry *lower_dir = PPC_D(dentry->d_parent);
 	struct qstr name = QSTR_INIT(dentry->d_name.name, dentry->d_name.len);
 	struct inode *lower_inode, *inode = NULL;
-	struct dentry *lower;
+	struct dentry *lower, *moved;
 
 	lower = lookup_one_unlocked(mnt_idmap(PPC_SB(dir->i_sb)->lower_mnt), &name, lower_dir);
 	if (IS_ERR(lower))
@@ -131,5 +126,9 @@ struct dentry *ppc_lookup(struct inode *dir, struct dentry *dentry, unsigned int
 		if (IS_ERR(inode))
 			return ERR_CAST(inode);
 	}
-	return d_splice_alias(inode, dentry);
+	moved = d_splice_alias(inode, dentry);
+	/* A directory that was known elsewhere was found right there, not here. */
+	if (!IS_ERR_OR_NULL(moved))
+		WRITE_ONCE(moved->d_time, PPC_SEQ_UNKNOWN);
+	return moved;
 }

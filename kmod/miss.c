@@ -170,6 +170,14 @@ static void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index,
 	ppc_emit(po, kind, flags, index, nr, ppc_enters_stretch(po, index));
 }
 
+/* With ppc on ppc, what the lower file system is asked to read with is its own file. */
+static struct file *ppc_bottom_file(struct file *lower)
+{
+	while (file_inode(lower)->i_sb->s_type == &ppc_fs_type)
+		lower = PPC_F(lower)->lower;
+	return lower;
+}
+
 /*
  * Starts reading the aligned windows around [index, index + nr).  Returns when
  * the requests are submitted; the lower read or fault waits for its page.
@@ -188,7 +196,7 @@ static void ppc_load_window(struct ppc_open *po, struct file *lower, pgoff_t ind
 	absent = ppc_count_absent(mapping, start, end - 1);
 	if (!absent)
 		return;
-	ppc_start_window(lower, start, end - start);
+	ppc_start_window(ppc_bottom_file(lower), start, end - start);
 	ppc_stat_add(po->sbi, PPC_STAT_WINDOW_BYTES, (u64)absent << PAGE_SHIFT);
 }
 

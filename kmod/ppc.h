@@ -30,7 +30,6 @@ struct mem_cgroup;
 struct posix_acl;
 
 /* params.c */
-extern struct file_system_type ppc_fs_type;
 int ppc_show_options(struct seq_file *m, struct dentry *root);
 
 /* super.c */

@@ -190,4 +190,21 @@ static inline struct dentry *PPC_D(const struct dentry *dentry)
 	return dentry->d_fsdata;
 }
 
+extern struct file_system_type ppc_fs_type;
+
+/* With ppc on ppc: of the file system below all of them. */
+static inline struct inode *ppc_bottom(struct inode *lower)
+{
+	while (lower->i_sb->s_type == &ppc_fs_type)
+		lower = PPC_I(lower)->lower;
+	return lower;
+}
+
+static inline struct dentry *ppc_bottom_dentry(struct dentry *lower)
+{
+	while (lower->d_sb->s_type == &ppc_fs_type)
+		lower = PPC_D(lower);
+	return lower;
+}
+
 #endif /* PPC_TYPES_H */

@@ -48,8 +48,10 @@ static const struct super_operations ppc_super_ops = {
 };
 
 /* Servers of these decide by the identity of the opener. */
-static bool ppc_wants_caller_cred(const struct super_block *lower)
+static bool ppc_wants_caller_cred(struct super_block *lower)
 {
+	if (lower->s_type == &ppc_fs_type)
+		return PPC_SB(lower)->caller_cred;
 	switch (lower->s_magic) {
 	case NFS_SUPER_MAGIC:
 	case PPC_FUSE_MAGIC:

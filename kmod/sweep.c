@@ -21,9 +21,10 @@ static struct dentry *ppc_renamed_alias(struct inode *inode)
 	struct dentry *alias;
 
 	for_each_alias(alias, inode) {
-		const struct dentry *lower = PPC_D(alias);
+		struct dentry *lower = PPC_D(alias);
 
-		if (lower && lower->d_flags & DCACHE_NFSFS_RENAMED && !d_unhashed(alias))
+		if (lower && ppc_bottom_dentry(lower)->d_flags & DCACHE_NFSFS_RENAMED &&
+		    !d_unhashed(alias))
 			return alias;
 	}
 	return NULL;
@@ -40,13 +41,15 @@ static bool ppc_is_renamed(struct inode *inode)
 	return renamed;
 }
 
-static bool ppc_is_orphan(struct ppc_sb *sbi, struct ppc_inode *pi)
+static bool ppc_is_orphan(struct ppc_inode *pi)
 {
+	const struct inode *bottom = ppc_bottom(pi->lower);
+
 	if (atomic_read(&pi->nr_open))
 		return false;
-	if (!READ_ONCE(pi->lower->i_nlink))
+	if (!READ_ONCE(bottom->i_nlink))
 		return true;
-	return sbi->lower_mnt->mnt_sb->s_magic == NFS_SUPER_MAGIC && ppc_is_renamed(&pi->vfs_inode);
+	return bottom->i_sb->s_magic == NFS_SUPER_MAGIC && ppc_is_renamed(&pi->vfs_inode);
 }
 
 static void ppc_drop_renamed(struct inode *inode)
@@ -57,8 +60,9 @@ static void ppc_drop_renamed(struct inode *inode)
 	alias = ppc_renamed_alias(inode);
 	dget(alias);
 	spin_unlock(&inode->i_lock);
+	/* what is mounted on it goes, too, as if a look-up had found the name gone */
 	if (alias)
-		d_drop(alias);
+		d_invalidate(alias);
 	dput(alias);
 }
 
@@ -90,7 +94,7 @@ static struct inode *ppc_sweep_batch(struct ppc_sb *sbi, unsigned long *id, bool
 	rcu_read_lock();
 	pi = xa_find(&sbi->inodes, id, ULONG_MAX, XA_PRESENT);
 	for (n = 0; pi && n < PPC_SWEEP_BATCH; n++) {
-		if (ppc_is_orphan(sbi, pi))
+		if (ppc_is_orphan(pi))
 			inode = igrab(&pi->vfs_inode);
 		pi = xa_find_after(&sbi->inodes, id, ULONG_MAX, XA_PRESENT);
 		if (inode)
@@ -111,7 +115,7 @@ void ppc_sweep_work(struct work_struct *work)
 		struct inode *inode = ppc_sweep_batch(sbi, &id, &more);
 
 		if (inode) {
-			if (READ_ONCE(PPC_I(inode)->lower->i_nlink))
+			if (READ_ONCE(ppc_bottom(PPC_I(inode)->lower)->i_nlink))
 				ppc_drop_renamed(inode);
 			else
 				ppc_drop_names(inode);

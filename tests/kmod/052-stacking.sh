@@ -51,6 +51,14 @@ out=$(ppcdev "dev $DEV" attach "dev $second" attach 'use 0' "open $top/a" mmap '
   'use 1' drop msum counts 'use 0' counts) || fail "faults through two"
 eq "$(field counts miss_fault "$out" 1)" 0 "faults told to the upper of two"
 ge "$(field counts miss_fault "$out" 2)" 1 "faults told to the lower of two"
+# What is deleted below is let go of by both.
+make_file big 32M
+cat "$top/big" >/dev/null
+free_kib() { df --output=avail -k "$BASE" | tail -1; }
+before=$(free_kib)
+rm "$BASE/big"
+freed() { (($(free_kib) - before >= 32000)); }
+eventually 8 freed || fail "a deleted file's space is held by two mounts"
 must umount "$top"
 must umount "$MNT"
 exit 0

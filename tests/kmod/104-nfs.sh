@@ -8,12 +8,13 @@
 . "$(dirname "$0")/lower.sh"
 
 { modprobe nfsd && modprobe nfsv4; } 2>/dev/null || skip "no NFS in this kernel"
-nfs=$PPC_TEST_DIR/nfs top=$PPC_TEST_DIR/top
-mkdir -p "$nfs" "$top"
+nfs=$PPC_TEST_DIR/nfs top=$PPC_TEST_DIR/top outer=$PPC_TEST_DIR/outer
+mkdir -p "$nfs" "$top" "$outer"
 ip link set lo up
 mount -t nfsd nfsd /proc/fs/nfsd 2>/dev/null
 [[ -e /proc/fs/nfsd/threads ]] || skip "no nfsd file system"
 release() {
+  umount -q "$outer"
   umount "$top" "$nfs"
   echo 0 >/proc/fs/nfsd/threads
   for cache in auth.unix.ip nfsd.export nfsd.fh; do date +%s >"/proc/net/rpc/$cache/flush"; done
@@ -68,6 +69,15 @@ eq "$(setpriv --reuid 65534 --regid 65534 --clear-groups cat "$top/sub/new")" ne
 chmod 600 "$BASE/sub/new"
 refused_soon() { ! setpriv --reuid 65534 --regid 65534 --clear-groups cat "$top/sub/new" >/dev/null 2>&1; }
 eventually 70 refused_soon || fail "a mode changed on the server is not seen through two mounts"
+
+# And on top of that: NFS is asked by its own file, and as the caller.
+must mount -t ppc "$top" "$outer"
+want=$(field read hash "$(ppcdev "open $BASE/a" sum)")
+out=$(find_device "$outer" && dev 'attach managed' 'lookup a' 'evict 0 - unmap drain' "open $outer/a" sum) || fail "managed reads through two"
+eq "$(field read hash "$out")" "$want" "a managed read through two"
+! setpriv --reuid 65534 --regid 65534 --clear-groups cat "$outer/sub/new" >/dev/null 2>&1 ||
+  fail "opened through two with the mounter's rights"
+must umount "$outer"
 must umount "$top"
 must umount "$nfs"
 
@@ -81,11 +91,16 @@ echo "tcp 2049" >/proc/fs/nfsd/portlist 2>/dev/null
 echo 2 >/proc/fs/nfsd/threads
 must mount_nfs
 must mount -t ppc "$nfs" "$top"
-cat "$top/sub/new" >/dev/null
-must rm "$nfs/sub/new"
+must mount -t ppc "$top" "$outer"
+echo old >"$nfs/sub/old"
+cat "$outer/sub/new" "$top/sub/old" >/dev/null
+# A mount on a name goes with it.
+must mount --bind "$BASE/a" "$top/sub/old"
+must rm "$nfs/sub/new" "$nfs/sub/old"
 leftovers() { find "$BASE/sub" -name '.nfs*'; }
 gone() { [[ -z $(leftovers) ]]; }
 eventually 10 gone || fail "a removed file stays: $(leftovers)"
+must umount "$outer"
 must umount "$top"
 must umount "$nfs"
 exit 0
