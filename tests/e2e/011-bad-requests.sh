@@ -7,7 +7,7 @@ mount_ppc
 refuse 2 "config" ppcctl reg_policy "$MNT" maio '{"distance":'
 refuse 2 "config" ppcctl reg_policy "$MNT" maio '[1,2]'
 refuse 1 "distance" ppcctl reg_policy "$MNT" maio '{"distance":"seven"}'
-refuse 1 "distant" ppcctl reg_policy "$MNT" maio '{"distanse":"64M"}'
+refuse 1 "distant" ppcctl reg_policy "$MNT" maio '{"distant":"64M"}'
 refuse 1 "lease_ms" ppcctl reg_policy "$MNT" maio '{"runtime":{"lease_ms":"soon"}}'
 refuse 1 "neither a name nor an absolute path" ppcctl reg_policy "$MNT" dir/maio
 refuse 1 "ppc mount" ppcctl reg_policy /run maio
