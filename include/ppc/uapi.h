@@ -8,8 +8,8 @@
  *
  * Rules: little structs, fixed width, explicit padding; padding and unknown
  * flags must be zero (-EINVAL otherwise).  Offsets and lengths are in bytes.
- * open() is EPERM without CAP_SYS_ADMIN; ioctls do not ask again.  After unmount every call gives
- * -ENODEV and poll() reports POLLHUP.
+ * open() is -EPERM without CAP_SYS_ADMIN; ioctls do not ask again.  After
+ * unmount every call gives -ENODEV and poll() reports POLLHUP.
  *
  * Changelog
  *   1  first version
