@@ -147,8 +147,7 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 
 	ihold(lower);
 	/* A ppc below has no page cache of its own either. */
-	pi->mapping = lower->i_sb->s_type == &ppc_fs_type ? PPC_I(lower)->mapping :
-							    lower->i_mapping;
+	pi->mapping = ppc_bottom(lower)->i_mapping;
 	inode->i_generation = lower->i_generation;
 	inode->i_rdev = lower->i_rdev;
 	inode->i_blkbits = lower->i_blkbits;

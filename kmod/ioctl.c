@@ -266,6 +266,12 @@ static enum ppc_stat ppc_refusal(long err)
 		return PPC_STAT_REFUSED_DETACHED;
 	case -EBADF:
 		return PPC_STAT_REFUSED_HANDLE;
+	case -ENOSPC:
+		return PPC_STAT_REFUSED_LIMIT;
+	case -ENOMEM:
+		return PPC_STAT_REFUSED_NOMEM;
+	case -EOPNOTSUPP:
+		return PPC_STAT_REFUSED_UNSUPPORTED;
 	default:
 		return PPC_STAT_REFUSED_OTHER;
 	}

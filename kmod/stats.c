@@ -47,6 +47,9 @@ static const char * const ppc_stat_names[PPC_STAT_COUNT] = {
 	[PPC_STAT_REFUSED_BUSY]		= "refused_busy",
 	[PPC_STAT_REFUSED_DETACHED]	= "refused_detached",
 	[PPC_STAT_REFUSED_HANDLE]	= "refused_handle",
+	[PPC_STAT_REFUSED_LIMIT]	= "refused_limit",
+	[PPC_STAT_REFUSED_NOMEM]	= "refused_nomem",
+	[PPC_STAT_REFUSED_UNSUPPORTED]	= "refused_unsupported",
 	[PPC_STAT_REFUSED_OTHER]	= "refused_other",
 };
 

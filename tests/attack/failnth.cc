@@ -18,9 +18,13 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "attack.h"
@@ -254,7 +258,15 @@ class Walker : public FailingCalls {
 
   std::string DevicePath() const { return "/dev/ppc" + std::to_string(DeviceOf(mnt_)); }
   int Call(unsigned long request, void* argument) {
-    return ioctl(device_.get(), request, argument) ? errno : 0;
+    if (!ioctl(device_.get(), request, argument)) return 0;
+    if (errno == ENOMEM) nomem_++;
+    return errno;
+  }
+  uint64_t RefusedForMemory() const {
+    std::ifstream in("/sys/fs/ppc/" + std::to_string(DeviceOf(mnt_)) + "/refused_nomem");
+    uint64_t count = UINT64_MAX;
+    in >> count;
+    return count;
   }
   bool OpenDevice() {
     device_ = Fd();
@@ -264,6 +276,7 @@ class Walker : public FailingCalls {
 
   void Device() {
     device_path_ = DevicePath();
+    const uint64_t refused = RefusedForMemory() - nomem_;
     auto any = [](int) { return true; };
     Walk(
         "dev/open", Yes, [this] { return OpenDevice() ? 0 : errno; }, any);
@@ -361,11 +374,18 @@ class Walker : public FailingCalls {
         "dev/info", Yes, [&] { return Call(PPC_IOC_INFO, &info); }, any);
     Walk(
         "dev/close", [this] { return OpenDevice(); }, [this] { return device_ = Fd(), 0; }, any);
+    if (RefusedForMemory() - refused != nomem_) {
+      std::printf("FAIL: refused_nomem is %llu after %llu ioctls said ENOMEM\n",
+                  static_cast<unsigned long long>(RefusedForMemory() - refused),
+                  static_cast<unsigned long long>(nomem_));
+      good_ = false;
+    }
     file_ = Fd();
   }
 
   std::string base_, mnt_, module_, device_path_;
   Fd file_, device_;
+  uint64_t nomem_ = 0;  // ioctls that said ENOMEM
   aio_context_t aio_ = 0;
   std::byte* map_ = nullptr;
 };
