@@ -126,7 +126,6 @@ must umount "$MNT" "$BASE"
 make_disk
 make_file a 8M
 make_file b 1M
-mkdir "$BASE/sub"
 mount_ppc
 drop_caches
 must "$DISK" hangs
@@ -149,7 +148,13 @@ wait
 drop_caches
 must "$DISK" fails
 moves load_failed_bytes dev 'lookup a' 'load 0 1M wait'
-moves refused_other dev '!EIO lookup sub/file'
+must "$DISK" works
+# Mounted anew nothing of the directory is in memory.
+must umount "$MNT" "$BASE"
+must mount /dev/mapper/ppc-faulty "$BASE"
+mount_ppc
+must "$DISK" fails
+moves refused_other dev '!EIO lookup a'
 must "$DISK" works
 
 for name in "${names[@]}"; do
