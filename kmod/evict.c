@@ -33,6 +33,7 @@ struct ppc_evictor {
 	u64 writeback;				/* told as dirty */
 	u64 reading, straddling;		/* in busy */
 	pgoff_t busy_first, busy_last;		/* the first busy folio, first > last: none */
+	bool killed;
 };
 
 /*
@@ -228,8 +229,12 @@ static pgoff_t ppc_evict_chunks(struct ppc_evictor *e, pgoff_t first, pgoff_t st
 	e->busy_first = 1;
 	e->busy_last = 0;
 	for (at = first; at < stop; at = next) {
-		if (ppc_dev_dying(e->sbi) || fatal_signal_pending(current))
+		if (ppc_dev_dying(e->sbi))
 			return at;
+		if (fatal_signal_pending(current)) {
+			e->killed = true;
+			return at;
+		}
 		next = min(round_down(at, PPC_EVICT_CHUNK_PAGES) + PPC_EVICT_CHUNK_PAGES, stop);
 		ppc_evict_chunk(e, at, next - 1);
 		cond_resched();
@@ -274,6 +279,7 @@ static void ppc_evict_account(const struct ppc_evictor *e)
 	ppc_stat_add(sbi, PPC_STAT_LEFT_READING, e->reading);
 	ppc_stat_add(sbi, PPC_STAT_LEFT_STRADDLING, e->straddling);
 	ppc_stat_add(sbi, PPC_STAT_LEFT_BUSY, e->busy - e->reading - e->straddling);
+	ppc_stat_add(sbi, PPC_STAT_EVICT_SIGNAL, e->killed);
 }
 
 /**

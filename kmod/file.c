@@ -6,6 +6,8 @@
  * Paper: 3.1, the routing file system's read path.
  */
 #include <linux/fadvise.h>
+#include <linux/huge_mm.h>
+#include <linux/pipe_fs_i.h>
 #include <linux/uio.h>
 
 #include "ppc.h"
@@ -102,9 +104,11 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 {
 	struct ppc_open *po = PPC_F(in);
 	unsigned long mode = READ_ONCE(po->sbi->mode);
+	size_t room = pipe->max_usage - pipe_occupancy(pipe->head, pipe->tail);
 
-	if (mode)
-		ppc_read_notice(po, *ppos, len, mode);
+	/* before 6.5 @len may be more than the pipe takes */
+	if (mode && room)
+		ppc_read_notice(po, *ppos, min(len, room << PAGE_SHIFT), mode);
 	return vfs_splice_read(po->lower, ppos, pipe, len, flags);
 }
 
@@ -158,6 +162,7 @@ static long ppc_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	.splice_read	= ppc_splice_read,	\
 	.llseek		= ppc_llseek,		\
 	.mmap		= ppc_mmap,		\
+	.get_unmapped_area = thp_get_unmapped_area, \
 	.fadvise	= ppc_fadvise,		\
 	.fsync		= ppc_fsync,		\
 	.flush		= ppc_flush,		\

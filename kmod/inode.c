@@ -13,30 +13,67 @@
 static struct kmem_cache *ppc_inode_cache;
 static atomic64_t ppc_last_file_id = ATOMIC64_INIT(0);
 
+static umode_t ppc_mode_below(const struct inode *inode)
+{
+	umode_t mode = PPC_I(inode)->lower->i_mode;
+
+	return PPC_SB(inode->i_sb)->nosuid ? mode & ~(S_ISUID | S_ISGID) : mode;
+}
+
+static bool ppc_is_current(const struct inode *inode)
+{
+	const struct inode *lower = PPC_I(inode)->lower;
+
+	return inode->i_mode == ppc_mode_below(inode) && uid_eq(inode->i_uid, lower->i_uid) &&
+	       gid_eq(inode->i_gid, lower->i_gid);
+}
+
+static void ppc_copy_owner(struct inode *inode)
+{
+	const struct inode *lower = PPC_I(inode)->lower;
+
+	inode->i_mode = ppc_mode_below(inode);
+	inode->i_uid = lower->i_uid;
+	inode->i_gid = lower->i_gid;
+}
+
 /**
  * ppc_refresh - copy from the lower inode what the VFS reads from ours directly
  * @inode: ours
+ * @wait: for who changes the lower inode now; execve() goes by what an open found
  *
  * The rest (times, owner of a stat) is asked from the lower inode each time.
+ * Mode and owner of a file are taken together, under the locks that a chown()
+ * below and bprm_fill_uid() hold: never the old set-id bit with the new owner.
  *
- * Context: any; races only with itself, and both copy the same source.
+ * Context: may sleep; locks our i_rwsem, then the lower one, which without @wait
+ * are only tried: callers of stat(2) may hold ours.
  */
-void ppc_refresh(struct inode *inode)
+void ppc_refresh(struct inode *inode, bool wait)
 {
-	const struct inode *lower = PPC_I(inode)->lower;
-	umode_t mode = lower->i_mode;
+	struct inode *lower = PPC_I(inode)->lower;
 	loff_t size = i_size_read(lower);
 
-	if (PPC_SB(inode->i_sb)->nosuid)
-		mode &= ~(S_ISUID | S_ISGID);
-	if (inode->i_mode != mode)
-		inode->i_mode = mode;
-	if (!uid_eq(inode->i_uid, lower->i_uid))
-		inode->i_uid = lower->i_uid;
-	if (!gid_eq(inode->i_gid, lower->i_gid))
-		inode->i_gid = lower->i_gid;
 	if (i_size_read(inode) != size)
 		i_size_write(inode, size);
+	if (likely(ppc_is_current(inode)))
+		return;
+	if (!S_ISREG(lower->i_mode)) {
+		ppc_copy_owner(inode);
+		return;
+	}
+	if (wait)
+		inode_lock(inode);
+	else if (!inode_trylock(inode))
+		return;
+	if (wait)
+		inode_lock_shared_nested(lower, I_MUTEX_CHILD);
+	else if (!inode_trylock_shared(lower))
+		goto unlock;
+	ppc_copy_owner(inode);
+	inode_unlock_shared(lower);
+unlock:
+	inode_unlock(inode);
 }
 
 static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
@@ -58,7 +95,7 @@ static int ppc_getattr(PPC_IDMAP_ARG const struct path *path, struct kstat *stat
 	if (err)
 		return err;
 	stat->dev = inode->i_sb->s_dev;
-	ppc_refresh(inode);
+	ppc_refresh(inode, false);
 	return 0;
 }
 
@@ -153,7 +190,11 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	inode->i_blkbits = lower->i_blkbits;
 	inode->i_flags |= S_NOATIME | S_NOCMTIME;
 	ppc_dont_cache_acl(inode);
-	ppc_refresh(inode);
+	ppc_copy_owner(inode);
+	/* with its owner, or not before the open */
+	if (S_ISREG(inode->i_mode))
+		inode->i_mode &= ~(S_ISUID | S_ISGID);
+	ppc_refresh(inode, false);
 	ppc_annotate_locks(inode);
 	switch (inode->i_mode & S_IFMT) {
 	case S_IFREG:
@@ -191,7 +232,7 @@ struct inode *ppc_iget(struct super_block *sb, struct inode *lower)
 	if (!inode)
 		return ERR_PTR(-ENOMEM);
 	if (!(inode_state_read_once(inode) & I_NEW)) {
-		ppc_refresh(inode);
+		ppc_refresh(inode, false);
 		return inode;
 	}
 	pi = PPC_I(inode);

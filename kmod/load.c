@@ -109,6 +109,14 @@ static bool ppc_step_submit(struct ppc_loader *l, struct ppc_step_io *io)
 	return false;
 }
 
+/* Nothing was added: no memory, or the file has become shorter. */
+static u32 ppc_load_why_none(const struct ppc_loader *l, const struct ppc_step_io *io)
+{
+	u64 offset = (u64)io->extent[0].first << PAGE_SHIFT;
+
+	return offset < i_size_read(l->mapping->host) ? PPC_STOP_NOMEM : PPC_STOP_EOF;
+}
+
 /* Bytes of the page at @index up to @end that are uptodate once nobody reads them. */
 static int ppc_wait_folio(struct ppc_loader *l, pgoff_t index, pgoff_t end, unsigned long *nr)
 {
@@ -171,7 +179,7 @@ static void ppc_load_steps(struct ppc_loader *l, pgoff_t first, pgoff_t last, pg
 			break;
 		at = ppc_step_scan(l, at, end, now);
 		if (!ppc_step_submit(l, now))
-			l->req->stop = PPC_STOP_NOMEM;
+			l->req->stop = ppc_load_why_none(l, now);
 		turn++;
 		if (wait && turn > 1)
 			err = ppc_step_wait(l, &io[turn & 1]);

@@ -226,6 +226,8 @@ bool ppc_detach(struct ppc_sb *sbi, struct ppc_session *session, bool expired)
 		return false;
 	}
 	WRITE_ONCE(sbi->mode, 0);
+	/* what is pending is this reader's, not the next one's */
+	ppc_access_flush_all(sbi);
 	rcu_assign_pointer(sbi->session, NULL);
 	sbi->expired = expired;
 	memset(sbi->label, 0, sizeof(sbi->label));

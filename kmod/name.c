@@ -55,6 +55,11 @@ static int ppc_copy_name(struct ppc_sb *sbi, struct dentry *lower, struct ppc_fi
 		err = PTR_ERR(name);
 		goto out;
 	}
+	/* removed meanwhile: then "(deleted)" follows the name */
+	if (d_unlinked(lower)) {
+		err = -ESTALE;
+		goto out;
+	}
 	while (*name == '/')
 		name++;
 	bytes = strlen(name) + 1;

@@ -39,7 +39,7 @@ void ppc_kill_sb(struct super_block *sb);
 /* inode.c */
 struct inode *ppc_iget(struct super_block *sb, struct inode *lower);
 struct inode *ppc_ilookup(struct ppc_sb *sbi, u64 file_id);
-void ppc_refresh(struct inode *inode);
+void ppc_refresh(struct inode *inode, bool wait);
 struct inode *ppc_alloc_inode(struct super_block *sb);
 void ppc_free_inode(struct inode *inode);
 void ppc_evict_inode(struct inode *inode);
@@ -101,6 +101,7 @@ void ppc_fault_access(struct ppc_open *po, struct vm_fault *vmf, vm_fault_t ret,
 /* trace_access.c */
 void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags);
 void ppc_access_flush(struct ppc_open *po);
+void ppc_access_flush_all(struct ppc_sb *sbi);
 void ppc_access_flush_work(struct work_struct *work);
 
 /* mode.c */

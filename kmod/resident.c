@@ -106,7 +106,7 @@ int ppc_resident_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_resid
 		ppc_resident_chunk(mapping, at, last, req, bitmap);
 		if (bitmap)
 			err = ppc_copy_bitmap(req, bitmap, at - first, last - at + 1);
-		if (!err && signal_pending(current))
+		if (!err && fatal_signal_pending(current))
 			err = -EINTR;
 		cond_resched();
 	}

@@ -39,6 +39,7 @@ static const char * const ppc_stat_names[PPC_STAT_COUNT] = {
 	[PPC_STAT_LEFT_READING]		= "evict_left_reading_bytes",
 	[PPC_STAT_LEFT_STRADDLING]	= "evict_left_straddling_bytes",
 	[PPC_STAT_LEFT_BUSY]		= "evict_left_busy_bytes",
+	[PPC_STAT_EVICT_SIGNAL]		= "evict_stopped_signal",
 	[PPC_STAT_REFUSED_INVALID]	= "refused_invalid",
 	[PPC_STAT_REFUSED_UNKNOWN]	= "refused_unknown",
 	[PPC_STAT_REFUSED_FAULT]	= "refused_fault",

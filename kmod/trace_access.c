@@ -79,10 +79,12 @@ void ppc_access_flush(struct ppc_open *po)
 		ppc_upc_queue(po->sbi, &out);
 }
 
-/* While tracing: the last access of a file must not wait for the next one. */
-void ppc_access_flush_work(struct work_struct *work)
+/**
+ * ppc_access_flush_all - the same of all open files
+ * @sbi: mount
+ */
+void ppc_access_flush_all(struct ppc_sb *sbi)
 {
-	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, flush_work);
 	struct ppc_open *po;
 
 	spin_lock(&sbi->open_lock);
@@ -91,6 +93,14 @@ void ppc_access_flush_work(struct work_struct *work)
 			ppc_access_flush(po);
 	}
 	spin_unlock(&sbi->open_lock);
+}
+
+/* While tracing: the last access of a file must not wait for the next one. */
+void ppc_access_flush_work(struct work_struct *work)
+{
+	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, flush_work);
+
+	ppc_access_flush_all(sbi);
 	if (READ_ONCE(sbi->mode) & PPC_MODE_TRACE)
 		schedule_delayed_work(&sbi->flush_work, msecs_to_jiffies(PPC_ACCESS_FLUSH_MS));
 }

@@ -93,7 +93,8 @@ int ppc_dev_attach(struct ppc_sb *sbi, struct ppc_devfile *df, struct ppc_attach
 		WRITE_ONCE(df->expired, false);
 		df->attached = true;
 		ppc_session_describe(df->session, req);
-		mod_delayed_work(system_wq, &df->lease_work, ppc_lease_period(df->session));
+		cancel_delayed_work(&df->lease_work);
+		schedule_delayed_work(&df->lease_work, ppc_lease_period(df->session));
 	}
 	mutex_unlock(&df->lock);
 	return err;

@@ -24,6 +24,22 @@ for mode in '' 'attach managed beacon'; do
     'mmap' 'mprotect write' 'touch 0 8K write' >/dev/null
 done
 
+# Mapped where the lower file would be: aligned for huge pages where that one is.
+python3 - "$MNT/a" "$BASE/a" <<'PY' || fail "addresses"
+import mmap, os, sys
+HUGE = 2 << 20
+def aligned(name):
+    maps = []  # they stay, so that one is not aligned by being next to another
+    for pages in 1, 3, 2:
+        maps.append(mmap.mmap(os.open(name, os.O_RDONLY), 4 << 20, prot=mmap.PROT_READ))
+        maps.append(mmap.mmap(-1, pages * mmap.PAGESIZE))
+    starts = [int(line.split("-")[0], 16) for line in open("/proc/self/maps") if line.rstrip().endswith(name)]
+    return sum(start % HUGE == 0 for start in starts), len(starts)
+ours, lower = aligned(sys.argv[1]), aligned(sys.argv[2])
+print("aligned, mapped:", *ours, "below:", *lower)
+assert ours == lower
+PY
+
 drop_caches
 python3 - "$MNT/a" "$BASE/a" <<'PY' || fail "fork, split, move"
 import ctypes, mmap, os, sys

@@ -82,6 +82,16 @@ moves evict_left_locked_bytes dev 'lookup a' "open $MNT/a" mmap 'mlock 0 1M' 'ev
 moves evicted_bytes dev 'lookup a' 'load 0 1M wait' 'evict 0 1M drain'
 dd if=/dev/zero of="$BASE/a" bs=1M count=1 conv=notrunc status=none
 moves evict_left_dirty_bytes dev 'lookup a' 'evict 0 1M'
+# Many steps over nothing, killed on the way.
+truncate -s 3T "$BASE/sparse"
+ppcdev "dev $DEV" 'lookup sparse' 'evict 0 3T' >/dev/null &
+pid=$!
+sleep 1
+kill -9 $pid
+wait $pid
+eq "$(stat_of evict_stopped_signal)" 1 evict_stopped_signal
+moved[evict_stopped_signal]=1
+rm "$BASE/sparse"
 # A pipe holds references of the pages in it.
 moves evict_left_busy_bytes python3 -c "
 import os, subprocess

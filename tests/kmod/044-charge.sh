@@ -11,12 +11,20 @@ mount_ppc
 group=/sys/fs/cgroup/ppc-charge
 mkdir -p $group $group-loader
 file_of() { awk '$1 == "file" {print $2}' "$1/memory.stat"; }
+# A demand window is charged to the task that faults or reads, whoever is attached.
+for access in "mmap 'touch 0 1'" "'read 0 4K 4K'"; do
+  drop_caches
+  mkdir -p $group-reader
+  dev 'attach managed' "sh echo \$\$ >$group-reader/cgroup.procs; exec ppcdev 'open $MNT/a' $access" >/dev/null
+  # these counters are exact to some pages a CPU
+  ge "$(file_of $group-reader)" $((MIB * 3 / 4)) "demand window charged to the reader, $access"
+  rmdir $group-reader
+done
 if ! can_charge; then
   # The task that loads pays: a loader inside the cgroup.
   drop_caches
   dev "sh echo \$PPID >$group/cgroup.procs" 'lookup a' "!EOPNOTSUPP charge $group-loader" '!EBADF load 0 4K charge=1' \
     'load 0 4M wait' >/dev/null
-  # these counters are exact to some pages a CPU
   ge "$(file_of $group)" $((3 * MIB)) "page cache of the loader's cgroup"
   eq "$(file_of $group-loader)" 0 "page cache of another cgroup"
   rmdir $group $group-loader
@@ -52,12 +60,6 @@ eq "$(file_of $group)" $((4 * MIB)) "charged by the second handle"
 commands=()
 for _ in $(seq 1100); do commands+=("charge $group" 'charge release'); done
 dev "${commands[@]}" >/dev/null
-# A demand window is charged to the task that faults, whoever is attached.
-drop_caches
-mkdir -p $group-reader
-dev 'attach managed' "sh echo \$\$ >$group-reader/cgroup.procs; exec ppcdev 'open $MNT/a' mmap 'touch 0 1'" >/dev/null
-ge "$(file_of $group-reader)" $MIB "demand window charged to the reader"
-rmdir $group-reader
 # Many handles, a handle of another descriptor, a removed cgroup.
 dev 'lookup a' "charge $group" "dev $DEV" 'lookup a' '!EBADF load 0 4K charge=1' >/dev/null
 commands=()

@@ -26,6 +26,13 @@ eq "$(field load stop "$out" 2) $(field load "done" "$out" 2)" "3 0" "an old gen
 eq "$(field load stop "$out" 3)" 0 "the new one does"
 eq "$(field load stop "$out" 4)" 0 "a lower generation never comes back"
 
+# A file that becomes shorter meanwhile: its end, not a want of memory.
+head -c 64M "$BASE/a" >"$BASE/short" && sync "$BASE/short"
+drop_caches
+out=$(dev 'lookup short' 'thread load 0 - wait' 'sleep 700' "sh truncate -s 1M $BASE/short" join)
+eq "$(field load stop "$out")" 1 "stopped at the new end"
+rm "$BASE/short"
+
 # A signal.
 drop_caches
 python3 - "$DEV" <<'PY' || fail "signal"
