@@ -226,9 +226,9 @@ bool ppc_detach(struct ppc_sb *sbi, struct ppc_session *session, bool expired)
 		return false;
 	}
 	WRITE_ONCE(sbi->mode, 0);
-	/* what is pending is this reader's, not the next one's */
-	ppc_access_flush_all(sbi);
 	rcu_assign_pointer(sbi->session, NULL);
+	/* what is pending is not for the next reader */
+	ppc_access_flush_all(sbi);
 	sbi->expired = expired;
 	memset(sbi->label, 0, sizeof(sbi->label));
 	ppc_apply_mode_all(sbi);
