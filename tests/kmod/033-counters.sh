@@ -83,8 +83,10 @@ moves evicted_bytes dev 'lookup a' 'load 0 1M wait' 'evict 0 1M drain'
 dd if=/dev/zero of="$BASE/a" bs=1M count=1 conv=notrunc status=none
 moves evict_left_dirty_bytes dev 'lookup a' 'evict 0 1M'
 # Many steps over nothing, killed on the way.
-truncate -s 3T "$BASE/sparse"
-ppcdev "dev $DEV" 'lookup sparse' 'evict 0 3T' >/dev/null &
+truncate -s 15T "$BASE/sparse"
+evicts=()
+for ((i = 0; i < 100; i++)); do evicts+=('evict 0 15T'); done
+ppcdev "dev $DEV" 'lookup sparse' "${evicts[@]}" >/dev/null &
 pid=$!
 sleep 1
 kill -9 $pid
