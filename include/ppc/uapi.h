@@ -234,7 +234,8 @@ enum ppc_load_stop {
  * @loaded: bytes absent before and uptodate after (only with WAIT; else 0)
  * @submitted: bytes absent before that this call asked the lower fs to read
  * @resident: bytes found present
- * @failed: with WAIT, submitted - loaded (read error, or reclaimed at once)
+ * @failed: with WAIT, submitted - loaded (read error, or reclaimed at once);
+ *	after PPC_STOP_SIGNAL what was not waited for is in neither
  * @done: bytes of the range considered, from its start
  * Errors: EINVAL, also of @length 0; ESTALE, EISDIR as for PPC_IOC_FILE; EBADF
  *	@charge is no handle of this descriptor; what opening the lower file gave.
@@ -297,6 +298,8 @@ struct ppc_evict {
  * @bitmap_bytes: its size, at least (pages + 7) / 8
  * @resident, @dirty, @mapped, @node: out, bytes
  * length 0 = to end of file.  At most 1 TiB a call.
+ * Errors: EINVAL, also of a bitmap too small; EFAULT; ESTALE, EISDIR as for
+ *	PPC_IOC_FILE.
  */
 struct ppc_resident {
 	__u64 file_id;
