@@ -10,6 +10,8 @@
 
 #include "ppc.h"
 
+#define PPC_SET_ID	(S_ISUID | S_ISGID)
+
 static struct kmem_cache *ppc_inode_cache;
 static atomic64_t ppc_last_file_id = ATOMIC64_INIT(0);
 
@@ -17,7 +19,7 @@ static umode_t ppc_mode_below(const struct inode *inode)
 {
 	umode_t mode = PPC_I(inode)->lower->i_mode;
 
-	return PPC_SB(inode->i_sb)->nosuid ? mode & ~(S_ISUID | S_ISGID) : mode;
+	return PPC_SB(inode->i_sb)->nosuid ? mode & ~PPC_SET_ID : mode;
 }
 
 static bool ppc_is_current(const struct inode *inode)
@@ -28,52 +30,80 @@ static bool ppc_is_current(const struct inode *inode)
 	       gid_eq(inode->i_gid, lower->i_gid);
 }
 
-static void ppc_copy_owner(struct inode *inode)
+static void ppc_copy_owner(struct inode *inode, umode_t mode)
 {
 	const struct inode *lower = PPC_I(inode)->lower;
 
-	inode->i_mode = ppc_mode_below(inode);
+	inode->i_mode = mode;
 	inode->i_uid = lower->i_uid;
 	inode->i_gid = lower->i_gid;
+}
+
+/*
+ * Of a file, under our i_rwsem, which bprm_fill_uid() holds too.  A chown()
+ * stores the owner first and clears set-id bits later, under i_rwsem; network
+ * file systems store both under i_lock or in any order.
+ */
+static int ppc_copy_file_owner(struct inode *inode, bool wait)
+{
+	struct inode *lower = PPC_I(inode)->lower;
+	umode_t mode = ppc_mode_below(inode);
+
+	if (!(mode & PPC_SET_ID)) {
+		ppc_copy_owner(inode, mode);
+		return 0;
+	}
+	if (wait) {
+		if (down_read_killable_nested(&lower->i_rwsem, I_MUTEX_CHILD))
+			return -EINTR;
+	} else if (!inode_trylock_shared(lower)) {
+		return 0;
+	}
+	spin_lock(&lower->i_lock);
+	ppc_copy_owner(inode, ppc_mode_below(inode));
+	spin_unlock(&lower->i_lock);
+	smp_rmb();	/* the copy before the comparison */
+	if (!ppc_is_current(inode))
+		inode->i_mode &= ~PPC_SET_ID;
+	inode_unlock_shared(lower);
+	return 0;
 }
 
 /**
  * ppc_refresh - copy from the lower inode what the VFS reads from ours directly
  * @inode: ours
- * @wait: for who changes the lower inode now; execve() goes by what an open found
+ * @wait: for who changes a set-id file now; execve() goes by what its open found
  *
  * The rest (times, owner of a stat) is asked from the lower inode each time.
- * Mode and owner of a file are taken together, under the locks that a chown()
- * below and bprm_fill_uid() hold: never the old set-id bit with the new owner.
+ * There never is the old set-id bit with the new owner.
  *
  * Context: may sleep; locks our i_rwsem, then the lower one, which without @wait
  * are only tried: callers of stat(2) may hold ours.
+ * Return: 0, -EINTR by a fatal signal while waiting
  */
-void ppc_refresh(struct inode *inode, bool wait)
+int ppc_refresh(struct inode *inode, bool wait)
 {
 	struct inode *lower = PPC_I(inode)->lower;
 	loff_t size = i_size_read(lower);
+	int err;
 
 	if (i_size_read(inode) != size)
 		i_size_write(inode, size);
 	if (likely(ppc_is_current(inode)))
-		return;
+		return 0;
 	if (!S_ISREG(lower->i_mode)) {
-		ppc_copy_owner(inode);
-		return;
+		ppc_copy_owner(inode, ppc_mode_below(inode));
+		return 0;
 	}
-	if (wait)
-		inode_lock(inode);
-	else if (!inode_trylock(inode))
-		return;
-	if (wait)
-		inode_lock_shared_nested(lower, I_MUTEX_CHILD);
-	else if (!inode_trylock_shared(lower))
-		goto unlock;
-	ppc_copy_owner(inode);
-	inode_unlock_shared(lower);
-unlock:
+	if (wait) {
+		if (down_write_killable(&inode->i_rwsem))
+			return -EINTR;
+	} else if (!inode_trylock(inode)) {
+		return 0;
+	}
+	err = ppc_copy_file_owner(inode, wait);
 	inode_unlock(inode);
+	return err;
 }
 
 static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
@@ -190,10 +220,10 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	inode->i_blkbits = lower->i_blkbits;
 	inode->i_flags |= S_NOATIME | S_NOCMTIME;
 	ppc_dont_cache_acl(inode);
-	ppc_copy_owner(inode);
+	ppc_copy_owner(inode, lower->i_mode);
 	/* with its owner, or not before the open */
 	if (S_ISREG(inode->i_mode))
-		inode->i_mode &= ~(S_ISUID | S_ISGID);
+		inode->i_mode &= ~PPC_SET_ID;
 	ppc_refresh(inode, false);
 	ppc_annotate_locks(inode);
 	switch (inode->i_mode & S_IFMT) {

@@ -183,6 +183,9 @@ int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc
 		mutex_unlock(&sbi->attach_mutex);
 		return -EBUSY;
 	}
+	if (!reader)
+		/* stored since the last one left */
+		ppc_access_flush_all(sbi);
 	window = ppc_or_default(req->window_bytes, READ_ONCE(sbi->opts.window_bytes));
 	beacon = ppc_or_default(req->beacon_bytes, READ_ONCE(sbi->opts.beacon_bytes));
 	WRITE_ONCE(sbi->window_pages, window >> PAGE_SHIFT);

@@ -262,10 +262,11 @@ int ppc_open(struct inode *inode, struct file *file)
 		goto err_free;
 	}
 	err = ppc_open_direct(po, file);
+	if (!err)
+		err = ppc_refresh(inode, true);
 	if (err)
 		goto err_lower;
 
-	ppc_refresh(inode, true);
 	/* The cache is the lower one, whoever asks: cachestat, readahead(2), sync_file_range. */
 	file->f_mapping = po->lower->f_mapping;
 	file->f_wb_err = filemap_sample_wb_err(file->f_mapping);

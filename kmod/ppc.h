@@ -39,7 +39,7 @@ void ppc_kill_sb(struct super_block *sb);
 /* inode.c */
 struct inode *ppc_iget(struct super_block *sb, struct inode *lower);
 struct inode *ppc_ilookup(struct ppc_sb *sbi, u64 file_id);
-void ppc_refresh(struct inode *inode, bool wait);
+int ppc_refresh(struct inode *inode, bool wait);
 struct inode *ppc_alloc_inode(struct super_block *sb);
 void ppc_free_inode(struct inode *inode);
 void ppc_evict_inode(struct inode *inode);

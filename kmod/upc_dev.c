@@ -44,13 +44,13 @@ static void ppc_lease_work(struct work_struct *work)
 {
 	struct ppc_devfile *df = container_of(work, struct ppc_devfile, lease_work.work);
 	struct ppc_dev *dev = df->dev;
-	bool again = false;
 
 	down_read(&dev->alive);
 	mutex_lock(&df->lock);
 	if (dev->sbi && df->attached) {
-		again = !ppc_session_stuck(df->session);
-		if (!again) {
+		if (!ppc_session_stuck(df->session)) {
+			schedule_delayed_work(&df->lease_work, ppc_lease_period(df->session));
+		} else {
 			df->attached = false;
 			/* before the wake-up in ppc_detach(): poll() reports it */
 			WRITE_ONCE(df->expired, true);
@@ -59,8 +59,6 @@ static void ppc_lease_work(struct work_struct *work)
 	}
 	mutex_unlock(&df->lock);
 	up_read(&dev->alive);
-	if (again)
-		schedule_delayed_work(&df->lease_work, ppc_lease_period(df->session));
 }
 
 /**
