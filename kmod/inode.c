@@ -69,6 +69,25 @@ static int ppc_copy_file_owner(struct inode *inode, bool wait)
 	return 0;
 }
 
+static noinline int ppc_refresh_owner(struct inode *inode, bool wait)
+{
+	int err;
+
+	if (!S_ISREG(PPC_I(inode)->lower->i_mode)) {
+		ppc_copy_owner(inode, ppc_mode_below(inode));
+		return 0;
+	}
+	if (wait) {
+		if (down_write_killable(&inode->i_rwsem))
+			return -EINTR;
+	} else if (!inode_trylock(inode)) {
+		return 0;
+	}
+	err = ppc_copy_file_owner(inode, wait);
+	inode_unlock(inode);
+	return err;
+}
+
 /**
  * ppc_refresh - copy from the lower inode what the VFS reads from ours directly
  * @inode: ours
@@ -83,27 +102,11 @@ static int ppc_copy_file_owner(struct inode *inode, bool wait)
  */
 int ppc_refresh(struct inode *inode, bool wait)
 {
-	struct inode *lower = PPC_I(inode)->lower;
-	loff_t size = i_size_read(lower);
-	int err;
+	loff_t size = i_size_read(PPC_I(inode)->lower);
 
 	if (i_size_read(inode) != size)
 		i_size_write(inode, size);
-	if (likely(ppc_is_current(inode)))
-		return 0;
-	if (!S_ISREG(lower->i_mode)) {
-		ppc_copy_owner(inode, ppc_mode_below(inode));
-		return 0;
-	}
-	if (wait) {
-		if (down_write_killable(&inode->i_rwsem))
-			return -EINTR;
-	} else if (!inode_trylock(inode)) {
-		return 0;
-	}
-	err = ppc_copy_file_owner(inode, wait);
-	inode_unlock(inode);
-	return err;
+	return likely(ppc_is_current(inode)) ? 0 : ppc_refresh_owner(inode, wait);
 }
 
 static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
