@@ -100,6 +100,30 @@ bool Use(const std::string& mnt, uint64_t round) {
   return right || Fail("wrong bytes");
 }
 
+// Every page of the file can be dropped: nobody holds one.
+bool NothingHeld(const std::string& base, const std::string& mnt) {
+  if (Mount(base, mnt, "queue=1024")) return Fail("mount");
+  ppc_evict evict{};
+  {
+    const Fd device(open(("/dev/ppc" + std::to_string(DeviceOf(mnt))).c_str(), O_RDWR | O_CLOEXEC));
+    ppc_file file{};
+    char name[] = "a0";
+    file.name = reinterpret_cast<uintptr_t>(name);
+    file.name_bytes = sizeof(name);
+    if (ioctl(device.get(), PPC_IOC_LOOKUP, &file)) return Fail("LOOKUP");
+    evict.file_id = file.file_id;
+    evict.length = 1 << 20;
+    evict.flags = PPC_EVICT_UNMAP | PPC_EVICT_DRAIN;
+    if (ioctl(device.get(), PPC_IOC_EVICT, &evict)) return Fail("EVICT");
+  }
+  if (umount2(mnt.c_str(), 0)) return Fail("umount");
+  if (evict.dropped == evict.asked) return true;
+  std::printf("FAIL: of %llu bytes in the cache %llu cannot be dropped\n",
+              static_cast<unsigned long long>(evict.asked),
+              static_cast<unsigned long long>(evict.asked - evict.dropped));
+  return false;
+}
+
 }  // namespace
 
 int Cycles(const Words& words) {
@@ -114,6 +138,7 @@ int Cycles(const Words& words) {
     if (!Use(mnt, i)) return 1;
     if (umount2(mnt.c_str(), 0)) return Fail("umount"), 1;
   }
+  if (!NothingHeld(base, mnt)) return 1;
   if (!NothingLeft("after the last unmount")) return 1;
   if (access("/dev/ppc0", F_OK) == 0) return Fail("a device is left"), 1;
   const auto after = KernelMemory();
