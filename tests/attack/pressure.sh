@@ -13,6 +13,11 @@ echo 32M >$group/memory.max
 # What is cached already is charged to whoever made the files.
 drop_caches
 ppc-attack pressure mnt="$MNT" group=$group "$@" || fail "pressure did harm"
+# Nobody holds a page any more.
+for i in 0 1; do
+  out=$(dev "lookup a$i" 'evict 0 - unmap drain')
+  eq "$(field evict dropped "$out")" "$(field evict asked "$out")" "dropped of a$i"
+done
 [[ $(awk '$1 == "max" {print $2}' $group/memory.events) -gt 0 ]] || fail "the cgroup's limit was never met"
 must umount "$MNT"
 rmdir $group

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "attack.h"
 
@@ -163,7 +164,12 @@ int Storm(const Words& words) {
     auto told = [&] {
       return Counter(device, "events_queued") + Counter(device, "events_dropped");
     };
-    for (int i = 0; i < 6000 && told() < events && !wrong; ++i) usleep(100000);
+    uint64_t last = 0;
+    // Not one more in a minute: they are lost.
+    for (int still = 0; still < 600 && told() < events && !wrong; ++still) {
+      usleep(100000);
+      if (std::exchange(last, told()) != last) still = 0;
+    }
     stop = true;
     if (told() < events && !wrong)
       return Fail("events are neither queued nor counted as dropped"), 1;
