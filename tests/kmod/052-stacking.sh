@@ -51,6 +51,13 @@ out=$(ppcdev "dev $DEV" attach "dev $second" attach 'use 0' "open $top/a" mmap '
   'use 1' drop msum counts 'use 0' counts) || fail "faults through two"
 eq "$(field counts miss_fault "$out" 1)" 0 "faults told to the upper of two"
 ge "$(field counts miss_fault "$out" 2)" 1 "faults told to the lower of two"
+# Set-id bits and their owner are copied by both.
+cp /usr/bin/id "$BASE/id"
+eq "$("$top/id" -u)" 0 "uid through two"
+chown 65534 "$BASE/id" && chmod 4755 "$BASE/id"
+eq "$("$top/id" -u)" 65534 "uid through two, set-id now"
+chown 65533 "$BASE/id"
+eq "$("$top/id" -u)" 0 "uid through two, set-id no more"
 # What is deleted below is let go of by both.
 make_file big 32M
 cat "$top/big" >/dev/null
