@@ -23,6 +23,8 @@ moves() {
 group=/sys/fs/cgroup/ppc-counters
 
 make_file a 8M
+# Too small for khugepaged, which makes a huge page of what is mapped and unmaps it for that.
+make_file small 1M
 mount_ppc queue=64
 drop_caches
 # Events and misses.
@@ -77,9 +79,9 @@ drop_caches
 moves loaded_bytes dev 'lookup a' 'load 0 4M wait'
 moves load_resident_bytes dev 'lookup a' 'load 0 4M wait'
 moves load_stopped_cancelled dev 'lookup a' 'cancel 3 8' 'load 0 4M slot=3 gen=7'
-moves evict_left_mapped_bytes dev 'lookup a' "open $MNT/a" mmap 'touch 0 1M' 'evict 0 1M'
-moves evict_left_locked_bytes dev 'lookup a' "open $MNT/a" mmap 'mlock 0 1M' 'evict 0 1M unmap'
-moves evicted_bytes dev 'lookup a' 'load 0 1M wait' 'evict 0 1M drain'
+moves evict_left_mapped_bytes dev 'lookup small' "open $MNT/small" mmap 'touch 0 1M' 'evict 0 1M'
+moves evict_left_locked_bytes dev 'lookup small' "open $MNT/small" mmap 'mlock 0 1M' 'evict 0 1M unmap'
+moves evicted_bytes dev 'lookup small' 'load 0 1M wait' 'evict 0 1M drain'
 dd if=/dev/zero of="$BASE/a" bs=1M count=1 conv=notrunc status=none
 moves evict_left_dirty_bytes dev 'lookup a' 'evict 0 1M'
 # Many steps over nothing, killed on the way.
