@@ -241,13 +241,12 @@ int ppc_load_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_load *req
 	l.mapping = PPC_I(inode)->mapping;
 	if (!ppc_can_readahead(l.mapping)) {
 		req->stop = PPC_STOP_UNSUPPORTED;
-		ppc_load_count_stop(sbi, req->stop);
-		return 0;
+		goto out;
 	}
 	size = i_size_read(l.mapping->host);
 	if (req->offset >= size) {
 		req->stop = PPC_STOP_EOF;
-		return 0;
+		goto out;
 	}
 	l.file = ppc_open_private(sbi, inode);
 	if (IS_ERR(l.file))
@@ -261,6 +260,7 @@ int ppc_load_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_load *req
 	req->done = done > first ? min((u64)done << PAGE_SHIFT, min(end, size)) - req->offset : 0;
 	if (req->stop == PPC_STOP_DONE && end > size)
 		req->stop = PPC_STOP_EOF;
+out:
 	ppc_stat_add(sbi, PPC_STAT_LOADED_BYTES,
 		     (req->flags & PPC_LOAD_WAIT) ? req->loaded : req->submitted);
 	ppc_stat_add(sbi, PPC_STAT_LOAD_RESIDENT_BYTES, req->resident);

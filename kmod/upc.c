@@ -275,13 +275,22 @@ static void ppc_fill(const struct ppc_session *s, struct ppc_event *ev)
 	ev->time_ns = ktime_get_ns();
 }
 
+/* The reader has gone since the caller looked at the mode. */
+static void ppc_put_nowhere(struct ppc_sb *sbi, const struct ppc_event *ev)
+{
+	ppc_stat_add(sbi, PPC_STAT_DROPPED, 1);
+	ppc_stat_add(sbi, PPC_STAT_DROPPED_DETACHED, 1);
+	trace_ppc_event_dropped(ppc_dev_minor(sbi), ev->file_id, ev->offset, ev->length, ev->kind,
+				ev->flags);
+}
+
 /**
  * ppc_upc_fill - who and when, for an event that is to be queued later
  * @sbi: mount
  * @ev: file, extent and kind are the caller's
  *
  * Context: any task context.
- * Return: false when nobody is attached
+ * Return: false when nobody is attached any more; it is counted as lost
  */
 bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev)
 {
@@ -291,6 +300,8 @@ bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev)
 	s = rcu_dereference(sbi->session);
 	if (s)
 		ppc_fill(s, ev);
+	else
+		ppc_put_nowhere(sbi, ev);
 	rcu_read_unlock();
 	return s;
 }
@@ -393,15 +404,6 @@ static void ppc_put(struct ppc_sb *sbi, struct ppc_session *s, const struct ppc_
 		ppc_wake_reader(sbi, s);
 	else if (!delayed_work_pending(&sbi->late_work))
 		schedule_delayed_work(&sbi->late_work, msecs_to_jiffies(PPC_LATE_MS));
-}
-
-/* The reader has gone since the caller looked at the mode. */
-static void ppc_put_nowhere(struct ppc_sb *sbi, const struct ppc_event *ev)
-{
-	ppc_stat_add(sbi, PPC_STAT_DROPPED, 1);
-	ppc_stat_add(sbi, PPC_STAT_DROPPED_DETACHED, 1);
-	trace_ppc_event_dropped(ppc_dev_minor(sbi), ev->file_id, ev->offset, ev->length, ev->kind,
-				ev->flags);
 }
 
 /**

@@ -85,13 +85,15 @@ struct ppc_event {
  * head and tail run freely; slot = counter & (ring_entries - 1).  The consumer
  * reads head with acquire, copies records out, stores tail with release.  The
  * kernel keeps its own head; whatever user space writes into the consumer page
- * can only lose the consumer its events.
+ * can only lose the consumer its events.  mmap() errors: ENXIO before ATTACH;
+ * EINVAL private, or longer than the area; EPERM writable rings.
  *
  * Sleeping: store need_wakeup = 1 (seq_cst), look at all heads once more, then
  * poll(), which announces it once more: a wake-up under way may clear it just
  * then.  The kernel clears it when it wakes the sleeper.  Misses close behind
  * one that woke it may wake it a little later, together, but well within its
- * lease.
+ * lease.  poll() says POLLERR | POLLHUP when the lease has run out, POLLHUP when
+ * the mount is gone.
  */
 #define PPC_MMAP_RINGS		0x000000000ULL
 #define PPC_MMAP_CONSUMER	0x100000000ULL
@@ -101,7 +103,7 @@ struct ppc_ring_head {
 	__u32 entries;
 	__u64 queued;
 	__u64 dropped;
-	__u64 coalesced;
+	__u64 coalesced;	/* 0: merged before they come here, see ppc_info */
 };
 
 struct ppc_ring_tail {
@@ -115,6 +117,12 @@ struct ppc_consumer {
 };
 
 /* ------------------------------------------------------------------ ioctls */
+
+/*
+ * Errors of all: ENOTTY unknown number, size or direction; EFAULT; EINVAL unknown
+ * flags, or padding or reserved fields that are not 0; ENOMEM; ENODEV the mount
+ * is gone.
+ */
 
 #define PPC_NAME_MAX_BYTES	4096	/* path relative to the mount, with NUL */
 #define PPC_LABEL_BYTES		32
@@ -194,7 +202,8 @@ struct ppc_attach {
  *	relative to the mount root there, LOOKUP reads it from there.  No leading
  *	slash.  LOOKUP refuses "..", empty components and symbolic links (ELOOP).
  * Errors: ESTALE unknown or gone id; ENOENT; ENOTDIR; EISDIR not a regular
- *	file; ENAMETOOLONG buffer too small.
+ *	file; ENAMETOOLONG buffer too small; EINVAL a name that LOOKUP refuses;
+ *	what the lower file system said.
  */
 struct ppc_file {
 	__u64 file_id;
@@ -259,6 +268,10 @@ struct ppc_load {
 	__u64 reserved[2];
 };
 
+/**
+ * struct ppc_cancel - PPC_IOC_CANCEL: ends LOADs on @slot with older generations
+ * Errors: EINVAL, also of a @generation beyond 2^63 - 1.
+ */
 struct ppc_cancel {
 	__u32 slot;
 	__u32 pad;
@@ -337,6 +350,11 @@ struct ppc_charge {
 #define PPC_FILE_POLICY		0	/* follow ATTACH */
 #define PPC_FILE_NATIVE		1	/* native read-ahead although MANAGED_RA */
 
+/**
+ * struct ppc_file_mode - PPC_IOC_FILE_MODE: who reads ahead in one file, open or
+ * not, as long as its inode is cached
+ * Errors: EINVAL; ESTALE, EISDIR as for PPC_IOC_FILE.
+ */
 struct ppc_file_mode {
 	__u64 file_id;
 	__u32 mode;

@@ -125,6 +125,14 @@ for name in "$SYS"/*; do
   awk -v mount="$MNT" -v name="$name:" '$1 == "device" {here = $5 == mount} here && $1 == name {found = 1}
     END {exit !found}' /proc/self/mountstats || fail "$name is not in mountstats"
 done
+documented=$(sed -nE 's,^What:[[:space:]]+/sys/fs/ppc/<N>/(.+)$,\1,p' "$(dirname "$0")/../../docs/abi/sysfs-fs-ppc")
+for name in $documented; do
+  [[ -e $SYS/$name ]] || fail "docs/abi/sysfs-fs-ppc has $name, and the module has not"
+done
+eq "$(awk -v mount="$MNT" '$1 == "device" {here = $5 == mount; next} here {print $1}' /proc/self/mountstats)" \
+  "minor:
+$(grep -vxE 'dev|policy|state|open_files' <<<"$documented" | sed 's/$/:/')" "order of mountstats"
+eq "$(stat_of events_dropped)" "$(($(stat_of events_dropped_full) + $(stat_of events_dropped_detached)))" "all lost events"
 names=("$SYS"/*)
 names=("${names[@]##*/}")
 must umount "$MNT"
@@ -141,6 +149,20 @@ make_disk
 make_file a 8M
 make_file b 1M
 mount_ppc
+drop_caches
+# A reader that goes while the disk is waited for: the access that ends then has nobody to be told.  A
+# fault through /proc/PID/mem is one that waits where it is; others are made anew.
+cat >"$PPC_TEST_DIR/peek" <<'PY'
+import ctypes, mmap, os, sys
+memory = mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 8 << 20, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+assert len(os.pread(os.open("/proc/self/mem", os.O_RDONLY), 1, address + (6 << 20))) == 1
+open(sys.argv[2], "w")
+PY
+must "$DISK" hangs
+moves 'events_dropped events_dropped_detached' dev 'attach trace' "sh python3 $PPC_TEST_DIR/peek $MNT/a $PPC_TEST_DIR/peeked &" \
+  "sh until [ \$(cat $SYS/misses_fault) -gt 0 ]; do sleep 0.1; done" 'sleep 500' detach "sh $DISK works" \
+  "sh until [ -e $PPC_TEST_DIR/peeked ]; do sleep 0.1; done"
 drop_caches
 must "$DISK" hangs
 moves evict_left_reading_bytes dev 'lookup a' 'load 0 1M' 'evict 0 1M'

@@ -20,7 +20,7 @@ drop_caches
 reads=()
 for ((i = 0; i < 256; i++)); do reads+=("read $((1024 + 8 * i))K 4K 4K"); done
 out=$(dev 'lookup a' 'attach openclose' "open $MNT/a" 'advise f random' 'read 8K 8K 8K' "${reads[@]}" close detach \
-  'load 4M 1M wait' 'evict 4M 1M drain')
+  'load 4M 1M wait' 'load 9M 4K' 'evict 4M 1M drain')
 stop_tracing
 text=$(cat $tracefs/trace)
 id=$(field lookup id "$out") minor=${DEV#/dev/ppc}
@@ -35,6 +35,7 @@ fired ppc_event_queued "file=$id offset=8192 length=8192 kind=1 flags=0"
 fired ppc_event_queued "file=$id offset=0 length=8388608 kind=5 flags=0"
 fired ppc_event_dropped "file=$id offset=[0-9]+ length=4096 kind=1 flags=0"
 fired ppc_load "file=$id offset=4194304 done=1048576 submitted=[0-9]+ resident=[0-9]+ failed=0 stop=0"
+fired ppc_load "file=$id offset=9437184 done=0 submitted=0 resident=0 failed=0 stop=1"
 fired ppc_evict "file=$id offset=4194304 length=1048576 asked=1048576 dropped=1048576 mapped=0 busy=0"
 eq "$(grep -c ' ppc_miss:' <<<"$text")" "$(stat_of misses_read)" "misses traced"
 eq "$(grep -c ' ppc_event_queued:' <<<"$text")" "$(stat_of events_queued)" "events traced"
