@@ -17,9 +17,9 @@ mount_ppc
 for engine in psync pvsync2 mmap libaio io_uring; do
   for mode in '' 'attach managed beacon'; do
     drop_caches
-    ppcdev "dev $DEV" "$mode" 'sleep 20000' >/dev/null &
+    beside "$mode"
     verified --filename="$MNT/v" --rw=randread --readonly --ioengine=$engine --iodepth=8
-    kill $! && wait $! 2>/dev/null
+    alone "$mode"
   done
 done
 # Direct, at depth: past the cache, then through it where the mount has it so.

@@ -46,10 +46,26 @@ eq "$(field event cgroup "$out")" "$(stat -c %i /sys/fs/cgroup/ppc-who)" "cgroup
 ge "$(field event start "$out")" "$((before - 100000000))" "start of the process"
 ge "$(field event time "$out")" "$before" "time of the event"
 rmdir /sys/fs/cgroup/ppc-who
-# Two opens are told apart; the file id stays as long as the file is cached.
+# In the pid namespace of who listens; who is outside of it has no number there.
 drop_caches
-out=$(dev attach "open $MNT/a" 'read 0 4K 4K' 'drop' "open $MNT/a" 'read 1M 4K 4K' 'read 2M 4K 4K' events)
-eq "$(field event open "$out" 1)" "$(field event open "$out" 2)" "open id of one open"
+out=$(unshare -pf --mount-proc ppcdev "dev $DEV" attach "sh echo pid id=\$\$ && exec head -c 100 $MNT/a >/dev/null" events) ||
+  fail "a reader in a pid namespace"
+eq "$(field event tgid "$out") $(field event tid "$out")" "$(field pid id "$out") $(field pid id "$out")" "ids in a pid namespace"
+le "$(field event tgid "$out")" 9 "a number of that namespace"
+drop_caches
+unshare -pf --mount-proc ppcdev "dev $DEV" attach \
+  "sh until [ -e $PPC_TEST_DIR/done ]; do sleep 0.1; done" events >"$PPC_TEST_DIR/out" &
+eventually 20 grep -q attached "$SYS/state" || fail "not attached"
+must head -c 100 "$MNT/a"
+touch "$PPC_TEST_DIR/done"
+wait $! || fail "a reader in a pid namespace"
+out=$(cat "$PPC_TEST_DIR/out")
+eq "$(field event tgid "$out") $(field event tid "$out")" "0 0" "ids of a process that cannot be seen"
+# Two opens are told apart.
+drop_caches
+out=$(dev attach "open $MNT/a" 'read 0 4K 4K' "open $MNT/a" 'read 1M 4K 4K' 'read 2M 4K 4K' events)
+eq "$(field event open "$out" 2)" "$(field event open "$out" 3)" "open id of one open"
+[[ $(field event open "$out" 1) != "$(field event open "$out" 2)" ]] || fail "two opens have one id"
 # splice and sendfile are reads
 drop_caches
 out=$(dev attach "open $MNT/a" 'splice 0 64K' counts)

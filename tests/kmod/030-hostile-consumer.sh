@@ -29,25 +29,27 @@ eq "$(sort -u "$PPC_TEST_DIR/sums")" "$sum" "content meanwhile"
 # mmap of wrong places and sizes
 python3 - "$DEV" <<'PY' || fail "odd mappings of the device"
 import fcntl, mmap, os, struct, sys
+from errno import EINVAL, ENXIO, EPERM
 fd = os.open(sys.argv[1], os.O_RDWR)
-def refused(length, offset, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED):
+def refused(why, length, offset, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED):
     try:
         mmap.mmap(fd, length, flags=flags, prot=prot, offset=offset).close()
-    except (OSError, ValueError):
+    except OSError as error:
+        assert error.errno == why, (error, length, offset)
         return
     raise SystemExit(f"mapped {length} at {offset:#x} prot {prot} flags {flags}")
-refused(4096, 0)                                   # nobody attached
+refused(ENXIO, 4096, 0)                            # nobody attached
 attach = struct.pack("IIII32sIIQQQQ", 0, 1000, 0, 0, b"x", 0, 0, 0, 0, 0, 0)
 out = bytearray(attach)
 fcntl.ioctl(fd, (3 << 30) | (len(attach) << 16) | (0xb9 << 8) | 1, out)
 rings, entries, stride, consumer = struct.unpack_from("IIQQ", out, 48)
-refused(rings * stride + 4096, 0)
-refused(4096, rings * stride)
-refused(consumer + 4096, 0x100000000)
-refused(4096, 0x100000000 + consumer)
-refused(4096, 0x7ffffffff000)
-refused(4096, 0, flags=mmap.MAP_PRIVATE)
-refused(4096, 0, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+refused(EINVAL, rings * stride + 4096, 0)
+refused(EINVAL, 4096, rings * stride)
+refused(EINVAL, consumer + 4096, 0x100000000)
+refused(EINVAL, 4096, 0x100000000 + consumer)
+refused(EINVAL, 4096, 0x7ffffffff000)
+refused(EINVAL, 4096, 0, flags=mmap.MAP_PRIVATE)
+refused(EPERM, 4096, 0, prot=mmap.PROT_READ | mmap.PROT_WRITE)
 mmap.mmap(fd, rings * stride, prot=mmap.PROT_READ, offset=0).close()
 PY
 exit 0

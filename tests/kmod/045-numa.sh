@@ -20,4 +20,11 @@ for node in 0 1; do
   out=$(taskset -c "$cpu" ppcdev "dev $DEV" 'lookup a' 'load 0 - wait' 'resident 0') || fail taskset
   ge "$(field resident "node$node" "$out")" $((15 * MIB)) "on the node of CPU $cpu"
 done
+# More than the preferred node has: the rest lands on the other one.
+kib=$(awk '$3 == "MemTotal:" {print $4}' /sys/devices/system/node/node1/meminfo)
+truncate -s $((kib + 32768))K "$BASE/sparse"
+out=$(dev 'lookup sparse' 'prefer 1' 'load 0 - wait' 'resident 0' 'evict 0 - drain')
+eq "$(field load failed "$out") $(field load stop "$out")" "0 1" "a full node, to the end of the file"
+ge "$(field resident node0 "$out")" $((32 * MIB)) "on the other node"
+ge "$(field resident node1 "$out")" $((kib * 512)) "on the preferred node"
 exit 0

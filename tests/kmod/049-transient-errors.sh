@@ -36,6 +36,18 @@ make_bad_disk
 near=$((BAD + 3 * 4096))
 want=$(field msum hash "$(ppcdev "open $BASE/a" mmap "msum $near 32K")")
 mount_ppc
+# As many requests as below: no second try of our own.
+requests=()
+for path in "$BASE/a" "$MNT/a"; do
+  drop_caches
+  bad_sectors 2
+  before=$(disk_stat 1)
+  out=$(ppcdev "open $path" mmap "!EPROTO fork touch $BAD 1") || fail "a bad sector of $path: $out"
+  requests+=($(($(disk_stat 1) - before)))
+  bad_sectors 0
+done
+ge "${requests[0]}" 1 "requests for a bad sector"
+eq "${requests[1]}" "${requests[0]}" "requests for a bad sector, and those below"
 for how in attach 'attach managed'; do
   drop_caches
   bad_sectors 2

@@ -41,9 +41,9 @@ same locks many
 for mode in '' 'attach managed beacon'; do
   # cached, because RWF_NOWAIT reads no more than that
   cat "$BASE/a" >/dev/null
-  ppcdev "dev $DEV" "$mode" 'sleep 5000' >/dev/null &
+  beside "$mode"
   same source a "$PPC_TEST_DIR" 20
-  kill $! && wait $! 2>/dev/null
+  alone "$mode"
 done
 eq "$(lsattr -dl "$MNT/frag" | awk '{$1 = ""; print}')" "$(lsattr -dl "$BASE/frag" | awk '{$1 = ""; print}')" lsattr
 has "$(ppc-answers attributes "$MNT/frag")" "GETFLAGS ok" "flags of frag"

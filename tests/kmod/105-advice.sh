@@ -21,6 +21,11 @@ for mode in '' 'attach managed'; do
   cached 0 "nothing cached"
   dev "$mode" "open $MNT/a" 'advise f willneed 0 64K' 'sleep 300' >/dev/null
   ge "$(dev 'lookup a' "$mode" 'resident 0' | sed -n 's/.* resident=\([0-9]*\).*/\1/p')" 65536 "after WILLNEED"
+  must python3 -c 'import ctypes, os, sys
+offset = ctypes.c_long(512 << 10)
+assert ctypes.CDLL(None).readahead(os.open(sys.argv[1], os.O_RDONLY), offset, ctypes.c_size_t(65536)) == 0' "$MNT/a"
+  out=$(dev 'sleep 300' 'lookup a' 'resident 512K 64K')
+  eq "$(field resident resident "$out")" 65536 "after readahead(2)"
   out=$(dev 'lookup a' "$mode" "open $MNT/a" mmap 'advise m willneed 1M 64K' 'sleep 300' 'resident 1M 64K')
   eq "$(field resident resident "$out")" 65536 "after MADV_WILLNEED"
   dev "$mode" "open $MNT/a" 'advise f dontneed' >/dev/null

@@ -33,7 +33,7 @@ P
 must apparmor_parser -K -r "$PPC_TEST_DIR/profile"
 trap 'status=$?; apparmor_parser -K -R "$PPC_TEST_DIR/profile" 2>/dev/null; (exit $status); clean_up' EXIT
 for mode in '' 'attach managed beacon'; do
-  ppcdev "dev $DEV" "$mode" 'sleep 4000' >/dev/null &
+  beside "$mode"
   "$PPC_TEST_DIR/confined" "$MNT/open/a" >"$PPC_TEST_DIR/out" || fail "a permitted file was refused"
   must cmp "$PPC_TEST_DIR/out" "$BASE/open/a"
   refuse "Permission denied" "$PPC_TEST_DIR/confined" "$MNT/closed/b"
@@ -51,6 +51,6 @@ for protection in (0, 1, 1 | 4):
     assert ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(address), 65536, protection) == 0, protection
 assert os.pread(fd, 4096, 0) == memory[:4096]
 PY
-  kill $! && wait $! 2>/dev/null
+  alone "$mode"
 done
 exit 0

@@ -8,8 +8,11 @@
 
 make_file a 64K
 mount_ppc
-python3 - "$MNT" "$BASE" <<'PY' || fail "inotify"
-import ctypes, os, struct, sys, time
+# From 6.14 on those who watch below are told that a directory is opened, and that LOAD opens a file.
+told=nothing
+kernel_before 6.14 || told=opens
+python3 - "$MNT" "$BASE" "$DEV" $told <<'PY' || fail "inotify"
+import ctypes, os, struct, subprocess, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 ACCESS, OPEN, CLOSE = 1, 0x20, 0x10
 def watch(path):
@@ -36,6 +39,13 @@ os.close(fd)
 told = seen(upper)
 assert told == [(OPEN, "a"), (ACCESS, "a"), (CLOSE, "a")], told
 assert seen(lower) == [], "accesses through the mount are told below"
+os.listdir(sys.argv[1])
+masks = [mask for mask, _ in seen(lower)]
+assert (OPEN in masks) == (sys.argv[4] == "opens"), ("a directory", masks)
+subprocess.run(["ppcdev", "dev " + sys.argv[3], "lookup a", "load 0 4K wait"], check=True)
+masks = [mask for mask, _ in seen(lower)]
+assert (OPEN in masks) == (sys.argv[4] == "opens"), ("LOAD", masks)
+seen(upper)
 with open(sys.argv[2] + "/new", "w") as file:
     file.write("x")
 os.rename(sys.argv[2] + "/new", sys.argv[2] + "/newer")

@@ -82,7 +82,7 @@ Outcome App::Run(const Words& words, bool* known) {
   if (verb == "mprotect") return Mprotect(words);
   if (verb == "seek") return Seek(words);
   if (verb == "splice") return Splice(words);
-  if (verb == "bind") return Bind(words);
+  if (verb == "bind" || verb == "prefer") return Bind(words);
   *known = false;
   return 0;
 }
@@ -248,9 +248,11 @@ Outcome App::Mprotect(const Words& words) {
 }
 
 // bind NODE: this process allocates there.
+// bind NODE | prefer NODE: of this thread.
 Outcome App::Bind(const Words& words) {
   const unsigned long mask = 1UL << words.Number(1);
-  return set_mempolicy(MPOL_BIND, &mask, 64) ? errno : 0;
+  const int policy = words.verb() == "bind" ? MPOL_BIND : MPOL_PREFERRED;
+  return set_mempolicy(policy, &mask, 64) ? errno : 0;
 }
 
 }  // namespace ppc::test

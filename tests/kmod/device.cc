@@ -60,7 +60,7 @@ Outcome Device::Run(const Words& words, bool* known) {
   if (verb == "info") return Info();
   if (verb == "lookup") return Lookup(words);
   if (verb == "id") return file_id_ = words.Number(1), 0;
-  if (verb == "name") return Name();
+  if (verb == "name") return Name(words);
   if (verb == "load") return Load(words);
   if (verb == "cancel") return Cancel(words);
   if (verb == "evict") return Evict(words);
@@ -141,6 +141,7 @@ Outcome Device::Lookup(const Words& words) {
   file.name = reinterpret_cast<uintptr_t>(name.c_str());
   file.name_bytes = static_cast<uint32_t>(words.Option("bytes", name.size() + 1));
   file.flags = static_cast<uint32_t>(words.Option("flags"));
+  file.reserved[1] = words.Option("reserved");
   const int error = Call(fd_, PPC_IOC_LOOKUP, &file);
   if (error) return error;
   file_id_ = file.file_id;
@@ -152,12 +153,13 @@ Outcome Device::Lookup(const Words& words) {
   return 0;
 }
 
-Outcome Device::Name() {
+Outcome Device::Name(const Words& words) {
   ppc_file file{};
   char name[PPC_NAME_MAX_BYTES] = "";
   file.file_id = file_id_;
   file.name = reinterpret_cast<uintptr_t>(name);
   file.name_bytes = sizeof(name);
+  file.reserved[1] = words.Option("reserved");
   const int error = Call(fd_, PPC_IOC_FILE, &file);
   if (error) return error;
   std::printf("name name=%s size=%llu ino=%llu\n", name, static_cast<unsigned long long>(file.size),
@@ -175,6 +177,8 @@ Outcome Device::Load(const Words& words) {
   load.charge = words.Has("charged") ? charge_ : static_cast<uint32_t>(words.Option("charge"));
   load.cancel_slot = static_cast<uint32_t>(words.Option("slot", PPC_CANCEL_NONE));
   load.generation = words.Option("gen");
+  load.pad = static_cast<uint32_t>(words.Option("pad"));
+  load.pad2 = static_cast<uint32_t>(words.Option("pad2"));
   load.reserved[0] = words.Option("reserved");
   const int error = Call(fd_, PPC_IOC_LOAD, &load);
   if (error) return error;
@@ -190,6 +194,7 @@ Outcome Device::Cancel(const Words& words) {
   ppc_cancel cancel{};
   cancel.slot = static_cast<uint32_t>(words.Number(1));
   cancel.generation = words.Number(2);
+  cancel.pad = static_cast<uint32_t>(words.Option("pad"));
   return Call(fd_, PPC_IOC_CANCEL, &cancel);
 }
 
@@ -202,6 +207,8 @@ Outcome Device::Evict(const Words& words) {
   if (words.Has("locked")) evict.flags |= PPC_EVICT_EVEN_LOCKED;
   if (words.Has("drain")) evict.flags |= PPC_EVICT_DRAIN;
   evict.flags |= static_cast<uint32_t>(words.Option("flags"));
+  evict.pad = static_cast<uint32_t>(words.Option("pad"));
+  evict.reserved[1] = words.Option("reserved");
   const int error = Call(fd_, PPC_IOC_EVICT, &evict);
   if (error) return error;
   std::printf(
@@ -239,6 +246,8 @@ Outcome Device::Resident(const Words& words) {
 
 Outcome Device::Charge(const Words& words) {
   ppc_charge charge{};
+  charge.flags = static_cast<uint32_t>(words.Option("flags"));
+  charge.pad = static_cast<uint32_t>(words.Option("pad"));
   if (words.Text(1) == "release") {
     charge.flags = PPC_CHARGE_RELEASE;
     charge.handle = static_cast<uint32_t>(words.Number(2, charge_));
@@ -260,6 +269,7 @@ Outcome Device::FileMode(const Words& words) {
   mode.file_id = file_id_;
   mode.mode = words.Text(1) == "native" ? PPC_FILE_NATIVE : PPC_FILE_POLICY;
   if (words.Has("bad")) mode.mode = 7;
+  mode.pad = static_cast<uint32_t>(words.Option("pad"));
   return Call(fd_, PPC_IOC_FILE_MODE, &mode);
 }
 

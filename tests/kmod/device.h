@@ -28,7 +28,7 @@ class Device {
   void Unmap();
   Outcome Info();
   Outcome Lookup(const Words& words);
-  Outcome Name();
+  Outcome Name(const Words& words);
   Outcome Load(const Words& words);
   Outcome Cancel(const Words& words);
   Outcome Evict(const Words& words);

@@ -37,8 +37,22 @@ refuse() {
   has "$out" "$want" "message of '$*'"
 }
 
-# dev COMMAND...: runs ppcdev on this mount's device; fails the test when it fails.
-dev() { ppcdev "dev $DEV" "$@" || fail "ppcdev failed"; }
+# dev COMMAND...: runs ppcdev on this mount's device; fails the test when it fails, also out of a
+# $(...), which fail() alone would only end.
+dev() { ppcdev "dev $DEV" "$@" || { : >"$PPC_TEST_DIR/dev-failed" && fail "ppcdev failed"; }; }
+# beside ATTACH: such a reader in the background, attached when this returns; "" none.  alone ends it.
+beside() {
+  [[ -n $1 ]] || return 0
+  ppcdev "dev $DEV" "$1 lease=600000" 'sleep 600000' >/dev/null &
+  READER=$!
+  eventually 20 grep -q attached "$SYS/state" || fail "no reader attached"
+}
+alone() {
+  [[ -n $1 ]] || return 0
+  grep -q attached "$SYS/state" || fail "the reader did not last"
+  kill "$READER" && wait "$READER" 2>/dev/null
+  eventually 20 grep -q native "$SYS/state" || fail "the reader stays"
+}
 # field VERB NAME TEXT [N]: NAME=VALUE of the Nth (first) line of TEXT that starts with VERB.
 field() {
   local line nth=${4:-1}
@@ -114,6 +128,10 @@ clean_up() {
   local status=$? pid
   for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null; done
   wait 2>/dev/null
+  if [[ $status == 0 && -e $PPC_TEST_DIR/dev-failed ]]; then
+    echo "FAIL: ppcdev failed where nobody looked"
+    status=1
+  fi
   while mountpoint -q "$MNT"; do umount "$MNT" || umount -l "$MNT" || break; done
   rm -rf "$PPC_TEST_DIR"
   rmdir "$MNT" 2>/dev/null
