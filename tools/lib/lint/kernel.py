@@ -69,7 +69,10 @@ def symbols(files):
                     findings.append(f"{name}:{number}: a kernel version or what a probe found; what differs belongs into kmod/compat/")
                 if TRICKS.search(line):
                     findings.append(f"{name}:{number}: a way around exported symbols")
-    return findings + [line for path in sorted(glob.glob("build/kmod/*/kmod/ppc.ko")) for line in unexported(path)]
+    built = sorted(glob.glob("build/kmod/*/kmod/ppc.ko"))
+    if not built:
+        findings.append("build/kmod: no module to look at; build one with tools/kmod")
+    return findings + [line for path in built for line in unexported(path)]
 
 
 def unexported(path):
@@ -77,7 +80,7 @@ def unexported(path):
     release = path.split("/")[2]
     table = f"build/kernels/{release}/usr/src/linux-headers-{release}/Module.symvers"
     if not os.path.exists(table):
-        return []
+        return [f"{path}: no {table} to compare it with"]
     with open(table, encoding="utf-8") as lines:
         exported = {line.split("\t")[1] for line in lines}
     wanted = {line.split()[-1] for line in output(["nm", "-u", path]).stdout.splitlines()}
