@@ -2,11 +2,13 @@
 #include "daemon/base/files.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 
-#include "daemon/base/unique_fd.h"
+#include "daemon/base/log.h"
 
 namespace ppc {
 
@@ -42,6 +44,19 @@ Status WriteAll(int fd, const void* data, size_t bytes) {
     bytes -= static_cast<size_t>(put);
   }
   return Ok();
+}
+
+UniqueFd OpenAt2(int dir, const std::string& path, const open_how& how) {
+  static std::atomic<bool> is_told{false};
+  UniqueFd fd(static_cast<int>(syscall(SYS_openat2, dir, path.c_str(), &how, sizeof(how))));
+  // Every kernel we run on has it.
+  if (!fd.IsValid() && errno == ENOSYS && !is_told.exchange(true)) {
+    Log(LogLevel::kError,
+        "no file of the mount can be read: a seccomp filter hides openat2; start ppcd without it "
+        "(in its unit RestrictSUIDSGID=, DynamicUser= and SystemCallFilter= install one)");
+    errno = ENOSYS;
+  }
+  return fd;
 }
 
 std::string Trim(const std::string& text) {

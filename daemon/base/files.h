@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns reading small text files (/proc, /sys, configuration) and writing whole buffers.
+// Owns reading small text files (/proc, /sys, configuration), writing whole buffers, and opening
+// what must not lead elsewhere.
 #ifndef PPC_DAEMON_BASE_FILES_H_
 #define PPC_DAEMON_BASE_FILES_H_
+
+#include <linux/openat2.h>
 
 #include <cstddef>
 #include <string>
 
 #include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
 
 namespace ppc {
 
@@ -18,6 +22,10 @@ Result<std::string> ReadLine(const std::string& path);
 
 // All of it or an error; EINTR is handled.
 Status WriteAll(int fd, const void* data, size_t bytes);
+
+// openat2(2) below the directory `dir` (AT_FDCWD: the current one); invalid with errno set.  Where
+// the call is missing, which a seccomp filter alone makes it, an error is logged once.
+UniqueFd OpenAt2(int dir, const std::string& path, const open_how& how);
 
 // Drops white space at both ends.
 std::string Trim(const std::string& text);

@@ -68,6 +68,7 @@ std::string WithoutTrailingSlash(std::string path) {
 struct Place {
   std::string root;
   std::string directory;
+  bool is_v1 = false;
 };
 
 // Finds the directory that `path` means and the root of its hierarchy.
@@ -79,10 +80,10 @@ std::optional<Place> Locate(const std::string& path, const SysRoots& roots) {
     const bool is_v1 = root.ends_with("/memory");
     if (is_v1 && access((root + "/memory.limit_in_bytes").c_str(), R_OK) != 0) continue;
     if (path.starts_with(root + "/") || path == root) {
-      if (IsDirectory(path)) return Place{root, path};
+      if (IsDirectory(path)) return Place{root, path, is_v1};
     } else if (!path.starts_with(top)) {
       const std::string directory = WithoutTrailingSlash(root + path);
-      if (IsDirectory(directory)) return Place{root, directory};
+      if (IsDirectory(directory)) return Place{root, directory, is_v1};
     }
   }
   return std::nullopt;
@@ -116,6 +117,7 @@ Result<Cgroup> Cgroup::Open(const std::string& path, const SysRoots& roots) {
   }
   Cgroup group;
   group.path_ = place->directory;
+  group.is_v1_ = place->is_v1;
   group.relative_ = place->directory.substr(place->root.size());
   if (group.relative_.empty()) group.relative_ = "/";
   group.directory_ = UniqueFd(open(group.path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -30,7 +30,10 @@ class Cgroup {
   bool Contains(const std::string& other) const;
 
   const std::string& path() const { return path_; }  // directory
-  uint64_t id() const { return id_; }                // as events carry it (cgroup2)
+  uint64_t id() const { return id_; }                // of the directory in its hierarchy
+  // True if `event_id`, which is a cgroup2's (0: none), is this cgroup; never of v1, whose
+  // directories are numbered apart.
+  bool IsOfEvent(uint64_t event_id) const { return !is_v1_ && event_id != 0 && event_id == id_; }
   int fd() const { return directory_.Get(); }
 
  private:
@@ -52,6 +55,7 @@ class Cgroup {
   std::string path_;
   std::string relative_;  // below the hierarchy's root, starts with "/"
   uint64_t id_ = 0;
+  bool is_v1_ = false;
   std::vector<Level> levels_;
 };
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "daemon/base/files.h"
+#include "daemon/sys/mount_table.h"
 
 namespace ppc {
 namespace {
@@ -43,23 +44,11 @@ std::string DirectoryOf(const SysRoots& roots, BlockDevice device) {
 
 // The device named in the mount table for an anonymous one.
 std::optional<BlockDevice> SourceOf(const SysRoots& roots, BlockDevice device) {
-  const Result<std::string> text = ReadFile(roots.Proc("/self/mountinfo"));
-  if (!text) return std::nullopt;
-  const std::string number =
-      " " + std::to_string(device.major) + ":" + std::to_string(device.minor) + " ";
-  for (size_t at = 0; at < text->size();) {
-    const size_t end = std::min(text->find('\n', at), text->size());
-    const std::string_view line(text->data() + at, end - at);
-    at = end + 1;
-    // "36 35 0:45 /sub /mnt rw shared:1 - btrfs /dev/sda2 rw"
-    const size_t dash = line.find(" - ");
-    if (line.find(number) == std::string_view::npos || dash == std::string_view::npos) continue;
-    const size_t source = line.find(" /dev/", dash + 3);
-    if (source == std::string_view::npos) continue;
-    std::string_view name = line.substr(source + 6);
-    name = name.substr(0, name.find(' '));
-    name = name.substr(name.rfind('/') + 1);
-    return ReadDevice(roots.Sys("/class/block/" + std::string(name) + "/dev"));
+  const std::string number = std::to_string(device.major) + ":" + std::to_string(device.minor);
+  for (const MountEntry& entry : ReadMountTable(roots)) {
+    if (entry.dev != number || !entry.source.starts_with("/dev/")) continue;
+    const std::string name = entry.source.substr(entry.source.rfind('/') + 1);
+    return ReadDevice(roots.Sys("/class/block/" + name + "/dev"));
   }
   return std::nullopt;
 }

@@ -132,9 +132,11 @@ XpuFinding ProcessXpu::AskVisible(const std::string& environ_text) const {
   return finding;
 }
 
+// Nobody tells us of processes that end: a worker that was started anew finds its XPU free.
 bool ProcessXpu::IsTaken(int xpu, int but_pid) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
-    return entry.first != but_pid && entry.second.answer.xpu == xpu;
+    return entry.first != but_pid && entry.second.answer.xpu == xpu &&
+           IsSameProcess(roots_, entry.first, entry.second.start_ns);
   });
 }
 
@@ -189,6 +191,14 @@ XpuAnswer ProcessXpu::Ask(int pid, uint64_t start_ns) const {
   return AskPlacement(pid).answer;
 }
 
+// A full table starts over, but what was told of a process that lives cannot be found out again.
+void ProcessXpu::Trim() {
+  std::erase_if(entries_, [this](const auto& entry) {
+    return entry.second.answer.source != XpuSource::kTold ||
+           !IsSameProcess(roots_, entry.first, entry.second.start_ns);
+  });
+}
+
 XpuAnswer ProcessXpu::Find(int pid, uint64_t start_ns, uint64_t now_ns) {
   if (service_xpus_.empty() || pid <= 0) return {};
   auto it = entries_.find(pid);
@@ -203,8 +213,7 @@ XpuAnswer ProcessXpu::Find(int pid, uint64_t start_ns, uint64_t now_ns) {
     entry.next_look_ns = now_ns + entry.pause_ns;
     return entry.answer;
   }
-  // Dead processes are not told to us; a full table starts over.
-  if (entries_.size() >= kMaxEntries) entries_.clear();
+  if (entries_.size() >= kMaxEntries) Trim();
   XpuAnswer answer = Ask(pid, start_ns);
   if (answer.source == XpuSource::kUnknown) {
     // Gone before we could look (a short tool): it takes no worker's place.

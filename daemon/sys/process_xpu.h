@@ -80,6 +80,8 @@ class ProcessXpu {
   XpuAnswer ByXpu(int xpu, XpuSource source) const;
   bool IsTaken(int xpu, int but_pid) const;
 
+  void Trim();
+
   static constexpr size_t kMaxEntries = 4096;
 
   const SysRoots roots_;

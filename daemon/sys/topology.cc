@@ -79,6 +79,23 @@ std::vector<Xpu> XpusOf(hwloc_topology_t topology) {
   return SortXpus(std::move(xpus));
 }
 
+// As sysfs has it; nothing where it does not know the node.
+std::optional<CpuList> CpusOfNode(const SysRoots& roots, int id) {
+  const Result<std::string> text =
+      ReadLine(roots.Sys("/devices/system/node/node" + std::to_string(id) + "/cpulist"));
+  if (!text) return std::nullopt;
+  const Result<CpuList> cpus = ParseCpuList(*text);
+  return cpus ? std::optional<CpuList>(*cpus) : std::nullopt;
+}
+
+// hwloc says that a node without CPUs (CXL, HBM, a device's memory) has those near to it.
+void KeepOwnCpus(const SysRoots& roots, std::vector<NumaNode>* nodes) {
+  for (NumaNode& node : *nodes) {
+    const std::optional<CpuList> own = CpusOfNode(roots, node.id);
+    if (own) node.cpus = Intersect(node.cpus, *own);
+  }
+}
+
 // An injected /sys has no machine behind it that hwloc could ask.
 std::vector<NumaNode> NodesFromSysfs(const SysRoots& roots) {
   std::vector<NumaNode> nodes;
@@ -87,14 +104,7 @@ std::vector<NumaNode> NodesFromSysfs(const SysRoots& roots) {
   const Result<CpuList> ids = ParseCpuList(*online);
   if (!ids) return nodes;
   for (const int id : *ids) {
-    NumaNode node{id, {}};
-    const Result<std::string> cpus =
-        ReadLine(roots.Sys("/devices/system/node/node" + std::to_string(id) + "/cpulist"));
-    if (cpus) {
-      Result<CpuList> list = ParseCpuList(*cpus);
-      if (list) node.cpus = std::move(*list);
-    }
-    nodes.push_back(std::move(node));
+    nodes.push_back(NumaNode{id, CpusOfNode(roots, id).value_or(CpuList())});
   }
   return nodes;
 }
@@ -144,7 +154,12 @@ Result<Topology> DetectTopology(const TopologyOptions& options) {
     if (!hwloc) return hwloc.error();
     topology.nodes = NodesOf(hwloc->get());
     if (!options.hwloc_xml.empty()) topology.xpus = XpusOf(hwloc->get());
+    // An exported topology's sysfs is not this machine's, unless given with it.
+    if (options.hwloc_xml.empty() || !options.roots.sys.empty()) {
+      KeepOwnCpus(options.roots, &topology.nodes);
+    }
   }
+  std::erase_if(topology.nodes, [](const NumaNode& node) { return node.id >= kMaxNodes; });
   if (topology.nodes.empty()) topology.nodes.push_back(NumaNode{0, AllowedCpus()});
   if (options.hwloc_xml.empty()) topology.xpus = FindXpus(options.roots);
   GuessNodes(&topology);

@@ -15,9 +15,11 @@
 
 namespace ppc {
 
+inline constexpr int kMaxNodes = 64;
+
 struct NumaNode {
-  int id = 0;
-  CpuList cpus;  // empty: memory only
+  int id = 0;    // below kMaxNodes
+  CpuList cpus;  // its own, none other's; empty: memory only
 };
 
 struct Topology {
@@ -37,6 +39,7 @@ struct TopologyOptions {
 // nothing if they may use several.
 std::optional<int> NodeOfThreads(const SysRoots& roots, int pid, const Topology& machine);
 
+// Nodes of higher numbers than kMaxNodes allows are left out.
 Result<Topology> DetectTopology(const TopologyOptions& options);
 
 }  // namespace ppc

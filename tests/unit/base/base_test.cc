@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <thread>
 
 #include "daemon/base/cpu_set.h"
+#include "daemon/base/files.h"
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
@@ -30,6 +38,44 @@ TEST(UniqueFd, MovesAndCloses) {
   b.Reset();
   EXPECT_EQ(close(ends[0]), -1);
   close(ends[1]);
+}
+
+// As systemd's RestrictSUIDSGID= does it; for the calling thread alone.
+bool HideOpenAt2() {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{4, code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+TEST(OpenAt2, AFilterThatHidesItIsNamedOnce) {
+  open_how how{};
+  how.flags = O_RDONLY | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH;
+  EXPECT_TRUE(OpenAt2(AT_FDCWD, ".", how).IsValid());
+  EXPECT_FALSE(OpenAt2(AT_FDCWD, "..", how).IsValid());
+  EXPECT_EQ(errno, EXDEV);
+  bool is_hidden = false;
+  int code = 0;
+  testing::internal::CaptureStderr();
+  std::thread([&] {
+    is_hidden = HideOpenAt2();
+    for (int i = 0; i < 3; ++i) {
+      errno = 0;
+      if (!OpenAt2(AT_FDCWD, ".", how).IsValid()) code = errno;
+    }
+  }).join();
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(is_hidden);
+  EXPECT_EQ(code, ENOSYS);
+  EXPECT_NE(log.find("seccomp"), std::string::npos) << log;
+  EXPECT_NE(log.find("RestrictSUIDSGID"), std::string::npos) << log;
+  EXPECT_EQ(log.find('\n'), log.size() - 1) << log;
 }
 
 TEST(Json, RefusesNonsenseWithoutExceptions) {

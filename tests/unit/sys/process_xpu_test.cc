@@ -207,14 +207,30 @@ TEST_F(ProcessXpuChainTest, ThreadsBoundToANode) {
     for (int worker = 2 * nodes - 1; worker >= 0; --worker) {
       const int pid = 100 + worker;
       const int node = worker % nodes;
+      Alive(pid, 1);
       Thread(pid, pid, std::to_string(2 * node), "0-3");
       Thread(pid, pid + 1000, std::to_string(2 * node + 1), "0-3");
-      const XpuAnswer answer = chain.Find(pid, 0, 0);
+      const XpuAnswer answer = chain.Find(pid, Start(1), 0);
       EXPECT_EQ(answer.source, XpuSource::kPlacement);
       EXPECT_EQ(machine_.NodeOfXpu(answer.xpu), node);
       EXPECT_EQ(answer.xpu, worker < nodes ? node + nodes : node);
     }
   }
+}
+
+TEST_F(ProcessXpuChainTest, AWorkerStartedAnewGetsTheXpuOfTheDeadOne) {
+  Machine(2, 4);  // XPUs 0 and 2 on node 0
+  ProcessXpu chain(roots_, {0, 1, 2, 3}, &machine_);
+  for (const int pid : {101, 102, 103, 104}) {
+    Thread(pid, pid, "0-1", "0-3");
+    Alive(pid, 1);
+  }
+  EXPECT_EQ(chain.Find(101, Start(1), 0).xpu, 0);
+  EXPECT_EQ(chain.Find(102, Start(1), 0).xpu, 2);
+  Alive(101, 9);  // its number is another's
+  std::filesystem::remove_all(tree_.Path("/proc/102"));
+  EXPECT_EQ(chain.Find(103, Start(1), 0).xpu, 0);
+  EXPECT_EQ(chain.Find(104, Start(1), 0).xpu, 2);
 }
 
 TEST_F(ProcessXpuChainTest, AMemoryNodeCountsToo) {
@@ -255,6 +271,22 @@ TEST_F(ProcessXpuChainTest, WhatIsToldWins) {
   EXPECT_FALSE(chain.Bind(61, 5, -1));
   ProcessXpu none(roots_, {}, &machine_);
   EXPECT_FALSE(none.Bind(61, 5, 0));
+}
+
+TEST_F(ProcessXpuChainTest, WhatIsToldOutlivesAFullTable) {
+  Machine(2, 2);
+  for (const int pid : {61, 62}) Alive(pid, 1);
+  ProcessXpu chain(roots_, {0, 1}, &machine_);
+  EXPECT_TRUE(chain.Bind(61, Start(1), 1));
+  EXPECT_TRUE(chain.Bind(62, Start(1), 1));
+  std::filesystem::remove_all(tree_.Path("/proc/62"));
+  for (int pid = 1000; pid < 1000 + 5000; ++pid) EXPECT_TRUE(chain.Bind(pid, Start(1), 0));
+  Environ(70, "PPC_WORKER=0");
+  EXPECT_EQ(chain.Find(70, Start(1), 0).worker, 0);
+  EXPECT_EQ(chain.Find(61, Start(1), 0).source, XpuSource::kTold);
+  XpuAnswer cached;
+  (void)chain.Explain(62, Start(1), &cached);
+  EXPECT_EQ(cached.source, XpuSource::kUnknown);
 }
 
 TEST_F(ProcessXpuChainTest, ExplainTellsAllAndDecidesNothing) {

@@ -72,21 +72,57 @@ TEST(Topology, ConsolesAreToldByTheirMaker) {
   EXPECT_EQ(XpuOfDeviceFile(roots, topology->xpus, "/dev/davinci0"), 2);
 }
 
+// Writes the topology that hwloc makes of a description; returns the file's path.
+std::string ExportXml(const TempTree& tree, const char* description) {
+  hwloc_topology_t made = nullptr;
+  EXPECT_EQ(hwloc_topology_init(&made), 0);
+  EXPECT_EQ(hwloc_topology_set_synthetic(made, description), 0);
+  EXPECT_EQ(hwloc_topology_load(made), 0);
+  std::string xml = tree.Path("/topology.xml");
+  EXPECT_EQ(hwloc_topology_export_xml(made, xml.c_str(), 0), 0);
+  hwloc_topology_destroy(made);
+  return xml;
+}
+
 TEST(Topology, FromHwlocXml) {
   TempTree tree;
-  hwloc_topology_t made = nullptr;
-  ASSERT_EQ(hwloc_topology_init(&made), 0);
-  ASSERT_EQ(hwloc_topology_set_synthetic(made, "numa:4 core:8 pu:1"), 0);
-  ASSERT_EQ(hwloc_topology_load(made), 0);
-  const std::string xml = tree.Path("/topology.xml");
-  ASSERT_EQ(hwloc_topology_export_xml(made, xml.c_str(), 0), 0);
-  hwloc_topology_destroy(made);
+  const std::string xml = ExportXml(tree, "numa:4 core:8 pu:1");
   const Result<Topology> topology = DetectTopology({SysRoots{}, xml});
   ASSERT_TRUE(topology.ok());
   ASSERT_EQ(topology->nodes.size(), 4u);
   EXPECT_EQ(topology->nodes[2].cpus.size(), 8u);
   EXPECT_EQ(topology->NodeOfCpu(17), 2);
   EXPECT_TRUE(topology->xpus.empty());
+}
+
+// hwloc shows the memory that lies beside a package with the package's CPUs.
+TEST(Topology, AMemoryOnlyNodeHasNoCpus) {
+  TempTree tree;
+  const std::string xml = ExportXml(tree, "pack:2 [numa] [numa] core:2 pu:1");
+  const Result<Topology> shown = DetectTopology({SysRoots{}, xml});
+  ASSERT_EQ(shown->nodes.size(), 4u);
+  for (const NumaNode& node : shown->nodes) EXPECT_EQ(node.cpus.size(), 2u) << node.id;
+  const CpuList cpus = shown->nodes[0].cpus;
+  tree.Write("/sys/devices/system/node/node0/cpulist", FormatCpuList(cpus) + ",900\n");
+  tree.Write("/sys/devices/system/node/node1/cpulist", "\n");
+  const Result<Topology> own = DetectTopology({SysRoots{tree.Root(), ""}, xml});
+  ASSERT_EQ(own->nodes.size(), 4u);
+  EXPECT_EQ(own->nodes[0].cpus, cpus);  // hwloc leaves out those that are not ours to use
+  EXPECT_TRUE(own->nodes[1].cpus.empty());
+  EXPECT_EQ(own->nodes[2].cpus.size(), 2u);  // sysfs does not know it
+}
+
+TEST(Topology, NodesBeyondTheTablesAreLeftOut) {
+  TempTree tree;
+  AddNodes(tree);
+  tree.Write("/sys/devices/system/node/online", "0-1,63-64,200\n");
+  const Result<Topology> topology = DetectTopology({SysRoots{tree.Root(), ""}, ""});
+  ASSERT_EQ(topology->nodes.size(), 3u);
+  EXPECT_EQ(topology->nodes.back().id, kMaxNodes - 1);
+  tree.Write("/sys/devices/system/node/online", "64\n");
+  const Result<Topology> none = DetectTopology({SysRoots{tree.Root(), ""}, ""});
+  ASSERT_EQ(none->nodes.size(), 1u);
+  EXPECT_EQ(none->nodes[0].id, 0);
 }
 
 TEST(Topology, ThisMachine) {
