@@ -16,13 +16,13 @@
 #include <string>
 
 #include "daemon/base/result.h"
+#include "daemon/sys/topology.h"
 
 namespace ppc {
 
 inline constexpr uint64_t kPageBytes = 4096;     // granularity of offsets in all interfaces
 inline constexpr uint64_t kStepBytes = 2 << 20;  // unit of loading and evicting
 inline constexpr uint32_t kMaxGroups = 64;       // load groups, and cancel slots
-inline constexpr int kMaxNodes = 64;
 
 enum class EventKind : uint8_t {
   kMissRead = 1,

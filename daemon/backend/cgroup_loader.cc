@@ -2,6 +2,7 @@
 #include "daemon/backend/cgroup_loader.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -22,12 +23,18 @@ using cgroup_loader::Request;
 
 constexpr int kMaxLanes = 64;
 constexpr int kCannotStart = 127;
+constexpr int kCannotJoin = 126;
 
 // Between fork and exec: async-signal-safe calls only.  The descriptors lie above everything
 // they are moved to.
 [[noreturn]] void RunChild(char* const argv[], int procs, int device, const int* lanes,
                            int lane_count) {
-  if (write(procs, "0", 1) != 1 || dup2(device, kDeviceFd) < 0) _exit(kCannotStart);
+  if (write(procs, "0", 1) != 1) {
+    // The cgroup may only be short of memory, or going.
+    const bool is_passing = errno == ENOMEM || errno == EAGAIN || errno == EINTR || errno == ENODEV;
+    _exit(is_passing ? kCannotStart : kCannotJoin);
+  }
+  if (dup2(device, kDeviceFd) < 0) _exit(kCannotStart);
   for (int i = 0; i < lane_count; ++i) {
     if (dup2(lanes[i], kFirstLaneFd + i) < 0) _exit(kCannotStart);
   }
@@ -141,7 +148,8 @@ std::shared_ptr<CgroupLoader::Process> CgroupLoader::Start(int* code) {
 std::shared_ptr<CgroupLoader::Process> CgroupLoader::Take(size_t* lane, int* code) {
   std::unique_lock lock(mutex_);
   while (process_ != nullptr && process_->idle.empty()) lane_free_.wait(lock);
-  if (process_ == nullptr) process_ = Start(code);
+  if (is_refused_) *code = EBUSY;
+  if (process_ == nullptr && !is_refused_) process_ = Start(code);
   if (process_ == nullptr) return nullptr;
   *lane = process_->idle.back();
   process_->idle.pop_back();
@@ -159,6 +167,17 @@ void CgroupLoader::GiveBack(const std::shared_ptr<Process>& process, size_t lane
   lane_free_.notify_all();
 }
 
+// Of a process whose lane is closed, so that it has ended but for a moment.
+bool CgroupLoader::CouldNotJoin(const Process& process) {
+  constexpr int kMomentMs = 100;
+  pollfd ended{process.pidfd.Get(), POLLIN, 0};
+  (void)poll(&ended, 1, kMomentMs);
+  siginfo_t info{};
+  const int got = waitid(P_PID, static_cast<id_t>(process.pid), &info, WEXITED | WNOHANG | WNOWAIT);
+  return got == 0 && info.si_pid == process.pid && info.si_code == CLD_EXITED &&
+         info.si_status == kCannotJoin;
+}
+
 int CgroupLoader::Load(ppc_load* load, int node) {
   Request request{};
   request.load = *load;
@@ -172,6 +191,10 @@ int CgroupLoader::Load(ppc_load* load, int node) {
     if (process == nullptr) return code;
     Answer answer{};
     const Outcome outcome = Exchange(process->lanes[lane].Get(), request, &answer);
+    if (outcome == Outcome::kGone && CouldNotJoin(*process)) {
+      const std::lock_guard lock(mutex_);
+      is_refused_ = true;
+    }
     GiveBack(process, lane, outcome != Outcome::kAnswered);
     if (outcome == Outcome::kLate) return ETIMEDOUT;
     if (outcome == Outcome::kAnswered) {

@@ -43,7 +43,8 @@ class CgroupLoader {
   ~CgroupLoader();
 
   // Does the ioctl LOAD inside the cgroup, bound as the calling thread is and preferring `node`
-  // (-1: none).  0 or a positive errno; ECHILD: there is no process to do it.
+  // (-1: none).  0 or a positive errno; ECHILD: there is no process to do it; EBUSY: there will be
+  // none, because the cgroup takes no process (it has children with controllers).
   int Load(ppc_load* load, int node);
 
  private:
@@ -63,6 +64,7 @@ class CgroupLoader {
   std::shared_ptr<Process> Take(size_t* lane, int* code);
   void GiveBack(const std::shared_ptr<Process>& process, size_t lane, bool is_broken);
   std::shared_ptr<Process> Start(int* code);
+  bool CouldNotJoin(const Process& process);
   void Reap();
 
   const UniqueFd cgroup_;
@@ -72,6 +74,7 @@ class CgroupLoader {
   std::condition_variable lane_free_;
   std::shared_ptr<Process> process_;
   std::vector<pid_t> ended_;  // not waited for yet
+  bool is_refused_ = false;   // the cgroup takes no process
 };
 
 // The other side: what the program does when it is started with kServeLoadsFlag LANES IDLE_MS.

@@ -3,8 +3,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,8 @@
 #include <string_view>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/files.h"
+#include "daemon/base/log.h"
 
 namespace ppc {
 namespace {
@@ -60,7 +60,7 @@ Result<UniqueFd> OpenBeneath(const std::string& mount, const std::string& path) 
   open_how how{};
   how.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
-  UniqueFd fd(static_cast<int>(syscall(SYS_openat2, root.Get(), path.c_str(), &how, sizeof(how))));
+  UniqueFd fd = OpenAt2(root.Get(), path, how);
   if (!fd.IsValid()) return PosixError("open " + path + " below " + mount, errno);
   return fd;
 }
@@ -80,8 +80,7 @@ Result<std::string> FollowLinks(const std::string& mount, const std::string& pat
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
-  const UniqueFd fd(
-      static_cast<int>(syscall(SYS_openat2, root.Get(), path.c_str(), &how, sizeof(how))));
+  const UniqueFd fd = OpenAt2(root.Get(), path, how);
   // EXDEV: it leads out.
   if (!fd.IsValid()) return PosixError("look up " + path, errno == EXDEV ? ELOOP : errno);
   const std::string base = PathOfDescriptor(root.Get()) + "/";
@@ -123,8 +122,12 @@ Status KmodBackend::Attach(const AttachOptions& options) {
   ppc_attach request{};
   request.flags = AttachFlags(options);
   request.lease_ms = options.lease_ms;
-  request.window_bytes = static_cast<uint32_t>(options.window_bytes);
-  request.beacon_bytes = static_cast<uint32_t>(options.beacon_bytes);
+  // What does not fit is for the module to refuse, not to be cut to something else.
+  const auto fit = [](uint64_t bytes) {
+    return static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX));
+  };
+  request.window_bytes = fit(options.window_bytes);
+  request.beacon_bytes = fit(options.beacon_bytes);
   std::strncpy(request.label, options.label.c_str(), sizeof(request.label) - 1);
   const Result<ppc_attach> attached = events_.Attach(request);
   if (!attached) return attached.error();
@@ -205,6 +208,14 @@ Result<LoadResult> KmodBackend::Load(const LoadRequest& request) {
   } else {
     const std::shared_ptr<CgroupLoader> loader = LoaderOf(request.charge);
     code = loader == nullptr ? EBADF : loader->Load(&load, request.node);
+    if (code == EBUSY) {
+      if (!told_uncharged_.exchange(true)) {
+        Log(LogLevel::kWarning,
+            "a service's cgroup takes no process, since it has children with "
+            "controllers; its loads are charged to the runner's cgroup");
+      }
+      code = loader_.Call(PPC_IOC_LOAD, &load);
+    }
   }
   if (code != 0) return PosixError("load", code);
   return LoadResult{.loaded = load.loaded,

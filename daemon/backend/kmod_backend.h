@@ -6,6 +6,7 @@
 #ifndef PPC_DAEMON_BACKEND_KMOD_BACKEND_H_
 #define PPC_DAEMON_BACKEND_KMOD_BACKEND_H_
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -62,6 +63,7 @@ class KmodBackend : public Backend {
   std::mutex mutex_;
   std::map<uint32_t, std::shared_ptr<CgroupLoader>> loaders_;
   uint32_t last_handle_ = 0;
+  std::atomic<bool> told_uncharged_{false};
 };
 
 }  // namespace ppc

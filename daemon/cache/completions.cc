@@ -9,19 +9,21 @@ namespace ppc {
 Completions::Completions() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 void Completions::Push(const IoResult& result) {
-  {
-    const std::lock_guard lock(mutex_);
-    results_.push_back(result);
-  }
-  Kick();
+  const std::lock_guard lock(mutex_);
+  results_.push_back(result);
+  KickLocked();
 }
 
 void Completions::Kick() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (signalled_) return;
-    signalled_ = true;
-  }
+  const std::lock_guard lock(mutex_);
+  KickLocked();
+}
+
+// Under the lock: a Take in between would look for the signal before it is there, and nobody
+// would ever look again.
+void Completions::KickLocked() {
+  if (signalled_) return;
+  signalled_ = true;
   // The counter cannot overflow: at most one signal is outstanding.
   (void)eventfd_write(wake_.Get(), 1);
 }

@@ -42,6 +42,8 @@ class Completions {
   int fd() const { return wake_.Get(); }
 
  private:
+  void KickLocked();
+
   const UniqueFd wake_;
   std::mutex mutex_;
   std::vector<IoResult> results_;

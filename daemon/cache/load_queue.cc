@@ -88,15 +88,14 @@ void LoadQueue::PutBack(LoadItem item) {
 }
 
 LoadItem* LoadQueue::Next(int node, uint32_t* group_turn) {
-  for (const size_t index : {Index(node), static_cast<size_t>(nodes_)}) {
-    if (node_bytes_[index] == 0) continue;
-    for (uint32_t i = 1; i <= kMaxGroups; ++i) {
-      const uint32_t group = (*group_turn + i) % kMaxGroups;
-      ItemRing& ring = queues_[index][group];
-      if (ring.IsEmpty()) continue;
-      *group_turn = group;
-      return &ring.Front();
-    }
+  const size_t index = Index(node);
+  if (node_bytes_[index] == 0) return nullptr;
+  for (uint32_t i = 1; i <= kMaxGroups; ++i) {
+    const uint32_t group = (*group_turn + i) % kMaxGroups;
+    ItemRing& ring = queues_[index][group];
+    if (ring.IsEmpty()) continue;
+    *group_turn = group;
+    return &ring.Front();
   }
   return nullptr;
 }
@@ -126,10 +125,6 @@ uint64_t LoadQueue::Replace(uint32_t group, uint64_t* dropped_items, uint64_t* d
     }
   }
   return ++generations_[group];
-}
-
-bool LoadQueue::HasWorkFor(int node) const {
-  return node_bytes_[Index(node)] != 0 || node_bytes_[static_cast<size_t>(nodes_)] != 0;
 }
 
 }  // namespace ppc

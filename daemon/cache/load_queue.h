@@ -73,8 +73,8 @@ class LoadQueue {
   // Puts the rest of an interrupted item back where it was.
   void PutBack(LoadItem item);
 
-  // The next item for a thread of `node`: its own node's, else one without a node.  The caller
-  // takes `Front` apart and calls Advance with how much it took.
+  // The next item of a node, -1: of those without a node; nullptr if there is none.  The caller
+  // takes it apart and calls Advance with how much it took.
   LoadItem* Next(int node, uint32_t* group_turn);
   void Advance(LoadItem* item, uint64_t bytes);
 
@@ -82,9 +82,9 @@ class LoadQueue {
   uint64_t Replace(uint32_t group, uint64_t* dropped_items, uint64_t* dropped_bytes);
   uint64_t Generation(uint32_t group) const { return generations_[group]; }
 
-  bool HasWorkFor(int node) const;
   uint64_t Items() const { return items_; }
   uint64_t Bytes() const { return bytes_; }
+  // Of one node, -1: of none.
   uint64_t Bytes(int node) const { return node_bytes_[Index(node)]; }
 
  private:

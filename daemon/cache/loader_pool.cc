@@ -54,12 +54,22 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
       options_(std::move(options)),
       completions_(completions),
       nodes_(NodeSlots(nodes)),
+      has_threads_(static_cast<size_t>(nodes_), false),
+      takes_any_(static_cast<size_t>(nodes_), false),
       // Generations start at the clock: a runner before us left its own in the device.
       queue_(nodes_, options_.max_items, backend->NowNs()),
       governor_(PerNode(options_.governor, nodes), TotalThreads(nodes, options_.threads_per_node)),
       idle_(static_cast<size_t>(nodes_), 0),
       has_prober_(static_cast<size_t>(nodes_), false) {
   for (int i = 0; i < nodes_; ++i) wake_.push_back(std::make_unique<std::condition_variable>());
+  const bool has_cpus = std::any_of(nodes.begin(), nodes.end(),
+                                    [](const NumaNode& node) { return !node.cpus.empty(); });
+  for (const NumaNode& node : nodes) {
+    const auto slot = static_cast<size_t>(node.id);
+    has_threads_[slot] = true;
+    // Memory of a device or beyond a link is for who names it.
+    takes_any_[slot] = !node.cpus.empty() || !has_cpus;
+  }
   // Nodes in turn: where only the first few threads may load, every node has some of them.
   const int total = TotalThreads(nodes, options_.threads_per_node);
   for (int i = 0; static_cast<int>(workers_.size()) < total; ++i) {
@@ -133,21 +143,28 @@ void LoaderPool::Run(Worker* worker) {
 }
 
 // mutex_ held.
+bool LoaderPool::HasWorkFor(int node) const {
+  return queue_.Bytes(node) != 0 ||
+         (takes_any_[static_cast<size_t>(node)] && queue_.Bytes(-1) != 0);
+}
+
+// mutex_ held.
 void LoaderPool::WakeFor(int node) {
-  const auto own = static_cast<size_t>(node);
-  if (node >= 0 && node < nodes_) {
-    if (idle_[own] > 0) wake_[own]->notify_one();
-    return;
+  size_t slot = static_cast<size_t>(node);
+  if (node < 0 || node >= nodes_) {
+    slot = 0;
+    for (size_t i = 1; i < idle_.size(); ++i) {
+      if (takes_any_[i] && (!takes_any_[slot] || idle_[i] > idle_[slot])) slot = i;
+    }
   }
-  const auto most = std::max_element(idle_.begin(), idle_.end());
-  if (*most > 0) wake_[static_cast<size_t>(most - idle_.begin())]->notify_one();
+  if (idle_[slot] > 0) wake_[slot]->notify_one();
 }
 
 // mutex_ held.
 void LoaderPool::WakeWhereWorkIs() {
   for (int node = 0; node < nodes_; ++node) {
     const auto slot = static_cast<size_t>(node);
-    if (idle_[slot] > 0 && queue_.HasWorkFor(node)) wake_[slot]->notify_one();
+    if (idle_[slot] > 0 && HasWorkFor(node)) wake_[slot]->notify_one();
   }
 }
 
@@ -171,6 +188,8 @@ void LoaderPool::Submit(std::span<LoadItem> items, uint64_t replace_groups) {
     const uint64_t list = queue_.NewList();
     for (LoadItem& item : items) {
       std::optional<LoadItem> dropped;
+      const bool has_node = item.node >= 0 && item.node < nodes_;
+      if (has_node && !has_threads_[static_cast<size_t>(item.node)]) item.node = -1;
       const uint64_t bytes = item.size;
       const int node = item.node;
       if (!queue_.Append(std::move(item), list, &dropped)) {

@@ -65,7 +65,7 @@ class LoaderPool {
     int threads_per_node = 0;  // 0 = clamp(CPUs of the node / 4, 2, 16)
     size_t max_items = 131072;
     bool manual = false;                    // no threads: RunSlice drives it (tests, simulator)
-    uint64_t retry_ns = 100 * 1000 * 1000;  // how soon a pool out of memory looks again
+    uint64_t retry_ns = 100 * 1000 * 1000;  // how soon who found no memory looks again
     BandwidthGovernor::Options governor;
     // New number of a file whose old one is stale; nothing if it is gone.
     std::function<std::optional<uint64_t>(uint64_t file)> refresh;
@@ -79,6 +79,7 @@ class LoaderPool {
   LoaderPool& operator=(const LoaderPool&) = delete;
 
   // Appends to the queues, after interrupting the groups whose bits are set in `replace_groups`.
+  // What is for a node without threads (offline, or not ours) is for any.
   void Submit(std::span<LoadItem> items, uint64_t replace_groups);
   void Interrupt(uint32_t group);
   void NoteDemand(uint64_t bytes);
@@ -120,7 +121,7 @@ class LoaderPool {
   void Run(Worker* worker);
   Took Take(Worker* worker);
   bool Grant(Payer* payer, uint64_t* bytes);
-  Took Choose(Worker* worker, LoadItem** chosen, uint64_t* bytes);
+  Took Choose(Worker* worker, uint64_t now, LoadItem** chosen, uint64_t* bytes);
   bool Slice(Worker* worker);
   Interruption Check(const Worker& worker, const Chunk& chunk);
   Interruption LoadStep(const Worker& worker, Chunk* chunk);
@@ -128,6 +129,7 @@ class LoaderPool {
   void Account(const Chunk& chunk, const LoadResult& result);
   void Finish(Worker* worker, Interruption reason);
   void ReplaceLocked(uint32_t group);
+  bool HasWorkFor(int node) const;
   void WakeFor(int node);
   void WakeWhereWorkIs();
 
@@ -138,6 +140,9 @@ class LoaderPool {
 
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<std::condition_variable>> wake_;  // by node
+  std::vector<bool> has_threads_;                               // by node
+  std::vector<bool> takes_any_;  // by node: its threads load what is for no node, too
+  std::array<uint64_t, kMaxGroups> rest_until_ns_{};  // by group: the kernel had no page for it
   LoadQueue queue_;
   BandwidthGovernor governor_;
   DeviceMeter meter_;

@@ -26,34 +26,42 @@ bool LoaderPool::Grant(Payer* payer, uint64_t* bytes) {
   return rated > 0;
 }
 
-// mutex_ held.  The next range that may be loaded now; *bytes of it are granted by its budget.
-LoaderPool::Took LoaderPool::Choose(Worker* worker, LoadItem** chosen, uint64_t* bytes) {
-  uint32_t first_group = kMaxGroups;
-  // A payer without room must not hold up the others: every group gets a look.
-  for (uint32_t i = 0; i < kMaxGroups; ++i) {
-    LoadItem* front = queue_.Next(worker->node, &worker->group_turn);
-    if (front == nullptr) return Took::kNothing;
-    if (front->group == first_group) return Took::kNoRoom;
-    if (first_group == kMaxGroups) first_group = front->group;
-    *chosen = front;
-    *bytes = std::min(front->size, options_.chunk_bytes);
-    // Chunks end at multiples of their size, so that large folios are not cut.
-    *bytes = std::min(*bytes, options_.chunk_bytes - front->offset % options_.chunk_bytes);
-    if (Grant(front->payer.get(), bytes)) return Took::kChunk;
+// mutex_ held.  The next range that may be loaded now, the node's own first; *bytes of it are
+// granted by its budget.
+LoaderPool::Took LoaderPool::Choose(Worker* worker, uint64_t now, LoadItem** chosen,
+                                    uint64_t* bytes) {
+  bool has_work = false;
+  for (const int node : {worker->node, -1}) {
+    if (node < 0 && !takes_any_[static_cast<size_t>(worker->node)]) break;
+    uint32_t first_group = kMaxGroups;
+    // A payer without room must not hold up the others: every group gets a look.
+    for (uint32_t i = 0; i < kMaxGroups; ++i) {
+      LoadItem* front = queue_.Next(node, &worker->group_turn);
+      if (front == nullptr || front->group == first_group) break;
+      if (first_group == kMaxGroups) first_group = front->group;
+      has_work = true;
+      if (now < rest_until_ns_[front->group]) continue;
+      *chosen = front;
+      *bytes = std::min(front->size, options_.chunk_bytes);
+      // Chunks end at multiples of their size, so that large folios are not cut.
+      *bytes = std::min(*bytes, options_.chunk_bytes - front->offset % options_.chunk_bytes);
+      if (Grant(front->payer.get(), bytes)) return Took::kChunk;
+    }
   }
-  return Took::kNoRoom;
+  return has_work ? Took::kNoRoom : Took::kNothing;
 }
 
 // mutex_ held.
 LoaderPool::Took LoaderPool::Take(Worker* worker) {
-  if (!queue_.HasWorkFor(worker->node)) return Took::kNothing;
-  const int allowed = governor_.Allowed(backend_->NowNs());
+  if (!HasWorkFor(worker->node)) return Took::kNothing;
+  const uint64_t now = backend_->NowNs();
+  const int allowed = governor_.Allowed(now);
   if (static_cast<int>(worker->index) >= allowed && busy_ >= allowed) {
     return Took::kNoRoom;
   }
   LoadItem* front = nullptr;
   uint64_t bytes = 0;
-  const Took took = Choose(worker, &front, &bytes);
+  const Took took = Choose(worker, now, &front, &bytes);
   if (took != Took::kChunk) return took;
   Chunk chunk;
   chunk.item = *front;
@@ -130,6 +138,10 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
     const std::lock_guard lock(mutex_);
     if (loaded->loaded > 0) governor_.OnLoaded(now, loaded->loaded, now - start);
     Account(*chunk, *loaded);
+    // Whatever the budget says: at once it would be the same again.
+    if (loaded->stop == LoadStop::kNoMemory) {
+      rest_until_ns_[item.group] = now + options_.retry_ns;
+    }
   }
   chunk->result.ok += loaded->loaded;
   chunk->result.resident += loaded->resident;

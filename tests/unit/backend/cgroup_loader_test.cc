@@ -113,6 +113,21 @@ TEST_F(CgroupLoaderTest, AnEndlessStartIsGivenUp) {
   EXPECT_EQ(Load(Open(2, 1000, "/absent").get()), ECHILD);
 }
 
+// A cgroup with children that have controllers takes no process; /dev/full refuses as it does.
+TEST_F(CgroupLoaderTest, ACgroupThatTakesNoProcessIsAskedOnce) {
+  unlink(tree_.Path("/group/cgroup.procs").c_str());
+  tree_.Link("/group/cgroup.procs", "/dev/full");
+  const auto loader = Open();
+  EXPECT_EQ(Load(loader.get()), EBUSY);
+  while (waitpid(-1, nullptr, 0) > 0) {
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Load(loader.get()), EBUSY);
+    siginfo_t info{};
+    EXPECT_EQ(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), -1);  // nobody was started
+  }
+}
+
 TEST_F(CgroupLoaderTest, ACgroupThatGoesOrIsNoneIsAnError) {
   const auto loader = Open();
   unlink(tree_.Path("/group/cgroup.procs").c_str());

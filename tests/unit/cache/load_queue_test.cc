@@ -15,9 +15,10 @@ class LoadQueueTest : public testing::Test {
   bool Append(LoadItem item, uint64_t list = 1) {
     return queue_.Append(std::move(item), list, &dropped_);
   }
-  // Offset of the next item for a thread of `node`, -1 if none; takes it.
+  // Offset of the next item of `node` or else without a node, -1 if none; takes it.
   int64_t Take(int node) {
     LoadItem* item = queue_.Next(node, &turn_);
+    if (item == nullptr) item = queue_.Next(-1, &turn_);
     if (item == nullptr) return -1;
     const auto offset = static_cast<int64_t>(item->offset);
     queue_.Advance(item, item->size);
@@ -35,8 +36,9 @@ TEST_F(LoadQueueTest, OwnNodeThenAnyNode) {
   EXPECT_EQ(Take(1), 2);
   EXPECT_EQ(Take(1), 1);
   EXPECT_EQ(Take(1), -1);  // node 0's is not ours
-  EXPECT_TRUE(queue_.HasWorkFor(0));
-  EXPECT_FALSE(queue_.HasWorkFor(1));
+  EXPECT_EQ(queue_.Bytes(0), 100u);
+  EXPECT_EQ(queue_.Bytes(1), 0u);
+  EXPECT_EQ(queue_.Bytes(-1), 0u);
   EXPECT_EQ(Take(0), 3);
   EXPECT_EQ(queue_.Bytes(), 0u);
 }

@@ -1,67 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/cache/loader_pool.h"
-
-#include <gtest/gtest.h>
-
+// What one chunk goes through.
+#include <atomic>
 #include <cerrno>
-#include <condition_variable>
-#include <mutex>
 
-#include "daemon/backend/replay_backend.h"
+#include "tests/unit/cache/loader_fixture.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
-
-std::vector<NumaNode> Nodes(int count) {
-  std::vector<NumaNode> nodes;
-  for (int i = 0; i < count; ++i) nodes.push_back(NumaNode{i, {}});
-  return nodes;
-}
-
-uint64_t Count(const LoaderStats& stats, Interruption reason) {
-  return stats.interrupted[static_cast<size_t>(reason)];
-}
-
-class LoaderPoolTest : public testing::Test {
- protected:
-  LoaderPoolTest() {
-    backend_ = std::make_unique<ReplayBackend>(ReplayOptions{.memory_limit = 1000 * kMiB});
-    backend_->AddFile(1, "a", 256 * kMiB);
-    payer_->service = 4;
-    payer_->charge = std::make_shared<const ChargeHandle>(backend_.get(), 9);
-    payer_->budget = std::make_shared<Budget>(
-        std::shared_ptr<MemorySource>(backend_.get(), [](MemorySource*) {}));
-  }
-  void Make(LoaderPool::Options options, int nodes = 1) {
-    if (options.threads_per_node == 0) options.threads_per_node = 1;
-    options.manual = true;
-    pool_ = std::make_unique<LoaderPool>(backend_.get(), Nodes(nodes), options, &completions_);
-  }
-  LoadItem Item(uint64_t offset, uint64_t size, uint32_t group = 0, int node = -1) {
-    return LoadItem{.file = 1,
-                    .offset = offset,
-                    .size = size,
-                    .cookie = 3,
-                    .group = group,
-                    .node = node,
-                    .payer = payer_};
-  }
-  void Submit(std::vector<LoadItem> items, uint64_t replace_groups = 0) {
-    pool_->Submit(items, replace_groups);
-  }
-  std::vector<IoResult> Results() {
-    std::vector<IoResult> results;
-    completions_.Take(&results);
-    return results;
-  }
-  std::unique_ptr<ReplayBackend> backend_;
-  std::shared_ptr<Payer> payer_ = std::make_shared<Payer>();
-  Completions completions_;
-  std::unique_ptr<LoaderPool> pool_;
-};
 
 TEST_F(LoaderPoolTest, LoadsInStepsAndReportsChunks) {
   Make({});
@@ -188,19 +134,25 @@ TEST_F(LoaderPoolTest, LoadsKeepToTheReadLimit) {
   EXPECT_EQ(pool_->Stats().loaded, 32 * kMiB);
 }
 
+// Wherever the others' are: of the same node, or of none.
 TEST_F(LoaderPoolTest, APayerWithoutRoomDoesNotHoldUpOthers) {
-  Make({});
   ReplayBackend other({.memory_limit = 1000 * kMiB});
   auto rich = std::make_shared<Payer>();
   rich->budget =
       std::make_shared<Budget>(std::shared_ptr<MemorySource>(&other, [](MemorySource*) {}));
   backend_->SetMemoryOther(900 * kMiB);
-  LoadItem second = Item(8 * kMiB, 8 * kMiB, 1);
-  second.payer = rich;
-  Submit({Item(0, 8 * kMiB, 0), second});
-  pool_->RunUntilIdle();
-  EXPECT_EQ(backend_->Resident(1, 8 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB);
-  EXPECT_EQ(pool_->Stats().queued, 8 * kMiB);
+  uint64_t at = 0;
+  for (const auto& [poor_node, rich_node] : {std::pair{-1, -1}, {0, 0}, {0, -1}, {-1, 0}}) {
+    Make({});
+    LoadItem second = Item(at + 8 * kMiB, 8 * kMiB, 1, rich_node);
+    second.payer = rich;
+    Submit({Item(at, 8 * kMiB, 0, poor_node), second});
+    pool_->RunUntilIdle();
+    EXPECT_EQ(backend_->Resident(1, at + 8 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB)
+        << poor_node << " before " << rich_node;
+    EXPECT_EQ(pool_->Stats().queued, 8 * kMiB);
+    at += 16 * kMiB;
+  }
 }
 
 TEST_F(LoaderPoolTest, ADeviceThatCannotKeepUpInterrupts) {
@@ -243,17 +195,6 @@ TEST_F(LoaderPoolTest, ShutdownInterrupts) {
   EXPECT_EQ(Count(pool_->Stats(), Interruption::kShutdown), 1u);
   EXPECT_TRUE(Results()[0].interrupted);
   EXPECT_FALSE(pool_->RunSlice(0));
-}
-
-TEST_F(LoaderPoolTest, EachNodeHasItsOwnThreads) {
-  Make({.threads_per_node = 2}, 2);
-  ASSERT_EQ(pool_->Threads(), 4);
-  Submit({Item(0, 8 * kMiB, 0, 1)});
-  EXPECT_FALSE(pool_->RunSlice(0));  // node 0
-  EXPECT_TRUE(pool_->RunSlice(1));   // node 1
-  pool_->RunUntilIdle();
-  EXPECT_EQ(backend_->Resident(1, 0, 0, {})->node[1], 8 * kMiB);
-  EXPECT_EQ(pool_->Stats().node_loaded[1], 8 * kMiB);
 }
 
 TEST_F(LoaderPoolTest, AStaleNumberIsLookedUpOnce) {
@@ -314,70 +255,57 @@ TEST_F(LoaderPoolTest, ReadErrorsAreFailures) {
   EXPECT_EQ(pool_->Stats().failed, 4 * kMiB);
 }
 
+// The budget has room, the kernel has no page for group 0: `left` times.
+class NoMemoryBackend : public ReplayBackend {
+ public:
+  NoMemoryBackend() : ReplayBackend({}) {}
+  Result<LoadResult> Load(const LoadRequest& request) override {
+    if (request.cancel_slot != 0 || left.fetch_sub(1) <= 0) return ReplayBackend::Load(request);
+    return LoadResult{.stop = LoadStop::kNoMemory};
+  }
+  std::atomic<int> left{0};
+};
+
+TEST_F(LoaderPoolTest, WhoGetsNoPageRests) {
+  NoMemoryBackend backend;
+  backend.AddFile(1, "a", 64 * kMiB);
+  LoaderPool pool(&backend, Nodes(1), {.threads_per_node = 2, .manual = true}, &completions_);
+  backend.left = 1000;
+  std::vector<LoadItem> items{Item(0, 32 * kMiB)};
+  pool.Submit(items, 0);
+  for (int i = 0; i < 100; ++i) {
+    (void)pool.RunSlice(0);
+    (void)pool.RunSlice(1);
+  }
+  EXPECT_EQ(backend.left, 1000 - 1);
+  EXPECT_EQ(Count(pool.Stats(), Interruption::kMemory), 1u);
+  backend.AdvanceClock(100 * 1000 * 1000);
+  EXPECT_TRUE(pool.RunSlice(0));
+  EXPECT_EQ(backend.left, 1000 - 2);
+  backend.left = 0;
+  backend.AdvanceClock(100 * 1000 * 1000);
+  pool.RunUntilIdle();
+  EXPECT_EQ(pool.Stats().loaded, 32 * kMiB);
+}
+
+TEST_F(LoaderPoolTest, WhoGetsNoPageDoesNotHoldUpOthers) {
+  NoMemoryBackend backend;
+  backend.AddFile(1, "a", 64 * kMiB);
+  LoaderPool pool(&backend, Nodes(1), {.threads_per_node = 1, .manual = true}, &completions_);
+  backend.left = 1000;
+  std::vector<LoadItem> items{Item(0, 32 * kMiB), Item(32 * kMiB, 32 * kMiB, 1)};
+  pool.Submit(items, 0);
+  for (int i = 0; i < 100; ++i) (void)pool.RunSlice(0);
+  EXPECT_EQ(backend.Resident(1, 32 * kMiB, 32 * kMiB, {})->resident, 32 * kMiB);
+  EXPECT_EQ(backend.left, 1000 - 1);
+}
+
 TEST_F(LoaderPoolTest, UnmountEndsAllLoads) {
   Make({});
   Submit({Item(0, 4 * kMiB)});
   backend_->Unmount();
   pool_->RunUntilIdle();
   EXPECT_EQ(Count(pool_->Stats(), Interruption::kShutdown), 1u);
-}
-
-// With real threads: one load is held while its group is replaced.
-TEST_F(LoaderPoolTest, ThreadsLoadAndAreInterrupted) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  int held = 0;
-  bool open = false;
-  backend_->OnLoad([&](const LoadRequest&) {
-    std::unique_lock lock(mutex);
-    ++held;
-    changed.notify_all();
-    changed.wait(lock, [&] { return open; });
-  });
-  LoaderPool pool(backend_.get(), Nodes(1), {.threads_per_node = 2}, &completions_);
-  std::vector<LoadItem> items{Item(0, 32 * kMiB)};
-  pool.Submit(items, 0);
-  {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return held == 2; });
-  }
-  std::vector<LoadItem> next{Item(128 * kMiB, 8 * kMiB)};
-  pool.Submit(next, 1);
-  {
-    const std::lock_guard lock(mutex);
-    open = true;
-  }
-  changed.notify_all();
-  // Both held chunks and the new one come back.
-  std::vector<IoResult> all;
-  while (all.size() < 3) {
-    pollfd ready{completions_.fd(), POLLIN, 0};
-    ASSERT_EQ(poll(&ready, 1, 10000), 1);
-    std::vector<IoResult> some;
-    completions_.Take(&some);
-    all.insert(all.end(), some.begin(), some.end());
-  }
-  EXPECT_EQ(Count(pool.Stats(), Interruption::kGeneration), 2u);
-  EXPECT_EQ(backend_->Resident(1, 128 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB);
-  pool.Stop();
-}
-
-TEST_F(LoaderPoolTest, ThreadsWaitForRoomWithoutBeingAsked) {
-  backend_->SetMemoryOther(900 * kMiB);
-  LoaderPool pool(backend_.get(), Nodes(2), {.threads_per_node = 2, .retry_ns = 1000 * 1000},
-                  &completions_);
-  std::vector<LoadItem> items{Item(0, 8 * kMiB, 0, 0), Item(8 * kMiB, 8 * kMiB, 0, 1)};
-  pool.Submit(items, 0);
-  backend_->SetMemoryOther(0);
-  std::vector<IoResult> all;
-  while (all.size() < 2) {
-    pollfd ready{completions_.fd(), POLLIN, 0};
-    ASSERT_EQ(poll(&ready, 1, 10000), 1);
-    std::vector<IoResult> some;
-    completions_.Take(&some);
-    all.insert(all.end(), some.begin(), some.end());
-  }
-  EXPECT_EQ(backend_->ResidentBytes(1), 16 * kMiB);
 }
 
 }  // namespace

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose threads load what, and when they wake.
+#include <condition_variable>
+#include <mutex>
+
+#include "tests/unit/cache/loader_fixture.h"
+
+namespace ppc {
+namespace {
+
+class LoaderThreadsTest : public LoaderPoolTest {
+ protected:
+  // Until so many results have come, 10 s each.
+  void Await(size_t count) {
+    std::vector<IoResult> all;
+    while (all.size() < count) {
+      pollfd ready{completions_.fd(), POLLIN, 0};
+      ASSERT_EQ(poll(&ready, 1, 10000), 1);
+      std::vector<IoResult> some;
+      completions_.Take(&some);
+      all.insert(all.end(), some.begin(), some.end());
+    }
+  }
+};
+
+TEST_F(LoaderThreadsTest, EachNodeHasItsOwnThreads) {
+  Make({.threads_per_node = 2}, 2);
+  ASSERT_EQ(pool_->Threads(), 4);
+  Submit({Item(0, 8 * kMiB, 0, 1)});
+  EXPECT_FALSE(pool_->RunSlice(0));  // node 0
+  EXPECT_TRUE(pool_->RunSlice(1));   // node 1
+  pool_->RunUntilIdle();
+  EXPECT_EQ(backend_->Resident(1, 0, 0, {})->node[1], 8 * kMiB);
+  EXPECT_EQ(pool_->Stats().node_loaded[1], 8 * kMiB);
+}
+
+// Pages go where the thread's node is: nobody asked for a device's memory.
+TEST_F(LoaderThreadsTest, AMemoryOnlyNodeGetsWhatNamesItAndNothingElse) {
+  const std::vector<NumaNode> nodes = {NumaNode{0, {}}, NumaNode{1, {0}}, NumaNode{2, {}}};
+  LoaderPool pool(backend_.get(), nodes, {.threads_per_node = 1, .manual = true}, &completions_);
+  std::vector<LoadItem> items{Item(0, 8 * kMiB), Item(8 * kMiB, 8 * kMiB, 0, 2)};
+  pool.Submit(items, 0);
+  EXPECT_FALSE(pool.RunSlice(0));
+  pool.RunUntilIdle();
+  const Residency resident = *backend_->Resident(1, 0, 0, {});
+  EXPECT_EQ(resident.node[0], 0u);
+  EXPECT_EQ(resident.node[1], 8 * kMiB);
+  EXPECT_EQ(resident.node[2], 8 * kMiB);
+}
+
+TEST_F(LoaderThreadsTest, ThreadsOfTheRightNodeAreWoken) {
+  const std::vector<NumaNode> nodes = {NumaNode{0, {}}, NumaNode{1, {0}}, NumaNode{2, {}}};
+  LoaderPool pool(backend_.get(), nodes, {.threads_per_node = 2}, &completions_);
+  for (uint64_t i = 0; i < 20; ++i) {
+    std::vector<LoadItem> items{Item(i * 2 * kMiB, 2 * kMiB, 0, i % 2 == 0 ? -1 : 2)};
+    pool.Submit(items, 0);
+    pollfd ready{completions_.fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&ready, 1, 10000), 1);
+    (void)Results();
+  }
+  const Residency resident = *backend_->Resident(1, 0, 0, {});
+  EXPECT_EQ(resident.node[1], 20 * kMiB);
+  EXPECT_EQ(resident.node[2], 20 * kMiB);
+}
+
+// A device may name a node that is offline, or not allowed to us.
+TEST_F(LoaderThreadsTest, ANodeWithoutThreadsIsLoadedByAny) {
+  for (const int node : {1, 3, kMaxNodes}) {
+    LoaderPool pool(backend_.get(), {NumaNode{0, {}}, NumaNode{2, {}}},
+                    {.threads_per_node = 1, .manual = true}, &completions_);
+    const auto offset = static_cast<uint64_t>(node) * 2 * kMiB;
+    std::vector<LoadItem> items{Item(offset, 2 * kMiB, 0, node)};
+    pool.Submit(items, 0);
+    pool.RunUntilIdle();
+    EXPECT_TRUE(pool.IsIdle()) << node;
+    EXPECT_EQ(backend_->Resident(1, offset, 2 * kMiB, {})->resident, 2 * kMiB) << node;
+  }
+}
+
+// With real threads: one load is held while its group is replaced.
+TEST_F(LoaderThreadsTest, ThreadsLoadAndAreInterrupted) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int held = 0;
+  bool open = false;
+  backend_->OnLoad([&](const LoadRequest&) {
+    std::unique_lock lock(mutex);
+    ++held;
+    changed.notify_all();
+    changed.wait(lock, [&] { return open; });
+  });
+  LoaderPool pool(backend_.get(), Nodes(1), {.threads_per_node = 2}, &completions_);
+  std::vector<LoadItem> items{Item(0, 32 * kMiB)};
+  pool.Submit(items, 0);
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return held == 2; });
+  }
+  std::vector<LoadItem> next{Item(128 * kMiB, 8 * kMiB)};
+  pool.Submit(next, 1);
+  {
+    const std::lock_guard lock(mutex);
+    open = true;
+  }
+  changed.notify_all();
+  // Both held chunks and the new one come back.
+  ASSERT_NO_FATAL_FAILURE(Await(3));
+  EXPECT_EQ(Count(pool.Stats(), Interruption::kGeneration), 2u);
+  EXPECT_EQ(backend_->Resident(1, 128 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB);
+  pool.Stop();
+}
+
+TEST_F(LoaderThreadsTest, ThreadsWaitForRoomWithoutBeingAsked) {
+  backend_->SetMemoryOther(900 * kMiB);
+  LoaderPool pool(backend_.get(), Nodes(2), {.threads_per_node = 2, .retry_ns = 1000 * 1000},
+                  &completions_);
+  std::vector<LoadItem> items{Item(0, 8 * kMiB, 0, 0), Item(8 * kMiB, 8 * kMiB, 0, 1)};
+  pool.Submit(items, 0);
+  backend_->SetMemoryOther(0);
+  ASSERT_NO_FATAL_FAILURE(Await(2));
+  EXPECT_EQ(backend_->ResidentBytes(1), 16 * kMiB);
+}
+
+}  // namespace
+}  // namespace ppc
