@@ -48,7 +48,6 @@ Executor::End Executor::RunOnce() {
   TickIfDue();
   AskForPlan();
   if (parts_.host->IsDropped()) return End::kDropped;
-  if (drained == kBatch) return End::kRunning;  // there may be more
   return WaitForWork(drained);
 }
 
@@ -63,16 +62,18 @@ void Executor::CatchUp() {
 }
 
 // After events a nap: whoever missed once misses again soon, and being woken for each would
-// cost the application more than the event itself.
+// cost the application more than the event itself.  After a full batch, when there may be more,
+// only a look at the other descriptors: events without end must not keep control waiting.
 Executor::End Executor::WaitForWork(size_t drained) {
   const bool nap = drained > 0;
+  const bool is_full = drained == kBatch;
   const uint64_t now = parts_.backend->NowNs();
   const uint64_t until_tick = next_tick_ns_ > now ? next_tick_ns_ - now : 0;
   pollfds_.clear();
   for (const Source& source : sources_) pollfds_.push_back(pollfd{source.fd, POLLIN, 0});
-  const uint64_t timeout = nap ? std::min(options_.nap_ns, until_tick) : until_tick;
-  const WaitOutcome outcome = parts_.backend->Wait(timeout, nap, pollfds_);
-  ++(nap ? stats_.naps : stats_.wakeups);
+  const uint64_t longest = nap ? std::min(options_.nap_ns, until_tick) : until_tick;
+  const WaitOutcome outcome = parts_.backend->Wait(is_full ? 0 : longest, nap, pollfds_);
+  if (!is_full) ++(nap ? stats_.naps : stats_.wakeups);
   if (outcome == WaitOutcome::kExpired) return End::kExpired;
   if (outcome == WaitOutcome::kGone) return End::kGone;
   if (outcome == WaitOutcome::kTimeout && !nap && stats_.ticks % kTicksPerCheck == 0) {
@@ -129,8 +130,10 @@ size_t Executor::DrainBatch() {
   const std::span<Event> events(batch_.data(), kept);
   if (parts_.recorder != nullptr) Record(events);
   batch_demand_ = 0;
+  batch_is_above_ = false;
   batch_ns_ = parts_.backend->NowNs();
   for (const Event& event : aggregator_.Merge(events)) Dispatch(event);
+  if (batch_is_above_) AskForEvictions();
   if (batch_demand_ > 0) parts_.loader->NoteDemand(batch_demand_);
   parts_.files->Trim();
   plan_is_empty_ = false;
@@ -185,10 +188,7 @@ void Executor::Dispatch(const Event& event) {
   if (!IsMiss(event.kind)) {
     ++(is_progress ? stats_.progress : stats_.accesses);
     parts_.host->Event(miss);
-    if (is_progress && parts_.host->Has(Hook::kEvict) &&
-        parts_.services->IsAbove(service, batch_ns_)) {
-      SubmitEvicts(parts_.host->Evict(&miss));
-    }
+    if (is_progress) EvictFor(service, &miss);
     return;
   }
   ++stats_.misses;
@@ -199,10 +199,19 @@ void Executor::Dispatch(const Event& event) {
   if (service->payer->rate != nullptr) {
     service->payer->rate->Note(batch_ns_, ReadForMiss(event));
   }
-  if (parts_.host->Has(Hook::kEvict) && parts_.services->IsAbove(service, batch_ns_)) {
-    SubmitEvicts(parts_.host->Evict(&miss));
-  }
+  EvictFor(service, &miss);
   SubmitLoads(parts_.host->Prefetch(&miss));
+}
+
+// A policy that plans decides by where its readers are: it is asked when it knows all events that
+// are there.
+void Executor::EvictFor(Service* service, miss_io* event) {
+  if (!parts_.host->Has(Hook::kEvict) || !parts_.services->IsAbove(service, batch_ns_)) return;
+  if (parts_.host->Has(Hook::kPlan)) {
+    batch_is_above_ = true;
+  } else {
+    SubmitEvicts(parts_.host->Evict(event));
+  }
 }
 
 // ----------------------------------------------------------------------- lists

@@ -112,6 +112,7 @@ class Executor {
 
   size_t DrainBatch();
   void Dispatch(const Event& event);
+  void EvictFor(Service* service, miss_io* event);
   uint64_t ReadForMiss(const Event& event) const;
   const FileCopy* FileOf(uint64_t file);
   void FillMiss(const Event& event, const FileCopy& file, miss_io* miss);
@@ -153,7 +154,8 @@ class Executor {
   uint64_t next_tick_ns_ = 0;
   uint64_t next_room_ns_ = 0;
   uint64_t batch_demand_ = 0;
-  uint64_t batch_ns_ = 0;  // the clock, read once for all events of a batch
+  bool batch_is_above_ = false;  // the policy is to be asked what to drop after the batch
+  uint64_t batch_ns_ = 0;        // the clock, read once for all events of a batch
   // Shared with the job that may outlive a turn.
   std::shared_ptr<std::atomic<bool>> resync_runs_ = std::make_shared<std::atomic<bool>>(false);
   bool evict_every_tick_ = false;

@@ -13,6 +13,26 @@ bool IsUnchanged(const FileInfo& a, const FileInfo& b) {
 
 }  // namespace
 
+// Looking up waits for the disk, and whoever consumes the events waits for the lock: without a
+// word of life several slow answers in a row would cost us the attachment.
+void FileTable::NoteAnswer(uint64_t asked_ns) {
+  if (backend_->NowNs() - asked_ns >= kSlowNs) backend_->RenewLease();
+}
+
+Result<FileInfo> FileTable::AskName(uint64_t file, std::string* path) {
+  const uint64_t start = backend_->NowNs();
+  Result<FileInfo> info = backend_->Resolve(file, path);
+  NoteAnswer(start);
+  return info;
+}
+
+Result<FileInfo> FileTable::AskNumber(const std::string& path) {
+  const uint64_t start = backend_->NowNs();
+  Result<FileInfo> info = backend_->Lookup(path);
+  NoteAnswer(start);
+  return info;
+}
+
 // A number not seen before: of the file that had another one until now, or of a new one.
 void FileTable::Link(KnownFile* known) {
   const uint64_t number = known->info.file;
@@ -53,13 +73,13 @@ KnownFile* FileTable::GetLocked(uint64_t file, uint64_t now) {
   const auto it = by_id_.find(current);
   if (it != by_id_.end() && now < it->second.checked_ns + kFreshNs) return &it->second;
   std::string path;
-  const Result<FileInfo> info = backend_->Resolve(current, &path);
+  const Result<FileInfo> info = AskName(current, &path);
   if (info) return Learn(*info, path, now);
   if (it == by_id_.end()) return nullptr;
   // The inode may only have left the kernel's cache.
   path = it->second.path;
   const uint64_t first = it->second.first;
-  const Result<FileInfo> renewed = backend_->Lookup(path);
+  const Result<FileInfo> renewed = AskNumber(path);
   // Without an answer it may still turn out to be there.
   if (!renewed) return nullptr;
   KnownFile* known = Learn(*renewed, path, now);
@@ -91,7 +111,7 @@ Result<FileInfo> FileTable::Find(const std::string& path) {
   if (it != by_id_.end() && now < it->second.checked_ns + kFreshNs) {
     known = &it->second;
   } else {
-    const Result<FileInfo> info = backend_->Lookup(path);
+    const Result<FileInfo> info = AskNumber(path);
     if (!info) return info;
     known = Learn(*info, path, now);
   }
@@ -110,7 +130,7 @@ std::optional<uint64_t> FileTable::RefreshLocked(uint64_t stale) {
   if (it == by_id_.end()) return std::nullopt;
   if (it->second.info.file != stale) return it->second.info.file;
   const std::string path = it->second.path;
-  const Result<FileInfo> info = backend_->Lookup(path);
+  const Result<FileInfo> info = AskNumber(path);
   if (!info) return std::nullopt;
   const uint64_t first = it->second.first;
   const KnownFile* known = Learn(*info, path, backend_->NowNs());

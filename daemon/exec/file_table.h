@@ -73,6 +73,9 @@ class FileTable : public FileResolver {
   void Trim();
 
  private:
+  Result<FileInfo> AskName(uint64_t file, std::string* path);
+  Result<FileInfo> AskNumber(const std::string& path);
+  void NoteAnswer(uint64_t asked_ns);
   KnownFile* GetLocked(uint64_t file, uint64_t now);
   KnownFile* Learn(const FileInfo& info, const std::string& path, uint64_t now);
   std::optional<uint64_t> RefreshLocked(uint64_t stale);
@@ -84,6 +87,7 @@ class FileTable : public FileResolver {
   void Link(KnownFile* known);
 
   static constexpr uint64_t kFreshNs = 2ULL * 1000 * 1000 * 1000;
+  static constexpr uint64_t kSlowNs = 20 * 1000 * 1000;
   static constexpr size_t kMaxOld = 8;
   static constexpr size_t kMaxFiles = 65536;
 

@@ -2,9 +2,7 @@
 #include "daemon/exec/policy_services.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,8 +20,7 @@ Status PolicyServices::OpenTrace(const std::string& path) {
   how.mode = 0644;
   // Somebody else's link in a shared directory must not send us elsewhere.
   how.resolve = RESOLVE_NO_SYMLINKS;
-  trace_ =
-      UniqueFd(static_cast<int>(syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how))));
+  trace_ = OpenAt2(AT_FDCWD, path, how);
   if (!trace_.IsValid()) return PosixError("open trace file " + path, errno);
   struct stat st {};
   if (fstat(trace_.Get(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
@@ -57,6 +54,7 @@ void PolicyServices::FillMemory(Service* service, bool with_cache, ppc_memory* o
   out->inflight = state.inflight;
   out->demand = parts_.demand->Bytes(parts_.backend->NowNs());
   out->is_cgroup = state.memory.is_cgroup ? 1 : 0;
+  out->withheld_pages = static_cast<uint32_t>(state.memory.withheld / kPageBytes);
 }
 
 void PolicyServices::LogMessage(int level, const char* message) {

@@ -212,6 +212,8 @@ Result<Json> Runtime::PassOn(const Json& message) {
 }
 
 Result<Json> Runtime::StartService(const Json& message) {
+  const Result<std::string> id = JsonString(message, "service_id", "");
+  const bool is_again = id && services_->Find(*id) != nullptr;
   const Result<Service*> service = services_->Start(message);
   if (!service) return service.error();
   Json passed = message;
@@ -219,6 +221,9 @@ Result<Json> Runtime::StartService(const Json& message) {
   passed["xpus"] = (*service)->xpus;
   Result<Json> reply = PassOn(passed);
   if (!reply && reply.error().code != ENOTSUP) {
+    // What ran under this name before has lost its place; the policy may know it still.
+    if (is_again)
+      (void)PassOn({{"op", "service_stop"}, {"service_id", *id}, {"service", (*service)->number}});
     services_->Stop((*service)->id);
     return reply;
   }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/exec/runtime_options.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -39,6 +42,14 @@ class Reader {
     const Result<uint64_t> value = JsonSize(object_, key, *out);
     if (!value) return Keep(value.error());
     *out = *value;
+  }
+  // What ATTACH takes, which has 32 bits for it.
+  void Window(const char* key, uint64_t* out) {
+    constexpr uint64_t kMost = 32 << 20;
+    Size(key, out);
+    const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    if (*out == 0 || (std::has_single_bit(*out) && *out >= page && *out <= kMost)) return;
+    Keep(OutOfRange(key, "0 or a power of two from a page to 32M"));
   }
   void Text(const char* key, std::string* out) {
     Result<std::string> value = JsonString(object_, key, *out);
@@ -134,7 +145,7 @@ Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
   reader.Size("limit", &options.limit_bytes);
   reader.SizeOrShare("reserve", &options.reserve_bytes, &options.reserve_share);
   reader.ShareOrNone("memory_stall", &options.stall_share);
-  reader.Size("window", &options.window_bytes);
+  reader.Window("window", &options.window_bytes);
   reader.Size("chunk", &options.chunk_bytes);
   reader.Names("xpu_libraries", "nvml", &options.ask_nvml, "dcmi", &options.ask_dcmi);
   constexpr uint64_t kStep = 2 << 20;

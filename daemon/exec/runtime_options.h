@@ -25,7 +25,7 @@ struct RuntimeOptions {
   uint64_t reserve_bytes = 0;      // "reserve": kept free on the machine
   double reserve_share = 0;        // "reserve" given as "10%": of the machine's memory
   double stall_share = 0.1;        // "memory_stall": share of a second, 0 = does not count
-  uint64_t window_bytes = 0;       // "window": demand window, 0 = the mount's
+  uint64_t window_bytes = 0;       // "window": demand window, a power of two, 0 = the mount's
   uint64_t chunk_bytes = 8 << 20;  // "chunk"
   bool ask_nvml = true;            // "xpu_libraries": ["nvml", "dcmi"] are asked who computes where
   bool ask_dcmi = true;

@@ -147,7 +147,7 @@ Service* ServiceTable::Search(int pid, uint64_t cgroup_id) {
     ++count;
     only = service.get();
     if (service->cgroup == nullptr) continue;
-    if (cgroup_id != 0 && service->cgroup->id() == cgroup_id) return service.get();
+    if (service->cgroup->IsOfEvent(cgroup_id)) return service.get();
     if (!cgroup || !service->cgroup->Contains(*cgroup)) continue;
     if (best == nullptr || service->cgroup->path().size() > best->cgroup->path().size()) {
       best = service.get();

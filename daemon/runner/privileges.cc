@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "daemon/base/log.h"
+
 namespace ppc {
 namespace {
 
@@ -26,8 +28,9 @@ uint64_t KeptMask() {
 Status DropPrivileges() {
   const uint64_t kept = KeptMask();
   for (int cap = 0; cap <= CAP_LAST_CAP; ++cap) {
-    // EINVAL: a capability this kernel does not know.
-    if ((kept >> cap & 1) == 0 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0 && errno != EINVAL) {
+    // Only one that is there, and that this kernel knows: dropping needs CAP_SETPCAP.
+    if ((kept >> cap & 1) != 0 || prctl(PR_CAPBSET_READ, cap, 0, 0, 0) != 1) continue;
+    if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) {
       return PosixError("drop capability " + std::to_string(cap), errno);
     }
   }
@@ -42,6 +45,17 @@ Status DropPrivileges() {
   }
   if (syscall(SYS_capset, &header, data) != 0) return PosixError("capset", errno);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return PosixError("no_new_privs", errno);
+  return Ok();
+}
+
+Status ShedPrivileges(bool is_supervised) {
+  Status dropped = DropPrivileges();
+  if (dropped) return dropped;
+  if (is_supervised) {
+    return Error{dropped.error().code, "a policy does not run with all privileges of ppcd: " +
+                                           dropped.error().message + "; give ppcd CAP_SETPCAP"};
+  }
+  Log(LogLevel::kWarning, "keeps all privileges: " + dropped.error().message);
   return Ok();
 }
 

@@ -14,6 +14,10 @@ namespace ppc {
 // privileges through exec included.
 Status DropPrivileges();
 
+// As DropPrivileges; a runner without a supervisor, a developer's, goes on with a warning where
+// that fails.
+Status ShedPrivileges(bool is_supervised);
+
 }  // namespace ppc
 
 #endif  // PPC_DAEMON_RUNNER_PRIVILEGES_H_

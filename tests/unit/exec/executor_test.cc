@@ -3,45 +3,14 @@
 #include "daemon/exec/executor.h"
 
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "tests/unit/exec/test_policy.h"
+#include "tests/unit/exec/executor_fixture.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
-constexpr uint64_t kMs = 1000 * 1000;
-
-class ExecutorTest : public testing::Test {
- protected:
-  ExecutorTest() { backend_.AddFile(1, "model/a", 256 * kMiB); }
-  ~ExecutorTest() override {
-    // What the hooks of a test refer to is gone; shutting down still calls some.
-    policy_.done = [](const ppc_result&) {};
-    policy_.exit = [] {};
-  }
-  void Start(RuntimeConfig config = {}) {
-    runtime_ = MakeRuntime(&backend_, policy_, std::move(config));
-    const Status started = runtime_->Start();
-    ASSERT_TRUE(started.ok()) << started.error().message;
-  }
-  // Turns until `turns` have gone by, loading and evicting in between.
-  Executor::End Turn(int turns = 1) {
-    Executor::End end = Executor::End::kRunning;
-    for (int i = 0; i < turns && end == Executor::End::kRunning; ++i) {
-      end = runtime_->executor().RunOnce();
-      runtime_->loader().RunUntilIdle();
-      while (runtime_->evictor().RunOne()) {
-      }
-    }
-    return end;
-  }
-  ReplayBackend backend_{{.memory_limit = 100 * kMiB}};
-  TestPolicy policy_;
-  std::unique_ptr<Runtime> runtime_;
-};
 
 TEST_F(ExecutorTest, AMissReachesThePolicyAndItsListTheDisk) {
   miss_io seen{};
@@ -118,50 +87,6 @@ TEST_F(ExecutorTest, ContiguousMissesAreOneCall) {
   EXPECT_EQ(sizes, std::vector<uint64_t>{8 * kMiB});
 }
 
-TEST_F(ExecutorTest, EvictComesBeforePrefetchAndOnlyAboveTheThreshold) {
-  std::string calls;
-  policy_.prefetch = [&](const miss_io&) { calls += 'p'; };
-  policy_.evict = [&](const miss_io* miss) { calls += miss == nullptr ? 't' : 'e'; };
-  Start();
-  backend_.Push(MissEvent(1, 0, kMiB));
-  Turn();
-  EXPECT_EQ(calls, "p");
-  backend_.SetMemoryOther(90 * kMiB);
-  backend_.AdvanceClock(10 * kMs);
-  backend_.Push(MissEvent(1, 8 * kMiB, kMiB));
-  Turn();
-  EXPECT_EQ(calls, "pep");
-}
-
-TEST_F(ExecutorTest, EvictIsAskedEvery200MsAboveTheThreshold) {
-  int asked = 0;
-  policy_.evict = [&](const miss_io* miss) { asked += miss == nullptr; };
-  Start();
-  const uint64_t start = backend_.NowNs();
-  while (backend_.NowNs() < start + 1000 * kMs) Turn();
-  EXPECT_EQ(asked, 0);
-  backend_.SetMemoryOther(90 * kMiB);
-  while (backend_.NowNs() < start + 2000 * kMs) Turn();
-  EXPECT_NEAR(asked, 5, 1);
-}
-
-TEST_F(ExecutorTest, EvictListsAreExecutedAndReported) {
-  std::vector<ppc_result> results;
-  policy_.evict = [&](const miss_io*) {
-    policy_.evict_list.push_back({.path = "model/a", .offset = 0, .size = 4 * kMiB, .cookie = 5});
-  };
-  policy_.done = [&](const ppc_result& result) { results.push_back(result); };
-  Start();
-  (void)backend_.Load({.file = 1, .length = 90 * kMiB, .cancel_slot = ~0u});
-  backend_.AdvanceClock(200 * kMs);
-  Turn(2);
-  ASSERT_GE(results.size(), 1u);
-  EXPECT_EQ(results[0].kind, PPC_EVICTED);
-  EXPECT_EQ(results[0].ok, 4 * kMiB);
-  EXPECT_EQ(results[0].cookie, 5u);
-  EXPECT_EQ(backend_.ResidentBytes(1), 86 * kMiB);
-}
-
 TEST_F(ExecutorTest, ProgressGoesToEventThenEvict) {
   std::string calls;
   policy_.init = [&](ppc_context* context) {
@@ -190,25 +115,6 @@ TEST_F(ExecutorTest, ProgressGoesToEventThenEvict) {
   }
   Turn();
   EXPECT_EQ(calls.substr(0, 4), "OPeC");  // a tick may follow
-}
-
-TEST_F(ExecutorTest, WhoWantsItIsAskedWhatToDropWhileThereIsRoom) {
-  int asked = 0;
-  bool wants = false;
-  policy_.init = [&](ppc_context* context) {
-    return context->want(context, wants ? PPC_WANT_EVICT : 0, 0);
-  };
-  policy_.evict = [&](const miss_io* miss) { asked += miss == nullptr; };
-  for (const bool each : {false, true}) {
-    wants = each;
-    asked = 0;
-    Start();
-    for (int tick = 0; tick < 3; ++tick) {
-      backend_.AdvanceClock(200 * kMs);
-      Turn();
-    }
-    EXPECT_EQ(asked, wants ? 3 : 0);
-  }
 }
 
 TEST_F(ExecutorTest, PlanIsAskedWhileTheLoaderHasRoom) {
@@ -379,6 +285,20 @@ TEST_F(ExecutorTest, OtherDescriptorsAreServed) {
   EXPECT_EQ(called, 1);
   close(ends[0]);
   close(ends[1]);
+}
+
+TEST_F(ExecutorTest, OtherDescriptorsAreServedAmidAFlood) {
+  Start();
+  const UniqueFd ready(eventfd(1, EFD_CLOEXEC));
+  int called = 0;
+  runtime_->executor().AddSource(ready.Get(), [&](short) { ++called; });
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int i = 0; i < 2000; ++i) backend_.Push(MissEvent(1, 0, kMiB, 1000 + i));
+    const uint64_t before = backend_.NowNs();
+    Turn();
+    EXPECT_EQ(backend_.NowNs(), before);  // it did not sleep
+  }
+  EXPECT_EQ(called, 3);
 }
 
 }  // namespace

@@ -206,5 +206,39 @@ TEST_F(FileTableTest, AFileWhoseNameIsAnotherFileIsGone) {
   EXPECT_EQ(Get(2), nullptr);  // no such name
 }
 
+// A mount whose disk is busy.
+class SlowBackend : public ReplayBackend {
+ public:
+  SlowBackend() : ReplayBackend({}) {}
+  Result<FileInfo> Resolve(uint64_t file, std::string* path) override {
+    AdvanceClock(answer_ns);
+    return ReplayBackend::Resolve(file, path);
+  }
+  Result<FileInfo> Lookup(const std::string& path) override {
+    AdvanceClock(answer_ns);
+    return ReplayBackend::Lookup(path);
+  }
+  uint64_t answer_ns = 0;
+};
+
+TEST(FileTable, SlowAnswersKeepTheLease) {
+  SlowBackend backend;
+  FileTable files(&backend);
+  FileCopy copy;
+  for (uint64_t file = 1; file <= 3; ++file) {
+    backend.AddFile(file, std::to_string(file), 5000);
+    ASSERT_TRUE(files.Copy(file, backend.NowNs(), &copy));
+  }
+  EXPECT_EQ(backend.LeaseRenewals(), 0u);  // they were quick
+  backend.answer_ns = 1500ULL * 1000 * 1000;
+  backend.AdvanceClock(3000ULL * 1000 * 1000);
+  ASSERT_TRUE(files.Copy(1, backend.NowNs(), &copy));
+  EXPECT_EQ(backend.LeaseRenewals(), 1u);
+  ASSERT_TRUE(files.Find("2").ok());
+  EXPECT_EQ(backend.LeaseRenewals(), 2u);
+  ASSERT_TRUE(files.Refresh(3).has_value());
+  EXPECT_EQ(backend.LeaseRenewals(), 3u);
+}
+
 }  // namespace
 }  // namespace ppc

@@ -27,6 +27,7 @@ TEST(RuntimeOptions, DefaultsAndValues) {
   EXPECT_DOUBLE_EQ(share->reserve_share, 0.1);
   EXPECT_EQ(share->reserve_bytes, 0u);
   EXPECT_DOUBLE_EQ(share->stall_share, 0);
+  EXPECT_EQ(ParseRuntimeOptions(Json{{"window", "32M"}})->window_bytes, 32u << 20);
   EXPECT_EQ(ParseRuntimeOptions(Json{{"reserve", "2G"}})->reserve_bytes, 2ull << 30);
   EXPECT_FALSE(plain->is_blind);
   EXPECT_TRUE(set->is_blind);
@@ -50,6 +51,11 @@ TEST(RuntimeOptions, WrongOnesAreNamed) {
       {Json{{"threshold", 0}}, "threshold"},
       {Json{{"threshold", 1.5}}, "threshold"},
       {Json{{"chunk", "3M"}}, "chunk"},
+      {Json{{"window", "3M"}}, "window"},
+      {Json{{"window", "64M"}}, "window"},
+      {Json{{"window", 512}}, "window"},
+      {Json{{"window", (1ull << 32) + (1 << 20)}}, "window"},
+      {Json{{"window", 1ull << 32}}, "window"},
       {Json{{"trace_file", "rel"}}, "trace_file"},
       {Json{{"limit", "many"}}, "limit"},
       {Json{{"blind", 1}}, "blind"},

@@ -224,6 +224,21 @@ TEST_F(RuntimeTest, AServiceThatThePolicyRefusesIsNotStarted) {
   EXPECT_EQ(runtime->services().Started(), 0u);
 }
 
+TEST_F(RuntimeTest, ASecondStartThatIsRefusedStopsTheServiceInThePolicyToo) {
+  std::vector<std::string> seen;
+  policy_.control = [&](const std::string& text) {
+    seen.push_back((*ParseJson(text, "x"))["op"]);
+    return std::string(seen.size() == 2 ? "{\"error\": \"not again\"}" : "{}");
+  };
+  auto runtime = MakeRuntime(&backend_, policy_);
+  ASSERT_TRUE(runtime->Start().ok());
+  EXPECT_TRUE(runtime->Control({{"op", "service_start"}, {"service_id", "s"}}).ok());
+  EXPECT_EQ(runtime->Control({{"op", "service_start"}, {"service_id", "s"}}).error().message,
+            "not again");
+  EXPECT_EQ(runtime->services().Started(), 0u);
+  EXPECT_EQ(seen, (std::vector<std::string>{"service_start", "service_start", "service_stop"}));
+}
+
 TEST_F(RuntimeTest, ControlComesAfterTheEventsBeforeIt) {
   int events = 0;
   policy_.prefetch = [&](const miss_io&) { ++events; };

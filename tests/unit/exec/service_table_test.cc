@@ -72,6 +72,18 @@ TEST_F(ServiceTableTest, ProcessesBelongByCgroup) {
   EXPECT_EQ(services_->OfProcess(15, 1, 0)->id, "c");
 }
 
+// Events carry the number of a cgroup2; a directory of v1 may have the same by chance.
+TEST_F(ServiceTableTest, AV1CgroupIsNotKnownByTheEventsNumber) {
+  tree_.Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1000\n");
+  for (const char* group : {"/one", "/two"}) {
+    tree_.Write(std::string("/sys/fs/cgroup/memory") + group + "/memory.limit_in_bytes", "1000\n");
+  }
+  const Service* one = Start({{"service_id", "a"}, {"cgroup", "/one"}});
+  (void)Start({{"service_id", "b"}, {"cgroup", "/two"}});
+  tree_.Write("/proc/21/cgroup", "4:memory:/two\n0::/x\n");
+  EXPECT_EQ(services_->OfProcess(21, 1, one->cgroup->id())->id, "b");
+}
+
 // Counts the handles that are out.
 class CountingBackend : public ReplayBackend {
  public:

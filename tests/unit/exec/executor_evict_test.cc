@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the loop asks a policy what to drop, and what becomes of the answer.
+#include <vector>
+
+#include "tests/unit/exec/executor_fixture.h"
+
+namespace ppc {
+namespace {
+
+class ExecutorEvictTest : public ExecutorTest {};
+
+TEST_F(ExecutorEvictTest, EvictComesBeforePrefetchAndOnlyAboveTheThreshold) {
+  std::string calls;
+  policy_.prefetch = [&](const miss_io&) { calls += 'p'; };
+  policy_.evict = [&](const miss_io* miss) { calls += miss == nullptr ? 't' : 'e'; };
+  Start();
+  backend_.Push(MissEvent(1, 0, kMiB));
+  Turn();
+  EXPECT_EQ(calls, "p");
+  backend_.SetMemoryOther(90 * kMiB);
+  backend_.AdvanceClock(10 * kMs);
+  backend_.Push(MissEvent(1, 8 * kMiB, kMiB));
+  Turn();
+  EXPECT_EQ(calls, "pep");
+}
+
+// It decides by where its readers are, and the last event says that.
+TEST_F(ExecutorEvictTest, APolicyThatPlansIsAskedWhatToDropAfterAllEvents) {
+  std::string calls;
+  policy_.plan = [&](const ppc_plan_request&) {};
+  policy_.prefetch = [&](const miss_io&) { calls += 'p'; };
+  policy_.evict = [&](const miss_io* miss) { calls += miss == nullptr ? 't' : 'e'; };
+  Start();
+  Turn();
+  backend_.SetMemoryOther(90 * kMiB);
+  backend_.AdvanceClock(10 * kMs);
+  calls.clear();
+  for (uint64_t i = 0; i < 3; ++i) backend_.Push(MissEvent(1, 8 * i * kMiB, kMiB));
+  Turn();
+  EXPECT_EQ(calls.substr(0, 4), "pppt");
+}
+
+TEST_F(ExecutorEvictTest, EvictIsAskedEvery200MsAboveTheThreshold) {
+  int asked = 0;
+  policy_.evict = [&](const miss_io* miss) { asked += miss == nullptr; };
+  Start();
+  const uint64_t start = backend_.NowNs();
+  while (backend_.NowNs() < start + 1000 * kMs) Turn();
+  EXPECT_EQ(asked, 0);
+  backend_.SetMemoryOther(90 * kMiB);
+  while (backend_.NowNs() < start + 2000 * kMs) Turn();
+  EXPECT_NEAR(asked, 5, 1);
+}
+
+TEST_F(ExecutorEvictTest, EvictListsAreExecutedAndReported) {
+  std::vector<ppc_result> results;
+  policy_.evict = [&](const miss_io*) {
+    policy_.evict_list.push_back({.path = "model/a", .offset = 0, .size = 4 * kMiB, .cookie = 5});
+  };
+  policy_.done = [&](const ppc_result& result) { results.push_back(result); };
+  Start();
+  (void)backend_.Load({.file = 1, .length = 90 * kMiB, .cancel_slot = ~0u});
+  backend_.AdvanceClock(200 * kMs);
+  Turn(2);
+  ASSERT_GE(results.size(), 1u);
+  EXPECT_EQ(results[0].kind, PPC_EVICTED);
+  EXPECT_EQ(results[0].ok, 4 * kMiB);
+  EXPECT_EQ(results[0].cookie, 5u);
+  EXPECT_EQ(backend_.ResidentBytes(1), 86 * kMiB);
+}
+
+TEST_F(ExecutorEvictTest, WhoWantsItIsAskedWhatToDropWhileThereIsRoom) {
+  int asked = 0;
+  bool wants = false;
+  policy_.init = [&](ppc_context* context) {
+    return context->want(context, wants ? PPC_WANT_EVICT : 0, 0);
+  };
+  policy_.evict = [&](const miss_io* miss) { asked += miss == nullptr; };
+  for (const bool each : {false, true}) {
+    wants = each;
+    asked = 0;
+    Start();
+    for (int tick = 0; tick < 3; ++tick) {
+      backend_.AdvanceClock(200 * kMs);
+      Turn();
+    }
+    EXPECT_EQ(asked, wants ? 3 : 0);
+  }
+}
+
+}  // namespace
+}  // namespace ppc

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A runtime over a replayed machine, turned by hand.
+#ifndef PPC_TESTS_UNIT_EXEC_EXECUTOR_FIXTURE_H_
+#define PPC_TESTS_UNIT_EXEC_EXECUTOR_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+
+#include "daemon/exec/executor.h"
+#include "tests/unit/exec/test_policy.h"
+
+namespace ppc {
+
+inline constexpr uint64_t kMiB = 1 << 20;
+inline constexpr uint64_t kMs = 1000 * 1000;
+
+class ExecutorTest : public testing::Test {
+ protected:
+  ExecutorTest() { backend_.AddFile(1, "model/a", 256 * kMiB); }
+  ~ExecutorTest() override {
+    // What the hooks of a test refer to is gone; shutting down still calls some.
+    policy_.done = [](const ppc_result&) {};
+    policy_.exit = [] {};
+  }
+  void Start(RuntimeConfig config = {}) {
+    runtime_ = MakeRuntime(&backend_, policy_, std::move(config));
+    const Status started = runtime_->Start();
+    ASSERT_TRUE(started.ok()) << started.error().message;
+  }
+  // Turns until `turns` have gone by, loading and evicting in between.
+  Executor::End Turn(int turns = 1) {
+    Executor::End end = Executor::End::kRunning;
+    for (int i = 0; i < turns && end == Executor::End::kRunning; ++i) {
+      end = runtime_->executor().RunOnce();
+      runtime_->loader().RunUntilIdle();
+      while (runtime_->evictor().RunOne()) {
+      }
+    }
+    return end;
+  }
+  ReplayBackend backend_{{.memory_limit = 100 * kMiB}};
+  TestPolicy policy_;
+  std::unique_ptr<Runtime> runtime_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_TESTS_UNIT_EXEC_EXECUTOR_FIXTURE_H_
