@@ -147,7 +147,9 @@ struct ppc_memory {
 	uint64_t inflight;  /* being loaded now */
 	uint64_t demand;    /* bytes of front-end misses seen in the last 100 ms */
 	int32_t is_cgroup;  /* 1: a cgroup limit binds; 0: node memory or configuration */
-	int32_t pad;
+	/* Taken off the threshold for the time being, since tasks stall for memory; 4 KiB pages.  Not a
+	 * reason to drop what is needed soon. */
+	uint32_t withheld_pages;
 };
 
 struct ppc_file_info {
@@ -261,6 +263,7 @@ struct ppc_operation {
 	struct prefetch_ios *(*ppc_prefetch)(struct miss_io *);
 	/* When memory use is above the threshold: after each miss (before ppc_prefetch)
 	 * or PROGRESS (after ppc_event), with that event; and every 200 ms with NULL.
+	 * A policy with ppc_plan is asked with NULL, once for all events that are there.
 	 * With NULL also after service_ready and service_stop, and, for a policy with
 	 * ppc_plan, when not even a chunk fits below the threshold any more (a loader
 	 * without room would otherwise wait for ever); PPC_WANT_EVICT.  What to drop.

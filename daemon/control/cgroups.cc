@@ -6,20 +6,11 @@
 
 #include <cerrno>
 
+#include "daemon/sys/cgroup.h"
 #include "daemon/sys/proc_info.h"
 
 namespace ppc::control {
 namespace {
-
-bool IsDirectory(const std::string& path) {
-  struct stat info {};
-  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool IsBelow(const std::string& path, const std::string& dir) {
-  return path.compare(0, dir.size(), dir) == 0 &&
-         (path.size() == dir.size() || path[dir.size()] == '/');
-}
 
 // mkdir that is content with what is there.
 Status MakeDirectory(const std::string& path) {
@@ -38,15 +29,12 @@ Result<std::string> Cgroups::OfProcess(pid_t pid) const {
 }
 
 Result<std::string> Cgroups::Resolve(const std::string& path) const {
-  if (path.empty() || path[0] != '/' || path.find("/..") != std::string::npos ||
-      path.find('\0') != std::string::npos) {
-    return Error{EINVAL, "\"cgroup\" must be an absolute path without '..'"};
-  }
-  const std::string full = IsBelow(path, cgroup_root_) ? path : cgroup_root_ + path;
-  if (!IsDirectory(full)) {
-    return Error{ENOENT, "cgroup " + full + " does not exist; create it before the service starts"};
-  }
-  return full;
+  if (path.find('\0') != std::string::npos) return Error{EINVAL, "\"cgroup\" has a NUL in it"};
+  const Result<Cgroup> group = Cgroup::Open(path, roots_);
+  if (group) return group->path();
+  Error error = group.error();
+  if (error.code == ENOENT) error.message += "; create it before the service starts";
+  return error;
 }
 
 Result<std::string> Cgroups::MakeRunnerGroup(const std::string& name) const {

@@ -24,7 +24,8 @@
 namespace ppc::control {
 namespace {
 
-constexpr unsigned kDefaultTimeoutMs = 10000;
+// A reg_policy in place of another one waits for its end and its own start, 8 s each.
+constexpr unsigned kDefaultTimeoutMs = 20000;
 constexpr size_t kMaxAnswerBytes = 8 << 20;
 constexpr const char* kDaemonRemedy = "; is it running? (systemctl start ppcd)";
 
@@ -33,8 +34,24 @@ class Connection {
   Connection(std::string path, unsigned timeout_ms)
       : path_(std::move(path)), timeout_ms_(timeout_ms) {}
 
-  Status Open() {
+  Status Open() { return Open(Deadline()); }
+
+  // A failed exchange closes the connection: a late answer would be taken for
+  // that of the next request.
+  Result<std::string> Exchange(const std::string& line) {
     const uint64_t deadline = Deadline();
+    if (!channel_) {
+      if (Status status = Open(deadline); !status) return status.error();
+    }
+    Result<std::string> answer = ExchangeOpen(line, deadline);
+    if (!answer) channel_.reset();
+    return answer;
+  }
+
+ private:
+  uint64_t Deadline() const { return MonotonicNs() + timeout_ms_ * kNsPerMs; }
+
+  Status Open(uint64_t deadline) {
     channel_.reset();
     const Result<sockaddr_un> address = SocketAddress(path_);
     if (!address) return address.error();
@@ -53,28 +70,13 @@ class Connection {
     return Ok();
   }
 
-  // A failed exchange closes the connection: a late answer would be taken for
-  // that of the next request.
-  Result<std::string> Exchange(const std::string& line) {
-    if (!channel_) {
-      if (Status status = Open(); !status) return status.error();
-    }
-    Result<std::string> answer = ExchangeOpen(line);
-    if (!answer) channel_.reset();
-    return answer;
-  }
-
- private:
-  uint64_t Deadline() const { return MonotonicNs() + timeout_ms_ * kNsPerMs; }
-
   Error Unreachable(int code) const {
     Error error = PosixError("ppcd does not answer at " + path_, code);
     error.message += kDaemonRemedy;
     return error;
   }
 
-  Result<std::string> ExchangeOpen(const std::string& line) {
-    const uint64_t deadline = Deadline();
+  Result<std::string> ExchangeOpen(const std::string& line, uint64_t deadline) {
     if (Status status = channel_->Send(line); !status) return Unreachable(EPIPE);
     while (true) {
       Result<std::optional<std::string>> answer = channel_->NextLine();

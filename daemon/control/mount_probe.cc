@@ -2,18 +2,16 @@
 #include "daemon/control/mount_probe.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <climits>
-#include <cstdlib>
 #include <memory>
-#include <sstream>
 
 #include "daemon/base/files.h"
+#include "daemon/sys/mount_table.h"
 
 namespace ppc::control {
 namespace {
@@ -33,44 +31,14 @@ std::vector<std::string> EntriesOf(const std::string& dir) {
   return names;
 }
 
-struct FreeText {
-  void operator()(char* text) const { std::free(text); }
-};
-
-// Device number and "is the root of a mount"; attributes that the file system
-// has at hand are enough, a dead network server must not stop ppcd.
-Result<struct statx> StatPath(const std::string& path) {
-  struct statx info {};
-  if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &info) != 0) {
-    return PosixError(path, errno);
-  }
-  return info;
-}
-
 uint64_t InodeOf(const std::string& path) {
   struct stat info {};
   return stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
 }
 
-// mountinfo writes blanks and backslashes as \ooo.
-std::string Unescape(const std::string& text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size()) {
-      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
-                               (text[i + 3] - '0'));
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
-MountProbe::MountProbe(const SysRoots& roots)
-    : class_dir_(roots.Sys("/fs/ppc")), mountinfo_(roots.Proc("/self/mountinfo")) {}
+MountProbe::MountProbe(const SysRoots& roots) : roots_(roots), class_dir_(roots.Sys("/fs/ppc")) {}
 
 Status MountProbe::Complete(MountInfo& mount) const {
   for (const std::string& name : EntriesOf(class_dir_)) {
@@ -81,26 +49,25 @@ Status MountProbe::Complete(MountInfo& mount) const {
     mount.node = InodeOf(class_dir_ + "/" + name);
     return Ok();
   }
-  return Error{EINVAL,
-               mount.path + " is not on a ppc mount; mount -t ppc BASE " + mount.path + " first"};
+  return Error{EINVAL, mount.path + " is not on a ppc mount (symbolic links are not followed); " +
+                           "mount -t ppc BASE " + mount.path + " first"};
 }
 
 Result<MountInfo> MountProbe::Find(const std::string& path) const {
   if (path.empty() || path[0] != '/' || path.size() >= PATH_MAX ||
-      path.find('\0') != std::string::npos) {
-    return Error{EINVAL, "mount must be an absolute path, not '" + path.substr(0, 80) + "'"};
+      path.find('\0') != std::string::npos || (path + "/").find("/../") != std::string::npos) {
+    return Error{EINVAL,
+                 "mount must be an absolute path without '..', not '" + path.substr(0, 80) + "'"};
   }
-  const std::unique_ptr<char, FreeText> real(realpath(path.c_str(), nullptr));
-  if (!real) return PosixError(path, errno);
-  const Result<struct statx> info = StatPath(real.get());
-  if (!info) return info.error();
+  const std::vector<MountEntry> table = ReadMountTable(roots_);
   MountInfo mount;
-  mount.path = real.get();
-  mount.dev = std::to_string(info->stx_dev_major) + ":" + std::to_string(info->stx_dev_minor);
+  mount.path = NormalPath(path);
+  const MountEntry* entry = FindMount(table, mount.path);
+  if (entry != nullptr) mount.dev = entry->dev;
   if (Status status = Complete(mount); !status) return status.error();
-  const bool tells_root = (info->stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0;
-  if (tells_root && (info->stx_attributes & STATX_ATTR_MOUNT_ROOT) == 0) {
-    return Error{EINVAL, mount.path + " lies inside a ppc mount; name the mount point itself"};
+  if (entry->point != mount.path) {
+    return Error{EINVAL, mount.path + " lies inside a ppc mount; name the mount point itself, " +
+                             entry->point};
   }
   return mount;
 }
@@ -112,19 +79,10 @@ bool MountProbe::IsThere(const MountInfo& mount) const {
 }
 
 std::vector<MountInfo> MountProbe::All() const {
-  constexpr size_t kMaxMountInfoBytes = 16 << 20;
   std::vector<MountInfo> mounts;
-  const Result<std::string> text = ReadFile(mountinfo_, kMaxMountInfoBytes);
-  if (!text) return mounts;
-  std::istringstream lines(*text);
-  for (std::string line; std::getline(lines, line);) {
-    // ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS [tags...] - TYPE SOURCE SUPER
-    const size_t separator = line.find(" - ");
-    if (separator == std::string::npos || line.compare(separator + 3, 4, "ppc ") != 0) continue;
-    std::istringstream fields(line);
-    std::string id, parent, dev, root, point;
-    fields >> id >> parent >> dev >> root >> point;
-    MountInfo mount{Unescape(point), 0, dev, 0};
+  for (const MountEntry& entry : ReadMountTable(roots_)) {
+    if (entry.type != "ppc") continue;
+    MountInfo mount{entry.point, 0, entry.dev, 0};
     if (Complete(mount)) mounts.push_back(std::move(mount));
   }
   return mounts;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the question "which ppc mount is this path": the device number of a
-// path against /sys/fs/ppc/N/dev.  Keeps no reference on a mount.
+// Owns the question "which ppc mount is this path": the device number that the
+// mount table has for it against /sys/fs/ppc/N/dev.  Keeps no reference on a
+// mount, and looks up no path that a client gives: the server of a file system
+// above or below it may be dead, and ppcd has one thread.
 // Threads: any.
 #ifndef PPC_DAEMON_CONTROL_MOUNT_PROBE_H_
 #define PPC_DAEMON_CONTROL_MOUNT_PROBE_H_
@@ -16,7 +18,7 @@
 namespace ppc::control {
 
 struct MountInfo {
-  std::string path;    // canonical mount point
+  std::string path;    // mount point
   unsigned index = 0;  // N of /dev/ppcN
   std::string dev;     // "major:minor"
   uint64_t node = 0;   // inode of /sys/fs/ppc/N: tells a later mount with the same numbers apart
@@ -26,7 +28,8 @@ class MountProbe {
  public:
   explicit MountProbe(const SysRoots& roots);
 
-  // `path` must be absolute and the root of a mount of type ppc.
+  // `path` must be the mount point of a mount of type ppc, as the mount table writes it: symbolic
+  // links are not followed.
   Result<MountInfo> Find(const std::string& path) const;
 
   // False once the mount is gone (unmounted, its device removed).
@@ -42,8 +45,8 @@ class MountProbe {
   // Fills in the rest of a mount that is known by path and device number.
   Status Complete(MountInfo& mount) const;
 
+  SysRoots roots_;
   std::string class_dir_;
-  std::string mountinfo_;
 };
 
 }  // namespace ppc::control

@@ -132,10 +132,8 @@ Result<Options> ParseOptions(int argc, char** argv) {
 
 Result<std::string> ResolvePolicy(const std::string& name_or_path) {
   Result<std::string> path = FindPolicy(name_or_path);
-  if (!path || IsFile(*path)) return path;
-  if (name_or_path[0] == '/') {
-    return Error{ENOENT, "policy " + name_or_path + " does not exist"};
-  }
+  // A path is the client's: whether it is there, the runner says.
+  if (!path || name_or_path[0] == '/' || IsFile(*path)) return path;
   const std::string installed = FindPolicy(name_or_path, kSystemPolicyDir).value();
   if (std::getenv("PPC_POLICY_DIR") == nullptr && IsFile(installed)) return installed;
   const std::string dir = path->substr(0, path->rfind('/'));

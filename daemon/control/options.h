@@ -23,8 +23,8 @@ struct Options {
   bool wants_version = false;
 
   // Times.  Tests shorten them through $PPC_TIME_SCALE_PERCENT.
-  Millis init_timeout{8000};      // ppc_init and attaching; below a client's 10 s
-  Millis start_timeout{5000};     // service_start: somebody waits to start a process
+  Millis init_timeout{8000};   // ppc_init and attaching; with drain_timeout below a client's 20 s
+  Millis start_timeout{5000};  // service_start: somebody waits to start a process
   Millis control_timeout{30000};  // other control messages; a policy may write what it learnt
   Millis status_timeout{1000};    // a runner's own status
   Millis drain_timeout{8000};     // stop -> exit
@@ -39,7 +39,8 @@ struct Options {
 Result<Options> ParseOptions(int argc, char** argv);
 const char* UsageText();
 
-// The library of a policy given by name or absolute path; ENOENT lists what is there.
+// The library of a policy given by name, ENOENT lists what is there; or by an absolute path, which
+// is not looked at: the lookup might hang.
 Result<std::string> ResolvePolicy(const std::string& name_or_path);
 
 }  // namespace ppc::control

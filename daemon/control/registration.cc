@@ -143,13 +143,20 @@ void Registration::HandleRunning() {
   RunDeferred();
 }
 
+// A fresh runner counts its services anew.
+void Registration::TakeNumber(const std::string& id, const Json& reply) {
+  Service* service = services_.Find(id);
+  if (service == nullptr || !service->TakeNumber(reply)) return;
+  callbacks_.on_change();
+}
+
 void Registration::ReplayServices() {
   const auto ignore = [](Result<Json>) {};
   for (const Service* service : services_.InOrder()) {
     Json message = service->message;
     message["resumed"] = true;
     SendControl(message, [this, id = service->id](Result<Json> reply) {
-      if (reply) return;
+      if (reply) return TakeNumber(id, *reply);
       last_error_ = "service " + id + " was not taken up again: " + reply.error().message;
       Log(LogLevel::kWarning, mount_.path + ": " + last_error_);
     });
@@ -204,13 +211,13 @@ void Registration::HandleDeath(const std::string& how) {
       static_cast<uint64_t>(environment_.options.quick_death.count()) * kNsPerMs;
   const bool did_run = state_ == State::kRunning;
   const bool was_quick = !did_run || MonotonicNs() - running_since_ns_ < quick_ns;
-  quick_deaths_ = was_quick ? quick_deaths_ + 1 : 1;
+  quick_deaths_ = was_quick ? quick_deaths_ + 1 : 0;
   last_error_ = story;
   if (quick_deaths_ >= environment_.options.max_quick_deaths) {
     return Fail("gave up after " + std::to_string(quick_deaths_) +
                 " deaths in a row; the last: " + story);
   }
-  const Millis delay = environment_.options.first_back_off * (1 << (quick_deaths_ - 1));
+  const Millis delay = environment_.options.first_back_off * (1 << std::max(quick_deaths_ - 1, 0));
   state_ = State::kRestarting;
   ++restarts_;
   Log(LogLevel::kWarning, mount_.path + ": " + story + "; native policy in force, restart in " +
@@ -228,6 +235,17 @@ void Registration::Fail(const std::string& why) {
       mount_.path + ": " + why + "; native policy in force, register again to retry");
   RunDeferred();
   callbacks_.on_change();
+  WatchMount();
+}
+
+// Without a runner nobody else tells of the unmounting.
+void Registration::WatchMount() {
+  watch_timer_ = environment_.loop.After(environment_.options.watch_period, [this] {
+    if (state_ != State::kFailed) return;
+    if (environment_.probe.IsThere(mount_)) return WatchMount();
+    Log(LogLevel::kInfo, mount_.path + ": unmounted; its failed registration is forgotten");
+    Finish(Error{ENODEV, mount_.path + " was unmounted"});
+  });
 }
 
 void Registration::Finish(const Error& error) {

@@ -81,6 +81,8 @@ class Registration {
   void Start(StatusHandler done);
   // For a registration that was restored: failing counts as a death.
   void Resume();
+  // The same of one that had failed, as it was told then: it stays so.
+  void ResumeFailed(const std::string& why) { Fail(why); }
 
   // Like Start's `done`, for those who come while it starts.
   void WhenStarted(StatusHandler done);
@@ -106,8 +108,10 @@ class Registration {
   void Finish(const Error& error);
   void SettleStart(const Status& status);
   void ReplayServices();
+  void TakeNumber(const std::string& id, const Json& reply);
   void SendControl(const Json& message, JsonHandler done);
   void WatchRunner();
+  void WatchMount();
   void RunDeferred();
   Json DescribeWithoutRunner() const;
   Json DescribeMute() const;

@@ -76,16 +76,25 @@ void Registry::Handle(const Request& request, const Peer& peer, Reply reply) {
 }
 
 Result<Registration*> Registry::Find(const std::string& path) {
-  // By name first: works when the mount does not answer, or is gone already.
-  for (auto& [index, registration] : registrations_) {
-    if (registration->mount().path == path) return registration.get();
-  }
   const Result<MountInfo> mount = probe_.Find(path);
-  if (!mount) return mount.error();
-  const auto it = registrations_.find(mount->index);
-  if (it != registrations_.end()) return it->second.get();
-  return Error{ENOENT, "no policy is registered on " + mount->path + "; run ppcctl reg_policy " +
-                           mount->path + " POLICY"};
+  if (mount) {
+    const auto it = registrations_.find(mount->index);
+    if (it != registrations_.end() && it->second->mount().node == mount->node) {
+      return it->second.get();
+    }
+    return Error{ENOENT, "no policy is registered on " + mount->path + "; run ppcctl reg_policy " +
+                             mount->path + " POLICY"};
+  }
+  // By name: of a mount that is gone already.
+  if (Registration* registration = FindByPath(path, nullptr)) return registration;
+  return mount.error();
+}
+
+Registration* Registry::FindByPath(const std::string& path, const Registration* but) {
+  for (auto& [index, registration] : registrations_) {
+    if (registration.get() != but && registration->mount().path == path) return registration.get();
+  }
+  return nullptr;
 }
 
 Registration* Registry::FindByHandle(const std::string& handle) {
@@ -149,7 +158,7 @@ Registration& Registry::Add(const MountInfo& mount, PolicyChoice choice) {
   };
   callbacks.on_gone = [this, index, handle] {
     if (const Registration* gone = FindByHandle(handle); gone != nullptr && !is_ending_) {
-      state_.Remove(gone->mount().path);
+      Forget(*gone);
     }
     loop_.After(Millis(0), [this, index, handle] { Drop(index, handle); });
   };

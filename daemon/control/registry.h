@@ -49,7 +49,8 @@ class Registry {
 
   void RegPolicy(const Json& body, const Peer& peer, const Reply& reply);
   void RmPolicy(const Json& body, const Reply& reply);
-  void ServiceStart(const Json& body, pid_t peer, const Reply& reply);
+  // `peer`: the caller as ppcd's pid namespace numbers it, 0 = it is not in there.
+  void ServiceStart(Json body, pid_t peer, const Reply& reply);
   void ServiceReady(const Json& body, const Reply& reply);
   void ServiceStop(const Json& body, const Reply& reply);
   void PolicyMessage(const Json& body, const Reply& reply);
@@ -60,8 +61,11 @@ class Registry {
   void Replace(Registration& old, const Json& body, const Peer& peer, const Reply& reply);
   void Drop(unsigned index, const std::string& handle);
   void Save(const Registration& registration);
+  void Forget(const Registration& gone);
   void AdoptOne(const Json& state);
   Result<Registration*> Find(const std::string& path);
+  // Another than `but`.
+  Registration* FindByPath(const std::string& path, const Registration* but);
   Registration* FindByHandle(const std::string& handle);
   Result<Json> StartMessage(Registration& registration, const Json& body, pid_t peer);
   void FinishServiceStart(const std::string& handle, const Service& started,
@@ -81,6 +85,7 @@ class Registry {
   std::map<unsigned, std::unique_ptr<Registration>> registrations_;  // by N of /dev/ppcN
   std::map<std::string, RootWatch> roots_;                           // by handle + "/" + service
   uint64_t next_handle_ = 1;
+  uint64_t next_start_ = 1;  // serial of a service_start
   uint64_t started_ns_;
   bool is_ending_ = false;
   std::function<void()> on_empty_;

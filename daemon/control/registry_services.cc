@@ -72,7 +72,15 @@ Result<Json> Registry::StartMessage(Registration& registration, const Json& body
   return message;
 }
 
-void Registry::ServiceStart(const Json& body, pid_t peer, const Reply& reply) {
+void Registry::ServiceStart(Json body, pid_t peer, const Reply& reply) {
+  if (body.contains("pid") && body["pid"] == 0) {
+    if (peer == 0) {
+      return reply(ErrorAnswer(Error{ESRCH,
+                                     "\"pid\" 0 is the caller, whom ppcd cannot see from its "
+                                     "pid namespace"}));
+    }
+    body["pid"] = peer;
+  }
   const Result<Registration*> found = Find(body.at("mount").get<std::string>());
   if (!found) return reply(ErrorAnswer(found.error()));
   Registration& registration = **found;
@@ -87,8 +95,13 @@ void Registry::ServiceStart(const Json& body, pid_t peer, const Reply& reply) {
     service.root_pid = body["pid"].get<pid_t>();
     service.pid_start_ns = ProcessStartNs(options_.roots, service.root_pid).value_or(0);
   }
+  service.start = next_start_++;
   // Its place is taken now, so that a second service gets another number.
-  if (registration.services().Find(service.id) == nullptr) registration.services().Put(service);
+  if (Service* known = registration.services().Find(service.id); known != nullptr) {
+    known->start = service.start;
+  } else {
+    registration.services().Put(service);
+  }
   registration.Control(
       *message, [this, service, reply, handle = registration.handle()](const Result<Json>& answer) {
         FinishServiceStart(handle, service, answer, reply);
@@ -99,24 +112,29 @@ void Registry::FinishServiceStart(const std::string& handle, const Service& star
                                   const Result<Json>& answer, const Reply& reply) {
   Registration* registration = FindByHandle(handle);
   const bool is_plain = IsUnknownToPolicy(answer);
-  if (registration == nullptr || (!answer && !is_plain)) {
-    if (registration != nullptr) {
-      const Service* pending = registration->services().Find(started.id);
-      if (pending != nullptr && pending->is_pending) registration->services().Remove(started.id);
-    }
+  if (registration == nullptr) {
     return reply(ErrorAnswer(answer ? Error{ENODEV, "the mount is gone"} : answer.error()));
+  }
+  const Service* known = registration->services().Find(started.id);
+  // Otherwise the runner has been sent its stop, or another start, behind this one.
+  const bool is_latest = known != nullptr && known->start == started.start;
+  if (!answer && !is_plain) {
+    // A runner that is only slow starts it after all, and one that refuses has stopped what ran
+    // under this name before: either way it is to be gone on both sides.
+    if (is_latest) {
+      StopService(*registration, started.id, "not started", [](const Result<Json>&) {});
+    }
+    return reply(ErrorAnswer(answer.error()));
   }
   Service accepted = started;
   accepted.is_pending = false;
-  if (answer) {
-    // The runner has the last word on the number: it charges by it.
-    const Result<int64_t> number = JsonInt(*answer, "service", accepted.number);
-    if (number && *number >= 0) accepted.number = static_cast<uint32_t>(*number);
+  if (answer) accepted.TakeNumber(*answer);
+  if (is_latest) {
+    registration->services().Put(accepted);
+    UnwatchRoot(handle + "/" + accepted.id);
+    if (accepted.root_pid != 0) WatchRoot(handle, accepted);
+    Save(*registration);
   }
-  registration->services().Put(accepted);
-  UnwatchRoot(handle + "/" + accepted.id);
-  if (accepted.root_pid != 0) WatchRoot(handle, accepted);
-  Save(*registration);
   Json ok = OkAnswer();
   ok["service_id"] = accepted.id;
   ok["service"] = accepted.number;

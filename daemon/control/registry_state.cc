@@ -10,15 +10,26 @@
 namespace ppc::control {
 
 void Registry::Save(const Registration& registration) {
+  if (!probe_.IsThere(registration.mount())) return;  // the file may be its successor's
   const PolicyChoice& choice = registration.choice();
-  const Json state{{"v", kProtocolVersion},   {"mount", registration.mount().path},
-                   {"policy", choice.name},   {"policy_path", choice.path},
-                   {"config", choice.config}, {"services", registration.services().Save()}};
+  Json state{{"v", kProtocolVersion},   {"mount", registration.mount().path},
+             {"policy", choice.name},   {"policy_path", choice.path},
+             {"config", choice.config}, {"services", registration.services().Save()}};
+  if (registration.state() == Registration::State::kFailed) {
+    state["failed"] = registration.last_error();
+  }
   if (Status status = state_.Save(registration.mount().path, state); !status) {
     Log(LogLevel::kWarning,
         "state of " + registration.mount().path +
             " is not saved, a restart of ppcd would forget it: " + status.error().message);
   }
+}
+
+// A mount that is gone may have a successor of the same name, whose file it is then.
+void Registry::Forget(const Registration& gone) {
+  const std::string& path = gone.mount().path;
+  if (const Registration* successor = FindByPath(path, &gone)) return Save(*successor);
+  state_.Remove(path);
 }
 
 void Registry::Adopt() {
@@ -47,6 +58,9 @@ void Registry::AdoptOne(const Json& state) {
       Add(*mount, PolicyChoice{*policy, *policy_path, has_config ? *config : Json::object()});
   if (const auto services = state.find("services"); services != state.end()) {
     registration.services().Restore(*services);
+  }
+  if (const auto failed = state.find("failed"); failed != state.end() && failed->is_string()) {
+    return registration.ResumeFailed(failed->get<std::string>());
   }
   Log(LogLevel::kInfo, *path + ": adopted with policy '" + *policy + "'");
   registration.Resume();

@@ -82,17 +82,26 @@ void Server::HandleConnection() {
 
 void Server::HandleSocket(uint64_t id, uint32_t events) {
   Client& client = clients_.at(id);
-  if ((events & EPOLLOUT) != 0 && !client.channel->Flush()) return Close(id);
+  const bool is_broken = (events & EPOLLOUT) != 0 && !client.channel->Flush();
+  if (is_broken || (events & (EPOLLHUP | EPOLLERR)) != 0) HangUp(client);
   if (client.is_closing) {
     // What it still sends is of no interest; its hang-up is.
-    if (!client.channel->has_unsent() || (events & (EPOLLHUP | EPOLLERR)) != 0) return Close(id);
+    if (!HasUnsent(client)) Close(id);
     return;
   }
-  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !client.channel->Receive()) {
-    // A request under way is carried out; nobody waits for its answer.
-    return Close(id);
-  }
+  if ((events & EPOLLIN) != 0 && !client.channel->Receive()) client.has_ended = true;
   HandleLines(id);
+}
+
+bool Server::HasUnsent(const Client& client) {
+  return !client.is_deaf && client.channel->has_unsent();
+}
+
+// What it has sent is carried out all the same.  The loop would tell of the hang-up again and
+// again, whatever is asked of it.
+void Server::HangUp(Client& client) {
+  client.is_deaf = true;
+  loop_.Unwatch(client.channel->fd());
 }
 
 void Server::HandleLines(uint64_t id) {
@@ -100,7 +109,7 @@ void Server::HandleLines(uint64_t id) {
     const auto it = clients_.find(id);
     if (it == clients_.end()) return;
     Client& client = it->second;
-    if (client.is_waiting || client.is_closing || client.channel->has_unsent()) break;
+    if (client.is_waiting || client.is_closing || HasUnsent(client)) break;
     if (lines >= kLinesPerTurn) {
       if (std::exchange(client.is_queued, true)) break;
       loop_.After(Millis(0), [this, id, alive = std::weak_ptr<bool>(alive_)] {
@@ -110,14 +119,21 @@ void Server::HandleLines(uint64_t id) {
       });
       break;
     }
-    const Result<std::optional<std::string>> line = client.channel->NextLine();
+    Result<std::optional<std::string>> line = client.channel->NextLine();
+    if (line && !line->has_value() && client.is_deaf) {
+      (void)client.channel->Receive();  // the loop does not tell of the rest
+      line = client.channel->NextLine();
+    }
     if (!line) {
       // The rest of the line cannot be told from the next request.
       client.is_closing = true;
       Answer(id, ErrorAnswer(line.error()));
       return;
     }
-    if (!line->has_value()) break;
+    if (!line->has_value()) {
+      if (client.has_ended || client.is_deaf) return Close(id);
+      break;
+    }
     HandleLine(id, client, **line);
   }
   Update(id);
@@ -131,14 +147,15 @@ void Server::HandleLine(uint64_t id, Client& client, const std::string& line) {
     return Answer(id, ErrorAnswer(Error{EACCES, "only root and members of the socket's group may " +
                                                     request->op}));
   }
-  handler_(*request, client.peer, [this, id, alive = std::weak_ptr<bool>(alive_)](Json answer) {
-    if (alive.expired()) return;
-    Answer(id, answer);
-    // In a turn of its own: this may be called from within HandleLines.
-    loop_.After(Millis(0), [this, id, alive] {
-      if (!alive.expired() && clients_.contains(id)) HandleLines(id);
-    });
-  });
+  handler_(*request, client.peer,
+           [this, id, alive = std::weak_ptr<bool>(alive_)](const Json& answer) {
+             if (alive.expired()) return;
+             Answer(id, answer);
+             // In a turn of its own: this may be called from within HandleLines.
+             loop_.After(Millis(0), [this, id, alive] {
+               if (!alive.expired() && clients_.contains(id)) HandleLines(id);
+             });
+           });
 }
 
 void Server::Answer(uint64_t id, const Json& answer) {
@@ -146,8 +163,8 @@ void Server::Answer(uint64_t id, const Json& answer) {
   if (it == clients_.end()) return;
   Client& client = it->second;
   client.is_waiting = false;
-  if (!client.channel->Send(DumpJson(answer))) return Close(id);
-  if (client.is_closing && !client.channel->has_unsent()) return Close(id);
+  if (!client.is_deaf && !client.channel->Send(DumpJson(answer))) HangUp(client);
+  if (client.is_closing && !HasUnsent(client)) return Close(id);
   Update(id);
 }
 
@@ -155,8 +172,9 @@ void Server::Update(uint64_t id) {
   const auto it = clients_.find(id);
   if (it == clients_.end()) return;
   const Client& client = it->second;
+  if (client.is_deaf) return;
   const bool takes_lines = !client.is_waiting && !client.is_closing && !client.is_queued &&
-                           !client.channel->has_unsent();
+                           !client.has_ended && !client.channel->has_unsent();
   loop_.Change(client.channel->fd(),
                (takes_lines ? EPOLLIN : 0U) | (client.channel->has_unsent() ? EPOLLOUT : 0U));
 }

@@ -42,6 +42,8 @@ class Server {
     bool is_waiting = false;  // for the answer of its request under way
     bool is_closing = false;  // once what is unsent has gone
     bool is_queued = false;   // more lines to handle in a later turn
+    bool has_ended = false;   // it sends no more; gone once all is answered
+    bool is_deaf = false;     // it has hung up: not watched any more, answers go nowhere
   };
 
   Server(EventLoop& loop, UniqueFd socket, std::string path, gid_t gid, Handler handler)
@@ -55,6 +57,8 @@ class Server {
   void HandleLines(uint64_t id);
   void HandleLine(uint64_t id, Client& client, const std::string& line);
   void Answer(uint64_t id, const Json& answer);
+  static bool HasUnsent(const Client& client);
+  void HangUp(Client& client);
   void Update(uint64_t id);
   void Close(uint64_t id);
 

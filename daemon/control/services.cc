@@ -6,6 +6,14 @@
 
 namespace ppc::control {
 
+bool Service::TakeNumber(const Json& answer) {
+  const Result<int64_t> given = JsonInt(answer, "service", number);
+  if (!given || *given < 0 || *given == number) return false;
+  number = static_cast<uint32_t>(*given);
+  message["service"] = number;
+  return true;
+}
+
 Result<uint32_t> Services::NumberFor(const std::string& id) const {
   if (const auto it = services_.find(id); it != services_.end()) return it->second.number;
   if (services_.size() >= kMaxServices) {

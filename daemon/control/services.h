@@ -22,9 +22,14 @@ struct Service {
   uint32_t number = 0;     // what lists of the policy call it
   Json message;            // the service_start message as sent to the runner
   bool is_pending = true;  // the policy has not accepted it yet
+  uint64_t start = 0;      // serial of the latest service_start sent for it
   bool is_ready = false;
   pid_t root_pid = 0;         // 0: not watched
   uint64_t pid_start_ns = 0;  // so that a reused number is not taken for it
+
+  // The runner has the last word on the number, it charges by it: takes it out of its answer
+  // to a start.  False: it is the same, or the answer has none.
+  bool TakeNumber(const Json& answer);
 };
 
 class Services {

@@ -19,6 +19,8 @@ namespace {
 
 constexpr const char* kSuffix = ".json";
 constexpr size_t kNameDigits = 16;
+// More than the services of one mount, each of a request's size, can come to.
+constexpr size_t kMaxStateBytes = 512 << 20;
 
 struct CloseDir {
   void operator()(DIR* dir) const { closedir(dir); }
@@ -87,7 +89,7 @@ std::vector<Json> StateDir::LoadAll(std::vector<std::string>& problems) const {
   std::sort(files.begin(), files.end());
   std::vector<Json> states;
   for (const std::string& file : files) {
-    const Result<std::string> text = ReadFile(file);
+    const Result<std::string> text = ReadFile(file, kMaxStateBytes);
     Result<Json> state = text ? ParseJsonObject(*text, file) : Result<Json>(text.error());
     if (state) {
       states.push_back(std::move(state).value());

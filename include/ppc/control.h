@@ -22,7 +22,7 @@ extern "C" {
 
 struct ppc_client; /* opaque */
 
-/* socket NULL: $PPC_SOCKET, else PPC_DEFAULT_SOCKET.  timeout_ms 0: 10 s.
+/* socket NULL: $PPC_SOCKET, else PPC_DEFAULT_SOCKET.  timeout_ms 0: 20 s.
  * On failure *client is set too, so that ppc_error() works; close it always. */
 PPC_API int ppc_connect(const char *socket, unsigned timeout_ms, struct ppc_client **client);
 PPC_API void ppc_close(struct ppc_client *client); /* NULL is fine */

@@ -44,7 +44,8 @@ constexpr std::array kRunOptions = {
     kCgroup,
     Option{"--ready-on", "TEXT", "the service is ready when CMD prints TEXT"},
     Option{"--required", nullptr, "do not run CMD if the service cannot be started"},
-    Option{"--timeout", "SECONDS", "wait for ppcd at most so long (default 5)"}};
+    Option{"--timeout", "SECONDS",
+           "wait for ppcd at most so long (default 5, 10 when CMD has ended)"}};
 constexpr std::array kServiceIdOptions = {
     kParam, kParams, Option{"--verbose", nullptr, "print the text that is hashed, too", 'v'},
     kJson};

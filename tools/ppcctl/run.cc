@@ -12,6 +12,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 #include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
@@ -39,7 +45,7 @@ Result<Pipe> MakePipe() {
 
 // One of the child's streams on its way to ours.
 struct Stream {
-  Pipe pipe;
+  UniqueFd read_end;
   int target;
   TextFinder finder;
 };
@@ -52,31 +58,27 @@ sigset_t WatchedSignals() {
   return set;
 }
 
-// Between fork and exec.  `failure` takes errno when exec fails.
-[[noreturn]] void Exec(const Child& child, std::vector<Stream>& streams, const sigset_t& old_mask,
-                       int failure) {
-  for (Stream& stream : streams) dup2(stream.pipe.write_end.Get(), stream.target);
-  for (const std::string& entry : child.environment) putenv(const_cast<char*>(entry.c_str()));
-  std::vector<char*> argv;
-  for (const std::string& word : child.command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
+// Between fork and exec, with threads beside: nothing is allocated.  `failure` takes errno when
+// exec fails.
+[[noreturn]] void Exec(char* const argv[], const std::map<int, UniqueFd>& outputs,
+                       const sigset_t& old_mask, int failure) {
+  for (const auto& [target, write_end] : outputs) dup2(write_end.Get(), target);
   sigprocmask(SIG_SETMASK, &old_mask, nullptr);
-  execvp(argv[0], argv.data());
+  execvp(argv[0], argv);
   const int code = errno;
   (void)!write(failure, &code, sizeof(code));
   _exit(code == ENOENT ? kExitNotFound : kExitNotExecutable);
 }
 
-void ForwardSignal(const signalfd_siginfo& info, pid_t pid) {
-  // From the terminal, the child's group has it already.
-  if (info.ssi_code == SI_KERNEL && info.ssi_signo != SIGTERM) return;
-  kill(pid, static_cast<int>(info.ssi_signo));
+// The child's group has it already.
+bool IsFromTerminal(const signalfd_siginfo& info) {
+  return info.ssi_code == SI_KERNEL && info.ssi_signo != SIGTERM;
 }
 
 // Copies what is there; false at the end of the stream.
 bool Pump(Stream& stream, const std::function<void()>& on_text) {
   std::array<char, 16384> buffer;
-  const ssize_t got = read(stream.pipe.read_end.Get(), buffer.data(), buffer.size());
+  const ssize_t got = read(stream.read_end.Get(), buffer.data(), buffer.size());
   if (got < 0) return errno == EINTR || errno == EAGAIN;
   if (got == 0) return false;
   // Whoever read our output may be gone; the child goes on all the same.
@@ -85,43 +87,93 @@ bool Pump(Stream& stream, const std::function<void()>& on_text) {
   return true;
 }
 
+// Copies the child's streams, each in a thread of its own: whoever reads our output may stop
+// reading for as long as it likes, and signals are passed on all the same.
+class Copiers {
+ public:
+  // The threads may outlive this object, if nobody reads what they write.
+  static Result<Copiers> Start(std::vector<Stream> streams, std::function<void()> on_text) {
+    Result<Pipe> stop = MakePipe();
+    if (!stop) return stop.error();
+    Result<Pipe> life = MakePipe();
+    if (!life) return life.error();
+    auto shared = std::make_shared<Shared>(
+        Shared{std::move(stop->read_end), std::move(life->write_end), std::move(on_text)});
+    try {
+      for (Stream& stream : streams) {
+        std::thread([stream = std::move(stream), shared]() mutable {
+          CopyToEnd(stream, *shared);
+        }).detach();
+      }
+    } catch (const std::system_error& e) {
+      return Error{e.code().value(), std::string("thread: ") + e.what()};
+    }
+    return Copiers(std::move(stop->write_end), std::move(life->read_end));
+  }
+
+  // The child has ended.  What it leaves running in the background may keep the streams open; that
+  // does not hold us: only what is there now is copied.
+  void Finish() { stop_.Reset(); }
+  // Hangs up when all is copied.
+  int ended() const { return ended_.Get(); }
+
+ private:
+  struct Shared {
+    UniqueFd stop;  // hangs up when nothing is to be waited for any more
+    UniqueFd life;  // closed with the last thread
+    std::function<void()> on_text;
+  };
+
+  Copiers(UniqueFd stop, UniqueFd ended) : stop_(std::move(stop)), ended_(std::move(ended)) {}
+
+  static void CopyToEnd(Stream& stream, const Shared& shared) {
+    while (true) {
+      std::array<pollfd, 2> waiting = {
+          {{stream.read_end.Get(), POLLIN, 0}, {shared.stop.Get(), POLLIN, 0}}};
+      if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
+      if (waiting[0].revents == 0 || !Pump(stream, shared.on_text)) return;
+    }
+  }
+
+  UniqueFd stop_;
+  UniqueFd ended_;
+};
+
 int ExitStatus(int wait_status) {
   return WIFSIGNALED(wait_status) ? kExitSignalBase + WTERMSIG(wait_status)
                                   : WEXITSTATUS(wait_status);
 }
 
-// Until the child has ended.  What it leaves running in the background may keep
-// the pipes open; that does not hold us.
-int Supervise(pid_t pid, int signals, std::vector<Stream>& streams, const Child& child) {
+// As PID 1 of a container we get the orphans, too.  The status of `pid` if it was among them.
+std::optional<int> Reap(pid_t pid) {
+  std::optional<int> ours;
+  int wait_status = 0;
+  for (pid_t ended; (ended = waitpid(-1, &wait_status, WNOHANG)) > 0;) {
+    if (ended == pid) ours = wait_status;
+  }
+  return ours;
+}
+
+// Passes signals on until the child has ended and its output is copied.
+int Supervise(pid_t pid, int signals, Copiers& copiers) {
+  std::optional<int> wait_status;
   while (true) {
-    std::vector<pollfd> waiting = {{signals, POLLIN, 0}};
-    for (const Stream& stream : streams) {
-      waiting.push_back({stream.pipe.read_end.Get(), POLLIN, 0});
-    }
+    std::array<pollfd, 2> waiting = {
+        {{signals, POLLIN, 0}, {wait_status ? copiers.ended() : -1, POLLIN, 0}}};
     if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
-    for (size_t i = streams.size(); i-- > 0;) {
-      if (waiting[i + 1].revents == 0) continue;
-      if (!Pump(streams[i], child.on_ready_text)) {
-        streams.erase(streams.begin() + static_cast<std::ptrdiff_t>(i));
-      }
-    }
+    if (waiting[1].revents != 0) return ExitStatus(*wait_status);
     signalfd_siginfo info{};
-    if ((waiting[0].revents & POLLIN) == 0 || read(signals, &info, sizeof(info)) != sizeof(info)) {
-      continue;
+    if (read(signals, &info, sizeof(info)) != sizeof(info)) continue;
+    if (info.ssi_signo == SIGCHLD) {
+      const std::optional<int> ended = Reap(pid);
+      if (!ended) continue;
+      wait_status = ended;
+      copiers.Finish();
+    } else if (!IsFromTerminal(info)) {
+      // With nobody to take it, it is for us: no more waiting for whoever reads our output.
+      if (wait_status) return ExitStatus(*wait_status);
+      kill(pid, static_cast<int>(info.ssi_signo));
     }
-    if (info.ssi_signo != SIGCHLD) {
-      ForwardSignal(info, pid);
-      continue;
-    }
-    int wait_status = 0;
-    if (waitpid(pid, &wait_status, WNOHANG) != pid) continue;
-    for (Stream& stream : streams) {
-      fcntl(stream.pipe.read_end.Get(), F_SETFL, O_NONBLOCK);
-      pollfd rest{stream.pipe.read_end.Get(), POLLIN, 0};
-      while (poll(&rest, 1, 0) > 0 && Pump(stream, child.on_ready_text)) {
-      }
-    }
-    return ExitStatus(wait_status);
   }
 }
 
@@ -137,11 +189,13 @@ bool TextFinder::Feed(const char* data, size_t bytes) {
 
 Result<int> RunChild(const Child& child) {
   std::vector<Stream> streams;
+  std::map<int, UniqueFd> outputs;  // the child's ends, by what they are to it
   if (!child.ready_text.empty()) {
     for (const int target : {STDOUT_FILENO, STDERR_FILENO}) {
       Result<Pipe> pipe = MakePipe();
       if (!pipe) return pipe.error();
-      streams.push_back(Stream{std::move(pipe).value(), target, TextFinder(child.ready_text)});
+      streams.push_back(Stream{std::move(pipe->read_end), target, TextFinder(child.ready_text)});
+      outputs[target] = std::move(pipe->write_end);
     }
   }
   Result<Pipe> failure = MakePipe();
@@ -151,17 +205,25 @@ Result<int> RunChild(const Child& child) {
   sigprocmask(SIG_BLOCK, &watched, &old_mask);
   signal(SIGPIPE, SIG_IGN);
   const UniqueFd signals(signalfd(-1, &watched, SFD_CLOEXEC));
+  std::vector<char*> argv;
+  for (const std::string& word : child.command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  // Ours as well from now on: nothing here asks for them.
+  for (const auto& [name, value] : child.environment) setenv(name.c_str(), value.c_str(), 1);
+  // After the signals are blocked, for the threads too.
+  Result<Copiers> copiers = Copiers::Start(std::move(streams), child.on_ready_text);
+  if (!copiers) return copiers.error();
   const pid_t pid = fork();
   if (pid < 0 || !signals.IsValid()) return PosixError("fork", errno);
   if (pid == 0) {
     signal(SIGPIPE, SIG_DFL);
-    Exec(child, streams, old_mask, failure->write_end.Get());
+    Exec(argv.data(), outputs, old_mask, failure->write_end.Get());
   }
   failure->write_end.Reset();
-  for (Stream& stream : streams) stream.pipe.write_end.Reset();
+  outputs.clear();
   int code = 0;
   const bool has_failed = read(failure->read_end.Get(), &code, sizeof(code)) == sizeof(code);
-  const int status = Supervise(pid, signals.Get(), streams, child);
+  const int status = Supervise(pid, signals.Get(), *copiers);
   sigprocmask(SIG_SETMASK, &old_mask, nullptr);
   if (has_failed) return PosixError(child.command[0], code);
   return status;

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/result.h"
@@ -27,15 +28,17 @@ class TextFinder {
 
 struct Child {
   std::vector<std::string> command;
-  // Added to the environment: "NAME=VALUE".
-  std::vector<std::string> environment;
+  // Added to the environment, ours too: names and values.
+  std::vector<std::pair<std::string, std::string>> environment;
   // Not empty: stdout and stderr go through a pipe and are searched.
   std::string ready_text;
+  // By a thread that copies a stream, once per stream that has the text; it must not wait.
   std::function<void()> on_ready_text;
 };
 
-// Runs it to its end.  The value is the exit status a shell would show (128 +
-// signal); an error if it could not be started at all.
+// Runs it to its end, and until its output has been taken; a signal ends that wait.  Reaps every
+// child of this process, orphans that it adopts as PID 1 too.  The value is the exit status a
+// shell would show (128 + signal); an error if it could not be started at all.
 Result<int> RunChild(const Child& child);
 
 }  // namespace ppc::ctl

@@ -11,6 +11,7 @@
 #include "daemon/base/files.h"
 #include "daemon/control/protocol.h"
 #include "daemon/control/service_id.h"
+#include "daemon/sys/mount_table.h"
 
 namespace ppc::ctl {
 namespace {
@@ -46,6 +47,13 @@ Result<Json> ReadIndexes(const std::string& text) {
 std::string FromEnvironment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+bool IsMountPoint(const std::string& path) {
+  const std::vector<MountEntry> table = ReadMountTable(RootsFromEnvironment());
+  const std::string normal = NormalPath(path);
+  const MountEntry* entry = FindMount(table, normal);
+  return entry != nullptr && entry->point == normal;
 }
 
 struct FreeText {
@@ -96,10 +104,12 @@ Result<std::string> ReadServiceId(const Args& args) {
 Result<std::string> ReadMount(const Args& args) {
   const std::string given = args.operands.empty() ? FromEnvironment("PPC_MOUNT") : args.operands[0];
   if (given.empty()) return Error{EINVAL, "which mount? give MNT or set PPC_MOUNT"};
-  if (given[0] == '/') return given;
+  const bool is_absolute = given[0] == '/';
+  if (is_absolute && IsMountPoint(given)) return given;  // one that does not answer, too
   const std::unique_ptr<char, FreeText> real(realpath(given.c_str(), nullptr));
-  if (!real) return PosixError(given, errno);
-  return std::string(real.get());
+  if (real) return std::string(real.get());
+  if (is_absolute) return given;  // ppcd may know it still
+  return PosixError(given, errno);
 }
 
 Result<Json> ReadServiceSpec(const Args& args) {

@@ -21,7 +21,7 @@ Result<Json> ReadParams(const Args& args);
 // --id, else computed from the parameters, else $PPC_SERVICE_ID.
 Result<std::string> ReadServiceId(const Args& args);
 
-// The operand, else $PPC_MOUNT; absolute.
+// The operand, else $PPC_MOUNT; absolute, and without symbolic links, which ppcd does not follow.
 Result<std::string> ReadMount(const Args& args);
 
 // The service_start request.

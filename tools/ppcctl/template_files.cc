@@ -10,11 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <vector>
 
+#include "daemon/sys/mount_table.h"
 #include "policies/maio/synth.h"
 #include "policies/maio/template.h"
 #include "policies/maio/template_compare.h"
@@ -33,23 +32,9 @@ struct FreeText {
 
 // The mount point of the ppc mount that a path lies on; empty: of none.
 std::string PpcMountOf(const std::string& path) {
-  std::ifstream mounts("/proc/self/mountinfo");
-  std::string best;
-  bool is_ppc = false;
-  for (std::string line; std::getline(mounts, line);) {
-    std::istringstream fields(line);
-    std::string field, point, type;
-    for (int i = 0; i < 4; ++i) fields >> field;
-    fields >> point;
-    while (fields >> field && field != "-") {
-    }
-    fields >> type;
-    const bool contains = path == point || point == "/" || path.starts_with(point + "/");
-    if (!contains || point.size() < best.size()) continue;
-    best = point;
-    is_ppc = type == "ppc";
-  }
-  return is_ppc ? best : "";
+  const std::vector<MountEntry> table = ReadMountTable(RootsFromEnvironment());
+  const MountEntry* entry = FindMount(table, path);
+  return entry != nullptr && entry->type == "ppc" ? entry->point : "";
 }
 
 int FailWith(const std::string& message) {

@@ -4,6 +4,9 @@
 //   init: "refuse" | "crash" | "hang" | "gone" | "babble"
 //   crash_after_ms, drop_after_ms, gone_after_ms: ... after init
 //   control: "refuse" | "crash" | "hang" | "unknown"      stop: "hang"
+//   refuse_again: true; every service_start but the first is refused
+//   numbers: true; service_start is answered with the number of those before it
+//   slow: {op of a control message: ms until the first of it is answered}
 //   reply: what the policy answers to every control message
 //   log: file that takes every line received
 //   lives_on: file; init crashes while it does not exist
@@ -50,6 +53,8 @@ void HandleInit(const Json& request) {
   const std::string mode = Mode("init");
   if (mode == "refuse")
     return Refuse("EACCES", "policy x.so is writable by others; chmod o-w x.so");
+  if (access(request.value("policy", "").c_str(), R_OK) != 0)
+    return Refuse("ENOENT", "policy x.so: No such file or directory");
   if (mode == "crash") abort();
   if (mode == "hang") HangForever();
   if (mode == "gone") _exit(ppc::kExitMountGone);
@@ -62,12 +67,22 @@ void HandleInit(const Json& request) {
 
 void HandleControl(const Json& request) {
   const std::string mode = Mode("control");
-  if (mode == "refuse") return Send(R"({"ok":true,"reply":{"error":"template is stale"}})");
+  const std::string op = request["message"].value("op", "");
+  const int slow_ms = g_fake.value("slow", Json::object()).value(op, 0);
+  if (slow_ms > 0) poll(nullptr, 0, slow_ms);
+  if (slow_ms > 0) g_fake["slow"].erase(op);
+  static int starts = 0;
+  const bool is_again =
+      op == "service_start" && starts++ > 0 && g_fake.value("refuse_again", false);
+  if (mode == "refuse" || is_again)
+    return Send(R"({"ok":true,"reply":{"error":"template is stale"}})");
   if (mode == "crash") abort();
   if (mode == "hang") HangForever();
   if (g_fake.contains("reply")) return Send(Json{{"ok", true}, {"reply", g_fake["reply"]}}.dump());
   if (mode == "unknown") return Refuse("EOPNOTSUPP", "the policy has no ppc_control");
-  Send(Json{{"ok", true}, {"reply", {{"mode", "record"}, {"echo", request["message"]}}}}.dump());
+  Json reply{{"mode", "record"}, {"echo", request["message"]}};
+  if (op == "service_start" && g_fake.value("numbers", false)) reply["service"] = starts - 1;
+  Send(Json{{"ok", true}, {"reply", std::move(reply)}}.dump());
 }
 
 void Handle(const std::string& line) {

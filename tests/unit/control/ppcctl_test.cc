@@ -2,10 +2,13 @@
 // The command line as its users meet it: exit status, one line on stderr.
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
 
+#include "daemon/base/clock.h"
 #include "tests/unit/control/daemon_fixture.h"
 #include "tools/ppcctl/run.h"
 #include "tools/ppcctl/text.h"
@@ -167,6 +170,14 @@ TEST_F(CtlTest, RegistersListsShowsRemoves) {
   EXPECT_EQ(StateOf(), "native");
 }
 
+TEST_F(CtlTest, AMountMayBeNamedThroughALink) {
+  StartDaemon();
+  ASSERT_EQ(symlink("/proc", (dir_ + "/link").c_str()), 0);
+  const ProcessResult result = Ctl({"reg_policy", dir_ + "/link", "alpha"});
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_EQ(StateOf(), "running");
+}
+
 TEST_F(CtlTest, ServicesStartReadyStop) {
   Start();
   const ProcessResult started =
@@ -244,6 +255,63 @@ TEST_F(CtlTest, RunForwardsSignals) {
             42);
 }
 
+TEST_F(CtlTest, RunForwardsSignalsWhileThePolicyIsToldOfReady) {
+  Start({{"slow", {{"service_ready", 4000}}}});
+  const std::string script =
+      "trap 'exit 42' TERM; echo up; sleep 0.2; kill -TERM $PPID; while :; do sleep 0.05; done";
+  const uint64_t before = MonotonicNs();
+  const ProcessResult result = Ctl({"run", "--id", "svc-run", "--ready-on", "up", "--timeout",
+                                    "0.5", "/proc", "--", "/bin/sh", "-c", script});
+  EXPECT_EQ(result.exit_status, 42) << result.err;
+  EXPECT_LT(MonotonicNs() - before, 3 * kNsPerSec);
+}
+
+TEST_F(CtlTest, RunForwardsSignalsWhileNobodyReadsItsOutput) {
+  Start();
+  const std::string got = dir_ + "/got";
+  const std::string script = "trap 'touch " + got +
+                             "; exit 42' TERM; head -c 300000 /dev/zero & sleep 0.3; "
+                             "kill -TERM $PPID; while :; do sleep 0.05; done";
+  environment_.push_back("SCRIPT=" + script);
+  const std::string consumer = "i=0; until [ -e " + got +
+                               " ] || [ $i -ge 60 ]; do sleep 0.05; i=$((i+1)); done; "
+                               "[ -e " +
+                               got + " ] && echo got; wc -c";
+  const ProcessResult result = RunProcess(
+      {"/bin/sh", "-c",
+       std::string(PPC_TEST_BIN_DIR) + "/ppcctl run --id svc-run --ready-on nothing /proc -- " +
+           "/bin/sh -c \"$SCRIPT\" | { " + consumer + "; }"},
+      environment_);
+  EXPECT_TRUE(result.out.starts_with("got\n")) << result.out << result.err;
+}
+
+TEST_F(CtlTest, RunDoesNotHoldTheExitStatusForLong) {
+  Start({{"slow", {{"service_stop", 4000}}}});
+  const uint64_t before = MonotonicNs();
+  const ProcessResult result =
+      Ctl({"run", "--id", "svc-run", "--timeout", "0.5", "/proc", "--", "/bin/sh", "-c", "exit 7"});
+  EXPECT_EQ(result.exit_status, 7);
+  EXPECT_LT(MonotonicNs() - before, 3 * kNsPerSec);
+  EXPECT_NE(result.err.find("goes on without ppcctl"), std::string::npos) << result.err;
+  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].empty(); }));
+}
+
+TEST(RunChild, ReapsTheOrphansThatItAdopts) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);  // as PID 1 is
+    ctl::Child child;
+    child.command = {"/bin/sh", "-c",
+                     "(sleep 0.1 &); sleep 0.5; cat /proc/$PPID/task/*/children | wc -w | "
+                     "grep -qx 1"};
+    const Result<int> status = ctl::RunChild(child);
+    _exit(status ? *status : 99);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "a zombie besides the command";
+}
+
 TEST_F(CtlTest, RunRunsWithoutADaemon) {
   const ProcessResult result = Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/echo", "ran"});
   EXPECT_EQ(result.exit_status, 0);
@@ -271,6 +339,22 @@ TEST_F(CtlTest, RunTellsAMissingCommandFromABadOne) {
   EXPECT_NE(missing.err.find("/no/such/cmd"), std::string::npos);
   EXPECT_EQ(Ctl({"run", "--id", "svc-run", "/proc", "--", "/etc/passwd"}).exit_status, 126);
   EXPECT_TRUE(StatusOf()["services"].empty());
+}
+
+TEST_F(CtlTest, RunInAPidNamespaceOfItsOwnIsTheServicesRoot) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to make a namespace";
+  Start();
+  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
+  const std::string script = "echo $PPID; " + ctl + " status --json /proc";
+  const ProcessResult result =
+      RunProcess({"/usr/bin/unshare", "--pid", "--fork", ctl, "run", "--id", "svc-run", "/proc",
+                  "--", "/bin/sh", "-c", script},
+                 environment_);
+  if (result.err.find("unshare failed") != std::string::npos) GTEST_SKIP() << result.err;
+  ASSERT_EQ(result.exit_status, 0) << result.err;
+  ASSERT_TRUE(result.out.starts_with("1\n")) << result.out;
+  const Json status = *ParseJson(result.out.substr(2), "status");
+  EXPECT_GT(status["mounts"][0]["services"][0]["pid"], 1);
 }
 
 TEST_F(CtlTest, RunThatIsKilledStopsItsService) {

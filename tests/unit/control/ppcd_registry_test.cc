@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registrations and services, with a runner that behaves.
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,9 +77,11 @@ TEST_F(RegistryTest, MountsAreChecked) {
   };
   EXPECT_EQ(code("proc"), "EINVAL");
   EXPECT_EQ(code("./proc"), "EINVAL");
-  EXPECT_EQ(code("/no/such/directory"), "ENOENT");
+  EXPECT_EQ(code("/no/such/directory"), "EINVAL");
+  EXPECT_EQ(code("/dev/../proc"), "EINVAL");
   EXPECT_EQ(code("/proc/self"), "EINVAL") << "inside a mount";
   EXPECT_EQ(code("/dev"), "EINVAL") << "not of type ppc";
+  EXPECT_EQ(code("//proc/./"), "");
   const Json answer = Register(Json::object(), "alpha", "/dev");
   EXPECT_NE(answer["error"].get<std::string>().find("mount -t ppc"), std::string::npos);
 }
@@ -159,6 +162,42 @@ TEST_F(RegistryTest, ARefusedServiceIsNotKept) {
   EXPECT_TRUE(StatusOf()["services"].empty());
 }
 
+TEST_F(RegistryTest, ARefusedSecondStartStopsTheFirst) {
+  Json fake = Logging();
+  fake["refuse_again"] = true;
+  Register(fake);
+  EXPECT_TRUE(StartService("svc-one").value("ok", false));
+  EXPECT_EQ(StartService("svc-one")["error"], "template is stale");
+  EXPECT_TRUE(StatusOf()["services"].empty());
+  EXPECT_TRUE(Eventually([this] { return RunnerLog().find("service_stop") != std::string::npos; }));
+}
+
+TEST_F(RegistryTest, AServiceWhoseStartTimedOutIsStoppedBehindIt) {
+  Json fake = Logging();
+  fake["slow"] = {{"service_start", 1600}};  // the time-out is 1250 ms at this time scale
+  Register(fake);
+  EXPECT_EQ(StartService("svc-one")["code"], "ETIMEDOUT");
+  EXPECT_TRUE(StatusOf()["services"].empty());
+  EXPECT_TRUE(Eventually([this] { return RunnerLog().find("service_stop") != std::string::npos; }))
+      << RunnerLog();
+  EXPECT_LT(RunnerLog().find("service_start"), RunnerLog().find("service_stop"));
+}
+
+TEST_F(RegistryTest, AStartThatIsTriedAgainIsNotStoppedByTheFirstOnesTimeOut) {
+  Json fake = Logging();
+  fake["slow"] = {{"service_start", 1600}};
+  Register(fake);
+  RawClient first(socket_), second(socket_);
+  const char* start = R"({"v":1,"op":"service_start","mount":"/proc","service_id":"svc-one"})";
+  first.SendLine(start);
+  poll(nullptr, 0, 800);
+  second.SendLine(start);
+  EXPECT_EQ(ParseJson(first.ReadLine(), "answer")->value("code", ""), "ETIMEDOUT");
+  EXPECT_TRUE(ParseJson(second.ReadLine(), "answer")->value("ok", false));
+  EXPECT_EQ(StatusOf()["services"][0]["state"], "started");
+  EXPECT_EQ(RunnerLog().find("service_stop"), std::string::npos);
+}
+
 TEST_F(RegistryTest, APolicyWithoutServicesTakesThemAll) {
   Register({{"control", "unknown"}});
   const Json answer = StartService("svc-one");
@@ -180,6 +219,12 @@ TEST_F(RegistryTest, TheEndOfTheRootProcessStopsTheService) {
   waitpid(root, nullptr, 0);
   EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].empty(); }));
   EXPECT_TRUE(Eventually([this] { return RunnerLog().find("service_stop") != std::string::npos; }));
+}
+
+TEST_F(RegistryTest, Pid0IsTheCaller) {
+  Register();
+  EXPECT_TRUE(StartService("svc-one", {{"pid", 0}}).value("ok", false));
+  EXPECT_EQ(StatusOf()["services"][0]["pid"], getpid());
 }
 
 TEST_F(RegistryTest, MessagesGoThroughToThePolicy) {
@@ -222,6 +267,18 @@ TEST_F(RegistryTest, ARestartedDaemonTakesUpWhatWasRegistered) {
     })) << RunnerLog();
   }
   EXPECT_TRUE(Register(Logging())["existing"]) << "the adopted one is the registered one";
+}
+
+TEST_F(RegistryTest, ServicesWithLongParametersOutliveARestart) {
+  Register({{"reply", {{"mode", "record"}}}});
+  const std::string text(250000, 'x');
+  for (const char* id : {"svc-a", "svc-b", "svc-c", "svc-d", "svc-e"}) {
+    ASSERT_TRUE(StartService(id, {{"params", {{"text", text}}}}).value("ok", false));
+  }
+  StopDaemon();
+  StartDaemon();
+  ASSERT_TRUE(WaitForState("running"));
+  EXPECT_EQ(StatusOf()["services"].size(), 5U);
 }
 
 TEST_F(RegistryTest, AMountThatIsGoneIsNotAdopted) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runners that refuse, crash, hang, stop, and lose their mount.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -86,6 +87,17 @@ TEST_F(RunnerTest, AKilledRunnerComesBackWithItsServices) {
   EXPECT_NE(status["last_error"].get<std::string>().find("SIGKILL"), std::string::npos) << status;
 }
 
+TEST_F(RunnerTest, ServicesHaveTheNumbersThatARestartedRunnerGivesThem) {
+  Register({{"numbers", true}});
+  for (const char* id : {"svc-one", "svc-two"}) {
+    Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", id}});
+  }
+  Ask({{"op", "service_stop"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  EXPECT_EQ(StatusOf()["services"][0]["service"], 1);
+  kill(RunnerPid(), SIGKILL);
+  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"][0]["service"] == 0; }));
+}
+
 TEST_F(RunnerTest, RequestsWaitForARunnerThatComesBack) {
   Register({{"lives_on", dir_ + "/marker"}, {"crash_after_ms", 0}});  // refused: no marker
   std::ofstream(dir_ + "/marker") << "x";
@@ -114,6 +126,18 @@ TEST_F(RunnerTest, AfterFiveQuickDeathsItGivesUpAndSaysSo) {
   EXPECT_NE(refused["error"].get<std::string>().find("gave up"), std::string::npos) << refused;
 }
 
+TEST_F(RunnerTest, ADeathAfterALongLifeIsNotOneOfTheFive) {
+  RestartAtTimeScale(8);  // a life of 800 ms is long
+  const std::string marker = dir_ + "/marker";
+  std::ofstream(marker) << "x";
+  ASSERT_TRUE(Register({{"lives_on", marker}}).value("ok", false));
+  poll(nullptr, 0, 1000);
+  std::remove(marker.c_str());
+  kill(RunnerPid(), SIGKILL);
+  ASSERT_TRUE(WaitForState("failed"));
+  EXPECT_EQ(StatusOf()["restarts"], 5);
+}
+
 TEST_F(RunnerTest, AFailedRegistrationCanBeReplacedOrRemoved) {
   Register({{"drop_after_ms", 0}});
   ASSERT_TRUE(WaitForState("failed"));
@@ -133,6 +157,24 @@ TEST_F(RunnerTest, ADroppedPolicyIsNotRestarted) {
   EXPECT_EQ(status["restarts"], 0);
   EXPECT_NE(status["last_error"].get<std::string>().find("ppc_prefetch took longer"),
             std::string::npos);
+}
+
+TEST_F(RunnerTest, AFailedRegistrationStaysSoOverARestart) {
+  Register({{"drop_after_ms", 10}, {"log", dir_ + "/runner.log"}});
+  ASSERT_TRUE(WaitForState("failed"));
+  const Json before = StatusOf();
+  for (int restart = 0; restart < 2; ++restart) {
+    StopDaemon();
+    StartDaemon();
+    EXPECT_EQ(StateOf(), "failed");
+    EXPECT_EQ(StatusOf()["last_error"], before["last_error"]);
+  }
+  const std::string log = RunnerLog();
+  EXPECT_EQ(log.find("init"), log.rfind("init")) << "the policy ran again";
+  EXPECT_TRUE(Register().value("ok", false));
+  StopDaemon();
+  StartDaemon();
+  EXPECT_TRUE(WaitForState("running"));
 }
 
 TEST_F(RunnerTest, AnUnmountedRegistrationIsRemovedQuietly) {
@@ -162,6 +204,39 @@ TEST_F(RunnerTest, AMountThatCameBackWithTheSameNumbersIsANewOne) {
   EXPECT_TRUE(second.value("ok", false)) << second;
   EXPECT_NE(first["handle"], second["handle"]);
   EXPECT_NE(RunnerPid(), old_runner);
+}
+
+TEST_F(RunnerTest, AMountThatCameBackUnderItsNameWithAnotherNumberIsTheOneThatIsMeant) {
+  Register({{"log", dir_ + "/old.log"}});
+  const pid_t old_runner = RunnerPid();
+  kill(old_runner, SIGSTOP);  // so that it does not notice
+  Unmount(0);
+  Mount(7, kMount);
+  EXPECT_EQ(Ask({{"op", "rm_policy"}, {"mount", kMount}})["code"], "ENOENT");
+  ASSERT_TRUE(Register({{"log", dir_ + "/new.log"}}).value("ok", false));
+  EXPECT_TRUE(Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}})
+                  .value("ok", false));
+  EXPECT_NE(ReadText(dir_ + "/new.log").find("service_start"), std::string::npos);
+  kill(old_runner, SIGKILL);
+  EXPECT_TRUE(Eventually([this] { return Ask({{"op", "list"}})["mounts"].size() == 1; }));
+  StopDaemon(SIGKILL);
+  StartDaemon();
+  EXPECT_TRUE(WaitForState("running")) << "the end of the old one must not forget the new one";
+  EXPECT_EQ(StatusOf()["services"][0]["service_id"], "svc-one");
+}
+
+TEST_F(RunnerTest, AMountThatIsGoneIsKnownByItsName) {
+  Register();
+  kill(RunnerPid(), SIGSTOP);
+  Unmount(0);
+  EXPECT_TRUE(Ask({{"op", "rm_policy"}, {"mount", kMount}}).value("ok", false));
+}
+
+TEST_F(RunnerTest, AFailedRegistrationEndsWithItsMount) {
+  Register({{"drop_after_ms", 0}});
+  ASSERT_TRUE(WaitForState("failed"));
+  Unmount(0);
+  EXPECT_TRUE(Eventually([this] { return Ask({{"op", "list"}})["mounts"].empty(); }));
 }
 
 TEST_F(RunnerTest, AStoppedRunnerDoesNotHangStatus) {

@@ -101,6 +101,67 @@ TEST_F(SocketTest, HalfALineAndHangUpIsNothing) {
   EXPECT_TRUE(IsAlive());
 }
 
+TEST_F(SocketTest, RequestsBeforeAHalfCloseAreAnswered) {
+  StartDaemon();
+  RawClient client(socket_);
+  kill(daemon_, SIGSTOP);  // so that requests and end arrive together
+  std::string burst;
+  for (int i = 0; i < 40; ++i) burst += "{\"v\":1,\"op\":\"ping\"}\n";
+  client.Send(burst + "half a line");
+  client.CloseWriting();
+  kill(daemon_, SIGCONT);
+  for (int i = 0; i < 40; ++i) EXPECT_NE(client.ReadLine(), "") << i;
+  EXPECT_TRUE(client.IsClosedByPeer());
+}
+
+TEST_F(SocketTest, RequestsBeforeAHangUpAreCarriedOut) {
+  StartDaemon();
+  const std::string log = dir_ + "/runner.log";
+  const Json config{{"fake", {{"log", log}, {"slow", {{"service_start", 300}}}}}};
+  kill(daemon_, SIGSTOP);
+  {
+    RawClient client(socket_);
+    client.SendLine(DumpJson({{"v", 1},
+                              {"op", "reg_policy"},
+                              {"mount", kMount},
+                              {"policy", "alpha"},
+                              {"config", config}}));
+    client.SendLine(R"({"v":1,"op":"service_start","mount":"/proc","service_id":"svc-one"})");
+    client.SendLine(R"({"v":1,"op":"service_ready","mount":"/proc","service_id":"svc-one"})");
+  }
+  kill(daemon_, SIGCONT);
+  EXPECT_TRUE(Eventually([&] { return ReadText(log).find("service_ready") != std::string::npos; }));
+  EXPECT_EQ(StatusOf()["services"][0]["state"], "ready");
+}
+
+// User and system time of a process in ticks of 10 ms.
+long CpuTicks(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string field;
+  for (int i = 1; i < 14; ++i) stat >> field;
+  long user = 0, system = 0;
+  stat >> user >> system;
+  return user + system;
+}
+
+TEST_F(SocketTest, AHangUpBehindASlowRequestCostsNothing) {
+  StartDaemon();
+  Register({{"slow", {{"service_start", 1000}}}});
+  {
+    RawClient client(socket_);
+    const std::string padding(100000, ' ');
+    client.SendLine(R"({"v":1,"op":"service_start","mount":"/proc","service_id":"svc-one"})");
+    client.Send(padding);
+    poll(nullptr, 0, 200);  // the request is under way
+    while (send(client.fd(), padding.data(), 10000, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+    }
+  }
+  const long before = CpuTicks(daemon_);
+  poll(nullptr, 0, 600);
+  EXPECT_LT(CpuTicks(daemon_) - before, 10);
+  EXPECT_TRUE(IsAlive());
+}
+
 TEST_F(SocketTest, ManyClientsAreServedAtOnce) {
   StartDaemon();
   std::vector<std::unique_ptr<RawClient>> clients;
