@@ -85,6 +85,11 @@ void Runner::InExecutor(std::function<void()> job) {
   while (!done) kernel_->scheduler().Wait();
 }
 
+void Runner::BeLate() {
+  const uint64_t end = kernel_->scheduler().NowNs() + options_.late_ns;
+  while (kernel_->scheduler().NowNs() < end) kernel_->scheduler().SleepUntil(end);
+}
+
 void Runner::RunExecutor() {
   // The first job is Start; before it there is nothing to run.
   bool started = false;
@@ -100,6 +105,7 @@ void Runner::RunExecutor() {
       kernel_->scheduler().Wait();
       continue;
     }
+    BeLate();
     if (runtime_->executor().RunOnce() != Executor::End::kRunning) return;
   }
 }
@@ -131,6 +137,7 @@ void Runner::RunLoader(size_t index) {
 
 void Runner::RunEvictor() {
   while (!stopping_) {
+    if (runtime_->evictor().Stats().queued > 0) BeLate();
     if (runtime_->evictor().RunOne()) {
       backend_.Interrupt();
     } else {

@@ -25,6 +25,7 @@ struct RunnerOptions {
   std::string directory;  // for templates, and as root of /proc
   uint32_t nodes = 2;
   uint32_t cpus = 2;
+  uint64_t late_ns = 0;  // what the executor and the evictor wait for a CPU, at each turn
   std::vector<int> xpu_nodes;
 };
 
@@ -46,6 +47,7 @@ class Runner {
   void RunLoader(size_t index);
   void RunEvictor();
   void TurnEnds();
+  void BeLate();
   // Runs a job in the executor's fiber and waits for its end.
   void InExecutor(std::function<void()> job);
 

@@ -71,6 +71,7 @@ Status ReadMachine(const Json& json, Scenario* s) {
        {"read_page_ns", Set(&s->cpu.read_page_ns)},
        {"complete_page_ns", Set(&s->cpu.complete_page_ns)},
        {"request_ns", Set(&s->cpu.request_ns)},
+       {"late_ms", Set(&s->late_ms)},
        {"nodes", Set(&s->nodes)},
        {"node_share", Set(&s->node_share)}});
 }
@@ -115,6 +116,7 @@ Status ReadService(const Json& json, ServiceOptions* s) {
                {"ranks", Set(&s->ranks)},
                {"populates", Set(&s->populates)},
                {"own_prefetch_threads", Set(&s->own_prefetch_threads)},
+               {"late_mib", [s](const Json& v) { s->late_bytes = v.get<uint64_t>() << 20; }},
                {"restart_worker", Set(&s->restart_worker)},
                {"restart_at", Set(&s->restart_at)},
                {"restart_pause_s", Set(&s->restart_pause_s)}});

@@ -56,6 +56,7 @@ struct ServiceOptions {
   int restart_worker = -1;            // killed at `restart_at` of its bytes, starts anew
   double restart_at = 0.5;
   double restart_pause_s = 1;
+  uint64_t late_bytes = 0;  // of its own memory, what it takes only when it begins to load
   uint32_t nodes = 2;
   double launch_s = 0.25;  // exec, dynamic linking, starting workers
   uint64_t seed = 1;

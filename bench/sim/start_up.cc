@@ -56,14 +56,15 @@ Result<uint64_t> StartUp::AddFiles(PageCache* cache) {
 Status StartUp::Build() {
   MemoryOptions memory;
   memory.nodes = s_.nodes;
-  memory.other_bytes = LoaderBytes(s_);
+  const uint64_t own = LoaderBytes(s_);
+  memory.other_bytes = own - std::min(own, s_.service.late_bytes);
   // The limit needs the model's size: a first cache only counts.
   PageCache counter(memory);
   Result<uint64_t> bytes = AddFiles(&counter);
   if (!bytes.ok()) return bytes.error();
   if (s_.limit_share > 0) {
-    memory.limit_bytes = memory.other_bytes + kMarginBytes +
-                         static_cast<uint64_t>(s_.limit_share * static_cast<double>(*bytes));
+    memory.limit_bytes =
+        own + kMarginBytes + static_cast<uint64_t>(s_.limit_share * static_cast<double>(*bytes));
   }
   if (s_.node_share > 0) {
     memory.node_bytes = static_cast<uint64_t>(s_.node_share * static_cast<double>(*bytes));
@@ -132,12 +133,14 @@ void StartUp::Cat(uint32_t processes) {
 }
 
 Status StartUp::StartPolicy(std::unique_ptr<Runner>* runner) {
-  *runner = std::make_unique<Runner>(kernel_.get(), RunnerOptions{.policy = s_.system.policy,
-                                                                  .config = s_.system.config,
-                                                                  .directory = directory_,
-                                                                  .nodes = s_.nodes,
-                                                                  .cpus = s_.cpu.cpus,
-                                                                  .xpu_nodes = xpu_nodes_});
+  *runner = std::make_unique<Runner>(
+      kernel_.get(), RunnerOptions{.policy = s_.system.policy,
+                                   .config = s_.system.config,
+                                   .directory = directory_,
+                                   .nodes = s_.nodes,
+                                   .cpus = s_.cpu.cpus,
+                                   .late_ns = static_cast<uint64_t>(s_.late_ms * 1e6),
+                                   .xpu_nodes = xpu_nodes_});
   const Status started = (*runner)->Start();
   if (!started) return started;
   result_.zero_ns = scheduler_->NowNs();

@@ -56,22 +56,36 @@ size_t UseList::held_bytes() const {
          by_piece_.capacity() * sizeof(uint32_t);
 }
 
-BackwardUses::BackwardUses(const Layout& layout, uint32_t group) : layout_(&layout), group_(group) {
+uint32_t UseList::CountBefore(const std::vector<Piece>& pieces, uint64_t pos) const {
+  const auto after = std::partition_point(runs_.begin(), runs_.end(),
+                                          [pos](const Run& run) { return run.pos < pos; });
+  if (after == runs_.begin()) return 0;
+  const auto run = std::prev(after);
+  const uint64_t end_page = pieces[run->piece].page + (pos - run->pos - 1) / kPage + 1;
+  const auto first = pieces.begin() + run->piece;
+  const auto end =
+      std::partition_point(first, first + Length(static_cast<size_t>(run - runs_.begin())),
+                           [end_page](const Piece& piece) { return piece.page < end_page; });
+  return run->index + static_cast<uint32_t>(end - first);
+}
+
+BackwardUses::BackwardUses(const Layout& layout, uint32_t group, uint64_t end, Ahead ahead)
+    : layout_(&layout), group_(group), ahead_(std::move(ahead)) {
   for (uint32_t f = 0; f < layout.groups()[group].lists.size(); f++) {
-    const size_t uses = layout.ListOf(group, f).size();
+    const uint32_t uses = layout.ListOf(group, f).CountBefore(layout.pieces(), end);
     if (uses == 0) continue;
-    const auto last = static_cast<uint32_t>(uses - 1);
-    files_.push({layout.UseAt(group, f, last).pos, f, last});
+    files_.push({ahead_(f, layout.UseAt(group, f, uses - 1).pos), f, uses - 1});
   }
 }
 
-bool BackwardUses::Next(Use* use) {
+bool BackwardUses::Next(Use* use, uint64_t* ahead) {
   if (files_.empty()) return false;
   Last last = files_.top();
   files_.pop();
   *use = layout_->UseAt(group_, last.file, last.index);
+  *ahead = last.ahead;
   if (last.index-- > 0) {
-    last.pos = layout_->UseAt(group_, last.file, last.index).pos;
+    last.ahead = ahead_(last.file, layout_->UseAt(group_, last.file, last.index).pos);
     files_.push(last);
   }
   return true;

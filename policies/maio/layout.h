@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <queue>
 #include <span>
@@ -78,6 +79,8 @@ class UseList {
     const uint32_t piece = run.piece + (index - run.index);
     return {run.pos + (pieces[piece].page - pieces[run.piece].page) * kPage, piece, StateOf(index)};
   }
+  // How many begin before a position of the sequence.
+  uint32_t CountBefore(const std::vector<Piece>& pieces, uint64_t pos) const;
   void SetState(uint32_t index, UseState state) {
     uint8_t& four = states_[index / 4];
     const unsigned shift = index % 4 * 2;
@@ -158,6 +161,7 @@ class Layout {
   std::vector<LayoutGroup>& groups() { return groups_; }
   const std::vector<LayoutGroup>& groups() const { return groups_; }
   std::vector<Piece>& pieces() { return pieces_; }
+  const std::vector<Piece>& pieces() const { return pieces_; }
 
   // Slot of a group, -1: none of the template.
   int32_t SlotOf(uint32_t id) const;
@@ -238,21 +242,24 @@ class Layout {
   uint64_t bytes_ = 0;
 };
 
-// The uses of a group from the end of its sequence on, whatever their files.
+// The uses of a group, the farthest of all files first; each file's from its last before `end` on.
 class BackwardUses {
  public:
-  BackwardUses(const Layout& layout, uint32_t group);
-  bool Next(Use* use);
+  // ahead(file, position): how far that is; within a file it grows with the position.
+  using Ahead = std::function<uint64_t(uint32_t, uint64_t)>;
+  BackwardUses(const Layout& layout, uint32_t group, uint64_t end, Ahead ahead);
+  bool Next(Use* use, uint64_t* ahead);
 
  private:
   struct Last {
-    uint64_t pos = 0;
+    uint64_t ahead = 0;
     uint32_t file = 0;
     uint32_t index = 0;
-    bool operator<(const Last& other) const { return pos < other.pos; }
+    bool operator<(const Last& other) const { return ahead < other.ahead; }
   };
   const Layout* layout_;
   uint32_t group_;
+  Ahead ahead_;
   std::priority_queue<Last> files_;
 };
 

@@ -80,6 +80,7 @@ class Maio : public Policy {
 
   void Tick(uint64_t now_ns) override {
     for (auto& service : services_) service->Tick(now_ns);
+    UpdateWant();  // one that is ready may have dropped all by now
   }
 
   const char* Control(const char* text) override {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace ppc::maio {
 namespace {
@@ -78,7 +79,7 @@ MatchResult Matcher::Observe(const Observation& o) {
     result.moved = true;
   }
   Advance(o, &stream, arrival);
-  result.moved |= MoveCursor(o, stream);
+  result.moved |= MoveCursor(o, &stream);
   Settle(o.group);
   UpdateRate(&cursor, o.now_ns);
   return result;
@@ -135,6 +136,7 @@ bool Matcher::AcceptJump(const Observation& o, Stream* stream, const Arrival& a)
 // one after the other say that the reader makes another pass.
 bool Matcher::Revisit(const Observation& o, Stream* stream, const Arrival& a) {
   if (!o.miss || a.last + 2 >= stream->front) return false;
+  if (stream->rewinds > 0 && a.first == stream->target) return false;  // the piece's next window
   stream->rewinds = a.first >= stream->target ? stream->rewinds + 1 : 1;
   stream->target = a.first;
   if (stream->rewinds < kRewindMisses) return false;
@@ -158,6 +160,7 @@ void Matcher::Advance(const Observation& o, Stream* stream, const Arrival& a) {
   const Piece& piece = layout_->pieces()[use.piece];
   bool finished = o.end_page >= piece.end_page();
   stream->started = true;
+  stream->open_id = o.open_id;
   stream->hits = 0;
   if (a.last + (finished ? 1 : 0) >= stream->front) {
     stream->front = a.last + (finished ? 1 : 0);
@@ -172,29 +175,42 @@ void Matcher::Advance(const Observation& o, Stream* stream, const Arrival& a) {
   if (!o.user) return;
   stream->user = true;
   // A read is told before it happens: what it covers is not read yet.
-  for (; stream->pass < a.first; stream->pass++) Pass(o.group, o.file, stream->pass);
+  // More than lies between two beacons: a part of it the reader has left out for now.  All of it
+  // is burnt as if it were read from here on.
+  uint64_t skipped = 0;
+  for (uint32_t i = stream->pass; i < a.first; i++)
+    skipped += layout_->pieces()[layout_->UseAt(o.group, o.file, i).piece].bytes();
+  if (skipped <= 2 * std::max(beacon_pages_, layout_->piece_pages()) * kPage) skipped = 0;
+  auto& fifo = cursors_[o.group].fifo;
+  if (skipped != 0 && !fifo.empty()) fifo.back().closed = true;
+  for (; stream->pass < a.first; stream->pass++) Pass(o.group, o.file, stream->pass, skipped);
+  if (skipped != 0 && !fifo.empty()) fifo.back().closed = true;
 }
 
 // The group's position follows the stream that moves; a far one only after it
-// has moved alone for a while.
-bool Matcher::MoveCursor(const Observation& o, const Stream& stream) {
+// has moved alone for a while.  That is a jump once for each stream: threads
+// that read side by side take the lead from each other all the time.
+bool Matcher::MoveCursor(const Observation& o, Stream* stream) {
   Cursor& cursor = cursors_[o.group];
-  uint64_t distance = stream.pos > cursor.pos ? stream.pos - cursor.pos : cursor.pos - stream.pos;
+  uint64_t distance =
+      stream->pos > cursor.pos ? stream->pos - cursor.pos : cursor.pos - stream->pos;
   if (distance <= out_of_order_bytes(o.group)) {
-    cursor.pos = std::max(cursor.pos, stream.pos);
+    cursor.pos = std::max(cursor.pos, stream->pos);
     cursor.far_run = 0;
+    stream->led = true;
     return false;
   }
   cursor.far_run = cursor.far_run > 0 && cursor.far_file == o.file ? cursor.far_run + 1 : 1;
   cursor.far_file = o.file;
   if (cursor.far_run < kJumpHits && !(o.miss && o.idle_loader)) return false;
-  cursor.pos = stream.pos;
+  cursor.pos = stream->pos;
   cursor.far_run = 0;
+  if (std::exchange(stream->led, true)) return false;
   jumps_++;
   return true;
 }
 
-void Matcher::Pass(uint32_t group, uint32_t file, uint32_t index) {
+void Matcher::Pass(uint32_t group, uint32_t file, uint32_t index, uint64_t later) {
   UseList& list = layout_->ListOf(group, file);
   const Use use = list.At(layout_->pieces(), index);
   if (use.state != UseState::kPending) return;
@@ -206,7 +222,7 @@ void Matcher::Pass(uint32_t group, uint32_t file, uint32_t index) {
   const bool follows = !cursor.fifo.empty() && !cursor.fifo.back().closed &&
                        cursor.fifo.back().file == file &&
                        cursor.fifo.back().index + cursor.fifo.back().count == index;
-  if (!follows) cursor.fifo.push_back({cursor.consumed, file, index, 0, false});
+  if (!follows) cursor.fifo.push_back({cursor.consumed + later, file, index, 0, false});
   cursor.fifo.back().count++;
 }
 
@@ -229,8 +245,10 @@ void Matcher::GiveUp() {
   }
 }
 
-void Matcher::Close(uint32_t group, uint32_t file) {
-  if (cursors_[group].streams[file].started) Finish(group, file, true);
+// A look at the header by an open file of its own, while the data is read by another, ends nothing.
+void Matcher::Close(uint32_t group, uint32_t file, uint32_t open_id) {
+  const Stream& stream = cursors_[group].streams[file];
+  if (stream.started && stream.open_id == open_id) Finish(group, file, true);
 }
 
 // Read from the cache without an event: no beacon lies in it.
@@ -280,7 +298,7 @@ void Matcher::Settle(uint32_t group) {
       continue;
     }
     Finish(group, cursor.active[i], false);
-    stream.active = false;
+    stream.active = stream.led = false;
     cursor.active[i] = cursor.active.back();
     cursor.active.pop_back();
   }
@@ -319,17 +337,20 @@ void Matcher::Restart(uint32_t group) {
   cursor.last_ns = now;
 }
 
-void Matcher::Drop(uint32_t group) {
+std::vector<uint32_t> Matcher::Drop(uint32_t group) {
+  std::vector<uint32_t> free;
   Cursor& cursor = cursors_[group];
   cursor.dropped = true;
   cursor.fifo.clear();
   for (UseList& list : layout_->groups()[group].lists) {
     for (uint32_t i = 0; i < list.size(); i++) {
       const Use use = list.At(layout_->pieces(), i);
-      if (use.state != UseState::kBurnt) layout_->pieces()[use.piece].pending--;
+      if (use.state != UseState::kBurnt && --layout_->pieces()[use.piece].pending == 0)
+        free.push_back(use.piece);
       list.SetState(i, UseState::kBurnt);
     }
   }
+  return free;
 }
 
 // Share of known events among the last 64 decides how far the template is trusted.

@@ -29,6 +29,7 @@ struct Observation {
   uint32_t file = 0;   // index in the layout
   uint64_t first_page = 0;
   uint64_t end_page = 0;
+  uint32_t open_id = 0;
   bool miss = false;
   bool user = true;
   bool idle_loader = false;  // nothing of ours is in flight for the group
@@ -52,14 +53,17 @@ struct Stream {
   uint32_t target = 0;      // tentative jump
   uint32_t hits = 0;
   uint32_t rewinds = 0;
+  uint32_t open_id = 0;  // by which it is read
   bool started = false;
   bool user = false;  // the process itself has touched it
   bool active = false;
+  bool led = false;  // the group's position has been here since it became active
 };
 
 // Uses that were passed one after the other, and nothing between them.
 struct Passed {
-  uint64_t stamp = 0;  // Cursor::consumed when the first was passed
+  // Cursor::consumed when the first was passed, or what it will be, see Advance.
+  uint64_t stamp = 0;
   uint32_t file = 0;
   uint32_t index = 0;  // of the first, in the group's list of the file
   uint32_t count = 0;
@@ -94,15 +98,15 @@ class Matcher {
   // The service reads something else: the template is of no use to any group until its own data
   // is read again.
   void GiveUp();
-  void Close(uint32_t group, uint32_t file);
+  void Close(uint32_t group, uint32_t file, uint32_t open_id);
   // The group rests: what it is in is taken for read.
   void Rest(uint32_t group);
   // The group has read something of these pages already.
   bool HasRead(uint32_t group, uint32_t file, uint64_t first_page, uint64_t end_page) const;
   // The worker starts again: everything is ahead of it.
   void Restart(uint32_t group);
-  // The worker is gone: its uses no longer hold pages.
-  void Drop(uint32_t group);
+  // The worker is gone: its uses no longer hold pages.  Returns the pieces that nobody else holds.
+  std::vector<uint32_t> Drop(uint32_t group);
 
   std::vector<Cursor>& cursors() { return cursors_; }
   const std::vector<Cursor>& cursors() const { return cursors_; }
@@ -124,8 +128,8 @@ class Matcher {
   bool AcceptJump(const Observation& o, Stream* stream, const Arrival& a);
   bool Revisit(const Observation& o, Stream* stream, const Arrival& a);
   void Advance(const Observation& o, Stream* stream, const Arrival& a);
-  bool MoveCursor(const Observation& o, const Stream& stream);
-  void Pass(uint32_t group, uint32_t file, uint32_t index);
+  bool MoveCursor(const Observation& o, Stream* stream);
+  void Pass(uint32_t group, uint32_t file, uint32_t index, uint64_t later = 0);
   void Unpass(uint32_t group, uint32_t file, uint32_t index);
   void Finish(uint32_t group, uint32_t file, bool closed);
   bool IsSilent(uint32_t piece) const;

@@ -255,6 +255,15 @@ void Planner::Reopen(uint32_t piece) {
   });
 }
 
+void Planner::Found(uint32_t piece) {
+  SetState(piece, PieceState::kResident);
+  const uint32_t file = layout_->pieces()[piece].file;
+  layout_->ForEachUse(piece, [&](uint32_t group, uint32_t index) {
+    const uint64_t end = layout_->UseAt(group, file, index).pos + layout_->pieces()[piece].bytes();
+    horizon_[group] = std::max(horizon_[group], end);
+  });
+}
+
 // A chunk may be reported in parts, in any order.
 void Planner::Done(const ppc_result& result) {
   stats_.loaded += result.ok;

@@ -62,6 +62,9 @@ class Planner {
   bool finished() const { return finished_; }
   const PlannerStats& stats() const { return stats_; }
 
+  // It is there, whoever loaded it.
+  void Found(uint32_t piece);
+
   // All changes of a piece's state go through here: it keeps the sums.
   void SetState(uint32_t piece, PieceState state);
 

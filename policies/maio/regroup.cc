@@ -149,14 +149,27 @@ Span Sources(uint32_t w, uint32_t workers, uint32_t recorded, uint32_t tp) {
   return {first, std::max(first + 1, (w + 1) * recorded / workers)};
 }
 
-// 0: not known.
-uint32_t RecordedWorkers(const Template& t) {
+struct Recorded {
+  uint32_t workers = 0;  // 0: not known
+  uint32_t tp = 0;
+};
+
+Recorded RecordedWith(const Template& t) {
+  const auto number = [](const Json& json, const char* key) -> uint32_t {
+    const auto it = json.find(key);
+    if (it == json.end() || !it->is_number_unsigned()) return 0;
+    const auto count = it->get<uint64_t>();
+    return count < kMaxGroups ? static_cast<uint32_t>(count) : 0;
+  };
   const Json meta = Json::parse(t.meta, nullptr, false);
-  if (!meta.is_object()) return 0;
-  const auto workers = meta.find("workers");
-  if (workers == meta.end() || !workers->is_number_unsigned()) return 0;
-  const auto count = workers->get<uint64_t>();
-  return count < kMaxGroups ? static_cast<uint32_t>(count) : 0;
+  if (!meta.is_object()) return {};
+  Recorded recorded = {number(meta, "workers"), 0};
+  const auto params = meta.find("params");
+  if (params == meta.end() || !params->is_object()) return recorded;
+  for (const char* key : {"tp", "tensor_parallel_size"}) {
+    if (recorded.tp == 0) recorded.tp = number(*params, key);
+  }
+  return recorded;
 }
 
 bool Fits(const std::vector<TemplateGroup>& groups) {
@@ -270,8 +283,13 @@ std::vector<const TemplateGroup*> ByWorker(const Template& t, uint32_t recorded)
 }  // namespace
 
 uint32_t Regroup(Template* t, uint32_t workers, uint32_t tp) {
-  const uint32_t recorded = RecordedWorkers(*t);
+  const auto [recorded, recorded_tp] = RecordedWith(*t);
   if (workers == 0 || recorded == 0 || workers == recorded || workers >= kMaxGroups) return 0;
+  // Cut otherwise than today: only one copy can be put together from one.
+  if (tp != 0 && recorded_tp != 0 && tp != recorded_tp) {
+    if (recorded != recorded_tp || workers != tp) return 0;
+    tp = 0;
+  }
   const uint32_t unit = tp != 0 ? tp : recorded;
   if ((workers % unit != 0 && unit % workers != 0) || (t->flags & kMerged) != 0) return 0;
   if (tp != 0 && recorded % tp != 0) return 0;

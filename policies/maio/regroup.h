@@ -16,7 +16,7 @@ namespace ppc::maio {
 // How many workers share each worker's list now, 1 where none is shared; t is for so many workers.
 // 0, and t is as it was: it is already, nobody knows how many it was recorded with or there are,
 // one is no multiple of the other, a worker reads something twice, it is put together of several
-// nodes' parts, or it would be too large.
+// nodes' parts, it was cut for another tp than copies of it need, or it would be too large.
 // tp, if not 0: that many workers hold the model together, and those after them hold it again.
 uint32_t Regroup(Template* t, uint32_t workers, uint32_t tp);
 

@@ -133,7 +133,7 @@ uint32_t Service::want() const {
       return PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA | PPC_WANT_OPENCLOSE |
              (leftovers_ != nullptr ? PPC_WANT_EVICT : 0);
     default:
-      return 0;
+      return evict_all_ ? PPC_WANT_EVICT : 0;
   }
 }
 
@@ -160,18 +160,20 @@ void Service::Event(const miss_io& event) {
   if (follows()) UseEvent(event);
 }
 
-// Marks what the front end loads by itself, and finds out what we dropped too early.
-void Service::NoteMiss(const miss_io& event, uint32_t file) {
+// Marks what the front end loads by itself, and finds out what we dropped too early.  A miss of a
+// page makes the kernel read its window.
+void Service::NoteMiss(const miss_io& event, uint32_t file, int32_t slot) {
   uint64_t window = std::max<uint64_t>(context_->window_bytes, kPage);
   uint64_t start = event.offset / window * window;
   uint64_t end = (event.offset + event.size + window - 1) / window * window;
   auto [first, last] = layout_->PiecesOf(file, start / kPage, end / kPage);
   for (uint32_t p = first; p < last; p++) {
     Piece& piece = layout_->pieces()[p];
-    bool hit =
-        piece.offset() < event.offset + event.size && piece.end_page() * kPage > event.offset;
-    if (hit && (piece.flags & kReleased) && event.time_ns > piece.release_ns) {
-      evictor_->Refault(p, std::min(event.size, piece.bytes()), event.time_ns);
+    const uint64_t piece_end = piece.end_page() * kPage;
+    if ((piece.flags & kReleased) && event.time_ns > piece.release_ns) {
+      const bool hit = piece.offset() < event.offset + event.size && piece_end > event.offset;
+      const uint64_t bytes = std::min(piece_end, end) - std::max(piece.offset(), start);
+      evictor_->Refault(p, slot, hit ? bytes : 0, event.time_ns);
     }
     if (piece.state == PieceState::kAbsent) planner_->SetState(p, PieceState::kTouched);
   }
@@ -214,7 +216,9 @@ void Service::UseEvent(const miss_io& event) {
   int32_t slot = SlotOf(group);
   if (event.kind == PPC_OPEN) return;
   if (event.kind == PPC_CLOSE) {
-    if (slot >= 0) matcher_->Close(static_cast<uint32_t>(slot), static_cast<uint32_t>(file));
+    if (slot >= 0) {
+      matcher_->Close(static_cast<uint32_t>(slot), static_cast<uint32_t>(file), event.open_id);
+    }
     return;
   }
   if (first_event_ns_ == 0) first_event_ns_ = event.time_ns;
@@ -225,9 +229,10 @@ void Service::UseEvent(const miss_io& event) {
       matcher_->HasRead(static_cast<uint32_t>(slot), static_cast<uint32_t>(file),
                         event.offset / kPage, (event.offset + event.size + kPage - 1) / kPage);
   if (restarted) matcher_->Restart(static_cast<uint32_t>(slot));
-  if (miss) NoteMiss(event, static_cast<uint32_t>(file));
+  if (miss) NoteMiss(event, static_cast<uint32_t>(file), slot);
+  // Small files say nothing of who reads them: any process may.
   if (slot < 0) {
-    Vote(event, group, static_cast<uint32_t>(file));
+    if (weights) Vote(event, group, static_cast<uint32_t>(file));
     return;
   }
   uint32_t g = static_cast<uint32_t>(slot);
@@ -236,15 +241,16 @@ void Service::UseEvent(const miss_io& event) {
   o.file = static_cast<uint32_t>(file);
   o.first_page = event.offset / kPage;
   o.end_page = (event.offset + event.size + kPage - 1) / kPage;
+  o.open_id = event.open_id;
   o.miss = miss;
   o.user = (event.flags & PPC_F_NOT_USER) == 0;
   o.idle_loader = planner_->queued_bytes(g) == 0;
   o.now_ns = event.time_ns;
   MatchResult match = matcher_->Observe(o);
   FollowSync(event, g);
-  if (match.foreign >= 0) Vote(event, group, static_cast<uint32_t>(file));
+  if (match.foreign >= 0 && weights) Vote(event, group, static_cast<uint32_t>(file));
   if (match.moved || restarted) {
-    evictor_->AllowSwap(Memory().threshold / 2);
+    evictor_->AllowSwap(Memory().threshold / 2, Now());
     planner_->Reset(g);
     context_->interrupt(context_, planner_->load_group(g));
     planner_->Interrupted(g);
@@ -302,8 +308,8 @@ void Service::Plan(const ppc_plan_request& request, IoList* out) {
 void Service::Evict(const Evictor::Held& held, IoList* out) {
   if (layout_ == nullptr) return;
   if (evict_all_) {
-    evict_all_ = false;
-    evictor_->EvictAll(held, Now(), out);
+    evictor_->EvictAll(Now(), (context_->caps & PPC_CAN_UNMAP) != 0, held, out);
+    evict_all_ = !evictor_->HasEnded(Now());
     return;
   }
   if (!follows()) return;
@@ -321,7 +327,7 @@ bool Service::Done(const ppc_result& result) {
   if (result.kind == PPC_LOADED) {
     planner_->Done(result);
     if (leftovers_ != nullptr) leftovers_->Found(result);
-  } else if (follows() && (leftovers_ == nullptr || !leftovers_->Done(result))) {
+  } else if ((follows() || evict_all_) && (leftovers_ == nullptr || !leftovers_->Done(result))) {
     evictor_->Done(result, Now());
   }
   return true;
@@ -336,7 +342,8 @@ void Service::DropSilent(uint64_t now_ns) {
   for (uint32_t g = 0; g < cursors.size(); g++) {
     uint64_t seen = cursors[g].last_ns != 0 ? cursors[g].last_ns : first_event_ns_;
     bool silent = seen != 0 && now_ns > seen + kSilentNs;
-    if (silent && !cursors[g].dropped && most > cursors[g].consumed + limit) matcher_->Drop(g);
+    if (silent && !cursors[g].dropped && most > cursors[g].consumed + limit)
+      evictor_->Add(matcher_->Drop(g));
   }
 }
 
@@ -344,7 +351,11 @@ void Service::Tick(uint64_t now_ns) {
   if (mode_ == Mode::kRecord) {
     FillFingerprints(kTickFingerprintNs);
     bool idle = last_event_ns_ != 0 && now_ns > last_event_ns_ + kIdleRecordNs;
-    if (idle && recorder_->weight_bytes() > 0) FinishRecording(kComplete);
+    // One that cannot be stored is not tried again before there is more of it.
+    if (idle && recorder_->weight_bytes() > 0 && recorder_->bytes() != tried_bytes_) {
+      tried_bytes_ = recorder_->bytes();
+      FinishRecording(kComplete);
+    }
   }
   if (follows()) {
     planner_->Expire(now_ns);

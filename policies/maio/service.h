@@ -76,6 +76,7 @@ class Service {
   bool Supersedes(uint32_t flags) const;
   bool StartUsing(Template* t);
   void Follow(const Template& t, const std::vector<uint64_t>& numbers);
+  void FindCached();
   std::vector<uint64_t> CheckFiles(const Template& t);
   // See service_synth.cc.
   Fingerprint FingerprintOf(const std::string& path, uint64_t size, FileKind* kind) const;
@@ -93,7 +94,7 @@ class Service {
   void UnlistedFile(const miss_io& event);
   void FollowSync(const miss_io& event, uint32_t slot);
   uint64_t OverPrefetched() const;
-  void NoteMiss(const miss_io& event, uint32_t file);
+  void NoteMiss(const miss_io& event, uint32_t file, int32_t slot);
   void Vote(const miss_io& event, uint32_t from, uint32_t slot);
   void BindGroups();
   void DropSilent(uint64_t now_ns);
@@ -123,6 +124,7 @@ class Service {
   std::unique_ptr<Recorder> recorder_;
   Found found_;
   uint64_t stored_bytes_ = 0;
+  uint64_t tried_bytes_ = 0;   // when storing it was tried while the service was idle
   uint64_t cached_bytes_ = 0;  // of the recorded files, cached before they were read
   size_t fingerprinted_ = 0;
   uint64_t generation_ = 0;

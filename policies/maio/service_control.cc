@@ -39,6 +39,8 @@ void Service::Retire() {
   for (uint32_t g = 0; g < layout_->groups().size(); g++) {
     context_->interrupt(context_, planner_->load_group(g));
   }
+  for (const auto& [file, unused] : native_files_) context_->file_native(context_, file, 0);
+  native_files_.clear();
   if (mode_ == Mode::kRecord) return;  // a new one has just been stored
   uint64_t events = matcher_->matched() + matcher_->unknown();
   bool strange = events >= 64 && matcher_->unknown() * 10 > events;

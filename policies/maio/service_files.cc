@@ -46,7 +46,7 @@ std::vector<uint64_t> Service::CheckFiles(const Template& t) {
 void Service::StartRecording() {
   mode_ = Mode::kRecord;
   recorder_ = std::make_unique<Recorder>(start_ns_);
-  stored_bytes_ = 0;
+  stored_bytes_ = tried_bytes_ = 0;
   fingerprinted_ = 0;
 }
 
@@ -89,11 +89,15 @@ void Service::Follow(const Template& t, const std::vector<uint64_t>& numbers) {
   ppc_memory memory = Memory();
   uint64_t distance = BarDistance(config_, memory.threshold, layout_->groups().size());
   beacon_bytes_ = BeaconBytes(distance);
-  constrained_ = layout_->bytes() > memory.room;
+  // What is in the cache already, of this model perhaps, takes nothing away from it.
+  const uint64_t other = memory.used - std::min(memory.used, memory.cache);
+  constrained_ = layout_->bytes() > memory.threshold - std::min(memory.threshold, other);
   matcher_ = std::make_unique<Matcher>(layout_.get(), context_->window_bytes, beacon_bytes_);
   uint64_t cookie = static_cast<uint64_t>(slot_ + 1) << 56;
+  // What is still reported of the service that had the slot before is none of ours.
+  const uint64_t run = (start_ns_ >> 20 & 0x7fff) << 32;
   planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), spec_.number,
-                                       slot_ * 16, cookie | 1ull << 48);
+                                       slot_ * 16, cookie | 1ull << 48 | run);
   evictor_ =
       std::make_unique<Evictor>(layout_.get(), matcher_.get(), planner_.get(), distance, cookie);
   stand_down_ = std::make_unique<StandDown>(config_.stand_down);
@@ -104,6 +108,39 @@ void Service::Follow(const Template& t, const std::vector<uint64_t>& numbers) {
                                              config_.affinity_fix_ahead_s, cookie | 1ull << 47);
   }
   BindGroups();
+  // An earlier run may have left some to the kernel.
+  for (const LayoutFile& file : layout_->files()) {
+    if (file.number != 0) context_->file_native(context_, file.number, 0);
+  }
+  if (memory.room < kChunkBytes) {
+    FindCached();
+    evictor_->AllowSwap(memory.threshold / 2, Now());
+  }
+}
+
+// There is no room: an earlier run of the service may have left it full, perhaps of what is needed
+// late.  Only what we know to be there can make room.
+void Service::FindCached() {
+  if (context_->resident == nullptr) return;
+  const uint64_t deadline = Now() + kCheckBudgetNs;
+  std::vector<uint8_t> bitmap;
+  for (const LayoutFile& file : layout_->files()) {
+    if (file.number == 0 || Now() > deadline) continue;
+    bitmap.assign((file.bytes / kPage + 8) / 8, 0);
+    ppc_residency state = {};
+    if (context_->resident(context_, file.number, 0, file.bytes, &state, bitmap.data(),
+                           bitmap.size()) != 0 ||
+        state.resident == 0) {
+      continue;
+    }
+    for (uint32_t p = file.first_piece; p < file.last_piece; p++) {
+      const Piece& piece = layout_->pieces()[p];
+      bool is_there = true;
+      for (uint64_t i = piece.page; is_there && i < piece.end_page() && i * kPage < file.bytes; i++)
+        is_there = bitmap[i / 8] >> (i % 8) & 1;
+      if (is_there) planner_->Found(p);
+    }
+  }
 }
 
 int32_t Service::LearnFile(const miss_io& event) {

@@ -3,12 +3,18 @@
 // Templates as files: <store>/<first two characters>/<service ID>.ppct.  The
 // store may be shared by several nodes (NFS): a template appears whole or not
 // at all, and the last writer wins.
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
+#include <ctime>
+#include <memory>
 
 #include "policies/maio/template.h"
 
@@ -50,10 +56,34 @@ int EnsureDirectory(const std::string& path) {
   return errno;
 }
 
-std::string HostName() {
-  char name[65] = {};
-  if (gethostname(name, sizeof(name) - 1) != 0) return "host";
-  return name;
+constexpr const char* kTemporary = ".ppct.tmp.";
+constexpr time_t kLeftoverSeconds = 24 * 3600;
+
+// A new file beside `path`, created by nobody else: the store's other nodes may have this host's
+// name, and this process's number too.  -1: errno.
+int CreateTemporary(const std::string& path, std::string* name) {
+  for (int again = 0; again < 16; again++) {
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random)) return -1;
+    char suffix[17];
+    std::snprintf(suffix, sizeof(suffix), "%016" PRIx64, random);
+    *name = path + ".tmp." + suffix;
+    int fd = open(name->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return -1;
+}
+
+// What a node left behind that died while it wrote.
+void SweepLeftovers(const std::string& dir) {
+  std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(dir.c_str()), closedir);
+  while (const dirent* entry = stream ? readdir(stream.get()) : nullptr) {
+    struct stat st = {};
+    bool is_old = std::strstr(entry->d_name, kTemporary) != nullptr &&
+                  fstatat(dirfd(stream.get()), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                  S_ISREG(st.st_mode) && st.st_mtime < time(nullptr) - kLeftoverSeconds;
+    if (is_old) unlinkat(dirfd(stream.get()), entry->d_name, 0);
+  }
 }
 
 // 0 or errno.
@@ -96,11 +126,11 @@ int Store(const std::string& store, const Template& t, std::string* error) {
   for (const std::string& d : {store, dir}) {
     if (int rc = EnsureDirectory(d); rc != 0) return Fail(rc, "cannot create " + d, error);
   }
-  std::string tmp = path + ".tmp." + HostName() + "." + std::to_string(getpid());
-  unlink(tmp.c_str());
+  SweepLeftovers(dir);
+  std::string tmp;
   int rc = 0;
   {
-    Descriptor fd(open(tmp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+    Descriptor fd(CreateTemporary(path, &tmp));
     if (fd.get() < 0) return Fail(errno, "cannot write " + tmp, error);
     rc = WriteAll(fd.get(), Encode(t));
     if (rc == 0 && fsync(fd.get()) != 0) rc = errno;

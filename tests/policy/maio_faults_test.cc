@@ -138,6 +138,31 @@ TEST_F(MaioTest, RetriedLoadStartsOver) {
       << status;
 }
 
+// The kernel reads a window for each page that is missed again.
+TEST_F(MaioTest, RefaultsCountWhatIsReadForThem) {
+  Setup setup;
+  setup.shape.shards = 8;
+  Record(setup);
+  setup.options.limit = 96 * kMiB;
+  auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
+  sim->template_dir = store_.path();
+  sim->window_bytes = 128 << 10;
+  model_ = AddModel(sim.get(), setup.shape);
+  ASSERT_EQ(sim->Init(), 0);
+  Start(sim.get(), setup);
+  AddReaders(sim.get(), setup);
+  ASSERT_TRUE(sim->Run(60000));
+  ASSERT_FALSE(sim->IsResident(model_.shards[0], 0));
+  sim->readers.resize(1);
+  sim->readers[0].accesses = {{model_.shards[0], 0, 2 * kMiB, 0, 0}};  // no second pass yet
+  sim->readers[0].at = 0;
+  ASSERT_TRUE(sim->Run(60000));
+  sim->RunFor(50);
+  nlohmann::json status = End(sim.get(), "service_stop");
+  EXPECT_EQ(sim->refault_bytes, 2 * kMiB);
+  EXPECT_EQ(status["refaults"], sim->refault_bytes) << status;
+}
+
 TEST_F(MaioTest, PopulateMovesPrefetchButNotEviction) {
   Setup setup;
   Record(setup);
@@ -196,6 +221,41 @@ TEST_F(MaioTest, NoTemplateOfHalfALoad) {
   EXPECT_FALSE(std::filesystem::exists(maio::TemplatePath(store_.path(), kId)));
 }
 
+// Whoever reads a vocabulary today is not the worker that read it when it was recorded.
+TEST_F(MaioTest, ASmallFileIsNoVote) {
+  Setup setup;
+  auto begin = [&](size_t reader) {
+    auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
+    sim->template_dir = store_.path();
+    model_ = AddModel(sim.get(), setup.shape);
+    const uint64_t vocabulary = sim->AddFile("m/vocab.bin", 24 * kMiB);
+    EXPECT_EQ(sim->Init(), 0);
+    Start(sim.get(), setup);
+    AddReaders(sim.get(), setup);
+    auto& accesses = sim->readers[reader].accesses;
+    accesses.insert(accesses.begin() + 1, {vocabulary, 0, 24 * kMiB, 0, 0});
+    return sim;
+  };
+  auto sim = begin(0);
+  ASSERT_TRUE(sim->Run(60000));
+  sim->RunFor(50);
+  ASSERT_EQ(End(sim.get(), "service_ready")["reason"], "template stored");
+  sim.reset();
+  sim = begin(1);
+  ASSERT_TRUE(sim->Run(60000));
+  for (const std::string& line : sim->log) EXPECT_EQ(line.find("reads as"), line.npos) << line;
+  EXPECT_EQ(End(sim.get(), "service_ready")["mode"], "use");
+}
+
+TEST_F(MaioTest, AFileOfTheTemplateIsTakenBackFromTheKernel) {
+  Setup setup;
+  Record(setup);
+  auto sim = Make(setup);
+  sim->native[model_.shards[1]] = 1;
+  ASSERT_EQ(Start(sim.get(), setup)["mode"], "use");
+  EXPECT_EQ(sim->native[model_.shards[1]], 0);
+}
+
 TEST_F(MaioTest, AnotherModelIsLeftToTheKernel) {
   Setup setup;
   Record(setup);
@@ -210,6 +270,8 @@ TEST_F(MaioTest, AnotherModelIsLeftToTheKernel) {
   ASSERT_TRUE(sim->Run(60000));
   EXPECT_EQ(sim->native[lora], 1);
   EXPECT_EQ(sim->reread_bytes, 0u);
+  End(sim.get(), "service_ready");
+  EXPECT_EQ(sim->native[lora], 0);  // the next service may know it
 }
 
 // The service reads another model under the same ID: no more is prefetched of the recorded one,

@@ -2,6 +2,7 @@
 //
 // How a recording ends, which recordings are doubtful, and what becomes of them.
 #include <filesystem>
+#include <fstream>
 
 #include "policies/maio/template.h"
 #include "tests/policy/maio_fixture.h"
@@ -154,6 +155,21 @@ TEST_F(MaioRecordTest, ASuspectTemplateIsRecordedAnew) {
   EXPECT_EQ(Run(setup, 0)["reason"], "template stored");
   EXPECT_EQ(started_["mode"], "record");
   EXPECT_EQ(Stored().flags, maio::kComplete | maio::kTraced);
+}
+
+TEST_F(MaioTest, ATemplateThatCannotBeStoredIsToldOfOnce) {
+  Setup setup;
+  auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
+  sim->template_dir = store_.path() + "/file/no";
+  std::ofstream(store_.path() + "/file") << "no directory";
+  model_ = AddModel(sim.get(), setup.shape);
+  ASSERT_EQ(sim->Init(), 0);
+  Start(sim.get(), setup);
+  AddReaders(sim.get(), setup);
+  ASSERT_TRUE(sim->Run(60000));
+  sim->log.clear();
+  sim->RunFor(32000);
+  EXPECT_EQ(sim->log.size(), 1u);
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ TEST_F(MaioSynthTest, AChangedFileIsTakenFromItsHeader) {
   EXPECT_EQ(reply["stale_files"], 1);
   EXPECT_EQ(reply["synthesized_files"], 1);
   nlohmann::json status = RunToReady(sim.get(), setup);
-  EXPECT_EQ(sim->native.count(shards_[3]), 0u);
+  EXPECT_EQ(sim->native[shards_[3]], 0);
   EXPECT_LE(sim->demand_bytes, 2 * kMiB);
   EXPECT_EQ(status["unknown"], 0) << status;
   EXPECT_EQ(status["over_prefetch"], 0) << status;

@@ -281,6 +281,7 @@ TEST_F(MaioTest, TwoServicesShareAModel) {
   EXPECT_EQ(first["groups"][0]["consumed"], first["groups"][0]["total"]) << first;
   reply = sim->Control({{"op", "service_ready"}, {"service_id", "feedfacefeedface"}});
   EXPECT_EQ(reply["reason"], "template stored");
+  sim->RunFor(12000);  // it did not fit: what is left is dropped
   EXPECT_EQ(sim->want, 0u);
   maio::Template a;
   maio::Template b;
@@ -292,13 +293,26 @@ TEST_F(MaioTest, TwoServicesShareAModel) {
   EXPECT_EQ(maio::SequenceBytes(a.groups[1]), maio::SequenceBytes(b.groups[1]));
 }
 
-TEST_F(MaioTest, AtReadyReleasesWhenConstrained) {
+// Also what its readers still map.
+TEST_F(MaioTest, AtReadyAllIsDropped) {
   Setup setup;
   Record(setup);
   setup.config = {{"at_ready", "all"}};
   auto sim = Use(setup);
-  sim->now_ns += 1;
+  EXPECT_EQ(sim->want, PPC_WANT_EVICT);
+  sim->RunFor(5000);
+  EXPECT_EQ(sim->resident(), 0u);
   EXPECT_EQ(sim->want, 0u);
+}
+
+// Its own pages, there from the first run, are no lack of room.
+TEST_F(MaioTest, AWarmModelThatFitsStaysAtReady) {
+  Setup setup;
+  Record(setup);  // 96 MiB
+  setup.options.limit = 160 * kMiB;
+  auto sim = Use(setup);
+  EXPECT_EQ(status_["constrained"], false);
+  EXPECT_EQ(Start(sim.get(), setup)["constrained"], false);
 }
 
 TEST_F(MaioTest, TracesPositionsAndCounts) {

@@ -4,6 +4,7 @@
 #include "tests/policy/simulator.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ppc::test {
 namespace {
@@ -87,7 +88,9 @@ bool Simulator::Touch(Reader* r, const Access& a, uint64_t page) {
     uint64_t end = std::min<uint64_t>(first + window, pages.state.size());
     uint64_t absent = page;
     while (absent < end && !(pages.state[absent] & kResident)) absent++;
-    Emit(*r, r->mapped ? PPC_MISS_FAULT : PPC_MISS_READ, a.file, page, absent - page, a.flags);
+    // A fault tells of its page alone, whatever the kernel reads for it.
+    Emit(*r, r->mapped ? PPC_MISS_FAULT : PPC_MISS_READ, a.file, page,
+         r->mapped ? 1 : absent - page, a.flags);
     demands_.push_back({a.file, first, end, step_ + options_.demand_latency_ms});
     return false;
   }
@@ -297,7 +300,10 @@ void Simulator::EvictHook(miss_io* event) {
 void Simulator::HandleEvent(miss_io event) {
   UpdateMemory();
   bool miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
-  if (memory.used > memory.threshold && (miss || event.kind == PPC_PROGRESS)) EvictHook(&event);
+  if (memory.used > memory.threshold && (miss || event.kind == PPC_PROGRESS)) {
+    is_above_ = library_.ops()->ppc_plan != nullptr;
+    if (!is_above_) EvictHook(&event);
+  }
   if (miss && library_.ops()->ppc_prefetch != nullptr) {
     Execute(library_.ops()->ppc_prefetch(&event));
   } else if (!miss && library_.ops()->ppc_event != nullptr) {
@@ -332,6 +338,7 @@ void Simulator::StepRuntime() {
     events_.pop_front();
     HandleEvent(event);
   }
+  if (std::exchange(is_above_, false)) EvictHook(nullptr);
   while (!results_.empty()) {
     ppc_result r = results_.front();
     results_.pop_front();
@@ -339,7 +346,8 @@ void Simulator::StepRuntime() {
   }
   if (step_ % 200 == 0) {
     UpdateMemory();
-    if (memory.used > memory.threshold) EvictHook(nullptr);
+    if (memory.used > memory.threshold || (want != ~0u && (want & PPC_WANT_EVICT)))
+      EvictHook(nullptr);
     if (library_.ops()->ppc_tick != nullptr) library_.ops()->ppc_tick(now_ns);
   }
   PlanLoop();

@@ -134,6 +134,7 @@ class Simulator : public FakeHost {
   std::deque<ppc_result> results_;
   uint64_t disk_credit_ = 0;
   uint64_t starved_ms_ = 0;
+  bool is_above_ = false;  // the policy is to be asked what to drop after the events
 };
 
 }  // namespace ppc::test

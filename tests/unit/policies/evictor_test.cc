@@ -33,8 +33,7 @@ class MaioEvictorTest : public ::testing::Test {
     planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), 0, 0, 1);
     evictor_ =
         std::make_unique<Evictor>(layout_.get(), matcher_.get(), planner_.get(), kDistance, 1);
-    for (uint32_t p = 0; p < layout_->pieces().size(); p++)
-      planner_->SetState(p, PieceState::kResident);
+    for (uint32_t p = 0; p < layout_->pieces().size(); p++) planner_->Found(p);
   }
   // Reads up to there, or is populated so far by a fault that is not a use.
   void See(uint64_t mib, bool user) {
@@ -48,20 +47,34 @@ class MaioEvictorTest : public ::testing::Test {
     }
   }
   // Bytes dropped with so much used above the threshold.
-  uint64_t Over(uint64_t bytes, uint64_t threshold = 800 * kMiB) {
+  uint64_t Over(uint64_t bytes, uint64_t threshold = 800 * kMiB, uint64_t withheld = 0) {
     ppc_memory memory = {};
+    memory.withheld_pages = static_cast<uint32_t>(withheld / kPage);
     memory.threshold = threshold;
     memory.used = memory.threshold + bytes;
     IoList list;
     const auto held = [](uint64_t, uint64_t, uint64_t) { return false; };
-    evictor_->Evict(memory, 1, false, held, &list);
+    evictor_->Evict(memory, now_ns_, false, held, &list);
     uint64_t dropped = 0;
     first_ = ~0ull;
-    for (const ppc_io& io : list.ios()) {
+    asked_ = list.ios();
+    for (const ppc_io& io : asked_) {
       dropped += io.size;
       first_ = std::min(first_, io.offset);
     }
     return dropped;
+  }
+  // What was asked for last has been dropped.
+  void Report() {
+    for (const ppc_io& io : asked_) {
+      ppc_result result = {};
+      result.kind = PPC_EVICTED;
+      result.file = io.file;
+      result.offset = io.offset;
+      result.size = result.ok = io.size;
+      result.cookie = io.cookie;
+      evictor_->Done(result, now_ns_);
+    }
   }
 
   ppc_context context_ = {};
@@ -72,6 +85,8 @@ class MaioEvictorTest : public ::testing::Test {
   std::unique_ptr<Evictor> evictor_;
   uint64_t seen_mib_ = 0;
   uint64_t first_ = 0;
+  uint64_t now_ns_ = 1;
+  std::vector<ppc_io> asked_;
 };
 
 TEST_F(MaioEvictorTest, WhatIsReadFromTheDistanceOnIsDropped) {
@@ -95,6 +110,142 @@ TEST_F(MaioEvictorTest, MoreThanIsSoonBurntIsDroppedFromTheEnd) {
   EXPECT_GE(first_, (kFileMiB - 24) * kMiB);
 }
 
+// The evictor's threads take their time; memory says the same until they are through.
+TEST_F(MaioEvictorTest, WhatIsBeingDroppedIsNotAskedForAgain) {
+  const uint64_t dropped = Over(20 * kMiB);
+  EXPECT_GE(dropped, 20 * kMiB);
+  EXPECT_EQ(Over(20 * kMiB), 0u);
+  EXPECT_GE(Over(30 * kMiB), 8 * kMiB);
+}
+
+TEST_F(MaioEvictorTest, WhatWasDroppedOrRefusedCountsNoMore) {
+  const uint64_t dropped = Over(20 * kMiB);
+  Report();
+  EXPECT_EQ(evictor_->stats().dropped, dropped);
+  EXPECT_GE(Over(20 * kMiB), 20 * kMiB);
+  now_ns_ += 3'000'000'000;  // no answer
+  EXPECT_GE(Over(20 * kMiB), 20 * kMiB);
+}
+
+// The kernel reads a window for a miss of a page: the piece comes back, and must go again.
+TEST_F(MaioEvictorTest, WhatIsMissedAgainIsDroppedAgain) {
+  See(100, true);
+  Over(0);
+  for (const uint64_t window : {0, 1}) {
+    evictor_->Refault(4, 0, 64 << 10, now_ns_);
+    planner_->SetState(4, PieceState::kTouched);
+    EXPECT_EQ(evictor_->stats().refaults, (window + 1) << 16);
+    EXPECT_NE(layout_->pieces()[4].flags & kReleased, 0);
+  }
+  EXPECT_EQ(Over(0), 0u);
+  See(130, true);  // more than the distance, which is wider now
+  Over(0);
+  ASSERT_FALSE(asked_.empty());
+  EXPECT_EQ(first_, 4 * kMiB);
+}
+
+TEST_F(MaioEvictorTest, WhatADeadReaderHeldIsDropped) {
+  See(100, true);
+  evictor_->Add(matcher_->Drop(0));
+  EXPECT_EQ(Over(0), kFileMiB * kMiB);
+}
+
+// It comes back before anything is dropped.
+TEST_F(MaioEvictorTest, AReaderThatReturnsHoldsItsPiecesAgain) {
+  evictor_->Add(matcher_->Drop(0));
+  See(0, true);
+  EXPECT_EQ(Over(0), 0u);
+}
+
+// Left by an earlier run, and never asked for.
+TEST_F(MaioEvictorTest, WhatWasThereBeforeIsDroppedWhenItIsRead) {
+  for (uint32_t p = 0; p < layout_->pieces().size(); p++)
+    planner_->SetState(p, PieceState::kAbsent);
+  See(100, true);
+  EXPECT_GE(Over(0), 84 * kMiB);
+  EXPECT_EQ(Over(0), 0u);  // once
+}
+
+// Its last reader has passed it while it is on its way.
+TEST_F(MaioEvictorTest, WhatComesLateIsDroppedThen) {
+  planner_->SetState(3, PieceState::kQueued);
+  See(100, true);
+  Over(0);
+  planner_->SetState(3, PieceState::kResident);
+  EXPECT_EQ(Over(0), kMiB);
+  EXPECT_EQ(first_, 3 * kMiB);
+}
+
+// Tasks stall for memory: the threshold is lower for a while.
+TEST_F(MaioEvictorTest, WithheldRoomCostsOnlyWhatWasRead) {
+  See(100, true);
+  EXPECT_LE(Over(400 * kMiB, 400 * kMiB, 400 * kMiB), 92 * kMiB);
+  EXPECT_EQ(first_, 0u);
+  EXPECT_GE(Over(420 * kMiB, 400 * kMiB, 300 * kMiB), 20 * kMiB);
+}
+
+// A search walks all that is there.
+TEST_F(MaioEvictorTest, WithNothingLeftToDropItDoesNotSearchAtEachEvent) {
+  See(6, true);
+  for (uint32_t p = 1; p < layout_->pieces().size(); p++)
+    planner_->SetState(p, PieceState::kAbsent);
+  EXPECT_EQ(Over(100 * kMiB), 0u);
+  planner_->Found(800);
+  EXPECT_EQ(Over(100 * kMiB), 0u);
+  now_ns_ += 10'000'000;
+  EXPECT_EQ(Over(100 * kMiB), kMiB);
+}
+
+// After a jump room is made for what is absent right before the reader, but not for ever.
+TEST_F(MaioEvictorTest, SwappingRunsDown) {
+  See(6, true);
+  planner_->SetState(20, PieceState::kAbsent);
+  evictor_->AllowSwap(100 * kMiB, now_ns_);
+  EXPECT_GE(Over(0), 16 * kMiB);
+  now_ns_ += kSwapNs + 1;
+  EXPECT_EQ(Over(0), 6 * kMiB);  // what its reader, who rests, has read
+  EXPECT_EQ(first_, 0u);
+}
+
+// Out of order, further than the distance: what is left out for now has not been read.
+TEST_F(MaioEvictorTest, WhatWasSkippedStaysForTheDistance) {
+  See(20, true);
+  Over(0);
+  seen_mib_ = 60;  // out of order by no more than 64 MiB
+  See(60, true);
+  EXPECT_LE(Over(0), kDistance);
+  EXPECT_EQ(layout_->pieces()[30].state, PieceState::kResident);
+  See(66, true);
+  Over(0);
+  EXPECT_EQ(layout_->pieces()[30].state, PieceState::kResident);
+  See(100, true);
+  Over(0);
+  EXPECT_EQ(layout_->pieces()[30].state, PieceState::kAbsent);
+}
+
+TEST_F(MaioEvictorTest, AtTheEndWhatIsMappedOrOnItsWayIsTriedAgain) {
+  const auto held = [](uint64_t, uint64_t, uint64_t) { return false; };
+  planner_->SetState(3, PieceState::kQueued);
+  IoList list;
+  evictor_->EvictAll(now_ns_, true, held, &list);
+  ASSERT_FALSE(list.empty());
+  for (const ppc_io& io : list.ios()) EXPECT_EQ(io.flags, PPC_IO_UNMAP);
+  ppc_result result = {};
+  result.file = 1;
+  result.offset = 10 * kMiB;
+  result.size = result.mapped = 2 * kMiB;
+  result.cookie = evictor_->cookie();
+  evictor_->Done(result, now_ns_);
+  planner_->SetState(3, PieceState::kResident);
+  EXPECT_FALSE(evictor_->HasEnded(now_ns_));
+  now_ns_ += 1'000'000'000;
+  list.Clear();
+  evictor_->EvictAll(now_ns_, true, held, &list);
+  uint64_t again = 0;
+  for (const ppc_io& io : list.ios()) again += io.size;
+  EXPECT_EQ(again, 3 * kMiB);
+}
+
 TEST_F(MaioEvictorTest, LittleMemoryToleratesLittle) {
   See(6, true);
   EXPECT_GE(Over(4 * kMiB, 16 * kMiB), 3 * kMiB);
@@ -104,6 +255,51 @@ TEST_F(MaioEvictorTest, LittleMemoryToleratesLittle) {
 TEST_F(MaioEvictorTest, PopulatingPromisesNoRoom) {
   See(6, false);
   EXPECT_GE(Over(4 * kMiB), 4 * kMiB);
+}
+
+// A worker that reads two files side by side, as its threads do.
+TEST(MaioEvictorStreams, WhatIsNextInEachFileStays) {
+  Template t;
+  t.service_id = "abcd";
+  t.groups.resize(1);
+  for (uint32_t f = 0; f < 3; f++) {
+    t.files.push_back({"f" + std::to_string(f), 200 << 20, 0, FileKind::kSafetensors, {}});
+    t.groups[0].extents.push_back({f, 0, 200 * kMiBPages});
+  }
+  Layout layout(t, std::vector<uint64_t>{1, 2, 3});
+  Matcher matcher(&layout, kMiB, kMiB);
+  ppc_context context = {};
+  Affinity affinity(&context, layout, false);
+  Planner planner(&layout, &matcher, &affinity, 0, 0, 1);
+  Evictor evictor(&layout, &matcher, &planner, kDistance, 1);
+  // All of the third file, which a thread has just begun, and some of the first.
+  for (uint32_t p = 0; p < layout.pieces().size(); p++) {
+    const Piece& piece = layout.pieces()[p];
+    if (piece.file == 2 || (piece.file == 0 && piece.page < 100 * kMiBPages)) planner.Found(p);
+  }
+  for (uint64_t mib = 0; mib < 40; mib++) {
+    for (const uint32_t file : {0u, 2u}) {
+      Observation o;
+      o.file = file;
+      o.first_page = mib * kMiBPages;
+      o.end_page = o.first_page + 1;
+      matcher.Observe(o);
+    }
+  }
+  ppc_memory memory = {};
+  memory.threshold = 800 * kMiB;
+  memory.used = memory.threshold + 400 * kMiB;
+  IoList list;
+  evictor.Evict(
+      memory, 1, false, [](uint64_t, uint64_t, uint64_t) { return false; }, &list);
+  uint64_t unneeded = 0;
+  for (const ppc_io& io : list.ios()) {
+    const uint64_t from = 40 * kMiB;
+    if (io.offset < from) continue;  // has been read
+    unneeded += io.size;
+    EXPECT_GE(io.offset, from + kDistance) << "file " << io.file;
+  }
+  EXPECT_GT(unneeded, 0u);
 }
 
 }  // namespace

@@ -52,10 +52,17 @@ TEST(Layout, UsesFollowTheSequence) {
   for (uint32_t g = 0; g < 2; g++) {
     // From the end on, over all files.
     uint64_t pos = layout.groups()[g].bytes;
-    BackwardUses uses(layout, g);
-    for (Use use; uses.Next(&use);) {
+    const auto ahead_of = [](uint32_t, uint64_t at) { return at; };
+    BackwardUses uses(layout, g, ~0ull, ahead_of);
+    uint64_t ahead = 0;
+    for (Use use; uses.Next(&use, &ahead);) {
       pos -= layout.pieces()[use.piece].bytes();
       EXPECT_EQ(use.pos, pos);
+      EXPECT_EQ(ahead, pos);
+      Use before;
+      if (BackwardUses(layout, g, pos, ahead_of).Next(&before, &ahead)) {
+        EXPECT_EQ(before.pos + layout.pieces()[before.piece].bytes(), pos);
+      }
     }
     EXPECT_EQ(pos, 0u);
   }

@@ -82,7 +82,9 @@ TEST(MatcherBeacons, AClosedFileIsReadUpToTheNextPieceThatWouldHaveTold) {
   o.miss = true;  // the only thing it tells
   matcher.Observe(o);
   EXPECT_EQ(matcher.cursors()[0].consumed, 0u);
-  matcher.Close(0, 0);
+  matcher.Close(0, 0, 7);  // another open file
+  EXPECT_EQ(matcher.cursors()[0].consumed, 0u);
+  matcher.Close(0, 0, 0);
   EXPECT_EQ(matcher.cursors()[0].consumed, 50u * kHalf * kPage);
 }
 
@@ -121,6 +123,18 @@ TEST_F(MatcherTest, FilesSideBySide) {
   EXPECT_EQ(consumed_mib(), 400u);
 }
 
+// Threads: each stream is a jump once, however often they take the lead from each other.
+TEST_F(MatcherTest, TakingTheLeadAgainIsNoJump) {
+  int moved = 0;
+  for (uint64_t i = 0; i < 100; i += 4) {
+    for (uint32_t f = 0; f < 4; f++) {
+      for (uint64_t k = 0; k < 4; k++) moved += See(f, i + k).moved;
+    }
+  }
+  EXPECT_LE(moved, 3);
+  EXPECT_EQ(matcher_->jumps(), static_cast<uint64_t>(moved));
+}
+
 TEST_F(MatcherTest, PopulateMovesFrontOnly) {
   for (uint64_t i = 0; i < 100; i++) See(0, i, true, false);
   EXPECT_EQ(consumed_mib(), 0u);
@@ -137,6 +151,12 @@ TEST_F(MatcherTest, AgainFromTheStartByMisses) {
   See(0, 1, true);
   EXPECT_TRUE(See(0, 2, true).moved);
   EXPECT_EQ(matcher_->cursors()[0].streams[0].front, 2u);
+}
+
+TEST_F(MatcherTest, MissesInOnePieceAreNoSecondPass) {
+  for (uint64_t i = 0; i < 100; i++) See(0, i);
+  for (int i = 0; i < 8; i++) EXPECT_FALSE(See(0, 10, true).moved);
+  EXPECT_EQ(matcher_->cursors()[0].streams[0].front, 99u);
 }
 
 TEST_F(MatcherTest, WhatWasPassedIsKeptInRunsThatARewindCuts) {

@@ -149,6 +149,19 @@ TEST(Regroup, WhereTheSizeOfTheGroupIsToldOthersHoldTheModelAgain) {
   for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(Pages(t.groups[w]), Pages(before.groups[w]));
 }
 
+// The lists of workers that shared a tensor by four say nothing of a share by two.
+TEST(Regroup, ACutThatIsNotTodaysIsPutTogetherOrLeftAlone) {
+  Template t = Recorded(4);
+  t.meta = R"({"workers":4,"params":{"tp":4}})";
+  Template two = t;
+  EXPECT_EQ(Regroup(&two, 2, 2), 1u);
+  ASSERT_EQ(two.groups.size(), 2u);
+  EXPECT_EQ(Pages(two.groups[0]), Pages(Recorded(2).groups[0]));
+  EXPECT_EQ(Regroup(&t, 8, 2), 0u);
+  EXPECT_EQ(t.groups.size(), 4u);
+  EXPECT_EQ(Regroup(&t, 8, 4), 2u);
+}
+
 TEST(Regroup, TooManyExtentsAreNotCopied) {
   Template t = Recorded(1, 0);
   t.files[0].size = 1ull << 40;

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -120,6 +121,31 @@ TEST(Template, StoreIsAtomicAndLoadTellsWhy) {
   t.service_id = "..";
   EXPECT_EQ(Store(dir, t, &error), -EINVAL);
   std::filesystem::remove_all(dir);
+}
+
+// In containers two nodes may have the same host name and process number.
+TEST(Template, StoringKeepsAnotherNodesFileAndRemovesLeftovers) {
+  namespace fs = std::filesystem;
+  std::string dir = (fs::temp_directory_path() / "ppct_XXXXXX").string();
+  ASSERT_NE(mkdtemp(dir.data()), nullptr);
+  Template t = SampleTemplate();
+  std::string error;
+  std::string path = TemplatePath(dir, t.service_id);
+  fs::create_directory(fs::path(path).parent_path());
+  char host[65] = {};
+  gethostname(host, sizeof(host) - 1);
+  std::string others = path + ".tmp." + host + "." + std::to_string(getpid());
+  std::string leftover = path + ".tmp.0123456789abcdef";
+  std::string stale = path + ".stale";
+  for (const std::string& name : {others, leftover, stale}) std::ofstream(name) << "x";
+  for (const std::string& name : {leftover, stale}) {
+    fs::last_write_time(name, fs::file_time_type::clock::now() - std::chrono::hours(25));
+  }
+  ASSERT_EQ(Store(dir, t, &error), 0) << error;
+  EXPECT_TRUE(fs::exists(others));
+  EXPECT_FALSE(fs::exists(leftover));
+  EXPECT_TRUE(fs::exists(stale));
+  fs::remove_all(dir);
 }
 
 // Several writers and readers, as nodes on a shared store: whole templates only.
