@@ -29,6 +29,23 @@ record() {
   eq "$(checksum_in "$report")" "${wanted[$workers${*:+ $*}]}" "checksum while recording $id"
   end_service "$id"
 }
+# statistics NAME...: of the status, wherever they stand in it; - for one that is not there.
+statistics() {
+  ppcctl status --json "$MNT" 2>/dev/null | python3 -c '
+import json, sys
+def find(node, name):
+    if isinstance(node, dict) and isinstance(node.get(name), (int, float)):
+        return node[name]
+    inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
+    return next((got for got in (find(one, name) for one in inner) if got is not None), None)
+try:
+    status = json.load(sys.stdin)
+except ValueError:
+    status = {}
+for name in sys.argv[1:]:
+    got = find(status, name)
+    print(f" {name}=" + ("-" if got is None else str(got)), end="")' "$@" || true
+}
 # scenario NAME ID LIMIT WORKERS EXPECTED OPTIONS...: a start of service ID with the template that
 # it has.  LIMIT: of its memory, percent of the model, 0 none.  EXPECTED: words NAME<=NUMBER, or NAME
 # to show it only, of
@@ -76,6 +93,8 @@ print(1000 * wrong // every if every else 1000 if sys.argv[2] else 0)' "$report"
     [[ $word == *"<="* ]] || continue # only shown
     ((${got[${word%%<=*}]} <= ${word##*<=})) || WRONG+=("$name: ${word%%<=*} ${got[${word%%<=*}]}, at most ${word##*<=}")
   done
+  echo "# statistics: $name$(statistics unneeded_bytes jumps interrupted_bytes loaded_bytes redundant_bytes \
+    dropped_bytes refault_bytes distance_bytes withheld events_lost)"
   end_service "$id"
   echo "# counted: $name$said"
 }
