@@ -94,8 +94,10 @@ print(1000 * wrong // every if every else 1000 if sys.argv[2] else 0)' "$report"
     ((${got[${word%%<=*}]} <= ${word##*<=})) || WRONG+=("$name: ${word%%<=*} ${got[${word%%<=*}]}, at most ${word##*<=}")
   done
   echo "# statistics: $name$(statistics unneeded_bytes jumps interrupted_bytes loaded_bytes redundant_bytes \
-    dropped_bytes refault_bytes distance_bytes withheld events_lost)"
+    dropped_bytes refault_bytes distance_bytes withheld events_lost) reclaimed_bytes=$(reclaimed)"
   end_service "$id"
   echo "# counted: $name$said"
 }
+# Dropped by the kernel on the whole machine, since it is up.
+reclaimed() { awk '/^pgsteal_(kswapd|direct) / {n += $2} END {print n * 4096}' /proc/vmstat; }
 verdict() { ((${#WRONG[@]} == 0)) || fail "$(printf '%s; ' "${WRONG[@]}")"; }
