@@ -165,7 +165,7 @@ void Executor::FillMiss(const Event& event, const FileCopy& file, miss_io* miss)
 }
 
 // At most what the kernel read: it rounds outward to the demand window.  Too much is put right
-// by looking (ResyncOwnCache), too little would overfill the machine.
+// by looking (LookAtOwnCache), too little would overfill the machine.
 uint64_t Executor::ReadForMiss(const Event& event) const {
   const uint64_t window = std::max(options_.window_bytes, kPageBytes);
   const uint64_t end = (event.offset + event.length + window - 1) / window * window;
@@ -207,6 +207,7 @@ void Executor::Dispatch(const Event& event) {
 // are there.
 void Executor::EvictFor(Service* service, miss_io* event) {
   if (!parts_.host->Has(Hook::kEvict) || !parts_.services->IsAbove(service, batch_ns_)) return;
+  if (!KnowsMemory()) return;
   if (parts_.host->Has(Hook::kPlan)) {
     batch_is_above_ = true;
   } else {
@@ -307,31 +308,54 @@ void Executor::TickIfDue() {
   next_tick_ns_ = now + options_.tick_ns * (is_awaited ? 1 : kTicksPerCheck);
   ++stats_.ticks;
   plan_is_empty_ = false;
-  if (parts_.host->Has(Hook::kEvict) && (evict_every_tick_ || parts_.services->IsAnyAbove())) {
+  if (parts_.host->Has(Hook::kEvict) &&
+      (evict_every_tick_ || (parts_.services->IsAnyAbove() && KnowsMemory()))) {
     SubmitEvicts(parts_.host->Evict(nullptr));
   }
   parts_.host->Tick(now);
   parts_.policy_services->FlushTrace();
-  if (stats_.ticks % kTicksPerCheck == 0) ResyncOwnCache();
+  // When it is what keeps us from loading, look.
+  if (stats_.ticks % kTicksPerCheck == 0 && IsBoundByEstimate()) LookAtOwnCache();
 }
 
-// What we loaded and what went is only an estimate: the kernel reclaims without telling.  When
-// it is what keeps us from loading, look.
-void Executor::ResyncOwnCache() {
-  if (resync_runs_->load(std::memory_order_acquire)) return;
-  const MemoryReading memory = parts_.services->Active().front()->payer->budget->Read(false).memory;
-  if (memory.is_cgroup || memory.Room() >= options_.chunk_bytes) return;
-  resync_runs_->store(true, std::memory_order_release);
+// What we loaded and what went is only an estimate: the kernel reclaims without telling.
+bool Executor::IsBoundByEstimate() const {
+  const auto& services = parts_.services->Active();
+  return std::any_of(services.begin(), services.end(), [this](const Service* service) {
+    const MemoryReading memory = service->payer->budget->Read(false).memory;
+    return memory.is_estimate && memory.Room() < options_.chunk_bytes;
+  });
+}
+
+// Nothing is dropped because of an estimate before it was checked: what is needed would go, and be
+// read again, in place of what the kernel has reclaimed long ago.
+bool Executor::KnowsMemory() {
+  constexpr uint64_t kLookedNs = 10'000'000'000;
+  constexpr uint64_t kReadNs = 10'000'000;
+  const uint64_t now = parts_.backend->NowNs();
+  const uint64_t looked = look_->ended_ns.load(std::memory_order_acquire);
+  if (now < known_until_ns_ || (looked != 0 && now < looked + kLookedNs)) return true;
+  if (IsBoundByEstimate()) {
+    LookAtOwnCache();
+    return false;
+  }
+  known_until_ns_ = now + kReadNs;
+  return true;
+}
+
+void Executor::LookAtOwnCache() {
+  if (look_->runs.exchange(true, std::memory_order_acq_rel)) return;
   // On the evictor's thread: walking the page cache of a large model takes a while.
   parts_.evictor->Post(
-      [running = resync_runs_, own_cache = parts_.own_cache, files = parts_.files] {
+      [look = look_, own_cache = parts_.own_cache, files = parts_.files, backend = parts_.backend] {
         uint64_t resident = 0;
         for (const uint64_t file : files->Files()) {
           const Result<Residency> state = files->Resident(file, 0, 0, {});
           if (state) resident += state->resident;
         }
         own_cache->store(resident, std::memory_order_relaxed);
-        running->store(false, std::memory_order_release);
+        look->ended_ns.store(backend->NowNs(), std::memory_order_release);
+        look->runs.store(false, std::memory_order_release);
       });
 }
 
@@ -355,6 +379,7 @@ void Executor::EvictForRoom() {
   next_room_ns_ = now + kRoomNs;
   for (Service* service : parts_.services->Active()) {
     if (service->payer->budget->Read(false).room >= options_.chunk_bytes) continue;
+    if (!KnowsMemory()) return;
     AskForEvictions();
     plan_is_empty_ = false;
     return;

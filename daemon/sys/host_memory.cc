@@ -32,16 +32,19 @@ uint64_t MeminfoField(std::string_view text, const std::string& name) {
   return kib * 1024;
 }
 
+uint64_t FilePages(std::string_view meminfo) {
+  return MeminfoField(meminfo, "Active(file)") + MeminfoField(meminfo, "Inactive(file)");
+}
+
 Result<HostMemory> ReadNode(const SysRoots& roots, int node) {
   const Result<std::string> text =
       ReadFile(roots.Sys("/devices/system/node/node" + std::to_string(node) + "/meminfo"));
   if (!text) return text.error();
-  const uint64_t clean = MeminfoField(*text, "Active(file)") +
-                         MeminfoField(*text, "Inactive(file)") +
-                         MeminfoField(*text, "SReclaimable") / 2;
+  const uint64_t files = FilePages(*text);
+  const uint64_t clean = files + MeminfoField(*text, "SReclaimable") / 2;
   const uint64_t dirty = MeminfoField(*text, "Dirty") + MeminfoField(*text, "Writeback");
   return HostMemory{MeminfoField(*text, "MemTotal"),
-                    MeminfoField(*text, "MemFree") + (clean > dirty ? clean - dirty : 0)};
+                    MeminfoField(*text, "MemFree") + (clean > dirty ? clean - dirty : 0), files};
 }
 
 std::vector<int> OnlineNodes(const SysRoots& roots) {
@@ -100,7 +103,8 @@ Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>&
   if (nodes.empty()) {
     const Result<std::string> text = ReadFile(roots.Proc("/meminfo"));
     if (!text) return text.error();
-    return HostMemory{MeminfoField(*text, "MemTotal"), MeminfoField(*text, "MemAvailable")};
+    return HostMemory{MeminfoField(*text, "MemTotal"), MeminfoField(*text, "MemAvailable"),
+                      FilePages(*text)};
   }
   HostMemory sum;
   for (const int node : nodes) {
@@ -108,6 +112,7 @@ Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>&
     if (!one) return one.error();
     sum.total += one->total;
     sum.available += one->available;
+    sum.files += one->files;
   }
   return sum;
 }
@@ -150,7 +155,9 @@ std::optional<MemoryReading> ServiceMemory::ReadHost() {
   const uint64_t reserve = std::max(options_.reserve_bytes, share);
   MemoryReading reading;
   reading.limit = host->total > reserve ? host->total - reserve : 0;
-  reading.cache = OwnCache();
+  // Ours is not more than there is: the kernel reclaims without telling.
+  reading.cache = std::min(OwnCache(), host->files);
+  reading.is_estimate = reading.cache != 0;
   const uint64_t taken = host->total > host->available ? host->total - host->available : 0;
   reading.used = taken + reading.cache;
   reading.threshold = static_cast<uint64_t>(static_cast<double>(reading.limit) * options_.share);
@@ -191,6 +198,7 @@ MemoryReading ServiceMemory::Read(bool with_cache) {
     MemoryReading own;
     own.limit = options_.limit_bytes;
     own.used = own.cache = OwnCache();
+    own.is_estimate = own.used != 0;
     own.threshold = static_cast<uint64_t>(static_cast<double>(own.limit) * options_.share);
     consider(own);
   }

@@ -26,6 +26,7 @@ namespace ppc {
 struct HostMemory {
   uint64_t total = 0;
   uint64_t available = 0;
+  uint64_t files = 0;  // page cache of files
 };
 
 // The machine, or only `nodes` if not empty.

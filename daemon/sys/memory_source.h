@@ -15,6 +15,9 @@ struct MemoryReading {
   uint64_t threshold = 0;
   uint64_t withheld = 0;  // taken off the threshold because tasks stall for memory
   bool is_cgroup = false;
+  // `used` counts what the runner believes to have in the page cache: it does not see the kernel
+  // reclaim there.
+  bool is_estimate = false;
 
   uint64_t Room() const { return threshold > used ? threshold - used : 0; }
   // Signed distance to the threshold; the smallest of several limits binds.

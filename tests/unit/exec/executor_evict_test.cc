@@ -69,6 +69,42 @@ TEST_F(ExecutorEvictTest, EvictListsAreExecutedAndReported) {
   EXPECT_EQ(backend_.ResidentBytes(1), 86 * kMiB);
 }
 
+class Estimate : public MemorySource {
+ public:
+  MemoryReading Read(bool) override {
+    return {.limit = 100 * kMiB, .used = 90 * kMiB, .threshold = 80 * kMiB, .is_estimate = true};
+  }
+};
+
+// What the kernel has reclaimed is still in it.
+TEST_F(ExecutorEvictTest, NothingIsDroppedForAnEstimateBeforeALookAtThePageCache) {
+  int asked = 0;
+  policy_.evict = [&](const miss_io*) { ++asked; };
+  Start({.memory = [](std::shared_ptr<const Cgroup>) { return std::make_shared<Estimate>(); }});
+  backend_.Push(MissEvent(1, 0, kMiB));
+  backend_.AdvanceClock(200 * kMs);
+  (void)runtime_->executor().RunOnce();  // the look waits for its thread
+  EXPECT_EQ(asked, 0);
+  while (runtime_->evictor().RunOne()) {
+  }
+  backend_.AdvanceClock(200 * kMs);
+  Turn();
+  EXPECT_GT(asked, 0);
+}
+
+// The answer does not stand for ever.
+TEST_F(ExecutorEvictTest, AnOldLookIsRepeatedFirst) {
+  int asked = 0;
+  policy_.evict = [&](const miss_io*) { ++asked; };
+  Start({.memory = [](std::shared_ptr<const Cgroup>) { return std::make_shared<Estimate>(); }});
+  backend_.AdvanceClock(200 * kMs);
+  Turn(2);
+  backend_.AdvanceClock(60 * 1000 * kMs);
+  asked = 0;
+  (void)runtime_->executor().RunOnce();
+  EXPECT_EQ(asked, 0);
+}
+
 TEST_F(ExecutorEvictTest, WhoWantsItIsAskedWhatToDropWhileThereIsRoom) {
   int asked = 0;
   bool wants = false;

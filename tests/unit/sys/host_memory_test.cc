@@ -16,7 +16,8 @@ class HostMemoryTest : public testing::Test {
  protected:
   HostMemoryTest() {
     tree_.Write("/proc/meminfo",
-                "MemTotal:       1000 kB\nMemFree:   100 kB\nMemAvailable:    600 kB\n");
+                "MemTotal:       1000 kB\nMemFree:   100 kB\nMemAvailable:    600 kB\n"
+                "Active(file):    150 kB\nInactive(file):  350 kB\n");
     options_.roots = SysRoots{tree_.Root(), tree_.Root()};
   }
   std::shared_ptr<const Cgroup> MakeCgroup(const std::string& max, const std::string& current) {
@@ -45,6 +46,28 @@ TEST_F(HostMemoryTest, OwnCacheCountsAsUsed) {
   ServiceMemory memory(options_, nullptr);
   EXPECT_EQ(memory.Read(false).used, 700 * kKib);
   EXPECT_EQ(memory.Read(false).Room(), 100 * kKib);
+}
+
+// The kernel has reclaimed most of it, or somebody has dropped it.
+TEST_F(HostMemoryTest, OwnCacheIsNotMoreThanThereIs) {
+  const std::atomic<uint64_t> own = 800 * kKib;
+  options_.own_cache = &own;
+  ServiceMemory memory(options_, nullptr);
+  EXPECT_EQ(memory.Read(false).cache, 500 * kKib);
+  EXPECT_EQ(memory.Read(false).used, 900 * kKib);
+}
+
+TEST_F(HostMemoryTest, WhatCountsTheOwnCacheIsAnEstimate) {
+  std::atomic<uint64_t> own = 0;
+  options_.own_cache = &own;
+  ServiceMemory memory(options_, MakeCgroup("102400", "0"));
+  EXPECT_FALSE(memory.Read(false).is_estimate);  // the cgroup's
+  ServiceMemory host(options_, nullptr);
+  EXPECT_FALSE(host.Read(false).is_estimate);
+  own = kKib;
+  EXPECT_TRUE(host.Read(false).is_estimate);
+  options_.limit_bytes = 2 * kKib;
+  EXPECT_TRUE(ServiceMemory(options_, nullptr).Read(false).is_estimate);
 }
 
 TEST_F(HostMemoryTest, TighterOfHostAndCgroup) {
