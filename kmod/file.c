@@ -37,7 +37,7 @@ static void ppc_nowait_notice(struct ppc_open *po, loff_t pos, size_t count, uns
 {
 	pgoff_t first = pos >> PAGE_SHIFT, at = first;
 
-	if (ppc_next_absent(po->lower->f_mapping, &at, (pos + count - 1) >> PAGE_SHIFT)) {
+	if (ppc_next_absent(PPC_I(po->inode)->mapping, &at, (pos + count - 1) >> PAGE_SHIFT)) {
 		if (at == first)
 			return;
 		count = min_t(u64, count, ((u64)at << PAGE_SHIFT) - pos);

@@ -185,7 +185,7 @@ static struct file *ppc_bottom_file(struct file *lower)
 static void ppc_load_window(struct ppc_open *po, struct file *lower, pgoff_t index,
 			    unsigned long nr)
 {
-	struct address_space *mapping = lower->f_mapping;
+	struct address_space *mapping = PPC_I(po->inode)->mapping;
 	unsigned long window = READ_ONCE(po->sbi->window_pages);
 	pgoff_t start = round_down(index, window);
 	pgoff_t end = min(round_up(index + nr, window), ppc_pages(mapping));
@@ -237,7 +237,7 @@ static bool ppc_beacon_known(struct ppc_open *po, u64 beacon)
  */
 void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode)
 {
-	struct address_space *mapping = po->lower->f_mapping;
+	struct address_space *mapping = PPC_I(po->inode)->mapping;
 	loff_t size = i_size_read(mapping->host);
 	bool manages = ppc_manages(po, mode) && !READ_ONCE(po->advice_random);
 	unsigned long budget = PPC_READ_WINDOW_PAGES;

@@ -3,6 +3,7 @@
  * Opening the lower file, and the life of struct ppc_open.
  */
 #include <linux/fsnotify.h>
+#include <linux/magic.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 
@@ -229,6 +230,17 @@ static int ppc_open_direct(struct ppc_open *po, struct file *file)
 	return 0;
 }
 
+/*
+ * The cache is the lower one, whoever asks: cachestat, readahead(2), sync_file_range.  But by a
+ * mapping of tmpfs the kernel knows a file of tmpfs, and takes our inode for one of its own:
+ * F_GET_SEALS, mmap() and udmabuf would look for the seals in front of it.
+ */
+static void ppc_share_mapping(struct file *file, struct address_space *mapping)
+{
+	if (mapping->host->i_sb->s_magic != TMPFS_MAGIC)
+		file->f_mapping = mapping;
+}
+
 /**
  * ppc_open - ->open of regular files
  * @inode: ours
@@ -267,8 +279,7 @@ int ppc_open(struct inode *inode, struct file *file)
 	if (err)
 		goto err_lower;
 
-	/* The cache is the lower one, whoever asks: cachestat, readahead(2), sync_file_range. */
-	file->f_mapping = po->lower->f_mapping;
+	ppc_share_mapping(file, PPC_I(inode)->mapping);
 	file->f_wb_err = filemap_sample_wb_err(file->f_mapping);
 	file->f_mode |= po->lower->f_mode & (FMODE_NOWAIT | FMODE_BUF_RASYNC);
 	if (ppc_fop_rasync(po->lower))

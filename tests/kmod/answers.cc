@@ -19,6 +19,7 @@ constexpr Question kQuestions[] = {
     {"directory", Directory}, {"handle", NameToHandle}, {"openhandle", OpenHandle},
     {"locks", Locks},         {"leases", Leases},       {"source", Source},
     {"copyrange", CopyRange}, {"cached", Cached},       {"async", Async},
+    {"seals", Seals},
 };
 
 int Main(int argc, char** argv) {

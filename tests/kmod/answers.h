@@ -47,6 +47,6 @@ using Ask = int(const std::string& path, const std::string& argument);
 // answers_metadata.cc
 Ask Statx, MountId, Attributes, Ioctls, Directory, NameToHandle, OpenHandle, Locks, Leases;
 // answers_data.cc
-Ask Fiemap, Seek, Source, CopyRange, Cached, Async;
+Ask Fiemap, Seek, Source, CopyRange, Cached, Seals, Async;
 
 }  // namespace ppc::test

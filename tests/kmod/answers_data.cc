@@ -151,6 +151,13 @@ int Cached(const std::string& path, const std::string&) {
   return 0;
 }
 
+int Seals(const std::string& path, const std::string&) {
+  const Fd fd(path, O_RDONLY);
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  std::printf("seals %s %x\n", Error(seals < 0), seals < 0 ? 0U : static_cast<unsigned>(seals));
+  return 0;
+}
+
 // async PATH COMMAND: eight direct reads at once; COMMAND runs between submitting and reaping them.
 int Async(const std::string& path, const std::string& command) {
   constexpr long kReads = 8, kBytes = 65536;
