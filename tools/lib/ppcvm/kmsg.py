@@ -35,6 +35,12 @@ class Log:
     def complaints(self):
         return complaints(self.lines)
 
+    def story(self, complaint, before=2, after=90):
+        """The lines around the first such line, behind the test that ran then."""
+        at = self.lines.index(complaint)
+        tests = [line for line in self.lines[:at] if line.startswith("ppc-test: ")]
+        return tests[-1:] + self.lines[max(0, at - before):at + after]
+
 
 def complaints(lines):
     """The offending lines that no bracket expects: all inside one, or those that its pattern finds."""

@@ -121,6 +121,8 @@ def debug_release():
 def kernel_directory(options):
     if options.debug:
         options.kernel = debug_release()
+        # One report must not hide the next.
+        options.append += " kasan_multi_shot"
     tool = [os.path.join(TOP, "tools", "kmod"), "--dir"]
     tool += ["--arch", options.arch] if options.arch != "amd64" else []
     done = subprocess.run(tool + (["--kernel", options.kernel] if options.kernel else []),
@@ -287,6 +289,9 @@ def judge(guest, options, processes):
             note("the guest died; console:\n" + "\n".join(console.splitlines()[-80:]))
         for line in complaints[:40]:
             note(f"kernel: {line}")
+        # Of a guest that died the console has told it.
+        if guest.status is not None:
+            note("the first of them:\n" + "\n".join(guest.log.story(complaints[0])))
         note(f"{len(complaints)} kernel reports that the command did not announce"
              + (f" (the command's status was {guest.status})" if guest.status is not None else ""))
         return COMPLAINT
