@@ -17,7 +17,9 @@ Executor::Executor(Parts parts, Options options)
       own_tgid_(getpid()),
       stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       aggregator_(kBatch),
-      batch_(kBatch) {
+      batch_(kBatch),
+      look_({parts.backend, parts.evictor, parts.files, parts.services, parts.own_cache},
+            options.chunk_bytes) {
   AddSource(parts_.completions->fd(), [](short) {});
   AddSource(stop_fd_.Get(), [](short) {});
 }
@@ -165,7 +167,7 @@ void Executor::FillMiss(const Event& event, const FileCopy& file, miss_io* miss)
 }
 
 // At most what the kernel read: it rounds outward to the demand window.  Too much is put right
-// by looking (LookAtOwnCache), too little would overfill the machine.
+// by looking (CacheLook), too little would overfill the machine.
 uint64_t Executor::ReadForMiss(const Event& event) const {
   const uint64_t window = std::max(options_.window_bytes, kPageBytes);
   const uint64_t end = (event.offset + event.length + window - 1) / window * window;
@@ -207,7 +209,7 @@ void Executor::Dispatch(const Event& event) {
 // are there.
 void Executor::EvictFor(Service* service, miss_io* event) {
   if (!parts_.host->Has(Hook::kEvict) || !parts_.services->IsAbove(service, batch_ns_)) return;
-  if (!KnowsMemory()) return;
+  if (!look_.IsKnown()) return;
   if (parts_.host->Has(Hook::kPlan)) {
     batch_is_above_ = true;
   } else {
@@ -309,54 +311,12 @@ void Executor::TickIfDue() {
   ++stats_.ticks;
   plan_is_empty_ = false;
   if (parts_.host->Has(Hook::kEvict) &&
-      (evict_every_tick_ || (parts_.services->IsAnyAbove() && KnowsMemory()))) {
+      (evict_every_tick_ || (parts_.services->IsAnyAbove() && look_.IsKnown()))) {
     SubmitEvicts(parts_.host->Evict(nullptr));
   }
   parts_.host->Tick(now);
   parts_.policy_services->FlushTrace();
-  // When it is what keeps us from loading, look.
-  if (stats_.ticks % kTicksPerCheck == 0 && IsBoundByEstimate()) LookAtOwnCache();
-}
-
-// What we loaded and what went is only an estimate: the kernel reclaims without telling.
-bool Executor::IsBoundByEstimate() const {
-  const auto& services = parts_.services->Active();
-  return std::any_of(services.begin(), services.end(), [this](const Service* service) {
-    const MemoryReading memory = service->payer->budget->Read(false).memory;
-    return memory.is_estimate && memory.Room() < options_.chunk_bytes;
-  });
-}
-
-// Nothing is dropped because of an estimate before it was checked: what is needed would go, and be
-// read again, in place of what the kernel has reclaimed long ago.
-bool Executor::KnowsMemory() {
-  constexpr uint64_t kLookedNs = 10'000'000'000;
-  constexpr uint64_t kReadNs = 10'000'000;
-  const uint64_t now = parts_.backend->NowNs();
-  const uint64_t looked = look_->ended_ns.load(std::memory_order_acquire);
-  if (now < known_until_ns_ || (looked != 0 && now < looked + kLookedNs)) return true;
-  if (IsBoundByEstimate()) {
-    LookAtOwnCache();
-    return false;
-  }
-  known_until_ns_ = now + kReadNs;
-  return true;
-}
-
-void Executor::LookAtOwnCache() {
-  if (look_->runs.exchange(true, std::memory_order_acq_rel)) return;
-  // On the evictor's thread: walking the page cache of a large model takes a while.
-  parts_.evictor->Post(
-      [look = look_, own_cache = parts_.own_cache, files = parts_.files, backend = parts_.backend] {
-        uint64_t resident = 0;
-        for (const uint64_t file : files->Files()) {
-          const Result<Residency> state = files->Resident(file, 0, 0, {});
-          if (state) resident += state->resident;
-        }
-        own_cache->store(resident, std::memory_order_relaxed);
-        look->ended_ns.store(backend->NowNs(), std::memory_order_release);
-        look->runs.store(false, std::memory_order_release);
-      });
+  if (stats_.ticks % kTicksPerCheck == 0) look_.RefreshIfBound();
 }
 
 // Deep enough that threads never wait for the policy, shallow enough that it decides late.
@@ -379,7 +339,7 @@ void Executor::EvictForRoom() {
   next_room_ns_ = now + kRoomNs;
   for (Service* service : parts_.services->Active()) {
     if (service->payer->budget->Read(false).room >= options_.chunk_bytes) continue;
-    if (!KnowsMemory()) return;
+    if (!look_.IsKnown()) return;
     AskForEvictions();
     plan_is_empty_ = false;
     return;

@@ -22,6 +22,7 @@
 #include "daemon/cache/evictor.h"
 #include "daemon/cache/loader_pool.h"
 #include "daemon/exec/aggregator.h"
+#include "daemon/exec/cache_look.h"
 #include "daemon/exec/demand_meter.h"
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/policy_services.h"
@@ -122,9 +123,6 @@ class Executor {
   void SubmitEvicts(const RawList& list);
   bool HandleCompletions();
   void TickIfDue();
-  bool IsBoundByEstimate() const;
-  bool KnowsMemory();
-  void LookAtOwnCache();
   void AskForPlan();
   void EvictForRoom();
   uint64_t PlanDepth() const;
@@ -155,16 +153,10 @@ class Executor {
   std::array<FileCopy, kRecentFiles> recent_files_;  // direct-mapped
   uint64_t next_tick_ns_ = 0;
   uint64_t next_room_ns_ = 0;
-  uint64_t known_until_ns_ = 0;
   uint64_t batch_demand_ = 0;
   bool batch_is_above_ = false;  // the policy is to be asked what to drop after the batch
   uint64_t batch_ns_ = 0;        // the clock, read once for all events of a batch
-  // Of the look at our own page cache; shared with the job that may outlive a turn.
-  struct Look {
-    std::atomic<bool> runs{false};
-    std::atomic<uint64_t> ended_ns{0};
-  };
-  const std::shared_ptr<Look> look_ = std::make_shared<Look>();
+  CacheLook look_;
   bool evict_every_tick_ = false;
   bool plan_is_empty_ = false;  // the policy had nothing to load when asked last
 };
