@@ -247,7 +247,6 @@ Outcome App::Mprotect(const Words& words) {
   return mprotect(map_, map_bytes_, protection) ? errno : 0;
 }
 
-// bind NODE: this process allocates there.
 // bind NODE | prefer NODE: of this thread.
 Outcome App::Bind(const Words& words) {
   const unsigned long mask = 1UL << words.Number(1);
