@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -26,6 +27,22 @@ namespace {
 
 struct Place {
   std::string base, mnt, module;
+};
+
+// A number that the child processes see, too.
+class SharedCount {
+ public:
+  SharedCount()
+      : page_(mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
+  SharedCount(const SharedCount&) = delete;
+  SharedCount& operator=(const SharedCount&) = delete;
+  ~SharedCount() { munmap(page_, sizeof(std::atomic<uint64_t>)); }
+  bool IsThere() const { return page_ != MAP_FAILED; }
+  std::atomic<uint64_t>& value() const { return *static_cast<std::atomic<uint64_t>*>(page_); }
+
+ private:
+  void* page_;
 };
 
 int Fail(const std::string& text) {
@@ -158,7 +175,7 @@ int Changer(const Place& place, uint64_t seed) {
 }
 
 // Unloads the module whenever nobody uses it, and loads it again.
-int Loader(const Place& place, uint64_t seed) {
+int Loader(const Place& place, uint64_t seed, const std::atomic<uint64_t>& mounted) {
   Rng rng(seed);
   uint64_t unloaded = 0;
   while (!Children::stop) {
@@ -170,8 +187,9 @@ int Loader(const Place& place, uint64_t seed) {
     ++unloaded;
     const Fd file(open(place.module.c_str(), O_RDONLY | O_CLOEXEC));
     if (syscall(SYS_finit_module, file.get(), "", 0) && errno != EEXIST) return Fail("insmod");
-    // Somebody must have the time to mount it.
-    usleep(static_cast<useconds_t>(300000 + rng.Below(300000)));
+    // Somebody must have mounted it: on a slow machine no mount would ever come to its end.
+    for (const uint64_t before = mounted; mounted == before && !Children::stop;) usleep(1000);
+    usleep(static_cast<useconds_t>(rng.Below(300000)));
   }
   std::printf("races unloaded=%lu\n", unloaded);
   return 0;
@@ -187,9 +205,14 @@ int Races(const Words& words) {
   children.Start([&] { return Lister(place); });
   children.Start([&] { return Runner(seed + 10); });
   children.Start([&] { return Changer(place, seed + 20); });
-  if (!place.module.empty()) children.Start([&] { return Loader(place, seed + 40); });
+  const SharedCount count;
+  if (!count.IsThere()) return Fail("shared memory");
+  std::atomic<uint64_t>& mounted = count.value();
+  if (!place.module.empty()) {
+    children.Start([&] { return Loader(place, seed + 40, mounted); });
+  }
   Rng rng(seed + 30);
-  uint64_t mounted = 0, lazy = 0, busy = 0;
+  uint64_t lazy = 0, busy = 0;
   while (mounted < rounds) {
     const int error = Mount(place.base, place.mnt, "queue=1024");
     // The module is being loaded or unloaded: the type is not known, or another loads it.
@@ -216,7 +239,7 @@ int Races(const Words& words) {
     // The module can go only while nothing is mounted.
     if (rng.OneIn(3)) usleep(static_cast<useconds_t>(rng.Below(60000)));
   }
-  std::printf("races mounted=%lu lazy=%lu busy=%lu\n", mounted, lazy, busy);
+  std::printf("races mounted=%lu lazy=%lu busy=%lu\n", mounted.load(), lazy, busy);
   return children.Stop() ? 0 : 1;
 }
 
