@@ -17,6 +17,7 @@ DAEMON=''
 
 fail() {
   echo "FAIL: $*"
+  if [[ -s $WORK/ppcd.log ]]; then tail -n 40 "$WORK/ppcd.log" | sed 's/^/ppcd.log: /'; fi
   exit 1
 }
 skip() {
