@@ -38,7 +38,7 @@ for ((i = 0; i < kills; i++)); do
   must kill -9 "$runner"
   within 30 is_restarted "$runner" || fail "kill $i: no restart: $(ppcctl status)"
 done
-# What else ended a runner: nothing should.
+# Shown, not judged: more than the kills where a start was too slow.
 deaths=$(grep -c 'native policy in force, restart in' "$WORK/ppcd.log")
 loads() { wc -l <"$WORK/loads"; }
 # Whatever was under way at the last kill ends as well.
