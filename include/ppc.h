@@ -39,6 +39,7 @@ extern "C" {
 
 /* The number the policy was built with; the host checks it before any call. */
 extern PPC_EXPORT __attribute__((weak)) const uint32_t ppc_policy_abi;
+/* NOLINTNEXTLINE(misc-definitions-in-headers): weak, one per library. */
 const uint32_t ppc_policy_abi = PPC_POLICY_ABI;
 
 /* ---------------------------------------------------------------- events */

@@ -209,7 +209,9 @@ class Bridge {
 }  // namespace ppc
 
 // Once per library, outside any namespace.
+// NOLINTBEGIN(bugprone-macro-parentheses): a template argument cannot have any.
 #define PPC_POLICY(Class) \
   extern "C" ppc_operation* register_policy() { return ::ppc::internal::Bridge<Class>::Table(); }
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif  // PPC_HPP_

@@ -77,7 +77,7 @@ Status Measure(const std::string& policy, const std::string& directory, uint64_t
   config.roots = SysRoots{directory, directory};
   config.options.template_dir = directory;
   config.topology.nodes.push_back(NumaNode{0, {}});
-  config.memory = [&](std::shared_ptr<const Cgroup>) {
+  config.memory = [&](const std::shared_ptr<const Cgroup>&) {
     return std::shared_ptr<MemorySource>(&backend, [](MemorySource*) {});
   };
   Runtime runtime(&backend, (*plugin)->table(), std::move(config));

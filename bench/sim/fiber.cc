@@ -31,8 +31,8 @@ Fiber::Fiber(Scheduler* scheduler, std::function<void()> body)
 
 Fiber::~Fiber() { munmap(stack_, kStackBytes); }
 
-// makecontext passes ints.
 void Fiber::Enter(unsigned low, unsigned high) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): makecontext passes ints.
   auto* self = reinterpret_cast<Fiber*>(uintptr_t{low} | uintptr_t{high} << 32);
   try {
     if (!self->killed_) self->body_();

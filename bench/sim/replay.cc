@@ -24,7 +24,7 @@ void LogService::AddFiles(PageCache* cache, const EventLog& log) {
 }
 
 LogService::LogService(Kernel* kernel, const EventLog& log, uint32_t nodes, bool through_ppc,
-                       std::string proc)
+                       const std::string& proc)
     : kernel_(kernel), through_ppc_(through_ppc) {
   for (const LoggedFile& file : log.files) paths_[file.file] = file.path;
   const bool has_accesses = std::any_of(log.events.begin(), log.events.end(), [](const Event& e) {

@@ -20,7 +20,7 @@ class LogService {
   // Adds the log's files to the cache.  A log with ACCESS events (recorded with tracing) is
   // replayed by these; one without, by its misses and progress.
   LogService(Kernel* kernel, const EventLog& log, uint32_t nodes, bool through_ppc,
-             std::string proc);
+             const std::string& proc);
   static void AddFiles(PageCache* cache, const EventLog& log);
   // From a fiber.
   ServiceReport Run();

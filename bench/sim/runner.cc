@@ -75,7 +75,7 @@ Status Runner::Start() {
 void Runner::InExecutor(std::function<void()> job) {
   bool done = false;
   Fiber* const self = kernel_->scheduler().Current();
-  jobs_.push_back([&] {
+  jobs_.emplace_back([&] {
     job();
     done = true;
     kernel_->scheduler().Wake(self);

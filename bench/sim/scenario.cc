@@ -91,8 +91,8 @@ Status ReadExpectations(const Json& json, std::map<std::string, Expectation>* ou
   if (!json.is_object()) return Error{EINVAL, "expect is not an object"};
   for (const auto& [metric, bounds] : json.items()) {
     Expectation& one = (*out)[metric];
-    const Status read = Each(bounds, "expect: \"" + metric + "\"",
-                             {{"min", Set(&one.min)}, {"max", Set(&one.max)}});
+    Status read = Each(bounds, "expect: \"" + metric + "\"",
+                       {{"min", Set(&one.min)}, {"max", Set(&one.max)}});
     if (!read) return read;
   }
   return Ok();

@@ -77,6 +77,8 @@ class Service {
   // proc: see MakeProcess.
   Service(Kernel* kernel, const ModelFiles* model, const ServiceOptions& options, bool through_ppc,
           std::string proc);
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
   ~Service();
   // From a fiber: from exec to ready.
   ServiceReport Run();

@@ -23,6 +23,8 @@ class SimBackend : public Backend {
   explicit SimBackend(Kernel* kernel) : kernel_(kernel), generations_(kMaxGroups, 0) {
     kernel_->OnEvent([this] { WakeForEvent(); });
   }
+  SimBackend(const SimBackend&) = delete;
+  SimBackend& operator=(const SimBackend&) = delete;
   ~SimBackend() override { kernel_->OnEvent(nullptr); }
 
   // Ends a Wait: a completion, or something to do for the executor's fiber.

@@ -141,7 +141,7 @@ Status StartUp::StartPolicy(std::unique_ptr<Runner>* runner) {
                                    .cpus = s_.cpu.cpus,
                                    .late_ns = static_cast<uint64_t>(s_.late_ms * 1e6),
                                    .xpu_nodes = xpu_nodes_});
-  const Status started = (*runner)->Start();
+  Status started = (*runner)->Start();
   if (!started) return started;
   result_.zero_ns = scheduler_->NowNs();
   std::vector<int> xpus(s_.service.workers);

@@ -75,7 +75,8 @@ bool LoadQueue::Append(LoadItem item, uint64_t list, std::optional<LoadItem>* dr
   ++items_;
   bytes_ += item.size;
   node_bytes_[index] += item.size;
-  queues_[index][item.group].PushBack(std::move(item));
+  ItemRing& ring = queues_[index][item.group];
+  ring.PushBack(std::move(item));
   return true;
 }
 
@@ -84,7 +85,8 @@ void LoadQueue::PutBack(LoadItem item) {
   ++items_;
   bytes_ += item.size;
   node_bytes_[index] += item.size;
-  queues_[index][item.group].PushFront(std::move(item));
+  ItemRing& ring = queues_[index][item.group];
+  ring.PushFront(std::move(item));
 }
 
 LoadItem* LoadQueue::Next(int node, uint32_t* group_turn) {

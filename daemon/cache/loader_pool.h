@@ -125,6 +125,7 @@ class LoaderPool {
   bool Slice(Worker* worker);
   Interruption Check(const Worker& worker, const Chunk& chunk);
   Interruption LoadStep(const Worker& worker, Chunk* chunk);
+  Interruption EndStep(Chunk* chunk, const LoadResult& loaded, uint64_t step);
   Interruption HandleError(Chunk* chunk, const Error& error);
   void Account(const Chunk& chunk, const LoadResult& result);
   void Finish(Worker* worker, Interruption reason);

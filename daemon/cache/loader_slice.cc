@@ -143,10 +143,15 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
       rest_until_ns_[item.group] = now + options_.retry_ns;
     }
   }
-  chunk->result.ok += loaded->loaded;
-  chunk->result.resident += loaded->resident;
-  chunk->result.failed += loaded->failed;
-  switch (loaded->stop) {
+  return EndStep(chunk, *loaded, step);
+}
+
+Interruption LoaderPool::EndStep(Chunk* chunk, const LoadResult& loaded, uint64_t step) {
+  LoadItem& item = chunk->item;
+  chunk->result.ok += loaded.loaded;
+  chunk->result.resident += loaded.resident;
+  chunk->result.failed += loaded.failed;
+  switch (loaded.stop) {
     case LoadStop::kCancelled:
       return Interruption::kGeneration;
     case LoadStop::kUnmount:
@@ -160,14 +165,14 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
     case LoadStop::kSignal:
       return Interruption::kNone;  // the same step again
     case LoadStop::kEof:
-      chunk->result.size += loaded->done;
+      chunk->result.size += loaded.done;
       item.size = 0;
       return Interruption::kNone;
     case LoadStop::kDone:
       break;
   }
   // A device that says done without having done anything must not keep us here.
-  const uint64_t done = loaded->done == 0 ? step : std::min(loaded->done, step);
+  const uint64_t done = loaded.done == 0 ? step : std::min(loaded.done, step);
   chunk->result.size += done;
   item.offset += done;
   item.size -= done;

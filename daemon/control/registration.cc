@@ -151,7 +151,7 @@ void Registration::TakeNumber(const std::string& id, const Json& reply) {
 }
 
 void Registration::ReplayServices() {
-  const auto ignore = [](Result<Json>) {};
+  const auto ignore = [](const Result<Json>&) {};
   for (const Service* service : services_.InOrder()) {
     Json message = service->message;
     message["resumed"] = true;
@@ -278,7 +278,7 @@ void Registration::Remove(StatusHandler done) {
     Log(LogLevel::kWarning, mount_.path + ": the runner is stopped by a signal; killing it");
     return runner_->Kill(SIGKILL);
   }
-  runner_->Ask({{"op", "stop"}}, environment_.options.drain_timeout, [](Result<Json>) {});
+  runner_->Ask({{"op", "stop"}}, environment_.options.drain_timeout, [](const Result<Json>&) {});
   drain_timer_ = environment_.loop.After(environment_.options.drain_timeout, [this] {
     Log(LogLevel::kWarning, mount_.path + ": the runner did not drain in time; killing it");
     if (runner_) runner_->Kill(SIGKILL);

@@ -64,6 +64,8 @@ class Registration {
 
   Registration(const Environment& environment, MountInfo mount, PolicyChoice choice,
                std::string handle, Callbacks callbacks);
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
   ~Registration();
 
   const MountInfo& mount() const { return mount_; }
@@ -95,7 +97,7 @@ class Registration {
   void Control(Json message, JsonHandler done);
 
   // Everything `status` shows; waits for the runner no longer than the status time-out.
-  void Describe(std::function<void(Json)> done);
+  void Describe(const std::function<void(Json)>& done);
 
  private:
   void SpawnRunner();

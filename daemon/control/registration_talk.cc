@@ -42,10 +42,11 @@ void Registration::Control(Json message, JsonHandler done) {
     return done(Error{ENOTCONN, "the policy of " + mount_.path + " is being removed"});
   }
   if (state_ == State::kRunning) return SendControl(message, std::move(done));
-  deferred_.push_back([this, message = std::move(message), done = std::move(done)](Status status) {
-    if (!status) return done(status.error());
-    SendControl(message, done);
-  });
+  deferred_.emplace_back(
+      [this, message = std::move(message), done = std::move(done)](const Status& status) {
+        if (!status) return done(status.error());
+        SendControl(message, done);
+      });
 }
 
 void Registration::RunDeferred() {
@@ -64,7 +65,7 @@ void Registration::SendControl(const Json& message, JsonHandler done) {
   const Millis timeout =
       is_start ? environment_.options.start_timeout : environment_.options.control_timeout;
   runner_->Ask({{"op", "control"}, {"message", message}}, timeout,
-               [this, alive, done = std::move(done)](Result<Json> answer) {
+               [this, alive, done = std::move(done)](const Result<Json>& answer) {
                  Result<Json> reply = PolicyReply(answer);
                  if (!reply && reply.error().code == ETIMEDOUT && !alive.expired() && runner_ &&
                      runner_->IsStopped()) {
@@ -126,7 +127,7 @@ Json Registration::DescribeMute() const {
   return out;
 }
 
-void Registration::Describe(std::function<void(Json)> done) {
+void Registration::Describe(const std::function<void(Json)>& done) {
   if (state_ != State::kRunning || !runner_) return done(DescribeWithoutRunner());
   if (runner_->IsStopped()) return done(DescribeMute());
   const std::weak_ptr<bool> alive = alive_;

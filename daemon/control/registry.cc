@@ -49,7 +49,7 @@ Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
       state_(std::move(state)),
       started_ns_(MonotonicNs()) {}
 
-void Registry::Handle(const Request& request, const Peer& peer, Reply reply) {
+void Registry::Handle(const Request& request, const Peer& peer, const Reply& reply) {
   const Json& body = request.body;
   if (is_ending_ && request.changes_state) {
     return reply(ErrorAnswer(Error{ESHUTDOWN, "ppcd is shutting down"}));

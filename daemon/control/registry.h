@@ -36,7 +36,7 @@ class Registry {
   // Takes up what an earlier ppcd had registered.
   void Adopt();
 
-  void Handle(const Request& request, const Peer& peer, Reply reply);
+  void Handle(const Request& request, const Peer& peer, const Reply& reply);
 
   // Ends every runner, keeps the state files, then calls `done`.
   void Shutdown(std::function<void()> done);

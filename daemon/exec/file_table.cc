@@ -111,7 +111,7 @@ Result<FileInfo> FileTable::Find(const std::string& path) {
   if (it != by_id_.end() && now < it->second.checked_ns + kFreshNs) {
     known = &it->second;
   } else {
-    const Result<FileInfo> info = AskNumber(path);
+    Result<FileInfo> info = AskNumber(path);
     if (!info) return info;
     known = Learn(*info, path, now);
   }
@@ -170,7 +170,7 @@ Status FileTable::SetNative(uint64_t file, bool native) {
   const auto it = by_id_.find(file);
   if (it != by_id_.end()) by_id_.at(it->second.first).native = native;
   const uint64_t current = CurrentLocked(file);
-  const Status done = backend_->SetFileNative(current, native);
+  Status done = backend_->SetFileNative(current, native);
   if (done || done.error().code != ESTALE) return done;
   const std::optional<uint64_t> renewed = RefreshLocked(current);
   return renewed ? backend_->SetFileNative(*renewed, native) : done;

@@ -130,7 +130,7 @@ Status Runtime::Start() {
   if (!opened) return opened;
   // First become the reader, so that of two registrations one is refused before its policy
   // runs; with what events, only the policy knows.
-  const Status claimed =
+  Status claimed =
       backend_->Attach(AttachOptions{.lease_ms = kInitLeaseMs, .label = config_.policy_name});
   if (!claimed) return claimed;
   const Status initialized = host_->Init(Facts());

@@ -19,6 +19,7 @@ class PolicyContext {
   PolicyContext(ContextFacts facts, HostServices* services);
   PolicyContext(const PolicyContext&) = delete;
   PolicyContext& operator=(const PolicyContext&) = delete;
+  ~PolicyContext() = default;
 
   ppc_context* Get() { return &context_; }
   HostServices* services() { return services_; }

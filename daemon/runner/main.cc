@@ -5,10 +5,12 @@
 #include <malloc.h>
 #include <signal.h>
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <string_view>
 
 #include "daemon/backend/cgroup_loader.h"
 #include "daemon/base/log.h"
@@ -22,9 +24,20 @@ namespace {
 
 constexpr int kSupervisorFd = 3;
 
+// 0: it is not a positive number.
+int ToPositive(std::string_view text) {
+  int number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return code == std::errc() && end == text.data() + text.size() && number > 0 ? number : 0;
+}
+
 int Main(int argc, char** argv) {
   if (argc == 4 && std::strcmp(argv[1], kServeLoadsFlag) == 0) {
-    return ServeLoads(std::atoi(argv[2]), std::atoi(argv[3]));
+    const int lanes = ToPositive(argv[2]);
+    const int idle_ms = ToPositive(argv[3]);
+    if (lanes > 0 && idle_ms > 0) return ServeLoads(lanes, idle_ms);
+    std::fprintf(stderr, "ppc-runner: %s takes two positive numbers\n", kServeLoadsFlag);
+    return kExitUsage;
   }
   if (argc == 3 && std::strcmp(argv[1], kAskXpusFlag) == 0) return AskXpuLibrary(argv[2]);
   const Result<RunnerOptions> options = ParseRunnerOptions(argc, argv);

@@ -47,7 +47,7 @@ Status Session::OpenParts(const std::string& mount, const std::string& policy) {
   if (!backend) return backend.error();
   backend_ = std::move(*backend);
   // Opening the device needed more than running a policy does.
-  const Status dropped = ShedPrivileges(/*is_supervised=*/socket_ != nullptr);
+  Status dropped = ShedPrivileges(/*is_supervised=*/socket_ != nullptr);
   if (!dropped) return dropped;
   const Result<std::string> path = FindPolicy(policy);
   if (!path) return path.error();

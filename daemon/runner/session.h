@@ -22,6 +22,8 @@ class Session {
  public:
   // Before any thread exists: SIGINT and SIGTERM come by descriptor from now on.
   Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
   ~Session();
 
   // The members of an "init" line: mount, policy, config, template_dir, runtime.
