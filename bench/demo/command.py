@@ -110,10 +110,7 @@ def run_guest(options, image, settings, module="demo.guest"):
                "env", f"PYTHONPATH={TOP}/bench", "/usr/bin/python3", "-B", "-m", module,
                "/out/settings.json"]
     say(f"booting the guest ({memory} MiB) ...")
-    status = subprocess.run(command, stdout=sys.stderr, check=False).returncode
-    if not os.path.exists(os.path.join(out, "raw.json")):
-        raise DemoError(f"the guest measured nothing (tools/vm: status {status})")
-    return status
+    return subprocess.run(command, stdout=sys.stderr, check=False).returncode
 
 
 def notes(raw):
@@ -234,6 +231,8 @@ def main(arguments):
         settings["repeats"] = options.repeats
         settings["systems"] = [key for key in options.systems.split(",") if key]
         status = run_guest(options, image, settings)
+        if not os.path.exists(os.path.join(options.out, "raw.json")):
+            raise DemoError(f"the guest measured nothing (tools/vm: status {status})")
         with open(os.path.join(options.out, "raw.json"), encoding="utf-8") as file:
             raw = json.load(file)
         if "limit_bytes" not in raw:

@@ -19,6 +19,9 @@ from .prepare import TOP, DemoError, say
 # What decides how a run goes, besides the module and the systems themselves.
 RUNNING = ("bin/ppcd", "bin/ppc-runner", "bin/ppcctl", "bin/loadmodel", "bin/ppc-rival",
            "policies/libppc_maio.so")
+# A guest whose emulator fell over (tools/vm: status 71; a kernel that gave up says so, and has another)
+# is started again for the runs that its round still lacks.
+DIED, TRIES = 71, 3
 CASES = {"rich": "rich", "constrained": "limit", "limit": "limit"}
 EPILOG = """\
 Method: two systems' times in one round are a pair; their ratio is the geometric mean over the rounds, its
@@ -121,7 +124,7 @@ def read_measured(out):
         return json.load(file)
 
 
-def do_round(options, image, settings, number, runs):
+def do_guest(options, image, settings, number, runs):
     """One guest; what it did not finish stays missing."""
     raw = os.path.join(options.out, "raw.json")
     if os.path.exists(raw):
@@ -136,7 +139,21 @@ def do_round(options, image, settings, number, runs):
     if status:
         say(f"round {number}: tools/vm ended with status {status}" +
             (" (the kernel logged a warning, see kernel.log)" if status == 70 else ""))
+    if status != DIED and not os.path.exists(raw):
+        raise DemoError(f"the guest measured nothing (tools/vm: status {status})")
     return status
+
+
+def do_round(options, image, settings, number, keys):
+    """As many guests as the round needs; the status of the last."""
+    for _ in range(TRIES):
+        left = rounds.missing(options.out, options.seed, options.rounds, options.cases, keys)
+        if number not in left:
+            return 0
+        status = do_guest(options, image, settings, number, left[number])
+        if status != DIED:
+            return status
+    return DIED
 
 
 def write_csv(path, runs, measured):
@@ -230,7 +247,8 @@ def main(arguments):
                 break
             number = min(todo)
             started = time.monotonic()
-            status = do_round(options, image, settings, number, todo.pop(number))
+            todo.pop(number)
+            status = do_round(options, image, settings, number, keys)
             say(f"round {number}: {(time.monotonic() - started) / 60:.1f} min")
             if status:
                 problems.append(f"round {number}: status {status}")

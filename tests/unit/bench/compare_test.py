@@ -9,6 +9,7 @@ import random
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
 sys.dont_write_bytecode = True
@@ -237,6 +238,48 @@ class CompareTest(unittest.TestCase):
             with self.assertRaises(prepare.DemoError) as caught:
                 compare.check_identity(out, {"mbps": 100, "seed": 1})
             self.assertIn("another mbps (200, now 100)", str(caught.exception))
+
+    def _guests(self, out, plans):
+        """A round of 2 systems in 1 case; each guest finishes so many runs and ends so."""
+        options = compare.parse(["--rivals", "--out", out, "--cases", "rich", "--rounds", "1"])
+        keys = ["native", "maio"]
+        started = []
+
+        def guest(_options, _image, settings, _module):
+            done, status = plans[len(started)]
+            started.append([entry["system"] for entry in settings["plan"]])
+            for entry in settings["plan"][:done]:
+                with open(rounds.path(out, 1, "rich", entry["system"]), "w", encoding="utf-8") as file:
+                    json.dump(run(1, "rich", entry["system"], 9.0), file)
+            if done:
+                with open(os.path.join(out, "raw.json"), "w", encoding="utf-8") as file:
+                    file.write("{}")
+            return status
+
+        os.makedirs(os.path.join(out, "runs"))
+        with unittest.mock.patch.object(compare.command, "run_guest", guest), \
+                contextlib.redirect_stderr(io.StringIO()):
+            return compare.do_round(options, "image", {}, 1, keys), started
+
+    def test_round_goes_on_after_an_emulator_that_fell_over(self):
+        with tempfile.TemporaryDirectory() as out:
+            status, started = self._guests(out, [(0, 71), (1, 71), (1, 0)])
+            self.assertEqual(status, 0)
+            self.assertEqual(started, [started[0], started[0], started[0][1:]])
+
+    def test_round_is_given_up_when_every_emulator_falls_over(self):
+        with tempfile.TemporaryDirectory() as out:
+            status, started = self._guests(out, [(0, 71)] * 9)
+            self.assertEqual((status, len(started)), (71, 3))
+
+    def test_guest_that_ends_badly_is_not_run_again(self):
+        with tempfile.TemporaryDirectory() as out:
+            status, started = self._guests(out, [(1, 70), (1, 0)])
+            self.assertEqual((status, len(started)), (70, 1))
+        with tempfile.TemporaryDirectory() as out:
+            with self.assertRaises(prepare.DemoError) as caught:
+                self._guests(out, [(0, 72)])
+            self.assertIn("measured nothing (tools/vm: status 72)", str(caught.exception))
 
     def test_finish_writes_tables_and_files(self):
         with tempfile.TemporaryDirectory() as out:
