@@ -161,7 +161,10 @@ class VerdictsTest(unittest.TestCase):
         cases = [({("rich", "maio"): 13.2}, "rich: MAIO's start-up / bound"),
                  ({("rich", "native"): 11.9}, "rich: MAIO's start-up / that of 'native' <= 1.05"),
                  ({("limit", "direct"): 11.7}, "limit: MAIO's start-up / that of 'direct' <= 1.1"),
-                 ({("limit", "native-ra"): 16.0}, "limit: MAIO's start-up / the best without a changed")]
+                 ({("limit", "maio"): 12.8, ("limit", "native-ra"): 14.5},
+                  "limit: MAIO's load / that of the best without a changed"),
+                 ({("limit", "maio"): 13.6, ("limit", "native-ra"): 16.1},
+                  "limit: MAIO's start-up / that of the best without a changed")]
         for change, wanted in cases:
             failed = self.failed({**GOOD, **change})
             self.assertEqual(len(failed), 1, (wanted, failed))
@@ -176,9 +179,17 @@ class VerdictsTest(unittest.TestCase):
         self.assertEqual(self.failed({**GOOD, ("limit", "direct"): 12.0}), [])
 
     def test_the_best_counts_whatever_its_name(self):
-        failed = self.failed({**GOOD, ("limit", "by-rank"): 16.0})
+        failed = self.failed({**GOOD, ("limit", "maio"): 12.8, ("limit", "by-rank"): 14.5})
         self.assertEqual(len(failed), 1)
         self.assertIn("('by-rank')", failed[0])
+
+    def test_where_the_bound_is_near_the_best_it_says_what_is_out_of_reach(self):
+        near = judged(experiment({**GOOD, ("limit", "maio"): 12.8, ("limit", "native-ra"): 15.9}))
+        # The bound is 12.5 s; medians are 1% above the times given.
+        self.assertIn("limit: MAIO's start-up / that of the best without a changed framework "
+                      "('native-ra') <= 0.817 (0.8 is out of reach: the bound is at 0.778)", near)
+        far = judged(experiment(GOOD))
+        self.assertTrue(any("('native-ra') <= 0.8" in text and "reach" not in text for text in far), far)
 
     def test_counters_of_the_worst_run_count(self):
         for counters, wanted in (
