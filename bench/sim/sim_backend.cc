@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace ppc::sim {
@@ -91,11 +93,16 @@ Result<size_t> SimBackend::Read(const std::string& path, uint64_t offset,
 
 Status SimBackend::List(const std::string& path, const DirEntry& entry) {
   const std::string prefix = path.empty() ? "" : path + "/";
+  std::set<std::string> folders;  // said
   for (const CacheFile& file : kernel_->cache().files()) {
     if (file.is_gone || !file.path.starts_with(prefix)) continue;
-    const std::string name = file.path.substr(prefix.size());
-    if (name.find('/') != std::string::npos) continue;
-    if (!entry(name.c_str(), 'f')) break;
+    std::string name = file.path.substr(prefix.size());
+    const size_t slash = name.find('/');
+    if (slash != std::string::npos) {
+      name.resize(slash);
+      if (!folders.insert(name).second) continue;
+    }
+    if (!entry(name.c_str(), slash == std::string::npos ? 'f' : 'd')) break;
   }
   return Ok();
 }
