@@ -82,7 +82,7 @@ void Evictor::Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint6
     uint32_t piece_flags = piece.flags & kNoUnmap ? 0 : flags;
     planner_->SetState(p, PieceState::kAbsent);
     if (piece.pending == 0) piece.flags |= kReleased;  // a miss on it would be our mistake
-    piece.release_ns = now_ns;
+    piece.release_us = now_ns / 1000;
     bytes += piece.bytes();
     ppc_io* last = out->empty() ? nullptr : &out->ios().back();
     if (last != nullptr && last->file == file.number && last->flags == piece_flags &&
@@ -268,7 +268,7 @@ uint64_t Evictor::Unneeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
     const Piece& piece = layout_->pieces()[p];
     const bool there = piece.state == PieceState::kResident || piece.state == PieceState::kTouched;
     if (!there || taken[p] || (piece.flags & (kKeep | kConsumed)) ||
-        (piece.release_ns != 0 && now_ns < piece.release_ns + kRetryNs)) {
+        (piece.release_us != 0 && now_ns < piece.release_us * 1000 + kRetryNs)) {
       continue;
     }
     bool behind = true;

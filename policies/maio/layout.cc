@@ -35,20 +35,21 @@ void UseList::Add(const std::vector<Piece>& pieces, uint32_t piece, uint64_t pos
     const uint32_t next = run.piece + (index - run.index);
     const Piece& before = pieces[next - 1];
     if (piece == next && pieces[piece].page == before.end_page() &&
-        pos == run.pos + (pieces[piece].page - pieces[run.piece].page) * kPage)
+        pos == run.pos() + pieces[piece].offset() - pieces[run.piece].offset())
       return;
   }
-  runs_.push_back({pos, piece, index});
+  runs_.push_back({static_cast<uint32_t>(pos / kPage), piece, index});
 }
 
 void UseList::Close() {
   runs_.shrink_to_fit();
   states_.shrink_to_fit();
+  for (size_t run = 0; run < runs_.size(); run++) longest_ = std::max(longest_, Length(run));
+  // Nearly all are read in order.
+  if (std::ranges::is_sorted(runs_, {}, &Run::piece)) return;
   by_piece_.resize(runs_.size());
   std::iota(by_piece_.begin(), by_piece_.end(), 0);
-  std::stable_sort(by_piece_.begin(), by_piece_.end(),
-                   [this](uint32_t a, uint32_t b) { return runs_[a].piece < runs_[b].piece; });
-  for (size_t run = 0; run < runs_.size(); run++) longest_ = std::max(longest_, Length(run));
+  std::ranges::stable_sort(by_piece_, {}, [this](uint32_t run) { return runs_[run].piece; });
 }
 
 size_t UseList::held_bytes() const {
@@ -58,10 +59,10 @@ size_t UseList::held_bytes() const {
 
 uint32_t UseList::CountBefore(const std::vector<Piece>& pieces, uint64_t pos) const {
   const auto after = std::partition_point(runs_.begin(), runs_.end(),
-                                          [pos](const Run& run) { return run.pos < pos; });
+                                          [pos](const Run& run) { return run.pos() < pos; });
   if (after == runs_.begin()) return 0;
   const auto run = std::prev(after);
-  const uint64_t end_page = pieces[run->piece].page + (pos - run->pos - 1) / kPage + 1;
+  const uint64_t end_page = pieces[run->piece].page + (pos - run->pos() - 1) / kPage + 1;
   const auto first = pieces.begin() + run->piece;
   const auto end =
       std::partition_point(first, first + Length(static_cast<size_t>(run - runs_.begin())),
@@ -192,8 +193,8 @@ void Layout::CutPieces(const Template& t, size_t max_pieces) {
 
 void Layout::AddPiece(uint32_t file, uint64_t page, uint64_t end, uint64_t readers) {
   Piece piece;
-  piece.page = page;
-  piece.pages = static_cast<uint32_t>(end - page);
+  piece.page = static_cast<uint32_t>(page);
+  piece.pages = static_cast<uint16_t>(end - page);
   piece.file = static_cast<uint16_t>(file);
   piece.groups = readers;
   if (files_[file].kind == FileKind::kSmall) piece.flags |= kKeep;
@@ -220,7 +221,7 @@ bool Layout::Join(uint32_t file, uint64_t page, uint64_t end, uint64_t readers) 
   const uint16_t set = SetOf(readers);
   if (set != parts_.back().readers)
     parts_.push_back({static_cast<uint16_t>(page - piece.page), set});
-  piece.pages += static_cast<uint32_t>(end - page);
+  piece.pages = static_cast<uint16_t>(piece.pages + (end - page));
   piece.groups |= readers;
   bytes_ += (end - page) * kPage;
   return true;
@@ -262,6 +263,8 @@ void Layout::AddUses(const Template& t) {
       if (files_[e.file].number == 0) continue;
       auto [first, last] = PiecesOf(e.file, e.page, e.page + e.pages);
       for (uint32_t p = first; p < last; p++) {
+        // No start-up reads so much that a position would not fit; it would be read natively.
+        if (group.bytes + pieces_[p].bytes() > kMaxFileBytes) continue;
         const bool again = used_at[p] != ~0ull;
         // Of a joined piece the group has listed another part just before.
         if (joined_ && again && group.bytes - used_at[p] < kAgainBytes) continue;

@@ -20,6 +20,7 @@
 #include <functional>
 #include <iterator>
 #include <queue>
+#include <ranges>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -44,21 +45,21 @@ enum PieceFlag : uint8_t {
 };
 
 struct Piece {
-  uint64_t page = 0;
   uint64_t groups = 0;  // bit per group slot
-  uint64_t release_ns = 0;
-  uint32_t pages = 0;
+  uint32_t page = 0;
+  uint16_t pages = 0;
+  uint16_t file = 0;        // index in files()
   uint32_t first_part = 0;  // of a joined layout
   uint32_t pending = 0;     // uses that are not burnt
-  uint16_t file = 0;        // index in files()
-  PieceState state = PieceState::kAbsent;
-  uint8_t flags = 0;
+  uint64_t release_us : 48 = 0;
+  PieceState state : 8 = PieceState::kAbsent;
+  uint8_t flags : 8 = 0;
 
   uint64_t bytes() const { return uint64_t{pages} * kPage; }
-  uint64_t offset() const { return page * kPage; }
-  uint64_t end_page() const { return page + pages; }
+  uint64_t offset() const { return uint64_t{page} * kPage; }
+  uint64_t end_page() const { return uint64_t{page} + pages; }
 };
-static_assert(sizeof(Piece) == 40 && kMaxFiles <= 1u << 16);
+static_assert(sizeof(Piece) == 32 && kMaxFiles <= 1u << 16 && kMaxFileBytes / kPage <= 1ull << 32);
 
 enum class UseState : uint8_t { kPending, kPassed, kBurnt };
 
@@ -77,7 +78,7 @@ class UseList {
     const Run& run = *std::prev(std::upper_bound(
         runs_.begin(), runs_.end(), index, [](uint32_t i, const Run& r) { return i < r.index; }));
     const uint32_t piece = run.piece + (index - run.index);
-    return {run.pos + (pieces[piece].page - pieces[run.piece].page) * kPage, piece, StateOf(index)};
+    return {run.pos() + pieces[piece].offset() - pieces[run.piece].offset(), piece, StateOf(index)};
   }
   // How many begin before a position of the sequence.
   uint32_t CountBefore(const std::vector<Piece>& pieces, uint64_t pos) const;
@@ -90,10 +91,11 @@ class UseList {
   // Calls see(index) for each use of a piece; false from it ends the search.
   template <typename See>
   void ForEach(uint32_t piece, See see) const {
-    auto at = std::upper_bound(by_piece_.begin(), by_piece_.end(), piece,
-                               [this](uint32_t p, uint32_t r) { return p < runs_[r].piece; });
-    while (at != by_piece_.begin()) {
-      const uint32_t run = *--at;
+    const auto places = std::views::iota(size_t{0}, runs_.size());
+    const auto after = std::ranges::partition_point(
+        places, [&](size_t place) { return runs_[RunAt(place)].piece <= piece; });
+    for (auto place = static_cast<size_t>(after - places.begin()); place-- > 0;) {
+      const uint32_t run = RunAt(place);
       const uint32_t skip = piece - runs_[run].piece;
       if (skip >= longest_) return;  // no run before it reaches so far
       if (skip < Length(run) && !see(runs_[run].index + skip)) return;
@@ -106,10 +108,16 @@ class UseList {
 
  private:
   struct Run {
-    uint64_t pos = 0;
+    uint32_t page = 0;   // of the sequence
     uint32_t piece = 0;  // its first
     uint32_t index = 0;
+
+    uint64_t pos() const { return uint64_t{page} * kPage; }
   };
+  // In order of their first piece.
+  uint32_t RunAt(size_t place) const {
+    return by_piece_.empty() ? static_cast<uint32_t>(place) : by_piece_[place];
+  }
   UseState StateOf(uint32_t index) const {
     return static_cast<UseState>(states_[index / 4] >> index % 4 * 2 & 3);
   }
@@ -120,7 +128,7 @@ class UseList {
 
   std::vector<Run> runs_;
   std::vector<uint8_t> states_;     // four in a byte
-  std::vector<uint32_t> by_piece_;  // runs in order of their first piece
+  std::vector<uint32_t> by_piece_;  // runs in order of their first piece; empty: they are
   uint32_t longest_ = 0;
   uint32_t size_ = 0;
 };

@@ -170,7 +170,7 @@ void Service::NoteMiss(const miss_io& event, uint32_t file, int32_t slot) {
   for (uint32_t p = first; p < last; p++) {
     Piece& piece = layout_->pieces()[p];
     const uint64_t piece_end = piece.end_page() * kPage;
-    if ((piece.flags & kReleased) && event.time_ns > piece.release_ns) {
+    if ((piece.flags & kReleased) && event.time_ns / 1000 > piece.release_us) {
       const bool hit = piece.offset() < event.offset + event.size && piece_end > event.offset;
       const uint64_t bytes = std::min(piece_end, end) - std::max(piece.offset(), start);
       evictor_->Refault(p, slot, hit ? bytes : 0, event.time_ns);
