@@ -52,6 +52,19 @@ void UseList::Close() {
   std::ranges::stable_sort(by_piece_, {}, [this](uint32_t run) { return runs_[run].piece; });
 }
 
+size_t UseList::CountUpTo(uint32_t piece) const {
+  size_t first = 0, end = runs_.size();
+  while (first < end) {
+    const size_t middle = first + (end - first) / 2;
+    if (runs_[RunAt(middle)].piece <= piece) {
+      first = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return first;
+}
+
 size_t UseList::held_bytes() const {
   return sizeof(*this) + runs_.capacity() * sizeof(Run) + states_.capacity() +
          by_piece_.capacity() * sizeof(uint32_t);

@@ -20,7 +20,6 @@
 #include <functional>
 #include <iterator>
 #include <queue>
-#include <ranges>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -91,10 +90,7 @@ class UseList {
   // Calls see(index) for each use of a piece; false from it ends the search.
   template <typename See>
   void ForEach(uint32_t piece, See see) const {
-    const auto places = std::views::iota(size_t{0}, runs_.size());
-    const auto after = std::ranges::partition_point(
-        places, [&](size_t place) { return runs_[RunAt(place)].piece <= piece; });
-    for (auto place = static_cast<size_t>(after - places.begin()); place-- > 0;) {
+    for (size_t place = CountUpTo(piece); place-- > 0;) {
       const uint32_t run = RunAt(place);
       const uint32_t skip = piece - runs_[run].piece;
       if (skip >= longest_) return;  // no run before it reaches so far
@@ -118,6 +114,7 @@ class UseList {
   uint32_t RunAt(size_t place) const {
     return by_piece_.empty() ? static_cast<uint32_t>(place) : by_piece_[place];
   }
+  size_t CountUpTo(uint32_t piece) const;  // runs whose first piece is no later
   UseState StateOf(uint32_t index) const {
     return static_cast<UseState>(states_[index / 4] >> index % 4 * 2 & 3);
   }

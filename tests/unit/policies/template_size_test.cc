@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Models, TemplateSize,
                                          Row{"qwen2.5-72b", 4, 95000 / 4, 2 * kMegabyte},
                                          Row{"llama-2-7b", 4, 14000 / 4, 2 * kMegabyte},
                                          Row{"llama-2-70b", 4, 118000 / 4, 2 * kMegabyte},
-                                         Row{"deepseek-r1", 16, 545000 - 1, 10 * kMegabyte}));
+                                         Row{"deepseek-r1", 16, 545000 - 1, 9 * kMegabyte}));
 
 }  // namespace
 }  // namespace ppc::maio
