@@ -53,6 +53,9 @@ int Main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   // Few arenas: the runner's threads allocate little, and its memory is bounded.
   mallopt(M_ARENA_MAX, 2);
+  // What is large and needed once, a decoded template, goes back when it is freed; left alone the
+  // threshold grows with the first of them.
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
   Session session;
   if (!options->is_standalone) {
     if (fcntl(kSupervisorFd, F_SETFD, FD_CLOEXEC) != 0) {
