@@ -3,6 +3,7 @@
 // A service's life: start, events, plans, evictions, ready, stop.
 #include "policies/maio/service.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ constexpr uint64_t kSilentNs = 60'000'000'000;
 constexpr uint64_t kTickFingerprintNs = 30'000'000;
 constexpr uint32_t kVotes = 8;
 constexpr uint32_t kTicksPerStats = 5;  // counters for people
+constexpr uint32_t kTicksPerTrim = 25;
 
 unsigned long long ToPrint(uint64_t value) { return value; }
 
@@ -364,6 +366,8 @@ void Service::Tick(uint64_t now_ns) {
     if (now_ns >= traced_ns_ + kTraceNs) Trace(now_ns);
   }
   if (++ticks_ % kTicksPerStats == 0) Stats();
+  // Headers and plans leave holes between the tables, which stay.
+  if (ticks_ % kTicksPerTrim == 0) malloc_trim(0);
 }
 
 void Service::Trace(uint64_t now_ns) {

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# Description: with the largest model's template, of 641 GiB in 91,000 tensors for 16 workers, the
+# runner's own memory stays below 10 MiB.
+. "$(dirname "$0")/maio.sh"
+LARGE=$FAST/deepseek-r1
+
+# The layout is at its true size; the bytes are holes.
+must mkmodel --model deepseek-r1 --scale 1 --sparse --quiet --out "$LARGE"
+trap 'cleanup; rm -rf "$LARGE"; rmdir "$GROUP" 2>/dev/null' EXIT
+start_daemon
+mount_ppc "$LARGE" "$MNT"
+register "$MNT" maio
+echo $((256 << 20)) >"$GROUP/memory.max"
+memory_of() { awk -v name="$1:" '$1 == name {print $2}' "/proc/$(runner_pid)/status"; }
+before=$(memory_of RssAnon)
+# Made before: that takes an emulated CPU longer than a start may wait.
+must ppcctl template synth --tp 16 --id svc-large --root "$LARGE" "$LARGE"
+start_service svc-large 16
+loaded() { (($(awk '$1 == "file" {print $2}' "$GROUP/memory.stat") > 64 << 20)); }
+within 120 loaded || fail "nothing is loaded ahead: $(ppcctl status --json "$MNT")"
+in_group head -c 64M "$MNT"/model-00001-of-*.safetensors >/dev/null || fail "the model is not readable"
+during=0
+settled() { during=$(memory_of RssAnon) && ((during <= 10240)); }
+within 20 settled || fail "the runner has $during KiB of memory of its own, want at most 10240"
+echo "# counted: runner anonymous before=$before with the template=$during peak=$(memory_of VmHWM) KiB"
+must ppcctl service stop --id svc-large "$MNT"
