@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "bench/common/options.h"
-#include "daemon/backend/replay_backend.h"
+#include "daemon/backend/replay/replay_backend.h"
 #include "daemon/exec/runtime.h"
 #include "daemon/policy/plugin.h"
 #include "policies/maio/template.h"

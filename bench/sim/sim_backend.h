@@ -14,7 +14,7 @@
 
 #include "bench/sim/kernel.h"
 #include "daemon/backend/backend.h"
-#include "daemon/sys/memory_source.h"
+#include "daemon/machine/memory_source.h"
 
 namespace ppc::sim {
 

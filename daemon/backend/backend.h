@@ -16,7 +16,7 @@
 #include <string>
 
 #include "daemon/base/result.h"
-#include "daemon/sys/topology.h"
+#include "daemon/machine/topology.h"
 
 namespace ppc {
 

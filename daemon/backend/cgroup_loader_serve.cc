@@ -14,7 +14,7 @@
 
 #include "daemon/backend/cgroup_loader.h"
 #include "daemon/base/clock.h"
-#include "daemon/sys/mem_policy.h"
+#include "daemon/machine/mem_policy.h"
 
 namespace ppc {
 namespace {

@@ -11,7 +11,7 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/sys/memory_source.h"
+#include "daemon/machine/memory_source.h"
 
 namespace ppc {
 

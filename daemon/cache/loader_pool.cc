@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "daemon/base/cpu_set.h"
-#include "daemon/sys/mem_policy.h"
+#include "daemon/machine/mem_policy.h"
 
 namespace ppc {
 namespace {

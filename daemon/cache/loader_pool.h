@@ -31,7 +31,7 @@
 #include "daemon/cache/completions.h"
 #include "daemon/cache/device_meter.h"
 #include "daemon/cache/load_queue.h"
-#include "daemon/sys/topology.h"
+#include "daemon/machine/topology.h"
 
 namespace ppc {
 

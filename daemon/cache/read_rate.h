@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/sys/io_limit.h"
+#include "daemon/machine/io_limit.h"
 
 namespace ppc {
 

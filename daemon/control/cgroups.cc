@@ -6,8 +6,8 @@
 
 #include <cerrno>
 
-#include "daemon/sys/cgroup.h"
-#include "daemon/sys/proc_info.h"
+#include "daemon/machine/cgroup.h"
+#include "daemon/machine/proc_info.h"
 
 namespace ppc::control {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "daemon/base/result.h"
-#include "daemon/sys/roots.h"
+#include "daemon/machine/roots.h"
 
 namespace ppc::control {
 

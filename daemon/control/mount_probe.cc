@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "daemon/base/files.h"
-#include "daemon/sys/mount_table.h"
+#include "daemon/machine/mount_table.h"
 
 namespace ppc::control {
 namespace {

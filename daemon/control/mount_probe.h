@@ -13,7 +13,7 @@
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
-#include "daemon/sys/roots.h"
+#include "daemon/machine/roots.h"
 
 namespace ppc::control {
 

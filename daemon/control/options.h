@@ -7,7 +7,7 @@
 
 #include "daemon/base/result.h"
 #include "daemon/control/event_loop.h"
-#include "daemon/sys/roots.h"
+#include "daemon/machine/roots.h"
 
 namespace ppc::control {
 

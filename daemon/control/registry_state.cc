@@ -5,7 +5,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/control/registry.h"
-#include "daemon/sys/proc_info.h"
+#include "daemon/machine/proc_info.h"
 
 namespace ppc::control {
 

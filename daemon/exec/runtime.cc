@@ -9,8 +9,8 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/sys/host_memory.h"
-#include "daemon/sys/proc_info.h"
+#include "daemon/machine/host_memory.h"
+#include "daemon/machine/proc_info.h"
 
 namespace ppc {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/sys/proc_info.h"
+#include "daemon/machine/proc_info.h"
 
 namespace ppc {
 namespace {

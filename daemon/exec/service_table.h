@@ -15,10 +15,10 @@
 #include "daemon/backend/backend.h"
 #include "daemon/base/json.h"
 #include "daemon/cache/load_queue.h"
-#include "daemon/sys/cgroup.h"
-#include "daemon/sys/memory_source.h"
-#include "daemon/sys/process_xpu.h"
-#include "daemon/sys/topology.h"
+#include "daemon/machine/cgroup.h"
+#include "daemon/machine/memory_source.h"
+#include "daemon/xpu/process_xpu.h"
+#include "daemon/machine/topology.h"
 
 namespace ppc {
 

@@ -17,7 +17,7 @@
 #include "daemon/runner/exit_codes.h"
 #include "daemon/runner/options.h"
 #include "daemon/runner/session.h"
-#include "daemon/sys/xpu_library.h"
+#include "daemon/xpu/xpu_library.h"
 
 namespace ppc {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "daemon/backend/event_log.h"
-#include "daemon/backend/kmod_backend.h"
+#include "daemon/backend/kmod/kmod_backend.h"
 #include "daemon/base/json.h"
 #include "daemon/exec/runtime.h"
 #include "daemon/policy/plugin.h"

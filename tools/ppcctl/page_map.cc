@@ -13,8 +13,8 @@
 #include <memory>
 
 #include "daemon/base/unique_fd.h"
-#include "daemon/sys/roots.h"
-#include "daemon/sys/upc_device.h"
+#include "daemon/machine/roots.h"
+#include "daemon/backend/kmod/upc_device.h"
 
 namespace ppc::ctl {
 namespace {

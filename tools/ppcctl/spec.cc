@@ -11,7 +11,7 @@
 #include "daemon/base/files.h"
 #include "daemon/control/protocol.h"
 #include "daemon/control/service_id.h"
-#include "daemon/sys/mount_table.h"
+#include "daemon/machine/mount_table.h"
 
 namespace ppc::ctl {
 namespace {

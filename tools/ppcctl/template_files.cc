@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/sys/mount_table.h"
+#include "daemon/machine/mount_table.h"
 #include "policies/maio/synth.h"
 #include "policies/maio/template.h"
 #include "policies/maio/template_compare.h"

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "daemon/backend/replay_backend.h"
+#include "daemon/backend/replay/replay_backend.h"
 
 namespace ppc {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/backend/replay_backend.h"
+#include "daemon/backend/replay/replay_backend.h"
 #include "daemon/cache/loader_pool.h"
 
 namespace ppc {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/backend/replay_backend.h"
+#include "daemon/backend/replay/replay_backend.h"
 #include "daemon/exec/runtime.h"
 
 namespace ppc {

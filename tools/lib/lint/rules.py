@@ -26,13 +26,13 @@ def layer(path):
 
 
 def uapi_allowed(name):
-    return name.startswith(("kmod/", "tests/", "daemon/sys/", "daemon/backend/", "bench/"))
+    return name.startswith(("kmod/", "tests/", "daemon/backend/", "bench/"))
 
 
 def include_error(name, target):
     """Why `name` must not include `target`, or ''."""
     if target == "ppc/uapi.h" and not uapi_allowed(name):
-        return "only the module, daemon/sys, daemon/backend and tests see the kernel interface"
+        return "only the module, daemon/backend and tests see the kernel interface"
     if name.startswith("include/") and target.startswith(("daemon/", "policies/", "kmod/")):
         return "a public header includes public headers only"
     if name.startswith("policies/") and target.startswith("daemon/"):

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/kmod/kmod_backend.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/files.h"
+#include "daemon/base/log.h"
+
+namespace ppc {
+namespace {
+
+Event FromKernel(const ppc_event& raw) {
+  Event event;
+  event.file = raw.file_id;
+  event.offset = raw.offset;
+  event.length = raw.length;
+  event.time_ns = raw.time_ns;
+  event.start_ns = raw.start_ns;
+  event.cgroup_id = raw.cgroup_id;
+  event.open_id = raw.open_id;
+  event.tgid = raw.tgid;
+  event.tid = raw.tid;
+  event.kind = static_cast<EventKind>(raw.kind);
+  event.flags = raw.flags;
+  event.cpu = raw.cpu;
+  return event;
+}
+
+FileInfo FromKernel(const ppc_file& raw) {
+  FileInfo info;
+  info.file = raw.file_id;
+  info.size = raw.size;
+  info.ino = raw.ino;
+  info.mtime_ns = raw.mtime_sec * static_cast<int64_t>(kNsPerSec) + raw.mtime_nsec;
+  info.dev_major = raw.dev_major;
+  info.dev_minor = raw.dev_minor;
+  return info;
+}
+
+uint32_t AttachFlags(const AttachOptions& options) {
+  return (options.managed_readahead ? PPC_ATTACH_MANAGED_RA : 0u) |
+         (options.progress ? PPC_ATTACH_BEACON : 0u) | (options.trace ? PPC_ATTACH_TRACE : 0u) |
+         (options.open_close ? PPC_ATTACH_OPENCLOSE : 0u);
+}
+
+// Opens a path of the mount so that no component leads out of it.
+Result<UniqueFd> OpenBeneath(const std::string& mount, const std::string& path) {
+  UniqueFd root(open(mount.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root.IsValid()) return PosixError("open " + mount, errno);
+  open_how how{};
+  how.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
+  UniqueFd fd = OpenAt2(root.Get(), path, how);
+  if (!fd.IsValid()) return PosixError("open " + path + " below " + mount, errno);
+  return fd;
+}
+
+std::string PathOfDescriptor(int fd) {
+  char target[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t bytes = readlink(link.c_str(), target, sizeof(target));
+  return std::string(target, bytes > 0 ? static_cast<size_t>(bytes) : 0);
+}
+
+// The path below the mount that `path` leads to by symbolic links that stay in it (model hubs
+// keep their files so).
+Result<std::string> FollowLinks(const std::string& mount, const std::string& path) {
+  const UniqueFd root(open(mount.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root.IsValid()) return PosixError("open " + mount, errno);
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
+  const UniqueFd fd = OpenAt2(root.Get(), path, how);
+  // EXDEV: it leads out.
+  if (!fd.IsValid()) return PosixError("look up " + path, errno == EXDEV ? ELOOP : errno);
+  const std::string base = PathOfDescriptor(root.Get()) + "/";
+  const std::string whole = PathOfDescriptor(fd.Get());
+  if (!whole.starts_with(base)) return PosixError("look up " + path, ELOOP);
+  return whole.substr(base.size());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KmodBackend>> KmodBackend::Open(const std::string& mount,
+                                                       const SysRoots& roots) {
+  const Result<std::string> path = FindUpcDevice(mount, roots.sys);
+  if (!path) return path.error();
+  Result<UpcDevice> events = UpcDevice::Open(*path);
+  if (!events) return events.error();
+  Result<UpcDevice> loader = UpcDevice::Open(*path);
+  if (!loader) return loader.error();
+  const Result<ppc_info> info = loader->Info();
+  if (!info) return info.error();
+  return std::unique_ptr<KmodBackend>(
+      new KmodBackend(std::move(*events), std::move(*loader), mount, *info));
+}
+
+KmodBackend::KmodBackend(UpcDevice events, UpcDevice loader, std::string mount, ppc_info info)
+    : events_(std::move(events)),
+      loader_(std::move(loader)),
+      mount_(std::move(mount)),
+      info_(info),
+      raw_(kBatch) {}
+
+Capabilities KmodBackend::Caps() const {
+  return Capabilities{.unmap = true, .progress = true, .trace = true, .charge = true, .node = true};
+}
+
+uint64_t KmodBackend::NowNs() const { return MonotonicNs(); }
+
+Status KmodBackend::Attach(const AttachOptions& options) {
+  ppc_attach request{};
+  request.flags = AttachFlags(options);
+  request.lease_ms = options.lease_ms;
+  // What does not fit is for the module to refuse, not to be cut to something else.
+  const auto fit = [](uint64_t bytes) {
+    return static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX));
+  };
+  request.window_bytes = fit(options.window_bytes);
+  request.beacon_bytes = fit(options.beacon_bytes);
+  std::strncpy(request.label, options.label.c_str(), sizeof(request.label) - 1);
+  const Result<ppc_attach> attached = events_.Attach(request);
+  if (!attached) return attached.error();
+  return Ok();
+}
+
+void KmodBackend::Detach() { events_.Detach(); }
+
+void KmodBackend::RenewLease() { (void)events_.Info(); }
+
+size_t KmodBackend::Drain(std::span<Event> batch) {
+  const size_t wanted = std::min(batch.size(), raw_.size());
+  const size_t got = events_.Drain(std::span(raw_.data(), wanted));
+  for (size_t i = 0; i < got; ++i) batch[i] = FromKernel(raw_[i]);
+  return got;
+}
+
+WaitOutcome KmodBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) {
+  switch (events_.Sleep(timeout_ns, nap, others)) {
+    case UpcDevice::Woken::kEvents:
+      return WaitOutcome::kEvents;
+    case UpcDevice::Woken::kOther:
+      return WaitOutcome::kOther;
+    case UpcDevice::Woken::kTimeout:
+      return WaitOutcome::kTimeout;
+    case UpcDevice::Woken::kHangUp:
+      break;
+  }
+  // A mount that is going hangs up a little before its ioctls fail.
+  const Result<ppc_info> info = events_.Info();
+  const bool expired = info && (info->state & PPC_STATE_EXPIRED) != 0;
+  return expired ? WaitOutcome::kExpired : WaitOutcome::kGone;
+}
+
+Result<FileInfo> KmodBackend::Resolve(uint64_t file, std::string* path) {
+  char name[PPC_NAME_MAX_BYTES];
+  ppc_file request{};
+  request.file_id = file;
+  request.name = reinterpret_cast<uintptr_t>(name);
+  request.name_bytes = sizeof(name);
+  const int code = loader_.Call(PPC_IOC_FILE, &request);
+  if (code != 0) return PosixError("file number " + std::to_string(file), code);
+  request.file_id = file;
+  if (path != nullptr) path->assign(name, strnlen(name, sizeof(name)));
+  return FromKernel(request);
+}
+
+Result<FileInfo> KmodBackend::Lookup(const std::string& path) {
+  if (path.size() >= PPC_NAME_MAX_BYTES) return PosixError("look up a path", ENAMETOOLONG);
+  Result<FileInfo> info = LookupPlain(path);
+  if (info || info.error().code != ELOOP) return info;
+  const Result<std::string> target = FollowLinks(mount_, path);
+  if (!target) return target.error();
+  return LookupPlain(*target);
+}
+
+Result<FileInfo> KmodBackend::LookupPlain(const std::string& path) const {
+  ppc_file request{};
+  request.name = reinterpret_cast<uintptr_t>(path.c_str());
+  request.name_bytes = static_cast<uint32_t>(path.size() + 1);
+  const int code = loader_.Call(PPC_IOC_LOOKUP, &request);
+  if (code != 0) return PosixError("look up " + path + " in " + mount_, code);
+  return FromKernel(request);
+}
+
+Result<LoadResult> KmodBackend::Load(const LoadRequest& request) {
+  ppc_load load{};
+  load.file_id = request.file;
+  load.offset = request.offset;
+  load.length = request.length;
+  load.flags = PPC_LOAD_WAIT;
+  load.charge = CanCharge() ? request.charge : 0;
+  load.cancel_slot = request.cancel_slot;
+  load.generation = request.generation;
+  int code = 0;
+  if (request.charge == load.charge) {
+    code = loader_.Call(PPC_IOC_LOAD, &load);
+  } else {
+    const std::shared_ptr<CgroupLoader> loader = LoaderOf(request.charge);
+    code = loader == nullptr ? EBADF : loader->Load(&load, request.node);
+    if (code == EBUSY) {
+      if (!told_uncharged_.exchange(true)) {
+        Log(LogLevel::kWarning,
+            "a service's cgroup takes no process, since it has children with "
+            "controllers; its loads are charged to the runner's cgroup");
+      }
+      code = loader_.Call(PPC_IOC_LOAD, &load);
+    }
+  }
+  if (code != 0) return PosixError("load", code);
+  return LoadResult{.loaded = load.loaded,
+                    .submitted = load.submitted,
+                    .resident = load.resident,
+                    .failed = load.failed,
+                    .done = load.done,
+                    .stop = static_cast<LoadStop>(load.stop)};
+}
+
+void KmodBackend::Cancel(uint32_t slot, uint64_t generation) {
+  ppc_cancel cancel{};
+  cancel.slot = slot;
+  cancel.generation = generation;
+  (void)loader_.Call(PPC_IOC_CANCEL, &cancel);
+}
+
+Result<EvictResult> KmodBackend::Evict(const EvictRequest& request) {
+  ppc_evict evict{};
+  evict.file_id = request.file;
+  evict.offset = request.offset;
+  evict.length = request.length;
+  evict.flags = (request.unmap ? PPC_EVICT_UNMAP : 0u) |
+                (request.even_locked ? PPC_EVICT_EVEN_LOCKED : 0u) |
+                (request.drain ? PPC_EVICT_DRAIN : 0u);
+  const int code = loader_.Call(PPC_IOC_EVICT, &evict);
+  if (code != 0) return PosixError("evict", code);
+  return EvictResult{.asked = evict.asked,
+                     .dropped = evict.dropped,
+                     .mapped = evict.mapped,
+                     .dirty = evict.dirty,
+                     .locked = evict.locked,
+                     .busy = evict.busy};
+}
+
+Result<Residency> KmodBackend::Resident(uint64_t file, uint64_t offset, uint64_t length,
+                                        std::span<uint8_t> bitmap) {
+  ppc_resident request{};
+  request.file_id = file;
+  request.offset = offset;
+  request.length = length;
+  request.bitmap = bitmap.empty() ? 0 : reinterpret_cast<uintptr_t>(bitmap.data());
+  request.bitmap_bytes = bitmap.size();
+  const int code = loader_.Call(PPC_IOC_RESIDENT, &request);
+  if (code != 0) return PosixError("residency", code);
+  Residency out{.resident = request.resident, .dirty = request.dirty, .mapped = request.mapped};
+  static_assert(kMaxNodes == PPC_MAX_NODES);
+  std::copy_n(request.node, kMaxNodes, out.node);
+  return out;
+}
+
+std::shared_ptr<CgroupLoader> KmodBackend::LoaderOf(uint32_t handle) {
+  const std::lock_guard lock(mutex_);
+  const auto found = loaders_.find(handle);
+  return found == loaders_.end() ? nullptr : found->second;
+}
+
+Result<uint32_t> KmodBackend::Charge(int cgroup_fd) {
+  if (!CanCharge()) {
+    Result<std::unique_ptr<CgroupLoader>> loader = CgroupLoader::Open(cgroup_fd, loader_.fd());
+    if (!loader) return loader.error();
+    const std::lock_guard lock(mutex_);
+    loaders_[++last_handle_] = std::move(*loader);
+    return last_handle_;
+  }
+  ppc_charge charge{};
+  charge.cgroup_fd = cgroup_fd;
+  const int code = loader_.Call(PPC_IOC_CHARGE, &charge);
+  if (code != 0) return PosixError("charge a cgroup", code);
+  return charge.handle;
+}
+
+void KmodBackend::Uncharge(uint32_t handle) {
+  if (CanCharge()) {
+    ppc_charge charge{};
+    charge.flags = PPC_CHARGE_RELEASE;
+    charge.handle = handle;
+    (void)loader_.Call(PPC_IOC_CHARGE, &charge);
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  loaders_.erase(handle);
+}
+
+Status KmodBackend::SetFileNative(uint64_t file, bool native) {
+  ppc_file_mode mode{};
+  mode.file_id = file;
+  mode.mode = native ? PPC_FILE_NATIVE : PPC_FILE_POLICY;
+  const int code = loader_.Call(PPC_IOC_FILE_MODE, &mode);
+  if (code != 0) return PosixError("set a file's mode", code);
+  return Ok();
+}
+
+Result<size_t> KmodBackend::Read(const std::string& path, uint64_t offset,
+                                 std::span<uint8_t> buffer) {
+  const Result<UniqueFd> fd = OpenBeneath(mount_, path);
+  if (!fd) return fd.error();
+  size_t done = 0;
+  while (done < buffer.size()) {
+    const ssize_t got = pread(fd->Get(), buffer.data() + done, buffer.size() - done,
+                              static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return PosixError("read " + path, errno);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+Status KmodBackend::List(const std::string& path, const DirEntry& entry) {
+  Result<UniqueFd> fd = OpenBeneath(mount_, path.empty() ? "." : path);
+  if (!fd) return fd.error();
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(fdopendir(fd->Get()), closedir);
+  if (dir == nullptr) return PosixError("list " + path, errno);
+  (void)fd->Release();  // closedir closes it
+  while (const dirent* found = readdir(dir.get())) {
+    const std::string_view name = found->d_name;
+    if (name == "." || name == "..") continue;
+    const char kind = found->d_type == DT_REG   ? 'f'
+                      : found->d_type == DT_DIR ? 'd'
+                      : found->d_type == DT_LNK ? 'l'
+                                                : '?';
+    if (!entry(found->d_name, kind)) break;
+  }
+  return Ok();
+}
+
+Result<BackendCounters> KmodBackend::Counters() {
+  // Through the event descriptor: this also renews the lease.
+  const Result<ppc_info> info = events_.Info();
+  if (!info) return info.error();
+  return BackendCounters{.events_queued = info->events_queued,
+                         .events_lost = info->events_dropped,
+                         .events_coalesced = info->events_coalesced,
+                         .wakeups = info->wakeups,
+                         .lease_expiries = info->lease_expiries,
+                         .attached = (info->state & PPC_STATE_ATTACHED) != 0,
+                         .expired = (info->state & PPC_STATE_EXPIRED) != 0,
+                         .window_bytes = info->window_bytes,
+                         .beacon_bytes = info->beacon_bytes};
+}
+
+}  // namespace ppc

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the backend that drives the kernel module through /dev/ppcN: one descriptor
+// reads events, a second one carries out loads (its charge handles belong to it), so
+// that closing or losing the first never stops an ioctl in flight.
+// Threads: as backend.h.
+#ifndef PPC_DAEMON_BACKEND_KMOD_KMOD_BACKEND_H_
+#define PPC_DAEMON_BACKEND_KMOD_KMOD_BACKEND_H_
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/cgroup_loader.h"
+#include "daemon/machine/roots.h"
+#include "daemon/backend/kmod/upc_device.h"
+
+namespace ppc {
+
+class KmodBackend : public Backend {
+ public:
+  static Result<std::unique_ptr<KmodBackend>> Open(const std::string& mount, const SysRoots& roots);
+
+  Capabilities Caps() const override;
+  uint64_t NowNs() const override;
+  Status Attach(const AttachOptions& options) override;
+  void Detach() override;
+  void RenewLease() override;
+  size_t Drain(std::span<Event> batch) override;
+  WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) override;
+  Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
+  Result<FileInfo> Lookup(const std::string& path) override;
+  Result<LoadResult> Load(const LoadRequest& request) override;
+  void Cancel(uint32_t slot, uint64_t generation) override;
+  Result<EvictResult> Evict(const EvictRequest& request) override;
+  Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
+                             std::span<uint8_t> bitmap) override;
+  Result<uint32_t> Charge(int cgroup_fd) override;
+  void Uncharge(uint32_t handle) override;
+  Status SetFileNative(uint64_t file, bool native) override;
+  Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) override;
+  Status List(const std::string& path, const DirEntry& entry) override;
+  Result<BackendCounters> Counters() override;
+
+ private:
+  // The device's own look-up: no symbolic links.
+  Result<FileInfo> LookupPlain(const std::string& path) const;
+  KmodBackend(UpcDevice events, UpcDevice loader, std::string mount, ppc_info info);
+  bool CanCharge() const { return (info_.caps & PPC_CAP_CHARGE) != 0; }
+  std::shared_ptr<CgroupLoader> LoaderOf(uint32_t handle);
+
+  static constexpr size_t kBatch = 512;
+
+  UpcDevice events_;
+  UpcDevice loader_;
+  const std::string mount_;
+  const ppc_info info_;
+  std::vector<ppc_event> raw_;
+  // Where the kernel has no handles they are ours.
+  std::mutex mutex_;
+  std::map<uint32_t, std::shared_ptr<CgroupLoader>> loaders_;
+  uint32_t last_handle_ = 0;
+  std::atomic<bool> told_uncharged_{false};
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BACKEND_KMOD_KMOD_BACKEND_H_

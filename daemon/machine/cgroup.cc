@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/machine/cgroup.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <limits>
+#include <string_view>
+
+#include "daemon/base/cpu_set.h"
+#include "daemon/base/files.h"
+
+namespace ppc {
+namespace {
+
+constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
+// v1 writes "no limit" as LONG_MAX rounded down to pages.
+constexpr uint64_t kUnlimitedV1 = uint64_t{1} << 62;
+
+UniqueFd OpenFile(const std::string& path) {
+  return UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+bool IsDirectory(const std::string& path) {
+  struct stat st {};
+  return stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+// Reads a number without allocating; "max" and failures are kUnlimited.
+uint64_t ReadNumber(const UniqueFd& fd) {
+  char text[32];
+  const ssize_t got = fd.IsValid() ? pread(fd.Get(), text, sizeof(text), 0) : -1;
+  uint64_t value = kUnlimited;
+  if (got > 0) {
+    const auto parsed = std::from_chars(text, text + got, value);
+    if (parsed.ec != std::errc()) return kUnlimited;
+  }
+  return value;
+}
+
+// "name 123\n" lines; 0 if absent.
+uint64_t StatField(std::string_view text, std::string_view name) {
+  size_t at = 0;
+  while (at < text.size()) {
+    size_t end = text.find('\n', at);
+    if (end == std::string_view::npos) end = text.size();
+    const std::string_view line = text.substr(at, end - at);
+    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == ' ') {
+      uint64_t value = 0;
+      std::from_chars(line.data() + name.size() + 1, line.data() + line.size(), value);
+      return value;
+    }
+    at = end + 1;
+  }
+  return 0;
+}
+
+std::string WithoutTrailingSlash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+struct Place {
+  std::string root;
+  std::string directory;
+  bool is_v1 = false;
+};
+
+// Finds the directory that `path` means and the root of its hierarchy.
+std::optional<Place> Locate(const std::string& path, const SysRoots& roots) {
+  const std::string top = roots.Sys("/fs/cgroup");
+  // The memory controller's own hierarchy first: on a hybrid machine the limits are there.
+  for (const std::string& root : {top + "/memory", top, top + "/unified"}) {
+    if (!IsDirectory(root)) continue;
+    const bool is_v1 = root.ends_with("/memory");
+    if (is_v1 && access((root + "/memory.limit_in_bytes").c_str(), R_OK) != 0) continue;
+    if (path.starts_with(root + "/") || path == root) {
+      if (IsDirectory(path)) return Place{root, path, is_v1};
+    } else if (!path.starts_with(top)) {
+      const std::string directory = WithoutTrailingSlash(root + path);
+      if (IsDirectory(directory)) return Place{root, directory, is_v1};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Cgroup::Level Cgroup::OpenLevel(const std::string& directory) {
+  Level level;
+  level.limit = OpenFile(directory + "/memory.limit_in_bytes");
+  level.is_v1 = level.limit.IsValid();
+  if (level.is_v1) {
+    level.used = OpenFile(directory + "/memory.usage_in_bytes");
+  } else {
+    level.limit = OpenFile(directory + "/memory.max");
+    level.high = OpenFile(directory + "/memory.high");
+    level.used = OpenFile(directory + "/memory.current");
+  }
+  level.stat = OpenFile(directory + "/memory.stat");
+  return level;
+}
+
+Result<Cgroup> Cgroup::Open(const std::string& path, const SysRoots& roots) {
+  if (path.empty() || path[0] != '/' || path.find("/../") != std::string::npos ||
+      path.ends_with("/..")) {
+    return Error{EINVAL, "cgroup \"" + path + "\" must be an absolute path without \"..\""};
+  }
+  const std::optional<Place> place = Locate(WithoutTrailingSlash(path), roots);
+  if (!place) {
+    return Error{ENOENT, "cgroup " + path + " does not exist below " + roots.Sys("/fs/cgroup")};
+  }
+  Cgroup group;
+  group.path_ = place->directory;
+  group.is_v1_ = place->is_v1;
+  group.relative_ = place->directory.substr(place->root.size());
+  if (group.relative_.empty()) group.relative_ = "/";
+  group.directory_ = UniqueFd(open(group.path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat st {};
+  if (!group.directory_.IsValid() || fstat(group.directory_.Get(), &st) != 0) {
+    return PosixError("open cgroup " + group.path_, errno);
+  }
+  group.id_ = st.st_ino;
+  // v1 keeps cpusets in a hierarchy of their own, mostly with the same paths.
+  group.mems_ =
+      OpenFile(roots.Sys("/fs/cgroup/cpuset" + group.relative_) + "/cpuset.effective_mems");
+  for (std::string at = group.path_; at.size() >= place->root.size();) {
+    if (!group.mems_.IsValid()) group.mems_ = OpenFile(at + "/cpuset.mems.effective");
+    Level level = OpenLevel(at);
+    if (level.limit.IsValid() && level.used.IsValid()) group.levels_.push_back(std::move(level));
+    at = at.substr(0, at.rfind('/'));
+  }
+  return group;
+}
+
+uint64_t Cgroup::CleanCache(const Level& level) {
+  char text[16384];
+  const ssize_t got = pread(level.stat.Get(), text, sizeof(text), 0);
+  if (got <= 0) return 0;
+  const std::string_view stat(text, static_cast<size_t>(got));
+  const bool v1 = level.is_v1;
+  const uint64_t file = StatField(stat, v1 ? "total_cache" : "file");
+  const uint64_t shmem = StatField(stat, v1 ? "total_shmem" : "shmem");
+  const uint64_t dirty = StatField(stat, v1 ? "total_dirty" : "file_dirty") +
+                         StatField(stat, v1 ? "total_writeback" : "file_writeback");
+  return file > shmem + dirty ? file - shmem - dirty : 0;
+}
+
+std::optional<MemoryReading> Cgroup::Read(double share, bool with_cache) const {
+  std::optional<MemoryReading> tightest;
+  const Level* binding = nullptr;
+  for (const Level& level : levels_) {
+    // Beyond memory.high the kernel throttles, which is worse than not loading.
+    const uint64_t limit = std::min(ReadNumber(level.limit), ReadNumber(level.high));
+    const uint64_t used = ReadNumber(level.used);
+    if (limit >= (level.is_v1 ? kUnlimitedV1 : kUnlimited) || used == kUnlimited) continue;
+    MemoryReading reading;
+    reading.limit = limit;
+    reading.used = used;
+    reading.threshold = static_cast<uint64_t>(static_cast<double>(limit) * share);
+    reading.is_cgroup = true;
+    if (!tightest || reading.Slack() < tightest->Slack()) {
+      tightest = reading;
+      binding = &level;
+    }
+  }
+  if (tightest && with_cache) tightest->cache = CleanCache(*binding);
+  return tightest;
+}
+
+std::vector<int> Cgroup::AllowedNodes() const {
+  char text[1024];
+  const ssize_t got = mems_.IsValid() ? pread(mems_.Get(), text, sizeof(text), 0) : -1;
+  if (got <= 0) return {};
+  const Result<CpuList> nodes = ParseCpuList(Trim(std::string(text, static_cast<size_t>(got))));
+  return nodes ? *nodes : std::vector<int>();
+}
+
+bool Cgroup::Contains(const std::string& other) const {
+  if (relative_ == "/") return true;
+  return other == relative_ || other.starts_with(relative_ + "/");
+}
+
+}  // namespace ppc

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns one memory cgroup as the kernel shows it: its identity, and the limits and
+// use of it and of all its ancestors, v2 (memory.max, memory.high) and v1.
+// Threads: Read by any.
+#ifndef PPC_DAEMON_MACHINE_CGROUP_H_
+#define PPC_DAEMON_MACHINE_CGROUP_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
+#include "daemon/machine/memory_source.h"
+#include "daemon/machine/roots.h"
+
+namespace ppc {
+
+class Cgroup {
+ public:
+  // `path`: a directory below /sys/fs/cgroup, or as /proc/PID/cgroup writes it ("/a/b").
+  static Result<Cgroup> Open(const std::string& path, const SysRoots& roots);
+
+  // The tightest limit of this cgroup and its ancestors at `share` of each; nothing if unlimited.
+  std::optional<MemoryReading> Read(double share, bool with_cache) const;
+  // NUMA nodes that cpuset.mems allows now, v2 or v1; empty = all.
+  std::vector<int> AllowedNodes() const;
+  // True if /proc/PID/cgroup's `other` is this cgroup or below it.
+  bool Contains(const std::string& other) const;
+
+  const std::string& path() const { return path_; }  // directory
+  uint64_t id() const { return id_; }                // of the directory in its hierarchy
+  // True if `event_id`, which is a cgroup2's (0: none), is this cgroup; never of v1, whose
+  // directories are numbered apart.
+  bool IsOfEvent(uint64_t event_id) const { return !is_v1_ && event_id != 0 && event_id == id_; }
+  int fd() const { return directory_.Get(); }
+
+ private:
+  // One directory between the cgroup and the root, with its files kept open.
+  struct Level {
+    UniqueFd limit;
+    UniqueFd high;  // v2 only
+    UniqueFd used;
+    UniqueFd stat;
+    bool is_v1 = false;
+  };
+
+  Cgroup() = default;
+  static Level OpenLevel(const std::string& directory);
+  static uint64_t CleanCache(const Level& level);
+
+  UniqueFd directory_;
+  UniqueFd mems_;  // cpuset.mems.effective of the nearest group that has one
+  std::string path_;
+  std::string relative_;  // below the hierarchy's root, starts with "/"
+  uint64_t id_ = 0;
+  bool is_v1_ = false;
+  std::vector<Level> levels_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_MACHINE_CGROUP_H_

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/machine/host_memory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/cpu_set.h"
+#include "daemon/base/files.h"
+
+namespace ppc {
+namespace {
+
+// "MemTotal:   123 kB" or "Node 0 MemTotal:   123 kB" -> bytes; 0 if absent.
+uint64_t MeminfoField(std::string_view text, const std::string& name) {
+  const std::string key = name + ":";
+  size_t at = text.find(key);
+  while (at != std::string_view::npos && at > 0 && text[at - 1] != '\n' && text[at - 1] != ' ') {
+    at = text.find(key, at + 1);
+  }
+  if (at == std::string_view::npos) return 0;
+  at = text.find_first_not_of(' ', at + key.size());
+  if (at == std::string_view::npos) return 0;
+  uint64_t kib = 0;
+  std::from_chars(text.data() + at, text.data() + text.size(), kib);
+  return kib * 1024;
+}
+
+uint64_t FilePages(std::string_view meminfo) {
+  return MeminfoField(meminfo, "Active(file)") + MeminfoField(meminfo, "Inactive(file)");
+}
+
+Result<HostMemory> ReadNode(const SysRoots& roots, int node) {
+  const Result<std::string> text =
+      ReadFile(roots.Sys("/devices/system/node/node" + std::to_string(node) + "/meminfo"));
+  if (!text) return text.error();
+  const uint64_t files = FilePages(*text);
+  const uint64_t clean = files + MeminfoField(*text, "SReclaimable") / 2;
+  const uint64_t dirty = MeminfoField(*text, "Dirty") + MeminfoField(*text, "Writeback");
+  return HostMemory{MeminfoField(*text, "MemTotal"),
+                    MeminfoField(*text, "MemFree") + (clean > dirty ? clean - dirty : 0), files};
+}
+
+std::vector<int> OnlineNodes(const SysRoots& roots) {
+  const Result<std::string> text = ReadLine(roots.Sys("/devices/system/node/online"));
+  if (!text) return {};
+  const Result<CpuList> nodes = ParseCpuList(*text);
+  return nodes ? *nodes : std::vector<int>();
+}
+
+// A cgroup's own stalls say what matters to it; v1 has none, then the machine's count.
+std::vector<std::string> StallFiles(const ServiceMemory::Options& options, const Cgroup* cgroup) {
+  if (options.stall_share <= 0) return {};
+  std::vector<std::string> files;
+  const std::string own = cgroup == nullptr ? "" : cgroup->path() + "/memory.pressure";
+  if (!own.empty() && access(own.c_str(), R_OK) == 0) {
+    files.push_back(own);
+    if (!options.own_cgroup.empty()) files.push_back(options.own_cgroup + "/memory.pressure");
+  } else {
+    files.push_back(options.roots.Proc("/pressure/memory"));
+  }
+  return files;
+}
+
+}  // namespace
+
+uint64_t NodeWatermarks(const SysRoots& roots, const std::vector<int>& nodes) {
+  const Result<std::string> text = ReadFile(roots.Proc("/zoneinfo"), 16 << 20);
+  if (!text) return 0;
+  uint64_t pages = 0;
+  bool counts = false;
+  for (size_t at = 0; at < text->size();) {
+    const size_t end = std::min(text->find('\n', at), text->size());
+    const std::string_view line(text->data() + at, end - at);
+    at = end + 1;
+    int node = -1;
+    constexpr std::string_view kNode = "Node ";
+    if (line.starts_with(kNode)) {
+      std::from_chars(line.data() + kNode.size(), line.data() + line.size(), node);
+      counts = std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+      continue;
+    }
+    const size_t word = line.find_first_not_of(' ');
+    if (!counts || word == std::string_view::npos || !line.substr(word).starts_with("low ")) {
+      continue;
+    }
+    const size_t digits = line.find_first_of("0123456789");
+    uint64_t low = 0;
+    if (digits == std::string_view::npos) continue;
+    std::from_chars(line.data() + digits, line.data() + line.size(), low);
+    pages += low;
+  }
+  return 2 * pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>& nodes) {
+  if (nodes.empty()) {
+    const Result<std::string> text = ReadFile(roots.Proc("/meminfo"));
+    if (!text) return text.error();
+    return HostMemory{MeminfoField(*text, "MemTotal"), MeminfoField(*text, "MemAvailable"),
+                      FilePages(*text)};
+  }
+  HostMemory sum;
+  for (const int node : nodes) {
+    const Result<HostMemory> one = ReadNode(roots, node);
+    if (!one) return one.error();
+    sum.total += one->total;
+    sum.available += one->available;
+    sum.files += one->files;
+  }
+  return sum;
+}
+
+ServiceMemory::ServiceMemory(Options options, std::shared_ptr<const Cgroup> cgroup)
+    : options_(std::move(options)),
+      cgroup_(std::move(cgroup)),
+      online_(OnlineNodes(options_.roots)),
+      stall_(StallFiles(options_, cgroup_.get()), options_.stall_share) {}
+
+uint64_t ServiceMemory::OwnCache() const {
+  return options_.own_cache == nullptr ? 0 : options_.own_cache->load(std::memory_order_relaxed);
+}
+
+// Of the nodes the cpuset allows, which may change at any time.
+Result<HostMemory> ServiceMemory::ReadAllowed() {
+  std::vector<int> nodes = cgroup_ == nullptr ? std::vector<int>() : cgroup_->AllowedNodes();
+  // All of them: the machine's own sum knows more of what cannot be had.
+  if (nodes == online_) nodes.clear();
+  uint64_t watermarks = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (nodes != nodes_) {
+      watermarks_ = nodes.empty() ? 0 : NodeWatermarks(options_.roots, nodes);
+      nodes_ = nodes;
+    }
+    watermarks = watermarks_;
+  }
+  Result<HostMemory> host = ReadHostMemory(options_.roots, nodes);
+  if (!host) return ReadHostMemory(options_.roots, {});
+  host->available -= std::min(host->available, watermarks);
+  return host;
+}
+
+std::optional<MemoryReading> ServiceMemory::ReadHost() {
+  const Result<HostMemory> host = ReadAllowed();
+  if (!host) return std::nullopt;
+  const auto share =
+      static_cast<uint64_t>(static_cast<double>(host->total) * options_.reserve_share);
+  const uint64_t reserve = std::max(options_.reserve_bytes, share);
+  MemoryReading reading;
+  reading.limit = host->total > reserve ? host->total - reserve : 0;
+  // Ours is not more than there is: the kernel reclaims without telling.
+  reading.cache = std::min(OwnCache(), host->files);
+  reading.is_estimate = reading.cache != 0;
+  const uint64_t taken = host->total > host->available ? host->total - host->available : 0;
+  reading.used = taken + reading.cache;
+  reading.threshold = static_cast<uint64_t>(static_cast<double>(reading.limit) * options_.share);
+  return reading;
+}
+
+// Tasks that stall for memory need some: the page cache gets only a part of what it could have.
+void ServiceMemory::Withhold(MemoryReading* reading) {
+  const std::lock_guard lock(mutex_);
+  if (!stall_.IsKnown()) return;
+  const double keep = stall_.Keep(options_.now_ns ? options_.now_ns() : MonotonicNs());
+  if (keep < 1 && keep_ == 1) {
+    uint64_t cache = reading->cache;
+    if (cache == 0 && reading->is_cgroup) {
+      const std::optional<MemoryReading> group = cgroup_->Read(options_.share, true);
+      if (group) cache = group->cache;
+    }
+    const uint64_t other = reading->used > cache ? reading->used - cache : 0;
+    window_ = reading->threshold > other ? reading->threshold - other : 0;
+  }
+  keep_ = keep;
+  const auto part = static_cast<uint64_t>(static_cast<double>(window_) * (1 - keep));
+  reading->withheld = std::min(part, reading->threshold);
+  reading->threshold -= reading->withheld;
+}
+
+MemoryReading ServiceMemory::Read(bool with_cache) {
+  MemoryReading best;
+  bool has_best = false;
+  const auto consider = [&](const std::optional<MemoryReading>& reading) {
+    if (!reading || (has_best && reading->Slack() >= best.Slack())) return;
+    best = *reading;
+    has_best = true;
+  };
+  consider(ReadHost());
+  if (cgroup_ != nullptr) consider(cgroup_->Read(options_.share, with_cache));
+  if (options_.limit_bytes != 0) {
+    MemoryReading own;
+    own.limit = options_.limit_bytes;
+    own.used = own.cache = OwnCache();
+    own.is_estimate = own.used != 0;
+    own.threshold = static_cast<uint64_t>(static_cast<double>(own.limit) * options_.share);
+    consider(own);
+  }
+  if (has_best) Withhold(&best);
+  return best;
+}
+
+}  // namespace ppc

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns reading the machine's and its NUMA nodes' memory, and the budget of a
+// service: the tighter of its cgroup and the machine.
+// Threads: any.
+#ifndef PPC_DAEMON_MACHINE_HOST_MEMORY_H_
+#define PPC_DAEMON_MACHINE_HOST_MEMORY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/result.h"
+#include "daemon/machine/cgroup.h"
+#include "daemon/machine/memory_source.h"
+#include "daemon/machine/memory_stall.h"
+#include "daemon/machine/roots.h"
+
+namespace ppc {
+
+// Bytes.  available = free and what can be had without swapping, clean page cache included.
+struct HostMemory {
+  uint64_t total = 0;
+  uint64_t available = 0;
+  uint64_t files = 0;  // page cache of files
+};
+
+// The machine, or only `nodes` if not empty.
+Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>& nodes);
+
+// What is to stay free on `nodes` so that the kernel does not reclaim there: twice the low
+// watermarks of their zones.  0 if /proc/zoneinfo cannot be read.
+uint64_t NodeWatermarks(const SysRoots& roots, const std::vector<int>& nodes);
+
+// Memory budget of one service (or of the mount when there is none).
+class ServiceMemory : public MemorySource {
+ public:
+  struct Options {
+    SysRoots roots;
+    double share = 0.8;          // threshold as a share of the limit
+    uint64_t limit_bytes = 0;    // of our own page cache, from the configuration; 0 = none
+    uint64_t reserve_bytes = 0;  // kept free on the machine (devices with unified memory)
+    double reserve_share = 0;    // the same as a share of the machine's memory; the larger counts
+    double stall_share = 0.1;    // of a second, see MemoryStall; 0 = memory stalls do not count
+    // Page cache we loaded and not yet dropped.  The machine counts it as available, but
+    // filling the rest on top of it makes the kernel reclaim what is needed first.
+    const std::atomic<uint64_t>* own_cache = nullptr;
+    // Directory of the cgroup we run in: reclaim that our loads cause stalls us.  "" = none.
+    std::string own_cgroup;
+    std::function<uint64_t()> now_ns;  // nullptr = CLOCK_MONOTONIC
+  };
+
+  // cgroup may be nullptr.
+  ServiceMemory(Options options, std::shared_ptr<const Cgroup> cgroup);
+  MemoryReading Read(bool with_cache) override;
+
+ private:
+  std::optional<MemoryReading> ReadHost();
+  Result<HostMemory> ReadAllowed();
+  void Withhold(MemoryReading* reading);
+  uint64_t OwnCache() const;
+
+  const Options options_;
+  const std::shared_ptr<const Cgroup> cgroup_;
+  const std::vector<int> online_;
+
+  std::mutex mutex_;        // of what follows
+  std::vector<int> nodes_;  // allowed by the cpuset when looked at last; empty = all
+  uint64_t watermarks_ = 0;
+  MemoryStall stall_;
+  double keep_ = 1;
+  uint64_t window_ = 0;  // what the page cache could have when the stall began
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_MACHINE_HOST_MEMORY_H_

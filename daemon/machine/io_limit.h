@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what a cgroup and its ancestors may read per second from the device below a file system:
+// io.max of v2, blkio.throttle of v1.  Loads that run outside the cgroup escape these limits in
+// the kernel, so the loader keeps to them itself.
+// Threads: the caller locks.
+#ifndef PPC_DAEMON_MACHINE_IO_LIMIT_H_
+#define PPC_DAEMON_MACHINE_IO_LIMIT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/base/unique_fd.h"
+#include "daemon/machine/roots.h"
+
+namespace ppc {
+
+struct BlockDevice {
+  uint32_t major = 0;
+  uint32_t minor = 0;
+  bool operator==(const BlockDevice&) const = default;
+};
+
+// The device and all that it lies on: a partition's disk, what a mapped or a RAID device is made
+// of.  An anonymous one (btrfs) is looked up in the mount table; empty: no block device (NFS).
+std::vector<BlockDevice> DevicesBelow(const SysRoots& roots, BlockDevice device);
+
+// Bytes of a request when only their number is limited: what the loader submits at once, or less
+// where the device takes less.
+uint64_t RequestBytes(const SysRoots& roots, BlockDevice device);
+
+// One level of the hierarchy.
+struct IoLevel {
+  uint64_t id = 0;    // of its directory: two services below it share its limit
+  uint64_t rate = 0;  // bytes a second, 0 = no limit
+  bool operator==(const IoLevel&) const = default;
+};
+
+class IoLimit {
+ public:
+  // `cgroup`: its directory; the limits of all directories between it and the hierarchy's root
+  // count.
+  IoLimit(SysRoots roots, const std::string& cgroup);
+
+  bool IsKnown() const { return !levels_.empty(); }
+  // Limits for reading from `device`, in the order of levels.  Asks the kernel.
+  std::vector<IoLevel> Read(BlockDevice device);
+
+ private:
+  struct Level {
+    uint64_t id = 0;
+    UniqueFd max;   // v2
+    UniqueFd bps;   // v1
+    UniqueFd iops;  // v1
+  };
+  void AddLevel(const std::string& directory);
+
+  const SysRoots roots_;
+  std::vector<Level> levels_;
+  BlockDevice device_;  // what `below_` is of
+  std::vector<BlockDevice> below_;
+  uint64_t request_bytes_ = 0;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_MACHINE_IO_LIMIT_H_

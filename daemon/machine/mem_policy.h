@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the memory policy of the calling thread.  Paper: section 3.2 (XPU affinity).
+#ifndef PPC_DAEMON_MACHINE_MEM_POLICY_H_
+#define PPC_DAEMON_MACHINE_MEM_POLICY_H_
+
+#include "daemon/base/result.h"
+
+namespace ppc {
+
+// Prefers `node` for what the calling thread allocates, page cache included.  Preferred and
+// never bound: a full node must spill, not fail.  -1 = the kernel's default.
+Status PreferNode(int node);
+
+// Lowers the calling thread's I/O priority within its class, so that an application's own
+// reads go first where the I/O scheduler looks at it.
+void LowerIoPriority();
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_MACHINE_MEM_POLICY_H_

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns how much of the time tasks wait for memory, from the kernel's pressure stall counters
+// (`some ... total=`), and what that means for the prefetch window.
+//
+// The rule: in each second in which they waited more than `share` of it the window is halved,
+// not below an eighth; in each in which they waited less than half of that it is doubled again.
+// Threads: the caller locks.
+#ifndef PPC_DAEMON_MACHINE_MEMORY_STALL_H_
+#define PPC_DAEMON_MACHINE_MEMORY_STALL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/base/unique_fd.h"
+
+namespace ppc {
+
+class MemoryStall {
+ public:
+  // Files like /proc/pressure/memory; those that are absent (a kernel without PSI) are left out.
+  // Of several the worst counts.
+  MemoryStall(const std::vector<std::string>& paths, double share);
+
+  bool IsKnown() const { return !files_.empty(); }
+  // Share of the window to use, 1, 1/2, 1/4 or 1/8.  Looks once a second, however often asked.
+  double Keep(uint64_t now_ns);
+
+ private:
+  struct File {
+    UniqueFd fd;
+    uint64_t total_us = 0;
+  };
+  static bool ReadTotal(const UniqueFd& fd, uint64_t* us);
+
+  const double share_;
+  std::vector<File> files_;
+  uint64_t looked_ns_ = 0;
+  double keep_ = 1;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_MACHINE_MEMORY_STALL_H_

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/machine/mount_table.h"
+
+#include <filesystem>
+#include <sstream>
+
+#include "daemon/base/files.h"
+
+namespace ppc {
+namespace {
+
+bool IsOctal(char c) { return c >= '0' && c <= '7'; }
+
+// Blanks, newlines and backslashes are written as \ooo.
+std::string Unescape(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_escape = text[i] == '\\' && i + 3 < text.size() && IsOctal(text[i + 1]) &&
+                           IsOctal(text[i + 2]) && IsOctal(text[i + 3]);
+    if (!is_escape) {
+      out += text[i];
+      continue;
+    }
+    out +=
+        static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+    i += 3;
+  }
+  return out;
+}
+
+bool IsOn(const std::string& path, const std::string& point) {
+  return path == point || point == "/" || path.starts_with(point + "/");
+}
+
+}  // namespace
+
+std::vector<MountEntry> ReadMountTable(const SysRoots& roots) {
+  constexpr size_t kMaxTableBytes = 16 << 20;
+  std::vector<MountEntry> table;
+  const Result<std::string> text = ReadFile(roots.Proc("/self/mountinfo"), kMaxTableBytes);
+  if (!text) return table;
+  std::istringstream lines(*text);
+  for (std::string line; std::getline(lines, line);) {
+    // ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE SUPER_OPTIONS
+    std::istringstream fields(line);
+    MountEntry entry;
+    std::string field;
+    fields >> entry.id >> entry.parent >> entry.dev >> field >> field;
+    entry.point = Unescape(field);
+    while (fields >> field && field != "-") {
+    }
+    fields >> entry.type;
+    if (fields >> field) {
+      entry.source = Unescape(field);
+      table.push_back(std::move(entry));
+    }
+  }
+  return table;
+}
+
+const MountEntry* FindMount(const std::vector<MountEntry>& table, const std::string& path) {
+  const MountEntry* best = nullptr;
+  for (const MountEntry& entry : table) {
+    if (!IsOn(path, entry.point)) continue;
+    if (best != nullptr) {
+      if (entry.point.size() < best->point.size()) continue;
+      if (entry.point == best->point && best->parent == entry.id) continue;
+    }
+    best = &entry;
+  }
+  return best;
+}
+
+std::string NormalPath(const std::string& path) {
+  std::string normal = std::filesystem::path(path).lexically_normal().string();
+  while (normal.size() > 1 && normal.back() == '/') normal.pop_back();
+  return normal;
+}
+
+}  // namespace ppc

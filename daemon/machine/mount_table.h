@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns reading the table of mounts (/proc/self/mountinfo).  Looks at no path in
+// it, so a file system that does not answer holds up nobody.
+// Threads: any.
+#ifndef PPC_DAEMON_MACHINE_MOUNT_TABLE_H_
+#define PPC_DAEMON_MACHINE_MOUNT_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "daemon/machine/roots.h"
+
+namespace ppc {
+
+struct MountEntry {
+  int id = 0;
+  int parent = 0;
+  std::string dev;    // "major:minor"
+  std::string point;  // absolute
+  std::string type;
+  std::string source;
+};
+
+// Every mount of this mount namespace; none if the table cannot be read.
+std::vector<MountEntry> ReadMountTable(const SysRoots& roots);
+
+// The mount that an absolute path lies on, by its text alone: symbolic links and mounts that
+// hide a directory above are not seen.  Of several on one mount point the topmost.  nullptr: none.
+const MountEntry* FindMount(const std::vector<MountEntry>& table, const std::string& path);
+
+// An absolute path as the table writes it: without "//", "/./" and a slash at the end.
+std::string NormalPath(const std::string& path);
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_MACHINE_MOUNT_TABLE_H_

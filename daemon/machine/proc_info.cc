@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/machine/proc_info.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <memory>
+#include <string_view>
+
+#include "daemon/base/clock.h"
+
+namespace ppc {
+namespace {
+
+constexpr uint64_t kTicksPerSec = 100;  // USER_HZ, fixed by the ABI
+constexpr int kStartTimeField = 22;     // of /proc/PID/stat, counted from 1
+
+struct CloseDir {
+  void operator()(DIR* dir) const { closedir(dir); }
+};
+
+std::string PidPath(const SysRoots& roots, int pid, const char* name) {
+  return roots.Proc("/" + std::to_string(pid) + name);
+}
+
+}  // namespace
+
+std::optional<uint64_t> ProcessStartNs(const SysRoots& roots, int pid) {
+  const Result<std::string> text = ReadFile(PidPath(roots, pid, "/stat"), 4096);
+  if (!text) return std::nullopt;
+  // The second field is the name in brackets and may hold anything: count from its end.
+  size_t at = text->rfind(')');
+  if (at == std::string::npos) return std::nullopt;
+  for (int field = 2; field < kStartTimeField; ++field) {
+    at = text->find(' ', at + 1);
+    if (at == std::string::npos) return std::nullopt;
+  }
+  uint64_t ticks = 0;
+  const auto parsed = std::from_chars(text->data() + at + 1, text->data() + text->size(), ticks);
+  if (parsed.ec != std::errc()) return std::nullopt;
+  return ticks * (kNsPerSec / kTicksPerSec);
+}
+
+bool IsSameProcess(const SysRoots& roots, int pid, uint64_t start_ns) {
+  const std::optional<uint64_t> start = ProcessStartNs(roots, pid);
+  if (!start) return false;
+  constexpr uint64_t kTickNs = kNsPerSec / kTicksPerSec;
+  return start_ns == 0 || start_ns / kTickNs == *start / kTickNs;
+}
+
+std::string ProcessEnviron(const SysRoots& roots, int pid) {
+  Result<std::string> text = ReadFile(PidPath(roots, pid, "/environ"), 1 << 20);
+  return text ? std::move(*text) : std::string();
+}
+
+std::optional<std::string> ProcessEnv(const std::string& environ_text, const std::string& name) {
+  const std::string key = name + "=";
+  size_t at = 0;
+  while (at < environ_text.size()) {
+    size_t end = environ_text.find('\0', at);
+    if (end == std::string::npos) end = environ_text.size();
+    if (environ_text.compare(at, key.size(), key) == 0) {
+      return environ_text.substr(at + key.size(), end - at - key.size());
+    }
+    at = end + 1;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> ProcessCgroup(const SysRoots& roots, int pid) {
+  const Result<std::string> text = ReadFile(PidPath(roots, pid, "/cgroup"), 65536);
+  if (!text) return std::nullopt;
+  std::optional<std::string> v2;
+  for (size_t at = 0; at < text->size();) {
+    size_t end = text->find('\n', at);
+    if (end == std::string::npos) end = text->size();
+    const std::string line = text->substr(at, end - at);
+    at = end + 1;
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    if (controllers.find(",memory,") != std::string::npos) return line.substr(second + 1);
+    if (controllers == ",,") v2 = line.substr(second + 1);
+  }
+  return v2;
+}
+
+namespace {
+
+// The list behind "key:\t" in /proc/PID/status.
+CpuList StatusList(const std::string& text, const std::string& key) {
+  const size_t at = text.find("\n" + key + ":");
+  if (at == std::string::npos) return {};
+  const size_t start = at + key.size() + 2;
+  const Result<CpuList> list =
+      ParseCpuList(Trim(text.substr(start, text.find('\n', start) - start)));
+  return list ? *list : CpuList();
+}
+
+}  // namespace
+
+ThreadPlaces PlacesOfThreads(const SysRoots& roots, int pid) {
+  constexpr int kMaxThreads = 256;  // more say nothing new
+  ThreadPlaces places;
+  const std::string base = PidPath(roots, pid, "/task");
+  std::unique_ptr<DIR, CloseDir> dir(opendir(base.c_str()));
+  if (!dir) return places;
+  int threads = 0;
+  while (const dirent* entry = readdir(dir.get())) {
+    if (entry->d_name[0] == '.' || threads++ >= kMaxThreads) continue;
+    const Result<std::string> text = ReadFile(base + "/" + entry->d_name + "/status", 16384);
+    if (!text) continue;
+    const CpuList cpus = StatusList(*text, "Cpus_allowed_list");
+    const CpuList mems = StatusList(*text, "Mems_allowed_list");
+    places.cpus.insert(places.cpus.end(), cpus.begin(), cpus.end());
+    places.mems.insert(places.mems.end(), mems.begin(), mems.end());
+  }
+  for (CpuList* list : {&places.cpus, &places.mems}) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+  return places;
+}
+
+std::vector<std::string> OpenDevices(const SysRoots& roots, int pid) {
+  std::vector<std::string> devices;
+  const std::string base = PidPath(roots, pid, "/fd");
+  std::unique_ptr<DIR, CloseDir> dir(opendir(base.c_str()));
+  if (!dir) return devices;
+  while (const dirent* entry = readdir(dir.get())) {
+    char target[PATH_MAX];
+    const std::string path = base + "/" + entry->d_name;
+    const ssize_t bytes = readlink(path.c_str(), target, sizeof(target));
+    if (bytes <= 0) continue;
+    const std::string_view name(target, static_cast<size_t>(bytes));
+    if (name.starts_with("/dev/")) devices.emplace_back(name);
+  }
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
+}  // namespace ppc

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what /proc tells about another process.
+#ifndef PPC_DAEMON_MACHINE_PROC_INFO_H_
+#define PPC_DAEMON_MACHINE_PROC_INFO_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/cpu_set.h"
+#include "daemon/machine/roots.h"
+
+namespace ppc {
+
+// Start of the process in ns since boot, at the 10 ms resolution /proc has.
+std::optional<uint64_t> ProcessStartNs(const SysRoots& roots, int pid);
+
+// True if `pid` is still the process that started at start_ns (0 = do not check).
+bool IsSameProcess(const SysRoots& roots, int pid, uint64_t start_ns);
+
+// Value of a variable in the environment the process was started with.
+std::optional<std::string> ProcessEnv(const std::string& environ_text, const std::string& name);
+std::string ProcessEnviron(const SysRoots& roots, int pid);
+
+// The cgroup path as /proc/PID/cgroup writes it: v2, or v1's memory hierarchy.
+std::optional<std::string> ProcessCgroup(const SysRoots& roots, int pid);
+
+// Distinct targets of the open descriptors that lie below /dev.
+std::vector<std::string> OpenDevices(const SysRoots& roots, int pid);
+
+// What the threads of a process may use: all CPUs of any of them, and the memory nodes that its
+// cpuset allows.
+struct ThreadPlaces {
+  CpuList cpus;
+  CpuList mems;
+};
+ThreadPlaces PlacesOfThreads(const SysRoots& roots, int pid);
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_MACHINE_PROC_INFO_H_

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/xpu/process_xpu.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "daemon/base/clock.h"
+#include "daemon/machine/proc_info.h"
+#include "daemon/xpu/visible_devices.h"
+
+namespace ppc {
+namespace {
+
+constexpr std::pair<const char*, XpuSource> kRanks[] = {{"PPC_WORKER", XpuSource::kExplicit},
+                                                        {"LOCAL_RANK", XpuSource::kLocalRank},
+                                                        {"RANK", XpuSource::kRank}};
+
+std::optional<int> ToIndex(const std::optional<std::string>& text) {
+  if (!text || text->empty()) return std::nullopt;
+  int value = 0;
+  const auto parsed = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (parsed.ec != std::errc() || *parsed.ptr != '\0' || value < 0) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+const char* XpuSourceName(XpuSource source) {
+  switch (source) {
+    case XpuSource::kTold:
+      return "told";
+    case XpuSource::kExplicit:
+      return "PPC_WORKER";
+    case XpuSource::kLocalRank:
+      return "LOCAL_RANK";
+    case XpuSource::kRank:
+      return "RANK";
+    case XpuSource::kDevice:
+      return "device";
+    case XpuSource::kNvml:
+      return "NVML";
+    case XpuSource::kDcmi:
+      return "DCMI";
+    case XpuSource::kVisible:
+      return "visible";
+    case XpuSource::kPlacement:
+      return "placement";
+    case XpuSource::kOrder:
+      return "order";
+    case XpuSource::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+ProcessXpu::ProcessXpu(SysRoots roots, std::vector<int> service_xpus, const Topology* machine,
+                       const VendorXpus* vendors)
+    : roots_(std::move(roots)),
+      service_xpus_(std::move(service_xpus)),
+      machine_(machine),
+      vendors_(vendors) {}
+
+XpuAnswer ProcessXpu::ByWorker(int worker, XpuSource source) const {
+  const size_t index = static_cast<size_t>(worker) % service_xpus_.size();
+  return XpuAnswer{worker, service_xpus_[index], source};
+}
+
+XpuAnswer ProcessXpu::ByXpu(int xpu, XpuSource source) const {
+  const auto found = std::find(service_xpus_.begin(), service_xpus_.end(), xpu);
+  const bool is_listed = found != service_xpus_.end();
+  return {is_listed ? static_cast<int>(found - service_xpus_.begin()) : -1, xpu, source};
+}
+
+// ------------------------------------------------------------------- providers
+
+XpuFinding ProcessXpu::AskRank(const std::string& environ_text, const char* name,
+                               XpuSource source) const {
+  XpuFinding finding{source, {}, "not set"};
+  const std::optional<std::string> text = ProcessEnv(environ_text, name);
+  if (!text) return finding;
+  finding.says = std::string(name) + "=" + text->substr(0, 32);
+  const std::optional<int> worker = ToIndex(text);
+  if (worker) {
+    finding.answer = ByWorker(*worker, source);
+  } else {
+    finding.says += " is not a number";
+  }
+  return finding;
+}
+
+XpuFinding ProcessXpu::AskDevices(int pid) const {
+  XpuFinding finding{XpuSource::kDevice, {}, "no accelerator's device file is open"};
+  int found = -1;
+  for (const std::string& device : OpenDevices(roots_, pid)) {
+    const int xpu = XpuOfDeviceFile(roots_, machine_->xpus, device);
+    if (xpu < 0 || xpu == found) continue;
+    // A process that holds several devices (a launcher) says nothing.
+    if (found >= 0) {
+      finding.says = "several accelerators are open";
+      return finding;
+    }
+    found = xpu;
+    finding.says = device + " is open";
+  }
+  if (found >= 0) finding.answer = ByXpu(found, XpuSource::kDevice);
+  return finding;
+}
+
+XpuFinding ProcessXpu::AskVendor(XpuSource source, int pid, uint64_t start_ns) const {
+  XpuFinding finding{source, {}, "is not asked here"};
+  if (vendors_ == nullptr) return finding;
+  VendorXpus::Answer answer =
+      source == XpuSource::kNvml ? vendors_->Nvml(pid, start_ns) : vendors_->Dcmi(pid, start_ns);
+  finding.says = std::move(answer.says);
+  if (answer.xpu >= 0) finding.answer = ByXpu(answer.xpu, source);
+  return finding;
+}
+
+XpuFinding ProcessXpu::AskVisible(const std::string& environ_text) const {
+  XpuFinding finding{XpuSource::kVisible, {}, "no variable restricts the devices"};
+  const VisibleDevices visible = ReadVisibleDevices(roots_, machine_->xpus, environ_text);
+  if (visible.text.empty()) return finding;
+  finding.says = visible.text;
+  if (visible.xpus.size() == 1) {
+    finding.answer = ByXpu(visible.xpus[0], XpuSource::kVisible);
+  } else {
+    finding.says +=
+        visible.xpus.empty() ? " names no device of this machine" : " names several devices";
+  }
+  return finding;
+}
+
+// Nobody tells us of processes that end: a worker that was started anew finds its XPU free.
+bool ProcessXpu::IsTaken(int xpu, int but_pid) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    return entry.first != but_pid && entry.second.answer.xpu == xpu &&
+           IsSameProcess(roots_, entry.first, entry.second.start_ns);
+  });
+}
+
+// A process that may only run on one node was put there because its XPU is near: the first of
+// the service's on that node that no other process has.
+XpuFinding ProcessXpu::AskPlacement(int pid) const {
+  XpuFinding finding{XpuSource::kPlacement, {}, "its threads may run anywhere"};
+  if (machine_->nodes.size() < 2) {
+    finding.says = "this machine has one node";
+    return finding;
+  }
+  const std::optional<int> node = NodeOfThreads(roots_, pid, *machine_);
+  if (!node) return finding;
+  finding.says = "its threads are bound to node " + std::to_string(*node);
+  int first = -1;
+  for (const int xpu : service_xpus_) {
+    if (machine_->NodeOfXpu(xpu) != *node) continue;
+    if (first < 0) first = xpu;
+    if (IsTaken(xpu, pid)) continue;
+    finding.answer = ByXpu(xpu, XpuSource::kPlacement);
+    return finding;
+  }
+  if (first >= 0) {
+    finding.answer = ByXpu(first, XpuSource::kPlacement);
+  } else {
+    finding.says += ", where the service has no XPU";
+  }
+  return finding;
+}
+
+// ----------------------------------------------------------------------- chain
+
+// What a process shows only once it uses its device.
+XpuAnswer ProcessXpu::AskLater(int pid, uint64_t start_ns) const {
+  const XpuAnswer device = AskDevices(pid).answer;
+  if (device.source != XpuSource::kUnknown) return device;
+  const XpuAnswer nvml = AskVendor(XpuSource::kNvml, pid, start_ns).answer;
+  if (nvml.source != XpuSource::kUnknown) return nvml;
+  return AskVendor(XpuSource::kDcmi, pid, start_ns).answer;
+}
+
+XpuAnswer ProcessXpu::Ask(int pid, uint64_t start_ns) const {
+  const std::string environ_text = ProcessEnviron(roots_, pid);
+  for (const auto& [name, source] : kRanks) {
+    const XpuFinding rank = AskRank(environ_text, name, source);
+    if (rank.answer.source != XpuSource::kUnknown) return rank.answer;
+  }
+  const XpuAnswer later = AskLater(pid, start_ns);
+  if (later.source != XpuSource::kUnknown) return later;
+  const XpuFinding visible = AskVisible(environ_text);
+  if (visible.answer.source != XpuSource::kUnknown) return visible.answer;
+  return AskPlacement(pid).answer;
+}
+
+// A full table starts over, but what was told of a process that lives cannot be found out again.
+void ProcessXpu::Trim() {
+  std::erase_if(entries_, [this](const auto& entry) {
+    return entry.second.answer.source != XpuSource::kTold ||
+           !IsSameProcess(roots_, entry.first, entry.second.start_ns);
+  });
+}
+
+XpuAnswer ProcessXpu::Find(int pid, uint64_t start_ns, uint64_t now_ns) {
+  if (service_xpus_.empty() || pid <= 0) return {};
+  auto it = entries_.find(pid);
+  if (it != entries_.end() && it->second.start_ns == start_ns) {
+    Entry& entry = it->second;
+    if (entry.answer.source <= XpuSource::kDevice || now_ns < entry.next_look_ns) {
+      return entry.answer;
+    }
+    const XpuAnswer later = AskLater(pid, start_ns);
+    if (later.source != XpuSource::kUnknown) entry.answer = later;
+    entry.pause_ns *= 2;
+    entry.next_look_ns = now_ns + entry.pause_ns;
+    return entry.answer;
+  }
+  if (entries_.size() >= kMaxEntries) Trim();
+  XpuAnswer answer = Ask(pid, start_ns);
+  if (answer.source == XpuSource::kUnknown) {
+    // Gone before we could look (a short tool): it takes no worker's place.
+    if (!IsSameProcess(roots_, pid, start_ns)) return {};
+    answer = ByWorker(next_worker_++, XpuSource::kOrder);
+  }
+  entries_[pid] = Entry{answer, start_ns, now_ns + kNsPerSec, kNsPerSec};
+  return answer;
+}
+
+bool ProcessXpu::Bind(int pid, uint64_t start_ns, int worker) {
+  if (service_xpus_.empty() || worker < 0) return false;
+  entries_[pid] = Entry{ByWorker(worker, XpuSource::kTold), start_ns, 0, kNsPerSec};
+  return true;
+}
+
+std::vector<XpuFinding> ProcessXpu::Explain(int pid, uint64_t start_ns, XpuAnswer* cached) const {
+  *cached = {};
+  XpuFinding told{XpuSource::kTold, {}, "nobody said which worker it is"};
+  XpuFinding order{XpuSource::kOrder, {}, "has read nothing yet"};
+  const auto it = entries_.find(pid);
+  if (it != entries_.end() && it->second.start_ns == start_ns) {
+    *cached = it->second.answer;
+    if (cached->source == XpuSource::kTold) {
+      told.answer = *cached;
+      told.says = "bound by hand";
+    }
+    order.says = "another provider knew when it was asked";
+    if (cached->source == XpuSource::kOrder) {
+      order.answer = *cached;
+      order.says = "worker by order of first read";
+    }
+  }
+  std::vector<XpuFinding> all{std::move(told)};
+  if (service_xpus_.empty()) return all;
+  const std::string environ_text = ProcessEnviron(roots_, pid);
+  for (const auto& [name, source] : kRanks) all.push_back(AskRank(environ_text, name, source));
+  all.push_back(AskDevices(pid));
+  for (const XpuSource source : {XpuSource::kNvml, XpuSource::kDcmi}) {
+    all.push_back(AskVendor(source, pid, start_ns));
+  }
+  all.push_back(AskVisible(environ_text));
+  all.push_back(AskPlacement(pid));
+  all.push_back(std::move(order));
+  return all;
+}
+
+}  // namespace ppc

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns which XPU a process computes on, as the makers' libraries tell: NVML where a device of
+// NVIDIA is, DCMI where one of Huawei is.
+// Threads: one; nothing here waits.
+#ifndef PPC_DAEMON_XPU_VENDOR_XPUS_H_
+#define PPC_DAEMON_XPU_VENDOR_XPUS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/machine/roots.h"
+#include "daemon/machine/xpu_list.h"
+#include "daemon/xpu/xpu_query.h"
+
+namespace ppc {
+
+class VendorXpus {
+ public:
+  struct Options {
+    bool nvml = true;
+    bool dcmi = true;
+    XpuQuery::Options query;  // all but the library
+  };
+  struct Answer {
+    int xpu = -1;      // index in the machine's list, -1 unknown
+    std::string says;  // what was found, or why nothing was
+  };
+
+  VendorXpus(const SysRoots& roots, std::vector<Xpu> xpus, const Options& options);
+
+  // By the newest listing; a process that computes on several devices has no answer.
+  Answer Nvml(int pid, uint64_t start_ns) const { return Ask(nvml_, pid, start_ns); }
+  Answer Dcmi(int pid, uint64_t start_ns) const { return Ask(dcmi_, pid, start_ns); }
+
+ private:
+  struct Source {
+    std::unique_ptr<XpuQuery> query;  // nullptr: not asked
+    std::string why_not;
+  };
+  Source MakeSource(bool is_on, const char* library, uint16_t vendor, const Options& options) const;
+  Answer Ask(const Source& source, int pid, uint64_t start_ns) const;
+
+  const std::vector<Xpu> xpus_;
+  const bool is_host_;  // process numbers here are the host's
+  const Source nvml_;
+  const Source dcmi_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_XPU_VENDOR_XPUS_H_
