@@ -43,11 +43,11 @@ Session::~Session() {
   plugin_.reset();
 }
 
-Status Session::OpenParts(const std::string& mount, const std::string& policy) {
-  Result<std::unique_ptr<KmodBackend>> backend = KmodBackend::Open(mount, RootsFromEnvironment());
+Status Session::OpenParts(const std::string& mount, BackendKind kind, const std::string& policy) {
+  Result<std::unique_ptr<Backend>> backend = OpenBackend(kind, mount, RootsFromEnvironment());
   if (!backend) return backend.error();
   backend_ = std::move(*backend);
-  // Opening the device needed more than running a policy does.
+  // Opening the backend needed more than running a policy does.
   Status dropped = ShedPrivileges(/*is_supervised=*/socket_ != nullptr);
   if (!dropped) return dropped;
   const Result<std::string> path = FindPolicy(policy);
@@ -105,7 +105,11 @@ Status Session::Init(const Json& message) {
   if (mount->empty() || policy->empty()) {
     return Error{EINVAL, "init needs \"mount\" and \"policy\""};
   }
-  Status opened = OpenParts(*mount, *policy);
+  const Result<std::string> name = JsonString(message, "backend", "auto");
+  if (!name) return name.error();
+  const Result<BackendKind> kind = ParseBackendKind(*name);
+  if (!kind) return kind.error();
+  Status opened = OpenParts(*mount, *kind, *policy);
   if (!opened) return opened;
   Result<RuntimeConfig> config = MakeConfig(message, *mount);
   if (!config) return config.error();
