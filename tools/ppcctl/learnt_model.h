@@ -21,6 +21,8 @@ struct OpenedModel {
   FoundModel model;
   uint64_t bytes = 0;
   size_t files = 0;
+
+  bool operator==(const OpenedModel&) const = default;
 };
 std::optional<OpenedModel> LargestModel(const FileSizes& files);
 

@@ -13,6 +13,8 @@ namespace ppc::ctl {
 struct FoundModel {
   std::string path;       // real path: a file, or the directory (a hub's snapshot) with the files
   std::string directory;  // to be registered: all files of the model lie below it
+
+  bool operator==(const FoundModel&) const = default;
 };
 
 // By its name: *.safetensors, *.gguf, *.bin, *.pt, *.pth; or a blob of a hub cache.

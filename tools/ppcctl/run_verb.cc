@@ -160,11 +160,11 @@ int Run(const Args& args) {
   if (!request) return WrongUsage(request.error().message);
   const std::vector<std::string> words = WordsOf(args.command);
   const LearntModel learnt(TemplateDir(), args.command);
-  const Result<Target> target =
+  const Result<Target> found =
       args.operands.empty() ? Result<Target>(FindTarget(words, learnt)) : TargetAt(args, words);
-  if (!target) return WrongUsage(target.error().message);
-
-  Result<StartedService> started = Start(*request, *target, words);
+  const Target target = found ? *found : Target{args.operands[0], ""};
+  const Result<StartedService> started =
+      found ? Start(*request, target, words) : Result<StartedService>(found.error());
   Child child;
   child.command = args.command;
   std::shared_ptr<RunningService> service;
@@ -183,13 +183,13 @@ int Run(const Args& args) {
   } else if (args.Has("--required")) {
     Complain(started.error().message);
     return kExitRequired;
-  } else if (!target->directory.empty()) {
+  } else if (!target.directory.empty()) {
     Complain("warning: " + started.error().message + "; running without");
   }
-  Learning learning(learnt, target->directory);
+  Learning learning(learnt, target.directory);
   child.on_start = [&](pid_t pid) {
     if (relay) relay->Start();
-    if (!target->is_in_words) learning.Start(pid);
+    if (!target.is_in_words) learning.Start(pid);
   };
 
   const Result<int> status = RunChild(child);
@@ -199,7 +199,7 @@ int Run(const Args& args) {
     Complain(std::string("warning: the policy takes longer to end the service; ") +
              (started->daemon ? "what it learnt may be lost" : "it goes on without ppcctl"));
   }
-  if (status && !target->is_in_words) learning.Finish();
+  if (status && !target.is_in_words) learning.Finish();
   if (status) return *status;
   Complain(status.error().message);
   return status.error().code == ENOENT ? kExitNotFound : kExitNotExecutable;
