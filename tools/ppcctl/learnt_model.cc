@@ -50,9 +50,10 @@ std::optional<OpenedModel> LargestModel(const FileSizes& files) {
 }
 
 LearntModel::LearntModel(const std::string& store, const std::vector<std::string>& command)
-    : directory_(store + "/commands"), command_(command), working_directory_(WorkingDirectory()) {}
+    : directory_(store), command_(command), working_directory_(WorkingDirectory()) {}
 
 std::optional<FoundModel> LearntModel::Load() const {
+  if (directory_.empty()) return std::nullopt;
   const std::string file = FileOf();
   const Result<std::string> text = ReadFile(file);
   const Result<Json> state = text ? ParseJsonObject(*text, file) : Result<Json>(text.error());
@@ -64,7 +65,10 @@ std::optional<FoundModel> LearntModel::Load() const {
 }
 
 Status LearntModel::Save(const OpenedModel& opened) const {
-  if (Status status = MakeStateDirectories(directory_); !status) return status;
+  if (directory_.empty()) {
+    return Error{ENOENT, "nowhere to note what the command opened; set HOME or XDG_STATE_HOME"};
+  }
+  if (Status status = MakeStateDirectories(directory_ + "/commands"); !status) return status;
   const std::string file = FileOf();
   const std::string fresh = file + "." + std::to_string(getpid());
   const UniqueFd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
@@ -79,7 +83,7 @@ Status LearntModel::Save(const OpenedModel& opened) const {
 
 std::string LearntModel::FileOf() const {
   const std::string key = DumpJson(Describe(command_, working_directory_));
-  return directory_ + "/" + control::Sha256Hex(key).substr(0, kNameDigits) + ".json";
+  return directory_ + "/commands/" + control::Sha256Hex(key).substr(0, kNameDigits) + ".json";
 }
 
 }  // namespace ppc::ctl

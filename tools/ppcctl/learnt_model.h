@@ -28,7 +28,8 @@ std::optional<OpenedModel> LargestModel(const FileSizes& files);
 
 class LearntModel {
  public:
-  // `store`: TemplateDir().  The same words in another working directory are another command.
+  // `store`: TemplateDir(), "" = nothing is remembered.  The same words in another working
+  // directory are another command.
   LearntModel(const std::string& store, const std::vector<std::string>& command);
 
   // What was learnt, if it is still there.

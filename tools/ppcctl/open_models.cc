@@ -20,13 +20,17 @@ namespace ppc::ctl {
 namespace {
 
 namespace fs = std::filesystem;
+using std::chrono::duration_cast;
 using std::chrono::milliseconds;
+using std::chrono::steady_clock;
 
 // Loading begins soon after the start, and a small model is read within a moment; but compiling
 // and downloading may come before.
 constexpr milliseconds kFirstPeriod{30};
 constexpr milliseconds kLastPeriod{2000};
 constexpr int kLooksPerPeriod = 100;
+// Many processes take long to look at: a twentieth of a CPU at most.
+constexpr int kIdlePerLook = 20;
 // The maps of a process with many libraries.
 constexpr size_t kMaxMapsBytes = 16 << 20;
 
@@ -124,10 +128,13 @@ void OpenModelsWatch::Run(const SysRoots& roots, pid_t pid, uint64_t min_bytes,
   FileSizes files;
   milliseconds period = kFirstPeriod;
   for (int looks = 1;; ++looks) {
+    const auto before = steady_clock::now();
     if (AddOpenModels(roots, pid, min_bytes, files)) on_new(files);
+    const auto took = duration_cast<milliseconds>(steady_clock::now() - before);
     if (looks % kLooksPerPeriod == 0) period = std::min(period * 2, kLastPeriod);
     std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, period, [this] { return is_ending_; })) return;
+    if (wake_.wait_for(lock, std::max(period, took * kIdlePerLook), [this] { return is_ending_; }))
+      return;
   }
 }
 

@@ -44,7 +44,6 @@ bool IsFile(const std::string& path) {
 struct Target {
   std::string directory;  // "" = none was found
   std::string model;
-  bool is_given = false;    // by DIR
   bool is_in_words = true;  // else it is learnt, or to be learnt, from what the command opens
 };
 
@@ -62,15 +61,15 @@ Result<Target> TargetAt(const Args& args, const std::vector<std::string>& words)
   const std::string below = *given == "/" ? *given : *given + "/";
   if (model && !(model->path + "/").starts_with(below)) model.reset();
   if (!model) model = ModelAt(*given);
-  return Target{*given, model ? model->path : *given, /*is_given=*/true};
+  return Target{*given, model ? model->path : *given};
 }
 
 Target FindTarget(const std::vector<std::string>& words, const LearntModel& learnt) {
   std::optional<FoundModel> model = FindModel(words, HubCacheFromEnvironment());
   const bool is_in_words = model.has_value();
   if (!model) model = learnt.Load();
-  if (!model) return Target{"", "", false, is_in_words};
-  return Target{model->directory, model->path, false, is_in_words};
+  if (!model) return Target{"", "", is_in_words};
+  return Target{model->directory, model->path, is_in_words};
 }
 
 // The options that can be wrong before anything is looked for.
@@ -148,7 +147,6 @@ Result<StartedService> Start(ServiceRequest request, const Target& target,
     return Error{ENOENT, "the command names no model; name its directory: ppcctl run DIR -- CMD"};
   }
   request.directory = target.directory;
-  request.is_exact = target.is_given;
   if (!request.spec.contains("params")) request.spec["params"] = ServiceParams(target.model, words);
   return StartService(request);
 }

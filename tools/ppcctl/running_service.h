@@ -21,9 +21,7 @@ namespace ppc::ctl {
 struct ServiceRequest {
   Json spec;              // service_start without "mount"
   std::string directory;  // that the command reads from
-  // It is to be this one; else one around it that is registered, or a ppc mount, does as well.
-  bool is_exact = false;
-  std::string policy;  // "" = what is registered, else maio
+  std::string policy;     // "" = what is registered, else maio
   Json config = Json::object();
   unsigned timeout_ms = 0;
 };
@@ -38,8 +36,8 @@ struct StartedService {
 // Registers the directory where it is not, and starts the service.
 Result<StartedService> StartService(const ServiceRequest& request);
 
-// What to register, and what is registered there ("" = nothing), of the "mounts" that `list`
-// answers.
+// What to register, and what is registered there ("" = nothing), by the "mounts" that `list`
+// answers: the directory itself, or one around it that is registered or a ppc mount.
 struct Place {
   std::string directory;
   std::string policy;

@@ -231,10 +231,6 @@ TEST(FindPlace, PrefersWhatIsRegisteredAround) {
   EXPECT_EQ(place("/mx"), "/mx ");
   request.policy = "readahead";
   EXPECT_EQ(place("/m/x"), "/m/x ") << "another policy than around it";
-  request.policy.clear();
-  request.is_exact = true;
-  EXPECT_EQ(place("/m/x"), "/m/x ");
-  EXPECT_EQ(place("/m"), "/m maio");
 }
 
 }  // namespace
