@@ -60,8 +60,7 @@ std::optional<FoundModel> LearntModel::Load() const {
   if (!state) return std::nullopt;
   const Result<std::string> path = JsonString(*state, "model", "");
   if (!path || path->empty()) return std::nullopt;
-  const std::string hub = HubDirectoryOf(*path + "/snapshots/");
-  return hub == *path ? ModelInHub(hub, "") : ModelAt(*path);
+  return ModelAt(*path);
 }
 
 Status LearntModel::Save(const OpenedModel& opened) const {

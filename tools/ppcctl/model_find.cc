@@ -57,6 +57,12 @@ bool HoldsModel(const std::string& directory) {
   return false;
 }
 
+// The directory of a hub cache that holds snapshots and blobs.
+bool IsRepository(const std::string& directory) {
+  return fs::path(directory).filename().string().starts_with(kHubPrefix) &&
+         IsDirectory(directory + "/snapshots");
+}
+
 bool IsNamePart(std::string_view part) {
   return !part.empty() && part != "." && part != ".." &&
          std::all_of(part.begin(), part.end(), [](unsigned char c) {
@@ -109,6 +115,7 @@ std::string HubDirectoryOf(const std::string& path) {
 std::optional<FoundModel> ModelAt(const std::string& path) {
   if (IsDirectory(path)) {
     const std::string real = RealPath(path);
+    if (IsRepository(real)) return ModelInHub(real, "");
     if (real.empty() || !HoldsModel(real)) return std::nullopt;
     const std::string hub = HubDirectoryOf(real);
     return FoundModel{real, hub.empty() ? real : hub};

@@ -20,7 +20,7 @@ struct FoundModel {
 // By its name: *.safetensors, *.gguf, *.bin, *.pt, *.pth; or a blob of a hub cache.
 bool IsModelFile(const std::string& path);
 
-// The model at a path, a file or a directory that itself holds model files.
+// The model at a path: a file, a directory that itself holds model files, or a hub's repository.
 std::optional<FoundModel> ModelAt(const std::string& path);
 
 // The model of a hub cache's directory models--ORG--NAME at a revision ("" = main).

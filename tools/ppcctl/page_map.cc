@@ -12,9 +12,9 @@
 #include <cstdlib>
 #include <memory>
 
-#include "daemon/backend/kmod/upc_device.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/machine/roots.h"
+#include "daemon/backend/kmod/upc_device.h"
 
 namespace ppc::ctl {
 namespace {

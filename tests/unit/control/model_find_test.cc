@@ -100,6 +100,7 @@ TEST_F(ModelFindTest, FindsHubNamesAndRegistersTheWholeRepository) {
   EXPECT_EQ(Find({"vllm", "serve", "acme/tiny"}), snapshot);
   EXPECT_EQ(DirectoryOf({"vllm", "serve", "acme/tiny"}), "hub/models--acme--tiny");
   EXPECT_EQ(Find({"llama-server", "-hf", "acme/tiny:Q4"}), snapshot);
+  EXPECT_EQ(Find({"x", dir_ + "/hub/models--acme--tiny"}), snapshot);
   EXPECT_EQ(Find({"x", "--model", "acme/other"}), "");
   EXPECT_EQ(Find({"x", "acme/../tiny"}), "");
   // The links of a snapshot, and what they lead to, stay inside.
