@@ -26,7 +26,7 @@ void WithoutSetpcap(const std::function<void()>& run) {
 }
 
 // True if something is left that a runner gives up, which takes CAP_SETPCAP.
-bool HasSurplus() { return prctl(PR_CAPBSET_READ, CAP_NET_ADMIN, 0, 0, 0) == 1; }
+bool HasSurplus() { return geteuid() == 0 && prctl(PR_CAPBSET_READ, CAP_NET_ADMIN, 0, 0, 0) == 1; }
 
 TEST(Privileges, ASupervisedRunnerThatCannotGiveThemUpIsRefused) {
   if (!HasSurplus()) GTEST_SKIP() << "nothing to give up";
@@ -51,6 +51,17 @@ TEST(Privileges, WhatIsGoneAlreadyNeedsNothing) {
     if (!dropped.ok()) GTEST_SKIP() << dropped.error().message;
     EXPECT_EQ(prctl(PR_CAPBSET_READ, CAP_SETPCAP, 0, 0, 0), 0);
     EXPECT_TRUE(ShedPrivileges(/*is_supervised=*/true).ok());
+  }).join();
+}
+
+TEST(Privileges, AnOrdinaryUserHasNone) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another";
+  std::thread([] {
+    // Of this thread alone; takes its capabilities with it.
+    ASSERT_EQ(syscall(SYS_setresuid, 65534, 65534, 65534), 0);
+    const Status shed = ShedPrivileges(/*is_supervised=*/true);
+    EXPECT_TRUE(shed.ok()) << shed.error().message;
+    EXPECT_EQ(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), 1);
   }).join();
 }
 
