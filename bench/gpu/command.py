@@ -15,6 +15,7 @@ import time
 from . import cache, model, plan, ppc, runs, table
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
+DETECT_S = 120
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
 
@@ -61,7 +62,8 @@ def arguments(words):
     parser.add_argument("--keep-model", action="store_true", help="leave it for the next time")
     parser.add_argument("--keep-libraries", action="store_true",
                         help="drop the model alone from memory, not everything")
-    parser.add_argument("--out", default="gpu-results.json", help="results as JSON (default %(default)s)")
+    parser.add_argument("--out", default=os.path.join(TOP, "build", "gpu-results.json"),
+                        help="results as JSON, a log beside it (default build/gpu-results.json)")
     args = parser.parse_args(words)
     unknown = set(args.rows) - {row.key for row in plan.ROWS}
     if unknown:
@@ -74,7 +76,11 @@ def arguments(words):
 def detect():
     """Frameworks and CUDA devices, asked in a process of its own."""
     script = os.path.join(TOP, "bench", "gpu", "devices.py")
-    done = subprocess.run([sys.executable, "-B", script], capture_output=True, text=True, check=False, timeout=300)
+    try:
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False,
+                              timeout=DETECT_S)
+    except subprocess.TimeoutExpired as error:
+        raise model.ModelError(f"importing torch takes more than {DETECT_S} s") from error
     if done.returncode != 0:
         raise model.ModelError("devices.py: " + (done.stderr.strip().splitlines() or ["failed"])[-1])
     return json.loads(done.stdout.splitlines()[-1])
@@ -163,8 +169,9 @@ def run_all(bench, cells, args, budget, data):
             if len(data["runs"]) == 1:
                 say(f"a run takes {budget.expected(cell):.0f} s, {budget.left():.0f} s are left: "
                     f"{1 + budget.count(cells[1:])} of {len(cells)} runs of a round fit")
-    data["cells"] = [{"id": index, "framework": cell.framework, "processes": cell.ranks, "key": cell.row.key,
-                      "name": cell.row.name, "why": why.get(cell)} for index, cell in enumerate(cells)]
+    data["cells"] = [{"id": index, "framework": cell.framework, "processes": cell.ranks,
+                      "key": cell.row.key, "name": cell.row.name, "why": why.get(cell)}
+                     for index, cell in enumerate(cells)]
 
 
 def check(data):
@@ -183,6 +190,7 @@ def check(data):
 
 
 def measure(args, budget, stack):
+    os.makedirs(os.path.dirname(os.path.realpath(args.out)), exist_ok=True)
     facts = detect()
     device, frameworks = choose(args, facts)
     place = choose_dir(args.dir)
@@ -208,7 +216,8 @@ def measure(args, budget, stack):
     log = os.path.splitext(args.out)[0] + ".log"
     bench = runs.Bench(folder, device, data["cuda"], disk, ppcd, data["ppc"], log, args.keep_libraries)
     try:
-        run_all(bench, plan.cells(frameworks, args.processes, disk.read_ahead_kb(), args.rows), args, budget, data)
+        cells = plan.cells(frameworks, args.processes, disk.read_ahead_kb(), args.rows)
+        run_all(bench, cells, args, budget, data)
     finally:
         data.setdefault("cells", [])
         data["disk"]["direct_bytes_per_s"].append(cache.disk_speed(files))

@@ -2,12 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints as JSON which frameworks are here and which CUDA devices torch sees.
 
-A process of its own: whoever asks stays without torch, and its compiled files are there afterwards.
+A process of its own: whoever asks stays without torch, and the frameworks' compiled files are there
+afterwards, so that the first run does not pay for them.
 """
 import importlib
 import json
+import sys
 
-import loader
+sys.dont_write_bytecode = True  # beside this file
+import loader  # noqa: E402
+
+sys.dont_write_bytecode = False  # of the frameworks
 
 
 def main():
@@ -21,7 +26,8 @@ def main():
     if facts["torch"]:
         import torch
         if torch.cuda.is_available():
-            facts["cuda"] = [{"name": torch.cuda.get_device_name(index), "bus_id": loader.bus_id(torch, index)}
+            facts["cuda"] = [{"name": torch.cuda.get_device_name(index),
+                              "bus_id": loader.bus_id(torch, index)}
                              for index in range(torch.cuda.device_count())]
     print(json.dumps(facts))
 

@@ -48,7 +48,7 @@ class Programs:
         self.environment = dict(os.environ)
         libraries = os.path.join(self.folder, "lib")
         if os.listdir(libraries):
-            self._check_libc()
+            self._check_machine()
             before = self.environment.get("LD_LIBRARY_PATH")
             self.environment["LD_LIBRARY_PATH"] = libraries + (":" + before if before else "")
         nvml = _nvml()
@@ -65,16 +65,15 @@ class Programs:
                 shutil.copyfile(path, os.path.join(target, name))
                 os.chmod(os.path.join(target, name), 0o755)
 
-    def _check_libc(self):
-        try:
-            with open(os.path.join(self.source, "manifest.json"), encoding="utf-8") as file:
-                needed = json.load(file)["glibc"]
-        except (OSError, KeyError, ValueError):
-            return
-        here = os.confstr("CS_GNU_LIBC_VERSION") or "unknown"
-        if _version(here) < _version(needed):
-            raise PpcError(f"the programs need glibc {needed}, this machine has {here}; build the pack on a "
-                           "system no newer than this one")
+    def _check_machine(self):
+        with open(os.path.join(self.source, "manifest.json"), encoding="utf-8") as file:
+            needed = json.load(file)
+        here = os.confstr("CS_GNU_LIBC_VERSION") or "no glibc"
+        if needed["machine"] != os.uname().machine:
+            raise PpcError(f"the programs are for {needed['machine']}, this machine is {os.uname().machine}")
+        if _version(here) < _version(needed["glibc"]):
+            raise PpcError(f"the programs need glibc {needed['glibc']}, this machine has {here}; build the "
+                           "pack on a system no newer than this one")
 
     def path(self, name):
         return os.path.join(self.folder, "bin", name)

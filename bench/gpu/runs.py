@@ -67,6 +67,8 @@ class Bench:
         watch.start()
         try:
             result = self._watched(cell, child, started, before)
+        except BrokenPipeError as error:
+            raise RunError(self._why(child)) from error
         finally:
             watch.cancel()
             if child.poll() is None:
@@ -82,8 +84,8 @@ class Bench:
         if not cell.row.is_maio:
             return command
         params = {"model": os.path.basename(self.model), "tp": cell.ranks, "framework": cell.framework}
-        buses = [self.cuda[rank % len(self.cuda)]["bus_id"] for rank in range(cell.ranks)] if self.cuda else []
-        xpus = binding.xpu_numbers(buses, self.probe["xpus"])
+        devices = [self.cuda[rank % len(self.cuda)] for rank in range(cell.ranks)] if self.cuda else []
+        xpus = binding.xpu_numbers([one["bus_id"] for one in devices], self.probe["xpus"])
         return self.ppcd.command(params, xpus, cell.ranks, service.READY, command)
 
     def _watched(self, cell, child, started, before):
@@ -109,7 +111,8 @@ class Bench:
     def _asked(self, workers):
         for worker in workers:
             self.ppcd.explain(worker["pid"])  # makes the runner ask NVML
-        time.sleep(NVML_AGE_S)
+        if self.device == "cuda":
+            time.sleep(NVML_AGE_S)
         bindings = [binding.binding(worker, self.ppcd.explain(worker["pid"])) for worker in workers]
         runner = self.ppcd.status().get("runner", {})
         kept = {key: runner.get(key) for key in ("loader", "device", "events", "stats", "faults")}

@@ -68,7 +68,8 @@ def _binding_rows(data):
 def head(data):
     machine, model, ppc = data["machine"], data["model"], data["ppc"]
     device = ", ".join(one["name"] for one in data["cuda"]) if data["device"] == "cuda" else "no GPU"
-    speed = ", ".join(f"{value / 1e9:.2f}" if value else "unknown" for value in data["disk"]["direct_bytes_per_s"])
+    speed = ", ".join(f"{value / 1e9:.2f}" if value else "unknown"
+                      for value in data["disk"]["direct_bytes_per_s"])
     lines = [
         f"Device: {data['device']} ({device}). Kernel {machine['kernel']}, {machine['cpus']} CPUs, "
         f"{machine['memory_bytes'] / 1e9:.0f} GB of memory.",
