@@ -132,7 +132,9 @@ def start_ppc(args, work, folder):
     """(ppcd or None, what it can do here)."""
     ppcd = None
     try:
-        ppcd = ppc.Ppcd(ppc.Programs(ppc.find_programs(TOP, args.programs), work), work, folder, args.backend)
+        source = ppc.find_programs(TOP, args.programs)
+        say(f"programs from {source}")
+        ppcd = ppc.Ppcd(ppc.Programs(source, work), work, folder, args.backend)
         ppcd.start()
         return ppcd, {"asked": args.backend, **ppcd.probe()}
     except ppc.PpcError as error:

@@ -158,6 +158,7 @@ class TransformersReader(TorchReader):
 
     def prepare(self):
         super().prepare()
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
         import transformers
         self.auto = transformers.AutoModelForCausalLM
         version = tuple(int(part) for part in transformers.__version__.split(".")[:2])

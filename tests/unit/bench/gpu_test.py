@@ -198,7 +198,8 @@ class Figures(unittest.TestCase):
     @staticmethod
     def record(row, checksum, **more):
         return {"cell": 0, "row": row, "framework": "plain", "processes": 1, "checksum": checksum,
-                "startup_s": 2.0, "init_s": 1.0, "load_s": 1.0, "bytes": 10**9, "device_bytes_per_s": 1e9, "disk_bytes": 10**9,
+                "startup_s": 2.0, "init_s": 1.0, "load_s": 1.0, "bytes": 10**9,
+                "device_bytes_per_s": 1e9, "disk_bytes": 10**9,
                 "cache": {"how": "drop_caches", "resident": 0.0, "is_cold": True}, **more}
 
     def test_wrong_bytes_are_a_problem(self):
