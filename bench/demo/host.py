@@ -170,4 +170,4 @@ class Host(Session):
                 self.say(f"cleaning up: {error}")
                 self.ppc.daemon.kill()
                 self.ppc.daemon.wait()
-        shutil.rmtree(self.settings["scratch"], ignore_errors=True)
+        shutil.rmtree(self.settings["scratch"] + "/ppc", ignore_errors=True)
