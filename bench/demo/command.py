@@ -78,7 +78,8 @@ def _parse_disk(options):
     """Fills in mbps and lat_us; mbps is None on the model's own disk."""
     if options.disk is None:
         is_own = not options.vm and options.model not in MODELS
-        options.mbps, options.lat_us = (None, None) if is_own else GUEST_DISK if options.vm else HOST_DISK
+        usual = GUEST_DISK if options.vm else HOST_DISK
+        options.mbps, options.lat_us = (None, None) if is_own else usual
     elif options.disk == "none":
         if options.vm:
             raise DemoError("--disk none: an emulated machine is too slow for a disk that is not slowed down")
@@ -87,7 +88,8 @@ def _parse_disk(options):
         try:
             options.mbps, options.lat_us = map(int, options.disk.split(","))
         except ValueError:
-            raise DemoError(f"--disk {options.disk}: neither MBPS,LAT_US (such as 300,2000) nor none") from None
+            raise DemoError(f"--disk {options.disk}: neither MBPS,LAT_US (such as 300,2000) nor "
+                            "none") from None
 
 
 def parse(arguments):
@@ -110,6 +112,8 @@ def parse(arguments):
         options.repeats = 1 if options.quick else 3 if options.vm else 2
     if options.repeats < 1:
         raise DemoError("--repeats must be at least 1")
+    if options.vm and options.fs != "ext4":
+        raise DemoError(f"--fs {options.fs}: the emulated machine's disk is ext4")
     options.is_disk_asked = options.disk is not None
     _parse_disk(options)
     check_common(options)
@@ -128,7 +132,7 @@ def fall_back(options):
     if options.is_disk_asked and not options.mbps:
         raise DemoError(f"{why}; --disk none needs a native run")
     say(f"{why}: running in an emulated machine instead (as --vm does)")
-    options.vm = True
+    options.vm, options.fs = True, "ext4"
     if not options.is_disk_asked:
         options.mbps, options.lat_us = GUEST_DISK
 
