@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A control group for one run's memory, in the hierarchy that this machine has (v2, or v1 beside it)."""
+import glob
 import os
 import time
 
-from .machine import flat, read_text, write_text
+from .machine import die_with_parent, flat, read_text, write_text
 
 ROOT = "/sys/fs/cgroup"
+PREFIX = "ppc-demo-"
 
 
 class Cgroup:
@@ -35,6 +37,7 @@ class Cgroup:
 
     def enter(self):
         """For the child of a fork, before exec."""
+        die_with_parent()
         write_text(f"{self.path}/cgroup.procs", str(os.getpid()))
 
     def memory(self):
@@ -72,5 +75,13 @@ def kind(root=ROOT):
     return None
 
 
-def make(name, limit_bytes=None):
-    return (kind() or Cgroup)(name, limit_bytes)
+def make(limit_bytes=None):
+    """This demo's group; those of demos that were killed go."""
+    chosen = kind() or Cgroup
+    for path in glob.glob(os.path.join(chosen.ROOT, PREFIX + "[0-9]*")):
+        if not os.path.exists("/proc/" + path.rpartition("-")[2]):
+            try:
+                os.rmdir(path)
+            except OSError:
+                pass  # somebody is still in it
+    return chosen(f"{PREFIX}{os.getpid()}", limit_bytes)

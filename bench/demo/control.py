@@ -30,7 +30,8 @@ class Ppc:
 
     def start(self):
         log = open(f"{self.out}/ppcd.log", "w", encoding="utf-8")
-        self.daemon = subprocess.Popen(self.daemon_command(), stdout=log, stderr=subprocess.STDOUT)
+        self.daemon = subprocess.Popen(self.daemon_command(), stdout=log, stderr=subprocess.STDOUT,
+                                       preexec_fn=machine.die_with_parent)
         deadline = time.monotonic() + self.ready_s
         while time.monotonic() < deadline:
             if self._try(["ppcctl", "list"]).returncode == 0:

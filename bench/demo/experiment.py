@@ -70,9 +70,9 @@ class Experiment:
                "memory": memory, "rep": rep, "lead_s": system.lead_s, "cache_s": 0.0,
                "limit_bytes": limit_bytes, "is_recording": system.is_recording,
                "is_ours": system.is_ours}
-        self.disk.set_read_ahead_kb(system.read_ahead_kb)
+        self.disk.set_read_ahead_kb(system.read_ahead_kb or self.settings.get("read_ahead_kb", 128))
         machine.drop_caches(self.model_dir)
-        group = cgroup.make(f"ppc-demo-{os.getpid()}", limit_bytes)
+        group = cgroup.make(limit_bytes)
         try:
             self._measure(system, group, run)
         finally:

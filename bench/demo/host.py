@@ -107,6 +107,8 @@ class Host(Session):
         super().__init__(settings, control.OnDirectory(
             settings["model_dir"], settings["out"], os.path.join(settings["scratch"], "ppc")))
         self.disk = disk
+        if isinstance(disk, OwnDisk):
+            settings["read_ahead_kb"] = disk.before
         self.experiment.watch = lambda: disturbance.Watch([os.getpid(), *disk.pids()])
         self.raw.update(nodes=settings["nodes"], disk_bytes_per_s={}, voids=[])
 
@@ -117,10 +119,11 @@ class Host(Session):
     began = machine.now_ns() / 1e9
 
     def measure_disk(self, when):
-        machine.drop_caches(self.settings["model_dir"])
         try:
+            machine.drop_caches(self.settings["model_dir"])
             measured = slowdisk.bandwidth(self.files())
-        except slowdisk.DiskError as error:
+        except (slowdisk.DiskError, RuntimeError) as error:
+            self._must_be_well()
             raise SessionError(str(error)) from None
         self._must_be_well()
         self.raw["disk_bytes_per_s"][when] = measured

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine under test (a guest, or the host itself): caches, disk, sampler."""
+import ctypes
 import mmap
 import os
+import signal
 import subprocess
 import threading
 import time
+
+PR_SET_PDEATHSIG = 1
 
 
 def read_text(path):
@@ -19,6 +23,11 @@ def write_text(path, text):
 
 def now_ns():
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def die_with_parent():
+    """For the child of a fork, before exec: a demo that is killed takes its helpers along."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def flat(text):
@@ -106,8 +115,11 @@ def drop_caches(model_dir):
     for attempt in range(5):
         os.sync()
         write_text("/proc/sys/vm/drop_caches", "3")
-        answer = subprocess.run(["ppc-sample", "--count", model_dir], check=True,
-                                capture_output=True, text=True).stdout.split()
+        done = subprocess.run(["ppc-sample", "--count", model_dir], check=False,
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr.strip() or f"ppc-sample: status {done.returncode}")
+        answer = done.stdout.split()
         if answer[0] == "0":
             return
         time.sleep(0.3 * (attempt + 1))
@@ -120,7 +132,8 @@ class Sampler:
     def __init__(self, path, disk, cgroup, model_dir):
         self.process = subprocess.Popen(
             ["ppc-sample", "--disk", disk.name, "--cgroup", cgroup.path, "--files", model_dir,
-             "--interval-ms", "250", "--residency-ms", "500", "--buckets", "32", "--out", path])
+             "--interval-ms", "250", "--residency-ms", "500", "--buckets", "32", "--out", path],
+            preexec_fn=die_with_parent)
         time.sleep(0.3)  # mapped and first sample taken before the clock starts
 
     def stop(self):

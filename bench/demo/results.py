@@ -114,7 +114,8 @@ def disk_fact(raw, options):
     rates = " / ".join(f"{rate / 1e6:.0f}" for rate in measured.values())
     name = raw["settings"].get("file_system", "ext4")
     if not raw["settings"]["mbps"]:
-        return f"the model's own; measured {rates} MB/s"
+        return (f"the model's own, read-ahead {raw['settings']['read_ahead_kb']} KiB as found; "
+                f"measured {rates} MB/s")
     return (f"{name}, throttled to {raw['settings']['mbps']} MB/s and {options.lat_us} us per request, "
             f"read-ahead 128 KiB; measured {rates} MB/s")
 

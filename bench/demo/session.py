@@ -57,7 +57,10 @@ class Session:
         self.say(f"disk {measured / 1e6:.0f} MB/s, model {model / 1e6:.0f} MB, pure disk time "
                  f"{pure_s:.1f} s; init {self.experiment.init_s:.1f} s, device "
                  f"{self.experiment.device_mbps:.0f} MB/s per worker")
-        cached = self.attempt(systems.CACHED, "none", 1, None)
+        try:
+            cached = self.attempt(systems.CACHED, "none", 1, None)
+        except (RuntimeError, OSError) as error:
+            raise SessionError(f"the fully cached load failed: {error}") from None
         stat = self._loader_peak(cached)
         self.raw["measured"] = {
             "disk_bytes_per_s": max(rate, measured), "disk_measured": measured,

@@ -17,7 +17,7 @@ class System:
     name: str
     policy: str = ""  # registered for the model's files; empty: the kernel alone
     config: dict = dataclasses.field(default_factory=dict)
-    read_ahead_kb: int = 128
+    read_ahead_kb: int = 0  # 0: as the disk of the experiment has it
     is_precached: bool = False
     lead_s: float = 0.0
     is_recording: bool = False
