@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pages of files are in the page cache, by mincore."""
+import ctypes
+import mmap
+import os
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.mmap.restype = ctypes.c_void_p
+LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+LIBC.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+
+
+def every_file(directory):
+    return sorted(os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names)
+
+
+def of_file(path):
+    """One byte per page of the file, 1 where it is in the page cache."""
+    size = os.path.getsize(path)
+    if size == 0:
+        return b""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        address = LIBC.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    finally:
+        os.close(descriptor)
+    vector = ctypes.create_string_buffer(-(-size // mmap.PAGESIZE))
+    failed = LIBC.mincore(address, size, vector) != 0
+    LIBC.munmap(address, size)
+    if failed:
+        raise OSError(ctypes.get_errno(), "mincore", path)
+    return vector.raw.translate(LOWEST_BIT)
+
+
+def of_directory(directory):
+    """{path below the directory: of_file}"""
+    return {os.path.relpath(path, directory): of_file(path) for path in every_file(directory)}
+
+
+LOWEST_BIT = bytes(value & 1 for value in range(256))
