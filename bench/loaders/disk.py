@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The slow disk under the loaders' root: one image, mounted anew before every run."""
+import contextlib
 import os
 import subprocess
 
@@ -66,6 +67,12 @@ class ColdDisk(SlowDisk):
             pages = sum(residency.of_file(path))
             if pages:
                 raise SuiteError(f"{path}: {pages} pages are in the page cache before the run")
+
+    @contextlib.contextmanager
+    def away(self):
+        """Meanwhile something else may be mounted for the loaders."""
+        self._leave()
+        yield
 
     def counters(self):
         return machine.Disk(MODELS)

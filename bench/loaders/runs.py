@@ -60,10 +60,11 @@ def answer(loader, output):
     return "".join(line for line in output["stdout"].splitlines() if line.startswith("DIGEST"))
 
 
-def execute(loader, variables, prefix=(), limit_s=TIMEOUT_S):
+def execute(loader, prefix=(), own=False, limit_s=TIMEOUT_S):
     """Runs the loader; prefix is put before its command.  Seconds from exec until it is done, and its answer."""
     clear_tmp()
-    command = [*prefix, *environment.inside(loader.command, variables)]
+    words, variables = loader.own if own else (loader.command, loader.environment)
+    command = [*prefix, *environment.inside(words, variables)]
     started = time.monotonic()
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           start_new_session=True) as process:
@@ -78,16 +79,15 @@ def execute(loader, variables, prefix=(), limit_s=TIMEOUT_S):
     text = answer(loader, output.text)
     if seconds is None or not text:
         raise SuiteError("it ended without saying that it was done")
-    return seconds, text, output.text["stderr"]
+    return seconds, text
 
 
-def cold_run(disk, loader, variables, prefix=()):
-    """A dict: seconds, digest, bytes read from the disk, requests, how busy the machine was."""
-    disk.make_cold()
+def timed_run(disk, loader, prefix=(), own=False):
+    """On a disk that was made cold.  A dict: seconds, digest, bytes read, requests, how busy the machine was."""
     counters = disk.counters()
     bytes_before, requests_before, busy = counters.read_bytes(), counters.requests(), machine.cpu_busy_s()
     started = time.monotonic()
-    seconds, digest, _ = execute(loader, variables, prefix)
+    seconds, digest = execute(loader, prefix, own)
     disk.check()
     return {"seconds": round(seconds, 3), "digest": digest,
             "disk_bytes": counters.read_bytes() - bytes_before,

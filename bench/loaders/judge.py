@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the figures of a cell mean.  Threads: none; nothing here measures."""
+import statistics
+
+PAIRS = 5
+NEAR = 0.85  # from here on one pair says little
+NEVER_ABOVE = 1.03
+MAPPED_AT_MOST = 0.50
+COVERAGE_AT_LEAST = 0.98
+OVER_AT_MOST = 0.02
+SPREAD = 0.10  # native runs that differ by more say that the machine was disturbed
+
+
+def ratios(runs, native):
+    return [run["seconds"] / base["seconds"] for run, base in zip(runs, native)]
+
+
+def needs_more(runs, native):
+    """Whether the cell wants another round."""
+    if not runs or not native:
+        return True
+    found = ratios(runs, native)
+    return len(found) < PAIRS and statistics.median(found) > NEAR
+
+
+def limit(loader):
+    return MAPPED_AT_MOST if loader.is_mapped else NEVER_ABOVE
+
+
+def cell(loader, runs, native):
+    """(ok, not ok or skip; why)"""
+    if any(run["digest"] != native[0]["digest"] for run in runs + native):
+        return "not ok", "other results than natively"
+    found = ratios(runs, native)
+    median, most = statistics.median(found), limit(loader)
+    if median <= most:
+        return "ok", ""
+    times = [run["seconds"] for run in native[:len(found)]]
+    spread = max(times) / min(times) - 1
+    why = f"{median:.2f} x Native, at most {most:.2f}; {len(found)} pairs, {min(found):.2f} to {max(found):.2f}"
+    if spread > SPREAD and median <= most * (1 + spread):
+        return "skip", f"undecided, Native's own times differ by {spread:.0%}: {why}"
+    return "not ok", why
+
+
+def template(coverage, over):
+    if coverage >= COVERAGE_AT_LEAST and over <= OVER_AT_MOST:
+        return "ok", ""
+    return "not ok", (f"coverage {coverage:.1%} (at least {COVERAGE_AT_LEAST:.0%}), "
+                      f"over-prefetch {over:.1%} (at most {OVER_AT_MOST:.0%})")
