@@ -50,7 +50,7 @@ def measure(options):
             for loader in wanted:
                 results = Results(loader.name, key)
                 try:
-                    experiment.Experiment(loader, disk, results, why_not).run()
+                    experiment.Experiment(loader, disk, speed, results, why_not).run()
                 except (SuiteError, DiskError) as error:
                     verdict("not ok", loader.name, str(error))
                     failed = True

@@ -6,6 +6,7 @@ PAIRS = 5
 NEAR = 0.85  # from here on one pair says little
 NEVER_ABOVE = 1.03
 MAPPED_AT_MOST = 0.50
+BOUND_AT_MOST = 1.10
 COVERAGE_AT_LEAST = 0.98
 OVER_AT_MOST = 0.02
 SPREAD = 0.10  # native runs that differ by more say that the machine was disturbed
@@ -23,16 +24,20 @@ def needs_more(runs, native):
     return len(found) < PAIRS and statistics.median(found) > NEAR
 
 
-def limit(loader):
-    return MAPPED_AT_MOST if loader.is_mapped else NEVER_ABOVE
+def limit(loader, native, bound):
+    """Most that a cell may take of Native's time.  Half of it, of a loader that maps its model, unless
+    nothing could be that fast: then a tenth more than what could."""
+    if not loader.is_mapped:
+        return NEVER_ABOVE
+    return max(MAPPED_AT_MOST, BOUND_AT_MOST * bound / statistics.median(run["seconds"] for run in native))
 
 
-def cell(loader, runs, native):
+def cell(loader, runs, native, bound):
     """(ok, not ok or skip; why)"""
     if any(run["digest"] != native[0]["digest"] for run in runs + native):
         return "not ok", "other results than natively"
     found = ratios(runs, native)
-    median, most = statistics.median(found), limit(loader)
+    median, most = statistics.median(found), limit(loader, native, bound)
     if median <= most:
         return "ok", ""
     times = [run["seconds"] for run in native[:len(found)]]

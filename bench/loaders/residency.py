@@ -3,7 +3,9 @@
 import ctypes
 import mmap
 import os
+import threading
 
+LOWEST_BIT = bytes(value & 1 for value in range(256))
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype = ctypes.c_void_p
 LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
@@ -33,9 +35,31 @@ def of_file(path):
     return vector.raw.translate(LOWEST_BIT)
 
 
-def of_directory(directory):
-    """{path below the directory: of_file}"""
-    return {os.path.relpath(path, directory): of_file(path) for path in every_file(directory)}
+class Watch:
+    """Context manager: every page of a directory's files that was in the page cache at some time meanwhile,
+    as {path: pages}.  Others on this machine, and the kernel by itself, may empty the cache at any time."""
 
+    def __init__(self, directory, interval_s=0.5):
+        self.directory, self.interval_s = directory, interval_s
+        self.pages = {}
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._run)
 
-LOWEST_BIT = bytes(value & 1 for value in range(256))
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
+        self._look()
+
+    def _run(self):
+        while not self.stop.wait(self.interval_s):
+            self._look()
+
+    def _look(self):
+        for path in every_file(self.directory):
+            name, now = os.path.relpath(path, self.directory), of_file(path)
+            before = int.from_bytes(self.pages.get(name, b""), "big")
+            self.pages[name] = (before | int.from_bytes(now, "big")).to_bytes(len(now), "big")

@@ -11,7 +11,7 @@ from .results import Results
 
 DOCS = os.path.join(TOP, "docs", "loaders.md")
 BEGIN, END = "<!-- written by tests/all/loaders --docs -->", "<!-- end -->"
-HEAD = ("loader", "version", "Native", "own prefetch", "MAIO from headers", "MAIO recorded",
+HEAD = ("loader", "version", "Native", "bound", "own prefetch", "MAIO from headers", "MAIO recorded",
         "headers cover", "too much")
 
 
@@ -33,14 +33,15 @@ def row(loader):
     key, native = results.get("key"), results.rounds("native")
     version = (key or {}).get("versions", {}).get(loader.package, "").replace(", commit Debian", "")
     if loader.not_run:
-        return [loader.title, version, results.get("not-run") or "not tried"] + ["not run"] * 3 + ["-"] * 2
+        return [loader.title, version, results.get("not-run") or "not tried"] + ["-"] + ["not run"] * 3 + ["-"] * 2
     if not native:
-        return [loader.title, version] + ["not run"] * 4 + ["-"] * 2
+        return [loader.title, version, "not run", "-"] + ["not run"] * 3 + ["-"] * 2
     covered = results.get("ahead") or results.get("template")
     shares = [f"{covered['coverage']:.1%}", f"{covered['over']:.2%}"] if covered else ["-", "-"]
+    bound = f"{found['seconds']:.1f} s" if (found := results.get("bound")) else "-"
     own = time_text(results.rounds("own"), native) if loader.own else loader.own_note
     cells = [time_text(results.rounds(cell), native) for cell in ("headers", "recorded")]
-    return [loader.title, version, f"{median(native):.1f} s", own, *cells, *shares]
+    return [loader.title, version, f"{median(native):.1f} s", bound, own, *cells, *shares]
 
 
 def lines(why_not):
@@ -48,7 +49,8 @@ def lines(why_not):
                      if (key := Results(loader.name).get("key"))), {})
     yield (f"Disk {MBPS} MB/s, {LAT_US / 1000:g} ms, `read_ahead_kb` {READ_AHEAD_KB}; {os.cpu_count()} CPUs; Linux "
            f"{platform.release().partition('-')[0]}; torch {versions.get('torch', 'not there')}. "
-           "Times are medians; x is the median of each round's ratio to Native.")
+           "Times are medians; x is the median of each round's ratio to Native. Bound: the disk's time for "
+           "the bytes, or the loader's with everything cached, whichever is more.")
     yield ""
     yield "| " + " | ".join(HEAD) + " |"
     yield "|" + "---|" * len(HEAD)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a loader really reads, by judges that are not the project's; and what is loaded ahead of it.
 
-Of a loader that reads: strace.  Of one that maps: mincore after a run on a file system without any
+Of a loader that reads: strace.  Of one that maps: mincore beside a run on a file system without any
 read-ahead (read_ahead_kb 0), where a page is in the page cache only because it was faulted or read by
 itself, whatever fault-around maps of what is there.
 A map is {path below the model's directory: bytearray of pages, 1 = read}.
@@ -113,9 +113,9 @@ def traced(loader):
 
 
 def faulted(loader):
-    with fast_disk(0):
+    with fast_disk(0), residency.Watch(f"{ROOT}{loader.directory}") as watch:
         runs.execute(loader)
-        return residency.of_directory(f"{ROOT}{loader.directory}")
+    return watch.pages
 
 
 def of_loader(loader):
@@ -125,6 +125,8 @@ def of_loader(loader):
 def compare(truth, ahead):
     """(share of what was read that is in the other, share of what was read that the other has too much)."""
     read = sum(sum(pages) for pages in truth.values())
+    if not read:
+        raise SuiteError("it has read nothing: the judge is wrong")
     both = loaded = 0
     for path, pages in ahead.items():
         loaded += sum(pages)
