@@ -26,6 +26,7 @@ class Experiment:
         self.loader, self.disk, self.mbps = loader, disk, mbps
         self.results, self.why_not = results, why_not
         self.directory = f"{ROOT}{loader.directory}"
+        self.read = None  # what it reads, once that is known
         self.store = os.path.join(OUT, "templates", loader.name)
 
     def cells(self):
@@ -46,15 +47,17 @@ class Experiment:
             # Native is the partner of each cell in each round.
             for cell in ["native"] + [cell for cell in self.cells() if cell in wanted and cell != "native"]:
                 self.results.keep(f"{cell}-{number}", lambda: self._measure(cell, number))
-        self.results.keep("bound", self._bound)
+            self.results.keep("bound", self._bound)
         self._judge_cells()
         self._judge_template()
 
     def _wanted(self):
-        native = self.results.rounds("native")
-        return [cell for cell in self.cells() if cell != "own" and cell != "native" and
-                judge.needs_more(self.results.rounds(cell), native)] + \
-            [cell for cell in ("native", "own") if cell in self.cells() and not self.results.rounds(cell)]
+        native, bound = self.results.rounds("native"), self.results.get("bound")
+        if not native or bound is None:
+            return self.cells()
+        return [cell for cell in self.cells() if not self.results.rounds(cell) or
+                cell in ("headers", "recorded") and
+                judge.needs_more(self.loader, self.results.rounds(cell), native, bound["seconds"])]
 
     def _measure(self, cell, number):
         name = f"{self.loader.name}/{cell}"
@@ -135,17 +138,22 @@ class Experiment:
         say(f"{self.loader.name}/ahead: coverage {found['coverage']:.2%}, over-prefetch {found['over']:.2%}")
         verdict(*self._with_name(judge.template(found["coverage"], found["over"]), f"{self.loader.name}/ahead"))
 
+    def _truth(self):
+        if self.read is None:
+            with self.disk.away():
+                self.read = truth.of_loader(self.loader)
+        return self.read
+
     def _compare_template(self):
+        read = self._truth()
         with self.disk.away():
-            read = truth.of_loader(self.loader)
             coverage, over = truth.compare(read, truth.from_headers(self.loader))
         return {"coverage": coverage, "over": over, "read_pages": sum(sum(pages) for pages in read.values())}
 
     def _compare_ahead(self):
         scratch = f"{self.store}.ahead"
         shutil.rmtree(scratch, ignore_errors=True)
-        with self.disk.away():
-            read = truth.of_loader(self.loader)
+        read = self._truth()
         self.disk.make_cold()
         with residency.Watch(self.directory) as watch:
             maio.load_ahead(self.directory, scratch, self.loader.name, self.disk.counters())

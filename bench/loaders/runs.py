@@ -36,7 +36,6 @@ class Output:
         while selector.get_map():
             left = self.started + limit_s - time.monotonic()
             if left <= 0:
-                os.killpg(self.process.pid, signal.SIGKILL)
                 raise SuiteError(f"not done after {limit_s} s")
             for key, _ in selector.select(left):
                 data = os.read(key.fd, 1 << 16)
@@ -69,7 +68,11 @@ def execute(loader, prefix=(), own=False, limit_s=TIMEOUT_S):
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           start_new_session=True) as process:
         output = Output(process, started)
-        output.take(limit_s)
+        try:
+            output.take(limit_s)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
         seconds = time.monotonic() - started
     if process.returncode != 0:
         said = output.text["stderr"].strip().splitlines() or ["no message"]
