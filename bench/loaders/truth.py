@@ -19,7 +19,6 @@ from .environment import IMAGE, MODELS, OUT, ROOT, SuiteError
 
 PAGE = 4096
 CALLS = "openat,read,pread64,readv,preadv,preadv2,lseek,io_uring_setup,io_submit,sendfile,splice,copy_file_range"
-LINE = re.compile(r"^\d+ +(?:<\.\.\. (?P<resumed>\w+) resumed>.*|(?P<call>\w+)\((?P<words>.*))$")
 # The path may hold anything but '>'.
 CALL = re.compile(r"^(?P<fd>\d+)<(?P<path>[^>]*)>(?P<rest>.*) = (?P<result>-?\d+)(?:<.*>)?(?: .*)?$")
 
