@@ -8,6 +8,7 @@ demo that was killed, at the next start.
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -59,7 +60,8 @@ def _wait(what, is_there, seconds=10.0):
 def is_complaint(line, device):
     """Whether a line of the kernel's log is about errors of this block device."""
     words = line.lower()
-    return device in words and any(word in words for word in ("error", "lost async page", "corrupt"))
+    return re.search(rf"\b{device}\b", words) is not None and any(
+        word in words for word in ("error", "lost async page", "corrupt"))
 
 
 class SlowDisk:
@@ -152,9 +154,17 @@ class SlowDisk:
         for name, _, back_file in (line.partition(" ") for line in listed.splitlines()):
             if back_file.strip().startswith(self.nbd + "/"):
                 self._try(["losetup", "--detach", name])
+                # It ends with its last user, which may be somebody who only looks at new devices.
+                self._gone(os.path.join("/sys/block", os.path.basename(name), "loop"))
         self._unmount(self.nbd, ["fusermount3", "-u", self.nbd], ["fusermount3", "-uz", self.nbd])
         for name in ("nbdfuse", "nbdkit"):
             self._end(name)
+
+    @staticmethod
+    def _gone(path):
+        deadline = time.monotonic() + 5
+        while os.path.exists(path) and time.monotonic() < deadline:
+            time.sleep(0.02)
 
     def _unmount(self, path, gently, lazily):
         for attempt in range(60):

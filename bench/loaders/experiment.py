@@ -95,10 +95,13 @@ class Experiment:
         if self.loader.kind == "direct":
             return {"seconds": round(disk_s, 3)}
         self.disk.make_cold()
-        for _ in range(4):  # the first fills the cache; somebody else may empty it
-            warm = runs.timed_run(self.disk, self.loader)
-            if warm["disk_bytes"] < 32 << 20:
-                return {"seconds": round(max(disk_s, warm["seconds"]), 3), "warm": warm}
+        warm = []
+        for _ in range(6):  # the first fills the cache; somebody else may empty it
+            run = runs.timed_run(self.disk, self.loader)
+            if run["disk_bytes"] < 32 << 20:
+                warm.append(run["seconds"])
+            if len(warm) == 3:  # the best: a bound that a busy machine made would excuse too much
+                return {"seconds": round(max(disk_s, min(warm)), 3), "warm": warm}
         raise SuiteError("the page cache does not keep the model; are others emptying it?")
 
     def _judge_cells(self):
@@ -109,6 +112,7 @@ class Experiment:
             if self.why_not:
                 verdict("skip", name, self.why_not)
                 continue
+            say(f"{name}: at most {judge.limit(self.loader, native, bound):.2f} x Native")
             verdict(*self._with_name(judge.cell(self.loader, self.results.rounds(cell), native, bound), name))
         if self.loader.own:
             same = all(run["digest"] == native[0]["digest"] for run in self.results.rounds("own"))

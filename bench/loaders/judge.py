@@ -22,7 +22,8 @@ def limit(loader, native, bound):
     nothing could be that fast: then a tenth more than what could."""
     if not loader.is_mapped:
         return NEVER_ABOVE
-    return max(MAPPED_AT_MOST, BOUND_AT_MOST * bound / statistics.median(run["seconds"] for run in native))
+    reachable = BOUND_AT_MOST * bound / statistics.median(run["seconds"] for run in native)
+    return min(NEVER_ABOVE, max(MAPPED_AT_MOST, reachable))
 
 
 def needs_more(loader, runs, native, bound):

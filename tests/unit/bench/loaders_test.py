@@ -29,6 +29,9 @@ class Judge(unittest.TestCase):
         self.assertEqual(judge.cell(MAPPED, runs(6.5), runs(10.0), 6.0)[0], "ok")
         self.assertEqual(judge.cell(MAPPED, runs(6.7), runs(10.0), 6.0)[0], "not ok")
 
+    def test_no_bound_excuses_more_than_native(self):
+        self.assertEqual(judge.cell(MAPPED, runs(10.5), runs(10.0), 12.0)[0], "not ok")
+
     def test_a_disturbed_machine_is_undecided(self):
         self.assertEqual(judge.cell(READ, runs(10.5, 10.5, 12.6), runs(10.0, 10.0, 12.0), 1.0)[0], "skip")
         self.assertEqual(judge.cell(READ, runs(10.5, 10.5, 10.5), runs(10.0, 10.0, 10.0), 1.0)[0], "not ok")
