@@ -19,22 +19,32 @@ Opened Upcast(Result<std::unique_ptr<T>> backend) {
   return Opened(std::move(*backend));
 }
 
+Opened OpenPoll(const std::string& dir) {
+  return Error{ENOTSUP, "this build cannot poll processes for " + dir +
+                            "; mount it for the module: mount -t ppc BASE " + dir};
+}
+
 // What works without the module, on a directory as it is.
 Opened OpenPlain(BackendKind kind, const std::string& dir, const SysRoots& roots) {
   const Result<Directory> directory = FindDirectory(dir, roots, DirectoryWalk::kWait);
   if (!directory) return directory.error();
-  if (kind == BackendKind::kPoll) {
-    return Error{ENOTSUP, "this build cannot poll processes; use the observer for " + dir};
-  }
-  return Upcast(ObserverBackend::Open(dir, roots));
+  if (kind == BackendKind::kPoll) return OpenPoll(dir);
+  Opened observer = Upcast(ObserverBackend::Open(dir, roots));
+  if (observer || kind == BackendKind::kObserver) return observer;
+  Opened poll = OpenPoll(dir);
+  return poll ? std::move(poll) : std::move(observer);
 }
 
 }  // namespace
 
 Opened OpenBackend(BackendKind kind, const std::string& dir, const SysRoots& roots) {
-  const bool is_mount = IsOnPpcMount(dir, roots);
+  const bool is_mount = FindUpcDevice(dir, roots.sys).ok();
   if (kind == BackendKind::kKmod || (kind == BackendKind::kAuto && is_mount)) {
     return Upcast(KmodBackend::Open(dir, roots));
+  }
+  if (is_mount) {
+    return Error{EINVAL, dir + " is a ppc mount, which the module serves; use --backend kmod, or " +
+                             "name the directory below it"};
   }
   return OpenPlain(kind, dir, roots);
 }

@@ -62,7 +62,7 @@ Status CheckFileSystem(const std::string& path, const MountEntry* mount) {
 // Invalid with errno; EAGAIN: the answer might take a while.
 UniqueFd OpenDirectory(const std::string& path, bool may_wait) {
   open_how how{};
-  how.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   how.resolve = RESOLVE_NO_SYMLINKS | (may_wait ? 0 : RESOLVE_CACHED);
   return OpenAt2(AT_FDCWD, path, how);
 }
@@ -108,12 +108,6 @@ Result<Directory> FindDirectory(const std::string& path, const SysRoots& roots,
       fd.IsValid() ? Identify(fd.Get(), &directory) : WhyNot(directory.path, errno);
   if (!identified) return identified.error();
   return directory;
-}
-
-bool IsOnPpcMount(const std::string& path, const SysRoots& roots) {
-  const std::vector<MountEntry> table = ReadMountTable(roots);
-  const MountEntry* const mount = FindMount(table, NormalPath(path));
-  return mount != nullptr && mount->type == "ppc";
 }
 
 bool IsSameDirectory(const Directory& directory, const SysRoots& roots) {

@@ -28,9 +28,6 @@ enum class DirectoryWalk {
 // Error: one line with the remedy.  Symbolic links are not followed.
 Result<Directory> FindDirectory(const std::string& path, const SysRoots& roots, DirectoryWalk walk);
 
-// The path lies on a ppc mount, by the mount table's text.
-bool IsOnPpcMount(const std::string& path, const SysRoots& roots);
-
 // False once its path leads nowhere, or to another one.  Never waits for a server: where the answer
 // might take a while it is taken to be there.
 bool IsSameDirectory(const Directory& directory, const SysRoots& roots);

@@ -26,7 +26,8 @@ class Session {
   Session& operator=(const Session&) = delete;
   ~Session();
 
-  // The members of an "init" line: mount, backend, policy, config, template_dir, runtime.
+  // The members of an "init" line: mount, policy, backend, config, template_dir,
+  // runtime.
   Status Init(const Json& message);
   void SetRecord(const std::string& path) { record_path_ = path; }
 
@@ -36,13 +37,20 @@ class Session {
   int RunAlone();
 
  private:
-  Status OpenParts(const std::string& mount, BackendKind kind, const std::string& policy);
+  struct Choice {
+    std::string directory;
+    std::string policy;
+    BackendKind backend = BackendKind::kAuto;
+  };
+  static Result<Choice> ReadChoice(const Json& message);
+  Status OpenParts(const Choice& choice);
   Result<RuntimeConfig> MakeConfig(const Json& message, const std::string& mount);
   void HandleSocket();
   // Sleeps until the supervisor sends something; false: told to stop by a signal.
   bool WaitForSocket();
   Json Answer(const std::string& line);
   Result<Json> Handle(const Json& request);
+  Json BackendJson() const;
   int Finish(Executor::End end);
   [[noreturn]] void EndHung(const std::string& message);
   void Tell(const char* event, const std::string& error);

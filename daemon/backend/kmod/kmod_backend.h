@@ -15,8 +15,9 @@
 
 #include "daemon/backend/backend.h"
 #include "daemon/backend/cgroup_loader.h"
-#include "daemon/machine/roots.h"
 #include "daemon/backend/kmod/upc_device.h"
+#include "daemon/backend/root_files.h"
+#include "daemon/machine/roots.h"
 
 namespace ppc {
 
@@ -56,7 +57,7 @@ class KmodBackend : public Backend {
 
   UpcDevice events_;
   UpcDevice loader_;
-  const std::string mount_;
+  const RootFiles files_;
   const ppc_info info_;
   // Added to every generation: a runner before us left its own in the device's cancel slots.
   const uint64_t first_generation_;
