@@ -27,16 +27,19 @@ uint64_t KeptMask() {
 
 Status DropPrivileges() {
   const uint64_t kept = KeptMask();
-  for (int cap = 0; cap <= CAP_LAST_CAP; ++cap) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  if (syscall(SYS_capget, &header, data) != 0) return PosixError("capget", errno);
+  // An ordinary user's has none, and no_new_privs below keeps it from getting any: what would be
+  // allowed it then does not matter.
+  const bool has_any = data[0].permitted != 0 || data[1].permitted != 0;
+  for (int cap = 0; has_any && cap <= CAP_LAST_CAP; ++cap) {
     // Only one that is there, and that this kernel knows: dropping needs CAP_SETPCAP.
     if ((kept >> cap & 1) != 0 || prctl(PR_CAPBSET_READ, cap, 0, 0, 0) != 1) continue;
     if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) {
       return PosixError("drop capability " + std::to_string(cap), errno);
     }
   }
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct data[2]{};
-  if (syscall(SYS_capget, &header, data) != 0) return PosixError("capget", errno);
   for (int i = 0; i < 2; ++i) {
     const auto part = static_cast<uint32_t>(kept >> (32 * i));
     data[i].permitted &= part;

@@ -54,5 +54,15 @@ TEST(Privileges, WhatIsGoneAlreadyNeedsNothing) {
   }).join();
 }
 
+TEST(Privileges, AnOrdinaryUserHasNoneToGiveUp) {
+  std::thread([] {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct none[2]{};
+    ASSERT_EQ(syscall(SYS_capset, &header, none), 0);
+    EXPECT_TRUE(ShedPrivileges(/*is_supervised=*/true).ok());
+    EXPECT_EQ(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), 1);
+  }).join();
+}
+
 }  // namespace
 }  // namespace ppc
