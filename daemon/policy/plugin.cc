@@ -22,10 +22,12 @@
 namespace ppc {
 namespace {
 
-// Who may change this file or directory, may run code as root here.
+// Who may change this file or directory, may run code as this user (root, mostly) here.
 Status CheckOwner(const std::string& path, const struct stat& st) {
-  if (st.st_uid != 0) {
-    return Error{EACCES, path + " is not owned by root: chown root " + path};
+  const uid_t user = geteuid();
+  if (st.st_uid != 0 && st.st_uid != user) {
+    return Error{EACCES, path + " is not owned by root" + (user == 0 ? "" : " or by this user") +
+                             ": chown root " + path};
   }
   // Nobody but root can replace root's files in a sticky directory.
   const bool sticky = S_ISDIR(st.st_mode) && (st.st_mode & S_ISVTX) != 0;
