@@ -110,10 +110,26 @@ KmodBackend::KmodBackend(UpcDevice events, UpcDevice loader, std::string mount, 
       loader_(std::move(loader)),
       mount_(std::move(mount)),
       info_(info),
+      first_generation_(MonotonicNs()),
       raw_(kBatch) {}
 
 Capabilities KmodBackend::Caps() const {
-  return Capabilities{.unmap = true, .progress = true, .trace = true, .charge = true, .node = true};
+  Capabilities caps{.backend = "kmod",
+                    .unmap = true,
+                    .progress = true,
+                    .trace = true,
+                    .charge = true,
+                    .node = true,
+                    .open_close = true,
+                    .managed_readahead = true,
+                    .exact_counts = true,
+                    .limits = {}};
+  if (!CanCharge()) {
+    caps.limits.push_back(
+        "loads for a cgroup that takes no processes (its children have controllers) are charged "
+        "to the runner's cgroup");
+  }
+  return caps;
 }
 
 uint64_t KmodBackend::NowNs() const { return MonotonicNs(); }
@@ -200,8 +216,8 @@ Result<LoadResult> KmodBackend::Load(const LoadRequest& request) {
   load.length = request.length;
   load.flags = PPC_LOAD_WAIT;
   load.charge = CanCharge() ? request.charge : 0;
-  load.cancel_slot = request.cancel_slot;
-  load.generation = request.generation;
+  load.cancel_slot = request.newest == nullptr ? PPC_CANCEL_NONE : request.group;
+  load.generation = first_generation_ + request.generation;
   int code = 0;
   if (request.charge == load.charge) {
     code = loader_.Call(PPC_IOC_LOAD, &load);
@@ -226,10 +242,12 @@ Result<LoadResult> KmodBackend::Load(const LoadRequest& request) {
                     .stop = static_cast<LoadStop>(load.stop)};
 }
 
-void KmodBackend::Cancel(uint32_t slot, uint64_t generation) {
+// One cancel slot a group.
+void KmodBackend::Interrupt(uint32_t group, uint64_t generation) {
+  static_assert(kMaxGroups == PPC_CANCEL_SLOTS);
   ppc_cancel cancel{};
-  cancel.slot = slot;
-  cancel.generation = generation;
+  cancel.slot = group;
+  cancel.generation = first_generation_ + generation;
   (void)loader_.Call(PPC_IOC_CANCEL, &cancel);
 }
 
