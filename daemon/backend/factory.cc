@@ -6,6 +6,7 @@
 
 #include "daemon/backend/kmod/kmod_backend.h"
 #include "daemon/backend/observer/observer_backend.h"
+#include "daemon/backend/poll/poll_backend.h"
 #include "daemon/machine/directory.h"
 
 namespace ppc {
@@ -19,19 +20,14 @@ Opened Upcast(Result<std::unique_ptr<T>> backend) {
   return Opened(std::move(*backend));
 }
 
-Opened OpenPoll(const std::string& dir) {
-  return Error{ENOTSUP, "this build cannot poll processes for " + dir +
-                            "; mount it for the module: mount -t ppc BASE " + dir};
-}
-
 // What works without the module, on a directory as it is.
 Opened OpenPlain(BackendKind kind, const std::string& dir, const SysRoots& roots) {
   const Result<Directory> directory = FindDirectory(dir, roots, DirectoryWalk::kWait);
   if (!directory) return directory.error();
-  if (kind == BackendKind::kPoll) return OpenPoll(dir);
+  if (kind == BackendKind::kPoll) return Upcast(PollBackend::Open(dir, roots));
   Opened observer = Upcast(ObserverBackend::Open(dir, roots));
   if (observer || kind == BackendKind::kObserver) return observer;
-  Opened poll = OpenPoll(dir);
+  Opened poll = Upcast(PollBackend::Open(dir, roots));
   return poll ? std::move(poll) : std::move(observer);
 }
 
