@@ -70,9 +70,9 @@ int Main(int argc, char** argv) {
     session.SetRecord(options->record);
     started = session.Init(
         Json{{"mount", options->mount},
-                                {"backend", options->backend},
-                                {"policy", options->policy},
-                                {"config", *config}});
+             {"backend", options->backend},
+             {"policy", options->policy},
+             {"config", *config}});
   }
   if (!started) {
     Log(LogLevel::kError, started.error().message);

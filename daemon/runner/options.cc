@@ -8,8 +8,8 @@
 namespace ppc {
 
 const char* RunnerUsage() {
-  return "usage: ppc-runner --mount DIR --policy NAME|PATH [--backend auto|kmod|observer] "
-         "[--config JSON] [--record FILE] [--verbose]\n"
+  return "usage: ppc-runner --mount MNT --policy NAME|PATH [--config JSON] [--record FILE] "
+         "[--backend KIND] [--verbose]\n"
          "Runs one cache policy on one directory in the foreground; SIGINT or SIGTERM stops it,\n"
          "and its status is printed as JSON.  Without --mount it is a child of ppcd and is\n"
          "spoken to on descriptor 3 (docs/control-protocol.md).\n"
