@@ -61,7 +61,22 @@ Registration::~Registration() {
   }
 }
 
-std::string Registration::RunnerName() const { return std::to_string(mount_.index); }
+std::string Registration::RunnerName() const {
+  return mount_.is_plain ? handle_ : std::to_string(mount_.index);
+}
+
+std::string Registration::Backend() const {
+  return backend_.empty() ? BackendName(choice_.backend) : backend_;
+}
+
+bool Registration::Serves(BackendKind kind) const {
+  return kind == BackendKind::kAuto || kind == choice_.backend || BackendName(kind) == Backend() ||
+         (kind == BackendKind::kKmod && !mount_.is_plain);
+}
+
+Error Registration::Gone() const {
+  return Error{ENODEV, mount_.path + (mount_.is_plain ? " is gone" : " was unmounted")};
+}
 
 void Registration::Start(StatusHandler done) {
   start_waiters_.push_back(std::move(done));
@@ -106,6 +121,7 @@ void Registration::SpawnRunner() {
   const auto runtime = choice_.config.find("runtime");
   Json init{{"op", "init"},
             {"mount", mount_.path},
+            {"backend", BackendName(choice_.backend)},
             {"policy", choice_.path},
             {"config", choice_.config},
             {"template_dir", environment_.options.template_dir},
@@ -118,7 +134,7 @@ void Registration::SpawnRunner() {
 
 void Registration::HandleInitAnswer(Result<Json> answer) {
   if (state_ == State::kDraining || !runner_) return;
-  if (answer && IsOk(*answer)) return HandleRunning();
+  if (answer && IsOk(*answer)) return HandleRunning(*answer);
   const Error error = answer ? AnswerError(*answer) : answer.error();
   // EPIPE: it died; HandleExit tells how.
   if (answer || error.code != EPIPE) {
@@ -128,7 +144,19 @@ void Registration::HandleInitAnswer(Result<Json> answer) {
   runner_->Kill(SIGKILL);  // HandleExit goes on
 }
 
-void Registration::HandleRunning() {
+// Moves what a runner says of its backend out of its answer.
+void Registration::TakeBackend(Json& answer) {
+  const auto name = answer.find("backend");
+  if (name == answer.end() || !name->is_string()) return;
+  backend_ = name->get<std::string>();
+  limits_ = answer.value("limits", Json::array());
+  answer.erase("backend");
+  answer.erase("limits");
+}
+
+void Registration::HandleRunning(const Json& answer) {
+  Json told = answer;
+  TakeBackend(told);
   const bool is_restart = has_run_;
   state_ = State::kRunning;
   has_run_ = true;
@@ -192,8 +220,8 @@ void Registration::HandleExit(int wait_status) {
   }
   const bool says_gone = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitMountGone;
   if (says_gone || !environment_.probe.IsThere(mount_)) {
-    Log(LogLevel::kInfo, mount_.path + ": unmounted; policy '" + choice_.name + "' ended");
-    return Finish(Error{ENODEV, mount_.path + " was unmounted"});
+    Log(LogLevel::kInfo, Gone().message + "; policy '" + choice_.name + "' ended");
+    return Finish(Gone());
   }
   if (was_dropped_) return Fail("policy dropped: " + last_error_);
   HandleDeath(HowItEnded(wait_status));
@@ -224,7 +252,7 @@ void Registration::HandleDeath(const std::string& how) {
                               std::to_string(delay.count()) + " ms");
   back_off_timer_ = environment_.loop.After(delay, [this] {
     if (environment_.probe.IsThere(mount_)) return SpawnRunner();
-    Finish(Error{ENODEV, mount_.path + " was unmounted"});
+    Finish(Gone());
   });
 }
 
@@ -238,13 +266,13 @@ void Registration::Fail(const std::string& why) {
   WatchMount();
 }
 
-// Without a runner nobody else tells of the unmounting.
+// Without a runner nobody else tells of the end of the mount.
 void Registration::WatchMount() {
   watch_timer_ = environment_.loop.After(environment_.options.watch_period, [this] {
     if (state_ != State::kFailed) return;
     if (environment_.probe.IsThere(mount_)) return WatchMount();
-    Log(LogLevel::kInfo, mount_.path + ": unmounted; its failed registration is forgotten");
-    Finish(Error{ENODEV, mount_.path + " was unmounted"});
+    Log(LogLevel::kInfo, Gone().message + "; its failed registration is forgotten");
+    Finish(Gone());
   });
 }
 

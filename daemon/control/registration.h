@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the life of one registered policy on one mount: its runner through
+// Owns the life of one registered policy on one mount or directory: its runner through
 // start, restart with back-off, giving up, and the orderly end.
 // Threads: the loop's.
 //
@@ -34,8 +34,9 @@ struct PolicyChoice {
   std::string name;  // as asked for
   std::string path;
   Json config;  // object
+  BackendKind backend = BackendKind::kAuto;
 
-  bool operator==(const PolicyChoice& other) const {
+  bool IsSamePolicy(const PolicyChoice& other) const {
     return path == other.path && config == other.config;
   }
 };
@@ -71,6 +72,10 @@ class Registration {
   const MountInfo& mount() const { return mount_; }
   const PolicyChoice& choice() const { return choice_; }
   const std::string& handle() const { return handle_; }
+  // The one that runs or, until it has said so, the one asked for.
+  std::string Backend() const;
+  // A registration that asks for this kind may have this one.
+  bool Serves(BackendKind kind) const;
   State state() const { return state_; }
   const std::string& last_error() const { return last_error_; }
   Services& services() { return services_; }
@@ -102,7 +107,9 @@ class Registration {
  private:
   void SpawnRunner();
   void HandleInitAnswer(Result<Json> answer);
-  void HandleRunning();
+  void HandleRunning(const Json& answer);
+  void TakeBackend(Json& answer);
+  Error Gone() const;
   void HandleEvent(const Json& event);
   void HandleExit(int wait_status);
   void HandleDeath(const std::string& how);
@@ -130,6 +137,8 @@ class Registration {
   bool was_dropped_ = false;  // the runner said so before it ended
   bool is_gone_ = false;
   std::string last_error_;
+  std::string backend_;          // as the runner names it
+  Json limits_ = Json::array();  // what it cannot do here, sentences
   std::string init_error_;
   int init_error_code_ = 0;
   int quick_deaths_ = 0;

@@ -83,6 +83,11 @@ void Registration::SendControl(const Json& message, JsonHandler done) {
 void Registration::WatchRunner() {
   watch_timer_ = environment_.loop.After(environment_.options.watch_period, [this] {
     if (state_ != State::kRunning || !runner_) return;
+    // A mount that goes ends its device, and the runner says so.
+    if (mount_.is_plain && !environment_.probe.IsThere(mount_)) {
+      Log(LogLevel::kInfo, Gone().message + "; its policy is removed");
+      return Remove([](const Status&) {});
+    }
     runner_->Ask({{"op", "status"}}, environment_.options.watch_period,
                  [this, alive = std::weak_ptr<bool>(alive_)](const Result<Json>& answer) {
                    if (answer && !alive.expired()) last_answer_ns_ = MonotonicNs();
@@ -100,11 +105,13 @@ void Registration::WatchRunner() {
 }
 
 Json Registration::DescribeWithoutRunner() const {
-  Json out{{"mount", mount_.path},      {"device", "/dev/ppc" + RunnerName()},
-           {"policy", choice_.name},    {"policy_path", choice_.path},
-           {"config", choice_.config},  {"handle", handle_},
-           {"state", ShownState()},     {"restarts", restarts_},
-           {"last_error", last_error_}, {"services", services_.Describe()}};
+  Json out{{"mount", mount_.path},      {"backend", Backend()},
+           {"limits", limits_},         {"policy", choice_.name},
+           {"policy_path", choice_.path}, {"config", choice_.config},
+           {"handle", handle_},         {"state", ShownState()},
+           {"restarts", restarts_},     {"last_error", last_error_},
+           {"services", services_.Describe()}};
+  if (!mount_.is_plain) out["device"] = mount_.Key();
   const Json statistics = environment_.probe.Statistics(mount_);
   if (!statistics.empty()) out["kernel"] = statistics;
   if (runner_) out["pid"] = runner_->pid();
@@ -134,15 +141,16 @@ void Registration::Describe(const std::function<void(Json)>& done) {
   runner_->Ask({{"op", "status"}}, environment_.options.status_timeout,
                [this, alive, before = DescribeWithoutRunner(), done](const Result<Json>& answer) {
                  if (alive.expired()) return done(before);
-                 Json out = DescribeWithoutRunner();
                  if (answer && IsOk(*answer)) {
                    last_answer_ns_ = MonotonicNs();
                    Json counters = *answer;
                    counters.erase("ok");
+                   TakeBackend(counters);
+                   Json out = DescribeWithoutRunner();
                    out["runner"] = std::move(counters);
                    return done(out);
                  }
-                 if (state_ != State::kRunning || !runner_) return done(out);
+                 if (state_ != State::kRunning || !runner_) return done(DescribeWithoutRunner());
                  done(DescribeMute());
                });
 }

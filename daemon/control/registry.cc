@@ -10,6 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/control/service_id.h"
+#include "daemon/machine/mount_table.h"
 
 namespace ppc::control {
 namespace {
@@ -24,6 +25,14 @@ std::string Describe(const PolicyChoice& choice) {
   constexpr size_t kMaxConfigShown = 160;
   if (config.size() > kMaxConfigShown) config = config.substr(0, kMaxConfigShown) + "...";
   return "policy '" + choice.name + "' with config " + config;
+}
+
+bool IsBelow(const std::string& path, const std::string& dir) {
+  return path == dir || dir == "/" || path.starts_with(dir + "/");
+}
+
+Result<BackendKind> BackendOf(const Json& body) {
+  return ParseBackendKind(body.contains("backend") ? Text(body, "backend") : "auto");
 }
 
 // The runner is root: members of the socket's group may not choose what files it writes.
@@ -78,66 +87,108 @@ void Registry::Handle(const Request& request, const Peer& peer, const Reply& rep
 Result<Registration*> Registry::Find(const std::string& path) {
   const Result<MountInfo> mount = probe_.Find(path);
   if (mount) {
-    const auto it = registrations_.find(mount->index);
-    if (it != registrations_.end() && it->second->mount().node == mount->node) {
-      return it->second.get();
-    }
+    const auto it = registrations_.find(mount->Key());
+    if (it != registrations_.end() && it->second->mount().IsSame(*mount)) return it->second.get();
+    // The directory below a mount that came later.
+    const auto plain = registrations_.find(mount->path);
+    if (plain != registrations_.end()) return plain->second.get();
     return Error{ENOENT, "no policy is registered on " + mount->path + "; run ppcctl reg_policy " +
                              mount->path + " POLICY"};
   }
-  // By name: of a mount that is gone already.
-  if (Registration* registration = FindByPath(path, nullptr)) return registration;
-  return mount.error();
+  // By name: a directory, or a mount that is gone already.
+  if (Registration* registration = FindByPath(NormalPath(path), nullptr)) return registration;
+  if (mount.error().code != ENODEV) return mount.error();
+  return Error{ENOENT, "no policy is registered on " + NormalPath(path) +
+                           "; run ppcctl reg_policy " + NormalPath(path) + " POLICY"};
 }
 
 Registration* Registry::FindByPath(const std::string& path, const Registration* but) {
-  for (auto& [index, registration] : registrations_) {
+  for (auto& [key, registration] : registrations_) {
     if (registration.get() != but && registration->mount().path == path) return registration.get();
   }
   return nullptr;
 }
 
 Registration* Registry::FindByHandle(const std::string& handle) {
-  for (auto& [index, registration] : registrations_) {
+  for (auto& [key, registration] : registrations_) {
     if (registration->handle() == handle) return registration.get();
   }
   return nullptr;
 }
 
+Status Registry::CheckBackends(const std::string& path, BackendKind kind) {
+  const Registration* old = FindByPath(NormalPath(path), nullptr);
+  if (old == nullptr || old->Serves(kind) || old->state() == Registration::State::kFailed ||
+      old->state() == Registration::State::kDraining || !probe_.IsThere(old->mount())) {
+    return Ok();
+  }
+  return Error{EBUSY, old->mount().path + " has policy '" + old->choice().name + "' on backend " +
+                          old->Backend() + ", not " + BackendName(kind) +
+                          "; run ppcctl rm_policy " + old->mount().path + " first"};
+}
+
+// Two policies would load and drop the same pages.
+Status Registry::CheckOverlap(const MountInfo& mount) const {
+  for (const auto& [key, registration] : registrations_) {
+    const MountInfo& other = registration->mount();
+    if (key == mount.Key()) continue;
+    const bool is_alias = mount.is_plain && other.is_plain && mount.node != 0 &&
+                          mount.node == other.node && mount.dev == other.dev;
+    const MountInfo& plain = mount.is_plain ? mount : other;
+    const MountInfo& shown = mount.is_plain ? other : mount;
+    const bool is_shown =
+        mount.is_plain != other.is_plain && !shown.base.empty() &&
+        (IsBelow(plain.path, shown.base) || IsBelow(shown.base, plain.path));
+    if (!is_alias && !is_shown) continue;
+    return Error{EBUSY, mount.path + " has files of " + other.path + ", which has policy '" +
+                            registration->choice().name + "' on backend " +
+                            registration->Backend() + "; run ppcctl rm_policy " + other.path +
+                            " first"};
+  }
+  return Ok();
+}
+
 void Registry::RegPolicy(const Json& body, const Peer& peer, const Reply& reply) {
-  const Result<MountInfo> mount = probe_.Find(Text(body, "mount"));
+  const Result<BackendKind> kind = BackendOf(body);
+  if (!kind) return reply(ErrorAnswer(kind.error()));
+  if (Status status = CheckBackends(Text(body, "mount"), *kind); !status) {
+    return reply(ErrorAnswer(status.error()));
+  }
+  const Result<MountInfo> mount = probe_.FindFor(Text(body, "mount"), *kind);
   if (!mount) return reply(ErrorAnswer(mount.error()));
+  if (Status status = CheckOverlap(*mount); !status) return reply(ErrorAnswer(status.error()));
   Result<std::string> path = ResolvePolicy(Text(body, "policy"));
   if (!path) return reply(ErrorAnswer(path.error()));
   PolicyChoice choice{Text(body, "policy"), std::move(path).value(),
-                      body.contains("config") ? body.at("config") : Json::object()};
+                      body.contains("config") ? body.at("config") : Json::object(), *kind};
   if (Status status = CheckPaths(choice.config, peer); !status) {
     return reply(ErrorAnswer(status.error()));
   }
 
-  const auto answer = [reply](const Registration& registration, bool is_existing) {
-    return [reply, handle = registration.handle(), is_existing](const Status& status) {
+  const auto answer = [this, reply](const Registration& registration, bool is_existing) {
+    return [this, reply, handle = registration.handle(), is_existing](const Status& status) {
       if (!status) return reply(ErrorAnswer(status.error()));
       Json ok = OkAnswer();
       ok["handle"] = handle;
       ok["existing"] = is_existing;
+      if (const Registration* started = FindByHandle(handle)) ok["backend"] = started->Backend();
       reply(std::move(ok));
     };
   };
-  const auto it = registrations_.find(mount->index);
+  const auto it = registrations_.find(mount->Key());
   if (it == registrations_.end()) {
     Registration& fresh = Add(*mount, std::move(choice));
     return fresh.Start(answer(fresh, false));
   }
   Registration& old = *it->second;
-  if (old.state() == Registration::State::kFailed || old.mount().node != mount->node) {
+  if (old.state() == Registration::State::kFailed || !old.mount().IsSame(*mount)) {
     return Replace(old, body, peer, reply);
   }
   if (old.state() == Registration::State::kDraining) {
     return reply(ErrorAnswer(Error{
         EAGAIN, "the policy of " + mount->path + " is being removed; try again in a moment"}));
   }
-  if (old.choice() == choice) return old.WhenStarted(answer(old, true));
+  if (old.choice().IsSamePolicy(choice)) return old.WhenStarted(answer(old, true));
   reply(ErrorAnswer(Error{EBUSY, mount->path + " has " + Describe(old.choice()) +
                                      "; run ppcctl rm_policy " + mount->path + " first"}));
 }
@@ -149,27 +200,28 @@ void Registry::Replace(Registration& old, const Json& body, const Peer& peer, co
 }
 
 Registration& Registry::Add(const MountInfo& mount, PolicyChoice choice) {
-  const unsigned index = mount.index;
-  const std::string handle = "ppc" + std::to_string(index) + "." + std::to_string(next_handle_++);
+  const std::string key = mount.Key();
+  const std::string device = mount.is_plain ? "dir" : "ppc" + std::to_string(mount.index);
+  const std::string handle = device + "." + std::to_string(next_handle_++);
   Registration::Callbacks callbacks;
-  callbacks.on_change = [this, index] {
-    const auto it = registrations_.find(index);
+  callbacks.on_change = [this, key] {
+    const auto it = registrations_.find(key);
     if (it != registrations_.end()) Save(*it->second);
   };
-  callbacks.on_gone = [this, index, handle] {
+  callbacks.on_gone = [this, key, handle] {
     if (const Registration* gone = FindByHandle(handle); gone != nullptr && !is_ending_) {
       Forget(*gone);
     }
-    loop_.After(Millis(0), [this, index, handle] { Drop(index, handle); });
+    loop_.After(Millis(0), [this, key, handle] { Drop(key, handle); });
   };
   auto registration =
       std::make_unique<Registration>(Registration::Environment{loop_, options_, probe_, cgroups_},
                                      mount, std::move(choice), handle, std::move(callbacks));
-  return *(registrations_[index] = std::move(registration));
+  return *(registrations_[key] = std::move(registration));
 }
 
-void Registry::Drop(unsigned index, const std::string& handle) {
-  const auto it = registrations_.find(index);
+void Registry::Drop(const std::string& key, const std::string& handle) {
+  const auto it = registrations_.find(key);
   if (it == registrations_.end() || it->second->handle() != handle) return;
   for (Service* service : it->second->services().InOrder()) {
     UnwatchRoot(handle + "/" + service->id);
@@ -206,9 +258,9 @@ void Registry::PolicyMessage(const Json& body, const Reply& reply) {
 Json Registry::NativeMounts() const {
   Json list = Json::array();
   for (const MountInfo& mount : probe_.All()) {
-    if (registrations_.contains(mount.index)) continue;
+    if (registrations_.contains(mount.Key())) continue;
     list.push_back({{"mount", mount.path},
-                    {"device", "/dev/ppc" + std::to_string(mount.index)},
+                    {"device", mount.Key()},
                     {"policy", nullptr},
                     {"state", "native"}});
   }
@@ -217,8 +269,9 @@ Json Registry::NativeMounts() const {
 
 void Registry::List(const Reply& reply) {
   Json list = Json::array();
-  for (const auto& [index, registration] : registrations_) {
+  for (const auto& [key, registration] : registrations_) {
     list.push_back({{"mount", registration->mount().path},
+                    {"backend", registration->Backend()},
                     {"policy", registration->choice().name},
                     {"state", registration->ShownState()}});
   }
@@ -257,7 +310,7 @@ void Registry::ShowStatus(const Json& body, const Reply& reply) {
       only = *found;
     } else {
       const Result<MountInfo> mount = probe_.Find(Text(body, "mount"));
-      if (!mount) return reply(ErrorAnswer(mount.error()));
+      if (!mount) return reply(ErrorAnswer(found.error()));
       gathered->mounts.push_back({{"mount", mount->path},
                                   {"policy", nullptr},
                                   {"state", "native"},
@@ -265,7 +318,7 @@ void Registry::ShowStatus(const Json& body, const Reply& reply) {
       return finish_one();
     }
   }
-  for (auto& [index, registration] : registrations_) {
+  for (auto& [key, registration] : registrations_) {
     if (only != nullptr && registration.get() != only) continue;
     ++gathered->missing;
     registration->Describe([gathered, finish_one](Json description) {

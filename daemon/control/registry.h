@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns which mount has which policy, and carries out the operations of the
+// Owns which mount or directory has which policy, and carries out the operations of the
 // control protocol on them.
 // Threads: the loop's.
 #ifndef PPC_DAEMON_CONTROL_REGISTRY_H_
@@ -47,6 +47,9 @@ class Registry {
     UniqueFd pidfd;
   };
 
+  // One line if a policy of another backend has this directory, or the files in it.
+  Status CheckBackends(const std::string& path, BackendKind kind);
+  Status CheckOverlap(const MountInfo& mount) const;
   void RegPolicy(const Json& body, const Peer& peer, const Reply& reply);
   void RmPolicy(const Json& body, const Reply& reply);
   // `peer`: the caller as ppcd's pid namespace numbers it, 0 = it is not in there.
@@ -59,9 +62,10 @@ class Registry {
 
   Registration& Add(const MountInfo& mount, PolicyChoice choice);
   void Replace(Registration& old, const Json& body, const Peer& peer, const Reply& reply);
-  void Drop(unsigned index, const std::string& handle);
+  void Drop(const std::string& key, const std::string& handle);
   void Save(const Registration& registration);
   void Forget(const Registration& gone);
+  Result<MountInfo> FindAgain(const Json& state, const std::string& path) const;
   void AdoptOne(const Json& state);
   Result<Registration*> Find(const std::string& path);
   // Another than `but`.
@@ -82,8 +86,8 @@ class Registry {
   const MountProbe probe_;
   const Cgroups cgroups_;
   StateDir state_;
-  std::map<unsigned, std::unique_ptr<Registration>> registrations_;  // by N of /dev/ppcN
-  std::map<std::string, RootWatch> roots_;                           // by handle + "/" + service
+  std::map<std::string, std::unique_ptr<Registration>> registrations_;  // by MountInfo::Key
+  std::map<std::string, RootWatch> roots_;  // by handle + "/" + service
   uint64_t next_handle_ = 1;
   uint64_t next_start_ = 1;  // serial of a service_start
   uint64_t started_ns_;

@@ -120,7 +120,10 @@ Json Runtime::StatusJson() {
   for (const Xpu& xpu : config_.topology.xpus) {
     xpus.push_back(Json{{"bdf", xpu.bdf}, {"node", xpu.node}});
   }
+  const Capabilities caps = backend_->Caps();
   return Json{{"mount", config_.mount},
+              {"backend", caps.backend},
+              {"limits", caps.limits},
               {"policy", config_.policy_name},
               {"up_ms", (backend_->NowNs() - started_ns_) / kNsPerMs},
               {"device", DeviceJson(backend_->Counters())},

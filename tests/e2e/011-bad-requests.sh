@@ -10,7 +10,10 @@ refuse 1 "distance" ppcctl reg_policy "$MNT" maio '{"distance":"seven"}'
 refuse 1 "distant" ppcctl reg_policy "$MNT" maio '{"distant":"64M"}'
 refuse 1 "lease_ms" ppcctl reg_policy "$MNT" maio '{"runtime":{"lease_ms":"soon"}}'
 refuse 1 "neither a name nor an absolute path" ppcctl reg_policy "$MNT" dir/maio
-refuse 1 "ppc mount" ppcctl reg_policy /run maio
+refuse 1 "ppc mount" ppcctl reg_policy /run maio --backend kmod
+refuse 1 "nothing to load" ppcctl reg_policy /proc maio
+refuse 2 "no backend 'ebpf'" ppcctl reg_policy "$MNT" maio --backend ebpf
+refuse 1 "backend kmod" ppcctl reg_policy "$MNT" maio --backend observer
 mkdir -p "$FAST/base/sub"
 mount_ppc "$FAST/base" "$MNT2"
 refuse 1 "inside" ppcctl reg_policy "$MNT2/sub" maio

@@ -35,6 +35,10 @@ constexpr std::array kStartOptions = {
     kJson,
     kTimeout};
 constexpr std::array kNameOptions = {kId, kParam, kParams, kTimeout};
+constexpr std::array kRegOptions = {
+    Option{"--backend", "KIND",
+           "auto (default: kmod on a ppc mount, else observer), kmod, observer, poll"},
+    kTimeout};
 constexpr std::array kRunOptions = {
     kId,
     kParam,
@@ -69,11 +73,11 @@ constexpr std::array kResidencyOptions = {
     kJson, Option{"--nodes", nullptr, "bytes per NUMA node (ppc mounts, needs root)", 'n'}};
 
 const std::array kVerbs = {
-    Verb{"reg_policy", "MNT POLICY [CONFIG]",
-         "Put the mount MNT under POLICY, a name or an absolute path of a .so.\n"
+    Verb{"reg_policy", "DIR POLICY [CONFIG]",
+         "Put the directory DIR under POLICY, a name or an absolute path of a .so.\n"
          "CONFIG is a JSON object or @FILE.  Repeating an identical registration is fine.",
-         2, 3, false, kTimeoutOnly, RegPolicy},
-    Verb{"rm_policy", "MNT", "Give the mount back to the kernel's native policy.", 1, 1, false,
+         2, 3, false, kRegOptions, RegPolicy},
+    Verb{"rm_policy", "DIR", "Give the directory back to the kernel's native policy.", 1, 1, false,
          kTimeoutOnly, RmPolicy},
     Verb{"service start", "MNT", "Tell the policy of MNT that a service starts.", 0, 1, false,
          kStartOptions, ServiceStart},

@@ -2,6 +2,7 @@
 // ppcctl reg_policy, rm_policy, policy.
 #include <cstdio>
 
+#include "daemon/backend/backend_kind.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/verbs.h"
@@ -28,11 +29,17 @@ int RegPolicy(const Args& args) {
     if (!config) return WrongUsage(config.error().message);
     request["config"] = *config;
   }
+  if (args.Has("--backend")) {
+    const Result<BackendKind> kind = ParseBackendKind(args.Get("--backend"));
+    if (!kind) return WrongUsage(kind.error().message);
+    request["backend"] = BackendName(*kind);
+  }
   Json answer;
   const int status = AskWithTimeout(args, request, &answer);
   if (status == kExitOk) {
-    std::printf("%s: policy '%s' %s\n", mount->c_str(), args.operands[1].c_str(),
-                answer.value("existing", false) ? "was registered already" : "registered");
+    std::printf("%s: policy '%s' %s, backend %s\n", mount->c_str(), args.operands[1].c_str(),
+                answer.value("existing", false) ? "was registered already" : "registered",
+                answer.value("backend", "unknown").c_str());
   }
   return status;
 }

@@ -48,6 +48,7 @@ void PrintMount(const Json& mount) {
   std::printf("%s  %s  %s", Text(mount, "mount").c_str(), Text(mount, "policy").c_str(),
               Text(mount, "state").c_str());
   if (mount.contains("pid")) std::printf("  pid %s", Text(mount, "pid").c_str());
+  if (mount.contains("backend")) std::printf("  backend %s", Text(mount, "backend").c_str());
   if (mount.contains("device")) std::printf("  device %s", Text(mount, "device").c_str());
   if (Text(mount, "restarts", "0") != "0") {
     std::printf("  restarts %s", Text(mount, "restarts").c_str());
@@ -55,6 +56,9 @@ void PrintMount(const Json& mount) {
   std::printf("\n");
   const std::string last_error = Text(mount, "last_error", "");
   if (!last_error.empty()) std::printf("  last error: %s\n", last_error.c_str());
+  for (const Json& limit : mount.value("limits", Json::array())) {
+    std::printf("  limit: %s\n", limit.is_string() ? limit.get<std::string>().c_str() : "-");
+  }
   for (const Json& service : mount.value("services", Json::array())) PrintService(service);
   for (const char* part : {"kernel", "runner"}) {
     if (!mount.contains(part)) continue;

@@ -8,6 +8,7 @@
 //   numbers: true; service_start is answered with the number of those before it
 //   slow: {op of a control message: ms until the first of it is answered}
 //   reply: what the policy answers to every control message
+//   limits: what it says that its backend cannot do
 //   log: file that takes every line received
 //   lives_on: file; init crashes while it does not exist
 #include <poll.h>
@@ -62,7 +63,13 @@ void HandleInit(const Json& request) {
   const std::string marker = Mode("lives_on");
   if (!marker.empty() && access(marker.c_str(), F_OK) != 0) _exit(9);
   g_ready_ns = ppc::MonotonicNs();
-  Send(R"({"ok":true})");
+  std::string backend = request.value("backend", "none");
+  const std::string mount = request.value("mount", "");
+  if (backend == "auto") backend = mount == "/proc" || mount == "/sys" ? "kmod" : "observer";
+  Send(Json{{"ok", true},
+            {"backend", backend},
+            {"limits", g_fake.value("limits", Json::array())}}
+           .dump());
 }
 
 void HandleControl(const Json& request) {

