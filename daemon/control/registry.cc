@@ -310,7 +310,7 @@ void Registry::ShowStatus(const Json& body, const Reply& reply) {
       only = *found;
     } else {
       const Result<MountInfo> mount = probe_.Find(Text(body, "mount"));
-      if (!mount) return reply(ErrorAnswer(mount.error()));
+      if (!mount) return reply(ErrorAnswer(found.error()));
       gathered->mounts.push_back({{"mount", mount->path},
                                   {"policy", nullptr},
                                   {"state", "native"},
