@@ -10,19 +10,16 @@
 #include <climits>
 #include <memory>
 
+#include "daemon/base/dir_stream.h"
 #include "daemon/base/files.h"
 #include "daemon/machine/mount_table.h"
 
 namespace ppc::control {
 namespace {
 
-struct CloseDir {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
-
 std::vector<std::string> EntriesOf(const std::string& dir) {
   std::vector<std::string> names;
-  const std::unique_ptr<DIR, CloseDir> stream(opendir(dir.c_str()));
+  const DirStream stream(opendir(dir.c_str()));
   if (!stream) return names;
   while (const dirent* entry = readdir(stream.get())) {
     if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);

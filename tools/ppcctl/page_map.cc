@@ -12,9 +12,10 @@
 #include <cstdlib>
 #include <memory>
 
+#include "daemon/backend/kmod/upc_device.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/machine/roots.h"
-#include "daemon/backend/kmod/upc_device.h"
+#include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {
@@ -25,10 +26,6 @@ uint64_t PageBytes() {
 }
 
 uint64_t PagesOf(uint64_t bytes) { return (bytes + PageBytes() - 1) / PageBytes(); }
-
-struct FreeText {
-  void operator()(char* text) const { std::free(text); }
-};
 
 Result<std::string> RealPath(const std::string& path) {
   const std::unique_ptr<char, FreeText> real(realpath(path.c_str(), nullptr));

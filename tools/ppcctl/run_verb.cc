@@ -25,9 +25,7 @@ constexpr unsigned kDefaultTimeoutMs = 5000;
 constexpr unsigned kTellTimeoutMs = 35000;
 // How long the exit status of CMD waits for that.  Then ppcd goes on alone: our end is the
 // service's.
-constexpr unsigned kEndTimeoutMs = 10000;
-constexpr int kExitNotFound = 127;
-constexpr int kExitNotExecutable = 126;
+constexpr unsigned kRunEndTimeoutMs = 10000;
 
 // The service as the policy knows it; warns, never fails.  What it tells ppcd it tells in threads
 // of its own, one behind the other, which keep it alive.
@@ -123,7 +121,7 @@ int Run(const Args& args) {
     child.on_ready_text = [service] { service->Ready(); };
   }
   const Result<int> status = RunChild(child);
-  const unsigned end_timeout = args.Has("--timeout") ? *timeout : kEndTimeoutMs;
+  const unsigned end_timeout = args.Has("--timeout") ? *timeout : kRunEndTimeoutMs;
   if (is_started && !service->End(status && *status == 0, end_timeout)) {
     Complain("warning: the policy takes longer to end the service; it goes on without ppcctl");
   }

@@ -12,6 +12,7 @@
 #include "daemon/control/protocol.h"
 #include "daemon/control/service_id.h"
 #include "daemon/machine/mount_table.h"
+#include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {
@@ -55,10 +56,6 @@ bool IsMountPoint(const std::string& path) {
   const MountEntry* entry = FindMount(table, normal);
   return entry != nullptr && entry->point == normal;
 }
-
-struct FreeText {
-  void operator()(char* text) const { std::free(text); }
-};
 
 }  // namespace
 
