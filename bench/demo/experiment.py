@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One measured start-up (runs in the guest): a system, a memory case, one report."""
+"""One measured start-up: a system, a memory case, one report."""
 import json
 import os
 import shutil
@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from . import machine
+from . import cgroup, machine
 from .systems import CACHED
 
 # What a service of this model is called; the same in every run, so that a template is found again.
@@ -60,7 +60,8 @@ class Experiment:
         self.device_mbps = 0.0
         self.init_s = 0.0
         self.service_init_s = 0.0  # with what starting the workers takes beside it
-        self.scratch = "/run/ppc-demo"
+        self.watch = None  # makes what watches the machine beside a run, ended with it
+        self.scratch = settings.get("scratch", "/run/ppc-demo")
         os.makedirs(self.scratch, exist_ok=True)
 
     def run(self, system, memory, rep, limit_bytes=None):
@@ -69,9 +70,18 @@ class Experiment:
                "memory": memory, "rep": rep, "lead_s": system.lead_s, "cache_s": 0.0,
                "limit_bytes": limit_bytes, "is_recording": system.is_recording,
                "is_ours": system.is_ours}
-        self.disk.set_read_ahead_kb(system.read_ahead_kb)
+        self.disk.set_read_ahead_kb(system.read_ahead_kb or self.settings.get("read_ahead_kb", 128))
         machine.drop_caches(self.model_dir)
-        group = machine.Cgroup("demo", limit_bytes)
+        group = cgroup.make(limit_bytes)
+        try:
+            self._measure(system, group, run)
+        finally:
+            if self.ppc.policy:  # whoever loads for it leaves the group
+                self.ppc.use(None)
+            group.remove()
+        return run
+
+    def _measure(self, system, group, run):
         trace = f"{self.scratch}/trace.jsonl"
         if system.policy:
             self._register(system, trace)
@@ -80,6 +90,7 @@ class Experiment:
         if self.settings.get("has_series", True):
             sampler = machine.Sampler(f"{self.scratch}/samples.jsonl", self.disk, group,
                                       self.model_dir)
+        watch = self.watch() if self.watch else None
         before = (self.disk.read_bytes(), self.disk.requests(), machine.cpu_busy_s())
         try:
             self._start_up(system, group, run)
@@ -89,17 +100,18 @@ class Experiment:
             run["disk_requests"] = self.disk.requests() - before[1]
             run["cpu_busy_s"] = machine.cpu_busy_s() - before[2]
             run["memory_counters"] = group.memory()
+            if watch:
+                run["disturbance"] = watch.end()
             if sampler:
                 sampler.stop()
         if system.policy:
-            run["lost_events"] = self.ppc.lost_events() - lost
-            self.ppc.use(None)
+            now = self.ppc.lost_events()
+            run["lost_events"] = None if None in (now, lost) else now - lost
+            self.ppc.use(None)  # its trace is whole then
         if sampler:
             self._keep(run, "samples", f"{self.scratch}/samples.jsonl")
             if system.policy:
                 self._keep(run, "trace", trace)
-        group.remove()
-        return run
 
     def _register(self, system, trace):
         if os.path.exists(trace):
@@ -122,8 +134,7 @@ class Experiment:
             begun = machine.now_ns()
             run["service"] = self.ppc.service(
                 "start", self.params, "--json", f"--cgroup={group.path}",
-                f"--workers={self.settings['workers']}",
-                "--xpu=" + ",".join(map(str, range(self.settings["workers"]))))
+                f"--workers={self.settings['workers']}", *self._xpus())
             run["hook_s"] = (machine.now_ns() - begun) / 1e9
             if system.lead_s:
                 time.sleep(max(0.0, system.lead_s - run["hook_s"]))
@@ -167,6 +178,12 @@ class Experiment:
                  "window": f"{int(memory * WINDOW_SHARE) >> 20}M", "pool": f"{int(pool) >> 20}M"}
         return [word.format(**known) for word in words]
 
+    def _xpus(self):
+        """A machine without any takes its workers by the order of their first reads."""
+        if not self.settings.get("has_xpus", True):
+            return []
+        return ["--xpu=" + ",".join(map(str, range(self.settings["workers"])))]
+
     def _loader(self, system, limit_bytes):
         if system.instead:
             return self._filled(system.instead, limit_bytes)
@@ -176,11 +193,11 @@ class Experiment:
                    f"--mode={self.settings['mode']}", f"--device-mbps={self.device_mbps:.3f}",
                    f"--init-s={self.init_s:.3f}",
                    f"--{'bind' if self.settings['is_bound'] else 'xpu-nodes'}={nodes}"]
-        if self.settings["mode"] == "mmap":
+        if self.settings["mode"] == "mmap" and self.settings.get("nodes", 2) > 1:
             command.append("--placement")
         command += system.loader_options
         if system.policy:
-            path = os.path.join(self.ppc.mount, os.path.relpath(path, self.ppc.base))
+            path = self.ppc.path(path)
             command.append("--ready-cmd=" +
                            " ".join(self.ppc.service_command("ready", self.params)))
         return command + [path]
@@ -194,6 +211,10 @@ class Experiment:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             raise RuntimeError(f"the load did not end within {RUN_TIMEOUT_S} s") from None
+        except BaseException:  # an interruption of the demo ends the service, too
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
         if process.returncode != 0:
             lines = said.strip().splitlines() or [f"status {process.returncode}"]
             raise RuntimeError(lines[-1])

@@ -1,154 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guest's side of the demo:  python3 -m demo.guest SETTINGS.json
-
-Measures the machine, then runs every system in both memory cases, and writes raw.json.
-"""
-import glob
+"""The guest's side of the demo:  python3 -m demo.guest SETTINGS.json"""
 import json
-import os
-import platform
-import statistics
 import sys
-import time
-import traceback
 
-from . import control, experiment, machine, systems
+from . import control
+from .session import Session
 
 
-class Guest:
+class Guest(Session):
+    """With the module, on a ppc mount."""
+
     def __init__(self, settings):
-        self.settings = settings
-        self.started = time.monotonic()
-        self.raw = {"settings": settings, "kernel": platform.release(), "cpus": os.cpu_count(),
-                    "runs": [], "errors": []}
-        self.ppc = control.Ppc(settings["base"], "/mnt/ppc", settings["out"])
-        self.experiment = experiment.Experiment(settings, self.ppc, self.say)
-        self.has_ppc = False
-
-    def say(self, text):
-        print(f"demo: [{time.monotonic() - self.started:4.0f} s] {text}", flush=True)
-
-    def save(self):
-        path = os.path.join(self.settings["out"], "raw.json")
-        machine.write_text(path, json.dumps(self.raw))
-
-    def files(self):
-        return sorted(glob.glob(os.path.join(self.settings["model_dir"], "*.safetensors")))
-
-    def measure(self):
-        """The disk's bandwidth, then the fully cached load and the loader's own memory."""
-        machine.drop_caches(self.settings["model_dir"])
-        measured = machine.measure_disk(self.files())
-        model = sum(os.path.getsize(path) for path in self.files())
-        # Times follow from what the disk was set to, so that every demo measures the same thing;
-        # bounds take the better of both.
-        rate = self.settings["mbps"] * 1e6
-        pure_s = model / rate
-        self.experiment.init_s = self.settings["init_share"] * pure_s
-        workers = self.settings["workers"]
-        # A fully cached load is to take load_share of the pure disk time: each worker takes its
-        # part of the tensors (and all that is replicated, which is next to nothing).
-        self.experiment.device_mbps = model / workers / (self.settings["load_share"] * pure_s) / 1e6
-        self.say(f"disk {measured / 1e6:.0f} MB/s, model {model / 1e6:.0f} MB, pure disk time "
-                 f"{pure_s:.1f} s; init {self.experiment.init_s:.1f} s, device "
-                 f"{self.experiment.device_mbps:.0f} MB/s per worker")
-        cached = self.experiment.run(systems.CACHED, "none", 1)
-        stat = self._loader_peak(cached)
-        self.raw["measured"] = {
-            "disk_bytes_per_s": max(rate, measured), "disk_measured": measured,
-            "model_bytes": model, "pure_disk_s": pure_s,
-            "device_mbps": self.experiment.device_mbps, "cached": cached,
-            "cached_init_s": cached["init_s"], "cached_load_s": cached["load_s"],
-            "cached_startup_s": cached["startup_s"], "cpu_s": cached["report"]["cpu_s"],
-            "loader_bytes": stat, "checksum": cached["report"]["checksum"]}
-        self.say(f"fully cached: init {cached['init_s']:.1f} s, load {cached['load_s']:.1f} s; the "
-                 f"loader's own memory {stat / 1e6:.0f} MB")
-        self.save()
-
-    def _loader_peak(self, run):
-        """Largest anonymous and kernel memory of the loader's group, from the samples."""
-        peak = 0
-        with open(os.path.join(self.settings["out"], run["samples"]), encoding="utf-8") as lines:
-            for line in lines:
-                group = json.loads(line).get("cg")
-                if group:
-                    peak = max(peak, group["anon"] + group["kernel"])
-        return peak
-
-    def limit(self):
-        """Of the limited case: the loader's own memory and its share of the model."""
-        measured = self.raw["measured"]
-        limit = (measured["loader_bytes"] + self.settings["margin_bytes"] +
-                 int(self.settings["limit_share"] * measured["model_bytes"]))
-        return limit // 4096 * 4096
-
-    def one(self, system, memory, rep, limit):
-        self.say(f"{memory}: {system.name}" + (f", run {rep}" if rep > 1 else "") + " ...")
-        try:
-            run = self.experiment.run(system, memory, rep, limit)
-        except Exception as error:  # one system's failure is a row, not the end of the demo
-            if not isinstance(error, (control.PpcError, RuntimeError, OSError)):
-                traceback.print_exc()
-            self.say(f"{memory}: {system.name} FAILED: {error}")
-            self.raw["errors"].append({"system": system.key, "name": system.name, "memory": memory,
-                                       "rep": rep, "error": str(error)})
-            self._recover()
-            run = None
-        else:
-            share = run["bytes_from_disk"] / self.raw["measured"]["model_bytes"]
-            self.say(f"{memory}: {system.name}: start-up {run['startup_s']:.1f} s, load "
-                     f"{run['load_s']:.1f} s, {share:.3f} x model from disk")
-            self.raw["runs"].append(run)
-        self.save()
-        return run
-
-    def _recover(self):
-        """After a failed run: nothing of it is left behind."""
-        if self.has_ppc:
-            try:
-                self.ppc.use(None)
-            except control.PpcError as error:
-                self.ppc.policy = None
-                self.say(f"cleaning up: {error}")
-        time.sleep(0.5)
-
-    def case(self, memory, limit, order):
-        """Runs in an order that spreads the repeated ones over the whole case."""
-        count = {}
-        for system in order:
-            if system.policy and not self.has_ppc:
-                continue
-            count[system.key] = count.get(system.key, 0) + 1
-            self.one(system, memory, count[system.key], limit)
-
-    def start_ppc(self):
-        try:
-            self.ppc.start()
-            self.has_ppc = True
-        except (control.PpcError, OSError) as error:
-            self.say(f"no PPC in this guest: {error}")
-            self.raw["errors"].append({"system": "all", "error": str(error)})
-
-    def main(self):
-        self.measure()
-        self.start_ppc()
-        repeats = self.settings["repeats"]
-        maio = [systems.MAIO] * repeats
-        rich = [systems.NATIVE, systems.RECORD, *maio[:1], systems.NATIVE_RA, *maio[1:2],
-                systems.EAGER, *maio[2:], systems.PRECACHE, systems.EARLY]
-        limited = [system for system in rich if system is not systems.RECORD]
-        limit = self.raw["limit_bytes"] = self.limit()
-        chosen = set(self.settings["systems"])
-        keep = [system for system in rich if not chosen or system.key in chosen]
-        self.case("rich", None, keep)
-        self.case("limit", limit, [s for s in limited if not chosen or s.key in chosen])
-        if self.has_ppc:
-            self.ppc.stop()
-        self.raw["wall_s"] = time.monotonic() - self.started
-        self.raw["median_hook_s"] = statistics.median(
-            [run["hook_s"] for run in self.raw["runs"] if "hook_s" in run] or [0])
-        self.save()
-        self.say("all runs done")
+        super().__init__(settings, control.OnMount(settings["base"], "/mnt/ppc", settings["out"]))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine under test (runs in the guest): caches, control group, disk, sampler."""
+"""The machine under test (a guest, or the host itself): caches, disk, sampler."""
+import ctypes
 import mmap
 import os
+import signal
 import subprocess
 import threading
 import time
+
+PR_SET_PDEATHSIG = 1
 
 
 def read_text(path):
@@ -19,6 +23,11 @@ def write_text(path, text):
 
 def now_ns():
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def die_with_parent():
+    """For the child of a fork, before exec: a demo that is killed takes its helpers along."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def flat(text):
@@ -53,12 +62,21 @@ class Disk:
 
     def __init__(self, directory):
         device = os.stat(directory).st_dev
-        path = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
-        self.name = os.path.basename(path)
-        self.path = path
+        numbers = f"{os.major(device)}:{os.minor(device)}"
+        if not os.path.exists(f"/sys/dev/block/{numbers}"):
+            raise RuntimeError(f"{directory}: not on a block device of this machine, so nothing counts "
+                               "what is read; ask for a slow disk of its own: --disk 300,2000")
+        self.path = os.path.realpath(f"/sys/dev/block/{numbers}")
+        self.name = os.path.basename(self.path)
+        # A partition shares the queue of its disk.
+        whole = self.path if os.path.isdir(f"{self.path}/queue") else os.path.dirname(self.path)
+        self.read_ahead = f"{whole}/queue/read_ahead_kb"
+
+    def read_ahead_kb(self):
+        return int(read_text(self.read_ahead))
 
     def set_read_ahead_kb(self, kilobytes):
-        write_text(f"{self.path}/queue/read_ahead_kb", str(kilobytes))
+        write_text(self.read_ahead, str(kilobytes))
 
     def read_bytes(self):
         return int(read_text(f"{self.path}/stat").split()[2]) * 512
@@ -92,48 +110,16 @@ def measure_disk(paths, seconds=4.0, threads=8, block=1 << 20):
     return sum(counts) / (time.monotonic() - started)
 
 
-class Cgroup:
-    """A control group made for one run."""
-
-    def __init__(self, name, limit_bytes=None):
-        self.path = f"/sys/fs/cgroup/{name}"
-        self.remove()
-        os.mkdir(self.path)
-        if limit_bytes:
-            write_text(f"{self.path}/memory.max", str(limit_bytes))
-
-    def remove(self):
-        if not os.path.isdir(self.path):
-            return
-        # What is still charged after this stays with the parent; the drop before made it nothing.
-        for _ in range(100):
-            try:
-                os.rmdir(self.path)
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise RuntimeError(f"{self.path}: processes are still in it")
-
-    def enter(self):
-        """For the child of a fork, before exec."""
-        write_text(f"{self.path}/cgroup.procs", str(os.getpid()))
-
-    def memory(self):
-        events = flat(read_text(f"{self.path}/memory.events"))
-        peak = f"{self.path}/memory.peak"
-        return {"current": int(read_text(f"{self.path}/memory.current")),
-                "peak": int(read_text(peak)) if os.path.exists(peak) else None,
-                "events_max": events["max"], "oom_kill": events["oom_kill"],
-                "stat": flat(read_text(f"{self.path}/memory.stat"))}
-
-
 def drop_caches(model_dir):
     """Empties the page cache and proves it for the model's files."""
     for attempt in range(5):
         os.sync()
         write_text("/proc/sys/vm/drop_caches", "3")
-        answer = subprocess.run(["ppc-sample", "--count", model_dir], check=True,
-                                capture_output=True, text=True).stdout.split()
+        done = subprocess.run(["ppc-sample", "--count", model_dir], check=False,
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr.strip() or f"ppc-sample: status {done.returncode}")
+        answer = done.stdout.split()
         if answer[0] == "0":
             return
         time.sleep(0.3 * (attempt + 1))
@@ -146,7 +132,8 @@ class Sampler:
     def __init__(self, path, disk, cgroup, model_dir):
         self.process = subprocess.Popen(
             ["ppc-sample", "--disk", disk.name, "--cgroup", cgroup.path, "--files", model_dir,
-             "--interval-ms", "250", "--residency-ms", "500", "--buckets", "32", "--out", path])
+             "--interval-ms", "250", "--residency-ms", "500", "--buckets", "32", "--out", path],
+            preexec_fn=die_with_parent)
         time.sleep(0.3)  # mapped and first sample taken before the clock starts
 
     def stop(self):

@@ -15,9 +15,9 @@ class System:
 
     key: str
     name: str
-    policy: str = ""  # through the ppc mount with this policy; empty: on the lower file system
+    policy: str = ""  # registered for the model's files; empty: the kernel alone
     config: dict = dataclasses.field(default_factory=dict)
-    read_ahead_kb: int = 128
+    read_ahead_kb: int = 0  # 0: as the disk of the experiment has it
     is_precached: bool = False
     lead_s: float = 0.0
     is_recording: bool = False
@@ -36,6 +36,8 @@ RECORD = System("maio-record", "MAIO, recording run", policy="maio", is_recordin
 MAIO = System("maio", "MAIO", policy="maio", is_ours=True)
 EARLY = System("maio-early", "MAIO, started 3 s earlier", policy="maio", lead_s=3.0, is_ours=True)
 CACHED = System("cached", "fully cached", is_precached=True)
+# What needs neither a daemon nor a policy.
+WITHOUT_PPC = tuple(system.key for system in (NATIVE, NATIVE_RA, PRECACHE, CACHED))
 
 # The store's 32 MiB chunks and vLLM's 16 MiB blocks at the scale of the models, no smaller than a disk
 # likes: at their true size buffers alone would take a quarter of the limited case.

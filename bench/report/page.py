@@ -25,8 +25,8 @@ tr.ours td { background: #eef7f2; font-weight: 600 } tr.note td { color: #7b8794
 dl { font-size: .85em; display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em }
 dt { font-weight: 600 } dd { margin: 0; color: #52606d }
 ul.claims { list-style: none; padding: 0 } ul.claims li { margin: .2em 0 }
-.ok, .fail { display: inline-block; min-width: 3.2em; font-weight: 700; font-size: .8em }
-.ok { color: #0b6e4f } .fail { color: #b91c1c }
+.ok, .fail, .open { display: inline-block; min-width: 3.2em; font-weight: 700; font-size: .8em }
+.ok { color: #0b6e4f } .fail { color: #b91c1c } .open { color: #92400e }
 @media print { body { margin: 0; max-width: none; font-size: 11px } details { display: block }
   h2 { break-after: avoid } .scroll { overflow: visible } table { font-size: .62em } }
 """
@@ -45,7 +45,8 @@ def _facts(settings):
 def _claims(claims):
     lines = []
     for claim in claims:
-        kind, word = ("ok", "PASS") if claim["ok"] else ("fail", "FAIL")
+        kind, word = {True: ("ok", "PASS"), False: ("fail", "FAIL"),
+                      None: ("open", "UNDECIDED")}[claim["ok"]]
         lines.append(f'<li><span class="{kind}">{word}</span> {escape(claim["text"])}: '
                      f'<b>{escape(claim["value"])}</b></li>')
     return f'<ul class="claims">{"".join(lines)}</ul>'

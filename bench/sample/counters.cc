@@ -56,11 +56,36 @@ uint64_t NodeFileBytes(std::string_view meminfo) {
   return at == std::string_view::npos ? 0 : 1024 * ToNumber(meminfo.substr(at + 10));
 }
 
+namespace {
+
+// The same members from the memory controller's own hierarchy (v1), whose counters have other names;
+// what it does not count is 0.
+std::string CgroupV1Json(const std::string& dir) {
+  const auto current = ReadLine(dir + "/memory.usage_in_bytes");
+  const auto stat = ReadFile(dir + "/memory.stat");
+  const auto control = ReadFile(dir + "/memory.oom_control");
+  if (!current.ok() || !stat.ok() || !control.ok()) return "";
+  const auto kernel = ReadLine(dir + "/memory.kmem.usage_in_bytes");
+  const auto hits = ReadLine(dir + "/memory.failcnt");
+  std::string out = "\"cg\":{" + Member("current", ToNumber(*current), true);
+  out += Member("file", FlatValue(*stat, "cache")) + Member("anon", FlatValue(*stat, "rss"));
+  out += Member("kernel", kernel.ok() ? ToNumber(*kernel) : 0);
+  out += Member("file_mapped", FlatValue(*stat, "mapped_file"));
+  out += Member("active_file", FlatValue(*stat, "active_file"));
+  for (const char* key : {"pgscan", "pgsteal", "workingset_refault_file", "high"})
+    out += Member(key, 0);
+  out += Member("max", hits.ok() ? ToNumber(*hits) : 0);
+  return out + Member("oom_kill", FlatValue(*control, "oom_kill")) + "}";
+}
+
+}  // namespace
+
 std::string CgroupJson(const std::string& dir) {
   const auto current = ReadLine(dir + "/memory.current");
+  if (!current.ok()) return CgroupV1Json(dir);
   const auto stat = ReadFile(dir + "/memory.stat");
   const auto events = ReadFile(dir + "/memory.events");
-  if (!current.ok() || !stat.ok() || !events.ok()) return "";
+  if (!stat.ok() || !events.ok()) return "";
   std::string out = "\"cg\":{" + Member("current", ToNumber(*current), true);
   for (const char* key : {"file", "anon", "kernel", "file_mapped", "active_file", "pgscan",
                           "pgsteal", "workingset_refault_file"})
@@ -81,7 +106,7 @@ std::string NodesJson(const std::string& sysroot) {
 }
 
 std::string DiskJson(const std::string& sysroot, const std::string& disk) {
-  const auto text = ReadFile(sysroot + "/sys/block/" + disk + "/stat");
+  const auto text = ReadFile(sysroot + "/sys/class/block/" + disk + "/stat");
   const auto counters = text.ok() ? ParseDiskStat(*text) : std::nullopt;
   if (!counters) return "";
   return "\"reads\":" + std::to_string(counters->reads) +

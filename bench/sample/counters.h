@@ -17,7 +17,7 @@ struct DiskCounters {
   uint64_t read_bytes = 0;
 };
 
-// The text of /sys/block/DISK/stat.
+// The text of /sys/class/block/DISK/stat; DISK may be a partition.
 std::optional<DiskCounters> ParseDiskStat(std::string_view text);
 
 // The number after `key` in lines "key number"; 0 when absent.
@@ -27,6 +27,7 @@ uint64_t FlatValue(std::string_view text, std::string_view key);
 uint64_t NodeFileBytes(std::string_view meminfo);
 
 // One sample as JSON members without braces, e.g. "\"cg\":{...}"; "" when the group is not there.
+// A group is a directory of cgroup v2, or of the memory controller's v1.
 std::string CgroupJson(const std::string& dir);
 std::string NodesJson(const std::string& sysroot);
 std::string DiskJson(const std::string& sysroot, const std::string& disk);

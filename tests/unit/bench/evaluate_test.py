@@ -10,7 +10,7 @@ TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)),
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "bench"))
 
-from demo import command, evaluate, prepare  # noqa: E402
+from demo import command, evaluate, prepare, promises, results  # noqa: E402
 
 SUM = "00ff"
 
@@ -44,7 +44,7 @@ GOOD = [run("native", "rich", 60.0, 50.0), run("eager", "rich", 13.0, 8.0),
 def verdicts(runs, errors=()):
     data = raw(copy.deepcopy(runs))
     table = evaluate.rows(data, "/nonexistent")
-    return {claim["text"]: claim for claim in evaluate.claims(table, list(errors))}
+    return {claim["text"]: claim for claim in promises.claims(table, list(errors))}
 
 
 class BoundsTest(unittest.TestCase):
@@ -67,7 +67,23 @@ class BoundsTest(unittest.TestCase):
         self.assertEqual(evaluate.bounds(data)["limit"]["startup_s"], 10.0)
 
 
+    def test_told_before(self):
+        data = raw([])
+        data["measured"].update(cached_load_s=1.0)
+        # 2000 bytes / 200 per second, 3 s of it before the clock; then the load itself
+        self.assertEqual(evaluate.bounds(data, 3.0)["rich"]["startup_s"], 7.0)
+        data["measured"]["cached_init_s"] = 1.0  # with the lead 800 bytes are there, not 200
+        self.assertEqual(evaluate.bounds(data, 3.0)["limit"]["startup_s"], 7.0)
+
+
 class RowsTest(unittest.TestCase):
+    def test_disturbed_runs_give_no_times(self):
+        runs = copy.deepcopy(GOOD)
+        runs[3]["disturbance"] = {"others": 0.2, "stolen": 0.1}
+        maio = next(r for r in evaluate.rows(raw(runs), "/nonexistent")
+                    if (r["system"], r["memory"]) == ("maio", "rich"))
+        self.assertEqual((maio["runs"], maio["startup_s"], maio["disturbed"]), (3, 12.5, 0.0))
+
     def test_medians_and_ratios(self):
         table = evaluate.rows(raw(copy.deepcopy(GOOD)), "/nonexistent")
         maio = next(r for r in table if (r["system"], r["memory"]) == ("maio", "rich"))
@@ -132,7 +148,59 @@ class ClaimsTest(unittest.TestCase):
         only_native = [line for line in GOOD if line["system"] == "native"]
         self.assertIn("MAIO ran", self.failed(only_native))
         table = evaluate.rows(raw(copy.deepcopy(only_native)), "/nonexistent")
-        self.assertTrue(all(c["ok"] for c in evaluate.claims(table, [], is_partial=True)))
+        self.assertTrue(all(c["ok"] for c in promises.claims(table, [], is_partial=True)))
+
+
+class UndecidedTest(unittest.TestCase):
+    """On the host: who was disturbed took longer than he needs."""
+
+    def claim(self, start, changes, **more):
+        runs = copy.deepcopy(GOOD)
+        for index, values in changes.items():
+            runs[index].update(values)
+        table = evaluate.rows(raw(runs), "/nonexistent")
+        found = promises.claims(table, [], promise=promises.HOST, **more)
+        return next(claim for claim in found if claim["text"].startswith(start))
+
+    NOISE = {"disturbance": {"others": 0.3, "stolen": 0.0}}
+
+    def test_calm_runs_are_judged(self):
+        start = "with the limit: MAIO's start-up / Native's"
+        self.assertTrue(self.claim(start, {})["ok"])
+        self.assertIs(self.claim(start, {8: {"startup_s": 30.0}})["ok"], False)
+
+    def test_a_disturbed_miss_says_nothing(self):
+        claim = self.claim("with the limit: MAIO's start-up / Native's",
+                           {8: {"startup_s": 30.0, **self.NOISE}})
+        self.assertIsNone(claim["ok"])
+        self.assertIn("others took 30% of the CPUs from 'maio'", claim["value"])
+
+    def test_a_pass_over_a_disturbed_native_says_nothing(self):
+        start = "with the limit: MAIO's start-up / Native's"
+        self.assertIsNone(self.claim(start, {5: self.NOISE})["ok"])
+        # but a miss does: Native would be faster still
+        self.assertIs(self.claim(start, {5: self.NOISE, 8: {"startup_s": 30.0}})["ok"], False)
+
+    def test_a_disturbed_pass_stays_one(self):
+        self.assertTrue(self.claim("with the limit: MAIO's start-up / bound", {8: self.NOISE})["ok"])
+
+    def test_bounds_and_disks_that_cannot_judge(self):
+        start = "with the limit: MAIO's start-up / bound"
+        self.assertIsNone(self.claim(start, {}, bound_doubt="the cached load was disturbed")["ok"])
+        doubts = {"limit": "the disk gave 200 to 300 MB/s"}
+        self.assertIsNone(self.claim(start, {}, doubts=doubts)["ok"])
+        self.assertIsNone(self.claim(start, {8: {"startup_s": 30.0}}, doubts=doubts)["ok"])
+
+    def test_bytes_and_lost_events_are_always_judged(self):
+        self.assertIs(self.claim("events lost by MAIO", {8: {"lost_events": 1, **self.NOISE}})["ok"],
+                      False)
+        self.assertIs(self.claim("every worker", {8: {"report": {"checksum": "ff"}, **self.NOISE}})["ok"],
+                      False)
+
+    def test_one_node_places_nothing(self):
+        with self.assertRaises(StopIteration):
+            self.claim("MAIO's exclusive pages", {index: {"report": {"checksum": SUM, "workers": []}}
+                                                  for index in range(len(GOOD))})
 
 
 class OptionsTest(unittest.TestCase):
@@ -144,6 +212,22 @@ class OptionsTest(unittest.TestCase):
     def test_quick_is_small(self):
         options = command.parse(["--quick"])
         self.assertEqual((options.model, options.scale, options.repeats), ("qwen2.5-7b", 16, 1))
+
+    def test_disk_of_either_machine(self):
+        def disk(*arguments):
+            options = command.parse(list(arguments))
+            return options.mbps, options.lat_us
+
+        self.assertEqual(disk(), (300, 2000))
+        self.assertEqual(disk("--vm"), (200, 4000))
+        self.assertEqual(disk("--vm", "--disk", "150,5300"), (150, 5300))
+        self.assertEqual(disk("--disk", "none"), (None, None))
+        with tempfile.TemporaryDirectory() as folder:  # one's own model, on the disk it lies on
+            self.assertEqual(disk("--model", folder), (None, None))
+            self.assertEqual(disk("--model", folder, "--disk", "100,500"), (100, 500))
+        self.assertIn("neither MBPS,LAT_US", self.error("--disk", "fast"))
+        self.assertIn("too slow", self.error("--vm", "--disk", "none"))
+        self.assertIn("at least 1", self.error("--disk", "0,10"))
 
     def test_refusals_are_one_line(self):
         self.assertIn("neither a directory nor one of", self.error("--model", "gpt-9"))
@@ -163,7 +247,7 @@ class Warnings(unittest.TestCase):
         data = raw([run("maio", "limit", 10.0, 8.0, zero_ns=0, end_ns=10 * 10**9, cpu_busy_s=cpu_busy_s)])
         data["measured"]["disk_measured"] = disk_mbps * 1e6
         data["settings"] = {"mbps": 200}
-        return command.warnings(data)
+        return results.warnings(data)
 
     def test_nothing_to_say(self):
         self.assertEqual(self.warnings(201, 16.0), [])

@@ -39,6 +39,23 @@ TEST(Counters, NodeFilePages) {
 
 TEST(Counters, AbsentGroupGivesNothing) { EXPECT_EQ(CgroupJson("/nonexistent"), ""); }
 
+TEST(Counters, GroupOfTheFirstVersionHasTheSameMembers) {
+  const fs::path dir =
+      fs::temp_directory_path() / ("ppc_cgroup_test." + std::to_string(::getpid()));
+  fs::create_directories(dir);
+  std::ofstream(dir / "memory.usage_in_bytes") << "700\n";
+  std::ofstream(dir / "memory.stat") << "cache 500\nrss 120\nmapped_file 400\nactive_file 30\n";
+  std::ofstream(dir / "memory.kmem.usage_in_bytes") << "80\n";
+  std::ofstream(dir / "memory.failcnt") << "3\n";
+  std::ofstream(dir / "memory.oom_control") << "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n";
+  const std::string text = CgroupJson(dir);
+  fs::remove_all(dir);
+  EXPECT_EQ(text,
+            "\"cg\":{\"current\":700,\"file\":500,\"anon\":120,\"kernel\":80,\"file_mapped\":400,"
+            "\"active_file\":30,\"pgscan\":0,\"pgsteal\":0,\"workingset_refault_file\":0,\"high\":0,"
+            "\"max\":3,\"oom_kill\":1}");
+}
+
 class ResidencyTest : public ::testing::Test {
  protected:
   void SetUp() override {
