@@ -27,7 +27,7 @@ uint64_t PageBytes() {
 
 uint64_t PagesOf(uint64_t bytes) { return (bytes + PageBytes() - 1) / PageBytes(); }
 
-Result<std::string> RealPath(const std::string& path) {
+Result<std::string> ResolvedPath(const std::string& path) {
   const std::unique_ptr<char, FreeText> real(realpath(path.c_str(), nullptr));
   if (!real) return PosixError(path, errno);
   return std::string(real.get());
@@ -120,7 +120,7 @@ std::vector<double> PageMap::Shares(size_t cells) const {
 }
 
 Result<PageMap> ReadPageMap(const std::string& path, bool wants_device) {
-  const Result<std::string> real = RealPath(path);
+  const Result<std::string> real = ResolvedPath(path);
   if (!real) return real.error();
   struct stat info {};
   if (stat(real->c_str(), &info) != 0) return PosixError(path, errno);

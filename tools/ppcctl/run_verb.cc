@@ -189,17 +189,11 @@ int Run(const Args& args) {
   };
 
   const Result<int> status = RunChild(child);
-<<<<<<< HEAD
-  const unsigned end_timeout = args.Has("--timeout") ? *timeout : kRunEndTimeoutMs;
-  if (is_started && !service->End(status && *status == 0, end_timeout)) {
-    Complain("warning: the policy takes longer to end the service; it goes on without ppcctl");
-=======
   relay.reset();
   const unsigned end_timeout = args.Has("--timeout") ? request->timeout_ms : kRunEndTimeoutMs;
   if (service && !service->End(status && *status == 0, end_timeout)) {
     Complain(std::string("warning: the policy takes longer to end the service; ") +
              (started->daemon ? "what it learnt may be lost" : "it goes on without ppcctl"));
->>>>>>> main
   }
   if (status && !target.is_in_words) learning.Finish();
   if (status) return *status;

@@ -12,6 +12,7 @@
 #include "daemon/control/protocol.h"
 #include "daemon/control/service_id.h"
 #include "daemon/machine/mount_table.h"
+#include "tools/ppcctl/environment.h"
 #include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
@@ -43,11 +44,6 @@ Result<Json> ReadIndexes(const std::string& text) {
   }
   if (list.empty()) return Error{EINVAL, "--xpu needs a list such as 0,1"};
   return list;
-}
-
-std::string FromEnvironment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
 }
 
 bool IsMountPoint(const std::string& path) {
