@@ -137,7 +137,7 @@ void SleepSeconds(double seconds) {
   }
 }
 
-double Seconds(const timeval& time) {
+double TimeSeconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
@@ -146,7 +146,7 @@ double CpuSeconds() {
   for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
     rusage usage{};
     ::getrusage(who, &usage);
-    seconds += Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
+    seconds += TimeSeconds(usage.ru_utime) + TimeSeconds(usage.ru_stime);
   }
   return seconds;
 }

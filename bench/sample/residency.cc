@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kResidentPageBytes = 4096;
 constexpr uint64_t kPagesPerCall = 4096;
 
 }  // namespace
@@ -39,7 +39,9 @@ MappedFile::~MappedFile() {
   if (map_ != nullptr) ::munmap(map_, bytes_);
 }
 
-uint64_t MappedFile::pages() const { return (bytes_ + kPageBytes - 1) / kPageBytes; }
+uint64_t MappedFile::pages() const {
+  return (bytes_ + kResidentPageBytes - 1) / kResidentPageBytes;
+}
 
 uint64_t MappedFile::Resident(uint64_t first, uint64_t count) const {
   unsigned char state[kPagesPerCall];
@@ -47,7 +49,8 @@ uint64_t MappedFile::Resident(uint64_t first, uint64_t count) const {
   const uint64_t end = std::min(first + count, pages());
   while (first < end) {
     const uint64_t now = std::min(end - first, kPagesPerCall);
-    if (::mincore(static_cast<char*>(map_) + first * kPageBytes, now * kPageBytes, state) != 0)
+    if (::mincore(static_cast<char*>(map_) + first * kResidentPageBytes, now * kResidentPageBytes,
+                  state) != 0)
       return resident;
     for (uint64_t i = 0; i < now; ++i) resident += state[i] & 1;
     first += now;

@@ -14,25 +14,14 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
+#include "daemon/backend/cachestat.h"
 
 namespace ppc {
 namespace {
 
-constexpr long kSysCachestat = 451;  // the same number on every architecture
+constexpr long kSysCachestat = 451;          // the same number on every architecture
 constexpr uint64_t kPieceBytes = 128 << 10;  // the least that any kernel reads ahead at once
 constexpr uint64_t kProbeBytes = 64 << 10;
-
-struct CachestatRange {
-  uint64_t offset;
-  uint64_t length;
-};
-struct Cachestat {
-  uint64_t cached;
-  uint64_t dirty;
-  uint64_t writeback;
-  uint64_t evicted;
-  uint64_t recently_evicted;
-};
 
 std::atomic<bool> has_cachestat{true};
 
@@ -63,8 +52,8 @@ Result<uint64_t> Mincore(int fd, const Range& range, uint8_t* bitmap, size_t bit
   std::vector<unsigned char> pages;
   for (uint64_t done = 0; done < range.bytes; done += kPart) {
     const uint64_t part = std::min(kPart, range.bytes - done);
-    void* const at = mmap(nullptr, part, PROT_READ, MAP_SHARED, fd,
-                          static_cast<off_t>(range.first + done));
+    void* const at =
+        mmap(nullptr, part, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(range.first + done));
     if (at == MAP_FAILED) return PosixError("map a file to see what is cached", errno);
     pages.assign(part / kPageBytes, 0);
     const int code = mincore(at, part, pages.data()) == 0 ? 0 : errno;
@@ -157,7 +146,8 @@ Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
       load.is_eof = false;
       break;
     }
-    (void)readahead(fd, static_cast<off_t>(at), std::min(kPieceBytes, range->first + range->bytes - at));
+    (void)readahead(fd, static_cast<off_t>(at),
+                    std::min(kPieceBytes, range->first + range->bytes - at));
   }
   const uint64_t until = offset + load.done;
   if (!Touch(fd, range->first, until)) return PosixError("read", errno);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string_view>
 
+#include "daemon/base/dir_stream.h"
 #include "daemon/base/files.h"
 #include "daemon/machine/directory.h"
 #include "daemon/machine/mount_table.h"
@@ -18,13 +19,9 @@
 namespace ppc::control {
 namespace {
 
-struct CloseDir {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
-
 std::vector<std::string> EntriesOf(const std::string& dir) {
   std::vector<std::string> names;
-  const std::unique_ptr<DIR, CloseDir> stream(opendir(dir.c_str()));
+  const DirStream stream(opendir(dir.c_str()));
   if (!stream) return names;
   while (const dirent* entry = readdir(stream.get())) {
     if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "daemon/base/dir_stream.h"
 #include "daemon/control/protocol.h"
 #include "daemon/policy/plugin.h"
 
@@ -66,16 +67,12 @@ void ScaleTimes(Options& options) {
   }
 }
 
-struct CloseDir {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
-
 // Names NAME of the files libppc_NAME.so.
 std::string KnownPolicies(const std::string& dir) {
   constexpr std::string_view kPrefix = "libppc_";
   constexpr std::string_view kSuffix = ".so";
   std::vector<std::string> names;
-  const std::unique_ptr<DIR, CloseDir> stream(opendir(dir.c_str()));
+  const DirStream stream(opendir(dir.c_str()));
   while (const dirent* entry = stream ? readdir(stream.get()) : nullptr) {
     const std::string_view file = entry->d_name;
     if (file.starts_with(kPrefix) && file.ends_with(kSuffix)) {

@@ -14,7 +14,7 @@
 namespace ppc::control {
 namespace {
 
-constexpr size_t kMaxUnsentBytes = 8 << 20;
+constexpr size_t kMaxUnsentReplyBytes = 8 << 20;
 // Lines of one client handled before others get their turn.
 constexpr int kLinesPerTurn = 16;
 
@@ -66,7 +66,7 @@ void Server::HandleConnection() {
   const Result<Peer> peer = PeerOf(fd.Get());
   if (!peer) return;
   const int raw = fd.Get();
-  auto channel = std::make_unique<LineChannel>(std::move(fd), kMaxLineBytes, kMaxUnsentBytes);
+  auto channel = std::make_unique<LineChannel>(std::move(fd), kMaxLineBytes, kMaxUnsentReplyBytes);
   if (clients_.size() >= kMaxClients) {
     (void)channel->Send(
         DumpJson(ErrorAnswer(Error{EMFILE, "ppcd has " + std::to_string(kMaxClients) +

@@ -13,6 +13,7 @@
 #include <memory>
 #include <system_error>
 
+#include "daemon/base/dir_stream.h"
 #include "daemon/base/files.h"
 #include "daemon/control/sha256.h"
 
@@ -23,10 +24,6 @@ constexpr const char* kSuffix = ".json";
 constexpr size_t kNameDigits = 16;
 // More than the services of one mount, each of a request's size, can come to.
 constexpr size_t kMaxStateBytes = 512 << 20;
-
-struct CloseDir {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
 
 Status MakeDirectories(const std::string& path) {
   for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
@@ -89,7 +86,7 @@ void StateDir::Remove(const std::string& mount) const { unlink(FileOf(mount).c_s
 std::vector<Json> StateDir::LoadAll(std::vector<std::string>& problems) const {
   std::vector<std::string> files;
   const std::string dir = path_ + "/mounts";
-  const std::unique_ptr<DIR, CloseDir> stream(opendir(dir.c_str()));
+  const DirStream stream(opendir(dir.c_str()));
   if (!stream) return {};
   while (const dirent* entry = readdir(stream.get())) {
     if (EndsWith(entry->d_name, kSuffix)) files.push_back(dir + "/" + entry->d_name);

@@ -100,7 +100,7 @@ void ForDevices(const UniqueFd& fd, const std::vector<BlockDevice>& devices, Lin
   }
 }
 
-UniqueFd OpenFile(const std::string& path) {
+UniqueFd OpenLimit(const std::string& path) {
   return UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
 }
 
@@ -126,9 +126,9 @@ uint64_t RequestBytes(const SysRoots& roots, BlockDevice device) {
 
 void IoLimit::AddLevel(const std::string& directory) {
   Level level;
-  level.max = OpenFile(directory + "/io.max");
-  level.bps = OpenFile(directory + "/blkio.throttle.read_bps_device");
-  level.iops = OpenFile(directory + "/blkio.throttle.read_iops_device");
+  level.max = OpenLimit(directory + "/io.max");
+  level.bps = OpenLimit(directory + "/blkio.throttle.read_bps_device");
+  level.iops = OpenLimit(directory + "/blkio.throttle.read_iops_device");
   struct stat st {};
   if (!level.max.IsValid() && !level.bps.IsValid() && !level.iops.IsValid()) return;
   if (stat(directory.c_str(), &st) != 0) return;

@@ -11,16 +11,13 @@
 #include <string_view>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/dir_stream.h"
 
 namespace ppc {
 namespace {
 
 constexpr uint64_t kTicksPerSec = 100;  // USER_HZ, fixed by the ABI
 constexpr int kStartTimeField = 22;     // of /proc/PID/stat, counted from 1
-
-struct CloseDir {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
 
 std::string PidPath(const SysRoots& roots, int pid, const char* name) {
   return roots.Proc("/" + std::to_string(pid) + name);
@@ -107,7 +104,7 @@ ThreadPlaces PlacesOfThreads(const SysRoots& roots, int pid) {
   constexpr int kMaxThreads = 256;  // more say nothing new
   ThreadPlaces places;
   const std::string base = PidPath(roots, pid, "/task");
-  std::unique_ptr<DIR, CloseDir> dir(opendir(base.c_str()));
+  DirStream dir(opendir(base.c_str()));
   if (!dir) return places;
   int threads = 0;
   while (const dirent* entry = readdir(dir.get())) {
@@ -129,7 +126,7 @@ ThreadPlaces PlacesOfThreads(const SysRoots& roots, int pid) {
 std::vector<std::string> OpenDevices(const SysRoots& roots, int pid) {
   std::vector<std::string> devices;
   const std::string base = PidPath(roots, pid, "/fd");
-  std::unique_ptr<DIR, CloseDir> dir(opendir(base.c_str()));
+  DirStream dir(opendir(base.c_str()));
   if (!dir) return devices;
   while (const dirent* entry = readdir(dir.get())) {
     char target[PATH_MAX];

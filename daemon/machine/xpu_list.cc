@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "daemon/base/dir_stream.h"
 #include "daemon/base/files.h"
 
 namespace ppc {
@@ -22,13 +23,9 @@ constexpr uint16_t kVendorHuawei = 0x19e5;
 constexpr std::array<uint16_t, 10> kConsoleVendors = {
     0x1a03, 0x102b, kVendorHuawei, 0x1234, 0x1b36, 0x1af4, 0x1013, 0x15ad, 0x80ee, 0x1414};
 
-struct CloseDir {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
-
 std::vector<std::string> ListDirectory(const std::string& path) {
   std::vector<std::string> names;
-  std::unique_ptr<DIR, CloseDir> dir(opendir(path.c_str()));
+  DirStream dir(opendir(path.c_str()));
   if (!dir) return names;
   while (const dirent* entry = readdir(dir.get())) {
     if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);

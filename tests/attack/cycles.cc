@@ -49,7 +49,7 @@ std::map<std::string, long> KernelMemory() {
   return result;
 }
 
-bool Fail(const std::string& text) {
+bool FailErrno(const std::string& text) {
   std::printf("FAIL: %s (%s)\n", text.c_str(), strerror(errno));
   return false;
 }
@@ -58,23 +58,23 @@ bool Use(const std::string& mnt, uint64_t round) {
   const int number = DeviceOf(mnt);
   const std::string path = mnt + "/a0";
   const Fd device(open(("/dev/ppc" + std::to_string(number)).c_str(), O_RDWR | O_CLOEXEC));
-  if (!device) return Fail("opening the device");
+  if (!device) return FailErrno("opening the device");
   ppc_attach attach{};
   attach.flags = static_cast<uint32_t>(round % 16);
   attach.lease_ms = 1000;
-  if (ioctl(device.get(), PPC_IOC_ATTACH, &attach)) return Fail("ATTACH");
+  if (ioctl(device.get(), PPC_IOC_ATTACH, &attach)) return FailErrno("ATTACH");
   void* rings =
       mmap(nullptr, attach.nr_rings * attach.ring_stride, PROT_READ, MAP_SHARED, device.get(), 0);
   ppc_file file{};
   char name[] = "a0";
   file.name = reinterpret_cast<uintptr_t>(name);
   file.name_bytes = sizeof(name);
-  if (ioctl(device.get(), PPC_IOC_LOOKUP, &file)) return Fail("LOOKUP");
+  if (ioctl(device.get(), PPC_IOC_LOOKUP, &file)) return FailErrno("LOOKUP");
   ppc_evict evict{};
   evict.file_id = file.file_id;
   evict.length = 1 << 20;
   evict.flags = PPC_EVICT_UNMAP;
-  if (ioctl(device.get(), PPC_IOC_EVICT, &evict)) return Fail("EVICT");
+  if (ioctl(device.get(), PPC_IOC_EVICT, &evict)) return FailErrno("EVICT");
   ppc_charge charge{};
   const Fd cgroup(open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   charge.cgroup_fd = cgroup.get();
@@ -84,11 +84,11 @@ bool Use(const std::string& mnt, uint64_t round) {
   load.length = 128 << 10;
   load.flags = PPC_LOAD_WAIT;
   load.cancel_slot = PPC_CANCEL_NONE;
-  if (ioctl(device.get(), PPC_IOC_LOAD, &load)) return Fail("LOAD");
+  if (ioctl(device.get(), PPC_IOC_LOAD, &load)) return FailErrno("LOAD");
 
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};
-  if (!fd || fstat(fd.get(), &status)) return Fail("opening a file");
+  if (!fd || fstat(fd.get(), &status)) return FailErrno("opening a file");
   const auto bytes = static_cast<size_t>(status.st_size);
   void* map = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   const bool right =
@@ -97,12 +97,12 @@ bool Use(const std::string& mnt, uint64_t round) {
   stat((mnt + "/none").c_str(), &status);
   munmap(map, bytes);
   if (rings != MAP_FAILED) munmap(rings, attach.nr_rings * attach.ring_stride);
-  return right || Fail("wrong bytes");
+  return right || FailErrno("wrong bytes");
 }
 
 // Every page of the file can be dropped: nobody holds one.
 bool NothingHeld(const std::string& base, const std::string& mnt) {
-  if (Mount(base, mnt, "queue=1024")) return Fail("mount");
+  if (Mount(base, mnt, "queue=1024")) return FailErrno("mount");
   ppc_evict evict{};
   {
     const Fd device(open(("/dev/ppc" + std::to_string(DeviceOf(mnt))).c_str(), O_RDWR | O_CLOEXEC));
@@ -110,13 +110,13 @@ bool NothingHeld(const std::string& base, const std::string& mnt) {
     char name[] = "a0";
     file.name = reinterpret_cast<uintptr_t>(name);
     file.name_bytes = sizeof(name);
-    if (ioctl(device.get(), PPC_IOC_LOOKUP, &file)) return Fail("LOOKUP");
+    if (ioctl(device.get(), PPC_IOC_LOOKUP, &file)) return FailErrno("LOOKUP");
     evict.file_id = file.file_id;
     evict.length = 1 << 20;
     evict.flags = PPC_EVICT_UNMAP | PPC_EVICT_DRAIN;
-    if (ioctl(device.get(), PPC_IOC_EVICT, &evict)) return Fail("EVICT");
+    if (ioctl(device.get(), PPC_IOC_EVICT, &evict)) return FailErrno("EVICT");
   }
-  if (umount2(mnt.c_str(), 0)) return Fail("umount");
+  if (umount2(mnt.c_str(), 0)) return FailErrno("umount");
   if (evict.dropped == evict.asked) return true;
   std::printf("FAIL: of %llu bytes in the cache %llu cannot be dropped\n",
               static_cast<unsigned long long>(evict.asked),
@@ -134,13 +134,13 @@ int Cycles(const Words& words) {
   for (uint64_t i = 0; i < count; ++i) {
     if (i == std::min(kWarmUp, count / 2)) before = KernelMemory();
     errno = Mount(base, mnt, "queue=1024");
-    if (errno) return Fail("mount"), 1;
+    if (errno) return FailErrno("mount"), 1;
     if (!Use(mnt, i)) return 1;
-    if (umount2(mnt.c_str(), 0)) return Fail("umount"), 1;
+    if (umount2(mnt.c_str(), 0)) return FailErrno("umount"), 1;
   }
   if (!NothingHeld(base, mnt)) return 1;
   if (!NothingLeft("after the last unmount")) return 1;
-  if (access("/dev/ppc0", F_OK) == 0) return Fail("a device is left"), 1;
+  if (access("/dev/ppc0", F_OK) == 0) return FailErrno("a device is left"), 1;
   const auto after = KernelMemory();
   std::printf("cycles count=%lu KiB", count);
   // Its shadow of freed vmalloc areas, up to 8 MiB, has no owner and goes when 64 MiB have

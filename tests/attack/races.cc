@@ -45,7 +45,7 @@ class SharedCount {
   void* page_;
 };
 
-int Fail(const std::string& text) {
+int Failure(const std::string& text) {
   std::printf("FAIL: %s: %s\n", text.c_str(), strerror(errno));
   return 1;
 }
@@ -61,25 +61,25 @@ int Application(const Place& place, uint64_t seed) {
     const std::string path = place.mnt + "/" + (changed ? "t" : "a" + std::to_string(content));
     const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd) {
-      if (errno != ENOENT && errno != ESTALE) return Fail("opening " + path);
+      if (errno != ENOENT && errno != ESTALE) return Failure("opening " + path);
       usleep(200);
       continue;
     }
     ++reached;
     constexpr uint64_t kBytes = 2 << 20;
     void* map = mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-    if (map == MAP_FAILED) return Fail("mapping " + path);
+    if (map == MAP_FAILED) return Failure("mapping " + path);
     for (int i = 0; i < 8; ++i) {
       const uint64_t at = rng.Below(kBytes / 16384) * 16384;
       const Verdict read = CheckRead(fd.get(), content, at, 16384);
       const Verdict mapped = CheckMapped(static_cast<std::byte*>(map), content, at, 16384);
       if (changed) continue;
       if (read != Verdict::kRight || mapped != Verdict::kRight)
-        return Fail("wrong bytes in " + path);
+        return Failure("wrong bytes in " + path);
     }
     munmap(map, kBytes);
   }
-  return reached ? 0 : Fail("an application never reached a file");
+  return reached ? 0 : Failure("an application never reached a file");
 }
 
 int Lister(const Place& place) {
@@ -100,7 +100,7 @@ int Runner(uint64_t seed) {
     const std::string device = "/dev/ppc" + std::to_string(rng.Below(4));
     const Fd fd(open(device.c_str(), O_RDWR | O_CLOEXEC));
     if (!fd) {
-      if (errno != ENOENT && errno != ENODEV && errno != ENXIO) return Fail("opening " + device);
+      if (errno != ENOENT && errno != ENODEV && errno != ENXIO) return Failure("opening " + device);
       usleep(300);
       continue;
     }
@@ -116,7 +116,7 @@ int Runner(uint64_t seed) {
       file.name_bytes = 3;
       if (ioctl(fd.get(), PPC_IOC_LOOKUP, &file)) {
         if (errno == ENODEV) break;
-        if (errno != ENOENT && errno != ESTALE && errno != EINVAL) return Fail("LOOKUP");
+        if (errno != ENOENT && errno != ESTALE && errno != EINVAL) return Failure("LOOKUP");
         continue;
       }
       ppc_load load{};
@@ -125,14 +125,14 @@ int Runner(uint64_t seed) {
       load.flags = rng.OneIn(2) ? PPC_LOAD_WAIT : 0;
       load.cancel_slot = PPC_CANCEL_NONE;
       if (ioctl(fd.get(), PPC_IOC_LOAD, &load) && errno != ENODEV && errno != ESTALE) {
-        return Fail("LOAD");
+        return Failure("LOAD");
       }
       ppc_evict evict{};
       evict.file_id = file.file_id;
       evict.length = 2 << 20;
       evict.flags = static_cast<uint32_t>(rng.Below(4));
       if (ioctl(fd.get(), PPC_IOC_EVICT, &evict) && errno != ENODEV && errno != ESTALE) {
-        return Fail("EVICT");
+        return Failure("EVICT");
       }
     }
   }
@@ -147,7 +147,7 @@ int Changer(const Place& place, uint64_t seed) {
     switch (rng.Below(6)) {
       case 0:
         if (truncate(t.c_str(), static_cast<off_t>(rng.Below(3 << 20)))) {
-          if (errno != ENOENT) return Fail("truncate");
+          if (errno != ENOENT) return Failure("truncate");
         }
         break;
       case 1:
@@ -180,13 +180,13 @@ int Loader(const Place& place, uint64_t seed, const std::atomic<uint64_t>& mount
   uint64_t unloaded = 0;
   while (!Children::stop) {
     if (syscall(SYS_delete_module, "ppc", O_NONBLOCK)) {
-      if (errno != EWOULDBLOCK && errno != EBUSY && errno != ENOENT) return Fail("rmmod");
+      if (errno != EWOULDBLOCK && errno != EBUSY && errno != ENOENT) return Failure("rmmod");
       usleep(1000);
       continue;
     }
     ++unloaded;
     const Fd file(open(place.module.c_str(), O_RDONLY | O_CLOEXEC));
-    if (syscall(SYS_finit_module, file.get(), "", 0) && errno != EEXIST) return Fail("insmod");
+    if (syscall(SYS_finit_module, file.get(), "", 0) && errno != EEXIST) return Failure("insmod");
     // Somebody must have mounted it: on a slow machine no mount would ever come to its end.
     for (const uint64_t before = mounted; mounted == before && !Children::stop;) usleep(1000);
     usleep(static_cast<useconds_t>(rng.Below(300000)));
@@ -206,7 +206,7 @@ int Races(const Words& words) {
   children.Start([&] { return Runner(seed + 10); });
   children.Start([&] { return Changer(place, seed + 20); });
   const SharedCount count;
-  if (!count.IsThere()) return Fail("shared memory");
+  if (!count.IsThere()) return Failure("shared memory");
   std::atomic<uint64_t>& mounted = count.value();
   if (!place.module.empty()) {
     children.Start([&] { return Loader(place, seed + 40, mounted); });
@@ -219,7 +219,7 @@ int Races(const Words& words) {
     if (error == ENODEV || error == ENOENT) continue;
     if (error) {
       errno = error;
-      return Fail("mount");
+      return Failure("mount");
     }
     ++mounted;
     if (rng.OneIn(8)) Mount(place.base, place.mnt, "queue=1024");  // two at once, one on the other

@@ -11,6 +11,7 @@
 
 #include "daemon/base/files.h"
 #include "tools/ppcctl/command_words.h"
+#include "tools/ppcctl/environment.h"
 
 namespace ppc::ctl {
 namespace {
@@ -24,11 +25,6 @@ constexpr std::array<std::string_view, 9> kModelOptions = {
     "--model-id",  "--model-dir", "--model-name-or-path", "--model_name_or_path",
     "--pretrained"};
 constexpr std::string_view kHubPrefix = "models--";
-
-std::string FromEnvironment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // "" = there is none.
 std::string RealPath(const std::string& path) {

@@ -12,9 +12,10 @@
 #include <cstdlib>
 #include <memory>
 
+#include "daemon/backend/kmod/upc_device.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/machine/roots.h"
-#include "daemon/backend/kmod/upc_device.h"
+#include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {
@@ -26,11 +27,7 @@ uint64_t PageBytes() {
 
 uint64_t PagesOf(uint64_t bytes) { return (bytes + PageBytes() - 1) / PageBytes(); }
 
-struct FreeText {
-  void operator()(char* text) const { std::free(text); }
-};
-
-Result<std::string> RealPath(const std::string& path) {
+Result<std::string> ResolvedPath(const std::string& path) {
   const std::unique_ptr<char, FreeText> real(realpath(path.c_str(), nullptr));
   if (!real) return PosixError(path, errno);
   return std::string(real.get());
@@ -123,7 +120,7 @@ std::vector<double> PageMap::Shares(size_t cells) const {
 }
 
 Result<PageMap> ReadPageMap(const std::string& path, bool wants_device) {
-  const Result<std::string> real = RealPath(path);
+  const Result<std::string> real = ResolvedPath(path);
   if (!real) return real.error();
   struct stat info {};
   if (stat(real->c_str(), &info) != 0) return PosixError(path, errno);

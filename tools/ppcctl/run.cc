@@ -25,8 +25,6 @@
 namespace ppc::ctl {
 namespace {
 
-constexpr int kExitNotFound = 127;
-constexpr int kExitNotExecutable = 126;
 constexpr int kExitSignalBase = 128;
 
 constexpr std::array kForwarded = {SIGTERM, SIGINT,  SIGHUP,   SIGQUIT,

@@ -15,6 +15,10 @@
 
 namespace ppc::ctl {
 
+// What a shell exits with when it cannot start a command.
+inline constexpr int kExitNotFound = 127;
+inline constexpr int kExitNotExecutable = 126;
+
 // Finds a text in a stream that comes in pieces.
 class TextFinder {
  public:

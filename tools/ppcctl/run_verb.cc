@@ -28,10 +28,8 @@ namespace {
 constexpr unsigned kDefaultTimeoutMs = 5000;
 // How long the exit status of CMD waits for the policy's end.  Then ppcd goes on alone: our end is
 // the service's.
-constexpr unsigned kEndTimeoutMs = 10000;
+constexpr unsigned kRunEndTimeoutMs = 10000;
 constexpr int kExitRequired = 125;
-constexpr int kExitNotFound = 127;
-constexpr int kExitNotExecutable = 126;
 // Smaller files do not make a start slow.
 constexpr uint64_t kBigFileBytes = 16 << 20;
 
@@ -192,7 +190,7 @@ int Run(const Args& args) {
 
   const Result<int> status = RunChild(child);
   relay.reset();
-  const unsigned end_timeout = args.Has("--timeout") ? request->timeout_ms : kEndTimeoutMs;
+  const unsigned end_timeout = args.Has("--timeout") ? request->timeout_ms : kRunEndTimeoutMs;
   if (service && !service->End(status && *status == 0, end_timeout)) {
     Complain(std::string("warning: the policy takes longer to end the service; ") +
              (started->daemon ? "what it learnt may be lost" : "it goes on without ppcctl"));

@@ -12,6 +12,8 @@
 #include "daemon/control/protocol.h"
 #include "daemon/control/service_id.h"
 #include "daemon/machine/mount_table.h"
+#include "tools/ppcctl/environment.h"
+#include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {
@@ -44,21 +46,12 @@ Result<Json> ReadIndexes(const std::string& text) {
   return list;
 }
 
-std::string FromEnvironment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 bool IsMountPoint(const std::string& path) {
   const std::vector<MountEntry> table = ReadMountTable(RootsFromEnvironment());
   const std::string normal = NormalPath(path);
   const MountEntry* entry = FindMount(table, normal);
   return entry != nullptr && entry->point == normal;
 }
-
-struct FreeText {
-  void operator()(char* text) const { std::free(text); }
-};
 
 }  // namespace
 

@@ -27,10 +27,6 @@
 namespace ppc::ctl {
 namespace {
 
-struct FreeText {
-  void operator()(char* text) const { std::free(text); }
-};
-
 // The mount point of the ppc mount that a path lies on; empty: of none.
 std::string PpcMountOf(const std::string& path) {
   const std::vector<MountEntry> table = ReadMountTable(RootsFromEnvironment());

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns text for people: sizes, bars.
+// Owns text for people: sizes, bars; and the end of text that the C library allocated.
 #ifndef PPC_TOOLS_PPCCTL_TEXT_H_
 #define PPC_TOOLS_PPCCTL_TEXT_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 namespace ppc::ctl {
+
+struct FreeText {
+  void operator()(char* text) const { std::free(text); }
+};
 
 // "1.5 GiB"; below 1 KiB "512 B".
 std::string HumanBytes(uint64_t bytes);

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "tools/ppcctl/environment.h"
+
 namespace ppc::ctl {
 namespace {
 
@@ -14,11 +16,6 @@ constexpr const char* kSystemTemplateDir = "/var/lib/ppc/templates";
 constexpr const char* kSystemRuntimeDir = "/run/ppc";
 // A socket below it must fit into the 107 bytes of an address.
 constexpr size_t kMaxRuntimeBase = 70;
-
-std::string FromEnvironment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 Status MakeDirectories(const std::string& path, mode_t mode) {
   for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {

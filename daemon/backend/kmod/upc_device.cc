@@ -14,14 +14,11 @@
 #include <memory>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/dir_stream.h"
 #include "daemon/base/files.h"
 
 namespace ppc {
 namespace {
-
-struct CloseDir {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
 
 constexpr uint64_t kHeadBytes = 4096;  // struct ppc_ring_head has its own page
 
@@ -47,7 +44,7 @@ Result<std::string> FindUpcDevice(const std::string& mount, const std::string& s
   const std::string wanted =
       std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev));
   const std::string base = UnderRoot(sysroot, "/sys/fs/ppc");
-  std::unique_ptr<DIR, CloseDir> dir(opendir(base.c_str()));
+  DirStream dir(opendir(base.c_str()));
   if (!dir) return Error{ENODEV, base + " does not exist; load the module: modprobe ppc"};
   while (const dirent* entry = readdir(dir.get())) {
     const std::string name = entry->d_name;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/backend/cachestat.h"
 #include "daemon/base/files.h"
 
 namespace ppc {
@@ -24,18 +25,6 @@ namespace {
 
 constexpr uint64_t kReadBytes = 64 << 10;    // stays in the CPU's cache while it is copied
 constexpr uint64_t kCheckBytes = 512 << 10;  // between looks whether anybody still wants it
-
-struct CachestatRange {
-  uint64_t offset;
-  uint64_t length;
-};
-struct Cachestat {
-  uint64_t cached;
-  uint64_t dirty;
-  uint64_t writeback;
-  uint64_t evicted;
-  uint64_t recently_evicted;
-};
 
 std::optional<CacheCount> CountByMincore(int fd, uint64_t offset, uint64_t length,
                                          std::span<uint8_t> bitmap) {

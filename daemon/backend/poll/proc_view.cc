@@ -13,12 +13,10 @@
 #include <cstdlib>
 #include <memory>
 
+#include "daemon/base/dir_stream.h"
+
 namespace ppc {
 namespace {
-
-struct CloseDir {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
 
 // Value of "key: value" or nothing.
 std::optional<uint64_t> Value(const std::string& text, const char* key) {
@@ -31,7 +29,7 @@ std::optional<uint64_t> Value(const std::string& text, const char* key) {
 
 std::vector<int> ListNumbers(const std::string& path) {
   std::vector<int> numbers;
-  const std::unique_ptr<DIR, CloseDir> dir(opendir(path.c_str()));
+  const DirStream dir(opendir(path.c_str()));
   while (dir != nullptr) {
     const dirent* entry = readdir(dir.get());
     if (entry == nullptr) break;

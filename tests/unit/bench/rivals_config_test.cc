@@ -7,7 +7,7 @@
 namespace ppc::bench {
 namespace {
 
-Result<RivalConfig> Parse(std::vector<std::string> words) {
+Result<RivalConfig> ParseRival(std::vector<std::string> words) {
   words.insert(words.begin(), "ppc-rival");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -17,18 +17,18 @@ Result<RivalConfig> Parse(std::vector<std::string> words) {
   return ParseRivalConfig(*options);
 }
 
-std::string ErrorOf(const std::vector<std::string>& words) {
-  const Result<RivalConfig> config = Parse(words);
+std::string RivalErrorOf(const std::vector<std::string>& words) {
+  const Result<RivalConfig> config = ParseRival(words);
   return config.ok() ? "" : config.error().message;
 }
 
 TEST(RivalConfig, DefaultsAreTheDocumentedOnes) {
-  const Result<RivalConfig> vllm = Parse({"prefetch", "--ranks", "2", "/m"});
+  const Result<RivalConfig> vllm = ParseRival({"prefetch", "--ranks", "2", "/m"});
   ASSERT_TRUE(vllm.ok());
   EXPECT_EQ(vllm->prefetch.ranks, 2u);
   EXPECT_EQ(vllm->prefetch.threads, 8u);
   EXPECT_EQ(vllm->prefetch.block_bytes, 16u << 20);
-  const Result<RivalConfig> direct = Parse({"direct", "--early", "--init-s=1.5", "/m"});
+  const Result<RivalConfig> direct = ParseRival({"direct", "--early", "--init-s=1.5", "/m"});
   ASSERT_TRUE(direct.ok());
   EXPECT_EQ(direct->direct.threads, 4u);
   EXPECT_EQ(direct->direct.chunk_bytes, 32u << 20);
@@ -37,17 +37,17 @@ TEST(RivalConfig, DefaultsAreTheDocumentedOnes) {
 }
 
 TEST(RivalConfig, RefusesWithOneLine) {
-  EXPECT_NE(ErrorOf({"prefetch"}).find("a kind and one model directory"), std::string::npos);
-  EXPECT_NE(ErrorOf({"magic", "/m"}).find("'magic' is not"), std::string::npos);
-  EXPECT_NE(ErrorOf({"willneed", "--threads", "2", "/m"}).find("no option of willneed"),
+  EXPECT_NE(RivalErrorOf({"prefetch"}).find("a kind and one model directory"), std::string::npos);
+  EXPECT_NE(RivalErrorOf({"magic", "/m"}).find("'magic' is not"), std::string::npos);
+  EXPECT_NE(RivalErrorOf({"willneed", "--threads", "2", "/m"}).find("no option of willneed"),
             std::string::npos);
-  EXPECT_NE(ErrorOf({"prefetch", "--early", "/m"}).find("no option of prefetch"),
+  EXPECT_NE(RivalErrorOf({"prefetch", "--early", "/m"}).find("no option of prefetch"),
             std::string::npos);
-  EXPECT_NE(ErrorOf({"prefetch", "--threads", "65", "/m"}).find("between 1 and 64"),
+  EXPECT_NE(RivalErrorOf({"prefetch", "--threads", "65", "/m"}).find("between 1 and 64"),
             std::string::npos);
-  EXPECT_NE(ErrorOf({"direct", "--chunk", "5000", "/m"}).find("multiple of 4096"),
+  EXPECT_NE(RivalErrorOf({"direct", "--chunk", "5000", "/m"}).find("multiple of 4096"),
             std::string::npos);
-  EXPECT_NE(ErrorOf({"window", "/m"}).find("--window SIZE"), std::string::npos);
+  EXPECT_NE(RivalErrorOf({"window", "/m"}).find("--window SIZE"), std::string::npos);
 }
 
 }  // namespace

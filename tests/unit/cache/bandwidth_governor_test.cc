@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/units.h"
+
 namespace ppc {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
-constexpr uint64_t kMs = 1000 * 1000;
 constexpr uint64_t kWindow = 100 * kMs;
 
 class GovernorTest : public testing::Test {

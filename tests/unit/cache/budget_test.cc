@@ -4,11 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "daemon/backend/backend.h"
+#include "tests/unit/units.h"
 
 namespace ppc {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
 
 class FixedMemory : public MemorySource {
  public:

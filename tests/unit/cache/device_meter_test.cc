@@ -3,11 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/units.h"
+
 namespace ppc {
 namespace {
-
-constexpr uint64_t kMs = 1000 * 1000;
-constexpr uint64_t kMiB = 1 << 20;
 
 // `threads` loads at a time of 2 MiB each, each of which takes so long.
 void Load(DeviceMeter* meter, uint64_t* now_ns, int threads, uint64_t step_ns, int rounds) {

@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "daemon/backend/replay/replay_backend.h"
+#include "tests/unit/units.h"
 
 namespace ppc {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
 
 class EvictorTest : public testing::Test {
  protected:

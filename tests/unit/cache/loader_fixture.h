@@ -10,10 +10,9 @@
 
 #include "daemon/backend/replay/replay_backend.h"
 #include "daemon/cache/loader_pool.h"
+#include "tests/unit/units.h"
 
 namespace ppc {
-
-inline constexpr uint64_t kMiB = 1 << 20;
 
 inline std::vector<NumaNode> Nodes(int count) {
   std::vector<NumaNode> nodes;

@@ -9,11 +9,11 @@
 #include "daemon/backend/backend.h"
 #include "daemon/base/clock.h"
 #include "tests/unit/temp_tree.h"
+#include "tests/unit/units.h"
 
 namespace ppc {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
 constexpr BlockDevice kDisk{8, 0};
 
 class ReadRateTest : public testing::Test {

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/units.h"
+
 namespace ppc::maio {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
 
 TEST(BarDistance, AllReadersTogetherKeepAnEighthOfTheBudget) {
   const Config config;

@@ -8,12 +8,11 @@
 #include <memory>
 
 #include "policies/maio/affinity.h"
+#include "tests/unit/units.h"
 
 namespace ppc::maio {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
-constexpr uint64_t kMiBPages = 256;
 constexpr uint64_t kDistance = 8 * kMiB;
 constexpr uint64_t kFileMiB = 1024;
 

@@ -8,11 +8,11 @@
 #include <memory>
 
 #include "policies/maio/config.h"
+#include "tests/unit/units.h"
 
 namespace ppc::maio {
 namespace {
 
-constexpr uint64_t kMiBPages = 256;
 constexpr uint32_t kAheadS = 30;
 constexpr uint64_t kFirstCookie = 1ull << 40;
 

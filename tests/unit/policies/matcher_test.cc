@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/units.h"
+
 namespace ppc::maio {
 namespace {
-
-constexpr uint64_t kMiBPages = 256;
 
 class MatcherTest : public ::testing::Test {
  protected:

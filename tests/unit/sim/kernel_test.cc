@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/units.h"
+
 namespace ppc::sim {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
 
 class KernelTest : public ::testing::Test {
  protected:

@@ -5,11 +5,10 @@
 
 #include "bench/sim/experiment.h"
 #include "tests/unit/temp_tree.h"
+#include "tests/unit/units.h"
 
 namespace ppc::sim {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
 
 // Two workers that map a file each, as a tracing ppc-runner writes it down.
 void WriteLog(const std::string& path, uint64_t gap_ns) {

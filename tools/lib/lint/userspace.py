@@ -111,8 +111,12 @@ def tidy(files):
     missing = missing_tool("clang-tidy", "LLVM version")
     if missing:
         return missing
-    build = os.environ.get("PPC_BUILD_DIR") or "build"
-    done = output(["cmake", "-S", ".", "-B", build])
+    # Its own tree, with nothing built but generated headers: the programs' one compiles several
+    # sources as one.
+    build = os.path.join(os.environ.get("PPC_BUILD_DIR") or "build", "lint", "commands")
+    done = output(["cmake", "-S", ".", "-B", build, "-DPPC_UNITY=OFF"])
+    if not done.returncode:
+        done = output(["cmake", "--build", build, "--target", "ppc_generated"])
     if done.returncode:
         return [f"cmake: {' '.join(done.stdout.split())[-300:]}"]
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
