@@ -80,7 +80,7 @@ void Runner::InExecutor(std::function<void()> job) {
     done = true;
     kernel_->scheduler().Wake(self);
   });
-  backend_.Interrupt();
+  backend_.EndWait();
   kernel_->scheduler().Wake(executor_);
   while (!done) kernel_->scheduler().Wait();
 }
@@ -126,7 +126,7 @@ void Runner::TurnEnds() {
 void Runner::RunLoader(size_t index) {
   while (!stopping_) {
     if (runtime_->loader().RunSlice(index)) {
-      backend_.Interrupt();
+      backend_.EndWait();
       continue;
     }
     is_idle_[index] = true;
@@ -139,7 +139,7 @@ void Runner::RunEvictor() {
   while (!stopping_) {
     if (runtime_->evictor().Stats().queued > 0) BeLate();
     if (runtime_->evictor().RunOne()) {
-      backend_.Interrupt();
+      backend_.EndWait();
     } else {
       kernel_->scheduler().Wait();
     }

@@ -25,8 +25,8 @@ void SimBackend::WakeForEvent() {
   if (waiter_ != nullptr && !naps_) kernel_->scheduler().Wake(waiter_);
 }
 
-void SimBackend::Interrupt() {
-  interrupted_ = true;
+void SimBackend::EndWait() {
+  wait_ends_ = true;
   if (waiter_ != nullptr) kernel_->scheduler().Wake(waiter_);
 }
 
@@ -34,7 +34,7 @@ WaitOutcome SimBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> ot
   if (turn_ends_) turn_ends_();
   const uint64_t end = NowNs() + timeout_ns;
   while (true) {
-    if (std::exchange(interrupted_, false)) {
+    if (std::exchange(wait_ends_, false)) {
       if (poll(others.data(), others.size(), 0) > 0) return WaitOutcome::kOther;
       return kernel_->events().empty() ? WaitOutcome::kTimeout : WaitOutcome::kEvents;
     }
@@ -111,14 +111,7 @@ Status SimBackend::List(const std::string& path, const DirEntry& entry) {
 
 Result<LoadResult> SimBackend::Load(const LoadRequest& request) {
   if (kernel_->cache().Find(request.file) == nullptr) return Stale(request.file);
-  return kernel_->Load(request, [this, &request] {
-    return request.cancel_slot < kMaxGroups &&
-           generations_[request.cancel_slot] > request.generation;
-  });
-}
-
-void SimBackend::Cancel(uint32_t slot, uint64_t generation) {
-  if (slot < kMaxGroups) generations_[slot] = std::max(generations_[slot], generation);
+  return kernel_->Load(request, [&request] { return request.IsInterrupted(); });
 }
 
 Result<EvictResult> SimBackend::Evict(const EvictRequest& request) {

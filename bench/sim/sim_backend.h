@@ -20,20 +20,29 @@ namespace ppc::sim {
 
 class SimBackend : public Backend {
  public:
-  explicit SimBackend(Kernel* kernel) : kernel_(kernel), generations_(kMaxGroups, 0) {
+  explicit SimBackend(Kernel* kernel) : kernel_(kernel) {
     kernel_->OnEvent([this] { WakeForEvent(); });
   }
   SimBackend(const SimBackend&) = delete;
   SimBackend& operator=(const SimBackend&) = delete;
   ~SimBackend() override { kernel_->OnEvent(nullptr); }
 
-  // Ends a Wait: a completion, or something to do for the executor's fiber.
-  void Interrupt();
+  // A completion, or something to do for the executor's fiber.
+  void EndWait();
   // Called when the executor has done its turn and is about to wait.
   void OnWait(std::function<void()> turn_ends) { turn_ends_ = std::move(turn_ends); }
 
   Capabilities Caps() const override {
-    return {.unmap = true, .progress = true, .trace = true, .charge = true, .node = true};
+    return {.backend = "replay",
+            .unmap = true,
+            .progress = true,
+            .trace = true,
+            .charge = true,
+            .node = true,
+            .open_close = true,
+            .managed_readahead = true,
+            .exact_counts = true,
+            .limits = {}};
   }
   uint64_t NowNs() const override { return kernel_->scheduler().NowNs(); }
   Status Attach(const AttachOptions& options) override;
@@ -44,7 +53,6 @@ class SimBackend : public Backend {
   Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
   Result<FileInfo> Lookup(const std::string& path) override;
   Result<LoadResult> Load(const LoadRequest& request) override;
-  void Cancel(uint32_t slot, uint64_t generation) override;
   Result<EvictResult> Evict(const EvictRequest& request) override;
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                              std::span<uint8_t> bitmap) override;
@@ -58,10 +66,9 @@ class SimBackend : public Backend {
   void WakeForEvent();
 
   Kernel* const kernel_;
-  std::vector<uint64_t> generations_;
   Fiber* waiter_ = nullptr;  // in Wait
   bool naps_ = false;
-  bool interrupted_ = false;
+  bool wait_ends_ = false;
   std::function<void()> turn_ends_;
 };
 

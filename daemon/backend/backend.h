@@ -9,11 +9,13 @@
 
 #include <poll.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "daemon/base/result.h"
 #include "daemon/machine/topology.h"
@@ -22,7 +24,7 @@ namespace ppc {
 
 inline constexpr uint64_t kPageBytes = 4096;     // granularity of offsets in all interfaces
 inline constexpr uint64_t kStepBytes = 2 << 20;  // unit of loading and evicting
-inline constexpr uint32_t kMaxGroups = 64;       // load groups, and cancel slots
+inline constexpr uint32_t kMaxGroups = 64;       // load groups
 
 enum class EventKind : uint8_t {
   kMissRead = 1,
@@ -71,13 +73,18 @@ struct AttachOptions {
   std::string label;  // policy name, shown in sysfs
 };
 
-// What this backend can do.
+// What this backend can do here.
 struct Capabilities {
+  std::string backend;  // "kmod", "observer", "poll", "replay"
   bool unmap = false;
   bool progress = false;
   bool trace = false;
   bool charge = false;
   bool node = false;
+  bool open_close = false;
+  bool managed_readahead = false;
+  bool exact_counts = false;        // loaded and resident are counted, not estimated
+  std::vector<std::string> limits;  // what it cannot do here, one plain sentence each
 };
 
 struct FileInfo {
@@ -107,10 +114,17 @@ struct LoadRequest {
   uint64_t file = 0;
   uint64_t offset = 0;
   uint64_t length = 0;
-  uint64_t generation = 0;  // stopped once the slot's generation is greater
-  uint32_t charge = 0;      // handle of Charge(), 0 = the caller's cgroup
-  uint32_t cancel_slot = 0;
+  uint32_t charge = 0;  // handle of Charge(), 0 = the caller's cgroup
+  uint32_t group = 0;
+  uint64_t generation = 0;  // of the group, when this was asked for
+  // The group's generation now; nullptr: nothing interrupts this.  Outlives the call.
+  const std::atomic<uint64_t>* newest = nullptr;
   int node = -1;  // where the caller's memory policy puts it; models use it
+
+  // Nobody wants it any more: a backend looks between steps and answers kCancelled.
+  bool IsInterrupted() const {
+    return newest != nullptr && newest->load(std::memory_order_relaxed) > generation;
+  }
 };
 
 // Bytes; see struct ppc_load.
@@ -193,7 +207,12 @@ class Backend {
   virtual Result<FileInfo> Resolve(uint64_t file, std::string* path) = 0;
   virtual Result<FileInfo> Lookup(const std::string& path) = 0;
   virtual Result<LoadResult> Load(const LoadRequest& request) = 0;
-  virtual void Cancel(uint32_t slot, uint64_t generation) = 0;
+  // Loads of the group from before `generation` are interrupted (LoadRequest::newest says so
+  // already): for a backend that waits where it cannot look.
+  virtual void Interrupt(uint32_t group, uint64_t generation) {
+    (void)group;
+    (void)generation;
+  }
   virtual Result<EvictResult> Evict(const EvictRequest& request) = 0;
   // bitmap may be empty; else one bit per page.  length 0 = to the end.
   virtual Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,

@@ -6,11 +6,13 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 namespace ppc {
@@ -53,8 +55,27 @@ UniqueFd DupAbove(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, kFirstLan
 
 enum class Outcome { kAnswered, kLate, kGone };
 
-Outcome Exchange(int lane, const Request& request, Answer* answer) {
-  ssize_t got = send(lane, &request, sizeof(request), MSG_NOSIGNAL);
+// `file` goes with the message, -1: none.
+ssize_t SendWith(int lane, const Request& request, int file) {
+  iovec part{const_cast<Request*>(&request), sizeof(request)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (file >= 0) {
+    message.msg_control = space.data();
+    message.msg_controllen = space.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &file, sizeof(int));
+  }
+  return sendmsg(lane, &message, MSG_NOSIGNAL);
+}
+
+Outcome Exchange(int lane, const Request& request, int file, Answer* answer) {
+  ssize_t got = SendWith(lane, request, file);
   if (got != static_cast<ssize_t>(sizeof(request))) return Outcome::kGone;
   do {
     got = recv(lane, answer, sizeof(*answer), 0);
@@ -74,7 +95,8 @@ Result<std::unique_ptr<CgroupLoader>> CgroupLoader::Open(int cgroup_fd, int devi
   const UniqueFd procs(openat(cgroup_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC));
   if (!procs.IsValid()) return PosixError("join the cgroup with a loader process", errno);
   UniqueFd cgroup = DupAbove(cgroup_fd);
-  UniqueFd device = DupAbove(device_fd);
+  const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  UniqueFd device = DupAbove(device_fd >= 0 ? device_fd : nothing.Get());
   if (!cgroup.IsValid() || !device.IsValid()) return PosixError("duplicate a descriptor", errno);
   return std::unique_ptr<CgroupLoader>(
       new CgroupLoader(std::move(cgroup), std::move(device), std::move(options)));
@@ -95,7 +117,11 @@ CgroupLoader::Process::~Process() {
 
 // Never waits: a frozen cgroup lets nobody die.  What is left here goes with us.
 void CgroupLoader::Reap() {
-  std::erase_if(ended_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
+  std::erase_if(ended_, [this](pid_t pid) {
+    const bool is_gone = waitpid(pid, nullptr, WNOHANG) != 0;
+    if (is_gone && options_.on_process) options_.on_process(pid, false);
+    return is_gone;
+  });
 }
 
 // mutex_ held.
@@ -142,6 +168,8 @@ std::shared_ptr<CgroupLoader::Process> CgroupLoader::Start(int* code) {
     return nullptr;
   }
   process->pidfd.Reset(static_cast<int>(syscall(SYS_pidfd_open, process->pid, 0)));
+  // It loads nothing before it is sent something.
+  if (options_.on_process) options_.on_process(process->pid, true);
   return process;
 }
 
@@ -178,7 +206,7 @@ bool CgroupLoader::CouldNotJoin(const Process& process) {
          info.si_status == kCannotJoin;
 }
 
-int CgroupLoader::Load(ppc_load* load, int node) {
+int CgroupLoader::LoadWith(int file, ppc_load* load, int node) {
   Request request{};
   request.load = *load;
   request.node = node;
@@ -190,7 +218,7 @@ int CgroupLoader::Load(ppc_load* load, int node) {
     const std::shared_ptr<Process> process = Take(&lane, &code);
     if (process == nullptr) return code;
     Answer answer{};
-    const Outcome outcome = Exchange(process->lanes[lane].Get(), request, &answer);
+    const Outcome outcome = Exchange(process->lanes[lane].Get(), request, file, &answer);
     if (outcome == Outcome::kGone && CouldNotJoin(*process)) {
       const std::lock_guard lock(mutex_);
       is_refused_ = true;

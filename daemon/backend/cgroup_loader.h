@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns a process inside a cgroup that carries out loads there: kernels that cannot charge page
-// cache to a cgroup of our choice (5.10) charge it to the process that loads.
+// cache to a cgroup of our choice (5.10, and every kernel without the module) charge it to the
+// process that loads.
 //
 // The process is this program again, started at the first load and gone a little after the
-// last one, so that it does not keep an ended service's cgroup populated.  It has the device,
-// one socket per lane with a thread each, and nothing else.
+// last one, so that it does not keep an ended service's cgroup populated.  It has the module's
+// device (if there is one), one socket per lane with a thread each, the file that is being loaded,
+// and nothing else.
 // Threads: Load by any.
 // Paper: section 3.3 (the loader runs in the same cgroup as the service).
 #ifndef PPC_DAEMON_BACKEND_CGROUP_LOADER_H_
@@ -15,6 +17,7 @@
 #include <sys/types.h>
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -31,11 +34,13 @@ struct CgroupLoaderOptions {
   int lanes = 8;              // loads at the same time
   int idle_ms = 2000;         // without work for so long the process ends
   int answer_timeout_s = 30;  // a load that takes longer is given up
+  // Told of every process before it loads anything, and once it is gone.
+  std::function<void(pid_t pid, bool is_there)> on_process;
 };
 
 class CgroupLoader {
  public:
-  // `cgroup_fd` (a cgroup's directory) and `device_fd` are duplicated.
+  // `cgroup_fd` (a cgroup's directory) and `device_fd` (-1: none) are duplicated.
   static Result<std::unique_ptr<CgroupLoader>> Open(int cgroup_fd, int device_fd,
                                                     CgroupLoaderOptions options = {});
   CgroupLoader(const CgroupLoader&) = delete;
@@ -45,7 +50,9 @@ class CgroupLoader {
   // Does the ioctl LOAD inside the cgroup, bound as the calling thread is and preferring `node`
   // (-1: none).  0 or a positive errno; ECHILD: there is no process to do it; EBUSY: there will be
   // none, because the cgroup takes no process (it has children with controllers).
-  int Load(ppc_load* load, int node);
+  int Load(ppc_load* load, int node) { return LoadWith(-1, load, node); }
+  // The same by the file itself, whose descriptor is lent: offset and length of `load` count.
+  int LoadFile(int file, ppc_load* load, int node) { return LoadWith(file, load, node); }
 
  private:
   struct Process {
@@ -60,6 +67,7 @@ class CgroupLoader {
   };
 
   CgroupLoader(UniqueFd cgroup, UniqueFd device, CgroupLoaderOptions options);
+  int LoadWith(int file, ppc_load* load, int node);
   // A lane of a running process, for the caller alone; nullptr with *code set.
   std::shared_ptr<Process> Take(size_t* lane, int* code);
   void GiveBack(const std::shared_ptr<Process>& process, size_t lane, bool is_broken);
@@ -88,7 +96,7 @@ namespace cgroup_loader {
 inline constexpr int kDeviceFd = 3;
 inline constexpr int kFirstLaneFd = 4;
 
-// What goes over a lane, one message each way per load.
+// What goes over a lane, one message each way per load; the file beside the first, if there is one.
 struct Request {
   ppc_load load;
   cpu_set_t cpus;

@@ -34,13 +34,11 @@ void ItemRing::PopFront() {
   --count_;
 }
 
-LoadQueue::LoadQueue(int nodes, size_t max_items, uint64_t first_generation)
+LoadQueue::LoadQueue(int nodes, size_t max_items)
     : nodes_(nodes),
       max_items_(max_items),
       queues_(static_cast<size_t>(nodes) + 1),
-      node_bytes_(static_cast<size_t>(nodes) + 1, 0) {
-  generations_.fill(first_generation);
-}
+      node_bytes_(static_cast<size_t>(nodes) + 1, 0) {}
 
 void LoadQueue::Forget(size_t index, const LoadItem& item) {
   --items_;
@@ -126,7 +124,7 @@ uint64_t LoadQueue::Replace(uint32_t group, uint64_t* dropped_items, uint64_t* d
       ring.PopFront();
     }
   }
-  return ++generations_[group];
+  return Age(group);
 }
 
 }  // namespace ppc

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the ranges that wait to be loaded: a queue per (node, group), taken in turn among
 // the groups, bounded; and the generation of every group.
-// Threads: none of its own; LoaderPool locks.
+// Threads: none of its own; LoaderPool locks.  Newest is read without the lock.
 #ifndef PPC_DAEMON_CACHE_LOAD_QUEUE_H_
 #define PPC_DAEMON_CACHE_LOAD_QUEUE_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -62,7 +63,7 @@ class ItemRing {
 class LoadQueue {
  public:
   // nodes: how many queues by node; max_items bounds all together.
-  LoadQueue(int nodes, size_t max_items, uint64_t first_generation);
+  LoadQueue(int nodes, size_t max_items);
 
   // Starts a new list; with `list` numbers older ones can be told from newer ones.
   uint64_t NewList() { return ++lists_; }
@@ -80,7 +81,11 @@ class LoadQueue {
 
   // Empties a group's queues and makes what is in flight of it old.  Returns the new generation.
   uint64_t Replace(uint32_t group, uint64_t* dropped_items, uint64_t* dropped_bytes);
+  // Makes what is in flight of a group old, and nothing else.  Returns the new generation.
+  uint64_t Age(uint32_t group) { return ++generations_[group]; }
   uint64_t Generation(uint32_t group) const { return generations_[group]; }
+  // For who loads an item: see LoadRequest::newest.
+  const std::atomic<uint64_t>* Newest(uint32_t group) const { return &generations_[group]; }
 
   uint64_t Items() const { return items_; }
   uint64_t Bytes() const { return bytes_; }
@@ -100,7 +105,7 @@ class LoadQueue {
   const size_t max_items_;
   std::vector<Groups> queues_;
   std::vector<uint64_t> node_bytes_;
-  std::array<uint64_t, kMaxGroups> generations_{};
+  std::array<std::atomic<uint64_t>, kMaxGroups> generations_{};
   uint64_t items_ = 0;
   uint64_t bytes_ = 0;
   uint64_t lists_ = 0;

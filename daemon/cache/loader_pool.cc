@@ -56,8 +56,7 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
       nodes_(NodeSlots(nodes)),
       has_threads_(static_cast<size_t>(nodes_), false),
       takes_any_(static_cast<size_t>(nodes_), false),
-      // Generations start at the clock: a runner before us left its own in the device.
-      queue_(nodes_, options_.max_items, backend->NowNs()),
+      queue_(nodes_, options_.max_items),
       governor_(PerNode(options_.governor, nodes), TotalThreads(nodes, options_.threads_per_node)),
       idle_(static_cast<size_t>(nodes_), 0),
       has_prober_(static_cast<size_t>(nodes_), false) {
@@ -97,9 +96,9 @@ void LoaderPool::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    // Also stops what the device is working on.
+    // Also stops what the backend is working on.
     for (uint32_t group = 0; group < kMaxGroups; ++group) {
-      backend_->Cancel(group, queue_.Generation(group) + 1);
+      backend_->Interrupt(group, queue_.Age(group));
     }
   }
   for (auto& wake : wake_) wake->notify_all();
@@ -174,7 +173,7 @@ void LoaderPool::ReplaceLocked(uint32_t group) {
   uint64_t bytes = 0;
   const uint64_t generation = queue_.Replace(group, &items, &bytes);
   stats_.replaced += bytes;
-  backend_->Cancel(group, generation);
+  backend_->Interrupt(group, generation);
 }
 
 void LoaderPool::Submit(std::span<LoadItem> items, uint64_t replace_groups) {

@@ -118,9 +118,10 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
   const LoadRequest request{.file = item.file,
                             .offset = item.offset,
                             .length = step,
-                            .generation = item.generation,
                             .charge = ChargeOf(item.payer),
-                            .cancel_slot = item.group,
+                            .group = item.group,
+                            .generation = item.generation,
+                            .newest = queue_.Newest(item.group),
                             .node = worker.node};
   const uint64_t start = backend_->NowNs();
   {

@@ -22,6 +22,11 @@ Status MakeDirectory(const std::string& path) {
 
 Cgroups::Cgroups(const SysRoots& roots) : roots_(roots), cgroup_root_(roots.Sys("/fs/cgroup")) {}
 
+// Fails while another ppcd has runners there.
+Cgroups::~Cgroups() {
+  if (const Result<std::string> parent = RunnersDir()) rmdir(parent->c_str());
+}
+
 Result<std::string> Cgroups::OfProcess(pid_t pid) const {
   const std::optional<std::string> path = ProcessCgroup(roots_, pid);
   if (!path) return Error{ESRCH, "process " + std::to_string(pid) + " is in no memory cgroup"};
@@ -37,15 +42,20 @@ Result<std::string> Cgroups::Resolve(const std::string& path) const {
   return error;
 }
 
+Result<std::string> Cgroups::RunnersDir() const {
+  const Result<std::string> own = OfProcess(getpid());
+  if (!own) return own.error();
+  return cgroup_root_ + (*own == "/" ? "" : *own) + "/ppc.runners";
+}
+
 Result<std::string> Cgroups::MakeRunnerGroup(const std::string& name) const {
   if (access((cgroup_root_ + "/cgroup.procs").c_str(), W_OK) != 0) {
     return PosixError(cgroup_root_ + " has no writable cgroup2", errno);
   }
-  const Result<std::string> own = OfProcess(getpid());
-  if (!own) return own.error();
-  const std::string parent = cgroup_root_ + (*own == "/" ? "" : *own) + "/ppc.runners";
-  if (Status status = MakeDirectory(parent); !status) return std::move(status).error();
-  const std::string dir = parent + "/" + name;
+  const Result<std::string> parent = RunnersDir();
+  if (!parent) return parent.error();
+  if (Status status = MakeDirectory(*parent); !status) return std::move(status).error();
+  const std::string dir = *parent + "/" + name;
   if (Status status = MakeDirectory(dir); !status) return std::move(status).error();
   return dir;
 }

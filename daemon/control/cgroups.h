@@ -17,6 +17,10 @@ namespace ppc::control {
 class Cgroups {
  public:
   explicit Cgroups(const SysRoots& roots);
+  // Leaves no group behind.
+  ~Cgroups();
+  Cgroups(const Cgroups&) = delete;
+  Cgroups& operator=(const Cgroups&) = delete;
 
   // The process' memory cgroup as /proc writes it ("/services/a").
   Result<std::string> OfProcess(pid_t pid) const;
@@ -32,6 +36,9 @@ class Cgroups {
   static void RemoveRunnerGroup(const std::string& dir);
 
  private:
+  // The directory of all runners' groups.
+  Result<std::string> RunnersDir() const;
+
   SysRoots roots_;
   std::string cgroup_root_;
 };

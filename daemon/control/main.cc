@@ -39,7 +39,7 @@ Result<UniqueFd> CatchSignals() {
 Status Serve(const Options& options) {
   Result<UniqueFd> signals = CatchSignals();
   if (!signals) return signals.error();
-  Result<StateDir> state = StateDir::Open(options.state_dir);
+  Result<StateDir> state = StateDir::Open(options.state_dir, options.is_private);
   if (!state) return state.error();
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop) return loop.error();

@@ -13,13 +13,17 @@
 namespace ppc::control {
 
 void NotifySystemd(const std::string& state) {
-  const char* path = std::getenv("NOTIFY_SOCKET");
+  const char* socket = std::getenv("NOTIFY_SOCKET");
+  if (socket != nullptr) NotifyAt(socket, state);
+}
+
+void NotifyAt(const std::string& path, const std::string& state) {
   sockaddr_un address{};
-  if (path == nullptr || (path[0] != '/' && path[0] != '@')) return;
-  const size_t length = std::strlen(path);
+  const size_t length = path.size();
+  if (length == 0 || (path[0] != '/' && path[0] != '@')) return;
   if (length >= sizeof(address.sun_path)) return;
   address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path, length);
+  std::memcpy(address.sun_path, path.data(), length);
   if (path[0] == '@') address.sun_path[0] = '\0';  // abstract
   const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns telling systemd about the state of ppcd, by its datagram protocol.
+// Owns telling systemd about the state of a program, by its datagram protocol.
+// Threads: any.
 #ifndef PPC_DAEMON_CONTROL_NOTIFY_H_
 #define PPC_DAEMON_CONTROL_NOTIFY_H_
 
@@ -9,6 +10,9 @@ namespace ppc::control {
 
 // "READY=1", "STOPPING=1", "STATUS=...".  Does nothing without $NOTIFY_SOCKET.
 void NotifySystemd(const std::string& state);
+
+// The same to the socket of another: a path, or "@NAME".
+void NotifyAt(const std::string& path, const std::string& state);
 
 }  // namespace ppc::control
 

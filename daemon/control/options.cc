@@ -31,6 +31,7 @@ Supervises the cache policies of PPC mounts: one ppc-runner process per mount.
   --state-dir DIR      what is remembered over a restart (default /run/ppc)
   --template-dir DIR   what policies learn (default $PPC_TEMPLATE_DIR or
                        /var/lib/ppc/templates)
+  --private            remove the state directory at the end (ppcctl run does so)
   --foreground         stay in the foreground (always so; accepted for clarity)
   --verbose            log more
   --help, --version
@@ -121,6 +122,8 @@ Result<Options> ParseOptions(int argc, char** argv) {
       options.wants_help = true;
     } else if (argument == "--version") {
       options.wants_version = true;
+    } else if (argument == "--private") {
+      options.is_private = true;
     } else if (argument == "--verbose" || argument == "-v") {
       options.is_verbose = true;
     } else if (argument != "--foreground") {

@@ -18,6 +18,7 @@ struct Options {
   std::string template_dir = "/var/lib/ppc/templates";
   std::string runner;  // program
   SysRoots roots;
+  bool is_private = false;  // of one command: the state directory goes with ppcd
   bool is_verbose = false;
   bool wants_help = false;
   bool wants_version = false;

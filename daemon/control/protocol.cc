@@ -27,7 +27,8 @@ struct Operation {
 constexpr Field kMount = {"mount", Kind::kString, true};
 constexpr Field kServiceId = {"service_id", Kind::kString, true};
 constexpr std::array kRegPolicy = {kMount, Field{"policy", Kind::kString, true},
-                                   Field{"config", Kind::kObject, false}};
+                                   Field{"config", Kind::kObject, false},
+                                   Field{"backend", Kind::kString, false}};
 constexpr std::array kMountOnly = {kMount};
 constexpr std::array kServiceStart = {kMount,
                                       Field{"service_id", Kind::kString, false},

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "daemon/base/files.h"
 #include "daemon/control/sha256.h"
@@ -47,7 +49,7 @@ std::string HolderOf(const std::string& lock_path) {
 
 }  // namespace
 
-Result<StateDir> StateDir::Open(const std::string& path) {
+Result<StateDir> StateDir::Open(const std::string& path, bool is_private) {
   if (Status status = MakeDirectories(path + "/mounts"); !status) return status.error();
   const std::string lock_path = path + "/ppcd.lock";
   UniqueFd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -58,7 +60,13 @@ Result<StateDir> StateDir::Open(const std::string& path) {
   }
   const std::string pid = std::to_string(getpid()) + "\n";
   if (ftruncate(lock.Get(), 0) == 0) (void)WriteAll(lock.Get(), pid.data(), pid.size());
-  return StateDir(path, std::move(lock));
+  return StateDir(path, std::move(lock), is_private);
+}
+
+StateDir::~StateDir() {
+  if (!is_private_ || !lock_.IsValid()) return;  // another's, or moved from
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
 }
 
 std::string StateDir::FileOf(const std::string& mount) const {

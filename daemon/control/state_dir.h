@@ -16,8 +16,12 @@ namespace ppc::control {
 
 class StateDir {
  public:
-  // Creates the directory; EBUSY when another ppcd holds it.
-  static Result<StateDir> Open(const std::string& path);
+  // Creates the directory; EBUSY when another ppcd holds it.  A private one goes with this object,
+  // and all that is in it: nobody comes back to it.
+  static Result<StateDir> Open(const std::string& path, bool is_private = false);
+  ~StateDir();
+  StateDir(StateDir&&) = default;
+  StateDir& operator=(StateDir&&) = delete;
 
   const std::string& path() const { return path_; }
 
@@ -28,11 +32,13 @@ class StateDir {
   std::vector<Json> LoadAll(std::vector<std::string>& problems) const;
 
  private:
-  StateDir(std::string path, UniqueFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  StateDir(std::string path, UniqueFd lock, bool is_private)
+      : path_(std::move(path)), lock_(std::move(lock)), is_private_(is_private) {}
   std::string FileOf(const std::string& mount) const;
 
   std::string path_;
   UniqueFd lock_;
+  bool is_private_;
 };
 
 }  // namespace ppc::control

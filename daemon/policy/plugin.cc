@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,15 +23,19 @@
 namespace ppc {
 namespace {
 
-// Who may change this file or directory, may run code as root here.
+// Who may change this file or directory, may run code as this runner here: root, or the ordinary
+// user whose runner it is, unless the program was given more than he has (file capabilities).
 Status CheckOwner(const std::string& path, const struct stat& st) {
-  if (st.st_uid != 0) {
-    return Error{EACCES, path + " is not owned by root: chown root " + path};
+  const bool is_own = st.st_uid == geteuid() && getauxval(AT_SECURE) == 0;
+  if (st.st_uid != 0 && !is_own) {
+    return Error{EACCES, path + " is not owned by root" +
+                             (geteuid() == 0 ? "" : " or the runner's user") + ": chown root " +
+                             path};
   }
   // Nobody but root can replace root's files in a sticky directory.
   const bool sticky = S_ISDIR(st.st_mode) && (st.st_mode & S_ISVTX) != 0;
   if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0 && !sticky) {
-    return Error{EACCES, path + " is writable by others than root: chmod go-w " + path};
+    return Error{EACCES, path + " is writable by others than its owner: chmod go-w " + path};
   }
   return Ok();
 }

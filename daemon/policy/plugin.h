@@ -22,8 +22,8 @@ struct PluginOptions {
 
 class Plugin {
  public:
-  // `path` must be absolute.  EACCES: not root's or writable by others; ENOEXEC: not a
-  // shared library of this machine; EPROTO: another ABI; ENOENT, EINVAL.
+  // `path` must be absolute.  EACCES: neither root's nor the runner's user's, or others write it;
+  // ENOEXEC: not a shared library of this machine; EPROTO: another ABI; ENOENT, EINVAL.
   static Result<std::unique_ptr<Plugin>> Open(const std::string& path,
                                               const PluginOptions& options = {});
   ~Plugin();

@@ -69,7 +69,10 @@ int Main(int argc, char** argv) {
   if (started) {
     session.SetRecord(options->record);
     started = session.Init(
-        Json{{"mount", options->mount}, {"policy", options->policy}, {"config", *config}});
+        Json{{"mount", options->mount},
+                                {"backend", options->backend},
+                                {"policy", options->policy},
+                                {"config", *config}});
   }
   if (!started) {
     Log(LogLevel::kError, started.error().message);

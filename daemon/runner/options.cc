@@ -8,9 +8,9 @@
 namespace ppc {
 
 const char* RunnerUsage() {
-  return "usage: ppc-runner --mount MNT --policy NAME|PATH [--config JSON] [--record FILE] "
-         "[--verbose]\n"
-         "Runs one cache policy on one ppc mount in the foreground; SIGINT or SIGTERM stops it,\n"
+  return "usage: ppc-runner --mount DIR --policy NAME|PATH [--backend auto|kmod|observer] "
+         "[--config JSON] [--record FILE] [--verbose]\n"
+         "Runs one cache policy on one directory in the foreground; SIGINT or SIGTERM stops it,\n"
          "and its status is printed as JSON.  Without --mount it is a child of ppcd and is\n"
          "spoken to on descriptor 3 (docs/control-protocol.md).\n"
          "With --serve-loads LANES IDLE_MS it is a child of a runner, inside a service's cgroup.\n"
@@ -20,6 +20,7 @@ const char* RunnerUsage() {
 Result<RunnerOptions> ParseRunnerOptions(int argc, char** argv) {
   static const option kLong[] = {{"mount", required_argument, nullptr, 'm'},
                                  {"policy", required_argument, nullptr, 'p'},
+                                 {"backend", required_argument, nullptr, 'b'},
                                  {"config", required_argument, nullptr, 'c'},
                                  {"record", required_argument, nullptr, 'r'},
                                  {"verbose", no_argument, nullptr, 'v'},
@@ -34,6 +35,9 @@ Result<RunnerOptions> ParseRunnerOptions(int argc, char** argv) {
         break;
       case 'p':
         options.policy = optarg;
+        break;
+      case 'b':
+        options.backend = optarg;
         break;
       case 'c':
         options.config = optarg;

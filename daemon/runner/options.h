@@ -14,6 +14,7 @@ struct RunnerOptions {
   bool show_help = false;
   bool verbose = false;
   std::string mount;
+  std::string backend = "auto";
   std::string policy;
   std::string config = "{}";
   std::string record;

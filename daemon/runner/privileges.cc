@@ -23,9 +23,24 @@ uint64_t KeptMask() {
   return mask;
 }
 
+// An ordinary user has none, and gets none: with no_new_privs no exec adds any, whatever the
+// bounding set holds, which he may not change.
+bool HasCapabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  if (syscall(SYS_capget, &header, data) != 0) return true;
+  return (data[0].permitted | data[1].permitted) != 0;
+}
+
+Status ForbidNewPrivileges() {
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return PosixError("no_new_privs", errno);
+  return Ok();
+}
+
 }  // namespace
 
 Status DropPrivileges() {
+  if (geteuid() != 0 && !HasCapabilities()) return ForbidNewPrivileges();
   const uint64_t kept = KeptMask();
   for (int cap = 0; cap <= CAP_LAST_CAP; ++cap) {
     // Only one that is there, and that this kernel knows: dropping needs CAP_SETPCAP.
@@ -44,8 +59,7 @@ Status DropPrivileges() {
     data[i].inheritable = 0;
   }
   if (syscall(SYS_capset, &header, data) != 0) return PosixError("capset", errno);
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return PosixError("no_new_privs", errno);
-  return Ok();
+  return ForbidNewPrivileges();
 }
 
 Status ShedPrivileges(bool is_supervised) {

@@ -43,14 +43,15 @@ Session::~Session() {
   plugin_.reset();
 }
 
-Status Session::OpenParts(const std::string& mount, const std::string& policy) {
-  Result<std::unique_ptr<KmodBackend>> backend = KmodBackend::Open(mount, RootsFromEnvironment());
+Status Session::OpenParts(const Choice& choice) {
+  Result<std::unique_ptr<Backend>> backend =
+      OpenBackend(choice.backend, choice.directory, RootsFromEnvironment());
   if (!backend) return backend.error();
   backend_ = std::move(*backend);
   // Opening the device needed more than running a policy does.
   Status dropped = ShedPrivileges(/*is_supervised=*/socket_ != nullptr);
   if (!dropped) return dropped;
-  const Result<std::string> path = FindPolicy(policy);
+  const Result<std::string> path = FindPolicy(choice.policy);
   if (!path) return path.error();
   Result<std::unique_ptr<Plugin>> plugin = Plugin::Open(*path);
   if (!plugin) return plugin.error();
@@ -96,18 +97,28 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   return result;
 }
 
-Status Session::Init(const Json& message) {
-  if (runtime_ != nullptr) return Error{EALREADY, "this runner has its policy already"};
+Result<Session::Choice> Session::ReadChoice(const Json& message) {
   const Result<std::string> mount = JsonString(message, "mount", "");
   const Result<std::string> policy = JsonString(message, "policy", "");
+  const Result<std::string> backend = JsonString(message, "backend", "auto");
   if (!mount) return mount.error();
   if (!policy) return policy.error();
+  if (!backend) return backend.error();
   if (mount->empty() || policy->empty()) {
     return Error{EINVAL, "init needs \"mount\" and \"policy\""};
   }
-  Status opened = OpenParts(*mount, *policy);
+  const Result<BackendKind> kind = ParseBackendKind(*backend);
+  if (!kind) return kind.error();
+  return Choice{*mount, *policy, *kind};
+}
+
+Status Session::Init(const Json& message) {
+  if (runtime_ != nullptr) return Error{EALREADY, "this runner has its policy already"};
+  const Result<Choice> choice = ReadChoice(message);
+  if (!choice) return choice.error();
+  Status opened = OpenParts(*choice);
   if (!opened) return opened;
-  Result<RuntimeConfig> config = MakeConfig(message, *mount);
+  Result<RuntimeConfig> config = MakeConfig(message, choice->directory);
   if (!config) return config.error();
   auto runtime = std::make_unique<Runtime>(backend_.get(), plugin_->table(), std::move(*config));
   Status started = runtime->Start();
@@ -118,13 +129,19 @@ Status Session::Init(const Json& message) {
 
 // ----------------------------------------------------------------------- serve
 
+// Which backend it has become, and what that cannot do here.
+Json Session::BackendJson() const {
+  const Capabilities caps = backend_->Caps();
+  return Json{{"backend", caps.backend}, {"limits", caps.limits}};
+}
+
 Result<Json> Session::Handle(const Json& request) {
   const Result<std::string> op = JsonString(request, "op", "");
   if (!op) return op.error();
   if (*op == "init") {
     const Status done = Init(request);
     if (!done) return done.error();
-    return Json::object();
+    return BackendJson();
   }
   if (runtime_ == nullptr) return Error{ENOTCONN, "this runner has no policy yet: send init"};
   if (*op == "status") return runtime_->StatusJson();

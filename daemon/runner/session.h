@@ -10,7 +10,7 @@
 #include <string>
 
 #include "daemon/backend/event_log.h"
-#include "daemon/backend/kmod/kmod_backend.h"
+#include "daemon/backend/factory.h"
 #include "daemon/base/json.h"
 #include "daemon/exec/runtime.h"
 #include "daemon/policy/plugin.h"
@@ -26,7 +26,8 @@ class Session {
   Session& operator=(const Session&) = delete;
   ~Session();
 
-  // The members of an "init" line: mount, policy, config, template_dir, runtime.
+  // The members of an "init" line: mount, policy, backend, config, template_dir,
+  // runtime.
   Status Init(const Json& message);
   void SetRecord(const std::string& path) { record_path_ = path; }
 
@@ -36,20 +37,27 @@ class Session {
   int RunAlone();
 
  private:
-  Status OpenParts(const std::string& mount, const std::string& policy);
+  struct Choice {
+    std::string directory;
+    std::string policy;
+    BackendKind backend = BackendKind::kAuto;
+  };
+  static Result<Choice> ReadChoice(const Json& message);
+  Status OpenParts(const Choice& choice);
   Result<RuntimeConfig> MakeConfig(const Json& message, const std::string& mount);
   void HandleSocket();
   // Sleeps until the supervisor sends something; false: told to stop by a signal.
   bool WaitForSocket();
   Json Answer(const std::string& line);
   Result<Json> Handle(const Json& request);
+  Json BackendJson() const;
   int Finish(Executor::End end);
   [[noreturn]] void EndHung(const std::string& message);
   void Tell(const char* event, const std::string& error);
 
   UniqueFd signals_;
   std::string record_path_;
-  std::unique_ptr<KmodBackend> backend_;
+  std::unique_ptr<Backend> backend_;
   std::unique_ptr<Plugin> plugin_;
   std::optional<EventLogWriter> recorder_;
   std::unique_ptr<Runtime> runtime_;

@@ -93,6 +93,12 @@ std::optional<Template> Service::SynthesizeModel() {
   if (!dir) return std::nullopt;
   std::string error;
   SynthOptions options = SynthOptionsFor(spec_.workers);
+  if (spec_.params.is_object()) {
+    std::string file = TextOf(spec_.params, {"model"});
+    file = file.substr(file.rfind('/') + 1);
+    const FileKind kind = KindOfPath(file);
+    if (kind == FileKind::kSafetensors || kind == FileKind::kGguf) options.only = file;
+  }
   std::optional<Template> t = Synthesize(&source, *dir, options, &error);
   if (!t) {
     Log(PPC_LOG_INFO, "maio: service " + spec_.service_id + ": no template from headers: " + error);

@@ -182,7 +182,8 @@ std::optional<Template> Synthesize(ModelSource* source, const std::string& dir,
   error->clear();
   if (!CheckOptions(options, error)) return std::nullopt;
   FoundFiles found;
-  if (!FindFiles(source, dir, options.max_header_bytes, &found, error)) return std::nullopt;
+  if (!FindFiles(source, dir, options.only, options.max_header_bytes, &found, error))
+    return std::nullopt;
   std::vector<ModelFile> files;
   for (const ModelSource::Info& info : found.models) {
     ModelFile file;

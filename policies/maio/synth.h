@@ -74,6 +74,9 @@ struct SynthOptions {
   std::optional<LoaderKind> loader;  // default: kMmap for safetensors, kWhole for GGUF
   uint64_t max_header_bytes = 100'000'000;
   uint64_t created_ns = 0;
+  // Name of the file that the service is given, "" = the directory.  Others beside it that are not
+  // of its set (NAME-00001-of-00003.gguf) are other models.
+  std::string only;
 };
 
 // The model in directory dir.

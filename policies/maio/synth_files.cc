@@ -70,6 +70,21 @@ bool ReadText(ModelSource* source, const std::string& path, uint64_t most, std::
   return source->Read(info.path, 0, out->data(), out->size()) == static_cast<int64_t>(info.size);
 }
 
+// "x-of-00003.gguf" of x-00001-of-00003.gguf; of a file that is none of several its own name.
+std::string SetOf(const std::string& name) {
+  size_t dot = name.rfind('.');
+  size_t of = dot == std::string::npos ? dot : name.rfind("-of-", dot);
+  size_t dash = of == std::string::npos || of == 0 ? std::string::npos : name.rfind('-', of - 1);
+  if (dash == std::string::npos) return name;
+  auto is_number = [&](size_t from, size_t to) {
+    return from < to && std::all_of(name.begin() + static_cast<std::ptrdiff_t>(from),
+                                    name.begin() + static_cast<std::ptrdiff_t>(to),
+                                    [](char c) { return c >= '0' && c <= '9'; });
+  };
+  if (!is_number(dash + 1, of) || !is_number(of + 4, dot)) return name;
+  return name.substr(0, dash) + name.substr(of, dot - of) + name.substr(dot);
+}
+
 bool ShardsOfIndex(ModelSource* source, const std::string& path, uint64_t max_bytes,
                    std::vector<std::string>* out, std::string* error) {
   std::string text;
@@ -113,8 +128,8 @@ void ReadShape(ModelSource* source, const std::string& path, ModelShape* out) {
   out->kv_heads = number("num_key_value_heads");
 }
 
-bool FindFiles(ModelSource* source, const std::string& dir, uint64_t max_index_bytes,
-               FoundFiles* out, std::string* error) {
+bool FindFiles(ModelSource* source, const std::string& dir, const std::string& only,
+               uint64_t max_index_bytes, FoundFiles* out, std::string* error) {
   std::vector<std::string> names;
   if (int rc = source->List(dir, &names); rc != 0) {
     *error = (dir.empty() ? "the mount" : dir) + ": " + Problem(rc);
@@ -134,7 +149,15 @@ bool FindFiles(ModelSource* source, const std::string& dir, uint64_t max_index_b
         info.size <= kSmallBytes && ValidPath(info.path))
       out->small.push_back(info);
   }
-  if (!index.empty() && !ShardsOfIndex(source, Join(dir, index), max_index_bytes, &weights, error))
+  const bool has_only = !only.empty() && std::find(names.begin(), names.end(), only) != names.end();
+  if (has_only) {
+    weights.clear();
+    ggufs.clear();
+    for (const std::string& name : names) {
+      if (SetOf(name) == SetOf(only)) weights.push_back(name);
+    }
+  } else if (!index.empty() &&
+             !ShardsOfIndex(source, Join(dir, index), max_index_bytes, &weights, error))
     return false;
   if (weights.empty()) weights = std::move(ggufs);
   if (weights.empty()) {

@@ -18,9 +18,10 @@ struct FoundFiles {
   ModelShape shape;
 };
 
-// Weights are what the index names, or all *.safetensors without an index, or all *.gguf.
-bool FindFiles(ModelSource* source, const std::string& dir, uint64_t max_index_bytes,
-               FoundFiles* out, std::string* error);
+// Weights are the set of the file `only`, if that is there, or what the index names, or all
+// *.safetensors without an index, or all *.gguf.
+bool FindFiles(ModelSource* source, const std::string& dir, const std::string& only,
+               uint64_t max_index_bytes, FoundFiles* out, std::string* error);
 
 // The table of contents of a safetensors or GGUF file, by its name.
 bool ReadTable(ModelSource* source, uint64_t max_header_bytes, ModelFile* file, std::string* error);

@@ -140,7 +140,8 @@ std::string OverallHelp(std::span<const Verb> verbs) {
   text +=
       "\nppcctl VERB --help explains a verb.  The daemon is asked at $PPC_SOCKET\n"
       "(default /run/ppc/ppcd.sock).\n"
-      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 ppcd is unreachable; run: that of CMD.\n";
+      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 ppcd is unreachable; run: that of CMD, or\n"
+      "125 where --required is not met.\n";
   return text;
 }
 

@@ -21,9 +21,9 @@ int WrongUsage(const std::string& message) {
   return kExitUsage;
 }
 
-DaemonLink::DaemonLink(unsigned timeout_ms) {
+DaemonLink::DaemonLink(unsigned timeout_ms, const std::string& socket) {
   ppc_client* client = nullptr;
-  connect_code_ = ppc_connect(nullptr, timeout_ms, &client);
+  connect_code_ = ppc_connect(socket.empty() ? nullptr : socket.c_str(), timeout_ms, &client);
   client_.reset(client);
 }
 

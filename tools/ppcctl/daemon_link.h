@@ -20,8 +20,8 @@ int WrongUsage(const std::string& message);
 
 class DaemonLink {
  public:
-  // timeout_ms 0: libppc's default.
-  explicit DaemonLink(unsigned timeout_ms = 0);
+  // timeout_ms 0 and socket "": libppc's defaults.
+  explicit DaemonLink(unsigned timeout_ms = 0, const std::string& socket = "");
 
   // The answer, or the daemon's error.
   Result<Json> Ask(const Json& request);

@@ -42,15 +42,20 @@ constexpr std::array kRunOptions = {
     kXpu,
     kWorkers,
     kCgroup,
+    Option{"--policy", "POLICY", "of the directory, if it has none yet (default maio)"},
+    Option{"--config", "JSON|@FILE", "the policy's configuration"},
     Option{"--ready-on", "TEXT", "the service is ready when CMD prints TEXT"},
-    Option{"--required", nullptr, "do not run CMD if the service cannot be started"},
+    Option{"--required", nullptr,
+           "do not run CMD if the service cannot be started (exit status 125)"},
     Option{"--timeout", "SECONDS",
            "wait for ppcd at most so long (default 5, 10 when CMD has ended)"}};
 constexpr std::array kServiceIdOptions = {
     kParam, kParams, Option{"--verbose", nullptr, "print the text that is hashed, too", 'v'},
     kJson};
 constexpr Option kStore = {"--dir", "DIR",
-                           "template store; default $PPC_TEMPLATE_DIR or /var/lib/ppc/templates"};
+                           "template store; default $PPC_TEMPLATE_DIR, else for root\n"
+                           "                          /var/lib/ppc/templates, for others that in\n"
+                           "                          ~/.local/state/ppc"};
 constexpr std::array kTemplateOptions = {kJson, kStore};
 constexpr std::array kVerifyOptions = {
     kStore, Option{"--root", "MNT", "also look whether the files below MNT are the same"}};
@@ -83,12 +88,24 @@ const std::array kVerbs = {
          0, 1, false, kNameOptions, ServiceReady},
     Verb{"service stop", "[MNT]", "Tell the policy that a service has ended.", 0, 1, false,
          kNameOptions, ServiceStop},
-    Verb{"run", "MNT -- CMD [ARG]...",
+    Verb{"run", "[DIR] -- CMD [ARG]...",
          "Start a service, run CMD, and stop the service when CMD ends.\n"
+         "DIR is where the model lies, or a file of it.  Without it CMD's words are searched: "
+         "model\n"
+         "files, directories with some, Hugging Face names in the hub cache.  If they name none, "
+         "the\n"
+         "big model files that CMD opens are noted, and its next start is accelerated.\n"
+         "The service's ID comes from the model, the tensor-parallel size and the program, unless\n"
+         "--id or --param say otherwise.\n"
+         "If a ppcd runs, DIR is registered with it where it is not, and stays so afterwards (see\n"
+         "rm_policy).  If none runs, one is started that ends with CMD; an ordinary user's keeps\n"
+         "what it learns in ~/.local/state/ppc/templates.\n"
          "The service is ready when CMD calls `ppcctl service ready`, prints the --ready-on text,\n"
-         "or ends with status 0.  Signals are passed on; the exit status is CMD's.\n"
-         "A ppcd that is down is a warning, CMD runs all the same (but see --required).",
-         1, 1, true, kRunOptions, Run},
+         "sends READY=1 to $NOTIFY_SOCKET (passed on to ppcctl's own), or ends with status 0; a\n"
+         "recording also ends when CMD has read nothing for a while.  Signals are passed on; the\n"
+         "exit status is CMD's.  What goes wrong is one warning, CMD runs all the same (but see\n"
+         "--required).",
+         0, 1, true, kRunOptions, Run},
     Verb{"service-id", "", "Print the ID of the service that has these parameters.", 0, 0, false,
          kServiceIdOptions, ServiceId},
     Verb{"list", "", "List the mounts and their policies.", 0, 0, false, kJsonOnly, List},

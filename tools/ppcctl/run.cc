@@ -223,6 +223,7 @@ Result<int> RunChild(const Child& child) {
   outputs.clear();
   int code = 0;
   const bool has_failed = read(failure->read_end.Get(), &code, sizeof(code)) == sizeof(code);
+  if (!has_failed && child.on_start) child.on_start(pid);
   const int status = Supervise(pid, signals.Get(), *copiers);
   sigprocmask(SIG_SETMASK, &old_mask, nullptr);
   if (has_failed) return PosixError(child.command[0], code);

@@ -4,6 +4,8 @@
 #ifndef PPC_TOOLS_PPCCTL_RUN_H_
 #define PPC_TOOLS_PPCCTL_RUN_H_
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 #include <utility>
@@ -30,6 +32,8 @@ struct Child {
   std::vector<std::string> command;
   // Added to the environment, ours too: names and values.
   std::vector<std::pair<std::string, std::string>> environment;
+  // Once it runs.  Threads started in here leave its signals alone.
+  std::function<void(pid_t)> on_start;
   // Not empty: stdout and stderr go through a pipe and are searched.
   std::string ready_text;
   // By a thread that copies a stream, once per stream that has the text; it must not wait.

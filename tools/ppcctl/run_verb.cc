@@ -1,132 +1,203 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl run: a service around a command.  Differs from a bare start only in
 // what the policy is told: nothing here may keep the command from running.
-#include <algorithm>
+#include <sys/stat.h>
+
 #include <cerrno>
-#include <chrono>
-#include <functional>
-#include <future>
 #include <memory>
-#include <mutex>
-#include <system_error>
-#include <thread>
+#include <optional>
 #include <utility>
 
+#include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/learnt_model.h"
+#include "tools/ppcctl/model_find.h"
+#include "tools/ppcctl/model_service.h"
+#include "tools/ppcctl/notify_relay.h"
+#include "tools/ppcctl/open_models.h"
 #include "tools/ppcctl/run.h"
+#include "tools/ppcctl/running_service.h"
 #include "tools/ppcctl/spec.h"
+#include "tools/ppcctl/text.h"
+#include "tools/ppcctl/user_dirs.h"
 #include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
 
 constexpr unsigned kDefaultTimeoutMs = 5000;
-// Longer than ppcd waits for the policy, which may write what it learnt.
-constexpr unsigned kTellTimeoutMs = 35000;
-// How long the exit status of CMD waits for that.  Then ppcd goes on alone: our end is the
-// service's.
+// How long the exit status of CMD waits for the policy's end.  Then ppcd goes on alone: our end is
+// the service's.
 constexpr unsigned kEndTimeoutMs = 10000;
+constexpr int kExitRequired = 125;
 constexpr int kExitNotFound = 127;
 constexpr int kExitNotExecutable = 126;
+// Smaller files do not make a start slow.
+constexpr uint64_t kBigFileBytes = 16 << 20;
 
-// The service as the policy knows it; warns, never fails.  What it tells ppcd it tells in threads
-// of its own, one behind the other, which keep it alive.
-class RunningService : public std::enable_shared_from_this<RunningService> {
+bool IsFile(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+// Where the model is and how it came to be known.
+struct Target {
+  std::string directory;  // "" = none was found
+  std::string model;
+  bool is_in_words = true;  // else it is learnt, or to be learnt, from what the command opens
+};
+
+// DIR, a directory or a model file.
+Result<Target> TargetAt(const Args& args, const std::vector<std::string>& words) {
+  const std::string& operand = args.operands[0];
+  if (IsFile(operand)) {
+    const std::optional<FoundModel> model = ModelAt(operand);
+    if (!model) return Error{ENOTDIR, operand + " is neither a directory nor a model file"};
+    return Target{model->directory, model->path};
+  }
+  const Result<std::string> given = ReadMount(args);
+  if (!given) return given.error();
+  std::optional<FoundModel> model = FindModel(words, HubCacheFromEnvironment());
+  const std::string below = *given == "/" ? *given : *given + "/";
+  if (model && !(model->path + "/").starts_with(below)) model.reset();
+  if (!model) model = ModelAt(*given);
+  return Target{*given, model ? model->path : *given};
+}
+
+Target FindTarget(const std::vector<std::string>& words, const LearntModel& learnt) {
+  std::optional<FoundModel> model = FindModel(words, HubCacheFromEnvironment());
+  const bool is_in_words = model.has_value();
+  if (!model) model = learnt.Load();
+  if (!model) return Target{"", "", is_in_words};
+  return Target{model->directory, model->path, is_in_words};
+}
+
+// The options that can be wrong before anything is looked for.
+Result<ServiceRequest> ReadRequest(const Args& args) {
+  ServiceRequest request;
+  Result<Json> spec = ReadServiceFields(args);
+  if (!spec) return spec.error();
+  request.spec = *std::move(spec);
+  // Our end, however it comes, ends the service.  ppcd knows our number in its own pid namespace.
+  request.spec["pid"] = 0;
+  const Result<Json> params = ReadParams(args);
+  if (!params) return params.error();
+  if (!params->empty()) request.spec["params"] = *params;
+  if (HasServiceId(args)) {
+    const Result<std::string> id = ReadServiceId(args);
+    if (!id) return id.error();
+    request.spec["service_id"] = *id;
+  }
+  request.policy = args.Get("--policy");
+  if (args.Has("--config")) {
+    Result<Json> config = ReadObject(args.Get("--config"), "--config");
+    if (!config) return config.error();
+    request.config = *std::move(config);
+  }
+  const Result<unsigned> timeout = ReadTimeoutMs(args, kDefaultTimeoutMs);
+  if (!timeout) return timeout.error();
+  request.timeout_ms = *timeout;
+  return request;
+}
+
+// What the command opens, for its next start.
+class Learning {
  public:
-  RunningService(std::string mount, std::string id, unsigned timeout_ms)
-      : mount_(std::move(mount)), id_(std::move(id)), timeout_ms_(timeout_ms) {}
+  Learning(const LearntModel& learnt, std::string known)
+      : learnt_(learnt), known_(std::move(known)) {}
 
-  // By any thread.  Does not wait.
-  void Ready() {
-    Later([self = shared_from_this()] {
-      if (!std::exchange(self->is_ready_, true)) self->Tell("service_ready");
-    });
+  void Start(pid_t pid) {
+    watch_ = std::make_unique<OpenModelsWatch>(
+        RootsFromEnvironment(), pid, kBigFileBytes,
+        [this](const FileSizes& files) { Take(LargestModel(files)); });
   }
 
-  // CMD has ended.  False: what there is to tell is not told yet after `limit_ms`.
-  bool End(bool has_succeeded, unsigned limit_ms) {
-    Later([self = shared_from_this(), has_succeeded] {
-      if (has_succeeded && !self->is_ready_ && !self->IsReadyAlready()) self->Tell("service_ready");
-      self->Tell("service_stop");
-    });
-    return last_.wait_for(std::chrono::milliseconds(limit_ms)) == std::future_status::ready;
+  // The command has ended: says what was learnt, in one line.
+  void Finish() {
+    watch_.reset();
+    if (!saved_) return Complain("warning: " + saved_.error().message);
+    if (opened_ && opened_->model.directory == known_) return;
+    if (opened_) {
+      Complain("the command read the model in " + opened_->model.directory + " (" +
+               HumanBytes(opened_->bytes) + "); its next start is accelerated");
+    } else if (known_.empty()) {
+      Complain(
+          "warning: the command names no model and opened none; name its directory: "
+          "ppcctl run DIR -- CMD");
+    }
   }
 
  private:
-  void Later(std::function<void()> function) {
-    const std::lock_guard lock(mutex_);
-    std::packaged_task<void()> task([before = last_, function = std::move(function)] {
-      if (before.valid()) before.wait();
-      function();
-    });
-    last_ = task.get_future().share();
-    try {
-      std::thread(std::move(task)).detach();
-    } catch (const std::system_error& e) {
-      Complain(std::string("warning: ppcd is not told: ") + e.what());
-    }
+  void Take(std::optional<OpenedModel> opened) {
+    opened_ = std::move(opened);
+    // At once: we may be killed with the command.
+    if (opened_ && opened_->model.directory != known_) saved_ = learnt_.Save(*opened_);
   }
 
-  void Tell(const char* op) const {
-    DaemonLink link(std::max(timeout_ms_, kTellTimeoutMs));
-    const Result<Json> answer = link.Ask({{"op", op}, {"mount", mount_}, {"service_id", id_}});
-    if (!answer) Complain(std::string("warning: ") + op + ": " + answer.error().message);
-  }
-
-  // True if CMD already said so itself by `ppcctl service ready`.
-  bool IsReadyAlready() const {
-    DaemonLink link(timeout_ms_);
-    const Result<Json> answer = link.Ask({{"op", "status"}, {"mount", mount_}});
-    if (!answer || !answer->contains("mounts")) return false;
-    for (const Json& entry : (*answer)["mounts"]) {
-      for (const Json& service : entry.value("services", Json::array())) {
-        if (service.value("service_id", "") == id_) return service.value("state", "") == "ready";
-      }
-    }
-    return false;
-  }
-
-  const std::string mount_;
-  const std::string id_;
-  const unsigned timeout_ms_;
-  std::mutex mutex_;
-  std::shared_future<void> last_;  // what was told last
-  bool is_ready_ = false;          // of the threads that tell
+  const LearntModel& learnt_;
+  const std::string known_;  // directory, "" = none
+  std::optional<OpenedModel> opened_;
+  Status saved_ = Ok();
+  std::unique_ptr<OpenModelsWatch> watch_;
 };
+
+Result<StartedService> Start(ServiceRequest request, const Target& target,
+                             const std::vector<std::string>& words) {
+  if (target.directory.empty()) {
+    return Error{ENOENT, "the command names no model; name its directory: ppcctl run DIR -- CMD"};
+  }
+  request.directory = target.directory;
+  if (!request.spec.contains("params")) request.spec["params"] = ServiceParams(target.model, words);
+  return StartService(request);
+}
 
 }  // namespace
 
 int Run(const Args& args) {
-  Result<Json> spec = ReadServiceSpec(args);
-  if (!spec) return WrongUsage(spec.error().message);
-  const Result<unsigned> timeout = ReadTimeoutMs(args, kDefaultTimeoutMs);
-  if (!timeout) return WrongUsage(timeout.error().message);
-  const std::string mount = spec->value("mount", "");
-  const std::string id = spec->value("service_id", "");
-  // Our end, however it comes, ends the service.  ppcd knows our number in its own pid namespace.
-  (*spec)["pid"] = 0;
-
-  bool is_started = true;
-  {
-    DaemonLink link(*timeout);
-    const Result<Json> answer = link.Ask(*spec);
-    is_started = answer.ok();
-    if (!answer && args.Has("--required")) return link.Report(answer.error());
-    if (!answer) Complain("warning: " + answer.error().message + "; running without");
-  }
-  const auto service = std::make_shared<RunningService>(mount, id, *timeout);
+  const Result<ServiceRequest> request = ReadRequest(args);
+  if (!request) return WrongUsage(request.error().message);
+  const std::vector<std::string> words = WordsOf(args.command);
+  const LearntModel learnt(TemplateDir(), args.command);
+  const Result<Target> found =
+      args.operands.empty() ? Result<Target>(FindTarget(words, learnt)) : TargetAt(args, words);
+  const Target target = found ? *found : Target{args.operands[0], ""};
+  const Result<StartedService> started =
+      found ? Start(*request, target, words) : Result<StartedService>(found.error());
   Child child;
   child.command = args.command;
-  child.environment = {{"PPC_MOUNT", mount}, {"PPC_SERVICE_ID", id}};
-  if (is_started) {
+  std::shared_ptr<RunningService> service;
+  std::unique_ptr<NotifyRelay> relay;
+  if (started) {
+    service = std::make_shared<RunningService>(started->socket, started->mount, started->id,
+                                               request->timeout_ms);
+    child.environment = {{"PPC_MOUNT", started->mount}, {"PPC_SERVICE_ID", started->id}};
+    if (!started->socket.empty()) child.environment.emplace_back("PPC_SOCKET", started->socket);
     child.ready_text = args.Get("--ready-on");
     child.on_ready_text = [service] { service->Ready(); };
+    if (auto opened = NotifyRelay::Open(child.on_ready_text)) {
+      relay = *std::move(opened);
+      child.environment.emplace_back("NOTIFY_SOCKET", relay->address());
+    }
+  } else if (args.Has("--required")) {
+    Complain(started.error().message);
+    return kExitRequired;
+  } else if (!target.directory.empty()) {
+    Complain("warning: " + started.error().message + "; running without");
   }
+  Learning learning(learnt, target.directory);
+  child.on_start = [&](pid_t pid) {
+    if (relay) relay->Start();
+    if (!target.is_in_words) learning.Start(pid);
+  };
+
   const Result<int> status = RunChild(child);
-  const unsigned end_timeout = args.Has("--timeout") ? *timeout : kEndTimeoutMs;
-  if (is_started && !service->End(status && *status == 0, end_timeout)) {
-    Complain("warning: the policy takes longer to end the service; it goes on without ppcctl");
+  relay.reset();
+  const unsigned end_timeout = args.Has("--timeout") ? request->timeout_ms : kEndTimeoutMs;
+  if (service && !service->End(status && *status == 0, end_timeout)) {
+    Complain(std::string("warning: the policy takes longer to end the service; ") +
+             (started->daemon ? "what it learnt may be lost" : "it goes on without ppcctl"));
   }
+  if (status && !target.is_in_words) learning.Finish();
   if (status) return *status;
   Complain(status.error().message);
   return status.error().code == ENOENT ? kExitNotFound : kExitNotExecutable;

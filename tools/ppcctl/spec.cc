@@ -101,6 +101,11 @@ Result<std::string> ReadServiceId(const Args& args) {
   return Error{EINVAL, "which service? give --id ID or --param model=NAME..."};
 }
 
+bool HasServiceId(const Args& args) {
+  return args.Has("--id") || args.Has("--param") || args.Has("--params") ||
+         !FromEnvironment("PPC_SERVICE_ID").empty();
+}
+
 Result<std::string> ReadMount(const Args& args) {
   const std::string given = args.operands.empty() ? FromEnvironment("PPC_MOUNT") : args.operands[0];
   if (given.empty()) return Error{EINVAL, "which mount? give MNT or set PPC_MOUNT"};
@@ -112,15 +117,8 @@ Result<std::string> ReadMount(const Args& args) {
   return PosixError(given, errno);
 }
 
-Result<Json> ReadServiceSpec(const Args& args) {
-  const Result<std::string> mount = ReadMount(args);
-  if (!mount) return mount.error();
-  const Result<std::string> id = ReadServiceId(args);
-  if (!id) return id.error();
-  const Result<Json> params = ReadParams(args);
-  if (!params) return params.error();
-  Json spec{{"op", "service_start"}, {"mount", *mount}, {"service_id", *id}};
-  if (!params->empty()) spec["params"] = *params;
+Result<Json> ReadServiceFields(const Args& args) {
+  Json spec{{"op", "service_start"}};
   if (args.Has("--xpu")) {
     Result<Json> xpus = ReadIndexes(args.Get("--xpu"));
     if (!xpus) return xpus.error();
@@ -133,6 +131,21 @@ Result<Json> ReadServiceSpec(const Args& args) {
     spec[option + 2] = *value;
   }
   if (args.Has("--cgroup")) spec["cgroup"] = args.Get("--cgroup");
+  return spec;
+}
+
+Result<Json> ReadServiceSpec(const Args& args) {
+  const Result<std::string> mount = ReadMount(args);
+  if (!mount) return mount.error();
+  const Result<std::string> id = ReadServiceId(args);
+  if (!id) return id.error();
+  const Result<Json> params = ReadParams(args);
+  if (!params) return params.error();
+  Result<Json> spec = ReadServiceFields(args);
+  if (!spec) return spec.error();
+  (*spec)["mount"] = *mount;
+  (*spec)["service_id"] = *id;
+  if (!params->empty()) (*spec)["params"] = *params;
   return spec;
 }
 

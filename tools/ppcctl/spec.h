@@ -24,6 +24,12 @@ Result<std::string> ReadServiceId(const Args& args);
 // The operand, else $PPC_MOUNT; absolute, and without symbolic links, which ppcd does not follow.
 Result<std::string> ReadMount(const Args& args);
 
+// Whether ReadServiceId() has anything to go by.
+bool HasServiceId(const Args& args);
+
+// What a service_start request has beside mount, service_id and params.
+Result<Json> ReadServiceFields(const Args& args);
+
 // The service_start request.
 Result<Json> ReadServiceSpec(const Args& args);
 

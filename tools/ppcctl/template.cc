@@ -16,12 +16,12 @@
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/template_store.h"
 #include "tools/ppcctl/text.h"
+#include "tools/ppcctl/user_dirs.h"
 #include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
 
-constexpr const char* kDefaultStore = "/var/lib/ppc/templates";
 constexpr const char* kSuffix = ".ppct";
 
 int PrintTemplate(const Args& args, bool with_extents) {
@@ -53,10 +53,7 @@ std::vector<std::string> FilesOf(const std::string& store, std::error_code& erro
 
 }  // namespace
 
-std::string TemplateStoreDir(const Args& args) {
-  const char* from_env = std::getenv("PPC_TEMPLATE_DIR");
-  return args.Get("--dir", from_env != nullptr && *from_env != '\0' ? from_env : kDefaultStore);
-}
+std::string TemplateStoreDir(const Args& args) { return args.Get("--dir", TemplateDir()); }
 
 Result<maio::Template> LoadTemplate(const Args& args, const std::string& given) {
   struct stat info {};

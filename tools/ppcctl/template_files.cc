@@ -21,6 +21,7 @@
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/template_store.h"
 #include "tools/ppcctl/text.h"
+#include "tools/ppcctl/user_dirs.h"
 #include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
@@ -45,6 +46,7 @@ int FailWith(const std::string& message) {
 int StoreAndTell(const Args& args, const maio::Template& t) {
   const std::string store = TemplateStoreDir(args);
   std::string error;
+  if (const Status made = MakeStateDirectories(store); !made) return FailWith(made.error().message);
   if (maio::Store(store, t, &error) != 0) return FailWith(error);
   const std::string path = maio::TemplatePath(store, t.service_id);
   if (args.Has("--json")) {

@@ -11,7 +11,7 @@
 
 namespace ppc::ctl {
 
-// --dir, else $PPC_TEMPLATE_DIR, else /var/lib/ppc/templates.
+// --dir, else TemplateDir() of user_dirs.h.
 std::string TemplateStoreDir(const Args& args);
 
 // A file, or the ID of a template in the store.  EINVAL: it is neither.

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/backend/kmod/kmod_backend.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <memory>
-#include <string_view>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/files.h"
 #include "daemon/base/log.h"
 
 namespace ppc {
@@ -53,42 +46,6 @@ uint32_t AttachFlags(const AttachOptions& options) {
          (options.open_close ? PPC_ATTACH_OPENCLOSE : 0u);
 }
 
-// Opens a path of the mount so that no component leads out of it.
-Result<UniqueFd> OpenBeneath(const std::string& mount, const std::string& path) {
-  UniqueFd root(open(mount.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!root.IsValid()) return PosixError("open " + mount, errno);
-  open_how how{};
-  how.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
-  UniqueFd fd = OpenAt2(root.Get(), path, how);
-  if (!fd.IsValid()) return PosixError("open " + path + " below " + mount, errno);
-  return fd;
-}
-
-std::string PathOfDescriptor(int fd) {
-  char target[PATH_MAX];
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t bytes = readlink(link.c_str(), target, sizeof(target));
-  return std::string(target, bytes > 0 ? static_cast<size_t>(bytes) : 0);
-}
-
-// The path below the mount that `path` leads to by symbolic links that stay in it (model hubs
-// keep their files so).
-Result<std::string> FollowLinks(const std::string& mount, const std::string& path) {
-  const UniqueFd root(open(mount.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!root.IsValid()) return PosixError("open " + mount, errno);
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
-  const UniqueFd fd = OpenAt2(root.Get(), path, how);
-  // EXDEV: it leads out.
-  if (!fd.IsValid()) return PosixError("look up " + path, errno == EXDEV ? ELOOP : errno);
-  const std::string base = PathOfDescriptor(root.Get()) + "/";
-  const std::string whole = PathOfDescriptor(fd.Get());
-  if (!whole.starts_with(base)) return PosixError("look up " + path, ELOOP);
-  return whole.substr(base.size());
-}
-
 }  // namespace
 
 Result<std::unique_ptr<KmodBackend>> KmodBackend::Open(const std::string& mount,
@@ -108,12 +65,28 @@ Result<std::unique_ptr<KmodBackend>> KmodBackend::Open(const std::string& mount,
 KmodBackend::KmodBackend(UpcDevice events, UpcDevice loader, std::string mount, ppc_info info)
     : events_(std::move(events)),
       loader_(std::move(loader)),
-      mount_(std::move(mount)),
+      files_(std::move(mount)),
       info_(info),
+      first_generation_(MonotonicNs()),
       raw_(kBatch) {}
 
 Capabilities KmodBackend::Caps() const {
-  return Capabilities{.unmap = true, .progress = true, .trace = true, .charge = true, .node = true};
+  Capabilities caps{.backend = "kmod",
+                    .unmap = true,
+                    .progress = true,
+                    .trace = true,
+                    .charge = true,
+                    .node = true,
+                    .open_close = true,
+                    .managed_readahead = true,
+                    .exact_counts = true,
+                    .limits = {}};
+  if (!CanCharge()) {
+    caps.limits.push_back(
+        "loads for a cgroup that takes no processes (its children have controllers) are charged "
+        "to the runner's cgroup");
+  }
+  return caps;
 }
 
 uint64_t KmodBackend::NowNs() const { return MonotonicNs(); }
@@ -179,7 +152,7 @@ Result<FileInfo> KmodBackend::Lookup(const std::string& path) {
   if (path.size() >= PPC_NAME_MAX_BYTES) return PosixError("look up a path", ENAMETOOLONG);
   Result<FileInfo> info = LookupPlain(path);
   if (info || info.error().code != ELOOP) return info;
-  const Result<std::string> target = FollowLinks(mount_, path);
+  const Result<std::string> target = files_.FollowLinks(path);
   if (!target) return target.error();
   return LookupPlain(*target);
 }
@@ -189,7 +162,7 @@ Result<FileInfo> KmodBackend::LookupPlain(const std::string& path) const {
   request.name = reinterpret_cast<uintptr_t>(path.c_str());
   request.name_bytes = static_cast<uint32_t>(path.size() + 1);
   const int code = loader_.Call(PPC_IOC_LOOKUP, &request);
-  if (code != 0) return PosixError("look up " + path + " in " + mount_, code);
+  if (code != 0) return PosixError("look up " + path + " in " + files_.root(), code);
   return FromKernel(request);
 }
 
@@ -200,8 +173,8 @@ Result<LoadResult> KmodBackend::Load(const LoadRequest& request) {
   load.length = request.length;
   load.flags = PPC_LOAD_WAIT;
   load.charge = CanCharge() ? request.charge : 0;
-  load.cancel_slot = request.cancel_slot;
-  load.generation = request.generation;
+  load.cancel_slot = request.newest == nullptr ? PPC_CANCEL_NONE : request.group;
+  load.generation = first_generation_ + request.generation;
   int code = 0;
   if (request.charge == load.charge) {
     code = loader_.Call(PPC_IOC_LOAD, &load);
@@ -226,10 +199,12 @@ Result<LoadResult> KmodBackend::Load(const LoadRequest& request) {
                     .stop = static_cast<LoadStop>(load.stop)};
 }
 
-void KmodBackend::Cancel(uint32_t slot, uint64_t generation) {
+// One cancel slot a group.
+void KmodBackend::Interrupt(uint32_t group, uint64_t generation) {
+  static_assert(kMaxGroups == PPC_CANCEL_SLOTS);
   ppc_cancel cancel{};
-  cancel.slot = slot;
-  cancel.generation = generation;
+  cancel.slot = group;
+  cancel.generation = first_generation_ + generation;
   (void)loader_.Call(PPC_IOC_CANCEL, &cancel);
 }
 
@@ -311,36 +286,11 @@ Status KmodBackend::SetFileNative(uint64_t file, bool native) {
 
 Result<size_t> KmodBackend::Read(const std::string& path, uint64_t offset,
                                  std::span<uint8_t> buffer) {
-  const Result<UniqueFd> fd = OpenBeneath(mount_, path);
-  if (!fd) return fd.error();
-  size_t done = 0;
-  while (done < buffer.size()) {
-    const ssize_t got = pread(fd->Get(), buffer.data() + done, buffer.size() - done,
-                              static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return PosixError("read " + path, errno);
-    if (got == 0) break;
-    done += static_cast<size_t>(got);
-  }
-  return done;
+  return files_.Read(path, offset, buffer);
 }
 
 Status KmodBackend::List(const std::string& path, const DirEntry& entry) {
-  Result<UniqueFd> fd = OpenBeneath(mount_, path.empty() ? "." : path);
-  if (!fd) return fd.error();
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(fdopendir(fd->Get()), closedir);
-  if (dir == nullptr) return PosixError("list " + path, errno);
-  (void)fd->Release();  // closedir closes it
-  while (const dirent* found = readdir(dir.get())) {
-    const std::string_view name = found->d_name;
-    if (name == "." || name == "..") continue;
-    const char kind = found->d_type == DT_REG   ? 'f'
-                      : found->d_type == DT_DIR ? 'd'
-                      : found->d_type == DT_LNK ? 'l'
-                                                : '?';
-    if (!entry(found->d_name, kind)) break;
-  }
-  return Ok();
+  return files_.List(path, entry);
 }
 
 Result<BackendCounters> KmodBackend::Counters() {

@@ -15,8 +15,9 @@
 
 #include "daemon/backend/backend.h"
 #include "daemon/backend/cgroup_loader.h"
-#include "daemon/machine/roots.h"
 #include "daemon/backend/kmod/upc_device.h"
+#include "daemon/backend/root_files.h"
+#include "daemon/machine/roots.h"
 
 namespace ppc {
 
@@ -34,7 +35,7 @@ class KmodBackend : public Backend {
   Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
   Result<FileInfo> Lookup(const std::string& path) override;
   Result<LoadResult> Load(const LoadRequest& request) override;
-  void Cancel(uint32_t slot, uint64_t generation) override;
+  void Interrupt(uint32_t group, uint64_t generation) override;
   Result<EvictResult> Evict(const EvictRequest& request) override;
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                              std::span<uint8_t> bitmap) override;
@@ -56,8 +57,10 @@ class KmodBackend : public Backend {
 
   UpcDevice events_;
   UpcDevice loader_;
-  const std::string mount_;
+  const RootFiles files_;
   const ppc_info info_;
+  // Added to every generation: a runner before us left its own in the device's cancel slots.
+  const uint64_t first_generation_;
   std::vector<ppc_event> raw_;
   // Where the kernel has no handles they are ours.
   std::mutex mutex_;

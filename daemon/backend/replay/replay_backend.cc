@@ -13,7 +13,7 @@ uint64_t PagesOf(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes;
 }  // namespace
 
 ReplayBackend::ReplayBackend(ReplayOptions options)
-    : options_(options), generations_(kMaxGroups, 0), memory_other_(options.memory_other) {}
+    : options_(options), memory_other_(options.memory_other) {}
 
 // ------------------------------------------------------------------ the world
 

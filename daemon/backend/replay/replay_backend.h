@@ -36,7 +36,16 @@ struct ReplayOptions {
   // ACCESS events of the log are what an application did: they become misses where the
   // modelled cache lacks pages, and PROGRESS events.  Otherwise events come as they are.
   bool derive_events = false;
-  Capabilities caps{.unmap = true, .progress = true, .trace = true, .charge = true, .node = true};
+  Capabilities caps{.backend = "replay",
+                    .unmap = true,
+                    .progress = true,
+                    .trace = true,
+                    .charge = true,
+                    .node = true,
+                    .open_close = true,
+                    .managed_readahead = true,
+                    .exact_counts = true,
+                    .limits = {}};
 };
 
 class ReplayBackend : public Backend, public MemorySource {
@@ -79,7 +88,6 @@ class ReplayBackend : public Backend, public MemorySource {
   Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
   Result<FileInfo> Lookup(const std::string& path) override;
   Result<LoadResult> Load(const LoadRequest& request) override;
-  void Cancel(uint32_t slot, uint64_t generation) override;
   Result<EvictResult> Evict(const EvictRequest& request) override;
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                              std::span<uint8_t> bitmap) override;
@@ -128,7 +136,6 @@ class ReplayBackend : public Backend, public MemorySource {
   std::multimap<uint64_t, Event> future_;  // by time
   std::deque<Event> ready_;
   std::deque<PageRef> loaded_order_;
-  std::vector<uint64_t> generations_;
   std::function<void(const LoadRequest&)> on_load_;
   AttachOptions attached_options_;
   bool attached_ = false;

@@ -95,8 +95,7 @@ Result<LoadResult> ReplayBackend::Load(const LoadRequest& request) {
   const uint64_t end = std::min(request.offset + request.length, size);
   uint64_t at = request.offset;
   while (at < end) {
-    if (request.cancel_slot < kMaxGroups &&
-        generations_[request.cancel_slot] > request.generation) {
+    if (request.IsInterrupted()) {
       result.stop = LoadStop::kCancelled;
       return result;
     }
@@ -120,11 +119,6 @@ Result<LoadResult> ReplayBackend::Load(const LoadRequest& request) {
   }
   if (request.offset + request.length > size) result.stop = LoadStop::kEof;
   return result;
-}
-
-void ReplayBackend::Cancel(uint32_t slot, uint64_t generation) {
-  const std::lock_guard lock(mutex_);
-  if (slot < kMaxGroups) generations_[slot] = std::max(generations_[slot], generation);
 }
 
 Result<EvictResult> ReplayBackend::Evict(const EvictRequest& request) {

@@ -23,30 +23,30 @@ TEST(ReplayBackend, TheDiskTakesTime) {
   backend.AddFile(1, "a", 8 * kMiB);
   const uint64_t start = backend.NowNs();
   const Result<LoadResult> loaded =
-      backend.Load({.file = 1, .length = 4 * kMiB, .cancel_slot = ~0u, .node = 1});
+      backend.Load({.file = 1, .length = 4 * kMiB, .node = 1});
   EXPECT_EQ(loaded->loaded, 4 * kMiB);
   EXPECT_NEAR(static_cast<double>(backend.NowNs() - start), 4e6, 10);
   EXPECT_EQ(backend.Resident(1, 0, 0, {})->node[1], 4 * kMiB);
-  EXPECT_EQ(backend.Load({.file = 1, .length = 4 * kMiB, .cancel_slot = ~0u})->resident, 4 * kMiB);
+  EXPECT_EQ(backend.Load({.file = 1, .length = 4 * kMiB})->resident, 4 * kMiB);
 }
 
 TEST(ReplayBackend, LoadsStopAtTheEndAndWhenCancelled) {
   ReplayBackend backend({});
   backend.AddFile(1, "a", kMiB + 1);
-  const Result<LoadResult> end = backend.Load({.file = 1, .length = 8 * kMiB, .cancel_slot = 3});
+  const Result<LoadResult> end = backend.Load({.file = 1, .length = 8 * kMiB});
   EXPECT_EQ(end->stop, LoadStop::kEof);
   EXPECT_EQ(end->done, kMiB + kPageBytes);
-  backend.Cancel(3, 5);
-  EXPECT_EQ(backend.Load({.file = 1, .length = kMiB, .generation = 4, .cancel_slot = 3})->stop,
+  const std::atomic<uint64_t> newest = 5;
+  EXPECT_EQ(backend.Load({.file = 1, .length = kMiB, .generation = 4, .newest = &newest})->stop,
             LoadStop::kCancelled);
-  EXPECT_EQ(backend.Load({.file = 1, .length = kMiB, .generation = 5, .cancel_slot = 3})->stop,
+  EXPECT_EQ(backend.Load({.file = 1, .length = kMiB, .generation = 5, .newest = &newest})->stop,
             LoadStop::kDone);
 }
 
 TEST(ReplayBackend, MemoryReclaimsTheOldest) {
   ReplayBackend backend({.memory_limit = 4 * kMiB});
   backend.AddFile(1, "a", 8 * kMiB);
-  (void)backend.Load({.file = 1, .length = 8 * kMiB, .cancel_slot = ~0u});
+  (void)backend.Load({.file = 1, .length = 8 * kMiB});
   EXPECT_EQ(backend.ResidentBytes(1), 4 * kMiB);
   EXPECT_EQ(backend.ReclaimedBytes(), 4 * kMiB);
   EXPECT_EQ(backend.Resident(1, 0, kMiB, {})->resident, 0u);
@@ -57,7 +57,7 @@ TEST(ReplayBackend, AccessesBecomeMissesAndProgress) {
   ReplayBackend backend({.window_bytes = kMiB, .beacon_bytes = 4 * kMiB, .derive_events = true});
   backend.AddFile(1, "a", 16 * kMiB);
   ASSERT_TRUE(backend.Attach({.managed_readahead = true, .progress = true}).ok());
-  (void)backend.Load({.file = 1, .length = 6 * kMiB, .cancel_slot = ~0u});
+  (void)backend.Load({.file = 1, .length = 6 * kMiB});
   backend.Push(Access(1, 0, 2 * kMiB));
   backend.Push(Access(1, 2 * kMiB, 2 * kMiB));
   backend.Push(Access(1, 6 * kMiB, 4096));
@@ -95,7 +95,7 @@ TEST(ReplayBackend, WithoutReaderNoEvents) {
 TEST(ReplayBackend, MappedPagesStayUnlessUnmapped) {
   ReplayBackend backend({});
   backend.AddFile(1, "a", kMiB);
-  (void)backend.Load({.file = 1, .length = kMiB, .cancel_slot = ~0u});
+  (void)backend.Load({.file = 1, .length = kMiB});
   backend.SetMapped(1, true);
   EXPECT_EQ(backend.Evict({.file = 1, .length = kMiB})->mapped, kMiB);
   EXPECT_EQ(backend.Evict({.file = 1, .length = kMiB, .unmap = true})->dropped, kMiB);

@@ -22,7 +22,7 @@ class EvictorTest : public testing::Test {
   EvictorTest() { Fill(&backend_); }
   static void Fill(ReplayBackend* backend) {
     backend->AddFile(1, "a", 64 * kMiB);
-    (void)backend->Load({.file = 1, .length = 64 * kMiB, .cancel_slot = ~0u});
+    (void)backend->Load({.file = 1, .length = 64 * kMiB});
   }
   std::vector<IoResult> Results() {
     std::vector<IoResult> results;

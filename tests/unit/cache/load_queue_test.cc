@@ -24,7 +24,7 @@ class LoadQueueTest : public testing::Test {
     queue_.Advance(item, item->size);
     return offset;
   }
-  LoadQueue queue_{2, 4, 100};
+  LoadQueue queue_{2, 4};
   std::optional<LoadItem> dropped_;
   uint32_t turn_ = kMaxGroups - 1;
 };

@@ -39,7 +39,7 @@ TEST_F(LoaderPoolTest, LoadsInStepsAndReportsChunks) {
 
 TEST_F(LoaderPoolTest, WhatIsResidentIsNotLoaded) {
   Make({});
-  (void)backend_->Load({.file = 1, .length = 4 * kMiB, .cancel_slot = ~0u});
+  (void)backend_->Load({.file = 1, .length = 4 * kMiB});
   Submit({Item(0, 8 * kMiB)});
   pool_->RunUntilIdle();
   EXPECT_EQ(pool_->Stats().loaded, 4 * kMiB);
@@ -112,7 +112,7 @@ TEST_F(LoaderPoolTest, LoadsKeepToTheReadLimit) {
       std::make_unique<IoLimit>(SysRoots{tree.Root(), tree.Root()}, tree.Path("/sys/fs/cgroup/s")),
       &buckets);
   payer_->rate->SetDevice(BlockDevice{8, 0});
-  (void)backend_->Load({.file = 1, .length = 32 * kMiB, .cancel_slot = ~0u});
+  (void)backend_->Load({.file = 1, .length = 32 * kMiB});
   Make({});
   const uint64_t start = backend_->NowNs();
   Submit({Item(0, 64 * kMiB)});
@@ -260,7 +260,7 @@ class NoMemoryBackend : public ReplayBackend {
  public:
   NoMemoryBackend() : ReplayBackend({}) {}
   Result<LoadResult> Load(const LoadRequest& request) override {
-    if (request.cancel_slot != 0 || left.fetch_sub(1) <= 0) return ReplayBackend::Load(request);
+    if (request.group != 0 || left.fetch_sub(1) <= 0) return ReplayBackend::Load(request);
     return LoadResult{.stop = LoadStop::kNoMemory};
   }
   std::atomic<int> left{0};

@@ -312,18 +312,6 @@ TEST(RunChild, ReapsTheOrphansThatItAdopts) {
   EXPECT_EQ(WEXITSTATUS(status), 0) << "a zombie besides the command";
 }
 
-TEST_F(CtlTest, RunRunsWithoutADaemon) {
-  const ProcessResult result = Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/echo", "ran"});
-  EXPECT_EQ(result.exit_status, 0);
-  EXPECT_EQ(result.out, "ran\n");
-  ExpectOneLine(result);
-  EXPECT_NE(result.err.find("warning"), std::string::npos);
-  const ProcessResult required =
-      Ctl({"run", "--required", "--id", "svc-run", "/proc", "--", "/bin/echo", "ran"});
-  EXPECT_EQ(required.exit_status, 3);
-  EXPECT_EQ(required.out, "");
-}
-
 TEST_F(CtlTest, RunRunsAlthoughThePolicyRefuses) {
   Start({{"control", "refuse"}});
   const ProcessResult result = Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/echo", "ran"});

@@ -59,7 +59,7 @@ TEST_F(ExecutorEvictTest, EvictListsAreExecutedAndReported) {
   };
   policy_.done = [&](const ppc_result& result) { results.push_back(result); };
   Start();
-  (void)backend_.Load({.file = 1, .length = 90 * kMiB, .cancel_slot = ~0u});
+  (void)backend_.Load({.file = 1, .length = 90 * kMiB});
   backend_.AdvanceClock(200 * kMs);
   Turn(2);
   ASSERT_GE(results.size(), 1u);

@@ -129,7 +129,7 @@ TEST_F(RuntimeTest, TheContextAnswers) {
   EXPECT_EQ(context->read(context, "/a", 2, bytes, sizeof(bytes)), -EINVAL);
   EXPECT_EQ(context->xpu_node(context, 1), 1);
   EXPECT_EQ(context->xpu_node(context, 2), -1);
-  (void)backend_.Load({.file = 1, .length = kMiB, .cancel_slot = ~0u});
+  (void)backend_.Load({.file = 1, .length = kMiB});
   ppc_residency residency{};
   EXPECT_EQ(context->resident(context, 1, 0, 0, &residency, nullptr, 0), 0);
   EXPECT_EQ(residency.resident, kMiB);

@@ -221,6 +221,30 @@ TEST_F(SynthModel, FindsTheDirectoryOfAModel) {
   EXPECT_EQ(FindModelDir(&source, "/models", "../../etc"), std::nullopt);
 }
 
+TEST_F(SynthModel, AFileThatIsNamedIsTheModelWithItsSet) {
+  const std::string dir = Make("llama-2-7b", 4096);
+  fs::copy_file(root_ / dir / "model-00001-of-00002.safetensors",
+                root_ / dir / "other.safetensors");
+  DirectorySource source(root_);
+  auto weights = [&](const std::string& only) {
+    SynthOptions options;
+    options.service_id = kId;
+    options.only = only;
+    std::string error;
+    const std::optional<Template> t = Synthesize(&source, dir, options, &error);
+    EXPECT_TRUE(t.has_value()) << error;
+    std::string names;
+    for (const TemplateFile& file : t->files) {
+      if (file.kind == FileKind::kSafetensors) names += file.path.substr(dir.size()) + " ";
+    }
+    return names;
+  };
+  const std::string set = "/model-00001-of-00002.safetensors /model-00002-of-00002.safetensors ";
+  EXPECT_EQ(weights("other.safetensors"), "/other.safetensors ");
+  EXPECT_EQ(weights("model-00002-of-00002.safetensors"), set);
+  EXPECT_EQ(weights("absent.safetensors"), set) << "as without";
+}
+
 TEST_F(SynthModel, FingerprintSeesTheWholeTableOfContents) {
   MemorySource source;
   std::string json = "{\"__metadata__\":{\"x\":\"" + std::string(200000, 'x') + "\"}}";

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/unit/temp_tree.h"
 
@@ -82,6 +84,23 @@ class PluginOwner : public testing::Test {
 TEST_F(PluginOwner, FileMustBeRoots) {
   ASSERT_EQ(chown(path_.c_str(), 1000, 0), 0);
   ExpectRefused(path_, EACCES, "not owned by root", {});
+}
+
+TEST_F(PluginOwner, AUsersOwnIsFineForHisRunner) {
+  ASSERT_EQ(chmod(tree_.Path("").c_str(), 0755), 0);
+  for (const char* part : {"/a", "/a/b", "/a/b/p.so"}) {
+    ASSERT_EQ(chown(tree_.Path(part).c_str(), 1000, 1000), 0);
+  }
+  // geteuid() is a thread's.
+  std::thread([this] {
+    ASSERT_EQ(syscall(SYS_setresuid, -1, 1000, -1), 0);
+    const Result<std::unique_ptr<Plugin>> plugin = Plugin::Open(path_);
+    EXPECT_TRUE(plugin.ok()) << plugin.error().message;
+  }).join();
+  std::thread([this] {
+    ASSERT_EQ(syscall(SYS_setresuid, -1, 1001, -1), 0);
+    ExpectRefused(path_, EACCES, "or the runner's user", {});
+  }).join();
 }
 
 TEST_F(PluginOwner, FileMustNotBeWritable) {

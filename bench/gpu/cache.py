@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of the model is in the page cache, making it go, and the disk below it."""
+import concurrent.futures
+import contextlib
+import ctypes
+import mmap
+import os
+import platform
+import time
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+SECTOR = 512
+CACHESTAT = 451  # system call number, Linux 6.5 and later, the same everywhere
+PROBE_BLOCK = 8 << 20
+COLD = 0.01  # a run with more of the model than this in memory is not a cold one
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _cachestat(fd):
+    """Pages of the file in the page cache; None: this kernel does not say."""
+    whole, stat = (ctypes.c_uint64 * 2)(0, 0), (ctypes.c_uint64 * 5)()
+    done = _libc.syscall(ctypes.c_long(CACHESTAT), ctypes.c_uint(fd), whole, stat, ctypes.c_uint(0))
+    return stat[0] if done == 0 else None
+
+
+def _mincore(fd, size):
+    _libc.mmap.restype = ctypes.c_void_p
+    _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+                           ctypes.c_long]
+    address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+    if address in (None, ctypes.c_void_p(-1).value):
+        return None
+    pages = (ctypes.c_ubyte * ((size + PAGE - 1) // PAGE))()
+    done = _libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), pages)
+    _libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(size))
+    return sum(byte & 1 for byte in bytes(pages)) if done == 0 else None
+
+
+def resident(paths):
+    """(share of the files' bytes in the page cache or None, who says so)."""
+    pages = total = 0
+    said_by = "cachestat"
+    for path in paths:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size == 0:
+                continue
+            count = _cachestat(file.fileno())
+            if count is None:
+                said_by, count = "mincore", _mincore(file.fileno(), size)
+            if count is None:
+                return None, "nothing here tells"
+            pages += count
+            total += (size + PAGE - 1) // PAGE
+    return (pages / total if total else 0.0), said_by
+
+
+def drop(paths, keep_others=False):
+    """Empties the page cache of the files; how, and what is left of them: {how, resident, by}."""
+    os.sync()
+    how = "posix_fadvise"
+    if not keep_others:
+        try:
+            with open("/proc/sys/vm/drop_caches", "w", encoding="utf-8") as file:
+                file.write("3\n")
+            how = "drop_caches"
+        except OSError as error:
+            how = f"posix_fadvise (drop_caches: {error.strerror})"
+    left, said_by = resident(paths)
+    if how != "drop_caches" or left is None or left > 0:
+        for path in paths:
+            with open(path, "rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        left, said_by = resident(paths)
+    return {"how": how, "resident": left, "by": said_by, "is_cold": left is not None and left <= COLD}
+
+
+def fill(paths):
+    """Reads the files into the page cache."""
+    buffer = bytearray(4 << 20)
+    for path in paths:
+        with open(path, "rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+
+
+def _device(path):
+    number = os.stat(path).st_dev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+class Disk:
+    """The block device below a path, as sysfs knows it; nothing of it need be there."""
+
+    def __init__(self, path):
+        self.number = _device(path)
+        self.bdi = f"/sys/class/bdi/{self.number}/read_ahead_kb"
+        self.stat = f"/sys/dev/block/{self.number}/stat"
+
+    def bytes_read(self):
+        try:
+            with open(self.stat, encoding="ascii") as file:
+                return int(file.read().split()[2]) * SECTOR
+        except OSError:
+            return None
+
+    def read_ahead_kb(self):
+        try:
+            with open(self.bdi, encoding="ascii") as file:
+                return int(file.read())
+        except OSError:
+            return None
+
+    @contextlib.contextmanager
+    def read_ahead(self, kb):
+        """Sets it as long as the block runs; OSError where that is not allowed."""
+        before = self.read_ahead_kb()
+        if kb is None:
+            yield
+            return
+        self._set(kb)
+        try:
+            yield
+        finally:
+            self._set(before)
+
+    def _set(self, kb):
+        with open(self.bdi, "w", encoding="ascii") as file:
+            file.write(f"{kb}\n")
+
+
+def _read_direct(path, first, step, until):
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    buffer = mmap.mmap(-1, PROBE_BLOCK)  # aligned, as O_DIRECT wants it
+    done = 0
+    try:
+        at, size = first * PROBE_BLOCK, os.fstat(fd).st_size
+        while at + PROBE_BLOCK <= size and time.monotonic() < until:
+            done += os.preadv(fd, [buffer], at)
+            at += step * PROBE_BLOCK
+    finally:
+        os.close(fd)
+    return done
+
+
+def disk_speed(paths, seconds=2.0, threads=8):
+    """Bytes per second of large direct reads, which leave the page cache alone; None: not possible."""
+    largest = max(paths, key=os.path.getsize)
+    started = time.monotonic()
+    try:
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+            jobs = [pool.submit(_read_direct, largest, number, threads, started + seconds)
+                    for number in range(threads)]
+            done = sum(job.result() for job in jobs)
+    except OSError:
+        return None
+    return done / (time.monotonic() - started) if done else None
+
+
+def machine():
+    """What a reader of the figures wants to know of the host."""
+    facts = {"kernel": platform.release(), "cpus": os.cpu_count(), "memory_bytes": 0}
+    with open("/proc/meminfo", encoding="ascii") as lines:
+        facts["memory_bytes"] = int(next(lines).split()[1]) * 1024
+    return facts

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/factory.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "daemon/backend/kmod/kmod_backend.h"
+#include "daemon/backend/observer/observer_backend.h"
+#include "daemon/backend/poll/poll_backend.h"
+#include "daemon/machine/directory.h"
+
+namespace ppc {
+namespace {
+
+using Opened = Result<std::unique_ptr<Backend>>;
+
+template <typename T>
+Opened Upcast(Result<std::unique_ptr<T>> backend) {
+  if (!backend) return backend.error();
+  return Opened(std::move(*backend));
+}
+
+// What works without the module, on a directory as it is.
+Opened OpenPlain(BackendKind kind, const std::string& dir, const SysRoots& roots) {
+  const Result<Directory> directory = FindDirectory(dir, roots, DirectoryWalk::kWait);
+  if (!directory) return directory.error();
+  if (kind == BackendKind::kPoll) return Upcast(PollBackend::Open(dir, roots));
+  Opened observer = Upcast(ObserverBackend::Open(dir, roots));
+  if (observer || kind == BackendKind::kObserver) return observer;
+  Opened poll = Upcast(PollBackend::Open(dir, roots));
+  return poll ? std::move(poll) : std::move(observer);
+}
+
+}  // namespace
+
+Opened OpenBackend(BackendKind kind, const std::string& dir, const SysRoots& roots) {
+  const bool is_mount = FindUpcDevice(dir, roots.sys).ok();
+  if (kind == BackendKind::kKmod || (kind == BackendKind::kAuto && is_mount)) {
+    return Upcast(KmodBackend::Open(dir, roots));
+  }
+  if (is_mount) {
+    return Error{EINVAL, dir + " is a ppc mount, which the module serves; use --backend kmod, or " +
+                             "name the directory below it"};
+  }
+  return OpenPlain(kind, dir, roots);
+}
+
+}  // namespace ppc

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the choice among the backends: who asks here knows none of them.
+// Threads: any; no state.
+#ifndef PPC_DAEMON_BACKEND_FACTORY_H_
+#define PPC_DAEMON_BACKEND_FACTORY_H_
+
+#include <memory>
+#include <string>
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/backend_kind.h"
+#include "daemon/base/result.h"
+#include "daemon/machine/roots.h"
+
+namespace ppc {
+
+// `dir`: an absolute path.  kAuto takes the module on a ppc mount; elsewhere the observer, and where
+// that cannot work polling.  The error is one line with the remedy.
+Result<std::unique_ptr<Backend>> OpenBackend(BackendKind kind, const std::string& dir,
+                                             const SysRoots& roots);
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BACKEND_FACTORY_H_

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/file_cache.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <vector>
+
+#include "daemon/backend/backend.h"
+
+namespace ppc {
+namespace {
+
+constexpr long kSysCachestat = 451;  // the same number on every architecture
+constexpr uint64_t kPieceBytes = 128 << 10;  // the least that any kernel reads ahead at once
+constexpr uint64_t kProbeBytes = 64 << 10;
+
+struct CachestatRange {
+  uint64_t offset;
+  uint64_t length;
+};
+struct Cachestat {
+  uint64_t cached;
+  uint64_t dirty;
+  uint64_t writeback;
+  uint64_t evicted;
+  uint64_t recently_evicted;
+};
+
+std::atomic<bool> has_cachestat{true};
+
+// Whole pages of the range within the file; first is a page's start.
+struct Range {
+  uint64_t first = 0;
+  uint64_t bytes = 0;  // up to the end of the last page
+  uint64_t size = 0;   // of the file
+};
+
+Result<Range> RangeOf(int fd, uint64_t offset, uint64_t length) {
+  struct stat info {};
+  if (fstat(fd, &info) != 0) return PosixError("stat", errno);
+  Range range;
+  range.size = static_cast<uint64_t>(info.st_size);
+  range.first = offset / kPageBytes * kPageBytes;
+  const uint64_t whole = (range.size + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const uint64_t wanted = length == 0 ? whole : offset + length;
+  const uint64_t end = std::min(whole, (wanted + kPageBytes - 1) / kPageBytes * kPageBytes);
+  range.bytes = end > range.first ? end - range.first : 0;
+  return range;
+}
+
+// Bytes that are there, told by mincore; `bitmap` may be nullptr.
+Result<uint64_t> Mincore(int fd, const Range& range, uint8_t* bitmap, size_t bitmap_bytes) {
+  constexpr uint64_t kPart = 64 << 20;
+  uint64_t found = 0;
+  std::vector<unsigned char> pages;
+  for (uint64_t done = 0; done < range.bytes; done += kPart) {
+    const uint64_t part = std::min(kPart, range.bytes - done);
+    void* const at = mmap(nullptr, part, PROT_READ, MAP_SHARED, fd,
+                          static_cast<off_t>(range.first + done));
+    if (at == MAP_FAILED) return PosixError("map a file to see what is cached", errno);
+    pages.assign(part / kPageBytes, 0);
+    const int code = mincore(at, part, pages.data()) == 0 ? 0 : errno;
+    munmap(at, part);
+    if (code != 0) return PosixError("mincore", code);
+    for (size_t i = 0; i < pages.size(); ++i) {
+      if ((pages[i] & 1) == 0) continue;
+      found += kPageBytes;
+      const uint64_t page = done / kPageBytes + i;
+      if (bitmap != nullptr && page / 8 < bitmap_bytes) {
+        bitmap[page / 8] |= static_cast<uint8_t>(1u << (page % 8));
+      }
+    }
+  }
+  return found;
+}
+
+// Waits for what is being read: one byte of every so many pages.
+bool Touch(int fd, uint64_t from, uint64_t to) {
+  for (uint64_t at = from; at < to; at += kProbeBytes) {
+    const uint64_t last = std::min(at + kProbeBytes, to) - 1;
+    char byte = 0;
+    ssize_t got = 0;
+    do {
+      got = pread(fd, &byte, 1, static_cast<off_t>(last));
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) return false;
+  }
+  return true;
+}
+
+// What read-ahead left out (no memory, a congested device) is read in earnest.
+Status ReadAll(int fd, uint64_t from, uint64_t to) {
+  std::array<char, 64 << 10> scratch;
+  for (uint64_t at = from; at < to;) {
+    const ssize_t got = pread(fd, scratch.data(), std::min<uint64_t>(scratch.size(), to - at),
+                              static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return PosixError("read", errno);
+    if (got == 0) break;
+    at += static_cast<uint64_t>(got);
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<uint64_t> CachedBytes(int fd, uint64_t offset, uint64_t length) {
+  const Result<Range> range = RangeOf(fd, offset, length);
+  if (!range) return range.error();
+  if (range->bytes == 0) return uint64_t{0};
+  if (has_cachestat.load(std::memory_order_relaxed)) {
+    CachestatRange asked{range->first, range->bytes};
+    Cachestat answer{};
+    if (syscall(kSysCachestat, fd, &asked, &answer, 0) == 0) return answer.cached * kPageBytes;
+    if (errno != ENOSYS && errno != EPERM && errno != EOPNOTSUPP) {
+      return PosixError("cachestat", errno);
+    }
+    if (errno == ENOSYS) has_cachestat.store(false, std::memory_order_relaxed);
+  }
+  return Mincore(fd, *range, nullptr, 0);
+}
+
+Result<uint64_t> CachedPages(int fd, uint64_t offset, uint64_t length, uint8_t* bitmap,
+                             size_t bitmap_bytes) {
+  const Result<Range> range = RangeOf(fd, offset, length);
+  if (!range) return range.error();
+  return Mincore(fd, *range, bitmap, bitmap_bytes);
+}
+
+Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
+                          const std::function<bool()>& is_interrupted) {
+  const Result<Range> range = RangeOf(fd, offset, length);
+  if (!range) return range.error();
+  FileLoad load;
+  load.is_eof = offset + length >= range->size;
+  const uint64_t end = std::min(offset + length, range->size);
+  if (range->bytes == 0 || end <= offset) return load;
+  const Result<uint64_t> before = CachedBytes(fd, offset, length);
+  if (!before) return before.error();
+  load.resident = std::min(*before, length);
+  load.done = end - offset;
+  if (*before >= range->bytes) return load;
+  // Only what is asked for, neither more by the kernel's own guess nor by our looking at it.
+  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+  for (uint64_t at = range->first; at < end; at += kPieceBytes) {
+    if (is_interrupted && is_interrupted()) {
+      load.is_interrupted = true;
+      load.done = at > offset ? at - offset : 0;
+      load.is_eof = false;
+      break;
+    }
+    (void)readahead(fd, static_cast<off_t>(at), std::min(kPieceBytes, range->first + range->bytes - at));
+  }
+  const uint64_t until = offset + load.done;
+  if (!Touch(fd, range->first, until)) return PosixError("read", errno);
+  Result<uint64_t> after = CachedBytes(fd, offset, length);
+  if (!after) return after.error();
+  if (!load.is_interrupted && *after < range->bytes) {
+    const Status read = ReadAll(fd, range->first, end);
+    if (!read) return read.error();
+    after = CachedBytes(fd, offset, length);
+    if (!after) return after.error();
+  }
+  load.loaded = *after > *before ? *after - *before : 0;
+  return load;
+}
+
+}  // namespace ppc

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what a stock kernel lets one do with the page cache of an open file: load a range, ask what
+// of it is resident, drop it.  Pages come to lie and are charged as the calling thread's would.
+// Threads: any.
+#ifndef PPC_DAEMON_BACKEND_FILE_CACHE_H_
+#define PPC_DAEMON_BACKEND_FILE_CACHE_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "daemon/base/result.h"
+
+namespace ppc {
+
+// Bytes of [offset, offset + length) in whole pages, cut at the end of the file.  By cachestat(2)
+// (6.5), else by mincore(2) on a mapping of ours.  EPERM: neither tells of files of others.
+Result<uint64_t> CachedBytes(int fd, uint64_t offset, uint64_t length);
+// One bit per page of the range, by mincore(2); the bytes resident.
+Result<uint64_t> CachedPages(int fd, uint64_t offset, uint64_t length, uint8_t* bitmap,
+                             size_t bitmap_bytes);
+
+struct FileLoad {
+  uint64_t loaded = 0;    // absent before, there now; an estimate where others load as well
+  uint64_t resident = 0;  // there before
+  uint64_t done = 0;      // of the range, from its start
+  bool is_eof = false;
+  bool is_interrupted = false;
+};
+
+// Reads ahead and waits until the pages are there.  `is_interrupted` is asked between pieces.
+Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
+                          const std::function<bool()>& is_interrupted);
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BACKEND_FILE_CACHE_H_

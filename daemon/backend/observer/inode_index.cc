@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/observer/inode_index.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/files.h"
+#include "daemon/base/log.h"
+
+namespace ppc {
+namespace {
+
+constexpr long kBcachefsMagic = 0xca451a4e;
+
+int64_t NsOf(const timespec& time) {
+  return time.tv_sec * static_cast<int64_t>(kNsPerSec) + time.tv_nsec;
+}
+
+// `flags` beside O_CLOEXEC; nothing leads out of the root, other file systems included.
+Result<UniqueFd> OpenBelow(const std::string& root, const std::string& path, int flags) {
+  const UniqueFd base(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!base.IsValid()) return PosixError("open " + root, errno);
+  open_how how{};
+  how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
+  UniqueFd fd = OpenAt2(base.Get(), path.empty() ? "." : path, how);
+  if (!fd.IsValid()) return PosixError("open " + path + " below " + root, errno);
+  return fd;
+}
+
+// What model files are read for does not count as their use.
+UniqueFd OpenForReading(int directory, const char* name) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
+  UniqueFd fd(openat(directory, name, kFlags | O_NOATIME));
+  if (!fd.IsValid() && errno == EPERM) fd.Reset(openat(directory, name, kFlags));
+  return fd;
+}
+
+// Two of its subvolumes may agree in device, number and generation.
+bool SharesNumbers(int fd) {
+  struct statfs fs {};
+  if (fstatfs(fd, &fs) != 0) return false;
+  return fs.f_type == BTRFS_SUPER_MAGIC || fs.f_type == kBcachefsMagic;
+}
+
+// Address space in which each of a number of files has a page of its own.
+class Window {
+ public:
+  explicit Window(size_t files)
+      : bytes_(files * kStride),
+        base_(mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+  }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+  ~Window() {
+    if (base_ != MAP_FAILED) munmap(base_, bytes_);
+  }
+  bool Map(size_t index, int fd) {
+    if (base_ == MAP_FAILED) return false;
+    void* const at = static_cast<char*>(base_) + index * kStride;
+    return mmap(at, kPageBytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+  }
+  std::optional<size_t> IndexOf(uint64_t address) const {
+    const auto base = reinterpret_cast<uintptr_t>(base_);
+    if (address < base || address >= base + bytes_) return std::nullopt;
+    return (address - base) / kStride;
+  }
+
+ private:
+  static constexpr size_t kStride = 2 * kPageBytes;
+  const size_t bytes_;
+  void* const base_;
+};
+
+}  // namespace
+
+InodeIndex::InodeIndex(std::string root, ObserverPrograms* programs, uint32_t dir)
+    : root_(std::move(root)), programs_(programs), dir_(dir) {
+  dirs_.push_back(Directory{});
+}
+
+InodeIndex::~InodeIndex() {
+  for (const Entry& entry : files_) {
+    if (!entry.is_gone && entry.key.ino != 0) programs_->RemoveInode(entry.key);
+  }
+  for (const uint32_t dev : devices_) programs_->RemoveDevice(dev);
+}
+
+std::string InodeIndex::PathOf(uint32_t parent, const std::string& name) const {
+  std::string path = name;
+  for (uint32_t at = parent; at != 0; at = dirs_[at].parent) path = dirs_[at].name + "/" + path;
+  return path;
+}
+
+uint32_t InodeIndex::DirectoryOf(const std::string& path) {
+  uint32_t at = 0;
+  size_t from = 0;
+  for (size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', from)) {
+    const std::string name = path.substr(from, slash - from);
+    from = slash + 1;
+    if (name.empty() || name == ".") continue;
+    const auto [entry, is_new] =
+        dir_numbers_.try_emplace({at, name}, static_cast<uint32_t>(dirs_.size()));
+    if (is_new) dirs_.push_back(Directory{at, name, 0});
+    at = entry->second;
+  }
+  return at;
+}
+
+// ------------------------------------------------------------------------ scan
+
+Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) {
+  const std::string path = directory == 0 ? "" : PathOf(dirs_[directory].parent, dirs_[directory].name);
+  Result<UniqueFd> fd = OpenBelow(root_, path, O_RDONLY | O_DIRECTORY);
+  if (!fd) return fd.error();
+  struct stat info {};
+  if (fstat(fd->Get(), &info) != 0) return PosixError("stat " + path, errno);
+  dirs_[directory].mtime_ns = NsOf(info.st_mtim);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(fd->Get()), closedir);
+  if (listing == nullptr) return PosixError("list " + path, errno);
+  const int at = fd->Release();  // closedir closes it
+  while (const dirent* found = readdir(listing.get())) {
+    const std::string_view name = found->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat child {};
+    if (fstatat(at, found->d_name, &child, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (child.st_dev != info.st_dev && S_ISDIR(child.st_mode)) continue;  // another file system
+    if (S_ISDIR(child.st_mode)) {
+      if (dirs_.size() < kMaxDirectories) {
+        const auto [entry, is_new] = dir_numbers_.try_emplace(
+            {directory, found->d_name}, static_cast<uint32_t>(dirs_.size()));
+        if (is_new) dirs_.push_back(Directory{directory, found->d_name, 0});
+      }
+      continue;
+    }
+    if (!S_ISREG(child.st_mode) || by_stat_.contains({child.st_dev, child.st_ino})) continue;
+    UniqueFd file = OpenForReading(at, found->d_name);
+    if (!file.IsValid()) continue;
+    fresh->push_back(Fresh{std::move(file), directory, found->d_name, child});
+    if (fresh->size() < kBatch) continue;
+    const Status learnt = Learn(*fresh);
+    fresh->clear();
+    if (!learnt) return learnt;
+  }
+  return Ok();
+}
+
+Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Fresh> fresh;
+  // Grows while it is walked.
+  for (uint32_t at = 0; at < dirs_.size(); ++at) {
+    if (dirs_[at].mtime_ns != 0) continue;
+    if (MonotonicNs() >= deadline_ns) {
+      const Status learnt = Learn(fresh);
+      if (!learnt) return learnt.error();
+      return false;
+    }
+    const Status listed = ListDirectory(at, &fresh);
+    if (!listed && at == 0) return listed.error();
+    // One that cannot be listed (gone, no permission) is not tried over and over.
+    if (!listed && listed.error().code == ENOSPC) return listed.error();
+    if (!listed) dirs_[at].mtime_ns = 1;
+  }
+  const Status learnt = Learn(fresh);
+  if (!learnt) return learnt.error();
+  return true;
+}
+
+Result<bool> InodeIndex::Rescan(uint64_t deadline_ns) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (uint32_t at = 0; at < dirs_.size() && MonotonicNs() < deadline_ns; ++at) {
+      if (dirs_[at].mtime_ns == 0) continue;
+      const std::string path = at == 0 ? "" : PathOf(dirs_[at].parent, dirs_[at].name);
+      const Result<UniqueFd> fd = OpenBelow(root_, path, O_PATH | O_DIRECTORY);
+      struct stat info {};
+      if (!fd || fstat(fd->Get(), &info) != 0) continue;
+      if (NsOf(info.st_mtim) != dirs_[at].mtime_ns) dirs_[at].mtime_ns = 0;
+    }
+  }
+  return Scan(deadline_ns);
+}
+
+// -------------------------------------------------------------------- learning
+
+Status InodeIndex::Learn(std::span<Fresh> fresh) {
+  if (fresh.empty()) return Ok();
+  if (!programs_->CanLearn()) {
+    for (Fresh& file : fresh) {
+      const Result<uint64_t> added = Add(&file, nullptr);
+      if (!added) return added.error();
+    }
+    return Ok();
+  }
+  Window window(fresh.size());
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    if (!window.Map(i, fresh[i].fd.Get())) ++unseen_;
+  }
+  const Result<std::vector<obs_vma>> seen = programs_->OwnMappings();
+  if (!seen) return seen.error();
+  for (const obs_vma& vma : *seen) {
+    const std::optional<size_t> index = window.IndexOf(vma.start);
+    if (!index || *index >= fresh.size()) continue;
+    const Result<uint64_t> added = Add(&fresh[*index], &vma);
+    if (!added) return added.error();
+  }
+  return Ok();
+}
+
+Status InodeIndex::NoteDevice(uint32_t dev) {
+  if (std::find(devices_.begin(), devices_.end(), dev) != devices_.end()) return Ok();
+  Status added = programs_->AddDevice(dev, dir_);
+  if (added) devices_.push_back(dev);
+  return added;
+}
+
+// `seen` nullptr: what stat() says is what the page cache knows, for all that can be told.
+Result<uint64_t> InodeIndex::Add(Fresh* fresh, const obs_vma* seen) {
+  const StatKey stat_key{fresh->info.st_dev, fresh->info.st_ino};
+  const auto known = by_stat_.find(stat_key);
+  const uint64_t file = known != by_stat_.end() ? known->second : files_.size() + 1;
+  obs_inode_key key{};
+  obs_inode inode{};
+  if (seen != nullptr) {
+    key = {seen->ino, seen->dev, 0};
+    inode.addr = seen->addr;
+    inode.generation = seen->generation;
+    inode.by_addr = SharesNumbers(fresh->fd.Get());
+  } else {
+    key = {fresh->info.st_ino, (major(stat_key.first) << 20) | minor(stat_key.first), 0};
+    int generation = 0;
+    if (ioctl(fresh->fd.Get(), FS_IOC_GETVERSION, &generation) == 0) {
+      inode.generation = static_cast<uint32_t>(generation);
+    }
+  }
+  inode.file = file;
+  inode.dir = dir_;
+  Status listed = programs_->AddInode(key, inode);
+  if (listed) listed = NoteDevice(key.dev);
+  if (!listed) return listed.error();
+  if (known == by_stat_.end()) {
+    files_.emplace_back();
+    by_stat_[stat_key] = file;
+  }
+  Entry& entry = files_[file - 1];
+  if (entry.key.ino != 0 && std::memcmp(&entry.key, &key, sizeof(key)) != 0) {
+    programs_->RemoveInode(entry.key);
+  }
+  entry = Entry{fresh->parent, false, std::move(fresh->name), stat_key.first, stat_key.second, key};
+  return file;
+}
+
+void InodeIndex::Forget(uint64_t file) {
+  Entry& entry = files_[file - 1];
+  if (entry.is_gone) return;
+  if (entry.key.ino != 0) programs_->RemoveInode(entry.key);
+  by_stat_.erase({entry.dev, entry.ino});
+  entry = Entry{};
+  entry.is_gone = true;
+}
+
+void InodeIndex::Relearn(uint64_t ino, uint32_t dev) {
+  const std::lock_guard lock(mutex_);
+  for (uint64_t file = 1; file <= files_.size(); ++file) {
+    const Entry& entry = files_[file - 1];
+    if (entry.is_gone || entry.key.ino != ino || entry.key.dev != dev) continue;
+    const std::string path = PathOf(entry);
+    Result<UniqueFd> fd = OpenBelow(root_, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    struct stat info {};
+    const bool is_same = fd && fstat(fd->Get(), &info) == 0 && info.st_ino == entry.ino &&
+                         info.st_dev == entry.dev;
+    // Also when its generation is another: then it is another file.
+    if (!is_same) {
+      Forget(file);
+      return;
+    }
+    Fresh again{std::move(*fd), entry.parent, entry.name, info};
+    const Status learnt = Learn(std::span(&again, 1));
+    if (!learnt) Log(LogLevel::kDebug, learnt.error().message);
+    return;
+  }
+}
+
+// ----------------------------------------------------------------------- names
+
+Result<FileInfo> InodeIndex::InfoOf(uint64_t file, const struct stat& info) const {
+  return FileInfo{.file = file,
+                  .size = static_cast<uint64_t>(info.st_size),
+                  .ino = info.st_ino,
+                  .mtime_ns = NsOf(info.st_mtim),
+                  .dev_major = major(info.st_dev),
+                  .dev_minor = minor(info.st_dev)};
+}
+
+Result<FileInfo> InodeIndex::Resolve(uint64_t file, std::string* path) {
+  const std::lock_guard lock(mutex_);
+  const Error stale{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
+  if (file == 0 || file > files_.size() || files_[file - 1].is_gone) return stale;
+  const Entry& entry = files_[file - 1];
+  const std::string name = PathOf(entry);
+  const Result<UniqueFd> fd = OpenBelow(root_, name, O_PATH | O_NOFOLLOW);
+  struct stat info {};
+  if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != entry.ino || info.st_dev != entry.dev) {
+    Forget(file);
+    return stale;
+  }
+  if (path != nullptr) *path = name;
+  return InfoOf(file, info);
+}
+
+Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  const Result<UniqueFd> place = OpenBelow(root_, path, O_PATH);
+  if (!place) return place.error();
+  struct stat info {};
+  if (fstat(place->Get(), &info) != 0) return PosixError("look up " + path, errno);
+  if (!S_ISREG(info.st_mode)) return Error{EINVAL, path + " is no regular file"};
+  const auto known = by_stat_.find({info.st_dev, info.st_ino});
+  if (known != by_stat_.end()) return InfoOf(known->second, info);
+  // By its own name: symbolic links that stay below the root lead to it.
+  char real[PATH_MAX];
+  char base[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(place->Get());
+  const ssize_t bytes = readlink(link.c_str(), real, sizeof(real));
+  if (realpath(root_.c_str(), base) == nullptr || bytes <= 0) return PosixError(path, ESTALE);
+  const std::string whole(real, static_cast<size_t>(bytes));
+  const std::string prefix = std::strcmp(base, "/") == 0 ? "/" : std::string(base) + "/";
+  if (!whole.starts_with(prefix)) return PosixError("look up " + path, ELOOP);
+  const std::string own = whole.substr(prefix.size());
+  Result<UniqueFd> fd = OpenBelow(root_, own, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!fd) return fd.error();
+  Fresh fresh{std::move(*fd), DirectoryOf(own), own.substr(own.rfind('/') + 1), info};
+  const Status learnt = Learn(std::span(&fresh, 1));
+  if (!learnt) return learnt.error();
+  const auto found = by_stat_.find({info.st_dev, info.st_ino});
+  if (found == by_stat_.end()) {
+    return Error{ENOTSUP, path + ": the page cache does not know its inode (direct I/O?)"};
+  }
+  return InfoOf(found->second, info);
+}
+
+Result<UniqueFd> InodeIndex::Open(uint64_t file) {
+  std::string name;
+  Identity wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    if (file == 0 || file > files_.size() || files_[file - 1].is_gone) {
+      return Error{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
+    }
+    const Entry& entry = files_[file - 1];
+    name = PathOf(entry);
+    wanted = {entry.dev, entry.ino, entry.name};
+  }
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK;
+  Result<UniqueFd> fd = OpenBelow(root_, name, kFlags | O_NOATIME);
+  if (!fd && fd.error().code == EPERM) fd = OpenBelow(root_, name, kFlags);
+  if (!fd && fd.error().code != ENOENT) return fd;
+  struct stat info {};
+  if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != wanted.ino || info.st_dev != wanted.dev) {
+    return Error{ESTALE, name + " is gone, or another file now"};
+  }
+  return fd;
+}
+
+std::optional<InodeIndex::Identity> InodeIndex::IdentityOf(uint64_t file) const {
+  const std::lock_guard lock(mutex_);
+  if (file == 0 || file > files_.size() || files_[file - 1].is_gone) return std::nullopt;
+  const Entry& entry = files_[file - 1];
+  return Identity{entry.dev, entry.ino, entry.name};
+}
+
+size_t InodeIndex::Files() const {
+  const std::lock_guard lock(mutex_);
+  return files_.size();
+}
+
+uint64_t InodeIndex::Unseen() const {
+  const std::lock_guard lock(mutex_);
+  return unseen_;
+}
+
+}  // namespace ppc

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns which files lie below one directory and which inodes they are to the page cache: numbers,
+// names, and the list of inodes that the BPF programs look into.  stat() does not tell the latter
+// (overlay, btrfs, NFS): the kernel is asked, by a look at our own mapping of each file.
+//
+// Holds no descriptor: the file system below can be unmounted.
+// Threads: any.
+#ifndef PPC_DAEMON_BACKEND_OBSERVER_INODE_INDEX_H_
+#define PPC_DAEMON_BACKEND_OBSERVER_INODE_INDEX_H_
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/observer/programs.h"
+#include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
+
+namespace ppc {
+
+class InodeIndex {
+ public:
+  // programs must outlive this; `dir` is the directory's number there.
+  InodeIndex(std::string root, ObserverPrograms* programs, uint32_t dir);
+  ~InodeIndex();
+  InodeIndex(const InodeIndex&) = delete;
+  InodeIndex& operator=(const InodeIndex&) = delete;
+
+  // Lists the directory's files until `deadline_ns` (CLOCK_MONOTONIC); false: there are more.
+  Result<bool> Scan(uint64_t deadline_ns);
+  // Looks at directories that changed since, and goes on where Scan stopped.
+  Result<bool> Rescan(uint64_t deadline_ns);
+
+  // ESTALE: unknown, or the file is gone.
+  Result<FileInfo> Resolve(uint64_t file, std::string* path);
+  // Of a regular file below the directory, by symbolic links that stay there too.
+  Result<FileInfo> Lookup(const std::string& path);
+  // Opens the file itself; ESTALE when another lies under its name.
+  Result<UniqueFd> Open(uint64_t file);
+  // The kernel met the inode (ino, dev) at another address or generation than was learnt.
+  void Relearn(uint64_t ino, uint32_t dev);
+
+  // A number in /proc/PID/maps: device and inode as stat() shows them, and the base name.
+  struct Identity {
+    dev_t dev = 0;
+    ino_t ino = 0;
+    std::string name;
+  };
+  std::optional<Identity> IdentityOf(uint64_t file) const;
+
+  size_t Files() const;
+  // Files that the page cache does not know (no mapping is possible): their reads are not seen.
+  uint64_t Unseen() const;
+
+ private:
+  struct Entry {
+    uint32_t parent = 0;  // in dirs_
+    bool is_gone = false;
+    std::string name;
+    dev_t dev = 0;
+    ino_t ino = 0;
+    obs_inode_key key{};  // key.ino == 0: not learnt
+  };
+  struct Directory {
+    uint32_t parent = 0;
+    std::string name;
+    int64_t mtime_ns = 0;  // when it was listed, 0 = not yet
+  };
+  struct Fresh {  // found, not learnt yet
+    UniqueFd fd;
+    uint32_t parent = 0;
+    std::string name;
+    struct stat info {};
+  };
+  using StatKey = std::pair<dev_t, ino_t>;
+  struct StatHash {
+    size_t operator()(const StatKey& key) const { return key.first * 31 + key.second * 0x9e3779b9; }
+  };
+
+  std::string PathOf(uint32_t parent, const std::string& name) const;
+  std::string PathOf(const Entry& entry) const { return PathOf(entry.parent, entry.name); }
+  // Of a path that leads here through directories, made where they are new.
+  uint32_t DirectoryOf(const std::string& path);
+  Status ListDirectory(uint32_t directory, std::vector<Fresh>* fresh);
+  Status Learn(std::span<Fresh> fresh);
+  Result<uint64_t> Add(Fresh* fresh, const obs_vma* seen);
+  void Forget(uint64_t file);
+  Result<FileInfo> InfoOf(uint64_t file, const struct stat& info) const;
+  Status NoteDevice(uint32_t dev);
+
+  static constexpr size_t kBatch = 256;          // files learnt with one look
+  static constexpr size_t kMaxDirectories = 65536;
+
+  const std::string root_;
+  ObserverPrograms* const programs_;
+  const uint32_t dir_;
+  mutable std::mutex mutex_;
+  std::vector<Directory> dirs_;  // 0 is the root
+  std::map<std::pair<uint32_t, std::string>, uint32_t> dir_numbers_;
+  std::vector<Entry> files_;     // by number - 1
+  std::unordered_map<StatKey, uint64_t, StatHash> by_stat_;
+  std::vector<uint32_t> devices_;
+  uint64_t unseen_ = 0;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BACKEND_OBSERVER_INODE_INDEX_H_

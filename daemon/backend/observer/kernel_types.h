@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The few fields of kernel structures that the observer reads.  Only names matter: their places
+ * are found when the programs are loaded (CO-RE), so that one object serves all kernels and
+ * nothing is generated from the machine that builds it.
+ */
+#ifndef PPC_OBSERVER_KERNEL_TYPES_H_
+#define PPC_OBSERVER_KERNEL_TYPES_H_
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct super_block {
+	unsigned int s_dev;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	unsigned int i_generation;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct file {
+	struct address_space *f_mapping;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+	long long ki_pos;
+};
+
+struct iov_iter {
+	unsigned long count;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	struct file *vm_file;
+};
+
+struct vm_fault {
+	struct vm_area_struct *vma;
+	unsigned long pgoff;
+};
+
+struct folio {
+	struct address_space *mapping;
+	unsigned long index;
+};
+
+/* 5.16 to 6.5 */
+struct folio___order {
+	unsigned char _folio_order;
+};
+
+/* 6.6 and later: the order is in the low byte of the second page's flags. */
+struct folio___flags {
+	unsigned long flags;
+	unsigned long _flags_1;
+};
+
+/* 6.18: flags became a structure. */
+typedef struct {
+	unsigned long f;
+} memdesc_flags_t;
+
+struct folio___memdesc {
+	memdesc_flags_t flags;
+	unsigned long _flags_1;
+};
+
+/* 5.10 to 5.15: pages, each inserted alone. */
+struct page {
+	struct address_space *mapping;
+	unsigned long index;
+};
+
+struct kernfs_node {
+	unsigned long long id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[16];
+};
+
+struct task_struct {
+	int tgid;
+	struct task_struct *group_leader;
+	unsigned long long start_boottime;
+	struct css_set *cgroups;
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long orig_ax;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	int syscallno;
+};
+#endif
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task_vma {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct vm_area_struct *vma;
+};
+
+enum cgroup_subsys_id {
+	memory_cgrp_id = 4,
+};
+
+enum pageflags {
+	PG_head = 6,
+};
+
+#pragma clang attribute pop
+
+#endif /* PPC_OBSERVER_KERNEL_TYPES_H_ */

@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a stock kernel tells of its page cache, turned into the events of a PPC mount: insertions
+ * are misses, reads and faults are positions.  Runs on the application's path, so everything here
+ * is bounded: a file that nobody registered costs one look-up, a listed one mostly two, and what
+ * does not fit into a ring is counted and forgotten.
+ *
+ * Linux 6.12 and later has tracepoints for all three; before, functions are entered (fentry).  The
+ * loader of this object picks the programs that this kernel can have.
+ */
+#include <linux/bpf.h>
+
+#include "kernel_types.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "observer_abi.h"
+
+#define PAGE_SHIFT 12
+#define GATHER_BYTES (1ULL << 20)	/* accesses and insertions are told in pieces up to this */
+#define WAKE_NS (10ULL * 1000 * 1000)	/* between two wake-ups for positions */
+#define URGENT_NS (1000ULL * 1000)	/* the same, for misses; the runner's nap */
+#define MAX_FOLIO_ORDER 13
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Known before loading, so that what this kernel lacks is left out by the verifier. */
+const volatile _Bool has_task_regs = 0;
+const volatile _Bool has_folios = 1;
+/* Whose mappings the iterator shows; 0: it was told otherwise. */
+int own_tgid;
+
+struct ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, kObsMaxDirs);
+	__type(key, __u32);
+	__array(values, struct ring);
+} rings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, kObsMaxInodes);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct obs_inode_key);
+	__type(value, struct obs_inode);
+} inodes SEC(".maps");
+
+/* Devices with listed files; the value is one of the directories there. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4 * kObsMaxDirs);
+	__type(key, __u32);
+	__type(value, __u32);
+} devices SEC(".maps");
+
+/* Unlisted inodes that were told of already. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct obs_inode_key);
+	__type(value, __u64);
+} unknown SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, kObsMaxDirs);
+	__type(key, __u32);
+	__type(value, struct obs_dir);
+} dirs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, kObsMaxReaders);
+	__type(key, struct obs_reader_key);
+	__type(value, struct obs_reader);
+} readers SEC(".maps");
+
+/* Processes whose accesses are ours: runners and their helpers in services' cgroups. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, kObsMaxOwn);
+	__type(key, __u32);
+	__type(value, __u32);
+} own SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, kObsMaxDirs);
+	__type(key, __u32);
+	__type(value, struct obs_counts);
+} counts SEC(".maps");
+
+/* The system call that the task is in; negative: none, it came by a fault of its own. */
+static __always_inline long current_syscall(void)
+{
+	long number = 0;
+
+#if defined(__TARGET_ARCH_x86) || defined(__TARGET_ARCH_arm64)
+	if (has_task_regs) {
+		struct task_struct *task = bpf_get_current_task_btf();
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+#if defined(__TARGET_ARCH_x86)
+		bpf_core_read(&number, sizeof(number), &regs->orig_ax);
+#else
+		int call = 0;
+
+		bpf_core_read(&call, sizeof(call), &regs->syscallno);
+		number = call;
+#endif
+	}
+#endif
+	return number;
+}
+
+static __always_inline void identify(struct task_struct *task, __u64 *start_ns, __u64 *cgroup)
+{
+	int memory = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
+	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	struct cgroup_subsys_state *css = 0;
+
+	*start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+	*cgroup = 0;
+	bpf_core_read(&css, sizeof(css), &set->subsys[memory]);
+	if (css)
+		*cgroup = BPF_CORE_READ(css, cgroup, kn, id);
+}
+
+/* One event into the directory's ring; the reader is woken for it unless it was just now. */
+static __always_inline void send(const struct obs_event *event, __u32 dir, struct obs_dir *config,
+				 _Bool urgent)
+{
+	void *ring = bpf_map_lookup_elem(&rings, &dir);
+	struct obs_counts *count = bpf_map_lookup_elem(&counts, &dir);
+	__u64 flags = BPF_RB_NO_WAKEUP;
+
+	if (!ring || !count)
+		return;
+	if (event->time_ns - config->woken_ns > WAKE_NS ||
+	    (urgent && event->time_ns - config->urgent_ns > URGENT_NS)) {
+		config->woken_ns = event->time_ns;
+		config->urgent_ns = event->time_ns;
+		flags = BPF_RB_FORCE_WAKEUP;
+		count->wakeups++;
+	}
+	if (bpf_ringbuf_output(ring, (void *)event, sizeof(*event), flags))
+		count->lost++;
+	else
+		count->sent++;
+}
+
+static __always_inline void start_event(struct obs_event *event, __u64 file, __u64 time_ns)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	__builtin_memset(event, 0, sizeof(*event));
+	event->file = file;
+	event->time_ns = time_ns;
+	event->tgid = id >> 32;
+	event->tid = (__u32)id;
+	event->cpu = bpf_get_smp_processor_id();
+}
+
+static __always_inline _Bool is_own(void)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+
+	return bpf_map_lookup_elem(&own, &tgid) != 0;
+}
+
+static __always_inline void fill_key(struct inode *host, struct obs_inode_key *key)
+{
+	key->ino = BPF_CORE_READ(host, i_ino);
+	key->dev = BPF_CORE_READ(host, i_sb, s_dev);
+	key->pad = 0;
+}
+
+/* A directory's runner learns of an inode it does not know, or not like this: once for each. */
+static __always_inline void tell_strange(struct inode *host, const struct obs_inode_key *key,
+					 __u32 dir, __u8 kind)
+{
+	struct obs_dir *config = bpf_map_lookup_elem(&dirs, &dir);
+	__u64 addr = (__u64)host;
+	__u64 *seen = bpf_map_lookup_elem(&unknown, key);
+	struct obs_event event;
+
+	if (!config || (seen && *seen == addr))
+		return;
+	bpf_map_update_elem(&unknown, key, &addr, BPF_ANY);
+	start_event(&event, key->ino, bpf_ktime_get_ns());
+	event.addr = addr;
+	event.dev = key->dev;
+	event.kind = kind;
+	send(&event, dir, config, 1);
+}
+
+/*
+ * The listed inode of a mapping.  Numbers are used again: the generation tells, and where two
+ * subvolumes share a device and numbers, the address.
+ */
+static __always_inline struct obs_inode *find(struct inode *host, struct obs_inode_key *key)
+{
+	struct obs_inode *inode;
+
+	fill_key(host, key);
+	inode = bpf_map_lookup_elem(&inodes, key);
+	if (!inode)
+		return 0;
+	if (inode->generation != BPF_CORE_READ(host, i_generation) ||
+	    (inode->by_addr && inode->addr != (__u64)host)) {
+		tell_strange(host, key, inode->dir, kObsMoved);
+		return 0;
+	}
+	return inode;
+}
+
+static __always_inline struct obs_reader *reader_of(const struct obs_inode *inode,
+						    struct obs_reader_key *key, _Bool *is_new)
+{
+	struct obs_reader fresh = {};
+	struct obs_reader *reader;
+
+	key->file = inode->file;
+	key->tid = (__u32)bpf_get_current_pid_tgid();
+	key->dir = inode->dir;
+	reader = bpf_map_lookup_elem(&readers, key);
+	*is_new = !reader;
+	if (reader)
+		return reader;
+	if (is_own())
+		return 0;
+	fresh.tgid = bpf_get_current_pid_tgid() >> 32;
+	fresh.told = fresh.told_end = ~0ULL;
+	identify((struct task_struct *)bpf_get_current_task(), &fresh.start_ns, &fresh.cgroup);
+	bpf_map_update_elem(&readers, key, &fresh, BPF_ANY);
+	return bpf_map_lookup_elem(&readers, key);
+}
+
+static __always_inline void send_reader(const struct obs_reader_key *key, struct obs_reader *reader,
+					struct obs_dir *config, __u64 offset, __u64 end, __u8 kind,
+					__u8 flags, __u64 now, _Bool urgent)
+{
+	struct obs_event event;
+
+	start_event(&event, key->file, now);
+	event.offset = offset;
+	event.length = end - offset;
+	event.start_ns = reader->start_ns;
+	event.cgroup = reader->cgroup;
+	event.kind = kind;
+	event.flags = flags;
+	send(&event, key->dir, config, urgent);
+}
+
+static __always_inline void note_coalesced(__u32 dir)
+{
+	struct obs_counts *count = bpf_map_lookup_elem(&counts, &dir);
+
+	if (count)
+		count->coalesced++;
+}
+
+/* What was inserted after the miss that was told, as one event more. */
+static __always_inline void flush_misses(const struct obs_reader_key *key,
+					 struct obs_reader *reader, struct obs_dir *config, __u64 now)
+{
+	if (reader->miss_to <= reader->miss_end)
+		return;
+	send_reader(key, reader, config, reader->miss_end, reader->miss_to, reader->miss_kind,
+		    kObsNotUser, now, 0);
+	reader->miss_end = reader->miss_to;
+}
+
+/* A task reads or touches [offset, end). */
+static __always_inline void note_access(struct inode *host, __u64 offset, __u64 end, _Bool mapped)
+{
+	struct obs_inode_key inode_key;
+	struct obs_reader_key key;
+	struct obs_inode *inode = find(host, &inode_key);
+	struct obs_reader *reader;
+	struct obs_dir *config;
+	__u8 flags = 0;
+	_Bool is_new;
+	__u64 now;
+	__u32 dir;
+
+	if (!inode)
+		return;
+	dir = inode->dir;
+	config = bpf_map_lookup_elem(&dirs, &dir);
+	if (!config || !(config->wants_progress | config->wants_trace))
+		return;
+	reader = reader_of(inode, &key, &is_new);
+	if (!reader)
+		return;
+	if (mapped)
+		flags = kObsMmap | (current_syscall() >= 0 && has_task_regs ? kObsNotUser : 0);
+	now = bpf_ktime_get_ns();
+	reader->time_ns = now;
+	flush_misses(&key, reader, config, now);
+	if (config->wants_trace) {
+		if (reader->end > reader->first && reader->flags == flags &&
+		    offset >= reader->first && offset <= reader->end &&
+		    end - reader->first <= GATHER_BYTES) {
+			if (end > reader->end)
+				reader->end = end;
+			note_coalesced(dir);
+		} else if (!(offset >= reader->first && end <= reader->end)) {
+			if (reader->end > reader->first)
+				send_reader(&key, reader, config, reader->first, reader->end,
+					    kObsAccess, reader->flags, now, 0);
+			reader->first = offset;
+			reader->end = end;
+			reader->flags = flags;
+		}
+	}
+	if (config->wants_progress) {
+		__u64 beacon = config->beacon ? config->beacon : GATHER_BYTES;
+
+		if (!is_new && reader->told != ~0ULL && offset / beacon == reader->told / beacon &&
+		    end <= reader->told_end + beacon) {
+			note_coalesced(dir);
+			return;
+		}
+		reader->told = offset;
+		reader->told_end = end;
+		send_reader(&key, reader, config, offset, end, kObsProgress, flags, now, is_new);
+	}
+}
+
+/*
+ * Pages [offset, end) came into the cache for the current task: by its miss or by read-ahead on
+ * its behalf.  The first of a run is told at once, since somebody waits for it; the rest together.
+ */
+static __always_inline void note_insertion(struct inode *host, __u64 offset, __u64 end)
+{
+	struct obs_inode_key inode_key;
+	struct obs_reader_key key;
+	struct obs_inode *inode;
+	struct obs_reader *reader;
+	struct obs_dir *config;
+	_Bool is_new, is_run;
+	__u64 now;
+	__u32 dir;
+
+	inode = find(host, &inode_key);
+	if (!inode) {
+		__u32 *first = bpf_map_lookup_elem(&devices, &inode_key.dev);
+
+		if (first && !bpf_map_lookup_elem(&inodes, &inode_key) && !is_own())
+			tell_strange(host, &inode_key, *first, kObsUnknown);
+		return;
+	}
+	dir = inode->dir;
+	config = bpf_map_lookup_elem(&dirs, &dir);
+	if (!config)
+		return;
+	reader = reader_of(inode, &key, &is_new);
+	if (!reader)
+		return;
+	now = bpf_ktime_get_ns();
+	/* Later ones are of another request: somebody waits again. */
+	is_run = now - reader->time_ns < URGENT_NS;
+	reader->time_ns = now;
+	if (is_run && offset == reader->miss_to && end - reader->miss_end <= GATHER_BYTES) {
+		reader->miss_to = end;
+		note_coalesced(dir);
+		return;
+	}
+	flush_misses(&key, reader, config, now);
+	reader->miss_kind = has_task_regs && current_syscall() < 0 ? kObsMissFault : kObsMissRead;
+	reader->miss_end = reader->miss_to = end;
+	send_reader(&key, reader, config, offset, end, reader->miss_kind, kObsNotUser, now, 1);
+}
+
+static __always_inline unsigned int folio_order(struct folio *folio)
+{
+	struct folio___memdesc *memdesc = (void *)folio;
+	struct folio___flags *flagged = (void *)folio;
+	struct folio___order *ordered = (void *)folio;
+	unsigned long flags = 0, second = 0;
+	unsigned char order = 0;
+
+	if (bpf_core_field_exists(memdesc->flags.f))
+		flags = BPF_CORE_READ(memdesc, flags.f);
+	else
+		flags = BPF_CORE_READ(flagged, flags);
+	if (!(flags >> bpf_core_enum_value(enum pageflags, PG_head) & 1))
+		return 0;
+	if (bpf_core_field_exists(ordered->_folio_order)) {
+		order = BPF_CORE_READ(ordered, _folio_order);
+	} else {
+		second = BPF_CORE_READ(flagged, _flags_1);
+		order = second & 0xff;
+	}
+	return order <= MAX_FOLIO_ORDER ? order : 0;
+}
+
+SEC("tp_btf/mm_filemap_add_to_page_cache")
+int BPF_PROG(on_insert, void *inserted)
+{
+	struct address_space *mapping;
+	__u64 index, pages = 1;
+	struct inode *host;
+
+	if (has_folios) {
+		struct folio *folio = inserted;
+
+		mapping = BPF_CORE_READ(folio, mapping);
+		index = BPF_CORE_READ(folio, index);
+		pages = 1ULL << folio_order(folio);
+	} else {
+		struct page *page = inserted;
+
+		mapping = BPF_CORE_READ(page, mapping);
+		index = BPF_CORE_READ(page, index);
+	}
+	host = BPF_CORE_READ(mapping, host);
+	if (host)
+		note_insertion(host, index << PAGE_SHIFT, (index + pages) << PAGE_SHIFT);
+	return 0;
+}
+
+/* 6.12 and later; both page numbers belong to the range. */
+SEC("tp_btf/mm_filemap_get_pages")
+int BPF_PROG(on_read, struct address_space *mapping, unsigned long first, unsigned long last)
+{
+	struct inode *host = BPF_CORE_READ(mapping, host);
+
+	if (host)
+		note_access(host, (__u64)first << PAGE_SHIFT, ((__u64)last + 1) << PAGE_SHIFT, 0);
+	return 0;
+}
+
+SEC("tp_btf/mm_filemap_map_pages")
+int BPF_PROG(on_map, struct address_space *mapping, unsigned long first, unsigned long last)
+{
+	struct inode *host = BPF_CORE_READ(mapping, host);
+
+	if (host)
+		note_access(host, (__u64)first << PAGE_SHIFT, ((__u64)last + 1) << PAGE_SHIFT, 1);
+	return 0;
+}
+
+SEC("tp_btf/mm_filemap_fault")
+int BPF_PROG(on_fault, struct address_space *mapping, unsigned long index)
+{
+	struct inode *host = BPF_CORE_READ(mapping, host);
+
+	if (host)
+		note_access(host, (__u64)index << PAGE_SHIFT, ((__u64)index + 1) << PAGE_SHIFT, 1);
+	return 0;
+}
+
+static __always_inline struct inode *host_of_file(struct file *file)
+{
+	return BPF_CORE_READ(file, f_mapping, host);
+}
+
+/* Before 6.12: the same, from the functions that the tracepoints are in now. */
+SEC("fentry/filemap_fault")
+int BPF_PROG(enter_fault, struct vm_fault *vmf)
+{
+	struct inode *host = host_of_file(BPF_CORE_READ(vmf, vma, vm_file));
+	__u64 index = BPF_CORE_READ(vmf, pgoff);
+
+	if (host)
+		note_access(host, index << PAGE_SHIFT, (index + 1) << PAGE_SHIFT, 1);
+	return 0;
+}
+
+SEC("fentry/filemap_map_pages")
+int BPF_PROG(enter_map, struct vm_fault *vmf, unsigned long first, unsigned long last)
+{
+	struct inode *host = host_of_file(BPF_CORE_READ(vmf, vma, vm_file));
+
+	if (host)
+		note_access(host, (__u64)first << PAGE_SHIFT, ((__u64)last + 1) << PAGE_SHIFT, 1);
+	return 0;
+}
+
+static __always_inline void enter_read(struct kiocb *iocb, struct iov_iter *iter)
+{
+	struct inode *host = host_of_file(BPF_CORE_READ(iocb, ki_filp));
+	__u64 offset = BPF_CORE_READ(iocb, ki_pos);
+	__u64 bytes = BPF_CORE_READ(iter, count);
+
+	if (host && bytes)
+		note_access(host, offset >> PAGE_SHIFT << PAGE_SHIFT,
+			    (offset + bytes + 4095) >> PAGE_SHIFT << PAGE_SHIFT, 0);
+}
+
+SEC("fentry/filemap_read")
+int BPF_PROG(enter_filemap_read, struct kiocb *iocb, struct iov_iter *iter)
+{
+	enter_read(iocb, iter);
+	return 0;
+}
+
+/* 5.10 */
+SEC("fentry/generic_file_buffered_read")
+int BPF_PROG(enter_buffered_read, struct kiocb *iocb, struct iov_iter *iter)
+{
+	enter_read(iocb, iter);
+	return 0;
+}
+
+/* What the inodes behind our own mappings are to the page cache. */
+SEC("iter/task_vma")
+int list_own_vmas(struct bpf_iter__task_vma *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct vm_area_struct *vma = ctx->vma;
+	struct obs_vma out = {};
+	struct inode *host;
+	struct file *file;
+
+	if (!task || !vma)
+		return 0;
+	out.tgid = BPF_CORE_READ(task, tgid);
+	if (own_tgid && out.tgid != own_tgid)
+		return 0;
+	file = BPF_CORE_READ(vma, vm_file);
+	if (!file)
+		return 0;
+	host = host_of_file(file);
+	if (!host)
+		return 0;
+	out.start = BPF_CORE_READ(vma, vm_start);
+	out.addr = (__u64)host;
+	out.ino = BPF_CORE_READ(host, i_ino);
+	out.dev = BPF_CORE_READ(host, i_sb, s_dev);
+	out.generation = BPF_CORE_READ(host, i_generation);
+	bpf_seq_write(ctx->meta->seq, &out, sizeof(out));
+	return 0;
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what the BPF programs of the observer and the runner say to each other: records and map
+// values.  Both sides are built from this file; no stored form, no version.
+#ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_ABI_H_
+#define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_ABI_H_
+
+#ifndef __bpf__
+#include <stdint.h>
+#else
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef int int32_t;
+typedef unsigned long long uint64_t;
+typedef long long int64_t;
+#endif
+
+enum {
+  kObsMaxDirs = 64,         // registered directories that one set of programs serves
+  kObsMaxInodes = 1 << 18,  // files of all directories together
+  kObsMaxReaders = 1 << 14,  // (file, thread) pairs whose position is kept
+  kObsMaxOwn = 1 << 10,      // processes that load for us
+};
+
+// An inode as the page cache knows it (mapping->host); see ObserverMaps::inodes.
+struct obs_inode_key {
+  uint64_t ino;
+  uint32_t dev;  // the kernel's form: major << 20 | minor
+  uint32_t pad;
+};
+
+struct obs_inode {
+  uint64_t file;  // the runner's number
+  uint64_t addr;  // of the inode; compared where `by_addr` says that the key is not unique
+  uint32_t dir;
+  uint32_t generation;
+  uint32_t by_addr;
+  uint32_t pad;
+};
+
+// What a directory's runner wants to be told.
+struct obs_dir {
+  uint64_t beacon;       // bytes of a file between two positions of one thread
+  uint64_t woken_ns;     // when the reader of the ring was woken last
+  uint64_t urgent_ns;    // the same, for misses
+  uint32_t wants_trace;  // every access
+  uint32_t wants_progress;
+};
+
+// Of one (file, thread).
+struct obs_reader_key {
+  uint64_t file;
+  uint32_t tid;
+  uint32_t dir;
+};
+
+struct obs_reader {
+  uint64_t told;       // offset of the position told last
+  uint64_t told_end;   // and where that access ended
+  uint64_t first;      // accesses gathered, not told yet: [first, end)
+  uint64_t end;
+  uint64_t miss_end;   // insertions told up to here, then gathered: [miss_end, miss_to)
+  uint64_t miss_to;
+  uint64_t time_ns;    // of the last access
+  uint64_t start_ns;   // of the process, since boot
+  uint64_t cgroup;     // memory cgroup
+  int32_t tgid;
+  uint8_t flags;
+  uint8_t miss_kind;
+  uint8_t pad[2];
+};
+
+// Kinds and flags are those of daemon/backend/backend.h.
+enum {
+  kObsMissRead = 1,
+  kObsMissFault = 2,
+  kObsProgress = 3,
+  kObsAccess = 4,
+  kObsUnknown = 0x80,  // an inode of a registered device that no directory lists
+  kObsMoved = 0x81,    // a listed inode has another address or generation than was learnt
+};
+enum {
+  kObsNotUser = 0x01,
+  kObsMmap = 0x20,
+};
+
+struct obs_event {
+  uint64_t file;  // kObsUnknown, kObsMoved: the inode's number
+  uint64_t offset;
+  uint64_t length;
+  uint64_t time_ns;
+  uint64_t start_ns;
+  uint64_t cgroup;
+  uint64_t addr;  // kObsMoved: of the inode that was met
+  int32_t tgid;
+  int32_t tid;
+  uint16_t cpu;
+  uint8_t kind;
+  uint8_t flags;
+  uint32_t dev;  // kObsUnknown, kObsMoved
+};
+
+// Per CPU and directory.
+struct obs_counts {
+  uint64_t sent;
+  uint64_t lost;       // the ring was full
+  uint64_t coalesced;  // accesses and insertions that went into another event
+  uint64_t wakeups;
+};
+
+// What the iterator over our own mappings says of each.
+struct obs_vma {
+  uint64_t start;
+  uint64_t addr;  // of the inode that its pages belong to
+  uint64_t ino;
+  uint32_t dev;
+  uint32_t generation;
+  int32_t tgid;  // ours, in the kernel's own numbers
+  uint32_t pad;
+};
+
+#endif  // PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_ABI_H_

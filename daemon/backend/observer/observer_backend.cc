@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns events and names; loads and evictions are in observer_calls.cc.
+#include "daemon/backend/observer/observer_backend.h"
+
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+
+namespace ppc {
+namespace {
+
+constexpr uint64_t kFirstScanNs = 500 * kNsPerMs;  // what a registration waits for
+constexpr uint64_t kScanPartNs = 200 * kNsPerMs;
+constexpr uint64_t kScanPauseNs = kNsPerSec;  // between two looks at what changed
+constexpr uint64_t kGatherNs = 100 * kNsPerMs;
+constexpr uint64_t kLookNs = kNsPerSec;
+
+Event FromRecord(const obs_event& raw) {
+  Event event;
+  event.file = raw.file;
+  event.offset = raw.offset;
+  event.length = raw.length;
+  event.time_ns = raw.time_ns;
+  event.start_ns = raw.start_ns;
+  event.cgroup_id = raw.cgroup;
+  event.tgid = raw.tgid;
+  event.tid = raw.tid;
+  event.kind = static_cast<EventKind>(raw.kind);
+  event.flags = raw.flags;
+  event.cpu = raw.cpu;
+  return event;
+}
+
+}  // namespace
+
+void ObserverBackend::RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
+
+ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots)
+    : dir_(std::move(dir)), roots_(roots), names_(dir_), mappers_(roots.Proc("")) {}
+
+Result<std::unique_ptr<ObserverBackend>> ObserverBackend::Open(const std::string& dir,
+                                                               const SysRoots& roots) {
+  std::unique_ptr<ObserverBackend> backend(new ObserverBackend(dir, roots));
+  const Status started = backend->Start();
+  if (!started) return started.error();
+  return backend;
+}
+
+Status ObserverBackend::Start() {
+  struct stat info {};
+  if (stat(dir_.c_str(), &info) != 0) return PosixError(dir_, errno);
+  if (!S_ISDIR(info.st_mode)) return PosixError(dir_, ENOTDIR);
+  dev_ = info.st_dev;
+  ino_ = info.st_ino;
+  Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(roots_);
+  if (!programs) return programs.error();
+  programs_ = std::move(*programs);
+  programs_->AddOwn(getpid());
+  const Result<uint32_t> number = programs_->AddDirectory();
+  if (!number) return number.error();
+  number_ = *number;
+  has_number_ = true;
+  ring_.reset(ring_buffer__new(programs_->RingFd(number_), OnRecord, this, nullptr));
+  if (ring_ == nullptr) return PosixError("map the ring of events", errno);
+  index_ = std::make_unique<InodeIndex>(dir_, programs_.get(), number_);
+  const Result<bool> scanned = index_->Scan(MonotonicNs() + kFirstScanNs);
+  if (!scanned) return scanned.error();
+  if (index_->Files() == 0 && index_->Unseen() > 0) {
+    return Error{ENOTSUP, dir_ + ": its file system does not keep files in the page cache; copy the "
+                                 "models to one that does"};
+  }
+  wants_scan_ = !*scanned;
+  malloc_trim(0);  // the kernel's types took a while to read
+  worker_ = std::thread([this] { Work(); });
+  return Ok();
+}
+
+ObserverBackend::~ObserverBackend() {
+  {
+    const std::lock_guard lock(work_mutex_);
+    stopping_ = true;
+  }
+  work_.notify_all();
+  if (worker_.joinable()) worker_.join();
+  ring_.reset();
+  index_.reset();
+  if (has_number_) programs_->RemoveDirectory(number_);
+}
+
+Capabilities ObserverBackend::Caps() const {
+  Capabilities caps;
+  caps.backend = "observer";
+  caps.unmap = true;
+  caps.progress = true;
+  caps.trace = true;
+  caps.charge = true;
+  caps.node = true;
+  caps.exact_counts = false;
+  caps.limits = {
+      "the kernel's own read-ahead stays on; there is no demand window",
+      "pages that several processes map are not evicted before they are unmapped",
+      "loaded and evicted bytes are estimates where others use the same pages",
+      "opens and closes are not seen, and accesses through mappings that are in place already only "
+      "where a page is not mapped yet",
+      "readers with O_DIRECT are not seen; files that are open so are not loaded"};
+  if (!programs_->KnowsFaultKind()) {
+    caps.limits.push_back(
+        "this kernel does not tell populated pages from the process's own faults (5.15 does)");
+  }
+  if (!programs_->CanLearn()) {
+    caps.limits.push_back(
+        "this kernel does not show page-cache inodes (5.13 does): overlay, btrfs and NFS are not "
+        "seen");
+  }
+  return caps;
+}
+
+uint64_t ObserverBackend::NowNs() const { return MonotonicNs(); }
+
+Status ObserverBackend::Attach(const AttachOptions& options) {
+  Status wanted = programs_->Want(number_, {.progress = options.progress,
+                                            .trace = options.trace,
+                                            .beacon_bytes = options.beacon_bytes});
+  if (wanted) wanted = programs_->Watch(number_, true);
+  if (!wanted) return wanted;
+  gathers_ = options.trace;
+  attached_ = true;
+  return Ok();
+}
+
+void ObserverBackend::Detach() {
+  (void)programs_->Watch(number_, false);
+  attached_ = false;
+}
+
+// ---------------------------------------------------------------------- events
+
+int ObserverBackend::OnRecord(void* self, void* data, size_t bytes) {
+  auto* const backend = static_cast<ObserverBackend*>(self);
+  if (bytes < sizeof(obs_event)) return 0;
+  // Below 0 ends the turn: the batch is full.
+  return backend->Take(*static_cast<const obs_event*>(data)) ? 0 : -ENOBUFS;
+}
+
+bool ObserverBackend::Take(const obs_event& raw) {
+  if (raw.kind == kObsUnknown || raw.kind == kObsMoved) {
+    const std::lock_guard lock(work_mutex_);
+    if (raw.kind == kObsUnknown) wants_scan_ = true;
+    if (raw.kind == kObsMoved && moved_.size() < kMaxLater) moved_.emplace_back(raw.file, raw.dev);
+    work_.notify_all();
+    return true;
+  }
+  Put(FromRecord(raw));
+  return filling_.count < filling_.batch.size();
+}
+
+void ObserverBackend::Put(const Event& event) {
+  if (IsMiss(event.kind)) own_pages_.Add(event.file, event.offset, event.length);
+  if ((event.flags & kEventMmap) != 0) mappers_.Note(event.tgid, event.time_ns);
+  filling_.batch[filling_.count++] = event;
+}
+
+// A reader that pauses leaves its last accesses untold.
+void ObserverBackend::GatherOld() {
+  const uint64_t now = MonotonicNs();
+  if (!gathers_ || now < gathered_ns_ + kGatherNs) return;
+  gathered_ns_ = now;
+  programs_->TakeGathered(
+      number_, now, kGatherNs, [&](const obs_reader_key& key, const obs_reader& reader) {
+        if (reader.end <= reader.first || later_.size() >= kMaxLater) return;
+        Event event;
+        event.file = key.file;
+        event.offset = reader.first;
+        event.length = reader.end - reader.first;
+        event.time_ns = reader.time_ns;
+        event.start_ns = reader.start_ns;
+        event.cgroup_id = reader.cgroup;
+        event.tgid = reader.tgid;
+        event.tid = static_cast<int32_t>(key.tid);
+        event.kind = EventKind::kAccess;
+        event.flags = reader.flags;
+        later_.push_back(event);
+      });
+}
+
+size_t ObserverBackend::Drain(std::span<Event> batch) {
+  filling_ = Filling{batch, 0};
+  if (batch.empty()) return 0;
+  (void)ring_buffer__consume(ring_.get());
+  // What was gathered is older than what the rings say next, younger than what they said.
+  GatherOld();
+  while (filling_.count < batch.size() && !later_.empty()) {
+    Put(later_.front());
+    later_.pop_front();
+  }
+  return filling_.count;
+}
+
+bool ObserverBackend::IsGone() {
+  const uint64_t now = MonotonicNs();
+  if (now < looked_ns_ + kLookNs) return false;
+  looked_ns_ = now;
+  struct stat info {};
+  return stat(dir_.c_str(), &info) != 0 || info.st_dev != dev_ || info.st_ino != ino_;
+}
+
+WaitOutcome ObserverBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) {
+  if (IsGone()) return WaitOutcome::kGone;
+  CloseIdle();
+  std::vector<pollfd> fds(others.begin(), others.end());
+  if (!nap) fds.push_back(pollfd{ring_buffer__epoll_fd(ring_.get()), POLLIN, 0});
+  timespec timeout{static_cast<time_t>(timeout_ns / kNsPerSec),
+                   static_cast<long>(timeout_ns % kNsPerSec)};
+  const int ready = ppoll(fds.data(), fds.size(), &timeout, nullptr);
+  bool is_other = false;
+  for (size_t i = 0; i < others.size(); ++i) {
+    others[i].revents = ready > 0 ? fds[i].revents : static_cast<short>(0);
+    is_other |= others[i].revents != 0;
+  }
+  if (is_other) return WaitOutcome::kOther;
+  if (ready > 0) return WaitOutcome::kEvents;
+  return WaitOutcome::kTimeout;
+}
+
+// ----------------------------------------------------------------------- names
+
+Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
+  return index_->Resolve(file, path);
+}
+
+Result<FileInfo> ObserverBackend::Lookup(const std::string& path) { return index_->Lookup(path); }
+
+Result<size_t> ObserverBackend::Read(const std::string& path, uint64_t offset,
+                                     std::span<uint8_t> buffer) {
+  return names_.Read(path, offset, buffer);
+}
+
+Status ObserverBackend::List(const std::string& path, const DirEntry& entry) {
+  return names_.List(path, entry);
+}
+
+Result<BackendCounters> ObserverBackend::Counters() {
+  if (IsGone()) return Error{ENODEV, dir_ + " is gone"};
+  const obs_counts counts = programs_->Counts(number_);
+  BackendCounters counters;
+  counters.events_queued = counts.sent;
+  counters.events_lost = counts.lost;
+  counters.events_coalesced = counts.coalesced;
+  counters.wakeups = counts.wakeups;
+  counters.attached = attached_;
+  return counters;
+}
+
+// ---------------------------------------------------------------------- worker
+
+void ObserverBackend::Work() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  pthread_setname_np(pthread_self(), "ppc-observe");
+  std::unique_lock lock(work_mutex_);
+  while (!stopping_) {
+    work_.wait(lock, [this] { return stopping_ || wants_scan_ || !moved_.empty(); });
+    if (stopping_) return;
+    const bool wants_scan = std::exchange(wants_scan_, false);
+    const auto moved = std::exchange(moved_, {});
+    lock.unlock();
+    for (const auto& [ino, dev] : moved) index_->Relearn(ino, dev);
+    bool is_done = true;
+    if (wants_scan) {
+      const Result<bool> scanned = index_->Rescan(MonotonicNs() + kScanPartNs);
+      if (!scanned) Log(LogLevel::kWarning, scanned.error().message);
+      is_done = !scanned || *scanned;
+    }
+    lock.lock();
+    if (!is_done) {
+      wants_scan_ = true;
+      continue;
+    }
+    // Somebody who reads many unlisted files asks for a look each time: not more than one a second.
+    if (wants_scan) {
+      work_.wait_for(lock, std::chrono::nanoseconds(kScanPauseNs),
+                     [this] { return stopping_ || !moved_.empty(); });
+    }
+  }
+}
+
+}  // namespace ppc

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns PPC on a stock kernel for one directory: no module, no mount.  Events come from BPF
+// programs on the page cache's tracepoints; loading and evicting use ordinary system calls on the
+// files themselves, with what those can do (see evict_ladder.h, docs/backends.md).
+//
+// Holds no descriptor below the directory while nothing is loaded.
+// Threads: as in backend.h; one of its own, which lists files and reads /proc.
+#ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
+#define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/cgroup_loader.h"
+#include "daemon/backend/observer/inode_index.h"
+#include "daemon/backend/observer/mappers.h"
+#include "daemon/backend/observer/own_pages.h"
+#include "daemon/backend/observer/programs.h"
+#include "daemon/backend/root_files.h"
+#include "daemon/machine/roots.h"
+
+struct ring_buffer;
+
+namespace ppc {
+
+class ObserverBackend : public Backend {
+ public:
+  // `dir` is canonical.  An error says in one line what cannot work here and what to do.
+  static Result<std::unique_ptr<ObserverBackend>> Open(const std::string& dir,
+                                                       const SysRoots& roots);
+  ~ObserverBackend() override;
+
+  Capabilities Caps() const override;
+  uint64_t NowNs() const override;
+  Status Attach(const AttachOptions& options) override;
+  void Detach() override;
+  void RenewLease() override {}  // nothing waits for us: there is no lease
+  size_t Drain(std::span<Event> batch) override;
+  WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) override;
+  Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
+  Result<FileInfo> Lookup(const std::string& path) override;
+  Result<LoadResult> Load(const LoadRequest& request) override;
+  Result<EvictResult> Evict(const EvictRequest& request) override;
+  Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
+                             std::span<uint8_t> bitmap) override;
+  Result<uint32_t> Charge(int cgroup_fd) override;
+  void Uncharge(uint32_t handle) override;
+  // The kernel's own read-ahead is always on.
+  Status SetFileNative(uint64_t, bool) override { return Ok(); }
+  Result<size_t> Read(const std::string& path, uint64_t offset,
+                      std::span<uint8_t> buffer) override;
+  Status List(const std::string& path, const DirEntry& entry) override;
+  Result<BackendCounters> Counters() override;
+
+ private:
+  struct RingDeleter {
+    void operator()(ring_buffer* ring) const;
+  };
+  struct OpenFile {
+    std::shared_ptr<const UniqueFd> fd;
+    uint64_t used_ns = 0;
+  };
+  struct Filling {  // what Drain copies into
+    std::span<Event> batch;
+    size_t count = 0;
+  };
+
+  ObserverBackend(std::string dir, const SysRoots& roots);
+  Status Start();
+  static int OnRecord(void* self, void* data, size_t bytes);
+  bool Take(const obs_event& raw);
+  void Put(const Event& event);
+  void GatherOld();
+  bool IsGone();
+  Result<std::shared_ptr<const UniqueFd>> OpenFor(uint64_t file);
+  void CloseIdle();
+  std::shared_ptr<CgroupLoader> LoaderOf(uint32_t handle);
+  void Work();
+
+  static constexpr size_t kMaxLater = 65536;  // events taken out of the maps, not drained yet
+
+  const std::string dir_;
+  const SysRoots roots_;
+  const RootFiles names_;
+  dev_t dev_ = 0;
+  ino_t ino_ = 0;
+  std::unique_ptr<ObserverPrograms> programs_;
+  uint32_t number_ = 0;  // of the directory in the programs
+  bool has_number_ = false;
+  std::unique_ptr<InodeIndex> index_;
+  std::unique_ptr<ring_buffer, RingDeleter> ring_;
+  Mappers mappers_;
+  OwnPages own_pages_;
+
+  // The executor's.
+  Filling filling_;
+  std::deque<Event> later_;
+  bool gathers_ = false;  // trace is on: what is gathered is taken out now and then
+  uint64_t gathered_ns_ = 0;
+  uint64_t looked_ns_ = 0;  // at whether the directory is still there
+  bool attached_ = false;
+
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, OpenFile> open_;
+  std::map<uint32_t, std::shared_ptr<CgroupLoader>> loaders_;
+  uint32_t last_handle_ = 0;
+
+  std::mutex work_mutex_;
+  std::condition_variable work_;
+  bool stopping_ = false;
+  bool wants_scan_ = false;
+  std::vector<std::pair<uint64_t, uint32_t>> moved_;  // inode, device
+  std::atomic<bool> told_uncharged_{false};
+  std::thread worker_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_

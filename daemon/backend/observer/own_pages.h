@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns which parts of files are in the page cache because of us: loaded by us, or missed by a
+// process that we watch.  Only those may be dropped; a stranger's warm pages stay.
+// Threads: any.
+#ifndef PPC_DAEMON_BACKEND_OBSERVER_OWN_PAGES_H_
+#define PPC_DAEMON_BACKEND_OBSERVER_OWN_PAGES_H_
+
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace ppc {
+
+class OwnPages {
+ public:
+  void Add(uint64_t file, uint64_t offset, uint64_t length);
+  // The file is gone, or its pages are.
+  void Forget(uint64_t file);
+  // Our parts of the range, as (offset, length).
+  std::vector<std::pair<uint64_t, uint64_t>> Within(uint64_t file, uint64_t offset,
+                                                    uint64_t length) const;
+
+ private:
+  static constexpr uint64_t kUnit = 64 << 10;  // what the kernel's least read-ahead brings
+
+  mutable std::mutex mutex_;
+  std::unordered_map<uint64_t, std::vector<bool>> files_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BACKEND_OBSERVER_OWN_PAGES_H_

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/root_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <memory>
+#include <string_view>
+
+#include "daemon/base/files.h"
+
+namespace ppc {
+namespace {
+
+open_how Beneath(uint64_t flags) {
+  open_how how{};
+  how.flags = flags | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
+  return how;
+}
+
+const std::string& NameOf(const std::string& path) {
+  static const std::string itself = ".";
+  return path.empty() ? itself : path;
+}
+
+std::string PathOfDescriptor(int fd) {
+  char target[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t bytes = readlink(link.c_str(), target, sizeof(target));
+  return std::string(target, bytes > 0 ? static_cast<size_t>(bytes) : 0);
+}
+
+char KindOf(const dirent& entry) {
+  switch (entry.d_type) {
+    case DT_REG:
+      return 'f';
+    case DT_DIR:
+      return 'd';
+    case DT_LNK:
+      return 'l';
+    default:
+      return '?';
+  }
+}
+
+}  // namespace
+
+Result<UniqueFd> RootFiles::OpenRoot() const {
+  UniqueFd root(open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root.IsValid()) return PosixError("open " + root_, errno);
+  return root;
+}
+
+Result<UniqueFd> RootFiles::Open(const std::string& path) const {
+  const Result<UniqueFd> root = OpenRoot();
+  if (!root) return root.error();
+  UniqueFd fd = OpenAt2(root->Get(), NameOf(path), Beneath(O_RDONLY | O_NOCTTY | O_NONBLOCK));
+  if (!fd.IsValid()) return PosixError("open " + path + " below " + root_, errno);
+  return fd;
+}
+
+Result<size_t> RootFiles::Read(const std::string& path, uint64_t offset,
+                               std::span<uint8_t> buffer) const {
+  const Result<UniqueFd> fd = Open(path);
+  if (!fd) return fd.error();
+  size_t done = 0;
+  while (done < buffer.size()) {
+    const ssize_t got = pread(fd->Get(), buffer.data() + done, buffer.size() - done,
+                              static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return PosixError("read " + path, errno);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+Status RootFiles::List(const std::string& path, const Backend::DirEntry& entry) const {
+  Result<UniqueFd> fd = Open(path);
+  if (!fd) return fd.error();
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(fdopendir(fd->Get()), closedir);
+  if (dir == nullptr) return PosixError("list " + path, errno);
+  (void)fd->Release();  // closedir closes it
+  while (const dirent* found = readdir(dir.get())) {
+    const std::string_view name = found->d_name;
+    if (name == "." || name == "..") continue;
+    if (!entry(found->d_name, KindOf(*found))) break;
+  }
+  return Ok();
+}
+
+Result<std::string> RootFiles::FollowLinks(const std::string& path) const {
+  const Result<UniqueFd> root = OpenRoot();
+  if (!root) return root.error();
+  const UniqueFd fd = OpenAt2(root->Get(), NameOf(path), Beneath(O_PATH));
+  // EXDEV: it leads out.
+  if (!fd.IsValid()) return PosixError("look up " + path, errno == EXDEV ? ELOOP : errno);
+  std::string base = PathOfDescriptor(root->Get());
+  if (!base.ends_with('/')) base += '/';
+  const std::string whole = PathOfDescriptor(fd.Get());
+  if (!whole.starts_with(base)) return PosixError("look up " + path, ELOOP);
+  return whole.substr(base.size());
+}
+
+}  // namespace ppc

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which backend is asked for what; none of them can be opened here.
+#include "daemon/backend/factory.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+#include <string>
+
+#include "tests/unit/temp_tree.h"
+
+namespace ppc {
+namespace {
+
+TEST(BackendKind, IsReadByItsName) {
+  EXPECT_EQ(*ParseBackendKind("auto"), BackendKind::kAuto);
+  EXPECT_EQ(*ParseBackendKind("observer"), BackendKind::kObserver);
+  for (const BackendKind kind : {BackendKind::kAuto, BackendKind::kKmod, BackendKind::kObserver,
+                                 BackendKind::kPoll}) {
+    EXPECT_EQ(*ParseBackendKind(BackendName(kind)), kind);
+  }
+  const Result<BackendKind> unknown = ParseBackendKind("ebpf");
+  EXPECT_EQ(unknown.error().code, EINVAL);
+  EXPECT_NE(unknown.error().message.find("'ebpf'; use auto, kmod"), std::string::npos);
+}
+
+class FactoryTest : public testing::Test {
+ protected:
+  Error Refusal(BackendKind kind, const std::string& dir) {
+    const auto backend = OpenBackend(kind, dir, SysRoots{tree_.Root(), ""});
+    return backend ? Error{0, "opened"} : backend.error();
+  }
+  TempTree tree_;
+};
+
+TEST_F(FactoryTest, TheModuleNeedsItsMount) {
+  tree_.Write("/sys/fs/ppc/0/dev", "999:1\n");
+  const Error error = Refusal(BackendKind::kKmod, tree_.Root());
+  EXPECT_EQ(error.code, ENODEV);
+  EXPECT_NE(error.message.find("mount -t ppc"), std::string::npos) << error.message;
+}
+
+TEST_F(FactoryTest, AMountIsForTheModule) {
+  struct stat st {};
+  ASSERT_EQ(stat(tree_.Root().c_str(), &st), 0);
+  tree_.Write("/sys/fs/ppc/9999/dev",
+              std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev)) + "\n");
+  EXPECT_NE(Refusal(BackendKind::kAuto, tree_.Root()).message.find("/dev/ppc9999"),
+            std::string::npos);
+  for (const BackendKind kind : {BackendKind::kObserver, BackendKind::kPoll}) {
+    const Error error = Refusal(kind, tree_.Root());
+    EXPECT_EQ(error.code, EINVAL);
+    EXPECT_NE(error.message.find("--backend kmod"), std::string::npos) << error.message;
+  }
+}
+
+TEST_F(FactoryTest, WhatIsNoDirectoryIsRefusedFirst) {
+  tree_.Write("/file", "x");
+  for (const BackendKind kind :
+       {BackendKind::kAuto, BackendKind::kObserver, BackendKind::kPoll}) {
+    EXPECT_EQ(Refusal(kind, "relative").code, EINVAL);
+    EXPECT_EQ(Refusal(kind, "/proc/sys").code, EINVAL);
+  }
+}
+
+}  // namespace
+}  // namespace ppc

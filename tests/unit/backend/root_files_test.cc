@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/root_files.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "tests/unit/temp_tree.h"
+
+namespace ppc {
+namespace {
+
+class RootFilesTest : public testing::Test {
+ protected:
+  RootFilesTest() {
+    tree_.Write("/root/model/a", "hello");
+    tree_.Write("/outside", "secret");
+    tree_.Link("/root/model/inside", "a");
+    tree_.Link("/root/model/up", "../../outside");
+    tree_.Link("/root/model/absolute", tree_.Path("/outside"));
+  }
+  std::string Text(const std::string& path, uint64_t offset = 0) {
+    std::array<uint8_t, 64> buffer{};
+    const Result<size_t> got = files_.Read(path, offset, buffer);
+    if (!got) return "";
+    return std::string(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(*got));
+  }
+  TempTree tree_;
+  RootFiles files_{tree_.Path("/root")};
+};
+
+TEST_F(RootFilesTest, ReadsWhatLiesBelow) {
+  EXPECT_EQ(Text("model/a"), "hello");
+  EXPECT_EQ(Text("model/a", 3), "lo");
+  EXPECT_EQ(Text("model/a", 9), "");
+  EXPECT_EQ(Text("model/inside"), "hello");
+}
+
+TEST_F(RootFilesTest, NothingLeadsOut) {
+  for (const char* path : {"../outside", "model/../../outside", "model/up", "model/absolute"}) {
+    const Result<UniqueFd> fd = files_.Open(path);
+    ASSERT_FALSE(fd) << path;
+    EXPECT_EQ(fd.error().code, EXDEV) << path;
+    EXPECT_FALSE(files_.FollowLinks(path)) << path;
+  }
+  EXPECT_EQ(files_.FollowLinks("model/up").error().code, ELOOP);
+  EXPECT_FALSE(files_.Open("/proc/self/status"));
+}
+
+TEST_F(RootFilesTest, ListsADirectoryAndTheRootItself) {
+  std::vector<std::string> names;
+  ASSERT_TRUE(files_.List("model", [&](const char* name, char kind) {
+    names.push_back(std::string(name) + kind);
+    return true;
+  }));
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"absolutel", "af", "insidel", "upl"}));
+  names.clear();
+  ASSERT_TRUE(files_.List("", [&](const char* name, char kind) {
+    names.push_back(std::string(name) + kind);
+    return true;
+  }));
+  EXPECT_EQ(names, std::vector<std::string>{"modeld"});
+  EXPECT_FALSE(files_.List("model/a", [](const char*, char) { return true; }));
+}
+
+TEST_F(RootFilesTest, LinksThatStayBelowAreFollowed) {
+  EXPECT_EQ(*files_.FollowLinks("model/inside"), "model/a");
+  EXPECT_EQ(files_.FollowLinks("model/none").error().code, ENOENT);
+}
+
+TEST_F(RootFilesTest, ARootThatIsGoneIsNamed) {
+  const RootFiles gone(tree_.Path("/gone"));
+  const Result<UniqueFd> fd = gone.Open("a");
+  ASSERT_FALSE(fd);
+  EXPECT_NE(fd.error().message.find("/gone"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ppc

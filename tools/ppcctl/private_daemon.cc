@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ppcctl/private_daemon.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/files.h"
+#include "daemon/control/listen_socket.h"
+#include "tools/ppcctl/user_dirs.h"
+
+namespace ppc::ctl {
+namespace {
+
+constexpr int kExecFailed = 127;
+// Its runners drain within 8 s each, all at once.
+constexpr int kEndMs = 12000;
+
+#ifndef P_PIDFD
+#define P_PIDFD 3
+#endif
+
+Result<std::string> FindDaemon() {
+  std::array<char, PATH_MAX> self{};
+  const ssize_t bytes = readlink("/proc/self/exe", self.data(), self.size() - 1);
+  const std::string own(self.data(), bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  std::vector<std::string> directories = {own.substr(0, own.rfind('/'))};
+  const char* path = std::getenv("PATH");
+  std::istringstream parts(path == nullptr ? "" : path);
+  for (std::string part; std::getline(parts, part, ':');) directories.push_back(part);
+  for (const std::string& directory : directories) {
+    if (directory.empty()) continue;
+    const std::string program = directory + "/ppcd";
+    if (access(program.c_str(), X_OK) == 0) return program;
+  }
+  return Error{ENOENT, "no ppcd runs, and none is beside ppcctl or in PATH to be started"};
+}
+
+// Without what is meant for the command: its readiness is not ppcd's.
+std::vector<char*> EnvironmentOfDaemon() {
+  std::vector<char*> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (!text.starts_with("NOTIFY_SOCKET=") && !text.starts_with("JOURNAL_STREAM=")) {
+      kept.push_back(*entry);
+    }
+  }
+  kept.push_back(nullptr);
+  return kept;
+}
+
+void CloseFrom(int first) {
+#ifdef SYS_close_range
+  if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
+#endif
+  const long limit = sysconf(_SC_OPEN_MAX);
+  for (int fd = first; fd < limit; ++fd) close(fd);
+}
+
+// Between fork and exec: async-signal-safe calls only.
+[[noreturn]] void Exec(char* const argv[], char* const environment[], int null, int log,
+                       pid_t parent) {
+  // Not SIGKILL: it has runners to drain, and a directory to remove.
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(kExecFailed);
+  setpgid(0, 0);  // the terminal's Ctrl-C is for the command, whose end is then told as ever
+  dup2(null, STDIN_FILENO);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  CloseFrom(STDERR_FILENO + 1);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execve(argv[0], argv, environment);
+  _exit(kExecFailed);
+}
+
+// "ppcd: what went wrong" without its name.
+std::string LastLine(const std::string& log) {
+  const Result<std::string> text = ReadFile(log);
+  std::string last = text ? Trim(*text) : "";
+  last = last.substr(last.rfind('\n') + 1);
+  constexpr std::string_view kName = "ppcd: ";
+  if (last.starts_with(kName)) last = last.substr(kName.size());
+  return last.empty() ? "it said nothing" : last;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PrivateDaemon>> PrivateDaemon::Start(unsigned timeout_ms) {
+  const Result<std::string> program = FindDaemon();
+  if (!program) return program.error();
+  const std::string templates = TemplateDir();
+  if (templates.empty()) {
+    return Error{ENOENT, "nowhere to keep templates; set HOME or XDG_STATE_HOME"};
+  }
+  if (Status status = MakeStateDirectories(templates); !status) return status.error();
+  Result<std::string> directory = MakeRuntimeDir();
+  if (!directory) return directory.error();
+  std::unique_ptr<PrivateDaemon> daemon(new PrivateDaemon(*std::move(directory)));
+  if (Status status = daemon->Spawn(*program, templates); !status) return status.error();
+  if (Status status = daemon->WaitUntilItAnswers(timeout_ms); !status) return status.error();
+  return daemon;
+}
+
+Status PrivateDaemon::Spawn(const std::string& program, const std::string& template_dir) {
+  const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd log(
+      open((directory_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!null.IsValid() || !log.IsValid()) return PosixError("open " + directory_ + "/log", errno);
+  std::vector<std::string> words = {program,       "--private", "--socket",       socket(),
+                                    "--state-dir", directory_,  "--template-dir", template_dir};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const std::vector<char*> environment = EnvironmentOfDaemon();
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) return PosixError("fork", errno);
+  if (pid == 0) Exec(argv.data(), environment.data(), null.Get(), log.Get(), parent);
+  pidfd_.Reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (pidfd_.IsValid()) return Ok();
+  const int code = errno;
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  return PosixError("pidfd_open", code);
+}
+
+Status PrivateDaemon::WaitUntilItAnswers(unsigned timeout_ms) const {
+  const Result<sockaddr_un> address = control::SocketAddress(socket());
+  if (!address) return address.error();
+  const uint64_t deadline = MonotonicNs() + timeout_ms * kNsPerMs;
+  while (MonotonicNs() < deadline) {
+    const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto* name = reinterpret_cast<const sockaddr*>(&*address);
+    if (connect(fd.Get(), name, sizeof(*address)) == 0) return Ok();
+    if (HasEnded(2)) {
+      return Error{EIO, "a private ppcd did not start: " + LastLine(directory_ + "/log")};
+    }
+  }
+  return Error{ETIMEDOUT, "a private ppcd does not answer: " + LastLine(directory_ + "/log")};
+}
+
+// RunChild() may have reaped it: only the descriptor is asked, and nobody else's child is waited
+// for.
+bool PrivateDaemon::HasEnded(int timeout_ms) const {
+  pollfd waiting{pidfd_.Get(), POLLIN, 0};
+  return poll(&waiting, 1, timeout_ms) > 0;
+}
+
+PrivateDaemon::~PrivateDaemon() {
+  if (pidfd_.IsValid()) {
+    syscall(SYS_pidfd_send_signal, pidfd_.Get(), SIGTERM, nullptr, 0);
+    if (!HasEnded(kEndMs)) syscall(SYS_pidfd_send_signal, pidfd_.Get(), SIGKILL, nullptr, 0);
+    siginfo_t info{};
+    while (waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.Get()), &info,
+                  WEXITED) != 0 &&
+           errno == EINTR) {
+    }
+  }
+  std::error_code ignored;  // it did so itself, unless it was killed
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+}  // namespace ppc::ctl
