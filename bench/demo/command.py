@@ -98,14 +98,14 @@ def parse(arguments):
         description="Loads a model natively and through PPC; table + HTML.")
     add_common(parser, "demo", _add_disk)
     parser.add_argument("--vm", action="store_true",
-                        help="in an emulated machine, with the kernel module (about 20 minutes)")
+                        help="in an emulated machine, with the kernel module")
     parser.add_argument("--repeats", type=int, metavar="N", help="measured MAIO runs in each memory case "
                         "(default: 2; with --vm 3)")
     parser.add_argument("--systems", default="", metavar="LIST", help="only these, e.g. native,"
                         "maio-record,maio (all: native, native-ra, eager, precache, maio-record, maio, "
                         "maio-early)")
     parser.add_argument("--quick", action="store_true",
-                        help="qwen2.5-7b at 1:16, one run each: two minutes, less telling")
+                        help="qwen2.5-7b at 1:16, one run each: a few minutes, less telling")
     parser.add_argument("--timeout", type=int, default=1500, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.repeats is None:

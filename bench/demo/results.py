@@ -75,10 +75,15 @@ def host_warnings(raw):
     return found
 
 
-def disk_doubt(raw):
-    """Of a disk that was not the same in all its measurements."""
+def disk_doubt(raw, memory=None):
+    """Of a disk that was not the same in all its measurements; memory: in those before and after the
+    runs of this case."""
     wanted = raw["settings"]["mbps"]
-    return disturbance.disk_doubt(list(raw["disk_bytes_per_s"].values()), wanted and wanted * 1e6)
+    measured = list(raw["disk_bytes_per_s"].items())
+    if memory:
+        start = next((i for i, (when, _) in enumerate(measured) if when == memory), len(measured))
+        measured = measured[start:start + 2]
+    return disturbance.disk_doubt([rate for _, rate in measured], wanted and wanted * 1e6)
 
 
 def guest_warnings(raw):
@@ -148,13 +153,12 @@ def judged(raw, rows, is_partial):
         doubt = warnings(raw)
         doubts = {memory: doubt[0].partition(":")[0].lower() for memory in promises.WHERE if doubt}
         return promises.claims(rows, raw["errors"], is_partial, promises.GUEST, doubts)
-    doubt = disk_doubt(raw)
     taken = disturbance.share(raw["measured"]["cached"])
     bound_doubt = (f"others took {taken:.0%} of the CPUs from the cached load"
                    if taken > disturbance.TOLERATED else "")
     return promises.claims(rows, raw["errors"], is_partial,
                            promises.HOST if settings["mbps"] else promises.OWN_DISK,
-                           {memory: doubt for memory in promises.WHERE}, bound_doubt)
+                           {memory: disk_doubt(raw, memory) for memory in promises.WHERE}, bound_doubt)
 
 
 def assemble(raw, description, options, seconds):

@@ -58,8 +58,8 @@ uint64_t NodeFileBytes(std::string_view meminfo) {
 
 namespace {
 
-// The same members from the memory controller's own hierarchy (v1), whose counters have other names;
-// what it does not count is 0.
+// The same members from the memory controller's own hierarchy (v1), whose counters have other
+// names; what it does not count is 0.
 std::string CgroupV1Json(const std::string& dir) {
   const auto current = ReadLine(dir + "/memory.usage_in_bytes");
   const auto stat = ReadFile(dir + "/memory.stat");

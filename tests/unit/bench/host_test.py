@@ -10,7 +10,7 @@ TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)),
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "bench"))
 
-from demo import cgroup, control, disturbance, host, slowdisk  # noqa: E402
+from demo import cgroup, control, disturbance, host, results, slowdisk  # noqa: E402
 
 
 def stat(pid, parent, ticks, flags=0, name="a b) c"):
@@ -36,6 +36,13 @@ class DisturbanceTest(unittest.TestCase):
         self.assertIn("250 MB/s of the 300", disturbance.disk_doubt([250e6, 301e6], 300e6))
         self.assertIn("800 to 1600 MB/s", disturbance.disk_doubt([800e6, 1600e6]))
         self.assertEqual(disturbance.disk_doubt([], 300e6), "")
+
+    def test_a_table_is_judged_by_the_disk_before_and_after_it(self):
+        data = {"settings": {"mbps": 300},
+                "disk_bytes_per_s": {"start": 210e6, "rich": 299e6, "limit": 300e6, "end": 250e6}}
+        self.assertEqual(results.disk_doubt(data, "rich"), "")
+        self.assertIn("250 MB/s", results.disk_doubt(data, "limit"))
+        self.assertIn("210 MB/s", results.disk_doubt(data))
 
     def test_watching_nothing(self):
         taken = disturbance.Watch([os.getpid()]).end()

@@ -50,10 +50,11 @@ TEST(Counters, GroupOfTheFirstVersionHasTheSameMembers) {
   std::ofstream(dir / "memory.oom_control") << "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n";
   const std::string text = CgroupJson(dir);
   fs::remove_all(dir);
-  EXPECT_EQ(text,
-            "\"cg\":{\"current\":700,\"file\":500,\"anon\":120,\"kernel\":80,\"file_mapped\":400,"
-            "\"active_file\":30,\"pgscan\":0,\"pgsteal\":0,\"workingset_refault_file\":0,\"high\":0,"
-            "\"max\":3,\"oom_kill\":1}");
+  EXPECT_EQ(
+      text,
+      "\"cg\":{\"current\":700,\"file\":500,\"anon\":120,\"kernel\":80,\"file_mapped\":400,"
+      "\"active_file\":30,\"pgscan\":0,\"pgsteal\":0,\"workingset_refault_file\":0,\"high\":0,"
+      "\"max\":3,\"oom_kill\":1}");
 }
 
 class ResidencyTest : public ::testing::Test {
