@@ -82,7 +82,8 @@ class Experiment:
         return run
 
     def _measure(self, system, group, run):
-        trace = f"{self.scratch}/trace.jsonl"
+        # A supervised runner writes traces in few places.
+        trace = f"/tmp/ppc-demo-{os.getpid()}.jsonl"
         if system.policy:
             self._register(system, trace)
         lost = self.ppc.lost_events() if system.policy else None
@@ -112,6 +113,8 @@ class Experiment:
             self._keep(run, "samples", f"{self.scratch}/samples.jsonl")
             if system.policy:
                 self._keep(run, "trace", trace)
+        if os.path.exists(trace):
+            os.unlink(trace)
 
     def _register(self, system, trace):
         if os.path.exists(trace):
