@@ -5,22 +5,27 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
 #include <vector>
 
 #include "daemon/backend/backend.h"
+#include "daemon/base/files.h"
 #include "daemon/backend/cachestat.h"
 
 namespace ppc {
 namespace {
 
 constexpr long kSysCachestat = 451;          // the same number on every architecture
-constexpr uint64_t kPieceBytes = 128 << 10;  // the least that any kernel reads ahead at once
 constexpr uint64_t kProbeBytes = 64 << 10;
 
 std::atomic<bool> has_cachestat{true};
@@ -30,6 +35,8 @@ struct Range {
   uint64_t first = 0;
   uint64_t bytes = 0;  // up to the end of the last page
   uint64_t size = 0;   // of the file
+  dev_t dev = 0;
+  uint64_t piece = 0;  // bytes that one readahead takes
 };
 
 Result<Range> RangeOf(int fd, uint64_t offset, uint64_t length) {
@@ -37,12 +44,27 @@ Result<Range> RangeOf(int fd, uint64_t offset, uint64_t length) {
   if (fstat(fd, &info) != 0) return PosixError("stat", errno);
   Range range;
   range.size = static_cast<uint64_t>(info.st_size);
+  range.dev = info.st_dev;
   range.first = offset / kPageBytes * kPageBytes;
   const uint64_t whole = (range.size + kPageBytes - 1) / kPageBytes * kPageBytes;
   const uint64_t wanted = length == 0 ? whole : offset + length;
   const uint64_t end = std::min(whole, (wanted + kPageBytes - 1) / kPageBytes * kPageBytes);
   range.bytes = end > range.first ? end - range.first : 0;
   return range;
+}
+
+uint64_t KbOf(const SysRoots& roots, const std::string& path) {
+  const Result<std::string> text = ReadLine(roots.Sys(path));
+  return text ? std::strtoull(text->c_str(), nullptr, 10) : 0;
+}
+
+uint64_t PieceOf(dev_t dev) {
+  static std::mutex mutex;
+  static std::map<dev_t, uint64_t> pieces;
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = pieces.try_emplace(dev, 0);
+  if (is_new) found->second = ReadAheadBytes(RootsFromEnvironment(), major(dev), minor(dev));
+  return found->second;
 }
 
 // Bytes that are there, told by mincore; `bitmap` may be nullptr.
@@ -101,6 +123,19 @@ Status ReadAll(int fd, uint64_t from, uint64_t to) {
 
 }  // namespace
 
+uint64_t ReadAheadBytes(const SysRoots& roots, unsigned dev_major, unsigned dev_minor) {
+  constexpr uint64_t kLeast = 128;
+  constexpr uint64_t kMost = kStepBytes >> 10;
+  const std::string number = std::to_string(dev_major) + ":" + std::to_string(dev_minor);
+  uint64_t kb = KbOf(roots, "/class/bdi/" + number + "/read_ahead_kb");
+  for (const char* const queue : {"/queue/", "/../queue/"}) {
+    for (const char* const name : {"read_ahead_kb", "max_sectors_kb"}) {
+      kb = std::max(kb, KbOf(roots, "/dev/block/" + number + queue + name));
+    }
+  }
+  return std::clamp(kb, kLeast, kMost) << 10;
+}
+
 Result<uint64_t> CachedBytes(int fd, uint64_t offset, uint64_t length) {
   const Result<Range> range = RangeOf(fd, offset, length);
   if (!range) return range.error();
@@ -126,8 +161,9 @@ Result<uint64_t> CachedPages(int fd, uint64_t offset, uint64_t length, uint8_t* 
 
 Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
                           const std::function<bool()>& is_interrupted) {
-  const Result<Range> range = RangeOf(fd, offset, length);
+  Result<Range> range = RangeOf(fd, offset, length);
   if (!range) return range.error();
+  range->piece = PieceOf(range->dev);
   FileLoad load;
   load.is_eof = offset + length >= range->size;
   const uint64_t end = std::min(offset + length, range->size);
@@ -139,7 +175,7 @@ Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
   if (*before >= range->bytes) return load;
   // Only what is asked for, neither more by the kernel's own guess nor by our looking at it.
   (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-  for (uint64_t at = range->first; at < end; at += kPieceBytes) {
+  for (uint64_t at = range->first; at < end; at += range->piece) {
     if (is_interrupted && is_interrupted()) {
       load.is_interrupted = true;
       load.done = at > offset ? at - offset : 0;
@@ -147,7 +183,7 @@ Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
       break;
     }
     (void)readahead(fd, static_cast<off_t>(at),
-                    std::min(kPieceBytes, range->first + range->bytes - at));
+                    std::min(range->piece, range->first + range->bytes - at));
   }
   const uint64_t until = offset + load.done;
   if (!Touch(fd, range->first, until)) return PosixError("read", errno);

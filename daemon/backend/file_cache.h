@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "daemon/base/result.h"
+#include "daemon/machine/roots.h"
 
 namespace ppc {
 
@@ -18,6 +19,10 @@ Result<uint64_t> CachedBytes(int fd, uint64_t offset, uint64_t length);
 // One bit per page of the range, by mincore(2); the bytes resident.
 Result<uint64_t> CachedPages(int fd, uint64_t offset, uint64_t length, uint8_t* bitmap,
                              size_t bitmap_bytes);
+
+// How much one readahead(2) or WILLNEED takes from this device: the kernel cuts it to the device's
+// read-ahead or largest request, silently.  128 KiB to 2 MiB.
+uint64_t ReadAheadBytes(const SysRoots& roots, unsigned dev_major, unsigned dev_minor);
 
 struct FileLoad {
   uint64_t loaded = 0;    // absent before, there now; an estimate where others load as well

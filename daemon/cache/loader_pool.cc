@@ -15,14 +15,17 @@
 namespace ppc {
 namespace {
 
-int ThreadsFor(const NumaNode& node, int configured) {
+constexpr int kMostThreads = 16;
+
+int ThreadsFor(const NumaNode& node, int configured, int least) {
   if (configured > 0) return configured;
-  return std::clamp(static_cast<int>(node.cpus.size()) / 4, 2, 16);
+  return std::clamp(static_cast<int>(node.cpus.size()) / 4, std::min(least, kMostThreads),
+                    kMostThreads);
 }
 
-int TotalThreads(const std::vector<NumaNode>& nodes, int configured) {
+int TotalThreads(const std::vector<NumaNode>& nodes, int configured, int least) {
   int total = 0;
-  for (const NumaNode& node : nodes) total += ThreadsFor(node, configured);
+  for (const NumaNode& node : nodes) total += ThreadsFor(node, configured, least);
   return total;
 }
 
@@ -57,7 +60,7 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
       has_threads_(static_cast<size_t>(nodes_), false),
       takes_any_(static_cast<size_t>(nodes_), false),
       queue_(nodes_, options_.max_items),
-      governor_(PerNode(options_.governor, nodes), TotalThreads(nodes, options_.threads_per_node)),
+      governor_(PerNode(options_.governor, nodes), TotalThreads(nodes, options_.threads_per_node, backend->Caps().least_loads)),
       idle_(static_cast<size_t>(nodes_), 0),
       has_prober_(static_cast<size_t>(nodes_), false) {
   for (int i = 0; i < nodes_; ++i) wake_.push_back(std::make_unique<std::condition_variable>());
@@ -70,10 +73,11 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
     takes_any_[slot] = !node.cpus.empty() || !has_cpus;
   }
   // Nodes in turn: where only the first few threads may load, every node has some of them.
-  const int total = TotalThreads(nodes, options_.threads_per_node);
+  const int least = backend->Caps().least_loads;
+  const int total = TotalThreads(nodes, options_.threads_per_node, least);
   for (int i = 0; static_cast<int>(workers_.size()) < total; ++i) {
     for (const NumaNode& node : nodes) {
-      if (i >= ThreadsFor(node, options_.threads_per_node)) continue;
+      if (i >= ThreadsFor(node, options_.threads_per_node, least)) continue;
       auto worker = std::make_unique<Worker>();
       worker->index = workers_.size();
       worker->node = node.id;

@@ -62,7 +62,7 @@ class LoaderPool {
  public:
   struct Options {
     uint64_t chunk_bytes = 8 << 20;
-    int threads_per_node = 0;  // 0 = clamp(CPUs of the node / 4, 2, 16)
+    int threads_per_node = 0;  // 0 = clamp(CPUs of the node / 4, Capabilities::least_loads, 16)
     size_t max_items = 131072;
     bool manual = false;                    // no threads: RunSlice drives it (tests, simulator)
     uint64_t retry_ns = 100 * 1000 * 1000;  // how soon who found no memory looks again

@@ -108,6 +108,7 @@ Capabilities ObserverBackend::Caps() const {
   caps.charge = true;
   caps.node = true;
   caps.exact_counts = false;
+  caps.least_loads = 4;  // each waits for its step before it asks for the next
   caps.limits = {
       "the kernel's own read-ahead stays on; there is no demand window",
       "pages that several processes map are not evicted before they are unmapped",

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/backend/cachestat.h"
+#include "daemon/backend/file_cache.h"
 #include "daemon/base/files.h"
 
 namespace ppc {
@@ -57,13 +58,6 @@ uint64_t ProbeCached(int fd, uint64_t offset, uint64_t length) {
   return cached;
 }
 
-uint64_t KbOf(const SysRoots& roots, const std::string& path) {
-  const Result<std::string> line = ReadLine(roots.Sys(path));
-  uint64_t kb = 0;
-  if (line) std::from_chars(line->data(), line->data() + line->size(), kb);
-  return kb;
-}
-
 }  // namespace
 
 std::optional<CacheCount> CountCached(int fd, const FileStat& stat, uint64_t offset,
@@ -88,22 +82,11 @@ std::optional<CacheCount> CountCached(int fd, const FileStat& stat, uint64_t off
   return is_counted && pages ? count : pages;
 }
 
-// How much one WILLNEED takes: the kernel cuts it to the device's read-ahead or largest request,
-// silently.
 uint64_t FileReader::PieceBytes(const FileStat& stat) {
-  constexpr uint64_t kLeast = 128;
-  constexpr uint64_t kMost = kStepBytes >> 10;
   const std::lock_guard lock(mutex_);
   const auto [found, is_new] = pieces_.try_emplace({stat.id.dev_major, stat.id.dev_minor}, 0);
-  if (!is_new) return found->second;
-  const std::string number =
-      std::to_string(stat.id.dev_major) + ":" + std::to_string(stat.id.dev_minor);
-  uint64_t kb = KbOf(roots_, "/class/bdi/" + number + "/read_ahead_kb");
-  for (const char* const queue : {"/queue/", "/../queue/"}) {
-    for (const char* const name : {"read_ahead_kb", "max_sectors_kb"})
-      kb = std::max(kb, KbOf(roots_, "/dev/block/" + number + queue + name));
-  }
-  return found->second = std::clamp(kb, kLeast, kMost) << 10;
+  if (is_new) found->second = ReadAheadBytes(roots_, stat.id.dev_major, stat.id.dev_minor);
+  return found->second;
 }
 
 LoadResult FileReader::Load(int fd, const FileStat& stat, const LoadRequest& request) {
