@@ -59,12 +59,6 @@ void PageOut(const MappedPart& part, const std::string& proc) {
   }
 }
 
-bool IsOneProcess(const std::vector<MappedPart>& parts) {
-  return !parts.empty() && std::all_of(parts.begin(), parts.end(), [&](const MappedPart& part) {
-    return part.pid == parts.front().pid;
-  });
-}
-
 }  // namespace
 
 Result<EvictResult> EvictRange(int fd, uint64_t offset, uint64_t length, bool unmap,
@@ -79,8 +73,10 @@ Result<EvictResult> EvictRange(int fd, uint64_t offset, uint64_t length, bool un
     return PosixError("drop pages of a file", errno);
   }
   Result<uint64_t> after = CachedBytes(fd, offset, length);
-  if (after && *after > 0 && unmap && IsOneProcess(parts)) {
-    for (const MappedPart& part : parts) PageOut(part, proc);
+  // A page goes with the only process that has touched it, whoever else could: workers map whole
+  // shards and read their slices.
+  for (auto part = parts.begin(); unmap && after && *after > 0 && part != parts.end(); ++part) {
+    PageOut(*part, proc);
     after = CachedBytes(fd, offset, length);
   }
   if (!after) return after.error();

@@ -111,7 +111,7 @@ Capabilities ObserverBackend::Caps() const {
   caps.least_loads = 4;  // each waits for its step before it asks for the next
   caps.limits = {
       "the kernel's own read-ahead stays on; there is no demand window",
-      "pages that several processes map are not evicted before they are unmapped",
+      "pages that several processes have touched are not evicted before they are unmapped",
       "loaded and evicted bytes are estimates where others use the same pages",
       "opens and closes are not seen, and accesses through mappings that are in place already only "
       "where a page is not mapped yet",
