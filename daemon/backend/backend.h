@@ -97,10 +97,6 @@ struct FileInfo {
   uint32_t dev_minor = 0;
 };
 
-// A range that is executed may meet so many numbers that went: inodes leave the kernel's cache and
-// come back under others.
-inline constexpr int kMaxStaleRetries = 3;
-
 enum class LoadStop : uint32_t {
   kDone = 0,
   kEof = 1,
@@ -184,6 +180,8 @@ enum class WaitOutcome {
   kGone,     // the mount is gone
 };
 
+// File numbers are stable: within one backend a number means one file for as long as that is there;
+// ESTALE says that it is gone.
 class Backend {
  public:
   virtual ~Backend() = default;

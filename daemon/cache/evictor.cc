@@ -112,24 +112,15 @@ void Evictor::Execute(const EvictItem& item) {
                   .size = item.size,
                   .cookie = item.cookie};
   EvictResult sum;
-  int retries = 0;
   for (uint64_t at = item.offset; at < item.offset + item.size;) {
     const uint64_t call_end = (at / kCallBytes + 1) * kCallBytes;
     const uint64_t length = std::min(call_end, item.offset + item.size) - at;
-    const Result<EvictResult> one = backend_->Evict(EvictRequest{.file = result.file,
+    const Result<EvictResult> one = backend_->Evict(EvictRequest{.file = item.file,
                                                                  .offset = at,
                                                                  .length = length,
                                                                  .unmap = item.unmap,
                                                                  .even_locked = item.even_locked,
                                                                  .drain = item.drain});
-    if (!one && one.error().code == ESTALE && retries < kMaxStaleRetries && options_.refresh) {
-      ++retries;
-      const std::optional<uint64_t> renewed = options_.refresh(result.file);
-      if (renewed) {
-        result.file = *renewed;
-        continue;
-      }
-    }
     if (!one) {
       result.error = one.error().code;
       break;

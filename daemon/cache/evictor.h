@@ -13,7 +13,6 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -53,8 +52,7 @@ class Evictor {
   struct Options {
     size_t max_items = 131072;
     int threads = 1;
-    bool manual = false;  // no thread: RunOne drives it
-    std::function<std::optional<uint64_t>(uint64_t file)> refresh;
+    bool manual = false;                             // no thread: RunOne drives it
     std::function<void(uint64_t bytes)> on_dropped;  // from an evictor's thread
   };
 

@@ -18,7 +18,6 @@
 #include <array>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -46,9 +45,8 @@ struct LoaderStats {
   uint64_t loaded = 0;    // absent before, uptodate now
   uint64_t resident = 0;  // found present
   uint64_t failed = 0;
-  uint64_t replaced = 0;       // queued, then replaced by a newer list of the group
-  uint64_t chunks = 0;         // count
-  uint64_t stale_retries = 0;  // count
+  uint64_t replaced = 0;  // queued, then replaced by a newer list of the group
+  uint64_t chunks = 0;    // count
   std::array<uint64_t, kInterruptions> interrupted{};  // count of chunks by reason
   std::array<uint64_t, kMaxNodes> node_loaded{};       // by the node asked for
   uint64_t node_unknown = 0;
@@ -67,8 +65,6 @@ class LoaderPool {
     bool manual = false;                    // no threads: RunSlice drives it (tests, simulator)
     uint64_t retry_ns = 100 * 1000 * 1000;  // how soon who found no memory looks again
     BandwidthGovernor::Options governor;
-    // New number of a file whose old one is stale; nothing if it is gone.
-    std::function<std::optional<uint64_t>(uint64_t file)> refresh;
   };
 
   // backend and completions must outlive this.
@@ -106,7 +102,6 @@ class LoaderPool {
     uint64_t granted = 0;  // of the budget, not yet given back
     uint64_t rated = 0;    // of the read rate
     IoResult result;
-    int retries = 0;  // after ESTALE
   };
   struct Worker {
     size_t index = 0;

@@ -196,16 +196,6 @@ void LoaderPool::Account(const Chunk& chunk, const LoadResult& result) {
 }
 
 Interruption LoaderPool::HandleError(Chunk* chunk, const Error& error) {
-  if (error.code == ESTALE && chunk->retries < kMaxStaleRetries && options_.refresh) {
-    ++chunk->retries;
-    const std::optional<uint64_t> renewed = options_.refresh(chunk->item.file);
-    if (renewed) {
-      chunk->item.file = chunk->result.file = *renewed;
-      const std::lock_guard lock(mutex_);
-      ++stats_.stale_retries;
-      return Interruption::kNone;
-    }
-  }
   if (error.code == ENODEV) return Interruption::kShutdown;
   chunk->result.error = error.code;
   chunk->result.failed += chunk->item.size;

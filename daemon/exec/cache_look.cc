@@ -37,7 +37,7 @@ void CacheLook::Begin() {
   parts_.evictor->Post([state = state_, parts = parts_] {
     uint64_t resident = 0;
     for (const uint64_t file : parts.files->Files()) {
-      const Result<Residency> found = parts.files->Resident(file, 0, 0, {});
+      const Result<Residency> found = parts.backend->Resident(file, 0, 0, {});
       if (found) resident += found->resident;
     }
     parts.own_cache->store(resident, std::memory_order_relaxed);

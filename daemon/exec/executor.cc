@@ -104,13 +104,10 @@ Executor::End Executor::CheckAlive() {
 
 // ---------------------------------------------------------------------- events
 
-// Under the numbers that policies know: a replay has one number for each file.
 void Executor::Record(std::span<const Event> events) {
-  std::vector<Event> copies(events.begin(), events.end());
-  for (Event& event : copies) {
+  for (const Event& event : events) {
     FileCopy file;
     if (!parts_.files->Copy(event.file, parts_.backend->NowNs(), &file)) continue;
-    event.file = file.first;
     if (std::find(recorded_files_.begin(), recorded_files_.end(), event.file) !=
         recorded_files_.end()) {
       continue;
@@ -118,7 +115,7 @@ void Executor::Record(std::span<const Event> events) {
     recorded_files_.push_back(event.file);
     parts_.recorder->AddFile(LoggedFile{event.file, file.bytes, file.path});
   }
-  parts_.recorder->AddEvents(copies);
+  parts_.recorder->AddEvents(events);
 }
 
 size_t Executor::DrainBatch() {
@@ -156,7 +153,7 @@ void Executor::FillMiss(const Event& event, const FileCopy& file, miss_io* miss)
   miss->size = event.length;
   miss->pid = event.tgid;
   miss->tid = event.tid;
-  miss->file = file.first;
+  miss->file = file.file;
   miss->open_id = event.open_id;
   miss->kind = static_cast<uint32_t>(event.kind);
   miss->flags = event.flags;
@@ -238,7 +235,7 @@ void Executor::SubmitLoads(const RawList& list) {
     if (!range) continue;
     const std::shared_ptr<Payer>& payer = parts_.services->Get(range->service)->payer;
     if (payer->rate != nullptr) TellDevice(range->file, payer->rate.get());
-    loads_.push_back(LoadItem{.file = parts_.files->CurrentOf(range->file),
+    loads_.push_back(LoadItem{.file = range->file,
                               .offset = range->offset,
                               .size = range->size,
                               .cookie = range->cookie,
@@ -259,7 +256,7 @@ void Executor::SubmitEvicts(const RawList& list) {
     const std::optional<IoRange> range = CheckIo(io, parts_.files, &why);
     ++stats_.refused[static_cast<size_t>(why)];
     if (!range) continue;
-    evicts_.push_back(EvictItem{.file = parts_.files->CurrentOf(range->file),
+    evicts_.push_back(EvictItem{.file = range->file,
                                 .offset = range->offset,
                                 .size = range->size,
                                 .cookie = range->cookie,
@@ -284,7 +281,7 @@ bool Executor::HandleCompletions() {
     ppc_result out{};
     out.kind = result.is_load ? PPC_LOADED : PPC_EVICTED;
     out.group = result.group;
-    out.file = parts_.files->FirstOf(result.file);
+    out.file = result.file;
     out.offset = result.offset;
     out.size = result.size;
     out.cookie = result.cookie;

@@ -102,7 +102,7 @@ int PolicyServices::ResidentOf(uint64_t file, uint64_t offset, uint64_t size, pp
                                uint8_t* bitmap, size_t bitmap_bytes) {
   if (offset % kPageBytes != 0 || size > kMaxResident) return -EINVAL;
   const std::span<uint8_t> bits(bitmap, bitmap == nullptr ? 0 : bitmap_bytes);
-  const Result<Residency> state = parts_.files->Resident(file, offset, size, bits);
+  const Result<Residency> state = parts_.backend->Resident(file, offset, size, bits);
   if (!state) return -state.error().code;
   *out = ppc_residency{};
   out->resident = state->resident;
@@ -136,7 +136,7 @@ int PolicyServices::XpuOfProcess(int32_t pid, uint64_t start_ns) {
 void PolicyServices::Interrupt(uint32_t group) { parts_.loader->Interrupt(group); }
 
 int PolicyServices::FileNative(uint64_t file, bool native) {
-  const Status done = parts_.files->SetNative(file, native);
+  const Status done = parts_.backend->SetFileNative(file, native);
   return done ? 0 : -done.error().code;
 }
 

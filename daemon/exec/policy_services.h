@@ -11,8 +11,8 @@
 
 #include "daemon/backend/backend.h"
 #include "daemon/base/unique_fd.h"
+#include "daemon/cache/demand_meter.h"
 #include "daemon/cache/loader_pool.h"
-#include "daemon/exec/demand_meter.h"
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/service_table.h"
 #include "daemon/policy/host_services.h"

@@ -43,7 +43,6 @@ Runtime::~Runtime() { Shutdown(); }
 
 void Runtime::BuildParts(const ppc_operation& table) {
   const RuntimeOptions& options = config_.options;
-  const auto refresh = [this](uint64_t stale) { return files_->Refresh(stale); };
   files_ = std::make_unique<FileTable>(backend_);
   services_ = std::make_unique<ServiceTable>(
       backend_, &config_.topology, config_.roots,
@@ -53,14 +52,12 @@ void Runtime::BuildParts(const ppc_operation& table) {
       std::make_unique<LoaderPool>(backend_, config_.topology.nodes,
                                    LoaderPool::Options{.chunk_bytes = options.chunk_bytes,
                                                        .threads_per_node = options.threads_per_node,
-                                                       .manual = config_.manual,
-                                                       .refresh = refresh},
+                                                       .manual = config_.manual},
                                    &completions_);
   evictor_ = std::make_unique<Evictor>(
       backend_,
       Evictor::Options{.threads = EvictorThreads(config_.topology.nodes.size()),
                        .manual = config_.manual,
-                       .refresh = refresh,
                        .on_dropped = [this](uint64_t bytes) { OnDropped(bytes); }},
       &completions_);
   policy_services_ = std::make_unique<PolicyServices>(PolicyServices::Parts{

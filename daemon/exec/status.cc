@@ -24,7 +24,6 @@ Json LoaderJson(const LoaderStats& stats, const DeviceSpeed& device) {
               {"queued", stats.queued},
               {"inflight", stats.inflight},
               {"chunks", stats.chunks},
-              {"stale_retries", stats.stale_retries},
               {"device_mbps", device.bytes_per_s / 1000000},
               {"latency_us", device.step_ns / 1000},
               {"threads", stats.threads},

@@ -12,10 +12,10 @@
 #include <cstdlib>
 #include <memory>
 
-#include "daemon/backend/kmod/upc_device.h"
+#include "daemon/backend/kmod/kmod_backend.h"
 #include "daemon/base/unique_fd.h"
+#include "daemon/base/unique_map.h"
 #include "daemon/machine/roots.h"
-#include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {
@@ -47,34 +47,23 @@ std::string BelowMount(const std::string& path, dev_t device) {
   return root_end < path.size() ? path.substr(root_end + 1) : path;
 }
 
-Result<PageMap> ByDevice(const std::string& device_path, const std::string& name) {
-  const Result<UpcDevice> device = UpcDevice::Open(device_path);
-  if (!device) return device.error();
-  ppc_file file{};
-  file.name = reinterpret_cast<uint64_t>(name.c_str());
-  file.name_bytes = static_cast<uint32_t>(name.size() + 1);
-  if (const int code = device->Call(PPC_IOC_LOOKUP, &file); code != 0) {
-    return PosixError("look up " + name, code);
-  }
+// `name` below the root of the mount.
+Result<PageMap> ByModule(Backend* module, const std::string& name) {
+  const Result<FileInfo> file = module->Lookup(name);
+  if (!file) return file.error();
   PageMap map;
-  map.size = file.size;
+  map.size = file->size;
   map.by_device = true;
-  const uint64_t pages = PagesOf(file.size);
+  const uint64_t pages = PagesOf(file->size);
   if (pages == 0) return map;
-  std::vector<unsigned char> bits((pages + 7) / 8);
-  ppc_resident resident{};
-  resident.file_id = file.file_id;
-  resident.length = pages * PageBytes();
-  resident.bitmap = reinterpret_cast<uint64_t>(bits.data());
-  resident.bitmap_bytes = bits.size();
-  if (const int code = device->Call(PPC_IOC_RESIDENT, &resident); code != 0) {
-    return PosixError("residency of " + name, code);
-  }
-  map.resident = resident.resident;
-  map.dirty = resident.dirty;
-  map.mapped = resident.mapped;
-  for (int node = 0; node < PPC_MAX_NODES; ++node) {
-    if (resident.node[node] != 0) map.nodes[node] = resident.node[node];
+  std::vector<uint8_t> bits((pages + 7) / 8);
+  const Result<Residency> found = module->Resident(file->file, 0, pages * PageBytes(), bits);
+  if (!found) return Error{found.error().code, name + ": " + found.error().message};
+  map.resident = found->resident;
+  map.dirty = found->dirty;
+  map.mapped = found->mapped;
+  for (int node = 0; node < kMaxNodes; ++node) {
+    if (found->node[node] != 0) map.nodes[node] = found->node[node];
   }
   map.pages.resize(pages);
   for (uint64_t i = 0; i < pages; ++i) map.pages[i] = (bits[i / 8] >> (i % 8) & 1) != 0;
@@ -125,12 +114,13 @@ Result<PageMap> ReadPageMap(const std::string& path, bool wants_device) {
   struct stat info {};
   if (stat(real->c_str(), &info) != 0) return PosixError(path, errno);
   if (!S_ISREG(info.st_mode)) return Error{EINVAL, path + " is not a regular file"};
-  const SysRoots roots = RootsFromEnvironment();
-  const Result<std::string> device = FindUpcDevice(*real, roots.sys);
-  if (wants_device && device) {
-    Result<PageMap> map = ByDevice(*device, BelowMount(*real, info.st_dev));
-    // Without the right to open the device, mincore still tells the total.
-    if (map || (map.error().code != EACCES && map.error().code != EPERM)) return map;
+  if (wants_device) {
+    const Result<std::unique_ptr<KmodBackend>> module =
+        KmodBackend::Open(*real, RootsFromEnvironment());
+    if (module) return ByModule(module->get(), BelowMount(*real, info.st_dev));
+    // Elsewhere, and without the right to open the device, mincore still tells the total.
+    const int code = module.error().code;
+    if (code != ENODEV && code != EACCES && code != EPERM) return module.error();
   }
   return ByMincore(*real, static_cast<uint64_t>(info.st_size));
 }

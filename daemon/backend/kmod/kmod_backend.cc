@@ -66,6 +66,7 @@ KmodBackend::KmodBackend(UpcDevice events, UpcDevice loader, std::string mount, 
     : events_(std::move(events)),
       loader_(std::move(loader)),
       files_(std::move(mount)),
+      numbers_(ModuleCalls()),
       info_(info),
       first_generation_(MonotonicNs()),
       raw_(kBatch) {}
@@ -114,7 +115,15 @@ void KmodBackend::RenewLease() { (void)events_.Info(); }
 size_t KmodBackend::Drain(std::span<Event> batch) {
   const size_t wanted = std::min(batch.size(), raw_.size());
   const size_t got = events_.Drain(std::span(raw_.data(), wanted));
-  for (size_t i = 0; i < got; ++i) batch[i] = FromKernel(raw_[i]);
+  uint64_t number = 0;
+  uint64_t file = 0;
+  for (size_t i = 0; i < got; ++i) {
+    batch[i] = FromKernel(raw_[i]);
+    // Most are of the file of the one before.
+    if (batch[i].file != number) file = numbers_.FileOf(number = batch[i].file);
+    batch[i].file = file;
+  }
+  if (got > 0) numbers_.Trim();
   return got;
 }
 
@@ -135,20 +144,47 @@ WaitOutcome KmodBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> o
   return expired ? WaitOutcome::kExpired : WaitOutcome::kGone;
 }
 
+FileNumbers::Module KmodBackend::ModuleCalls() {
+  return {.resolve = [this](uint64_t number, std::string* path) { return AskNumber(number, path); },
+          .look_up = [this](const std::string& path) { return AskPath(path); },
+          .set_native = [this](uint64_t number, bool native) -> Status {
+            ppc_file_mode mode{};
+            mode.file_id = number;
+            mode.mode = native ? PPC_FILE_NATIVE : PPC_FILE_POLICY;
+            const int code = loader_.Call(PPC_IOC_FILE_MODE, &mode);
+            if (code != 0) return PosixError("set a file's mode", code);
+            return Ok();
+          }};
+}
+
 Result<FileInfo> KmodBackend::Resolve(uint64_t file, std::string* path) {
+  return numbers_.Resolve(file, path);
+}
+
+Result<FileInfo> KmodBackend::Lookup(const std::string& path) { return numbers_.Lookup(path); }
+
+Status KmodBackend::SetFileNative(uint64_t file, bool native) {
+  return numbers_.SetNative(file, native);
+}
+
+// Who consumes the events asks about every number that is new, and the module may wait for the
+// disk: without a word of life several slow answers in a row would cost us the attachment.
+Result<FileInfo> KmodBackend::AskNumber(uint64_t number, std::string* path) {
+  const uint64_t start = MonotonicNs();
   char name[PPC_NAME_MAX_BYTES];
   ppc_file request{};
-  request.file_id = file;
+  request.file_id = number;
   request.name = reinterpret_cast<uintptr_t>(name);
   request.name_bytes = sizeof(name);
   const int code = loader_.Call(PPC_IOC_FILE, &request);
-  if (code != 0) return PosixError("file number " + std::to_string(file), code);
-  request.file_id = file;
+  if (MonotonicNs() - start >= kSlowNs) RenewLease();
+  if (code != 0) return PosixError("file number " + std::to_string(number), code);
+  request.file_id = number;
   if (path != nullptr) path->assign(name, strnlen(name, sizeof(name)));
   return FromKernel(request);
 }
 
-Result<FileInfo> KmodBackend::Lookup(const std::string& path) {
+Result<FileInfo> KmodBackend::AskPath(const std::string& path) const {
   if (path.size() >= PPC_NAME_MAX_BYTES) return PosixError("look up a path", ENAMETOOLONG);
   Result<FileInfo> info = LookupPlain(path);
   if (info || info.error().code != ELOOP) return info;
@@ -167,8 +203,12 @@ Result<FileInfo> KmodBackend::LookupPlain(const std::string& path) const {
 }
 
 Result<LoadResult> KmodBackend::Load(const LoadRequest& request) {
+  return numbers_.Do(request.file, [&](uint64_t number) { return LoadNumber(number, request); });
+}
+
+Result<LoadResult> KmodBackend::LoadNumber(uint64_t number, const LoadRequest& request) {
   ppc_load load{};
-  load.file_id = request.file;
+  load.file_id = number;
   load.offset = request.offset;
   load.length = request.length;
   load.flags = PPC_LOAD_WAIT;
@@ -209,8 +249,12 @@ void KmodBackend::Interrupt(uint32_t group, uint64_t generation) {
 }
 
 Result<EvictResult> KmodBackend::Evict(const EvictRequest& request) {
+  return numbers_.Do(request.file, [&](uint64_t number) { return EvictNumber(number, request); });
+}
+
+Result<EvictResult> KmodBackend::EvictNumber(uint64_t number, const EvictRequest& request) {
   ppc_evict evict{};
-  evict.file_id = request.file;
+  evict.file_id = number;
   evict.offset = request.offset;
   evict.length = request.length;
   evict.flags = (request.unmap ? PPC_EVICT_UNMAP : 0u) |
@@ -229,13 +273,19 @@ Result<EvictResult> KmodBackend::Evict(const EvictRequest& request) {
 Result<Residency> KmodBackend::Resident(uint64_t file, uint64_t offset, uint64_t length,
                                         std::span<uint8_t> bitmap) {
   ppc_resident request{};
-  request.file_id = file;
-  request.offset = offset;
-  request.length = length;
-  request.bitmap = bitmap.empty() ? 0 : reinterpret_cast<uintptr_t>(bitmap.data());
-  request.bitmap_bytes = bitmap.size();
-  const int code = loader_.Call(PPC_IOC_RESIDENT, &request);
-  if (code != 0) return PosixError("residency", code);
+  // The pages stay when the inode above them goes.
+  const Status asked = numbers_.Do(file, [&](uint64_t number) -> Status {
+    request = ppc_resident{};
+    request.file_id = number;
+    request.offset = offset;
+    request.length = length;
+    request.bitmap = bitmap.empty() ? 0 : reinterpret_cast<uintptr_t>(bitmap.data());
+    request.bitmap_bytes = bitmap.size();
+    const int code = loader_.Call(PPC_IOC_RESIDENT, &request);
+    if (code != 0) return PosixError("residency", code);
+    return Ok();
+  });
+  if (!asked) return asked.error();
   Residency out{.resident = request.resident, .dirty = request.dirty, .mapped = request.mapped};
   static_assert(kMaxNodes == PPC_MAX_NODES);
   std::copy_n(request.node, kMaxNodes, out.node);
@@ -273,15 +323,6 @@ void KmodBackend::Uncharge(uint32_t handle) {
   }
   const std::lock_guard lock(mutex_);
   loaders_.erase(handle);
-}
-
-Status KmodBackend::SetFileNative(uint64_t file, bool native) {
-  ppc_file_mode mode{};
-  mode.file_id = file;
-  mode.mode = native ? PPC_FILE_NATIVE : PPC_FILE_POLICY;
-  const int code = loader_.Call(PPC_IOC_FILE_MODE, &mode);
-  if (code != 0) return PosixError("set a file's mode", code);
-  return Ok();
 }
 
 Result<size_t> KmodBackend::Read(const std::string& path, uint64_t offset,

@@ -15,8 +15,10 @@
 
 #include "daemon/backend/backend.h"
 #include "daemon/backend/cgroup_loader.h"
+#include "daemon/backend/kmod/file_numbers.h"
 #include "daemon/backend/kmod/upc_device.h"
 #include "daemon/backend/root_files.h"
+#include "daemon/base/clock.h"
 #include "daemon/machine/roots.h"
 
 namespace ppc {
@@ -47,17 +49,25 @@ class KmodBackend : public Backend {
   Result<BackendCounters> Counters() override;
 
  private:
+  // In the module's own numbers.
+  FileNumbers::Module ModuleCalls();
+  Result<FileInfo> AskNumber(uint64_t number, std::string* path);
+  Result<FileInfo> AskPath(const std::string& path) const;
   // The device's own look-up: no symbolic links.
   Result<FileInfo> LookupPlain(const std::string& path) const;
+  Result<LoadResult> LoadNumber(uint64_t number, const LoadRequest& request);
+  Result<EvictResult> EvictNumber(uint64_t number, const EvictRequest& request);
   KmodBackend(UpcDevice events, UpcDevice loader, std::string mount, ppc_info info);
   bool CanCharge() const { return (info_.caps & PPC_CAP_CHARGE) != 0; }
   std::shared_ptr<CgroupLoader> LoaderOf(uint32_t handle);
 
   static constexpr size_t kBatch = 512;
+  static constexpr uint64_t kSlowNs = 20 * kNsPerMs;
 
   UpcDevice events_;
   UpcDevice loader_;
   const RootFiles files_;
+  FileNumbers numbers_;
   const ppc_info info_;
   // Added to every generation: a runner before us left its own in the device's cancel slots.
   const uint64_t first_generation_;

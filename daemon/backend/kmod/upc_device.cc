@@ -24,20 +24,6 @@ constexpr uint64_t kHeadBytes = 4096;  // struct ppc_ring_head has its own page
 
 }  // namespace
 
-UniqueMap& UniqueMap::operator=(UniqueMap&& other) noexcept {
-  if (this != &other) {
-    Reset();
-    address_ = std::exchange(other.address_, nullptr);
-    bytes_ = std::exchange(other.bytes_, 0);
-  }
-  return *this;
-}
-
-void UniqueMap::Reset() {
-  if (address_ != nullptr) munmap(address_, bytes_);
-  address_ = nullptr;
-}
-
 Result<std::string> FindUpcDevice(const std::string& mount, const std::string& sysroot) {
   struct stat st {};
   if (stat(mount.c_str(), &st) != 0) return PosixError("stat " + mount, errno);

@@ -17,27 +17,9 @@
 
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
+#include "daemon/base/unique_map.h"
 
 namespace ppc {
-
-// A mapping that unmaps itself.
-class UniqueMap {
- public:
-  UniqueMap() = default;
-  UniqueMap(void* address, size_t bytes) : address_(address), bytes_(bytes) {}
-  UniqueMap(const UniqueMap&) = delete;
-  UniqueMap& operator=(const UniqueMap&) = delete;
-  UniqueMap(UniqueMap&& other) noexcept { *this = std::move(other); }
-  UniqueMap& operator=(UniqueMap&& other) noexcept;
-  ~UniqueMap() { Reset(); }
-  void Reset();
-  bool IsValid() const { return address_ != nullptr; }
-  char* Get() const { return static_cast<char*>(address_); }
-
- private:
-  void* address_ = nullptr;
-  size_t bytes_ = 0;
-};
 
 // "/dev/ppcN" of the mount point.  ENODEV: not a ppc mount.
 Result<std::string> FindUpcDevice(const std::string& mount, const std::string& sysroot = "");

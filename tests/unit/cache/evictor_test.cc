@@ -66,42 +66,12 @@ TEST_F(EvictorTest, MappedPagesAreNoSuccess) {
   EXPECT_EQ(results[1].ok, 4 * kMiB);
 }
 
-TEST_F(EvictorTest, AStaleNumberIsLookedUpOnce) {
-  int asked = 0;
-  Evictor evictor(&backend_,
-                  {.manual = true,
-                   .refresh = [&](uint64_t) -> std::optional<uint64_t> {
-                     ++asked;
-                     return asked == 1 ? std::optional<uint64_t>(1) : std::nullopt;
-                   }},
-                  &completions_);
+TEST_F(EvictorTest, AFileThatIsGoneIsAnError) {
+  Evictor evictor(&backend_, {.manual = true}, &completions_);
   const EvictItem items[] = {{.file = 99, .size = 4 * kMiB}};
   evictor.Submit(items);
   EXPECT_TRUE(evictor.RunOne());
-  EXPECT_EQ(Results()[0].ok, 4 * kMiB);
-  evictor.Submit(items);
-  EXPECT_TRUE(evictor.RunOne());
   EXPECT_EQ(Results()[0].error, ESTALE);
-}
-
-TEST_F(EvictorTest, AStaleNumberIsFollowedThreeTimesAndNoMore) {
-  // 99 -> 98 -> 97 -> 1: the inode left the kernel's cache again and again.
-  Evictor follows(
-      &backend_,
-      {.manual = true, .refresh = [](uint64_t file) { return file > 97 ? file - 1 : 1; }},
-      &completions_);
-  const EvictItem items[] = {{.file = 99, .size = 4 * kMiB}};
-  follows.Submit(items);
-  EXPECT_TRUE(follows.RunOne());
-  EXPECT_EQ(Results()[0].ok, 4 * kMiB);
-  // The same number is right as long as only a name went.
-  int asked = 0;
-  Evictor same(&backend_, {.manual = true, .refresh = [&](uint64_t file) { return ++asked, file; }},
-               &completions_);
-  same.Submit(items);
-  EXPECT_TRUE(same.RunOne());
-  EXPECT_EQ(Results()[0].error, ESTALE);
-  EXPECT_EQ(asked, kMaxStaleRetries);
 }
 
 TEST_F(EvictorTest, ItsThreadFinishesBeforeItStops) {

@@ -197,52 +197,14 @@ TEST_F(LoaderPoolTest, ShutdownInterrupts) {
   EXPECT_FALSE(pool_->RunSlice(0));
 }
 
-TEST_F(LoaderPoolTest, AStaleNumberIsLookedUpOnce) {
+TEST_F(LoaderPoolTest, AFileThatIsGoneHasFailed) {
   backend_->MakeStale(1);
-  backend_->AddFile(2, "a", 256 * kMiB);
-  int asked = 0;
-  Make({.refresh = [&](uint64_t file) -> std::optional<uint64_t> {
-    ++asked;
-    return file == 1 ? std::optional<uint64_t>(2) : std::nullopt;
-  }});
+  Make({});
   Submit({Item(0, 8 * kMiB)});
   pool_->RunUntilIdle();
-  EXPECT_EQ(asked, 1);
-  EXPECT_EQ(Results()[0].file, 2u);
-  EXPECT_EQ(backend_->ResidentBytes(2), 8 * kMiB);
-  EXPECT_EQ(pool_->Stats().stale_retries, 1u);
-  backend_->MakeStale(2);
-  LoadItem gone = Item(16 * kMiB, 8 * kMiB);
-  gone.file = 2;
-  Submit({gone});
-  pool_->RunUntilIdle();
   const IoResult result = Results()[0];
   EXPECT_EQ(result.error, ESTALE);
   EXPECT_EQ(result.failed, 8 * kMiB);
-}
-
-TEST_F(LoaderPoolTest, AStaleNumberIsFollowedThreeTimesAndNoMore) {
-  // 9 -> 8 -> 7 -> 1: the inode left the kernel's cache again and again.
-  Make({.refresh = [](uint64_t file) { return file > 7 ? file - 1 : 1; }});
-  LoadItem item = Item(0, 8 * kMiB);
-  item.file = 9;
-  Submit({item});
-  pool_->RunUntilIdle();
-  EXPECT_EQ(Results()[0].ok, 8 * kMiB);
-  EXPECT_EQ(pool_->Stats().stale_retries, static_cast<uint64_t>(kMaxStaleRetries));
-}
-
-TEST_F(LoaderPoolTest, TheSameNumberIsTriedThreeTimesAndNoMore) {
-  int asked = 0;
-  Make({.refresh = [&](uint64_t file) { return ++asked, file; }});
-  LoadItem item = Item(0, 8 * kMiB);
-  item.file = 9;
-  Submit({item});
-  pool_->RunUntilIdle();
-  const IoResult result = Results()[0];
-  EXPECT_EQ(result.error, ESTALE);
-  EXPECT_EQ(result.failed, 8 * kMiB);
-  EXPECT_EQ(asked, kMaxStaleRetries);
 }
 
 TEST_F(LoaderPoolTest, ReadErrorsAreFailures) {

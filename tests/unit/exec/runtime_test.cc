@@ -47,35 +47,6 @@ TEST_F(RuntimeTest, PlanManagesReadahead) {
   EXPECT_TRUE(backend_.Attached().managed_readahead);
 }
 
-// The inode left the kernel's cache between two reads of the file.
-TEST_F(RuntimeTest, AFileThatComesBackUnderAnotherNumberIsTheSameToThePolicy) {
-  std::vector<uint64_t> seen;
-  std::vector<uint64_t> loaded;
-  policy_.prefetch = [&](const miss_io& miss) {
-    seen.push_back(miss.file);
-    policy_.list.push_back({.file = miss.file, .offset = miss.offset + kMiB, .size = 8 * kMiB});
-  };
-  policy_.done = [&](const ppc_result& result) { loaded.push_back(result.file); };
-  auto runtime = MakeRuntime(&backend_, policy_);
-  ASSERT_TRUE(runtime->Start().ok());
-  const auto miss = [&](uint64_t number, uint64_t offset) {
-    backend_.Push(MissEvent(number, offset, kMiB, 77));
-    for (int turn = 0; turn < 2; ++turn) {
-      ASSERT_EQ(runtime->executor().RunOnce(), Executor::End::kRunning);
-      runtime->loader().RunUntilIdle();
-    }
-  };
-  miss(1, 0);
-  backend_.MakeStale(1);
-  backend_.AddFile(2, "a", 64 * kMiB, "header");
-  backend_.SetIno(2, 1);
-  miss(2, 32 * kMiB);
-  EXPECT_EQ(seen, (std::vector<uint64_t>{1, 1}));
-  ASSERT_FALSE(loaded.empty());
-  for (const uint64_t file : loaded) EXPECT_EQ(file, 1u);
-  EXPECT_EQ(backend_.Resident(2, 33 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB);
-}
-
 TEST_F(RuntimeTest, ARefusingInitLeavesNothingAttached) {
   policy_.init = [](ppc_context*) { return -EACCES; };
   bool exited = false;

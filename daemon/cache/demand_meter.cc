@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/exec/demand_meter.h"
+#include "daemon/cache/demand_meter.h"
 
 #include <algorithm>
 #include <numeric>

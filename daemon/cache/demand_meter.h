@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns how much the front end missed in the last 100 ms.
 // Threads: the executor's.
-#ifndef PPC_DAEMON_EXEC_DEMAND_METER_H_
-#define PPC_DAEMON_EXEC_DEMAND_METER_H_
+#ifndef PPC_DAEMON_CACHE_DEMAND_METER_H_
+#define PPC_DAEMON_CACHE_DEMAND_METER_H_
 
 #include <array>
 #include <cstddef>
@@ -26,4 +26,4 @@ class DemandMeter {
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_EXEC_DEMAND_METER_H_
+#endif  // PPC_DAEMON_CACHE_DEMAND_METER_H_
