@@ -16,6 +16,7 @@
 #include "daemon/base/unique_fd.h"
 #include "daemon/base/unique_map.h"
 #include "daemon/machine/roots.h"
+#include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {

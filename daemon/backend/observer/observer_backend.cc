@@ -136,7 +136,6 @@ Status ObserverBackend::Attach(const AttachOptions& options) {
                                             .beacon_bytes = options.beacon_bytes});
   if (wanted) wanted = programs_->Watch(number_, true);
   if (!wanted) return wanted;
-  gathers_ = options.trace;
   attached_ = true;
   return Ok();
 }
@@ -173,26 +172,31 @@ void ObserverBackend::Put(const Event& event) {
   filling_.batch[filling_.count++] = event;
 }
 
-// A reader that pauses leaves its last accesses untold.
+// A reader that pauses leaves its last accesses and insertions untold.
 void ObserverBackend::GatherOld() {
   const uint64_t now = MonotonicNs();
-  if (!gathers_ || now < gathered_ns_ + kGatherNs) return;
+  if (!attached_ || now < gathered_ns_ + kGatherNs) return;
   gathered_ns_ = now;
   programs_->TakeGathered(
       number_, now, kGatherNs, [&](const obs_reader_key& key, const obs_reader& reader) {
-        if (reader.end <= reader.first || later_.size() >= kMaxLater) return;
         Event event;
         event.file = key.file;
-        event.offset = reader.first;
-        event.length = reader.end - reader.first;
         event.time_ns = reader.time_ns;
         event.start_ns = reader.start_ns;
         event.cgroup_id = reader.cgroup;
         event.tgid = reader.tgid;
         event.tid = static_cast<int32_t>(key.tid);
-        event.kind = EventKind::kAccess;
-        event.flags = reader.flags;
-        later_.push_back(event);
+        const auto put = [&](uint64_t from, uint64_t to, EventKind kind, uint8_t flags) {
+          if (to <= from || later_.size() >= kMaxLater) return;
+          event.offset = from;
+          event.length = to - from;
+          event.kind = kind;
+          event.flags = flags;
+          later_.push_back(event);
+        };
+        put(reader.miss_end, reader.miss_to, static_cast<EventKind>(reader.miss_kind),
+            kEventNotUser);
+        put(reader.first, reader.end, EventKind::kAccess, reader.flags);
       });
 }
 

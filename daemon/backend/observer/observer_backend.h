@@ -105,7 +105,6 @@ class ObserverBackend : public Backend {
   // The executor's.
   Filling filling_;
   std::deque<Event> later_;
-  bool gathers_ = false;  // trace is on: what is gathered is taken out now and then
   uint64_t gathered_ns_ = 0;
   uint64_t looked_ns_ = 0;  // at whether the directory is still there
   bool attached_ = false;

@@ -8,11 +8,10 @@
 #include <string>
 
 #include "daemon/backend/replay/replay_backend.h"
+#include "tests/unit/units.h"
 
 namespace ppc {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
 
 class FileNumbersTest : public testing::Test {
  protected:

@@ -281,7 +281,7 @@ TEST_F(ObserverTest, MappedPagesGoByTheLadder) {
   EXPECT_EQ(gone->asked, 4 * kMiB);
   // Large folios at the end of the range may stay; what stayed is not said to be gone.
   EXPECT_GE(gone->dropped, 2 * kMiB);
-  EXPECT_EQ(gone->mapped, gone->asked - gone->dropped);
+  EXPECT_EQ(gone->mapped + gone->busy, gone->asked - gone->dropped);
   EXPECT_EQ(Cached("model"), 8 * kMiB - gone->dropped);
   const pid_t second = Fork([&] { hold(ready[1], go[0]); });
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
@@ -291,7 +291,8 @@ TEST_F(ObserverTest, MappedPagesGoByTheLadder) {
   const Result<EvictResult> kept = backend_->Evict(upper);
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->dropped, 0u);
-  EXPECT_EQ(kept->mapped, 4 * kMiB);
+  EXPECT_GE(kept->mapped, 2 * kMiB);
+  EXPECT_EQ(kept->mapped + kept->busy, 4 * kMiB);
   ASSERT_EQ(write(go[1], "xx", 2), 2);
   for (const pid_t pid : {first, second}) {
     int status = -1;

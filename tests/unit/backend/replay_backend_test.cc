@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/units.h"
+
 namespace ppc {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
 
 Event Access(uint64_t file, uint64_t offset, uint64_t length, uint64_t time_ns = 0) {
   return Event{.file = file,
