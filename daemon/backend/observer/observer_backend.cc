@@ -115,7 +115,7 @@ Capabilities ObserverBackend::Caps() const {
       "loaded and evicted bytes are estimates where others use the same pages",
       "opens and closes are not seen, and accesses through mappings that are in place already only "
       "where a page is not mapped yet",
-      "readers with O_DIRECT are not seen; files that are open so are not loaded"};
+      "readers with O_DIRECT are not seen: what is loaded for them is read for nothing"};
   if (!programs_->KnowsFaultKind()) {
     caps.limits.push_back(
         "this kernel does not tell populated pages from the process's own faults (5.15 does)");
