@@ -96,7 +96,8 @@ void Serve(int lane, Activity* activity) {
     Answer answer;
     std::memset(&answer, 0, sizeof(answer));
     answer.load = request.load;
-    answer.code = file.IsValid() ? LoadByFile(file.Get(), &answer.load) : LoadByDevice(&answer.load);
+    answer.code =
+        file.IsValid() ? LoadByFile(file.Get(), &answer.load) : LoadByDevice(&answer.load);
     file.Reset();
     activity->last_ns = MonotonicNs();
     --activity->busy;

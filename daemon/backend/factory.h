@@ -14,8 +14,8 @@
 
 namespace ppc {
 
-// `dir`: an absolute path.  kAuto takes the module on a ppc mount; elsewhere the observer, and where
-// that cannot work polling.  The error is one line with the remedy.
+// `dir`: an absolute path.  kAuto takes the module on a ppc mount; elsewhere the observer, and
+// where that cannot work polling.  The error is one line with the remedy.
 Result<std::unique_ptr<Backend>> OpenBackend(BackendKind kind, const std::string& dir,
                                              const SysRoots& roots);
 

@@ -19,13 +19,13 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
-#include "daemon/base/files.h"
 #include "daemon/backend/cachestat.h"
+#include "daemon/base/files.h"
 
 namespace ppc {
 namespace {
 
-constexpr long kSysCachestat = 451;          // the same number on every architecture
+constexpr long kSysCachestat = 451;  // the same number on every architecture
 constexpr uint64_t kProbeBytes = 64 << 10;
 
 std::atomic<bool> has_cachestat{true};

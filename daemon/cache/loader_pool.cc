@@ -60,7 +60,8 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
       has_threads_(static_cast<size_t>(nodes_), false),
       takes_any_(static_cast<size_t>(nodes_), false),
       queue_(nodes_, options_.max_items),
-      governor_(PerNode(options_.governor, nodes), TotalThreads(nodes, options_.threads_per_node, backend->Caps().least_loads)),
+      governor_(PerNode(options_.governor, nodes),
+                TotalThreads(nodes, options_.threads_per_node, backend->Caps().least_loads)),
       idle_(static_cast<size_t>(nodes_), 0),
       has_prober_(static_cast<size_t>(nodes_), false) {
   for (int i = 0; i < nodes_; ++i) wake_.push_back(std::make_unique<std::condition_variable>());

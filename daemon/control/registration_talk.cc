@@ -105,11 +105,16 @@ void Registration::WatchRunner() {
 }
 
 Json Registration::DescribeWithoutRunner() const {
-  Json out{{"mount", mount_.path},      {"backend", Backend()},
-           {"limits", limits_},         {"policy", choice_.name},
-           {"policy_path", choice_.path}, {"config", choice_.config},
-           {"handle", handle_},         {"state", ShownState()},
-           {"restarts", restarts_},     {"last_error", last_error_},
+  Json out{{"mount", mount_.path},
+           {"backend", Backend()},
+           {"limits", limits_},
+           {"policy", choice_.name},
+           {"policy_path", choice_.path},
+           {"config", choice_.config},
+           {"handle", handle_},
+           {"state", ShownState()},
+           {"restarts", restarts_},
+           {"last_error", last_error_},
            {"services", services_.Describe()}};
   if (!mount_.is_plain) out["device"] = mount_.Key();
   const Json statistics = environment_.probe.Statistics(mount_);

@@ -136,9 +136,8 @@ Status Registry::CheckOverlap(const MountInfo& mount) const {
                           mount.node == other.node && mount.dev == other.dev;
     const MountInfo& plain = mount.is_plain ? mount : other;
     const MountInfo& shown = mount.is_plain ? other : mount;
-    const bool is_shown =
-        mount.is_plain != other.is_plain && !shown.base.empty() &&
-        (IsBelow(plain.path, shown.base) || IsBelow(shown.base, plain.path));
+    const bool is_shown = mount.is_plain != other.is_plain && !shown.base.empty() &&
+                          (IsBelow(plain.path, shown.base) || IsBelow(shown.base, plain.path));
     if (!is_alias && !is_shown) continue;
     return Error{EBUSY, mount.path + " has files of " + other.path + ", which has policy '" +
                             registration->choice().name + "' on backend " +
@@ -259,10 +258,8 @@ Json Registry::NativeMounts() const {
   Json list = Json::array();
   for (const MountInfo& mount : probe_.All()) {
     if (registrations_.contains(mount.Key())) continue;
-    list.push_back({{"mount", mount.path},
-                    {"device", mount.Key()},
-                    {"policy", nullptr},
-                    {"state", "native"}});
+    list.push_back(
+        {{"mount", mount.path}, {"device", mount.Key()}, {"policy", nullptr}, {"state", "native"}});
   }
   return list;
 }

@@ -87,7 +87,7 @@ class Registry {
   const Cgroups cgroups_;
   StateDir state_;
   std::map<std::string, std::unique_ptr<Registration>> registrations_;  // by MountInfo::Key
-  std::map<std::string, RootWatch> roots_;  // by handle + "/" + service
+  std::map<std::string, RootWatch> roots_;                              // by handle + "/" + service
   uint64_t next_handle_ = 1;
   uint64_t next_start_ = 1;  // serial of a service_start
   uint64_t started_ns_;

@@ -88,8 +88,8 @@ void Registry::AdoptOne(const Json& state) {
   const auto config = state.find("config");
   const bool has_config = config != state.end() && config->is_object();
   Registration& registration =
-      Add(*mount, PolicyChoice{*policy, *policy_path, has_config ? *config : Json::object(),
-                               kind.value()});
+      Add(*mount,
+          PolicyChoice{*policy, *policy_path, has_config ? *config : Json::object(), kind.value()});
   if (const auto services = state.find("services"); services != state.end()) {
     registration.services().Restore(*services);
   }

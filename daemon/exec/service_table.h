@@ -17,8 +17,8 @@
 #include "daemon/cache/load_queue.h"
 #include "daemon/machine/cgroup.h"
 #include "daemon/machine/memory_source.h"
-#include "daemon/xpu/process_xpu.h"
 #include "daemon/machine/topology.h"
+#include "daemon/xpu/process_xpu.h"
 
 namespace ppc {
 

@@ -24,17 +24,18 @@ bool IsOneOf(const std::string& type, std::initializer_list<std::string_view> ty
 
 // What holds no files of a disk or a server.
 bool IsMadeUp(const std::string& type) {
-  return IsOneOf(type, {"autofs",  "binfmt_misc", "bpf",      "cgroup",   "cgroup2",    "configfs",
-                        "debugfs", "devpts",      "efivarfs", "fusectl",  "mqueue",     "nsfs",
-                        "proc",    "pstore",      "ramfs",    "rootfs",   "rpc_pipefs", "securityfs",
-                        "sysfs",   "tracefs",     "devtmpfs", "hugetlbfs", "tmpfs"});
+  return IsOneOf(type,
+                 {"autofs",  "binfmt_misc", "bpf",      "cgroup",    "cgroup2",    "configfs",
+                  "debugfs", "devpts",      "efivarfs", "fusectl",   "mqueue",     "nsfs",
+                  "proc",    "pstore",      "ramfs",    "rootfs",    "rpc_pipefs", "securityfs",
+                  "sysfs",   "tracefs",     "devtmpfs", "hugetlbfs", "tmpfs"});
 }
 
 // Answers at once, from memory or a disk of this machine.
 bool IsLocal(const std::string& type) {
-  return IsMadeUp(type) || IsOneOf(type, {"bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3",
-                                          "ext4", "f2fs", "iso9660", "jfs", "overlay", "squashfs",
-                                          "udf", "vfat", "xfs"});
+  return IsMadeUp(type) ||
+         IsOneOf(type, {"bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs",
+                        "iso9660", "jfs", "overlay", "squashfs", "udf", "vfat", "xfs"});
 }
 
 // Every mount that the walk to `path` may cross.
@@ -53,8 +54,9 @@ Status CheckFileSystem(const std::string& path, const MountEntry* mount) {
                              "network file system"};
   }
   if (mount->type == "zfs") {
-    return Error{EINVAL, path + " is on zfs, which keeps its files outside the page cache; name a "
-                                "directory on another file system"};
+    return Error{EINVAL, path +
+                             " is on zfs, which keeps its files outside the page cache; name a "
+                             "directory on another file system"};
   }
   return Ok();
 }
@@ -104,8 +106,7 @@ Result<Directory> FindDirectory(const std::string& path, const SysRoots& roots,
   const bool may_wait = walk == DirectoryWalk::kWait || IsWalkLocal(table, directory.path);
   const UniqueFd fd = OpenDirectory(directory.path, may_wait);
   if (!fd.IsValid() && !may_wait && (errno == EAGAIN || errno == EINVAL)) return directory;
-  Status identified =
-      fd.IsValid() ? Identify(fd.Get(), &directory) : WhyNot(directory.path, errno);
+  Status identified = fd.IsValid() ? Identify(fd.Get(), &directory) : WhyNot(directory.path, errno);
   if (!identified) return identified.error();
   return directory;
 }

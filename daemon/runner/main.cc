@@ -68,11 +68,10 @@ int Main(int argc, char** argv) {
   Status started = config ? Ok() : Status(config.error());
   if (started) {
     session.SetRecord(options->record);
-    started = session.Init(
-        Json{{"mount", options->mount},
-             {"backend", options->backend},
-             {"policy", options->policy},
-             {"config", *config}});
+    started = session.Init(Json{{"mount", options->mount},
+                                {"backend", options->backend},
+                                {"policy", options->policy},
+                                {"config", *config}});
   }
   if (!started) {
     Log(LogLevel::kError, started.error().message);

@@ -18,14 +18,11 @@ const char* RunnerUsage() {
 }
 
 Result<RunnerOptions> ParseRunnerOptions(int argc, char** argv) {
-  static const option kLong[] = {{"mount", required_argument, nullptr, 'm'},
-                                 {"policy", required_argument, nullptr, 'p'},
-                                 {"backend", required_argument, nullptr, 'b'},
-                                 {"config", required_argument, nullptr, 'c'},
-                                 {"record", required_argument, nullptr, 'r'},
-                                 {"verbose", no_argument, nullptr, 'v'},
-                                 {"help", no_argument, nullptr, 'h'},
-                                 {nullptr, 0, nullptr, 0}};
+  static const option kLong[] = {
+      {"mount", required_argument, nullptr, 'm'},   {"policy", required_argument, nullptr, 'p'},
+      {"backend", required_argument, nullptr, 'b'}, {"config", required_argument, nullptr, 'c'},
+      {"record", required_argument, nullptr, 'r'},  {"verbose", no_argument, nullptr, 'v'},
+      {"help", no_argument, nullptr, 'h'},          {nullptr, 0, nullptr, 0}};
   RunnerOptions options;
   optind = 1;
   for (int key = 0; (key = getopt_long(argc, argv, "hv", kLong, nullptr)) != -1;) {

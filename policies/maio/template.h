@@ -32,7 +32,7 @@ inline constexpr uint32_t kMaxGroups = 64;            // load groups of the poli
 inline constexpr uint32_t kMaxFiles = 65536;
 inline constexpr uint32_t kMaxExtents = 1u << 20;  // per group
 inline constexpr uint64_t kMaxTotalExtents = 4ull << 20;
-inline constexpr uint64_t kMaxFileBytes = 1ull << 44;  // 2^32 pages
+inline constexpr uint64_t kMaxFileBytes = 1ull << 44;    // 2^32 pages
 inline constexpr uint64_t kTimeMarkBytes = 64ull << 20;  // one time mark per so many bytes
 inline constexpr size_t kMaxTemplateBytes = 256u << 20;
 

@@ -16,7 +16,6 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "daemon/base/clock.h"
@@ -44,6 +43,8 @@ Result<UniqueFd> OpenBelow(const std::string& root, const std::string& path, int
   return fd;
 }
 
+bool IsDotEntry(const std::string& name) { return name == "." || name == ".."; }
+
 // What model files are read for does not count as their use.
 UniqueFd OpenForReading(int directory, const char* name) {
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
@@ -64,8 +65,8 @@ class Window {
  public:
   explicit Window(size_t files)
       : bytes_(files * kStride),
-        base_(mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-  }
+        base_(
+            mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
   ~Window() {
@@ -126,7 +127,8 @@ uint32_t InodeIndex::DirectoryOf(const std::string& path) {
 // ------------------------------------------------------------------------ scan
 
 Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) {
-  const std::string path = directory == 0 ? "" : PathOf(dirs_[directory].parent, dirs_[directory].name);
+  const std::string path =
+      directory == 0 ? "" : PathOf(dirs_[directory].parent, dirs_[directory].name);
   Result<UniqueFd> fd = OpenBelow(root_, path, O_RDONLY | O_DIRECTORY);
   if (!fd) return fd.error();
   struct stat info {};
@@ -136,15 +138,14 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
   if (listing == nullptr) return PosixError("list " + path, errno);
   const int at = fd->Release();  // closedir closes it
   while (const dirent* found = readdir(listing.get())) {
-    const std::string_view name = found->d_name;
-    if (name == "." || name == "..") continue;
+    if (IsDotEntry(found->d_name)) continue;
     struct stat child {};
     if (fstatat(at, found->d_name, &child, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (child.st_dev != info.st_dev && S_ISDIR(child.st_mode)) continue;  // another file system
     if (S_ISDIR(child.st_mode)) {
       if (dirs_.size() < kMaxDirectories) {
-        const auto [entry, is_new] = dir_numbers_.try_emplace(
-            {directory, found->d_name}, static_cast<uint32_t>(dirs_.size()));
+        const auto [entry, is_new] = dir_numbers_.try_emplace({directory, found->d_name},
+                                                              static_cast<uint32_t>(dirs_.size()));
         if (is_new) dirs_.push_back(Directory{directory, found->d_name, 0});
       }
       continue;
@@ -284,8 +285,8 @@ void InodeIndex::Relearn(uint64_t ino, uint32_t dev) {
     const std::string path = PathOf(entry);
     Result<UniqueFd> fd = OpenBelow(root_, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     struct stat info {};
-    const bool is_same = fd && fstat(fd->Get(), &info) == 0 && info.st_ino == entry.ino &&
-                         info.st_dev == entry.dev;
+    const bool is_same =
+        fd && fstat(fd->Get(), &info) == 0 && info.st_ino == entry.ino && info.st_dev == entry.dev;
     // Also when its generation is another: then it is another file.
     if (!is_same) {
       Forget(file);
@@ -373,7 +374,8 @@ Result<UniqueFd> InodeIndex::Open(uint64_t file) {
   if (!fd && fd.error().code == EPERM) fd = OpenBelow(root_, name, kFlags);
   if (!fd && fd.error().code != ENOENT) return fd;
   struct stat info {};
-  if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != wanted.ino || info.st_dev != wanted.dev) {
+  if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != wanted.ino ||
+      info.st_dev != wanted.dev) {
     return Error{ESTALE, name + " is gone, or another file now"};
   }
   return fd;

@@ -96,7 +96,7 @@ class InodeIndex {
   Result<FileInfo> InfoOf(uint64_t file, const struct stat& info) const;
   Status NoteDevice(uint32_t dev);
 
-  static constexpr size_t kBatch = 256;          // files learnt with one look
+  static constexpr size_t kBatch = 256;  // files learnt with one look
   static constexpr size_t kMaxDirectories = 65536;
 
   const std::string root_;
@@ -105,7 +105,7 @@ class InodeIndex {
   mutable std::mutex mutex_;
   std::vector<Directory> dirs_;  // 0 is the root
   std::map<std::pair<uint32_t, std::string>, uint32_t> dir_numbers_;
-  std::vector<Entry> files_;     // by number - 1
+  std::vector<Entry> files_;  // by number - 1
   std::unordered_map<StatKey, uint64_t, StatHash> by_stat_;
   std::vector<uint32_t> devices_;
   uint64_t unseen_ = 0;

@@ -4,6 +4,7 @@
  * are found when the programs are loaded (CO-RE), so that one object serves all kernels and
  * nothing is generated from the machine that builds it.
  */
+/* clang-format off */
 #ifndef PPC_OBSERVER_KERNEL_TYPES_H_
 #define PPC_OBSERVER_KERNEL_TYPES_H_
 

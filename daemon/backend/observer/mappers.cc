@@ -27,10 +27,9 @@ bool Mappers::ReadMaps(pid_t pid, std::vector<Area>* areas) const {
     unsigned major = 0;
     unsigned minor = 0;
     int name_at = 0;
-    const int got = std::sscanf(line.c_str(),
-                                "%" SCNx64 "-%" SCNx64 " %*4s %" SCNx64 " %x:%x %" SCNu64 " %n",
-                                &area.start, &area.end, &area.offset, &major, &minor, &area.ino,
-                                &name_at);
+    const int got =
+        std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %*4s %" SCNx64 " %x:%x %" SCNu64 " %n",
+                    &area.start, &area.end, &area.offset, &major, &minor, &area.ino, &name_at);
     if (got != 6 || area.ino == 0) continue;
     area.dev = makedev(major, minor);
     const std::string path = line.substr(static_cast<size_t>(name_at));

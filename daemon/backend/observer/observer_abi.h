@@ -16,8 +16,8 @@ typedef long long int64_t;
 #endif
 
 enum {
-  kObsMaxDirs = 64,         // registered directories that one set of programs serves
-  kObsMaxInodes = 1 << 18,  // files of all directories together
+  kObsMaxDirs = 64,          // registered directories that one set of programs serves
+  kObsMaxInodes = 1 << 18,   // files of all directories together
   kObsMaxReaders = 1 << 14,  // (file, thread) pairs whose position is kept
   kObsMaxOwn = 1 << 10,      // processes that load for us
 };
@@ -55,15 +55,15 @@ struct obs_reader_key {
 };
 
 struct obs_reader {
-  uint64_t told;       // offset of the position told last
-  uint64_t told_end;   // and where that access ended
-  uint64_t first;      // accesses gathered, not told yet: [first, end)
+  uint64_t told;      // offset of the position told last
+  uint64_t told_end;  // and where that access ended
+  uint64_t first;     // accesses gathered, not told yet: [first, end)
   uint64_t end;
-  uint64_t miss_end;   // insertions told up to here, then gathered: [miss_end, miss_to)
+  uint64_t miss_end;  // insertions told up to here, then gathered: [miss_end, miss_to)
   uint64_t miss_to;
-  uint64_t time_ns;    // of the last access
-  uint64_t start_ns;   // of the process, since boot
-  uint64_t cgroup;     // memory cgroup
+  uint64_t time_ns;   // of the last access
+  uint64_t start_ns;  // of the process, since boot
+  uint64_t cgroup;    // memory cgroup
   int32_t tgid;
   uint8_t flags;
   uint8_t miss_kind;

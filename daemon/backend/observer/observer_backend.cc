@@ -78,8 +78,9 @@ Status ObserverBackend::Start() {
   const Result<bool> scanned = index_->Scan(MonotonicNs() + kFirstScanNs);
   if (!scanned) return scanned.error();
   if (index_->Files() == 0 && index_->Unseen() > 0) {
-    return Error{ENOTSUP, dir_ + ": its file system does not keep files in the page cache; copy the "
-                                 "models to one that does"};
+    return Error{ENOTSUP, dir_ +
+                              ": its file system does not keep files in the page cache; copy the "
+                              "models to one that does"};
   }
   wants_scan_ = !*scanned;
   malloc_trim(0);  // the kernel's types took a while to read
@@ -131,9 +132,9 @@ Capabilities ObserverBackend::Caps() const {
 uint64_t ObserverBackend::NowNs() const { return MonotonicNs(); }
 
 Status ObserverBackend::Attach(const AttachOptions& options) {
-  Status wanted = programs_->Want(number_, {.progress = options.progress,
-                                            .trace = options.trace,
-                                            .beacon_bytes = options.beacon_bytes});
+  Status wanted = programs_->Want(
+      number_,
+      {.progress = options.progress, .trace = options.trace, .beacon_bytes = options.beacon_bytes});
   if (wanted) wanted = programs_->Watch(number_, true);
   if (!wanted) return wanted;
   attached_ = true;

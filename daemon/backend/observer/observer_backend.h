@@ -57,8 +57,7 @@ class ObserverBackend : public Backend {
   void Uncharge(uint32_t handle) override;
   // The kernel's own read-ahead is always on.
   Status SetFileNative(uint64_t, bool) override { return Ok(); }
-  Result<size_t> Read(const std::string& path, uint64_t offset,
-                      std::span<uint8_t> buffer) override;
+  Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) override;
   Status List(const std::string& path, const DirEntry& entry) override;
   Result<BackendCounters> Counters() override;
 

@@ -105,8 +105,7 @@ Result<EvictResult> ObserverBackend::Evict(const EvictRequest& request) {
       const uint64_t from = std::max(part.offset, offset);
       const uint64_t to = std::min(part.offset + part.bytes, offset + length);
       if (from < to) {
-        parts.push_back(
-            MappedPart{part.pid, part.address + (from - part.offset), from, to - from});
+        parts.push_back(MappedPart{part.pid, part.address + (from - part.offset), from, to - from});
       }
     }
     const Result<EvictResult> done =

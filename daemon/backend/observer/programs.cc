@@ -35,8 +35,7 @@ bool HasKernelName(const btf* kernel, const char* name, uint32_t kind) {
 
 // Why programs could not be loaded, and what to do.
 Error Explain(const SysRoots& roots, int code) {
-  const Result<std::string> lockdown =
-      ReadLine(roots.Sys("/kernel/security/lockdown"));
+  const Result<std::string> lockdown = ReadLine(roots.Sys("/kernel/security/lockdown"));
   if (lockdown && lockdown->find("[confidentiality]") != std::string::npos) {
     return Error{EPERM,
                  "the kernel is locked down (confidentiality), which forbids BPF; boot with "
@@ -89,7 +88,8 @@ Status ObserverPrograms::Open(const SysRoots& roots) {
                  "the observer needs a kernel that describes its types (/sys/kernel/btf/vmlinux, "
                  "CONFIG_DEBUG_INFO_BTF=y); use the module (--backend kmod) or --backend poll"};
   }
-  has_tracepoints_ = HasKernelName(kernel.get(), "btf_trace_mm_filemap_get_pages", BTF_KIND_TYPEDEF);
+  has_tracepoints_ =
+      HasKernelName(kernel.get(), "btf_trace_mm_filemap_get_pages", BTF_KIND_TYPEDEF);
   has_filemap_read_ = HasKernelName(kernel.get(), "filemap_read", BTF_KIND_FUNC);
   has_task_regs_ = HasKernelName(kernel.get(), "bpf_task_pt_regs", BTF_KIND_FUNC);
   can_learn_ = HasKernelName(kernel.get(), "bpf_iter__task_vma", BTF_KIND_STRUCT);

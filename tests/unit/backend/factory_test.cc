@@ -17,8 +17,8 @@ namespace {
 TEST(BackendKind, IsReadByItsName) {
   EXPECT_EQ(*ParseBackendKind("auto"), BackendKind::kAuto);
   EXPECT_EQ(*ParseBackendKind("observer"), BackendKind::kObserver);
-  for (const BackendKind kind : {BackendKind::kAuto, BackendKind::kKmod, BackendKind::kObserver,
-                                 BackendKind::kPoll}) {
+  for (const BackendKind kind :
+       {BackendKind::kAuto, BackendKind::kKmod, BackendKind::kObserver, BackendKind::kPoll}) {
     EXPECT_EQ(*ParseBackendKind(BackendName(kind)), kind);
   }
   const Result<BackendKind> unknown = ParseBackendKind("ebpf");
@@ -58,8 +58,7 @@ TEST_F(FactoryTest, AMountIsForTheModule) {
 
 TEST_F(FactoryTest, WhatIsNoDirectoryIsRefusedFirst) {
   tree_.Write("/file", "x");
-  for (const BackendKind kind :
-       {BackendKind::kAuto, BackendKind::kObserver, BackendKind::kPoll}) {
+  for (const BackendKind kind : {BackendKind::kAuto, BackendKind::kObserver, BackendKind::kPoll}) {
     EXPECT_EQ(Refusal(kind, "relative").code, EINVAL);
     EXPECT_EQ(Refusal(kind, "/proc/sys").code, EINVAL);
   }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The observer against this machine's own kernel: what other processes do to files is seen, what
 // we load and drop is there and gone.  Skipped, with the reason, where the kernel refuses.
-#include "daemon/backend/observer/observer_backend.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -11,14 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "daemon/backend/file_cache.h"
+#include "daemon/backend/observer/observer_backend.h"
 #include "daemon/base/clock.h"
 
 namespace ppc {
@@ -110,7 +107,8 @@ class ObserverTest : public testing::Test {
     }
     return all;
   }
-  static uint64_t Bytes(const std::vector<Event>& events, const std::function<bool(const Event&)>& is) {
+  static uint64_t Bytes(const std::vector<Event>& events,
+                        const std::function<bool(const Event&)>& is) {
     std::vector<bool> pages(1 << 20);
     for (const Event& event : events) {
       if (!is(event)) continue;
@@ -222,8 +220,8 @@ TEST_F(ObserverTest, AnInterruptedLoadStops) {
   ASSERT_NO_FATAL_FAILURE(Open());
   const Result<FileInfo> file = backend_->Lookup("model");
   const std::atomic<uint64_t> newest{2};
-  const Result<LoadResult> loaded = backend_->Load(
-      {.file = file->file, .length = 2 * kMiB, .generation = 1, .newest = &newest});
+  const Result<LoadResult> loaded =
+      backend_->Load({.file = file->file, .length = 2 * kMiB, .generation = 1, .newest = &newest});
   ASSERT_TRUE(loaded);
   EXPECT_EQ(loaded->stop, LoadStop::kCancelled);
   EXPECT_EQ(Cached("model"), 0u);

@@ -22,8 +22,7 @@ TEST(ReplayBackend, TheDiskTakesTime) {
   ReplayBackend backend({.disk_bytes_per_sec = 1000 * kMiB, .disk_latency_ns = 0});
   backend.AddFile(1, "a", 8 * kMiB);
   const uint64_t start = backend.NowNs();
-  const Result<LoadResult> loaded =
-      backend.Load({.file = 1, .length = 4 * kMiB, .node = 1});
+  const Result<LoadResult> loaded = backend.Load({.file = 1, .length = 4 * kMiB, .node = 1});
   EXPECT_EQ(loaded->loaded, 4 * kMiB);
   EXPECT_NEAR(static_cast<double>(backend.NowNs() - start), 4e6, 10);
   EXPECT_EQ(backend.Resident(1, 0, 0, {})->node[1], 4 * kMiB);

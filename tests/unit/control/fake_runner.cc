@@ -66,9 +66,7 @@ void HandleInit(const Json& request) {
   std::string backend = request.value("backend", "none");
   const std::string mount = request.value("mount", "");
   if (backend == "auto") backend = mount == "/proc" || mount == "/sys" ? "kmod" : "observer";
-  Send(Json{{"ok", true},
-            {"backend", backend},
-            {"limits", g_fake.value("limits", Json::array())}}
+  Send(Json{{"ok", true}, {"backend", backend}, {"limits", g_fake.value("limits", Json::array())}}
            .dump());
 }
 

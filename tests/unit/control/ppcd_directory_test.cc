@@ -37,10 +37,8 @@ class DirectoryTest : public DaemonTest {
   std::string Dir(const std::string& name) { return dir_ + "/" + name; }
   Json RegisterOn(const std::string& dir, const std::string& backend,
                   const Json& fake = Json::object()) {
-    Json request{{"op", "reg_policy"},
-                 {"mount", dir},
-                 {"policy", "alpha"},
-                 {"config", {{"fake", fake}}}};
+    Json request{
+        {"op", "reg_policy"}, {"mount", dir}, {"policy", "alpha"}, {"config", {{"fake", fake}}}};
     if (!backend.empty()) request["backend"] = backend;
     return Ask(request);
   }

@@ -102,6 +102,11 @@ def words(files):
     return findings
 
 
+# The observer's programs.
+IN_KERNEL = tuple("daemon/backend/observer/" + name
+                  for name in ("observer.bpf.c", "observer_maps.h", "kernel_types.h"))
+
+
 def licences(files):
     """The first lines of every source name its licence, the right one for its place."""
     findings = []
@@ -111,7 +116,7 @@ def licences(files):
             continue
         head = " ".join(read(name)[:3])
         wanted = "Apache-2.0"
-        if name.startswith("kmod/") or name == "Kbuild":
+        if name.startswith("kmod/") or name == "Kbuild" or name in IN_KERNEL:
             wanted = "GPL-2.0-only"
         elif name == "include/ppc/uapi.h":
             wanted = "GPL-2.0 WITH Linux-syscall-note"

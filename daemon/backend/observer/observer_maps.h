@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the observer's programs keep (maps), and how an event gets into a directory's ring.
+ */
+/* clang-format off */
+#ifndef PPC_OBSERVER_MAPS_H_
+#define PPC_OBSERVER_MAPS_H_
+
+#include <linux/bpf.h>
+
+#include "kernel_types.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "observer_abi.h"
+
+#define PAGE_SHIFT 12
+#define GATHER_BYTES (1ULL << 20)	/* accesses and insertions are told in pieces up to this */
+#define WAKE_NS (10ULL * 1000 * 1000)	/* between two wake-ups for positions */
+#define URGENT_NS (1000ULL * 1000)	/* the same, for misses; the runner's nap */
+#define MAX_FOLIO_ORDER 13
+
+/* Known before loading, so that what this kernel lacks is left out by the verifier. */
+const volatile _Bool has_task_regs = 0;
+const volatile _Bool has_folios = 1;
+/* Whose mappings the iterator shows; 0: it was told otherwise. */
+int own_tgid;
+
+struct ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, kObsMaxDirs);
+	__type(key, __u32);
+	__array(values, struct ring);
+} rings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, kObsMaxInodes);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct obs_inode_key);
+	__type(value, struct obs_inode);
+} inodes SEC(".maps");
+
+/* Devices with listed files; the value is one of the directories there. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4 * kObsMaxDirs);
+	__type(key, __u32);
+	__type(value, __u32);
+} devices SEC(".maps");
+
+/* Unlisted inodes that were told of already. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct obs_inode_key);
+	__type(value, __u64);
+} unknown SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, kObsMaxDirs);
+	__type(key, __u32);
+	__type(value, struct obs_dir);
+} dirs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, kObsMaxReaders);
+	__type(key, struct obs_reader_key);
+	__type(value, struct obs_reader);
+} readers SEC(".maps");
+
+/* Processes whose accesses are ours: runners and their helpers in services' cgroups. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, kObsMaxOwn);
+	__type(key, __u32);
+	__type(value, __u32);
+} own SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, kObsMaxDirs);
+	__type(key, __u32);
+	__type(value, struct obs_counts);
+} counts SEC(".maps");
+
+/* The system call that the task is in; negative: none, it came by a fault of its own. */
+static __always_inline long current_syscall(void)
+{
+	long number = 0;
+
+#if defined(__TARGET_ARCH_x86) || defined(__TARGET_ARCH_arm64)
+	if (has_task_regs) {
+		struct task_struct *task = bpf_get_current_task_btf();
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+#if defined(__TARGET_ARCH_x86)
+		bpf_core_read(&number, sizeof(number), &regs->orig_ax);
+#else
+		int call = 0;
+
+		bpf_core_read(&call, sizeof(call), &regs->syscallno);
+		number = call;
+#endif
+	}
+#endif
+	return number;
+}
+
+static __always_inline void identify(struct task_struct *task, __u64 *start_ns, __u64 *cgroup)
+{
+	int memory = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
+	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	struct cgroup_subsys_state *css = 0;
+
+	*start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+	*cgroup = 0;
+	bpf_core_read(&css, sizeof(css), &set->subsys[memory]);
+	if (css)
+		*cgroup = BPF_CORE_READ(css, cgroup, kn, id);
+}
+
+/* One event into the directory's ring; the reader is woken for it unless it was just now. */
+static __always_inline void send(const struct obs_event *event, __u32 dir, struct obs_dir *config,
+				 _Bool urgent)
+{
+	void *ring = bpf_map_lookup_elem(&rings, &dir);
+	struct obs_counts *count = bpf_map_lookup_elem(&counts, &dir);
+	__u64 flags = BPF_RB_NO_WAKEUP;
+
+	if (!ring || !count)
+		return;
+	if (event->time_ns - config->woken_ns > WAKE_NS ||
+	    (urgent && event->time_ns - config->urgent_ns > URGENT_NS)) {
+		config->woken_ns = event->time_ns;
+		config->urgent_ns = event->time_ns;
+		flags = BPF_RB_FORCE_WAKEUP;
+		count->wakeups++;
+	}
+	if (bpf_ringbuf_output(ring, (void *)event, sizeof(*event), flags))
+		count->lost++;
+	else
+		count->sent++;
+}
+
+static __always_inline void start_event(struct obs_event *event, __u64 file, __u64 time_ns)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	__builtin_memset(event, 0, sizeof(*event));
+	event->file = file;
+	event->time_ns = time_ns;
+	event->tgid = id >> 32;
+	event->tid = (__u32)id;
+	event->cpu = bpf_get_smp_processor_id();
+}
+
+static __always_inline _Bool is_own(void)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+
+	return bpf_map_lookup_elem(&own, &tgid) != 0;
+}
+
+#endif /* PPC_OBSERVER_MAPS_H_ */
