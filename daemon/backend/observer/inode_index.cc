@@ -165,8 +165,7 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
 Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
   const std::lock_guard lock(mutex_);
   std::vector<Fresh> fresh;
-  // Grows while it is walked.
-  for (uint32_t at = 0; at < dirs_.size(); ++at) {
+  for (uint32_t at = 0; at < dirs_.size(); ++at) {  // grows while it is walked
     if (dirs_[at].mtime_ns != 0) continue;
     if (MonotonicNs() >= deadline_ns) {
       const Status learnt = Learn(fresh);
