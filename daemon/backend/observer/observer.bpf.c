@@ -206,7 +206,9 @@ static __always_inline void note_insertion(struct inode *host, __u64 offset, __u
 	/* Later ones are of another request: somebody waits again. */
 	is_run = now - reader->time_ns < URGENT_NS;
 	reader->time_ns = now;
-	if (is_run && offset == reader->miss_to && end - reader->miss_end <= GATHER_BYTES) {
+	/* Without a kind none was told yet, and the beginning of a file continues nothing. */
+	if (is_run && reader->miss_kind && offset == reader->miss_to &&
+	    end - reader->miss_end <= GATHER_BYTES) {
 		reader->miss_to = end;
 		note_coalesced(dir);
 		return;

@@ -17,11 +17,11 @@ namespace {
 class RootFilesTest : public testing::Test {
  protected:
   RootFilesTest() {
-    tree_.Write("/root/model/a", "hello");
+    tree_.Write("/base/model/a", "hello");
     tree_.Write("/outside", "secret");
-    tree_.Link("/root/model/inside", "a");
-    tree_.Link("/root/model/up", "../../outside");
-    tree_.Link("/root/model/absolute", tree_.Path("/outside"));
+    tree_.Link("/base/model/inside", "a");
+    tree_.Link("/base/model/up", "../../outside");
+    tree_.Link("/base/model/absolute", tree_.Path("/outside"));
   }
   std::string Text(const std::string& path, uint64_t offset = 0) {
     std::array<uint8_t, 64> buffer{};
@@ -30,7 +30,7 @@ class RootFilesTest : public testing::Test {
     return std::string(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(*got));
   }
   TempTree tree_;
-  RootFiles files_{tree_.Path("/root")};
+  RootFiles files_{tree_.Path("/base")};
 };
 
 TEST_F(RootFilesTest, ReadsWhatLiesBelow) {
