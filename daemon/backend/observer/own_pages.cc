@@ -14,11 +14,6 @@ void OwnPages::Add(uint64_t file, uint64_t offset, uint64_t length) {
   for (uint64_t unit = offset / kUnit; unit <= last; ++unit) units[unit] = true;
 }
 
-void OwnPages::Forget(uint64_t file) {
-  const std::lock_guard lock(mutex_);
-  files_.erase(file);
-}
-
 std::vector<std::pair<uint64_t, uint64_t>> OwnPages::Within(uint64_t file, uint64_t offset,
                                                             uint64_t length) const {
   std::vector<std::pair<uint64_t, uint64_t>> parts;

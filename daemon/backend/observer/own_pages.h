@@ -16,8 +16,6 @@ namespace ppc {
 class OwnPages {
  public:
   void Add(uint64_t file, uint64_t offset, uint64_t length);
-  // The file is gone, or its pages are.
-  void Forget(uint64_t file);
   // Our parts of the range, as (offset, length).
   std::vector<std::pair<uint64_t, uint64_t>> Within(uint64_t file, uint64_t offset,
                                                     uint64_t length) const;
