@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -87,6 +88,11 @@ class Interpreter {
   // Runs one command in another thread until "join".
   Outcome Thread(const std::string& line) {
     threads_.emplace_back([this, line] {
+      // A child of "sh" or "fork" that ends beside it must not stop what this thread does.
+      sigset_t child;
+      sigemptyset(&child);
+      sigaddset(&child, SIGCHLD);
+      pthread_sigmask(SIG_BLOCK, &child, nullptr);
       if (const Outcome outcome = Run(line)) {
         std::printf("thread error=%s\n", strerrorname_np(outcome));
       }
