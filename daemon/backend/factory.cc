@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/backend/factory.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -20,12 +21,23 @@ Opened Upcast(Result<std::unique_ptr<T>> backend) {
   return Opened(std::move(*backend));
 }
 
+Opened OpenObserver(const std::string& dir, const SysRoots& roots, LentPrograms lent) {
+  if (lent.fds.empty()) return Upcast(ObserverBackend::Open(dir, roots));
+  ObserverFds fds;
+  if (lent.fds.size() != fds.size()) return Error{EINVAL, "ppcd and ppc-runner differ in version"};
+  std::move(lent.fds.begin(), lent.fds.end(), fds.begin());
+  auto programs = ObserverPrograms::Adopt(std::move(fds), lent.dir);
+  if (!programs) return programs.error();
+  return Upcast(ObserverBackend::Open(dir, roots, std::move(*programs)));
+}
+
 // What works without the module, on a directory as it is.
-Opened OpenPlain(BackendKind kind, const std::string& dir, const SysRoots& roots) {
+Opened OpenPlain(BackendKind kind, const std::string& dir, const SysRoots& roots,
+                 LentPrograms lent) {
   const Result<Directory> directory = FindDirectory(dir, roots, DirectoryWalk::kWait);
   if (!directory) return directory.error();
   if (kind == BackendKind::kPoll) return Upcast(PollBackend::Open(dir, roots));
-  Opened observer = Upcast(ObserverBackend::Open(dir, roots));
+  Opened observer = OpenObserver(dir, roots, std::move(lent));
   if (observer || kind == BackendKind::kObserver) return observer;
   Opened poll = Upcast(PollBackend::Open(dir, roots));
   return poll ? std::move(poll) : std::move(observer);
@@ -33,7 +45,8 @@ Opened OpenPlain(BackendKind kind, const std::string& dir, const SysRoots& roots
 
 }  // namespace
 
-Opened OpenBackend(BackendKind kind, const std::string& dir, const SysRoots& roots) {
+Opened OpenBackend(BackendKind kind, const std::string& dir, const SysRoots& roots,
+                   LentPrograms lent) {
   const bool is_mount = FindUpcDevice(dir, roots.sys).ok();
   if (kind == BackendKind::kKmod || (kind == BackendKind::kAuto && is_mount)) {
     return Upcast(KmodBackend::Open(dir, roots));
@@ -42,7 +55,7 @@ Opened OpenBackend(BackendKind kind, const std::string& dir, const SysRoots& roo
     return Error{EINVAL, dir + " is a ppc mount, which the module serves; use --backend kmod, or " +
                              "name the directory below it"};
   }
-  return OpenPlain(kind, dir, roots);
+  return OpenPlain(kind, dir, roots, std::move(lent));
 }
 
 }  // namespace ppc

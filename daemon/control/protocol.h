@@ -21,6 +21,8 @@ inline constexpr const char* kDefaultSocket = "/run/ppc/ppcd.sock";
 
 // Descriptor on which a runner talks to ppcd.
 inline constexpr int kRunnerChannelFd = 3;
+// The first of those that ppcd lends it; init says how many.
+inline constexpr int kRunnerLentFd = 4;
 
 struct Request {
   std::string op;

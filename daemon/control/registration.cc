@@ -97,6 +97,27 @@ void Registration::WhenStarted(StatusHandler done) {
   }
 }
 
+// Programs for a runner that may want them; without, it tries by itself and says what is missing.
+ObserverFds Registration::LendPrograms(Json& init) {
+  const bool may_observe =
+      choice_.backend == BackendKind::kAuto || choice_.backend == BackendKind::kObserver;
+  if (!mount_.is_plain || !may_observe) return {};
+  if (observer_ == nullptr) {
+    Result<std::unique_ptr<ObserverHub::Place>> place = environment_.observers.Enter();
+    if (!place) {
+      Log(LogLevel::kDebug, mount_.path + ": " + place.error().message);
+      return {};
+    }
+    observer_ = std::move(*place);
+  }
+  Result<ObserverFds> fds = observer_->Share();
+  if (!fds) return {};
+  init["lent"] = Json{{"observer", observer_->Directory()},
+                      {"first_descriptor", kRunnerLentFd},
+                      {"descriptors", fds->size()}};
+  return std::move(*fds);
+}
+
 void Registration::SpawnRunner() {
   was_dropped_ = false;
   init_error_.clear();
@@ -108,16 +129,6 @@ void Registration::SpawnRunner() {
   RunnerProcess::Callbacks callbacks;
   callbacks.on_event = [this](const Json& event) { HandleEvent(event); };
   callbacks.on_exit = [this](int wait_status) { HandleExit(wait_status); };
-  Result<std::unique_ptr<RunnerProcess>> runner = RunnerProcess::Spawn(
-      environment_.loop, environment_.options.runner, cgroup ? *cgroup : "", std::move(callbacks));
-  if (!runner) {
-    init_error_ = runner.error().message;
-    init_error_code_ = runner.error().code;
-    // From the loop: the caller may not be ready for the end yet.
-    back_off_timer_ = environment_.loop.After(Millis(0), [this] { HandleDeath("did not start"); });
-    return;
-  }
-  runner_ = std::move(runner).value();
   const auto runtime = choice_.config.find("runtime");
   Json init{{"op", "init"},
             {"mount", mount_.path},
@@ -126,6 +137,18 @@ void Registration::SpawnRunner() {
             {"config", choice_.config},
             {"template_dir", environment_.options.template_dir},
             {"runtime", runtime == choice_.config.end() ? Json::object() : *runtime}};
+  const ObserverFds lent = LendPrograms(init);
+  Result<std::unique_ptr<RunnerProcess>> runner =
+      RunnerProcess::Spawn(environment_.loop, environment_.options.runner, cgroup ? *cgroup : "",
+                           lent, std::move(callbacks));
+  if (!runner) {
+    init_error_ = runner.error().message;
+    init_error_code_ = runner.error().code;
+    // From the loop: the caller may not be ready for the end yet.
+    back_off_timer_ = environment_.loop.After(Millis(0), [this] { HandleDeath("did not start"); });
+    return;
+  }
+  runner_ = std::move(runner).value();
   runner_->Ask(std::move(init), environment_.options.init_timeout,
                [this, alive = std::weak_ptr<bool>(alive_)](Result<Json> answer) {
                  if (!alive.expired()) HandleInitAnswer(std::move(answer));
@@ -150,6 +173,7 @@ void Registration::TakeBackend(Json& answer) {
   if (name == answer.end() || !name->is_string()) return;
   backend_ = name->get<std::string>();
   limits_ = answer.value("limits", Json::array());
+  if (backend_ != BackendName(BackendKind::kObserver)) observer_.reset();
   answer.erase("backend");
   answer.erase("limits");
 }
@@ -212,6 +236,7 @@ void Registration::HandleEvent(const Json& event) {
 
 void Registration::HandleExit(int wait_status) {
   old_runner_ = std::move(runner_);
+  if (observer_ != nullptr) observer_->Silence();
   environment_.loop.Cancel(drain_timer_);
   environment_.loop.Cancel(watch_timer_);
   if (state_ == State::kDraining) {

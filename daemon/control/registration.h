@@ -24,6 +24,7 @@
 #include "daemon/control/cgroups.h"
 #include "daemon/control/event_loop.h"
 #include "daemon/control/mount_probe.h"
+#include "daemon/control/observer_hub.h"
 #include "daemon/control/options.h"
 #include "daemon/control/runner_process.h"
 #include "daemon/control/services.h"
@@ -51,6 +52,7 @@ class Registration {
     const Options& options;
     const MountProbe& probe;
     const Cgroups& cgroups;
+    ObserverHub& observers;
   };
 
   struct Callbacks {
@@ -106,6 +108,7 @@ class Registration {
 
  private:
   void SpawnRunner();
+  ObserverFds LendPrograms(Json& init);
   void HandleInitAnswer(Result<Json> answer);
   void HandleRunning(const Json& answer);
   void TakeBackend(Json& answer);
@@ -146,6 +149,7 @@ class Registration {
   uint64_t running_since_ns_ = 0;
   uint64_t last_answer_ns_ = 0;
   Services services_;
+  std::unique_ptr<ObserverHub::Place> observer_;  // null: the runner has no use for it
   std::unique_ptr<RunnerProcess> runner_;
   std::unique_ptr<RunnerProcess> old_runner_;  // ended; freed at the next start
   std::vector<StatusHandler> start_waiters_;

@@ -56,6 +56,7 @@ Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
       probe_(options.roots),
       cgroups_(options.roots),
       state_(std::move(state)),
+      observers_(loop, options.roots),
       started_ns_(MonotonicNs()) {}
 
 void Registry::Handle(const Request& request, const Peer& peer, const Reply& reply) {
@@ -213,9 +214,9 @@ Registration& Registry::Add(const MountInfo& mount, PolicyChoice choice) {
     }
     loop_.After(Millis(0), [this, key, handle] { Drop(key, handle); });
   };
-  auto registration =
-      std::make_unique<Registration>(Registration::Environment{loop_, options_, probe_, cgroups_},
-                                     mount, std::move(choice), handle, std::move(callbacks));
+  auto registration = std::make_unique<Registration>(
+      Registration::Environment{loop_, options_, probe_, cgroups_, observers_}, mount,
+      std::move(choice), handle, std::move(callbacks));
   return *(registrations_[key] = std::move(registration));
 }
 

@@ -18,6 +18,7 @@
 #include "daemon/control/cgroups.h"
 #include "daemon/control/event_loop.h"
 #include "daemon/control/mount_probe.h"
+#include "daemon/control/observer_hub.h"
 #include "daemon/control/options.h"
 #include "daemon/control/peer.h"
 #include "daemon/control/protocol.h"
@@ -86,6 +87,7 @@ class Registry {
   const MountProbe probe_;
   const Cgroups cgroups_;
   StateDir state_;
+  ObserverHub observers_;
   std::map<std::string, std::unique_ptr<Registration>> registrations_;  // by MountInfo::Key
   std::map<std::string, RootWatch> roots_;                              // by handle + "/" + service
   uint64_t next_handle_ = 1;

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -25,6 +26,7 @@ namespace {
 constexpr size_t kMaxRunnerLineBytes = 4 << 20;
 constexpr size_t kMaxUnsentBytes = 4 << 20;
 constexpr size_t kMaxUnanswered = 64;
+constexpr size_t kMaxLent = 32;
 constexpr int kExecFailed = 127;
 // From closing its channel to being killed.
 constexpr Millis kExitGrace{1000};
@@ -42,18 +44,29 @@ void CloseFrom(int first) {
 }
 
 // Runs in the child between fork and exec: async-signal-safe calls only.
-[[noreturn]] void RunChild(const char* program, int socket, int cgroup_procs, pid_t parent) {
+[[noreturn]] void RunChild(const char* program, int socket, int cgroup_procs, pid_t parent,
+                           std::span<const UniqueFd> lent) {
   // A runner must not outlive its supervisor, stopped ones included.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kExecFailed);
   setpgid(0, 0);  // the terminal's Ctrl-C is for ppcd, which then drains its runners
   if (cgroup_procs >= 0) (void)!write(cgroup_procs, "0", 1);
+  // Out of the way of the numbers they are to have.
+  std::array<int, kMaxLent> high{};
+  size_t count = 0;
+  while (count < std::min(lent.size(), kMaxLent) && lent[count].IsValid()) {
+    high[count] = fcntl(lent[count].Get(), F_DUPFD, kRunnerLentFd + static_cast<int>(kMaxLent));
+    if (high[count++] < 0) _exit(kExecFailed);
+  }
   if (socket == kRunnerChannelFd) {
     fcntl(socket, F_SETFD, 0);
   } else if (dup2(socket, kRunnerChannelFd) < 0) {
     _exit(kExecFailed);
   }
-  CloseFrom(kRunnerChannelFd + 1);
+  for (size_t i = 0; i < count; ++i) {
+    if (dup2(high[i], kRunnerLentFd + static_cast<int>(i)) < 0) _exit(kExecFailed);
+  }
+  CloseFrom(kRunnerLentFd + static_cast<int>(count));
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -68,6 +81,7 @@ void CloseFrom(int first) {
 Result<std::unique_ptr<RunnerProcess>> RunnerProcess::Spawn(EventLoop& loop,
                                                             const std::string& program,
                                                             const std::string& cgroup_dir,
+                                                            std::span<const UniqueFd> lent,
                                                             Callbacks callbacks) {
   if (access(program.c_str(), X_OK) != 0) return PosixError("runner " + program, errno);
   std::array<int, 2> pair{};
@@ -83,7 +97,7 @@ Result<std::unique_ptr<RunnerProcess>> RunnerProcess::Spawn(EventLoop& loop,
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return PosixError("fork", errno);
-  if (pid == 0) RunChild(program.c_str(), theirs.Get(), procs.Get(), parent);
+  if (pid == 0) RunChild(program.c_str(), theirs.Get(), procs.Get(), parent, lent);
   UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   std::unique_ptr<RunnerProcess> runner(new RunnerProcess(
       loop, pid, std::move(pidfd), std::move(ours), cgroup_dir, std::move(callbacks)));

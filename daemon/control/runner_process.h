@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "daemon/base/json.h"
@@ -32,9 +33,11 @@ class RunnerProcess {
     std::function<void(int wait_status)> on_exit;
   };
 
-  // `cgroup_dir` empty: the runner stays in ppcd's.
+  // `cgroup_dir` empty: the runner stays in ppcd's.  `lent`: its descriptors from
+  // kRunnerLentFd on, where they are valid.
   static Result<std::unique_ptr<RunnerProcess>> Spawn(EventLoop& loop, const std::string& program,
                                                       const std::string& cgroup_dir,
+                                                      std::span<const UniqueFd> lent,
                                                       Callbacks callbacks);
   // Kills and reaps what still runs.
   ~RunnerProcess();

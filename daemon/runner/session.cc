@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/runner/session.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -43,9 +44,21 @@ Session::~Session() {
   plugin_.reset();
 }
 
+// Only a supervisor lends.
+LentPrograms Session::TakeLent(const Choice& choice) const {
+  LentPrograms lent;
+  if (socket_ == nullptr) return lent;
+  lent.dir = choice.lent_dir;
+  for (int i = 0; i < choice.lent_count; ++i) {
+    const int fd = choice.lent_first + i;
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) == 0) lent.fds.emplace_back(fd);
+  }
+  return lent;
+}
+
 Status Session::OpenParts(const Choice& choice) {
   Result<std::unique_ptr<Backend>> backend =
-      OpenBackend(choice.backend, choice.directory, RootsFromEnvironment());
+      OpenBackend(choice.backend, choice.directory, RootsFromEnvironment(), TakeLent(choice));
   if (!backend) return backend.error();
   backend_ = std::move(*backend);
   // Opening the device needed more than running a policy does.
@@ -109,7 +122,14 @@ Result<Session::Choice> Session::ReadChoice(const Json& message) {
   }
   const Result<BackendKind> kind = ParseBackendKind(*backend);
   if (!kind) return kind.error();
-  return Choice{*mount, *policy, *kind};
+  Choice choice{*mount, *policy, *kind};
+  const Json lent = message.value("lent", Json::object());
+  if (lent.is_object()) {
+    choice.lent_dir = lent.value("observer", 0U);
+    choice.lent_first = lent.value("first_descriptor", 0);
+    choice.lent_count = lent.value("descriptors", 0);
+  }
+  return choice;
 }
 
 Status Session::Init(const Json& message) {

@@ -41,8 +41,12 @@ class Session {
     std::string directory;
     std::string policy;
     BackendKind backend = BackendKind::kAuto;
+    uint32_t lent_dir = 0;  // see LentPrograms
+    int lent_first = 0;
+    int lent_count = 0;
   };
   static Result<Choice> ReadChoice(const Json& message);
+  LentPrograms TakeLent(const Choice& choice) const;
   Status OpenParts(const Choice& choice);
   Result<RuntimeConfig> MakeConfig(const Json& message, const std::string& mount);
   void HandleSocket();

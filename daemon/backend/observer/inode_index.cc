@@ -91,8 +91,8 @@ class Window {
 
 }  // namespace
 
-InodeIndex::InodeIndex(std::string root, ObserverPrograms* programs, uint32_t dir)
-    : root_(std::move(root)), programs_(programs), dir_(dir) {
+InodeIndex::InodeIndex(std::string root, ObserverPrograms* programs)
+    : root_(std::move(root)), programs_(programs) {
   dirs_.push_back(Directory{});
 }
 
@@ -226,7 +226,7 @@ Status InodeIndex::Learn(std::span<Fresh> fresh) {
 
 Status InodeIndex::NoteDevice(uint32_t dev) {
   if (std::find(devices_.begin(), devices_.end(), dev) != devices_.end()) return Ok();
-  Status added = programs_->AddDevice(dev, dir_);
+  Status added = programs_->AddDevice(dev);
   if (added) devices_.push_back(dev);
   return added;
 }
@@ -251,7 +251,7 @@ Result<uint64_t> InodeIndex::Add(Fresh* fresh, const obs_vma* seen) {
     }
   }
   inode.file = file;
-  inode.dir = dir_;
+  inode.dir = programs_->Directory();
   Status listed = programs_->AddInode(key, inode);
   if (listed) listed = NoteDevice(key.dev);
   if (!listed) return listed.error();

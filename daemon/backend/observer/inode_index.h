@@ -28,8 +28,8 @@ namespace ppc {
 
 class InodeIndex {
  public:
-  // programs must outlive this; `dir` is the directory's number there.
-  InodeIndex(std::string root, ObserverPrograms* programs, uint32_t dir);
+  // programs must outlive this.
+  InodeIndex(std::string root, ObserverPrograms* programs);
   ~InodeIndex();
   InodeIndex(const InodeIndex&) = delete;
   InodeIndex& operator=(const InodeIndex&) = delete;
@@ -101,7 +101,6 @@ class InodeIndex {
 
   const std::string root_;
   ObserverPrograms* const programs_;
-  const uint32_t dir_;
   mutable std::mutex mutex_;
   std::vector<Directory> dirs_;  // 0 is the root
   std::map<std::pair<uint32_t, std::string>, uint32_t> dir_numbers_;

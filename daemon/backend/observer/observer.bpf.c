@@ -19,23 +19,43 @@ static __always_inline void fill_key(struct inode *host, struct obs_inode_key *k
 	key->pad = 0;
 }
 
-/* A directory's runner learns of an inode it does not know, or not like this: once for each. */
-static __always_inline void tell_strange(struct inode *host, const struct obs_inode_key *key,
-					 __u32 dir, __u8 kind)
+static __always_inline void send_strange(const struct obs_inode_key *key, __u64 addr, __u32 dir,
+					 __u8 kind)
 {
 	struct obs_dir *config = bpf_map_lookup_elem(&dirs, &dir);
-	__u64 addr = (__u64)host;
-	__u64 *seen = bpf_map_lookup_elem(&unknown, key);
 	struct obs_event event;
 
-	if (!config || (seen && *seen == addr))
+	if (!config || !config->is_watched)
 		return;
-	bpf_map_update_elem(&unknown, key, &addr, BPF_ANY);
 	start_event(&event, key->ino, bpf_ktime_get_ns());
 	event.addr = addr;
 	event.dev = key->dev;
 	event.kind = kind;
 	send(&event, dir, config, 1);
+}
+
+/* An inode that is not listed, or not like this: told once. */
+static __always_inline _Bool is_news(const struct obs_inode_key *key, __u64 addr)
+{
+	__u64 *seen = bpf_map_lookup_elem(&unknown, key);
+
+	if (seen && *seen == addr)
+		return 0;
+	bpf_map_update_elem(&unknown, key, &addr, BPF_ANY);
+	return 1;
+}
+
+/* All directories on this device may be the one that has it. */
+static __always_inline void tell_unknown(struct inode *host, const struct obs_inode_key *key)
+{
+	if (!is_news(key, (__u64)host))
+		return;
+	for (__u32 dir = 0; dir < kObsMaxDirs; dir++) {
+		struct obs_device_key place = { .dev = key->dev, .dir = dir };
+
+		if (bpf_map_lookup_elem(&dir_devices, &place))
+			send_strange(key, (__u64)host, dir, kObsUnknown);
+	}
 }
 
 /*
@@ -52,7 +72,8 @@ static __always_inline struct obs_inode *find(struct inode *host, struct obs_ino
 		return 0;
 	if (inode->generation != BPF_CORE_READ(host, i_generation) ||
 	    (inode->by_addr && inode->addr != (__u64)host)) {
-		tell_strange(host, key, inode->dir, kObsMoved);
+		if (is_news(key, (__u64)host))
+			send_strange(key, (__u64)host, inode->dir, kObsMoved);
 		return 0;
 	}
 	return inode;
@@ -132,7 +153,7 @@ static __always_inline void note_access(struct inode *host, __u64 offset, __u64 
 		return;
 	dir = inode->dir;
 	config = bpf_map_lookup_elem(&dirs, &dir);
-	if (!config || !(config->wants_progress | config->wants_trace))
+	if (!config || !config->is_watched || !(config->wants_progress | config->wants_trace))
 		return;
 	reader = reader_of(inode, &key, &is_new);
 	if (!reader)
@@ -189,15 +210,14 @@ static __always_inline void note_insertion(struct inode *host, __u64 offset, __u
 
 	inode = find(host, &inode_key);
 	if (!inode) {
-		__u32 *first = bpf_map_lookup_elem(&devices, &inode_key.dev);
-
-		if (first && !bpf_map_lookup_elem(&inodes, &inode_key) && !is_own())
-			tell_strange(host, &inode_key, *first, kObsUnknown);
+		if (bpf_map_lookup_elem(&devices, &inode_key.dev) &&
+		    !bpf_map_lookup_elem(&inodes, &inode_key) && !is_own())
+			tell_unknown(host, &inode_key);
 		return;
 	}
 	dir = inode->dir;
 	config = bpf_map_lookup_elem(&dirs, &dir);
-	if (!config)
+	if (!config || !config->is_watched)
 		return;
 	reader = reader_of(inode, &key, &is_new);
 	if (!reader)
@@ -351,9 +371,9 @@ int BPF_PROG(enter_buffered_read, struct kiocb *iocb, struct iov_iter *iter)
 	return 0;
 }
 
-/* What the inodes behind our own mappings are to the page cache. */
+/* What the inodes behind mappings are to the page cache; who asks picks his own. */
 SEC("iter/task_vma")
-int list_own_vmas(struct bpf_iter__task_vma *ctx)
+int list_vmas(struct bpf_iter__task_vma *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct vm_area_struct *vma = ctx->vma;
@@ -364,8 +384,6 @@ int list_own_vmas(struct bpf_iter__task_vma *ctx)
 	if (!task || !vma)
 		return 0;
 	out.tgid = BPF_CORE_READ(task, tgid);
-	if (own_tgid && out.tgid != own_tgid)
-		return 0;
 	file = BPF_CORE_READ(vma, vm_file);
 	if (!file)
 		return 0;

@@ -38,13 +38,31 @@ struct obs_inode {
   uint32_t pad;
 };
 
+// A device with files of a directory.
+struct obs_device_key {
+  uint32_t dev;
+  uint32_t dir;
+};
+
 // What a directory's runner wants to be told.
 struct obs_dir {
   uint64_t beacon;       // bytes of a file between two positions of one thread
   uint64_t woken_ns;     // when the reader of the ring was woken last
   uint64_t urgent_ns;    // the same, for misses
+  uint32_t is_watched;   // insertions are told; without it nothing is
   uint32_t wants_trace;  // every access
   uint32_t wants_progress;
+  uint32_t pad;
+};
+
+// What whoever loaded the programs says to the runners that use them.
+struct obs_state {
+  uint32_t has_tracepoints;
+  uint32_t has_task_regs;
+  uint32_t can_learn;
+  uint32_t inserts;  // attached now
+  uint32_t accesses;
+  int32_t error;  // errno of the last try to attach
 };
 
 // Of one (file, thread).
@@ -115,7 +133,7 @@ struct obs_vma {
   uint64_t ino;
   uint32_t dev;
   uint32_t generation;
-  int32_t tgid;  // ours, in the kernel's own numbers
+  int32_t tgid;  // whose mapping, in the kernel's own numbers
   uint32_t pad;
 };
 

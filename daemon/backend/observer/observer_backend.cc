@@ -4,7 +4,6 @@
 
 #include <bpf/libbpf.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,9 +49,10 @@ void ObserverBackend::RingDeleter::operator()(ring_buffer* ring) const { ring_bu
 ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots)
     : dir_(std::move(dir)), roots_(roots), names_(dir_), mappers_(roots.Proc("")) {}
 
-Result<std::unique_ptr<ObserverBackend>> ObserverBackend::Open(const std::string& dir,
-                                                               const SysRoots& roots) {
+Result<std::unique_ptr<ObserverBackend>> ObserverBackend::Open(
+    const std::string& dir, const SysRoots& roots, std::unique_ptr<ObserverPrograms> programs) {
   std::unique_ptr<ObserverBackend> backend(new ObserverBackend(dir, roots));
+  backend->programs_ = std::move(programs);
   const Status started = backend->Start();
   if (!started) return started.error();
   return backend;
@@ -64,17 +64,15 @@ Status ObserverBackend::Start() {
   if (!S_ISDIR(info.st_mode)) return PosixError(dir_, ENOTDIR);
   dev_ = info.st_dev;
   ino_ = info.st_ino;
-  Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(roots_);
-  if (!programs) return programs.error();
-  programs_ = std::move(*programs);
+  if (programs_ == nullptr) {
+    Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(roots_);
+    if (!programs) return programs.error();
+    programs_ = std::move(*programs);
+  }
   programs_->AddOwn(getpid());
-  const Result<uint32_t> number = programs_->AddDirectory();
-  if (!number) return number.error();
-  number_ = *number;
-  has_number_ = true;
-  ring_.reset(ring_buffer__new(programs_->RingFd(number_), OnRecord, this, nullptr));
+  ring_.reset(ring_buffer__new(programs_->RingFd(), OnRecord, this, nullptr));
   if (ring_ == nullptr) return PosixError("map the ring of events", errno);
-  index_ = std::make_unique<InodeIndex>(dir_, programs_.get(), number_);
+  index_ = std::make_unique<InodeIndex>(dir_, programs_.get());
   const Result<bool> scanned = index_->Scan(MonotonicNs() + kFirstScanNs);
   if (!scanned) return scanned.error();
   if (index_->Files() == 0 && index_->Unseen() > 0) {
@@ -83,7 +81,6 @@ Status ObserverBackend::Start() {
                               "models to one that does"};
   }
   wants_scan_ = !*scanned;
-  malloc_trim(0);  // the kernel's types took a while to read
   worker_ = std::thread([this] { Work(); });
   return Ok();
 }
@@ -95,9 +92,10 @@ ObserverBackend::~ObserverBackend() {
   }
   work_.notify_all();
   if (worker_.joinable()) worker_.join();
+  loaders_.clear();  // they tell the programs of their end
   ring_.reset();
   index_.reset();
-  if (has_number_) programs_->RemoveDirectory(number_);
+  if (programs_ != nullptr) programs_->RemoveOwn(getpid());
 }
 
 Capabilities ObserverBackend::Caps() const {
@@ -132,17 +130,15 @@ Capabilities ObserverBackend::Caps() const {
 uint64_t ObserverBackend::NowNs() const { return MonotonicNs(); }
 
 Status ObserverBackend::Attach(const AttachOptions& options) {
-  Status wanted = programs_->Want(
-      number_,
+  const Status watched = programs_->Watch(
       {.progress = options.progress, .trace = options.trace, .beacon_bytes = options.beacon_bytes});
-  if (wanted) wanted = programs_->Watch(number_, true);
-  if (!wanted) return wanted;
+  if (!watched) return watched;
   attached_ = true;
   return Ok();
 }
 
 void ObserverBackend::Detach() {
-  (void)programs_->Watch(number_, false);
+  programs_->Unwatch();
   attached_ = false;
 }
 
@@ -178,27 +174,25 @@ void ObserverBackend::GatherOld() {
   const uint64_t now = MonotonicNs();
   if (!attached_ || now < gathered_ns_ + kGatherNs) return;
   gathered_ns_ = now;
-  programs_->TakeGathered(
-      number_, now, kGatherNs, [&](const obs_reader_key& key, const obs_reader& reader) {
-        Event event;
-        event.file = key.file;
-        event.time_ns = reader.time_ns;
-        event.start_ns = reader.start_ns;
-        event.cgroup_id = reader.cgroup;
-        event.tgid = reader.tgid;
-        event.tid = static_cast<int32_t>(key.tid);
-        const auto put = [&](uint64_t from, uint64_t to, EventKind kind, uint8_t flags) {
-          if (to <= from || later_.size() >= kMaxLater) return;
-          event.offset = from;
-          event.length = to - from;
-          event.kind = kind;
-          event.flags = flags;
-          later_.push_back(event);
-        };
-        put(reader.miss_end, reader.miss_to, static_cast<EventKind>(reader.miss_kind),
-            kEventNotUser);
-        put(reader.first, reader.end, EventKind::kAccess, reader.flags);
-      });
+  programs_->TakeGathered(now, kGatherNs, [&](const obs_reader_key& key, const obs_reader& reader) {
+    Event event;
+    event.file = key.file;
+    event.time_ns = reader.time_ns;
+    event.start_ns = reader.start_ns;
+    event.cgroup_id = reader.cgroup;
+    event.tgid = reader.tgid;
+    event.tid = static_cast<int32_t>(key.tid);
+    const auto put = [&](uint64_t from, uint64_t to, EventKind kind, uint8_t flags) {
+      if (to <= from || later_.size() >= kMaxLater) return;
+      event.offset = from;
+      event.length = to - from;
+      event.kind = kind;
+      event.flags = flags;
+      later_.push_back(event);
+    };
+    put(reader.miss_end, reader.miss_to, static_cast<EventKind>(reader.miss_kind), kEventNotUser);
+    put(reader.first, reader.end, EventKind::kAccess, reader.flags);
+  });
 }
 
 size_t ObserverBackend::Drain(std::span<Event> batch) {
@@ -259,7 +253,7 @@ Status ObserverBackend::List(const std::string& path, const DirEntry& entry) {
 
 Result<BackendCounters> ObserverBackend::Counters() {
   if (IsGone()) return Error{ENODEV, dir_ + " is gone"};
-  const obs_counts counts = programs_->Counts(number_);
+  const obs_counts counts = programs_->Counts();
   BackendCounters counters;
   counters.events_queued = counts.sent;
   counters.events_lost = counts.lost;

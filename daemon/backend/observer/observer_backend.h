@@ -35,9 +35,11 @@ namespace ppc {
 
 class ObserverBackend : public Backend {
  public:
-  // `dir` is canonical.  An error says in one line what cannot work here and what to do.
-  static Result<std::unique_ptr<ObserverBackend>> Open(const std::string& dir,
-                                                       const SysRoots& roots);
+  // `dir` is canonical.  Without programs it loads its own.  An error says in one line what cannot
+  // work here and what to do.
+  static Result<std::unique_ptr<ObserverBackend>> Open(
+      const std::string& dir, const SysRoots& roots,
+      std::unique_ptr<ObserverPrograms> programs = nullptr);
   ~ObserverBackend() override;
 
   Capabilities Caps() const override;
@@ -94,8 +96,6 @@ class ObserverBackend : public Backend {
   dev_t dev_ = 0;
   ino_t ino_ = 0;
   std::unique_ptr<ObserverPrograms> programs_;
-  uint32_t number_ = 0;  // of the directory in the programs
-  bool has_number_ = false;
   std::unique_ptr<InodeIndex> index_;
   std::unique_ptr<ring_buffer, RingDeleter> ring_;
   Mappers mappers_;

@@ -25,8 +25,6 @@
 /* Known before loading, so that what this kernel lacks is left out by the verifier. */
 const volatile _Bool has_task_regs = 0;
 const volatile _Bool has_folios = 1;
-/* Whose mappings the iterator shows; 0: it was told otherwise. */
-int own_tgid;
 
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -48,13 +46,21 @@ struct {
 	__type(value, struct obs_inode);
 } inodes SEC(".maps");
 
-/* Devices with listed files; the value is one of the directories there. */
+/* Devices that ever had listed files: others' insertions end here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4 * kObsMaxDirs);
 	__type(key, __u32);
 	__type(value, __u32);
 } devices SEC(".maps");
+
+/* Which directories have files there. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16 * kObsMaxDirs);
+	__type(key, struct obs_device_key);
+	__type(value, __u32);
+} dir_devices SEC(".maps");
 
 /* Unlisted inodes that were told of already. */
 struct {
@@ -78,7 +84,7 @@ struct {
 	__type(value, struct obs_reader);
 } readers SEC(".maps");
 
-/* Processes whose accesses are ours: runners and their helpers in services' cgroups. */
+/* Processes whose accesses are ours: runners and their helpers in services' cgroups; of which dir. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, kObsMaxOwn);
@@ -92,6 +98,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct obs_counts);
 } counts SEC(".maps");
+
+/* Not for the programs: what one process of ours tells the others. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct obs_state);
+} state SEC(".maps");
 
 /* The system call that the task is in; negative: none, it came by a fault of its own. */
 static __always_inline long current_syscall(void)

@@ -2,205 +2,143 @@
 #include "daemon/backend/observer/programs.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstdarg>
-#include <cstdio>
 #include <cstring>
+#include <string>
+#include <utility>
 
-#include "daemon/base/files.h"
-#include "daemon/base/log.h"
-#include "observer.skel.h"
+#include "daemon/base/clock.h"
 
 namespace ppc {
 namespace {
 
-constexpr uint32_t kRingBytes = 2 << 20;
+constexpr uint64_t kAttachNs = 200 * kNsPerMs;  // what ppcd gets for attaching
+constexpr useconds_t kAttachLookUs = 500;
 
-int LogLibbpf(libbpf_print_level level, const char* format, va_list arguments) {
-  if (level == LIBBPF_DEBUG) return 0;
-  char line[512];
-  const int bytes = std::vsnprintf(line, sizeof(line), format, arguments);
-  if (bytes > 0) Log(LogLevel::kDebug, Trim(std::string("libbpf: ") + line));
-  return bytes;
-}
-
-bool HasKernelName(const btf* kernel, const char* name, uint32_t kind) {
-  return btf__find_by_name_kind(kernel, name, kind) > 0;
-}
-
-// Why programs could not be loaded, and what to do.
-Error Explain(const SysRoots& roots, int code) {
-  const Result<std::string> lockdown = ReadLine(roots.Sys("/kernel/security/lockdown"));
-  if (lockdown && lockdown->find("[confidentiality]") != std::string::npos) {
-    return Error{EPERM,
-                 "the kernel is locked down (confidentiality), which forbids BPF; boot with "
-                 "lockdown=integrity, or use the module: --backend kmod"};
+// Deletes the keys that `is_gone` picks.
+template <typename Key, typename Value, typename Pick>
+void DeleteWhere(int map, uint32_t limit, Pick is_gone) {
+  std::vector<Key> gone;
+  Key key{};
+  const Key* from = nullptr;
+  Value value{};
+  // A key that goes meanwhile makes the walk start again: at most so many steps.
+  for (uint32_t i = 0; i < limit && bpf_map_get_next_key(map, from, &key) == 0; ++i) {
+    from = &key;
+    if (bpf_map_lookup_elem(map, &key, &value) == 0 && is_gone(key, value)) gone.push_back(key);
   }
-  if (code == EPERM || code == EACCES) {
-    return Error{EPERM,
-                 "the kernel refuses BPF programs to this process; give it CAP_BPF and "
-                 "CAP_PERFMON (and a seccomp profile that allows bpf), or use --backend poll"};
-  }
-  return PosixError("load the observer's BPF programs", code);
+  for (const Key& each : gone) (void)bpf_map_delete_elem(map, &each);
 }
 
 }  // namespace
 
-void ObserverPrograms::SkeletonDeleter::operator()(observer_bpf* skeleton) const {
-  observer_bpf__destroy(skeleton);
+void ClearObserverDirectory(const ObserverFds& fds, uint32_t dir) {
+  DeleteWhere<obs_inode_key, obs_inode>(
+      fds[kObsFdInodes].Get(), 2 * kObsMaxInodes,
+      [dir](const obs_inode_key&, const obs_inode& inode) { return inode.dir == dir; });
+  DeleteWhere<obs_device_key, uint32_t>(
+      fds[kObsFdDirDevices].Get(), 32 * kObsMaxDirs,
+      [dir](const obs_device_key& key, uint32_t) { return key.dir == dir; });
+  DeleteWhere<obs_reader_key, obs_reader>(
+      fds[kObsFdReaders].Get(), 2 * kObsMaxReaders,
+      [dir](const obs_reader_key& key, const obs_reader&) { return key.dir == dir; });
+  DeleteWhere<uint32_t, uint32_t>(fds[kObsFdOwn].Get(), 2 * kObsMaxOwn,
+                                  [dir](uint32_t, uint32_t owner) { return owner == dir; });
 }
 
-void ObserverPrograms::LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
-
 Result<std::unique_ptr<ObserverPrograms>> ObserverPrograms::Load(const SysRoots& roots) {
-  std::unique_ptr<ObserverPrograms> programs(new ObserverPrograms());
-  const Status opened = programs->Open(roots);
-  if (!opened) return opened.error();
+  Result<std::unique_ptr<ObserverProgramSet>> set = ObserverProgramSet::Load(roots);
+  if (!set) return set.error();
+  const Result<uint32_t> dir = (*set)->AddDirectory();
+  if (!dir) return dir.error();
+  Result<ObserverFds> fds = (*set)->Share(*dir);
+  if (!fds) return fds.error();
+  std::unique_ptr<ObserverPrograms> programs(
+      new ObserverPrograms(std::move(*set), std::move(*fds), *dir));
+  const Status started = programs->Start();
+  if (!started) return started.error();
   return programs;
 }
 
-ObserverPrograms::~ObserverPrograms() = default;
-
-// Which programs this kernel can have.
-void ObserverPrograms::Choose() {
-  observer_bpf* s = skeleton_.get();
-  for (bpf_program* program : {s->progs.on_read, s->progs.on_map, s->progs.on_fault}) {
-    bpf_program__set_autoload(program, has_tracepoints_);
-  }
-  for (bpf_program* program : {s->progs.enter_fault, s->progs.enter_map}) {
-    bpf_program__set_autoload(program, !has_tracepoints_);
-  }
-  bpf_program__set_autoload(s->progs.enter_filemap_read, !has_tracepoints_ && has_filemap_read_);
-  bpf_program__set_autoload(s->progs.enter_buffered_read, !has_tracepoints_ && !has_filemap_read_);
-  bpf_program__set_autoload(s->progs.list_own_vmas, can_learn_);
+Result<std::unique_ptr<ObserverPrograms>> ObserverPrograms::Adopt(ObserverFds fds, uint32_t dir) {
+  std::unique_ptr<ObserverPrograms> programs(new ObserverPrograms(nullptr, std::move(fds), dir));
+  const Status started = programs->Start();
+  if (!started) return started.error();
+  ClearObserverDirectory(programs->fds_, dir);
+  return programs;
 }
 
-Status ObserverPrograms::Open(const SysRoots& roots) {
-  libbpf_set_print(LogLibbpf);
-  const std::unique_ptr<btf, void (*)(btf*)> kernel(btf__load_vmlinux_btf(), btf__free);
-  if (libbpf_get_error(kernel.get()) != 0 || kernel == nullptr) {
-    return Error{ENOTSUP,
-                 "the observer needs a kernel that describes its types (/sys/kernel/btf/vmlinux, "
-                 "CONFIG_DEBUG_INFO_BTF=y); use the module (--backend kmod) or --backend poll"};
+ObserverPrograms::ObserverPrograms(std::unique_ptr<ObserverProgramSet> own, ObserverFds fds,
+                                   uint32_t dir)
+    : own_(std::move(own)), fds_(std::move(fds)), dir_(dir) {}
+
+ObserverPrograms::~ObserverPrograms() { Unwatch(); }
+
+Status ObserverPrograms::Start() {
+  const uint32_t zero = 0;
+  if (dir_ >= kObsMaxDirs || bpf_map_lookup_elem(Fd(kObsFdState), &zero, &about_) != 0) {
+    return PosixError("use the observer's programs", dir_ >= kObsMaxDirs ? EINVAL : errno);
   }
-  has_tracepoints_ =
-      HasKernelName(kernel.get(), "btf_trace_mm_filemap_get_pages", BTF_KIND_TYPEDEF);
-  has_filemap_read_ = HasKernelName(kernel.get(), "filemap_read", BTF_KIND_FUNC);
-  has_task_regs_ = HasKernelName(kernel.get(), "bpf_task_pt_regs", BTF_KIND_FUNC);
-  can_learn_ = HasKernelName(kernel.get(), "bpf_iter__task_vma", BTF_KIND_STRUCT);
-  skeleton_.reset(observer_bpf__open());
-  if (skeleton_ == nullptr) return Explain(roots, errno);
-  skeleton_->rodata->has_task_regs = has_task_regs_;
-  skeleton_->rodata->has_folios = HasKernelName(kernel.get(), "folio", BTF_KIND_STRUCT);
-  Choose();
-  const int code = observer_bpf__load(skeleton_.get());
-  if (code != 0) return Explain(roots, -code);
   return Ok();
 }
 
-// --------------------------------------------------------------------- directories
+obs_state ObserverPrograms::State() const {
+  const uint32_t zero = 0;
+  obs_state state{};
+  (void)bpf_map_lookup_elem(Fd(kObsFdState), &zero, &state);
+  return state;
+}
 
-Result<uint32_t> ObserverPrograms::AddDirectory() {
-  const std::lock_guard lock(mutex_);
-  const auto free = std::find_if(dirs_.begin(), dirs_.end(), [](auto& dir) { return !dir.used; });
-  if (free == dirs_.end()) {
-    return Error{ENOSPC, "the observer serves at most " + std::to_string(kObsMaxDirs) +
-                             " directories; remove one with ppcctl rm_policy"};
+// --------------------------------------------------------------------- wants
+
+Status ObserverPrograms::Tell(const obs_dir& config) {
+  if (bpf_map_update_elem(Fd(kObsFdDirs), &dir_, &config, BPF_ANY) != 0) {
+    return PosixError("tell the observer what is wanted", errno);
   }
-  const auto dir = static_cast<uint32_t>(free - dirs_.begin());
-  UniqueFd ring(bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ppc_ring", 0, 0, kRingBytes, nullptr));
-  if (!ring.IsValid()) return PosixError("make a ring for events", errno);
-  const int fd = ring.Get();
-  const obs_dir config{};
-  const std::vector<obs_counts> none(static_cast<size_t>(libbpf_num_possible_cpus()));
-  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.counts), &dir, none.data(), BPF_ANY) != 0 ||
-      bpf_map_update_elem(bpf_map__fd(skeleton_->maps.dirs), &dir, &config, BPF_ANY) != 0 ||
-      bpf_map_update_elem(bpf_map__fd(skeleton_->maps.rings), &dir, &fd, BPF_ANY) != 0) {
-    return PosixError("add a directory to the observer", errno);
-  }
-  *free = DirState{.used = true, .watched = false, .wants = {}, .ring = std::move(ring)};
-  return dir;
+  if (own_ != nullptr) return own_->Update();
+  const uint64_t one = 1;
+  (void)!write(Fd(kObsFdWake), &one, sizeof(one));
+  return Ok();
 }
 
-void ObserverPrograms::RemoveDirectory(uint32_t dir) {
-  const std::lock_guard lock(mutex_);
-  dirs_[dir].watched = false;
-  dirs_[dir].wants = {};
-  (void)AttachAsNeeded();
-  (void)bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.rings), &dir);
-  dirs_[dir] = {};
-}
-
-int ObserverPrograms::RingFd(uint32_t dir) const {
-  const std::lock_guard lock(mutex_);
-  return dirs_[dir].ring.Get();
-}
-
-Status ObserverPrograms::Want(uint32_t dir, const Wants& wants) {
+Status ObserverPrograms::Watch(const Wants& wants) {
   const std::lock_guard lock(mutex_);
   const obs_dir config{.beacon = wants.beacon_bytes,
                        .woken_ns = 0,
                        .urgent_ns = 0,
+                       .is_watched = 1,
                        .wants_trace = wants.trace,
-                       .wants_progress = wants.progress};
-  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.dirs), &dir, &config, BPF_ANY) != 0) {
-    return PosixError("tell the observer what is wanted", errno);
+                       .wants_progress = wants.progress,
+                       .pad = 0};
+  Status told = Tell(config);
+  if (!told || own_ != nullptr) return told;
+  // Whoever asked for it may read at once: it is attached when we say so.  A ppcd that has much to
+  // do is not waited for longer; it attaches later.
+  const bool wants_accesses = wants.progress || wants.trace;
+  const uint64_t until = MonotonicNs() + kAttachNs;
+  while (true) {
+    const obs_state state = State();
+    if (state.inserts != 0 && (state.accesses != 0 || !wants_accesses)) return Ok();
+    if (state.error != 0) return PosixError("attach the observer's programs", state.error);
+    if (MonotonicNs() > until) return Ok();
+    usleep(kAttachLookUs);
   }
-  dirs_[dir].wants = wants;
-  return AttachAsNeeded();
 }
 
-Status ObserverPrograms::Watch(uint32_t dir, bool on) {
+void ObserverPrograms::Unwatch() {
   const std::lock_guard lock(mutex_);
-  dirs_[dir].watched = on;
-  return AttachAsNeeded();
-}
-
-// mutex_ held.
-Status ObserverPrograms::AttachAsNeeded() {
-  bool wants_access = false;
-  bool wants_inserts = false;
-  for (const DirState& dir : dirs_) {
-    wants_inserts |= dir.watched;
-    wants_access |= dir.watched && (dir.wants.progress || dir.wants.trace);
-  }
-  observer_bpf* s = skeleton_.get();
-  const std::array<bpf_program*, 1> inserts = {s->progs.on_insert};
-  const std::array<bpf_program*, 3> tracepoints = {s->progs.on_read, s->progs.on_map,
-                                                   s->progs.on_fault};
-  const std::array<bpf_program*, 3> entries = {
-      has_filemap_read_ ? s->progs.enter_filemap_read : s->progs.enter_buffered_read,
-      s->progs.enter_map, s->progs.enter_fault};
-  Status done = Attach(wants_inserts, &insert_links_, inserts);
-  if (!done) return done;
-  return Attach(wants_access, &access_links_, has_tracepoints_ ? tracepoints : entries);
-}
-
-Status ObserverPrograms::Attach(bool on, std::vector<Link>* links,
-                                std::span<bpf_program* const> programs) {
-  if (!on) links->clear();
-  if (!on || !links->empty()) return Ok();
-  for (bpf_program* program : programs) {
-    Link link(bpf_program__attach(program));
-    if (link == nullptr) {
-      const int code = errno;
-      links->clear();
-      return PosixError(std::string("attach the observer's ") + bpf_program__name(program), code);
-    }
-    links->push_back(std::move(link));
-  }
-  return Ok();
+  (void)Tell(obs_dir{});
 }
 
 // --------------------------------------------------------------------- maps
 
 Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& inode) {
-  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.inodes), &key, &inode, BPF_ANY) == 0) {
+  if (bpf_map_update_elem(Fd(kObsFdInodes), &key, &inode, BPF_ANY) == 0) {
     return Ok();
   }
   if (errno != E2BIG) return PosixError("list a file for the observer", errno);
@@ -209,35 +147,39 @@ Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& ino
 }
 
 void ObserverPrograms::RemoveInode(const obs_inode_key& key) {
-  (void)bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.inodes), &key);
+  (void)bpf_map_delete_elem(Fd(kObsFdInodes), &key);
 }
 
-Status ObserverPrograms::AddDevice(uint32_t dev, uint32_t dir) {
-  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.devices), &dev, &dir, BPF_ANY) != 0) {
+Status ObserverPrograms::AddDevice(uint32_t dev) {
+  const obs_device_key key{dev, dir_};
+  const uint32_t one = 1;
+  if (bpf_map_update_elem(Fd(kObsFdDirDevices), &key, &one, BPF_ANY) != 0 ||
+      bpf_map_update_elem(Fd(kObsFdDevices), &dev, &one, BPF_ANY) != 0) {
     return PosixError("list a device for the observer", errno);
   }
   return Ok();
 }
 
+// That it is a device of interest stays: another directory may be there.
 void ObserverPrograms::RemoveDevice(uint32_t dev) {
-  (void)bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.devices), &dev);
+  const obs_device_key key{dev, dir_};
+  (void)bpf_map_delete_elem(Fd(kObsFdDirDevices), &key);
 }
 
 void ObserverPrograms::AddOwn(pid_t tgid) {
   const auto key = static_cast<uint32_t>(tgid);
-  const uint32_t one = 1;
-  (void)bpf_map_update_elem(bpf_map__fd(skeleton_->maps.own), &key, &one, BPF_ANY);
+  (void)bpf_map_update_elem(Fd(kObsFdOwn), &key, &dir_, BPF_ANY);
 }
 
 void ObserverPrograms::RemoveOwn(pid_t tgid) {
   const auto key = static_cast<uint32_t>(tgid);
-  (void)bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.own), &key);
+  (void)bpf_map_delete_elem(Fd(kObsFdOwn), &key);
 }
 
 void ObserverPrograms::TakeGathered(
-    uint32_t dir, uint64_t now_ns, uint64_t older_ns,
+    uint64_t now_ns, uint64_t older_ns,
     const std::function<void(const obs_reader_key&, const obs_reader&)>& each) {
-  const int map = bpf_map__fd(skeleton_->maps.readers);
+  const int map = Fd(kObsFdReaders);
   std::vector<obs_reader_key> old;
   obs_reader_key key{};
   const obs_reader_key* from = nullptr;
@@ -245,7 +187,7 @@ void ObserverPrograms::TakeGathered(
   // An entry that goes meanwhile makes the walk start again: at most so many steps.
   for (int i = 0; i < kObsMaxReaders && bpf_map_get_next_key(map, from, &key) == 0; ++i) {
     from = &key;
-    if (key.dir != dir || bpf_map_lookup_elem(map, &key, &reader) != 0) continue;
+    if (key.dir != dir_ || bpf_map_lookup_elem(map, &key, &reader) != 0) continue;
     if (reader.time_ns + older_ns > now_ns) continue;
     old.push_back(key);
   }
@@ -256,10 +198,10 @@ void ObserverPrograms::TakeGathered(
   }
 }
 
-obs_counts ObserverPrograms::Counts(uint32_t dir) const {
+obs_counts ObserverPrograms::Counts() const {
   std::vector<obs_counts> cpus(static_cast<size_t>(libbpf_num_possible_cpus()));
   obs_counts sum{};
-  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.counts), &dir, cpus.data()) != 0) return sum;
+  if (bpf_map_lookup_elem(Fd(kObsFdCounts), &dir_, cpus.data()) != 0) return sum;
   for (const obs_counts& cpu : cpus) {
     sum.sent += cpu.sent;
     sum.lost += cpu.lost;
@@ -270,19 +212,17 @@ obs_counts ObserverPrograms::Counts(uint32_t dir) const {
 }
 
 Result<std::vector<obs_vma>> ObserverPrograms::OwnMappings() {
-  if (!can_learn_) return Error{ENOTSUP, "this kernel does not show the inodes behind mappings"};
+  if (!CanLearn()) return Error{ENOTSUP, "this kernel does not show the inodes behind mappings"};
   const std::lock_guard lock(mutex_);
   union bpf_iter_link_info info {};
   info.task.pid = static_cast<uint32_t>(getpid());
-  LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &info, .link_info_len = sizeof(info));
-  Link link(bpf_program__attach_iter(skeleton_->progs.list_own_vmas, &options));
-  if (link == nullptr) {
-    // Before 6.1 it shows all tasks; ours are picked by number.
-    skeleton_->bss->own_tgid = getpid();
-    link.reset(bpf_program__attach_iter(skeleton_->progs.list_own_vmas, nullptr));
-    if (link == nullptr) return PosixError("ask the kernel about our mappings", errno);
-  }
-  const UniqueFd iterator(bpf_iter_create(bpf_link__fd(link.get())));
+  LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info, .iter_info_len = sizeof(info));
+  UniqueFd link(bpf_link_create(Fd(kObsFdIterator), 0, BPF_TRACE_ITER, &options));
+  // Before 6.1 it shows all tasks; ours are picked by number.
+  const bool shows_all = !link.IsValid();
+  if (shows_all) link.Reset(bpf_link_create(Fd(kObsFdIterator), 0, BPF_TRACE_ITER, nullptr));
+  if (!link.IsValid()) return PosixError("ask the kernel about our mappings", errno);
+  const UniqueFd iterator(bpf_iter_create(link.Get()));
   if (!iterator.IsValid()) return PosixError("ask the kernel about our mappings", errno);
   std::vector<obs_vma> found;
   std::array<obs_vma, 256> part;
@@ -295,7 +235,8 @@ Result<std::vector<obs_vma>> ObserverPrograms::OwnMappings() {
     if (got == 0) return found;
     have += static_cast<size_t>(got);
     const size_t whole = have / sizeof(obs_vma);
-    found.insert(found.end(), part.begin(), part.begin() + static_cast<long>(whole));
+    std::copy_if(part.begin(), part.begin() + static_cast<long>(whole), std::back_inserter(found),
+                 [&](const obs_vma& vma) { return !shows_all || vma.tgid == getpid(); });
     have -= whole * sizeof(obs_vma);
     std::memmove(bytes, bytes + whole * sizeof(obs_vma), have);
   }

@@ -40,10 +40,11 @@ class ObserverTest : public testing::Test {
     const std::string command = "rm -rf '" + dir_ + "'";
     (void)!std::system(command.c_str());
   }
-  void Open() {
+  bool Open() {
     Result<std::unique_ptr<ObserverBackend>> opened = ObserverBackend::Open(dir_, SysRoots{});
-    if (!opened) GTEST_SKIP() << opened.error().message;
-    backend_ = std::move(*opened);
+    if (opened) backend_ = std::move(*opened);
+    if (!opened) why_not_ = opened.error().message;
+    return opened.ok();
   }
   std::string Path(const std::string& name) const { return dir_ + "/" + name; }
   void Write(const std::string& name, uint64_t bytes) const {
@@ -122,6 +123,7 @@ class ObserverTest : public testing::Test {
   }
 
   std::string dir_;
+  std::string why_not_;
   std::unique_ptr<ObserverBackend> backend_;
 };
 
@@ -130,7 +132,7 @@ bool IsAccess(const Event& event) { return event.kind == EventKind::kAccess; }
 bool IsProgress(const Event& event) { return event.kind == EventKind::kProgress; }
 
 TEST_F(ObserverTest, AColdReadIsAllMissed) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({}));
   InChild([&] { ReadAll("model", 64 << 10); });
   const std::vector<Event> events = Events();
@@ -148,7 +150,7 @@ TEST_F(ObserverTest, AColdReadIsAllMissed) {
 }
 
 TEST_F(ObserverTest, AWarmReadIsPositionsAndNoMisses) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   InChild([&] { ReadAll("model", kMiB); });
   ASSERT_TRUE(backend_->Attach({.progress = true, .beacon_bytes = kMiB}));
   InChild([&] { ReadAll("model", 64 << 10); });
@@ -164,7 +166,7 @@ TEST_F(ObserverTest, AWarmReadIsPositionsAndNoMisses) {
 }
 
 TEST_F(ObserverTest, ATraceOfAMappingCoversIt) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   InChild([&] { TouchAll("model"); });
   const std::vector<Event> events = Events();
@@ -176,7 +178,7 @@ TEST_F(ObserverTest, ATraceOfAMappingCoversIt) {
 }
 
 TEST_F(ObserverTest, PopulatingIsNoUse) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   InChild([&] {
     const int fd = open(Path("model").c_str(), O_RDONLY);
@@ -191,7 +193,7 @@ TEST_F(ObserverTest, PopulatingIsNoUse) {
 }
 
 TEST_F(ObserverTest, NothingIsToldWhenNotAttached) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.progress = true, .trace = true}));
   backend_->Detach();
   InChild([&] { ReadAll("model", kMiB); });
@@ -199,7 +201,7 @@ TEST_F(ObserverTest, NothingIsToldWhenNotAttached) {
 }
 
 TEST_F(ObserverTest, OurOwnLoadIsNoEvent) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.progress = true, .trace = true}));
   const Result<FileInfo> file = backend_->Lookup("model");
   ASSERT_TRUE(file) << file.error().message;
@@ -222,7 +224,7 @@ TEST_F(ObserverTest, OurOwnLoadIsNoEvent) {
 }
 
 TEST_F(ObserverTest, AnInterruptedLoadStops) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   const Result<FileInfo> file = backend_->Lookup("model");
   const std::atomic<uint64_t> newest{2};
   const Result<LoadResult> loaded =
@@ -233,7 +235,7 @@ TEST_F(ObserverTest, AnInterruptedLoadStops) {
 }
 
 TEST_F(ObserverTest, AStrangersPagesStay) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   InChild([&] { ReadAll("model", kMiB); });
   const uint64_t warm = Cached("model");
   ASSERT_TRUE(backend_->Attach({}));
@@ -247,7 +249,7 @@ TEST_F(ObserverTest, AStrangersPagesStay) {
 }
 
 TEST_F(ObserverTest, UnmappedPagesOfOursGo) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   const Result<FileInfo> file = backend_->Lookup("model");
   for (uint64_t at = 0; at < 8 * kMiB; at += 2 * kMiB) {
     ASSERT_TRUE(backend_->Load({.file = file->file, .offset = at, .length = 2 * kMiB}));
@@ -261,7 +263,7 @@ TEST_F(ObserverTest, UnmappedPagesOfOursGo) {
 
 // One process maps: its pages go although it goes on; two: they stay, and it is said.
 TEST_F(ObserverTest, MappedPagesGoByTheLadder) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   const auto hold = [&](int ready, int go) {
     TouchAll("model");
@@ -304,7 +306,7 @@ TEST_F(ObserverTest, MappedPagesGoByTheLadder) {
 
 // A torn-off page of a private mapping is memory: it is neither lost nor swapped out.
 TEST_F(ObserverTest, WrittenPagesOfAPrivateMappingStay) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   int ready[2];
   int go[2];
@@ -337,7 +339,7 @@ TEST_F(ObserverTest, WrittenPagesOfAPrivateMappingStay) {
 }
 
 TEST_F(ObserverTest, AFileThatAppearsLaterIsFound) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   mkdir(Path("later").c_str(), 0755);
   Write("later/new", 4 * kMiB);
@@ -355,7 +357,7 @@ TEST_F(ObserverTest, AFileThatAppearsLaterIsFound) {
 }
 
 TEST_F(ObserverTest, AReplacedFileIsAnother) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   const Result<FileInfo> before = backend_->Lookup("model");
   ASSERT_TRUE(before);
   Write("other", 2 * kMiB);
@@ -369,7 +371,7 @@ TEST_F(ObserverTest, AReplacedFileIsAnother) {
 }
 
 TEST_F(ObserverTest, ADirectoryThatGoesIsNoticed) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({}));
   const std::string away = dir_ + "-away";
   ASSERT_EQ(rename(dir_.c_str(), away.c_str()), 0);
@@ -382,7 +384,7 @@ TEST_F(ObserverTest, ADirectoryThatGoesIsNoticed) {
 }
 
 TEST_F(ObserverTest, LooksLeadNowhereElse) {
-  ASSERT_NO_FATAL_FAILURE(Open());
+  if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_EQ(symlink("/etc/passwd", Path("out").c_str()), 0);
   ASSERT_EQ(symlink("model", Path("alias").c_str()), 0);
   EXPECT_FALSE(backend_->Lookup("out"));

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/observer/program_set.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <string>
+
+#include "daemon/backend/observer/programs.h"
+#include "daemon/base/files.h"
+#include "daemon/base/log.h"
+#include "observer.skel.h"
+
+namespace ppc {
+namespace {
+
+constexpr uint32_t kRingBytes = 2 << 20;
+
+int LogLibbpf(libbpf_print_level level, const char* format, va_list arguments) {
+  if (level == LIBBPF_DEBUG) return 0;
+  char line[512];
+  const int bytes = std::vsnprintf(line, sizeof(line), format, arguments);
+  if (bytes > 0) Log(LogLevel::kDebug, Trim(std::string("libbpf: ") + line));
+  return bytes;
+}
+
+bool HasKernelName(const btf* kernel, const char* name, uint32_t kind) {
+  return btf__find_by_name_kind(kernel, name, kind) > 0;
+}
+
+// Why programs could not be loaded, and what to do.
+Error Explain(const SysRoots& roots, int code) {
+  const Result<std::string> lockdown = ReadLine(roots.Sys("/kernel/security/lockdown"));
+  if (lockdown && lockdown->find("[confidentiality]") != std::string::npos) {
+    return Error{EPERM,
+                 "the kernel is locked down (confidentiality), which forbids BPF; boot with "
+                 "lockdown=integrity, or use the module: --backend kmod"};
+  }
+  if (code == EPERM || code == EACCES) {
+    return Error{EPERM,
+                 "the kernel refuses BPF programs to this process; give it CAP_BPF and "
+                 "CAP_PERFMON (and a seccomp profile that allows bpf), or use --backend poll"};
+  }
+  return PosixError("load the observer's BPF programs", code);
+}
+
+}  // namespace
+
+void ObserverProgramSet::SkeletonDeleter::operator()(observer_bpf* skeleton) const {
+  observer_bpf__destroy(skeleton);
+}
+
+void ObserverProgramSet::LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
+
+Result<std::unique_ptr<ObserverProgramSet>> ObserverProgramSet::Load(const SysRoots& roots) {
+  std::unique_ptr<ObserverProgramSet> set(new ObserverProgramSet());
+  const Status opened = set->Open(roots);
+  malloc_trim(0);  // the kernel's types took a while to read
+  if (!opened) return opened.error();
+  return set;
+}
+
+ObserverProgramSet::~ObserverProgramSet() = default;
+
+// Which programs this kernel can have.
+void ObserverProgramSet::Choose() {
+  observer_bpf* s = skeleton_.get();
+  const bool has_tracepoints = state_.has_tracepoints != 0;
+  for (bpf_program* program : {s->progs.on_read, s->progs.on_map, s->progs.on_fault}) {
+    bpf_program__set_autoload(program, has_tracepoints);
+  }
+  for (bpf_program* program : {s->progs.enter_fault, s->progs.enter_map}) {
+    bpf_program__set_autoload(program, !has_tracepoints);
+  }
+  bpf_program__set_autoload(s->progs.enter_filemap_read, !has_tracepoints && has_filemap_read_);
+  bpf_program__set_autoload(s->progs.enter_buffered_read, !has_tracepoints && !has_filemap_read_);
+  bpf_program__set_autoload(s->progs.list_vmas, state_.can_learn != 0);
+}
+
+Status ObserverProgramSet::Open(const SysRoots& roots) {
+  libbpf_set_print(LogLibbpf);
+  const std::unique_ptr<btf, void (*)(btf*)> kernel(btf__load_vmlinux_btf(), btf__free);
+  if (libbpf_get_error(kernel.get()) != 0 || kernel == nullptr) {
+    return Error{ENOTSUP,
+                 "the observer needs a kernel that describes its types (/sys/kernel/btf/vmlinux, "
+                 "CONFIG_DEBUG_INFO_BTF=y); use the module (--backend kmod) or --backend poll"};
+  }
+  const btf* const types = kernel.get();
+  state_.has_tracepoints = HasKernelName(types, "btf_trace_mm_filemap_get_pages", BTF_KIND_TYPEDEF);
+  state_.has_task_regs = HasKernelName(types, "bpf_task_pt_regs", BTF_KIND_FUNC);
+  state_.can_learn = HasKernelName(types, "bpf_iter__task_vma", BTF_KIND_STRUCT);
+  has_filemap_read_ = HasKernelName(types, "filemap_read", BTF_KIND_FUNC);
+  skeleton_.reset(observer_bpf__open());
+  if (skeleton_ == nullptr) return Explain(roots, errno);
+  skeleton_->rodata->has_task_regs = state_.has_task_regs != 0;
+  skeleton_->rodata->has_folios = HasKernelName(types, "folio", BTF_KIND_STRUCT);
+  Choose();
+  const int code = observer_bpf__load(skeleton_.get());
+  if (code != 0) return Explain(roots, -code);
+  wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_.IsValid()) return PosixError("eventfd", errno);
+  SayState();
+  return Ok();
+}
+
+void ObserverProgramSet::SayState() {
+  const uint32_t zero = 0;
+  state_.inserts = !insert_links_.empty();
+  state_.accesses = !access_links_.empty();
+  (void)bpf_map_update_elem(bpf_map__fd(skeleton_->maps.state), &zero, &state_, BPF_ANY);
+}
+
+// --------------------------------------------------------------------- directories
+
+Result<uint32_t> ObserverProgramSet::AddDirectory() {
+  const auto free =
+      std::find_if(rings_.begin(), rings_.end(), [](const Ring& ring) { return !ring.is_used; });
+  if (free == rings_.end()) {
+    return Error{ENOSPC, "the observer serves at most " + std::to_string(kObsMaxDirs) +
+                             " directories; remove one with ppcctl rm_policy"};
+  }
+  const auto dir = static_cast<uint32_t>(free - rings_.begin());
+  UniqueFd ring(bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ppc_ring", 0, 0, kRingBytes, nullptr));
+  if (!ring.IsValid()) return PosixError("make a ring for events", errno);
+  const int fd = ring.Get();
+  const obs_dir config{};
+  const std::vector<obs_counts> none(static_cast<size_t>(libbpf_num_possible_cpus()));
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.counts), &dir, none.data(), BPF_ANY) != 0 ||
+      bpf_map_update_elem(bpf_map__fd(skeleton_->maps.dirs), &dir, &config, BPF_ANY) != 0 ||
+      bpf_map_update_elem(bpf_map__fd(skeleton_->maps.rings), &dir, &fd, BPF_ANY) != 0) {
+    return PosixError("add a directory to the observer", errno);
+  }
+  *free = Ring{true, std::move(ring)};
+  return dir;
+}
+
+void ObserverProgramSet::Silence(uint32_t dir) {
+  const obs_dir nothing{};
+  (void)bpf_map_update_elem(bpf_map__fd(skeleton_->maps.dirs), &dir, &nothing, BPF_ANY);
+  (void)Update();
+}
+
+void ObserverProgramSet::RemoveDirectory(uint32_t dir) {
+  Silence(dir);
+  const Result<ObserverFds> fds = Share(dir);
+  if (fds) ClearObserverDirectory(*fds, dir);
+  (void)bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.rings), &dir);
+  rings_[dir] = Ring{};
+}
+
+bool ObserverProgramSet::IsEmpty() const {
+  return std::none_of(rings_.begin(), rings_.end(), [](const Ring& ring) { return ring.is_used; });
+}
+
+Result<ObserverFds> ObserverProgramSet::Share(uint32_t dir) const {
+  const observer_bpf* s = skeleton_.get();
+  const int state = bpf_map__fd(s->maps.state);
+  const std::array<int, kObsFdCount> sources = {
+      bpf_map__fd(s->maps.inodes),
+      bpf_map__fd(s->maps.devices),
+      bpf_map__fd(s->maps.dir_devices),
+      bpf_map__fd(s->maps.dirs),
+      bpf_map__fd(s->maps.readers),
+      bpf_map__fd(s->maps.own),
+      bpf_map__fd(s->maps.counts),
+      state,
+      state_.can_learn != 0 ? bpf_program__fd(s->progs.list_vmas) : state,
+      rings_[dir].fd.Get(),
+      wake_.Get()};
+  ObserverFds copies;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    copies[i].Reset(fcntl(sources[i], F_DUPFD_CLOEXEC, 0));
+    if (!copies[i].IsValid()) return PosixError("copy a descriptor of the observer", errno);
+  }
+  return copies;
+}
+
+// --------------------------------------------------------------------- attaching
+
+Status ObserverProgramSet::Update() {
+  uint64_t count = 0;
+  (void)!read(wake_.Get(), &count, sizeof(count));
+  bool wants_inserts = false;
+  bool wants_accesses = false;
+  for (uint32_t dir = 0; dir < kObsMaxDirs; ++dir) {
+    obs_dir config{};
+    if (!rings_[dir].is_used ||
+        bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.dirs), &dir, &config) != 0) {
+      continue;
+    }
+    const bool is_watched = config.is_watched != 0;
+    wants_inserts |= is_watched;
+    wants_accesses |= is_watched && (config.wants_progress | config.wants_trace) != 0;
+  }
+  Status done = AttachWanted(wants_inserts, wants_accesses);
+  state_.error = done ? 0 : done.error().code;
+  SayState();
+  return done;
+}
+
+Status ObserverProgramSet::AttachWanted(bool inserts, bool accesses) {
+  observer_bpf* s = skeleton_.get();
+  const std::array<bpf_program*, 1> insertions = {s->progs.on_insert};
+  const std::array<bpf_program*, 3> tracepoints = {s->progs.on_read, s->progs.on_map,
+                                                   s->progs.on_fault};
+  const std::array<bpf_program*, 3> entries = {
+      has_filemap_read_ ? s->progs.enter_filemap_read : s->progs.enter_buffered_read,
+      s->progs.enter_map, s->progs.enter_fault};
+  Status done = Attach(inserts, &insert_links_, insertions);
+  if (!done) return done;
+  return Attach(accesses, &access_links_, state_.has_tracepoints != 0 ? tracepoints : entries);
+}
+
+Status ObserverProgramSet::Attach(bool on, std::vector<Link>* links,
+                                  std::span<bpf_program* const> programs) {
+  if (!on) links->clear();
+  if (!on || !links->empty()) return Ok();
+  for (bpf_program* program : programs) {
+    Link link(bpf_program__attach(program));
+    if (link == nullptr) {
+      const int code = errno;
+      links->clear();
+      return PosixError(std::string("attach the observer's ") + bpf_program__name(program), code);
+    }
+    links->push_back(std::move(link));
+  }
+  return Ok();
+}
+
+}  // namespace ppc

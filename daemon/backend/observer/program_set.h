@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the observer's BPF programs and maps in the kernel: loads them and attaches what the
+// directories together need now, and nothing else, so that many of them cost the machine what one
+// does.  With the last descriptor everything is gone from the kernel; nothing is pinned.
+//
+// ppcd has one for all its runners, a runner that ppcd did not give one has its own.
+// Threads: one at a time.
+#ifndef PPC_DAEMON_BACKEND_OBSERVER_PROGRAM_SET_H_
+#define PPC_DAEMON_BACKEND_OBSERVER_PROGRAM_SET_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "daemon/backend/observer/observer_abi.h"
+#include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
+#include "daemon/machine/roots.h"
+
+struct observer_bpf;
+struct bpf_link;
+struct bpf_program;
+
+namespace ppc {
+
+// What a runner needs to use a set: descriptors, in this order.
+enum ObserverFd {
+  kObsFdInodes,
+  kObsFdDevices,
+  kObsFdDirDevices,
+  kObsFdDirs,
+  kObsFdReaders,
+  kObsFdOwn,
+  kObsFdCounts,
+  kObsFdState,
+  kObsFdIterator,  // the program that lists mappings; the map of states where there is none
+  kObsFdRing,      // of the directory
+  kObsFdWake,      // eventfd: the directory's wants have changed
+  kObsFdCount
+};
+using ObserverFds = std::array<UniqueFd, kObsFdCount>;
+
+class ObserverProgramSet {
+ public:
+  // Loads the programs; nothing is attached yet.  An error says in one line what is missing and
+  // what to do.
+  static Result<std::unique_ptr<ObserverProgramSet>> Load(const SysRoots& roots);
+  ~ObserverProgramSet();
+  ObserverProgramSet(const ObserverProgramSet&) = delete;
+  ObserverProgramSet& operator=(const ObserverProgramSet&) = delete;
+
+  // A new directory: its number in the maps.  Its ring is empty.
+  Result<uint32_t> AddDirectory();
+  // Forgets what was listed for it, also by a runner that died.
+  void RemoveDirectory(uint32_t dir);
+  // The directory's runner died: nobody wants anything.
+  void Silence(uint32_t dir);
+  bool IsEmpty() const;
+
+  // Copies for the directory's runner.
+  Result<ObserverFds> Share(uint32_t dir) const;
+  // Readable when a runner's wants have changed: Update().
+  int WakeFd() const { return wake_.Get(); }
+  // Attaches and detaches what all directories together want; an error is told in the map too.
+  Status Update();
+
+ private:
+  struct Ring {
+    bool is_used = false;
+    UniqueFd fd;
+  };
+  struct SkeletonDeleter {
+    void operator()(observer_bpf* skeleton) const;
+  };
+  struct LinkDeleter {
+    void operator()(bpf_link* link) const;
+  };
+  using Link = std::unique_ptr<bpf_link, LinkDeleter>;
+
+  ObserverProgramSet() = default;
+  Status Open(const SysRoots& roots);
+  void Choose();
+  void SayState();
+  Status AttachWanted(bool inserts, bool accesses);
+  static Status Attach(bool on, std::vector<Link>* links, std::span<bpf_program* const> programs);
+
+  std::unique_ptr<observer_bpf, SkeletonDeleter> skeleton_;
+  bool has_filemap_read_ = true;
+  obs_state state_{};
+  UniqueFd wake_;
+  std::vector<Link> access_links_;
+  std::vector<Link> insert_links_;
+  std::array<Ring, kObsMaxDirs> rings_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BACKEND_OBSERVER_PROGRAM_SET_H_

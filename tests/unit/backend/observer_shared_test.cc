@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// One set of programs for several directories, on this machine's own kernel.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/backend/observer/observer_backend.h"
+#include "daemon/backend/observer/program_set.h"
+#include "daemon/base/clock.h"
+
+namespace ppc {
+namespace {
+
+// As ppcd does: attaches when a runner says that it wants something else.
+class Attacher {
+ public:
+  explicit Attacher(ObserverProgramSet* set)
+      : thread_([set](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            pollfd fd{set->WakeFd(), POLLIN, 0};
+            if (poll(&fd, 1, 5) > 0) (void)set->Update();
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+class ObserverSharedTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "observer-shared-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    char real[4096];
+    ASSERT_NE(realpath(name, real), nullptr);
+    top_ = real;
+    Result<std::unique_ptr<ObserverProgramSet>> set = ObserverProgramSet::Load(SysRoots{});
+    if (!set) GTEST_SKIP() << set.error().message;
+    set_ = std::move(*set);
+  }
+  void TearDown() override {
+    const std::string command = "rm -rf '" + top_ + "'";
+    (void)!std::system(command.c_str());
+  }
+
+  std::string Make(const std::string& name) const {
+    const std::string dir = top_ + "/" + name;
+    mkdir(dir.c_str(), 0755);
+    const UniqueFd fd(open((dir + "/model").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
+    const std::vector<char> bytes(1 << 20, 'x');
+    EXPECT_EQ(write(fd.Get(), bytes.data(), bytes.size()), 1 << 20);
+    fsync(fd.Get());
+    posix_fadvise(fd.Get(), 0, 0, POSIX_FADV_DONTNEED);
+    return dir;
+  }
+  std::unique_ptr<ObserverBackend> Observe(const std::string& dir, uint32_t number) const {
+    Result<ObserverFds> fds = set_->Share(number);
+    EXPECT_TRUE(fds);
+    auto programs = ObserverPrograms::Adopt(std::move(*fds), number);
+    EXPECT_TRUE(programs);
+    auto backend = ObserverBackend::Open(dir, SysRoots{}, std::move(*programs));
+    EXPECT_TRUE(backend);
+    return std::move(*backend);
+  }
+  static void ReadCold(const std::string& dir) {
+    const UniqueFd fd(open((dir + "/model").c_str(), O_RDONLY | O_CLOEXEC));
+    posix_fadvise(fd.Get(), 0, 0, POSIX_FADV_DONTNEED);
+    const std::string command = "cat '" + dir + "/model' >/dev/null";
+    EXPECT_EQ(std::system(command.c_str()), 0);
+  }
+  static uint64_t Misses(ObserverBackend* backend) {
+    std::array<Event, 256> batch;
+    uint64_t bytes = 0;
+    const uint64_t until = MonotonicNs() + 400 * kNsPerMs;
+    while (MonotonicNs() < until) {
+      const size_t got = backend->Drain(batch);
+      for (size_t i = 0; i < got; ++i) bytes += IsMiss(batch[i].kind) ? batch[i].length : 0;
+      if (got == 0) (void)backend->Wait(20 * kNsPerMs, false, {});
+    }
+    return bytes;
+  }
+
+  std::string top_;
+  std::unique_ptr<ObserverProgramSet> set_;
+};
+
+TEST_F(ObserverSharedTest, EachIsToldOfItsOwn) {
+  const std::string one = Make("one");
+  const std::string two = Make("two");
+  const Attacher attacher(set_.get());
+  const Result<uint32_t> first = set_->AddDirectory();
+  const Result<uint32_t> second = set_->AddDirectory();
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(second);
+  EXPECT_NE(*first, *second);
+  const auto a = Observe(one, *first);
+  const auto b = Observe(two, *second);
+  ASSERT_TRUE(a->Attach({}));
+  ASSERT_TRUE(b->Attach({}));
+  ReadCold(two);
+  EXPECT_EQ(Misses(a.get()), 0u);
+  EXPECT_EQ(Misses(b.get()), 1u << 20);
+  // One that wants nothing any more leaves the other alone.
+  b->Detach();
+  ReadCold(one);
+  ReadCold(two);
+  EXPECT_EQ(Misses(a.get()), 1u << 20);
+  EXPECT_EQ(Misses(b.get()), 0u);
+}
+
+TEST_F(ObserverSharedTest, AFileThatAppearsIsFoundByTheDirectoryThatHasIt) {
+  const std::string one = Make("one");
+  const std::string two = Make("two");
+  const Attacher attacher(set_.get());
+  const auto a = Observe(one, *set_->AddDirectory());
+  const auto b = Observe(two, *set_->AddDirectory());
+  ASSERT_TRUE(a->Attach({}));
+  ASSERT_TRUE(b->Attach({}));
+  for (const std::string& dir : {one, two}) {
+    const auto& backend = dir == one ? a : b;
+    Make(dir.substr(top_.size() + 1) + "/later");
+    uint64_t missed = 0;
+    for (int i = 0; i < 20 && missed == 0; ++i) {
+      ReadCold(dir + "/later");
+      missed = Misses(backend.get());
+    }
+    EXPECT_GT(missed, 0u) << dir;
+  }
+}
+
+TEST_F(ObserverSharedTest, ADeadRunnerLeavesNothing) {
+  const std::string one = Make("one");
+  const Result<uint32_t> number = set_->AddDirectory();
+  ASSERT_TRUE(number);
+  int ready[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  const pid_t runner = fork();
+  if (runner == 0) {
+    const Attacher here(set_.get());
+    const auto backend = Observe(one, *number);
+    (void)backend->Attach({.trace = true});
+    (void)!write(ready[1], "x", 1);
+    pause();
+    _exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  kill(runner, SIGKILL);
+  waitpid(runner, nullptr, 0);
+  set_->Silence(*number);
+  // What it listed is not taken for what the next one lists: the same file, other numbers.
+  const Attacher here(set_.get());
+  const auto next = Observe(one, *number);
+  EXPECT_EQ(Misses(next.get()), 0u);
+  ASSERT_TRUE(next->Attach({}));
+  ReadCold(one);
+  EXPECT_EQ(Misses(next.get()), 1u << 20);
+  set_->RemoveDirectory(*number);
+  EXPECT_TRUE(set_->IsEmpty());
+  for (const int fd : ready) close(fd);
+}
+
+TEST_F(ObserverSharedTest, ThereIsAnEndToDirectories) {
+  for (int i = 0; i < kObsMaxDirs; ++i) ASSERT_TRUE(set_->AddDirectory());
+  const Result<uint32_t> one_more = set_->AddDirectory();
+  ASSERT_FALSE(one_more);
+  EXPECT_EQ(one_more.error().code, ENOSPC);
+  set_->RemoveDirectory(7);
+  const Result<uint32_t> again = set_->AddDirectory();
+  ASSERT_TRUE(again);
+  EXPECT_EQ(*again, 7u);
+}
+
+}  // namespace
+}  // namespace ppc
