@@ -27,8 +27,9 @@ struct ppc_client; /* opaque */
 PPC_API int ppc_connect(const char *socket, unsigned timeout_ms, struct ppc_client **client);
 PPC_API void ppc_close(struct ppc_client *client); /* NULL is fine */
 
-/* policy: a name ("maio") or a path of a .so; config: JSON object text or NULL.
- * Repeating an identical registration succeeds with the same handle. */
+/* mount: a ppc mount or a plain directory, each with the backend that suits it ("auto"; name
+ * another with ppc_request); policy: a name ("maio") or a path of a .so; config: JSON object text
+ * or NULL.  Repeating an identical registration succeeds with the same handle. */
 PPC_API int ppc_reg_policy(struct ppc_client *client, const char *mount, const char *policy,
 			   const char *config);
 PPC_API int ppc_rm_policy(struct ppc_client *client, const char *mount);
