@@ -187,7 +187,11 @@ void Registration::HandleRunning(const Json& answer) {
   running_since_ns_ = last_answer_ns_ = MonotonicNs();
   Log(LogLevel::kInfo, mount_.path + ": policy '" + choice_.name + "' runs (pid " +
                            std::to_string(runner_->pid()) + ")");
-  if (is_restart) ReplayServices();
+  if (is_restart) {
+    std::deque<std::string> ids;
+    for (const Service* service : services_.InOrder()) ids.push_back(service->id);
+    ReplayServices(std::move(ids));
+  }
   environment_.loop.Cancel(watch_timer_);
   WatchRunner();
   callbacks_.on_change();
@@ -202,20 +206,32 @@ void Registration::TakeNumber(const std::string& id, const Json& reply) {
   callbacks_.on_change();
 }
 
-void Registration::ReplayServices() {
-  const auto ignore = [](const Result<Json>&) {};
-  for (const Service* service : services_.InOrder()) {
-    Json message = service->message;
-    message["resumed"] = true;
-    SendControl(message, [this, id = service->id](Result<Json> reply) {
-      if (reply) return TakeNumber(id, *reply);
+// One after the other: a runner takes only so many questions at once.
+void Registration::ReplayServices(std::deque<std::string> ids) {
+  const Service* service = nullptr;
+  while (service == nullptr && !ids.empty()) {
+    service = services_.Find(ids.front());  // it may have been stopped meanwhile
+    if (service == nullptr) ids.pop_front();
+  }
+  if (service == nullptr) return;
+  Json message = service->message;
+  message["resumed"] = true;
+  ids.pop_front();
+  const std::function<void()> next = [this, ids, alive = std::weak_ptr<bool>(alive_)] {
+    if (!alive.expired() && state_ == State::kRunning) ReplayServices(ids);
+  };
+  SendControl(message, [this, id = service->id, next](const Result<Json>& reply) {
+    if (!reply) {
       last_error_ = "service " + id + " was not taken up again: " + reply.error().message;
       Log(LogLevel::kWarning, mount_.path + ": " + last_error_);
-    });
-    if (service->is_ready) {
-      SendControl({{"op", "service_ready"}, {"service_id", service->id}}, ignore);
+      return next();
     }
-  }
+    TakeNumber(id, *reply);
+    const Service* started = services_.Find(id);
+    if (started == nullptr || !started->is_ready || state_ != State::kRunning) return next();
+    SendControl({{"op", "service_ready"}, {"service_id", id}},
+                [next](const Result<Json>&) { next(); });
+  });
 }
 
 void Registration::HandleEvent(const Json& event) {
@@ -248,7 +264,11 @@ void Registration::HandleExit(int wait_status) {
     Log(LogLevel::kInfo, Gone().message + "; policy '" + choice_.name + "' ended");
     return Finish(Gone());
   }
-  if (was_dropped_) return Fail("policy dropped: " + last_error_);
+  if (was_dropped_ && has_run_) return Fail("policy dropped: " + last_error_);
+  if (was_dropped_) {
+    init_error_ = "policy '" + choice_.name + "' was dropped while it started: " + last_error_;
+    init_error_code_ = EIO;
+  }
   HandleDeath(HowItEnded(wait_status));
 }
 

@@ -13,6 +13,7 @@
 #ifndef PPC_DAEMON_CONTROL_REGISTRATION_H_
 #define PPC_DAEMON_CONTROL_REGISTRATION_H_
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -119,7 +120,7 @@ class Registration {
   void Fail(const std::string& why);
   void Finish(const Error& error);
   void SettleStart(const Status& status);
-  void ReplayServices();
+  void ReplayServices(std::deque<std::string> ids);
   void TakeNumber(const std::string& id, const Json& reply);
   void SendControl(const Json& message, JsonHandler done);
   void WatchRunner();

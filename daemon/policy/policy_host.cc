@@ -56,7 +56,10 @@ void PolicyHost::Fault(Hook hook, const std::string& what) {
   ++faults_;
   ++stats_[static_cast<size_t>(hook)].faults;
   last_fault_ = std::string(HookName(hook)) + " " + what;
-  if (faults_ >= options_.max_faults) dropped_ = true;
+  const uint64_t now = MonotonicNs();
+  recent_faults_.push_back(now);
+  while (now - recent_faults_.front() > options_.fault_window_ns) recent_faults_.pop_front();
+  if (recent_faults_.size() >= options_.max_faults) dropped_ = true;
 }
 
 // Runs one hook.  False: not set, policy dropped, or it threw.

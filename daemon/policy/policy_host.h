@@ -10,10 +10,12 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/result.h"
 #include "daemon/policy/policy_context.h"
 #include "daemon/policy/watchdog.h"
@@ -24,7 +26,10 @@ struct PolicyHostOptions {
   uint64_t hook_timeout_ns = 1000 * 1000 * 1000;
   uint32_t hang_factor = 5;       // a hook beyond this many time-outs hangs
   uint32_t blocking_factor = 10;  // ppc_init, ppc_exit and ppc_control may read files
-  uint32_t max_faults = 2;        // exceptions, slow hooks, nonsense: dropped at this many
+  // Exceptions, slow hooks, nonsense: dropped at so many within the window.  One that is slow
+  // once a day is not.
+  uint32_t max_faults = 2;
+  uint64_t fault_window_ns = 600 * kNsPerSec;
 };
 
 enum class Hook { kInit, kExit, kPrefetch, kEvict, kEvent, kPlan, kDone, kControl, kTick };
@@ -69,7 +74,8 @@ class PolicyHost {
   // True for a policy that does its own read-ahead unless it says otherwise by want().
   bool ManagesReadahead() const { return Has(Hook::kPrefetch) || Has(Hook::kPlan); }
 
-  // True once the policy has faulted max_faults times; hooks are not called any more.
+  // True once the policy has faulted max_faults times within the window; hooks are not called any
+  // more.
   bool IsDropped() const { return dropped_; }
   const std::string& LastFault() const { return last_fault_; }
   uint64_t Faults() const { return faults_; }
@@ -91,6 +97,7 @@ class PolicyHost {
   bool initialized_ = false;
   bool dropped_ = false;
   uint64_t faults_ = 0;
+  std::deque<uint64_t> recent_faults_;  // times, those of the window
   std::string last_fault_;
 };
 

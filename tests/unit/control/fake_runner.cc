@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stand-in for ppc-runner that speaks the lines of descriptor 3 and
 // misbehaves as the registration's config asks: {"fake": {...}}.
-//   init: "refuse" | "crash" | "hang" | "gone" | "babble"
+//   init: "refuse" | "crash" | "hang" | "gone" | "drop" | "babble"
 //   crash_after_ms, drop_after_ms, gone_after_ms: ... after init
 //   control: "refuse" | "crash" | "hang" | "unknown"      stop: "hang"
 //   refuse_again: true; every service_start but the first is refused
@@ -59,6 +59,10 @@ void HandleInit(const Json& request) {
   if (mode == "crash") abort();
   if (mode == "hang") HangForever();
   if (mode == "gone") _exit(ppc::kExitMountGone);
+  if (mode == "drop") {
+    Send(R"({"event":"dropped","error":"ppc_tick threw"})");
+    _exit(1);
+  }
   if (mode == "babble") return Send("this is not JSON {{{");
   const std::string marker = Mode("lives_on");
   if (!marker.empty() && access(marker.c_str(), F_OK) != 0) _exit(9);

@@ -266,6 +266,31 @@ TEST_F(RegistryTest, ARestartedDaemonTakesUpWhatWasRegistered) {
   EXPECT_TRUE(Register(Logging())["existing"]) << "the adopted one is the registered one";
 }
 
+// A runner is asked no more than 64 things at once.
+TEST_F(RegistryTest, AHundredServicesAreTakenUpAgain) {
+  constexpr int kServices = 100;
+  Register(Logging());
+  for (int i = 0; i < kServices; ++i) {
+    ASSERT_TRUE(StartService("svc-" + std::to_string(i), {}).value("ok", false)) << i;
+  }
+  Ask({{"op", "service_ready"}, {"mount", kMount}, {"service_id", "svc-99"}});
+  std::filesystem::remove(dir_ + "/runner.log");
+  kill(RunnerPid(), SIGKILL);
+  const auto resumed = [this] {
+    const std::string log = RunnerLog();
+    int count = 0;
+    for (size_t at = log.find("\"resumed\":true"); at != std::string::npos;
+         at = log.find("\"resumed\":true", at + 1)) {
+      ++count;
+    }
+    return count;
+  };
+  EXPECT_TRUE(Eventually([&] { return resumed() == kServices; })) << resumed();
+  EXPECT_TRUE(
+      Eventually([this] { return RunnerLog().find("service_ready") != std::string::npos; }));
+  EXPECT_EQ(StatusOf()["last_error"].get<std::string>().find("not taken up"), std::string::npos);
+}
+
 TEST_F(RegistryTest, ServicesWithLongParametersOutliveARestart) {
   Register({{"reply", {{"mode", "record"}}}});
   const std::string text(250000, 'x');

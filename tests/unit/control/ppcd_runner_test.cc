@@ -57,6 +57,15 @@ TEST_F(RunnerTest, ARunnerThatBabblesIsKilled) {
   EXPECT_EQ(StateOf(), "native");
 }
 
+TEST_F(RunnerTest, APolicyDroppedWhileItStartsIsToldAtOnce) {
+  const Json answer = Register({{"init", "drop"}});
+  EXPECT_EQ(answer["code"], "EIO");
+  EXPECT_NE(answer["error"].get<std::string>().find("dropped while it started: ppc_tick threw"),
+            std::string::npos)
+      << answer;
+  EXPECT_TRUE(Register().value("ok", false)) << "it is not in the way of the next";
+}
+
 TEST_F(RunnerTest, AnUnmountDuringInitIsNoCrash) {
   EXPECT_EQ(Register({{"init", "gone"}})["code"], "ENODEV");
 }

@@ -155,6 +155,15 @@ TEST_F(PolicyHostTest, SlowHooksAreCountedThenThePolicyGoes) {
   EXPECT_NE(host.LastFault().find("allowed are 1"), std::string::npos) << host.LastFault();
 }
 
+TEST_F(PolicyHostTest, ASlowHookNowAndThenIsForgiven) {
+  PolicyHost host =
+      Make({.ppc_prefetch = Slow}, {.hook_timeout_ns = kNsPerMs, .fault_window_ns = 1});
+  ASSERT_TRUE(host.Init({}).ok());
+  for (int i = 0; i < 5; ++i) (void)host.Prefetch(&miss_);
+  EXPECT_EQ(host.Faults(), 5u);
+  EXPECT_FALSE(host.IsDropped());
+}
+
 TEST_F(PolicyHostTest, Control) {
   PolicyHost echo = Make({.ppc_control = Echo});
   EXPECT_EQ(*echo.Control("{\"op\":1}"), "{\"op\":1}");
