@@ -81,12 +81,13 @@ uint64_t DirectReaders::Look(uint64_t now_ns) {
   if (has_loaded_.exchange(false, std::memory_order_relaxed)) {
     active_until_ns_ = now_ns + kActiveNs;
   }
-  if (now_ns >= active_until_ns_ && !HasMarks()) {
+  const bool is_active = now_ns < active_until_ns_;
+  if (!LookAtMarks() && !is_active) {
     processes_.clear();
     return 0;
   }
   if (now_ns < trusted_until_ns_) return kLookAgainNs;
-  if (now_ns < active_until_ns_) {
+  if (is_active) {
     ++looks_;
     const uint64_t boot_ns = BootNs();
     for (const int pid : ListNumbers(roots_.Proc(""))) {
@@ -94,13 +95,19 @@ uint64_t DirectReaders::Look(uint64_t now_ns) {
     }
     std::erase_if(processes_, [&](const auto& entry) { return entry.second.look != looks_; });
   }
-  {
-    const std::lock_guard lock(mutex_);
-    for (auto& [folder, mark] : marks_) {
-      if (mark.is_open && !IsSameProcess(roots_, mark.pid, mark.start_ns)) mark.is_open = false;
-    }
-  }
   return std::max(kLookAgainNs, kCpuShare * (MonotonicNs() - now_ns));
+}
+
+// Whether a marked process is still there.
+bool DirectReaders::LookAtMarks() {
+  if (!HasMarks()) return false;
+  bool is_open = false;
+  const std::lock_guard lock(mutex_);
+  for (auto& [folder, mark] : marks_) {
+    mark.is_open = mark.is_open && IsSameProcess(roots_, mark.pid, mark.start_ns);
+    is_open |= mark.is_open;
+  }
+  return is_open;
 }
 
 void DirectReaders::LookAtProcess(int pid, uint64_t boot_ns) {

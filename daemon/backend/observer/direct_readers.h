@@ -66,6 +66,7 @@ class DirectReaders {
     uint64_t read_bytes = 0;  // through the cache since
   };
   void Unmark(uint64_t file, uint64_t bytes);
+  bool LookAtMarks();
   void LookAtProcess(int pid, uint64_t boot_ns);
   void LookAtDescriptors(int pid, uint64_t start_ns);
 
