@@ -12,15 +12,16 @@ from demo.control import find_key
 from demo.slowdisk import DiskError
 from loaders import environment, maio
 
-from . import places
+from . import nfs, places
 from .places import BUILD, OUT, CaseError, Place
 
 INIT_S = 2.0
 PAIRS = 3
 CASES = {"ext4": "ext4", "xfs": "xfs", "btrfs": "btrfs", "overlay": "ext4", "fuse-keep": "ext4",
-         "fuse-drop": "ext4", "direct": "ext4"}
+         "fuse-drop": "ext4", "direct": "ext4", "nfs": "nfs"}
+INSIDE = "nfs-inside"  # in the guest
 TWICE = 1.05  # bytes that the disk reads, of the model's
-MOST = {"fuse-keep": 0.5, "fuse-drop": 1.03, "direct": 1.03}  # of Native's start-up
+MOST = {"fuse-keep": 0.5, "nfs": 0.5, "fuse-drop": 1.03, "direct": 1.03}  # of Native's start-up
 failed = False
 
 
@@ -189,22 +190,37 @@ def twins(place, store):
             f"inodes {numbers}, {of_twin} events of the twin, {of_own} of the own file")
 
 
+def inside(pairs):
+    """In the guest."""
+    with nfs.NfsPlace() as place:
+        ahead("nfs", place, "/tmp/observer-nfs-templates", pairs)
+
+
+def in_guest():
+    global failed
+    places.ensure_model(f"{places.SMALL}/model", 240)
+    failed |= nfs.boot(["--quick", INSIDE]) != 0
+
+
 def one(name, pairs):
+    if name in (INSIDE, "nfs"):
+        return inside(pairs) if name == INSIDE else in_guest()
     reason = why_not(name)
     if reason:
         print(f"skip {name} - {reason}", flush=True)
-        return
+        return None
     with Place(name if name != "direct" else "ext4", CASES[name]) as place:
         store = os.path.join(OUT, "templates", name)
         (direct if name == "direct" else ahead)(name, place, store, pairs)
         if name == "btrfs":
             twins(place, store + ".twins")
+    return None
 
 
 def main(arguments):
     names = [word for word in arguments if not word.startswith("--")] or list(CASES)
     pairs = 1 if "--quick" in arguments else PAIRS
-    unknown = set(names) - set(CASES)
+    unknown = set(names) - set(CASES) - {INSIDE}
     if unknown:
         print(f"observer-files: no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}", file=sys.stderr)
         return 2
@@ -213,7 +229,8 @@ def main(arguments):
     maio.STATE = os.path.join(OUT, "ppcd")
     with open(f"{OUT}/lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        places.ensure_model()
+        if set(names) - {INSIDE, "nfs"}:
+            places.ensure_model()
         for name in names:
             try:
                 one(name, pairs)

@@ -12,6 +12,7 @@ TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)),
 BUILD = os.path.join(TOP, "build")
 OUT = os.path.join(BUILD, "observer-files")
 MODEL = os.path.join(OUT, "model")
+SMALL = os.path.join(OUT, "small")  # holds a model for a guest
 MBPS, LAT_US, READ_AHEAD_KB = 300, 2000, 128
 MKFS = {"ext4": ["mkfs.ext4", "-q", "-F", "-m", "0"], "xfs": ["mkfs.xfs", "-q", "-f"],
         "btrfs": ["mkfs.btrfs", "-q", "-f"]}
@@ -49,11 +50,11 @@ def knows(file_system):
     return any(line.split()[-1] == file_system for line in machine.read_text("/proc/filesystems").splitlines())
 
 
-def ensure_model():
-    if os.path.exists(f"{MODEL}/config.json"):
+def ensure_model(directory=MODEL, scale=30):
+    if os.path.exists(f"{directory}/config.json"):
         return
-    shutil.rmtree(MODEL, ignore_errors=True)
-    run(f"{BUILD}/bin/mkmodel", "--model", "qwen2.5-7b", "--scale", "30", "--quiet", "--out", MODEL)
+    shutil.rmtree(directory, ignore_errors=True)
+    run(f"{BUILD}/bin/mkmodel", "--model", "qwen2.5-7b", "--scale", str(scale), "--quiet", "--out", directory)
 
 
 def ensure_image(file_system):
