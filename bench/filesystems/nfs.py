@@ -19,7 +19,7 @@ EXPORT_FLAGS = 0x1 | 0x2 | 0x400 | 0x2000
 
 def boot(words):
     """The command's words again, in a guest; its exit status."""
-    environment = {**os.environ, "PPC_KMOD": "none"}
+    environment = {**os.environ, "PPC_KMOD": "none", "PPC_TIME_SCALE_PERCENT": "240"}
     return subprocess.run(
         ["tools/vm", "--kernel", RELEASE, "--mem", "3G", "--timeout", "1500", "--disk",
          f"ext4:300M,from={places.SMALL}", "--", "tests/all/observer-files", *words], env=environment,
