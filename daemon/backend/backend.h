@@ -105,6 +105,7 @@ enum class LoadStop : uint32_t {
   kUnmount = 4,
   kUnsupported = 5,
   kNoMemory = 6,
+  kLater = 100,  // not from the module: it makes no sense yet, ask again
 };
 
 struct LoadRequest {

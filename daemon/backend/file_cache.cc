@@ -2,8 +2,10 @@
 #include "daemon/backend/file_cache.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -65,6 +67,13 @@ uint64_t PieceOf(dev_t dev) {
   const auto [found, is_new] = pieces.try_emplace(dev, 0);
   if (is_new) found->second = ReadAheadBytes(RootsFromEnvironment(), major(dev), minor(dev));
   return found->second;
+}
+
+// The file has pages of its own; on overlay they are those of a file below, which cachestat does
+// not look at, but a mapping shows.
+bool HasOwnPages(int fd) {
+  struct statfs fs {};
+  return fstatfs(fd, &fs) != 0 || fs.f_type != OVERLAYFS_SUPER_MAGIC;
 }
 
 // Bytes that are there, told by mincore; `bitmap` may be nullptr.
@@ -140,7 +149,7 @@ Result<uint64_t> CachedBytes(int fd, uint64_t offset, uint64_t length) {
   const Result<Range> range = RangeOf(fd, offset, length);
   if (!range) return range.error();
   if (range->bytes == 0) return uint64_t{0};
-  if (has_cachestat.load(std::memory_order_relaxed)) {
+  if (has_cachestat.load(std::memory_order_relaxed) && HasOwnPages(fd)) {
     CachestatRange asked{range->first, range->bytes};
     Cachestat answer{};
     if (syscall(kSysCachestat, fd, &asked, &answer, 0) == 0) return answer.cached * kPageBytes;

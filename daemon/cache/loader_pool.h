@@ -34,8 +34,8 @@
 
 namespace ppc {
 
-enum class Interruption { kNone, kGeneration, kMemory, kBandwidth, kQueue, kShutdown };
-inline constexpr size_t kInterruptions = 6;
+enum class Interruption { kNone, kGeneration, kMemory, kBandwidth, kQueue, kShutdown, kLater };
+inline constexpr size_t kInterruptions = 7;
 const char* InterruptionName(Interruption reason);
 
 // Bytes unless said otherwise; only what happened.

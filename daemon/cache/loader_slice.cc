@@ -10,8 +10,8 @@
 namespace ppc {
 
 const char* InterruptionName(Interruption reason) {
-  static constexpr const char* kNames[kInterruptions] = {"none",      "generation", "memory",
-                                                         "bandwidth", "queue",      "shutdown"};
+  static constexpr const char* kNames[kInterruptions] = {
+      "none", "generation", "memory", "bandwidth", "queue", "shutdown", "later"};
   return kNames[static_cast<size_t>(reason)];
 }
 
@@ -140,7 +140,7 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
     if (loaded->loaded > 0) governor_.OnLoaded(now, loaded->loaded, now - start);
     Account(*chunk, *loaded);
     // Whatever the budget says: at once it would be the same again.
-    if (loaded->stop == LoadStop::kNoMemory) {
+    if (loaded->stop == LoadStop::kNoMemory || loaded->stop == LoadStop::kLater) {
       rest_until_ns_[item.group] = now + options_.retry_ns;
     }
   }
@@ -159,6 +159,8 @@ Interruption LoaderPool::EndStep(Chunk* chunk, const LoadResult& loaded, uint64_
       return Interruption::kShutdown;
     case LoadStop::kNoMemory:
       return Interruption::kMemory;
+    case LoadStop::kLater:
+      return Interruption::kLater;
     case LoadStop::kUnsupported:
       chunk->result.error = EOPNOTSUPP;
       item.size = 0;
@@ -215,7 +217,8 @@ void LoaderPool::Finish(Worker* worker, Interruption reason) {
   // What was resident already did not come from the device.
   if (chunk.rated > chunk.result.ok)
     chunk.item.payer->rate->GiveBack(chunk.rated - chunk.result.ok);
-  const bool put_back = reason == Interruption::kMemory || reason == Interruption::kBandwidth;
+  const bool put_back = reason == Interruption::kMemory || reason == Interruption::kBandwidth ||
+                        reason == Interruption::kLater;
   const uint64_t executed = chunk.result.size;
   {
     const std::lock_guard lock(mutex_);

@@ -55,6 +55,18 @@ class InodeIndex {
     std::string name;
   };
   std::optional<Identity> IdentityOf(uint64_t file) const;
+  // The number of the directory that a file lies in.
+  std::optional<uint32_t> FolderOf(uint64_t file) const {
+    const std::lock_guard lock(mutex_);
+    if (file == 0 || file > files_.size() || files_[file - 1].is_gone) return std::nullopt;
+    return files_[file - 1].parent;
+  }
+  std::optional<uint32_t> FolderOf(dev_t dev, ino_t ino) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_stat_.find({dev, ino});
+    if (found == by_stat_.end()) return std::nullopt;
+    return files_[found->second - 1].parent;
+  }
 
   size_t Files() const;
   // Files that the page cache does not know (no mapping is possible): their reads are not seen.

@@ -4,15 +4,12 @@
 
 #include <bpf/libbpf.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
-#include <csignal>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
@@ -21,10 +18,10 @@ namespace ppc {
 namespace {
 
 constexpr uint64_t kFirstScanNs = 500 * kNsPerMs;  // what a registration waits for
-constexpr uint64_t kScanPartNs = 200 * kNsPerMs;
-constexpr uint64_t kScanPauseNs = kNsPerSec;  // between two looks at what changed
 constexpr uint64_t kGatherNs = 100 * kNsPerMs;
-constexpr uint64_t kLookNs = kNsPerSec;
+constexpr uint64_t kIdleLookNs = kNsPerSec;
+constexpr uint64_t kOpenLookNs = 200 * kNsPerMs;  // while files are open
+constexpr uint64_t kBeaconBytes = 4 << 20;
 
 Event FromRecord(const obs_event& raw) {
   Event event;
@@ -47,7 +44,12 @@ Event FromRecord(const obs_event& raw) {
 void ObserverBackend::RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
 
 ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots)
-    : dir_(std::move(dir)), roots_(roots), names_(dir_), mappers_(roots.Proc("")) {}
+    : dir_(std::move(dir)),
+      roots_(roots),
+      names_(dir_),
+      mappers_(roots.Proc("")),
+      direct_(roots, [this](dev_t dev, ino_t ino) { return index_->FolderOf(dev, ino); }),
+      kept_(roots) {}
 
 Result<std::unique_ptr<ObserverBackend>> ObserverBackend::Open(
     const std::string& dir, const SysRoots& roots, std::unique_ptr<ObserverPrograms> programs) {
@@ -62,8 +64,7 @@ Status ObserverBackend::Start() {
   struct stat info {};
   if (stat(dir_.c_str(), &info) != 0) return PosixError(dir_, errno);
   if (!S_ISDIR(info.st_mode)) return PosixError(dir_, ENOTDIR);
-  dev_ = info.st_dev;
-  ino_ = info.st_ino;
+  kept_.Begin(dir_.c_str());
   if (programs_ == nullptr) {
     Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(roots_);
     if (!programs) return programs.error();
@@ -80,18 +81,17 @@ Status ObserverBackend::Start() {
                               ": its file system does not keep files in the page cache; copy the "
                               "models to one that does"};
   }
-  wants_scan_ = !*scanned;
-  worker_ = std::thread([this] { Work(); });
+  worker_ = std::make_unique<ObserverWorker>(
+      index_.get(), ObserverWorker::Options{.dir = dir_,
+                                            .dev = info.st_dev,
+                                            .ino = info.st_ino,
+                                            .wants_scan = !*scanned,
+                                            .look = [this] { return Look(); }});
   return Ok();
 }
 
 ObserverBackend::~ObserverBackend() {
-  {
-    const std::lock_guard lock(work_mutex_);
-    stopping_ = true;
-  }
-  work_.notify_all();
-  if (worker_.joinable()) worker_.join();
+  worker_.reset();
   loaders_.clear();  // they tell the programs of their end
   ring_.reset();
   index_.reset();
@@ -114,7 +114,8 @@ Capabilities ObserverBackend::Caps() const {
       "loaded and evicted bytes are estimates where others use the same pages",
       "opens and closes are not seen, and accesses through mappings that are in place already only "
       "where a page is not mapped yet",
-      "readers with O_DIRECT are not seen: what is loaded for them is read for nothing"};
+      "readers with O_DIRECT are not seen by what they read, but by a look at their descriptors: "
+      "what is loaded before they open the files is read for nothing"};
   if (!programs_->KnowsFaultKind()) {
     caps.limits.push_back(
         "this kernel does not tell populated pages from the process's own faults (5.15 does)");
@@ -124,6 +125,13 @@ Capabilities ObserverBackend::Caps() const {
         "this kernel does not show page-cache inodes (5.13 does): overlay, btrfs and NFS are not "
         "seen");
   }
+  if (kept_.HasDrops()) {
+    caps.limits.push_back(
+        "this file system drops a file's pages at every open: a file is loaded only once the "
+        "service reads it, and stays open here for half a minute");
+  }
+  std::string direct = direct_.Words();
+  if (!direct.empty()) caps.limits.push_back(std::move(direct));
   return caps;
 }
 
@@ -152,13 +160,9 @@ int ObserverBackend::OnRecord(void* self, void* data, size_t bytes) {
 }
 
 bool ObserverBackend::Take(const obs_event& raw) {
-  if (raw.kind == kObsUnknown || raw.kind == kObsMoved) {
-    const std::lock_guard lock(work_mutex_);
-    if (raw.kind == kObsUnknown) wants_scan_ = true;
-    if (raw.kind == kObsMoved && moved_.size() < kMaxLater) moved_.emplace_back(raw.file, raw.dev);
-    work_.notify_all();
-    return true;
-  }
+  if (raw.kind == kObsUnknown) worker_->WantScan();
+  if (raw.kind == kObsMoved) worker_->NoteMoved(raw.file, raw.dev);
+  if (raw.kind == kObsUnknown || raw.kind == kObsMoved) return true;
   Put(FromRecord(raw));
   return filling_.count < filling_.batch.size();
 }
@@ -166,6 +170,10 @@ bool ObserverBackend::Take(const obs_event& raw) {
 void ObserverBackend::Put(const Event& event) {
   if (IsMiss(event.kind)) own_pages_.Add(event.file, event.offset, event.length);
   if ((event.flags & kEventMmap) != 0) mappers_.Note(event.tgid, event.time_ns);
+  if (kept_.IsAsked()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
+  // A beacon stands for what was read since the last one.
+  const bool is_beacon = event.kind == EventKind::kProgress && event.offset >= kBeaconBytes;
+  direct_.NoteRead(event.file, is_beacon ? kBeaconBytes : event.length);
   filling_.batch[filling_.count++] = event;
 }
 
@@ -208,17 +216,8 @@ size_t ObserverBackend::Drain(std::span<Event> batch) {
   return filling_.count;
 }
 
-bool ObserverBackend::IsGone() {
-  const uint64_t now = MonotonicNs();
-  if (now < looked_ns_ + kLookNs) return false;
-  looked_ns_ = now;
-  struct stat info {};
-  return stat(dir_.c_str(), &info) != 0 || info.st_dev != dev_ || info.st_ino != ino_;
-}
-
 WaitOutcome ObserverBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) {
-  if (IsGone()) return WaitOutcome::kGone;
-  CloseIdle();
+  if (worker_->IsGone()) return WaitOutcome::kGone;
   std::vector<pollfd> fds(others.begin(), others.end());
   if (!nap) fds.push_back(pollfd{ring_buffer__epoll_fd(ring_.get()), POLLIN, 0});
   timespec timeout{static_cast<time_t>(timeout_ns / kNsPerSec),
@@ -237,10 +236,21 @@ WaitOutcome ObserverBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollf
 // ----------------------------------------------------------------------- names
 
 Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
-  return index_->Resolve(file, path);
+  ObserverWorker::Answer answer = worker_->Ask([this, file] {
+    std::string name;
+    Result<FileInfo> info = index_->Resolve(file, &name);
+    return ObserverWorker::Answer{std::move(info), std::move(name)};
+  });
+  if (path != nullptr) *path = std::move(answer.path);
+  return std::move(answer.info);
 }
 
-Result<FileInfo> ObserverBackend::Lookup(const std::string& path) { return index_->Lookup(path); }
+Result<FileInfo> ObserverBackend::Lookup(const std::string& path) {
+  return worker_->Ask([this, path] {
+                  return ObserverWorker::Answer{index_->Lookup(path), ""};
+                })
+      .info;
+}
 
 Result<size_t> ObserverBackend::Read(const std::string& path, uint64_t offset,
                                      std::span<uint8_t> buffer) {
@@ -252,7 +262,7 @@ Status ObserverBackend::List(const std::string& path, const DirEntry& entry) {
 }
 
 Result<BackendCounters> ObserverBackend::Counters() {
-  if (IsGone()) return Error{ENODEV, dir_ + " is gone"};
+  if (worker_->IsGone()) return Error{ENODEV, dir_ + " is gone"};
   const obs_counts counts = programs_->Counts();
   BackendCounters counters;
   counters.events_queued = counts.sent;
@@ -263,38 +273,13 @@ Result<BackendCounters> ObserverBackend::Counters() {
   return counters;
 }
 
-// ---------------------------------------------------------------------- worker
-
-void ObserverBackend::Work() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  pthread_setname_np(pthread_self(), "ppc-observe");
-  std::unique_lock lock(work_mutex_);
-  while (!stopping_) {
-    work_.wait(lock, [this] { return stopping_ || wants_scan_ || !moved_.empty(); });
-    if (stopping_) return;
-    const bool wants_scan = std::exchange(wants_scan_, false);
-    const auto moved = std::exchange(moved_, {});
-    lock.unlock();
-    for (const auto& [ino, dev] : moved) index_->Relearn(ino, dev);
-    bool is_done = true;
-    if (wants_scan) {
-      const Result<bool> scanned = index_->Rescan(MonotonicNs() + kScanPartNs);
-      if (!scanned) Log(LogLevel::kWarning, scanned.error().message);
-      is_done = !scanned || *scanned;
-    }
-    lock.lock();
-    if (!is_done) {
-      wants_scan_ = true;
-      continue;
-    }
-    // Somebody who reads many unlisted files asks for a look each time: not more than one a second.
-    if (wants_scan) {
-      work_.wait_for(lock, std::chrono::nanoseconds(kScanPauseNs),
-                     [this] { return stopping_ || !moved_.empty(); });
-    }
-  }
+// Of the worker.
+uint64_t ObserverBackend::Look() {
+  const uint64_t now = MonotonicNs();
+  const bool is_open = CloseIdle(now);
+  const uint64_t again = direct_.Look(now);
+  if (again != 0) return again;
+  return is_open ? kOpenLookNs : kIdleLookNs;
 }
 
 }  // namespace ppc

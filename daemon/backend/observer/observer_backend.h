@@ -4,28 +4,29 @@
 // files themselves, with what those can do (see evict_ladder.h, docs/backends.md).
 //
 // Holds no descriptor below the directory while nothing is loaded.
-// Threads: as in backend.h; one of its own, which lists files and reads /proc.
+// Threads: as in backend.h; one of its own, see worker.h.  Whoever drains events waits for no file
+// system.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "daemon/backend/backend.h"
 #include "daemon/backend/cgroup_loader.h"
+#include "daemon/backend/observer/direct_readers.h"
 #include "daemon/backend/observer/inode_index.h"
+#include "daemon/backend/observer/kept_cache.h"
 #include "daemon/backend/observer/mappers.h"
 #include "daemon/backend/observer/own_pages.h"
 #include "daemon/backend/observer/programs.h"
+#include "daemon/backend/observer/worker.h"
 #include "daemon/backend/root_files.h"
 #include "daemon/machine/roots.h"
 
@@ -70,6 +71,7 @@ class ObserverBackend : public Backend {
   struct OpenFile {
     std::shared_ptr<const UniqueFd> fd;
     uint64_t used_ns = 0;
+    uint64_t keep_ns = 0;  // unused
   };
   struct Filling {  // what Drain copies into
     std::span<Event> batch;
@@ -82,30 +84,32 @@ class ObserverBackend : public Backend {
   bool Take(const obs_event& raw);
   void Put(const Event& event);
   void GatherOld();
-  bool IsGone();
   Result<std::shared_ptr<const UniqueFd>> OpenFor(uint64_t file);
-  void CloseIdle();
+  bool CloseIdle(uint64_t now_ns);
+  void KeepOpen(uint64_t file);
+  // Whether a load of the file makes sense now, else why not.
+  LoadStop MayLoad(uint64_t file, int fd);
+  uint64_t Look();
+  void ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t length);
   std::shared_ptr<CgroupLoader> LoaderOf(uint32_t handle);
-  void Work();
 
   static constexpr size_t kMaxLater = 65536;  // events taken out of the maps, not drained yet
 
   const std::string dir_;
   const SysRoots roots_;
   const RootFiles names_;
-  dev_t dev_ = 0;
-  ino_t ino_ = 0;
   std::unique_ptr<ObserverPrograms> programs_;
   std::unique_ptr<InodeIndex> index_;
   std::unique_ptr<ring_buffer, RingDeleter> ring_;
   Mappers mappers_;
   OwnPages own_pages_;
+  DirectReaders direct_;
+  KeptCache kept_;
 
   // The executor's.
   Filling filling_;
   std::deque<Event> later_;
   uint64_t gathered_ns_ = 0;
-  uint64_t looked_ns_ = 0;  // at whether the directory is still there
   bool attached_ = false;
 
   std::mutex mutex_;
@@ -113,13 +117,8 @@ class ObserverBackend : public Backend {
   std::map<uint32_t, std::shared_ptr<CgroupLoader>> loaders_;
   uint32_t last_handle_ = 0;
 
-  std::mutex work_mutex_;
-  std::condition_variable work_;
-  bool stopping_ = false;
-  bool wants_scan_ = false;
-  std::vector<std::pair<uint64_t, uint32_t>> moved_;  // inode, device
   std::atomic<bool> told_uncharged_{false};
-  std::thread worker_;
+  std::unique_ptr<ObserverWorker> worker_;  // ends first
 };
 
 }  // namespace ppc

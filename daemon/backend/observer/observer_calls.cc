@@ -2,6 +2,7 @@
 // Owns loads, evictions and residency of the observer.
 #include <algorithm>
 #include <cerrno>
+#include <vector>
 
 #include "daemon/backend/file_cache.h"
 #include "daemon/backend/observer/evict_ladder.h"
@@ -13,6 +14,8 @@ namespace ppc {
 namespace {
 
 constexpr uint64_t kIdleNs = 500 * kNsPerMs;  // an open file holds the file system below
+// Where opening again would drop what the service has read.
+constexpr uint64_t kKeepNs = 30 * kNsPerSec;
 
 }  // namespace
 
@@ -30,14 +33,37 @@ Result<std::shared_ptr<const UniqueFd>> ObserverBackend::OpenFor(uint64_t file) 
   if (!fd) return fd.error();
   auto shared = std::make_shared<const UniqueFd>(std::move(*fd));
   const std::lock_guard lock(mutex_);
-  open_[file] = OpenFile{shared, now};
+  open_[file] = OpenFile{shared, now, kIdleNs};
   return shared;
 }
 
-void ObserverBackend::CloseIdle() {
-  const uint64_t now = MonotonicNs();
+// False: none is open.
+bool ObserverBackend::CloseIdle(uint64_t now_ns) {
+  std::vector<std::shared_ptr<const UniqueFd>> closed;  // without the lock: a server may be asked
   const std::lock_guard lock(mutex_);
-  std::erase_if(open_, [now](const auto& entry) { return now > entry.second.used_ns + kIdleNs; });
+  std::erase_if(open_, [&](auto& entry) {
+    const bool is_idle = now_ns > entry.second.used_ns + entry.second.keep_ns;
+    if (is_idle) closed.push_back(std::move(entry.second.fd));
+    return is_idle;
+  });
+  return !open_.empty();
+}
+
+void ObserverBackend::KeepOpen(uint64_t file) {
+  const std::lock_guard lock(mutex_);
+  const auto found = open_.find(file);
+  if (found != open_.end()) found->second.keep_ns = kKeepNs;
+}
+
+LoadStop ObserverBackend::MayLoad(uint64_t file, int fd) {
+  const std::optional<uint32_t> folder = index_->FolderOf(file);
+  if (folder && direct_.NoteLoad(file, *folder)) worker_->Hurry();
+  const DirectReaders::State direct = folder ? direct_.Of(*folder) : DirectReaders::State::kNone;
+  if (direct == DirectReaders::State::kSeen) return LoadStop::kUnsupported;
+  if (direct == DirectReaders::State::kRemember) return LoadStop::kLater;
+  if (!kept_.DropsAtOpen(fd)) return LoadStop::kDone;
+  KeepOpen(file);
+  return kept_.HasReader(file) ? LoadStop::kDone : LoadStop::kLater;
 }
 
 std::shared_ptr<CgroupLoader> ObserverBackend::LoaderOf(uint32_t handle) {
@@ -50,6 +76,8 @@ Result<LoadResult> ObserverBackend::Load(const LoadRequest& request) {
   const Result<std::shared_ptr<const UniqueFd>> fd = OpenFor(request.file);
   if (!fd) return fd.error();
   if (request.IsInterrupted()) return LoadResult{.stop = LoadStop::kCancelled};
+  const LoadStop may = MayLoad(request.file, (*fd)->Get());
+  if (may != LoadStop::kDone) return LoadResult{.stop = may};
   ppc_load load{};
   load.offset = request.offset;
   load.length = request.length;
@@ -111,6 +139,7 @@ Result<EvictResult> ObserverBackend::Evict(const EvictRequest& request) {
     const Result<EvictResult> done =
         EvictRange((*fd)->Get(), offset, length, request.unmap, parts, roots_.Proc(""));
     if (!done) return done.error();
+    if (done->dropped == done->asked) ForgetDropped(request.file, (*fd)->Get(), offset, length);
     sum.dropped += done->dropped;
     sum.mapped += done->mapped;
     sum.busy += done->busy;
@@ -122,6 +151,21 @@ Result<EvictResult> ObserverBackend::Evict(const EvictRequest& request) {
   return sum;
 }
 
+// Later pages there are a stranger's.  What lies beside them in the same unit goes with another
+// part, or went with one before.
+void ObserverBackend::ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t length) {
+  constexpr uint64_t kUnit = OwnPages::kUnit;
+  uint64_t from = offset / kUnit * kUnit;
+  uint64_t to = (offset + length + kUnit - 1) / kUnit * kUnit;
+  const auto is_empty = [&](uint64_t start, uint64_t end) {
+    const Result<uint64_t> bytes = start < end ? CachedBytes(fd, start, end - start) : uint64_t{0};
+    return bytes && *bytes == 0;
+  };
+  if (!is_empty(from, offset)) from = offset;
+  if (!is_empty(offset + length, to)) to = offset + length;
+  own_pages_.Remove(file, from, to - from);
+}
+
 Result<Residency> ObserverBackend::Resident(uint64_t file, uint64_t offset, uint64_t length,
                                             std::span<uint8_t> bitmap) {
   const Result<std::shared_ptr<const UniqueFd>> fd = OpenFor(file);
@@ -131,6 +175,8 @@ Result<Residency> ObserverBackend::Resident(uint64_t file, uint64_t offset, uint
       bitmap.empty() ? CachedBytes((*fd)->Get(), offset, length)
                      : CachedPages((*fd)->Get(), offset, length, bitmap.data(), bitmap.size());
   if (!bytes) return bytes.error();
+  // The kernel has reclaimed it.
+  if (*bytes == 0 && length > 0) own_pages_.Remove(file, offset, length);
   return Residency{.resident = *bytes};
 }
 

@@ -14,6 +14,15 @@ void OwnPages::Add(uint64_t file, uint64_t offset, uint64_t length) {
   for (uint64_t unit = offset / kUnit; unit <= last; ++unit) units[unit] = true;
 }
 
+void OwnPages::Remove(uint64_t file, uint64_t offset, uint64_t length) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(file);
+  if (found == files_.end()) return;
+  std::vector<bool>& units = found->second;
+  const uint64_t end = std::min<uint64_t>((offset + length) / kUnit, units.size());
+  for (uint64_t unit = (offset + kUnit - 1) / kUnit; unit < end; ++unit) units[unit] = false;
+}
+
 std::vector<std::pair<uint64_t, uint64_t>> OwnPages::Within(uint64_t file, uint64_t offset,
                                                             uint64_t length) const {
   std::vector<std::pair<uint64_t, uint64_t>> parts;

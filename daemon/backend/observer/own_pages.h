@@ -15,14 +15,16 @@ namespace ppc {
 
 class OwnPages {
  public:
+  static constexpr uint64_t kUnit = 64 << 10;  // what the kernel's least read-ahead brings
+
   void Add(uint64_t file, uint64_t offset, uint64_t length);
+  // Nothing of the range is cached any more.  What a unit of ours has outside of it stays ours.
+  void Remove(uint64_t file, uint64_t offset, uint64_t length);
   // Our parts of the range, as (offset, length).
   std::vector<std::pair<uint64_t, uint64_t>> Within(uint64_t file, uint64_t offset,
                                                     uint64_t length) const;
 
  private:
-  static constexpr uint64_t kUnit = 64 << 10;  // what the kernel's least read-ahead brings
-
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::vector<bool>> files_;
 };

@@ -261,6 +261,69 @@ TEST_F(ObserverTest, UnmappedPagesOfOursGo) {
   EXPECT_EQ(Cached("model"), 4 * kMiB);
 }
 
+// What comes later to a place that we have emptied is somebody else's.
+TEST_F(ObserverTest, DroppedPagesAreOursNoLonger) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  const Result<FileInfo> file = backend_->Lookup("model");
+  ASSERT_TRUE(backend_->Load({.file = file->file, .length = 2 * kMiB}));
+  // In parts that share a unit: the last of them takes the mark with it.
+  const uint64_t middle = kMiB + 8 * kPageBytes;
+  ASSERT_TRUE(backend_->Evict({.file = file->file, .length = middle}));
+  ASSERT_TRUE(backend_->Evict({.file = file->file, .offset = middle, .length = kMiB}));
+  ASSERT_EQ(Cached("model"), 0u);
+  InChild([&] { ReadAll("model", kMiB); });
+  const uint64_t warm = Cached("model");
+  const Result<EvictResult> evicted = backend_->Evict({.file = file->file, .length = 8 * kMiB});
+  ASSERT_TRUE(evicted);
+  EXPECT_EQ(evicted->dropped, 0u);
+  EXPECT_EQ(Cached("model"), warm);
+}
+
+// A process that has a file of the folder open with O_DIRECT ends the loads there; they begin again
+// when somebody reads through the cache.
+TEST_F(ObserverTest, ADirectReaderEndsLoads) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Write("other", 32 * kMiB);
+  ASSERT_TRUE(backend_->Attach({}));
+  const Result<FileInfo> file = backend_->Lookup("model");
+  int ready[2];
+  int go[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(go), 0);
+  const pid_t pid = Fork([&] {
+    char byte = open(Path("model").c_str(), O_RDONLY | O_DIRECT) >= 0 ? 'y' : 'n';
+    (void)!write(ready[1], &byte, 1);
+    (void)!read(go[0], &byte, 1);
+  });
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  const auto load = [&] {
+    const Result<LoadResult> loaded = backend_->Load({.file = file->file, .length = kPageBytes});
+    return loaded ? loaded->stop : LoadStop::kSignal;
+  };
+  const auto becomes = [&](LoadStop wanted) {
+    for (int i = 0; i < 200 && load() != wanted; ++i) usleep(20000);
+    return load() == wanted;
+  };
+  if (byte == 'y') {
+    EXPECT_TRUE(becomes(LoadStop::kUnsupported));
+    EXPECT_NE(backend_->Caps().limits.back().find(std::to_string(pid)), std::string::npos);
+  }
+  ASSERT_EQ(write(go[1], "x", 1), 1);
+  int status = -1;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+  for (const int fd : {ready[0], ready[1], go[0], go[1]}) close(fd);
+  if (byte != 'y') GTEST_SKIP() << "no O_DIRECT on this file system";
+  // Remembered for the next start, until it is seen that this one reads otherwise.
+  EXPECT_TRUE(becomes(LoadStop::kLater));
+  const Result<FileInfo> other = backend_->Lookup("other");
+  EXPECT_EQ(backend_->Load({.file = other->file, .length = kPageBytes})->stop, LoadStop::kLater);
+  InChild([&] { ReadAll("other", kMiB); });
+  (void)Events();
+  EXPECT_TRUE(becomes(LoadStop::kDone));
+}
+
 // One process maps: its pages go although it goes on; two: they stay, and it is said.
 TEST_F(ObserverTest, MappedPagesGoByTheLadder) {
   if (!Open()) GTEST_SKIP() << why_not_;
@@ -376,7 +439,9 @@ TEST_F(ObserverTest, ADirectoryThatGoesIsNoticed) {
   const std::string away = dir_ + "-away";
   ASSERT_EQ(rename(dir_.c_str(), away.c_str()), 0);
   WaitOutcome outcome = WaitOutcome::kTimeout;
+  std::vector<Event> batch(64);
   for (int i = 0; i < 100 && outcome != WaitOutcome::kGone; ++i) {
+    (void)backend_->Drain(batch);
     outcome = backend_->Wait(50 * kNsPerMs, false, {});
   }
   EXPECT_EQ(outcome, WaitOutcome::kGone);

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/observer/direct_readers.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+
+#include "daemon/backend/poll/proc_view.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/files.h"
+#include "daemon/machine/proc_info.h"
+
+namespace ppc {
+namespace {
+
+constexpr uint64_t kLookAgainNs = 100 * kNsPerMs;
+constexpr uint64_t kActiveNs = kNsPerSec;
+constexpr uint64_t kTrustNs = 2 * kNsPerSec;
+constexpr uint64_t kYoungNs = 60 * kNsPerSec;
+constexpr uint64_t kReadsBytes = 1 << 20;  // since the last look: it reads something
+constexpr uint64_t kTrustBytes = 4 << 20;  // more than headers
+constexpr uint64_t kUnmarkBytes = 16 << 20;
+constexpr uint64_t kCpuShare = 20;  // looks take at most this part of one CPU
+
+uint64_t NumberAfter(const std::string& text, const char* name, int base) {
+  const size_t at = text.find(name);
+  if (at == std::string::npos) return 0;
+  return std::strtoull(text.c_str() + at + std::char_traits<char>::length(name), nullptr, base);
+}
+
+// By calls, and past the cache by whatever means.
+uint64_t BytesRead(const SysRoots& roots, int pid) {
+  const Result<std::string> text = ReadFile(roots.Proc("/" + std::to_string(pid) + "/io"), 4096);
+  return text ? NumberAfter(*text, "rchar:", 10) + NumberAfter(*text, "\nread_bytes:", 10) : 0;
+}
+
+uint64_t BootNs() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * kNsPerSec + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+DirectReaders::State DirectReaders::Of(uint32_t folder) const {
+  if (!HasMarks()) return State::kNone;
+  const std::lock_guard lock(mutex_);
+  const auto found = marks_.find(folder);
+  if (found == marks_.end()) return State::kNone;
+  return found->second.is_open ? State::kSeen : State::kRemember;
+}
+
+bool DirectReaders::NoteLoad(uint64_t file, uint32_t folder) {
+  if (HasMarks()) {
+    const std::lock_guard lock(mutex_);
+    folders_[file] = folder;
+  }
+  return !has_loaded_.exchange(true, std::memory_order_relaxed);
+}
+
+void DirectReaders::Unmark(uint64_t file, uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto folder = folders_.find(file);
+  const auto found = folder == folders_.end() ? marks_.end() : marks_.find(folder->second);
+  if (found == marks_.end()) return;
+  found->second.read_bytes += bytes;
+  if (found->second.read_bytes < kUnmarkBytes) return;
+  marks_.erase(found);
+  has_marks_.store(!marks_.empty(), std::memory_order_relaxed);
+}
+
+uint64_t DirectReaders::Look(uint64_t now_ns) {
+  if (read_.exchange(0, std::memory_order_relaxed) >= kTrustBytes) {
+    trusted_until_ns_ = now_ns + kTrustNs;
+  }
+  if (has_loaded_.exchange(false, std::memory_order_relaxed)) {
+    active_until_ns_ = now_ns + kActiveNs;
+  }
+  const bool is_active = now_ns < active_until_ns_;
+  if (!LookAtMarks() && !is_active) {
+    processes_.clear();
+    return 0;
+  }
+  if (now_ns < trusted_until_ns_) return kLookAgainNs;
+  if (is_active) {
+    ++looks_;
+    const uint64_t boot_ns = BootNs();
+    for (const int pid : ListNumbers(roots_.Proc(""))) {
+      if (pid != getpid()) LookAtProcess(pid, boot_ns);
+    }
+    std::erase_if(processes_, [&](const auto& entry) { return entry.second.look != looks_; });
+  }
+  return std::max(kLookAgainNs, kCpuShare * (MonotonicNs() - now_ns));
+}
+
+// Whether a marked process is still there.
+bool DirectReaders::LookAtMarks() {
+  if (!HasMarks()) return false;
+  bool is_open = false;
+  const std::lock_guard lock(mutex_);
+  for (auto& [folder, mark] : marks_) {
+    mark.is_open = mark.is_open && IsSameProcess(roots_, mark.pid, mark.start_ns);
+    is_open |= mark.is_open;
+  }
+  return is_open;
+}
+
+void DirectReaders::LookAtProcess(int pid, uint64_t boot_ns) {
+  const auto [entry, is_new] = processes_.try_emplace(pid);
+  Process& process = entry->second;
+  process.look = looks_;
+  if (is_new) process.start_ns = ProcessStartNs(roots_, pid).value_or(0);
+  const uint64_t read = BytesRead(roots_, pid);
+  const bool reads = !is_new && read >= process.read_bytes + kReadsBytes;
+  process.read_bytes = read;
+  if (reads || boot_ns < process.start_ns + kYoungNs) LookAtDescriptors(pid, process.start_ns);
+}
+
+void DirectReaders::LookAtDescriptors(int pid, uint64_t start_ns) {
+  const std::string base = roots_.Proc("/" + std::to_string(pid));
+  for (const int fd : ListNumbers(base + "/fdinfo")) {
+    const std::string number = std::to_string(fd);
+    const Result<std::string> info = ReadFile(base + "/fdinfo/" + number, 4096);
+    if (!info || (NumberAfter(*info, "flags:", 8) & O_DIRECT) == 0) continue;
+    struct statx found {};
+    // What is known of it will do: a server is not asked.
+    const int code = statx(AT_FDCWD, (base + "/fd/" + number).c_str(), AT_STATX_DONT_SYNC,
+                           STATX_INO | STATX_TYPE, &found);
+    if (code != 0 || !S_ISREG(found.stx_mode)) continue;
+    const std::optional<uint32_t> folder =
+        folder_of_(makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino);
+    if (!folder) continue;
+    const std::lock_guard lock(mutex_);
+    marks_[*folder] = Mark{pid, start_ns, true, 0};
+    has_marks_.store(true, std::memory_order_relaxed);
+  }
+}
+
+std::string DirectReaders::Words() const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [folder, mark] : marks_) {
+    return "process " + std::to_string(mark.pid) + (mark.is_open ? " reads" : " read") +
+           " with O_DIRECT, past the page cache: nothing is loaded there until somebody reads "
+           "through it";
+  }
+  return "";
+}
+
+}  // namespace ppc
