@@ -95,6 +95,7 @@ class Service {
   void FollowSync(const miss_io& event, uint32_t slot);
   uint64_t OverPrefetched() const;
   void NoteMiss(const miss_io& event, uint32_t file, int32_t slot);
+  bool IsOwn(const Observation& o) const;
   void Vote(const miss_io& event, uint32_t from, uint32_t slot);
   void BindGroups();
   void DropSilent(uint64_t now_ns);
