@@ -90,7 +90,10 @@ uint32_t Kernel::Submit(Thread* thread, CacheFile* file, uint32_t first, uint32_
     }
     submitted += io.pages;
     if (Watches() && !by_loader && thread->process != nullptr) {
-      NoteInsertion(thread, file, io.first - file->first, io.first - file->first + io.pages);
+      // Page by page: the first is told at once, the rest together.
+      const uint32_t page = io.first - file->first;
+      NoteInsertion(thread, file, page, page + 1);
+      if (io.pages > 1) NoteInsertion(thread, file, page + 1, page + io.pages);
     }
     // The thread prepares the request, then goes on.
     const uint64_t bytes = io.pages * kPage;

@@ -129,6 +129,8 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   const uint64_t distance = is_waiting ? distance_ / kTightShare : distance_;
   for (uint32_t g = 0; g < layout_->groups().size(); g++) Burn(g, distance, now_ns, &released);
   BurnAgain(now_ns, &released);
+  // What two readers have read lies side by side: one call drops it.
+  std::sort(released.begin(), released.end());
   Release(released, flags, now_ns, held, out);
   AddRetries(now_ns, flags, out);
   threshold_ = memory.threshold;

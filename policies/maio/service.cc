@@ -296,6 +296,7 @@ void Service::Vote(const miss_io& event, uint32_t from, uint32_t file) {
   for (uint32_t i = turn_++ % several; i > 0; i--) rest &= rest - 1;
   uint32_t to = layout_->groups()[static_cast<size_t>(std::countr_zero(rest))].id;
   if (to == kCommonGroup) return;
+  swaps_++;
   Log(PPC_LOG_INFO, "maio: process " + std::to_string(event.pid) + " reads as worker " +
                         std::to_string(static_cast<int32_t>(to)));
   if (from == kCommonGroup || SlotOf(from) < 0) {

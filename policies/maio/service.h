@@ -121,6 +121,7 @@ class Service {
   WorkerMap workers_;
   uint32_t copies_ = 0;  // of each worker's list, of a template for fewer workers
   uint32_t turn_ = 0;
+  uint32_t swaps_ = 0;  // times a process turned out to be another worker
 
   std::unique_ptr<Recorder> recorder_;
   Found found_;
