@@ -10,7 +10,7 @@ import time
 
 from report import runs as report_runs
 
-from . import disturbance, host, prepare, results, session, slowdisk
+from . import disturbance, host, prepare, promises, results, session, slowdisk
 from .prepare import TOP, DemoError, say
 
 EPILOG = """\
@@ -104,6 +104,10 @@ def parse(arguments):
     parser.add_argument("--systems", default="", metavar="LIST", help="only these, e.g. native,"
                         "maio-record,maio (all: native, native-ra, eager, precache, maio-record, maio, "
                         "maio-early)")
+    parser.add_argument("--cases", default="rich,limit", metavar="LIST", help="with all memory, with the "
+                        "limit, or both (default: %(default)s)")
+    parser.add_argument("--keep-mapped", action="store_true", help="the loader keeps every shard mapped "
+                        "until all are loaded")
     parser.add_argument("--quick", action="store_true",
                         help="qwen2.5-7b at 1:16, one run each: a few minutes, less telling")
     parser.add_argument("--timeout", type=int, default=1500, help=argparse.SUPPRESS)
@@ -114,6 +118,13 @@ def parse(arguments):
         raise DemoError("--repeats must be at least 1")
     if options.vm and options.fs != "ext4":
         raise DemoError(f"--fs {options.fs}: the emulated machine's disk is ext4")
+    options.cases = options.cases.split(",")
+    for case in options.cases:
+        if case not in promises.WHERE:
+            raise DemoError(f"--cases: there is no case '{case}'; there are {', '.join(promises.WHERE)}")
+    if options.keep_mapped and options.mode != "mmap":
+        raise DemoError("--keep-mapped needs --mode mmap: nothing else is mapped")
+    options.is_partial = bool(options.systems) or set(options.cases) != set(promises.WHERE)
     options.is_disk_asked = options.disk is not None
     _parse_disk(options)
     check_common(options)
@@ -150,6 +161,12 @@ def model_image(options, cache):
     else:
         image, name = prepare.own_model(cache, options.model, file_system)
     return image, name, describe(options)
+
+
+def selected(options):
+    """What of all runs is made, and how the loader of each does it."""
+    return {"systems": [key for key in options.systems.split(",") if key], "cases": options.cases,
+            "keeps_mapped": options.keep_mapped}
 
 
 def guest_settings(options, name, out):
@@ -201,7 +218,7 @@ def run_in_guest(options, cache):
     image, name, description = model_image(options, cache)
     settings = guest_settings(options, name, options.out)
     settings["repeats"] = options.repeats
-    settings["systems"] = [key for key in options.systems.split(",") if key]
+    settings.update(selected(options))
     watch = disturbance.Watch([os.getpid()])
     status = run_guest(options, image, settings)
     if not os.path.exists(os.path.join(options.out, "raw.json")):
@@ -249,8 +266,7 @@ def run_on_host(options, cache):
         try:
             stack.enter_context(disk)
             settings = host_settings(options, folder, scratch)
-            settings.update(repeats=options.repeats,
-                            systems=[key for key in options.systems.split(",") if key])
+            settings.update(repeats=options.repeats, **selected(options))
             prepare.need_memory(sum(entry.stat().st_size for entry in os.scandir(folder)))
             demo = host.Host(settings, disk)
             demo.main()

@@ -198,6 +198,8 @@ class Experiment:
                    f"--{'bind' if self.settings['is_bound'] else 'xpu-nodes'}={nodes}"]
         if self.settings["mode"] == "mmap" and self.settings.get("nodes", 2) > 1:
             command.append("--placement")
+        if self.settings.get("keeps_mapped"):
+            command.append("--keep-mapped")
         command += system.loader_options
         if system.policy:
             path = self.ppc.path(path)

@@ -133,7 +133,8 @@ def facts(raw, description, options, seconds):
         "model": f"{description}: {measured['model_bytes'] / 1e6:.0f} MB, "
                  f"{measured['cached']['report']['tensors']} tensors",
         "service": f"{options.workers} workers, tensor parallel, " +
-                   ("private mapping of each shard" if options.mode == "mmap" else "read()"),
+                   ("read()" if options.mode != "mmap" else "private mapping of each shard" +
+                    (", all kept to the end" if options.keep_mapped else "")),
         "machine": machine_fact(raw), "disk": disk_fact(raw, options),
         "pure disk time": f"{measured['pure_disk_s']:.1f} s",
         "init": f"{measured['cached_init_s']:.1f} s, reads only small files",
@@ -157,7 +158,7 @@ def judged(raw, rows, is_partial):
     bound_doubt = (f"others took {taken:.0%} of the CPUs from the cached load"
                    if taken > disturbance.TOLERATED else "")
     return promises.claims(rows, raw["errors"], is_partial,
-                           promises.HOST if settings["mbps"] else promises.OWN_DISK,
+                           promises.of_host(settings),
                            {memory: disk_doubt(raw, memory) for memory in promises.WHERE}, bound_doubt)
 
 
@@ -176,7 +177,7 @@ def assemble(raw, description, options, seconds):
                             **{str(index): f"worker {index}" for index in range(options.workers)}},
             "residency_of": {"rich": ["maio"], "limit": ["native", "eager", "maio"]},
             "runs": raw["runs"], "rows": rows, "errors": raw["errors"],
-            "claims": judged(raw, rows, bool(options.systems)),
+            "claims": judged(raw, rows, options.is_partial),
             "notes": notes(raw) + warnings(raw), "warnings": warnings(raw)}
 
 

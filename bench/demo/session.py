@@ -161,8 +161,11 @@ class Session:
         limited = [system for system in rich if system is not systems.RECORD]
         limit = self.raw["limit_bytes"] = self.limit()
         chosen = set(self.settings["systems"])
+        cases = self.settings.get("cases")
         for memory, bytes_limit, order in (("rich", None, rich), ("limit", limit, limited)):
             keep = [system for system in order if not chosen or system.key in chosen]
+            if cases and memory not in cases:  # what the other case follows is recorded all the same
+                keep = [system for system in keep if system.is_recording]
             if keep:
                 self.before_case(memory)
                 self.case(memory, bytes_limit, keep)

@@ -90,7 +90,7 @@ const std::set<std::string>& LoadOptionNames() {
 }
 
 const std::set<std::string>& LoadFlagNames() {
-  static const std::set<std::string> names{"direct", "placement", "drop-shards", "help"};
+  static const std::set<std::string> names{"direct", "placement", "drop-shards", "keep-mapped", "help"};
   return names;
 }
 
@@ -125,6 +125,8 @@ Result<LoadConfig> ParseLoadConfig(const Options& options) {
     return Bad("--remote-cost needs --placement: it asks where the pages lie");
   config.remote_cost = *remote_cost;
   config.drops_shards = options.Has("drop-shards");
+  config.keeps_mapped = options.Has("keep-mapped");
+  if (config.keeps_mapped && !config.is_mmap) return Bad("--keep-mapped needs --mode mmap");
   Result<uint64_t> shuffle = options.Number("shuffle", 0);
   if (!shuffle.ok()) return shuffle.error();
   config.shuffle = *shuffle;

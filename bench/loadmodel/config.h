@@ -32,6 +32,7 @@ struct LoadConfig {
   bool has_placement = false;
   double remote_cost = 1;  // modelled: time of the device per byte on another node than its own
   bool drops_shards = false;
+  bool keeps_mapped = false;  // shards stay mapped until the load ends
   uint64_t shuffle = 0;    // seed of another order of the shards, the same for all workers; 0: none
   std::vector<int> ranks;  // whose slices worker i takes; empty: its own
   std::string ready_cmd;

@@ -28,6 +28,7 @@ constexpr char kUsage[] =
     "device X\n"
     "                    times as long (needs --placement)\n"
     "  --drop-shards     each worker drops a shard from the page cache when it has loaded it\n"
+    "  --keep-mapped     each worker keeps its shards mapped until all are loaded\n"
     "  --passes N        load N times\n"
     "  --shuffle SEED    take the shards in another order\n"
     "  --ranks LIST      whose slices each worker takes, e.g. 1,0\n"

@@ -82,6 +82,7 @@ Status Worker::Load() {
   NextPiece();
   slept_ns_ += SleepUntil(device_.IdleAt());
   end_ns_ = MonotonicNs();
+  kept_.clear();
   return Ok();
 }
 
@@ -106,6 +107,7 @@ Status Worker::LoadShard(const std::string& path) {
   }
   // Before the shard is unmapped.
   if (placement_) placement_->Flush();
+  if (config_.keeps_mapped) kept_.push_back(std::move(*opened));
   return Ok();
 }
 

@@ -50,6 +50,7 @@ class Worker {
   DeviceClock device_;
   Checksum checksum_;
   std::optional<PlacementProbe> placement_;
+  std::vector<std::unique_ptr<ShardSource>> kept_;  // with keeps_mapped
   uint64_t piece_ = 0;  // index of the current piece in the staging buffer
   uint64_t fill_ = 0;   // bytes in it
   uint64_t bytes_ = 0, tensors_ = 0, tensor_bytes_ = 0, file_bytes_ = 0;

@@ -105,6 +105,7 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   const Json ready = run.status.is_object() ? run.status.value("ready", Json::object()) : Json();
   m["stood_down_s"] = ready.is_object() ? ready.value("stood_down_ms", 0.0) / 1e3 : 0;
   m["standing_down"] = ready.is_object() && ready.value("standing_down", false) ? 1 : 0;
+  m["swaps"] = ready.is_object() ? ready.value("swaps", 0.0) : 0;
   m["peak_share"] = Share(cache.peak, run.model_bytes);
   m["majflt"] = static_cast<double>(run.report.majflt);
   (void)s;

@@ -44,7 +44,7 @@ Kernel::Kernel(Scheduler* scheduler, Disk* disk, PageCache* cache, const KernelO
       beacon_(options.beacon_bytes) {}
 
 bool Kernel::Managed(const OpenFile* open) const {
-  return open->through_ppc && attached_ && attached_options_.managed_readahead &&
+  return !options_.observes && open->through_ppc && attached_ && attached_options_.managed_readahead &&
          !open->file->is_native;
 }
 
@@ -53,9 +53,9 @@ OpenFile* Kernel::Open(Thread* thread, CacheFile* file, bool through_ppc, bool d
   OpenFile* open = opens_.back().get();
   open->file = file;
   open->id = next_open_++;
-  open->through_ppc = through_ppc;
+  open->through_ppc = through_ppc && !options_.observes;
   open->direct = direct;
-  if (through_ppc && attached_ && attached_options_.open_close) {
+  if (open->through_ppc && attached_ && attached_options_.open_close) {
     Emit(thread, open, EventKind::kOpen, 0, 0, 0);
   }
   return open;
@@ -89,6 +89,12 @@ uint32_t Kernel::Submit(Thread* thread, CacheFile* file, uint32_t first, uint32_
       PageOf(file, at).readahead = at == lookahead;
     }
     submitted += io.pages;
+    if (Watches() && !by_loader && thread->process != nullptr) {
+      // Page by page: the first is told at once, the rest together.
+      const uint32_t page = io.first - file->first;
+      NoteInsertion(thread, file, page, page + 1);
+      if (io.pages > 1) NoteInsertion(thread, file, page + 1, page + io.pages);
+    }
     // The thread prepares the request, then goes on.
     const uint64_t bytes = io.pages * kPage;
     thread->debt_ns += io.pages * options_.cpu.read_page_ns;
@@ -267,6 +273,7 @@ void Kernel::Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t byte
     open->prev_page = page;
     cpus_.Use(options_.cpu.copy_page_ns, thread);
   }
+  if (Watches()) NoteAccess(thread, file, first, end, 0);
 }
 
 void Kernel::ReadQuietly(CacheFile* file, uint64_t offset, uint64_t bytes) {
@@ -298,6 +305,7 @@ void Kernel::MapAround(Thread* thread, OpenFile* open, uint32_t page) {
     cache_->Map(file->first + i, process);
     thread->debt_ns += options_.cpu.map_page_ns;
   }
+  if (Watches()) NoteAccess(thread, file, start, end, kEventMmap);
 }
 
 void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) {
@@ -309,11 +317,17 @@ void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) 
   const uint32_t process = thread->process->slot;
   const auto is_mapped = [&] { return (PageOf(file, page).mapped >> process & 1) != 0; };
   cpus_.Use(options_.cpu.fault_ns, thread);
+  thread->faults = true;
   if (!traced && !is_beacon) {
     MapAround(thread, open, page);
-    if (is_mapped()) return;
+    thread->faults = !is_mapped();
+    if (!thread->faults) return;
   }
   if (ppc) NoticeFault(thread, open, page, is_user);
+  if (Watches()) {
+    NoteAccess(thread, file, page, page + 1,
+               static_cast<uint8_t>(kEventMmap | (is_user ? 0 : kEventNotUser)));
+  }
   bool waited = false;
   while (true) {
     Page& p = PageOf(file, page);
@@ -332,6 +346,7 @@ void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) 
     WaitFor(file, page);
     waited = true;
   }
+  thread->faults = false;
   cache_->Map(file->first + page, process);
   // The second try, after the wait, maps around.
   if (waited && !traced && !is_beacon) MapAround(thread, open, page);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what the kernel does when a process reads or touches a file of the mount: native
 // read-ahead (read() and mapping, as mm/readahead.c and mm/filemap.c have it) while no policy
-// manages it, and otherwise what RFS does: events, demand window, beacons, tracing.
+// manages it, and otherwise what RFS does: events, demand window, beacons, tracing; or what the
+// observer sees, which changes nothing.
 //
 // Calls that may wait are made from a fiber.
 // Threads: one.
@@ -12,8 +13,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "bench/sim/disk.h"
@@ -68,6 +71,7 @@ struct Thread {
   uint64_t debt_ns = 0;        // computed, not yet waited for
   uint64_t busy_until_ns = 0;  // of that, what has a CPU already
   uint64_t majflt = 0;
+  bool faults = false;  // in a page fault
 };
 
 // An open file: read-ahead state (struct file_ra_state), and RFS's struct ppc_open.
@@ -90,6 +94,7 @@ struct KernelOptions {
   uint64_t read_ahead_bytes = 128 << 10;
   uint64_t window_bytes = 1 << 20;
   uint64_t beacon_bytes = 4 << 20;
+  bool observes = false;  // no module: what the observer can do
 };
 
 class Kernel {
@@ -122,6 +127,7 @@ class Kernel {
   void ReadQuietly(CacheFile* file, uint64_t offset, uint64_t bytes);
   uint64_t window_bytes() const { return window_; }
   uint64_t beacon_bytes() const { return beacon_; }
+  bool observes() const { return options_.observes; }
 
   PageCache& cache() { return *cache_; }
   Disk& disk() { return *disk_; }
@@ -129,6 +135,18 @@ class Kernel {
   Scheduler& scheduler() { return *scheduler_; }
 
  private:
+  // A thread that reads a file, as the observer keeps it; bytes.
+  struct Watched {
+    Event who;
+    uint64_t time_ns = 0;
+    uint64_t first = 0, end = 0;  // accessed and not told
+    uint8_t flags = 0;
+    uint64_t told = 0, told_end = 0;  // the last position
+    bool is_told = false;
+    uint64_t miss_end = 0, miss_to = 0;  // inserted: up to where told, up to where
+    bool has_missed = false;
+    EventKind miss_kind = EventKind::kMissFault;
+  };
   struct Io {
     uint32_t first;
     uint32_t pages;
@@ -147,6 +165,7 @@ class Kernel {
     return PageOf(file, page).state == PageState::kAbsent;
   }
   bool Managed(const OpenFile* open) const;
+  bool CanUnmap(const Page& page) const;
 
   // Native read-ahead.
   void SyncReadAhead(Thread* thread, OpenFile* open, uint32_t page, uint32_t request);
@@ -165,6 +184,17 @@ class Kernel {
   void FlushAccess(OpenFile* open);
   bool KnowsBeacon(const Thread* thread, OpenFile* open, uint64_t beacon);
   void FlushPeriodically();
+
+  // The observer.
+  bool Watches() const { return options_.observes && attached_; }
+  void Tell(const Watched& reader, EventKind kind, uint8_t flags, uint64_t offset, uint64_t end);
+  Watched& WatchedOf(const Thread* thread, const CacheFile* file);
+  void FlushWatched();
+  void FlushInsertions(Watched* reader);
+  void NoteAccess(const Thread* thread, const CacheFile* file, uint32_t first_page,
+                  uint32_t end_page, uint8_t flags);
+  void NoteInsertion(const Thread* thread, const CacheFile* file, uint32_t first_page,
+                     uint32_t end_page);
 
   void Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user);
   void MapAround(Thread* thread, OpenFile* open, uint32_t page);
@@ -188,6 +218,7 @@ class Kernel {
   uint32_t next_open_ = 1;
   std::vector<std::unique_ptr<OpenFile>> opens_;
   bool flushes_ = false;
+  std::map<std::pair<uint64_t, int>, Watched> watched_;  // by file and thread
 };
 
 }  // namespace ppc::sim

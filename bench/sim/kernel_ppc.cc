@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what RFS adds to the kernel: events, demand window, and the device's LOAD and EVICT.
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "bench/sim/kernel.h"
@@ -27,6 +28,7 @@ void Kernel::FlushPeriodically() {
       return;
     }
     for (const auto& open : opens_) FlushAccess(open.get());
+    FlushWatched();
     FlushPeriodically();
   });
 }
@@ -177,6 +179,11 @@ LoadResult Kernel::Load(const LoadRequest& request, const std::function<bool()>&
   return result;
 }
 
+// Without the module a page goes with the only process that has it mapped.
+bool Kernel::CanUnmap(const Page& page) const {
+  return !options_.observes || std::has_single_bit(page.mapped);
+}
+
 EvictResult Kernel::Evict(const EvictRequest& request) {
   EvictResult result;
   CacheFile* const file = cache_->Find(request.file);
@@ -188,7 +195,7 @@ EvictResult Kernel::Evict(const EvictRequest& request) {
     result.asked += kPage;
     if (p.state == PageState::kReading) {
       result.busy += kPage;
-    } else if (cache_->Drop(file->first + page, request.unmap)) {
+    } else if (cache_->Drop(file->first + page, request.unmap && CanUnmap(p))) {
       result.dropped += kPage;
     } else {
       result.mapped += kPage;

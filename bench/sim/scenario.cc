@@ -72,6 +72,7 @@ Status ReadMachine(const Json& json, Scenario* s) {
        {"complete_page_ns", Set(&s->cpu.complete_page_ns)},
        {"request_ns", Set(&s->cpu.request_ns)},
        {"late_ms", Set(&s->late_ms)},
+       {"observer", Set(&s->observes)},
        {"nodes", Set(&s->nodes)},
        {"node_share", Set(&s->node_share)}});
 }

@@ -151,7 +151,7 @@ Status SimBackend::SetFileNative(uint64_t number, bool native) {
 Result<BackendCounters> SimBackend::Counters() {
   return BackendCounters{.events_queued = kernel_->events_queued(),
                          .attached = kernel_->is_attached(),
-                         .window_bytes = kernel_->window_bytes(),
+                         .window_bytes = kernel_->observes() ? 0 : kernel_->window_bytes(),
                          .beacon_bytes = kernel_->beacon_bytes()};
 }
 

@@ -33,16 +33,19 @@ class SimBackend : public Backend {
   void OnWait(std::function<void()> turn_ends) { turn_ends_ = std::move(turn_ends); }
 
   Capabilities Caps() const override {
-    return {.backend = "replay",
-            .unmap = true,
-            .progress = true,
-            .trace = true,
-            .charge = true,
-            .node = true,
-            .open_close = true,
-            .managed_readahead = true,
-            .exact_counts = true,
-            .limits = {}};
+    const bool is_module = !kernel_->observes();
+    Capabilities caps{.backend = "replay",
+                      .unmap = true,
+                      .progress = true,
+                      .trace = true,
+                      .charge = true,
+                      .node = true,
+                      .open_close = is_module,
+                      .managed_readahead = is_module,
+                      .exact_counts = is_module,
+                      .limits = {}};
+    if (!is_module) caps.least_loads = 4;  // as the observer has it
+    return caps;
   }
   uint64_t NowNs() const override { return kernel_->scheduler().NowNs(); }
   Status Attach(const AttachOptions& options) override;

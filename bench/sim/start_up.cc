@@ -76,8 +76,9 @@ Status StartUp::Build() {
   KernelOptions options;
   options.cpu = s_.cpu;
   options.read_ahead_bytes = s_.system.read_ahead_kb << 10;
+  options.observes = s_.observes;
   kernel_ = std::make_unique<Kernel>(scheduler_.get(), disk_.get(), cache_.get(), options);
-  for (uint32_t i = 0; i < s_.service.workers; ++i) {
+  for (uint32_t i = 0; !s_.observes && i < s_.service.workers; ++i) {
     xpu_nodes_.push_back(static_cast<int>(i % s_.nodes));
   }
   return Ok();
@@ -144,7 +145,7 @@ Status StartUp::StartPolicy(std::unique_ptr<Runner>* runner) {
   Status started = (*runner)->Start();
   if (!started) return started;
   result_.zero_ns = scheduler_->NowNs();
-  std::vector<int> xpus(s_.service.workers);
+  std::vector<int> xpus(xpu_nodes_.size());
   for (size_t i = 0; i < xpus.size(); ++i) xpus[i] = static_cast<int>(i);
   const Result<Json> answer = (*runner)->Control(Json{{"op", "service_start"},
                                                       {"service_id", kServiceId},

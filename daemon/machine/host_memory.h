@@ -41,7 +41,7 @@ class ServiceMemory : public MemorySource {
  public:
   struct Options {
     SysRoots roots;
-    double share = 0.8;          // threshold as a share of the limit
+    double share = 0.85;         // threshold as a share of the limit
     uint64_t limit_bytes = 0;    // of our own page cache, from the configuration; 0 = none
     uint64_t reserve_bytes = 0;  // kept free on the machine (devices with unified memory)
     double reserve_share = 0;    // the same as a share of the machine's memory; the larger counts

@@ -16,6 +16,7 @@ constexpr uint64_t kSwapBytes = 32ull << 20;
 constexpr uint64_t kDropNs = 2'000'000'000;  // a drop that was refused is never reported
 constexpr uint64_t kScarceNs = 10'000'000;   // after a search that found too little
 constexpr uint64_t kEndNs = 10'000'000'000;  // what is held so long after ready is another's
+constexpr uint64_t kTightShare = 2;          // of the distance, while there is no room
 constexpr uint32_t kMaxAttempts = 5;
 constexpr size_t kMaxRetries = 4096;
 
@@ -30,11 +31,12 @@ Evictor::Evictor(Layout* layout, Matcher* matcher, Planner* planner, uint64_t di
       cookie_(cookie),
       position_(layout->groups().size(), 0) {}
 
-void Evictor::Burn(uint32_t group, uint64_t now_ns, std::vector<uint32_t>* released) {
+void Evictor::Burn(uint32_t group, uint64_t distance, uint64_t now_ns,
+                   std::vector<uint32_t>* released) {
   Cursor& cursor = matcher_->cursors()[group];
   bool idle = cursor.last_ns != 0 && now_ns > cursor.last_ns + kIdleNs;
   while (!cursor.fifo.empty() &&
-         (idle || cursor.consumed >= cursor.fifo.front().stamp + distance_)) {
+         (idle || cursor.consumed >= cursor.fifo.front().stamp + distance)) {
     Passed& passed = cursor.fifo.front();
     UseList& list = layout_->ListOf(group, passed.file);
     const Use use = list.At(layout_->pieces(), passed.index);
@@ -121,8 +123,14 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
     if (piece.pending == 0 && !(piece.flags & kKeep))
       released.push_back(p);  // a reader may be back
   }
-  for (uint32_t g = 0; g < layout_->groups().size(); g++) Burn(g, now_ns, &released);
+  // While loading stands still for want of room, less is kept behind the readers: the device would
+  // be idle until they have read the whole distance, which is longest when they begin.
+  const bool is_waiting = memory.withheld_pages == 0 && memory.room < kChunkBytes;
+  const uint64_t distance = is_waiting ? distance_ / kTightShare : distance_;
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) Burn(g, distance, now_ns, &released);
   BurnAgain(now_ns, &released);
+  // What two readers have read lies side by side: one call drops it.
+  std::sort(released.begin(), released.end());
   Release(released, flags, now_ns, held, out);
   AddRetries(now_ns, flags, out);
   threshold_ = memory.threshold;

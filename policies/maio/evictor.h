@@ -90,7 +90,7 @@ class Evictor {
     uint64_t ns = 0;
   };
 
-  void Burn(uint32_t group, uint64_t now_ns, std::vector<uint32_t>* released);
+  void Burn(uint32_t group, uint64_t distance, uint64_t now_ns, std::vector<uint32_t>* released);
   void Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint64_t now_ns,
                const Held& held, ppc::IoList* out);
   void Dropped(uint64_t bytes);

@@ -233,8 +233,9 @@ void Service::UseEvent(const miss_io& event) {
   if (restarted) matcher_->Restart(static_cast<uint32_t>(slot));
   if (miss) NoteMiss(event, static_cast<uint32_t>(file), slot);
   // Small files say nothing of who reads them: any process may.
+  const bool user = (event.flags & PPC_F_NOT_USER) == 0;
   if (slot < 0) {
-    if (weights) Vote(event, group, static_cast<uint32_t>(file));
+    if (weights && user) Vote(event, group, static_cast<uint32_t>(file));
     return;
   }
   uint32_t g = static_cast<uint32_t>(slot);
@@ -245,12 +246,18 @@ void Service::UseEvent(const miss_io& event) {
   o.end_page = (event.offset + event.size + kPage - 1) / kPage;
   o.open_id = event.open_id;
   o.miss = miss;
-  o.user = (event.flags & PPC_F_NOT_USER) == 0;
+  o.user = user;
   o.idle_loader = planner_->queued_bytes(g) == 0;
   o.now_ns = event.time_ns;
   MatchResult match = matcher_->Observe(o);
   FollowSync(event, g);
-  if (match.foreign >= 0 && weights) Vote(event, group, static_cast<uint32_t>(file));
+  if (weights && o.user) {
+    if (match.foreign >= 0) {
+      Vote(event, group, static_cast<uint32_t>(file));
+    } else if (!votes_.empty() && IsOwn(o)) {
+      votes_.erase({event.pid, event.start_ns});
+    }
+  }
   if (match.moved || restarted) {
     evictor_->AllowSwap(Memory().threshold / 2, Now());
     planner_->Reset(g);
@@ -260,8 +267,16 @@ void Service::UseEvent(const miss_io& event) {
   if (event.time_ns >= traced_ns_ + kTraceNs) Trace(event.time_ns);
 }
 
+// Nobody else's data: the guess of who the process is was right.
+bool Service::IsOwn(const Observation& o) const {
+  auto [first, last] = layout_->PiecesOf(o.file, o.first_page, o.end_page);
+  return first != last &&
+         layout_->ReadersOf(first, last, o.first_page, o.end_page) == uint64_t{1} << o.group;
+}
+
 // The process reads what another worker read when the template was recorded: after enough such
-// reads, it is that worker.
+// reads, and none of its own between them, it is that worker.  What the kernel read ahead for it
+// says nothing: it runs into the neighbours' slices.
 void Service::Vote(const miss_io& event, uint32_t from, uint32_t file) {
   auto [first, last] = layout_->PiecesOf(file, event.offset / kPage,
                                          (event.offset + event.size + kPage - 1) / kPage);
@@ -281,6 +296,7 @@ void Service::Vote(const miss_io& event, uint32_t from, uint32_t file) {
   for (uint32_t i = turn_++ % several; i > 0; i--) rest &= rest - 1;
   uint32_t to = layout_->groups()[static_cast<size_t>(std::countr_zero(rest))].id;
   if (to == kCommonGroup) return;
+  swaps_++;
   Log(PPC_LOG_INFO, "maio: process " + std::to_string(event.pid) + " reads as worker " +
                         std::to_string(static_cast<int32_t>(to)));
   if (from == kCommonGroup || SlotOf(from) < 0) {

@@ -95,6 +95,7 @@ class Service {
   void FollowSync(const miss_io& event, uint32_t slot);
   uint64_t OverPrefetched() const;
   void NoteMiss(const miss_io& event, uint32_t file, int32_t slot);
+  bool IsOwn(const Observation& o) const;
   void Vote(const miss_io& event, uint32_t from, uint32_t slot);
   void BindGroups();
   void DropSilent(uint64_t now_ns);
@@ -120,6 +121,7 @@ class Service {
   WorkerMap workers_;
   uint32_t copies_ = 0;  // of each worker's list, of a template for fewer workers
   uint32_t turn_ = 0;
+  uint32_t swaps_ = 0;  // times a process turned out to be another worker
 
   std::unique_ptr<Recorder> recorder_;
   Found found_;

@@ -83,6 +83,7 @@ Json Service::Status() const {
   json["matched"] = matcher_->matched();
   json["unknown"] = matcher_->unknown();
   json["jumps"] = matcher_->jumps();
+  json["swaps"] = swaps_;
   json["asked"] = plan.asked;
   json["loaded"] = plan.loaded;
   json["redundant"] = plan.redundant;

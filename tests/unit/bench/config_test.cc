@@ -59,6 +59,7 @@ TEST(LoadConfig, RefusesWithOneLine) {
   EXPECT_NE(ErrorOf({"/m", "--workers", "2", "--ranks", "1,1"}).find("each of the 2 workers once"),
             std::string::npos);
   EXPECT_NE(ErrorOf({"/m", "--placement"}).find("--xpu-nodes"), std::string::npos);
+  EXPECT_NE(ErrorOf({"/m", "--keep-mapped", "--mode=read"}).find("--mode mmap"), std::string::npos);
 }
 
 }  // namespace

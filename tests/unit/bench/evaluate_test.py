@@ -169,6 +169,27 @@ class UndecidedTest(unittest.TestCase):
         self.assertTrue(self.claim(start, {})["ok"])
         self.assertIs(self.claim(start, {8: {"startup_s": 30.0}})["ok"], False)
 
+    def test_native_is_measured_where_the_bound_leaves_room(self):
+        start = "with the limit: MAIO's start-up / Native's"
+        self.assertEqual(self.claim(start, {})["text"], start + " <= 0.3")
+        # the bound is at 12.5 / 30
+        near = {5: {"startup_s": 30.0}, 8: {"startup_s": 13.0}}
+        self.assertEqual(self.claim(start, near)["text"],
+                         start + " <= 0.458 (0.3 is out of reach: the bound is at 0.417)")
+        self.assertTrue(self.claim(start, near)["ok"])
+        self.assertIsNone(self.claim(start, near, bound_doubt="disturbed")["ok"])
+        near[8] = {"startup_s": 14.0}
+        self.assertIs(self.claim(start, near)["ok"], False)
+
+    def test_what_several_keep_mapped_is_not_promised(self):
+        def promise(**more):
+            return promises.of_host({"mbps": 300, "workers": 2, **more})
+
+        self.assertEqual(promise(), promises.HOST)
+        self.assertEqual(promise(mbps=None), promises.OWN_DISK)
+        self.assertEqual(promise(keeps_mapped=True).bound, (1.05, None))
+        self.assertEqual(promise(keeps_mapped=True, workers=1).bound, (1.05, 1.15))
+
     def test_a_disturbed_miss_says_nothing(self):
         claim = self.claim("with the limit: MAIO's start-up / Native's",
                            {8: {"startup_s": 30.0, **self.NOISE}})
@@ -232,6 +253,13 @@ class OptionsTest(unittest.TestCase):
     def test_refusals_are_one_line(self):
         self.assertIn("neither a directory nor one of", self.error("--model", "gpt-9"))
         self.assertIn("at least 1", self.error("--scale", "0"))
+        self.assertIn("no case 'poor'; there are rich, limit", self.error("--cases", "rich,poor"))
+        self.assertIn("needs --mode mmap", self.error("--keep-mapped", "--mode", "read"))
+
+    def test_a_part_is_known_as_one(self):
+        self.assertFalse(command.parse(["--cases", "limit,rich"]).is_partial)
+        self.assertTrue(command.parse(["--cases", "limit"]).is_partial)
+        self.assertTrue(command.parse(["--systems", "native"]).is_partial)
 
     def test_own_model_must_be_safetensors(self):
         with tempfile.TemporaryDirectory() as folder:

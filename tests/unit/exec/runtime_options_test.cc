@@ -9,7 +9,7 @@ namespace {
 TEST(RuntimeOptions, DefaultsAndValues) {
   const Result<RuntimeOptions> plain = ParseRuntimeOptions(Json());
   EXPECT_EQ(plain->lease_ms, 2000u);
-  EXPECT_DOUBLE_EQ(plain->threshold, 0.8);
+  EXPECT_DOUBLE_EQ(plain->threshold, 0.85);
   const Result<RuntimeOptions> set = ParseRuntimeOptions(Json{{"lease_ms", 500},
                                                               {"threshold", 0.5},
                                                               {"limit", "16M"},
