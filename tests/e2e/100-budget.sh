@@ -8,7 +8,7 @@ sync
 echo 48M >"$GROUP/memory.max"
 first_read() { in_group head -c 4096 "$MNT/file" >/dev/null; }
 start_daemon
-mount_ppc "$FAST/one"
+serve "$FAST/one"
 
 # A policy that wants everything and drops nothing.
 drop_caches

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/maio.sh"
 wanted=$(reference_checksum)
 start_daemon
-mount_ppc
+serve
 register "$MNT" maio
 
 # Recording.

@@ -8,7 +8,7 @@ LARGE=$FAST/deepseek-r1
 must mkmodel --model deepseek-r1 --scale 1 --sparse --quiet --out "$LARGE"
 trap 'cleanup; rm -rf "$LARGE"; rmdir "$GROUP" 2>/dev/null' EXIT
 start_daemon
-mount_ppc "$LARGE" "$MNT"
+serve "$LARGE"
 register "$MNT" maio
 echo $((256 << 20)) >"$GROUP/memory.max"
 memory_of() { awk -v name="$1:" '$1 == name {print $2}' "/proc/$(runner_pid)/status"; }
