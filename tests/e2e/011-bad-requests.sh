@@ -3,26 +3,28 @@
 # Description: malformed config, a second policy, rubbish on the socket: one clear error each.
 . "$(dirname "$0")/lib.sh"
 start_daemon
-mount_ppc
-refuse 2 "config" ppcctl reg_policy "$MNT" maio '{"distance":'
-refuse 2 "config" ppcctl reg_policy "$MNT" maio '[1,2]'
-refuse 1 "distance" ppcctl reg_policy "$MNT" maio '{"distance":"seven"}'
-refuse 1 "distant" ppcctl reg_policy "$MNT" maio '{"distant":"64M"}'
-refuse 1 "lease_ms" ppcctl reg_policy "$MNT" maio '{"runtime":{"lease_ms":"soon"}}'
-refuse 1 "neither a name nor an absolute path" ppcctl reg_policy "$MNT" dir/maio
+serve
+refuse 2 "config" reg_policy "$MNT" maio '{"distance":'
+refuse 2 "config" reg_policy "$MNT" maio '[1,2]'
+refuse 1 "distance" reg_policy "$MNT" maio '{"distance":"seven"}'
+refuse 1 "distant" reg_policy "$MNT" maio '{"distant":"64M"}'
+refuse 1 "lease_ms" reg_policy "$MNT" maio '{"runtime":{"lease_ms":"soon"}}'
+refuse 1 "neither a name nor an absolute path" reg_policy "$MNT" dir/maio
 refuse 1 "ppc mount" ppcctl reg_policy /run maio --backend kmod
 refuse 1 "nothing to load" ppcctl reg_policy /proc maio
 refuse 2 "no backend 'ebpf'" ppcctl reg_policy "$MNT" maio --backend ebpf
-refuse 1 "backend kmod" ppcctl reg_policy "$MNT" maio --backend observer
-mkdir -p "$FAST/base/sub"
-mount_ppc "$FAST/base" "$MNT2"
-refuse 1 "inside" ppcctl reg_policy "$MNT2/sub" maio
+if is_module; then
+  refuse 1 "backend kmod" ppcctl reg_policy "$MNT" maio --backend observer
+  mkdir -p "$FAST/base/sub"
+  mount_ppc "$FAST/base" "$MNT2"
+  refuse 1 "inside" ppcctl reg_policy "$MNT2/sub" maio
+fi
 
 register "$MNT" maio '{"distance":"64M"}'
 runner=$(runner_pid)
-refuse 1 "'maio'" ppcctl reg_policy "$MNT" readahead
-refuse 1 "64M" ppcctl reg_policy "$MNT" maio '{"distance":"32M"}'
-must ppcctl reg_policy "$MNT" maio '{"distance":"64M"}'
+refuse 1 "'maio'" reg_policy "$MNT" readahead
+refuse 1 "64M" reg_policy "$MNT" maio '{"distance":"32M"}'
+must reg_policy "$MNT" maio '{"distance":"64M"}'
 refuse 1 "service_id" ppcctl service start "$MNT" --id ../../x
 refuse 1 "not started" ppcctl service ready "$MNT" --id never
 refuse 1 "cgroup" ppcctl service start "$MNT" --id svc-one --cgroup /no/such

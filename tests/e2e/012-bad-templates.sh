@@ -3,7 +3,7 @@
 # Description: a truncated or corrupted template is said so and recorded anew, the load is right.
 . "$(dirname "$0")/lib.sh"
 start_daemon
-mount_ppc
+serve
 register "$MNT" maio
 drop_caches
 eq "$(ppcctl run --id svc-tmpl --xpu 0,1 "$MNT" -- bash -c \

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 reference_checksum >/dev/null
 start_daemon
-mount_ppc
+serve
 give_up() {
   miss
   state_is failed

@@ -21,7 +21,7 @@ load_forever() {
 is_loading() { pgrep -x loadmodel >/dev/null; }
 
 start_daemon
-mount_ppc
+serve
 load_forever &
 SERVICE=$!
 for ((i = 0; i < kills; i++)); do

@@ -4,13 +4,14 @@
 . "$(dirname "$0")/lib.sh"
 reference_checksum >/dev/null
 start_daemon
-mount_ppc
+serve
 register "$MNT" readahead
 start_load "$MNT"
 for policy in eager null maio readahead; do
   must ppcctl rm_policy "$MNT"
   eq "$(kernel_state)" native "kernel's state between policies"
   register "$MNT" "$policy"
-  eq "$(cat "$(sys_of "$MNT")/policy")" "$policy" "attached policy"
+  eq "$(status_field '["policy"]')" "$policy" "policy in the status"
+  ! is_module || eq "$(cat "$(sys_of "$MNT")/policy")" "$policy" "attached policy"
 done
 finish_load

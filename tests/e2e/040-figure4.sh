@@ -5,7 +5,7 @@
 figure4=$PPC_E2E_BUILD/tests/policy/libppc_figure4.so
 [[ -e $figure4 ]] || fail "$figure4 is not built"
 start_daemon
-mount_ppc
+serve
 # Eviction is asked for above the threshold; at 1% that is always.
 register "$MNT" "$figure4" '{"runtime":{"threshold":0.01}}'
 file=$(find "$MNT" -name '*.safetensors' | sort | head -n 1)

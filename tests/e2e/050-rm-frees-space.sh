@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Description: a model that is deleted below the mount gives its space back, policy or not.
+# Description: a model that is deleted below gives its space back, policy or not.
 . "$(dirname "$0")/lib.sh"
 start_daemon
 mkdir -p "$FAST/base"
-mount_ppc "$FAST/base"
+serve "$FAST/base"
 register "$MNT" maio
 sync
 free_before=$(stat -f -c %a "$FAST")

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: unmounting under a registered policy works at once and ends the registration.
+# needs module
 . "$(dirname "$0")/lib.sh"
 start_daemon
 mount_ppc

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 reference_checksum >/dev/null
 start_daemon
-mount_ppc
+serve
 register "$MNT" maio
 must ppcctl service start --id svc-one --xpu 0,1 "$MNT"
 start_load "$MNT"

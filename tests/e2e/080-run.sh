@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 reference_checksum >/dev/null
 start_daemon
-mount_ppc
+serve
 register "$MNT" maio
 load="loadmodel --workers 2 --tp 2 $MNT | grep -o '\"checksum\":\"[0-9a-f]*\"' | head -n 1"
 run() { ppcctl run --param model=m --param tp=2 --xpu 0,1 --workers 2 "$MNT" -- bash -c "$load"; }
@@ -22,6 +22,6 @@ must ppcctl service stop --param model=m --param tp=2 "$MNT"
 eq "$(run)" "$(reference_checksum)" "checksum of a run with a template"
 ppcctl run --id svc-two "$MNT" -- bash -c 'exit 5'
 eq "$?" 5 "exit status of a command"
-ppcctl run --required --id svc-two /run -- true 2>/dev/null && fail "--required ran without a mount"
+ppcctl run --required --id svc-two /proc -- true 2>/dev/null && fail "--required ran without a policy"
 stop_daemon
 eq "$(ppcctl run --id svc-two "$MNT" -- echo ran 2>/dev/null)" ran "a command without ppcd"

@@ -5,10 +5,11 @@
 mkdir -p "$FAST/one"
 dd if=/dev/urandom of="$FAST/one/file" bs=1M count=96 status=none
 sync
-echo 48M >"$GROUP/memory.max"
+wanted=$(sha256sum <"$FAST/one/file")
+limit_to 48M
 first_read() { in_group head -c 4096 "$MNT/file" >/dev/null; }
 start_daemon
-mount_ppc "$FAST/one"
+serve "$FAST/one"
 
 # A policy that wants everything and drops nothing.
 drop_caches
@@ -21,8 +22,9 @@ sleep 1
 # A loader process inside the cgroup (5.10) needs a little memory of its own.
 own=0
 [[ -z $(cat "$GROUP/cgroup.procs") ]] || own=$((1 << 20))
-le "$(cat "$GROUP/memory.current")" $((48 * 1024 * 1024 * 8 / 10 + own)) "use of the cgroup"
-eq "$(group_stat pgscan)" 0 "pages scanned by the kernel"
+le "$(group_use)" $((48 * 1024 * 1024 * 8 / 10 + own)) "use of the cgroup"
+eq "$(group_event max)" 0 "times the limit was hit"
+is_v1 || eq "$(group_stat pgscan)" 0 "pages scanned by the kernel"
 ge "$(runner_field '["loader"]["queued"]')" $((30 << 20)) "what waits for room"
 must ppcctl rm_policy "$MNT"
 
@@ -30,8 +32,8 @@ must ppcctl rm_policy "$MNT"
 drop_caches
 register "$MNT" readahead '{"behind":"4M","window_max":"8M"}'
 must ppcctl service start --id svc-ahead --cgroup "$GROUP" --workers 1 "$MNT"
-in_group cmp "$MNT/file" "$FAST/one/file" || fail "other bytes"
-le "$(cat "$GROUP/memory.peak" 2>/dev/null || echo 0)" $((48 << 20)) "peak of the cgroup"
+eq "$(in_group sha256sum <"$MNT/file")" "$wanted" "checksum"
+le "$(group_peak)" $((48 << 20)) "peak of the cgroup"
 ge "$(runner_field '["evictor"]["dropped"]')" $((40 << 20)) "dropped"
 ge "$(runner_field '["loader"]["loaded"]')" $((60 << 20)) "loaded ahead"
 

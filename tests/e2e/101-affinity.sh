@@ -7,7 +7,7 @@ mkdir -p "$FAST/two"
 dd if=/dev/urandom of="$FAST/two/file" bs=1M count=64 status=none
 sync
 start_daemon
-mount_ppc "$FAST/two"
+serve "$FAST/two"
 register "$MNT" "$BAD/libppc_spread.so" "{\"runtime\":{\"trace_file\":\"$WORK/t.jsonl\"}}"
 must ppcctl service start --id svc-spread --xpu 1,0 --workers 2 "$MNT"
 drop_caches

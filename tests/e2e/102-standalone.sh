@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: ppc-runner without ppcd: works in the foreground, records, ends as asked, and says
-# by its exit status when the mount is gone or its lease ran out.
+# by its exit status when the mount or directory is gone or its lease ran out.
 . "$(dirname "$0")/lib.sh"
 mkdir -p "$FAST/three/blobs" "$FAST/three/snapshot"
 dd if=/dev/urandom of="$FAST/three/blobs/b" bs=1M count=48 status=none
 ln -sf ../blobs/b "$FAST/three/snapshot/model"
 ln -sf ../../../etc/passwd "$FAST/three/snapshot/out"
 sync
-mount_ppc "$FAST/three"
+wanted=$(sha256sum <"$FAST/three/blobs/b")
+serve "$FAST/three"
 RUNNER=''
 begin() {
-  ppc-runner --mount "$MNT" "$@" >"$WORK/status" 2>"$WORK/log" &
+  ppc-runner --mount "$MNT" --backend "$BACKEND" "$@" >"$WORK/status" 2>"$WORK/log" &
   RUNNER=$!
   within 20 kernel_state_is attached || fail "not attached: $(cat "$WORK/log")"
 }
@@ -22,7 +23,7 @@ of_status() { python3 -c "import json,sys; print(json.load(open('$WORK/status'))
 
 drop_caches
 begin --policy readahead --record "$WORK/events"
-cmp "$MNT/blobs/b" "$FAST/three/blobs/b" || fail "other bytes"
+eq "$(sha256sum <"$MNT/blobs/b")" "$wanted" "checksum"
 kill -TERM "$RUNNER"
 ends_with 0
 eq "$(kernel_state)" native "state afterwards"
@@ -40,6 +41,12 @@ ends_with 0
 ge "$(($(of_status '["loader"]["loaded"]') + $(of_status '["loader"]["resident"]')))" $((48 << 20)) \
   "loaded through a link"
 
+if ! is_module; then
+  begin --policy null
+  mv "$MNT" "$MNT.moved"
+  ends_with 19
+  exit
+fi
 begin --policy null --config '{"runtime":{"lease_ms":500}}'
 kill -STOP "$RUNNER"
 drop_caches

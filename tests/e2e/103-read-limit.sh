@@ -14,7 +14,7 @@ sync
 device=$(findmnt -no MAJ:MIN -T "$FAST/one" | tr -d ' ')
 echo "$device rbps=$limit" >"$group/io.max" || skip "io.max of $device cannot be set"
 start_daemon
-mount_ppc "$FAST/one"
+serve "$FAST/one"
 drop_caches
 register "$MNT" eager
 must ppcctl service start --id svc-limited --cgroup "$group" --workers 2 "$MNT"

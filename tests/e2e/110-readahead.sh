@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: one sequential reader through the mount with the readahead policy gets at least 90%
 # of what the kernel's own read-ahead gives, and the policy does the reading.
+# needs module
 . "$(dirname "$0")/lib.sh"
 file=$(find "$MODEL" -name "*.safetensors" -printf "%s %p\n" | sort -n | tail -n 1 | cut -d" " -f2-)
 # milliseconds FILE: to read it cold, in 128 KiB calls.

@@ -33,7 +33,7 @@ die_half_way() {
 }
 
 start_daemon
-mount_scaled
+serve_scaled
 register "$MNT" maio
 for workers in 1 2 4 8; do record svc-w$workers $workers; done
 know 2 --shuffle 7

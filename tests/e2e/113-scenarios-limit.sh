@@ -10,7 +10,7 @@ once="disk<=115 refault<=5 $kept"
 own_prefetch() { in_group cat "$MNT"/*.safetensors >/dev/null; }
 
 start_daemon
-mount_scaled
+serve_scaled
 register "$MNT" maio
 for workers in 2 4; do record svc-w$workers $workers; done
 know 2 --shuffle 7

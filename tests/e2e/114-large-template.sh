@@ -8,15 +8,15 @@ LARGE=$FAST/deepseek-r1
 must mkmodel --model deepseek-r1 --scale 1 --sparse --quiet --out "$LARGE"
 trap 'cleanup; rm -rf "$LARGE"; rmdir "$GROUP" 2>/dev/null' EXIT
 start_daemon
-mount_ppc "$LARGE" "$MNT"
+serve "$LARGE"
 register "$MNT" maio
-echo $((256 << 20)) >"$GROUP/memory.max"
+limit_to $((256 << 20))
 memory_of() { awk -v name="$1:" '$1 == name {print $2}' "/proc/$(runner_pid)/status"; }
 before=$(memory_of RssAnon)
 # Made before: that takes an emulated CPU longer than a start may wait.
 must ppcctl template synth --tp 16 --id svc-large --root "$LARGE" "$LARGE"
 start_service svc-large 16
-loaded() { (($(awk '$1 == "file" {print $2}' "$GROUP/memory.stat") > 64 << 20)); }
+loaded() { (($(group_stat file) > 64 << 20)); }
 within 120 loaded || fail "nothing is loaded ahead: $(ppcctl status --json "$MNT")"
 in_group head -c 64M "$MNT"/model-00001-of-*.safetensors >/dev/null || fail "the model is not readable"
 during=0

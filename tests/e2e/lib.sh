@@ -1,10 +1,12 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by every test of this folder: a ppcd of its own, mounts that go away at the end.
-# A test exits 0 passed, 1 failed, 77 skipped.
+# A test exits 0 passed, 1 failed, 77 skipped.  One that says "needs module" or "needs observer" in
+# its head is of that backend alone; any other is what both promise, on $MNT as `serve` makes it.
 # shellcheck disable=SC2034  # variables for the tests
 set -uo pipefail
 
+BACKEND=$PPC_E2E_BACKEND
 MODEL=$PPC_E2E_SLOW/model
 FAST=$PPC_E2E_FAST
 MNT=/mnt/ppc-e2e
@@ -27,6 +29,7 @@ skip() {
 eq() { [[ $1 == "$2" ]] || fail "${3:-value}: got '$1', want '$2'"; }
 ge() { (($1 >= $2)) || fail "${3:-value}: got $1, want at least $2"; }
 le() { (($1 <= $2)) || fail "${3:-value}: got $1, want at most $2"; }
+is_module() { [[ $BACKEND == kmod ]]; }
 has() { [[ $1 == *"$2"* ]] || fail "${3:-text}: '$2' is not in '$1'"; }
 must() {
   local out
@@ -61,11 +64,14 @@ cleanup() {
   local name
   for name in loadmodel cat dd; do pkill -s 0 -x "$name"; done
   wait
+  ! is_module || unmount_all
+  rm -rf "$WORK"
+}
+unmount_all() {
   local mount
   for mount in "$MNT2" "$MNT"; do
     ! mountpoint -q "$mount" || within 5 umount "$mount" || echo "FAIL: $mount stays busy"
   done
-  rm -rf "$WORK"
 }
 trap cleanup EXIT
 
@@ -82,6 +88,18 @@ stop_daemon() {
   DAEMON=''
 }
 
+# serve [BASE [NAME]]: MNT (or NAME) becomes what shows BASE to the backend: a ppc mount of it, or the
+# directory itself.
+serve() {
+  local base=${1:-$MODEL} name=${2:-MNT}
+  if is_module; then mount_ppc "$base" "${!name}"; else declare -g "$name=$base"; fi
+}
+# second_base: what a second directory shows: the same one to the module, a copy to the observer,
+# for which files are one directory's.
+second_base() {
+  is_module && echo "$MODEL" && return
+  cp -r "$MODEL" "$FAST/model" && sync && echo "$FAST/model"
+}
 # mount_ppc [BASE [MNT [OPTIONS]]]
 mount_ppc() {
   mkdir -p "${2:-$MNT}"
@@ -96,9 +114,22 @@ sys_of() {
   done
   fail "no device for mount $1"
 }
-kernel_state() { cat "$(sys_of "$MNT")/state"; }
+# What is in force on $MNT, as far as the kernel knows: native, attached, expired.
+kernel_state() {
+  if is_module; then
+    cat "$(sys_of "$MNT")/state"
+  elif [[ -n $(bpf_of "${RUNNER:-$(runner_pid)}" link) ]]; then
+    echo attached
+  else
+    echo native
+  fi
+}
 kernel_state_is() { [[ $(kernel_state) == "$1"* ]]; }
-register() { must ppcctl reg_policy "$@"; }
+# bpf_of PID prog|map|link: the numbers of those that the process holds.
+bpf_of() { awk -v kind="$2_id:" '$1 == kind {print $2}' "/proc/$1/fdinfo"/* 2>/dev/null | sort -un; }
+# reg_policy DIR POLICY...: with the backend that is tested; the module is what auto takes.
+reg_policy() { ppcctl reg_policy $(is_module || echo --backend observer) "$@"; }
+register() { must reg_policy "$@"; }
 
 # status_field FIELD [MNT]: of `ppcctl status --json`, by a jq-like path in Python.
 status_field() {
@@ -117,7 +148,7 @@ runner_field() {
 }
 state() { ppcctl list | awk -v mount="${1:-$MNT}" '$1 == mount {print $3}'; }
 state_is() { [[ $(state "${2:-$MNT}") == "$1" ]]; }
-runner_pid() { pgrep -P "$DAEMON" -x ppc-runner | head -n 1; }
+runner_pid() { pgrep -P "${DAEMON:-0}" -x ppc-runner | head -n 1; }
 # is_restarted PID: another runner than that one runs.  `running` alone may be said of the one that
 # was just killed.
 is_restarted() {

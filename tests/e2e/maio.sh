@@ -4,18 +4,46 @@
 # shellcheck source=tests/e2e/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-GROUP=/sys/fs/cgroup/ppc-maio
+# In whichever hierarchy has the memory controller; the first version counts hits of the limit, but
+# not what was reclaimed.
+GROUPS_DIR=/sys/fs/cgroup LIMIT=memory.max NO_LIMIT=max
+if [[ -f /sys/fs/cgroup/memory/memory.limit_in_bytes ]]; then
+  GROUPS_DIR=/sys/fs/cgroup/memory LIMIT=memory.limit_in_bytes NO_LIMIT=-1
+fi
+GROUP=$GROUPS_DIR/ppc-maio.$$
+is_v1() { [[ $LIMIT == memory.limit_in_bytes ]]; }
 echo +memory >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
 mkdir -p "$GROUP"
-[[ -f $GROUP/memory.max ]] || skip "no memory controller"
+[[ -f $GROUP/$LIMIT ]] || skip "no memory controller"
 trap 'cleanup; rmdir "$GROUP" 2>/dev/null' EXIT
 
 disk=$(basename "$(readlink -f "/sys/dev/block/$(mountpoint -d "$(stat -c %m "$MODEL")")")")
 sectors() { awk '{print $3}' "/sys/class/block/$disk/stat"; }
 model_bytes=$(du -cb "$MODEL"/*.safetensors | awk 'END {print $1}')
 stat_of() { runner_field "[\"stats\"][\"$1\"]"; }
-group_event() { awk -v name="$1" '$1 == name {print $2}' "$GROUP/memory.events"; }
-group_stat() { awk -v name="$1" '$1 == name {print $2}' "$GROUP/memory.stat"; }
+word_of() { awk -v name="$2" '$1 == name {print $2}' "$GROUP/$1"; }
+# group_event max|oom_kill; group_stat file|pgscan|pgsteal; group_use; group_peak.
+group_event() {
+  if ! is_v1; then
+    word_of memory.events "$1"
+  elif [[ $1 == max ]]; then
+    cat "$GROUP/memory.failcnt"
+  else
+    word_of memory.oom_control "$1"
+  fi
+}
+group_stat() {
+  if ! is_v1; then
+    word_of memory.stat "$1"
+  elif [[ $1 == file ]]; then
+    word_of memory.stat cache
+  else
+    fail "cgroup v1 does not count $1"
+  fi
+}
+group_use() { cat "$GROUP/memory.$(is_v1 && echo usage_in_bytes || echo current)"; }
+group_peak() { cat "$GROUP/memory.$(is_v1 && echo max_usage_in_bytes || echo peak)" 2>/dev/null || echo 0; }
+limit_to() { echo "$1" >"$GROUP/$LIMIT"; }
 
 STAGING_MIB=8 # of each worker, in its own memory
 
@@ -27,9 +55,9 @@ checksum_in() { grep -o '"checksum":"[0-9a-f]*"' <<<"$1" | head -n 1; }
 # limit_group PERCENT WORKERS: what the workers need for themselves and so much of the model; 0: none.
 limit_group() {
   if (($1 == 0)); then
-    echo max >"$GROUP/memory.max"
+    limit_to "$NO_LIMIT"
   else
-    echo $((model_bytes * $1 / 100 + ($2 * (STAGING_MIB + 1) + STAGING_MIB << 20))) >"$GROUP/memory.max"
+    limit_to $((model_bytes * $1 / 100 + ($2 * (STAGING_MIB + 1) + STAGING_MIB << 20)))
   fi
 }
 # start_service ID WORKERS [XPUS]: the policy knows of it when this returns.

@@ -350,10 +350,8 @@ Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
   const Status learnt = Learn(std::span(&fresh, 1));
   if (!learnt) return learnt.error();
   const auto found = by_stat_.find({info.st_dev, info.st_ino});
-  if (found == by_stat_.end()) {
-    return Error{ENOTSUP, path + ": the page cache does not know its inode (direct I/O?)"};
-  }
-  return InfoOf(found->second, info);
+  if (found != by_stat_.end()) return InfoOf(found->second, info);
+  return Error{ENOTSUP, path + ": the page cache does not know its inode (direct I/O?)"};
 }
 
 Result<UniqueFd> InodeIndex::Open(uint64_t file) {
@@ -375,6 +373,8 @@ Result<UniqueFd> InodeIndex::Open(uint64_t file) {
   struct stat info {};
   if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != wanted.ino ||
       info.st_dev != wanted.dev) {
+    const std::lock_guard lock(mutex_);
+    Forget(file);  // it may have another name now, which its next reader makes us look for
     return Error{ESTALE, name + " is gone, or another file now"};
   }
   return fd;

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Description: two mounts of one base with different policies, loaded at once.
+# Description: two directories with different policies, loaded at once; with the module two mounts of one base.
 . "$(dirname "$0")/lib.sh"
 reference_checksum >/dev/null
 start_daemon
-mount_ppc
-mount_ppc "$MODEL" "$MNT2"
+serve
+serve "$(second_base)" MNT2
 register "$MNT" eager
 register "$MNT2" readahead
 drop_caches
