@@ -182,6 +182,7 @@ struct ppc_residency {
 #define PPC_CAN_TRACE 0x04u
 #define PPC_CAN_CHARGE 0x08u
 #define PPC_CAN_NODE 0x10u
+#define PPC_IS_SAMPLED 0x20u /* accesses are seen now and then: a recording has holes */
 
 enum ppc_log_level { PPC_LOG_ERROR = 3, PPC_LOG_WARNING = 4, PPC_LOG_INFO = 6, PPC_LOG_DEBUG = 7 };
 

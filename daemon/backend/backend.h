@@ -83,6 +83,7 @@ struct Capabilities {
   bool node = false;
   bool open_close = false;
   bool managed_readahead = false;
+  bool sampled = false;             // what is accessed is seen now and then, in no exact order
   bool exact_counts = false;        // loaded and resident are counted, not estimated
   int least_loads = 2;              // at once, of one node: fewer leave a disk idle in between
   std::vector<std::string> limits;  // what it cannot do here, one plain sentence each

@@ -106,6 +106,8 @@ void Service::FollowProvisionally(Template* known) {
   bool complete = known != nullptr && (known->flags & (kPartial | kWarmSuspect | kOverflow)) == 0;
   std::optional<Template> headers;
   if (!complete) headers = SynthesizeModel();
+  // Of a sampled recording order and workers are guesses, too: the headers know better.
+  if (headers && (context_->caps & PPC_IS_SAMPLED) != 0) known = nullptr;
   if (known != nullptr) {
     if (headers && !synthetic) CompleteWith(known, *headers);
     bool good = Check(*known).empty() && StartUsing(known);

@@ -213,7 +213,8 @@ void Service::FinishRecording(uint32_t flags) {
     return;
   }
   if (context_->caps & PPC_CAN_TRACE) flags |= kTraced;
-  if (cached_bytes_ * kWarmShare > recorder_->bytes()) flags |= kWarmSuspect;
+  const bool has_holes = (context_->caps & PPC_IS_SAMPLED) != 0;
+  if (has_holes || cached_bytes_ * kWarmShare > recorder_->bytes()) flags |= kWarmSuspect;
   if (!Supersedes(flags)) {
     reason_ = "the recording was cut short; the template that was there stays";
     return;

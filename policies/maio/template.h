@@ -40,7 +40,7 @@ enum TemplateFlag : uint32_t {
   kComplete = 1u << 0,     // the service became ready while it was recorded
   kSynthetic = 1u << 1,    // made from file headers, not recorded
   kTraced = 1u << 2,       // hits were seen too
-  kWarmSuspect = 1u << 3,  // recorded misses only, on a warm cache: what was cached is not listed
+  kWarmSuspect = 1u << 3,  // may have holes: misses alone on a warm cache, or sampled
   kPartial = 1u << 4,      // ended before ready: usable up to its end
   kMerged = 1u << 5,       // of several parts
   kRerecord = 1u << 6,     // somebody asked for a new recording

@@ -133,6 +133,7 @@ Status PrivateDaemon::Spawn(const std::string& program, const std::string& templ
   const pid_t pid = fork();
   if (pid < 0) return PosixError("fork", errno);
   if (pid == 0) Exec(argv.data(), environment.data(), null.Get(), log.Get(), parent);
+  pid_ = pid;
   pidfd_.Reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (pidfd_.IsValid()) return Ok();
   const int code = errno;

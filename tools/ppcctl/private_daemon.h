@@ -5,6 +5,8 @@
 #ifndef PPC_TOOLS_PPCCTL_PRIVATE_DAEMON_H_
 #define PPC_TOOLS_PPCCTL_PRIVATE_DAEMON_H_
 
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,6 +27,7 @@ class PrivateDaemon {
   PrivateDaemon& operator=(const PrivateDaemon&) = delete;
 
   std::string socket() const { return directory_ + "/ppcd.sock"; }
+  pid_t pid() const { return pid_; }
 
  private:
   explicit PrivateDaemon(std::string directory) : directory_(std::move(directory)) {}
@@ -33,6 +36,7 @@ class PrivateDaemon {
   bool HasEnded(int timeout_ms) const;
 
   const std::string directory_;
+  pid_t pid_ = 0;
   UniqueFd pidfd_;
 };
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,7 +60,9 @@ sigset_t WatchedSignals() {
 // Between fork and exec, with threads beside: nothing is allocated.  `failure` takes errno when
 // exec fails.
 [[noreturn]] void Exec(char* const argv[], const std::map<int, UniqueFd>& outputs,
-                       const sigset_t& old_mask, int failure) {
+                       const sigset_t& old_mask, pid_t onlooker, int failure) {
+  // Outlives exec.  An error: no Yama here, and none needed.
+  if (onlooker != 0) prctl(PR_SET_PTRACER, static_cast<unsigned long>(onlooker), 0, 0, 0);
   for (const auto& [target, write_end] : outputs) dup2(write_end.Get(), target);
   sigprocmask(SIG_SETMASK, &old_mask, nullptr);
   execvp(argv[0], argv);
@@ -215,7 +218,7 @@ Result<int> RunChild(const Child& child) {
   if (pid < 0 || !signals.IsValid()) return PosixError("fork", errno);
   if (pid == 0) {
     signal(SIGPIPE, SIG_DFL);
-    Exec(argv.data(), outputs, old_mask, failure->write_end.Get());
+    Exec(argv.data(), outputs, old_mask, child.onlooker, failure->write_end.Get());
   }
   failure->write_end.Reset();
   outputs.clear();

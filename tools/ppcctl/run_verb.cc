@@ -170,6 +170,7 @@ int Run(const Args& args) {
                                                request->timeout_ms);
     child.environment = {{"PPC_MOUNT", started->mount}, {"PPC_SERVICE_ID", started->id}};
     if (!started->socket.empty()) child.environment.emplace_back("PPC_SOCKET", started->socket);
+    if (started->daemon) child.onlooker = started->daemon->pid();
     child.ready_text = args.Get("--ready-on");
     child.on_ready_text = [service] { service->Ready(); };
     if (auto opened = NotifyRelay::Open(child.on_ready_text)) {

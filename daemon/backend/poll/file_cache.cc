@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <string>
@@ -24,8 +25,8 @@ namespace {
 #define SYS_cachestat 451
 #endif
 
-constexpr uint64_t kReadBytes = 64 << 10;    // stays in the CPU's cache while it is copied
-constexpr uint64_t kCheckBytes = 512 << 10;  // between looks whether anybody still wants it
+constexpr uint64_t kReadBytes = 64 << 10;  // stays in the CPU's cache while it is copied
+constexpr size_t kMostIovecs = kStepBytes / kReadBytes;
 
 std::optional<CacheCount> CountByMincore(int fd, uint64_t offset, uint64_t length,
                                          std::span<uint8_t> bitmap) {
@@ -45,17 +46,39 @@ std::optional<CacheCount> CountByMincore(int fd, uint64_t offset, uint64_t lengt
   return count;
 }
 
-// Cached bytes by a look at one page in each piece.  The look starts read-ahead where there is
-// nothing, so only for who wants the range loaded.
-uint64_t ProbeCached(int fd, uint64_t offset, uint64_t length) {
-  uint64_t cached = 0;
-  for (uint64_t at = offset; at < offset + length; at += kReadBytes) {
-    char byte = 0;
-    iovec piece{&byte, 1};
-    if (preadv2(fd, &piece, 1, static_cast<off_t>(at), RWF_NOWAIT) == 1)
-      cached += std::min(kReadBytes, offset + length - at);
+// Starts what is absent of one piece and does not wait; bytes at its beginning that are there.
+uint64_t StartPiece(int fd, uint64_t offset, uint64_t length, std::span<char> scratch) {
+  // All into the same memory: nobody looks at it.
+  std::array<iovec, kMostIovecs> parts;
+  size_t count = 0;
+  for (uint64_t left = length; left > 0 && count < parts.size(); ++count) {
+    parts[count] = iovec{scratch.data(), std::min<uint64_t>(scratch.size(), left)};
+    left -= parts[count].iov_len;
   }
-  return cached;
+  const ssize_t got =
+      preadv2(fd, parts.data(), static_cast<int>(count), static_cast<off_t>(offset), RWF_NOWAIT);
+  const uint64_t there = got < 0 ? 0 : static_cast<uint64_t>(got);
+  if (there < length) {
+    (void)posix_fadvise(fd, static_cast<off_t>(offset + there), static_cast<off_t>(length - there),
+                        POSIX_FADV_WILLNEED);
+  }
+  return there;
+}
+
+// Reads what was started; returns how far, which is less where there is no memory or the file was
+// cut.
+uint64_t Await(int fd, uint64_t from, uint64_t to, std::span<char> scratch, LoadResult* result) {
+  while (from < to) {
+    const uint64_t part = std::min<uint64_t>(scratch.size(), to - from);
+    const ssize_t got = pread(fd, scratch.data(), part, static_cast<off_t>(from));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == ENOMEM) result->stop = LoadStop::kNoMemory;
+    if (got == 0) result->stop = LoadStop::kEof;
+    if (got == 0 || (got < 0 && errno == ENOMEM)) break;
+    if (got < 0) result->failed += part;
+    from += got < 0 ? part : static_cast<uint64_t>(got);
+  }
+  return from;
 }
 
 }  // namespace
@@ -98,46 +121,43 @@ LoadResult FileReader::Load(int fd, const FileStat& stat, const LoadRequest& req
   const uint64_t length = std::min(request.length, stat.size - request.offset);
   const uint64_t end = request.offset + length;
   const std::optional<CacheCount> counted = CountCached(fd, stat, request.offset, length, {});
-  result.resident = counted ? counted->resident : ProbeCached(fd, request.offset, length);
-  const uint64_t absent = length - std::min(result.resident, length);
-  if (absent == 0) {
-    result.done = length;
+  if (counted && counted->resident >= length) {
+    result.resident = result.done = length;
     return result;
   }
-  // Our own reading says nothing of how often the pages are used.
+  // Our own reading says nothing of how often the pages are used, nor of what comes next.
   (void)posix_fadvise(fd, 0, 0, POSIX_FADV_NOREUSE);
+  (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
   const uint64_t piece = PieceBytes(stat);
   static thread_local std::vector<char> scratch(kReadBytes);
-  uint64_t asked = request.offset;
-  uint64_t at = request.offset;
-  while (at < end) {
-    if ((at - request.offset) % kCheckBytes == 0 && request.IsInterrupted()) {
+  uint64_t there = 0;
+  for (uint64_t at = request.offset; at < end && result.stop == LoadStop::kDone;) {
+    if (request.IsInterrupted()) {
       result.stop = LoadStop::kCancelled;
       break;
     }
-    for (; asked < std::min(at + kStepBytes, end); asked += piece) {
-      const uint64_t part = std::min(piece, end - asked);
-      (void)posix_fadvise(fd, static_cast<off_t>(asked), static_cast<off_t>(part),
-                          POSIX_FADV_WILLNEED);
+    const uint64_t step_end = std::min(end, at + kStepBytes);
+    std::vector<std::pair<uint64_t, uint64_t>> absent;  // [from, to)
+    for (; at < step_end; at += std::min(piece, step_end - at)) {
+      const uint64_t to = std::min(at + piece, step_end);
+      const uint64_t cached = StartPiece(fd, at, to - at, scratch);
+      there += cached;
+      if (at + cached < to) absent.emplace_back(at + cached, to);
     }
-    const uint64_t part = std::min(kReadBytes, end - at);
-    const ssize_t got = pread(fd, scratch.data(), part, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == ENOMEM) {
-      result.stop = LoadStop::kNoMemory;
+    result.done = step_end - request.offset;
+    for (const auto& [from, to] : absent) {
+      const uint64_t read = Await(fd, from, to, scratch, &result);
+      if (read == to) continue;
+      result.done = read - request.offset;
       break;
     }
-    if (got == 0) break;  // cut meanwhile
-    if (got < 0) result.failed += part;
-    at += got < 0 ? part : static_cast<uint64_t>(got);
   }
-  result.done = at - request.offset;
-  // What was there before lies anywhere in the range: of a part, its share.
-  const uint64_t read = absent * result.done / length;
-  result.submitted = read;
-  result.resident = result.done - read;
-  result.failed = std::min(result.failed, read);
-  result.loaded = read - result.failed;
+  // What was there before, as counted, lies anywhere in the range: of a part, its share.
+  if (counted) there = counted->resident * result.done / length;
+  result.resident = std::min(there, result.done);
+  result.submitted = result.done - result.resident;
+  result.failed = std::min(result.failed, result.submitted);
+  result.loaded = result.submitted - result.failed;
   return result;
 }
 

@@ -66,7 +66,9 @@ PollBackend::PollBackend(std::string dir, FileStat root, int root_pid, const Sys
       poller_(roots, root_pid, &files_, &teller_) {}
 
 Capabilities PollBackend::Caps() const {
-  Capabilities caps{.backend = "poll", .progress = true, .trace = true, .open_close = true};
+  Capabilities caps{
+      .backend = "poll", .progress = true, .trace = true, .open_close = true, .sampled = true};
+  caps.least_loads = 4;  // each waits for its step before it asks for the next
   caps.limits = {
       "Positions are sampled about every 15 ms: short reads, reads from the cache and io_uring are "
       "not seen one by one, and a pread loader is taken to go on in sequence between two waits.",

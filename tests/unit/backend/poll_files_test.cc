@@ -98,6 +98,7 @@ TEST_F(PollTest, SaysWhatItCannotDo) {
   const std::unique_ptr<PollBackend> backend = Open();
   const Capabilities caps = backend->Caps();
   EXPECT_EQ(caps.backend, "poll");
+  EXPECT_TRUE(caps.sampled);
   EXPECT_FALSE(caps.exact_counts);
   EXPECT_FALSE(caps.unmap);
   EXPECT_FALSE(caps.limits.empty());
