@@ -14,6 +14,7 @@ OUT = os.path.join(BUILD, "observer-files")
 MODEL = os.path.join(OUT, "model")
 SMALL = os.path.join(OUT, "small")  # holds a model for a guest
 MBPS, LAT_US, READ_AHEAD_KB = 300, 2000, 128
+MANY, MANY_BYTES = 300, 64 << 10  # files for whose inodes there are too few addresses
 MKFS = {"ext4": ["mkfs.ext4", "-q", "-F", "-m", "0"], "xfs": ["mkfs.xfs", "-q", "-f"],
         "btrfs": ["mkfs.btrfs", "-q", "-f"]}
 MOUNT.setdefault("btrfs", "ro")
@@ -72,6 +73,10 @@ def ensure_image(file_system):
         if file_system == "btrfs":
             run("btrfs", "subvolume", "create", f"{mount}/model")
             run("cp", "-r", f"{MODEL}/.", f"{mount}/model")
+            os.makedirs(f"{mount}/model/many")
+            for number in range(MANY):
+                with open(f"{mount}/model/many/{number}", "wb") as file:
+                    file.write(os.urandom(MANY_BYTES))
             run("btrfs", "subvolume", "snapshot", f"{mount}/model", f"{mount}/twin")
         else:
             run("cp", "-r", MODEL, f"{mount}/model")
