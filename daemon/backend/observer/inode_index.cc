@@ -239,10 +239,10 @@ Result<uint64_t> InodeIndex::Add(Fresh* fresh, const obs_vma* seen) {
   obs_inode_key key{};
   obs_inode inode{};
   if (seen != nullptr) {
-    key = {seen->ino, seen->dev, 0};
+    key = {seen->ino, seen->dev, seen->subvolume};
     inode.addr = seen->addr;
     inode.generation = seen->generation;
-    inode.by_addr = SharesNumbers(fresh->fd.Get());
+    inode.by_addr = seen->subvolume == 0 && SharesNumbers(fresh->fd.Get());
   } else {
     key = {fresh->info.st_ino, (major(stat_key.first) << 20) | minor(stat_key.first), 0};
     int generation = 0;
@@ -252,7 +252,9 @@ Result<uint64_t> InodeIndex::Add(Fresh* fresh, const obs_vma* seen) {
   }
   inode.file = file;
   inode.dir = programs_->Directory();
-  Status listed = programs_->AddInode(key, inode);
+  Status listed = Ok();
+  if (key.subvolume != 0) listed = programs_->AddSubvolumes(key);
+  if (listed) listed = programs_->AddInode(key, inode);
   if (listed) listed = NoteDevice(key.dev);
   if (!listed) return listed.error();
   if (known == by_stat_.end()) {

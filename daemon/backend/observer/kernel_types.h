@@ -12,12 +12,27 @@
 
 struct super_block {
 	unsigned int s_dev;
+	unsigned long s_magic;
 };
 
 struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	unsigned int i_generation;
+};
+
+/* Whether this kernel has btrfs is asked before they are used. */
+struct btrfs_key {
+	unsigned long long objectid;
+};
+
+struct btrfs_root {
+	struct btrfs_key root_key;
+};
+
+struct btrfs_inode {
+	struct btrfs_root *root;
+	struct inode vfs_inode;
 };
 
 struct address_space {
@@ -87,12 +102,8 @@ struct cgroup {
 	struct kernfs_node *kn;
 };
 
-struct cgroup_subsys_state {
-	struct cgroup *cgroup;
-};
-
 struct css_set {
-	struct cgroup_subsys_state *subsys[16];
+	struct cgroup *dfl_cgrp;
 };
 
 struct task_struct {
@@ -122,10 +133,6 @@ struct bpf_iter__task_vma {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
 	struct vm_area_struct *vma;
-};
-
-enum cgroup_subsys_id {
-	memory_cgrp_id = 4,
 };
 
 enum pageflags {

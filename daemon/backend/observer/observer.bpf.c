@@ -16,7 +16,17 @@ static __always_inline void fill_key(struct inode *host, struct obs_inode_key *k
 {
 	key->ino = BPF_CORE_READ(host, i_ino);
 	key->dev = BPF_CORE_READ(host, i_sb, s_dev);
-	key->pad = 0;
+	key->subvolume = 0;
+}
+
+static __always_inline __u32 subvolume_of(struct inode *host)
+{
+	struct btrfs_inode *inode;
+
+	if (!bpf_core_type_exists(struct btrfs_inode))
+		return 0;
+	inode = (void *)host - bpf_core_field_offset(struct btrfs_inode, vfs_inode);
+	return BPF_CORE_READ(inode, root, root_key.objectid);
 }
 
 static __always_inline void send_strange(const struct obs_inode_key *key, __u64 addr, __u32 dir,
@@ -60,7 +70,7 @@ static __always_inline void tell_unknown(struct inode *host, const struct obs_in
 
 /*
  * The listed inode of a mapping.  Numbers are used again: the generation tells, and where two
- * subvolumes share a device and numbers, the address.
+ * subvolumes share a device and numbers, the subvolume's or the address.
  */
 static __always_inline struct obs_inode *find(struct inode *host, struct obs_inode_key *key)
 {
@@ -68,6 +78,10 @@ static __always_inline struct obs_inode *find(struct inode *host, struct obs_ino
 
 	fill_key(host, key);
 	inode = bpf_map_lookup_elem(&inodes, key);
+	if (inode && inode->has_subvolumes) {
+		key->subvolume = subvolume_of(host);
+		inode = bpf_map_lookup_elem(&inodes, key);
+	}
 	if (!inode)
 		return 0;
 	if (inode->generation != BPF_CORE_READ(host, i_generation) ||
@@ -395,6 +409,8 @@ int list_vmas(struct bpf_iter__task_vma *ctx)
 	out.ino = BPF_CORE_READ(host, i_ino);
 	out.dev = BPF_CORE_READ(host, i_sb, s_dev);
 	out.generation = BPF_CORE_READ(host, i_generation);
+	if (BPF_CORE_READ(host, i_sb, s_magic) == BTRFS_SUPER_MAGIC)
+		out.subvolume = subvolume_of(host);
 	bpf_seq_write(ctx->meta->seq, &out, sizeof(out));
 	return 0;
 }

@@ -25,8 +25,8 @@ enum {
 // An inode as the page cache knows it (mapping->host); see ObserverMaps::inodes.
 struct obs_inode_key {
   uint64_t ino;
-  uint32_t dev;  // the kernel's form: major << 20 | minor
-  uint32_t pad;
+  uint32_t dev;        // the kernel's form: major << 20 | minor
+  uint32_t subvolume;  // of btrfs: two may agree in all else; 0 elsewhere
 };
 
 struct obs_inode {
@@ -35,7 +35,7 @@ struct obs_inode {
   uint32_t dir;
   uint32_t generation;
   uint32_t by_addr;
-  uint32_t pad;
+  uint32_t has_subvolumes;  // no file: look again with the subvolume
 };
 
 // A device with files of a directory.
@@ -81,7 +81,7 @@ struct obs_reader {
   uint64_t miss_to;
   uint64_t time_ns;   // of the last access
   uint64_t start_ns;  // of the process, since boot
-  uint64_t cgroup;    // memory cgroup
+  uint64_t cgroup;    // of v2
   int32_t tgid;
   uint8_t flags;
   uint8_t miss_kind;
@@ -134,7 +134,7 @@ struct obs_vma {
   uint32_t dev;
   uint32_t generation;
   int32_t tgid;  // whose mapping, in the kernel's own numbers
-  uint32_t pad;
+  uint32_t subvolume;
 };
 
 #endif  // PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_ABI_H_

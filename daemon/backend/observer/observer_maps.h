@@ -7,6 +7,7 @@
 #define PPC_OBSERVER_MAPS_H_
 
 #include <linux/bpf.h>
+#include <linux/magic.h>
 
 #include "kernel_types.h"
 
@@ -129,17 +130,11 @@ static __always_inline long current_syscall(void)
 	return number;
 }
 
+/* The cgroup is that of v2, whatever v1 has the memory controller: numbers of two hierarchies meet. */
 static __always_inline void identify(struct task_struct *task, __u64 *start_ns, __u64 *cgroup)
 {
-	int memory = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
-	struct css_set *set = BPF_CORE_READ(task, cgroups);
-	struct cgroup_subsys_state *css = 0;
-
 	*start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
-	*cgroup = 0;
-	bpf_core_read(&css, sizeof(css), &set->subsys[memory]);
-	if (css)
-		*cgroup = BPF_CORE_READ(css, cgroup, kn, id);
+	*cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 }
 
 /* One event into the directory's ring; the reader is woken for it unless it was just now. */

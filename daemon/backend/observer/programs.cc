@@ -146,6 +146,17 @@ Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& ino
                            " files; register the models' directory, not one above it"};
 }
 
+// Nobody's, and there until the programs go: another directory may have such a file.
+Status ObserverPrograms::AddSubvolumes(obs_inode_key key) {
+  key.subvolume = 0;
+  return AddInode(key, obs_inode{.file = 0,
+                                 .addr = 0,
+                                 .dir = kObsMaxDirs,
+                                 .generation = 0,
+                                 .by_addr = 0,
+                                 .has_subvolumes = 1});
+}
+
 void ObserverPrograms::RemoveInode(const obs_inode_key& key) {
   (void)bpf_map_delete_elem(Fd(kObsFdInodes), &key);
 }

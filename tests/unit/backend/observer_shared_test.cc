@@ -168,6 +168,41 @@ TEST_F(ObserverSharedTest, ADeadRunnerLeavesNothing) {
   for (const int fd : ready) close(fd);
 }
 
+// A group of cgroup2 made for a test; empty where there is none that we may write.
+std::string MakeGroup() {
+  for (const char* const root : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+    if (access((std::string(root) + "/cgroup.controllers").c_str(), R_OK) != 0) continue;
+    const std::string group = std::string(root) + "/ppc-observer-test-" + std::to_string(getpid());
+    if (mkdir(group.c_str(), 0755) == 0) return group;
+  }
+  return "";
+}
+
+TEST_F(ObserverSharedTest, AnEventSaysTheReadersCgroup) {
+  const std::string group = MakeGroup();
+  if (group.empty()) GTEST_SKIP() << "no cgroup2 below /sys/fs/cgroup that we may write";
+  struct stat info {};
+  ASSERT_EQ(stat(group.c_str(), &info), 0);
+  const std::string one = Make("one");
+  const Attacher attacher(set_.get());
+  const auto backend = Observe(one, *set_->AddDirectory());
+  ASSERT_TRUE(backend->Attach({}));
+  const std::string command =
+      "echo $$ >" + group + "/cgroup.procs && exec cat '" + one + "/model' >/dev/null";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  std::array<Event, 256> batch;
+  size_t events = 0;
+  const uint64_t until = MonotonicNs() + 400 * kNsPerMs;
+  while (MonotonicNs() < until) {
+    const size_t got = backend->Drain(batch);
+    for (size_t i = 0; i < got; ++i) EXPECT_EQ(batch[i].cgroup_id, info.st_ino);
+    events += got;
+    if (got == 0) (void)backend->Wait(20 * kNsPerMs, false, {});
+  }
+  EXPECT_GT(events, 0u);
+  EXPECT_EQ(rmdir(group.c_str()), 0);
+}
+
 TEST_F(ObserverSharedTest, ThereIsAnEndToDirectories) {
   for (int i = 0; i < kObsMaxDirs; ++i) ASSERT_TRUE(set_->AddDirectory());
   const Result<uint32_t> one_more = set_->AddDirectory();
