@@ -7,7 +7,7 @@ cycles=${PPC_E2E_CYCLES:-20} every=$WORK/bpf
 start_daemon
 serve "$FAST"
 pinned() { find /sys/fs/bpf -name '*ppc*' 2>/dev/null; }
-descriptors() { ls "/proc/$DAEMON/fd" | wc -l; }
+descriptors() { find "/proc/$DAEMON/fd" -type l | wc -l; }
 cycle() {
   local runner kind id group
   register "$MNT" "$1"

@@ -27,6 +27,7 @@ in_container() {
     umount -l /old
     exec "$@"' "$root" "$MODEL" "$@"
 }
+# shellcheck disable=SC2016  # for the shell inside
 eq "$(in_container bash -c 'echo $$ /*')" "1 /bin /lib /lib64 /loadmodel /model /old /proc /usr" "the container"
 # load: prints what the container's workers made of the model; counts the misses.
 load() {
