@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: a truncated or corrupted template is said so and recorded anew, the load is right.
+# natively by default
 . "$(dirname "$0")/lib.sh"
 start_daemon
 serve

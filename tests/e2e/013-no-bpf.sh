@@ -62,6 +62,7 @@ loads_ahead
 
 # A kernel that does not describe its types, wherever libbpf looks.
 mkdir -p "$WORK/empty"
+# shellcheck disable=SC2016  # for the shell that it is given to
 hide='for place in /sys/kernel/btf /boot /lib/modules /usr/lib/debug; do
   [[ ! -d $place ]] || mount --bind "$0" "$place"
 done

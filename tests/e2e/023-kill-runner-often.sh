@@ -3,6 +3,7 @@
 # Description: kill -9 of the runner again and again, at random moments, while a service loads from
 # a cold cache over and over: right bytes in every load, a policy in force again after each kill.
 # PPC_E2E_KILLS says how often.
+# natively by default
 . "$(dirname "$0")/lib.sh"
 kills=${PPC_E2E_KILLS:-12} under_load=0
 policies=(readahead eager)

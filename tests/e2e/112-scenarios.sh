@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: starts with enough memory that differ from the recorded one, or are of another shape,
 # read the model once and get the right bytes.
+# needs module: its bounds have not been met with the observer yet
 . "$(dirname "$0")/scenario.sh"
 once="disk<=103 refault<=5"
 # By the per mille.  Slices of up to 16 KiB, and the pages in which two meet, are loaded with their

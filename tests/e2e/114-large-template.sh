@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: with the largest model's template, of 641 GiB in 91,000 tensors for 16 workers, the
 # runner's own memory stays below 10 MiB.
+# natively by default
 . "$(dirname "$0")/maio.sh"
 LARGE=$FAST/deepseek-r1
 

@@ -7,6 +7,7 @@ wanted=$(reference_checksum)
 root=$WORK/root
 mkdir -p "$root"
 # in_container COMMAND...: in the service's cgroup; the model is at /model.
+# shellcheck disable=SC2016  # what is quoted is for the shells inside
 in_container() {
   in_group unshare --mount --propagation private --pid --fork --kill-child bash -ec '
     root=$0 model=$1
@@ -27,6 +28,7 @@ in_container() {
     umount -l /old
     exec "$@"' "$root" "$MODEL" "$@"
 }
+# shellcheck disable=SC2016
 eq "$(in_container bash -c 'echo $$ /*')" "1 /bin /lib /lib64 /loadmodel /model /old /proc /usr" "the container"
 # load: prints what the container's workers made of the model; counts the misses.
 load() {

@@ -128,7 +128,11 @@ kernel_state_is() { [[ $(kernel_state) == "$1"* ]]; }
 # bpf_of PID prog|map|link: the numbers of those that the process holds.
 bpf_of() { awk -v kind="$2_id:" '$1 == kind {print $2}' "/proc/$1/fdinfo"/* 2>/dev/null | sort -un; }
 # reg_policy DIR POLICY...: with the backend that is tested; the module is what auto takes.
-reg_policy() { ppcctl reg_policy $(is_module || echo --backend observer) "$@"; }
+reg_policy() {
+  local backend=()
+  is_module || backend=(--backend observer)
+  ppcctl reg_policy "${backend[@]}" "$@"
+}
 register() { must reg_policy "$@"; }
 
 # status_field FIELD [MNT]: of `ppcctl status --json`, by a jq-like path in Python.
