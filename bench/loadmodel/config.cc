@@ -90,7 +90,8 @@ const std::set<std::string>& LoadOptionNames() {
 }
 
 const std::set<std::string>& LoadFlagNames() {
-  static const std::set<std::string> names{"direct", "placement", "drop-shards", "keep-mapped", "help"};
+  static const std::set<std::string> names{"direct", "placement", "drop-shards", "keep-mapped",
+                                           "help"};
   return names;
 }
 

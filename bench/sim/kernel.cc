@@ -44,8 +44,8 @@ Kernel::Kernel(Scheduler* scheduler, Disk* disk, PageCache* cache, const KernelO
       beacon_(options.beacon_bytes) {}
 
 bool Kernel::Managed(const OpenFile* open) const {
-  return !options_.observes && open->through_ppc && attached_ && attached_options_.managed_readahead &&
-         !open->file->is_native;
+  return !options_.observes && open->through_ppc && attached_ &&
+         attached_options_.managed_readahead && !open->file->is_native;
 }
 
 OpenFile* Kernel::Open(Thread* thread, CacheFile* file, bool through_ppc, bool direct) {

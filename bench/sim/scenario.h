@@ -46,7 +46,7 @@ struct Scenario {
   double slow_bytes_per_s = 0;
   uint64_t slow_latency_ns = 0;
   CpuOptions cpu;
-  double late_ms = 0;  // what the executor and the evictor wait for a CPU, at each turn
+  double late_ms = 0;     // what the executor and the evictor wait for a CPU, at each turn
   bool observes = false;  // no module and no XPU: the observer on a stock kernel
   uint32_t nodes = 2;
   double node_share = 0;      // page cache a node holds, of the model; 0: more than enough

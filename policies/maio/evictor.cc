@@ -123,9 +123,10 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
     if (piece.pending == 0 && !(piece.flags & kKeep))
       released.push_back(p);  // a reader may be back
   }
-  // While loading stands still for want of room, less is kept behind the readers: the device would
-  // be idle until they have read the whole distance, which is longest when they begin.
-  const bool is_waiting = memory.withheld_pages == 0 && memory.room < kChunkBytes;
+  // While loading stands still just below the threshold, less is kept behind the readers: the
+  // device would be idle until they have read the whole distance, which is longest when they begin.
+  const bool is_waiting =
+      memory.withheld_pages == 0 && memory.used < memory.threshold && memory.room < kChunkBytes;
   const uint64_t distance = is_waiting ? distance_ / kTightShare : distance_;
   for (uint32_t g = 0; g < layout_->groups().size(); g++) Burn(g, distance, now_ns, &released);
   BurnAgain(now_ns, &released);
