@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# Once
 # Description: a sleeping reader is woken at most twice a MiB by a cold sequential mapping, managed
 # or not, gets every event, and is not forgotten over events that could wait.
 # shellcheck source=tests/kmod/lib.sh

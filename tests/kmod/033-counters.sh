@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# Once
 # Description: every reason to drop an event, refuse an ioctl, or leave a page has its counter, and
 # each can be made to move; sysfs and mountstats agree; each file is documented.
 # shellcheck source=tests/kmod/lib.sh

@@ -19,6 +19,7 @@ class HostMemoryTest : public testing::Test {
                 "MemTotal:       1000 kB\nMemFree:   100 kB\nMemAvailable:    600 kB\n"
                 "Active(file):    150 kB\nInactive(file):  350 kB\n");
     options_.roots = SysRoots{tree_.Root(), tree_.Root()};
+    options_.share = 0.8;
   }
   std::shared_ptr<const Cgroup> MakeCgroup(const std::string& max, const std::string& current) {
     tree_.Write("/sys/fs/cgroup/s/memory.max", max);
