@@ -252,9 +252,7 @@ Result<uint64_t> InodeIndex::Add(Fresh* fresh, const obs_vma* seen) {
   }
   inode.file = file;
   inode.dir = programs_->Directory();
-  Status listed = Ok();
-  if (key.subvolume != 0) listed = programs_->AddSubvolumes(key);
-  if (listed) listed = programs_->AddInode(key, inode);
+  Status listed = programs_->AddInode(key, inode);
   if (listed) listed = NoteDevice(key.dev);
   if (!listed) return listed.error();
   if (known == by_stat_.end()) {

@@ -138,23 +138,18 @@ void ObserverPrograms::Unwatch() {
 // --------------------------------------------------------------------- maps
 
 Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& inode) {
+  if (key.subvolume != 0) {
+    // That such files are told apart by the subvolume: nobody's, and there until the programs go,
+    // since another directory may have one.
+    const Status added = AddInode({key.ino, key.dev, 0}, {0, 0, kObsMaxDirs, 0, 0, 1});
+    if (!added) return added;
+  }
   if (bpf_map_update_elem(Fd(kObsFdInodes), &key, &inode, BPF_ANY) == 0) {
     return Ok();
   }
   if (errno != E2BIG) return PosixError("list a file for the observer", errno);
   return Error{ENOSPC, "the observer lists at most " + std::to_string(kObsMaxInodes) +
                            " files; register the models' directory, not one above it"};
-}
-
-// Nobody's, and there until the programs go: another directory may have such a file.
-Status ObserverPrograms::AddSubvolumes(obs_inode_key key) {
-  key.subvolume = 0;
-  return AddInode(key, obs_inode{.file = 0,
-                                 .addr = 0,
-                                 .dir = kObsMaxDirs,
-                                 .generation = 0,
-                                 .by_addr = 0,
-                                 .has_subvolumes = 1});
 }
 
 void ObserverPrograms::RemoveInode(const obs_inode_key& key) {

@@ -51,8 +51,6 @@ class ObserverPrograms {
   void Unwatch();
 
   Status AddInode(const obs_inode_key& key, const obs_inode& inode);
-  // Files of this number and device are told apart by their subvolumes.
-  Status AddSubvolumes(obs_inode_key key);
   void RemoveInode(const obs_inode_key& key);
   Status AddDevice(uint32_t dev);
   void RemoveDevice(uint32_t dev);

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what the tests of the observer share: a directory on this machine's own page cache, and
+// other processes that read its files.  Skipped, with the reason, where the kernel refuses BPF.
+#ifndef PPC_TESTS_UNIT_BACKEND_OBSERVER_FIXTURE_H_
+#define PPC_TESTS_UNIT_BACKEND_OBSERVER_FIXTURE_H_
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/backend/file_cache.h"
+#include "daemon/backend/observer/observer_backend.h"
+#include "daemon/base/clock.h"
+
+namespace ppc {
+
+inline constexpr uint64_t kMiB = 1 << 20;
+inline constexpr uint64_t kQuietNs = 400 * kNsPerMs;
+
+// A directory below the build tree: /tmp may be a file system without the page cache's tracepoints.
+class ObserverTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "observer-test-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    char real[4096];
+    ASSERT_NE(realpath(name, real), nullptr);
+    dir_ = real;
+    Write("model", 8 * kMiB);
+  }
+  void TearDown() override {
+    backend_.reset();
+    const std::string command = "rm -rf '" + dir_ + "'";
+    (void)!std::system(command.c_str());
+  }
+  bool Open() {
+    Result<std::unique_ptr<ObserverBackend>> opened = ObserverBackend::Open(dir_, SysRoots{});
+    if (opened) backend_ = std::move(*opened);
+    if (!opened) why_not_ = opened.error().message;
+    return opened.ok();
+  }
+  std::string Path(const std::string& name) const { return dir_ + "/" + name; }
+  void Write(const std::string& name, uint64_t bytes) const {
+    const UniqueFd fd(open(Path(name).c_str(), O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644));
+    std::vector<char> block(kMiB);
+    for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<char>(i * 31 / 7);
+    for (uint64_t at = 0; at < bytes; at += block.size()) {
+      ASSERT_EQ(write(fd.Get(), block.data(), block.size()), static_cast<ssize_t>(block.size()));
+    }
+    fsync(fd.Get());
+    Drop(name);
+  }
+  void Drop(const std::string& name) const {
+    const UniqueFd fd(open(Path(name).c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(posix_fadvise(fd.Get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  }
+  uint64_t Cached(const std::string& name) const {
+    const UniqueFd fd(open(Path(name).c_str(), O_RDONLY | O_CLOEXEC));
+    const Result<uint64_t> bytes = CachedBytes(fd.Get(), 0, 0);
+    return bytes ? *bytes : ~0ull;
+  }
+  // In another process, whose accesses are not ours.
+  pid_t Fork(const std::function<void()>& work) const {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      work();
+      _exit(0);
+    }
+    return pid;
+  }
+  void InChild(const std::function<void()>& work) const {
+    int status = 0;
+    waitpid(Fork(work), &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  void ReadAll(const std::string& name, size_t piece) const {
+    const int fd = open(Path(name).c_str(), O_RDONLY);
+    std::vector<char> buffer(piece);
+    while (read(fd, buffer.data(), piece) > 0) {
+    }
+    close(fd);
+  }
+  void TouchAll(const std::string& name, int extra_flags = 0) const {
+    const int fd = open(Path(name).c_str(), O_RDONLY);
+    struct stat info {};
+    fstat(fd, &info);
+    const auto bytes = static_cast<size_t>(info.st_size);
+    const auto* at = static_cast<volatile char*>(
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | extra_flags, fd, 0));
+    for (size_t i = 0; i < bytes; i += 4096) (void)at[i];
+    close(fd);
+  }
+  // Everything that comes until nothing comes for longer than accesses are gathered.
+  std::vector<Event> Events() {
+    std::vector<Event> all;
+    std::vector<Event> batch(512);
+    uint64_t until = MonotonicNs() + kQuietNs;
+    while (MonotonicNs() < until) {
+      const size_t got = backend_->Drain(batch);
+      all.insert(all.end(), batch.begin(), batch.begin() + static_cast<long>(got));
+      if (got > 0) until = MonotonicNs() + kQuietNs;
+      if (got == 0) (void)backend_->Wait(20 * kNsPerMs, false, {});
+    }
+    return all;
+  }
+  static uint64_t Bytes(const std::vector<Event>& events,
+                        const std::function<bool(const Event&)>& is) {
+    std::vector<bool> pages(1 << 20);
+    for (const Event& event : events) {
+      if (!is(event)) continue;
+      for (uint64_t at = event.offset; at < event.offset + event.length; at += kPageBytes) {
+        pages[at / kPageBytes] = true;
+      }
+    }
+    return static_cast<uint64_t>(std::count(pages.begin(), pages.end(), true)) * kPageBytes;
+  }
+
+  std::string dir_;
+  std::string why_not_;
+  std::unique_ptr<ObserverBackend> backend_;
+};
+
+inline bool IsMissEvent(const Event& event) { return IsMiss(event.kind); }
+inline bool IsAccess(const Event& event) { return event.kind == EventKind::kAccess; }
+inline bool IsProgress(const Event& event) { return event.kind == EventKind::kProgress; }
+
+}  // namespace ppc
+
+#endif  // PPC_TESTS_UNIT_BACKEND_OBSERVER_FIXTURE_H_
