@@ -14,7 +14,7 @@ cycle() {
   runner=$(runner_pid)
   group=$(grep -o '/ppc\.runners/.*$' "/proc/$runner/cgroup" || true)
   for kind in prog map link; do
-    for id in $(bpf_of "$runner" $kind); do echo "$kind $id"; done
+    for id in $(bpf_of "$runner" $kind) $(bpf_of "$DAEMON" $kind); do echo "$kind $id"; done
   done >>"$every"
   must ppcctl rm_policy "$MNT"
   is_dead "$runner" || fail "the runner outlives rm_policy"

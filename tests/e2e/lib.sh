@@ -118,7 +118,7 @@ sys_of() {
 kernel_state() {
   if is_module; then
     cat "$(sys_of "$MNT")/state"
-  elif [[ -n $(bpf_of "${RUNNER:-$(runner_pid)}" link) ]]; then
+  elif [[ -n $(bpf_of "${RUNNER:-$DAEMON}" link) ]]; then
     echo attached
   else
     echo native
