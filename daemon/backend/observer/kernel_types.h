@@ -19,6 +19,7 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	unsigned int i_generation;
+	long long i_size;
 };
 
 /* Whether this kernel has btrfs is asked before they are used. */

@@ -296,6 +296,9 @@ int BPF_PROG(on_insert, void *inserted)
 		index = BPF_CORE_READ(page, index);
 	}
 	host = BPF_CORE_READ(mapping, host);
+	/* A read at the end of a file inserted a page there (before 5.12). */
+	if (host && !has_folios && (__s64)(index << PAGE_SHIFT) >= BPF_CORE_READ(host, i_size))
+		return 0;
 	if (host)
 		note_insertion(host, index << PAGE_SHIFT, (index + pages) << PAGE_SHIFT);
 	return 0;
