@@ -55,6 +55,7 @@ struct iov_iter {
 
 struct vm_area_struct {
 	unsigned long vm_start;
+	unsigned long vm_pgoff;
 	struct file *vm_file;
 };
 

@@ -362,6 +362,22 @@ int BPF_PROG(enter_map, struct vm_fault *vmf, unsigned long first, unsigned long
 	return 0;
 }
 
+/* From 7.0 a fault maps the whole folio, of which its tracepoint names one page. */
+SEC("fentry/set_pte_range")
+int BPF_PROG(enter_map_folio, struct vm_fault *vmf, void *folio, void *page, unsigned int pages,
+	     unsigned long address)
+{
+	struct vm_area_struct *vma = BPF_CORE_READ(vmf, vma);
+	struct file *file = BPF_CORE_READ(vma, vm_file);
+	struct inode *host = file ? host_of_file(file) : 0;
+	__u64 index = BPF_CORE_READ(vma, vm_pgoff) +
+		      ((address - BPF_CORE_READ(vma, vm_start)) >> PAGE_SHIFT);
+
+	if (host)
+		note_access(host, index << PAGE_SHIFT, (index + pages) << PAGE_SHIFT, 1);
+	return 0;
+}
+
 static __always_inline void enter_read(struct kiocb *iocb, struct iov_iter *iter)
 {
 	struct inode *host = host_of_file(BPF_CORE_READ(iocb, ki_filp));

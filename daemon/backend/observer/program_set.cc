@@ -7,13 +7,16 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/eventfd.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "daemon/backend/observer/programs.h"
 #include "daemon/base/files.h"
@@ -35,6 +38,11 @@ int LogLibbpf(libbpf_print_level level, const char* format, va_list arguments) {
 
 bool HasKernelName(const btf* kernel, const char* name, uint32_t kind) {
   return btf__find_by_name_kind(kernel, name, kind) > 0;
+}
+
+int KernelMajor() {
+  utsname name{};
+  return uname(&name) == 0 ? std::atoi(name.release) : 0;
 }
 
 // Why programs could not be loaded, and what to do.
@@ -83,7 +91,18 @@ void ObserverProgramSet::Choose() {
   }
   bpf_program__set_autoload(s->progs.enter_filemap_read, !has_tracepoints && has_filemap_read_);
   bpf_program__set_autoload(s->progs.enter_buffered_read, !has_tracepoints && !has_filemap_read_);
+  bpf_program__set_autoload(s->progs.enter_map_folio, maps_folios_);
   bpf_program__set_autoload(s->progs.list_vmas, state_.can_learn != 0);
+}
+
+// An errno.
+int ObserverProgramSet::LoadChosen(bool has_folios) {
+  skeleton_.reset(observer_bpf__open());
+  if (skeleton_ == nullptr) return errno;
+  skeleton_->rodata->has_task_regs = state_.has_task_regs != 0;
+  skeleton_->rodata->has_folios = has_folios;
+  Choose();
+  return -observer_bpf__load(skeleton_.get());
 }
 
 Status ObserverProgramSet::Open(const SysRoots& roots) {
@@ -99,13 +118,12 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   state_.has_task_regs = HasKernelName(types, "bpf_task_pt_regs", BTF_KIND_FUNC);
   state_.can_learn = HasKernelName(types, "bpf_iter__task_vma", BTF_KIND_STRUCT);
   has_filemap_read_ = HasKernelName(types, "filemap_read", BTF_KIND_FUNC);
-  skeleton_.reset(observer_bpf__open());
-  if (skeleton_ == nullptr) return Explain(roots, errno);
-  skeleton_->rodata->has_task_regs = state_.has_task_regs != 0;
-  skeleton_->rodata->has_folios = HasKernelName(types, "folio", BTF_KIND_STRUCT);
-  Choose();
-  const int code = observer_bpf__load(skeleton_.get());
-  if (code != 0) return Explain(roots, -code);
+  maps_folios_ = KernelMajor() >= 7 && HasKernelName(types, "set_pte_range", BTF_KIND_FUNC);
+  const bool has_folios = HasKernelName(types, "folio", BTF_KIND_STRUCT);
+  int code = LoadChosen(has_folios);
+  // Some kernels allow tracepoints and no function entries.
+  if (code != 0 && std::exchange(maps_folios_, false)) code = LoadChosen(has_folios);
+  if (code != 0) return Explain(roots, code);
   wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.IsValid()) return PosixError("eventfd", errno);
   SayState();
@@ -210,14 +228,16 @@ Status ObserverProgramSet::Update() {
 Status ObserverProgramSet::AttachWanted(bool inserts, bool accesses) {
   observer_bpf* s = skeleton_.get();
   const std::array<bpf_program*, 1> insertions = {s->progs.on_insert};
-  const std::array<bpf_program*, 3> tracepoints = {s->progs.on_read, s->progs.on_map,
-                                                   s->progs.on_fault};
+  const std::array<bpf_program*, 4> all = {s->progs.on_read, s->progs.on_map, s->progs.on_fault,
+                                           s->progs.enter_map_folio};
+  const auto tracepoints = std::span(all).first(maps_folios_ ? 4 : 3);
   const std::array<bpf_program*, 3> entries = {
       has_filemap_read_ ? s->progs.enter_filemap_read : s->progs.enter_buffered_read,
       s->progs.enter_map, s->progs.enter_fault};
   Status done = Attach(inserts, &insert_links_, insertions);
   if (!done) return done;
-  return Attach(accesses, &access_links_, state_.has_tracepoints != 0 ? tracepoints : entries);
+  return Attach(accesses, &access_links_,
+                state_.has_tracepoints != 0 ? tracepoints : std::span(entries));
 }
 
 Status ObserverProgramSet::Attach(bool on, std::vector<Link>* links,

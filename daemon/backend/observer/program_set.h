@@ -81,6 +81,7 @@ class ObserverProgramSet {
 
   ObserverProgramSet() = default;
   Status Open(const SysRoots& roots);
+  int LoadChosen(bool has_folios);
   void Choose();
   void SayState();
   Status AttachWanted(bool inserts, bool accesses);
@@ -88,6 +89,7 @@ class ObserverProgramSet {
 
   std::unique_ptr<observer_bpf, SkeletonDeleter> skeleton_;
   bool has_filemap_read_ = true;
+  bool maps_folios_ = false;  // a fault maps more than its tracepoint says
   obs_state state_{};
   UniqueFd wake_;
   std::vector<Link> access_links_;
