@@ -25,9 +25,9 @@ falls_back() {
 
 # What is asked for.
 start_daemon
-touch "$WORK/file"
-refuse 1 "is not a directory; name the directory" reg_policy "$WORK/file" maio
-refuse 1 "does not exist; name a directory that does" reg_policy "$WORK/none" maio
+touch "$FAST/file"
+refuse 1 "is not a directory; name the directory" reg_policy "$FAST/file" maio
+refuse 1 "does not exist; name a directory that does" reg_policy "$FAST/none" maio
 refuse 1 "is on proc, where there is nothing to load" reg_policy /proc/sys maio
 mkdir -p "$WORK/tmpfs"
 must mount -t tmpfs none "$WORK/tmpfs"
