@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# Once unless --all
 # Description: while the disk below does not answer, asynchronous direct reads are only queued and
 # RWF_NOWAIT says EAGAIN.
 # shellcheck source=tests/kmod/lib.sh

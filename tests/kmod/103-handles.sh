@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# Once unless --all
 # Description: file handles are those of the lower file system, lead to the same file with cold caches,
 # go stale with it, and never lead out of BASE.
 # shellcheck source=tests/kmod/lib.sh

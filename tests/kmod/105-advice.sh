@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# Once unless --all
 # Description: readahead(2), posix_fadvise and madvise act on the lower file, and mincore and cachestat
 # tell the truth about it.
 # shellcheck source=tests/kmod/lib.sh
