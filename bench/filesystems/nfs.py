@@ -7,7 +7,7 @@ import time
 from demo import machine
 
 from . import places
-from .places import OUT, CaseError, run, unmount
+from .places import CaseError, run, unmount
 
 # The emulated machine is some 25 times slower than a real one, and so is its link: 2 ms there and back, 300 MB/s.
 LINK = ["delay", "25ms", "rate", "96mbit", "limit", "20000"]

@@ -100,7 +100,7 @@ TEST_F(ObserverTest, OurOwnLoadIsNoEvent) {
   EXPECT_EQ(Cached("model"), 2 * kMiB);
   const Result<LoadResult> again = backend_->Load({.file = file->file, .length = 2 * kMiB});
   ASSERT_TRUE(again);
-  // A machine may reclaim idle pages by itself (DAMON), a few at a time.
+  // A kernel may reclaim idle pages by itself, a few at a time.
   EXPECT_LE(again->loaded, 256u << 10);
   EXPECT_EQ(again->loaded + again->resident, 2 * kMiB);
   EXPECT_TRUE(Events().empty());

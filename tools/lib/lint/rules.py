@@ -103,8 +103,8 @@ def words(files):
 
 
 # The observer's programs.
-IN_KERNEL = tuple("daemon/backend/observer/" + name
-                  for name in ("observer.bpf.c", "observer_maps.h", "kernel_types.h"))
+IN_KERNEL = ("bench/observer/empty.bpf.c", *("daemon/backend/observer/" + name for name in (
+    "observer.bpf.c", "observer_maps.h", "observer_note.h", "kernel_types.h")))
 
 
 def licences(files):

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What an access or an insertion becomes: the listed inode, the reader, and the events told of it.
+ */
+/* clang-format off */
+#ifndef PPC_OBSERVER_NOTE_H_
+#define PPC_OBSERVER_NOTE_H_
+
+#include "observer_maps.h"
+
+static __always_inline void fill_key(struct inode *host, struct obs_inode_key *key)
+{
+	key->ino = BPF_CORE_READ(host, i_ino);
+	key->dev = BPF_CORE_READ(host, i_sb, s_dev);
+	key->subvolume = 0;
+}
+
+static __always_inline __u32 subvolume_of(struct inode *host)
+{
+	struct btrfs_inode *inode;
+
+	if (!bpf_core_type_exists(struct btrfs_inode))
+		return 0;
+	inode = (void *)host - bpf_core_field_offset(struct btrfs_inode, vfs_inode);
+	return BPF_CORE_READ(inode, root, root_key.objectid);
+}
+
+static __always_inline void send_strange(const struct obs_inode_key *key, __u64 addr, __u32 dir,
+					 __u8 kind)
+{
+	struct obs_dir *config = bpf_map_lookup_elem(&dirs, &dir);
+	struct obs_event event;
+
+	if (!config || !config->is_watched)
+		return;
+	start_event(&event, key->ino, bpf_ktime_get_ns());
+	event.addr = addr;
+	event.dev = key->dev;
+	event.kind = kind;
+	send(&event, dir, config, 1);
+}
+
+/* An inode that is not listed, or not like this: told once. */
+static __always_inline _Bool is_news(const struct obs_inode_key *key, __u64 addr)
+{
+	__u64 *seen = bpf_map_lookup_elem(&unknown, key);
+
+	if (seen && *seen == addr)
+		return 0;
+	bpf_map_update_elem(&unknown, key, &addr, BPF_ANY);
+	return 1;
+}
+
+/* All directories on this device may be the one that has it. */
+static __always_inline void tell_unknown(struct inode *host, const struct obs_inode_key *key)
+{
+	if (!is_news(key, (__u64)host))
+		return;
+	for (__u32 dir = 0; dir < kObsMaxDirs; dir++) {
+		struct obs_device_key place = { .dev = key->dev, .dir = dir };
+
+		if (bpf_map_lookup_elem(&dir_devices, &place))
+			send_strange(key, (__u64)host, dir, kObsUnknown);
+	}
+}
+
+/*
+ * The listed inode of a mapping.  Numbers are used again: the generation tells, and where two
+ * subvolumes share a device and numbers, the subvolume's or the address.
+ */
+static __always_inline struct obs_inode *find(struct inode *host, struct obs_inode_key *key)
+{
+	struct obs_inode *inode;
+
+	fill_key(host, key);
+	inode = bpf_map_lookup_elem(&inodes, key);
+	if (inode && inode->has_subvolumes) {
+		key->subvolume = subvolume_of(host);
+		inode = bpf_map_lookup_elem(&inodes, key);
+	}
+	if (!inode)
+		return 0;
+	if (inode->generation != BPF_CORE_READ(host, i_generation) ||
+	    (inode->by_addr && inode->addr != (__u64)host)) {
+		if (is_news(key, (__u64)host))
+			send_strange(key, (__u64)host, inode->dir, kObsMoved);
+		return 0;
+	}
+	return inode;
+}
+
+static __always_inline struct obs_reader *reader_of(const struct obs_inode *inode,
+						    struct obs_reader_key *key, _Bool *is_new)
+{
+	struct obs_reader fresh = {};
+	struct obs_reader *reader;
+
+	key->file = inode->file;
+	key->tid = (__u32)bpf_get_current_pid_tgid();
+	key->dir = inode->dir;
+	reader = bpf_map_lookup_elem(&readers, key);
+	*is_new = !reader;
+	if (reader)
+		return reader;
+	if (is_own())
+		return 0;
+	fresh.tgid = bpf_get_current_pid_tgid() >> 32;
+	fresh.told = fresh.told_end = ~0ULL;
+	identify((struct task_struct *)bpf_get_current_task(), &fresh.start_ns, &fresh.cgroup);
+	bpf_map_update_elem(&readers, key, &fresh, BPF_ANY);
+	return bpf_map_lookup_elem(&readers, key);
+}
+
+static __always_inline void send_reader(const struct obs_reader_key *key, struct obs_reader *reader,
+					struct obs_dir *config, __u64 offset, __u64 end, __u8 kind,
+					__u8 flags, __u64 now, _Bool urgent)
+{
+	struct obs_event event;
+
+	start_event(&event, key->file, now);
+	event.offset = offset;
+	event.length = end - offset;
+	event.start_ns = reader->start_ns;
+	event.cgroup = reader->cgroup;
+	event.kind = kind;
+	event.flags = flags;
+	send(&event, key->dir, config, urgent);
+}
+
+static __always_inline void note_coalesced(__u32 dir)
+{
+	struct obs_counts *count = bpf_map_lookup_elem(&counts, &dir);
+
+	if (count)
+		count->coalesced++;
+}
+
+/* What was inserted after the miss that was told, as one event more. */
+static __always_inline void flush_misses(const struct obs_reader_key *key,
+					 struct obs_reader *reader, struct obs_dir *config, __u64 now)
+{
+	if (reader->miss_to <= reader->miss_end)
+		return;
+	send_reader(key, reader, config, reader->miss_end, reader->miss_to, reader->miss_kind,
+		    kObsNotUser, now, 0);
+	reader->miss_end = reader->miss_to;
+}
+
+/* A task reads or touches [offset, end). */
+static __always_inline void note_access(struct inode *host, __u64 offset, __u64 end, _Bool mapped)
+{
+	struct obs_inode_key inode_key;
+	struct obs_reader_key key;
+	struct obs_inode *inode = find(host, &inode_key);
+	struct obs_reader *reader;
+	struct obs_dir *config;
+	__u8 flags = 0;
+	_Bool is_new;
+	__u64 now;
+	__u32 dir;
+
+	if (!inode)
+		return;
+	dir = inode->dir;
+	config = bpf_map_lookup_elem(&dirs, &dir);
+	if (!config || !config->is_watched || !(config->wants_progress | config->wants_trace))
+		return;
+	reader = reader_of(inode, &key, &is_new);
+	if (!reader)
+		return;
+	if (mapped)
+		flags = kObsMmap | (current_syscall() >= 0 && has_task_regs ? kObsNotUser : 0);
+	now = bpf_ktime_get_ns();
+	reader->time_ns = now;
+	flush_misses(&key, reader, config, now);
+	if (config->wants_trace) {
+		if (reader->end > reader->first && reader->flags == flags &&
+		    offset >= reader->first && offset <= reader->end &&
+		    end - reader->first <= GATHER_BYTES) {
+			if (end > reader->end)
+				reader->end = end;
+			note_coalesced(dir);
+		} else if (!(offset >= reader->first && end <= reader->end)) {
+			if (reader->end > reader->first)
+				send_reader(&key, reader, config, reader->first, reader->end,
+					    kObsAccess, reader->flags, now, 0);
+			reader->first = offset;
+			reader->end = end;
+			reader->flags = flags;
+		}
+	}
+	if (config->wants_progress) {
+		__u64 beacon = config->beacon ? config->beacon : GATHER_BYTES;
+
+		if (!is_new && reader->told != ~0ULL && offset / beacon == reader->told / beacon &&
+		    end <= reader->told_end + beacon) {
+			note_coalesced(dir);
+			return;
+		}
+		reader->told = offset;
+		reader->told_end = end;
+		send_reader(&key, reader, config, offset, end, kObsProgress, flags, now, is_new);
+	}
+}
+
+/*
+ * Pages [offset, end) came into the cache for the current task: by its miss or by read-ahead on
+ * its behalf.  The first of a run is told at once, since somebody waits for it; the rest together.
+ */
+static __always_inline void note_insertion(struct inode *host, __u64 offset, __u64 end)
+{
+	struct obs_inode_key inode_key;
+	struct obs_reader_key key;
+	struct obs_inode *inode;
+	struct obs_reader *reader;
+	struct obs_dir *config;
+	_Bool is_new, is_run;
+	__u64 now;
+	__u32 dir;
+
+	inode = find(host, &inode_key);
+	if (!inode) {
+		if (bpf_map_lookup_elem(&devices, &inode_key.dev) &&
+		    !bpf_map_lookup_elem(&inodes, &inode_key) && !is_own())
+			tell_unknown(host, &inode_key);
+		return;
+	}
+	dir = inode->dir;
+	config = bpf_map_lookup_elem(&dirs, &dir);
+	if (!config || !config->is_watched)
+		return;
+	reader = reader_of(inode, &key, &is_new);
+	if (!reader)
+		return;
+	now = bpf_ktime_get_ns();
+	/* Later ones are of another request: somebody waits again. */
+	is_run = now - reader->time_ns < URGENT_NS;
+	reader->time_ns = now;
+	/* Without a kind none was told yet, and the beginning of a file continues nothing. */
+	if (is_run && reader->miss_kind && offset == reader->miss_to &&
+	    end - reader->miss_end <= GATHER_BYTES) {
+		reader->miss_to = end;
+		note_coalesced(dir);
+		return;
+	}
+	flush_misses(&key, reader, config, now);
+	reader->miss_kind = has_task_regs && current_syscall() < 0 ? kObsMissFault : kObsMissRead;
+	reader->miss_end = reader->miss_to = end;
+	send_reader(&key, reader, config, offset, end, reader->miss_kind, kObsNotUser, now, 1);
+}
+
+#endif /* PPC_OBSERVER_NOTE_H_ */
