@@ -22,7 +22,7 @@ sleep 1
 # A loader process inside the cgroup (5.10) needs a little memory of its own.
 own=0
 [[ -z $(cat "$GROUP/cgroup.procs") ]] || own=$((1 << 20))
-le "$(group_use)" $((48 * 1024 * 1024 * 8 / 10 + own)) "use of the cgroup"
+le "$(group_use)" $((48 * 1024 * 1024 * 85 / 100 + own)) "use of the cgroup"
 eq "$(group_event max)" 0 "times the limit was hit"
 is_v1 || eq "$(group_stat pgscan)" 0 "pages scanned by the kernel"
 ge "$(runner_field '["loader"]["queued"]')" $((30 << 20)) "what waits for room"
