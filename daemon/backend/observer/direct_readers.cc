@@ -118,7 +118,9 @@ void DirectReaders::LookAtProcess(int pid, uint64_t boot_ns) {
   const uint64_t read = BytesRead(roots_, pid);
   const bool reads = !is_new && read >= process.read_bytes + kReadsBytes;
   process.read_bytes = read;
-  if (reads || boot_ns < process.start_ns + kYoungNs) LookAtDescriptors(pid, process.start_ns);
+  // Descriptors cost most: only when a process has come, and when it has read since.
+  const bool is_young = boot_ns < process.start_ns + kYoungNs;
+  if (reads || (is_new && is_young)) LookAtDescriptors(pid, process.start_ns);
 }
 
 void DirectReaders::LookAtDescriptors(int pid, uint64_t start_ns) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns finding those who read past the page cache: with O_DIRECT no event comes, and what is loaded
 // for them is read for nothing.  While much is loaded and nobody is seen reading, the descriptors
-// of processes that are young or read something are looked at.
+// of processes that have just come or read something are looked at.
 //
 // What one process does in a folder is taken for the folder: a loader reads all shards alike.  The
 // mark lasts beyond the process, until somebody is seen reading there through the cache.
