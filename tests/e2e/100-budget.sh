@@ -7,6 +7,7 @@ dd if=/dev/urandom of="$FAST/one/file" bs=1M count=96 status=none
 sync
 wanted=$(sha256sum <"$FAST/one/file")
 limit_to 48M
+if is_module; then ahead=60; else ahead=4; fi
 first_read() { in_group head -c 4096 "$MNT/file" >/dev/null; }
 start_daemon
 serve "$FAST/one"
@@ -35,7 +36,8 @@ must ppcctl service start --id svc-ahead --cgroup "$GROUP" --workers 1 "$MNT"
 eq "$(in_group sha256sum <"$MNT/file")" "$wanted" "checksum"
 le "$(group_peak)" $((48 << 20)) "peak of the cgroup"
 ge "$(runner_field '["evictor"]["dropped"]')" $((40 << 20)) "dropped"
-ge "$(runner_field '["loader"]["loaded"]')" $((60 << 20)) "loaded ahead"
+# The observer leaves the kernel's read-ahead on, which a busy machine lets run first.
+ge "$(runner_field '["loader"]["loaded"]')" $((ahead << 20)) "loaded ahead"
 
 # Nothing of ours keeps an idle service's cgroup populated.
 empty() { [[ -z $(cat "$GROUP/cgroup.procs") ]]; }
