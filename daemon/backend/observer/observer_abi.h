@@ -62,7 +62,8 @@ struct obs_state {
   uint32_t can_learn;
   uint32_t inserts;  // attached now
   uint32_t accesses;
-  int32_t error;  // errno of the last try to attach
+  int32_t error;     // errno of the last try to attach
+  uint32_t updates;  // tries so far
 };
 
 // Of one (file, thread).

@@ -141,6 +141,7 @@ Status ObserverBackend::Attach(const AttachOptions& options) {
   const Status watched = programs_->Watch(
       {.progress = options.progress, .trace = options.trace, .beacon_bytes = options.beacon_bytes});
   if (!watched) return watched;
+  worker_->WantScan();  // what came while nobody watched was told to nobody
   attached_ = true;
   return Ok();
 }

@@ -221,6 +221,7 @@ Status ObserverProgramSet::Update() {
   }
   Status done = AttachWanted(wants_inserts, wants_accesses);
   state_.error = done ? 0 : done.error().code;
+  ++state_.updates;
   SayState();
   return done;
 }

@@ -115,6 +115,7 @@ Status ObserverPrograms::Watch(const Wants& wants) {
                        .wants_trace = wants.trace,
                        .wants_progress = wants.progress,
                        .pad = 0};
+  const uint32_t updates_before = State().updates;
   Status told = Tell(config);
   if (!told || own_ != nullptr) return told;
   // Whoever asked for it may read at once: it is attached when we say so.  A ppcd that has much to
@@ -124,7 +125,9 @@ Status ObserverPrograms::Watch(const Wants& wants) {
   while (true) {
     const obs_state state = State();
     if (state.inserts != 0 && (state.accesses != 0 || !wants_accesses)) return Ok();
-    if (state.error != 0) return PosixError("attach the observer's programs", state.error);
+    // An error from before is another directory's.
+    if (state.error != 0 && state.updates != updates_before)
+      return PosixError("attach the observer's programs", state.error);
     if (MonotonicNs() > until) return Ok();
     usleep(kAttachLookUs);
   }

@@ -36,8 +36,6 @@ class ObserverPrograms {
   ObserverPrograms(const ObserverPrograms&) = delete;
   ObserverPrograms& operator=(const ObserverPrograms&) = delete;
 
-  // What this kernel gives: "tracepoints" (6.12 and later) or "fentry".
-  const char* Means() const { return about_.has_tracepoints != 0 ? "tracepoints" : "fentry"; }
   bool KnowsFaultKind() const { return about_.has_task_regs != 0; }
   // Can learn inodes from the kernel; else only numbers of stat() are known.
   bool CanLearn() const { return about_.can_learn != 0; }

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -27,20 +28,27 @@ inline constexpr uint64_t kMiB = 1 << 20;
 inline constexpr uint64_t kQuietNs = 400 * kNsPerMs;
 
 // A directory below the build tree: /tmp may be a file system without the page cache's tracepoints.
-class ObserverTest : public testing::Test {
+class BuildTreeTest : public testing::Test {
  protected:
   void SetUp() override {
     char name[] = "observer-test-XXXXXX";
     ASSERT_NE(mkdtemp(name), nullptr);
-    char real[4096];
-    ASSERT_NE(realpath(name, real), nullptr);
-    dir_ = real;
+    dir_ = std::filesystem::canonical(name);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  std::string dir_;
+};
+
+class ObserverTest : public BuildTreeTest {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(BuildTreeTest::SetUp());
     Write("model", 8 * kMiB);
   }
   void TearDown() override {
     backend_.reset();
-    const std::string command = "rm -rf '" + dir_ + "'";
-    (void)!std::system(command.c_str());
+    BuildTreeTest::TearDown();
   }
   bool Open() {
     Result<std::unique_ptr<ObserverBackend>> opened = ObserverBackend::Open(dir_, SysRoots{});
@@ -124,7 +132,6 @@ class ObserverTest : public testing::Test {
     return static_cast<uint64_t>(std::count(pages.begin(), pages.end(), true)) * kPageBytes;
   }
 
-  std::string dir_;
   std::string why_not_;
   std::unique_ptr<ObserverBackend> backend_;
 };

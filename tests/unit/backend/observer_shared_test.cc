@@ -15,6 +15,7 @@
 #include "daemon/backend/observer/observer_backend.h"
 #include "daemon/backend/observer/program_set.h"
 #include "daemon/base/clock.h"
+#include "tests/unit/backend/observer_fixture.h"
 
 namespace ppc {
 namespace {
@@ -34,25 +35,17 @@ class Attacher {
   std::jthread thread_;
 };
 
-class ObserverSharedTest : public testing::Test {
+class ObserverSharedTest : public BuildTreeTest {
  protected:
   void SetUp() override {
-    char name[] = "observer-shared-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    char real[4096];
-    ASSERT_NE(realpath(name, real), nullptr);
-    top_ = real;
+    ASSERT_NO_FATAL_FAILURE(BuildTreeTest::SetUp());
     Result<std::unique_ptr<ObserverProgramSet>> set = ObserverProgramSet::Load(SysRoots{});
     if (!set) GTEST_SKIP() << set.error().message;
     set_ = std::move(*set);
   }
-  void TearDown() override {
-    const std::string command = "rm -rf '" + top_ + "'";
-    (void)!std::system(command.c_str());
-  }
 
   std::string Make(const std::string& name) const {
-    const std::string dir = top_ + "/" + name;
+    const std::string dir = dir_ + "/" + name;
     mkdir(dir.c_str(), 0755);
     const UniqueFd fd(open((dir + "/model").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
     const std::vector<char> bytes(1 << 20, 'x');
@@ -88,7 +81,6 @@ class ObserverSharedTest : public testing::Test {
     return bytes;
   }
 
-  std::string top_;
   std::unique_ptr<ObserverProgramSet> set_;
 };
 
@@ -126,7 +118,7 @@ TEST_F(ObserverSharedTest, AFileThatAppearsIsFoundByTheDirectoryThatHasIt) {
   ASSERT_TRUE(b->Attach({}));
   for (const std::string& dir : {one, two}) {
     const auto& backend = dir == one ? a : b;
-    Make(dir.substr(top_.size() + 1) + "/later");
+    Make(dir.substr(dir_.size() + 1) + "/later");
     uint64_t missed = 0;
     for (int i = 0; i < 20 && missed == 0; ++i) {
       ReadCold(dir + "/later");
@@ -134,6 +126,27 @@ TEST_F(ObserverSharedTest, AFileThatAppearsIsFoundByTheDirectoryThatHasIt) {
     }
     EXPECT_GT(missed, 0u) << dir;
   }
+}
+
+// While nobody watched there, the file was met and told to the other directory alone.
+TEST_F(ObserverSharedTest, AFileThatAppearedUnwatchedIsFoundByTheNextWatch) {
+  const std::string one = Make("one");
+  const std::string two = Make("two");
+  const Attacher attacher(set_.get());
+  const auto a = Observe(one, *set_->AddDirectory());
+  const auto b = Observe(two, *set_->AddDirectory());
+  ASSERT_TRUE(a->Attach({}));
+  Make("two/later");
+  const UniqueFd held(open((two + "/later/model").c_str(), O_RDONLY | O_CLOEXEC));
+  ReadCold(two + "/later");
+  EXPECT_EQ(Misses(b.get()), 0u);
+  ASSERT_TRUE(b->Attach({}));
+  uint64_t missed = 0;
+  for (int i = 0; i < 20 && missed == 0; ++i) {
+    ReadCold(two + "/later");
+    missed = Misses(b.get());
+  }
+  EXPECT_GT(missed, 0u);
 }
 
 TEST_F(ObserverSharedTest, ADeadRunnerLeavesNothing) {
