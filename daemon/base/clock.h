@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns reading the monotonic clock.
+// Owns reading the clocks.
 #ifndef PPC_DAEMON_BASE_CLOCK_H_
 #define PPC_DAEMON_BASE_CLOCK_H_
 
@@ -11,6 +11,7 @@ inline constexpr uint64_t kNsPerMs = 1000 * 1000;
 inline constexpr uint64_t kNsPerSec = 1000 * kNsPerMs;
 
 uint64_t MonotonicNs();  // CLOCK_MONOTONIC
+uint64_t BootNs();       // CLOCK_BOOTTIME, in which /proc tells when a process started
 
 }  // namespace ppc
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <climits>
+#include <cstdlib>
 #include <memory>
 #include <string_view>
 
@@ -99,6 +100,27 @@ CpuList StatusList(const std::string& text, const std::string& key) {
 }
 
 }  // namespace
+
+std::vector<int> ListNumbers(const std::string& path) {
+  std::vector<int> numbers;
+  const DirStream dir(opendir(path.c_str()));
+  while (dir != nullptr) {
+    const dirent* entry = readdir(dir.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    int number = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size())
+      numbers.push_back(number);
+  }
+  return numbers;
+}
+
+std::optional<uint64_t> NumberAfter(const std::string& text, std::string_view key, int base) {
+  const size_t at = text.find(key);
+  if (at == std::string::npos) return std::nullopt;
+  return std::strtoull(text.c_str() + at + key.size(), nullptr, base);
+}
 
 ThreadPlaces PlacesOfThreads(const SysRoots& roots, int pid) {
   constexpr int kMaxThreads = 256;  // more say nothing new

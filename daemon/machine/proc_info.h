@@ -6,12 +6,19 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/base/cpu_set.h"
 #include "daemon/machine/roots.h"
 
 namespace ppc {
+
+// Numeric names in a directory: processes, threads, descriptors.
+std::vector<int> ListNumbers(const std::string& path);
+
+// The number that follows `key` in a text of /proc; nullopt: the key is not there.
+std::optional<uint64_t> NumberAfter(const std::string& text, std::string_view key, int base = 10);
 
 // Start of the process in ns since boot, at the 10 ms resolution /proc has.
 std::optional<uint64_t> ProcessStartNs(const SysRoots& roots, int pid);

@@ -8,7 +8,6 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,12 +25,6 @@ namespace {
 
 constexpr size_t kMaxAnswer = 1 << 20;
 constexpr int kDeathMs = 1000;  // how long a killed process may take to die
-
-uint64_t BootNs() {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * kNsPerSec + static_cast<uint64_t>(now.tv_nsec);
-}
 
 XpuListing Problem(std::string text) {
   XpuListing listing;

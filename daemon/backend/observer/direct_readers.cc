@@ -7,10 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <ctime>
 
-#include "daemon/backend/poll/proc_view.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
 #include "daemon/machine/proc_info.h"
@@ -27,22 +24,11 @@ constexpr uint64_t kTrustBytes = 4 << 20;  // more than headers
 constexpr uint64_t kUnmarkBytes = 16 << 20;
 constexpr uint64_t kCpuShare = 20;  // looks take at most this part of one CPU
 
-uint64_t NumberAfter(const std::string& text, const char* name, int base) {
-  const size_t at = text.find(name);
-  if (at == std::string::npos) return 0;
-  return std::strtoull(text.c_str() + at + std::char_traits<char>::length(name), nullptr, base);
-}
-
 // By calls, and past the cache by whatever means.
 uint64_t BytesRead(const SysRoots& roots, int pid) {
   const Result<std::string> text = ReadFile(roots.Proc("/" + std::to_string(pid) + "/io"), 4096);
-  return text ? NumberAfter(*text, "rchar:", 10) + NumberAfter(*text, "\nread_bytes:", 10) : 0;
-}
-
-uint64_t BootNs() {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * kNsPerSec + static_cast<uint64_t>(now.tv_nsec);
+  if (!text) return 0;
+  return NumberAfter(*text, "rchar:").value_or(0) + NumberAfter(*text, "\nread_bytes:").value_or(0);
 }
 
 }  // namespace
@@ -128,7 +114,7 @@ void DirectReaders::LookAtDescriptors(int pid, uint64_t start_ns) {
   for (const int fd : ListNumbers(base + "/fdinfo")) {
     const std::string number = std::to_string(fd);
     const Result<std::string> info = ReadFile(base + "/fdinfo/" + number, 4096);
-    if (!info || (NumberAfter(*info, "flags:", 8) & O_DIRECT) == 0) continue;
+    if (!info || (NumberAfter(*info, "flags:", 8).value_or(0) & O_DIRECT) == 0) continue;
     struct statx found {};
     // What is known of it will do: a server is not asked.
     const int code = statx(AT_FDCWD, (base + "/fd/" + number).c_str(), AT_STATX_DONT_SYNC,

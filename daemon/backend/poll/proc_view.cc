@@ -1,46 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/backend/poll/proc_view.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 
-#include "daemon/base/dir_stream.h"
+#include "daemon/machine/proc_info.h"
 
 namespace ppc {
-namespace {
-
-// Value of "key: value" or nothing.
-std::optional<uint64_t> Value(const std::string& text, const char* key) {
-  const size_t at = text.find(key);
-  if (at == std::string::npos) return std::nullopt;
-  return std::strtoull(text.c_str() + at + std::string_view(key).size(), nullptr, 10);
-}
-
-}  // namespace
-
-std::vector<int> ListNumbers(const std::string& path) {
-  std::vector<int> numbers;
-  const DirStream dir(opendir(path.c_str()));
-  while (dir != nullptr) {
-    const dirent* entry = readdir(dir.get());
-    if (entry == nullptr) break;
-    const std::string_view name = entry->d_name;
-    int number = 0;
-    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size())
-      numbers.push_back(number);
-  }
-  return numbers;
-}
 
 std::vector<ProcFd> ProcView::Files() const {
   std::vector<ProcFd> files;
@@ -127,17 +99,17 @@ std::optional<ProcRead> ProcView::WaitingRead(int tid, bool* is_denied) const {
 
 std::optional<uint64_t> ProcView::Position(int fd) const {
   const Result<std::string> text = ReadFile(base_ + "/fdinfo/" + std::to_string(fd), 4096);
-  return text ? Value(*text, "pos:") : std::nullopt;
+  return text ? NumberAfter(*text, "pos:") : std::nullopt;
 }
 
 std::optional<uint64_t> ProcView::ReadBytes(int tid) const {
   const Result<std::string> text = ReadFile(base_ + "/task/" + std::to_string(tid) + "/io", 4096);
-  return text ? Value(*text, "rchar:") : std::nullopt;
+  return text ? NumberAfter(*text, "rchar:") : std::nullopt;
 }
 
 std::optional<uint64_t> ProcView::ReadBytes() const {
   const Result<std::string> text = ReadFile(base_ + "/io", 4096);
-  return text ? Value(*text, "rchar:") : std::nullopt;
+  return text ? NumberAfter(*text, "rchar:") : std::nullopt;
 }
 
 std::optional<ProcView::Size> ProcView::MappedSize() const {

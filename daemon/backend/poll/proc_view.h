@@ -78,9 +78,6 @@ inline bool IsPagePresent(uint64_t entry) { return entry >> 63 != 0; }
 // Of the file (or shared): not the process's own copy.
 inline bool IsFilePage(uint64_t entry) { return (entry >> 61 & 5) == 5; }
 
-// Numeric names in a directory: processes, threads, descriptors.
-std::vector<int> ListNumbers(const std::string& path);
-
 // One line of /proc/PID/task/TID/syscall.
 std::optional<ProcRead> ParseSyscall(const std::string& line);
 // One line of /proc/PID/maps; path "" where it maps no file.
