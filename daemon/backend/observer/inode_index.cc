@@ -97,14 +97,14 @@ InodeIndex::InodeIndex(std::string root, ObserverPrograms* programs)
 }
 
 InodeIndex::~InodeIndex() {
-  for (const Entry& entry : files_) {
-    if (!entry.is_gone && entry.key.ino != 0) programs_->RemoveInode(entry.key);
+  for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
+    if (const auto file = files_.Get(number)) programs_->RemoveInode(file->key);
   }
   for (const uint32_t dev : devices_) programs_->RemoveDevice(dev);
 }
 
-std::string InodeIndex::PathOf(uint32_t parent, const std::string& name) const {
-  std::string path = name;
+std::string InodeIndex::PathOf(uint32_t parent, std::string_view name) const {
+  std::string path(name);
   for (uint32_t at = parent; at != 0; at = dirs_[at].parent) path = dirs_[at].name + "/" + path;
   return path;
 }
@@ -150,7 +150,7 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
       }
       continue;
     }
-    if (!S_ISREG(child.st_mode) || by_stat_.contains({child.st_dev, child.st_ino})) continue;
+    if (!S_ISREG(child.st_mode) || files_.NumberOf(child.st_dev, child.st_ino) != 0) continue;
     UniqueFd file = OpenForReading(at, found->d_name);
     if (!file.IsValid()) continue;
     fresh->push_back(Fresh{std::move(file), directory, found->d_name, child});
@@ -233,9 +233,9 @@ Status InodeIndex::NoteDevice(uint32_t dev) {
 
 // `seen` nullptr: what stat() says is what the page cache knows, for all that can be told.
 Result<uint64_t> InodeIndex::Add(Fresh* fresh, const obs_vma* seen) {
-  const StatKey stat_key{fresh->info.st_dev, fresh->info.st_ino};
-  const auto known = by_stat_.find(stat_key);
-  const uint64_t file = known != by_stat_.end() ? known->second : files_.size() + 1;
+  const dev_t dev = fresh->info.st_dev;
+  const uint64_t known = files_.NumberOf(dev, fresh->info.st_ino);
+  const uint64_t number = known != 0 ? known : files_.NextNumber();
   obs_inode_key key{};
   obs_inode inode{};
   if (seen != nullptr) {
@@ -244,58 +244,53 @@ Result<uint64_t> InodeIndex::Add(Fresh* fresh, const obs_vma* seen) {
     inode.generation = seen->generation;
     inode.by_addr = seen->subvolume == 0 && SharesNumbers(fresh->fd.Get());
   } else {
-    key = {fresh->info.st_ino, (major(stat_key.first) << 20) | minor(stat_key.first), 0};
+    key = {fresh->info.st_ino, (major(dev) << 20) | minor(dev), 0};
     int generation = 0;
     if (ioctl(fresh->fd.Get(), FS_IOC_GETVERSION, &generation) == 0) {
       inode.generation = static_cast<uint32_t>(generation);
     }
   }
-  inode.file = file;
+  inode.file = number;
   inode.dir = programs_->Directory();
   Status listed = programs_->AddInode(key, inode);
   if (listed) listed = NoteDevice(key.dev);
   if (!listed) return listed.error();
-  if (known == by_stat_.end()) {
-    files_.emplace_back();
-    by_stat_[stat_key] = file;
-  }
-  Entry& entry = files_[file - 1];
-  if (entry.key.ino != 0 && std::memcmp(&entry.key, &key, sizeof(key)) != 0) {
-    programs_->RemoveInode(entry.key);
-  }
-  entry = Entry{fresh->parent, false, std::move(fresh->name), stat_key.first, stat_key.second, key};
-  return file;
+  const FileTable::File file{fresh->parent, fresh->name, dev, fresh->info.st_ino, key};
+  if (known == 0) return files_.Add(file);
+  const obs_inode_key before = files_.Get(known)->key;
+  if (std::memcmp(&before, &key, sizeof(key)) != 0) programs_->RemoveInode(before);
+  files_.Change(known, file);
+  return known;
 }
 
-void InodeIndex::Forget(uint64_t file) {
-  Entry& entry = files_[file - 1];
-  if (entry.is_gone) return;
-  if (entry.key.ino != 0) programs_->RemoveInode(entry.key);
-  by_stat_.erase({entry.dev, entry.ino});
-  entry = Entry{};
-  entry.is_gone = true;
+void InodeIndex::Forget(uint64_t number) {
+  const std::optional<FileTable::File> file = files_.Get(number);
+  if (!file) return;
+  programs_->RemoveInode(file->key);
+  files_.Remove(number);
 }
 
-void InodeIndex::Relearn(uint64_t ino, uint32_t dev) {
+bool InodeIndex::Relearn(uint64_t ino, uint32_t dev) {
   const std::lock_guard lock(mutex_);
-  for (uint64_t file = 1; file <= files_.size(); ++file) {
-    const Entry& entry = files_[file - 1];
-    if (entry.is_gone || entry.key.ino != ino || entry.key.dev != dev) continue;
-    const std::string path = PathOf(entry);
+  for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
+    const std::optional<FileTable::File> file = files_.Get(number);
+    if (!file || file->key.ino != ino || file->key.dev != dev) continue;
+    const std::string path = PathOf(*file);
     Result<UniqueFd> fd = OpenBelow(root_, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     struct stat info {};
     const bool is_same =
-        fd && fstat(fd->Get(), &info) == 0 && info.st_ino == entry.ino && info.st_dev == entry.dev;
+        fd && fstat(fd->Get(), &info) == 0 && info.st_ino == file->ino && info.st_dev == file->dev;
     // Also when its generation is another: then it is another file.
     if (!is_same) {
-      Forget(file);
-      return;
+      Forget(number);
+      return false;
     }
-    Fresh again{std::move(*fd), entry.parent, entry.name, info};
+    Fresh again{std::move(*fd), file->parent, std::string(file->name), info};
     const Status learnt = Learn(std::span(&again, 1));
     if (!learnt) Log(LogLevel::kDebug, learnt.error().message);
-    return;
+    return true;
   }
+  return true;
 }
 
 // ----------------------------------------------------------------------- names
@@ -312,12 +307,12 @@ Result<FileInfo> InodeIndex::InfoOf(uint64_t file, const struct stat& info) cons
 Result<FileInfo> InodeIndex::Resolve(uint64_t file, std::string* path) {
   const std::lock_guard lock(mutex_);
   const Error stale{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
-  if (file == 0 || file > files_.size() || files_[file - 1].is_gone) return stale;
-  const Entry& entry = files_[file - 1];
-  const std::string name = PathOf(entry);
+  const std::optional<FileTable::File> known = files_.Get(file);
+  if (!known) return stale;
+  const std::string name = PathOf(*known);
   const Result<UniqueFd> fd = OpenBelow(root_, name, O_PATH | O_NOFOLLOW);
   struct stat info {};
-  if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != entry.ino || info.st_dev != entry.dev) {
+  if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != known->ino || info.st_dev != known->dev) {
     Forget(file);
     return stale;
   }
@@ -332,8 +327,8 @@ Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
   struct stat info {};
   if (fstat(place->Get(), &info) != 0) return PosixError("look up " + path, errno);
   if (!S_ISREG(info.st_mode)) return Error{EINVAL, path + " is no regular file"};
-  const auto known = by_stat_.find({info.st_dev, info.st_ino});
-  if (known != by_stat_.end()) return InfoOf(known->second, info);
+  const uint64_t known = files_.NumberOf(info.st_dev, info.st_ino);
+  if (known != 0) return InfoOf(known, info);
   // By its own name: symbolic links that stay below the root lead to it.
   char real[PATH_MAX];
   char base[PATH_MAX];
@@ -349,8 +344,8 @@ Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
   Fresh fresh{std::move(*fd), DirectoryOf(own), own.substr(own.rfind('/') + 1), info};
   const Status learnt = Learn(std::span(&fresh, 1));
   if (!learnt) return learnt.error();
-  const auto found = by_stat_.find({info.st_dev, info.st_ino});
-  if (found != by_stat_.end()) return InfoOf(found->second, info);
+  const uint64_t found = files_.NumberOf(info.st_dev, info.st_ino);
+  if (found != 0) return InfoOf(found, info);
   return Error{ENOTSUP, path + ": the page cache does not know its inode (direct I/O?)"};
 }
 
@@ -359,12 +354,10 @@ Result<UniqueFd> InodeIndex::Open(uint64_t file) {
   Identity wanted;
   {
     const std::lock_guard lock(mutex_);
-    if (file == 0 || file > files_.size() || files_[file - 1].is_gone) {
-      return Error{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
-    }
-    const Entry& entry = files_[file - 1];
-    name = PathOf(entry);
-    wanted = {entry.dev, entry.ino, entry.name};
+    const std::optional<FileTable::File> known = files_.Get(file);
+    if (!known) return Error{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
+    name = PathOf(*known);
+    wanted = {known->dev, known->ino, std::string(known->name)};
   }
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK;
   Result<UniqueFd> fd = OpenBelow(root_, name, kFlags | O_NOATIME);
@@ -382,14 +375,14 @@ Result<UniqueFd> InodeIndex::Open(uint64_t file) {
 
 std::optional<InodeIndex::Identity> InodeIndex::IdentityOf(uint64_t file) const {
   const std::lock_guard lock(mutex_);
-  if (file == 0 || file > files_.size() || files_[file - 1].is_gone) return std::nullopt;
-  const Entry& entry = files_[file - 1];
-  return Identity{entry.dev, entry.ino, entry.name};
+  const std::optional<FileTable::File> known = files_.Get(file);
+  if (!known) return std::nullopt;
+  return Identity{known->dev, known->ino, std::string(known->name)};
 }
 
 size_t InodeIndex::Files() const {
   const std::lock_guard lock(mutex_);
-  return files_.size();
+  return files_.Numbers();
 }
 
 uint64_t InodeIndex::Unseen() const {

@@ -16,10 +16,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <vector>
 
 #include "daemon/backend/backend.h"
+#include "daemon/backend/observer/file_table.h"
 #include "daemon/backend/observer/programs.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
@@ -45,8 +46,9 @@ class InodeIndex {
   Result<FileInfo> Lookup(const std::string& path);
   // Opens the file itself; ESTALE when another lies under its name.
   Result<UniqueFd> Open(uint64_t file);
-  // The kernel met the inode (ino, dev) at another address or generation than was learnt.
-  void Relearn(uint64_t ino, uint32_t dev);
+  // The kernel met the inode (ino, dev) at another address or generation than was learnt.  False:
+  // it is no file of that name any more, and may have become one of another.
+  bool Relearn(uint64_t ino, uint32_t dev);
 
   // A number in /proc/PID/maps: device and inode as stat() shows them, and the base name.
   struct Identity {
@@ -58,14 +60,15 @@ class InodeIndex {
   // The number of the directory that a file lies in.
   std::optional<uint32_t> FolderOf(uint64_t file) const {
     const std::lock_guard lock(mutex_);
-    if (file == 0 || file > files_.size() || files_[file - 1].is_gone) return std::nullopt;
-    return files_[file - 1].parent;
+    const std::optional<FileTable::File> known = files_.Get(file);
+    if (!known) return std::nullopt;
+    return known->parent;
   }
   std::optional<uint32_t> FolderOf(dev_t dev, ino_t ino) const {
     const std::lock_guard lock(mutex_);
-    const auto found = by_stat_.find({dev, ino});
-    if (found == by_stat_.end()) return std::nullopt;
-    return files_[found->second - 1].parent;
+    const std::optional<FileTable::File> known = files_.Get(files_.NumberOf(dev, ino));
+    if (!known) return std::nullopt;
+    return known->parent;
   }
 
   size_t Files() const;
@@ -73,14 +76,6 @@ class InodeIndex {
   uint64_t Unseen() const;
 
  private:
-  struct Entry {
-    uint32_t parent = 0;  // in dirs_
-    bool is_gone = false;
-    std::string name;
-    dev_t dev = 0;
-    ino_t ino = 0;
-    obs_inode_key key{};  // key.ino == 0: not learnt
-  };
   struct Directory {
     uint32_t parent = 0;
     std::string name;
@@ -92,13 +87,8 @@ class InodeIndex {
     std::string name;
     struct stat info {};
   };
-  using StatKey = std::pair<dev_t, ino_t>;
-  struct StatHash {
-    size_t operator()(const StatKey& key) const { return key.first * 31 + key.second * 0x9e3779b9; }
-  };
-
-  std::string PathOf(uint32_t parent, const std::string& name) const;
-  std::string PathOf(const Entry& entry) const { return PathOf(entry.parent, entry.name); }
+  std::string PathOf(uint32_t parent, std::string_view name) const;
+  std::string PathOf(const FileTable::File& file) const { return PathOf(file.parent, file.name); }
   // Of a path that leads here through directories, made where they are new.
   uint32_t DirectoryOf(const std::string& path);
   Status ListDirectory(uint32_t directory, std::vector<Fresh>* fresh);
@@ -116,8 +106,7 @@ class InodeIndex {
   mutable std::mutex mutex_;
   std::vector<Directory> dirs_;  // 0 is the root
   std::map<std::pair<uint32_t, std::string>, uint32_t> dir_numbers_;
-  std::vector<Entry> files_;  // by number - 1
-  std::unordered_map<StatKey, uint64_t, StatHash> by_stat_;
+  FileTable files_;
   std::vector<uint32_t> devices_;
   uint64_t unseen_ = 0;
 };

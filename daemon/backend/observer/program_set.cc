@@ -184,6 +184,7 @@ Result<ObserverFds> ObserverProgramSet::Share(uint32_t dir) const {
   const int state = bpf_map__fd(s->maps.state);
   const std::array<int, kObsFdCount> sources = {
       bpf_map__fd(s->maps.inodes),
+      bpf_map__fd(s->maps.unknown),
       bpf_map__fd(s->maps.devices),
       bpf_map__fd(s->maps.dir_devices),
       bpf_map__fd(s->maps.dirs),

@@ -28,6 +28,7 @@ namespace ppc {
 // What a runner needs to use a set: descriptors, in this order.
 enum ObserverFd {
   kObsFdInodes,
+  kObsFdUnknown,
   kObsFdDevices,
   kObsFdDirDevices,
   kObsFdDirs,

@@ -157,6 +157,8 @@ Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& ino
 
 void ObserverPrograms::RemoveInode(const obs_inode_key& key) {
   (void)bpf_map_delete_elem(Fd(kObsFdInodes), &key);
+  // Whoever meets it next is told of, though he may have been before it was listed.
+  (void)bpf_map_delete_elem(Fd(kObsFdUnknown), &key);
 }
 
 Status ObserverPrograms::AddDevice(uint32_t dev) {

@@ -116,17 +116,17 @@ void ObserverWorker::Work() {
     if (scans) wants_scan_ = false;
     lock.unlock();
     for (const auto& question : questions) question();
-    for (const auto& [ino, dev] : moved) index_->Relearn(ino, dev);
+    bool is_done = true;
+    for (const auto& [ino, dev] : moved) is_done = index_->Relearn(ino, dev) && is_done;
     if (looks) look_due = MonotonicNs() + options_.look();
     if (now >= dir_due) {
       LookAtDirectory();
       dir_due = MonotonicNs() + kLookAtDirNs;
     }
-    bool is_done = true;
     if (scans) {
       const Result<bool> scanned = index_->Rescan(MonotonicNs() + kScanPartNs);
       if (!scanned) Log(LogLevel::kWarning, scanned.error().message);
-      is_done = !scanned || *scanned;
+      is_done = (!scanned || *scanned) && is_done;
       // Somebody who reads many unlisted files asks for a look each time: at most one a second.
       scan_due = is_done ? MonotonicNs() + kScanPauseNs : 0;
     }

@@ -226,6 +226,35 @@ TEST_F(ObserverTest, AReplacedFileIsAnother) {
   EXPECT_EQ(backend_->Resolve(before->file, nullptr).error().code, ESTALE);
 }
 
+// The number of an inode, and often its place in memory, is used again; its generation is not.
+TEST_F(ObserverTest, AnInodeUsedAgainIsAnotherFile) {
+  if (!Open()) GTEST_SKIP() << why_not_;
+  const Result<FileInfo> before = backend_->Lookup("model");
+  ASSERT_TRUE(before);
+  ASSERT_TRUE(backend_->Attach({.trace = true}));
+  struct stat was {};
+  struct stat is {};
+  ASSERT_EQ(stat(Path("model").c_str(), &was), 0);
+  for (int i = 0; i < 50 && is.st_ino != was.st_ino; ++i) {
+    ASSERT_EQ(unlink(Path(i == 0 ? "model" : "again").c_str()), 0);
+    Write("again", 4 * kMiB);
+    ASSERT_EQ(stat(Path("again").c_str(), &is), 0);
+  }
+  if (is.st_ino != was.st_ino) GTEST_SKIP() << "this file system uses no inode's number again";
+  std::vector<Event> events;
+  for (int i = 0; i < 50 && Bytes(events, IsAccess) < 4 * kMiB; ++i) {
+    Drop("again");
+    InChild([&] { ReadAll("again", 64 << 10); });
+    events = Events();
+    for (const Event& event : events) EXPECT_NE(event.file, before->file);
+  }
+  EXPECT_EQ(Bytes(events, IsAccess), 4 * kMiB);
+  std::string path;
+  ASSERT_TRUE(backend_->Resolve(events.back().file, &path));
+  EXPECT_EQ(path, "again");
+  EXPECT_EQ(backend_->Resolve(before->file, nullptr).error().code, ESTALE);
+}
+
 TEST_F(ObserverTest, ADirectoryThatGoesIsNoticed) {
   if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({}));

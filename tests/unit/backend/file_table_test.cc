@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/observer/file_table.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ppc {
+namespace {
+
+FileTable::File FileOf(ino_t ino, std::string_view name) {
+  return {.parent = 3, .name = name, .dev = 8, .ino = ino, .key = {ino + 1, 0x800001, 5}};
+}
+
+TEST(FileTable, GivesBackWhatWasAdded) {
+  FileTable table;
+  EXPECT_EQ(table.NextNumber(), 1U);
+  EXPECT_EQ(table.Add(FileOf(10, "a")), 1U);
+  EXPECT_EQ(table.Add(FileOf(11, "a longer name than most")), 2U);
+  const auto second = table.Get(2);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->name, "a longer name than most");
+  EXPECT_EQ(second->parent, 3U);
+  EXPECT_EQ(second->dev, 8U);
+  EXPECT_EQ(second->ino, 11U);
+  EXPECT_EQ(second->key.ino, 12U);
+  EXPECT_EQ(second->key.dev, 0x800001U);
+  EXPECT_EQ(second->key.subvolume, 5U);
+  EXPECT_EQ(table.NumberOf(8, 10), 1U);
+  EXPECT_EQ(table.NumberOf(9, 10), 0U);
+  EXPECT_FALSE(table.Get(0));
+  EXPECT_FALSE(table.Get(3));
+}
+
+TEST(FileTable, ARemovedFileIsGoneAndItsNumberIsNotGivenAgain) {
+  FileTable table;
+  table.Add(FileOf(10, "a"));
+  table.Remove(1);
+  EXPECT_FALSE(table.Get(1));
+  EXPECT_EQ(table.NumberOf(8, 10), 0U);
+  EXPECT_EQ(table.Add(FileOf(10, "b")), 2U);
+  EXPECT_EQ(table.NumberOf(8, 10), 2U);
+  EXPECT_EQ(table.Numbers(), 2U);
+}
+
+TEST(FileTable, AFileMayChangeToANameOfItsOwnTable) {
+  FileTable table;
+  table.Add(FileOf(10, "before"));
+  table.Add(FileOf(11, "after"));
+  table.Change(1, FileOf(10, table.Get(2)->name));
+  EXPECT_EQ(table.Get(1)->name, "after");
+}
+
+TEST(FileTable, NamesOfTheGoneMakeRoomAndOthersStay) {
+  FileTable table;
+  table.Add(FileOf(1, "stays"));
+  const std::string name(200, 'n');
+  for (ino_t ino = 2; ino < 3000; ++ino) {
+    const uint64_t number = table.Add(FileOf(ino, name + std::to_string(ino)));
+    ASSERT_EQ(table.Get(number)->name, name + std::to_string(ino));
+    table.Remove(number);
+  }
+  EXPECT_EQ(table.Get(1)->name, "stays");
+  EXPECT_LE(table.NameBytes(), 256U << 10);
+}
+
+}  // namespace
+}  // namespace ppc
