@@ -26,6 +26,7 @@
 namespace ppc {
 namespace {
 
+constexpr char kKernelTypes[] = "/sys/kernel/btf/vmlinux";
 constexpr uint32_t kRingBytes = 2 << 20;
 
 int LogLibbpf(libbpf_print_level level, const char* format, va_list arguments) {
@@ -43,6 +44,13 @@ bool HasKernelName(const btf* kernel, const char* name, uint32_t kind) {
 int KernelMajor() {
   utsname name{};
   return uname(&name) == 0 ? std::atoi(name.release) : 0;
+}
+
+// Types of the kernel's modules are for CAP_SYS_ADMIN alone to list.  Without it libbpf must be
+// kept from asking: it takes the refusal for an error, though it looks for btrfs' types only.
+bool MayListTypes() {
+  uint32_t first = 0;
+  return bpf_btf_get_next_id(0, &first) == 0 || errno != EPERM || access(kKernelTypes, R_OK) != 0;
 }
 
 // Why programs could not be loaded, and what to do.
@@ -97,7 +105,9 @@ void ObserverProgramSet::Choose() {
 
 // An errno.
 int ObserverProgramSet::LoadChosen(bool has_folios) {
-  skeleton_.reset(observer_bpf__open());
+  LIBBPF_OPTS(bpf_object_open_opts, options);
+  if (!MayListTypes()) options.btf_custom_path = kKernelTypes;
+  skeleton_.reset(observer_bpf__open_opts(&options));
   if (skeleton_ == nullptr) return errno;
   skeleton_->rodata->has_task_regs = state_.has_task_regs != 0;
   skeleton_->rodata->has_folios = has_folios;
