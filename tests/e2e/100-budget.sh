@@ -32,6 +32,7 @@ must ppcctl rm_policy "$MNT"
 drop_caches
 register "$MNT" readahead '{"behind":"4M","window_max":"8M"}'
 must ppcctl service start --id svc-ahead --cgroup "$GROUP" --workers 1 "$MNT"
+# shellcheck disable=SC2094  # both read it
 eq "$(in_group cat <"$MNT/file" | "$(dirname "$0")/paced.py" "$MNT/file" | sha256sum)" "$wanted" "checksum"
 le "$(group_peak)" $((48 << 20)) "peak of the cgroup"
 ge "$(runner_field '["evictor"]["dropped"]')" $((40 << 20)) "dropped"

@@ -312,7 +312,8 @@ Result<FileInfo> InodeIndex::Resolve(uint64_t file, std::string* path) {
   const std::string name = PathOf(*known);
   const Result<UniqueFd> fd = OpenBelow(root_, name, O_PATH | O_NOFOLLOW);
   struct stat info {};
-  if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != known->ino || info.st_dev != known->dev) {
+  if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != known->ino ||
+      info.st_dev != known->dev) {
     Forget(file);
     return stale;
   }
