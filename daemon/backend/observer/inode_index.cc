@@ -255,7 +255,7 @@ Result<uint64_t> InodeIndex::Add(Fresh* fresh, const obs_vma* seen) {
   Status listed = programs_->AddInode(key, inode);
   if (listed) listed = NoteDevice(key.dev);
   if (!listed) return listed.error();
-  const FileTable::File file{fresh->parent, fresh->name, dev, fresh->info.st_ino, key};
+  const InodeTable::File file{fresh->parent, fresh->name, dev, fresh->info.st_ino, key};
   if (known == 0) return files_.Add(file);
   const obs_inode_key before = files_.Get(known)->key;
   if (std::memcmp(&before, &key, sizeof(key)) != 0) programs_->RemoveInode(before);
@@ -264,7 +264,7 @@ Result<uint64_t> InodeIndex::Add(Fresh* fresh, const obs_vma* seen) {
 }
 
 void InodeIndex::Forget(uint64_t number) {
-  const std::optional<FileTable::File> file = files_.Get(number);
+  const std::optional<InodeTable::File> file = files_.Get(number);
   if (!file) return;
   programs_->RemoveInode(file->key);
   files_.Remove(number);
@@ -273,7 +273,7 @@ void InodeIndex::Forget(uint64_t number) {
 bool InodeIndex::Relearn(uint64_t ino, uint32_t dev) {
   const std::lock_guard lock(mutex_);
   for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
-    const std::optional<FileTable::File> file = files_.Get(number);
+    const std::optional<InodeTable::File> file = files_.Get(number);
     if (!file || file->key.ino != ino || file->key.dev != dev) continue;
     const std::string path = PathOf(*file);
     Result<UniqueFd> fd = OpenBelow(root_, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -307,7 +307,7 @@ Result<FileInfo> InodeIndex::InfoOf(uint64_t file, const struct stat& info) cons
 Result<FileInfo> InodeIndex::Resolve(uint64_t file, std::string* path) {
   const std::lock_guard lock(mutex_);
   const Error stale{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
-  const std::optional<FileTable::File> known = files_.Get(file);
+  const std::optional<InodeTable::File> known = files_.Get(file);
   if (!known) return stale;
   const std::string name = PathOf(*known);
   const Result<UniqueFd> fd = OpenBelow(root_, name, O_PATH | O_NOFOLLOW);
@@ -355,7 +355,7 @@ Result<UniqueFd> InodeIndex::Open(uint64_t file) {
   Identity wanted;
   {
     const std::lock_guard lock(mutex_);
-    const std::optional<FileTable::File> known = files_.Get(file);
+    const std::optional<InodeTable::File> known = files_.Get(file);
     if (!known) return Error{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
     name = PathOf(*known);
     wanted = {known->dev, known->ino, std::string(known->name)};
@@ -376,7 +376,7 @@ Result<UniqueFd> InodeIndex::Open(uint64_t file) {
 
 std::optional<InodeIndex::Identity> InodeIndex::IdentityOf(uint64_t file) const {
   const std::lock_guard lock(mutex_);
-  const std::optional<FileTable::File> known = files_.Get(file);
+  const std::optional<InodeTable::File> known = files_.Get(file);
   if (!known) return std::nullopt;
   return Identity{known->dev, known->ino, std::string(known->name)};
 }

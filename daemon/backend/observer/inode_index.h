@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
-#include "daemon/backend/observer/file_table.h"
+#include "daemon/backend/observer/inode_table.h"
 #include "daemon/backend/observer/programs.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
@@ -60,13 +60,13 @@ class InodeIndex {
   // The number of the directory that a file lies in.
   std::optional<uint32_t> FolderOf(uint64_t file) const {
     const std::lock_guard lock(mutex_);
-    const std::optional<FileTable::File> known = files_.Get(file);
+    const std::optional<InodeTable::File> known = files_.Get(file);
     if (!known) return std::nullopt;
     return known->parent;
   }
   std::optional<uint32_t> FolderOf(dev_t dev, ino_t ino) const {
     const std::lock_guard lock(mutex_);
-    const std::optional<FileTable::File> known = files_.Get(files_.NumberOf(dev, ino));
+    const std::optional<InodeTable::File> known = files_.Get(files_.NumberOf(dev, ino));
     if (!known) return std::nullopt;
     return known->parent;
   }
@@ -88,7 +88,7 @@ class InodeIndex {
     struct stat info {};
   };
   std::string PathOf(uint32_t parent, std::string_view name) const;
-  std::string PathOf(const FileTable::File& file) const { return PathOf(file.parent, file.name); }
+  std::string PathOf(const InodeTable::File& file) const { return PathOf(file.parent, file.name); }
   // Of a path that leads here through directories, made where they are new.
   uint32_t DirectoryOf(const std::string& path);
   Status ListDirectory(uint32_t directory, std::vector<Fresh>* fresh);
@@ -106,7 +106,7 @@ class InodeIndex {
   mutable std::mutex mutex_;
   std::vector<Directory> dirs_;  // 0 is the root
   std::map<std::pair<uint32_t, std::string>, uint32_t> dir_numbers_;
-  FileTable files_;
+  InodeTable files_;
   std::vector<uint32_t> devices_;
   uint64_t unseen_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/backend/observer/file_table.h"
+#include "daemon/backend/observer/inode_table.h"
 
 #include <algorithm>
 
@@ -19,18 +19,18 @@ uint16_t PlaceOf(std::vector<T>* list, T value) {
 
 }  // namespace
 
-uint64_t FileTable::NumberOf(dev_t dev, ino_t ino) const {
+uint64_t InodeTable::NumberOf(dev_t dev, ino_t ino) const {
   const auto found = by_stat_.find(Stat{dev, ino});
   return found == by_stat_.end() ? 0 : *found;
 }
 
-uint32_t FileTable::AddName(std::string_view name) {
+uint32_t InodeTable::AddName(std::string_view name) {
   const auto at = static_cast<uint32_t>(names_.size());
   names_.append(name).push_back('\0');
   return at;
 }
 
-void FileTable::DropName(Row* row) {
+void InodeTable::DropName(Row* row) {
   dead_bytes_ += std::string_view(names_.c_str() + row->name_at).size() + 1;
   row->name_at = kNoName;
   if (dead_bytes_ < kWorthCompacting || dead_bytes_ < names_.size() / 2) return;
@@ -41,7 +41,7 @@ void FileTable::DropName(Row* row) {
   }
 }
 
-uint64_t FileTable::Add(const File& file) {
+uint64_t InodeTable::Add(const File& file) {
   files_.push_back(Row{.ino = file.ino, .dev = PlaceOf(&devs_, file.dev)});
   const uint64_t number = files_.size();
   by_stat_.insert(static_cast<uint32_t>(number));
@@ -49,7 +49,7 @@ uint64_t FileTable::Add(const File& file) {
   return number;
 }
 
-void FileTable::Change(uint64_t number, const File& file) {
+void InodeTable::Change(uint64_t number, const File& file) {
   Row& row = files_[number - 1];
   const std::string name(file.name);  // it may lie in names_
   if (row.name_at != kNoName) DropName(&row);
@@ -60,12 +60,12 @@ void FileTable::Change(uint64_t number, const File& file) {
   row.key_dev = PlaceOf(&key_devs_, file.key.dev);
 }
 
-void FileTable::Remove(uint64_t number) {
+void InodeTable::Remove(uint64_t number) {
   by_stat_.erase(static_cast<uint32_t>(number));
   DropName(&files_[number - 1]);
 }
 
-std::optional<FileTable::File> FileTable::Get(uint64_t number) const {
+std::optional<InodeTable::File> InodeTable::Get(uint64_t number) const {
   if (number == 0 || number > files_.size()) return std::nullopt;
   const Row& row = files_[number - 1];
   if (row.name_at == kNoName) return std::nullopt;

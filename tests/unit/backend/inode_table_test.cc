@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/backend/observer/file_table.h"
+#include "daemon/backend/observer/inode_table.h"
 
 #include <gtest/gtest.h>
 
@@ -8,12 +8,12 @@
 namespace ppc {
 namespace {
 
-FileTable::File FileOf(ino_t ino, std::string_view name) {
+InodeTable::File FileOf(ino_t ino, std::string_view name) {
   return {.parent = 3, .name = name, .dev = 8, .ino = ino, .key = {ino + 1, 0x800001, 5}};
 }
 
-TEST(FileTable, GivesBackWhatWasAdded) {
-  FileTable table;
+TEST(InodeTable, GivesBackWhatWasAdded) {
+  InodeTable table;
   EXPECT_EQ(table.NextNumber(), 1U);
   EXPECT_EQ(table.Add(FileOf(10, "a")), 1U);
   EXPECT_EQ(table.Add(FileOf(11, "a longer name than most")), 2U);
@@ -32,8 +32,8 @@ TEST(FileTable, GivesBackWhatWasAdded) {
   EXPECT_FALSE(table.Get(3));
 }
 
-TEST(FileTable, ARemovedFileIsGoneAndItsNumberIsNotGivenAgain) {
-  FileTable table;
+TEST(InodeTable, ARemovedFileIsGoneAndItsNumberIsNotGivenAgain) {
+  InodeTable table;
   table.Add(FileOf(10, "a"));
   table.Remove(1);
   EXPECT_FALSE(table.Get(1));
@@ -43,16 +43,16 @@ TEST(FileTable, ARemovedFileIsGoneAndItsNumberIsNotGivenAgain) {
   EXPECT_EQ(table.Numbers(), 2U);
 }
 
-TEST(FileTable, AFileMayChangeToANameOfItsOwnTable) {
-  FileTable table;
+TEST(InodeTable, AFileMayChangeToANameOfItsOwnTable) {
+  InodeTable table;
   table.Add(FileOf(10, "before"));
   table.Add(FileOf(11, "after"));
   table.Change(1, FileOf(10, table.Get(2)->name));
   EXPECT_EQ(table.Get(1)->name, "after");
 }
 
-TEST(FileTable, NamesOfTheGoneMakeRoomAndOthersStay) {
-  FileTable table;
+TEST(InodeTable, NamesOfTheGoneMakeRoomAndOthersStay) {
+  InodeTable table;
   table.Add(FileOf(1, "stays"));
   const std::string name(200, 'n');
   for (ino_t ino = 2; ino < 3000; ++ino) {

@@ -3,8 +3,8 @@
 // 100,000 files with names of 13 bytes take 7 MB.
 //
 // Threads: one at a time.
-#ifndef PPC_DAEMON_BACKEND_OBSERVER_FILE_TABLE_H_
-#define PPC_DAEMON_BACKEND_OBSERVER_FILE_TABLE_H_
+#ifndef PPC_DAEMON_BACKEND_OBSERVER_INODE_TABLE_H_
+#define PPC_DAEMON_BACKEND_OBSERVER_INODE_TABLE_H_
 
 #include <sys/types.h>
 
@@ -21,7 +21,7 @@
 
 namespace ppc {
 
-class FileTable {
+class InodeTable {
  public:
   struct File {
     uint32_t parent = 0;    // number of its directory
@@ -31,9 +31,9 @@ class FileTable {
     obs_inode_key key{};  // as the page cache knows it
   };
 
-  FileTable() = default;
-  FileTable(const FileTable&) = delete;
-  FileTable& operator=(const FileTable&) = delete;
+  InodeTable() = default;
+  InodeTable(const InodeTable&) = delete;
+  InodeTable& operator=(const InodeTable&) = delete;
 
   // 0: not listed.  Numbers start at 1 and are not used again.
   uint64_t NumberOf(dev_t dev, ino_t ino) const;
@@ -63,7 +63,7 @@ class FileTable {
   using Stat = std::pair<dev_t, ino_t>;
   struct Hash {
     using is_transparent = void;
-    const FileTable* table;
+    const InodeTable* table;
     size_t operator()(const Stat& stat) const noexcept {
       return stat.first * 31 + stat.second * 0x9e3779b97f4a7c15;
     }
@@ -71,7 +71,7 @@ class FileTable {
   };
   struct Equal {
     using is_transparent = void;
-    const FileTable* table;
+    const InodeTable* table;
     bool operator()(uint32_t a, uint32_t b) const noexcept { return a == b; }
     bool operator()(const Stat& a, uint32_t b) const noexcept { return a == table->StatOf(b); }
     bool operator()(uint32_t a, const Stat& b) const noexcept { return table->StatOf(a) == b; }
@@ -96,4 +96,4 @@ class FileTable {
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_BACKEND_OBSERVER_FILE_TABLE_H_
+#endif  // PPC_DAEMON_BACKEND_OBSERVER_INODE_TABLE_H_
