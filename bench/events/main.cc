@@ -15,7 +15,7 @@
 #include "daemon/backend/replay/replay_backend.h"
 #include "daemon/exec/runtime.h"
 #include "daemon/policy/plugin.h"
-#include "policies/maio/template.h"
+#include "policies/maio/template/template.h"
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include "bench/common/options.h"
 #include "bench/template/simulated_recording.h"
 #include "daemon/base/clock.h"
-#include "policies/maio/layout.h"
-#include "policies/maio/template.h"
+#include "policies/maio/follow/layout.h"
+#include "policies/maio/template/template.h"
 
 namespace {
 

@@ -12,8 +12,8 @@
 #include "bench/common/content.h"
 #include "bench/common/slice.h"
 #include "bench/mkmodel/writer.h"
-#include "policies/maio/digest.h"
-#include "policies/maio/recorder.h"
+#include "policies/maio/record/recorder.h"
+#include "policies/maio/template/digest.h"
 
 namespace ppc::bench {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "bench/common/model_layout.h"
-#include "policies/maio/template.h"
+#include "policies/maio/template/template.h"
 
 namespace ppc::bench {
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <bit>
 
-#include "policies/maio/template.h"
+#include "policies/maio/template/template.h"
 
 namespace ppc::maio {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "policies/maio/layout.h"
+#include "policies/maio/follow/layout.h"
 
 namespace ppc::maio {
 

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "policies/maio/regroup.h"
-#include "policies/maio/template_compare.h"
+#include "policies/maio/record/regroup.h"
+#include "policies/maio/template/template_compare.h"
 
 namespace ppc::maio {
 namespace {

@@ -10,17 +10,17 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "policies/maio/affinity.h"
 #include "policies/maio/config.h"
-#include "policies/maio/evictor.h"
-#include "policies/maio/layout.h"
-#include "policies/maio/leftovers.h"
-#include "policies/maio/matcher.h"
-#include "policies/maio/planner.h"
-#include "policies/maio/recorder.h"
-#include "policies/maio/stand_down.h"
-#include "policies/maio/synth.h"
-#include "policies/maio/worker_map.h"
+#include "policies/maio/follow/affinity.h"
+#include "policies/maio/follow/evictor.h"
+#include "policies/maio/follow/layout.h"
+#include "policies/maio/follow/leftovers.h"
+#include "policies/maio/follow/matcher.h"
+#include "policies/maio/follow/planner.h"
+#include "policies/maio/follow/stand_down.h"
+#include "policies/maio/follow/worker_map.h"
+#include "policies/maio/record/recorder.h"
+#include "policies/maio/synth/synth.h"
 #include "ppc.hpp"
 
 namespace ppc::maio {

@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "policies/maio/service.h"
-#include "policies/maio/template_compare.h"
+#include "policies/maio/template/template_compare.h"
 
 namespace ppc::maio {
 namespace {

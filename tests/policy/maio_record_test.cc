@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "policies/maio/template.h"
+#include "policies/maio/template/template.h"
 #include "tests/policy/maio_fixture.h"
 
 namespace ppc::test {

@@ -2,9 +2,9 @@
 //
 // MAIO with templates from headers: the first start of a service follows them
 // while it is recorded, and files that changed are taken from theirs.
-#include "policies/maio/synth.h"
-#include "policies/maio/template.h"
-#include "policies/maio/template_compare.h"
+#include "policies/maio/synth/synth.h"
+#include "policies/maio/template/template.h"
+#include "policies/maio/template/template_compare.h"
 #include "tests/policy/maio_fixture.h"
 
 namespace ppc::test {

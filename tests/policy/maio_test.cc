@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "policies/maio/template.h"
+#include "policies/maio/template/template.h"
 #include "tests/policy/maio_fixture.h"
 
 namespace ppc::test {

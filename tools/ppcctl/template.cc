@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl template list|show|dump: reads template files, asks no daemon.
-#include "policies/maio/template.h"
+#include "policies/maio/template/template.h"
 
 #include <sys/stat.h>
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "daemon/machine/mount_table.h"
-#include "policies/maio/synth.h"
-#include "policies/maio/template.h"
-#include "policies/maio/template_compare.h"
+#include "policies/maio/synth/synth.h"
+#include "policies/maio/template/template.h"
+#include "policies/maio/template/template_compare.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/template_store.h"

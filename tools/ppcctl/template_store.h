@@ -6,7 +6,7 @@
 #include <string>
 
 #include "daemon/base/result.h"
-#include "policies/maio/template.h"
+#include "policies/maio/template/template.h"
 #include "tools/ppcctl/args.h"
 
 namespace ppc::ctl {

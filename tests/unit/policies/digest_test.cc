@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Published test vectors.
-#include "policies/maio/digest.h"
+#include "policies/maio/template/digest.h"
 
 #include <gtest/gtest.h>
 

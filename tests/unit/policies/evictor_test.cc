@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is dropped when memory is short.
-#include "policies/maio/evictor.h"
+#include "policies/maio/follow/evictor.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "policies/maio/affinity.h"
+#include "policies/maio/follow/affinity.h"
 #include "tests/unit/units.h"
 
 namespace ppc::maio {

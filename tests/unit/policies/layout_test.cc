@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pieces and uses.
-#include "policies/maio/layout.h"
+#include "policies/maio/follow/layout.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Wrong-node leftovers of an earlier run.
-#include "policies/maio/leftovers.h"
+#include "policies/maio/follow/leftovers.h"
 
 #include <gtest/gtest.h>
 

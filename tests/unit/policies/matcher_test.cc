@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Events to positions.
-#include "policies/maio/matcher.h"
+#include "policies/maio/follow/matcher.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Touches to sequences.
-#include "policies/maio/recorder.h"
+#include "policies/maio/record/recorder.h"
 
 #include <gtest/gtest.h>
 

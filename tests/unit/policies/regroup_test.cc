@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Templates for another number of workers.
-#include "policies/maio/regroup.h"
+#include "policies/maio/record/regroup.h"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // When misses are cheap enough.
-#include "policies/maio/stand_down.h"
+#include "policies/maio/follow/stand_down.h"
 
 #include <gtest/gtest.h>
 
 #include <utility>
 #include <vector>
 
-#include "policies/maio/planner.h"
+#include "policies/maio/follow/planner.h"
 
 namespace ppc::maio {
 namespace {

@@ -2,7 +2,7 @@
 //
 // Tables of contents: what they say, and one clear error for each way in which
 // they can be wrong.
-#include "policies/maio/synth_header.h"
+#include "policies/maio/synth/synth_header.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Slices by name.
-#include "policies/maio/synth_slice.h"
+#include "policies/maio/synth/synth_slice.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "policies/maio/synth.h"
+#include "policies/maio/synth/synth.h"
 
 namespace ppc::maio {
 

@@ -2,7 +2,7 @@
 //
 // Templates from headers against what loadmodel reads of the same model, by
 // loadmodel's own rule for slices.
-#include "policies/maio/synth.h"
+#include "policies/maio/synth/synth.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include "bench/common/slice.h"
 #include "bench/loadmodel/config.h"
 #include "bench/mkmodel/writer.h"
-#include "policies/maio/template_compare.h"
+#include "policies/maio/template/template_compare.h"
 #include "tests/unit/policies/synth_source_memory.h"
 
 namespace ppc::maio {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Comparing, merging and repairing templates.
-#include "policies/maio/template_compare.h"
+#include "policies/maio/template/template_compare.h"
 
 #include <gtest/gtest.h>
 

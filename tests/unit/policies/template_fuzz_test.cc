@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "policies/maio/template_format.h"
+#include "policies/maio/template/template_format.h"
 #include "tests/unit/policies/template_samples.h"
 
 namespace ppc::maio {

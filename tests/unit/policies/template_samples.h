@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "policies/maio/template.h"
+#include "policies/maio/template/template.h"
 
 namespace ppc::maio {
 

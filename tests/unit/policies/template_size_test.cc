@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/template/simulated_recording.h"
-#include "policies/maio/layout.h"
+#include "policies/maio/follow/layout.h"
 
 namespace ppc::maio {
 namespace {

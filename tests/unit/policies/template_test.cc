@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Template round trip, checks, store.
-#include "policies/maio/template.h"
+#include "policies/maio/template/template.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Burn after reading, see evictor.h.  Called from the policy's one thread.
+#include "policies/maio/follow/evictor.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ppc::maio {
+namespace {
+
+constexpr uint64_t kIdleNs = 5'000'000'000;  // a reader that rests has copied what it read
+constexpr uint64_t kRetryNs = 1'000'000'000;
+constexpr uint64_t kWidenNs = 1'000'000'000;  // widen the distance at most so often
+constexpr uint64_t kSwapBytes = 32ull << 20;
+constexpr uint64_t kDropNs = 2'000'000'000;  // a drop that was refused is never reported
+constexpr uint64_t kScarceNs = 10'000'000;   // after a search that found too little
+constexpr uint64_t kEndNs = 10'000'000'000;  // what is held so long after ready is another's
+constexpr uint64_t kTightShare = 2;          // of the distance, while there is no room
+constexpr uint32_t kMaxAttempts = 5;
+constexpr size_t kMaxRetries = 4096;
+
+}  // namespace
+
+Evictor::Evictor(Layout* layout, Matcher* matcher, Planner* planner, uint64_t distance,
+                 uint64_t cookie)
+    : layout_(layout),
+      matcher_(matcher),
+      planner_(planner),
+      distance_(distance),
+      cookie_(cookie),
+      position_(layout->groups().size(), 0) {}
+
+void Evictor::Burn(uint32_t group, uint64_t distance, uint64_t now_ns,
+                   std::vector<uint32_t>* released) {
+  Cursor& cursor = matcher_->cursors()[group];
+  bool idle = cursor.last_ns != 0 && now_ns > cursor.last_ns + kIdleNs;
+  while (!cursor.fifo.empty() &&
+         (idle || cursor.consumed >= cursor.fifo.front().stamp + distance)) {
+    Passed& passed = cursor.fifo.front();
+    UseList& list = layout_->ListOf(group, passed.file);
+    const Use use = list.At(layout_->pieces(), passed.index);
+    list.SetState(passed.index, UseState::kBurnt);
+    if (--passed.count == 0) {
+      cursor.fifo.pop_front();
+    } else {
+      const Use next = list.At(layout_->pieces(), ++passed.index);
+      passed.stamp += layout_->pieces()[next.piece].bytes();
+    }
+    Piece& piece = layout_->pieces()[use.piece];
+    position_[group] = std::max(position_[group], use.pos + piece.bytes());
+    if (--piece.pending == 0 && !(piece.flags & kKeep)) released->push_back(use.piece);
+  }
+}
+
+void Evictor::BurnAgain(uint64_t now_ns, std::vector<uint32_t>* released) {
+  for (; !again_.empty(); again_.pop_front()) {
+    const Again& again = again_.front();
+    bool burnt = now_ns > again.ns + kIdleNs;
+    if (again.group >= 0) {
+      const uint64_t consumed = matcher_->cursors()[static_cast<size_t>(again.group)].consumed;
+      burnt |= consumed < again.stamp || consumed >= again.stamp + distance_;
+    }
+    if (!burnt) return;
+    if (layout_->pieces()[again.piece].pending == 0) released->push_back(again.piece);
+  }
+}
+
+// Lists pieces, joining neighbours.
+void Evictor::Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint64_t now_ns,
+                      const Held& held, ppc::IoList* out) {
+  uint64_t bytes = 0;
+  for (uint32_t p : pieces) {
+    Piece& piece = layout_->pieces()[p];
+    const LayoutFile& file = layout_->files()[piece.file];
+    // Nobody asked for it, or it was dropped ahead of its readers: it may be there all the same,
+    // left by an earlier run.
+    const bool is_gone = piece.pending != 0 || (piece.flags & kReleased) != 0;
+    if (piece.state == PieceState::kAbsent && is_gone) continue;
+    if (piece.state == PieceState::kQueued || held(file.number, piece.page, piece.pages)) {
+      waiting_.push_back(p);
+      continue;
+    }
+    uint32_t piece_flags = piece.flags & kNoUnmap ? 0 : flags;
+    planner_->SetState(p, PieceState::kAbsent);
+    if (piece.pending == 0) piece.flags |= kReleased;  // a miss on it would be our mistake
+    piece.release_us = now_ns / 1000;
+    bytes += piece.bytes();
+    ppc_io* last = out->empty() ? nullptr : &out->ios().back();
+    if (last != nullptr && last->file == file.number && last->flags == piece_flags &&
+        last->offset + last->size == piece.offset()) {
+      last->size += piece.bytes();
+      continue;
+    }
+    ppc_io& io = out->Add(file.number, piece.offset(), piece.bytes());
+    io.flags = piece_flags;
+    io.cookie = cookie_;
+  }
+  stats_.released += bytes;
+  if (bytes == 0) return;
+  drops_.push_back({now_ns, bytes});
+  dropping_ += bytes;
+}
+
+// The oldest ones: they are executed in the order in which they were asked for, nearly.
+void Evictor::Dropped(uint64_t bytes) {
+  while (bytes > 0 && !drops_.empty()) {
+    const uint64_t part = std::min(bytes, drops_.front().bytes);
+    bytes -= part;
+    dropping_ -= part;
+    drops_.front().bytes -= part;
+    if (drops_.front().bytes == 0) drops_.pop_front();
+  }
+}
+
+void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, const Held& held,
+                    ppc::IoList* out) {
+  uint32_t flags = can_unmap ? PPC_IO_UNMAP : 0;
+  while (!drops_.empty() && now_ns > drops_.front().ns + kDropNs) Dropped(drops_.front().bytes);
+  std::vector<uint32_t> released;
+  for (const uint32_t p : std::exchange(waiting_, {})) {
+    const Piece& piece = layout_->pieces()[p];
+    if (piece.pending == 0 && !(piece.flags & kKeep))
+      released.push_back(p);  // a reader may be back
+  }
+  // While loading stands still just below the threshold, less is kept behind the readers: the
+  // device would be idle until they have read the whole distance, which is longest when they begin.
+  const bool is_waiting =
+      memory.withheld_pages == 0 && memory.used < memory.threshold && memory.room < kChunkBytes;
+  const uint64_t distance = is_waiting ? distance_ / kTightShare : distance_;
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) Burn(g, distance, now_ns, &released);
+  BurnAgain(now_ns, &released);
+  // What two readers have read lies side by side: one call drops it.
+  std::sort(released.begin(), released.end());
+  Release(released, flags, now_ns, held, out);
+  AddRetries(now_ns, flags, out);
+  threshold_ = memory.threshold;
+  // While room is withheld nothing is loaded and what has been read goes; what is needed soon
+  // stays.
+  const uint64_t threshold = memory.threshold + memory.withheld_pages * kPage;
+  const uint64_t over = memory.used > threshold ? memory.used - threshold : 0;
+  if (now_ns > swap_until_ns_) swap_left_ = 0;
+  // Not enough is behind the readers: what they need last makes room for what they need now.
+  // First what has been read and comes again only in another pass.
+  // Where there is little memory, little at a time: every byte of it is read again.
+  const uint64_t step = std::min(kSwapBytes, memory.threshold / 16);
+  const bool is_tight = memory.withheld_pages == 0 && memory.room < std::min(kChunkBytes, step) &&
+                        (layout_->has_passes() || swap_left_ != 0);
+  const uint64_t urgent = is_tight ? planner_->NearestAhead() : ~0ull;
+  uint64_t again = over;
+  if (urgent != ~0ull) again += step;
+  if (layout_->has_passes() && dropping_ < again) {
+    released.clear();
+    ReadAgainLast(again - dropping_, std::max(distance_, urgent == ~0ull ? 0 : urgent), &released);
+    Release(released, flags, now_ns, held, out);
+  }
+  // A little above the threshold is no reason: what the readers load by themselves is needed now,
+  // and what they have read but not burnt yet makes up for it.
+  const uint64_t tolerated = std::min(step, Unburnt());
+  uint64_t wanted = over > tolerated ? over - tolerated : 0;
+  uint64_t min_ahead = distance_;
+  uint64_t swap = std::min(step, swap_left_);
+  if (swap != 0 && urgent < step) {
+    wanted += swap;
+    min_ahead = std::max(min_ahead, urgent + swap);
+  }
+  // What is being dropped already makes room, too.
+  if (dropping_ >= wanted || now_ns < scarce_ns_) return;
+  released.clear();
+  if (Unneeded(wanted - dropping_, min_ahead, now_ns, &released) < wanted - dropping_)
+    scarce_ns_ = now_ns + kScarceNs;
+  const uint64_t before = stats_.released;
+  Release(released, 0, now_ns, held, out);
+  const uint64_t unneeded = stats_.released - before;
+  stats_.unneeded += unneeded;
+  swap_left_ -= std::min(swap_left_, unneeded);
+}
+
+// Of one reader: what several have read is dropped once.
+uint64_t Evictor::Unburnt() const {
+  uint64_t most = 0;
+  for (const Cursor& cursor : matcher_->cursors()) {
+    if (cursor.fifo.empty() || cursor.fifo.front().stamp > cursor.consumed) continue;
+    most = std::max(most, cursor.consumed - cursor.fifo.front().stamp);
+  }
+  return most;
+}
+
+// As prefetch measures it; but what a reader has left out it may still be in.
+uint64_t Evictor::Ahead(uint32_t group, uint32_t file, uint64_t pos) const {
+  const Cursor& cursor = matcher_->cursors()[group];
+  const Stream& stream = cursor.streams[file];
+  const uint64_t base = stream.active ? stream.pos : cursor.pos;
+  return pos > base ? pos - base : 0;
+}
+
+// How far ahead of its nearest reader a piece is used next; 0 while a reader may still be in it.
+uint64_t Evictor::NextUse(uint32_t index) const {
+  uint64_t nearest = ~0ull;
+  const uint32_t file = layout_->pieces()[index].file;
+  layout_->ForEachUse(index, [&](uint32_t group, uint32_t at) {
+    const Use use = layout_->UseAt(group, file, at);
+    if (use.state == UseState::kBurnt) return;
+    const bool inside = use.state == UseState::kPassed;
+    nearest = std::min(nearest, inside ? 0 : Ahead(group, file, use.pos));
+  });
+  return nearest;
+}
+
+// Beyond what was asked for nothing is there.
+BackwardUses Evictor::Farthest(uint32_t group) const {
+  const uint64_t end = std::max(planner_->horizon(group), matcher_->cursors()[group].pos + 1);
+  return BackwardUses(*layout_, group, end, [this, group](uint32_t file, uint64_t pos) {
+    return Ahead(group, file, pos);
+  });
+}
+
+// Pieces that were read in this pass and are listed again: the last needed first.  The ends of the
+// sequences are walked from behind, so what was read last goes, and the beginning stays.
+void Evictor::ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const {
+  uint64_t sum = 0;
+  std::vector<bool> taken(layout_->pieces().size());
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
+    BackwardUses uses(*layout_, g, ~0ull,
+                      [this, g](uint32_t file, uint64_t pos) { return Ahead(g, file, pos); });
+    uint64_t ahead = 0;
+    for (Use use; sum < bytes && uses.Next(&use, &ahead);) {
+      if (ahead < min_ahead) break;
+      const Piece& piece = layout_->pieces()[use.piece];
+      bool resident = piece.state == PieceState::kResident || piece.state == PieceState::kTouched;
+      if (!resident || !(piece.flags & kConsumed) || (piece.flags & kKeep) || taken[use.piece] ||
+          NextUse(use.piece) < min_ahead) {
+        continue;
+      }
+      taken[use.piece] = true;
+      out->push_back(use.piece);
+      sum += piece.bytes();
+    }
+  }
+}
+
+// Resident pieces, the last needed first, at least min_ahead from the readers.  Returns their
+// bytes.
+uint64_t Evictor::Unneeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
+                           std::vector<uint32_t>* out) const {
+  uint64_t sum = 0;
+  size_t groups = layout_->groups().size();
+  std::vector<BackwardUses> uses;
+  for (uint32_t g = 0; g < groups; g++) uses.push_back(Farthest(g));
+  std::vector<bool> at_end(groups);
+  std::vector<bool> taken(layout_->pieces().size());
+  for (bool any = true; any && sum < bytes;) {
+    any = false;
+    for (uint32_t g = 0; g < groups && sum < bytes; g++) {
+      uint64_t ahead = 0;
+      for (Use use; !at_end[g] && uses[g].Next(&use, &ahead);) {
+        const Piece& piece = layout_->pieces()[use.piece];
+        if (ahead < min_ahead) {
+          at_end[g] = true;
+          break;
+        }
+        // A piece that is listed again later may be needed soon all the same.
+        if (use.state != UseState::kPending || piece.state != PieceState::kResident ||
+            taken[use.piece] || (piece.flags & kKeep) || NextUse(use.piece) < min_ahead) {
+          continue;
+        }
+        taken[use.piece] = true;
+        out->push_back(use.piece);
+        sum += piece.bytes();
+        any = true;
+        break;
+      }
+    }
+  }
+  // Then what the readers have jumped over, or populated by themselves and not used.
+  for (uint32_t p = 0; p < layout_->pieces().size() && sum < bytes; p++) {
+    const Piece& piece = layout_->pieces()[p];
+    const bool there = piece.state == PieceState::kResident || piece.state == PieceState::kTouched;
+    if (!there || taken[p] || (piece.flags & (kKeep | kConsumed)) ||
+        (piece.release_us != 0 && now_ns < piece.release_us * 1000 + kRetryNs)) {
+      continue;
+    }
+    bool behind = true;
+    layout_->ForEachUse(p, [&](uint32_t group, uint32_t at) {
+      const Cursor& cursor = matcher_->cursors()[group];
+      const Stream& stream = cursor.streams[piece.file];
+      const uint64_t pos = stream.active ? stream.pos : cursor.pos;
+      behind &= layout_->UseAt(group, piece.file, at).pos + piece.bytes() + distance_ < pos;
+    });
+    if (!behind) continue;
+    out->push_back(p);
+    sum += piece.bytes();
+  }
+  return sum;
+}
+
+void Evictor::AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out) {
+  std::vector<Retry> later;
+  for (Retry& retry : retries_) {
+    if (retry.due_ns > now_ns) {
+      later.push_back(retry);
+      continue;
+    }
+    // Loaded or wanted again meanwhile: not ours to drop any more.
+    auto [first, last] = layout_->PiecesOf(retry.file, retry.offset / kPage,
+                                           (retry.offset + retry.bytes + kPage - 1) / kPage);
+    bool wanted = false;
+    for (uint32_t p = first; p < last; p++) wanted |= layout_->pieces()[p].pending != 0;
+    if (wanted) continue;
+    stats_.retries++;
+    ppc_io& io = out->Add(layout_->files()[retry.file].number, retry.offset, retry.bytes);
+    io.flags = flags;
+    io.cookie = cookie_ + retry.attempts;
+  }
+  retries_.swap(later);
+}
+
+void Evictor::EvictAll(uint64_t now_ns, bool can_unmap, const Held& held, ppc::IoList* out) {
+  const uint32_t flags = can_unmap ? PPC_IO_UNMAP : 0;
+  std::vector<uint32_t> all = std::exchange(waiting_, {});
+  if (ending_ns_ == 0) {
+    ending_ns_ = now_ns;
+    all.clear();
+    for (uint32_t p = 0; p < layout_->pieces().size(); p++) {
+      layout_->pieces()[p].pending = 0;
+      all.push_back(p);
+    }
+  }
+  Release(all, flags, now_ns, held, out);
+  AddRetries(now_ns, flags, out);
+}
+
+bool Evictor::HasEnded(uint64_t now_ns) const {
+  if (ending_ns_ == 0) return false;
+  return now_ns > ending_ns_ + kEndNs ||
+         (waiting_.empty() && retries_.empty() && now_ns > ending_ns_ + kDropNs);
+}
+
+void Evictor::Done(const ppc_result& result, uint64_t now_ns) {
+  stats_.dropped += result.ok;
+  if (result.cookie == cookie_) Dropped(result.size);  // not a retry
+  int32_t file = layout_->FileOf(result.file);
+  uint64_t left = result.mapped + result.failed;
+  uint32_t attempts = static_cast<uint32_t>(result.cookie - cookie_) + 1;
+  if (file < 0 || left * 50 < result.size) return;
+  // What its readers have not used yet is still there, and may be dropped another time.
+  auto [first, last] = layout_->PiecesOf(static_cast<uint32_t>(file), result.offset / kPage,
+                                         (result.offset + result.size + kPage - 1) / kPage);
+  for (uint32_t p = first; p < last; p++) {
+    const Piece& piece = layout_->pieces()[p];
+    if (piece.state == PieceState::kAbsent && piece.pending != 0)
+      planner_->SetState(p, PieceState::kTouched);
+  }
+  if (attempts > kMaxAttempts) return;
+  if (retries_.size() >= kMaxRetries) return;
+  retries_.push_back(
+      {static_cast<uint32_t>(file), result.offset, result.size, now_ns + kRetryNs, attempts});
+}
+
+void Evictor::Refault(uint32_t index, int32_t group, uint64_t bytes, uint64_t now_ns) {
+  Piece& piece = layout_->pieces()[index];
+  if (piece.state == PieceState::kAbsent && piece.pending == 0) {
+    const uint64_t stamp =
+        group >= 0 ? matcher_->cursors()[static_cast<size_t>(group)].consumed : 0;
+    again_.push_back({index, group, stamp, now_ns});
+  }
+  if (bytes == 0) return;
+  piece.flags |= kNoUnmap;
+  stats_.refaults += bytes;
+  if (now_ns < widened_ns_ + kWidenNs) return;
+  widened_ns_ = now_ns;
+  // A distance of the order of the budget would keep everything.
+  const uint64_t all = threshold_ / 2 / std::max<size_t>(layout_->groups().size(), 2);
+  const uint64_t most = std::max(std::min(kMaxDistance, all), distance_);
+  distance_ = std::min(distance_ * 2, most);
+}
+
+}  // namespace ppc::maio

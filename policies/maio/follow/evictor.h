@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What to drop: burn after reading (paper, section 4.1).  A use is burnt when
+// its group has read `distance` bytes more since; a piece is released when all
+// its uses, of all groups, are burnt.  So the slowest reader decides, and data
+// that is read again later stays.
+//
+// When memory is short and nothing is burnt, what is needed last goes first:
+// the order is known, and the kernel would drop what is needed next.  Room that
+// is withheld for a while (tasks stall for memory) is no such reason.
+#ifndef POLICIES_MAIO_FOLLOW_EVICTOR_H_
+#define POLICIES_MAIO_FOLLOW_EVICTOR_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "policies/maio/follow/layout.h"
+#include "policies/maio/follow/matcher.h"
+#include "policies/maio/follow/planner.h"
+#include "ppc.hpp"
+
+namespace ppc::maio {
+
+inline constexpr uint64_t kMaxDistance = 8ull << 30;
+inline constexpr uint64_t kSwapNs = 10'000'000'000;
+
+struct EvictorStats {
+  uint64_t released = 0;  // asked to drop
+  uint64_t dropped = 0;   // dropped, as reported
+  uint64_t unneeded = 0;  // dropped ahead of the reader for want of room
+  uint64_t refaults = 0;  // bytes missed after we released them
+  uint64_t retries = 0;
+};
+
+class Evictor {
+ public:
+  // held(file number, page, pages): another service still needs the range.
+  using Held = std::function<bool(uint64_t, uint64_t, uint64_t)>;
+
+  Evictor(Layout* layout, Matcher* matcher, Planner* planner, uint64_t distance, uint64_t cookie);
+
+  void Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, const Held& held,
+             ppc::IoList* out);
+  // Everything that is left (at_ready): nobody needs any of it from now on.  To be called until it
+  // has ended; what is still mapped or on its way is tried again.
+  void EvictAll(uint64_t now_ns, bool can_unmap, const Held& held, ppc::IoList* out);
+  bool HasEnded(uint64_t now_ns) const;
+  void Done(const ppc_result& result, uint64_t now_ns);
+  // No reader holds these any more.
+  void Add(const std::vector<uint32_t>& pieces) {
+    waiting_.insert(waiting_.end(), pieces.begin(), pieces.end());
+  }
+  // A reader jumped or began again: room may be full of what is needed much later.  For a while.
+  void AllowSwap(uint64_t bytes, uint64_t now_ns) {
+    swap_left_ = bytes;
+    swap_until_ns_ = now_ns + kSwapNs;
+  }
+  // A miss near a piece that was released made the kernel read it, as a whole or in part.  Of these
+  // `bytes` were missed: the distance was too short.  It goes again when the reader, if it is known
+  // (group slot, or -1), has read as much more as for any other.
+  void Refault(uint32_t piece, int32_t group, uint64_t bytes, uint64_t now_ns);
+
+  uint64_t distance() const { return distance_; }
+  uint64_t position(uint32_t group) const { return position_[group]; }
+  uint64_t cookie() const { return cookie_; }
+  const EvictorStats& stats() const { return stats_; }
+
+ private:
+  struct Retry {
+    uint32_t file = 0;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+    uint64_t due_ns = 0;
+    uint32_t attempts = 0;
+  };
+
+  // Asked to drop, not reported yet: memory still counts it.
+  struct Drop {
+    uint64_t ns = 0;
+    uint64_t bytes = 0;
+  };
+
+  // Released, and read again by the kernel.
+  struct Again {
+    uint32_t piece = 0;
+    int32_t group = -1;
+    uint64_t stamp = 0;  // Cursor::consumed then
+    uint64_t ns = 0;
+  };
+
+  void Burn(uint32_t group, uint64_t distance, uint64_t now_ns, std::vector<uint32_t>* released);
+  void Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint64_t now_ns,
+               const Held& held, ppc::IoList* out);
+  void Dropped(uint64_t bytes);
+  void BurnAgain(uint64_t now_ns, std::vector<uint32_t>* released);
+  void AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out);
+  uint64_t Unneeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
+                    std::vector<uint32_t>* out) const;
+  void ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const;
+  BackwardUses Farthest(uint32_t group) const;
+  uint64_t NextUse(uint32_t index) const;
+  uint64_t Ahead(uint32_t group, uint32_t file, uint64_t pos) const;
+  uint64_t Unburnt() const;
+
+  Layout* layout_;
+  Matcher* matcher_;
+  Planner* planner_;
+  uint64_t distance_;
+  uint64_t cookie_;
+  uint64_t widened_ns_ = 0;
+  uint64_t swap_left_ = 0;
+  uint64_t swap_until_ns_ = 0;
+  uint64_t scarce_ns_ = 0;      // nothing more is to be found before that
+  uint64_t threshold_ = ~0ull;  // of memory, when looked at last
+  std::vector<uint64_t> position_;
+  std::vector<uint32_t> waiting_;  // burnt, but held by another service or on their way
+  std::vector<Retry> retries_;
+  std::deque<Again> again_;  // oldest first
+  std::deque<Drop> drops_;   // oldest first
+  uint64_t dropping_ = 0;    // bytes of all of them
+  uint64_t ending_ns_ = 0;   // EvictAll was called first; 0: not yet
+  EvictorStats stats_;
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_FOLLOW_EVICTOR_H_

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cutting files into pieces and listing their uses.
+#include "policies/maio/follow/layout.h"
+
+#include <array>
+#include <numeric>
+
+namespace ppc::maio {
+namespace {
+
+// A part of a joined piece: smaller ones only where their readers are none of the neighbours'.
+constexpr uint64_t kTinyPages = (16 << 10) / kPage;
+// Neighbours of different readers that are both so large are pieces of their own.
+constexpr uint64_t kOwnPages = (2 << 20) / kPage;
+// A joined piece that a group comes to again after so much of its sequence is read again.
+constexpr uint64_t kAgainBytes = 256ull << 20;
+
+// Pieces small enough for eviction to be fine-grained on small models, large
+// enough for the table to stay small on large ones.
+uint64_t PiecePages(uint64_t total_bytes) {
+  uint64_t bytes = std::bit_ceil(std::max<uint64_t>(total_bytes / 16384, 1));
+  return std::clamp<uint64_t>(bytes, 1 << 20, 8 << 20) / kPage;
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------ uses
+
+void UseList::Add(const std::vector<Piece>& pieces, uint32_t piece, uint64_t pos) {
+  const uint32_t index = size_++;
+  if (index % 4 == 0) states_.push_back(0);  // all of them pending
+  if (!runs_.empty()) {
+    const Run& run = runs_.back();
+    const uint32_t next = run.piece + (index - run.index);
+    const Piece& before = pieces[next - 1];
+    if (piece == next && pieces[piece].page == before.end_page() &&
+        pos == run.pos() + pieces[piece].offset() - pieces[run.piece].offset())
+      return;
+  }
+  runs_.push_back({static_cast<uint32_t>(pos / kPage), piece, index});
+}
+
+void UseList::Close() {
+  runs_.shrink_to_fit();
+  states_.shrink_to_fit();
+  for (size_t run = 0; run < runs_.size(); run++) longest_ = std::max(longest_, Length(run));
+  // Nearly all are read in order.
+  if (std::ranges::is_sorted(runs_, {}, &Run::piece)) return;
+  by_piece_.resize(runs_.size());
+  std::iota(by_piece_.begin(), by_piece_.end(), 0);
+  std::ranges::stable_sort(by_piece_, {}, [this](uint32_t run) { return runs_[run].piece; });
+}
+
+size_t UseList::CountUpTo(uint32_t piece) const {
+  size_t first = 0, end = runs_.size();
+  while (first < end) {
+    const size_t middle = first + (end - first) / 2;
+    if (runs_[RunAt(middle)].piece <= piece) {
+      first = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return first;
+}
+
+size_t UseList::held_bytes() const {
+  return sizeof(*this) + runs_.capacity() * sizeof(Run) + states_.capacity() +
+         by_piece_.capacity() * sizeof(uint32_t);
+}
+
+uint32_t UseList::CountBefore(const std::vector<Piece>& pieces, uint64_t pos) const {
+  const auto after = std::partition_point(runs_.begin(), runs_.end(),
+                                          [pos](const Run& run) { return run.pos() < pos; });
+  if (after == runs_.begin()) return 0;
+  const auto run = std::prev(after);
+  const uint64_t end_page = pieces[run->piece].page + (pos - run->pos() - 1) / kPage + 1;
+  const auto first = pieces.begin() + run->piece;
+  const auto end =
+      std::partition_point(first, first + Length(static_cast<size_t>(run - runs_.begin())),
+                           [end_page](const Piece& piece) { return piece.page < end_page; });
+  return run->index + static_cast<uint32_t>(end - first);
+}
+
+BackwardUses::BackwardUses(const Layout& layout, uint32_t group, uint64_t end, Ahead ahead)
+    : layout_(&layout), group_(group), ahead_(std::move(ahead)) {
+  for (uint32_t f = 0; f < layout.groups()[group].lists.size(); f++) {
+    const uint32_t uses = layout.ListOf(group, f).CountBefore(layout.pieces(), end);
+    if (uses == 0) continue;
+    files_.push({ahead_(f, layout.UseAt(group, f, uses - 1).pos), f, uses - 1});
+  }
+}
+
+bool BackwardUses::Next(Use* use, uint64_t* ahead) {
+  if (files_.empty()) return false;
+  Last last = files_.top();
+  files_.pop();
+  *use = layout_->UseAt(group_, last.file, last.index);
+  *ahead = last.ahead;
+  if (last.index-- > 0) {
+    last.ahead = ahead_(last.file, layout_->UseAt(group_, last.file, last.index).pos);
+    files_.push(last);
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------------- pieces
+
+Layout::Layout(const Template& t, std::span<const uint64_t> numbers, size_t max_pieces) {
+  uint64_t total = 0;
+  files_.resize(t.files.size());
+  for (size_t i = 0; i < files_.size(); i++) {
+    files_[i].path = t.files[i].path;
+    files_[i].number = numbers[i];
+    files_[i].bytes = t.files[i].size;
+    files_[i].kind = t.files[i].kind;
+    if (numbers[i] != 0) by_number_[numbers[i]] = static_cast<uint32_t>(i);
+    total += t.files[i].size;
+  }
+  for (const TemplateGroup& group : t.groups) ids_.push_back(group.id);
+  piece_pages_ = PiecePages(total);
+  CutPieces(t, max_pieces);
+  AddUses(t);
+}
+
+// Per file: page << 8 | end << 7 | group slot, where an extent begins or ends.
+std::vector<Layout::Edges> Layout::EdgesOf(const Template& t) const {
+  std::vector<Edges> edges(files_.size());
+  std::vector<size_t> extents(files_.size(), 0);
+  for (const TemplateGroup& group : t.groups) {
+    for (const Extent& e : group.extents) extents[e.file]++;
+  }
+  for (size_t f = 0; f < files_.size(); f++) {
+    if (files_[f].number != 0) edges[f].reserve(2 * extents[f]);
+  }
+  for (uint64_t g = 0; g < t.groups.size(); g++) {
+    for (const Extent& e : t.groups[g].extents) {
+      if (files_[e.file].number == 0) continue;
+      edges[e.file].push_back(e.page << 8 | g);
+      edges[e.file].push_back((e.page + e.pages) << 8 | 1 << 7 | g);
+    }
+  }
+  for (Edges& list : edges) std::sort(list.begin(), list.end());
+  return edges;
+}
+
+// Calls emit(first page, end, readers) for each stretch of a file with these edges.
+template <typename Emit>
+void Layout::Cut(const Edges& edges, Emit emit) const {
+  std::array<uint32_t, kMaxGroups> depth = {};
+  uint64_t readers = 0;
+  for (size_t i = 0; i < edges.size(); i++) {
+    const uint64_t slot = edges[i] & (kMaxGroups - 1);
+    if ((edges[i] & 1 << 7) == 0) {
+      if (depth[slot]++ == 0) readers |= 1ull << slot;
+    } else if (--depth[slot] == 0) {
+      readers &= ~(1ull << slot);
+    }
+    uint64_t page = edges[i] >> 8;
+    const uint64_t end = i + 1 < edges.size() ? edges[i + 1] >> 8 : page;
+    while (readers != 0 && page < end) {
+      // Cut on the grid too, so that what two groups share is cut alike.
+      const uint64_t cut = std::min(end, (page / piece_pages_ + 1) * piece_pages_);
+      emit(page, cut, readers);
+      page = cut;
+    }
+  }
+}
+
+void Layout::CutPieces(const Template& t, size_t max_pieces) {
+  std::vector<Edges> edges = EdgesOf(t);
+  size_t count = 0;
+  for (const Edges& list : edges) Cut(list, [&](uint64_t, uint64_t, uint64_t) { count++; });
+  joined_ = count > max_pieces;
+  if (!joined_) pieces_.reserve(count);
+  for (uint32_t f = 0; f < files_.size(); f++) {
+    files_[f].first_piece = static_cast<uint32_t>(pieces_.size());
+    if (!joined_) {
+      Cut(edges[f],
+          [&](uint64_t page, uint64_t end, uint64_t readers) { AddPiece(f, page, end, readers); });
+    } else {
+      // What has the same readers is one stretch, wherever extents end.
+      uint64_t from = 0, to = 0, whose = 0;
+      auto flush = [&] {
+        if (whose != 0 && !Join(f, from, to, whose)) AddPiece(f, from, to, whose);
+      };
+      Cut(edges[f], [&](uint64_t page, uint64_t end, uint64_t readers) {
+        if (page != to || readers != whose || page % piece_pages_ == 0) {
+          flush();
+          from = page;
+          whose = readers;
+        }
+        to = end;
+      });
+      flush();
+    }
+    files_[f].last_piece = static_cast<uint32_t>(pieces_.size());
+    IndexCells(&files_[f]);
+    edges[f] = Edges();
+  }
+  pieces_.shrink_to_fit();
+  parts_.shrink_to_fit();
+  cells_.shrink_to_fit();
+}
+
+void Layout::AddPiece(uint32_t file, uint64_t page, uint64_t end, uint64_t readers) {
+  Piece piece;
+  piece.page = static_cast<uint32_t>(page);
+  piece.pages = static_cast<uint16_t>(end - page);
+  piece.file = static_cast<uint16_t>(file);
+  piece.groups = readers;
+  if (files_[file].kind == FileKind::kSmall) piece.flags |= kKeep;
+  if (joined_) {
+    piece.first_part = static_cast<uint32_t>(parts_.size());
+    parts_.push_back({0, SetOf(readers)});
+  }
+  bytes_ += piece.bytes();
+  pieces_.push_back(piece);
+}
+
+// Adds a stretch to the last piece; false when it must be a piece of its own.
+bool Layout::Join(uint32_t file, uint64_t page, uint64_t end, uint64_t readers) {
+  if (pieces_.size() == files_[file].first_piece) return false;
+  Piece& piece = pieces_.back();
+  if (piece.end_page() != page || page % piece_pages_ == 0) return false;
+  const uint64_t part_pages = page - piece.page - parts_.back().page;
+  if (part_pages >= kOwnPages && end - page >= kOwnPages) return false;
+  // The page in which one reader's slice ends and the next one's begins belongs to the first.
+  if (part_pages <= kTinyPages && parts_.size() > piece.first_part + 1) {
+    const uint64_t beside = sets_[parts_[parts_.size() - 2].readers] | readers;
+    if ((sets_[parts_.back().readers] & ~beside) == 0) parts_.pop_back();
+  }
+  const uint16_t set = SetOf(readers);
+  if (set != parts_.back().readers)
+    parts_.push_back({static_cast<uint16_t>(page - piece.page), set});
+  piece.pages = static_cast<uint16_t>(piece.pages + (end - page));
+  piece.groups |= readers;
+  bytes_ += (end - page) * kPage;
+  return true;
+}
+
+// There are few different sets: each worker, neighbours, all.
+uint16_t Layout::SetOf(uint64_t readers) {
+  constexpr size_t kMaxSets = 1u << 16;
+  const auto known = set_of_.find(readers);
+  if (known != set_of_.end()) return known->second;
+  if (sets_.empty()) sets_.push_back(~0ull);  // whoever: when there are too many
+  if (sets_.size() == kMaxSets) return 0;
+  const auto set = static_cast<uint16_t>(sets_.size());
+  sets_.push_back(readers);
+  set_of_.emplace(readers, set);
+  return set;
+}
+
+// No piece is in two cells, so that looking one up is a look at its cell.
+void Layout::IndexCells(LayoutFile* file) {
+  file->first_cell = static_cast<uint32_t>(cells_.size());
+  uint32_t piece = file->first_piece;
+  for (uint64_t cell = 0; piece < file->last_piece; cell++) {
+    cells_.push_back(piece);
+    while (piece < file->last_piece && pieces_[piece].page / piece_pages_ == cell) piece++;
+  }
+  file->cells = static_cast<uint32_t>(cells_.size()) - file->first_cell;
+  cells_.push_back(file->last_piece);
+}
+
+void Layout::AddUses(const Template& t) {
+  groups_.resize(t.groups.size());
+  for (uint32_t g = 0; g < groups_.size(); g++) {
+    LayoutGroup& group = groups_[g];
+    group.id = t.groups[g].id;
+    group.lists.resize(files_.size());
+    std::vector<uint64_t> used_at(pieces_.size(), ~0ull);
+    for (const Extent& e : t.groups[g].extents) {
+      if (files_[e.file].number == 0) continue;
+      auto [first, last] = PiecesOf(e.file, e.page, e.page + e.pages);
+      for (uint32_t p = first; p < last; p++) {
+        // No start-up reads so much that a position would not fit; it would be read natively.
+        if (group.bytes + pieces_[p].bytes() > kMaxFileBytes) continue;
+        const bool again = used_at[p] != ~0ull;
+        // Of a joined piece the group has listed another part just before.
+        if (joined_ && again && group.bytes - used_at[p] < kAgainBytes) continue;
+        has_passes_ |= again;
+        used_at[p] = group.bytes;
+        group.lists[e.file].Add(pieces_, p, group.bytes);
+        group.bytes += pieces_[p].bytes();
+        pieces_[p].pending++;
+      }
+    }
+    for (UseList& list : group.lists) list.Close();
+  }
+}
+
+size_t Layout::held_bytes() const {
+  size_t bytes = pieces_.capacity() * sizeof(Piece) + parts_.capacity() * sizeof(Part) +
+                 cells_.capacity() * sizeof(uint32_t) + sets_.capacity() * sizeof(uint64_t);
+  for (const LayoutGroup& group : groups_) {
+    for (const UseList& list : group.lists) bytes += list.held_bytes();
+  }
+  return bytes;
+}
+
+uint64_t Layout::ReadersOf(uint32_t first_piece, uint32_t last_piece, uint64_t first,
+                           uint64_t end) const {
+  if (!joined_) return pieces_[first_piece].groups;
+  uint64_t readers = 0;
+  for (uint32_t p = first_piece; p < last_piece; p++) {
+    ForEachPart(p, [&](uint64_t from, uint64_t to, uint64_t groups) {
+      if (from < end + kTinyPages && first < to + kTinyPages) readers |= groups;
+    });
+  }
+  return readers;
+}
+
+int32_t Layout::SlotOf(uint32_t id) const {
+  auto it = std::find(ids_.begin(), ids_.end(), id);
+  return it == ids_.end() ? -1 : static_cast<int32_t>(it - ids_.begin());
+}
+
+int32_t Layout::FileOf(uint64_t number) const {
+  auto it = by_number_.find(number);
+  return it == by_number_.end() ? -1 : static_cast<int32_t>(it->second);
+}
+
+std::pair<uint32_t, uint32_t> Layout::PiecesOf(uint32_t file, uint64_t first, uint64_t end) const {
+  const LayoutFile& f = files_[file];
+  const uint64_t cell = first / piece_pages_;
+  if (cell >= f.cells || first >= end) return {f.last_piece, f.last_piece};
+  const uint32_t* cells = &cells_[f.first_cell];
+  const uint32_t piece = cells[cell];
+  if (piece + 1 == cells[cell + 1] && end <= (cell + 1) * piece_pages_) {
+    // One event, one piece: nearly always.
+    const bool before = pieces_[piece].end_page() <= first;
+    const bool meets = !before && pieces_[piece].page < end;
+    return {piece + (before ? 1 : 0), piece + (before || meets ? 1 : 0)};
+  }
+  auto from = std::partition_point(pieces_.begin() + piece, pieces_.begin() + cells[cell + 1],
+                                   [&](const Piece& p) { return p.end_page() <= first; });
+  const uint64_t end_cell = std::min<uint64_t>((end - 1) / piece_pages_, f.cells - 1);
+  auto to = std::partition_point(std::max(from, pieces_.begin() + cells[end_cell]),
+                                 pieces_.begin() + cells[end_cell + 1],
+                                 [&](const Piece& p) { return p.page < end; });
+  return {static_cast<uint32_t>(from - pieces_.begin()),
+          static_cast<uint32_t>(to - pieces_.begin())};
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Deadline order, chunks and their results, see planner.h.
+#include "policies/maio/follow/planner.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+namespace ppc::maio {
+namespace {
+
+constexpr uint64_t kNearBytes = 32ull << 20;         // closer to the reader: smaller chunks
+constexpr uint64_t kChunkExpiryNs = 20'000'000'000;  // no report for so long
+constexpr uint32_t kMaxFileErrors = 3;
+constexpr uint64_t kKnownRateBytes = 16ull << 20;    // a rate means something from here on
+constexpr uint64_t kDriftAheadBytes = 256ull << 20;  // half trusted: not to the end
+constexpr uint64_t kTinyBytes = 16 << 10;            // not worth a request of its own
+
+// Of a part that was interrupted, its beginning.
+uint64_t GoodBytes(const ppc_result& result) {
+  if (result.error != 0 || result.failed != 0) return 0;
+  return result.interrupted ? std::min(result.size, result.ok + result.resident) : result.size;
+}
+
+}  // namespace
+
+Planner::Planner(Layout* layout, Matcher* matcher, const Affinity* affinity, uint32_t service,
+                 uint32_t first_group, uint64_t cookie_base)
+    : layout_(layout),
+      matcher_(matcher),
+      affinity_(affinity),
+      service_(service),
+      first_group_(first_group),
+      next_cookie_(cookie_base),
+      next_(layout->groups().size(), std::vector<uint32_t>(layout->files().size(), 0)),
+      horizon_(layout->groups().size(), 0),
+      group_queued_(layout->groups().size(), 0) {}
+
+void Planner::SetState(uint32_t index, PieceState state) {
+  Piece& piece = layout_->pieces()[index];
+  auto counts = [](PieceState s) {
+    return s == PieceState::kResident || s == PieceState::kTouched;
+  };
+  if (counts(piece.state)) resident_ -= piece.bytes();
+  if (counts(state)) resident_ += piece.bytes();
+  if (state == PieceState::kAbsent && piece.state != PieceState::kAbsent) {
+    piece.state = state;
+    Reopen(index);
+  }
+  piece.state = state;
+}
+
+bool Planner::Plannable(const Piece& piece) const {
+  return piece.state == PieceState::kAbsent || piece.state == PieceState::kTouched;
+}
+
+// First piece of the list at or after the reader's that is worth loading.
+bool Planner::Next(uint32_t group, uint32_t file, uint32_t* index) {
+  const Stream& stream = matcher_->cursors()[group].streams[file];
+  const UseList& list = layout_->ListOf(group, file);
+  uint32_t& at = next_[group][file];
+  at = std::max(at, stream.front);
+  while (at < list.size()) {
+    const Use use = list.At(layout_->pieces(), at);
+    const Piece& piece = layout_->pieces()[use.piece];
+    bool demanded = piece.page >= stream.demand_first && piece.end_page() <= stream.demand_page;
+    if (Plannable(piece) && !demanded && use.state == UseState::kPending) {
+      *index = at;
+      return true;
+    }
+    at++;
+  }
+  return false;
+}
+
+// How far ahead of the reader a position of a stream is.  A stream that runs
+// ahead of or behind the recorded order is measured against itself; what the
+// reader has left out comes last.
+uint64_t Planner::Ahead(const Cursor& cursor, uint32_t group, uint32_t file, uint64_t pos) const {
+  const Stream& stream = cursor.streams[file];
+  uint64_t base = stream.active ? std::min(stream.pos, pos) : cursor.pos;
+  if (pos >= base) return pos - base;
+  return pos + layout_->groups()[group].bytes;
+}
+
+// The rate of the fastest reader.
+double Planner::FastestRate() const {
+  double best = 0;
+  for (const Cursor& cursor : matcher_->cursors()) best = std::max(best, cursor.rate);
+  return best > 0 ? best : 1.0;
+}
+
+Planner::Candidate Planner::Best() {
+  Candidate best;
+  if (exhausted_) return best;
+  bool skipped = false;  // what may be wanted without any list being opened again
+  double fastest = FastestRate();
+  best.deadline = std::numeric_limits<double>::max();
+  for (uint32_t g = 0; g < next_.size(); g++) {
+    const Cursor& cursor = matcher_->cursors()[g];
+    if (cursor.state == SyncState::kLost || cursor.dropped) {
+      skipped = true;
+      continue;
+    }
+    // Who has read next to nothing yet (a header, during initialisation) may turn out to be as
+    // fast as any: all such advance alike.
+    double rate = cursor.consumed < kKnownRateBytes ? fastest : std::max(cursor.rate, fastest / 10);
+    for (uint32_t f = 0; f < next_[g].size(); f++) {
+      uint32_t index;
+      if (layout_->files()[f].errors >= kMaxFileErrors || !Next(g, f, &index)) continue;
+      uint64_t ahead = Ahead(cursor, g, f, layout_->UseAt(g, f, index).pos);
+      if (ahead > window_ || (cursor.state == SyncState::kDrift && ahead > kDriftAheadBytes)) {
+        skipped = true;
+        continue;
+      }
+      double deadline = static_cast<double>(ahead) / rate;
+      if (deadline < best.deadline) best = {g, f, index, ahead, deadline, true};
+    }
+  }
+  exhausted_ = !best.found && !skipped;
+  return best;
+}
+
+uint64_t Planner::NearestAhead() {
+  Candidate c = Best();
+  return c.found ? c.ahead : ~0ull;
+}
+
+// The front end loads what it stands on by itself, a window at a time: start behind that.
+uint64_t Planner::StartOffset(const Candidate& c, const Piece& piece) const {
+  // What lies before the reader is others' there.
+  if (layout_->joined()) return piece.offset();
+  const Stream& stream = matcher_->cursors()[c.group].streams[c.file];
+  uint64_t page = piece.page;
+  if (c.index == stream.front && stream.front_page > page && stream.front_page < piece.end_page()) {
+    page = stream.front_page;
+  }
+  bool inside = page >= stream.demand_first && page < stream.demand_page;
+  if (inside && stream.demand_page < piece.end_page()) page = stream.demand_page;
+  return page * kPage;
+}
+
+// The XPU of the first piece that is more than crumbs, on from the candidate.
+int32_t Planner::TargetOfRun(const Candidate& c) const {
+  const UseList& list = layout_->ListOf(c.group, c.file);
+  const auto& pieces = layout_->pieces();
+  const Piece& head = pieces[list.At(pieces, c.index).piece];
+  uint32_t p = list.At(pieces, c.index).piece;
+  for (uint32_t i = c.index; i < list.size(); i++, p++) {
+    if (list.At(pieces, i).piece != p) break;
+    if (i > c.index && pieces[p].page != pieces[p - 1].end_page()) break;
+    if (pieces[p].bytes() > kTinyBytes)
+      return affinity_->Target(pieces[p].groups, pieces[p].offset());
+  }
+  return affinity_->Target(head.groups, head.offset());
+}
+
+// One range for the next bytes of a chunk; joins it to the last when it may.
+void Planner::AddIo(const Chunk& chunk, uint64_t start, uint64_t end, int32_t xpu,
+                    ppc::IoList* out) {
+  if (start > chunk.offset) {
+    ppc_io& last = out->ios().back();
+    if (last.xpu == xpu || end - start <= kTinyBytes || last.size <= kTinyBytes) {
+      if (last.size <= kTinyBytes) last.xpu = xpu;
+      last.size += end - start;
+      return;
+    }
+  }
+  ppc_io& io =
+      out->Add(layout_->files()[layout_->pieces()[chunk.first].file].number, start, end - start);
+  io.xpu = xpu;
+  io.group = load_group(chunk.group);
+  io.service = service_;
+  io.cookie = next_cookie_;
+}
+
+// A joined piece is placed part by part, all with the chunk's cookie.
+void Planner::AddIos(const Chunk& chunk, int32_t xpu, ppc::IoList* out) {
+  const uint64_t end = chunk.offset + chunk.bytes;
+  if (!layout_->joined()) return AddIo(chunk, chunk.offset, end, xpu, out);
+  layout_->ForEachPart(chunk.first, [&](uint64_t first_page, uint64_t end_page, uint64_t groups) {
+    const uint64_t from = std::max(first_page * kPage, chunk.offset);
+    const uint64_t to = std::min(end_page * kPage, end);
+    if (from < to) AddIo(chunk, from, to, affinity_->Target(groups, from), out);
+  });
+}
+
+// Joins neighbouring pieces to one chunk; returns the bytes it will take.
+uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, ppc::IoList* out) {
+  const UseList& list = layout_->ListOf(c.group, c.file);
+  const LayoutFile& file = layout_->files()[c.file];
+  const Use use_of_head = list.At(layout_->pieces(), c.index);
+  uint32_t first = use_of_head.piece;
+  const Piece& head = layout_->pieces()[first];
+  uint64_t start = StartOffset(c, head);
+  bool started = matcher_->cursors()[c.group].pos > 0;
+  uint64_t limit =
+      std::min(max_bytes, started && c.ahead < kNearBytes ? kNearChunkBytes : kChunkBytes);
+  int32_t xpu = layout_->joined() ? PPC_NO_XPU : TargetOfRun(c);
+  uint64_t end = head.end_page() * kPage;
+  if (end - start > max_bytes) return 0;
+  uint32_t count = 1;
+  for (uint32_t i = c.index + 1; i < list.size() && !layout_->joined(); i++, count++) {
+    const Use use = list.At(layout_->pieces(), i);
+    const Piece& piece = layout_->pieces()[use.piece];
+    if (use.piece != first + count || piece.offset() != end || piece.state != PieceState::kAbsent ||
+        piece.end_page() * kPage - start > limit ||
+        (piece.bytes() > kTinyBytes && affinity_->Target(piece.groups, piece.offset()) != xpu)) {
+      break;
+    }
+    end += piece.bytes();
+    horizon_[c.group] = std::max(horizon_[c.group], use.pos + piece.bytes());
+  }
+  horizon_[c.group] = std::max(horizon_[c.group], use_of_head.pos + head.bytes());
+  Chunk chunk = {c.group, first, count, start, std::min(end, file.bytes) - start, 0, now_ns, {}};
+  for (uint32_t p = first; p < first + count; p++) SetState(p, PieceState::kQueued);
+  AddIos(chunk, xpu, out);
+  chunks_[next_cookie_++] = chunk;
+  queued_ += chunk.bytes;
+  group_queued_[c.group] += chunk.bytes;
+  stats_.asked += chunk.bytes;
+  return end - start;
+}
+
+void Planner::Plan(uint64_t max_bytes, const ppc_memory& memory, uint64_t now_ns,
+                   ppc::IoList* out) {
+  // The runtime's room knows what it has taken over; what it has not, it cannot know.
+  uint64_t unseen = queued_ > memory.inflight ? queued_ - memory.inflight : 0;
+  uint64_t room = memory.room > unseen ? memory.room - unseen : 0;
+  uint64_t other = memory.used > memory.cache ? memory.used - memory.cache : 0;
+  uint64_t mine = std::min(resident_, memory.cache) + queued_;
+  uint64_t cap = memory.threshold > other + mine ? memory.threshold - other - mine : 0;
+  uint64_t left = std::min({max_bytes, room, cap});
+  while (left > 0) {
+    Candidate c = Best();
+    finished_ = !c.found;
+    if (!c.found) return;
+    uint64_t taken = Emit(c, left, now_ns, out);
+    if (taken == 0) return;
+    left -= std::min(left, taken);
+  }
+}
+
+void Planner::Reset(uint32_t group) {
+  exhausted_ = false;
+  std::fill(next_[group].begin(), next_[group].end(), 0);
+}
+
+void Planner::Reopen(uint32_t piece) {
+  exhausted_ = false;
+  const uint32_t file = layout_->pieces()[piece].file;
+  layout_->ForEachUse(piece, [&](uint32_t group, uint32_t index) {
+    next_[group][file] = std::min(next_[group][file], index);
+  });
+}
+
+void Planner::Found(uint32_t piece) {
+  SetState(piece, PieceState::kResident);
+  const uint32_t file = layout_->pieces()[piece].file;
+  layout_->ForEachUse(piece, [&](uint32_t group, uint32_t index) {
+    const uint64_t end = layout_->UseAt(group, file, index).pos + layout_->pieces()[piece].bytes();
+    horizon_[group] = std::max(horizon_[group], end);
+  });
+}
+
+// A chunk may be reported in parts, in any order.
+void Planner::Done(const ppc_result& result) {
+  stats_.loaded += result.ok;
+  stats_.redundant += result.resident;
+  stats_.failed += result.failed;
+  auto it = chunks_.find(result.cookie);
+  if (it == chunks_.end()) return Late(result);
+  Chunk& chunk = it->second;
+  LayoutFile& file = layout_->files()[layout_->pieces()[chunk.first].file];
+  chunk.reported += result.size;
+  uint64_t good = GoodBytes(result);
+  if (good != 0) chunk.good.emplace_back(result.offset, result.offset + good);
+  if (result.interrupted) stats_.interrupted += result.size - std::min(result.size, good);
+  if (result.error != 0 && result.error != -EINTR) file.errors++;
+  // The last page of a file may be reported whole or cut.
+  if (chunk.reported + kPage > chunk.bytes) Close(it);
+}
+
+// Of a chunk that was given up when its group was interrupted.
+void Planner::Late(const ppc_result& result) {
+  int32_t file = layout_->FileOf(result.file);
+  uint64_t end = result.offset + GoodBytes(result);
+  if (file < 0 || end == result.offset) return;
+  auto [first, last] = layout_->PiecesOf(static_cast<uint32_t>(file), result.offset / kPage,
+                                         (end + kPage - 1) / kPage);
+  for (uint32_t p = first; p < last; p++) {
+    Piece& piece = layout_->pieces()[p];
+    uint64_t piece_end = std::min(piece.end_page() * kPage, layout_->files()[piece.file].bytes);
+    if (!Plannable(piece) || piece.offset() < result.offset || piece_end > end) continue;
+    SetState(p, PieceState::kResident);
+    piece.flags |= kPrefetched;
+  }
+}
+
+void Planner::Close(std::map<uint64_t, Chunk>::iterator it) {
+  Chunk chunk = std::move(it->second);
+  chunks_.erase(it);
+  queued_ -= chunk.bytes;
+  group_queued_[chunk.group] -= chunk.bytes;
+  std::sort(chunk.good.begin(), chunk.good.end());
+  uint64_t file_bytes = layout_->files()[layout_->pieces()[chunk.first].file].bytes;
+  for (uint32_t p = chunk.first; p < chunk.first + chunk.count; p++) {
+    Piece& piece = layout_->pieces()[p];
+    uint64_t start = std::max(piece.offset(), chunk.offset);
+    uint64_t end = std::min(piece.end_page() * kPage, file_bytes);
+    uint64_t reach = start;
+    for (auto [from, to] : chunk.good) {
+      if (from <= reach) reach = std::max(reach, to);
+    }
+    if (reach >= end) {
+      piece.flags |= kPrefetched;
+      piece.flags &= static_cast<uint8_t>(~kReleased);
+      SetState(p, PieceState::kResident);
+    } else {
+      SetState(p, reach > start ? PieceState::kTouched : PieceState::kAbsent);
+      Reopen(p);
+    }
+  }
+}
+
+void Planner::Interrupted(uint32_t group) {
+  for (auto it = chunks_.begin(); it != chunks_.end();) {
+    auto next = std::next(it);
+    if (load_group(it->second.group) == load_group(group)) Close(it);
+    it = next;
+  }
+}
+
+void Planner::Expire(uint64_t now_ns) {
+  for (auto it = chunks_.begin(); it != chunks_.end();) {
+    auto next = std::next(it);
+    if (now_ns > it->second.ns + kChunkExpiryNs) Close(it);
+    it = next;
+  }
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What to load next (paper, section 4.1, "interruptible prefetching"): from
+// every group's position to the end of its sequence, nearest deadline first,
+// as far as memory allows.  Owns the record of what is asked for and what came
+// of it, so that the policy never relies on memory counters that lag.
+#ifndef POLICIES_MAIO_FOLLOW_PLANNER_H_
+#define POLICIES_MAIO_FOLLOW_PLANNER_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "policies/maio/follow/affinity.h"
+#include "policies/maio/follow/layout.h"
+#include "policies/maio/follow/matcher.h"
+#include "ppc.hpp"
+
+namespace ppc::maio {
+
+inline constexpr uint64_t kChunkBytes = 8ull << 20;
+inline constexpr uint64_t kNearChunkBytes = 2ull << 20;
+
+struct PlannerStats {
+  uint64_t asked = 0;
+  uint64_t loaded = 0;
+  uint64_t redundant = 0;    // asked for and found resident
+  uint64_t interrupted = 0;  // asked for and stopped
+  uint64_t failed = 0;
+};
+
+class Planner {
+ public:
+  Planner(Layout* layout, Matcher* matcher, const Affinity* affinity, uint32_t service,
+          uint32_t first_group, uint64_t cookie_base);
+
+  // Adds chunks of at most max_bytes in total (less: whole pieces only).
+  void Plan(uint64_t max_bytes, const ppc_memory& memory, uint64_t now_ns, ppc::IoList* out);
+  void Done(const ppc_result& result);
+  bool Owns(uint64_t cookie) const { return chunks_.count(cookie) != 0; }
+
+  // Loads nothing that lies further ahead of its reader.
+  void SetWindow(uint64_t bytes) { window_ = bytes; }
+
+  // Distance from a reader to the nearest piece that is absent and not asked for.
+  uint64_t NearestAhead();
+
+  // Look for absent pieces again, from the group's front on.
+  void Reset(uint32_t group);
+  void Reopen(uint32_t piece);
+  // The loads of a group were interrupted: what was queued will not be reported any more.
+  void Interrupted(uint32_t group);
+  // Chunks that were never reported (refused ranges) are taken for not loaded.
+  void Expire(uint64_t now_ns);
+
+  uint32_t load_group(uint32_t group) const { return (first_group_ + group) % kMaxGroups; }
+  uint64_t queued_bytes() const { return queued_; }
+  uint64_t queued_bytes(uint32_t group) const { return group_queued_[group]; }
+  uint64_t resident_bytes() const { return resident_; }
+  // Furthest position asked for, per group.
+  uint64_t horizon(uint32_t group) const { return horizon_[group]; }
+  bool finished() const { return finished_; }
+  const PlannerStats& stats() const { return stats_; }
+
+  // It is there, whoever loaded it.
+  void Found(uint32_t piece);
+
+  // All changes of a piece's state go through here: it keeps the sums.
+  void SetState(uint32_t piece, PieceState state);
+
+ private:
+  struct Chunk {
+    uint32_t group = 0;
+    uint32_t first = 0;  // piece
+    uint32_t count = 0;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+    uint64_t reported = 0;  // bytes
+    uint64_t ns = 0;
+    std::vector<std::pair<uint64_t, uint64_t>> good;  // ranges of the file that are resident
+  };
+  struct Candidate {
+    uint32_t group = 0;
+    uint32_t file = 0;
+    uint32_t index = 0;
+    uint64_t ahead = 0;  // bytes in front of the reader
+    double deadline = 0;
+    bool found = false;
+  };
+
+  bool Next(uint32_t group, uint32_t file, uint32_t* index);
+  uint64_t Ahead(const Cursor& cursor, uint32_t group, uint32_t file, uint64_t pos) const;
+  Candidate Best();
+  bool Plannable(const Piece& piece) const;
+  uint64_t Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, ppc::IoList* out);
+  uint64_t StartOffset(const Candidate& c, const Piece& piece) const;
+  int32_t TargetOfRun(const Candidate& c) const;
+  void AddIos(const Chunk& chunk, int32_t xpu, ppc::IoList* out);
+  void AddIo(const Chunk& chunk, uint64_t start, uint64_t end, int32_t xpu, ppc::IoList* out);
+  double FastestRate() const;
+  void Close(std::map<uint64_t, Chunk>::iterator it);
+  void Late(const ppc_result& result);
+
+  Layout* layout_;
+  Matcher* matcher_;
+  const Affinity* affinity_;
+  uint32_t service_;
+  uint32_t first_group_;
+  uint64_t next_cookie_;
+  std::vector<std::vector<uint32_t>> next_;  // [group][file]: list index to look at
+  std::vector<uint64_t> horizon_;
+  std::vector<uint64_t> group_queued_;
+  std::map<uint64_t, Chunk> chunks_;
+  uint64_t queued_ = 0;
+  uint64_t resident_ = 0;
+  uint64_t window_ = ~0ull;
+  bool finished_ = false;
+  bool exhausted_ = false;  // no list has anything to load until one is opened again
+  PlannerStats stats_;
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_FOLLOW_PLANNER_H_

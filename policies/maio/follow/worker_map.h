@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Process -> group (paper, section 4.1): a process is the worker whose XPU it
+// is bound to.  Workers keep their numbers between runs, whatever XPUs they get.
+#ifndef POLICIES_MAIO_FOLLOW_WORKER_MAP_H_
+#define POLICIES_MAIO_FOLLOW_WORKER_MAP_H_
+
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "policies/maio/config.h"
+#include "policies/maio/template/template.h"
+
+struct miss_io;
+
+namespace ppc::maio {
+
+class WorkerMap {
+ public:
+  WorkerMap(const ServiceSpec& spec, int32_t nr_xpus);
+
+  // Group of the process of an event; weights: the event is on a model file.
+  uint32_t Resolve(const miss_io& event, bool weights);
+  // The group whose reads a recording takes those of a process for that was resolved to `group`.
+  // Where XPUs are known, that of its XPU, whatever its reads say: with one worker on each the next
+  // start knows by them where to load before anything is read.
+  uint32_t RecordedAs(const miss_io& event, uint32_t group) const;
+  // Some process was bound to an XPU.
+  bool told() const { return told_; }
+  // XPU of a group in this run, -1 unknown.
+  int32_t XpuOf(uint32_t group) const;
+  // The processes of two groups change places (their reads say so).
+  void Swap(uint32_t a, uint32_t b);
+  // The process of an event is this worker (its reads say so).
+  void Move(const miss_io& event, uint32_t group);
+  // True once for a new process that takes over a group (a retried load), as soon as the one
+  // before has been silent for long enough.
+  bool TookOver(const miss_io& event);
+  size_t processes() const { return processes_.size(); }
+  uint32_t processes_of(uint32_t group) const;
+
+ private:
+  using Key = std::pair<int32_t, uint64_t>;  // pid, start time: pids are reused
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      return static_cast<size_t>(key.first) * 0x9e3779b97f4a7c15ull ^ key.second;
+    }
+  };
+  struct Process {
+    uint32_t group = kCommonGroup;
+    uint32_t slot = kCommonGroup;  // group before its reads said otherwise
+    int32_t xpu = -1;
+    uint64_t last_ns = 0;
+    uint64_t since_ns = 0;
+    bool fresh = false;  // may turn out to replace another one
+  };
+
+  uint32_t Assign(const miss_io& event, bool weights);
+  void SetFresh(Process* process, bool fresh);
+  uint32_t Pick(const std::vector<uint32_t>& workers, uint64_t now_ns) const;
+
+  std::vector<int32_t> xpus_;
+  uint32_t workers_;
+  bool has_xpus_;
+  bool told_ = false;
+  std::unordered_map<Key, Process, KeyHash> processes_;
+  size_t fresh_ = 0;                      // processes that are fresh
+  std::map<uint32_t, int32_t> seen_xpu_;  // group -> XPU of its process
+  std::map<uint32_t, uint32_t> swapped_;
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_FOLLOW_WORKER_MAP_H_

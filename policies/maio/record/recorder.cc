@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recording, see recorder.h.  Called from the policy's one thread.
+#include "policies/maio/record/recorder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ppc::maio {
+namespace {
+
+constexpr size_t kLookBack = 32;             // extents that may be out of order
+constexpr uint64_t kSideBySidePages = 1024;  // files read side by side keep their order by so much
+constexpr uint32_t kMaxGapDoublings = 6;
+
+}  // namespace
+
+int32_t Recorder::FileOf(uint64_t number) const {
+  auto it = by_number_.find(number);
+  return it == by_number_.end() ? -1 : static_cast<int32_t>(it->second);
+}
+
+int32_t Recorder::AddFile(uint64_t number, const TemplateFile& file) {
+  if (int32_t known = FileOf(number); known >= 0) return known;
+  if (files_.size() >= kMaxFiles) return -1;
+  by_number_[number] = static_cast<uint32_t>(files_.size());
+  files_.push_back(file);
+  return static_cast<int32_t>(files_.size()) - 1;
+}
+
+void Recorder::Touch(uint32_t id, uint32_t file, uint64_t first, uint64_t end, uint64_t now_ns) {
+  end = std::min(end, (files_[file].size + kPage - 1) / kPage);
+  auto [it, is_new] = groups_.try_emplace(id);
+  Group& group = it->second;
+  if (is_new) {
+    group.out.id = id;
+    group.out.first_ms = (now_ns - start_ns_) / 1'000'000;
+    group.mark_ns = now_ns;
+  }
+  group.out.last_ms = (now_ns - start_ns_) / 1'000'000;
+  auto& covered = group.covered[file];
+  bool may_repeat = files_[file].kind != FileKind::kSmall;
+  while (first < end) {
+    auto next = covered.upper_bound(first);
+    if (next != covered.begin()) {
+      auto cover = std::prev(next);
+      uint64_t known_end = std::min(cover->second.end, end);
+      if (known_end > first) {
+        uint64_t bytes = (known_end - first) * kPage;
+        if (may_repeat && group.bytes - cover->second.pos >= kSecondPassBytes) {
+          List(&group, file, first, known_end, now_ns);
+        } else {
+          group.out.repeat_bytes += bytes;
+        }
+        first = known_end;
+        continue;
+      }
+    }
+    uint64_t stop = next == covered.end() ? end : std::min(end, next->first);
+    List(&group, file, first, stop, now_ns);
+    first = stop;
+  }
+}
+
+void Recorder::Swap(uint32_t a, uint32_t b) {
+  auto of_a = groups_.extract(a);
+  auto of_b = groups_.extract(b);
+  for (auto [node, id] : {std::pair(&of_a, b), std::pair(&of_b, a)}) {
+    if (node->empty()) continue;
+    node->key() = node->mapped().out.id = id;
+    groups_.insert(std::move(*node));
+  }
+}
+
+// Joins a range to the last extent of its file when that is close and recent.
+bool Recorder::Extend(Group* group, uint32_t file, uint64_t first, uint64_t end) {
+  auto last = group->last.find(file);
+  if (last == group->last.end()) return false;
+  auto& extents = group->out.extents;
+  Extent& e = extents[last->second];
+  uint64_t e_end = e.page + e.pages;
+  if (extents.size() - last->second > kLookBack || first < e_end) return false;
+  uint64_t most = group->gap_pages;
+  if (end - first <= kRowPages) most = std::max(most, kRowGapPages);
+  if (first - e_end > most) return false;
+  if (last->second + 1 != extents.size() && e.pages >= kSideBySidePages) return false;
+  if (first > e_end) {
+    // The gap must be new, else its pages would be listed twice.
+    const auto& covered = group->covered[file];
+    auto next = covered.upper_bound(e_end);
+    if (next != covered.end() && next->first < first) return false;
+    if (next != covered.begin() && std::prev(next)->second.end > e_end) return false;
+    group->out.overread_bytes += (first - e_end) * kPage;
+  }
+  uint64_t added = (end - e_end) * kPage;
+  e.pages = end - e.page;
+  group->bytes += added;
+  bytes_ += added;
+  Cover(group, file, e_end, end);
+  return true;
+}
+
+void Recorder::List(Group* group, uint32_t file, uint64_t first, uint64_t end, uint64_t now_ns) {
+  if (group->full) return;
+  if (files_[file].kind != FileKind::kSmall) weight_bytes_ += (end - first) * kPage;
+  uint64_t mark = group->bytes / kTimeMarkBytes;
+  if (!Extend(group, file, first, end)) {
+    if (group->out.extents.size() >= kMaxExtents) Shrink(group);
+    if (group->full) return;
+    group->last[file] = group->out.extents.size();
+    group->out.extents.push_back({file, first, end - first});
+    group->bytes += (end - first) * kPage;
+    bytes_ += (end - first) * kPage;
+    Cover(group, file, first, end);
+  }
+  for (; mark < group->bytes / kTimeMarkBytes; mark++) {
+    group->out.time_ms.push_back(static_cast<uint32_t>((now_ns - group->mark_ns) / 1'000'000));
+    group->mark_ns = now_ns;
+  }
+}
+
+// Marks [first, end) as listed now; neighbours of about the same position are joined.
+void Recorder::Cover(Group* group, uint32_t file, uint64_t first, uint64_t end) {
+  auto& covered = group->covered[file];
+  auto it = covered.lower_bound(first);
+  if (it != covered.begin()) {
+    auto prev = std::prev(it);
+    if (prev->second.end > first) {  // split: only the rest keeps the old position
+      Covered old = prev->second;
+      prev->second.end = first;
+      if (old.end > end) covered[end] = old;
+    }
+  }
+  it = covered.lower_bound(first);
+  while (it != covered.end() && it->first < end) {
+    Covered old = it->second;
+    it = covered.erase(it);
+    if (old.end > end) {
+      covered[end] = old;
+      break;
+    }
+  }
+  it = covered.lower_bound(first);
+  if (it != covered.begin()) {
+    auto prev = std::prev(it);
+    if (prev->second.end == first && group->bytes - prev->second.pos < kSecondPassBytes / 4) {
+      prev->second.end = end;
+      return;
+    }
+  }
+  covered[first] = {end, group->bytes};
+}
+
+// Too many extents: merge over wider gaps, from the start.
+void Recorder::Shrink(Group* group) {
+  if (group->gap_pages >= kMergeGapPages << kMaxGapDoublings) {
+    group->full = true;
+    return;
+  }
+  group->gap_pages *= 2;
+  std::vector<Extent> merged;
+  for (const Extent& e : group->out.extents) {
+    if (!merged.empty()) {
+      Extent& last = merged.back();
+      uint64_t last_end = last.page + last.pages;
+      if (last.file == e.file && e.page >= last_end && e.page - last_end <= group->gap_pages) {
+        group->out.overread_bytes += (e.page - last_end) * kPage;
+        last.pages = e.page + e.pages - last.page;
+        continue;
+      }
+    }
+    merged.push_back(e);
+  }
+  group->full = merged.size() > kMaxExtents / 4 * 3;
+  group->out.extents = std::move(merged);
+  group->last.clear();
+}
+
+bool Recorder::HasBeginnings() const {
+  std::vector<bool> touched(files_.size());
+  std::vector<bool> begun(files_.size());
+  for (const auto& [id, group] : groups_) {
+    for (const auto& [file, covered] : group.covered) {
+      if (covered.empty()) continue;
+      touched[file] = true;
+      if (covered.begin()->first == 0) begun[file] = true;
+    }
+  }
+  for (size_t i = 0; i < files_.size(); i++) {
+    bool has_table = files_[i].kind == FileKind::kSafetensors || files_[i].kind == FileKind::kGguf;
+    if (has_table && touched[i] && !begun[i]) return false;
+  }
+  return true;
+}
+
+Template Recorder::Finish(const std::string& service_id, uint32_t flags,
+                          uint64_t created_ns) const {
+  Template t;
+  t.service_id = service_id;
+  t.flags = flags;
+  t.created_ns = created_ns;
+  t.files = files_;
+  for (const auto& [id, group] : groups_) {
+    if (!group.out.extents.empty()) t.groups.push_back(group.out);
+    if (group.full) t.flags |= kOverflow;
+  }
+  return t;
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From tables of contents to a template: walks the tensors as a loader of the
+// given kind does and lets the recorder write down what it would have seen.
+#include "policies/maio/synth/synth.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "policies/maio/record/recorder.h"
+#include "policies/maio/synth/synth_files.h"
+#include "policies/maio/synth/synth_header.h"
+#include "policies/maio/synth/synth_slice.h"
+
+namespace ppc::maio {
+namespace {
+
+// Readers take the rows of narrow slices as a whole, up to this distance between rows.
+constexpr uint64_t kReadStride = 512 << 10;
+constexpr uint64_t kAfterInitNs = 1'000'000'000;
+
+struct Kind {
+  const char* name;
+  LoaderKind kind;
+};
+constexpr Kind kKinds[] = {{"mmap", LoaderKind::kMmap},
+                           {"read", LoaderKind::kRead},
+                           {"mmap-layers", LoaderKind::kMmapLayers},
+                           {"read-layers", LoaderKind::kReadLayers},
+                           {"whole", LoaderKind::kWhole},
+                           {"ranks", LoaderKind::kRanks}};
+
+// Number of the layer a tensor belongs to; -1: before all layers, 2^31: after them.
+int64_t LayerOf(const std::string& name) {
+  for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+    size_t end = dot + 1;
+    int64_t number = 0;
+    while (end < name.size() && end < dot + 8 && name[end] >= '0' && name[end] <= '9')
+      number = number * 10 + (name[end++] - '0');
+    if (end > dot + 1 && (end == name.size() || name[end] == '.')) return number;
+  }
+  return name.find("emb") != std::string::npos ? -1 : int64_t{1} << 31;
+}
+
+class Walk {
+ public:
+  Walk(const SynthOptions& options, LoaderKind kind, const ModelShape& shape,
+       const std::vector<ModelFile>& files)
+      : options_(options), kind_(kind), shape_(shape), files_(files), recorder_(0) {}
+
+  // Template files keep this order; small ones are read by the service itself.
+  void AddSmall(const ModelSource::Info& info, const Fingerprint& fingerprint) {
+    uint32_t file = Add(info, FileKind::kSmall, fingerprint);
+    recorder_.Touch(kCommonGroup, file, 0, Pages(info.size), 0);
+    if (!info.path.ends_with(".index.json")) return;
+    for (uint32_t rank = 0; rank < options_.tp; rank++)
+      recorder_.Touch(rank, file, 0, Pages(info.size), 0);
+  }
+  void AddModelFile(const ModelFile& file, const Fingerprint& fingerprint) {
+    numbers_.push_back(Add(file.info, file.kind, fingerprint));
+  }
+
+  Template Finish() {
+    for (uint32_t rank = 0; rank < options_.tp; rank++) {
+      if (kind_ == LoaderKind::kWhole || kind_ == LoaderKind::kRanks) {
+        for (size_t i = 0; i < files_.size(); i++) {
+          if (kind_ == LoaderKind::kWhole || i % options_.tp == rank)
+            Touch(rank, i, 0, files_[i].info.size);
+        }
+      } else {
+        Slices(rank);
+      }
+    }
+    Template t = recorder_.Finish(options_.service_id, kComplete | kSynthetic, options_.created_ns);
+    for (TemplateGroup& group : t.groups) {
+      group.time_ms.clear();  // nobody has measured
+      group.first_ms = group.last_ms = 0;
+    }
+    return t;
+  }
+
+ private:
+  static uint64_t Pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage; }
+
+  uint32_t Add(const ModelSource::Info& info, FileKind kind, const Fingerprint& fingerprint) {
+    TemplateFile file;
+    file.path = info.path;
+    file.size = info.size;
+    file.mtime_ns = info.mtime_ns;
+    file.kind = kind;
+    file.fingerprint = fingerprint;
+    return static_cast<uint32_t>(recorder_.AddFile(++last_number_, file));
+  }
+
+  void Touch(uint32_t rank, size_t file, uint64_t begin, uint64_t end) {
+    if (begin < end) recorder_.Touch(rank, numbers_[file], begin / kPage, Pages(end), kAfterInitNs);
+  }
+
+  void Slices(uint32_t rank) {
+    bool by_layer = kind_ == LoaderKind::kMmapLayers || kind_ == LoaderKind::kReadLayers;
+    struct Step {
+      int64_t layer;
+      size_t file;
+      const SynthTensor* tensor;
+    };
+    std::vector<Step> steps;
+    for (size_t i = 0; i < files_.size(); i++) {
+      if (by_layer) Touch(rank, i, 0, files_[i].data_offset);
+      for (const SynthTensor& tensor : files_[i].tensors)
+        steps.push_back({by_layer ? LayerOf(tensor.name) : 0, i, &tensor});
+    }
+    std::stable_sort(steps.begin(), steps.end(),
+                     [](const Step& a, const Step& b) { return a.layer < b.layer; });
+    size_t open = files_.size();
+    for (const Step& step : steps) {
+      if (!by_layer && step.file != open) Touch(rank, step.file, 0, files_[step.file].data_offset);
+      open = step.file;
+      for (const SynthRange& range : SliceOf(*step.tensor, rank, options_.tp, shape_))
+        TouchRange(rank, step.file, range);
+    }
+  }
+
+  void TouchRange(uint32_t rank, size_t file, const SynthRange& range) {
+    uint64_t gap = range.stride - range.run;
+    bool reads = kind_ == LoaderKind::kRead || kind_ == LoaderKind::kReadLayers;
+    // Short rows close to each other are one range to the recorder, too.
+    bool joined = range.rows == 1 || gap <= kMergeGapPages * kPage / 2 ||
+                  (range.run <= kRowPages * kPage / 2 && gap <= kRowGapPages * kPage / 2) ||
+                  (reads && range.stride <= kReadStride);
+    if (joined) {
+      Touch(rank, file, range.begin, range.end());
+      return;
+    }
+    for (uint64_t row = 0; row < range.rows; row++) {
+      uint64_t begin = range.begin + row * range.stride;
+      Touch(rank, file, begin, begin + range.run);
+    }
+  }
+
+  const SynthOptions& options_;
+  LoaderKind kind_;
+  ModelShape shape_;
+  const std::vector<ModelFile>& files_;
+  std::vector<uint32_t> numbers_;
+  Recorder recorder_;
+  uint64_t last_number_ = 0;
+};
+
+LoaderKind KindFor(const SynthOptions& options, const std::vector<ModelFile>& files) {
+  if (options.loader) return *options.loader;
+  return files[0].kind == FileKind::kGguf ? LoaderKind::kWhole : LoaderKind::kMmap;
+}
+
+bool CheckOptions(const SynthOptions& options, std::string* error) {
+  if (options.tp == 0 || options.tp >= kMaxGroups) {
+    *error = "the number of workers must be between 1 and " + std::to_string(kMaxGroups - 1);
+    return false;
+  }
+  if (!ValidServiceId(options.service_id)) *error = "invalid service ID";
+  return error->empty();
+}
+
+std::optional<Template> Checked(Template t, std::string* error) {
+  *error = Check(t);
+  if (!error->empty()) return std::nullopt;
+  return t;
+}
+
+}  // namespace
+
+std::optional<LoaderKind> ParseLoaderKind(const std::string& name) {
+  for (const Kind& kind : kKinds) {
+    if (name == kind.name) return kind.kind;
+  }
+  return std::nullopt;
+}
+
+const char* LoaderKindNames() { return "mmap, read, mmap-layers, read-layers, whole, ranks"; }
+
+std::optional<Template> Synthesize(ModelSource* source, const std::string& dir,
+                                   const SynthOptions& options, std::string* error) {
+  error->clear();
+  if (!CheckOptions(options, error)) return std::nullopt;
+  FoundFiles found;
+  if (!FindFiles(source, dir, options.only, options.max_header_bytes, &found, error))
+    return std::nullopt;
+  std::vector<ModelFile> files;
+  for (const ModelSource::Info& info : found.models) {
+    ModelFile file;
+    file.info = info;
+    if (!ReadTable(source, options.max_header_bytes, &file, error)) return std::nullopt;
+    files.push_back(std::move(file));
+  }
+  LoaderKind kind = KindFor(options, files);
+  Walk walk(options, kind, found.shape, files);
+  for (const ModelSource::Info& info : found.small)
+    walk.AddSmall(info, FileFingerprint(source, info.path, info.size, nullptr));
+  for (const ModelFile& file : files)
+    walk.AddModelFile(file, FileFingerprint(source, file.info.path, file.info.size, nullptr));
+  Template t = walk.Finish();
+  nlohmann::json meta = {{"loader", kKinds[static_cast<size_t>(kind)].name},
+                         {"recorder", "headers"},
+                         {"workers", options.tp}};
+  t.meta = meta.dump();
+  return Checked(std::move(t), error);
+}
+
+std::optional<Template> SynthesizeFile(ModelSource* source, const std::string& path,
+                                       const SynthOptions& options, std::string* error) {
+  error->clear();
+  if (!CheckOptions(options, error)) return std::nullopt;
+  std::vector<ModelFile> files(1);
+  if (int rc = source->Stat(path, &files[0].info); rc != 0) {
+    *error = path + ": error " + std::to_string(-rc);
+    return std::nullopt;
+  }
+  if (!ReadTable(source, options.max_header_bytes, &files[0], error)) return std::nullopt;
+  ModelShape shape;
+  ReadShape(source, path.substr(0, path.rfind('/') + 1) + "config.json", &shape);
+  Walk walk(options, KindFor(options, files), shape, files);
+  walk.AddModelFile(files[0], FileFingerprint(source, path, files[0].info.size, nullptr));
+  return Checked(walk.Finish(), error);
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Templates without recording: from the headers of a model's files follows
+// what the workers of a tensor-parallel service will read, and in which order.
+// Reads safetensors (with or without index) and GGUF; the result is an ordinary
+// template that is marked synthetic.
+//
+// Threads: values; nothing here throws.  Headers are hostile until checked: bad
+// ones are one line of error that names the file and the remedy.
+#ifndef POLICIES_MAIO_SYNTH_SYNTH_H_
+#define POLICIES_MAIO_SYNTH_SYNTH_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policies/maio/template/template.h"
+
+namespace ppc::maio {
+
+// Where a model's files are: a directory of this machine, or a mount seen through the runtime.
+// Paths are relative to the root of the mount.  Errors are negative errnos.
+class ModelSource {
+ public:
+  struct Info {
+    std::string path;  // below symbolic links
+    uint64_t size = 0;
+    int64_t mtime_ns = 0;
+  };
+
+  ModelSource() = default;
+  ModelSource(const ModelSource&) = delete;
+  ModelSource& operator=(const ModelSource&) = delete;
+  virtual ~ModelSource() = default;
+
+  // Of a regular file.
+  virtual int Stat(const std::string& path, Info* out) = 0;
+  // Bytes read, fewer only at the end of the file.
+  virtual int64_t Read(const std::string& path, uint64_t offset, void* out, size_t bytes) = 0;
+  // Names in a directory ("" = the root), in any order.
+  virtual int List(const std::string& path, std::vector<std::string>* names) = 0;
+};
+
+// A mount, or a directory that stands for one.  Links that lead out of it are -ELOOP.
+class DirectorySource : public ModelSource {
+ public:
+  explicit DirectorySource(std::string root);
+  int Stat(const std::string& path, Info* out) override;
+  int64_t Read(const std::string& path, uint64_t offset, void* out, size_t bytes) override;
+  int List(const std::string& path, std::vector<std::string>* names) override;
+
+ private:
+  int Resolve(const std::string& path, std::string* real) const;
+
+  std::string root_;  // real path
+};
+
+// How a loader goes through a model.
+enum class LoaderKind {
+  kMmap,        // each worker maps each file and takes its slices in file order
+  kRead,        // the same with read(): rows of narrow slices are read as a whole
+  kMmapLayers,  // layer by layer, across files
+  kReadLayers,
+  kWhole,  // each worker reads all files from start to end
+  kRanks,  // files are dealt out to the workers, each read from start to end
+};
+std::optional<LoaderKind> ParseLoaderKind(const std::string& name);
+const char* LoaderKindNames();  // "mmap, read, ..."
+
+struct SynthOptions {
+  std::string service_id;
+  uint32_t tp = 1;                   // workers
+  std::optional<LoaderKind> loader;  // default: kMmap for safetensors, kWhole for GGUF
+  uint64_t max_header_bytes = 100'000'000;
+  uint64_t created_ns = 0;
+  // Name of the file that the service is given, "" = the directory.  Others beside it that are not
+  // of its set (NAME-00001-of-00003.gguf) are other models.
+  std::string only;
+};
+
+// The model in directory dir.
+std::optional<Template> Synthesize(ModelSource* source, const std::string& dir,
+                                   const SynthOptions& options, std::string* error);
+
+// One file alone, when it has changed.  nullopt also for files without a table of contents.
+std::optional<Template> SynthesizeFile(ModelSource* source, const std::string& path,
+                                       const SynthOptions& options, std::string* error);
+
+// The directory that a service's model parameter means: a path below the mount (absolute or
+// relative), a name of a directory, a repository in a Hugging Face cache tree; without one, the
+// only directory with a model.  nullopt: cannot tell.
+std::optional<std::string> FindModelDir(ModelSource* source, const std::string& mount,
+                                        const std::string& model);
+
+// What identifies a file's contents as far as templates depend on them: its size and its table of
+// contents, or the first and last 64 KiB of what has none.  All zero: unreadable.
+Fingerprint FileFingerprint(ModelSource* source, const std::string& path, uint64_t size,
+                            FileKind* kind);
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_SYNTH_SYNTH_H_

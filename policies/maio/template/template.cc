@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What makes a template valid, and sums over it.  Pure functions.
+#include "policies/maio/template/template.h"
+
+#include <algorithm>
+#include <set>
+
+namespace ppc::maio {
+namespace {
+
+bool EndsWith(const std::string& s, const std::string& suffix) {
+  return s.size() >= suffix.size() &&
+         s.compare(s.size() - suffix.size(), suffix.size(), suffix) == 0;
+}
+
+std::string CheckGroup(const Template& t, const TemplateGroup& group) {
+  std::string name = "group " + std::to_string(group.id);
+  if (group.id >= kMaxGroups && group.id != kCommonGroup) return name + ": number too large";
+  if (group.extents.size() > kMaxExtents) return name + ": too many extents";
+  for (const Extent& e : group.extents) {
+    if (e.file >= t.files.size()) return name + ": extent of an unknown file";
+    uint64_t file_pages = (t.files[e.file].size + kPage - 1) / kPage;
+    if (e.pages == 0 || e.pages > file_pages || e.page > file_pages - e.pages) {
+      return name + ": extent outside of " + t.files[e.file].path;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+uint64_t SequenceBytes(const TemplateGroup& group) {
+  uint64_t pages = 0;
+  for (const Extent& e : group.extents) pages += e.pages;
+  return pages * kPage;
+}
+
+uint64_t DistinctBytes(const Template& t) {
+  std::vector<std::vector<std::pair<uint64_t, uint64_t>>> ranges(t.files.size());
+  for (const TemplateGroup& group : t.groups) {
+    for (const Extent& e : group.extents) ranges[e.file].emplace_back(e.page, e.page + e.pages);
+  }
+  uint64_t pages = 0;
+  for (auto& file : ranges) {
+    std::sort(file.begin(), file.end());
+    uint64_t end = 0;
+    for (auto [first, last] : file) {
+      if (last <= end) continue;
+      pages += last - std::max(first, end);
+      end = last;
+    }
+  }
+  return pages * kPage;
+}
+
+bool ValidServiceId(const std::string& service_id) {
+  if (service_id.size() < 4 || service_id.size() > 64 || service_id[0] == '.') return false;
+  return std::all_of(service_id.begin(), service_id.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+           c == '_' || c == '-';
+  });
+}
+
+bool ValidPath(const std::string& path) {
+  if (path.empty() || path.size() > 4095 || path.find('\0') != std::string::npos) return false;
+  size_t start = 0;
+  while (start <= path.size()) {
+    size_t end = std::min(path.find('/', start), path.size());
+    std::string_view part(path.data() + start, end - start);
+    if (part.empty() || part == "." || part == "..") return false;
+    start = end + 1;
+  }
+  return true;
+}
+
+FileKind KindOfPath(const std::string& path) {
+  if (EndsWith(path, ".safetensors")) return FileKind::kSafetensors;
+  if (EndsWith(path, ".gguf")) return FileKind::kGguf;
+  for (const char* suffix : {".json", ".txt", ".model", ".tiktoken", ".jinja", ".py", ".md"}) {
+    if (EndsWith(path, suffix)) return FileKind::kSmall;
+  }
+  return FileKind::kOther;
+}
+
+std::string Check(const Template& t) {
+  if (!ValidServiceId(t.service_id)) return "invalid service ID";
+  if (t.files.size() > kMaxFiles) return "too many files";
+  if (t.groups.size() > kMaxGroups) return "too many groups";
+  for (const TemplateFile& file : t.files) {
+    if (!ValidPath(file.path)) return "invalid path in the file table";
+    if (file.size > kMaxFileBytes) return file.path + ": size too large";
+  }
+  std::set<uint32_t> ids;
+  for (const TemplateGroup& group : t.groups) {
+    if (!ids.insert(group.id).second) return "group listed twice";
+    std::string problem = CheckGroup(t, group);
+    if (!problem.empty()) return problem;
+  }
+  return "";
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The I/O template of a service (paper, section 4.1): which ranges of which
+// files each worker reads, in which order.  This header owns the type and the
+// file format PPCT version 2; ppcctl and tests use it too.
+//
+// Format: little endian.  Preamble of 64 bytes, section table, sections,
+// SHA-256 of everything before.  See docs/template-format.md.
+//
+// Sequences: a group lists its extents in the order of first touch; an extent
+// that is read again much later is listed again.  Positions are bytes along
+// that list.  Which pages several groups share is derived, not stored.
+//
+// Threads: values, no shared state.  Nothing here throws; malformed input of
+// any kind is an error text, never a crash.
+#ifndef POLICIES_MAIO_TEMPLATE_TEMPLATE_H_
+#define POLICIES_MAIO_TEMPLATE_TEMPLATE_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policies/maio/template/digest.h"
+
+namespace ppc::maio {
+
+inline constexpr uint64_t kPage = 4096;               // unit of templates on every host
+inline constexpr uint32_t kCommonGroup = 0xffffffff;  // processes bound to no worker
+inline constexpr uint32_t kMaxGroups = 64;            // load groups of the policy ABI
+inline constexpr uint32_t kMaxFiles = 65536;
+inline constexpr uint32_t kMaxExtents = 1u << 20;  // per group
+inline constexpr uint64_t kMaxTotalExtents = 4ull << 20;
+inline constexpr uint64_t kMaxFileBytes = 1ull << 44;    // 2^32 pages
+inline constexpr uint64_t kTimeMarkBytes = 64ull << 20;  // one time mark per so many bytes
+inline constexpr size_t kMaxTemplateBytes = 256u << 20;
+
+enum TemplateFlag : uint32_t {
+  kComplete = 1u << 0,     // the service became ready while it was recorded
+  kSynthetic = 1u << 1,    // made from file headers, not recorded
+  kTraced = 1u << 2,       // hits were seen too
+  kWarmSuspect = 1u << 3,  // may have holes: misses alone on a warm cache, or sampled
+  kPartial = 1u << 4,      // ended before ready: usable up to its end
+  kMerged = 1u << 5,       // of several parts
+  kRerecord = 1u << 6,     // somebody asked for a new recording
+  kOverflow = 1u << 7,     // more extents than a template holds: the rest follows from the headers
+};
+
+// Templates with one of these are followed while the start is recorded anew.
+inline constexpr uint32_t kProvisional = kSynthetic | kWarmSuspect | kPartial | kRerecord;
+
+enum class FileKind : uint8_t {
+  kOther = 0,
+  kSafetensors = 1,
+  kGguf = 2,
+  kSmall = 3,  // configuration, tokenizer, index: kept until ready
+};
+
+struct TemplateFile {
+  std::string path;  // relative to the mount
+  uint64_t size = 0;
+  int64_t mtime_ns = 0;
+  FileKind kind = FileKind::kOther;
+  Fingerprint fingerprint = {};  // all zero: not known
+};
+
+struct Extent {
+  uint32_t file = 0;
+  uint64_t page = 0;
+  uint64_t pages = 0;
+};
+
+struct TemplateGroup {
+  uint32_t id = 0;  // worker number or kCommonGroup
+  uint32_t node = 0;
+  uint64_t first_ms = 0;  // since the start of the service
+  uint64_t last_ms = 0;
+  uint64_t repeat_bytes = 0;    // read again soon after and not listed again
+  uint64_t overread_bytes = 0;  // gaps that merging filled
+  std::vector<Extent> extents;
+  std::vector<uint32_t> time_ms;  // since the previous mark, one per kTimeMarkBytes
+};
+
+struct Template {
+  uint32_t flags = 0;
+  std::string service_id;
+  uint64_t created_ns = 0;
+  uint64_t generation = 0;
+  std::string meta = "{}";  // canonical JSON
+  std::vector<TemplateFile> files;
+  std::vector<TemplateGroup> groups;
+};
+
+// Bytes of one group's sequence / of all distinct pages of all groups.
+uint64_t SequenceBytes(const TemplateGroup& group);
+uint64_t DistinctBytes(const Template& t);
+
+// A service ID is 4 to 64 of [0-9A-Za-z._-], not starting with a dot.
+bool ValidServiceId(const std::string& service_id);
+// Relative, no empty, "." or ".." component, no NUL, at most 4095 bytes.
+bool ValidPath(const std::string& path);
+FileKind KindOfPath(const std::string& path);
+
+// Empty when the template can be encoded and used, else what is wrong with it.
+std::string Check(const Template& t);
+
+std::vector<uint8_t> Encode(const Template& t);
+// Empty on malformed input; *error says why.
+std::optional<Template> Decode(std::span<const uint8_t> bytes, std::string* error);
+
+// Where a template lives below a store directory; empty for an invalid ID.  Nodes that record
+// their own workers keep parts beside it, <ID>.n<node>.part.ppct, which Merge() puts together.
+std::string TemplatePath(const std::string& store, const std::string& service_id);
+// Atomic (temporary file, fsync, rename, fsync of the directory).  0 or -errno.
+int Store(const std::string& store, const Template& t, std::string* error);
+// -ENOENT: there is none; -EINVAL: malformed; *error says what.
+int Load(const std::string& path, Template* out, std::string* error);
+
+// For show (extents false) and dump.
+std::string ToJson(const Template& t, bool extents);
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_TEMPLATE_TEMPLATE_H_

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Templates next to each other, see template_compare.h.
+#include "policies/maio/template/template_compare.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace ppc::maio {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const TemplateGroup* GroupOf(const Template& t, uint32_t id) {
+  for (const TemplateGroup& group : t.groups) {
+    if (group.id == id) return &group;
+  }
+  return nullptr;
+}
+
+std::map<std::string, const TemplateFile*> ByPath(const Template& t) {
+  std::map<std::string, const TemplateFile*> files;
+  for (const TemplateFile& file : t.files) files[file.path] = &file;
+  return files;
+}
+
+// Copies differ in times only; an unknown fingerprint says nothing.
+bool SameFile(const TemplateFile& a, const TemplateFile& b) {
+  bool known = a.fingerprint != Fingerprint{} && b.fingerprint != Fingerprint{};
+  return a.size == b.size && (!known || a.fingerprint == b.fingerprint);
+}
+
+Json GroupName(uint32_t id) { return id == kCommonGroup ? Json("common") : Json(id); }
+
+// Adds extents of a group, but not pages that out lists already.
+void Append(const std::vector<Extent>& extents, TemplateGroup* out) {
+  std::map<uint32_t, std::map<uint64_t, uint64_t>> covered;
+  for (const Extent& e : out->extents) {
+    uint64_t& end = covered[e.file][e.page];
+    end = std::max(end, e.page + e.pages);
+  }
+  for (Extent e : extents) {
+    const auto& file = covered[e.file];
+    auto after = file.upper_bound(e.page);
+    bool listed = after != file.begin() && std::prev(after)->second >= e.page + e.pages;
+    if (!listed) out->extents.push_back(e);
+  }
+}
+
+}  // namespace
+
+void PageSet::Add(const std::string& path, uint64_t first, uint64_t end) {
+  if (first >= end) return;
+  files_[path].emplace_back(first, end);
+  sorted_ = false;
+}
+
+void PageSet::Add(const Template& t, uint32_t group) {
+  for (const TemplateGroup& g : t.groups) {
+    if (g.id != group) continue;
+    for (const Extent& e : g.extents) Add(t.files[e.file].path, e.page, e.page + e.pages);
+  }
+}
+
+void PageSet::Add(const Template& t) {
+  for (const TemplateGroup& g : t.groups) Add(t, g.id);
+}
+
+void PageSet::Sort() const {
+  if (sorted_) return;
+  for (auto& [path, ranges] : files_) {
+    std::sort(ranges.begin(), ranges.end());
+    Ranges joined;
+    for (auto [first, end] : ranges) {
+      if (!joined.empty() && first <= joined.back().second) {
+        joined.back().second = std::max(joined.back().second, end);
+      } else {
+        joined.emplace_back(first, end);
+      }
+    }
+    ranges = std::move(joined);
+  }
+  sorted_ = true;
+}
+
+uint64_t PageSet::bytes() const {
+  Sort();
+  uint64_t pages = 0;
+  for (const auto& [path, ranges] : files_) {
+    for (auto [first, end] : ranges) pages += end - first;
+  }
+  return pages * kPage;
+}
+
+uint64_t PageSet::CommonBytes(const PageSet& other) const {
+  Sort();
+  other.Sort();
+  uint64_t pages = 0;
+  for (const auto& [path, ranges] : files_) {
+    auto it = other.files_.find(path);
+    if (it == other.files_.end()) continue;
+    for (size_t a = 0, b = 0; a < ranges.size() && b < it->second.size();) {
+      auto [first, end] = ranges[a];
+      auto [other_first, other_end] = it->second[b];
+      uint64_t from = std::max(first, other_first);
+      uint64_t to = std::min(end, other_end);
+      if (from < to) pages += to - from;
+      (end < other_end ? a : b)++;
+    }
+  }
+  return pages * kPage;
+}
+
+std::string DiffJson(const Template& a, const Template& b, bool* same) {
+  Json json = {{"files", Json::array()}, {"groups", Json::array()}};
+  auto files_a = ByPath(a);
+  auto files_b = ByPath(b);
+  for (const auto& [path, file] : files_a) {
+    auto other = files_b.find(path);
+    if (other == files_b.end()) {
+      json["files"].push_back({{"path", path}, {"only_in", "first"}});
+    } else if (!SameFile(*file, *other->second)) {
+      json["files"].push_back(
+          {{"path", path}, {"sizes", {file->size, other->second->size}}, {"changed", true}});
+    }
+  }
+  for (const auto& [path, file] : files_b) {
+    if (!files_a.count(path)) json["files"].push_back({{"path", path}, {"only_in", "second"}});
+  }
+  *same = json["files"].empty();
+  std::vector<uint32_t> ids;
+  for (const Template* t : {&a, &b}) {
+    for (const TemplateGroup& group : t->groups) ids.push_back(group.id);
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  for (uint32_t id : ids) {
+    PageSet pages_a;
+    PageSet pages_b;
+    pages_a.Add(a, id);
+    pages_b.Add(b, id);
+    uint64_t common = pages_a.CommonBytes(pages_b);
+    uint64_t only_a = pages_a.bytes() - common;
+    uint64_t only_b = pages_b.bytes() - common;
+    *same = *same && only_a == 0 && only_b == 0;
+    json["groups"].push_back({{"group", GroupName(id)},
+                              {"both", common},
+                              {"only_in_first", only_a},
+                              {"only_in_second", only_b}});
+  }
+  json["same"] = *same;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<Template> Merge(std::span<const Template> parts, std::string* error) {
+  Template out;
+  std::vector<const Template*> order;
+  for (const Template& part : parts) order.push_back(&part);
+  std::stable_sort(order.begin(), order.end(), [](const Template* a, const Template* b) {
+    return a->created_ns > b->created_ns;
+  });
+  std::map<std::string, uint32_t> files;
+  bool first = true;
+  for (const Template* part : order) {
+    if (first) {
+      out.service_id = part->service_id;
+      out.created_ns = part->created_ns;
+      out.meta = part->meta;
+      out.flags = part->flags;
+    }
+    if (part->service_id != out.service_id) {
+      *error = "parts of two services, " + out.service_id + " and " + part->service_id;
+      return std::nullopt;
+    }
+    // Complete and traced when all are; anything doubtful in one is doubtful in all.
+    constexpr uint32_t kAll = kComplete | kTraced;
+    out.flags = (out.flags & part->flags & kAll) | ((out.flags | part->flags) & ~kAll);
+    out.generation = std::max(out.generation, part->generation);
+    first = false;
+    std::vector<uint32_t> map;
+    for (const TemplateFile& file : part->files) {
+      auto [it, is_new] = files.emplace(file.path, static_cast<uint32_t>(out.files.size()));
+      if (is_new) {
+        out.files.push_back(file);
+      } else if (!SameFile(out.files[it->second], file)) {
+        *error = file.path + " is not the same file in all parts; record again where it is old";
+        return std::nullopt;
+      }
+      map.push_back(it->second);
+    }
+    for (TemplateGroup group : part->groups) {
+      for (Extent& e : group.extents) e.file = map[e.file];
+      auto known = std::find_if(out.groups.begin(), out.groups.end(),
+                                [&](const TemplateGroup& g) { return g.id == group.id; });
+      if (known == out.groups.end()) {
+        out.groups.push_back(std::move(group));
+      } else if (group.id == kCommonGroup) {
+        Append(group.extents, &*known);
+      }
+    }
+  }
+  std::sort(out.groups.begin(), out.groups.end(),
+            [](const TemplateGroup& a, const TemplateGroup& b) {
+              return std::pair(a.node, a.id) < std::pair(b.node, b.id);
+            });
+  out.flags |= kMerged;
+  *error = first ? "nothing to merge" : Check(out);
+  if (!error->empty()) return std::nullopt;
+  return out;
+}
+
+void CompleteWith(Template* t, const Template& fresh) {
+  std::map<std::string, uint32_t> by_path;
+  for (uint32_t f = 0; f < t->files.size(); f++) by_path[t->files[f].path] = f;
+  std::vector<int64_t> map;
+  for (const TemplateFile& file : fresh.files) {
+    auto [it, is_new] = by_path.emplace(file.path, static_cast<uint32_t>(t->files.size()));
+    if (is_new) t->files.push_back(file);
+    map.push_back(is_new || SameFile(t->files[it->second], file) ? int64_t{it->second} : -1);
+  }
+  for (const TemplateGroup& source : fresh.groups) {
+    auto known = std::find_if(t->groups.begin(), t->groups.end(),
+                              [&](const TemplateGroup& g) { return g.id == source.id; });
+    if (known == t->groups.end()) {
+      known = t->groups.insert(known, TemplateGroup());
+      known->id = source.id;
+      known->node = source.node;
+    }
+    std::vector<std::map<uint64_t, uint64_t>> covered(t->files.size());  // first page -> end
+    auto cover = [&](const Extent& e) {
+      uint64_t& end = covered[e.file][e.page];
+      end = std::max(end, e.page + e.pages);
+    };
+    for (const Extent& e : known->extents) cover(e);
+    for (const Extent& e : source.extents) {
+      if (map[e.file] < 0) continue;
+      uint32_t file = static_cast<uint32_t>(map[e.file]);
+      uint64_t end = e.page + e.pages;
+      for (uint64_t page = e.page; page < end;) {
+        auto next = covered[file].upper_bound(page);
+        if (next != covered[file].begin() && std::prev(next)->second > page) {
+          page = std::prev(next)->second;
+          continue;
+        }
+        uint64_t stop = next == covered[file].end() ? end : std::min(end, next->first);
+        known->extents.push_back({file, page, stop - page});
+        cover(known->extents.back());
+        page = stop;
+      }
+    }
+  }
+}
+
+bool ReplaceFile(Template* t, uint32_t file, const Template& fresh) {
+  if (fresh.files.size() != 1) return false;
+  std::vector<std::vector<Extent>> sequences;
+  for (const TemplateGroup& group : t->groups) {
+    std::vector<Extent>& out = sequences.emplace_back();
+    const TemplateGroup* source = GroupOf(fresh, group.id);
+    bool done = false;
+    for (const Extent& e : group.extents) {
+      if (e.file != file) {
+        out.push_back(e);
+        continue;
+      }
+      if (done) continue;
+      done = true;
+      if (source == nullptr && group.id != kCommonGroup) return false;
+      if (source == nullptr) continue;
+      for (Extent copy : source->extents) {
+        copy.file = file;
+        out.push_back(copy);
+      }
+    }
+  }
+  for (size_t i = 0; i < sequences.size(); i++) t->groups[i].extents = std::move(sequences[i]);
+  std::string path = t->files[file].path;
+  t->files[file] = fresh.files[0];
+  t->files[file].path = std::move(path);
+  return true;
+}
+
+}  // namespace ppc::maio
