@@ -14,9 +14,9 @@
 
 #include "daemon/backend/cgroup_loader.h"
 #include "daemon/base/log.h"
-#include "daemon/runner/exit_codes.h"
 #include "daemon/runner/options.h"
 #include "daemon/runner/session.h"
+#include "daemon/wire/exit_codes.h"
 #include "daemon/xpu/xpu_library.h"
 
 namespace ppc {

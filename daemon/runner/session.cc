@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "daemon/base/log.h"
-#include "daemon/runner/exit_codes.h"
 #include "daemon/runner/privileges.h"
+#include "daemon/wire/exit_codes.h"
 
 namespace ppc {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "daemon/base/files.h"
 #include "daemon/base/json.h"
-#include "daemon/control/sha256.h"
+#include "daemon/wire/sha256.h"
 #include "tools/ppcctl/user_dirs.h"
 
 namespace ppc::ctl {

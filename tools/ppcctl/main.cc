@@ -5,7 +5,7 @@
 #include <exception>
 #include <string_view>
 
-#include "daemon/control/protocol.h"
+#include "daemon/wire/protocol.h"
 #include "tools/ppcctl/args.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/verbs.h"

@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "daemon/base/files.h"
-#include "daemon/control/sha256.h"
+#include "daemon/wire/sha256.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/model_find.h"
 

@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "daemon/base/files.h"
-#include "daemon/control/notify.h"
+#include "daemon/wire/notify.h"
 
 namespace ppc::ctl {
 namespace {

@@ -21,7 +21,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
-#include "daemon/control/listen_socket.h"
+#include "daemon/wire/listen_socket.h"
 #include "tools/ppcctl/user_dirs.h"
 
 namespace ppc::ctl {

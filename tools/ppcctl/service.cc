@@ -2,7 +2,7 @@
 // ppcctl service start|ready|stop and service-id.
 #include <cstdio>
 
-#include "daemon/control/service_id.h"
+#include "daemon/wire/service_id.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/verbs.h"

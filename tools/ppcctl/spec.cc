@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "daemon/base/files.h"
-#include "daemon/control/protocol.h"
-#include "daemon/control/service_id.h"
 #include "daemon/machine/mount_table.h"
+#include "daemon/wire/protocol.h"
+#include "daemon/wire/service_id.h"
 #include "tools/ppcctl/environment.h"
 #include "tools/ppcctl/text.h"
 

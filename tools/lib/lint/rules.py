@@ -9,10 +9,11 @@ SOURCE = (".c", ".h", ".cc", ".hpp")
 FILTERS_OPENAT2 = re.compile(r"\s*(RestrictSUIDSGID|DynamicUser|SystemCallFilter)\s*=(.*)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
-# Folders of the runtime, lowest first: a folder includes itself and what stands before it.
-LAYERS = ("base", "sys", "backend", "policy", "cache", "exec", "control", "runner")
-# Neighbours: neither includes the other.
-APART = {("cache", "policy"), ("exec", "control"), ("runner", "control")}
+# Floors of the runtime, lowest first: a folder includes itself and what stands on a lower floor.
+FLOORS = (("base",), ("machine", "policy", "wire"), ("xpu", "backend"), ("cache",), ("exec",), ("runner",),
+          ("client", "supervisor"))
+# The same of MAIO; its own folder is the top.
+MAIO_FLOORS = (("template",), ("record", "follow"), ("synth",), ("",))
 
 
 def read(name):
@@ -20,9 +21,15 @@ def read(name):
         return file.read().splitlines()
 
 
-def layer(path):
-    parts = path.split("/")
-    return parts[1] if parts[0] == "daemon" and len(parts) > 2 else ""
+def room(path):
+    """(house, number of the floor, folder) of a source in a house with floors, or None."""
+    for house, floors in (("daemon/", FLOORS), ("policies/maio/", MAIO_FLOORS)):
+        if path.startswith(house):
+            folder = path[len(house):].rpartition("/")[0].partition("/")[0]
+            for number, names in enumerate(floors):
+                if folder in names:
+                    return house, number, folder
+    return None
 
 
 def uapi_allowed(name):
@@ -41,12 +48,9 @@ def include_error(name, target):
         return "policies are loaded, not included"
     if name.startswith("kmod/") and target.startswith("daemon/"):
         return "kernel and user space share uapi.h only"
-    upper, lower = layer(name), layer(target)
-    if upper and lower and upper != lower:
-        if upper in LAYERS and lower in LAYERS and (
-                LAYERS.index(lower) > LAYERS.index(upper)
-                or (upper, lower) in APART or (lower, upper) in APART):
-            return f"daemon/{upper} must not depend on daemon/{lower}"
+    upper, lower = room(name), room(target)
+    if upper and lower and upper[0] == lower[0] and upper[2] != lower[2] and lower[1] >= upper[1]:
+        return f"{upper[0]}{upper[2]} must not depend on {lower[0]}{lower[2]}"
     return ""
 
 

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// ppcd, the supervisor: wiring only.  See docs/control-protocol.md.
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "daemon/base/log.h"
+#include "daemon/supervisor/options.h"
+#include "daemon/supervisor/registry.h"
+#include "daemon/supervisor/server.h"
+#include "daemon/wire/notify.h"
+
+namespace ppc::control {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+
+Result<UniqueFd> CatchSignals() {
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  if (sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return PosixError("sigprocmask", errno);
+  UniqueFd fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd.IsValid()) return PosixError("signalfd", errno);
+  return fd;
+}
+
+Status Serve(const Options& options) {
+  Result<UniqueFd> signals = CatchSignals();
+  if (!signals) return signals.error();
+  Result<StateDir> state = StateDir::Open(options.state_dir, options.is_private);
+  if (!state) return state.error();
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
+  if (!loop) return loop.error();
+  EventLoop& events = **loop;
+
+  Registry registry(events, options, std::move(state).value());
+  Result<std::unique_ptr<Server>> server =
+      Server::Listen(events, options.socket, options.group,
+                     [&registry](const Request& request, const Peer& peer, Server::Reply reply) {
+                       registry.Handle(request, peer, std::move(reply));
+                     });
+  if (!server) return server.error();
+
+  bool is_ending = false;
+  Status watched = events.Watch(signals->Get(), EPOLLIN, [&](uint32_t) {
+    signalfd_siginfo info{};
+    if (read(signals->Get(), &info, sizeof(info)) != sizeof(info)) return;
+    if (std::exchange(is_ending, true)) return;
+    Log(LogLevel::kInfo, "stopping");
+    NotifySystemd("STOPPING=1");
+    registry.Shutdown([&events] { events.Quit(); });
+  });
+  if (!watched) return watched;
+  registry.Adopt();
+  Log(LogLevel::kInfo, "listening on " + options.socket);
+  NotifySystemd("READY=1");
+  events.Run();
+  return Ok();
+}
+
+int Main(int argc, char** argv) {
+  const Result<Options> options = ParseOptions(argc, argv);
+  if (!options) {
+    std::fprintf(stderr, "ppcd: %s\n", options.error().message.c_str());
+    return kExitUsage;
+  }
+  if (options->wants_help || options->wants_version) {
+    std::printf("%s", options->wants_help ? UsageText() : "ppcd ");
+    if (options->wants_version) std::printf("%s\n", kVersionText);
+    return 0;
+  }
+  SetLog("ppcd", options->is_verbose ? LogLevel::kDebug : LogLevel::kInfo);
+  const Status status = Serve(*options);
+  if (status) return 0;
+  Log(LogLevel::kError, status.error().message);
+  return kExitFailed;
+}
+
+}  // namespace
+}  // namespace ppc::control
+
+int main(int argc, char** argv) {
+  try {
+    return ppc::control::Main(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "ppcd: internal error: %s\n", e.what());
+    return 1;
+  }
+}

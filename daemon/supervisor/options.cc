@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/supervisor/options.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "daemon/base/dir_stream.h"
+#include "daemon/policy/plugin.h"
+#include "daemon/wire/protocol.h"
+
+namespace ppc::control {
+namespace {
+
+// Where distribution packages put policies, whatever prefix ppcd was built with.
+constexpr const char* kSystemPolicyDir = "/usr/lib/ppc/policies";
+
+constexpr const char* kUsage =
+    R"(Usage: ppcd [OPTION]...
+Supervises the cache policies of PPC mounts: one ppc-runner process per mount.
+
+  --socket PATH        control socket (default $PPC_SOCKET or /run/ppc/ppcd.sock)
+  --group NAME         group whose members may use the socket
+  --state-dir DIR      what is remembered over a restart (default /run/ppc)
+  --template-dir DIR   what policies learn (default $PPC_TEMPLATE_DIR or
+                       /var/lib/ppc/templates)
+  --private            remove the state directory at the end (ppcctl run does so)
+  --foreground         stay in the foreground (always so; accepted for clarity)
+  --verbose            log more
+  --help, --version
+
+Environment: PPC_RUNNER (program of the runner), PPC_POLICY_DIR.
+Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed, 2 wrong usage.
+)";
+
+std::string FromEnvironment(const char* name, const std::string& fallback) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? fallback : value;
+}
+
+// ppc-runner beside ppcd itself.
+std::string DefaultRunner() {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t bytes = readlink("/proc/self/exe", path.data(), path.size() - 1);
+  const std::string self(path.data(), bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  const size_t slash = self.rfind('/');
+  return slash == std::string::npos ? "/usr/bin/ppc-runner" : self.substr(0, slash) + "/ppc-runner";
+}
+
+void ScaleTimes(Options& options) {
+  const std::string text = FromEnvironment("PPC_TIME_SCALE_PERCENT", "100");
+  int percent = 100;
+  std::from_chars(text.data(), text.data() + text.size(), percent);
+  percent = std::clamp(percent, 1, 10000);
+  for (Millis* time : {&options.init_timeout, &options.start_timeout, &options.control_timeout,
+                       &options.status_timeout, &options.drain_timeout, &options.first_back_off,
+                       &options.quick_death, &options.watch_period, &options.silence_limit}) {
+    *time = *time * percent / 100;
+  }
+}
+
+// Names NAME of the files libppc_NAME.so.
+std::string KnownPolicies(const std::string& dir) {
+  constexpr std::string_view kPrefix = "libppc_";
+  constexpr std::string_view kSuffix = ".so";
+  std::vector<std::string> names;
+  const DirStream stream(opendir(dir.c_str()));
+  while (const dirent* entry = stream ? readdir(stream.get()) : nullptr) {
+    const std::string_view file = entry->d_name;
+    if (file.starts_with(kPrefix) && file.ends_with(kSuffix)) {
+      names.emplace_back(
+          file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size()));
+    }
+  }
+  std::sort(names.begin(), names.end());
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return list.empty() ? "none" : list;
+}
+
+bool IsFile(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+}  // namespace
+
+const char* UsageText() { return kUsage; }
+
+Result<Options> ParseOptions(int argc, char** argv) {
+  Options options;
+  options.socket = FromEnvironment("PPC_SOCKET", kDefaultSocket);
+  options.template_dir = FromEnvironment("PPC_TEMPLATE_DIR", options.template_dir);
+  options.runner = FromEnvironment("PPC_RUNNER", DefaultRunner());
+  options.roots = RootsFromEnvironment();
+  ScaleTimes(options);
+  struct Setting {
+    std::string_view name;
+    std::string* value;
+  };
+  const std::array settings = {
+      Setting{"--socket", &options.socket}, Setting{"--group", &options.group},
+      Setting{"--state-dir", &options.state_dir}, Setting{"--template-dir", &options.template_dir}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const std::string_view name = argument.substr(0, argument.find('='));
+    const auto setting = std::find_if(settings.begin(), settings.end(),
+                                      [name](const Setting& s) { return s.name == name; });
+    if (setting != settings.end()) {
+      const bool is_joined = name.size() < argument.size();
+      if (!is_joined && i + 1 >= argc) return Error{EINVAL, std::string(name) + " needs a value"};
+      *setting->value = is_joined ? argument.substr(name.size() + 1) : argv[++i];
+    } else if (argument == "--help" || argument == "-h") {
+      options.wants_help = true;
+    } else if (argument == "--version") {
+      options.wants_version = true;
+    } else if (argument == "--private") {
+      options.is_private = true;
+    } else if (argument == "--verbose" || argument == "-v") {
+      options.is_verbose = true;
+    } else if (argument != "--foreground") {
+      return Error{EINVAL, "unknown argument '" + std::string(argument) + "'; see ppcd --help"};
+    }
+  }
+  return options;
+}
+
+Result<std::string> ResolvePolicy(const std::string& name_or_path) {
+  Result<std::string> path = FindPolicy(name_or_path);
+  // A path is the client's: whether it is there, the runner says.
+  if (!path || name_or_path[0] == '/' || IsFile(*path)) return path;
+  const std::string installed = FindPolicy(name_or_path, kSystemPolicyDir).value();
+  if (std::getenv("PPC_POLICY_DIR") == nullptr && IsFile(installed)) return installed;
+  const std::string dir = path->substr(0, path->rfind('/'));
+  return Error{ENOENT,
+               "policy '" + name_or_path + "' is not in " + dir + "; there: " + KnownPolicies(dir)};
+}
+
+}  // namespace ppc::control

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what ppcd is told at its start: command line and environment.
+#ifndef PPC_DAEMON_SUPERVISOR_OPTIONS_H_
+#define PPC_DAEMON_SUPERVISOR_OPTIONS_H_
+
+#include <string>
+
+#include "daemon/base/result.h"
+#include "daemon/machine/roots.h"
+#include "daemon/supervisor/event_loop.h"
+
+namespace ppc::control {
+
+struct Options {
+  std::string socket;
+  std::string group;  // owns the socket; "" = as created
+  std::string state_dir = "/run/ppc";
+  std::string template_dir = "/var/lib/ppc/templates";
+  std::string runner;  // program
+  SysRoots roots;
+  bool is_private = false;  // of one command: the state directory goes with ppcd
+  bool is_verbose = false;
+  bool wants_help = false;
+  bool wants_version = false;
+
+  // Times.  Tests shorten them through $PPC_TIME_SCALE_PERCENT.
+  Millis init_timeout{8000};   // ppc_init and attaching; with drain_timeout below a client's 20 s
+  Millis start_timeout{5000};  // service_start: somebody waits to start a process
+  Millis control_timeout{30000};  // other control messages; a policy may write what it learnt
+  Millis status_timeout{1000};    // a runner's own status
+  Millis drain_timeout{8000};     // stop -> exit
+  Millis first_back_off{200};     // doubles
+  Millis quick_death{10000};      // died sooner than this after it ran
+  Millis watch_period{5000};      // how often a runner is looked at
+  Millis silence_limit{30000};    // running but mute for this long: killed
+  int max_quick_deaths = 5;
+};
+
+// argv[0] is skipped.  EINVAL names the argument.
+Result<Options> ParseOptions(int argc, char** argv);
+const char* UsageText();
+
+// The library of a policy given by name, ENOENT lists what is there; or by an absolute path, which
+// is not looked at: the lookup might hang.
+Result<std::string> ResolvePolicy(const std::string& name_or_path);
+
+}  // namespace ppc::control
+
+#endif  // PPC_DAEMON_SUPERVISOR_OPTIONS_H_

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns which mount or directory has which policy, and carries out the operations of the
+// control protocol on them.
+// Threads: the loop's.
+#ifndef PPC_DAEMON_SUPERVISOR_REGISTRY_H_
+#define PPC_DAEMON_SUPERVISOR_REGISTRY_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
+#include "daemon/supervisor/cgroups.h"
+#include "daemon/supervisor/event_loop.h"
+#include "daemon/supervisor/mount_probe.h"
+#include "daemon/supervisor/observer_hub.h"
+#include "daemon/supervisor/options.h"
+#include "daemon/supervisor/registration.h"
+#include "daemon/supervisor/state_dir.h"
+#include "daemon/wire/peer.h"
+#include "daemon/wire/protocol.h"
+
+namespace ppc::control {
+
+class Registry {
+ public:
+  // Called once per request with the whole answer, from within Handle or later.
+  using Reply = std::function<void(Json)>;
+
+  Registry(EventLoop& loop, const Options& options, StateDir state);
+
+  // Takes up what an earlier ppcd had registered.
+  void Adopt();
+
+  void Handle(const Request& request, const Peer& peer, const Reply& reply);
+
+  // Ends every runner, keeps the state files, then calls `done`.
+  void Shutdown(std::function<void()> done);
+
+ private:
+  // A process whose end stops a service.
+  struct RootWatch {
+    UniqueFd pidfd;
+  };
+
+  // One line if a policy of another backend has this directory, or the files in it.
+  Status CheckBackends(const std::string& path, BackendKind kind);
+  Status CheckOverlap(const MountInfo& mount) const;
+  void RegPolicy(const Json& body, const Peer& peer, const Reply& reply);
+  void RmPolicy(const Json& body, const Reply& reply);
+  // `peer`: the caller as ppcd's pid namespace numbers it, 0 = it is not in there.
+  void ServiceStart(Json body, pid_t peer, const Reply& reply);
+  void ServiceReady(const Json& body, const Reply& reply);
+  void ServiceStop(const Json& body, const Reply& reply);
+  void PolicyMessage(const Json& body, const Reply& reply);
+  void List(const Reply& reply);
+  void ShowStatus(const Json& body, const Reply& reply);
+
+  Registration& Add(const MountInfo& mount, PolicyChoice choice);
+  void Replace(Registration& old, const Json& body, const Peer& peer, const Reply& reply);
+  void Drop(const std::string& key, const std::string& handle);
+  void Save(const Registration& registration);
+  void Forget(const Registration& gone);
+  Result<MountInfo> FindAgain(const Json& state, const std::string& path) const;
+  void AdoptOne(const Json& state);
+  Result<Registration*> Find(const std::string& path);
+  // Another than `but`.
+  Registration* FindByPath(const std::string& path, const Registration* but);
+  Registration* FindByHandle(const std::string& handle);
+  Result<Json> StartMessage(Registration& registration, const Json& body, pid_t peer);
+  void FinishServiceStart(const std::string& handle, const Service& started,
+                          const Result<Json>& answer, const Reply& reply);
+  void StopService(Registration& registration, const std::string& id, const char* reason,
+                   std::function<void(Result<Json>)> done);
+  void WatchRoot(const std::string& handle, const Service& service);
+  void UnwatchRoot(const std::string& key);
+  Json NativeMounts() const;
+  Json DescribeDaemon() const;
+
+  EventLoop& loop_;
+  const Options& options_;
+  const MountProbe probe_;
+  const Cgroups cgroups_;
+  StateDir state_;
+  ObserverHub observers_;
+  std::map<std::string, std::unique_ptr<Registration>> registrations_;  // by MountInfo::Key
+  std::map<std::string, RootWatch> roots_;                              // by handle + "/" + service
+  uint64_t next_handle_ = 1;
+  uint64_t next_start_ = 1;  // serial of a service_start
+  uint64_t started_ns_;
+  bool is_ending_ = false;
+  std::function<void()> on_empty_;
+};
+
+}  // namespace ppc::control
+
+#endif  // PPC_DAEMON_SUPERVISOR_REGISTRY_H_

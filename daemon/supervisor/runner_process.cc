@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/supervisor/runner_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+
+#include "daemon/base/files.h"
+#include "daemon/base/log.h"
+#include "daemon/wire/protocol.h"
+
+namespace ppc::control {
+namespace {
+
+// What a runner answers (status with many counters) may be longer than a request.
+constexpr size_t kMaxRunnerLineBytes = 4 << 20;
+constexpr size_t kMaxUnsentBytes = 4 << 20;
+constexpr size_t kMaxUnanswered = 64;
+constexpr size_t kMaxLent = 32;
+constexpr int kExecFailed = 127;
+// From closing its channel to being killed.
+constexpr Millis kExitGrace{1000};
+
+#ifndef P_PIDFD
+#define P_PIDFD 3
+#endif
+
+void CloseFrom(int first) {
+#ifdef SYS_close_range
+  if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
+#endif
+  const long limit = sysconf(_SC_OPEN_MAX);
+  for (int fd = first; fd < limit; ++fd) close(fd);
+}
+
+// Runs in the child between fork and exec: async-signal-safe calls only.
+[[noreturn]] void RunChild(const char* program, int socket, int cgroup_procs, pid_t parent,
+                           std::span<const UniqueFd> lent) {
+  // A runner must not outlive its supervisor, stopped ones included.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(kExecFailed);
+  setpgid(0, 0);  // the terminal's Ctrl-C is for ppcd, which then drains its runners
+  if (cgroup_procs >= 0) (void)!write(cgroup_procs, "0", 1);
+  // Out of the way of the numbers they are to have.
+  std::array<int, kMaxLent> high{};
+  size_t count = 0;
+  while (count < std::min(lent.size(), kMaxLent) && lent[count].IsValid()) {
+    high[count] = fcntl(lent[count].Get(), F_DUPFD, kRunnerLentFd + static_cast<int>(kMaxLent));
+    if (high[count++] < 0) _exit(kExecFailed);
+  }
+  if (socket == kRunnerChannelFd) {
+    fcntl(socket, F_SETFD, 0);
+  } else if (dup2(socket, kRunnerChannelFd) < 0) {
+    _exit(kExecFailed);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (dup2(high[i], kRunnerLentFd + static_cast<int>(i)) < 0) _exit(kExecFailed);
+  }
+  CloseFrom(kRunnerLentFd + static_cast<int>(count));
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  std::array<char*, 2> argv = {const_cast<char*>(program), nullptr};
+  execv(program, argv.data());
+  _exit(kExecFailed);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RunnerProcess>> RunnerProcess::Spawn(EventLoop& loop,
+                                                            const std::string& program,
+                                                            const std::string& cgroup_dir,
+                                                            std::span<const UniqueFd> lent,
+                                                            Callbacks callbacks) {
+  if (access(program.c_str(), X_OK) != 0) return PosixError("runner " + program, errno);
+  std::array<int, 2> pair{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0) {
+    return PosixError("socketpair", errno);
+  }
+  UniqueFd ours(pair[0]);
+  UniqueFd theirs(pair[1]);
+  UniqueFd procs;
+  if (!cgroup_dir.empty()) {
+    procs.Reset(open((cgroup_dir + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+  }
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) return PosixError("fork", errno);
+  if (pid == 0) RunChild(program.c_str(), theirs.Get(), procs.Get(), parent, lent);
+  UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  std::unique_ptr<RunnerProcess> runner(new RunnerProcess(
+      loop, pid, std::move(pidfd), std::move(ours), cgroup_dir, std::move(callbacks)));
+  if (Status status = runner->StartWatching(); !status) return std::move(status).error();
+  return runner;
+}
+
+RunnerProcess::RunnerProcess(EventLoop& loop, pid_t pid, UniqueFd pidfd, UniqueFd socket,
+                             std::string cgroup_dir, Callbacks callbacks)
+    : loop_(loop),
+      pid_(pid),
+      pidfd_(std::move(pidfd)),
+      channel_(std::move(socket), kMaxRunnerLineBytes, kMaxUnsentBytes),
+      cgroup_dir_(std::move(cgroup_dir)),
+      callbacks_(std::move(callbacks)) {}
+
+RunnerProcess::~RunnerProcess() {
+  for (const auto& question : questions_) loop_.Cancel(question->timer);
+  if (!is_broken_) loop_.Unwatch(channel_.fd());
+  if (has_exited_) return;
+  if (pidfd_.IsValid()) loop_.Unwatch(pidfd_.Get());
+  kill(pid_, SIGKILL);
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (!cgroup_dir_.empty()) rmdir(cgroup_dir_.c_str());
+}
+
+Status RunnerProcess::StartWatching() {
+  if (!pidfd_.IsValid()) return PosixError("pidfd_open", ENOSYS);
+  Status status = loop_.Watch(pidfd_.Get(), EPOLLIN, [this](uint32_t) { HandleExit(); });
+  if (!status) return status;
+  return loop_.Watch(channel_.fd(), EPOLLIN, [this](uint32_t events) { HandleSocket(events); });
+}
+
+void RunnerProcess::Ask(Json message, Millis timeout, AnswerHandler handler) {
+  auto question = std::make_shared<Question>();
+  const auto answer_later = [this](AnswerHandler function, Error error) {
+    loop_.After(Millis(0),
+                [function = std::move(function), error = std::move(error)] { function(error); });
+  };
+  if (is_broken_) return answer_later(std::move(handler), Error{EPIPE, "the runner is gone"});
+  if (questions_.size() >= kMaxUnanswered) {
+    return answer_later(std::move(handler), Error{EAGAIN, "the runner has too much unanswered"});
+  }
+  message["v"] = kProtocolVersion;
+  if (Status status = channel_.Send(DumpJson(message)); !status) {
+    return answer_later(std::move(handler), status.error());
+  }
+  question->handler = std::move(handler);
+  const std::string op = message.value("op", "");
+  question->timer = loop_.After(timeout, [question, op, timeout] {
+    const AnswerHandler late = std::exchange(question->handler, nullptr);
+    late(Error{ETIMEDOUT, "the runner did not answer " + op + " within " +
+                              std::to_string(timeout.count()) + " ms"});
+  });
+  questions_.push_back(std::move(question));
+  UpdateWatch();
+}
+
+void RunnerProcess::Kill(int signal) {
+  if (!has_exited_) kill(pid_, signal);
+}
+
+bool RunnerProcess::IsStopped() const {
+  if (has_exited_) return false;
+  const Result<std::string> line = ReadLine("/proc/" + std::to_string(pid_) + "/stat");
+  // "PID (NAME) STATE ..."; the name may hold anything, blanks and brackets too.
+  const size_t name_end = line ? line->rfind(')') : std::string::npos;
+  if (name_end == std::string::npos || name_end + 2 >= line->size()) return false;
+  const char state = (*line)[name_end + 2];
+  return state == 'T' || state == 't';
+}
+
+void RunnerProcess::UpdateWatch() {
+  if (is_broken_) return;
+  loop_.Change(channel_.fd(), EPOLLIN | (channel_.has_unsent() ? EPOLLOUT : 0U));
+}
+
+void RunnerProcess::HandleSocket(uint32_t events) {
+  if ((events & EPOLLOUT) != 0 && !channel_.Flush()) {
+    return Break(Error{EPIPE, "the runner is gone"});
+  }
+  const bool is_open = channel_.Receive();
+  HandleLines();
+  if (!is_open) Break(Error{EPIPE, "the runner is gone"});
+  UpdateWatch();
+}
+
+void RunnerProcess::HandleLines() {
+  while (!is_broken_) {
+    const Result<std::optional<std::string>> line = channel_.NextLine();
+    if (!line) return Break(line.error());
+    if (!line->has_value()) return;
+    HandleLine(**line);
+  }
+}
+
+void RunnerProcess::HandleLine(const std::string& line) {
+  Result<Json> message = ParseJsonObject(line, "line of the runner");
+  if (!message) {
+    Log(LogLevel::kError, "runner " + std::to_string(pid_) + ": " + message.error().message);
+    return Kill(SIGKILL);
+  }
+  if (message->contains("event")) {
+    if (callbacks_.on_event) callbacks_.on_event(*message);
+    return;
+  }
+  if (questions_.empty()) return;  // an answer to nothing: ignored
+  const std::shared_ptr<Question> question = questions_.front();
+  questions_.pop_front();
+  loop_.Cancel(question->timer);
+  if (question->handler) question->handler(std::move(message));
+}
+
+// The channel is closed or unusable.  The exit itself is seen by the pidfd; a
+// process that closed its channel without exiting is of no use.
+void RunnerProcess::Break(const Error& error) {
+  if (is_broken_) return;
+  is_broken_ = true;
+  loop_.Unwatch(channel_.fd());
+  if (!has_exited_) {
+    auto pidfd = std::make_shared<UniqueFd>(dup(pidfd_.Get()));
+    loop_.After(kExitGrace,
+                [pidfd] { syscall(SYS_pidfd_send_signal, pidfd->Get(), SIGKILL, nullptr, 0); });
+  }
+  std::deque<std::shared_ptr<Question>> unanswered;
+  unanswered.swap(questions_);
+  for (const auto& question : unanswered) {
+    loop_.Cancel(question->timer);
+    if (question->handler) question->handler(error);
+  }
+}
+
+void RunnerProcess::HandleExit() {
+  siginfo_t info{};
+  if (waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.Get()), &info,
+             WEXITED | WNOHANG) != 0 ||
+      info.si_pid == 0) {
+    return;
+  }
+  has_exited_ = true;
+  loop_.Unwatch(pidfd_.Get());
+  if (!is_broken_) {
+    channel_.Receive();  // its last words
+    HandleLines();
+  }
+  Break(Error{EPIPE, "the runner is gone"});
+  if (!cgroup_dir_.empty()) rmdir(cgroup_dir_.c_str());
+  const int status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status & 0x7f;
+  if (callbacks_.on_exit) callbacks_.on_exit(status);
+}
+
+}  // namespace ppc::control

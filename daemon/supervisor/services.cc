@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/supervisor/services.h"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace ppc::control {
+
+bool Service::TakeNumber(const Json& answer) {
+  const Result<int64_t> given = JsonInt(answer, "service", number);
+  if (!given || *given < 0 || *given == number) return false;
+  number = static_cast<uint32_t>(*given);
+  message["service"] = number;
+  return true;
+}
+
+Result<uint32_t> Services::NumberFor(const std::string& id) const {
+  if (const auto it = services_.find(id); it != services_.end()) return it->second.number;
+  if (services_.size() >= kMaxServices) {
+    return Error{ENOSPC, "the mount has " + std::to_string(kMaxServices) +
+                             " services already; stop those that have ended"};
+  }
+  // The smallest free number: numbers stay small, and the first service is 0.
+  for (uint32_t number = 0;; ++number) {
+    const auto has_it = [number](const auto& entry) { return entry.second.number == number; };
+    if (std::none_of(services_.begin(), services_.end(), has_it)) return number;
+  }
+}
+
+void Services::Put(Service service) { services_[service.id] = std::move(service); }
+
+void Services::Remove(const std::string& id) { services_.erase(id); }
+
+Service* Services::Find(const std::string& id) {
+  const auto it = services_.find(id);
+  return it == services_.end() ? nullptr : &it->second;
+}
+
+std::string Services::Names() const {
+  std::string names;
+  for (const auto& [id, service] : services_) names += (names.empty() ? "" : ", ") + id;
+  return names.empty() ? "none" : names;
+}
+
+std::vector<Service*> Services::InOrder() {
+  std::vector<Service*> all;
+  for (auto& [id, service] : services_) {
+    if (!service.is_pending) all.push_back(&service);
+  }
+  std::sort(all.begin(), all.end(),
+            [](const Service* a, const Service* b) { return a->number < b->number; });
+  return all;
+}
+
+Json Services::Describe() const {
+  Json list = Json::array();
+  for (const auto& [id, service] : services_) {
+    Json entry{{"service_id", id},
+               {"service", service.number},
+               {"state", service.is_pending ? "starting"
+                         : service.is_ready ? "ready"
+                                            : "started"}};
+    for (const char* key : {"xpus", "workers", "cgroup", "params"}) {
+      if (service.message.contains(key)) entry[key] = service.message[key];
+    }
+    if (service.root_pid != 0) entry["pid"] = service.root_pid;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+Json Services::Save() const {
+  Json list = Json::array();
+  for (const auto& [id, service] : services_) {
+    if (service.is_pending) continue;
+    list.push_back({{"message", service.message},
+                    {"ready", service.is_ready},
+                    {"pid", service.root_pid},
+                    {"pid_start", service.pid_start_ns}});
+  }
+  return list;
+}
+
+void Services::Restore(const Json& saved) {
+  if (!saved.is_array()) return;
+  for (const Json& entry : saved) {
+    if (!entry.is_object() || !entry.contains("message") || !entry["message"].is_object()) continue;
+    Service service;
+    service.message = entry["message"];
+    const Result<std::string> id = JsonString(service.message, "service_id", "");
+    const Result<int64_t> number = JsonInt(service.message, "service", -1);
+    const Result<bool> is_ready = JsonBool(entry, "ready", false);
+    const Result<int64_t> pid = JsonInt(entry, "pid", 0);
+    const Result<int64_t> start = JsonInt(entry, "pid_start", 0);
+    if (!id || id->empty() || !number || *number < 0 || !is_ready || !pid || !start) continue;
+    service.id = *id;
+    service.number = static_cast<uint32_t>(*number);
+    service.is_pending = false;
+    service.is_ready = *is_ready;
+    service.root_pid = static_cast<pid_t>(*pid);
+    service.pid_start_ns = static_cast<uint64_t>(*start);
+    Put(std::move(service));
+  }
+}
+
+}  // namespace ppc::control

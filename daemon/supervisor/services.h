@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the services that were started on one mount: what a restarted runner
+// is told again, and what `status` shows.
+// Threads: the loop's.
+#ifndef PPC_DAEMON_SUPERVISOR_SERVICES_H_
+#define PPC_DAEMON_SUPERVISOR_SERVICES_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+
+namespace ppc::control {
+
+struct Service {
+  std::string id;
+  uint32_t number = 0;     // what lists of the policy call it
+  Json message;            // the service_start message as sent to the runner
+  bool is_pending = true;  // the policy has not accepted it yet
+  uint64_t start = 0;      // serial of the latest service_start sent for it
+  bool is_ready = false;
+  pid_t root_pid = 0;         // 0: not watched
+  uint64_t pid_start_ns = 0;  // so that a reused number is not taken for it
+
+  // The runner has the last word on the number, it charges by it: takes it out of its answer
+  // to a start.  False: it is the same, or the answer has none.
+  bool TakeNumber(const Json& answer);
+};
+
+class Services {
+ public:
+  static constexpr size_t kMaxServices = 256;
+
+  // The number the service has, or will have when Put.
+  Result<uint32_t> NumberFor(const std::string& id) const;
+  void Put(Service service);
+  void Remove(const std::string& id);
+  Service* Find(const std::string& id);
+
+  // "a, b" for messages; "none".
+  std::string Names() const;
+  // The accepted ones, in order of their numbers.
+  std::vector<Service*> InOrder();
+  Json Describe() const;  // for status
+
+  Json Save() const;  // for the state file
+  void Restore(const Json& saved);
+
+ private:
+  std::map<std::string, Service> services_;
+};
+
+}  // namespace ppc::control
+
+#endif  // PPC_DAEMON_SUPERVISOR_SERVICES_H_

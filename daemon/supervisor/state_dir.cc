@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/supervisor/state_dir.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "daemon/base/dir_stream.h"
+#include "daemon/base/files.h"
+#include "daemon/wire/sha256.h"
+
+namespace ppc::control {
+namespace {
+
+constexpr const char* kSuffix = ".json";
+constexpr size_t kNameDigits = 16;
+// More than the services of one mount, each of a request's size, can come to.
+constexpr size_t kMaxStateBytes = 512 << 20;
+
+Status MakeDirectories(const std::string& path) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (mkdir(part.c_str(), 0755) != 0 && errno != EEXIST) {
+      return PosixError("mkdir " + part, errno);
+    }
+    if (end == std::string::npos) return Ok();
+  }
+}
+
+bool EndsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+std::string HolderOf(const std::string& lock_path) {
+  const Result<std::string> pid = ReadLine(lock_path);
+  return pid && !pid->empty() ? *pid : "unknown";
+}
+
+}  // namespace
+
+Result<StateDir> StateDir::Open(const std::string& path, bool is_private) {
+  if (Status status = MakeDirectories(path + "/mounts"); !status) return status.error();
+  const std::string lock_path = path + "/ppcd.lock";
+  UniqueFd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock.IsValid()) return PosixError("open " + lock_path, errno);
+  if (flock(lock.Get(), LOCK_EX | LOCK_NB) != 0) {
+    return Error{EBUSY, "another ppcd (pid " + HolderOf(lock_path) + ") holds " + lock_path +
+                            "; stop it, or give --state-dir another"};
+  }
+  const std::string pid = std::to_string(getpid()) + "\n";
+  if (ftruncate(lock.Get(), 0) == 0) (void)WriteAll(lock.Get(), pid.data(), pid.size());
+  return StateDir(path, std::move(lock), is_private);
+}
+
+StateDir::~StateDir() {
+  if (!is_private_ || !lock_.IsValid()) return;  // another's, or moved from
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string StateDir::FileOf(const std::string& mount) const {
+  return path_ + "/mounts/" + Sha256Hex(mount).substr(0, kNameDigits) + kSuffix;
+}
+
+Status StateDir::Save(const std::string& mount, const Json& state) const {
+  const std::string file = FileOf(mount);
+  const std::string fresh = file + ".new";
+  UniqueFd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!fd.IsValid()) return PosixError("open " + fresh, errno);
+  const std::string text = DumpJson(state) + "\n";
+  if (Status status = WriteAll(fd.Get(), text.data(), text.size()); !status) return status;
+  if (rename(fresh.c_str(), file.c_str()) != 0) return PosixError("rename " + fresh, errno);
+  return Ok();
+}
+
+void StateDir::Remove(const std::string& mount) const { unlink(FileOf(mount).c_str()); }
+
+std::vector<Json> StateDir::LoadAll(std::vector<std::string>& problems) const {
+  std::vector<std::string> files;
+  const std::string dir = path_ + "/mounts";
+  const DirStream stream(opendir(dir.c_str()));
+  if (!stream) return {};
+  while (const dirent* entry = readdir(stream.get())) {
+    if (EndsWith(entry->d_name, kSuffix)) files.push_back(dir + "/" + entry->d_name);
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<Json> states;
+  for (const std::string& file : files) {
+    const Result<std::string> text = ReadFile(file, kMaxStateBytes);
+    Result<Json> state = text ? ParseJsonObject(*text, file) : Result<Json>(text.error());
+    if (state) {
+      states.push_back(std::move(state).value());
+      continue;
+    }
+    rename(file.c_str(), (file + ".bad").c_str());
+    problems.push_back(state.error().message + "; set aside as " + file + ".bad");
+  }
+  return states;
+}
+
+}  // namespace ppc::control

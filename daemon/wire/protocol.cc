@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/wire/protocol.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <span>
+
+namespace ppc::control {
+namespace {
+
+enum class Kind { kString, kObject, kCount, kIndexes };
+
+struct Field {
+  const char* name;
+  Kind kind;
+  bool is_required;
+};
+
+struct Operation {
+  const char* name;
+  bool changes_state;
+  std::span<const Field> fields;
+};
+
+constexpr Field kMount = {"mount", Kind::kString, true};
+constexpr Field kServiceId = {"service_id", Kind::kString, true};
+constexpr std::array kRegPolicy = {kMount, Field{"policy", Kind::kString, true},
+                                   Field{"config", Kind::kObject, false},
+                                   Field{"backend", Kind::kString, false}};
+constexpr std::array kMountOnly = {kMount};
+constexpr std::array kServiceStart = {kMount,
+                                      Field{"service_id", Kind::kString, false},
+                                      Field{"params", Kind::kObject, false},
+                                      Field{"xpus", Kind::kIndexes, false},
+                                      Field{"workers", Kind::kCount, false},
+                                      Field{"cgroup", Kind::kString, false},
+                                      Field{"pid", Kind::kCount, false}};
+constexpr std::array kServiceOther = {kMount, kServiceId};
+constexpr std::array kPolicy = {kMount, Field{"message", Kind::kObject, true}};
+constexpr std::array kStatus = {Field{"mount", Kind::kString, false}};
+constexpr std::array kParams = {Field{"params", Kind::kObject, true}};
+
+constexpr std::array kOperations = {
+    Operation{"ping", false, {}},
+    Operation{"reg_policy", true, kRegPolicy},
+    Operation{"rm_policy", true, kMountOnly},
+    Operation{"service_start", true, kServiceStart},
+    Operation{"service_ready", true, kServiceOther},
+    Operation{"service_stop", true, kServiceOther},
+    Operation{"policy", true, kPolicy},
+    Operation{"list", false, {}},
+    Operation{"status", false, kStatus},
+    Operation{"service_id", false, kParams},
+};
+
+bool IsCount(const Json& value) {
+  return value.is_number_unsigned() && value.get<uint64_t>() <= 0x7fffffff;
+}
+
+bool IsIndexes(const Json& value) {
+  return value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), IsCount);
+}
+
+Status CheckField(const Field& field, const Json& value) {
+  const char* wanted = nullptr;
+  switch (field.kind) {
+    case Kind::kString:
+      if (!value.is_string() || value.get_ref<const std::string&>().empty()) wanted = "text";
+      break;
+    case Kind::kObject:
+      if (!value.is_object()) wanted = "an object";
+      break;
+    case Kind::kCount:
+      if (!IsCount(value)) wanted = "a whole number from 0 to 2147483647";
+      break;
+    case Kind::kIndexes:
+      if (!IsIndexes(value)) wanted = "an array of one or more whole numbers";
+      break;
+  }
+  if (wanted == nullptr) return Ok();
+  return Error{EINVAL, std::string("\"") + field.name + "\" must be " + wanted};
+}
+
+Status CheckFields(const Operation& operation, const Json& body) {
+  for (const Field& field : operation.fields) {
+    const auto it = body.find(field.name);
+    if (it == body.end()) {
+      if (!field.is_required) continue;
+      return Error{EINVAL, std::string(operation.name) + " needs \"" + field.name + "\""};
+    }
+    if (Status status = CheckField(field, *it); !status) return status;
+  }
+  for (const auto& [key, value] : body.items()) {
+    if (key == "v" || key == "op") continue;
+    const auto is_key = [&key = key](const Field& field) { return key == field.name; };
+    if (std::none_of(operation.fields.begin(), operation.fields.end(), is_key)) {
+      return Error{EINVAL, std::string(operation.name) + " has no field " + DumpJson(key)};
+    }
+  }
+  return Ok();
+}
+
+Status CheckVersion(const Json& body) {
+  const auto it = body.find("v");
+  if (it != body.end() && it->is_number_integer() && *it == kProtocolVersion) return Ok();
+  const std::string given = it == body.end() ? "none" : DumpJson(*it).substr(0, 32);
+  return Error{EPROTO, "protocol version " + given +
+                           "; this ppcd speaks \"v\": " + std::to_string(kProtocolVersion)};
+}
+
+}  // namespace
+
+Result<Request> ParseRequest(std::string_view line) {
+  Result<Json> body = ParseJsonObject(line, "request");
+  if (!body) return std::move(body).error();
+  if (Status status = CheckVersion(*body); !status) return std::move(status).error();
+  const auto op = body->find("op");
+  if (op == body->end() || !op->is_string()) {
+    return Error{EINVAL, "\"op\" must name an operation, such as \"status\""};
+  }
+  const std::string name = op->get<std::string>();
+  for (const Operation& operation : kOperations) {
+    if (name != operation.name) continue;
+    if (Status status = CheckFields(operation, *body); !status) return std::move(status).error();
+    return Request{name, std::move(body).value(), operation.changes_state};
+  }
+  return Error{EOPNOTSUPP, "unknown op " + DumpJson(name.substr(0, 64))};
+}
+
+Json OkAnswer() { return Json{{"ok", true}}; }
+
+Json ErrorAnswer(const Error& error) {
+  std::string line = error.message;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return Json{{"ok", false}, {"code", ErrnoName(error.code)}, {"error", line}};
+}
+
+Error AnswerError(const Json& answer) {
+  Error error{EIO, "the answer has no error text"};
+  if (!answer.is_object()) return Error{EPROTO, "the answer is not a JSON object"};
+  if (const auto it = answer.find("code"); it != answer.end() && it->is_string()) {
+    error.code = ErrnoFromName(it->get_ref<const std::string&>());
+  }
+  if (const auto it = answer.find("error"); it != answer.end() && it->is_string()) {
+    error.message = it->get<std::string>();
+  }
+  return error;
+}
+
+bool IsOk(const Json& answer) {
+  const auto it = answer.is_object() ? answer.find("ok") : answer.end();
+  return it != answer.end() && it->is_boolean() && it->get<bool>();
+}
+
+std::string ErrnoName(int code) {
+  const char* name = strerrorname_np(code);
+  return name == nullptr || code == 0 ? "EIO" : name;
+}
+
+int ErrnoFromName(std::string_view name) {
+  constexpr int kLastErrno = 133;
+  if (name == "ENOTSUP") return EOPNOTSUPP;
+  for (int code = 1; code <= kLastErrno; ++code) {
+    const char* known = strerrorname_np(code);
+    if (known != nullptr && name == known) return code;
+  }
+  return EIO;
+}
+
+}  // namespace ppc::control

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the words of the control protocol (docs/control-protocol.md): which
+// requests exist, which fields they have, and the shape of answers.
+// Threads: pure functions, any thread.
+#ifndef PPC_DAEMON_WIRE_PROTOCOL_H_
+#define PPC_DAEMON_WIRE_PROTOCOL_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+
+namespace ppc::control {
+
+inline constexpr int kProtocolVersion = 1;
+inline constexpr size_t kMaxLineBytes = 256 * 1024;  // without the newline
+inline constexpr const char* kVersionText = "0.1.0";
+inline constexpr const char* kDefaultSocket = "/run/ppc/ppcd.sock";
+
+// Descriptor on which a runner talks to ppcd.
+inline constexpr int kRunnerChannelFd = 3;
+// The first of those that ppcd lends it; init says how many.
+inline constexpr int kRunnerLentFd = 4;
+
+struct Request {
+  std::string op;
+  Json body;
+  bool changes_state = false;  // needs the right to change state
+};
+
+// One line without its newline.  Version, op, presence and type of every field
+// are checked, unknown fields refused; meaning is the handler's business.
+Result<Request> ParseRequest(std::string_view line);
+
+Json OkAnswer();
+Json ErrorAnswer(const Error& error);
+// The Error an answer carries; only for answers with "ok": false.
+Error AnswerError(const Json& answer);
+// True when `answer` is an object with "ok": true.
+bool IsOk(const Json& answer);
+
+// "EBUSY" <-> EBUSY; unknown: "EIO" and EIO.
+std::string ErrnoName(int code);
+int ErrnoFromName(std::string_view name);
+
+}  // namespace ppc::control
+
+#endif  // PPC_DAEMON_WIRE_PROTOCOL_H_

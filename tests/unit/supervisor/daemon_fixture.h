@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ppcd of its own for every test: temporary socket, state, policies, and a
+// made-up /sys/fs/ppc that declares /proc and /sys to be ppc mounts.
+#ifndef PPC_TESTS_UNIT_SUPERVISOR_DAEMON_FIXTURE_H_
+#define PPC_TESTS_UNIT_SUPERVISOR_DAEMON_FIXTURE_H_
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/json.h"
+#include "daemon/base/unique_fd.h"
+
+namespace ppc::control {
+
+// A connection that can also send what no client would.
+class RawClient {
+ public:
+  explicit RawClient(const std::string& socket_path);
+  bool IsConnected() const { return fd_.IsValid(); }
+  void Send(const std::string& bytes);
+  void SendLine(const std::string& line) { Send(line + "\n"); }
+  void CloseWriting();
+  // One line without newline; "" when the other side closed or time is up.
+  std::string ReadLine(int timeout_ms = 10000);
+  bool IsClosedByPeer(int timeout_ms = 10000);
+  // One request, one answer; null on failure.
+  Json Ask(Json request);
+  int fd() const { return fd_.Get(); }
+
+ private:
+  UniqueFd fd_;
+  std::string buffer_;
+};
+
+struct ProcessResult {
+  int exit_status = -1;  // 128 + signal if killed
+  std::string out;
+  std::string err;
+};
+
+// Runs a program to its end (30 s at most).
+ProcessResult RunProcess(const std::vector<std::string>& argv,
+                         const std::vector<std::string>& environment);
+
+// Polls until true; false when 15 s are over.
+bool Eventually(const std::function<bool()>& condition);
+
+class DaemonTest : public ::testing::Test {
+ protected:
+  static constexpr const char* kMount = "/proc";
+  static constexpr const char* kOtherMount = "/sys";
+
+  void SetUp() override;
+  void TearDown() override;
+
+  void StartDaemon(const std::vector<std::string>& more_arguments = {});
+  // SIGTERM (or another) and its exit status.
+  int StopDaemon(int signal = 15);
+  bool IsDaemonRunning() const;
+
+  // Ask on a fresh connection.
+  Json Ask(const Json& request);
+  Json Register(const Json& fake = Json::object(), const std::string& policy = "alpha",
+                const std::string& mount = kMount);
+  Json StatusOf(const std::string& mount = kMount);
+  std::string StateOf(const std::string& mount = kMount);
+  bool WaitForState(const std::string& state, const std::string& mount = kMount);
+  pid_t RunnerPid(const std::string& mount = kMount);
+
+  ProcessResult Ctl(const std::vector<std::string>& arguments);
+  void Unmount(unsigned index);
+  void Mount(unsigned index, const char* path);
+  std::string ReadText(const std::string& path);
+  std::string DaemonLog() { return ReadText(dir_ + "/log"); }
+
+  std::string dir_;
+  std::string socket_;
+  std::vector<std::string> environment_;
+  int time_scale_percent_ = 25;
+  pid_t daemon_ = -1;
+};
+
+// What ppcctl says when it fails.
+void ExpectOneLine(const ProcessResult& result);
+
+}  // namespace ppc::control
+
+#endif  // PPC_TESTS_UNIT_SUPERVISOR_DAEMON_FIXTURE_H_

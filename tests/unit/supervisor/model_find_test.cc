@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `ppcctl run` makes of a command's words: its model, its program, its service.
+#include "tools/ppcctl/model_find.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "daemon/wire/service_id.h"
+#include "tools/ppcctl/command_words.h"
+#include "tools/ppcctl/learnt_model.h"
+#include "tools/ppcctl/model_service.h"
+#include "tools/ppcctl/open_models.h"
+#include "tools/ppcctl/running_service.h"
+
+namespace ppc::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+class ModelFindTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/ppc-find-XXXXXX";
+    dir_ = fs::canonical(mkdtemp(name));
+    Put("llama/model.safetensors");
+    Put("llama/config.json");
+    Put("gguf/a.gguf");
+    Put("old/pytorch_model.bin");
+    Put("text/notes.txt");
+    PutInHub("acme--tiny", "abc123", "main");
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  void Put(const std::string& file, const std::string& text = "x") {
+    fs::create_directories(fs::path(dir_ + "/" + file).parent_path());
+    std::ofstream(dir_ + "/" + file) << text;
+  }
+  void PutInHub(const std::string& name, const std::string& commit, const std::string& branch) {
+    const std::string repository = "hub/models--" + name;
+    Put(repository + "/blobs/0f" + commit);
+    Put(repository + "/refs/" + branch, commit + "\n");
+    fs::create_directories(dir_ + "/" + repository + "/snapshots/" + commit);
+    fs::create_symlink("../../blobs/0f" + commit,
+                       dir_ + "/" + repository + "/snapshots/" + commit + "/model.safetensors");
+  }
+  // Relative to the test's directory; "" = none.
+  std::string Find(Words words) {
+    const std::optional<FoundModel> model = FindModel(words, dir_ + "/hub");
+    return model ? model->path.substr(dir_.size() + 1) : "";
+  }
+  std::string DirectoryOf(Words words) {
+    const std::optional<FoundModel> model = FindModel(words, dir_ + "/hub");
+    return model ? model->directory.substr(dir_.size() + 1) : "";
+  }
+
+  std::string dir_;
+};
+
+TEST_F(ModelFindTest, FindsFilesAndDirectoriesAmongTheWords) {
+  EXPECT_EQ(Find({"load", dir_ + "/llama"}), "llama");
+  EXPECT_EQ(Find({"load", dir_ + "/llama/"}), "llama");
+  EXPECT_EQ(Find({"load", "--x=" + dir_ + "/old"}), "old");
+  EXPECT_EQ(Find({"llama-server", "-m", dir_ + "/gguf/a.gguf"}), "gguf/a.gguf");
+  EXPECT_EQ(DirectoryOf({"llama-server", "-m", dir_ + "/gguf/a.gguf"}), "gguf");
+  EXPECT_EQ(Find({"load", dir_ + "/llama/model.safetensors"}), "llama/model.safetensors");
+  EXPECT_EQ(Find({"load", dir_ + "/text", dir_ + "/text/notes.txt", dir_ + "/nothing"}), "");
+  EXPECT_EQ(Find({dir_ + "/llama"}), "") << "the program itself is no model";
+}
+
+TEST_F(ModelFindTest, OptionsThatNameTheModelComeFirst) {
+  EXPECT_EQ(Find({"serve", dir_ + "/old", "--model", dir_ + "/llama"}), "llama");
+  EXPECT_EQ(Find({"serve", dir_ + "/old", "--model=" + dir_ + "/llama"}), "llama");
+  EXPECT_EQ(Find({"python3", "-m", "server", "--model", dir_ + "/llama"}), "llama");
+  EXPECT_EQ(Find({"python3", "-m", "server", dir_ + "/llama"}), "llama");
+}
+
+TEST_F(ModelFindTest, LooksIntoTheScriptOfAShell) {
+  EXPECT_EQ(Find(WordsOf({"sh", "-c", "echo up; exec load '" + dir_ + "/llama'>/dev/null"})),
+            "llama");
+}
+
+TEST_F(ModelFindTest, FindsRelativeNames) {
+  const fs::path before = fs::current_path();
+  fs::current_path(dir_);
+  EXPECT_EQ(Find({"load", "llama"}), "llama");
+  EXPECT_EQ(Find({"load", "gguf/a.gguf"}), "gguf/a.gguf");
+  fs::current_path(dir_ + "/gguf");
+  EXPECT_EQ(Find({"load", "a.gguf"}), "gguf/a.gguf");
+  fs::current_path(before);
+}
+
+TEST_F(ModelFindTest, FindsHubNamesAndRegistersTheWholeRepository) {
+  const std::string snapshot = "hub/models--acme--tiny/snapshots/abc123";
+  EXPECT_EQ(Find({"vllm", "serve", "acme/tiny"}), snapshot);
+  EXPECT_EQ(DirectoryOf({"vllm", "serve", "acme/tiny"}), "hub/models--acme--tiny");
+  EXPECT_EQ(Find({"llama-server", "-hf", "acme/tiny:Q4"}), snapshot);
+  EXPECT_EQ(Find({"x", dir_ + "/hub/models--acme--tiny"}), snapshot);
+  EXPECT_EQ(Find({"x", "--model", "acme/other"}), "");
+  EXPECT_EQ(Find({"x", "acme/../tiny"}), "");
+  // The links of a snapshot, and what they lead to, stay inside.
+  EXPECT_EQ(DirectoryOf({"x", dir_ + "/" + snapshot}), "hub/models--acme--tiny");
+  EXPECT_EQ(Find({"x", dir_ + "/" + snapshot + "/model.safetensors"}),
+            snapshot + "/model.safetensors");
+  EXPECT_EQ(DirectoryOf({"x", dir_ + "/" + snapshot + "/model.safetensors"}),
+            "hub/models--acme--tiny");
+}
+
+TEST_F(ModelFindTest, TakesTheRevisionAskedFor) {
+  PutInHub("acme--tiny", "def456", "next");
+  const std::string snapshots = "hub/models--acme--tiny/snapshots/";
+  EXPECT_EQ(Find({"x", "--model", "acme/tiny"}), snapshots + "abc123");
+  EXPECT_EQ(Find({"x", "--model", "acme/tiny", "--revision", "next"}), snapshots + "def456");
+  EXPECT_EQ(Find({"x", "--model", "acme/tiny", "--revision", "def456"}), snapshots + "def456");
+  EXPECT_EQ(Find({"x", "--model", "acme/tiny", "--revision", "none"}), "");
+  EXPECT_EQ(FindModel({"x", "--model", "acme/tiny", "--download-dir", "/nothing"}, dir_ + "/hub"),
+            std::nullopt);
+}
+
+TEST_F(ModelFindTest, TheHubCacheIsWhereHuggingFaceLooks) {
+  const char* names[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"};
+  for (const char* name : names) unsetenv(name);
+  setenv("HOME", "/h", 1);
+  EXPECT_EQ(HubCacheFromEnvironment(), "/h/.cache/huggingface/hub");
+  setenv("HF_HOME", "/hf", 1);
+  EXPECT_EQ(HubCacheFromEnvironment(), "/hf/hub");
+  setenv("HF_HUB_CACHE", "/cache", 1);
+  EXPECT_EQ(HubCacheFromEnvironment(), "/cache");
+  for (const char* name : names) unsetenv(name);
+}
+
+TEST(CommandWords, TellTheProgramBehindItsWrappers) {
+  const auto program = [](Words command) { return ProgramOf(WordsOf(command)); };
+  EXPECT_EQ(program({"/opt/bin/llama-server", "-m", "x"}), "llama-server");
+  EXPECT_EQ(program({"env", "A=1", "numactl", "-N", "0", "/usr/bin/vllm", "serve"}), "vllm");
+  EXPECT_EQ(program({"python3.11", "-u", "/srv/load.py", "x"}), "load.py");
+  EXPECT_EQ(program({"python3", "-m", "vllm.entrypoints.openai.api_server"}),
+            "vllm.entrypoints.openai.api_server");
+  EXPECT_EQ(program({"python3", "-c", "import torch"}), "python");
+  EXPECT_EQ(program({"bash", "-lc", "exec 'llama-server' -m x"}), "llama-server");
+  EXPECT_EQ(program({"torchrun", "--nproc_per_node", "4", "load.py"}), "load.py");
+}
+
+TEST_F(ModelFindTest, TheServiceIdHasWhatChangesReading) {
+  const std::string model = dir_ + "/llama";
+  const auto id = [&](Words words) {
+    return control::MakeServiceName(ServiceParams(model, WordsOf(words)))->id;
+  };
+  const std::string plain = id({"vllm", "serve", model, "-tp", "2"});
+  EXPECT_EQ(id({"/usr/bin/vllm", "serve", model, "--tensor-parallel-size=2", "--port", "80"}),
+            plain);
+  EXPECT_NE(id({"vllm", "serve", model, "--tp", "4"}), plain);
+  EXPECT_NE(id({"sglang", "serve", model, "-tp", "2"}), plain);
+  EXPECT_EQ(ServiceParams(model, {"x", "--tp", "2"})["tp"], 2);
+  EXPECT_FALSE(ServiceParams(model, {"x", "--tp", "auto"}).contains("tp"));
+  EXPECT_EQ(ServiceParams(dir_ + "/gguf/a.gguf", {"x"})["model_path"], dir_ + "/gguf");
+  Put("llama/config.json", "another");
+  EXPECT_NE(id({"vllm", "serve", model, "-tp", "2"}), plain);
+}
+
+TEST_F(ModelFindTest, TheLargestModelThatWasOpenedIsLearnt) {
+  EXPECT_EQ(LargestModel({}), std::nullopt);
+  const auto one = LargestModel({{"/a/x.gguf", 100}, {"/b/y.bin", 10}});
+  EXPECT_EQ(one->model.path, "/a/x.gguf");
+  EXPECT_EQ(one->model.directory, "/a");
+  const auto shards = LargestModel({{"/a/x.gguf", 100}, {"/b/1.bin", 60}, {"/b/2.bin", 60}});
+  EXPECT_EQ(shards->model.path, "/b");
+  EXPECT_EQ(shards->bytes, 120U);
+  const auto hub = LargestModel({{"/h/models--a--b/blobs/0f", 5}});
+  EXPECT_EQ(hub->model.directory, "/h/models--a--b");
+}
+
+TEST_F(ModelFindTest, WhatWasLearntIsFoundAgainByTheSameWords) {
+  const LearntModel learnt(dir_ + "/store", {"load", "it"});
+  EXPECT_EQ(learnt.Load(), std::nullopt);
+  ASSERT_TRUE(learnt.Save({{dir_ + "/llama", dir_ + "/llama"}, 1, 1}));
+  EXPECT_EQ(learnt.Load()->path, dir_ + "/llama");
+  EXPECT_EQ(LearntModel(dir_ + "/store", {"load", "that"}).Load(), std::nullopt);
+  const std::string hub = dir_ + "/hub/models--acme--tiny";
+  ASSERT_TRUE(learnt.Save({{hub, hub}, 1, 1}));
+  EXPECT_EQ(learnt.Load()->path, hub + "/snapshots/abc123");
+  fs::remove_all(hub);
+  EXPECT_EQ(learnt.Load(), std::nullopt) << "it is gone";
+}
+
+TEST_F(ModelFindTest, SeesWhatDescendantsHaveOpen) {
+  Put("big/w.safetensors");
+  fs::resize_file(dir_ + "/big/w.safetensors", 1 << 20);
+  Put("big/out.safetensors");
+  fs::resize_file(dir_ + "/big/out.safetensors", 1 << 20);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string script = "(exec 3<" + dir_ + "/big/w.safetensors 4>>" + dir_ +
+                             "/big/out.safetensors 5<" + dir_ +
+                             "/llama/model.safetensors; echo up; sleep 30) & wait";
+  const pid_t pid = fork();
+  if (pid == 0) {
+    setpgid(0, 0);
+    dup2(ends[1], STDOUT_FILENO);
+    execl("/bin/sh", "sh", "-c", script.c_str(), nullptr);
+    _exit(127);
+  }
+  close(ends[1]);
+  char byte = 0;
+  ASSERT_EQ(read(ends[0], &byte, 1), 1);
+  FileSizes files;
+  EXPECT_TRUE(AddOpenModels({}, pid, 4096, files));
+  EXPECT_FALSE(AddOpenModels({}, pid, 4096, files)) << "nothing new";
+  EXPECT_EQ(files, (FileSizes{{dir_ + "/big/w.safetensors", 1 << 20}}));
+  kill(-pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  close(ends[0]);
+}
+
+TEST(FindPlace, PrefersWhatIsRegisteredAround) {
+  const Json mounts = {{{"mount", "/m"}, {"policy", "maio"}, {"state", "running"}},
+                       {{"mount", "/m/ppc"}, {"policy", nullptr}, {"state", "native"}}};
+  ServiceRequest request;
+  const auto place = [&](const std::string& directory) {
+    request.directory = directory;
+    const Place found = FindPlace(mounts, request);
+    return found.directory + " " + found.policy;
+  };
+  EXPECT_EQ(place("/m"), "/m maio");
+  EXPECT_EQ(place("/m/x"), "/m maio");
+  EXPECT_EQ(place("/m/ppc/x"), "/m/ppc ");
+  EXPECT_EQ(place("/mx"), "/mx ");
+  request.policy = "readahead";
+  EXPECT_EQ(place("/m/x"), "/m/x ") << "another policy than around it";
+}
+
+}  // namespace
+}  // namespace ppc::ctl

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// `ppcctl run` without ceremony: no daemon, no directory, nothing that keeps the command from
+// running.
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/supervisor/daemon_fixture.h"
+
+namespace ppc::control {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunTest : public DaemonTest {
+ protected:
+  void SetUp() override {
+    DaemonTest::SetUp();
+    runtime_ = dir_ + "/xdg";
+    model_ = fs::canonical(dir_).string() + "/model";
+    fs::create_directories(runtime_);
+    fs::create_directories(model_);
+    std::ofstream(model_ + "/a.safetensors") << "x";
+    fs::resize_file(model_ + "/a.safetensors", 20 << 20);
+    environment_.push_back("XDG_RUNTIME_DIR=" + runtime_);
+    environment_.push_back("HF_HUB_CACHE=" + dir_ + "/hub");
+    config_ = R"({"fake":{"log":")" + dir_ + R"(/runner.log"}})";
+  }
+  void TearDown() override {
+    EXPECT_TRUE(fs::is_empty(runtime_)) << "a private directory is left";
+    DaemonTest::TearDown();
+  }
+
+  std::string RunnerLog() { return ReadText(dir_ + "/runner.log"); }
+  std::vector<std::string> With(std::vector<std::string> before,
+                                const std::vector<std::string>& more) {
+    before.insert(before.end(), more.begin(), more.end());
+    return before;
+  }
+  ProcessResult Run(const std::vector<std::string>& arguments) {
+    return Ctl(With({"run", "--policy", "alpha", "--config", config_}, arguments));
+  }
+  // Ctl() where the model's directory is a mount point, which a made-up ppc mount must be.
+  ProcessResult RunOnMount(const std::vector<std::string>& arguments) {
+    Mount(7, model_.c_str());
+    const std::string script = "mount --bind " + model_ + " " + model_ + " && exec \"$@\"";
+    const std::vector<std::string> argv = {"/usr/bin/unshare",
+                                           "--mount",
+                                           "/bin/sh",
+                                           "-c",
+                                           script,
+                                           "sh",
+                                           std::string(PPC_TEST_BIN_DIR) + "/ppcctl",
+                                           "run",
+                                           "--policy",
+                                           "alpha",
+                                           "--config",
+                                           config_};
+    return RunProcess(With(argv, arguments), environment_);
+  }
+  static bool CanMount() {
+    return geteuid() == 0 && std::system("unshare --mount mount --bind /tmp /tmp 2>/dev/null") == 0;
+  }
+
+  std::string runtime_;
+  std::string model_;
+  std::string config_;
+};
+
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST_F(RunTest, StartsADaemonForTheCommandAlone) {
+  const ProcessResult result =
+      Run({"/proc", "--", "/bin/sh", "-c",
+           "echo $PPC_MOUNT; case $PPC_SOCKET in " + runtime_ + "/*) echo private;; esac; " +
+               "stat -c %a ${PPC_SOCKET%/*}; exit 7"});
+  EXPECT_EQ(result.exit_status, 7) << result.err;
+  EXPECT_EQ(result.out, "/proc\nprivate\n700\n");
+  EXPECT_EQ(result.err, "");
+  const std::string log = RunnerLog();
+  EXPECT_LT(log.find("\"op\":\"init\""), log.find("service_start")) << log;
+  EXPECT_LT(log.find("service_start"), log.find("service_stop"));
+  EXPECT_NE(log.find("service_stop"), std::string::npos);
+  EXPECT_NE(log.find("\"op\":\"stop\""), std::string::npos) << "the runner is drained";
+  EXPECT_EQ(log.find("service_ready"), std::string::npos);
+  EXPECT_FALSE(fs::exists(socket_));
+  EXPECT_NE(log.find(dir_ + "/templates"), std::string::npos);
+}
+
+TEST_F(RunTest, TheCommandReachesThePrivateDaemon) {
+  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
+  const ProcessResult result =
+      Run({"/proc", "--", "/bin/sh", "-c", ctl + " service ready && " + ctl + " list"});
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_NE(result.out.find("/proc  alpha  running"), std::string::npos) << result.out;
+  EXPECT_EQ(Count(RunnerLog(), "service_ready"), 1U);
+}
+
+TEST_F(RunTest, ThePrivateDaemonEndsWithAKilledPpcctl) {
+  Run({"/proc", "--", "/bin/sh", "-c", "kill -9 $PPID; sleep 0.1"});
+  EXPECT_TRUE(Eventually([this] { return fs::is_empty(runtime_); }));
+  EXPECT_NE(RunnerLog().find("\"op\":\"stop\""), std::string::npos) << "drained, not cut off";
+}
+
+TEST_F(RunTest, FailsOpenWithOneWarning) {
+  config_ = R"({"fake":{"init":"refuse"}})";
+  const ProcessResult refused = Run({"/proc", "--", "/bin/sh", "-c", "echo ran; exit 3"});
+  EXPECT_EQ(refused.exit_status, 3);
+  EXPECT_EQ(refused.out, "ran\n");
+  ExpectOneLine(refused);
+  EXPECT_NE(refused.err.find("warning: "), std::string::npos);
+  EXPECT_NE(refused.err.find("chmod o-w"), std::string::npos) << refused.err;
+  const ProcessResult missing = Run({"no/such/dir", "--", "/bin/echo", "ran"});
+  EXPECT_EQ(missing.out, "ran\n");
+  ExpectOneLine(missing);
+  const ProcessResult unknown =
+      Ctl({"run", "--policy", "gamma", "/proc", "--", "/bin/echo", "ran"});
+  EXPECT_EQ(unknown.out, "ran\n");
+  ExpectOneLine(unknown);
+  EXPECT_NE(unknown.err.find("gamma"), std::string::npos) << unknown.err;
+  environment_.push_back("XDG_RUNTIME_DIR=/nonexistent");
+  environment_.push_back("PPC_TEMPLATE_DIR=/proc/none");
+  const ProcessResult nowhere = Run({"/proc", "--", "/bin/echo", "ran"});
+  EXPECT_EQ(nowhere.out, "ran\n");
+  ExpectOneLine(nowhere);
+}
+
+TEST_F(RunTest, WarnsOnceWhenTheDaemonGoesAway) {
+  StartDaemon();
+  const ProcessResult result =
+      Run({"/proc", "--", "/bin/sh", "-c",
+           "kill -9 " + std::to_string(daemon_) + "; sleep 0.2; echo ran"});
+  EXPECT_EQ(result.exit_status, 0);
+  EXPECT_EQ(result.out, "ran\n");
+  ExpectOneLine(result);
+}
+
+TEST_F(RunTest, RequiredDoesNotRun) {
+  config_ = R"({"fake":{"init":"crash"}})";
+  const ProcessResult result = Run({"--required", "/proc", "--", "/bin/echo", "ran"});
+  EXPECT_EQ(result.exit_status, 125);
+  EXPECT_EQ(result.out, "");
+  ExpectOneLine(result);
+  const ProcessResult nothing = Run({"--required", "--", "/bin/echo", "ran"});
+  EXPECT_EQ(nothing.exit_status, 125);
+  EXPECT_EQ(nothing.out, "");
+  ExpectOneLine(nothing);
+}
+
+TEST_F(RunTest, RegistersWithADaemonThatRunsAndLeavesIt) {
+  StartDaemon();
+  for (int i = 0; i < 2; ++i) {
+    const ProcessResult result = Run({"/proc", "--", "/bin/sh", "-c", "echo $PPC_SOCKET"});
+    EXPECT_EQ(result.exit_status, 0);
+    EXPECT_EQ(result.err, "");
+    EXPECT_EQ(result.out, socket_ + "\n");
+  }
+  EXPECT_EQ(Count(RunnerLog(), "\"op\":\"init\""), 1U);
+  EXPECT_EQ(StateOf(), "running");
+  EXPECT_TRUE(StatusOf()["services"].empty());
+  // Whatever policy it has does, unless one is asked for.
+  EXPECT_EQ(Ctl({"run", "/proc", "--", "/bin/true"}).err, "");
+  const ProcessResult busy = Ctl({"run", "--policy", "beta", "/proc", "--", "/bin/echo", "ran"});
+  EXPECT_EQ(busy.out, "ran\n");
+  ExpectOneLine(busy);
+  EXPECT_NE(busy.err.find("rm_policy"), std::string::npos) << busy.err;
+}
+
+TEST_F(RunTest, FindsTheModelAmongTheWords) {
+  if (!CanMount()) GTEST_SKIP() << "needs the right to mount";
+  const ProcessResult result =
+      RunOnMount({"--", "/bin/sh", "-c", "echo $PPC_MOUNT", "--tensor-parallel-size", "4", model_});
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.out, model_ + "\n");
+  const std::string log = RunnerLog();
+  EXPECT_NE(log.find("\"tp\":4"), std::string::npos) << log;
+  EXPECT_NE(log.find("\"model\":\"" + model_ + "\""), std::string::npos) << log;
+  const ProcessResult file =
+      RunOnMount({model_ + "/a.safetensors", "--", "/bin/sh", "-c", "echo $PPC_MOUNT"});
+  EXPECT_EQ(file.out, model_ + "\n") << file.err;
+}
+
+TEST_F(RunTest, LearnsWhatTheCommandOpens) {
+  // The name is put together where nobody can read it.
+  const std::string script = "d=" + dir_ +
+                             "; exec 3<$d/mo'de'l/a.safetensors; sleep 0.5; "
+                             "echo \"<$PPC_MOUNT>\"";
+  std::ofstream(dir_ + "/load.sh") << script;
+  const std::vector<std::string> command = {"--", "/bin/sh", dir_ + "/load.sh"};
+  const ProcessResult first = Run(command);
+  EXPECT_EQ(first.exit_status, 0);
+  EXPECT_EQ(first.out, "<>\n");
+  ExpectOneLine(first);
+  EXPECT_NE(first.err.find(model_ + " (20.0 MiB); its next start is accelerated"),
+            std::string::npos)
+      << first.err;
+  if (!CanMount()) GTEST_SKIP() << "needs the right to mount";
+  const ProcessResult second = RunOnMount(command);
+  EXPECT_EQ(second.exit_status, 0);
+  EXPECT_EQ(second.out, "<" + model_ + ">\n");
+  EXPECT_EQ(second.err, "");
+  EXPECT_NE(RunnerLog().find("service_start"), std::string::npos);
+}
+
+TEST_F(RunTest, SaysThatItFoundNoModel) {
+  const ProcessResult result = Run({"--", "/bin/sh", "-c", "echo ran; exit 9"});
+  EXPECT_EQ(result.exit_status, 9);
+  EXPECT_EQ(result.out, "ran\n");
+  ExpectOneLine(result);
+  EXPECT_NE(result.err.find("ppcctl run DIR -- CMD"), std::string::npos) << result.err;
+}
+
+TEST_F(RunTest, ReadinessBySdNotifyCountsAndIsPassedOn) {
+  if (std::system("python3 -c 'import socket' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
+  const UniqueFd upstream(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = dir_ + "/notify";
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(upstream.Get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  environment_.push_back("NOTIFY_SOCKET=" + path);
+  const std::string script =
+      "import os, socket\n"
+      "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+      "s.connect('\\0' + os.environ['NOTIFY_SOCKET'][1:])\n"
+      "s.send(b'STATUS=up\\nREADY=1')\n"
+      "raise SystemExit(5)\n";
+  const ProcessResult result = Run({"/proc", "--", "/usr/bin/env", "python3", "-c", script});
+  EXPECT_EQ(result.exit_status, 5) << result.err;
+  EXPECT_EQ(Count(RunnerLog(), "service_ready"), 1U) << RunnerLog();
+  char text[128];
+  const ssize_t got = recv(upstream.Get(), text, sizeof(text), 0);
+  ASSERT_GT(got, 0);
+  EXPECT_EQ(std::string(text, static_cast<size_t>(got)), "STATUS=up\nREADY=1");
+  EXPECT_LT(recv(upstream.Get(), text, sizeof(text), 0), 0) << "ppcd's own state is no business";
+}
+
+TEST_F(RunTest, WorksForAnOrdinaryUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "is one already";
+  const std::string home = dir_ + "/home";
+  fs::create_directories(home);
+  for (const std::string& own : {home, runtime_, dir_})
+    ASSERT_EQ(chown(own.c_str(), 65534, 65534), 0);
+  fs::permissions(dir_, fs::perms::owner_all | fs::perms::others_exec | fs::perms::group_exec);
+  std::erase_if(environment_,
+                [](const std::string& entry) { return entry.starts_with("PPC_TEMPLATE_DIR="); });
+  environment_.push_back("HOME=" + home);
+  const ProcessResult result =
+      RunProcess({"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                  std::string(PPC_TEST_BIN_DIR) + "/ppcctl", "run", "--policy", "alpha", "--config",
+                  config_, "/proc", "--", "/bin/sh", "-c", "echo $PPC_MOUNT"},
+                 environment_);
+  if (result.exit_status == 127 || result.exit_status == 126) GTEST_SKIP() << result.err;
+  EXPECT_EQ(result.out, "/proc\n");
+  EXPECT_EQ(result.err, "");
+  EXPECT_NE(RunnerLog().find(home + "/.local/state/ppc/templates"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ppc::control

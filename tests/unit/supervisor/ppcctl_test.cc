@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line as its users meet it: exit status, one line on stderr.
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "daemon/base/clock.h"
+#include "tests/unit/supervisor/daemon_fixture.h"
+#include "tools/ppcctl/run.h"
+#include "tools/ppcctl/text.h"
+
+namespace ppc::control {
+namespace {
+
+class CtlTest : public DaemonTest {
+ protected:
+  void Start(const Json& fake = Json::object()) {
+    StartDaemon();
+    const Json with_log = [&] {
+      Json merged = fake;
+      merged["log"] = dir_ + "/runner.log";
+      return merged;
+    }();
+    ASSERT_TRUE(Register(with_log).value("ok", false));
+  }
+  std::string RunnerLog() { return ReadText(dir_ + "/runner.log"); }
+  bool WasTold(const std::string& what) {
+    return Eventually([&] { return RunnerLog().find(what) != std::string::npos; });
+  }
+};
+
+const Json kExplained = {
+    {"pid", 42},
+    {"service_id", "abcd"},
+    {"worker", 1},
+    {"xpu", 3},
+    {"node", 1},
+    {"bdf", "0000:3b:00.0"},
+    {"source", "RANK"},
+    {"decided", true},
+    {"providers",
+     {{{"provider", "RANK"},
+       {"says", "RANK=1"},
+       {"wins", true},
+       {"worker", 1},
+       {"xpu", 3},
+       {"node", 1}},
+      {{"provider", "device"}, {"says", "several accelerators are open"}, {"wins", false}}}}};
+
+TEST_F(CtlTest, ExplainPidShowsEveryProviderAndTheWinner) {
+  Start({{"reply", kExplained}});
+  const std::string pid = std::to_string(getpid());
+  const ProcessResult shown = Ctl({"explain-pid", pid});
+  EXPECT_EQ(shown.exit_status, 0) << shown.err;
+  for (const char* part : {"worker 1", "XPU 3", "0000:3b:00.0", "node 1", "RANK=1",
+                           "several accelerators are open", "* RANK"}) {
+    EXPECT_NE(shown.out.find(part), std::string::npos) << part << "\n" << shown.out;
+  }
+  EXPECT_TRUE(WasTold("\"op\":\"explain_pid\""));
+  EXPECT_TRUE(WasTold("\"pid\":" + pid));
+  const ProcessResult json = Ctl({"explain-pid", pid, "/proc", "--json"});
+  EXPECT_EQ(Json::parse(json.out)["mounts"][0]["source"], "RANK");
+  const ProcessResult elsewhere = Ctl({"explain-pid", pid, "/nowhere"});
+  EXPECT_EQ(elsewhere.exit_status, 1);
+  ExpectOneLine(elsewhere);
+}
+
+TEST_F(CtlTest, ExplainPidWithoutAPolicyIsAnError) {
+  StartDaemon();
+  const ProcessResult none = Ctl({"explain-pid", "1"});
+  EXPECT_EQ(none.exit_status, 1);
+  ExpectOneLine(none);
+}
+
+TEST_F(CtlTest, WrongUsageIs2) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"explain-pid"},
+      {"explain-pid", "x"},
+      {"explain-pid", "0"},
+      {"explain-pid", "12x"},
+      {"nonsense"},
+      {"service"},
+      {"reg_policy"},
+      {"reg_policy", "/proc"},
+      {"reg_policy", "/proc", "alpha", "{}", "more"},
+      {"reg_policy", "/proc", "alpha", "{malformed"},
+      {"reg_policy", "/proc", "alpha", "@/no/such/file"},
+      {"reg_policy", "/proc", "alpha", "--timeout", "soon"},
+      {"list", "operand"},
+      {"list", "--nonsense"},
+      {"list", "--json=yes"},
+      {"status", "--", "x"},
+      {"service", "start", "/proc"},
+      {"service", "start", "/proc", "--param", "novalue"},
+      {"service", "start", "/proc", "--id", "abcd", "--xpu", "0,x"},
+      {"service", "start", "/proc", "--id", "abcd", "--workers", "-2"},
+      {"service", "stop"},
+      {"service-id"},
+      {"service-id", "--param"},
+      {"run", "/proc", "--id", "abcd"},
+      {"template", "show"},
+      {"template", "show", "not an id"},
+      {"residency"},
+  };
+  for (const auto& arguments : cases) {
+    const ProcessResult result = Ctl(arguments);
+    EXPECT_EQ(result.exit_status, 2) << arguments[0] << ": " << result.err;
+    ExpectOneLine(result);
+  }
+}
+
+TEST_F(CtlTest, HelpIsOnStdoutAndFine) {
+  const ProcessResult all = Ctl({"--help"});
+  EXPECT_EQ(all.exit_status, 0);
+  for (const char* verb : {"reg_policy", "rm_policy", "service start", "run", "service-id", "list",
+                           "status", "template show", "residency"}) {
+    EXPECT_NE(all.out.find(verb), std::string::npos) << verb;
+  }
+  const ProcessResult one = Ctl({"service", "start", "--help"});
+  EXPECT_EQ(one.exit_status, 0);
+  EXPECT_NE(one.out.find("--xpu LIST"), std::string::npos);
+  EXPECT_EQ(Ctl({"--version"}).exit_status, 0);
+  EXPECT_EQ(Ctl({}).exit_status, 2);
+}
+
+TEST_F(CtlTest, AnAbsentDaemonIs3AndNamesTheSocket) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"list"},
+        {"status"},
+        {"reg_policy", "/proc", "alpha"},
+        {"rm_policy", "/proc"},
+        {"service", "start", "/proc", "--id", "abcd"}}) {
+    const ProcessResult result = Ctl(arguments);
+    EXPECT_EQ(result.exit_status, 3) << arguments[0];
+    ExpectOneLine(result);
+    EXPECT_NE(result.err.find(socket_), std::string::npos) << result.err;
+  }
+}
+
+TEST_F(CtlTest, ADaemonThatRefusesIs1) {
+  Start();
+  const ProcessResult busy = Ctl({"reg_policy", "/proc", "beta"});
+  EXPECT_EQ(busy.exit_status, 1);
+  ExpectOneLine(busy);
+  EXPECT_NE(busy.err.find("rm_policy"), std::string::npos);
+  EXPECT_EQ(Ctl({"rm_policy", "/sys"}).exit_status, 1);
+  EXPECT_EQ(Ctl({"status", "/no/such"}).exit_status, 1);
+}
+
+TEST_F(CtlTest, RegistersListsShowsRemoves) {
+  StartDaemon();
+  std::ofstream(dir_ + "/config.json") << R"({"distance":"16M"})";
+  EXPECT_EQ(Ctl({"reg_policy", "/proc", "alpha", "@" + dir_ + "/config.json"}).exit_status, 0);
+  EXPECT_EQ(StatusOf()["config"]["distance"], "16M");
+  const ProcessResult again = Ctl({"reg_policy", "/proc", "alpha", R"({"distance":"16M"})"});
+  EXPECT_EQ(again.exit_status, 0);
+  EXPECT_NE(again.out.find("already"), std::string::npos);
+  EXPECT_NE(Ctl({"list"}).out.find("/proc  alpha  running"), std::string::npos);
+  const Json listed = *ParseJson(Ctl({"list", "--json"}).out, "list");
+  EXPECT_EQ(listed["mounts"][0]["policy"], "alpha");
+  const ProcessResult status = Ctl({"status"});
+  EXPECT_NE(status.out.find("events.read"), std::string::npos) << status.out;
+  const Json as_json = *ParseJson(Ctl({"status", "-j", "/proc"}).out, "status");
+  EXPECT_EQ(as_json["mounts"][0]["state"], "running");
+  EXPECT_EQ(Ctl({"rm_policy", "/proc"}).exit_status, 0);
+  EXPECT_EQ(StateOf(), "native");
+}
+
+TEST_F(CtlTest, AMountMayBeNamedThroughALink) {
+  StartDaemon();
+  ASSERT_EQ(symlink("/proc", (dir_ + "/link").c_str()), 0);
+  const ProcessResult result = Ctl({"reg_policy", dir_ + "/link", "alpha"});
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_EQ(StateOf(), "running");
+}
+
+TEST_F(CtlTest, ServicesStartReadyStop) {
+  Start();
+  const ProcessResult started =
+      Ctl({"service", "start", "/proc", "--param", "model=m", "--param", "tp=2", "--xpu", "1,0"});
+  EXPECT_EQ(started.exit_status, 0) << started.err;
+  const ProcessResult id = Ctl({"service-id", "--param", "tp=2", "--param", "model=m"});
+  EXPECT_EQ(started.out, id.out);
+  EXPECT_TRUE(WasTold(R"("xpus":[1,0])"));
+  EXPECT_EQ(Ctl({"service", "ready", "/proc", "--param", "model=m", "--param", "tp=2"}).exit_status,
+            0);
+  environment_.push_back("PPC_MOUNT=/proc");
+  environment_.push_back("PPC_SERVICE_ID=" + id.out.substr(0, 32));
+  EXPECT_EQ(Ctl({"service", "stop"}).exit_status, 0);
+  EXPECT_EQ(Ctl({"service", "stop"}).exit_status, 1);
+}
+
+TEST_F(CtlTest, ServiceIdTellsNumbersFromText) {
+  const ProcessResult typed = Ctl({"service-id", "-v", "--param", "a=4", "--param", "b=0.10",
+                                   "--param", "c=true", "--param", "d=007", "--param", "e=x=y"});
+  EXPECT_NE(typed.out.find(R"({"a":4,"b":"0.10","c":true,"d":"007","e":"x=y"})"), std::string::npos)
+      << typed.out;
+  EXPECT_EQ(Ctl({"service-id", "--params", R"({"model":"m"})"}).out,
+            Ctl({"service-id", "--param", "model=m", "--param", "port=1"}).out);
+}
+
+TEST_F(CtlTest, RunPassesTheExitStatusOn) {
+  Start();
+  EXPECT_EQ(Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/sh", "-c", "exit 7"}).exit_status,
+            7);
+  EXPECT_TRUE(WasTold("service_stop"));
+  EXPECT_EQ(RunnerLog().find("service_ready"), std::string::npos)
+      << "a command that failed has not become ready";
+  EXPECT_EQ(
+      Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/sh", "-c", "kill -9 $$"}).exit_status,
+      128 + SIGKILL);
+}
+
+TEST_F(CtlTest, RunIsReadyWhenTheCommandEndsWell) {
+  Start();
+  const ProcessResult result = Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/sh", "-c",
+                                    "echo $PPC_MOUNT $PPC_SERVICE_ID"});
+  EXPECT_EQ(result.exit_status, 0);
+  EXPECT_EQ(result.out, "/proc svc-run\n");
+  EXPECT_TRUE(WasTold("service_stop"));
+  EXPECT_LT(RunnerLog().find("service_start"), RunnerLog().find("service_ready"));
+  EXPECT_LT(RunnerLog().find("service_ready"), RunnerLog().find("service_stop"));
+}
+
+TEST_F(CtlTest, RunIsReadyWhenTheTextAppears) {
+  Start();
+  // The text comes in two pieces; the command waits until the runner was told.
+  const std::string script =
+      "printf 'start-up com'; sleep 0.1; echo plete >&1; "
+      "until grep -q service_ready " +
+      dir_ + "/runner.log; do sleep 0.05; done";
+  const ProcessResult result = Ctl({"run", "--id", "svc-run", "--ready-on", "start-up complete",
+                                    "/proc", "--", "/bin/sh", "-c", script});
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_EQ(result.out, "start-up complete\n");
+}
+
+TEST_F(CtlTest, RunSendsReadyOnce) {
+  Start();
+  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
+  EXPECT_EQ(Ctl({"run", "--id", "svc-run", "/proc", "--", ctl, "service", "ready"}).exit_status, 0);
+  EXPECT_TRUE(WasTold("service_stop"));
+  const std::string log = RunnerLog();
+  EXPECT_EQ(log.find("service_ready"), log.rfind("service_ready")) << log;
+}
+
+TEST_F(CtlTest, RunForwardsSignals) {
+  Start();
+  const std::string script = "trap 'exit 42' TERM; kill -TERM $PPID; while :; do sleep 0.05; done";
+  EXPECT_EQ(Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/sh", "-c", script}).exit_status,
+            42);
+}
+
+TEST_F(CtlTest, RunForwardsSignalsWhileThePolicyIsToldOfReady) {
+  Start({{"slow", {{"service_ready", 4000}}}});
+  const std::string script =
+      "trap 'exit 42' TERM; echo up; sleep 0.2; kill -TERM $PPID; while :; do sleep 0.05; done";
+  const uint64_t before = MonotonicNs();
+  const ProcessResult result = Ctl({"run", "--id", "svc-run", "--ready-on", "up", "--timeout",
+                                    "0.5", "/proc", "--", "/bin/sh", "-c", script});
+  EXPECT_EQ(result.exit_status, 42) << result.err;
+  EXPECT_LT(MonotonicNs() - before, 3 * kNsPerSec);
+}
+
+TEST_F(CtlTest, RunForwardsSignalsWhileNobodyReadsItsOutput) {
+  Start();
+  const std::string got = dir_ + "/got";
+  const std::string script = "trap 'touch " + got +
+                             "; exit 42' TERM; head -c 300000 /dev/zero & sleep 0.3; "
+                             "kill -TERM $PPID; while :; do sleep 0.05; done";
+  environment_.push_back("SCRIPT=" + script);
+  const std::string consumer = "i=0; until [ -e " + got +
+                               " ] || [ $i -ge 60 ]; do sleep 0.05; i=$((i+1)); done; "
+                               "[ -e " +
+                               got + " ] && echo got; wc -c";
+  const ProcessResult result = RunProcess(
+      {"/bin/sh", "-c",
+       std::string(PPC_TEST_BIN_DIR) + "/ppcctl run --id svc-run --ready-on nothing /proc -- " +
+           "/bin/sh -c \"$SCRIPT\" | { " + consumer + "; }"},
+      environment_);
+  EXPECT_TRUE(result.out.starts_with("got\n")) << result.out << result.err;
+}
+
+TEST_F(CtlTest, RunDoesNotHoldTheExitStatusForLong) {
+  Start({{"slow", {{"service_stop", 4000}}}});
+  const uint64_t before = MonotonicNs();
+  const ProcessResult result =
+      Ctl({"run", "--id", "svc-run", "--timeout", "0.5", "/proc", "--", "/bin/sh", "-c", "exit 7"});
+  EXPECT_EQ(result.exit_status, 7);
+  EXPECT_LT(MonotonicNs() - before, 3 * kNsPerSec);
+  EXPECT_NE(result.err.find("goes on without ppcctl"), std::string::npos) << result.err;
+  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].empty(); }));
+}
+
+TEST(RunChild, ReapsTheOrphansThatItAdopts) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);  // as PID 1 is
+    ctl::Child child;
+    child.command = {"/bin/sh", "-c",
+                     "(sleep 0.1 &); sleep 0.5; cat /proc/$PPID/task/*/children | wc -w | "
+                     "grep -qx 1"};
+    const Result<int> status = ctl::RunChild(child);
+    _exit(status ? *status : 99);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "a zombie besides the command";
+}
+
+TEST_F(CtlTest, RunRunsAlthoughThePolicyRefuses) {
+  Start({{"control", "refuse"}});
+  const ProcessResult result = Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/echo", "ran"});
+  EXPECT_EQ(result.exit_status, 0);
+  EXPECT_EQ(result.out, "ran\n");
+  EXPECT_NE(result.err.find("template is stale"), std::string::npos);
+}
+
+TEST_F(CtlTest, RunTellsAMissingCommandFromABadOne) {
+  Start();
+  const ProcessResult missing = Ctl({"run", "--id", "svc-run", "/proc", "--", "/no/such/cmd"});
+  EXPECT_EQ(missing.exit_status, 127);
+  EXPECT_NE(missing.err.find("/no/such/cmd"), std::string::npos);
+  EXPECT_EQ(Ctl({"run", "--id", "svc-run", "/proc", "--", "/etc/passwd"}).exit_status, 126);
+  EXPECT_TRUE(StatusOf()["services"].empty());
+}
+
+TEST_F(CtlTest, RunInAPidNamespaceOfItsOwnIsTheServicesRoot) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to make a namespace";
+  Start();
+  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
+  const std::string script = "echo $PPID; " + ctl + " status --json /proc";
+  const ProcessResult result =
+      RunProcess({"/usr/bin/unshare", "--pid", "--fork", ctl, "run", "--id", "svc-run", "/proc",
+                  "--", "/bin/sh", "-c", script},
+                 environment_);
+  if (result.err.find("unshare failed") != std::string::npos) GTEST_SKIP() << result.err;
+  ASSERT_EQ(result.exit_status, 0) << result.err;
+  ASSERT_TRUE(result.out.starts_with("1\n")) << result.out;
+  const Json status = *ParseJson(result.out.substr(2), "status");
+  EXPECT_GT(status["mounts"][0]["services"][0]["pid"], 1);
+}
+
+TEST_F(CtlTest, RunThatIsKilledStopsItsService) {
+  Start();
+  const std::string script = "kill -9 $PPID; sleep 0.1";
+  Ctl({"run", "--id", "svc-run", "/proc", "--", "/bin/sh", "-c", script});
+  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].empty(); }));
+}
+
+TEST_F(CtlTest, ResidencyOfAFreshFile) {
+  const std::string file = dir_ + "/data";
+  std::ofstream(file) << std::string(1 << 20, 'x');
+  const ProcessResult result = Ctl({"residency", file});
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_NE(result.out.find("100.0%"), std::string::npos) << result.out;
+  const Json as_json = *ParseJson(Ctl({"residency", "--json", dir_}).out, "residency");
+  EXPECT_GE(as_json["resident"], 1 << 20);
+  EXPECT_EQ(Ctl({"residency", dir_ + "/none"}).exit_status, 1);
+}
+
+TEST(TextFinder, FindsATextAcrossPiecesOnce) {
+  ctl::TextFinder finder("ready");
+  EXPECT_FALSE(finder.Feed("not rea", 7));
+  EXPECT_TRUE(finder.Feed("dy yet", 6));
+  EXPECT_FALSE(finder.Feed("ready", 5));
+  ctl::TextFinder nothing("");
+  EXPECT_FALSE(nothing.Feed("x", 1));
+}
+
+TEST(Text, BarsAndSizes) {
+  EXPECT_EQ(ctl::HumanBytes(0), "0 B");
+  EXPECT_EQ(ctl::HumanBytes(1536), "1.5 KiB");
+  EXPECT_EQ(ctl::HumanBytes(uint64_t{3} << 30), "3.0 GiB");
+  EXPECT_EQ(ctl::Bar({0, 0.001, 0.5, 0.999, 1}, false), " .:+#");
+}
+
+}  // namespace
+}  // namespace ppc::control

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runners that refuse, crash, hang, stop, and lose their mount.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/unique_fd.h"
+#include "tests/unit/supervisor/daemon_fixture.h"
+
+namespace ppc::control {
+namespace {
+
+class RunnerTest : public DaemonTest {
+ protected:
+  void SetUp() override {
+    DaemonTest::SetUp();
+    StartDaemon();
+  }
+  std::string RunnerLog() { return ReadText(dir_ + "/runner.log"); }
+  // For tests that wait for a long time-out of ppcd.
+  void RestartAtTimeScale(int percent) {
+    StopDaemon();
+    environment_.push_back("PPC_TIME_SCALE_PERCENT=" + std::to_string(percent));
+    StartDaemon();
+  }
+};
+
+TEST_F(RunnerTest, ARefusalIsTheRunnersOwnLine) {
+  const Json answer = Register({{"init", "refuse"}});
+  EXPECT_EQ(answer["code"], "EACCES");
+  EXPECT_EQ(answer["error"], "policy x.so is writable by others; chmod o-w x.so");
+  EXPECT_EQ(StateOf(), "native");
+  EXPECT_TRUE(Register().value("ok", false)) << "the mount is free again";
+}
+
+TEST_F(RunnerTest, ACrashInInitNamesTheSignal) {
+  const Json answer = Register({{"init", "crash"}});
+  EXPECT_FALSE(answer["ok"]);
+  EXPECT_NE(answer["error"].get<std::string>().find("SIGABRT"), std::string::npos) << answer;
+  EXPECT_EQ(StateOf(), "native");
+}
+
+TEST_F(RunnerTest, AHangInInitTimesOut) {
+  RestartAtTimeScale(8);
+  const Json answer = Register({{"init", "hang"}});
+  EXPECT_EQ(answer["code"], "ETIMEDOUT") << answer;
+  EXPECT_EQ(StateOf(), "native");
+}
+
+TEST_F(RunnerTest, ARunnerThatBabblesIsKilled) {
+  const Json answer = Register({{"init", "babble"}});
+  EXPECT_FALSE(answer["ok"]) << answer;
+  EXPECT_EQ(StateOf(), "native");
+}
+
+TEST_F(RunnerTest, APolicyDroppedWhileItStartsIsToldAtOnce) {
+  const Json answer = Register({{"init", "drop"}});
+  EXPECT_EQ(answer["code"], "EIO");
+  EXPECT_NE(answer["error"].get<std::string>().find("dropped while it started: ppc_tick threw"),
+            std::string::npos)
+      << answer;
+  EXPECT_TRUE(Register().value("ok", false)) << "it is not in the way of the next";
+}
+
+TEST_F(RunnerTest, AnUnmountDuringInitIsNoCrash) {
+  EXPECT_EQ(Register({{"init", "gone"}})["code"], "ENODEV");
+}
+
+TEST_F(RunnerTest, AMissingRunnerProgramIsNamed) {
+  StopDaemon();
+  environment_.push_back("PPC_RUNNER=" + dir_ + "/nothing");
+  StartDaemon();
+  const Json answer = Register();
+  EXPECT_EQ(answer["code"], "ENOENT");
+  EXPECT_NE(answer["error"].get<std::string>().find(dir_ + "/nothing"), std::string::npos);
+}
+
+TEST_F(RunnerTest, AKilledRunnerComesBackWithItsServices) {
+  Register({{"log", dir_ + "/runner.log"}});
+  Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  const pid_t first = RunnerPid();
+  kill(first, SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return StateOf() == "running" && RunnerPid() != first; }));
+  const std::string again = std::to_string(RunnerPid()) + " ";
+  EXPECT_TRUE(Eventually([&] {
+    const std::string log = RunnerLog();
+    const size_t at = log.find(again);
+    return at != std::string::npos && log.find("service_start", at) != std::string::npos;
+  })) << RunnerLog();
+  const Json status = StatusOf();
+  EXPECT_EQ(status["restarts"], 1);
+  EXPECT_NE(status["last_error"].get<std::string>().find("SIGKILL"), std::string::npos) << status;
+}
+
+TEST_F(RunnerTest, ServicesHaveTheNumbersThatARestartedRunnerGivesThem) {
+  Register({{"numbers", true}});
+  for (const char* id : {"svc-one", "svc-two"}) {
+    Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", id}});
+  }
+  Ask({{"op", "service_stop"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  EXPECT_EQ(StatusOf()["services"][0]["service"], 1);
+  kill(RunnerPid(), SIGKILL);
+  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"][0]["service"] == 0; }));
+}
+
+TEST_F(RunnerTest, RequestsWaitForARunnerThatComesBack) {
+  Register({{"lives_on", dir_ + "/marker"}, {"crash_after_ms", 0}});  // refused: no marker
+  std::ofstream(dir_ + "/marker") << "x";
+  ASSERT_TRUE(Register({{"lives_on", dir_ + "/marker"}}).value("ok", false));
+  std::remove((dir_ + "/marker").c_str());
+  kill(RunnerPid(), SIGKILL);
+  ASSERT_TRUE(WaitForState("restarting"));
+  RawClient client(socket_);
+  client.SendLine(R"({"v":1,"op":"service_start","mount":"/proc","service_id":"svc-one"})");
+  std::ofstream(dir_ + "/marker") << "x";
+  EXPECT_TRUE(ParseJson(client.ReadLine(), "answer")->value("ok", false));
+}
+
+TEST_F(RunnerTest, AfterFiveQuickDeathsItGivesUpAndSaysSo) {
+  const uint64_t before = MonotonicNs();
+  Register({{"crash_after_ms", 20}});
+  ASSERT_TRUE(WaitForState("failed"));
+  // Back-offs of 50, 100, 200 and 400 ms at this time scale.
+  EXPECT_GE(MonotonicNs() - before, 750 * kNsPerMs);
+  const Json status = StatusOf();
+  EXPECT_EQ(status["restarts"], 4);
+  const std::string error = status["last_error"];
+  EXPECT_NE(error.find("gave up after 5"), std::string::npos) << error;
+  EXPECT_NE(error.find("SIGABRT"), std::string::npos) << error;
+  const Json refused = Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  EXPECT_NE(refused["error"].get<std::string>().find("gave up"), std::string::npos) << refused;
+}
+
+TEST_F(RunnerTest, ADeathAfterALongLifeIsNotOneOfTheFive) {
+  RestartAtTimeScale(8);  // a life of 800 ms is long
+  const std::string marker = dir_ + "/marker";
+  std::ofstream(marker) << "x";
+  ASSERT_TRUE(Register({{"lives_on", marker}}).value("ok", false));
+  poll(nullptr, 0, 1000);
+  std::remove(marker.c_str());
+  kill(RunnerPid(), SIGKILL);
+  ASSERT_TRUE(WaitForState("failed"));
+  EXPECT_EQ(StatusOf()["restarts"], 5);
+}
+
+TEST_F(RunnerTest, AFailedRegistrationCanBeReplacedOrRemoved) {
+  Register({{"drop_after_ms", 0}});
+  ASSERT_TRUE(WaitForState("failed"));
+  EXPECT_TRUE(Register(Json::object(), "beta").value("ok", false));
+  EXPECT_EQ(StateOf(), "running");
+  Ask({{"op", "rm_policy"}, {"mount", kMount}});
+  Register({{"drop_after_ms", 0}});
+  ASSERT_TRUE(WaitForState("failed"));
+  EXPECT_TRUE(Ask({{"op", "rm_policy"}, {"mount", kMount}}).value("ok", false));
+  EXPECT_EQ(StateOf(), "native");
+}
+
+TEST_F(RunnerTest, ADroppedPolicyIsNotRestarted) {
+  Register({{"drop_after_ms", 10}});
+  ASSERT_TRUE(WaitForState("failed"));
+  const Json status = StatusOf();
+  EXPECT_EQ(status["restarts"], 0);
+  EXPECT_NE(status["last_error"].get<std::string>().find("ppc_prefetch took longer"),
+            std::string::npos);
+}
+
+TEST_F(RunnerTest, AFailedRegistrationStaysSoOverARestart) {
+  Register({{"drop_after_ms", 10}, {"log", dir_ + "/runner.log"}});
+  ASSERT_TRUE(WaitForState("failed"));
+  const Json before = StatusOf();
+  for (int restart = 0; restart < 2; ++restart) {
+    StopDaemon();
+    StartDaemon();
+    EXPECT_EQ(StateOf(), "failed");
+    EXPECT_EQ(StatusOf()["last_error"], before["last_error"]);
+  }
+  const std::string log = RunnerLog();
+  EXPECT_EQ(log.find("init"), log.rfind("init")) << "the policy ran again";
+  EXPECT_TRUE(Register().value("ok", false));
+  StopDaemon();
+  StartDaemon();
+  EXPECT_TRUE(WaitForState("running"));
+}
+
+TEST_F(RunnerTest, AnUnmountedRegistrationIsRemovedQuietly) {
+  Register({{"gone_after_ms", 10}});
+  EXPECT_TRUE(WaitForState("native"));
+  EXPECT_EQ(DaemonLog().find("<3>"), std::string::npos);
+  EXPECT_NE(DaemonLog().find("unmounted"), std::string::npos);
+}
+
+TEST_F(RunnerTest, ADeadRunnerOfAnUnmountedMountIsNotRestarted) {
+  Register();
+  Unmount(0);
+  kill(RunnerPid(), SIGKILL);
+  EXPECT_TRUE(Eventually([this] { return Ask({{"op", "list"}})["mounts"].empty(); }));
+}
+
+TEST_F(RunnerTest, AMountThatCameBackWithTheSameNumbersIsANewOne) {
+  const Json first = Register();
+  const pid_t old_runner = RunnerPid();
+  // As long as it is open nothing else gets its inode number.
+  const UniqueFd old_entry(
+      open((dir_ + "/sysroot/sys/fs/ppc/0").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_GE(old_entry.Get(), 0);
+  Unmount(0);
+  Mount(0, kMount);
+  const Json second = Register();
+  EXPECT_TRUE(second.value("ok", false)) << second;
+  EXPECT_NE(first["handle"], second["handle"]);
+  EXPECT_NE(RunnerPid(), old_runner);
+}
+
+TEST_F(RunnerTest, AMountThatCameBackUnderItsNameWithAnotherNumberIsTheOneThatIsMeant) {
+  Register({{"log", dir_ + "/old.log"}});
+  const pid_t old_runner = RunnerPid();
+  kill(old_runner, SIGSTOP);  // so that it does not notice
+  Unmount(0);
+  Mount(7, kMount);
+  EXPECT_EQ(Ask({{"op", "rm_policy"}, {"mount", kMount}})["code"], "ENOENT");
+  ASSERT_TRUE(Register({{"log", dir_ + "/new.log"}}).value("ok", false));
+  EXPECT_TRUE(Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}})
+                  .value("ok", false));
+  EXPECT_NE(ReadText(dir_ + "/new.log").find("service_start"), std::string::npos);
+  kill(old_runner, SIGKILL);
+  EXPECT_TRUE(Eventually([this] { return Ask({{"op", "list"}})["mounts"].size() == 1; }));
+  StopDaemon(SIGKILL);
+  StartDaemon();
+  EXPECT_TRUE(WaitForState("running")) << "the end of the old one must not forget the new one";
+  EXPECT_EQ(StatusOf()["services"][0]["service_id"], "svc-one");
+}
+
+TEST_F(RunnerTest, AMountThatIsGoneIsKnownByItsName) {
+  Register();
+  kill(RunnerPid(), SIGSTOP);
+  Unmount(0);
+  EXPECT_TRUE(Ask({{"op", "rm_policy"}, {"mount", kMount}}).value("ok", false));
+}
+
+TEST_F(RunnerTest, AFailedRegistrationEndsWithItsMount) {
+  Register({{"drop_after_ms", 0}});
+  ASSERT_TRUE(WaitForState("failed"));
+  Unmount(0);
+  EXPECT_TRUE(Eventually([this] { return Ask({{"op", "list"}})["mounts"].empty(); }));
+}
+
+TEST_F(RunnerTest, AStoppedRunnerDoesNotHangStatus) {
+  Register();
+  const pid_t runner = RunnerPid();
+  kill(runner, SIGSTOP);
+  const uint64_t before = MonotonicNs();
+  EXPECT_EQ(StateOf(), "stopped");
+  EXPECT_LT(MonotonicNs() - before, 3 * kNsPerSec);
+  EXPECT_EQ(Ask({{"op", "list"}})["mounts"][0]["state"], "stopped");
+  const Json status = StatusOf();
+  EXPECT_NE(status["last_error"].get<std::string>().find("lease"), std::string::npos) << status;
+  kill(runner, SIGCONT);
+  EXPECT_TRUE(WaitForState("running"));
+  EXPECT_EQ(RunnerPid(), runner);
+}
+
+TEST_F(RunnerTest, StatusTellsWhenTheLeaseOfAStoppedRunnerHasRunOut) {
+  Register();
+  kill(RunnerPid(), SIGSTOP);
+  std::ofstream(dir_ + "/sysroot/sys/fs/ppc/0/state") << "expired\n";
+  const Json status = StatusOf();
+  EXPECT_NE(status["last_error"].get<std::string>().find("lease has run out: the native"),
+            std::string::npos)
+      << status;
+}
+
+TEST_F(RunnerTest, RemovingAStoppedRunnerKillsIt) {
+  Register();
+  const pid_t runner = RunnerPid();
+  kill(runner, SIGSTOP);
+  EXPECT_TRUE(Ask({{"op", "rm_policy"}, {"mount", kMount}}).value("ok", false));
+  EXPECT_NE(kill(runner, 0), 0);
+  EXPECT_TRUE(Register().value("ok", false)) << "a new registration works";
+}
+
+TEST_F(RunnerTest, AKilledStoppedRunnerIsRestarted) {
+  Register();
+  const pid_t runner = RunnerPid();
+  kill(runner, SIGSTOP);
+  ASSERT_TRUE(WaitForState("stopped"));
+  kill(runner, SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return StateOf() == "running" && RunnerPid() != runner; }));
+}
+
+TEST_F(RunnerTest, AServiceOfAStoppedRunnerTimesOutAndSaysWhy) {
+  Register();
+  kill(RunnerPid(), SIGSTOP);
+  const Json answer = Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  EXPECT_EQ(answer["code"], "ETIMEDOUT");
+  EXPECT_NE(answer["error"].get<std::string>().find("stopped"), std::string::npos) << answer;
+  EXPECT_TRUE(StatusOf()["services"].empty());
+}
+
+TEST_F(RunnerTest, AMuteRunnerIsKilledAndRestarted) {
+  RestartAtTimeScale(8);
+  Register({{"control", "hang"}});
+  const pid_t runner = RunnerPid();
+  RawClient client(socket_);
+  client.SendLine(R"({"v":1,"op":"service_start","mount":"/proc","service_id":"svc-one"})");
+  ASSERT_TRUE(WaitForState("unresponsive"));
+  EXPECT_TRUE(Eventually([&] { return StateOf() == "running" && RunnerPid() != runner; }));
+  EXPECT_NE(DaemonLog().find("does not answer any more"), std::string::npos);
+}
+
+TEST_F(RunnerTest, ACrashInControlIsAnErrorAndARestart) {
+  Register({{"control", "crash"}});
+  const Json answer = Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  EXPECT_EQ(answer["code"], "EPIPE") << answer;
+  EXPECT_TRUE(WaitForState("running"));
+}
+
+TEST_F(RunnerTest, ARunnerThatDoesNotDrainIsKilled) {
+  Register({{"stop", "hang"}});
+  const pid_t runner = RunnerPid();
+  EXPECT_TRUE(Ask({{"op", "rm_policy"}, {"mount", kMount}}).value("ok", false));
+  EXPECT_NE(kill(runner, 0), 0);
+}
+
+TEST_F(RunnerTest, SigtermEndsStoppedAndMuteRunnersToo) {
+  Register({{"stop", "hang"}});
+  Register(Json::object(), "beta", kOtherMount);
+  const pid_t mute = RunnerPid();
+  const pid_t stopped = RunnerPid(kOtherMount);
+  kill(stopped, SIGSTOP);
+  EXPECT_EQ(StopDaemon(SIGTERM), 0);
+  EXPECT_NE(kill(mute, 0), 0);
+  EXPECT_NE(kill(stopped, 0), 0);
+}
+
+TEST_F(RunnerTest, AKilledDaemonLeavesNoRunner) {
+  Register();
+  Register(Json::object(), "beta", kOtherMount);
+  const pid_t one = RunnerPid();
+  const pid_t stopped = RunnerPid(kOtherMount);
+  kill(stopped, SIGSTOP);
+  StopDaemon(SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return kill(one, 0) != 0 && kill(stopped, 0) != 0; }));
+}
+
+}  // namespace
+}  // namespace ppc::control

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// What clients may do to ppcd's socket.
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <random>
+
+#include "daemon/base/clock.h"
+#include "daemon/supervisor/server.h"
+#include "daemon/wire/listen_socket.h"
+#include "daemon/wire/protocol.h"
+#include "tests/unit/supervisor/daemon_fixture.h"
+
+namespace ppc::control {
+namespace {
+
+class SocketTest : public DaemonTest {
+ protected:
+  bool IsAlive() { return Ask({{"op", "ping"}}).value("ok", false); }
+};
+
+TEST_F(SocketTest, AnswersPingWithItsVersion) {
+  StartDaemon();
+  const Json answer = Ask({{"op", "ping"}});
+  EXPECT_EQ(answer["version"], kVersionText);
+  EXPECT_EQ(answer["pid"], daemon_);
+}
+
+TEST_F(SocketTest, AnswersRequestsInOrderOnOneConnection) {
+  StartDaemon();
+  RawClient client(socket_);
+  std::string burst;
+  for (int i = 0; i < 100; ++i) {
+    burst += R"({"v":1,"op":"service_id","params":{"n":)" + std::to_string(i) + "}}\n";
+  }
+  client.Send(burst);
+  for (int i = 0; i < 100; ++i) {
+    const Json answer = *ParseJson(client.ReadLine(), "answer");
+    EXPECT_EQ(answer["canonical"], R"({"n":)" + std::to_string(i) + "}");
+  }
+}
+
+TEST_F(SocketTest, GarbageGetsOneErrorPerLineAndTheConnectionStays) {
+  StartDaemon();
+  RawClient client(socket_);
+  for (const char* line : {"garbage", "{}", "[1,2]", R"({"v":9,"op":"ping"})", "\x01\x02\xff"}) {
+    client.SendLine(line);
+    const Json answer = *ParseJson(client.ReadLine(), "answer");
+    EXPECT_FALSE(answer["ok"]);
+    EXPECT_FALSE(answer["error"].get<std::string>().empty());
+  }
+  EXPECT_TRUE(client.Ask({{"op", "ping"}}).value("ok", false));
+}
+
+TEST_F(SocketTest, RandomBytesHarmNobody) {
+  StartDaemon();
+  RawClient bystander(socket_);
+  std::mt19937 random(3);
+  for (int round = 0; round < 50; ++round) {
+    RawClient client(socket_);
+    std::string bytes(random() % 5000, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    client.Send(bytes);
+  }
+  EXPECT_TRUE(bystander.Ask({{"op", "ping"}}).value("ok", false));
+  EXPECT_TRUE(IsDaemonRunning());
+}
+
+TEST_F(SocketTest, AnOverlongLineIsAnErrorAndTheEndOfTheConnection) {
+  StartDaemon();
+  RawClient client(socket_);
+  client.Send(std::string(kMaxLineBytes + 1, 'x'));
+  const Json answer = *ParseJson(client.ReadLine(), "answer");
+  EXPECT_EQ(answer["code"], "E2BIG");
+  EXPECT_TRUE(client.IsClosedByPeer());
+  EXPECT_TRUE(IsAlive());
+}
+
+TEST_F(SocketTest, ALineOfTheLimitIsFine) {
+  StartDaemon();
+  RawClient client(socket_);
+  std::string line = R"({"v":1,"op":"ping"})";
+  line.insert(1, kMaxLineBytes - line.size(), ' ');
+  client.SendLine(line);
+  EXPECT_TRUE(ParseJson(client.ReadLine(), "answer")->value("ok", false));
+}
+
+TEST_F(SocketTest, HalfALineAndHangUpIsNothing) {
+  StartDaemon();
+  {
+    RawClient client(socket_);
+    client.Send(R"({"v":1,"op":"pi)");
+  }
+  EXPECT_TRUE(IsAlive());
+}
+
+TEST_F(SocketTest, RequestsBeforeAHalfCloseAreAnswered) {
+  StartDaemon();
+  RawClient client(socket_);
+  kill(daemon_, SIGSTOP);  // so that requests and end arrive together
+  std::string burst;
+  for (int i = 0; i < 40; ++i) burst += "{\"v\":1,\"op\":\"ping\"}\n";
+  client.Send(burst + "half a line");
+  client.CloseWriting();
+  kill(daemon_, SIGCONT);
+  for (int i = 0; i < 40; ++i) EXPECT_NE(client.ReadLine(), "") << i;
+  EXPECT_TRUE(client.IsClosedByPeer());
+}
+
+TEST_F(SocketTest, RequestsBeforeAHangUpAreCarriedOut) {
+  StartDaemon();
+  const std::string log = dir_ + "/runner.log";
+  const Json config{{"fake", {{"log", log}, {"slow", {{"service_start", 300}}}}}};
+  kill(daemon_, SIGSTOP);
+  {
+    RawClient client(socket_);
+    client.SendLine(DumpJson({{"v", 1},
+                              {"op", "reg_policy"},
+                              {"mount", kMount},
+                              {"policy", "alpha"},
+                              {"config", config}}));
+    client.SendLine(R"({"v":1,"op":"service_start","mount":"/proc","service_id":"svc-one"})");
+    client.SendLine(R"({"v":1,"op":"service_ready","mount":"/proc","service_id":"svc-one"})");
+  }
+  kill(daemon_, SIGCONT);
+  EXPECT_TRUE(Eventually([&] { return ReadText(log).find("service_ready") != std::string::npos; }));
+  EXPECT_EQ(StatusOf()["services"][0]["state"], "ready");
+}
+
+// User and system time of a process in ticks of 10 ms.
+long CpuTicks(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string field;
+  for (int i = 1; i < 14; ++i) stat >> field;
+  long user = 0, system = 0;
+  stat >> user >> system;
+  return user + system;
+}
+
+TEST_F(SocketTest, AHangUpBehindASlowRequestCostsNothing) {
+  StartDaemon();
+  Register({{"slow", {{"service_start", 1000}}}});
+  {
+    RawClient client(socket_);
+    const std::string padding(100000, ' ');
+    client.SendLine(R"({"v":1,"op":"service_start","mount":"/proc","service_id":"svc-one"})");
+    client.Send(padding);
+    poll(nullptr, 0, 200);  // the request is under way
+    while (send(client.fd(), padding.data(), 10000, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+    }
+  }
+  const long before = CpuTicks(daemon_);
+  poll(nullptr, 0, 600);
+  EXPECT_LT(CpuTicks(daemon_) - before, 10);
+  EXPECT_TRUE(IsAlive());
+}
+
+TEST_F(SocketTest, ManyClientsAreServedAtOnce) {
+  StartDaemon();
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 200; ++i) {
+    clients.push_back(std::make_unique<RawClient>(socket_));
+    clients.back()->SendLine(R"({"v":1,"op":"ping"})");
+  }
+  for (auto& client : clients) EXPECT_NE(client->ReadLine(), "");
+}
+
+TEST_F(SocketTest, TooManyClientsAreToldSo) {
+  StartDaemon();
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (size_t i = 0; i < Server::kMaxClients; ++i) {
+    clients.push_back(std::make_unique<RawClient>(socket_));
+  }
+  clients.back()->SendLine(R"({"v":1,"op":"ping"})");
+  EXPECT_NE(clients.back()->ReadLine(), "");
+  RawClient one_more(socket_);
+  EXPECT_EQ(ParseJson(one_more.ReadLine(), "answer")->value("code", ""), "EMFILE");
+  clients.clear();
+  EXPECT_TRUE(Eventually([this] { return IsAlive(); }));
+}
+
+TEST_F(SocketTest, AClientThatNeverReadsHoldsUpOnlyItself) {
+  StartDaemon();
+  RawClient slow(socket_);
+  const int small = 4096;
+  setsockopt(slow.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+  // More requests than their answers fit anywhere; sent without waiting.
+  const std::string request =
+      "{\"v\":1,\"op\":\"service_id\",\"params\":{\"a\":\"" + std::string(20000, 'z') + "\"}}\n";
+  for (int i = 0; i < 200; ++i) {
+    if (send(slow.fd(), request.data(), request.size(), MSG_DONTWAIT | MSG_NOSIGNAL) <= 0) break;
+  }
+  const uint64_t before = MonotonicNs();
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(IsAlive());
+  EXPECT_LT(MonotonicNs() - before, 5 * kNsPerSec);
+}
+
+TEST_F(SocketTest, ASecondDaemonIsRefusedClearly) {
+  StartDaemon();
+  const ProcessResult same_state = RunProcess(
+      {std::string(PPC_TEST_BIN_DIR) + "/ppcd", "--state-dir", dir_ + "/run"}, environment_);
+  EXPECT_EQ(same_state.exit_status, 1);
+  EXPECT_NE(same_state.err.find("another ppcd (pid " + std::to_string(daemon_) + ")"),
+            std::string::npos)
+      << same_state.err;
+  const ProcessResult same_socket = RunProcess(
+      {std::string(PPC_TEST_BIN_DIR) + "/ppcd", "--state-dir", dir_ + "/run2"}, environment_);
+  EXPECT_EQ(same_socket.exit_status, 1);
+  EXPECT_NE(same_socket.err.find("another ppcd answers at " + socket_), std::string::npos)
+      << same_socket.err;
+  EXPECT_TRUE(IsAlive());
+}
+
+TEST_F(SocketTest, AStaleSocketIsReplaced) {
+  StartDaemon();
+  EXPECT_EQ(StopDaemon(SIGKILL), 128 + SIGKILL);
+  struct stat info {};
+  ASSERT_EQ(stat(socket_.c_str(), &info), 0) << "the stale socket should still be there";
+  StartDaemon();
+  EXPECT_TRUE(IsAlive());
+}
+
+TEST_F(SocketTest, AFileThatIsNoSocketIsNotTouched) {
+  std::ofstream(socket_) << "precious";
+  const ProcessResult result = RunProcess(
+      {std::string(PPC_TEST_BIN_DIR) + "/ppcd", "--state-dir", dir_ + "/run"}, environment_);
+  EXPECT_EQ(result.exit_status, 1);
+  EXPECT_NE(result.err.find("is no socket"), std::string::npos) << result.err;
+  EXPECT_EQ(ReadText(socket_), "precious");
+}
+
+TEST_F(SocketTest, TheSocketIsForItsOwnerAndGroupOnly) {
+  StartDaemon();
+  struct stat info {};
+  ASSERT_EQ(stat(socket_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0660U);
+}
+
+// Runs `check` as nobody with the one group `gid`; its result is the exit status.
+int AsNobody(gid_t gid, const std::function<int()>& check) {
+  constexpr uid_t kNobody = 65534;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    if (setgroups(0, nullptr) != 0 || setgid(gid) != 0 || setuid(kNobody) != 0) _exit(99);
+    _exit(check());
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WEXITSTATUS(status);
+}
+
+TEST_F(SocketTest, AStrangerMayLookButNotChange) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  StartDaemon();
+  ASSERT_EQ(chmod(socket_.c_str(), 0666), 0);
+  ASSERT_EQ(chmod(dir_.c_str(), 0755), 0);
+  const int result = AsNobody(65533, [this] {
+    RawClient client(socket_);
+    if (!client.Ask({{"op", "list"}}).value("ok", false)) return 1;
+    const Json answer = client.Ask({{"op", "reg_policy"}, {"mount", kMount}, {"policy", "alpha"}});
+    return answer.value("code", "") == "EACCES" ? 0 : 2;
+  });
+  EXPECT_EQ(result, 0);
+}
+
+TEST_F(SocketTest, AMemberOfTheGroupMayRegisterButNotChooseFilesToWrite) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  constexpr gid_t kNoGroup = 65534;
+  if (getgrnam("nogroup") == nullptr || getgrnam("nogroup")->gr_gid != kNoGroup) {
+    GTEST_SKIP() << "this system has no group nogroup";
+  }
+  StartDaemon({"--group", "nogroup"});
+  ASSERT_EQ(chmod(dir_.c_str(), 0755), 0);
+  const int result = AsNobody(kNoGroup, [this] {
+    RawClient client(socket_);
+    for (const char* key : {"trace_file", "template_dir"}) {
+      const Json config{{"runtime", {{key, "/etc/cron.d/x"}}}};
+      const Json refused = client.Ask(
+          {{"op", "reg_policy"}, {"mount", kMount}, {"policy", "alpha"}, {"config", config}});
+      if (refused.value("code", "") != "EPERM") return 1;
+    }
+    const Json config{{"runtime", {{"threshold", 0.5}}}};
+    const Json answer = client.Ask(
+        {{"op", "reg_policy"}, {"mount", kMount}, {"policy", "alpha"}, {"config", config}});
+    return answer.value("ok", false) ? 0 : 2;
+  });
+  EXPECT_EQ(result, 0);
+}
+
+TEST_F(SocketTest, SystemdIsToldWhenItIsReady) {
+  const std::string path = dir_ + "/notify";
+  const UniqueFd receiver(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Result<sockaddr_un> address = SocketAddress(path);
+  ASSERT_EQ(bind(receiver.Get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)),
+            0);
+  environment_.push_back("NOTIFY_SOCKET=" + path);
+  StartDaemon();
+  char text[64] = {};
+  ASSERT_GT(recv(receiver.Get(), text, sizeof(text) - 1, 0), 0);
+  EXPECT_STREQ(text, "READY=1");
+}
+
+TEST_F(SocketTest, EndsCleanlyOnSigterm) {
+  StartDaemon();
+  EXPECT_EQ(StopDaemon(SIGTERM), 0);
+  struct stat info {};
+  EXPECT_NE(stat(socket_.c_str(), &info), 0) << "the socket should be removed";
+}
+
+TEST_F(SocketTest, WrongArgumentsAreUsageErrors) {
+  const std::string ppcd = std::string(PPC_TEST_BIN_DIR) + "/ppcd";
+  for (const char* argument : {"--nonsense", "operand", "--socket"}) {
+    const ProcessResult result = RunProcess({ppcd, argument}, environment_);
+    EXPECT_EQ(result.exit_status, 2) << argument;
+    EXPECT_NE(result.err.find(argument), std::string::npos) << result.err;
+  }
+  EXPECT_EQ(RunProcess({ppcd, "--help"}, environment_).exit_status, 0);
+}
+
+TEST(MayChangeState, IsForRootTheOwnUserAndTheGroup) {
+  EXPECT_TRUE(MayChangeState({1, 0, {5}}, 1000, 7));
+  EXPECT_TRUE(MayChangeState({1, 1000, {5}}, 1000, 7));
+  EXPECT_TRUE(MayChangeState({1, 2000, {5, 7}}, 1000, 7));
+  EXPECT_FALSE(MayChangeState({1, 2000, {5, 6}}, 1000, 7));
+}
+
+}  // namespace
+}  // namespace ppc::control
