@@ -26,6 +26,7 @@ constexpr int kExitUsage = 2;
 Result<UniqueFd> CatchSignals() {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGHUP, SIG_IGN);
+  signal(SIGCHLD, SIG_DFL);  // ignored by whoever started us, runners could not be waited for
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);

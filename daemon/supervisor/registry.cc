@@ -27,6 +27,8 @@ std::string Describe(const PolicyChoice& choice) {
   return "policy '" + choice.name + "' with config " + config;
 }
 
+Error ShutDown() { return {ESHUTDOWN, "ppcd is shutting down"}; }
+
 bool IsBelow(const std::string& path, const std::string& dir) {
   return path == dir || dir == "/" || path.starts_with(dir + "/");
 }
@@ -61,9 +63,7 @@ Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
 
 void Registry::Handle(const Request& request, const Peer& peer, const Reply& reply) {
   const Json& body = request.body;
-  if (is_ending_ && request.changes_state) {
-    return reply(ErrorAnswer(Error{ESHUTDOWN, "ppcd is shutting down"}));
-  }
+  if (is_ending_ && request.changes_state) return reply(ErrorAnswer(ShutDown()));
   if (request.op == "reg_policy") return RegPolicy(body, peer, reply);
   if (request.op == "rm_policy") return RmPolicy(body, reply);
   if (request.op == "service_start") return ServiceStart(body, peer.pid, reply);
@@ -195,7 +195,10 @@ void Registry::RegPolicy(const Json& body, const Peer& peer, const Reply& reply)
 
 void Registry::Replace(Registration& old, const Json& body, const Peer& peer, const Reply& reply) {
   old.Remove([this, body, peer, reply](const Status&) {
-    loop_.After(Millis(0), [this, body, peer, reply] { RegPolicy(body, peer, reply); });
+    loop_.After(Millis(0), [this, body, peer, reply] {
+      if (is_ending_) return reply(ErrorAnswer(ShutDown()));
+      RegPolicy(body, peer, reply);
+    });
   });
 }
 

@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kMaxUnsentReplyBytes = 8 << 20;
 // Lines of one client handled before others get their turn.
 constexpr int kLinesPerTurn = 16;
+// Without descriptors, until the next try to let somebody in.
+constexpr Millis kPause(1000);
 
 Result<Peer> PeerOf(int socket) {
   ucred credentials{};
@@ -48,21 +50,40 @@ Result<std::unique_ptr<Server>> Server::Listen(EventLoop& loop, const std::strin
   if (!socket) return socket.error();
   std::unique_ptr<Server> server(
       new Server(loop, std::move(socket->fd), path, socket->gid, std::move(handler)));
-  Status status = loop.Watch(server->socket_.Get(), EPOLLIN,
-                             [raw = server.get()](uint32_t) { raw->HandleConnection(); });
+  const Status status = server->Listen();
   if (!status) return status.error();
   return server;
 }
 
+Status Server::Listen() {
+  return loop_.Watch(socket_.Get(), EPOLLIN, [this](uint32_t) { HandleConnection(); });
+}
+
+// Whoever waits to be let in would make the loop turn without a pause.
+void Server::Pause() {
+  Log(LogLevel::kWarning,
+      "no descriptor is left for another connection; raise ppcd's limit of open files");
+  loop_.Unwatch(socket_.Get());
+  is_paused_ = true;
+  loop_.After(kPause, [this, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    is_paused_ = false;
+    if (const Status status = Listen(); !status) Log(LogLevel::kError, status.error().message);
+  });
+}
+
 Server::~Server() {
   for (auto& [id, client] : clients_) loop_.Unwatch(client.channel->fd());
-  loop_.Unwatch(socket_.Get());
+  if (!is_paused_) loop_.Unwatch(socket_.Get());
   unlink(path_.c_str());
 }
 
 void Server::HandleConnection() {
   UniqueFd fd(accept4(socket_.Get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!fd.IsValid()) return;
+  if (!fd.IsValid()) {
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) Pause();
+    return;
+  }
   const Result<Peer> peer = PeerOf(fd.Get());
   if (!peer) return;
   const int raw = fd.Get();

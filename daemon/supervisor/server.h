@@ -53,6 +53,8 @@ class Server {
         gid_(gid),
         handler_(std::move(handler)) {}
   void HandleConnection();
+  Status Listen();
+  void Pause();
   void HandleSocket(uint64_t id, uint32_t events);
   void HandleLines(uint64_t id);
   void HandleLine(uint64_t id, Client& client, const std::string& line);
@@ -69,6 +71,7 @@ class Server {
   const Handler handler_;
   std::map<uint64_t, Client> clients_;
   uint64_t next_client_ = 1;
+  bool is_paused_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
+#include <unordered_set>
 
 namespace ppc::maio {
 namespace {
@@ -87,8 +89,13 @@ std::string Check(const Template& t) {
   if (!ValidServiceId(t.service_id)) return "invalid service ID";
   if (t.files.size() > kMaxFiles) return "too many files";
   if (t.groups.size() > kMaxGroups) return "too many groups";
+  std::unordered_set<std::string_view> paths;
+  size_t path_bytes = 0;
   for (const TemplateFile& file : t.files) {
     if (!ValidPath(file.path)) return "invalid path in the file table";
+    if (!paths.insert(file.path).second) return file.path + ": listed twice";
+    path_bytes += file.path.size();
+    if (path_bytes > kMaxPathBytes) return "the paths of the files are too long together";
     if (file.size > kMaxFileBytes) return file.path + ": size too large";
   }
   std::set<uint32_t> ids;

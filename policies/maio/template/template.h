@@ -30,6 +30,7 @@ inline constexpr uint64_t kPage = 4096;               // unit of templates on ev
 inline constexpr uint32_t kCommonGroup = 0xffffffff;  // processes bound to no worker
 inline constexpr uint32_t kMaxGroups = 64;            // load groups of the policy ABI
 inline constexpr uint32_t kMaxFiles = 65536;
+inline constexpr size_t kMaxPathBytes = 8 << 20;  // of all files together
 inline constexpr uint32_t kMaxExtents = 1u << 20;  // per group
 inline constexpr uint64_t kMaxTotalExtents = 4ull << 20;
 inline constexpr uint64_t kMaxFileBytes = 1ull << 44;    // 2^32 pages

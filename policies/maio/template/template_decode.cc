@@ -62,13 +62,16 @@ bool ReadFiles(ByteReader r, Template* t) {
   if (!r.ok() || count > kMaxFiles || count > r.left()) return false;
   std::string previous;
   uint64_t previous_mtime = 0;
+  size_t path_bytes = 0;
   for (uint64_t i = 0; i < count; i++) {
     TemplateFile file;
     uint64_t shared = r.Varint();
     uint64_t length = r.Varint();
     if (!r.ok() || shared > previous.size() || length > 4095) return false;
     file.path = previous.substr(0, shared) + r.String(length);
-    if (file.path.size() > 4095) return false;
+    // Shared beginnings cost two bytes and are copied: what they come to is bounded by itself.
+    path_bytes += file.path.size();
+    if (file.path.size() > 4095 || path_bytes > kMaxPathBytes) return false;
     file.size = r.Varint();
     previous_mtime += static_cast<uint64_t>(r.Signed());
     file.mtime_ns = static_cast<int64_t>(previous_mtime);

@@ -76,6 +76,7 @@ TEST(Template, RefusesWhatMustNotBeUsed) {
       {"unknown file", [](Template* t) { t->groups[0].extents[0].file = 99; }},
       {"group twice", [](Template* t) { t->groups[1].id = 0; }},
       {"group number", [](Template* t) { t->groups[1].id = 64; }},
+      {"file twice", [](Template* t) { t->files[1].path = t->files[0].path; }},
       {"huge file", [](Template* t) { t->files[0].size = ~0ull; }},
       {"service ID", [](Template* t) { t->service_id = "../../x"; }},
   };
@@ -88,6 +89,23 @@ TEST(Template, RefusesWhatMustNotBeUsed) {
     EXPECT_FALSE(Decode(Encode(t), &error).has_value()) << c.name;
     EXPECT_NE(error, "") << c.name;
   }
+}
+
+// Each path costs a few bytes of the file, since it shares its beginning with the one before.
+TEST(Template, ShortFilesMakeNoLongTables) {
+  Template t = SampleTemplate();
+  const std::string beginning = std::string(2000, 'a') + "/" + std::string(2000, 'b');
+  for (int i = 0; i < 10000; i++) {
+    TemplateFile file = t.files[0];
+    file.path = beginning + std::to_string(i);
+    t.files.push_back(file);
+  }
+  EXPECT_NE(Check(t), "");
+  const std::vector<uint8_t> bytes = Encode(t);
+  EXPECT_LT(bytes.size(), size_t{1} << 20);
+  std::string error;
+  EXPECT_FALSE(Decode(bytes, &error).has_value());
+  EXPECT_NE(error.find("malformed section"), std::string::npos) << error;
 }
 
 TEST(Template, StoreIsAtomicAndLoadTellsWhy) {

@@ -96,6 +96,17 @@ TEST_F(RunnerTest, AKilledRunnerComesBackWithItsServices) {
   EXPECT_NE(status["last_error"].get<std::string>().find("SIGKILL"), std::string::npos) << status;
 }
 
+TEST_F(RunnerTest, ADeathIsSeenThoughWhoStartedUsIgnoresHisChildren) {
+  StopDaemon();
+  const auto before = signal(SIGCHLD, SIG_IGN);
+  StartDaemon();
+  signal(SIGCHLD, before);
+  Register();
+  const pid_t first = RunnerPid();
+  kill(first, SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return StateOf() == "running" && RunnerPid() != first; }));
+}
+
 TEST_F(RunnerTest, ServicesHaveTheNumbersThatARestartedRunnerGivesThem) {
   Register({{"numbers", true}});
   for (const char* id : {"svc-one", "svc-two"}) {

@@ -3,6 +3,7 @@
 #include <grp.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -184,6 +185,32 @@ TEST_F(SocketTest, TooManyClientsAreToldSo) {
   EXPECT_EQ(ParseJson(one_more.ReadLine(), "answer")->value("code", ""), "EMFILE");
   clients.clear();
   EXPECT_TRUE(Eventually([this] { return IsAlive(); }));
+}
+
+// What a process has used of a CPU, in clock ticks.
+uint64_t TicksOf(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string word;
+  uint64_t user = 0;
+  uint64_t system = 0;
+  for (int i = 1; i < 14; ++i) file >> word;
+  file >> user >> system;
+  return user + system;
+}
+
+TEST_F(SocketTest, WithoutDescriptorsItWaitsInsteadOfTurning) {
+  StartDaemon();
+  const rlimit few{24, 24};
+  ASSERT_EQ(prlimit(daemon_, RLIMIT_NOFILE, &few, nullptr), 0);
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 40; ++i) clients.push_back(std::make_unique<RawClient>(socket_));
+  ASSERT_TRUE(Eventually(
+      [this] { return DaemonLog().find("no descriptor is left") != std::string::npos; }));
+  const uint64_t before = TicksOf(daemon_);
+  sleep(1);
+  EXPECT_LE(TicksOf(daemon_) - before, static_cast<uint64_t>(sysconf(_SC_CLK_TCK)) / 10);
+  clients.clear();
+  EXPECT_TRUE(IsAlive());
 }
 
 TEST_F(SocketTest, AClientThatNeverReadsHoldsUpOnlyItself) {
