@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "daemon/base/log.h"
+#include "daemon/machine/kernel_version.h"
 
 namespace ppc {
 namespace {
@@ -20,6 +21,9 @@ constexpr int kKept[] = {CAP_SYS_ADMIN,    CAP_SYS_NICE, CAP_SYS_PTRACE,  CAP_DA
 uint64_t KeptMask() {
   uint64_t mask = 0;
   for (const int cap : kKept) mask |= uint64_t{1} << cap;
+  // The observer's maps are used by descriptors that were lent.  Before 5.19 every call of bpf()
+  // needs a capability all the same, which CAP_SYS_ADMIN is where ppcd has it.
+  if (KernelVersion() < 5019) mask |= uint64_t{1} << CAP_BPF;
   return mask;
 }
 

@@ -7,20 +7,19 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/eventfd.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "daemon/backend/observer/programs.h"
 #include "daemon/base/files.h"
 #include "daemon/base/log.h"
+#include "daemon/machine/kernel_version.h"
 #include "observer.skel.h"
 
 namespace ppc {
@@ -39,11 +38,6 @@ int LogLibbpf(libbpf_print_level level, const char* format, va_list arguments) {
 
 bool HasKernelName(const btf* kernel, const char* name, uint32_t kind) {
   return btf__find_by_name_kind(kernel, name, kind) > 0;
-}
-
-int KernelMajor() {
-  utsname name{};
-  return uname(&name) == 0 ? std::atoi(name.release) : 0;
 }
 
 // Types of the kernel's modules are for CAP_SYS_ADMIN alone to list.  Without it libbpf must be
@@ -128,7 +122,7 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   state_.has_task_regs = HasKernelName(types, "bpf_task_pt_regs", BTF_KIND_FUNC);
   state_.can_learn = HasKernelName(types, "bpf_iter__task_vma", BTF_KIND_STRUCT);
   has_filemap_read_ = HasKernelName(types, "filemap_read", BTF_KIND_FUNC);
-  maps_folios_ = KernelMajor() >= 7 && HasKernelName(types, "set_pte_range", BTF_KIND_FUNC);
+  maps_folios_ = KernelVersion() >= 7000 && HasKernelName(types, "set_pte_range", BTF_KIND_FUNC);
   const bool has_folios = HasKernelName(types, "folio", BTF_KIND_STRUCT);
   int code = LoadChosen(has_folios);
   // Some kernels allow tracepoints and no function entries.
