@@ -9,6 +9,7 @@ mkdir -p "$disk"
 truncate -s 200M "$FAST/disk.img"
 must mke2fs -q -t ext4 -d "$MODEL" "$FAST/disk.img"
 trap 'cleanup; umount "$disk" 2>/dev/null; rm -f "$FAST/disk.img"' EXIT
+modprobe -q loop || : # built in, or loaded
 mount_disk() { must mount -o loop,ro,noload "$FAST/disk.img" "$disk"; }
 start_daemon
 mount_disk
