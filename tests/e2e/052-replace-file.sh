@@ -20,14 +20,9 @@ exec 5<"$MNT/file" # closed by cleanup
 eq "$(cat "$WORK/read")" "$old" "what the open file gave"
 exec 5<&-
 loaded() { runner_field '["loader"]["loaded"]'; }
-# At a pace that can be overtaken.
-read_slowly() {
-  local i
-  for ((i = 0; i < 64; i += 4)); do
-    dd if="$MNT/file" bs=1M skip=$i count=4 status=none
-    sleep 0.05
-  done
-}
+paced=$(dirname "$0")/paced.py
+# shellcheck disable=SC2094  # both read it
+read_slowly() { "$paced" "$MNT/file" <"$MNT/file"; }
 eq "$(read_slowly | sha256sum)" "$new" "what the name gave afterwards"
 # The observer looks for new files once a second.
 is_loaded_ahead() {

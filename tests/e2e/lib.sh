@@ -114,10 +114,18 @@ sys_of() {
   done
   fail "no device for mount $1"
 }
+# Before 5.13 a program on a function is attached once and stays until the last directory goes.
+keeps_entries() {
+  local major minor
+  IFS=. read -r major minor _ <<<"$(uname -r)"
+  ((major * 100 + minor < 513))
+}
 # What is in force on $MNT, as far as the kernel knows: native, attached, expired.
 kernel_state() {
   if is_module; then
     cat "$(sys_of "$MNT")/state"
+  elif keeps_entries && ! grep -qs 'raw_tracepoint' "/proc/${RUNNER:-$DAEMON}/fdinfo"/*; then
+    echo native # what it keeps tells nobody anything
   elif [[ -n $(bpf_of "${RUNNER:-$DAEMON}" link) ]]; then
     echo attached
   else

@@ -141,11 +141,18 @@ static __always_inline void enter_read(struct kiocb *iocb, struct iov_iter *iter
 {
 	struct inode *host = host_of_file(BPF_CORE_READ(iocb, ki_filp));
 	__u64 offset = BPF_CORE_READ(iocb, ki_pos);
-	__u64 bytes = BPF_CORE_READ(iter, count);
+	__u64 end = offset + BPF_CORE_READ(iter, count);
+	__u64 size;
 
-	if (host && bytes)
+	if (!host)
+		return;
+	/* Whoever reads until nothing comes asks beyond the end. */
+	size = BPF_CORE_READ(host, i_size);
+	if (end > size)
+		end = size;
+	if (offset < end)
 		note_access(host, offset >> PAGE_SHIFT << PAGE_SHIFT,
-			    (offset + bytes + 4095) >> PAGE_SHIFT << PAGE_SHIFT, 0);
+			    (end + 4095) >> PAGE_SHIFT << PAGE_SHIFT, 0);
 }
 
 SEC("fentry/filemap_read")

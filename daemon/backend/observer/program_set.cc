@@ -224,7 +224,9 @@ Status ObserverProgramSet::Update() {
     wants_inserts |= is_watched;
     wants_accesses |= is_watched && (config.wants_progress | config.wants_trace) != 0;
   }
-  Status done = AttachWanted(wants_inserts, wants_accesses);
+  // Before 5.13 a function's program can be attached once in its life.
+  const bool stays = !access_links_.empty() && KernelVersion() < 5013;
+  Status done = AttachWanted(wants_inserts, wants_accesses || stays);
   state_.error = done ? 0 : done.error().code;
   ++state_.updates;
   SayState();
