@@ -12,6 +12,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # Floors of the runtime, lowest first: a folder includes itself and what stands on a lower floor.
 FLOORS = (("base",), ("machine", "policy", "wire"), ("xpu", "backend"), ("cache",), ("exec",), ("runner",),
           ("client", "supervisor"))
+# Nor these of a lower floor.
+APART = {("cache", "policy"), ("supervisor", "runner"), ("supervisor", "exec"), ("supervisor", "cache"),
+         *(("client", folder) for floor in FLOORS for folder in floor if folder not in ("base", "wire", "client"))}
 # The same of MAIO; its own folder is the top.
 MAIO_FLOORS = (("template",), ("record", "follow"), ("synth",), ("",))
 
@@ -49,7 +52,8 @@ def include_error(name, target):
     if name.startswith("kmod/") and target.startswith("daemon/"):
         return "kernel and user space share uapi.h only"
     upper, lower = room(name), room(target)
-    if upper and lower and upper[0] == lower[0] and upper[2] != lower[2] and lower[1] >= upper[1]:
+    if upper and lower and upper[0] == lower[0] and upper[2] != lower[2] and (
+            lower[1] >= upper[1] or (upper[2], lower[2]) in APART):
         return f"{upper[0]}{upper[2]} must not depend on {lower[0]}{lower[2]}"
     return ""
 
