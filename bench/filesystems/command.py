@@ -23,8 +23,6 @@ CASES = {"ext4": "ext4", "xfs": "xfs", "btrfs": "btrfs", "overlay": "ext4", "fus
 INSIDE = "nfs-inside"  # in the guest
 TWICE = 1.05  # bytes that the disk reads, of the model's
 MOST = {"fuse-keep": 0.5, "nfs": 0.5, "fuse-drop": 1.03, "direct": 1.03}  # of Native's start-up
-# The emulated link is so slow that the workers read much of the model themselves.
-LOADED = {"nfs": 0.5}
 failed = False
 
 
@@ -149,7 +147,7 @@ def ahead(name, place, store, pairs):
         said = [line for line in replayed[-1]["limits"] if "drops a file's pages at every open" in line]
         verdict(bool(said), f"{name}/status", "" if said else "status does not say that opens drop pages")
     else:
-        verdict(share >= LOADED.get(name, 0.9), f"{name}/loaded", f"{share:.3f} of the bytes were loaded ahead")
+        verdict(share >= 0.9, f"{name}/loaded", f"{share:.3f} of the bytes were loaded ahead")
     ratio(name, natives, replayed)
 
 
