@@ -148,6 +148,7 @@ Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& ino
     if (!added) return added;
   }
   if (bpf_map_update_elem(Fd(kObsFdInodes), &key, &inode, BPF_ANY) == 0) {
+    BeNews(key);
     return Ok();
   }
   if (errno != E2BIG) return PosixError("list a file for the observer", errno);
@@ -155,10 +156,14 @@ Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& ino
                            " files; register the models' directory, not one above it"};
 }
 
+// Whoever meets it next otherwise than listed is told of, though he was once.
+void ObserverPrograms::BeNews(const obs_inode_key& key) {
+  (void)bpf_map_delete_elem(Fd(kObsFdUnknown), &key);
+}
+
 void ObserverPrograms::RemoveInode(const obs_inode_key& key) {
   (void)bpf_map_delete_elem(Fd(kObsFdInodes), &key);
-  // Whoever meets it next is told of, though he may have been before it was listed.
-  (void)bpf_map_delete_elem(Fd(kObsFdUnknown), &key);
+  BeNews(key);
 }
 
 Status ObserverPrograms::AddDevice(uint32_t dev) {

@@ -66,6 +66,7 @@ class ObserverPrograms {
  private:
   ObserverPrograms(std::unique_ptr<ObserverProgramSet> own, ObserverFds fds, uint32_t dir);
   Status Start();
+  void BeNews(const obs_inode_key& key);
   int Fd(ObserverFd which) const { return fds_[which].Get(); }
   obs_state State() const;
   Status Tell(const obs_dir& config);

@@ -117,7 +117,8 @@ void ObserverWorker::Work() {
     lock.unlock();
     for (const auto& question : questions) question();
     bool is_done = true;
-    for (const auto& [ino, dev] : moved) is_done = index_->Relearn(ino, dev) && is_done;
+    bool is_forgotten = false;  // it may be there under another name
+    for (const auto& [ino, dev] : moved) is_forgotten |= !index_->Relearn(ino, dev);
     if (looks) look_due = MonotonicNs() + options_.look();
     if (now >= dir_due) {
       LookAtDirectory();
@@ -126,12 +127,12 @@ void ObserverWorker::Work() {
     if (scans) {
       const Result<bool> scanned = index_->Rescan(MonotonicNs() + kScanPartNs);
       if (!scanned) Log(LogLevel::kWarning, scanned.error().message);
-      is_done = (!scanned || *scanned) && is_done;
+      is_done = !scanned || *scanned;
       // Somebody who reads many unlisted files asks for a look each time: at most one a second.
       scan_due = is_done ? MonotonicNs() + kScanPauseNs : 0;
     }
     lock.lock();
-    if (!is_done) wants_scan_ = true;
+    if (!is_done || is_forgotten) wants_scan_ = true;
   }
 }
 
