@@ -186,7 +186,24 @@ void Planner::AddIos(const Chunk& chunk, int32_t xpu, ppc::IoList* out) {
   });
 }
 
-// Joins neighbouring pieces to one chunk; returns the bytes it will take.
+// Where a group uses a piece next, if that is not beyond `reach` of its sequence.
+std::optional<uint64_t> Planner::PosWithin(const UseList& list, uint32_t piece, uint32_t from,
+                                           uint64_t reach) const {
+  std::optional<uint64_t> nearest;
+  list.ForEach(piece, [&](uint32_t index) {
+    if (index < from) return true;
+    const Use use = list.At(layout_->pieces(), index);
+    if (use.state == UseState::kPending && use.pos <= reach && (!nearest || use.pos < *nearest))
+      nearest = use.pos;
+    return true;
+  });
+  return nearest;
+}
+
+// Joins neighbouring pieces to one chunk; returns the bytes it will take.  Neighbours need not
+// follow one another in the sequence: several processes that are one worker read the file at
+// several places, and a request for each of their steps would leave a far store idle.  What is
+// joined is needed at most twice as late as the first.
 uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, ppc::IoList* out) {
   const UseList& list = layout_->ListOf(c.group, c.file);
   const LayoutFile& file = layout_->files()[c.file];
@@ -201,16 +218,18 @@ uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, 
   uint64_t end = head.end_page() * kPage;
   if (end - start > max_bytes) return 0;
   uint32_t count = 1;
-  for (uint32_t i = c.index + 1; i < list.size() && !layout_->joined(); i++, count++) {
-    const Use use = list.At(layout_->pieces(), i);
-    const Piece& piece = layout_->pieces()[use.piece];
-    if (use.piece != first + count || piece.offset() != end || piece.state != PieceState::kAbsent ||
+  const uint64_t reach = use_of_head.pos + std::max(c.ahead, limit);
+  for (uint32_t p = first + 1; p < file.last_piece && !layout_->joined(); p++, count++) {
+    const Piece& piece = layout_->pieces()[p];
+    if (piece.offset() != end || piece.state != PieceState::kAbsent ||
         piece.end_page() * kPage - start > limit ||
         (piece.bytes() > kTinyBytes && affinity_->Target(piece.groups, piece.offset()) != xpu)) {
       break;
     }
+    const std::optional<uint64_t> pos = PosWithin(list, p, c.index, reach);
+    if (!pos) break;
     end += piece.bytes();
-    horizon_[c.group] = std::max(horizon_[c.group], use.pos + piece.bytes());
+    horizon_[c.group] = std::max(horizon_[c.group], *pos + piece.bytes());
   }
   horizon_[c.group] = std::max(horizon_[c.group], use_of_head.pos + head.bytes());
   Chunk chunk = {c.group, first, count, start, std::min(end, file.bytes) - start, 0, now_ns, {}};

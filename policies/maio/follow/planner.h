@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "policies/maio/follow/affinity.h"
@@ -92,6 +93,8 @@ class Planner {
   uint64_t Ahead(const Cursor& cursor, uint32_t group, uint32_t file, uint64_t pos) const;
   Candidate Best();
   bool Plannable(const Piece& piece) const;
+  std::optional<uint64_t> PosWithin(const UseList& list, uint32_t piece, uint32_t from,
+                                    uint64_t reach) const;
   uint64_t Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, ppc::IoList* out);
   uint64_t StartOffset(const Candidate& c, const Piece& piece) const;
   int32_t TargetOfRun(const Candidate& c) const;

@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "policies/maio/follow/planner.h"
-
 namespace ppc::maio {
 namespace {
 
@@ -150,38 +148,6 @@ TEST_F(StandDownTest, SwitchedOff) {
   }
   EXPECT_FALSE(off.active());
   EXPECT_EQ(off.device_rate(), 4000 * kMB);  // shown all the same
-}
-
-TEST(PlannerWindow, NothingFurtherAheadIsPlanned) {
-  Template t;
-  t.service_id = "abcd";
-  t.files.push_back({"f", 100 << 20, 0, FileKind::kSafetensors, {}});
-  TemplateGroup group;
-  group.extents = {{0, 0, 100 * 256}};
-  t.groups = {group};
-  const std::vector<uint64_t> numbers = {1};
-  Layout layout(t, numbers);
-  Matcher matcher(&layout, 1 << 20, 1 << 20);
-  ppc_context context = {};
-  context.nr_nodes = 1;
-  const Affinity affinity(&context, layout, true);
-  Planner planner(&layout, &matcher, &affinity, 0, 0, 1);
-  ppc_memory memory = {};
-  memory.threshold = memory.room = ~0ull >> 1;
-  const auto plan = [&] {
-    IoList list;
-    planner.Plan(~0ull >> 2, memory, 0, &list);
-    uint64_t bytes = 0;
-    for (const ppc_io& io : list.ios()) bytes += io.size;
-    return bytes;
-  };
-  planner.SetWindow(8 << 20);
-  const uint64_t first = plan();
-  EXPECT_GE(first, 8u << 20);
-  EXPECT_LE(first, 16u << 20);  // the last chunk may begin at the window's end
-  EXPECT_EQ(plan(), 0u);
-  planner.SetWindow(~0ull);
-  EXPECT_EQ(first + plan(), 100u << 20);
 }
 
 }  // namespace

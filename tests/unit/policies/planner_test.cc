@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is asked for, and in which requests.
+#include "policies/maio/follow/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace ppc::maio {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kPagesPerMiB = kMiB / kPage;
+
+// One group that reads one file in this order: {page, pages} each.
+class PlannerTest : public ::testing::Test {
+ protected:
+  using Extents = std::vector<std::pair<uint64_t, uint64_t>>;
+
+  void Follow(uint64_t file_bytes, const Extents& order) {
+    Template t;
+    t.service_id = "abcd";
+    t.files.push_back({"f", file_bytes, 0, FileKind::kSafetensors, {}});
+    TemplateGroup group;
+    for (const auto& [page, pages] : order) group.extents.push_back({0, page, pages});
+    t.groups = {group};
+    const std::vector<uint64_t> numbers = {1};
+    layout_ = std::make_unique<Layout>(t, numbers);
+    matcher_ = std::make_unique<Matcher>(layout_.get(), kMiB, kMiB);
+    context_.nr_nodes = 1;
+    affinity_ = std::make_unique<Affinity>(&context_, *layout_, true);
+    planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), 0, 0, 1);
+  }
+
+  std::vector<ppc_io> Plan(uint64_t max_bytes = ~0ull >> 2) {
+    ppc_memory memory = {};
+    memory.threshold = memory.room = ~0ull >> 1;
+    IoList list;
+    planner_->Plan(max_bytes, memory, 0, &list);
+    return {list.ios().begin(), list.ios().end()};
+  }
+
+  ppc_context context_ = {};
+  std::unique_ptr<Layout> layout_;
+  std::unique_ptr<Matcher> matcher_;
+  std::unique_ptr<Affinity> affinity_;
+  std::unique_ptr<Planner> planner_;
+};
+
+uint64_t BytesOf(const std::vector<ppc_io>& ios) {
+  uint64_t bytes = 0;
+  for (const ppc_io& io : ios) bytes += io.size;
+  return bytes;
+}
+
+TEST_F(PlannerTest, NothingFurtherAheadThanTheWindow) {
+  Follow(100 * kMiB, {{0, 100 * kPagesPerMiB}});
+  planner_->SetWindow(8 * kMiB);
+  const uint64_t first = BytesOf(Plan());
+  EXPECT_GE(first, 8 * kMiB);
+  EXPECT_LE(first, 16 * kMiB);  // the last chunk may begin at the window's end
+  EXPECT_EQ(BytesOf(Plan()), 0u);
+  planner_->SetWindow(~0ull);
+  EXPECT_EQ(first + BytesOf(Plan()), 100 * kMiB);
+}
+
+// Two processes that are one worker read the halves of a file side by side.
+TEST_F(PlannerTest, NeighboursAreOneRequestThoughOthersAreReadBetweenThem) {
+  constexpr uint64_t kHalf = 32;  // steps of each
+  constexpr uint64_t kStep = kPagesPerMiB / 2;
+  Extents order;
+  for (uint64_t i = 0; i < kHalf; ++i) {
+    order.emplace_back(i * kStep, kStep);
+    order.emplace_back((kHalf + i) * kStep, kStep);
+  }
+  Follow(kHalf * kMiB, order);
+  const std::vector<ppc_io> ios = Plan();
+  EXPECT_EQ(BytesOf(ios), kHalf * kMiB);
+  EXPECT_LE(ios.size(), 2 * kHalf * kMiB / kChunkBytes);
+}
+
+// What is needed much later stays behind what is needed soon.
+TEST_F(PlannerTest, ANeighbourThatIsNeededMuchLaterWaits) {
+  // The second MiB of the file is read last.
+  Follow(64 * kMiB,
+         {{0, kPagesPerMiB}, {2 * kPagesPerMiB, 62 * kPagesPerMiB}, {kPagesPerMiB, kPagesPerMiB}});
+  const std::vector<ppc_io> ios = Plan();
+  ASSERT_FALSE(ios.empty());
+  EXPECT_EQ(BytesOf(ios), 64 * kMiB);
+  EXPECT_EQ(ios.front().offset, 0u);
+  EXPECT_EQ(ios.front().size, kMiB);
+  EXPECT_EQ(ios.back().offset, kMiB);
+}
+
+}  // namespace
+}  // namespace ppc::maio
