@@ -150,7 +150,11 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
       }
       continue;
     }
-    if (!S_ISREG(child.st_mode) || files_.NumberOf(child.st_dev, child.st_ino) != 0) continue;
+    if (!S_ISREG(child.st_mode)) continue;
+    if (const uint64_t known = files_.NumberOf(child.st_dev, child.st_ino); known != 0) {
+      KeepName(known, directory, found->d_name);
+      continue;
+    }
     UniqueFd file = OpenForReading(at, found->d_name);
     if (!file.IsValid()) continue;
     fresh->push_back(Fresh{std::move(file), directory, found->d_name, child});
@@ -160,6 +164,20 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
     if (!learnt) return learnt;
   }
   return Ok();
+}
+
+// A file was met under this name: it has moved, unless the name that we know is as good (a hard
+// link).
+void InodeIndex::KeepName(uint64_t number, uint32_t parent, const char* name) {
+  std::optional<InodeTable::File> file = files_.Get(number);
+  if (!file || (file->parent == parent && file->name == name)) return;
+  const Result<UniqueFd> fd = OpenBelow(root_, PathOf(*file), O_PATH | O_NOFOLLOW);
+  struct stat info {};
+  if (fd && fstat(fd->Get(), &info) == 0 && info.st_ino == file->ino && info.st_dev == file->dev)
+    return;
+  file->parent = parent;
+  file->name = name;
+  files_.Change(number, *file);
 }
 
 Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
@@ -267,6 +285,8 @@ void InodeIndex::Forget(uint64_t number) {
   const std::optional<InodeTable::File> file = files_.Get(number);
   if (!file) return;
   programs_->RemoveInode(file->key);
+  // It is to be listed again, though nothing may have changed there since the last time.
+  dirs_[file->parent].mtime_ns = 0;
   files_.Remove(number);
 }
 

@@ -212,6 +212,24 @@ TEST_F(ObserverTest, AFileThatAppearsLaterIsFound) {
   EXPECT_EQ(path, "later/new");
 }
 
+TEST_F(ObserverTest, ARenamedFileIsTheSame) {
+  if (!Open()) GTEST_SKIP() << why_not_;
+  const Result<FileInfo> before = backend_->Lookup("model");
+  ASSERT_TRUE(before);
+  ASSERT_TRUE(backend_->Attach({.trace = true}));
+  ASSERT_EQ(rename(Path("model").c_str(), Path("renamed").c_str()), 0);
+  Write("new", 4 * kMiB);
+  // That the directory was looked at meanwhile, its new file shows.
+  for (int i = 0; i < 50 && Bytes(Events(), IsAccess) == 0; ++i) {
+    Drop("new");
+    InChild([&] { ReadAll("new", 64 << 10); });
+  }
+  std::string path;
+  ASSERT_TRUE(backend_->Resolve(before->file, &path));
+  EXPECT_EQ(path, "renamed");
+  EXPECT_TRUE(backend_->Load({.file = before->file, .length = kMiB}));
+}
+
 TEST_F(ObserverTest, AReplacedFileIsAnother) {
   if (!Open()) GTEST_SKIP() << why_not_;
   const Result<FileInfo> before = backend_->Lookup("model");
