@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include <charconv>
 #include <cstdio>
@@ -56,6 +57,8 @@ int Main(int argc, char** argv) {
   // What is large and needed once, a decoded template, goes back when it is freed; left alone the
   // threshold grows with the first of them.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  // A touched stack of a thread would take 2 MiB where huge pages are used for all memory.
+  (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   Session session;
   if (!options->is_standalone) {
     if (fcntl(kSupervisorFd, F_SETFD, FD_CLOEXEC) != 0) {
