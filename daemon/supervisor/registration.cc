@@ -216,6 +216,7 @@ void Registration::ReplayServices(std::deque<std::string> ids) {
   if (service == nullptr) return;
   Json message = service->message;
   message["resumed"] = true;
+  message["ready"] = service->is_ready;
   ids.pop_front();
   const std::function<void()> next = [this, ids, alive = std::weak_ptr<bool>(alive_)] {
     if (!alive.expired() && state_ == State::kRunning) ReplayServices(ids);

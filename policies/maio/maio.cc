@@ -129,7 +129,10 @@ class Maio : public Policy {
     }
     if (slot >= kMaxServices) return {{"error", "maio: too many services on this mount"}};
     services_.push_back(std::make_unique<Service>(context(), config_, std::move(spec), slot));
-    Json reply = services_.back()->Start();
+    // Ready before this runner was started: it serves, and nothing of it is loaded or dropped.
+    const auto ready = message.find("ready");
+    const bool is_ready = ready != message.end() && *ready == true;
+    Json reply = is_ready ? services_.back()->Status() : services_.back()->Start();
     UpdateWant();
     return reply;
   }
