@@ -75,7 +75,7 @@ def command(options, release, kernel, initramfs, out, fds, disk_arguments):
     if options.icount:
         acceleration = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]
     else:
-        acceleration = ["-accel", "tcg,thread=multi"]
+        acceleration = ["-accel", f"tcg,thread={'single' if options.one_thread else 'multi'}"]
     return [program, "-nodefaults", "-no-user-config", *machine, *acceleration, *topology(options),
             "-display", "none", "-no-reboot",
             "-kernel", kernel, "-initrd", initramfs, "-append", f"console={console(release)} {PARAMETERS} {options.append}".strip(),

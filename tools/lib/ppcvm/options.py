@@ -25,6 +25,8 @@ on top; nothing is written back) and runs COMMAND as root in the caller's direct
                    from=DIR fills it beforehand; mbps (10^6 bytes a second) and lat_us (rounded
                    to whole milliseconds) slow it down like a real disk
   --xpu NODE       a PCI display device on that NUMA node, once per device
+  --one-thread     one host thread for all virtual CPUs, which then never run the same code at once:
+                   for kernels that patch it meanwhile (fentry), where QEMU may go on with the old
   --icount         one virtual CPU counting instructions: repeatable, for instruction counts
   --out DIR        host directory that is /out in the guest, writable; default: a temporary one
   --kmsg FILE      write the guest's kernel log there
@@ -80,6 +82,7 @@ class Options:
     disks: list = dataclasses.field(default_factory=list)
     xpus: list = dataclasses.field(default_factory=list)
     icount: bool = False
+    one_thread: bool = False
     debug: bool = False
     out: str = ""
     kmsg: str = ""
@@ -189,6 +192,8 @@ def parse(arguments):
             sys.exit(0)
         if name == "--icount":
             options.icount = True
+        elif name == "--one-thread":
+            options.one_thread = True
         elif name == "--debug":
             options.debug = True
         elif name in ("--net", "--systemd"):
