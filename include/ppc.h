@@ -91,7 +91,7 @@ struct ppc_io {
 	uint64_t offset;  /* bytes; rounded outward to pages */
 	uint64_t size;    /* bytes; clamped to the file's end */
 	int32_t xpu;      /* load: put it on this XPU's NUMA node; PPC_NO_XPU = any */
-	uint32_t group;   /* load: 0..63, unit of interruption, see PPC_IOS_REPLACE */
+	uint32_t group;   /* load: 0..63 of its service, unit of interruption, see PPC_IOS_REPLACE */
 	uint32_t flags;   /* evict: PPC_IO_* */
 	uint32_t service; /* load: who is charged, id of the service; 0 = the first */
 	uint64_t cookie;  /* given back in ppc_result */
@@ -224,7 +224,8 @@ struct ppc_context {
 	int (*xpu_node)(const struct ppc_context *, int32_t xpu);
 	/* XPU a process is bound to, -1 unknown (chain of providers, paper section 4.1). */
 	int (*process_xpu)(const struct ppc_context *, int32_t pid, uint64_t start_ns);
-	/* Drop what is queued, and stop what is in flight, of a load group (paper: interruptible). */
+	/* Drop what is queued, and stop what is in flight, of a load group of every service
+	 * (paper: interruptible). */
 	void (*interrupt)(const struct ppc_context *, uint32_t group);
 	/* Set a file back to native read-ahead (1) or to the policy (0). */
 	int (*file_native)(const struct ppc_context *, uint64_t file, int native);
@@ -237,6 +238,8 @@ struct ppc_context {
 	 * 'l' symbolic link, '?' other); non-zero from entry() ends the listing. */
 	int (*list_dir)(const struct ppc_context *, const char *path,
 			int (*entry)(void *arg, const char *name, char kind), void *arg);
+	/* As interrupt(), of one service's load group. */
+	void (*interrupt_of)(const struct ppc_context *, uint32_t service, uint32_t group);
 };
 
 /* ----------------------------------------------------------------- hooks */

@@ -113,8 +113,8 @@ struct LoadRequest {
   uint64_t file = 0;
   uint64_t offset = 0;
   uint64_t length = 0;
-  uint32_t charge = 0;  // handle of Charge(), 0 = the caller's cgroup
-  uint32_t group = 0;
+  uint32_t charge = 0;      // handle of Charge(), 0 = the caller's cgroup
+  uint32_t group = 0;       // any number; see Interrupt
   uint64_t generation = 0;  // of the group, when this was asked for
   // The group's generation now; nullptr: nothing interrupts this.  Outlives the call.
   const std::atomic<uint64_t>* newest = nullptr;
@@ -208,12 +208,9 @@ class Backend {
   virtual Result<FileInfo> Resolve(uint64_t file, std::string* path) = 0;
   virtual Result<FileInfo> Lookup(const std::string& path) = 0;
   virtual Result<LoadResult> Load(const LoadRequest& request) = 0;
-  // Loads of the group from before `generation` are interrupted (LoadRequest::newest says so
-  // already): for a backend that waits where it cannot look.
-  virtual void Interrupt(uint32_t group, uint64_t generation) {
-    (void)group;
-    (void)generation;
-  }
+  // Loads of the group are interrupted (LoadRequest::newest says so already): for a backend that
+  // waits where it cannot look.  It may answer kCancelled to loads of other groups as well.
+  virtual void Interrupt(uint32_t group) { (void)group; }
   virtual Result<EvictResult> Evict(const EvictRequest& request) = 0;
   // bitmap may be empty; else one bit per page.  length 0 = to the end.
   virtual Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,

@@ -2,6 +2,7 @@
 #include "daemon/cache/load_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ppc {
@@ -35,10 +36,48 @@ void ItemRing::PopFront() {
 }
 
 LoadQueue::LoadQueue(int nodes, size_t max_items)
-    : nodes_(nodes),
-      max_items_(max_items),
-      queues_(static_cast<size_t>(nodes) + 1),
-      node_bytes_(static_cast<size_t>(nodes) + 1, 0) {}
+    : nodes_(nodes), max_items_(max_items), node_bytes_(static_cast<size_t>(nodes) + 1, 0) {}
+
+uint32_t LoadQueue::SlotOf(uint32_t service, uint32_t group) {
+  auto turn = std::ranges::find(turns_, service, &Turn::service);
+  if (turn == turns_.end()) turn = turns_.insert(turn, Turn{service, {}, 0});
+  for (const uint32_t slot : turn->slots) {
+    if (groups_[slot].number == group) return slot;
+  }
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(groups_.size()));
+    groups_.emplace_back().rings.resize(static_cast<size_t>(nodes_) + 1);
+  }
+  const uint32_t slot = free_.back();
+  free_.pop_back();
+  groups_[slot].service = service;
+  groups_[slot].number = group;
+  groups_[slot].rest_until_ns = 0;
+  turn->slots.push_back(slot);
+  turn->last = turn->slots.size() - 1;
+  return slot;
+}
+
+std::vector<uint32_t> LoadQueue::SlotsOfService(uint32_t service) const {
+  const auto turn = std::ranges::find(turns_, service, &Turn::service);
+  return turn == turns_.end() ? std::vector<uint32_t>() : turn->slots;
+}
+
+std::vector<uint32_t> LoadQueue::SlotsOfGroup(uint32_t group) const {
+  std::vector<uint32_t> slots;
+  for (const Turn& turn : turns_) {
+    std::ranges::copy_if(turn.slots, std::back_inserter(slots),
+                         [&](uint32_t slot) { return groups_[slot].number == group; });
+  }
+  return slots;
+}
+
+void LoadQueue::Free(uint32_t service) {
+  const auto turn = std::ranges::find(turns_, service, &Turn::service);
+  if (turn == turns_.end()) return;
+  free_.insert(free_.end(), turn->slots.begin(), turn->slots.end());
+  turns_.erase(turn);
+}
 
 void LoadQueue::Forget(size_t index, const LoadItem& item) {
   --items_;
@@ -49,8 +88,9 @@ void LoadQueue::Forget(size_t index, const LoadItem& item) {
 bool LoadQueue::DropOldest(uint64_t newest_list, std::optional<LoadItem>* dropped) {
   ItemRing* oldest = nullptr;
   size_t oldest_index = 0;
-  for (size_t index = 0; index < queues_.size(); ++index) {
-    for (ItemRing& ring : queues_[index]) {
+  for (Group& group : groups_) {
+    for (size_t index = 0; index < group.rings.size(); ++index) {
+      ItemRing& ring = group.rings[index];
       if (ring.IsEmpty() || ring.Front().list >= newest_list) continue;
       if (oldest != nullptr && oldest->Front().list <= ring.Front().list) continue;
       oldest = &ring;
@@ -68,44 +108,27 @@ bool LoadQueue::Append(LoadItem item, uint64_t list, std::optional<LoadItem>* dr
   dropped->reset();
   if (items_ >= max_items_ && !DropOldest(list, dropped)) return false;
   item.list = list;
-  item.generation = generations_[item.group];
-  const size_t index = Index(item.node);
+  item.slot = SlotOf(ServiceOf(item.payer), item.group);
+  item.generation = Generation(item.slot);
   ++items_;
   bytes_ += item.size;
-  node_bytes_[index] += item.size;
-  ItemRing& ring = queues_[index][item.group];
-  ring.PushBack(std::move(item));
+  node_bytes_[Index(item.node)] += item.size;
+  RingOf(item).PushBack(std::move(item));
   return true;
 }
 
 void LoadQueue::PutBack(LoadItem item) {
-  const size_t index = Index(item.node);
   ++items_;
   bytes_ += item.size;
-  node_bytes_[index] += item.size;
-  ItemRing& ring = queues_[index][item.group];
-  ring.PushFront(std::move(item));
-}
-
-LoadItem* LoadQueue::Next(int node, uint32_t* group_turn) {
-  const size_t index = Index(node);
-  if (node_bytes_[index] == 0) return nullptr;
-  for (uint32_t i = 1; i <= kMaxGroups; ++i) {
-    const uint32_t group = (*group_turn + i) % kMaxGroups;
-    ItemRing& ring = queues_[index][group];
-    if (ring.IsEmpty()) continue;
-    *group_turn = group;
-    return &ring.Front();
-  }
-  return nullptr;
+  node_bytes_[Index(item.node)] += item.size;
+  RingOf(item).PushFront(std::move(item));
 }
 
 void LoadQueue::Advance(LoadItem* item, uint64_t bytes) {
   const size_t index = Index(item->node);
-  ItemRing& ring = queues_[index][item->group];
   if (bytes >= item->size) {
     Forget(index, *item);
-    ring.PopFront();
+    RingOf(*item).PopFront();
     return;
   }
   item->offset += bytes;
@@ -114,17 +137,17 @@ void LoadQueue::Advance(LoadItem* item, uint64_t bytes) {
   node_bytes_[index] -= bytes;
 }
 
-uint64_t LoadQueue::Replace(uint32_t group, uint64_t* dropped_items, uint64_t* dropped_bytes) {
-  for (size_t index = 0; index < queues_.size(); ++index) {
-    ItemRing& ring = queues_[index][group];
-    while (!ring.IsEmpty()) {
+void LoadQueue::Replace(uint32_t slot, uint64_t* dropped_items, uint64_t* dropped_bytes) {
+  std::vector<ItemRing>& rings = groups_[slot].rings;
+  for (size_t index = 0; index < rings.size(); ++index) {
+    while (!rings[index].IsEmpty()) {
       ++*dropped_items;
-      *dropped_bytes += ring.Front().size;
-      Forget(index, ring.Front());
-      ring.PopFront();
+      *dropped_bytes += rings[index].Front().size;
+      Forget(index, rings[index].Front());
+      rings[index].PopFront();
     }
   }
-  return Age(group);
+  Age(slot);
 }
 
 }  // namespace ppc

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <set>
 #include <utility>
 
 #include "daemon/base/cpu_set.h"
@@ -102,8 +103,9 @@ void LoaderPool::Stop() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
     // Also stops what the backend is working on.
-    for (uint32_t group = 0; group < kMaxGroups; ++group) {
-      backend_->Interrupt(group, queue_.Age(group));
+    for (uint32_t slot = 0; slot < queue_.Slots(); ++slot) {
+      queue_.Age(slot);
+      backend_->Interrupt(slot);
     }
   }
   for (auto& wake : wake_) wake->notify_all();
@@ -173,21 +175,24 @@ void LoaderPool::WakeWhereWorkIs() {
 }
 
 // mutex_ held.
-void LoaderPool::ReplaceLocked(uint32_t group) {
+void LoaderPool::ReplaceLocked(uint32_t slot) {
   uint64_t items = 0;
   uint64_t bytes = 0;
-  const uint64_t generation = queue_.Replace(group, &items, &bytes);
+  queue_.Replace(slot, &items, &bytes);
   stats_.replaced += bytes;
-  backend_->Interrupt(group, generation);
+  backend_->Interrupt(slot);
 }
 
-void LoaderPool::Submit(std::span<LoadItem> items, uint64_t replace_groups) {
+void LoaderPool::Submit(std::span<LoadItem> items, bool replaces) {
   std::vector<IoResult> pushed_out;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
-    for (uint32_t group = 0; group < kMaxGroups; ++group) {
-      if ((replace_groups >> group & 1) != 0) ReplaceLocked(group);
+    if (replaces) {
+      std::set<uint32_t> slots;
+      for (const LoadItem& item : items)
+        slots.insert(queue_.SlotOf(ServiceOf(item.payer), item.group));
+      for (const uint32_t slot : slots) ReplaceLocked(slot);
     }
     const uint64_t list = queue_.NewList();
     for (LoadItem& item : items) {
@@ -204,7 +209,7 @@ void LoaderPool::Submit(std::span<LoadItem> items, uint64_t replace_groups) {
       if (dropped) {
         ++stats_.interrupted[static_cast<size_t>(Interruption::kQueue)];
         pushed_out.push_back(IoResult{.group = dropped->group,
-                                      .service = dropped->payer ? dropped->payer->service : 0,
+                                      .service = ServiceOf(dropped->payer),
                                       .file = dropped->file,
                                       .offset = dropped->offset,
                                       .size = dropped->size,
@@ -217,10 +222,20 @@ void LoaderPool::Submit(std::span<LoadItem> items, uint64_t replace_groups) {
   for (const IoResult& result : pushed_out) completions_->Push(result);
 }
 
-void LoaderPool::Interrupt(uint32_t group) {
-  if (group >= kMaxGroups) return;
+void LoaderPool::Interrupt(uint32_t service, uint32_t group) {
   const std::lock_guard lock(mutex_);
-  ReplaceLocked(group);
+  ReplaceLocked(queue_.SlotOf(service, group));
+}
+
+void LoaderPool::InterruptAll(uint32_t group) {
+  const std::lock_guard lock(mutex_);
+  for (const uint32_t slot : queue_.SlotsOfGroup(group)) ReplaceLocked(slot);
+}
+
+void LoaderPool::EndService(uint32_t service) {
+  const std::lock_guard lock(mutex_);
+  for (const uint32_t slot : queue_.SlotsOfService(service)) ReplaceLocked(slot);
+  queue_.Free(service);
 }
 
 void LoaderPool::NoteDemand(uint64_t bytes) {

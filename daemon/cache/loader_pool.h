@@ -74,10 +74,14 @@ class LoaderPool {
   LoaderPool(const LoaderPool&) = delete;
   LoaderPool& operator=(const LoaderPool&) = delete;
 
-  // Appends to the queues, after interrupting the groups whose bits are set in `replace_groups`.
+  // Appends to the queues, after interrupting the items' groups where they are to be replaced.
   // What is for a node without threads (offline, or not ours) is for any.
-  void Submit(std::span<LoadItem> items, uint64_t replace_groups);
-  void Interrupt(uint32_t group);
+  void Submit(std::span<LoadItem> items, bool replaces);
+  void Interrupt(uint32_t service, uint32_t group);
+  // The groups with this number of all services.
+  void InterruptAll(uint32_t group);
+  // Interrupts all groups of a service, which has ended.
+  void EndService(uint32_t service);
   void NoteDemand(uint64_t bytes);
   // Memory was freed: threads that wait for room look again.
   void Kick();
@@ -107,7 +111,7 @@ class LoaderPool {
     size_t index = 0;
     int node = 0;
     CpuList cpus;
-    uint32_t group_turn = kMaxGroups - 1;
+    size_t service_turn = 0;
     std::optional<Chunk> chunk;
     std::thread thread;
   };
@@ -124,7 +128,7 @@ class LoaderPool {
   Interruption HandleError(Chunk* chunk, const Error& error);
   void Account(const Chunk& chunk, const LoadResult& result);
   void Finish(Worker* worker, Interruption reason);
-  void ReplaceLocked(uint32_t group);
+  void ReplaceLocked(uint32_t slot);
   bool HasWorkFor(int node) const;
   void WakeFor(int node);
   void WakeWhereWorkIs();
@@ -138,7 +142,6 @@ class LoaderPool {
   std::vector<std::unique_ptr<std::condition_variable>> wake_;  // by node
   std::vector<bool> has_threads_;                               // by node
   std::vector<bool> takes_any_;  // by node: its threads load what is for no node, too
-  std::array<uint64_t, kMaxGroups> rest_until_ns_{};  // by group: the kernel had no page for it
   LoadQueue queue_;
   BandwidthGovernor governor_;
   DeviceMeter meter_;

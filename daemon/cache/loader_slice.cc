@@ -31,22 +31,19 @@ bool LoaderPool::Grant(Payer* payer, uint64_t* bytes) {
 LoaderPool::Took LoaderPool::Choose(Worker* worker, uint64_t now, LoadItem** chosen,
                                     uint64_t* bytes) {
   bool has_work = false;
+  // A payer without room must not hold up the others.
+  const auto may_be_loaded = [&](const LoadItem* front) {
+    has_work = true;
+    if (now < queue_.RestUntil(front->slot)) return false;
+    *bytes = std::min(front->size, options_.chunk_bytes);
+    // Chunks end at multiples of their size, so that large folios are not cut.
+    *bytes = std::min(*bytes, options_.chunk_bytes - front->offset % options_.chunk_bytes);
+    return Grant(front->payer.get(), bytes);
+  };
   for (const int node : {worker->node, -1}) {
     if (node < 0 && !takes_any_[static_cast<size_t>(worker->node)]) break;
-    uint32_t first_group = kMaxGroups;
-    // A payer without room must not hold up the others: every group gets a look.
-    for (uint32_t i = 0; i < kMaxGroups; ++i) {
-      LoadItem* front = queue_.Next(node, &worker->group_turn);
-      if (front == nullptr || front->group == first_group) break;
-      if (first_group == kMaxGroups) first_group = front->group;
-      has_work = true;
-      if (now < rest_until_ns_[front->group]) continue;
-      *chosen = front;
-      *bytes = std::min(front->size, options_.chunk_bytes);
-      // Chunks end at multiples of their size, so that large folios are not cut.
-      *bytes = std::min(*bytes, options_.chunk_bytes - front->offset % options_.chunk_bytes);
-      if (Grant(front->payer.get(), bytes)) return Took::kChunk;
-    }
+    *chosen = queue_.Next(node, &worker->service_turn, may_be_loaded);
+    if (*chosen != nullptr) return Took::kChunk;
   }
   return has_work ? Took::kNoRoom : Took::kNothing;
 }
@@ -70,7 +67,7 @@ LoaderPool::Took LoaderPool::Take(Worker* worker) {
   chunk.granted = front->payer && front->payer->budget ? bytes : 0;
   chunk.rated = front->payer && front->payer->rate ? bytes : 0;
   chunk.result = IoResult{.group = front->group,
-                          .service = front->payer ? front->payer->service : 0,
+                          .service = ServiceOf(front->payer),
                           .file = front->file,
                           .offset = front->offset,
                           .cookie = front->cookie};
@@ -86,7 +83,7 @@ Interruption LoaderPool::Check(const Worker& worker, const Chunk& chunk) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return Interruption::kShutdown;
-    if (queue_.Generation(chunk.item.group) != chunk.item.generation) {
+    if (queue_.Generation(chunk.item.slot) != chunk.item.generation) {
       return Interruption::kGeneration;
     }
     const int allowed = governor_.Allowed(backend_->NowNs());
@@ -115,13 +112,18 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
   LoadItem& item = chunk->item;
   // Steps end at multiples of 2 MiB.
   const uint64_t step = std::min(item.size, kStepBytes - item.offset % kStepBytes);
+  const std::atomic<uint64_t>* newest = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    newest = queue_.Newest(item.slot);
+  }
   const LoadRequest request{.file = item.file,
                             .offset = item.offset,
                             .length = step,
                             .charge = ChargeOf(item.payer),
-                            .group = item.group,
+                            .group = item.slot,
                             .generation = item.generation,
-                            .newest = queue_.Newest(item.group),
+                            .newest = newest,
                             .node = worker.node};
   const uint64_t start = backend_->NowNs();
   {
@@ -141,7 +143,7 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
     Account(*chunk, *loaded);
     // Whatever the budget says: at once it would be the same again.
     if (loaded->stop == LoadStop::kNoMemory || loaded->stop == LoadStop::kLater) {
-      rest_until_ns_[item.group] = now + options_.retry_ns;
+      queue_.RestUntil(item.slot) = now + options_.retry_ns;
     }
   }
   return EndStep(chunk, *loaded, step);
@@ -154,7 +156,9 @@ Interruption LoaderPool::EndStep(Chunk* chunk, const LoadResult& loaded, uint64_
   chunk->result.failed += loaded.failed;
   switch (loaded.stop) {
     case LoadStop::kCancelled:
-      return Interruption::kGeneration;
+      // A backend with few places for groups may mean another one: the same step again, unless
+      // Check() says that it was this one.
+      return Interruption::kNone;
     case LoadStop::kUnmount:
       return Interruption::kShutdown;
     case LoadStop::kNoMemory:
@@ -227,7 +231,7 @@ void LoaderPool::Finish(Worker* worker, Interruption reason) {
     inflight_ -= chunk.taken;
     if (put_back) {
       // Replaced meanwhile: nobody wants the rest.
-      if (queue_.Generation(chunk.item.group) == chunk.item.generation) {
+      if (queue_.Generation(chunk.item.slot) == chunk.item.generation) {
         queue_.PutBack(chunk.item);
       }
     }

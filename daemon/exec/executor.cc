@@ -226,9 +226,7 @@ void Executor::SubmitLoads(const RawList& list) {
   stats_.refused_surplus += list.refused;
   if (list.ios.empty()) return;
   loads_.clear();
-  uint64_t groups = 0;
   for (const ppc_io& io : list.ios) {
-    if (io.group < kMaxGroups) groups |= uint64_t{1} << io.group;
     IoRefusal why = IoRefusal::kNone;
     const std::optional<IoRange> range = CheckIo(io, parts_.files, &why);
     ++stats_.refused[static_cast<size_t>(why)];
@@ -244,7 +242,7 @@ void Executor::SubmitLoads(const RawList& list) {
                               .payer = payer});
   }
   stats_.prefetch_ranges += loads_.size();
-  parts_.loader->Submit(loads_, (list.flags & PPC_IOS_REPLACE) != 0 ? groups : 0);
+  parts_.loader->Submit(loads_, (list.flags & PPC_IOS_REPLACE) != 0);
 }
 
 void Executor::SubmitEvicts(const RawList& list) {

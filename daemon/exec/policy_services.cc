@@ -133,7 +133,12 @@ int PolicyServices::XpuOfProcess(int32_t pid, uint64_t start_ns) {
   return parts_.services->XpuOf(service, pid, start_ns).xpu;
 }
 
-void PolicyServices::Interrupt(uint32_t group) { parts_.loader->Interrupt(group); }
+void PolicyServices::Interrupt(uint32_t group) { parts_.loader->InterruptAll(group); }
+
+void PolicyServices::InterruptOf(uint32_t service, uint32_t group) {
+  if (group >= kMaxGroups) return;
+  parts_.loader->Interrupt(parts_.services->Get(service)->number, group);
+}
 
 int PolicyServices::FileNative(uint64_t file, bool native) {
   const Status done = parts_.backend->SetFileNative(file, native);

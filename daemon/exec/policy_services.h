@@ -54,6 +54,7 @@ class PolicyServices : public HostServices {
   int XpuNode(int32_t xpu) override;
   int XpuOfProcess(int32_t pid, uint64_t start_ns) override;
   void Interrupt(uint32_t group) override;
+  void InterruptOf(uint32_t service, uint32_t group) override;
   int FileNative(uint64_t file, bool native) override;
   void Stat(const char* name, uint64_t value) override;
   void Trace(const char* json) override;

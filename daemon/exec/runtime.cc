@@ -221,7 +221,7 @@ Result<Json> Runtime::StartService(const Json& message) {
     // What ran under this name before has lost its place; the policy may know it still.
     if (is_again)
       (void)PassOn({{"op", "service_stop"}, {"service_id", *id}, {"service", (*service)->number}});
-    services_->Stop((*service)->id);
+    EndService(**service);
     return reply;
   }
   // A policy that does not know services still gets the service's budget and payer.
@@ -230,6 +230,11 @@ Result<Json> Runtime::StartService(const Json& message) {
   answer["service"] = (*service)->number;
   if (!(*service)->note.empty()) answer["note"] = (*service)->note;
   return answer;
+}
+
+void Runtime::EndService(const Service& service) {
+  loader_->EndService(service.number);
+  services_->Stop(service.id);
 }
 
 Result<Json> Runtime::AboutProcess(const std::string& op, const Json& message) {
@@ -261,14 +266,14 @@ Result<Json> Runtime::Control(const Json& message) {
   if (!is_service) return PassOn(message);
   const Result<std::string> id = JsonString(message, "service_id", "");
   if (!id) return id.error();
-  const Service* service = services_->Find(*id);
+  Service* const service = services_->Find(*id);
   if (service == nullptr) return Error{ENOENT, "service \"" + *id + "\" is not started here"};
   Json passed = message;
   passed["service"] = service->number;
   Result<Json> reply = PassOn(passed);
   // At its end a service may leave pages that nobody needs.
   executor_->AskForEvictions();
-  if (*op == "service_stop") services_->Stop(*id);
+  if (*op == "service_stop") EndService(*service);
   if (!reply && reply.error().code == ENOTSUP) return Json::object();
   return reply;
 }

@@ -64,6 +64,7 @@ class Runtime {
   Status Want(uint32_t want, uint64_t beacon_bytes);
   Status AttachAsWanted();
   Result<Json> StartService(const Json& message);
+  void EndService(const Service& service);
   Result<Json> AboutProcess(const std::string& op, const Json& message);
   Result<Json> PassOn(const Json& message);
   void OnHang(const char* hook, uint64_t elapsed_ns);

@@ -29,6 +29,7 @@ class HostServices {
   virtual int XpuNode(int32_t xpu) = 0;
   virtual int XpuOfProcess(int32_t pid, uint64_t start_ns) = 0;
   virtual void Interrupt(uint32_t group) = 0;
+  virtual void InterruptOf(uint32_t service, uint32_t group) = 0;
   virtual int FileNative(uint64_t file, bool native) = 0;
   virtual void Stat(const char* name, uint64_t value) = 0;
   virtual void Trace(const char* json) = 0;

@@ -61,6 +61,10 @@ int ProcessXpuCall(const ppc_context* context, int32_t pid, uint64_t start_ns) {
 
 void InterruptCall(const ppc_context* context, uint32_t group) { Host(context)->Interrupt(group); }
 
+void InterruptOfCall(const ppc_context* context, uint32_t service, uint32_t group) {
+  Host(context)->InterruptOf(service, group);
+}
+
 int FileNativeCall(const ppc_context* context, uint64_t file, int native) {
   return Host(context)->FileNative(file, native != 0);
 }
@@ -108,6 +112,7 @@ PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
   context_.stat = StatCall;
   context_.trace = TraceCall;
   context_.list_dir = ListDirCall;
+  context_.interrupt_of = InterruptOfCall;
 }
 
 void PolicyContext::LogMessage(int level, const char* message) {

@@ -261,7 +261,7 @@ void Service::UseEvent(const miss_io& event) {
   if (match.moved || restarted) {
     evictor_->AllowSwap(Memory().threshold / 2, Now());
     planner_->Reset(g);
-    context_->interrupt(context_, planner_->load_group(g));
+    context_->interrupt_of(context_, spec_.number, g);
     planner_->Interrupted(g);
   }
   if (event.time_ns >= traced_ns_ + kTraceNs) Trace(event.time_ns);

@@ -37,7 +37,7 @@ Json Service::Stop() {
 // The template fitted badly: record again next time.
 void Service::Retire() {
   for (uint32_t g = 0; g < layout_->groups().size(); g++) {
-    context_->interrupt(context_, planner_->load_group(g));
+    context_->interrupt_of(context_, spec_.number, g);
   }
   for (const auto& [file, unused] : native_files_) context_->file_native(context_, file, 0);
   native_files_.clear();

@@ -97,7 +97,7 @@ void Service::Follow(const Template& t, const std::vector<uint64_t>& numbers) {
   // What is still reported of the service that had the slot before is none of ours.
   const uint64_t run = (start_ns_ >> 20 & 0x7fff) << 32;
   planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), spec_.number,
-                                       slot_ * 16, cookie | 1ull << 48 | run);
+                                       cookie | 1ull << 48 | run);
   evictor_ =
       std::make_unique<Evictor>(layout_.get(), matcher_.get(), planner_.get(), distance, cookie);
   stand_down_ = std::make_unique<StandDown>(config_.stand_down);

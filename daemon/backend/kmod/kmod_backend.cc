@@ -213,8 +213,11 @@ Result<LoadResult> KmodBackend::LoadNumber(uint64_t number, const LoadRequest& r
   load.length = request.length;
   load.flags = PPC_LOAD_WAIT;
   load.charge = CanCharge() ? request.charge : 0;
-  load.cancel_slot = request.newest == nullptr ? PPC_CANCEL_NONE : request.group;
-  load.generation = first_generation_ + request.generation;
+  const uint32_t slot = request.group % PPC_CANCEL_SLOTS;
+  load.cancel_slot = request.newest == nullptr ? PPC_CANCEL_NONE : slot;
+  load.generation = first_generation_ + generations_[slot];
+  // After the look at the slot: what is interrupted from here on has a newer one.
+  if (request.IsInterrupted()) return LoadResult{.stop = LoadStop::kCancelled};
   int code = 0;
   if (request.charge == load.charge) {
     code = loader_.Call(PPC_IOC_LOAD, &load);
@@ -239,12 +242,10 @@ Result<LoadResult> KmodBackend::LoadNumber(uint64_t number, const LoadRequest& r
                     .stop = static_cast<LoadStop>(load.stop)};
 }
 
-// One cancel slot a group.
-void KmodBackend::Interrupt(uint32_t group, uint64_t generation) {
-  static_assert(kMaxGroups == PPC_CANCEL_SLOTS);
+void KmodBackend::Interrupt(uint32_t group) {
   ppc_cancel cancel{};
-  cancel.slot = group;
-  cancel.generation = first_generation_ + generation;
+  cancel.slot = group % PPC_CANCEL_SLOTS;
+  cancel.generation = first_generation_ + ++generations_[cancel.slot];
   (void)loader_.Call(PPC_IOC_CANCEL, &cancel);
 }
 

@@ -37,7 +37,7 @@ class KmodBackend : public Backend {
   Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
   Result<FileInfo> Lookup(const std::string& path) override;
   Result<LoadResult> Load(const LoadRequest& request) override;
-  void Interrupt(uint32_t group, uint64_t generation) override;
+  void Interrupt(uint32_t group) override;
   Result<EvictResult> Evict(const EvictRequest& request) override;
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                              std::span<uint8_t> bitmap) override;
@@ -71,6 +71,8 @@ class KmodBackend : public Backend {
   const ppc_info info_;
   // Added to every generation: a runner before us left its own in the device's cancel slots.
   const uint64_t first_generation_;
+  // Of the module's cancel slots, which groups share.
+  std::array<std::atomic<uint64_t>, PPC_CANCEL_SLOTS> generations_{};
   std::vector<ppc_event> raw_;
   // Where the kernel has no handles they are ours.
   std::mutex mutex_;

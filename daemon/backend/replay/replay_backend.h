@@ -65,6 +65,8 @@ class ReplayBackend : public Backend, public MemorySource {
   void Unmount();
   // Called, without the lock, at the start of every load: tests block or count there.
   void OnLoad(std::function<void(const LoadRequest&)> hook);
+  // The next load does nothing and says that it was interrupted.
+  void CancelNextLoad() { cancels_next_.store(true); }
 
   // ---- what happened
   uint64_t ResidentBytes(uint64_t file) const;
@@ -101,6 +103,7 @@ class ReplayBackend : public Backend, public MemorySource {
 
  private:
   static constexpr int8_t kAbsent = -1;
+  std::atomic<bool> cancels_next_{false};
 
   struct File {
     FileInfo info;

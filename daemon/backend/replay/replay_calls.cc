@@ -86,6 +86,7 @@ Result<LoadResult> ReplayBackend::Load(const LoadRequest& request) {
     hook = on_load_;
   }
   if (hook) hook(request);
+  if (cancels_next_.exchange(false)) return LoadResult{.stop = LoadStop::kCancelled};
   const std::lock_guard lock(mutex_);
   if (gone_) return PosixError("load", ENODEV);
   File* file = Find(request.file);

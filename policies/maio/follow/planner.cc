@@ -26,12 +26,11 @@ uint64_t GoodBytes(const ppc_result& result) {
 }  // namespace
 
 Planner::Planner(Layout* layout, Matcher* matcher, const Affinity* affinity, uint32_t service,
-                 uint32_t first_group, uint64_t cookie_base)
+                 uint64_t cookie_base)
     : layout_(layout),
       matcher_(matcher),
       affinity_(affinity),
       service_(service),
-      first_group_(first_group),
       next_cookie_(cookie_base),
       next_(layout->groups().size(), std::vector<uint32_t>(layout->files().size(), 0)),
       horizon_(layout->groups().size(), 0),
@@ -170,7 +169,7 @@ void Planner::AddIo(const Chunk& chunk, uint64_t start, uint64_t end, int32_t xp
   ppc_io& io =
       out->Add(layout_->files()[layout_->pieces()[chunk.first].file].number, start, end - start);
   io.xpu = xpu;
-  io.group = load_group(chunk.group);
+  io.group = chunk.group;
   io.service = service_;
   io.cookie = next_cookie_;
 }
@@ -346,7 +345,7 @@ void Planner::Close(std::map<uint64_t, Chunk>::iterator it) {
 void Planner::Interrupted(uint32_t group) {
   for (auto it = chunks_.begin(); it != chunks_.end();) {
     auto next = std::next(it);
-    if (load_group(it->second.group) == load_group(group)) Close(it);
+    if (it->second.group == group) Close(it);
     it = next;
   }
 }

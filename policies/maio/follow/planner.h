@@ -33,7 +33,7 @@ struct PlannerStats {
 class Planner {
  public:
   Planner(Layout* layout, Matcher* matcher, const Affinity* affinity, uint32_t service,
-          uint32_t first_group, uint64_t cookie_base);
+          uint64_t cookie_base);
 
   // Adds chunks of at most max_bytes in total (less: whole pieces only).
   void Plan(uint64_t max_bytes, const ppc_memory& memory, uint64_t now_ns, ppc::IoList* out);
@@ -54,7 +54,6 @@ class Planner {
   // Chunks that were never reported (refused ranges) are taken for not loaded.
   void Expire(uint64_t now_ns);
 
-  uint32_t load_group(uint32_t group) const { return (first_group_ + group) % kMaxGroups; }
   uint64_t queued_bytes() const { return queued_; }
   uint64_t queued_bytes(uint32_t group) const { return group_queued_[group]; }
   uint64_t resident_bytes() const { return resident_; }
@@ -108,7 +107,6 @@ class Planner {
   Matcher* matcher_;
   const Affinity* affinity_;
   uint32_t service_;
-  uint32_t first_group_;
   uint64_t next_cookie_;
   std::vector<std::vector<uint32_t>> next_;  // [group][file]: list index to look at
   std::vector<uint64_t> horizon_;

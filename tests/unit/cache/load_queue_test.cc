@@ -17,16 +17,19 @@ class LoadQueueTest : public testing::Test {
   }
   // Offset of the next item of `node` or else without a node, -1 if none; takes it.
   int64_t Take(int node) {
-    LoadItem* item = queue_.Next(node, &turn_);
-    if (item == nullptr) item = queue_.Next(-1, &turn_);
+    LoadItem* item = Next(node);
+    if (item == nullptr) item = Next(-1);
     if (item == nullptr) return -1;
     const auto offset = static_cast<int64_t>(item->offset);
     queue_.Advance(item, item->size);
     return offset;
   }
+  LoadItem* Next(int node) {
+    return queue_.Next(node, &turn_, [](const LoadItem*) { return true; });
+  }
   LoadQueue queue_{2, 4};
   std::optional<LoadItem> dropped_;
-  uint32_t turn_ = kMaxGroups - 1;
+  size_t turn_ = 0;
 };
 
 TEST_F(LoadQueueTest, OwnNodeThenAnyNode) {
@@ -54,7 +57,7 @@ TEST_F(LoadQueueTest, GroupsTakeTurns) {
 
 TEST_F(LoadQueueTest, PartOfAnItem) {
   Append(Item(0, 0, 0, 100));
-  LoadItem* item = queue_.Next(0, &turn_);
+  LoadItem* item = Next(0);
   queue_.Advance(item, 30);
   EXPECT_EQ(queue_.Bytes(), 70u);
   EXPECT_EQ(Take(0), 30);
@@ -66,11 +69,14 @@ TEST_F(LoadQueueTest, ReplaceEmptiesOneGroupAndAgesIt) {
   Append(Item(4, 0, 3));
   uint64_t items = 0;
   uint64_t bytes = 0;
-  const uint64_t before = queue_.Generation(3);
-  EXPECT_EQ(queue_.Replace(3, &items, &bytes), before + 1);
+  const uint32_t slot = queue_.SlotOf(0, 3);
+  const uint32_t other = queue_.SlotOf(0, 4);
+  const uint64_t before = queue_.Generation(slot);
+  queue_.Replace(slot, &items, &bytes);
+  EXPECT_EQ(queue_.Generation(slot), before + 1);
   EXPECT_EQ(items, 2u);
   EXPECT_EQ(bytes, 200u);
-  EXPECT_EQ(queue_.Generation(4), before);
+  EXPECT_EQ(queue_.Generation(other), 0u);
   EXPECT_EQ(Take(0), 3);
 }
 

@@ -48,8 +48,8 @@ class LoaderPoolTest : public testing::Test {
                     .node = node,
                     .payer = payer_};
   }
-  void Submit(std::vector<LoadItem> items, uint64_t replace_groups = 0) {
-    pool_->Submit(items, replace_groups);
+  void Submit(std::vector<LoadItem> items, bool replaces = false) {
+    pool_->Submit(items, replaces);
   }
   std::vector<IoResult> Results() {
     std::vector<IoResult> results;

@@ -51,7 +51,7 @@ TEST_F(LoaderPoolTest, ReplaceStopsWithinOneStep) {
   Make({});
   Submit({Item(0, 64 * kMiB)});
   ASSERT_TRUE(pool_->RunSlice(0));  // 2 MiB of the first chunk
-  Submit({Item(128 * kMiB, 2 * kMiB)}, /*replace_groups=*/1);
+  Submit({Item(128 * kMiB, 2 * kMiB)}, /*replaces=*/true);
   EXPECT_TRUE(pool_->RunSlice(0));
   const std::vector<IoResult> results = Results();
   ASSERT_EQ(results.size(), 1u);
@@ -68,7 +68,7 @@ TEST_F(LoaderPoolTest, ReplaceStopsWithinOneStep) {
 TEST_F(LoaderPoolTest, OtherGroupsGoOn) {
   Make({});
   Submit({Item(0, 8 * kMiB, 1), Item(64 * kMiB, 8 * kMiB, 2)});
-  pool_->Interrupt(1);
+  pool_->Interrupt(4, 1);
   pool_->RunUntilIdle();
   EXPECT_EQ(pool_->Stats().loaded, 8 * kMiB);
   EXPECT_EQ(backend_->Resident(1, 64 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB);
@@ -173,6 +173,61 @@ TEST_F(LoaderPoolTest, ADeviceThatCannotKeepUpInterrupts) {
   EXPECT_EQ(pool_->Stats().loaded, 72 * kMiB);  // nothing was lost
 }
 
+// Ten groups of one service beside one of another: the device is shared by services.
+TEST_F(LoaderPoolTest, ServicesShareAlike) {
+  Make({.threads_per_node = 1});
+  const auto other = std::make_shared<Payer>(Payer{.service = 7});
+  std::vector<LoadItem> items;
+  for (uint32_t group = 0; group < 10; ++group)
+    items.push_back(Item(group * 8 * kMiB, 8 * kMiB, group));
+  items.push_back(Item(128 * kMiB, 32 * kMiB));
+  items.back().payer = other;
+  Submit(items);
+  for (int i = 0; i < 32; ++i) ASSERT_TRUE(pool_->RunSlice(0));
+  EXPECT_EQ(backend_->Resident(1, 0, 80 * kMiB, {})->resident, 32 * kMiB);
+  EXPECT_EQ(backend_->Resident(1, 128 * kMiB, 32 * kMiB, {})->resident, 32 * kMiB);
+}
+
+TEST_F(LoaderPoolTest, AGroupIsItsServicesOwn) {
+  Make({});
+  LoadItem others = Item(64 * kMiB, 8 * kMiB, 1);
+  others.payer = std::make_shared<Payer>(Payer{.service = 7});
+  Submit({Item(0, 8 * kMiB, 1), others});
+  pool_->Interrupt(4, 1);
+  pool_->RunUntilIdle();
+  EXPECT_EQ(backend_->ResidentBytes(1), 8 * kMiB);
+  EXPECT_EQ(backend_->Resident(1, 64 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB);
+  Submit({Item(0, 8 * kMiB, 2), others});
+  pool_->InterruptAll(1);
+  pool_->RunUntilIdle();
+  EXPECT_EQ(backend_->Resident(1, 0, 8 * kMiB, {})->resident, 8 * kMiB);
+}
+
+TEST_F(LoaderPoolTest, WhatAnEndedServiceAskedForIsNotLoaded) {
+  Make({});
+  Submit({Item(0, 64 * kMiB, 1), Item(128 * kMiB, 64 * kMiB, 2)});
+  ASSERT_TRUE(pool_->RunSlice(0));
+  pool_->EndService(4);
+  // Another one gets the places; nothing of its own is taken for old.
+  LoadItem next = Item(200 * kMiB, 8 * kMiB, 5);
+  next.payer = std::make_shared<Payer>(Payer{.service = 7});
+  Submit({next});
+  pool_->RunUntilIdle();
+  EXPECT_EQ(backend_->ResidentBytes(1), 10 * kMiB);
+  EXPECT_EQ(pool_->Stats().queued, 0u);
+  EXPECT_EQ(pool_->Stats().inflight, 0u);
+}
+
+// The module has 64 places for all groups of all services.
+TEST_F(LoaderPoolTest, AnotherGroupsInterruptionOnlyDelays) {
+  Make({});
+  Submit({Item(0, 8 * kMiB)});
+  backend_->CancelNextLoad();
+  pool_->RunUntilIdle();
+  EXPECT_EQ(pool_->Stats().loaded, 8 * kMiB);
+  EXPECT_EQ(Count(pool_->Stats(), Interruption::kGeneration), 0u);
+}
+
 TEST_F(LoaderPoolTest, AFullQueueInterruptsTheOldestList) {
   Make({.max_items = 2});
   Submit({Item(0, 8 * kMiB, 1), Item(8 * kMiB, 8 * kMiB, 1)});
@@ -234,7 +289,7 @@ TEST_F(LoaderPoolTest, WhoGetsNoPageRests) {
   LoaderPool pool(&backend, Nodes(1), {.threads_per_node = 2, .manual = true}, &completions_);
   backend.left = 1000;
   std::vector<LoadItem> items{Item(0, 32 * kMiB)};
-  pool.Submit(items, 0);
+  pool.Submit(items, false);
   for (int i = 0; i < 100; ++i) {
     (void)pool.RunSlice(0);
     (void)pool.RunSlice(1);
@@ -256,7 +311,7 @@ TEST_F(LoaderPoolTest, WhoGetsNoPageDoesNotHoldUpOthers) {
   LoaderPool pool(&backend, Nodes(1), {.threads_per_node = 1, .manual = true}, &completions_);
   backend.left = 1000;
   std::vector<LoadItem> items{Item(0, 32 * kMiB), Item(32 * kMiB, 32 * kMiB, 1)};
-  pool.Submit(items, 0);
+  pool.Submit(items, false);
   for (int i = 0; i < 100; ++i) (void)pool.RunSlice(0);
   EXPECT_EQ(backend.Resident(1, 32 * kMiB, 32 * kMiB, {})->resident, 32 * kMiB);
   EXPECT_EQ(backend.left, 1000 - 1);

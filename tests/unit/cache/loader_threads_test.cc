@@ -39,7 +39,7 @@ TEST_F(LoaderThreadsTest, AMemoryOnlyNodeGetsWhatNamesItAndNothingElse) {
   const std::vector<NumaNode> nodes = {NumaNode{0, {}}, NumaNode{1, {0}}, NumaNode{2, {}}};
   LoaderPool pool(backend_.get(), nodes, {.threads_per_node = 1, .manual = true}, &completions_);
   std::vector<LoadItem> items{Item(0, 8 * kMiB), Item(8 * kMiB, 8 * kMiB, 0, 2)};
-  pool.Submit(items, 0);
+  pool.Submit(items, false);
   EXPECT_FALSE(pool.RunSlice(0));
   pool.RunUntilIdle();
   const Residency resident = *backend_->Resident(1, 0, 0, {});
@@ -53,7 +53,7 @@ TEST_F(LoaderThreadsTest, ThreadsOfTheRightNodeAreWoken) {
   LoaderPool pool(backend_.get(), nodes, {.threads_per_node = 2}, &completions_);
   for (uint64_t i = 0; i < 20; ++i) {
     std::vector<LoadItem> items{Item(i * 2 * kMiB, 2 * kMiB, 0, i % 2 == 0 ? -1 : 2)};
-    pool.Submit(items, 0);
+    pool.Submit(items, false);
     pollfd ready{completions_.fd(), POLLIN, 0};
     ASSERT_EQ(poll(&ready, 1, 10000), 1);
     (void)Results();
@@ -70,7 +70,7 @@ TEST_F(LoaderThreadsTest, ANodeWithoutThreadsIsLoadedByAny) {
                     {.threads_per_node = 1, .manual = true}, &completions_);
     const auto offset = static_cast<uint64_t>(node) * 2 * kMiB;
     std::vector<LoadItem> items{Item(offset, 2 * kMiB, 0, node)};
-    pool.Submit(items, 0);
+    pool.Submit(items, false);
     pool.RunUntilIdle();
     EXPECT_TRUE(pool.IsIdle()) << node;
     EXPECT_EQ(backend_->Resident(1, offset, 2 * kMiB, {})->resident, 2 * kMiB) << node;
@@ -91,13 +91,13 @@ TEST_F(LoaderThreadsTest, ThreadsLoadAndAreInterrupted) {
   });
   LoaderPool pool(backend_.get(), Nodes(1), {.threads_per_node = 2}, &completions_);
   std::vector<LoadItem> items{Item(0, 32 * kMiB)};
-  pool.Submit(items, 0);
+  pool.Submit(items, false);
   {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return held == 2; });
   }
   std::vector<LoadItem> next{Item(128 * kMiB, 8 * kMiB)};
-  pool.Submit(next, 1);
+  pool.Submit(next, true);
   {
     const std::lock_guard lock(mutex);
     open = true;
@@ -115,7 +115,7 @@ TEST_F(LoaderThreadsTest, ThreadsWaitForRoomWithoutBeingAsked) {
   LoaderPool pool(backend_.get(), Nodes(2), {.threads_per_node = 2, .retry_ns = 1000 * 1000},
                   &completions_);
   std::vector<LoadItem> items{Item(0, 8 * kMiB, 0, 0), Item(8 * kMiB, 8 * kMiB, 0, 1)};
-  pool.Submit(items, 0);
+  pool.Submit(items, false);
   backend_->SetMemoryOther(0);
   ASSERT_NO_FATAL_FAILURE(Await(2));
   EXPECT_EQ(backend_->ResidentBytes(1), 16 * kMiB);

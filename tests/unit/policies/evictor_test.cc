@@ -29,7 +29,7 @@ class MaioEvictorTest : public ::testing::Test {
     layout_ = std::make_unique<Layout>(t, std::vector<uint64_t>{1});
     matcher_ = std::make_unique<Matcher>(layout_.get(), kMiB, kMiB);
     affinity_ = std::make_unique<Affinity>(&context_, *layout_, false);
-    planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), 0, 0, 1);
+    planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), 0, 1);
     evictor_ =
         std::make_unique<Evictor>(layout_.get(), matcher_.get(), planner_.get(), kDistance, 1);
     for (uint32_t p = 0; p < layout_->pieces().size(); p++) planner_->Found(p);
@@ -269,7 +269,7 @@ TEST(MaioEvictorStreams, WhatIsNextInEachFileStays) {
   Matcher matcher(&layout, kMiB, kMiB);
   ppc_context context = {};
   Affinity affinity(&context, layout, false);
-  Planner planner(&layout, &matcher, &affinity, 0, 0, 1);
+  Planner planner(&layout, &matcher, &affinity, 0, 1);
   Evictor evictor(&layout, &matcher, &planner, kDistance, 1);
   // All of the third file, which a thread has just begun, and some of the first.
   for (uint32_t p = 0; p < layout.pieces().size(); p++) {

@@ -61,7 +61,7 @@ class LeftoversTest : public ::testing::Test {
     matcher_ = std::make_unique<Matcher>(layout_.get(), 1 << 20, 1 << 20);
     affinity_ = std::make_unique<Affinity>(&context_, *layout_, true);
     for (uint32_t w = 0; w < 2; w++) affinity_->Bind(w, static_cast<int32_t>(w));
-    planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), 0, 0, 1);
+    planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), 0, 1);
     leftovers_ =
         std::make_unique<Leftovers>(&context_, layout_.get(), matcher_.get(), planner_.get(),
                                     affinity_.get(), kAheadS, kFirstCookie);

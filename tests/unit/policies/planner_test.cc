@@ -33,7 +33,7 @@ class PlannerTest : public ::testing::Test {
     matcher_ = std::make_unique<Matcher>(layout_.get(), kMiB, kMiB);
     context_.nr_nodes = 1;
     affinity_ = std::make_unique<Affinity>(&context_, *layout_, true);
-    planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), 0, 0, 1);
+    planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), 0, 1);
   }
 
   std::vector<ppc_io> Plan(uint64_t max_bytes = ~0ull >> 2) {

@@ -25,6 +25,7 @@ class NullServices : public HostServices {
   int XpuNode(int32_t) override { return -1; }
   int XpuOfProcess(int32_t, uint64_t) override { return -1; }
   void Interrupt(uint32_t) override {}
+  void InterruptOf(uint32_t, uint32_t) override {}
   int FileNative(uint64_t, bool) override { return 0; }
   void Stat(const char*, uint64_t) override {}
   void Trace(const char*) override {}
