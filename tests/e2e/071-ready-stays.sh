@@ -7,6 +7,7 @@ start_daemon
 serve
 register "$MNT" maio '{"at_ready": "all"}'
 must ppcctl service start --id svc-one --workers 1 "$MNT"
+drop_caches # what others had cached stays
 reference=$(checksum_of "$MNT")
 must ppcctl service ready --id svc-one "$MNT"
 dropped() { runner_field '["evictor"]["dropped"]'; }
