@@ -15,7 +15,7 @@
 namespace ppc {
 namespace {
 
-constexpr uint64_t kLookAgainNs = 100 * kNsPerMs;
+constexpr uint64_t kLookAgainNs = 25 * kNsPerMs;  // what is loaded meanwhile is for nothing
 constexpr uint64_t kActiveNs = kNsPerSec;
 constexpr uint64_t kTrustNs = 2 * kNsPerSec;
 constexpr uint64_t kYoungNs = 60 * kNsPerSec;
