@@ -10,6 +10,9 @@ namespace {
 
 constexpr uint64_t kKnownBytes = 4ull << 20;  // a rate means something from here on
 constexpr uint64_t kRateNs = 1'000'000'000;
+// Readers are seen from beacon to beacon: of a slow one a second shows one beacon or two.
+constexpr uint64_t kRateBytes = 64ull << 20;
+constexpr uint64_t kSlowRateNs = 2 * kRateNs;
 constexpr double kStepBytes = 2ull << 20;
 constexpr double kAlone = 16;
 constexpr double kTogether = 4;
@@ -26,7 +29,8 @@ void StandDown::LearnRates(const std::vector<Cursor>& cursors, uint64_t now_ns) 
     Reader& reader = readers_[g];
     if (reader.ns == 0 || consumed < reader.consumed) {
       if (consumed != 0) reader = {now_ns, consumed, reader.peak};
-    } else if (now_ns >= reader.ns + kRateNs) {
+    } else if (now_ns >= reader.ns + kSlowRateNs ||
+               (now_ns >= reader.ns + kRateNs && consumed >= reader.consumed + kRateBytes)) {
       const double rate =
           static_cast<double>(consumed - reader.consumed) / static_cast<double>(now_ns - reader.ns);
       if (consumed >= kKnownBytes) reader.peak = std::max(reader.peak, rate);
