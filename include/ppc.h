@@ -245,16 +245,19 @@ struct ppc_context {
 /* ----------------------------------------------------------------- hooks */
 
 /*
- * Asked by the runtime when the loader has room, miss or no miss: the next
- * ranges to load, most urgent first.  Return at most max_bytes (a little more
- * is fine); NULL or nr == 0 = nothing now.
+ * Asked by the runtime when the loader has room, miss or no miss, for each
+ * service by itself: the next ranges to load for it, most urgent first.
+ * Return at most max_bytes (a little more is fine); NULL or nr == 0 = nothing
+ * now.
  */
 struct ppc_plan_request {
 	uint64_t max_bytes;
-	const struct ppc_memory *memory;
+	const struct ppc_memory *memory; /* of the service */
 	/* What loads on this mount got from the device lately (a read limit counts too); 0 = not known. */
 	uint64_t device_rate;    /* all together, bytes a second */
 	uint64_t device_step_ns; /* time of one load of 2 MiB */
+	uint32_t service;        /* whose loads are asked for; the mount's own (0) where none was started */
+	uint32_t pad;
 };
 
 struct ppc_operation {

@@ -79,27 +79,41 @@ void LoadQueue::Free(uint32_t service) {
   turns_.erase(turn);
 }
 
-void LoadQueue::Forget(size_t index, const LoadItem& item) {
-  --items_;
-  bytes_ -= item.size;
-  node_bytes_[index] -= item.size;
+uint64_t LoadQueue::BytesOf(uint32_t service) const {
+  const auto turn = std::ranges::find(turns_, service, &Turn::service);
+  if (turn == turns_.end()) return 0;
+  uint64_t bytes = 0;
+  for (const uint32_t slot : turn->slots) bytes += groups_[slot].bytes;
+  return bytes;
+}
+
+void LoadQueue::Count(const LoadItem& item) {
+  ++items_;
+  bytes_ += item.size;
+  node_bytes_[Index(item.node)] += item.size;
+  groups_[item.slot].bytes += item.size;
+}
+
+// `bytes` of an item are no longer here.
+void LoadQueue::Forget(const LoadItem& item, uint64_t bytes) {
+  bytes_ -= bytes;
+  node_bytes_[Index(item.node)] -= bytes;
+  groups_[item.slot].bytes -= bytes;
+  if (bytes == item.size) --items_;
 }
 
 bool LoadQueue::DropOldest(uint64_t newest_list, std::optional<LoadItem>* dropped) {
   ItemRing* oldest = nullptr;
-  size_t oldest_index = 0;
   for (Group& group : groups_) {
-    for (size_t index = 0; index < group.rings.size(); ++index) {
-      ItemRing& ring = group.rings[index];
+    for (ItemRing& ring : group.rings) {
       if (ring.IsEmpty() || ring.Front().list >= newest_list) continue;
       if (oldest != nullptr && oldest->Front().list <= ring.Front().list) continue;
       oldest = &ring;
-      oldest_index = index;
     }
   }
   if (oldest == nullptr) return false;
   *dropped = oldest->Front();
-  Forget(oldest_index, oldest->Front());
+  Forget(oldest->Front(), oldest->Front().size);
   oldest->PopFront();
   return true;
 }
@@ -110,41 +124,34 @@ bool LoadQueue::Append(LoadItem item, uint64_t list, std::optional<LoadItem>* dr
   item.list = list;
   item.slot = SlotOf(ServiceOf(item.payer), item.group);
   item.generation = Generation(item.slot);
-  ++items_;
-  bytes_ += item.size;
-  node_bytes_[Index(item.node)] += item.size;
+  Count(item);
   RingOf(item).PushBack(std::move(item));
   return true;
 }
 
 void LoadQueue::PutBack(LoadItem item) {
-  ++items_;
-  bytes_ += item.size;
-  node_bytes_[Index(item.node)] += item.size;
+  Count(item);
   RingOf(item).PushFront(std::move(item));
 }
 
 void LoadQueue::Advance(LoadItem* item, uint64_t bytes) {
-  const size_t index = Index(item->node);
   if (bytes >= item->size) {
-    Forget(index, *item);
+    Forget(*item, item->size);
     RingOf(*item).PopFront();
     return;
   }
+  Forget(*item, bytes);
   item->offset += bytes;
   item->size -= bytes;
-  bytes_ -= bytes;
-  node_bytes_[index] -= bytes;
 }
 
 void LoadQueue::Replace(uint32_t slot, uint64_t* dropped_items, uint64_t* dropped_bytes) {
-  std::vector<ItemRing>& rings = groups_[slot].rings;
-  for (size_t index = 0; index < rings.size(); ++index) {
-    while (!rings[index].IsEmpty()) {
+  for (ItemRing& ring : groups_[slot].rings) {
+    while (!ring.IsEmpty()) {
       ++*dropped_items;
-      *dropped_bytes += rings[index].Front().size;
-      Forget(index, rings[index].Front());
-      rings[index].PopFront();
+      *dropped_bytes += ring.Front().size;
+      Forget(ring.Front(), ring.Front().size);
+      ring.PopFront();
     }
   }
   Age(slot);

@@ -110,6 +110,7 @@ class LoadQueue {
   uint64_t Bytes() const { return bytes_; }
   // Of one node, -1: of none.
   uint64_t Bytes(int node) const { return node_bytes_[Index(node)]; }
+  uint64_t BytesOf(uint32_t service) const;
 
  private:
   struct Group {
@@ -117,6 +118,7 @@ class LoadQueue {
     uint32_t number = 0;
     std::atomic<uint64_t> generation{0};
     uint64_t rest_until_ns = 0;
+    uint64_t bytes = 0;
     std::vector<ItemRing> rings;  // by node
   };
   struct Turn {  // of the groups of one service
@@ -129,7 +131,8 @@ class LoadQueue {
     return node < 0 || node >= nodes_ ? static_cast<size_t>(nodes_) : static_cast<size_t>(node);
   }
   ItemRing& RingOf(const LoadItem& item) { return groups_[item.slot].rings[Index(item.node)]; }
-  void Forget(size_t index, const LoadItem& item);
+  void Count(const LoadItem& item);
+  void Forget(const LoadItem& item, uint64_t bytes);
   bool DropOldest(uint64_t newest_list, std::optional<LoadItem>* dropped);
 
   const int nodes_;

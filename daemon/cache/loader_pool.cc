@@ -269,6 +269,11 @@ uint64_t LoaderPool::Queued() const {
   return queue_.Bytes();
 }
 
+uint64_t LoaderPool::QueuedOf(uint32_t service) const {
+  const std::lock_guard lock(mutex_);
+  return queue_.BytesOf(service);
+}
+
 bool LoaderPool::IsIdle() const {
   const std::lock_guard lock(mutex_);
   return queue_.Items() == 0 && busy_ == 0;

@@ -92,6 +92,7 @@ class LoaderPool {
   DeviceSpeed Device() const;
   // Bytes that threads could take before somebody must submit more, at most.
   uint64_t Queued() const;
+  uint64_t QueuedOf(uint32_t service) const;
   int Threads() const { return static_cast<int>(workers_.size()); }
   bool IsIdle() const;
 

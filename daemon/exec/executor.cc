@@ -82,7 +82,7 @@ Executor::End Executor::WaitForWork(size_t drained) {
     return CheckAlive();
   }
   if (outcome != WaitOutcome::kOther) return End::kRunning;
-  plan_is_empty_ = false;
+  ++plan_epoch_;
   // A handler may add or remove sources: look each up again.
   for (const pollfd& ready : pollfds_) {
     if (ready.revents == 0) continue;
@@ -135,7 +135,7 @@ size_t Executor::DrainBatch() {
   if (batch_is_above_) AskForEvictions();
   if (batch_demand_ > 0) parts_.loader->NoteDemand(batch_demand_);
   parts_.files->Trim();
-  plan_is_empty_ = false;
+  ++plan_epoch_;
   return drained;
 }
 
@@ -181,8 +181,14 @@ void Executor::Dispatch(const Event& event) {
   miss_io miss;
   FillMiss(event, *file, &miss);
   Service* service = parts_.services->OfProcess(event.tgid, event.start_ns, event.cgroup_id);
-  miss.xpu = parts_.services->XpuOf(service, event.tgid, event.start_ns, batch_ns_).xpu;
+  const bool is_stranger = service->id.empty() && parts_.services->HasStarted();
   miss.service = service->id.empty() ? -1 : static_cast<int32_t>(service->number);
+  miss.xpu = PPC_NO_XPU;
+  if (is_stranger) {
+    ++stats_.strangers;
+  } else {
+    miss.xpu = parts_.services->XpuOf(service, event.tgid, event.start_ns, batch_ns_).xpu;
+  }
   const bool is_progress = event.kind == EventKind::kProgress;
   if (!IsMiss(event.kind)) {
     ++(is_progress ? stats_.progress : stats_.accesses);
@@ -291,7 +297,7 @@ bool Executor::HandleCompletions() {
     out.error = -result.error;
     parts_.host->Done(out);
   }
-  if (!results_.empty()) plan_is_empty_ = false;
+  if (!results_.empty()) ++plan_epoch_;
   return !results_.empty();
 }
 
@@ -304,7 +310,7 @@ void Executor::TickIfDue() {
   const bool is_awaited = parts_.host->Has(Hook::kTick) || parts_.host->Has(Hook::kEvict);
   next_tick_ns_ = now + options_.tick_ns * (is_awaited ? 1 : kTicksPerCheck);
   ++stats_.ticks;
-  plan_is_empty_ = false;
+  ++plan_epoch_;
   if (parts_.host->Has(Hook::kEvict) &&
       (evict_every_tick_ || (parts_.services->IsAnyAbove() && look_.IsKnown()))) {
     SubmitEvicts(parts_.host->Evict(nullptr));
@@ -336,7 +342,7 @@ void Executor::EvictForRoom() {
     if (service->payer->budget->Read(false).room >= options_.chunk_bytes) continue;
     if (!look_.IsKnown()) return;
     AskForEvictions();
-    plan_is_empty_ = false;
+    ++plan_epoch_;
     return;
   }
 }
@@ -350,22 +356,38 @@ DeviceSpeed Executor::DeviceFor(ReadRate* rate) const {
 }
 
 void Executor::AskForPlan() {
-  constexpr int kRounds = 4;
   EvictForRoom();
   if (!parts_.host->Has(Hook::kPlan)) return;
-  for (int round = 0; round < kRounds && !plan_is_empty_; ++round) {
-    const uint64_t depth = PlanDepth();
+  size_t planning = 0;
+  for (const Service* service : parts_.services->Active())
+    planning += service->empty_epoch != plan_epoch_ ? 1 : 0;
+  if (planning == 0) return;
+  const uint64_t depth = std::max(PlanDepth() / planning, 2 * options_.chunk_bytes);
+  for (Service* service : parts_.services->Active()) {
+    if (service->empty_epoch != plan_epoch_) AskForPlanOf(service, depth);
+  }
+}
+
+void Executor::AskForPlanOf(Service* service, uint64_t depth) {
+  constexpr int kRounds = 4;
+  for (int round = 0; round < kRounds; ++round) {
     const uint64_t queued = parts_.loader->Queued();
     if (queued >= depth / 2) return;
     ppc_memory memory;
-    parts_.policy_services->FillMemory(parts_.services->Active().front(), false, &memory);
+    parts_.policy_services->FillMemory(service, false, &memory);
     const uint64_t room = memory.room > queued ? memory.room - queued : 0;
     if (room == 0) return;
-    const DeviceSpeed device = DeviceFor(parts_.services->Active().front()->payer->rate.get());
-    const ppc_plan_request request{std::min(depth - queued, room), &memory, device.bytes_per_s,
-                                   device.step_ns};
+    const DeviceSpeed device = DeviceFor(service->payer->rate.get());
+    const ppc_plan_request request{.max_bytes = std::min(depth - queued, room),
+                                   .memory = &memory,
+                                   .device_rate = device.bytes_per_s,
+                                   .device_step_ns = device.step_ns,
+                                   .service = service->number};
     const RawList list = parts_.host->Plan(request);
-    plan_is_empty_ = list.ios.empty();
+    if (list.ios.empty()) {
+      service->empty_epoch = plan_epoch_;
+      return;
+    }
     SubmitLoads(list);
   }
 }

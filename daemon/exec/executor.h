@@ -37,6 +37,7 @@ struct ExecutorStats {
   uint64_t own_events = 0;  // caused by ourselves, ignored
   uint64_t lost_marks = 0;  // events that say others before them were lost
   uint64_t unresolved = 0;  // of a file that is gone
+  uint64_t strangers = 0;   // of processes that belong to none of the started services
   uint64_t misses = 0;      // as given to the policy, after merging
   uint64_t miss_bytes = 0;
   uint64_t progress = 0;
@@ -124,6 +125,7 @@ class Executor {
   bool HandleCompletions();
   void TickIfDue();
   void AskForPlan();
+  void AskForPlanOf(Service* service, uint64_t depth);
   void EvictForRoom();
   uint64_t PlanDepth() const;
   DeviceSpeed DeviceFor(ReadRate* rate) const;
@@ -158,7 +160,7 @@ class Executor {
   uint64_t batch_ns_ = 0;        // the clock, read once for all events of a batch
   CacheLook look_;
   bool evict_every_tick_ = false;
-  bool plan_is_empty_ = false;  // the policy had nothing to load when asked last
+  uint64_t plan_epoch_ = 1;  // counts what may make a policy plan anew, see Service::empty_epoch
 };
 
 }  // namespace ppc

@@ -98,6 +98,8 @@ Result<Service*> ServiceTable::Start(const Json& message) {
     if (!opened) return opened.error();
     cgroup = std::make_shared<Cgroup>(std::move(*opened));
   }
+  Result<Membership> told = MembershipOf(message, cgroup, roots_);
+  if (!told) return told.error();
   Service* const before = Find(*id);
   uint32_t number = before != nullptr ? before->number : 0;
   if (before == nullptr) {
@@ -110,6 +112,7 @@ Result<Service*> ServiceTable::Start(const Json& message) {
   service->number = service->payer->service = number;
   service->processes = std::make_unique<ProcessXpu>(roots_, *xpus, topology_, vendors_);
   service->xpus = std::move(*xpus);
+  service->told = std::move(*told);
   processes_.clear();
   services_[number] = std::move(service);
   ListActive();
@@ -120,6 +123,7 @@ void ServiceTable::Stop(const std::string& id) {
   Service* service = Find(id);
   if (service == nullptr) return;
   processes_.clear();
+  std::erase_if(bound_, [&](const auto& entry) { return entry.second.id == id; });
   services_[service->number].reset();
   ListActive();
 }
@@ -136,33 +140,16 @@ Service* ServiceTable::Find(const std::string& id) {
   return nullptr;
 }
 
-// The most specific cgroup that holds the process wins.
-Service* ServiceTable::Search(int pid, uint64_t cgroup_id) {
-  Service* only = nullptr;
-  Service* best = nullptr;
-  size_t count = 0;
-  const std::optional<std::string> cgroup = ProcessCgroup(roots_, pid);
-  for (const auto& service : services_) {
-    if (service == nullptr) continue;
-    ++count;
-    only = service.get();
-    if (service->cgroup == nullptr) continue;
-    if (service->cgroup->IsOfEvent(cgroup_id)) return service.get();
-    if (!cgroup || !service->cgroup->Contains(*cgroup)) continue;
-    if (best == nullptr || service->cgroup->path().size() > best->cgroup->path().size()) {
-      best = service.get();
-    }
-  }
-  if (best != nullptr) return best;
-  return count == 1 ? only : default_.get();
-}
-
 Service* ServiceTable::OfProcess(int pid, uint64_t start_ns, uint64_t cgroup_id) {
   if (services_.empty()) return default_.get();
   const auto it = processes_.find(pid);
   if (it != processes_.end() && it->second.start_ns == start_ns) return it->second.service;
   if (processes_.size() >= kMaxProcesses) processes_.clear();
-  Service* service = Search(pid, cgroup_id);
+  const auto bound = bound_.find(pid);
+  const bool is_bound = bound != bound_.end() && IsSameStart(bound->second.start_ns, start_ns);
+  Service* service = is_bound ? Find(bound->second.id) : nullptr;
+  if (service == nullptr) service = OwnerOf(roots_, services_, pid, cgroup_id);
+  if (service == nullptr) service = default_.get();
   processes_[pid] = ProcessKey{start_ns, service};
   return service;
 }
@@ -232,6 +219,9 @@ Status ServiceTable::BindProcess(const std::string& id, int pid, int worker) {
     return Error{EINVAL, "service \"" + id + "\" has no worker " + std::to_string(worker) +
                              "; start it with \"xpus\" or \"workers\""};
   }
+  if (bound_.size() >= kMaxProcesses) bound_.clear();
+  bound_[pid] = Bound{*start, id};
+  processes_.erase(pid);
   return Ok();
 }
 

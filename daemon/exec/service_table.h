@@ -15,6 +15,7 @@
 #include "daemon/backend/backend.h"
 #include "daemon/base/json.h"
 #include "daemon/cache/load_queue.h"
+#include "daemon/exec/attribution.h"
 #include "daemon/machine/cgroup.h"
 #include "daemon/machine/memory_source.h"
 #include "daemon/machine/topology.h"
@@ -25,7 +26,8 @@ namespace ppc {
 struct Service {
   std::string id;  // "" for the mount itself
   uint32_t number = 0;
-  std::shared_ptr<const Cgroup> cgroup;  // may be nullptr
+  std::shared_ptr<const Cgroup> cgroup;  // who pays; may be nullptr
+  Membership told;                       // who belongs
   std::shared_ptr<Payer> payer;
   std::unique_ptr<ProcessXpu> processes;
   std::vector<int> xpus;
@@ -33,6 +35,8 @@ struct Service {
   // Answer of the last look at memory, see IsAbove.
   bool is_above = false;
   uint64_t looked_ns = 0;
+  // When the policy had nothing to load for it the last time; the executor's count.
+  uint64_t empty_epoch = 0;
 };
 
 class ServiceTable {
@@ -53,7 +57,7 @@ class ServiceTable {
   // Never nullptr: an unknown number is the mount itself.
   Service* Get(uint32_t number);
   Service* Find(const std::string& id);
-  // The service a process belongs to: by its cgroup, or the only one there is.
+  // The service a process belongs to; of a stranger, or without services, the mount itself.
   Service* OfProcess(int pid, uint64_t start_ns, uint64_t cgroup_id);
   XpuAnswer XpuOf(Service* service, int pid, uint64_t start_ns) {
     return XpuOf(service, pid, start_ns, backend_->NowNs());
@@ -70,16 +74,20 @@ class ServiceTable {
   // Started services; without any the mount itself.
   const std::vector<Service*>& Active() const { return active_; }
   size_t Started() const;
+  bool HasStarted() const { return active_.front() != default_.get(); }
 
  private:
   std::unique_ptr<Service> Make(const std::string& id, std::shared_ptr<const Cgroup> cgroup);
   void XpuChain(Service* service);
-  Service* Search(int pid, uint64_t cgroup_id);
   void ListActive();
 
   struct ProcessKey {
     uint64_t start_ns = 0;
     Service* service = nullptr;
+  };
+  struct Bound {
+    uint64_t start_ns = 0;
+    std::string id;  // of the service
   };
   static constexpr size_t kMaxProcesses = 4096;
   static constexpr uint64_t kLookNs = 5 * 1000 * 1000;
@@ -95,6 +103,7 @@ class ServiceTable {
   std::vector<std::unique_ptr<Service>> services_;  // by number; stopped ones are nullptr
   std::vector<Service*> active_;
   std::unordered_map<int, ProcessKey> processes_;
+  std::unordered_map<int, Bound> bound_;  // by whoever knows
   // One handle per cgroup, by its id, while a service (or a load under way) needs it.
   std::unordered_map<uint64_t, std::weak_ptr<const ChargeHandle>> charges_;
 };

@@ -63,6 +63,7 @@ Json ExecutorJson(const ExecutorStats& stats, uint64_t merged) {
               {"own_events", stats.own_events},
               {"lost_marks", stats.lost_marks},
               {"unresolved", stats.unresolved},
+              {"strangers", stats.strangers},
               {"merged", merged},
               {"misses", stats.misses},
               {"miss_bytes", stats.miss_bytes},

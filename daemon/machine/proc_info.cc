@@ -18,35 +18,53 @@ namespace ppc {
 namespace {
 
 constexpr uint64_t kTicksPerSec = 100;  // USER_HZ, fixed by the ABI
-constexpr int kStartTimeField = 22;     // of /proc/PID/stat, counted from 1
+// Of /proc/PID/stat, counted from 1.
+constexpr int kParentField = 4;
+constexpr int kStartTimeField = 22;
 
 std::string PidPath(const SysRoots& roots, int pid, const char* name) {
   return roots.Proc("/" + std::to_string(pid) + name);
 }
 
-}  // namespace
-
-std::optional<uint64_t> ProcessStartNs(const SysRoots& roots, int pid) {
+std::optional<uint64_t> StatField(const SysRoots& roots, int pid, int wanted) {
   const Result<std::string> text = ReadFile(PidPath(roots, pid, "/stat"), 4096);
   if (!text) return std::nullopt;
   // The second field is the name in brackets and may hold anything: count from its end.
   size_t at = text->rfind(')');
   if (at == std::string::npos) return std::nullopt;
-  for (int field = 2; field < kStartTimeField; ++field) {
+  for (int field = 2; field < wanted; ++field) {
     at = text->find(' ', at + 1);
     if (at == std::string::npos) return std::nullopt;
   }
-  uint64_t ticks = 0;
-  const auto parsed = std::from_chars(text->data() + at + 1, text->data() + text->size(), ticks);
+  uint64_t value = 0;
+  const auto parsed = std::from_chars(text->data() + at + 1, text->data() + text->size(), value);
   if (parsed.ec != std::errc()) return std::nullopt;
-  return ticks * (kNsPerSec / kTicksPerSec);
+  return value;
+}
+
+}  // namespace
+
+std::optional<uint64_t> ProcessStartNs(const SysRoots& roots, int pid) {
+  const std::optional<uint64_t> ticks = StatField(roots, pid, kStartTimeField);
+  if (!ticks) return std::nullopt;
+  return *ticks * (kNsPerSec / kTicksPerSec);
+}
+
+std::optional<int> ProcessParent(const SysRoots& roots, int pid) {
+  const std::optional<uint64_t> parent = StatField(roots, pid, kParentField);
+  if (!parent) return std::nullopt;
+  return static_cast<int>(*parent);
+}
+
+bool IsSameStart(uint64_t one_ns, uint64_t other_ns) {
+  constexpr uint64_t kTickNs = kNsPerSec / kTicksPerSec;
+  return one_ns / kTickNs == other_ns / kTickNs;
 }
 
 bool IsSameProcess(const SysRoots& roots, int pid, uint64_t start_ns) {
   const std::optional<uint64_t> start = ProcessStartNs(roots, pid);
   if (!start) return false;
-  constexpr uint64_t kTickNs = kNsPerSec / kTicksPerSec;
-  return start_ns == 0 || start_ns / kTickNs == *start / kTickNs;
+  return start_ns == 0 || IsSameStart(start_ns, *start);
 }
 
 std::string ProcessEnviron(const SysRoots& roots, int pid) {

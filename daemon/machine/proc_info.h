@@ -23,6 +23,12 @@ std::optional<uint64_t> NumberAfter(const std::string& text, std::string_view ke
 // Start of the process in ns since boot, at the 10 ms resolution /proc has.
 std::optional<uint64_t> ProcessStartNs(const SysRoots& roots, int pid);
 
+// nullopt: there is no such process.  0 for those without a parent here.
+std::optional<int> ProcessParent(const SysRoots& roots, int pid);
+
+// Two times that one process started at, of which either may have /proc's resolution.
+bool IsSameStart(uint64_t one_ns, uint64_t other_ns);
+
 // True if `pid` is still the process that started at start_ns (0 = do not check).
 bool IsSameProcess(const SysRoots& roots, int pid, uint64_t start_ns);
 

@@ -69,6 +69,8 @@ Result<Json> Registry::StartMessage(Registration& registration, const Json& body
   const pid_t root = body.contains("pid") ? body["pid"].get<pid_t>() : peer;
   const Result<std::string> cgroup = cgroups_.OfProcess(root);
   if (cgroup) message["cgroup"] = *cgroup;
+  // Who pays, only: its process may share the cgroup with anybody.
+  if (body.contains("pid")) message["by_cgroup"] = false;
   return message;
 }
 

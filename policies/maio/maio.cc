@@ -54,7 +54,9 @@ class Maio : public Policy {
 
   prefetch_ios* Plan(const ppc_plan_request& request) override {
     list_.Clear();
-    for (auto& service : services_) service->Plan(request, &list_);
+    for (auto& service : services_) {
+      if (service->number() == request.service) service->Plan(request, &list_);
+    }
     return list_.Prefetch();
   }
 
@@ -96,19 +98,13 @@ class Maio : public Policy {
   }
 
  private:
-  // To the service of the process; if that is not known, to the one that knows the file, else to
-  // the one that started last.
+  // To the service of the process; a stranger's reads change nothing.
   void Route(const miss_io& event) {
-    Service* best = nullptr;
+    if (event.service < 0) return;
     for (auto& service : services_) {
-      if (service->mode() == Mode::kIdle) continue;
-      if (event.service >= 0) {
-        if (service->number() == static_cast<uint32_t>(event.service)) best = service.get();
-      } else if (best == nullptr || service->Knows(event.file) || !best->Knows(event.file)) {
-        best = service.get();
-      }
+      if (service->number() != static_cast<uint32_t>(event.service)) continue;
+      if (service->mode() != Mode::kIdle) return service->Event(event);
     }
-    if (best != nullptr) best->Event(event);
   }
 
   Json StartService(const Json& message) {

@@ -165,6 +165,34 @@ TEST_F(ExecutorTest, PlanKnowsHowFastTheDeviceIs) {
   }
 }
 
+// Neither takes the other's part of the queue.
+TEST_F(ExecutorTest, EachServiceIsPlannedByItself) {
+  std::map<uint32_t, uint64_t> at;
+  uint64_t most = 0;
+  policy_.control = [](const std::string&) { return std::string("{}"); };
+  policy_.plan = [&](const ppc_plan_request& request) {
+    most = std::max(most, request.max_bytes);
+    uint64_t& next = at[request.service];
+    if (next >= 16 * kMiB) return;
+    policy_.list.push_back({.file = 1,
+                            .offset = (request.service == 0 ? 0 : 128 * kMiB) + next,
+                            .size = 8 * kMiB,
+                            .service = request.service});
+    next += 8 * kMiB;
+  };
+  Start();
+  for (const char* const group : {"one", "two"}) {
+    const Result<Json> started =
+        runtime_->Control({{"op", "service_start"}, {"service_id", group}});
+    ASSERT_TRUE(started.ok()) << started.error().message;
+  }
+  Turn(20);
+  EXPECT_EQ(at.size(), 2u);
+  EXPECT_EQ(backend_.ResidentBytes(1), 32 * kMiB);
+  // Half of the queue's depth, at most.
+  EXPECT_LE(most, 32 * kMiB);
+}
+
 TEST_F(ExecutorTest, PlanNeverOvershootsTheBudget) {
   uint64_t at = 0;
   policy_.plan = [&](const ppc_plan_request&) {

@@ -114,9 +114,48 @@ TEST_F(ServiceTableTest, ACgroupHasOneHandleWhileItIsNeeded) {
   EXPECT_EQ(backend.handles, 0);
 }
 
-TEST_F(ServiceTableTest, ASingleServiceOwnsEverybody) {
+// As a runner by itself does: its one service has nothing to tell strangers by.
+TEST_F(ServiceTableTest, AServiceOfWhichNothingIsToldOwnsEverybody) {
   (void)Start({{"service_id", "a"}});
   EXPECT_EQ(services_->OfProcess(99, 1, 0)->id, "a");
+  (void)Start({{"service_id", "b"}, {"cgroup", "/one"}});
+  InCgroup(98, "/one");
+  EXPECT_EQ(services_->OfProcess(98, 1, 0)->id, "b");
+}
+
+// A process of a service's cgroup is a stranger where only the service's process was told.
+TEST_F(ServiceTableTest, WhoDescendsFromTheServicesProcessBelongsToIt) {
+  const auto process = [&](int pid, int parent) {
+    const std::string text = std::to_string(pid) + " (a b) S " + std::to_string(parent) +
+                             " 1 1 0 -1 0 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n";
+    tree_.Write("/proc/" + std::to_string(pid) + "/stat", text);
+    InCgroup(pid, "/one");
+  };
+  process(50, 1);
+  process(51, 50);
+  process(52, 51);
+  process(60, 1);
+  (void)Start({{"service_id", "a"}, {"cgroup", "/one"}, {"by_cgroup", false}, {"pid", 50}});
+  EXPECT_EQ(services_->OfProcess(50, 1, 0)->id, "a");
+  EXPECT_EQ(services_->OfProcess(52, 1, 0)->id, "a");
+  EXPECT_EQ(services_->OfProcess(60, 1, 0)->id, "");
+  EXPECT_TRUE(services_->HasStarted());
+  // A service within a service: the nearest.
+  (void)Start({{"service_id", "b"}, {"cgroup", "/one"}, {"by_cgroup", false}, {"pid", 51}});
+  EXPECT_EQ(services_->OfProcess(52, 1, 0)->id, "b");
+  EXPECT_EQ(services_->OfProcess(50, 1, 0)->id, "a");
+  EXPECT_EQ(services_->Start({{"service_id", "c"}, {"pid", 77}}).error().code, ESRCH);
+}
+
+TEST_F(ServiceTableTest, WhoSaysSoBelongsToAService) {
+  (void)Start({{"service_id", "a"}, {"cgroup", "/one"}});
+  (void)Start({{"service_id", "b"}, {"cgroup", "/two"}});
+  InCgroup(70, "/elsewhere");
+  tree_.Write("/proc/70/environ", std::string("X=1\0PPC_SERVICE_ID=b\0", 21));
+  EXPECT_EQ(services_->OfProcess(70, 1, 0)->id, "b");
+  InCgroup(71, "/one");
+  tree_.Write("/proc/71/environ", "PPC_SERVICE_ID=nobody");
+  EXPECT_EQ(services_->OfProcess(71, 1, 0)->id, "a");
 }
 
 TEST_F(ServiceTableTest, WorkersGetTheServicesXpus) {
@@ -152,6 +191,10 @@ TEST_F(ServiceTableTest, ExplainsAndBindsProcesses) {
   EXPECT_EQ((*services_->ExplainProcess(31))["source"], "told");
   EXPECT_EQ((*services_->ExplainProcess(31))["decided"], true);
   EXPECT_EQ(services_->XpuOf(services_->Find("a"), 31, 70000000).xpu, 0);
+  (void)Start({{"service_id", "c"}, {"cgroup", "/one"}, {"xpus", {1}}});
+  InCgroup(31, "/two");
+  ASSERT_TRUE(services_->BindProcess("c", 31, 0).ok());
+  EXPECT_EQ(services_->OfProcess(31, 70000001, 0)->id, "c");
   EXPECT_EQ(services_->ExplainProcess(32).error().code, ESRCH);
   EXPECT_EQ(services_->BindProcess("a", 32, 0).error().code, ESRCH);
   EXPECT_EQ(services_->BindProcess("b", 31, 0).error().code, ENOENT);
