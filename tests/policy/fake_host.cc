@@ -124,7 +124,7 @@ miss_io FakeHost::Event(uint32_t kind, uint64_t file, uint64_t offset, uint64_t 
   e.open_id = static_cast<uint32_t>(pid * 1000 + static_cast<int>(file));
   e.kind = kind;
   e.xpu = -1;
-  e.service = -1;
+  e.service = 1;
   e.start_ns = 5;
   e.time_ns = now_ns;
   e.file_bytes = files[file].size;
@@ -167,7 +167,12 @@ ppc_context* FakeHost::context() {
     return xpu >= 0 && static_cast<size_t>(xpu) < nodes.size() ? nodes[xpu] : -1;
   };
   context_.process_xpu = [](const ppc_context*, int32_t, uint64_t) { return -1; };
-  context_.interrupt = [](const ppc_context* c, uint32_t group) { Self(c)->Interrupted(group); };
+  context_.interrupt = [](const ppc_context* c, uint32_t group) {
+    for (const uint32_t service : Self(c)->services) Self(c)->Interrupted(service, group);
+  };
+  context_.interrupt_of = [](const ppc_context* c, uint32_t service, uint32_t group) {
+    Self(c)->Interrupted(service, group);
+  };
   context_.file_native = [](const ppc_context* c, uint64_t file, int on) {
     Self(c)->native[file] = on;
     return 0;

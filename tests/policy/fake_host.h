@@ -73,11 +73,15 @@ class FakeHost {
   std::vector<std::string> traces;
   std::map<std::string, uint64_t> stats;
   std::vector<uint32_t> interrupts;
+  std::vector<uint32_t> services = {0, 1};  // numbers: the mount itself and those that were started
   std::map<uint64_t, int> native;
   uint64_t reads = 0;
   std::map<uint64_t, ppc_residency> residency;  // what ppc_context.resident answers
 
-  virtual void Interrupted(uint32_t group) { interrupts.push_back(group); }
+  virtual void Interrupted(uint32_t service, uint32_t group) {
+    (void)service;
+    interrupts.push_back(group);
+  }
 
  private:
   ppc_context context_ = {};

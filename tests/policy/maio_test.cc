@@ -260,7 +260,7 @@ TEST_F(MaioTest, TwoServicesShareAModel) {
   auto sim = Make(setup);
   ASSERT_EQ(Start(sim.get(), setup)["mode"], "use");
   AddReaders(sim.get(), setup);
-  for (Reader& r : sim->readers) r.service = 1;
+  sim->services = {1, 2};
   // The second one records: the ID is new.
   nlohmann::json reply = sim->Control({{"op", "service_start"},
                                        {"service_id", "feedfacefeedface"},

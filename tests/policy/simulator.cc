@@ -237,12 +237,12 @@ void Simulator::Report(const Load& load, bool interrupted) {
   results_.push_back(r);
 }
 
-void Simulator::Interrupted(uint32_t group) {
-  FakeHost::Interrupted(group);
+void Simulator::Interrupted(uint32_t service, uint32_t group) {
+  FakeHost::Interrupted(service, group);
   // As in the runner: what is in flight is reported, what is queued is not.
   uint32_t index = 0;
   for (auto it = loads_.begin(); it != loads_.end(); index++) {
-    if (it->io.group != group) {
+    if (it->io.service != service || it->io.group != group) {
       ++it;
       continue;
     }
@@ -254,7 +254,7 @@ void Simulator::Interrupted(uint32_t group) {
 void Simulator::Execute(prefetch_ios* list) {
   if (list == nullptr) return;
   for (uint32_t i = 0; (list->flags & PPC_IOS_REPLACE) && i < list->nr; i++) {
-    Interrupted(list->ios[i].group);
+    Interrupted(list->ios[i].service, list->ios[i].group);
   }
   for (uint32_t i = 0; i < list->nr; i++) {
     if (files.count(list->ios[i].file) == 0) continue;
@@ -318,8 +318,15 @@ void Simulator::PlanLoop() {
   for (int i = 0; i < 16; i++) {
     UpdateMemory();
     if (memory.inflight >= most) return;
-    ppc_plan_request request = {std::min(most - memory.inflight, memory.room), &memory};
-    prefetch_ios* list = request.max_bytes != 0 ? library_.ops()->ppc_plan(&request) : nullptr;
+    prefetch_ios* list = nullptr;
+    // Each service in turn.
+    for (size_t turn = 0; turn < services.size() && (list == nullptr || list->nr == 0); turn++) {
+      ppc_plan_request request = {};
+      request.max_bytes = std::min(most - memory.inflight, memory.room);
+      request.memory = &memory;
+      request.service = services[plan_turn_++ % services.size()];
+      list = request.max_bytes != 0 ? library_.ops()->ppc_plan(&request) : nullptr;
+    }
     if (list == nullptr || list->nr == 0) {
       if (options_.starved_evict && memory.room < (16 << 20) && step_ >= starved_ms_ + 20) {
         starved_ms_ = step_;

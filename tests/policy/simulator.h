@@ -29,7 +29,7 @@ struct Access {
 struct Reader {
   int pid = 100;
   int xpu = -1;
-  int service = -1;
+  int service = 1;
   uint64_t bytes_per_ms = 0;
   uint64_t start_ms = 0;
   bool mapped = true;  // false: read()
@@ -84,7 +84,7 @@ class Simulator : public FakeHost {
   uint64_t resident() const { return resident_pages_ * 4096; }
   bool IsResident(uint64_t file, uint64_t offset) const;
   void DropAll();
-  void Interrupted(uint32_t group) override;
+  void Interrupted(uint32_t service, uint32_t group) override;
 
  private:
   struct Load {
@@ -133,6 +133,7 @@ class Simulator : public FakeHost {
   std::list<Demand> demands_;
   std::deque<ppc_result> results_;
   uint64_t disk_credit_ = 0;
+  size_t plan_turn_ = 0;
   uint64_t starved_ms_ = 0;
   bool is_above_ = false;  // the policy is to be asked what to drop after the events
 };
