@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/backend/observer/inode_index.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
@@ -26,32 +25,6 @@ namespace ppc {
 namespace {
 
 constexpr long kBcachefsMagic = 0xca451a4e;
-
-int64_t NsOf(const timespec& time) {
-  return time.tv_sec * static_cast<int64_t>(kNsPerSec) + time.tv_nsec;
-}
-
-// `flags` beside O_CLOEXEC; nothing leads out of the root, other file systems included.
-Result<UniqueFd> OpenBelow(const std::string& root, const std::string& path, int flags) {
-  const UniqueFd base(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!base.IsValid()) return PosixError("open " + root, errno);
-  open_how how{};
-  how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
-  UniqueFd fd = OpenAt2(base.Get(), path.empty() ? "." : path, how);
-  if (!fd.IsValid()) return PosixError("open " + path + " below " + root, errno);
-  return fd;
-}
-
-bool IsDotEntry(const std::string& name) { return name == "." || name == ".."; }
-
-// What model files are read for does not count as their use.
-UniqueFd OpenForReading(int directory, const char* name) {
-  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
-  UniqueFd fd(openat(directory, name, kFlags | O_NOATIME));
-  if (!fd.IsValid() && errno == EPERM) fd.Reset(openat(directory, name, kFlags));
-  return fd;
-}
 
 // Two of its subvolumes may agree in device, number and generation.
 bool SharesNumbers(int fd) {
@@ -103,6 +76,21 @@ InodeIndex::~InodeIndex() {
   for (const uint32_t dev : devices_) programs_->RemoveDevice(dev);
 }
 
+Result<UniqueFd> InodeIndex::OpenBelow(const std::string& path, int flags) const {
+  const UniqueFd base(open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!base.IsValid()) return PosixError("open " + root_, errno);
+  open_how how{};
+  how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
+  UniqueFd fd = OpenAt2(base.Get(), path.empty() ? "." : path, how);
+  if (!fd.IsValid()) return PosixError("open " + path + " below " + root_, errno);
+  return fd;
+}
+
+int64_t InodeIndex::ModifiedNs(const struct stat& info) {
+  return info.st_mtim.tv_sec * static_cast<int64_t>(kNsPerSec) + info.st_mtim.tv_nsec;
+}
+
 std::string InodeIndex::PathOf(uint32_t parent, std::string_view name) const {
   std::string path(name);
   for (uint32_t at = parent; at != 0; at = dirs_[at].parent) path = dirs_[at].name + "/" + path;
@@ -122,98 +110,6 @@ uint32_t InodeIndex::DirectoryOf(const std::string& path) {
     at = entry->second;
   }
   return at;
-}
-
-// ------------------------------------------------------------------------ scan
-
-Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) {
-  const std::string path =
-      directory == 0 ? "" : PathOf(dirs_[directory].parent, dirs_[directory].name);
-  Result<UniqueFd> fd = OpenBelow(root_, path, O_RDONLY | O_DIRECTORY);
-  if (!fd) return fd.error();
-  struct stat info {};
-  if (fstat(fd->Get(), &info) != 0) return PosixError("stat " + path, errno);
-  dirs_[directory].mtime_ns = NsOf(info.st_mtim);
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(fd->Get()), closedir);
-  if (listing == nullptr) return PosixError("list " + path, errno);
-  const int at = fd->Release();  // closedir closes it
-  while (const dirent* found = readdir(listing.get())) {
-    if (IsDotEntry(found->d_name)) continue;
-    struct stat child {};
-    if (fstatat(at, found->d_name, &child, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (child.st_dev != info.st_dev && S_ISDIR(child.st_mode)) continue;  // another file system
-    if (S_ISDIR(child.st_mode)) {
-      if (dirs_.size() < kMaxDirectories) {
-        const auto [entry, is_new] = dir_numbers_.try_emplace({directory, found->d_name},
-                                                              static_cast<uint32_t>(dirs_.size()));
-        if (is_new) dirs_.push_back(Directory{directory, found->d_name, 0});
-      }
-      continue;
-    }
-    if (!S_ISREG(child.st_mode)) continue;
-    if (const uint64_t known = files_.NumberOf(child.st_dev, child.st_ino); known != 0) {
-      KeepName(known, directory, found->d_name);
-      continue;
-    }
-    UniqueFd file = OpenForReading(at, found->d_name);
-    if (!file.IsValid()) continue;
-    fresh->push_back(Fresh{std::move(file), directory, found->d_name, child});
-    if (fresh->size() < kBatch) continue;
-    const Status learnt = Learn(*fresh);
-    fresh->clear();
-    if (!learnt) return learnt;
-  }
-  return Ok();
-}
-
-// A file was met under this name: it has moved, unless the name that we know is as good (a hard
-// link).
-void InodeIndex::KeepName(uint64_t number, uint32_t parent, const char* name) {
-  std::optional<InodeTable::File> file = files_.Get(number);
-  if (!file || (file->parent == parent && file->name == name)) return;
-  const Result<UniqueFd> fd = OpenBelow(root_, PathOf(*file), O_PATH | O_NOFOLLOW);
-  struct stat info {};
-  if (fd && fstat(fd->Get(), &info) == 0 && info.st_ino == file->ino && info.st_dev == file->dev)
-    return;
-  file->parent = parent;
-  file->name = name;
-  files_.Change(number, *file);
-}
-
-Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
-  const std::lock_guard lock(mutex_);
-  std::vector<Fresh> fresh;
-  for (uint32_t at = 0; at < dirs_.size(); ++at) {  // grows while it is walked
-    if (dirs_[at].mtime_ns != 0) continue;
-    if (MonotonicNs() >= deadline_ns) {
-      const Status learnt = Learn(fresh);
-      if (!learnt) return learnt.error();
-      return false;
-    }
-    const Status listed = ListDirectory(at, &fresh);
-    if (!listed && at == 0) return listed.error();
-    // One that cannot be listed (gone, no permission) is not tried over and over.
-    if (!listed && listed.error().code == ENOSPC) return listed.error();
-    if (!listed) dirs_[at].mtime_ns = 1;
-  }
-  const Status learnt = Learn(fresh);
-  if (!learnt) return learnt.error();
-  return true;
-}
-
-Result<bool> InodeIndex::Rescan(uint64_t deadline_ns) {
-  {
-    const std::lock_guard lock(mutex_);
-    for (uint32_t at = 0; at < dirs_.size() && MonotonicNs() < deadline_ns; ++at) {
-      if (dirs_[at].mtime_ns == 0) continue;
-      const std::string path = at == 0 ? "" : PathOf(dirs_[at].parent, dirs_[at].name);
-      const Result<UniqueFd> fd = OpenBelow(root_, path, O_PATH | O_DIRECTORY);
-      struct stat info {};
-      if (!fd || fstat(fd->Get(), &info) != 0) continue;
-      if (NsOf(info.st_mtim) != dirs_[at].mtime_ns) dirs_[at].mtime_ns = 0;
-    }
-  }
-  return Scan(deadline_ns);
 }
 
 // -------------------------------------------------------------------- learning
@@ -296,7 +192,7 @@ bool InodeIndex::Relearn(uint64_t ino, uint32_t dev) {
     const std::optional<InodeTable::File> file = files_.Get(number);
     if (!file || file->key.ino != ino || file->key.dev != dev) continue;
     const std::string path = PathOf(*file);
-    Result<UniqueFd> fd = OpenBelow(root_, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    Result<UniqueFd> fd = OpenBelow(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     struct stat info {};
     const bool is_same =
         fd && fstat(fd->Get(), &info) == 0 && info.st_ino == file->ino && info.st_dev == file->dev;
@@ -319,7 +215,7 @@ Result<FileInfo> InodeIndex::InfoOf(uint64_t file, const struct stat& info) cons
   return FileInfo{.file = file,
                   .size = static_cast<uint64_t>(info.st_size),
                   .ino = info.st_ino,
-                  .mtime_ns = NsOf(info.st_mtim),
+                  .mtime_ns = ModifiedNs(info),
                   .dev_major = major(info.st_dev),
                   .dev_minor = minor(info.st_dev)};
 }
@@ -330,7 +226,7 @@ Result<FileInfo> InodeIndex::Resolve(uint64_t file, std::string* path) {
   const std::optional<InodeTable::File> known = files_.Get(file);
   if (!known) return stale;
   const std::string name = PathOf(*known);
-  const Result<UniqueFd> fd = OpenBelow(root_, name, O_PATH | O_NOFOLLOW);
+  const Result<UniqueFd> fd = OpenBelow(name, O_PATH | O_NOFOLLOW);
   struct stat info {};
   if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != known->ino ||
       info.st_dev != known->dev) {
@@ -343,7 +239,7 @@ Result<FileInfo> InodeIndex::Resolve(uint64_t file, std::string* path) {
 
 Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
   const std::lock_guard lock(mutex_);
-  const Result<UniqueFd> place = OpenBelow(root_, path, O_PATH);
+  const Result<UniqueFd> place = OpenBelow(path, O_PATH);
   if (!place) return place.error();
   struct stat info {};
   if (fstat(place->Get(), &info) != 0) return PosixError("look up " + path, errno);
@@ -360,7 +256,7 @@ Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
   const std::string prefix = std::strcmp(base, "/") == 0 ? "/" : std::string(base) + "/";
   if (!whole.starts_with(prefix)) return PosixError("look up " + path, ELOOP);
   const std::string own = whole.substr(prefix.size());
-  Result<UniqueFd> fd = OpenBelow(root_, own, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  Result<UniqueFd> fd = OpenBelow(own, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!fd) return fd.error();
   Fresh fresh{std::move(*fd), DirectoryOf(own), own.substr(own.rfind('/') + 1), info};
   const Status learnt = Learn(std::span(&fresh, 1));
@@ -381,8 +277,8 @@ Result<UniqueFd> InodeIndex::Open(uint64_t file) {
     wanted = {known->dev, known->ino, std::string(known->name)};
   }
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK;
-  Result<UniqueFd> fd = OpenBelow(root_, name, kFlags | O_NOATIME);
-  if (!fd && fd.error().code == EPERM) fd = OpenBelow(root_, name, kFlags);
+  Result<UniqueFd> fd = OpenBelow(name, kFlags | O_NOATIME);
+  if (!fd && fd.error().code == EPERM) fd = OpenBelow(name, kFlags);
   if (!fd && fd.error().code != ENOENT) return fd;
   struct stat info {};
   if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != wanted.ino ||

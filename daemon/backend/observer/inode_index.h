@@ -87,6 +87,9 @@ class InodeIndex {
     std::string name;
     struct stat info {};
   };
+  static int64_t ModifiedNs(const struct stat& info);
+  // `flags` beside O_CLOEXEC; nothing leads out of the root, other file systems included.
+  Result<UniqueFd> OpenBelow(const std::string& path, int flags) const;
   std::string PathOf(uint32_t parent, std::string_view name) const;
   std::string PathOf(const InodeTable::File& file) const { return PathOf(file.parent, file.name); }
   // Of a path that leads here through directories, made where they are new.

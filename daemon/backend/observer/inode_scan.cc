@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the looks at the registered directories: which files are new, and which have another name.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "daemon/backend/observer/inode_index.h"
+#include "daemon/base/clock.h"
+
+namespace ppc {
+namespace {
+
+bool IsDotEntry(const std::string& name) { return name == "." || name == ".."; }
+
+// What model files are read for does not count as their use.
+UniqueFd OpenForReading(int directory, const char* name) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
+  UniqueFd fd(openat(directory, name, kFlags | O_NOATIME));
+  if (!fd.IsValid() && errno == EPERM) fd.Reset(openat(directory, name, kFlags));
+  return fd;
+}
+
+}  // namespace
+
+Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) {
+  const std::string path =
+      directory == 0 ? "" : PathOf(dirs_[directory].parent, dirs_[directory].name);
+  Result<UniqueFd> fd = OpenBelow(path, O_RDONLY | O_DIRECTORY);
+  if (!fd) return fd.error();
+  struct stat info {};
+  if (fstat(fd->Get(), &info) != 0) return PosixError("stat " + path, errno);
+  dirs_[directory].mtime_ns = ModifiedNs(info);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(fd->Get()), closedir);
+  if (listing == nullptr) return PosixError("list " + path, errno);
+  const int at = fd->Release();  // closedir closes it
+  while (const dirent* found = readdir(listing.get())) {
+    if (IsDotEntry(found->d_name)) continue;
+    struct stat child {};
+    if (fstatat(at, found->d_name, &child, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (child.st_dev != info.st_dev && S_ISDIR(child.st_mode)) continue;  // another file system
+    if (S_ISDIR(child.st_mode)) {
+      if (dirs_.size() < kMaxDirectories) {
+        const auto [entry, is_new] = dir_numbers_.try_emplace({directory, found->d_name},
+                                                              static_cast<uint32_t>(dirs_.size()));
+        if (is_new) dirs_.push_back(Directory{directory, found->d_name, 0});
+      }
+      continue;
+    }
+    if (!S_ISREG(child.st_mode)) continue;
+    if (const uint64_t known = files_.NumberOf(child.st_dev, child.st_ino); known != 0) {
+      KeepName(known, directory, found->d_name);
+      continue;
+    }
+    UniqueFd file = OpenForReading(at, found->d_name);
+    if (!file.IsValid()) continue;
+    fresh->push_back(Fresh{std::move(file), directory, found->d_name, child});
+    if (fresh->size() < kBatch) continue;
+    const Status learnt = Learn(*fresh);
+    fresh->clear();
+    if (!learnt) return learnt;
+  }
+  return Ok();
+}
+
+// A file was met under this name: it has moved, unless the name that we know is as good (a hard
+// link).
+void InodeIndex::KeepName(uint64_t number, uint32_t parent, const char* name) {
+  std::optional<InodeTable::File> file = files_.Get(number);
+  if (!file || (file->parent == parent && file->name == name)) return;
+  const Result<UniqueFd> fd = OpenBelow(PathOf(*file), O_PATH | O_NOFOLLOW);
+  struct stat info {};
+  if (fd && fstat(fd->Get(), &info) == 0 && info.st_ino == file->ino && info.st_dev == file->dev)
+    return;
+  file->parent = parent;
+  file->name = name;
+  files_.Change(number, *file);
+}
+
+Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Fresh> fresh;
+  for (uint32_t at = 0; at < dirs_.size(); ++at) {  // grows while it is walked
+    if (dirs_[at].mtime_ns != 0) continue;
+    if (MonotonicNs() >= deadline_ns) {
+      const Status learnt = Learn(fresh);
+      if (!learnt) return learnt.error();
+      return false;
+    }
+    const Status listed = ListDirectory(at, &fresh);
+    if (!listed && at == 0) return listed.error();
+    // One that cannot be listed (gone, no permission) is not tried over and over.
+    if (!listed && listed.error().code == ENOSPC) return listed.error();
+    if (!listed) dirs_[at].mtime_ns = 1;
+  }
+  const Status learnt = Learn(fresh);
+  if (!learnt) return learnt.error();
+  return true;
+}
+
+Result<bool> InodeIndex::Rescan(uint64_t deadline_ns) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (uint32_t at = 0; at < dirs_.size() && MonotonicNs() < deadline_ns; ++at) {
+      if (dirs_[at].mtime_ns == 0) continue;
+      const std::string path = at == 0 ? "" : PathOf(dirs_[at].parent, dirs_[at].name);
+      const Result<UniqueFd> fd = OpenBelow(path, O_PATH | O_DIRECTORY);
+      struct stat info {};
+      if (!fd || fstat(fd->Get(), &info) != 0) continue;
+      if (ModifiedNs(info) != dirs_[at].mtime_ns) dirs_[at].mtime_ns = 0;
+    }
+  }
+  return Scan(deadline_ns);
+}
+
+}  // namespace ppc
