@@ -13,7 +13,7 @@ disturb() {
   local shard mib
   while read -r shard; do
     mib=$(($(stat -c %s "$shard") >> 20))
-    for ((at = mib - 2; at > 0; at -= 2)); do
+    for ((at = mib - 4; at > 0; at -= 4)); do
       dd if="$shard" of=/dev/null bs=1M count=1 skip="$at" status=none
       dd if="$shard" of=/dev/null bs=4k count=1 skip=$((RANDOM % (mib * 256))) status=none
     done
