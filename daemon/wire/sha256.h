@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns SHA-256 (FIPS 180-4), used to name services.
+// Owns the hash that names services (libmd's).
 #ifndef PPC_DAEMON_WIRE_SHA256_H_
 #define PPC_DAEMON_WIRE_SHA256_H_
 

@@ -219,11 +219,8 @@ Fingerprint FileFingerprint(ModelSource* source, const std::string& path, uint64
   }
   rest.resize(static_cast<size_t>(bytes));
   if (bytes != 0 && source->Read(path, from, rest.data(), rest.size()) < 0) return {};
-  Sha256 sha;
-  sha.Update(&size, sizeof(size));
-  sha.Update(head.data(), head.size());
-  sha.Update(rest.data(), rest.size());
-  Sha256Digest digest = sha.Finish();
+  const std::span length(reinterpret_cast<const uint8_t*>(&size), sizeof(size));
+  const Sha256Digest digest = Sha256Of({length, head, rest});
   Fingerprint fingerprint;
   std::copy_n(digest.begin(), fingerprint.size(), fingerprint.begin());
   return fingerprint;

@@ -8,6 +8,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 #include <string>
 
 namespace ppc::maio {
@@ -17,22 +19,9 @@ using Fingerprint = std::array<uint8_t, 16>;
 
 uint32_t Crc32c(const void* data, size_t bytes, uint32_t crc = 0);
 
-class Sha256 {
- public:
-  Sha256();
-  void Update(const void* data, size_t bytes);
-  Sha256Digest Finish();
-
- private:
-  void Block(const uint8_t* block);
-
-  std::array<uint32_t, 8> state_;
-  std::array<uint8_t, 64> buffer_ = {};
-  size_t buffered_ = 0;
-  uint64_t total_ = 0;
-};
-
 Sha256Digest Sha256Of(const void* data, size_t bytes);
+// Of the parts, one after the other.
+Sha256Digest Sha256Of(std::initializer_list<std::span<const uint8_t>> parts);
 std::string Hex(const uint8_t* data, size_t bytes);
 
 }  // namespace ppc::maio
