@@ -25,7 +25,7 @@ kill -STOP "$DAEMON"
 kill -9 "$(runner_pid)"
 # The observer's programs are ppcd's, and never stand in the way of read-ahead.
 ! is_module || within 5 kernel_state_is native || fail "kernel's state is $(kernel_state)"
-expect_native_read_ahead 5 "$file" 8
+expect_native_read_ahead 5 "$file" 24 # beyond what the policy may have asked for by now
 kill -CONT "$DAEMON"
 within 20 kernel_state_is attached || fail "not attached again"
 exec 5<&-

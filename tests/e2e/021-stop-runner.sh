@@ -21,7 +21,7 @@ eq "$(status_field '["state"]')" stopped "state in status"
 finish_load
 drop_caches
 dd of=/dev/null bs=4096 count=1 status=none <&5
-expect_native_read_ahead 5 "$file" 8
+expect_native_read_ahead 5 "$file" 24
 
 # Woken up it comes back by itself ...
 kill -CONT "$runner"
