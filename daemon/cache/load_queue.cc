@@ -125,13 +125,15 @@ bool LoadQueue::Append(LoadItem item, uint64_t list, std::optional<LoadItem>* dr
   item.slot = SlotOf(ServiceOf(item.payer), item.group);
   item.generation = Generation(item.slot);
   Count(item);
-  RingOf(item).PushBack(std::move(item));
+  ItemRing& ring = RingOf(item);
+  ring.PushBack(std::move(item));
   return true;
 }
 
 void LoadQueue::PutBack(LoadItem item) {
   Count(item);
-  RingOf(item).PushFront(std::move(item));
+  ItemRing& ring = RingOf(item);
+  ring.PushFront(std::move(item));
 }
 
 void LoadQueue::Advance(LoadItem* item, uint64_t bytes) {

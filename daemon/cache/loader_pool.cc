@@ -55,7 +55,7 @@ void BlockSignals() {
 LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Options options,
                        Completions* completions)
     : backend_(backend),
-      options_(std::move(options)),
+      options_(options),
       completions_(completions),
       nodes_(NodeSlots(nodes)),
       has_threads_(static_cast<size_t>(nodes_), false),

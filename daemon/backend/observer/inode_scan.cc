@@ -60,7 +60,7 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
     if (!file.IsValid()) continue;
     fresh->push_back(Fresh{std::move(file), directory, found->d_name, child});
     if (fresh->size() < kBatch) continue;
-    const Status learnt = Learn(*fresh);
+    Status learnt = Learn(*fresh);
     fresh->clear();
     if (!learnt) return learnt;
   }

@@ -32,6 +32,7 @@ class InodeTable {
   };
 
   InodeTable() = default;
+  ~InodeTable() = default;
   InodeTable(const InodeTable&) = delete;
   InodeTable& operator=(const InodeTable&) = delete;
 
