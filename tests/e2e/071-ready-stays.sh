@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: a service that is ready, and was to be dropped when it became so, is left alone when its
 # runner, and then ppcd, is killed and started again: nothing of it is evicted or loaded.
+# natively by default
 . "$(dirname "$0")/lib.sh"
 start_daemon
 serve

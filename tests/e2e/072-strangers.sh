@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: a process that does not belong to the service reads its model backwards and at random, while the
 # service is recorded and while its template is used: the template and its use stay as they are.
+# natively by default
 . "$(dirname "$0")/lib.sh"
 reference=$(reference_checksum)
 start_daemon
