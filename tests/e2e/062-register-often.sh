@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: a policy is registered and removed again and again: nothing of it stays, neither a
 # process, a descriptor of ppcd, a cgroup, nor a BPF program or map.  PPC_E2E_CYCLES says how often.
+# natively by default
 . "$(dirname "$0")/lib.sh"
 cycles=${PPC_E2E_CYCLES:-20} every=$WORK/bpf
 start_daemon
