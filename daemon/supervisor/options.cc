@@ -62,7 +62,8 @@ void ScaleTimes(Options& options) {
   percent = std::clamp(percent, 1, 10000);
   for (Millis* time : {&options.init_timeout, &options.start_timeout, &options.control_timeout,
                        &options.status_timeout, &options.drain_timeout, &options.first_back_off,
-                       &options.quick_death, &options.watch_period, &options.silence_limit}) {
+                       &options.first_retry, &options.quick_death, &options.watch_period,
+                       &options.silence_limit}) {
     *time = *time * percent / 100;
   }
 }

@@ -30,6 +30,7 @@ struct Options {
   Millis status_timeout{1000};    // a runner's own status
   Millis drain_timeout{8000};     // stop -> exit
   Millis first_back_off{200};     // doubles
+  Millis first_retry{60000};      // of a policy that failed; doubles, up to an hour
   Millis quick_death{10000};      // died sooner than this after it ran
   Millis watch_period{5000};      // how often a runner is looked at
   Millis silence_limit{30000};    // running but mute for this long: killed

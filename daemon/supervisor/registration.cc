@@ -303,13 +303,35 @@ void Registration::HandleDeath(const std::string& how) {
 }
 
 void Registration::Fail(const std::string& why) {
+  constexpr Millis kLongestRetry = std::chrono::hours(1);
+  constexpr int kMostDoublings = 6;
+  // Who has lived as long as the longest pause begins anew.
+  if (has_run_ && MonotonicNs() - running_since_ns_ > kLongestRetry / Millis(1) * kNsPerMs)
+    failures_ = 0;
+  const Millis delay = std::min(
+      environment_.options.first_retry * (1 << std::min(failures_, kMostDoublings)), kLongestRetry);
+  ++failures_;
   state_ = State::kFailed;
   last_error_ = why;
-  Log(LogLevel::kError,
-      mount_.path + ": " + why + "; native policy in force, register again to retry");
+  Log(LogLevel::kError, mount_.path + ": " + why + "; native policy in force, tried again in " +
+                            std::to_string(delay / std::chrono::seconds(1)) +
+                            " s, or when it is registered again");
   RunDeferred();
   callbacks_.on_change();
   WatchMount();
+  back_off_timer_ = environment_.loop.After(delay, [this] { TryAgain(); });
+}
+
+void Registration::TryAgain() {
+  if (state_ != State::kFailed) return;
+  if (!environment_.probe.IsThere(mount_)) return Finish(Gone());
+  Log(LogLevel::kInfo, mount_.path + ": policy '" + choice_.name + "' is tried again");
+  quick_deaths_ = 0;
+  state_ = State::kRestarting;
+  ++restarts_;
+  environment_.loop.Cancel(watch_timer_);
+  callbacks_.on_change();
+  SpawnRunner();
 }
 
 // Without a runner nobody else tells of the end of the mount.

@@ -118,6 +118,7 @@ class Registration {
   void HandleExit(int wait_status);
   void HandleDeath(const std::string& how);
   void Fail(const std::string& why);
+  void TryAgain();
   void Finish(const Error& error);
   void SettleStart(const Status& status);
   void ReplayServices(std::deque<std::string> ids);
@@ -156,6 +157,7 @@ class Registration {
   std::vector<StatusHandler> start_waiters_;
   std::vector<StatusHandler> remove_waiters_;
   std::vector<StatusHandler> deferred_;  // for a runner that is coming back
+  int failures_ = 0;  // since it last ran for long
   EventLoop::TimerId back_off_timer_{};
   EventLoop::TimerId drain_timer_{};
   EventLoop::TimerId watch_timer_{};

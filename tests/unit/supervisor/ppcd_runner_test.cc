@@ -170,6 +170,24 @@ TEST_F(RunnerTest, AFailedRegistrationCanBeReplacedOrRemoved) {
   EXPECT_EQ(StateOf(), "native");
 }
 
+TEST_F(RunnerTest, ADroppedPolicyIsTriedAgainLater) {
+  RestartAtTimeScale(5);  // after 3 s
+  Register({{"drop_after_ms", 10}, {"log", dir_ + "/runner.log"}});
+  ASSERT_TRUE(WaitForState("failed"));
+  const auto starts = [this] {
+    const std::string log = RunnerLog();
+    int count = 0;
+    for (size_t at = log.find("\"init\""); at != std::string::npos;
+         at = log.find("\"init\"", at + 1))
+      ++count;
+    return count;
+  };
+  EXPECT_EQ(starts(), 1);
+  EXPECT_TRUE(Eventually([&] { return starts() == 2; }));
+  EXPECT_TRUE(WaitForState("failed"));
+  EXPECT_EQ(StatusOf()["restarts"], 1);
+}
+
 TEST_F(RunnerTest, ADroppedPolicyIsNotRestarted) {
   Register({{"drop_after_ms", 10}});
   ASSERT_TRUE(WaitForState("failed"));
