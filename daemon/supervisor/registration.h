@@ -157,7 +157,7 @@ class Registration {
   std::vector<StatusHandler> start_waiters_;
   std::vector<StatusHandler> remove_waiters_;
   std::vector<StatusHandler> deferred_;  // for a runner that is coming back
-  int failures_ = 0;  // since it last ran for long
+  int failures_ = 0;                     // since it last ran for long
   EventLoop::TimerId back_off_timer_{};
   EventLoop::TimerId drain_timer_{};
   EventLoop::TimerId watch_timer_{};
