@@ -371,7 +371,7 @@ void Executor::AskForPlan() {
 void Executor::AskForPlanOf(Service* service, uint64_t depth) {
   constexpr int kRounds = 4;
   for (int round = 0; round < kRounds; ++round) {
-    const uint64_t queued = parts_.loader->Queued();
+    const uint64_t queued = parts_.loader->QueuedOf(service->number);
     if (queued >= depth / 2) return;
     ppc_memory memory;
     parts_.policy_services->FillMemory(service, false, &memory);

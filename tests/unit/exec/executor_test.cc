@@ -193,6 +193,25 @@ TEST_F(ExecutorTest, EachServiceIsPlannedByItself) {
   EXPECT_LE(most, 32 * kMiB);
 }
 
+// Who fills his part of the queue does not keep the other from being asked.
+TEST_F(ExecutorTest, AFullQueueOfOneServiceDoesNotStarveAnother) {
+  std::map<uint32_t, uint64_t> asked;
+  policy_.control = [](const std::string&) { return std::string("{}"); };
+  policy_.plan = [&](const ppc_plan_request& request) {
+    asked[request.service] += request.max_bytes;
+    policy_.list.push_back({.file = 1,
+                            .offset = request.service == 0 ? 0 : 128 * kMiB,
+                            .size = request.max_bytes,
+                            .service = request.service});
+  };
+  Start();
+  for (const char* const id : {"one", "two"})
+    ASSERT_TRUE(runtime_->Control({{"op", "service_start"}, {"service_id", id}}).ok());
+  (void)runtime_->executor().RunOnce();  // nothing is loaded meanwhile
+  EXPECT_GT(asked[0], 0u);
+  EXPECT_GT(asked[1], 0u);
+}
+
 TEST_F(ExecutorTest, PlanNeverOvershootsTheBudget) {
   uint64_t at = 0;
   policy_.plan = [&](const ppc_plan_request&) {
