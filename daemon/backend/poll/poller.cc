@@ -166,6 +166,9 @@ bool Poller::Look(uint64_t now_ns) {
   const uint64_t share = kChunksPerTurn / std::max<uint64_t>(watched_.size(), 1);
   for (const auto& [pid, process] : watched_)
     any |= process->LookAtUse(std::max<uint64_t>(share, 8));
+  was_denied_ = was_denied_ || std::any_of(watched_.begin(), watched_.end(), [](const auto& entry) {
+                  return entry.second->IsDenied();
+                });
   return any;
 }
 
@@ -177,8 +180,7 @@ void Poller::AddMapped(uint64_t file, uint64_t offset, uint64_t length,
 
 bool Poller::IsDenied() const {
   const std::lock_guard lock(mutex_);
-  return std::any_of(watched_.begin(), watched_.end(),
-                     [](const auto& entry) { return entry.second->IsDenied(); });
+  return was_denied_;
 }
 
 }  // namespace ppc

@@ -33,7 +33,8 @@ class Poller {
   void Stop();
   // Pages of the range that a watched process's page table holds; see MapScan::AddMapped.
   void AddMapped(uint64_t file, uint64_t offset, uint64_t length, std::vector<bool>* bits) const;
-  // The kernel does not show where some watched process's threads wait.
+  // The kernel did not show where the threads of some watched process wait, whether it is there
+  // still or not.
   bool IsDenied() const;
   // One turn of the thread, for tests: true if something was seen.
   bool Turn();
@@ -62,6 +63,7 @@ class Poller {
   uint64_t active_ns_ = 0;
   uint64_t rest_ns_ = 0;
   uint32_t next_open_id_ = 0;
+  bool was_denied_ = false;
 
   std::mutex run_mutex_;  // the thread's life
   std::condition_variable wake_;
