@@ -16,14 +16,10 @@
 #include "daemon/base/log.h"
 #include "daemon/runner/privileges.h"
 #include "daemon/wire/exit_codes.h"
+#include "daemon/wire/protocol.h"
 
 namespace ppc {
 namespace {
-
-Json Refusal(const Error& error) {
-  const char* name = strerrorname_np(error.code);
-  return Json{{"ok", false}, {"code", name == nullptr ? "EIO" : name}, {"error", error.message}};
-}
 
 UniqueFd OpenSignals() {
   sigset_t set;
@@ -184,9 +180,9 @@ Result<Json> Session::Handle(const Json& request) {
 
 Json Session::Answer(const std::string& line) {
   const Result<Json> request = ParseJsonObject(line, "request");
-  if (!request) return Refusal(request.error());
+  if (!request) return control::ErrorAnswer(request.error());
   Result<Json> answer = Handle(*request);
-  if (!answer) return Refusal(answer.error());
+  if (!answer) return control::ErrorAnswer(answer.error());
   (*answer)["ok"] = true;
   return *answer;
 }

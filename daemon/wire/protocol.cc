@@ -133,6 +133,12 @@ Json OkAnswer() { return Json{{"ok", true}}; }
 
 Json ErrorAnswer(const Error& error) {
   std::string line = error.message;
+  // What was named may be as long as a request; the remedy comes last.
+  if (line.size() > kMaxErrorText) {
+    const std::string_view gap = " ... ";
+    const size_t part = (kMaxErrorText - gap.size()) / 2;
+    line.replace(part, line.size() - 2 * part, gap);
+  }
   std::replace(line.begin(), line.end(), '\n', ' ');
   return Json{{"ok", false}, {"code", ErrnoName(error.code)}, {"error", line}};
 }

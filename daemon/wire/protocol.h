@@ -35,6 +35,8 @@ struct Request {
 Result<Request> ParseRequest(std::string_view line);
 
 Json OkAnswer();
+// Of at most kMaxErrorText bytes: what is longer lacks its middle.
+constexpr size_t kMaxErrorText = 1500;
 Json ErrorAnswer(const Error& error);
 // The Error an answer carries; only for answers with "ok": false.
 Error AnswerError(const Json& answer);

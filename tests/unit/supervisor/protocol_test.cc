@@ -108,6 +108,15 @@ TEST(Answers, CarryErrorsThereAndBack) {
   EXPECT_FALSE(IsOk(Json::array()));
 }
 
+TEST(Answers, LongErrorsKeepTheThingAndTheRemedy) {
+  const Json answer =
+      ErrorAnswer(Error{EINVAL, "'" + std::string(100000, 'x') + "' is none; name one"});
+  const std::string text = answer["error"];
+  EXPECT_LE(text.size(), kMaxErrorText);
+  EXPECT_TRUE(text.starts_with("'xx"));
+  EXPECT_TRUE(text.ends_with("xx' is none; name one"));
+}
+
 TEST(Answers, KnowErrnoNames) {
   EXPECT_EQ(ErrnoFromName("EBUSY"), EBUSY);
   EXPECT_EQ(ErrnoFromName("ENOTSUP"), EOPNOTSUPP);
