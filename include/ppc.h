@@ -13,7 +13,8 @@
  * at a time, so a policy needs no locks.  A hook must not block; one that
  * takes longer than the runtime allows (default 1 s) is counted, and the
  * policy is dropped for the kernel's native one when it happens again.
- * The functions of struct ppc_context may be called from hooks only.
+ * The functions of struct ppc_context may be called from hooks only, but for
+ * those that background() names.
  *
  * Ownership: strings and structs passed to a hook live until it returns.
  * Lists and strings a hook returns belong to the policy and must stay valid
@@ -240,6 +241,24 @@ struct ppc_context {
 			int (*entry)(void *arg, const char *name, char kind), void *arg);
 	/* As interrupt(), of one service's load group. */
 	void (*interrupt_of)(const struct ppc_context *, uint32_t service, uint32_t group);
+	/*
+	 * Work too slow for a hook: it reads headers or writes templates.  work(arg) runs on a
+	 * thread for such work, one after the other in the order of submission, however long it
+	 * takes; done(arg) (may be NULL) then runs as a hook does, between two hooks, on their
+	 * thread and within their time limit.  The policy owns arg, from the call to the end of
+	 * done(), and shares nothing else with work() unless it locks it.
+	 *
+	 * work() may use log, now_ns, file_info, file_path, resident, read, list_dir, xpu_node,
+	 * stat and trace, the plain members of this struct, and no other function of it.
+	 *
+	 * Each pair that was taken is finished, done() included, before ppc_exit is called, also
+	 * when the policy is dropped; one that ppc_init gave before it refused as well, after it
+	 * has returned.  done() may give another pair until then.
+	 * -EAGAIN: thousands wait already; -ESHUTDOWN: from ppc_exit on.  Absent (size is smaller) in
+	 * hosts older than it.
+	 */
+	int (*background)(const struct ppc_context *, void (*work)(void *arg),
+			  void (*done)(void *arg), void *arg);
 };
 
 /* ----------------------------------------------------------------- hooks */

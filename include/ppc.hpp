@@ -9,13 +9,17 @@
 #ifndef PPC_HPP_
 #define PPC_HPP_
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "ppc.h"
@@ -74,6 +78,43 @@ class IoList {
   evict_ios evict_ = {};
 };
 
+namespace internal {
+
+// What ppc_context.background is given: owns itself until done() has run.
+struct BackgroundTask {
+  const ppc_context* context;
+  std::function<void()> work;
+  std::function<void()> done;
+
+  static void Run(const BackgroundTask* task, const std::function<void()>& call) noexcept {
+    try {
+      call();
+    } catch (const std::exception& error) {
+      Report(*task, error.what());
+    } catch (...) {
+      Report(*task, "unknown exception");
+    }
+  }
+  static void Report(const BackgroundTask& task, const char* what) noexcept {
+    try {
+      const std::string text = std::string("background work failed: ") + what;
+      task.context->log(task.context, PPC_LOG_ERROR, text.c_str());
+    } catch (...) {
+    }
+  }
+  static void Work(void* arg) noexcept {
+    auto* const task = static_cast<BackgroundTask*>(arg);
+    Run(task, task->work);
+    task->work = nullptr;  // what it holds is freed on its own thread
+  }
+  static void Done(void* arg) noexcept {
+    const std::unique_ptr<BackgroundTask> task(static_cast<BackgroundTask*>(arg));
+    if (task->done) Run(task.get(), task->done);
+  }
+};
+
+}  // namespace internal
+
 // Base of policies.  See ppc.h for what each hook means and when it is called.
 class Policy {
  public:
@@ -93,6 +134,21 @@ class Policy {
 
   void set_context(const ppc_context* context) { context_ = context; }
   const ppc_context* context() const { return context_; }
+  // ppc_context.background with closures; what they throw is logged, and done() is called also when
+  // work() threw.  0, or a negative errno: nothing was taken, -ENOSYS where the host has no such
+  // thread.  done() runs before Exit(), so both may use this object; but after an Init() that
+  // refuses the object is gone before what it gave here is done.
+  int Background(std::function<void()> work, std::function<void()> done) const {
+    const size_t needed = offsetof(ppc_context, background) + sizeof(ppc_context::background);
+    if (context_ == nullptr || context_->size < needed || context_->background == nullptr)
+      return -ENOSYS;
+    auto task = std::make_unique<internal::BackgroundTask>(
+        internal::BackgroundTask{context_, std::move(work), std::move(done)});
+    const int code = context_->background(context_, internal::BackgroundTask::Work,
+                                          internal::BackgroundTask::Done, task.get());
+    if (code == 0) (void)task.release();
+    return code;
+  }
   void Log(int level, const std::string& message) const {
     if (context_ != nullptr && context_->log != nullptr) {
       context_->log(context_, level, message.c_str());

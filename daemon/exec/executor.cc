@@ -22,6 +22,7 @@ Executor::Executor(Parts parts, Options options)
             options.chunk_bytes) {
   AddSource(parts_.completions->fd(), [](short) {});
   AddSource(stop_fd_.Get(), [](short) {});
+  AddSource(parts_.background->fd(), [this](short) { parts_.background->ClearWake(); });
 }
 
 void Executor::AddSource(int fd, std::function<void(short)> ready) {
@@ -48,6 +49,7 @@ Executor::End Executor::RunOnce() {
   const size_t drained = DrainBatch();
   HandleCompletions();
   TickIfDue();
+  HandleBackground();
   AskForPlan();
   if (parts_.host->IsDropped()) return End::kDropped;
   return WaitForWork(drained);
@@ -55,7 +57,8 @@ Executor::End Executor::RunOnce() {
 
 bool Executor::Pump() {
   const size_t drained = DrainBatch();
-  return HandleCompletions() || drained > 0;
+  const bool has_results = HandleCompletions();
+  return HandleBackground() || has_results || drained > 0;
 }
 
 void Executor::CatchUp() {
@@ -301,6 +304,12 @@ bool Executor::HandleCompletions() {
   return !results_.empty();
 }
 
+bool Executor::HandleBackground() {
+  if (parts_.background->RunDone() == 0) return false;
+  ++plan_epoch_;
+  return true;
+}
+
 // ------------------------------------------------------------------------ time
 
 void Executor::TickIfDue() {
@@ -316,7 +325,8 @@ void Executor::TickIfDue() {
     SubmitEvicts(parts_.host->Evict(nullptr));
   }
   parts_.host->Tick(now);
-  parts_.policy_services->FlushTrace();
+  if (PolicyServices* const traced = parts_.policy_services; traced->HasTrace())
+    (void)parts_.background->Submit([traced] { traced->FlushTrace(); }, nullptr);
   if (stats_.ticks % kTicksPerCheck == 0) look_.RefreshIfBound();
 }
 

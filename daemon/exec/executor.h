@@ -27,6 +27,7 @@
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/policy_services.h"
 #include "daemon/exec/service_table.h"
+#include "daemon/exec/worker.h"
 #include "daemon/policy/policy_host.h"
 
 namespace ppc {
@@ -73,6 +74,7 @@ class Executor {
     const Topology* topology = nullptr;
     DemandMeter* demand = nullptr;
     std::atomic<uint64_t>* own_cache = nullptr;
+    Worker* background = nullptr;
     EventLogWriter* recorder = nullptr;  // may be nullptr
   };
   struct Options {
@@ -92,7 +94,8 @@ class Executor {
   End Run();
   // One turn, waiting for work at its end; what Run repeats.
   End RunOnce();
-  // Handles what is there without waiting: events, results.  True if there was any.
+  // Handles what is there without waiting: events, results, background work that is done.  True if
+  // there was any.
   bool Pump();
   // Handles the events that are there, so that what is done next knows of all that came before
   // it.  On the executor's thread.
@@ -123,6 +126,7 @@ class Executor {
   void SubmitLoads(const RawList& list);
   void SubmitEvicts(const RawList& list);
   bool HandleCompletions();
+  bool HandleBackground();
   void TickIfDue();
   void AskForPlan();
   void AskForPlanOf(Service* service, uint64_t depth);

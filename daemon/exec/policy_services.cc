@@ -31,16 +31,28 @@ Status PolicyServices::OpenTrace(const std::string& path) {
   return Ok();
 }
 
+bool PolicyServices::HasTrace() const {
+  const std::lock_guard lock(mutex_);
+  return !trace_buffer_.empty();
+}
+
 void PolicyServices::FlushTrace() {
-  if (trace_buffer_.empty()) return;
-  if (trace_.IsValid()) {
-    const Status written = WriteAll(trace_.Get(), trace_buffer_.data(), trace_buffer_.size());
-    if (!written) {
-      Log(LogLevel::kWarning, "trace file closed: " + written.error().message);
-      trace_.Reset();
-    }
+  std::string text;
+  {
+    const std::lock_guard lock(mutex_);
+    text.swap(trace_buffer_);
   }
-  trace_buffer_.clear();
+  if (text.empty() || is_trace_broken_) return;
+  const Status written = WriteAll(trace_.Get(), text.data(), text.size());
+  if (written) return;
+  Log(LogLevel::kWarning,
+      "nothing is written to the trace file any more: " + written.error().message);
+  is_trace_broken_ = true;
+}
+
+std::map<std::string, uint64_t> PolicyServices::Stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
 }
 
 void PolicyServices::FillMemory(Service* service, bool with_cache, ppc_memory* out) {
@@ -126,6 +138,11 @@ int PolicyServices::ListDir(const char* path, int (*entry)(void*, const char*, c
   return done ? 0 : -done.error().code;
 }
 
+int PolicyServices::Background(void (*work)(void*), void (*done)(void*), void* arg) {
+  const Status taken = parts_.background(work, done, arg);
+  return taken ? 0 : -taken.error().code;
+}
+
 int PolicyServices::XpuNode(int32_t xpu) { return parts_.topology->NodeOfXpu(xpu); }
 
 int PolicyServices::XpuOfProcess(int32_t pid, uint64_t start_ns) {
@@ -147,6 +164,7 @@ int PolicyServices::FileNative(uint64_t file, bool native) {
 
 void PolicyServices::Stat(const char* name, uint64_t value) {
   const std::string key(name, strnlen(name, kMaxStatName));
+  const std::lock_guard lock(mutex_);
   const auto it = stats_.find(key);
   if (it != stats_.end()) {
     it->second = value;
@@ -159,9 +177,10 @@ void PolicyServices::Trace(const char* json) {
   if (!trace_.IsValid()) return;
   const size_t bytes = strnlen(json, kMaxTraceLine);
   if (bytes == kMaxTraceLine || std::memchr(json, '\n', bytes) != nullptr) return;
+  const std::lock_guard lock(mutex_);
+  if (trace_buffer_.size() >= kMaxTrace) return;
   trace_buffer_.append(json, bytes);
   trace_buffer_ += '\n';
-  if (trace_buffer_.size() >= kFlushBytes) FlushTrace();
 }
 
 }  // namespace ppc

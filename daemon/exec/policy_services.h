@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the answers to what a policy asks (struct ppc_context), its free counters and its
 // time series.
-// Threads: the executor's.
+// Threads: the executor's; what ppc_context allows to work() of background() by any.
 #ifndef PPC_DAEMON_EXEC_POLICY_SERVICES_H_
 #define PPC_DAEMON_EXEC_POLICY_SERVICES_H_
 
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 
 #include "daemon/backend/backend.h"
@@ -29,17 +30,19 @@ class PolicyServices : public HostServices {
     LoaderPool* loader = nullptr;
     DemandMeter* demand = nullptr;
     std::function<Status(uint32_t want, uint64_t beacon_bytes)> want;
+    std::function<Status(void (*work)(void*), void (*done)(void*), void* arg)> background;
   };
 
   explicit PolicyServices(Parts parts) : parts_(std::move(parts)) {}
 
   Status OpenTrace(const std::string& path);
-  // Writes out what has gathered of the time series.
+  bool HasTrace() const;
+  // Writes out what has gathered of the time series, which may wait for storage.  One at a time.
   void FlushTrace();
 
   // The memory state a policy sees of a service.
   void FillMemory(Service* service, bool with_cache, ppc_memory* out);
-  const std::map<std::string, uint64_t>& Stats() const { return stats_; }
+  std::map<std::string, uint64_t> Stats() const;
 
   void LogMessage(int level, const char* message) override;
   uint64_t NowNs() override;
@@ -51,6 +54,7 @@ class PolicyServices : public HostServices {
                  size_t bitmap_bytes) override;
   int64_t ReadFileAt(const char* path, uint64_t offset, void* buffer, size_t size) override;
   int ListDir(const char* path, int (*entry)(void*, const char*, char), void* arg) override;
+  int Background(void (*work)(void*), void (*done)(void*), void* arg) override;
   int XpuNode(int32_t xpu) override;
   int XpuOfProcess(int32_t pid, uint64_t start_ns) override;
   void Interrupt(uint32_t group) override;
@@ -63,12 +67,14 @@ class PolicyServices : public HostServices {
   static constexpr size_t kMaxStats = 256;
   static constexpr size_t kMaxStatName = 64;
   static constexpr size_t kMaxTraceLine = 4096;
-  static constexpr size_t kFlushBytes = 16384;
+  static constexpr size_t kMaxTrace = 4 << 20;  // not yet written; what is beyond is left out
   static constexpr uint64_t kMaxResident = uint64_t{1} << 40;
 
   const Parts parts_;
-  std::map<std::string, uint64_t> stats_;
   UniqueFd trace_;
+  bool is_trace_broken_ = false;
+  mutable std::mutex mutex_;  // of what follows
+  std::map<std::string, uint64_t> stats_;
   std::string trace_buffer_;
 };
 

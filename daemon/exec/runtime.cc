@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <utility>
 
 #include "daemon/base/clock.h"
@@ -62,7 +63,10 @@ void Runtime::BuildParts(const ppc_operation& table) {
       &completions_);
   policy_services_ = std::make_unique<PolicyServices>(PolicyServices::Parts{
       backend_, files_.get(), services_.get(), &config_.topology, loader_.get(), &demand_,
-      [this](uint32_t want, uint64_t beacon) { return Want(want, beacon); }});
+      [this](uint32_t want, uint64_t beacon) { return Want(want, beacon); },
+      [this](void (*work)(void*), void (*done)(void*), void* arg) {
+        return Background(work, done, arg);
+      }});
   const uint64_t period = std::min<uint64_t>(options.lease_ms / 4, options.hook_timeout_ms);
   watchdog_ = std::make_unique<Watchdog>(
       Watchdog::Options{.period_ns = std::max<uint64_t>(period, 1) * kNsPerMs,
@@ -76,10 +80,11 @@ void Runtime::BuildParts(const ppc_operation& table) {
   const Result<BackendCounters> counters = backend_->Counters();
   const uint64_t mount_window = counters ? counters->window_bytes : 0;
   const uint64_t window = options.window_bytes != 0 ? options.window_bytes : mount_window;
+  background_ = std::make_unique<Worker>("ppc-background", config_.manual);
   executor_ = std::make_unique<Executor>(
       Executor::Parts{backend_, loader_.get(), evictor_.get(), &completions_, host_.get(),
                       policy_services_.get(), files_.get(), services_.get(), &config_.topology,
-                      &demand_, &own_cache_, config_.recorder},
+                      &demand_, &own_cache_, background_.get(), config_.recorder},
       Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes, window});
 }
 
@@ -164,6 +169,22 @@ Status Runtime::Want(uint32_t want, uint64_t beacon_bytes) {
   return AttachAsWanted();
 }
 
+// A policy's exception must not end the process, whatever thread it is on.
+Status Runtime::Background(void (*work)(void*), void (*done)(void*), void* arg) {
+  auto thrown = std::make_shared<std::string>();
+  return background_->Submit(
+      [work, arg, thrown] {
+        try {
+          work(arg);
+        } catch (const std::exception& e) {
+          *thrown = std::string("work threw: ") + e.what();
+        } catch (...) {
+          *thrown = "work threw something that is no std::exception";
+        }
+      },
+      [this, done, arg, thrown] { host_->BackgroundDone(done, arg, *thrown); });
+}
+
 void Runtime::OnHang(const char* hook, uint64_t elapsed_ns) {
   // From now on the kernel's policy is in force; nobody waits for the hook.
   backend_->Detach();
@@ -190,6 +211,7 @@ void Runtime::Shutdown() {
   evictor_->Stop(/*abandon=*/false);
   // Results of what was still in flight reach the policy before ppc_exit.
   executor_->Pump();
+  background_->Finish();
   host_->Exit();
   policy_services_->FlushTrace();
 }

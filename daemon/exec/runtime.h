@@ -12,6 +12,7 @@
 
 #include "daemon/exec/executor.h"
 #include "daemon/exec/runtime_options.h"
+#include "daemon/exec/worker.h"
 
 namespace ppc {
 
@@ -57,12 +58,13 @@ class Runtime {
   void RequestStop() { executor_->RequestStop(); }
 
   // Detaches (native policy in force), lets what is queued to be dropped finish, interrupts
-  // loads, calls ppc_exit.  Again does nothing.
+  // loads, waits for the policy's background work, calls ppc_exit.  Again does nothing.
   void Shutdown();
 
  private:
   Status Want(uint32_t want, uint64_t beacon_bytes);
   Status AttachAsWanted();
+  Status Background(void (*work)(void*), void (*done)(void*), void* arg);
   Result<Json> StartService(const Json& message);
   void EndService(const Service& service);
   Result<Json> AboutProcess(const std::string& op, const Json& message);
@@ -94,6 +96,7 @@ class Runtime {
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<PolicyHost> host_;
   std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Worker> background_;  // the policy's slow work
 };
 
 }  // namespace ppc

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what a policy may ask the runtime (behind struct ppc_context).
-// Threads: the executor's, from within hooks.
+// Threads: the executor's, from within hooks; what ppc_context allows to work() of background()
+// also its thread at the same time.
 #ifndef PPC_DAEMON_POLICY_HOST_SERVICES_H_
 #define PPC_DAEMON_POLICY_HOST_SERVICES_H_
 
@@ -34,6 +35,7 @@ class HostServices {
   virtual void Stat(const char* name, uint64_t value) = 0;
   virtual void Trace(const char* json) = 0;
   virtual int ListDir(const char*, int (*)(void*, const char*, char), void*) { return -ENOSYS; }
+  virtual int Background(void (*)(void*), void (*)(void*), void*) { return -ENOSYS; }
 };
 
 // Strings and numbers of struct ppc_context.

@@ -83,6 +83,12 @@ int ListDirCall(const ppc_context* context, const char* path,
   return Host(context)->ListDir(path, entry, arg);
 }
 
+int BackgroundCall(const ppc_context* context, void (*work)(void*), void (*done)(void*),
+                   void* arg) {
+  if (work == nullptr) return -EINVAL;
+  return Host(context)->Background(work, done, arg);
+}
+
 }  // namespace
 
 PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
@@ -113,10 +119,19 @@ PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
   context_.trace = TraceCall;
   context_.list_dir = ListDirCall;
   context_.interrupt_of = InterruptOfCall;
+  context_.background = BackgroundCall;
+}
+
+std::string PolicyContext::last_error() const {
+  const std::lock_guard lock(mutex_);
+  return last_error_;
 }
 
 void PolicyContext::LogMessage(int level, const char* message) {
-  if (level <= PPC_LOG_ERROR) last_error_ = message;
+  if (level <= PPC_LOG_ERROR) {
+    const std::lock_guard lock(mutex_);
+    last_error_ = message;
+  }
   services_->LogMessage(level, message);
 }
 

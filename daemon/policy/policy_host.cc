@@ -18,9 +18,9 @@ bool MayBlock(Hook hook) {
 }  // namespace
 
 const char* HookName(Hook hook) {
-  static constexpr const char* kNames[kHookCount] = {"ppc_init",  "ppc_exit",    "ppc_prefetch",
-                                                     "ppc_evict", "ppc_event",   "ppc_plan",
-                                                     "ppc_done",  "ppc_control", "ppc_tick"};
+  static constexpr const char* kNames[kHookCount] = {
+      "ppc_init", "ppc_exit", "ppc_prefetch", "ppc_evict", "ppc_event",
+      "ppc_plan", "ppc_done", "ppc_control",  "ppc_tick",  "background"};
   return kNames[static_cast<size_t>(hook)];
 }
 
@@ -48,6 +48,8 @@ bool PolicyHost::Has(Hook hook) const {
       return table_.ppc_control != nullptr;
     case Hook::kTick:
       return table_.ppc_tick != nullptr;
+    case Hook::kBackground:
+      return true;
   }
   return false;
 }
@@ -65,7 +67,8 @@ void PolicyHost::Fault(Hook hook, const std::string& what) {
 // Runs one hook.  False: not set, policy dropped, or it threw.
 template <typename Call>
 bool PolicyHost::Guard(Hook hook, Call&& call) {
-  if (!Has(hook) || (dropped_ && hook != Hook::kExit)) return false;
+  const bool is_owed = hook == Hook::kExit || hook == Hook::kBackground;
+  if (!Has(hook) || (dropped_ && !is_owed)) return false;
   const uint64_t limit = options_.hook_timeout_ns * (MayBlock(hook) ? options_.blocking_factor : 1);
   const uint64_t start = MonotonicNs();
   if (watchdog_ != nullptr) watchdog_->Arm(HookName(hook), start, limit * options_.hang_factor);
@@ -121,7 +124,7 @@ Status PolicyHost::Init(ContextFacts facts) {
       return Error{EPROTO, "the policy's " + last_fault_};
     }
     if (code != 0) {
-      const std::string& reason = context_->last_error();
+      const std::string reason = context_->last_error();
       return Error{ECANCELED, "the policy refused: ppc_init returned " + std::to_string(code) +
                                   (reason.empty() ? "" : " (" + reason + ")")};
     }
@@ -163,6 +166,11 @@ void PolicyHost::Done(const ppc_result& result) {
 
 void PolicyHost::Tick(uint64_t now_ns) {
   Guard(Hook::kTick, [&] { table_.ppc_tick(now_ns); });
+}
+
+void PolicyHost::BackgroundDone(void (*done)(void*), void* arg, const std::string& error) {
+  if (!error.empty()) Fault(Hook::kBackground, error);
+  if (done != nullptr) Guard(Hook::kBackground, [&] { done(arg); });
 }
 
 Result<std::string> PolicyHost::Control(const std::string& json) {

@@ -32,8 +32,19 @@ struct PolicyHostOptions {
   uint64_t fault_window_ns = 600 * kNsPerSec;
 };
 
-enum class Hook { kInit, kExit, kPrefetch, kEvict, kEvent, kPlan, kDone, kControl, kTick };
-inline constexpr size_t kHookCount = 9;
+enum class Hook {
+  kInit,
+  kExit,
+  kPrefetch,
+  kEvict,
+  kEvent,
+  kPlan,
+  kDone,
+  kControl,
+  kTick,
+  kBackground,  // done() of ppc_context.background
+};
+inline constexpr size_t kHookCount = 10;
 const char* HookName(Hook hook);
 
 struct HookStats {
@@ -67,6 +78,9 @@ class PolicyHost {
   void Event(const miss_io& event);
   void Done(const ppc_result& result);
   void Tick(uint64_t now_ns);
+  // Of a pair given to ppc_context.background: work() has thrown `error` ("" it has not), now
+  // done() (may be nullptr) is due.  Also of a dropped policy: somebody waits for it.
+  void BackgroundDone(void (*done)(void*), void* arg, const std::string& error);
   // The policy's JSON object; ENOTSUP: unknown op; EBADMSG: not JSON or faulted.
   Result<std::string> Control(const std::string& json);
 

@@ -5,6 +5,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
 
 #include "ppc.h"
 #include "ppc.hpp"
@@ -79,6 +82,56 @@ TEST(PolicyClass, NoExceptionLeaves) {
   EXPECT_NE(log.find("ppc_tick failed: tick"), std::string::npos);
   EXPECT_EQ(t->ppc_exit(), 0);
   EXPECT_NE(ppc::internal::Bridge<Refuser>::Table()->ppc_init(&context), 0);
+}
+
+// A host that keeps the pair it is given.
+struct BackgroundHost {
+  BackgroundHost() {
+    context.size = sizeof(context);
+    context.host = this;
+    context.log = [](const ppc_context* c, int, const char* text) {
+      static_cast<BackgroundHost*>(c->host)->log += text;
+    };
+    context.background = [](const ppc_context* c, void (*first)(void*), void (*second)(void*),
+                            void* given) {
+      auto* self = static_cast<BackgroundHost*>(c->host);
+      self->work = first;
+      self->done = second;
+      self->arg = given;
+      return self->code;
+    };
+  }
+  ppc_context context = {};
+  std::string log;
+  void (*work)(void*) = nullptr;
+  void (*done)(void*) = nullptr;
+  void* arg = nullptr;
+  int code = 0;
+};
+
+TEST(PolicyClass, BackgroundTakesClosures) {
+  BackgroundHost host;
+  ppc::Policy policy;
+  policy.set_context(&host.context);
+  auto held = std::make_shared<int>(0);
+  const auto use = [held](int add) { return [held, add] { *held += add; }; };
+  ASSERT_EQ(policy.Background(use(1), use(10)), 0);
+  host.work(host.arg);
+  EXPECT_EQ(*held, 1);
+  host.done(host.arg);
+  EXPECT_EQ(*held, 11);
+  // What throws does not leave, and done() is owed all the same.
+  ASSERT_EQ(policy.Background([] { throw std::runtime_error("disk"); }, use(100)), 0);
+  host.work(host.arg);
+  host.done(host.arg);
+  EXPECT_EQ(*held, 111);
+  EXPECT_EQ(host.log, "background work failed: disk");
+  host.code = -EAGAIN;
+  EXPECT_EQ(policy.Background(use(1), nullptr), -EAGAIN);
+  EXPECT_EQ(held.use_count(), 2);  // here and in `use`: nothing leaks
+  // A host older than the call.
+  host.context.size = offsetof(ppc_context, background);
+  EXPECT_EQ(policy.Background(use(1), nullptr), -ENOSYS);
 }
 
 TEST(PolicyClass, ListsOwnTheirPaths) {

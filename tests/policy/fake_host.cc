@@ -131,6 +131,17 @@ miss_io FakeHost::Event(uint32_t kind, uint64_t file, uint64_t offset, uint64_t 
   return e;
 }
 
+size_t FakeHost::RunBackground() {
+  size_t count = 0;
+  for (; !background.empty(); ++count) {
+    const BackgroundWork next = background.front();
+    background.pop_front();
+    next.work(next.arg);
+    if (next.done != nullptr) next.done(next.arg);
+  }
+  return count;
+}
+
 ppc_context* FakeHost::context() {
   context_ = {};
   context_.size = sizeof(context_);
@@ -182,6 +193,11 @@ ppc_context* FakeHost::context() {
   };
   context_.trace = [](const ppc_context* c, const char* json) { Self(c)->traces.push_back(json); };
   context_.list_dir = ListDir;
+  context_.background = [](const ppc_context* c, void (*work)(void*), void (*done)(void*),
+                           void* arg) {
+    Self(c)->background.push_back({work, done, arg});
+    return 0;
+  };
   return &context_;
 }
 

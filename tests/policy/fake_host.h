@@ -2,11 +2,12 @@
 //
 // A host for policies without daemon, module or root: loads a policy library
 // through include/ppc.h alone and gives it a context whose files, memory and
-// clock the test sets.  One thread.
+// clock the test sets.  One thread; what the policy gives to background() waits for RunBackground.
 #ifndef TESTS_POLICY_FAKE_HOST_H_
 #define TESTS_POLICY_FAKE_HOST_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -55,6 +56,9 @@ class FakeHost {
   void SetConfig(const nlohmann::json& config) { config_text_ = config.dump(); }
   ppc_context* context();
 
+  // Does what the policy gave to background(), as the runtime does between two hooks; how many.
+  size_t RunBackground();
+
   miss_io Event(uint32_t kind, uint64_t file, uint64_t offset, uint64_t size, int pid = 100);
 
   std::map<uint64_t, FakeFile> files;
@@ -77,6 +81,13 @@ class FakeHost {
   std::map<uint64_t, int> native;
   uint64_t reads = 0;
   std::map<uint64_t, ppc_residency> residency;  // what ppc_context.resident answers
+
+  struct BackgroundWork {
+    void (*work)(void* arg);
+    void (*done)(void* arg);
+    void* arg;
+  };
+  std::deque<BackgroundWork> background;  // not done yet
 
   virtual void Interrupted(uint32_t service, uint32_t group) {
     (void)service;

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/worker.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace ppc {
+
+Worker::Worker(std::string name, bool manual)
+    : name_(std::move(name)), manual_(manual), done_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+Worker::~Worker() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = is_stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+Status Worker::Submit(Function work, Function done) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_closed_) return Error{ESHUTDOWN, "the policy is being removed"};
+    if (jobs_.size() + done_.size() >= kMaxJobs) {
+      return Error{EAGAIN, std::to_string(kMaxJobs) + " jobs wait for " + name_ + " already"};
+    }
+    jobs_.push_back(Job{std::move(work), std::move(done)});
+    if (!manual_ && !thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  }
+  wake_.notify_one();
+  if (manual_) {
+    has_done_.store(true, std::memory_order_release);
+    (void)eventfd_write(done_fd_.Get(), 1);  // somebody must come and do it
+  }
+  return Ok();
+}
+
+// Takes the first job over into the list of those that are to be told.
+void Worker::WorkOne(std::unique_lock<std::mutex>* lock) {
+  Job job = std::move(jobs_.front());
+  jobs_.pop_front();
+  works_ = true;
+  lock->unlock();
+  if (job.work) job.work();
+  job.work = nullptr;  // what it holds goes here, not on the executor's thread
+  lock->lock();
+  works_ = false;
+  if (!job.done) return;
+  done_.push_back(std::move(job.done));
+  has_done_.store(true, std::memory_order_release);
+  if (!manual_) (void)eventfd_write(done_fd_.Get(), 1);
+}
+
+void Worker::Run() {
+  pthread_setname_np(pthread_self(), name_.c_str());
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return is_stopping_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    WorkOne(&lock);
+    finished_.notify_all();
+  }
+}
+
+void Worker::ClearWake() {
+  eventfd_t ignored = 0;
+  (void)eventfd_read(done_fd_.Get(), &ignored);
+}
+
+size_t Worker::RunDone() {
+  if (!has_done_.exchange(false, std::memory_order_acq_rel)) return 0;
+  std::deque<Function> ready;
+  {
+    std::unique_lock lock(mutex_);
+    for (size_t left = manual_ ? jobs_.size() : 0; left > 0; --left) WorkOne(&lock);
+    ready.swap(done_);
+  }
+  // What they submit has its turn after this one.
+  for (const Function& done : ready) done();
+  return ready.size();
+}
+
+void Worker::Finish() {
+  for (int chain = 0; Pending() > 0; ++chain) {
+    std::unique_lock lock(mutex_);
+    if (chain >= kMaxChain) is_closed_ = true;
+    finished_.wait(lock, [this] { return manual_ || (jobs_.empty() && !works_); });
+    lock.unlock();
+    RunDone();
+  }
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+}
+
+size_t Worker::Pending() const {
+  const std::lock_guard lock(mutex_);
+  return jobs_.size() + done_.size() + (works_ ? 1 : 0);
+}
+
+}  // namespace ppc

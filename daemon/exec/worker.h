@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns a thread for what would keep the executor waiting: storage, /proc, JSON.
+//
+// A job is a pair: work() runs on the worker's thread, after that of every job submitted before;
+// done() then runs on the executor's, in the same order.  Either may be empty.
+// Threads: Submit by any; RunDone and Finish by the executor's.  A thread of its own exists from
+// the first job on; a manual worker has none, RunDone does its work too (tests, simulator).
+#ifndef PPC_DAEMON_EXEC_WORKER_H_
+#define PPC_DAEMON_EXEC_WORKER_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
+
+namespace ppc {
+
+class Worker {
+ public:
+  using Function = std::function<void()>;
+  static constexpr size_t kMaxJobs = 4096;
+
+  // name: of the thread, at most 15 bytes.
+  Worker(std::string name, bool manual);
+  // Finishes the work; what is still to be told nobody is told.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // EAGAIN: there are kMaxJobs; ESHUTDOWN: Finish is over.
+  Status Submit(Function work, Function done);
+  // Readable once RunDone has something to do, until ClearWake.
+  int fd() const { return done_fd_.Get(); }
+  void ClearWake();
+  // Runs what is there to be run on the executor's thread; how many.  Does not wait, and with
+  // nothing to run it takes no lock.
+  size_t RunDone();
+  // Until every job is done, those that done() submits meanwhile included (a chain that does not
+  // end is cut); then nothing is taken any more.
+  void Finish();
+  // Submitted and not yet done.
+  size_t Pending() const;
+
+ private:
+  struct Job {
+    Function work;
+    Function done;
+  };
+  void Run();
+  void WorkOne(std::unique_lock<std::mutex>* lock);
+
+  static constexpr int kMaxChain = 64;
+
+  const std::string name_;
+  const bool manual_;
+  const UniqueFd done_fd_;
+  std::atomic<bool> has_done_{false};  // or, of a manual one, work
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;      // the worker: there is work
+  std::condition_variable finished_;  // Finish: a work() has returned
+  std::deque<Job> jobs_;
+  std::deque<Function> done_;
+  bool works_ = false;  // a job is between the two queues
+  bool is_stopping_ = false;
+  bool is_closed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_EXEC_WORKER_H_

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/worker.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ppc {
+namespace {
+
+bool IsReadable(int fd) {
+  pollfd wait{fd, POLLIN, 0};
+  return poll(&wait, 1, 0) == 1;
+}
+
+void WaitFor(const Worker& worker) {
+  pollfd wait{worker.fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&wait, 1, -1), 1);
+}
+
+TEST(WorkerTest, WorkIsElsewhereAndDoneIsHereBothInOrder) {
+  Worker worker("test", /*manual=*/false);
+  std::vector<int> worked;
+  std::vector<int> done;
+  std::thread::id thread;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(worker
+                    .Submit(
+                        [&, i] {
+                          thread = std::this_thread::get_id();
+                          worked.push_back(i);
+                        },
+                        [&, i] {
+                          EXPECT_NE(thread, std::this_thread::get_id());
+                          done.push_back(i);
+                        })
+                    .ok());
+  }
+  while (done.size() < 100) {
+    WaitFor(worker);
+    worker.ClearWake();
+    worker.RunDone();
+  }
+  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
+  EXPECT_EQ(worked, done);
+  EXPECT_EQ(worker.Pending(), 0u);
+}
+
+TEST(WorkerTest, NothingKeepsTheCallerWaitingForWork) {
+  Worker worker("test", /*manual=*/false);
+  std::promise<void> go;
+  bool is_done = false;
+  ASSERT_TRUE(worker.Submit([&] { go.get_future().wait(); }, [&] { is_done = true; }).ok());
+  EXPECT_EQ(worker.RunDone(), 0u);
+  EXPECT_EQ(worker.Pending(), 1u);
+  EXPECT_FALSE(is_done);
+  go.set_value();
+  worker.Finish();
+  EXPECT_TRUE(is_done);
+}
+
+TEST(WorkerTest, AManualOneWorksWhenItIsTold) {
+  Worker worker("test", /*manual=*/true);
+  std::vector<std::string> story;
+  ASSERT_TRUE(
+      worker.Submit([&] { story.push_back("work"); }, [&] { story.push_back("done"); }).ok());
+  ASSERT_TRUE(worker.Submit([&] { story.push_back("work 2"); }, nullptr).ok());
+  EXPECT_TRUE(story.empty());
+  EXPECT_TRUE(IsReadable(worker.fd()));
+  worker.ClearWake();
+  EXPECT_EQ(worker.RunDone(), 1u);
+  EXPECT_EQ(story, (std::vector<std::string>{"work", "work 2", "done"}));
+  EXPECT_FALSE(IsReadable(worker.fd()));
+  EXPECT_EQ(worker.RunDone(), 0u);
+}
+
+// A turn of the executor ends, however much what is done gives to do.
+TEST(WorkerTest, WhatDoneSubmitsHasItsTurnLater) {
+  Worker worker("test", /*manual=*/true);
+  int count = 0;
+  std::function<void()> again = [&] {
+    ++count;
+    ASSERT_TRUE(worker.Submit(nullptr, again).ok());
+  };
+  ASSERT_TRUE(worker.Submit(nullptr, again).ok());
+  EXPECT_EQ(worker.RunDone(), 1u);
+  EXPECT_EQ(worker.RunDone(), 1u);
+  EXPECT_EQ(count, 2);
+  again = [] {};
+}
+
+TEST(WorkerTest, FinishDoesWhatIsOwedAndTakesNothingMore) {
+  for (const bool manual : {false, true}) {
+    Worker worker("test", manual);
+    int done = 0;
+    ASSERT_TRUE(worker
+                    .Submit([] {},
+                            [&] {
+                              ++done;
+                              EXPECT_TRUE(worker.Submit([] {}, [&] { ++done; }).ok());
+                            })
+                    .ok());
+    worker.Finish();
+    EXPECT_EQ(done, 2);
+    EXPECT_EQ(worker.Submit([] {}, nullptr).error().code, ESHUTDOWN);
+  }
+}
+
+TEST(WorkerTest, AChainWithoutEndIsCutAtTheEnd) {
+  Worker worker("test", /*manual=*/false);
+  int refused = 0;
+  std::function<void()> again = [&] {
+    if (!worker.Submit([] {}, again)) ++refused;
+  };
+  ASSERT_TRUE(worker.Submit([] {}, again).ok());
+  worker.Finish();
+  EXPECT_EQ(refused, 1);
+  EXPECT_EQ(worker.Pending(), 0u);
+}
+
+TEST(WorkerTest, JobsAreBounded) {
+  Worker worker("test", /*manual=*/true);
+  for (size_t i = 0; i < Worker::kMaxJobs; ++i) ASSERT_TRUE(worker.Submit(nullptr, [] {}).ok());
+  EXPECT_EQ(worker.Submit(nullptr, [] {}).error().code, EAGAIN);
+  EXPECT_EQ(worker.RunDone(), Worker::kMaxJobs);
+  EXPECT_TRUE(worker.Submit(nullptr, [] {}).ok());
+}
+
+}  // namespace
+}  // namespace ppc
