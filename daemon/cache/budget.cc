@@ -7,23 +7,51 @@
 
 namespace ppc {
 
-uint64_t Budget::Reserve(uint64_t bytes) {
-  constexpr uint64_t kInflightShare = 8;
-  const MemoryReading memory = source_->Read(false);
-  uint64_t inflight = inflight_.load(std::memory_order_relaxed);
-  while (true) {
-    const uint64_t free = memory.Room() > inflight ? memory.Room() - inflight : 0;
-    const uint64_t most = std::max(memory.threshold / kInflightShare, kStepBytes);
-    uint64_t grant = std::min({bytes, free, most > inflight ? most - inflight : 0});
-    if (grant < bytes) grant = grant / kStepBytes * kStepBytes;
-    if (grant == 0) return 0;
-    if (inflight_.compare_exchange_weak(inflight, inflight + grant, std::memory_order_relaxed)) {
-      return grant;
-    }
-  }
+bool Budget::IsKnown(uint64_t now_ns, uint64_t age_ns) const {
+  const std::lock_guard lock(mutex_);
+  return has_reading_ && now_ns < read_ns_ + age_ns;
 }
 
-void Budget::Release(uint64_t bytes) { inflight_.fetch_sub(bytes, std::memory_order_relaxed); }
+void Budget::Refresh(uint64_t now_ns) {
+  if (is_reading_.exchange(true, std::memory_order_acq_rel)) return;
+  uint64_t settled = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    settled = settled_;
+  }
+  const MemoryReading reading = source_->Read(false);
+  {
+    const std::lock_guard lock(mutex_);
+    reading_ = reading;
+    settled_before_ = settled;
+    read_ns_ = now_ns;
+    has_reading_ = true;
+  }
+  is_reading_.store(false, std::memory_order_release);
+}
+
+uint64_t Budget::Reserve(uint64_t bytes) {
+  constexpr uint64_t kInflightShare = 8;
+  const std::lock_guard lock(mutex_);
+  const uint64_t taken = inflight_ + settled_ - settled_before_;
+  const uint64_t free = reading_.Room() > taken ? reading_.Room() - taken : 0;
+  const uint64_t most = std::max(reading_.threshold / kInflightShare, kStepBytes);
+  uint64_t grant = std::min({bytes, free, most > inflight_ ? most - inflight_ : 0});
+  if (grant < bytes) grant = grant / kStepBytes * kStepBytes;
+  inflight_ += grant;
+  return grant;
+}
+
+void Budget::Release(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  inflight_ -= bytes;
+  settled_ += bytes;
+}
+
+uint64_t Budget::Inflight() const {
+  const std::lock_guard lock(mutex_);
+  return inflight_;
+}
 
 bool Budget::IsAbove() {
   const MemoryReading memory = source_->Read(false);
@@ -33,7 +61,7 @@ bool Budget::IsAbove() {
 Budget::State Budget::Read(bool with_cache) {
   State state;
   state.memory = source_->Read(with_cache);
-  state.inflight = inflight_.load(std::memory_order_relaxed);
+  state.inflight = Inflight();
   const uint64_t room = state.memory.Room();
   state.room = room > state.inflight ? room - state.inflight : 0;
   return state;

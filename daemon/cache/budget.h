@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns how much may be loaded now for one service: its memory source, and what is
-// being loaded at the moment.  Overshooting a cgroup limit fails silently and throws
-// away what is needed first, so every chunk asks here, with a fresh reading.
+// Owns how much may be loaded now for one service: its memory source, the newest reading of it, and
+// what is being loaded at the moment.  Overshooting a cgroup limit fails silently and throws away
+// what is needed first, so what was loaded since the reading counts as used.
+//
+// Reading asks the kernel and may take long; reserving does not, and may be done under a lock.
 // Threads: any.
 #ifndef PPC_DAEMON_CACHE_BUDGET_H_
 #define PPC_DAEMON_CACHE_BUDGET_H_
@@ -9,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "daemon/machine/memory_source.h"
@@ -25,18 +28,32 @@ class Budget {
 
   explicit Budget(std::shared_ptr<MemorySource> source) : source_(std::move(source)) {}
 
-  // Grants up to `bytes` (whole steps, or all of it), 0 if nothing fits now.  In flight
-  // stays within an eighth of the threshold, but one step alone may always go.
+  // Whether there is a reading that was begun less than `age_ns` ago.
+  bool IsKnown(uint64_t now_ns, uint64_t age_ns) const;
+  // Reads memory, unless another thread does so at the moment: nobody waits for anybody else.
+  void Refresh(uint64_t now_ns);
+
+  // Grants up to `bytes` (whole steps, or all of it) by the newest reading, 0 if nothing fits
+  // now.  In flight stays within an eighth of the threshold, but one step alone may always go.
   uint64_t Reserve(uint64_t bytes);
   // Gives back what was granted: it is in the cache now, or will not be.
   void Release(uint64_t bytes);
+  uint64_t Inflight() const;
 
+  // These read memory.
   bool IsAbove();
   State Read(bool with_cache);
 
  private:
   const std::shared_ptr<MemorySource> source_;
-  std::atomic<uint64_t> inflight_{0};
+  std::atomic<bool> is_reading_{false};
+  mutable std::mutex mutex_;  // of what follows; never held while memory is read
+  MemoryReading reading_;     // of Refresh
+  uint64_t read_ns_ = 0;
+  bool has_reading_ = false;
+  uint64_t inflight_ = 0;
+  uint64_t settled_ = 0;         // released in all
+  uint64_t settled_before_ = 0;  // of that, before the reading
 };
 
 }  // namespace ppc

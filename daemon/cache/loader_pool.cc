@@ -127,7 +127,8 @@ void LoaderPool::Run(Worker* worker) {
     {
       std::unique_lock lock(mutex_);
       if (stopping_) return;
-      const Took took = Take(worker);
+      const Took took = Take(worker, &lock);
+      if (stopping_) return;
       if (took != Took::kChunk) {
         ++idle_[node];
         if (took == Took::kNoRoom && !has_prober_[node]) {
@@ -245,7 +246,9 @@ void LoaderPool::NoteDemand(uint64_t bytes) {
 }
 
 void LoaderPool::Kick() {
+  const uint64_t now = backend_->NowNs();
   const std::lock_guard lock(mutex_);
+  kicked_ns_ = std::max(kicked_ns_, now);
   WakeWhereWorkIs();
 }
 
@@ -282,8 +285,8 @@ bool LoaderPool::IsIdle() const {
 bool LoaderPool::RunSlice(size_t index) {
   Worker* worker = workers_[index].get();
   if (!worker->chunk) {
-    const std::lock_guard lock(mutex_);
-    if (stopping_ || Take(worker) != Took::kChunk) return false;
+    std::unique_lock lock(mutex_);
+    if (stopping_ || Take(worker, &lock) != Took::kChunk) return false;
   }
   Slice(worker);
   return true;

@@ -113,15 +113,19 @@ class LoaderPool {
     int node = 0;
     CpuList cpus;
     size_t service_turn = 0;
+    std::vector<const Payer*> looked;  // at their memory, for the chunk that is being taken
     std::optional<Chunk> chunk;
     std::thread thread;
   };
   enum class Took { kChunk, kNothing, kNoRoom };
 
   void Run(Worker* worker);
-  Took Take(Worker* worker);
-  bool Grant(Payer* payer, uint64_t* bytes);
-  Took Choose(Worker* worker, uint64_t now, LoadItem** chosen, uint64_t* bytes);
+  Took Take(Worker* worker, std::unique_lock<std::mutex>* lock);
+  Took TakeKnown(Worker* worker, std::shared_ptr<Payer>* unknown);
+  bool IsKnown(const Worker& worker, Payer* payer, uint64_t now) const;
+  bool Grant(Payer* payer, uint64_t now, uint64_t* bytes);
+  Took Choose(Worker* worker, uint64_t now, LoadItem** chosen, uint64_t* bytes,
+              std::shared_ptr<Payer>* unknown);
   bool Slice(Worker* worker);
   Interruption Check(const Worker& worker, const Chunk& chunk);
   Interruption LoadStep(const Worker& worker, Chunk* chunk);
@@ -133,6 +137,11 @@ class LoaderPool {
   bool HasWorkFor(int node) const;
   void WakeFor(int node);
   void WakeWhereWorkIs();
+
+  // A reading of memory serves the threads that take chunks within this time.
+  static constexpr uint64_t kMemoryAgeNs = 1000 * 1000;
+  // An older one, because reading takes so long, is worth nothing.
+  static constexpr uint64_t kOldestMemoryNs = 500 * 1000 * 1000;
 
   Backend* const backend_;
   const Options options_;
@@ -150,6 +159,7 @@ class LoaderPool {
   std::vector<int> idle_;  // threads that wait, by node
   uint64_t inflight_ = 0;
   int busy_ = 0;
+  uint64_t kicked_ns_ = 0;
   std::vector<bool> has_prober_;  // by node: one thread looks for room every retry_ns
   bool stopping_ = false;
   std::vector<std::unique_ptr<Worker>> workers_;

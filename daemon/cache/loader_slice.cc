@@ -15,30 +15,48 @@ const char* InterruptionName(Interruption reason) {
   return kNames[static_cast<size_t>(reason)];
 }
 
-// Cuts *bytes to what the payer's memory and its cgroup's read limits allow now.
-bool LoaderPool::Grant(Payer* payer, uint64_t* bytes) {
-  if (payer == nullptr) return true;
-  if (payer->budget) *bytes = payer->budget->Reserve(*bytes);
+// mutex_ held.  Whether what is known of a payer's memory and read limits will do for a chunk.
+bool LoaderPool::IsKnown(const Worker& worker, Payer* payer, uint64_t now) const {
+  if (std::ranges::find(worker.looked, payer) != worker.looked.end()) return true;
+  // Driven by hand no time passes between two slices, whatever changed.
+  const uint64_t age_ns = options_.manual ? 0 : std::min(kMemoryAgeNs, now - kicked_ns_);
+  return (!payer->budget || payer->budget->IsKnown(now, age_ns)) &&
+         (!payer->rate || payer->rate->IsKnown(now));
+}
+
+// mutex_ held.  Cuts *bytes to what the payer's memory and its cgroup's read limits allow now.
+bool LoaderPool::Grant(Payer* payer, uint64_t now, uint64_t* bytes) {
+  if (payer->budget) {
+    // Whoever reads it does not come back: nothing may be loaded blindly.
+    if (!payer->budget->IsKnown(now, kOldestMemoryNs)) return false;
+    *bytes = payer->budget->Reserve(*bytes);
+  }
   if (*bytes == 0 || !payer->rate) return *bytes > 0;
-  const uint64_t rated = payer->rate->Take(backend_->NowNs(), *bytes);
+  const uint64_t rated = payer->rate->Take(now, *bytes);
   if (payer->budget) payer->budget->Release(*bytes - rated);
   *bytes = rated;
   return rated > 0;
 }
 
 // mutex_ held.  The next range that may be loaded now, the node's own first; *bytes of it are
-// granted by its budget.
+// granted by its budget.  *unknown: the payer that must be looked at before anything is chosen.
 LoaderPool::Took LoaderPool::Choose(Worker* worker, uint64_t now, LoadItem** chosen,
-                                    uint64_t* bytes) {
+                                    uint64_t* bytes, std::shared_ptr<Payer>* unknown) {
   bool has_work = false;
   // A payer without room must not hold up the others.
   const auto may_be_loaded = [&](const LoadItem* front) {
+    if (*unknown != nullptr) return false;
     has_work = true;
     if (now < queue_.RestUntil(front->slot)) return false;
     *bytes = std::min(front->size, options_.chunk_bytes);
     // Chunks end at multiples of their size, so that large folios are not cut.
     *bytes = std::min(*bytes, options_.chunk_bytes - front->offset % options_.chunk_bytes);
-    return Grant(front->payer.get(), bytes);
+    if (front->payer == nullptr) return true;
+    if (!IsKnown(*worker, front->payer.get(), now)) {
+      *unknown = front->payer;
+      return false;
+    }
+    return Grant(front->payer.get(), now, bytes);
   };
   for (const int node : {worker->node, -1}) {
     if (node < 0 && !takes_any_[static_cast<size_t>(worker->node)]) break;
@@ -48,8 +66,26 @@ LoaderPool::Took LoaderPool::Choose(Worker* worker, uint64_t now, LoadItem** cho
   return has_work ? Took::kNoRoom : Took::kNothing;
 }
 
+// `lock` is of mutex_; it is let go while the kernel is asked, which may take long.
+LoaderPool::Took LoaderPool::Take(Worker* worker, std::unique_lock<std::mutex>* lock) {
+  worker->looked.clear();
+  while (!stopping_) {
+    std::shared_ptr<Payer> unknown;
+    const Took took = TakeKnown(worker, &unknown);
+    if (unknown == nullptr) return took;
+    lock->unlock();
+    const uint64_t now = backend_->NowNs();
+    if (unknown->rate && !unknown->rate->IsKnown(now)) unknown->rate->Refresh(now);
+    if (unknown->budget) unknown->budget->Refresh(now);
+    lock->lock();
+    // Not if there is more room than was seen.
+    if (now >= kicked_ns_) worker->looked.push_back(unknown.get());
+  }
+  return Took::kNothing;
+}
+
 // mutex_ held.
-LoaderPool::Took LoaderPool::Take(Worker* worker) {
+LoaderPool::Took LoaderPool::TakeKnown(Worker* worker, std::shared_ptr<Payer>* unknown) {
   if (!HasWorkFor(worker->node)) return Took::kNothing;
   const uint64_t now = backend_->NowNs();
   const int allowed = governor_.Allowed(now);
@@ -58,7 +94,7 @@ LoaderPool::Took LoaderPool::Take(Worker* worker) {
   }
   LoadItem* front = nullptr;
   uint64_t bytes = 0;
-  const Took took = Choose(worker, now, &front, &bytes);
+  const Took took = Choose(worker, now, &front, &bytes, unknown);
   if (took != Took::kChunk) return took;
   Chunk chunk;
   chunk.item = *front;
@@ -91,7 +127,7 @@ Interruption LoaderPool::Check(const Worker& worker, const Chunk& chunk) {
       return Interruption::kBandwidth;
     }
   }
-  // Outside the lock: this reads files.
+  // Outside the lock: this asks the kernel.
   if (chunk.item.payer && chunk.item.payer->budget && chunk.item.payer->budget->IsAbove()) {
     return Interruption::kMemory;
   }

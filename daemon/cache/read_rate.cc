@@ -85,23 +85,41 @@ void ReadRate::SetDevice(BlockDevice device) {
   looked_ns_ = 0;
 }
 
-// mutex_ held.  Limits may be set and lifted at any time.
+bool ReadRate::IsKnown(uint64_t now_ns) {
+  const std::lock_guard lock(mutex_);
+  if (!has_device_ || !limit_->IsKnown()) return true;
+  return looked_ns_ != 0 && now_ns < looked_ns_ + kLookNs;
+}
+
 void ReadRate::Refresh(uint64_t now_ns) {
-  if (!has_device_ || !limit_->IsKnown()) return;
-  if (looked_ns_ != 0 && now_ns < looked_ns_ + kLookNs) return;
-  looked_ns_ = now_ns;
-  std::vector<std::shared_ptr<TokenBucket>> buckets;
-  for (const IoLevel& level : limit_->Read(device_)) {
-    if (level.rate == 0) continue;
-    buckets.push_back(table_->Get(level.id));
-    buckets.back()->SetRate(level.rate);
+  if (is_reading_.exchange(true, std::memory_order_acq_rel)) return;
+  BlockDevice device;
+  bool is_due = false;
+  {
+    const std::lock_guard lock(mutex_);
+    device = device_;
+    is_due = has_device_ && limit_->IsKnown();
   }
-  buckets_ = std::move(buckets);
+  std::vector<std::shared_ptr<TokenBucket>> buckets;
+  if (is_due) {
+    for (const IoLevel& level : limit_->Read(device)) {
+      if (level.rate == 0) continue;
+      buckets.push_back(table_->Get(level.id));
+      buckets.back()->SetRate(level.rate);
+    }
+    const std::lock_guard lock(mutex_);
+    // Another device meanwhile: somebody looks again.
+    if (device == device_) {
+      buckets_ = std::move(buckets);
+      looked_ns_ = now_ns;
+    }
+  }
+  is_reading_.store(false, std::memory_order_release);
 }
 
 uint64_t ReadRate::Take(uint64_t now_ns, uint64_t bytes) {
   const std::lock_guard lock(mutex_);
-  Refresh(now_ns);
+  if (has_device_ && looked_ns_ == 0 && limit_->IsKnown()) return 0;  // not known yet
   uint64_t grant = bytes;
   for (const auto& bucket : buckets_) grant = std::min(grant, bucket->Available(now_ns));
   if (grant < bytes) grant = grant / kStepBytes * kStepBytes;
@@ -118,7 +136,6 @@ void ReadRate::GiveBack(uint64_t bytes) {
 
 void ReadRate::Note(uint64_t now_ns, uint64_t bytes) {
   const std::lock_guard lock(mutex_);
-  Refresh(now_ns);
   for (const auto& bucket : buckets_) bucket->Take(now_ns, bytes);
 }
 

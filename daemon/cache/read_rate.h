@@ -8,6 +8,7 @@
 #ifndef PPC_DAEMON_CACHE_READ_RATE_H_
 #define PPC_DAEMON_CACHE_READ_RATE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -58,6 +59,10 @@ class ReadRate {
 
   // The device that loads read from; it is known with the first of them.
   void SetDevice(BlockDevice device);
+  // Whether the limits that are known are not too old: they may be set and lifted at any time.
+  bool IsKnown(uint64_t now_ns);
+  // Asks the kernel for the limits, unless another thread does so at the moment.
+  void Refresh(uint64_t now_ns);
   // Grants up to `bytes` (whole steps, or all of it), 0 = nothing now.
   uint64_t Take(uint64_t now_ns, uint64_t bytes);
   // Of what was granted it was not read from the device.
@@ -68,11 +73,10 @@ class ReadRate {
   uint64_t Limit();
 
  private:
-  void Refresh(uint64_t now_ns);
-
-  const std::unique_ptr<IoLimit> limit_;
+  const std::unique_ptr<IoLimit> limit_;  // of who refreshes
   TokenBuckets* const table_;
-  std::mutex mutex_;
+  std::atomic<bool> is_reading_{false};
+  std::mutex mutex_;  // of what follows; never held while the kernel is asked
   BlockDevice device_;
   bool has_device_ = false;
   uint64_t looked_ns_ = 0;

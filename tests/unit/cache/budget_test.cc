@@ -19,31 +19,57 @@ class FixedMemory : public MemorySource {
 
 class BudgetTest : public testing::Test {
  protected:
+  uint64_t Reserve(uint64_t bytes) {
+    budget_.Refresh(++now_ns_);
+    return budget_.Reserve(bytes);
+  }
+  uint64_t now_ns_ = 0;
   std::shared_ptr<FixedMemory> memory_ = std::make_shared<FixedMemory>();
   Budget budget_{memory_};
 };
 
 TEST_F(BudgetTest, InFlightStaysWithinAnEighth) {
   uint64_t granted = 0;
-  while (const uint64_t part = budget_.Reserve(8 * kMiB)) granted += part;
+  while (const uint64_t part = Reserve(8 * kMiB)) granted += part;
   EXPECT_EQ(granted, 100 * kMiB);
   budget_.Release(8 * kMiB);
-  EXPECT_EQ(budget_.Reserve(8 * kMiB), 8 * kMiB);
+  EXPECT_EQ(Reserve(8 * kMiB), 8 * kMiB);
 }
 
 TEST_F(BudgetTest, GrantsOnlyWhatFits) {
   memory_->used = 795 * kMiB;
-  EXPECT_EQ(budget_.Reserve(8 * kMiB), 4 * kMiB);  // whole steps
-  EXPECT_EQ(budget_.Reserve(8 * kMiB), 0u);
-  EXPECT_EQ(budget_.Reserve(kMiB), kMiB);  // all of what was asked fits
+  EXPECT_EQ(Reserve(8 * kMiB), 4 * kMiB);  // whole steps
+  EXPECT_EQ(Reserve(8 * kMiB), 0u);
+  EXPECT_EQ(Reserve(kMiB), kMiB);  // all of what was asked fits
   EXPECT_EQ(budget_.Read(false).room, 0u);
   EXPECT_EQ(budget_.Read(false).inflight, 5 * kMiB);
+}
+
+// Reading again for every chunk would be one lock for all threads.
+TEST_F(BudgetTest, WhatCameSinceTheReadingCountsAsUsed) {
+  memory_->used = 784 * kMiB;
+  budget_.Refresh(1);
+  EXPECT_EQ(budget_.Reserve(8 * kMiB), 8 * kMiB);
+  budget_.Release(8 * kMiB);
+  EXPECT_EQ(budget_.Reserve(8 * kMiB), 8 * kMiB);
+  EXPECT_EQ(budget_.Reserve(8 * kMiB), 0u);
+  budget_.Release(8 * kMiB);
+  EXPECT_EQ(budget_.Reserve(8 * kMiB), 0u);
+  EXPECT_EQ(Reserve(8 * kMiB), 8 * kMiB);  // the reading says it was not loaded
+}
+
+TEST_F(BudgetTest, AReadingGrowsOld) {
+  EXPECT_FALSE(budget_.IsKnown(0, 100));
+  EXPECT_EQ(budget_.Reserve(8 * kMiB), 0u);  // nothing is known
+  budget_.Refresh(50);
+  EXPECT_TRUE(budget_.IsKnown(149, 100));
+  EXPECT_FALSE(budget_.IsKnown(150, 100));
 }
 
 TEST_F(BudgetTest, NothingAboveTheThreshold) {
   memory_->used = 801 * kMiB;
   EXPECT_TRUE(budget_.IsAbove());
-  EXPECT_EQ(budget_.Reserve(4096), 0u);
+  EXPECT_EQ(Reserve(4096), 0u);
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose threads load what, and when they wake.
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <span>
+#include <thread>
 
 #include "tests/unit/cache/loader_fixture.h"
 
@@ -119,6 +122,58 @@ TEST_F(LoaderThreadsTest, ThreadsWaitForRoomWithoutBeingAsked) {
   backend_->SetMemoryOther(0);
   ASSERT_NO_FATAL_FAILURE(Await(2));
   EXPECT_EQ(backend_->ResidentBytes(1), 16 * kMiB);
+}
+
+// Reading a cgroup's files can take long: its lock is the kernel's.
+class SlowMemory : public MemorySource {
+ public:
+  MemoryReading Read(bool) override {
+    std::unique_lock lock(mutex_);
+    is_read_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return is_open_; });
+    return MemoryReading{.limit = 1000 * kMiB, .used = 0, .threshold = 800 * kMiB};
+  }
+  void AwaitReader() {
+    std::unique_lock lock(mutex_);
+    ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(10), [this] { return is_read_; }));
+  }
+  void Open() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_read_ = false;
+  bool is_open_ = false;
+};
+
+TEST_F(LoaderThreadsTest, WhoReadsMemoryHoldsUpNobody) {
+  const auto slow = std::make_shared<SlowMemory>();
+  const auto other = std::make_shared<Payer>();
+  other->service = 5;
+  other->budget = std::make_shared<Budget>(slow);
+  LoaderPool pool(backend_.get(), Nodes(1), {.threads_per_node = 2, .retry_ns = 1000 * 1000},
+                  &completions_);
+  LoadItem held = Item(0, 8 * kMiB);
+  held.payer = other;
+  pool.Submit(std::span(&held, 1), false);
+  ASSERT_NO_FATAL_FAILURE(slow->AwaitReader());
+  // Submitting does not wait, nor does the other thread.
+  std::thread submits([&] {
+    LoadItem item = Item(128 * kMiB, 8 * kMiB);
+    pool.Submit(std::span(&item, 1), false);
+  });
+  Await(1);
+  EXPECT_EQ(backend_->Resident(1, 128 * kMiB, 8 * kMiB, {})->resident, 8 * kMiB);
+  EXPECT_EQ(backend_->Resident(1, 0, 8 * kMiB, {})->resident, 0u);
+  slow->Open();
+  submits.join();
+  Await(1);
+  EXPECT_EQ(backend_->Resident(1, 0, 8 * kMiB, {})->resident, 8 * kMiB);
 }
 
 }  // namespace
