@@ -18,6 +18,7 @@
 #include <array>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -65,6 +66,7 @@ class LoaderPool {
     bool manual = false;                    // no threads: RunSlice drives it (tests, simulator)
     uint64_t retry_ns = 100 * 1000 * 1000;  // how soon who found no memory looks again
     BandwidthGovernor::Options governor;
+    std::function<void(uint64_t bytes)> on_loaded;  // from a loader's thread, before Stats has it
   };
 
   // backend and completions must outlive this.

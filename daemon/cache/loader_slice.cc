@@ -173,6 +173,8 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
     meter_.End(now, loaded ? loaded->loaded : 0, now - start);
   }
   if (!loaded) return HandleError(chunk, loaded.error());
+  // Before the budget gets it back: between the two nobody would count it.
+  if (loaded->loaded > 0 && options_.on_loaded) options_.on_loaded(loaded->loaded);
   {
     const std::lock_guard lock(mutex_);
     if (loaded->loaded > 0) governor_.OnLoaded(now, loaded->loaded, now - start);

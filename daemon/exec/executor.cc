@@ -280,11 +280,7 @@ bool Executor::HandleCompletions() {
   results_.clear();
   parts_.completions->Take(&results_);
   for (const IoResult& result : results_) {
-    if (result.is_load) {
-      parts_.own_cache->fetch_add(result.ok, std::memory_order_relaxed);
-    } else if (result.ok > 0) {
-      parts_.loader->Kick();
-    }
+    if (!result.is_load && result.ok > 0) parts_.loader->Kick();
     ppc_result out{};
     out.kind = result.is_load ? PPC_LOADED : PPC_EVICTED;
     out.group = result.group;

@@ -49,12 +49,13 @@ void Runtime::BuildParts(const ppc_operation& table) {
       backend_, &config_.topology, config_.roots,
       [this](std::shared_ptr<const Cgroup> cgroup) { return MakeMemory(std::move(cgroup)); },
       config_.vendor_xpus.get());
-  loader_ =
-      std::make_unique<LoaderPool>(backend_, config_.topology.nodes,
-                                   LoaderPool::Options{.chunk_bytes = options.chunk_bytes,
-                                                       .threads_per_node = options.threads_per_node,
-                                                       .manual = config_.manual},
-                                   &completions_);
+  loader_ = std::make_unique<LoaderPool>(
+      backend_, config_.topology.nodes,
+      LoaderPool::Options{.chunk_bytes = options.chunk_bytes,
+                          .threads_per_node = options.threads_per_node,
+                          .manual = config_.manual,
+                          .on_loaded = [this](uint64_t bytes) { own_cache_ += bytes; }},
+      &completions_);
   evictor_ = std::make_unique<Evictor>(
       backend_,
       Evictor::Options{.threads = EvictorThreads(config_.topology.nodes.size()),
