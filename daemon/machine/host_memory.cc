@@ -54,6 +54,12 @@ std::vector<int> OnlineNodes(const SysRoots& roots) {
   return nodes ? *nodes : std::vector<int>();
 }
 
+uint64_t WithoutReserve(const ServiceMemory::Options& options, uint64_t total) {
+  const auto share = static_cast<uint64_t>(static_cast<double>(total) * options.reserve_share);
+  const uint64_t reserve = std::max(options.reserve_bytes, share);
+  return total > reserve ? total - reserve : 0;
+}
+
 // A cgroup's own stalls say what matters to it; v1 has none, then the machine's count.
 std::vector<std::string> StallFiles(const ServiceMemory::Options& options, const Cgroup* cgroup) {
   if (options.stall_share <= 0) return {};
@@ -147,14 +153,30 @@ Result<HostMemory> ServiceMemory::ReadAllowed() {
   return host;
 }
 
+uint64_t ServiceMemory::MachineBudget(const Options& options) {
+  const Result<HostMemory> host = ReadHostMemory(options.roots, {});
+  if (!host) return 0;
+  const auto threshold = static_cast<uint64_t>(
+      static_cast<double>(WithoutReserve(options, host->total)) * options.share);
+  const uint64_t taken = host->total > host->available ? host->total - host->available : 0;
+  return threshold > taken ? threshold - taken : 0;
+}
+
+// Of our own page cache alone.
+MemoryReading ServiceMemory::OwnReading(uint64_t limit, double share) const {
+  MemoryReading own;
+  own.limit = limit;
+  own.used = own.cache = OwnCache();
+  own.is_estimate = own.used != 0;
+  own.threshold = static_cast<uint64_t>(static_cast<double>(limit) * share);
+  return own;
+}
+
 std::optional<MemoryReading> ServiceMemory::ReadHost() {
   const Result<HostMemory> host = ReadAllowed();
   if (!host) return std::nullopt;
-  const auto share =
-      static_cast<uint64_t>(static_cast<double>(host->total) * options_.reserve_share);
-  const uint64_t reserve = std::max(options_.reserve_bytes, share);
   MemoryReading reading;
-  reading.limit = host->total > reserve ? host->total - reserve : 0;
+  reading.limit = WithoutReserve(options_, host->total);
   // Ours is not more than there is: the kernel reclaims without telling.
   reading.cache = std::min(OwnCache(), host->files);
   reading.is_estimate = reading.cache != 0;
@@ -194,13 +216,11 @@ MemoryReading ServiceMemory::Read(bool with_cache) {
   };
   consider(ReadHost());
   if (cgroup_ != nullptr) consider(cgroup_->Read(options_.share, with_cache));
-  if (options_.limit_bytes != 0) {
-    MemoryReading own;
-    own.limit = options_.limit_bytes;
-    own.used = own.cache = OwnCache();
-    own.is_estimate = own.used != 0;
-    own.threshold = static_cast<uint64_t>(static_cast<double>(own.limit) * options_.share);
-    consider(own);
+  if (options_.limit_bytes != 0) consider(OwnReading(options_.limit_bytes, options_.share));
+  if (options_.share_bytes != nullptr) {
+    // What it is a share of has been cut already.
+    const uint64_t share = options_.share_bytes->load(std::memory_order_relaxed);
+    if (share != kNoMemoryShare) consider(OwnReading(share, 1));
   }
   if (has_best) Withhold(&best);
   return best;

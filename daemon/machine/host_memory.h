@@ -36,6 +36,8 @@ Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>&
 // watermarks of their zones.  0 if /proc/zoneinfo cannot be read.
 uint64_t NodeWatermarks(const SysRoots& roots, const std::vector<int>& nodes);
 
+inline constexpr uint64_t kNoMemoryShare = ~uint64_t{0};
+
 // Memory budget of one service (or of the mount when there is none).
 class ServiceMemory : public MemorySource {
  public:
@@ -49,6 +51,9 @@ class ServiceMemory : public MemorySource {
     // Page cache we loaded and not yet dropped.  The machine counts it as available, but
     // filling the rest on top of it makes the kernel reclaim what is needed first.
     const std::atomic<uint64_t>* own_cache = nullptr;
+    // What others on this machine leave us to keep in the page cache, kNoMemoryShare = all;
+    // nullptr = the same.
+    const std::atomic<uint64_t>* share_bytes = nullptr;
     // Directory of the cgroup we run in: reclaim that our loads cause stalls us.  "" = none.
     std::string own_cgroup;
     std::function<uint64_t()> now_ns;  // nullptr = CLOCK_MONOTONIC
@@ -58,8 +63,12 @@ class ServiceMemory : public MemorySource {
   ServiceMemory(Options options, std::shared_ptr<const Cgroup> cgroup);
   MemoryReading Read(bool with_cache) override;
 
+  // Page cache that models may have on this machine, all runners' together.
+  static uint64_t MachineBudget(const Options& options);
+
  private:
   std::optional<MemoryReading> ReadHost();
+  MemoryReading OwnReading(uint64_t limit, double share) const;
   Result<HostMemory> ReadAllowed();
   void Withhold(MemoryReading* reading);
   uint64_t OwnCache() const;

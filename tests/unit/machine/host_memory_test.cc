@@ -49,6 +49,26 @@ TEST_F(HostMemoryTest, OwnCacheCountsAsUsed) {
   EXPECT_EQ(memory.Read(false).Room(), 100 * kKib);
 }
 
+// Others keep page cache, too: to the machine theirs looks like free memory.
+TEST_F(HostMemoryTest, TheShareOfSeveralBinds) {
+  std::atomic<uint64_t> own = 150 * kKib;
+  std::atomic<uint64_t> share = kNoMemoryShare;
+  options_.own_cache = &own;
+  options_.share_bytes = &share;
+  ServiceMemory memory(options_, nullptr);
+  EXPECT_EQ(memory.Read(false).Room(), 250 * kKib);
+  share = 200 * kKib;
+  EXPECT_EQ(memory.Read(false).Room(), 50 * kKib);
+  EXPECT_EQ(memory.Read(false).threshold, 200 * kKib);
+  EXPECT_TRUE(memory.Read(false).is_estimate);
+  share = 100 * kKib;
+  EXPECT_LT(memory.Read(false).Slack(), 0);
+  // All of it together.
+  EXPECT_EQ(ServiceMemory::MachineBudget(options_), 400 * kKib);
+  options_.reserve_bytes = 100 * kKib;
+  EXPECT_EQ(ServiceMemory::MachineBudget(options_), 320 * kKib);
+}
+
 // The kernel has reclaimed most of it, or somebody has dropped it.
 TEST_F(HostMemoryTest, OwnCacheIsNotMoreThanThereIs) {
   const std::atomic<uint64_t> own = 800 * kKib;
