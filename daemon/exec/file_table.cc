@@ -101,6 +101,13 @@ size_t FileTable::Size() const {
   return by_id_.size();
 }
 
+uint64_t FileTable::Bytes() const {
+  const std::lock_guard lock(mutex_);
+  uint64_t bytes = 0;
+  for (const auto& [file, known] : by_id_) bytes += known.info.size;
+  return bytes;
+}
+
 void FileTable::Trim() {
   const std::lock_guard lock(mutex_);
   if (by_id_.size() <= kMaxFiles) return;

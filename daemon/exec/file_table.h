@@ -47,6 +47,7 @@ class FileTable : public FileResolver {
 
   std::vector<uint64_t> Files() const;
   size_t Size() const;
+  uint64_t Bytes() const;  // of all files together
   // Between batches: forgets everything once there are too many.
   void Trim();
 

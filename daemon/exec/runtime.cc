@@ -100,6 +100,7 @@ std::shared_ptr<MemorySource> Runtime::MakeMemory(std::shared_ptr<const Cgroup> 
           .reserve_share = config_.options.reserve_share,
           .stall_share = config_.options.is_blind ? 0 : config_.options.stall_share,
           .own_cache = &own_cache_,
+          .share_bytes = config_.options.is_blind ? nullptr : &memory_share_,
           .own_cgroup = OwnCgroup(config_.roots),
           .now_ns = nullptr},
       std::move(cgroup));

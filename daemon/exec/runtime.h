@@ -13,6 +13,7 @@
 #include "daemon/exec/executor.h"
 #include "daemon/exec/runtime_options.h"
 #include "daemon/exec/worker.h"
+#include "daemon/machine/host_memory.h"
 
 namespace ppc {
 
@@ -49,6 +50,12 @@ class Runtime {
   Result<Json> Control(const Json& message);
   Json StatusJson();
 
+  // What the runtime may keep in the page cache of what the machine has, see kNoMemoryShare.  Any
+  // thread.
+  void SetMemoryShare(uint64_t bytes) { memory_share_.store(bytes, std::memory_order_relaxed); }
+  // What it could keep if it were alone, keeps, and has a use for; bytes.
+  Json MemoryJson();
+
   Executor::End Run() { return executor_->Run(); }
   Executor& executor() { return *executor_; }
   LoaderPool& loader() { return *loader_; }
@@ -74,11 +81,17 @@ class Runtime {
   void OnDropped(uint64_t bytes);
   ContextFacts Facts();
   std::shared_ptr<MemorySource> MakeMemory(std::shared_ptr<const Cgroup> cgroup);
+  uint64_t UsefulBytes() const;
   void BuildParts(const ppc_operation& table);
 
   Backend* const backend_;
   const RuntimeConfig config_;
   std::atomic<uint64_t> own_cache_{0};
+  std::atomic<uint64_t> memory_share_{kNoMemoryShare};
+  // When MemoryJson has seen last that something came, and how much had come then.
+  uint64_t grew_ns_ = 0;
+  uint64_t seen_cache_ = 0;
+  uint64_t seen_asked_ = 0;
   Completions completions_;
   DemandMeter demand_;
   uint32_t want_ = 0;

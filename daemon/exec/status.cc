@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what the runtime tells about itself: Runtime::StatusJson.
+#include <algorithm>
+#include <optional>
+
 #include "daemon/base/clock.h"
 #include "daemon/exec/runtime.h"
 
@@ -89,7 +92,41 @@ Json DeviceJson(const Result<BackendCounters>& counters) {
               {"beacon", counters->beacon_bytes}};
 }
 
+// What may always be added, so that a policy that begins is asked for its plan.
+constexpr uint64_t kLeastGrowth = 256 << 20;
+constexpr uint64_t kRestNs = 2 * kNsPerSec;  // without anything new nothing more is wanted
+
 }  // namespace
+
+// All files that were seen, but no more than the services may have by their cgroups' limits.
+uint64_t Runtime::UsefulBytes() const {
+  uint64_t limits = 0;
+  for (const Service* service : services_->Active()) {
+    const std::optional<MemoryReading> group =
+        service->cgroup != nullptr ? service->cgroup->Read(1, false) : std::nullopt;
+    if (!group) return files_->Bytes();
+    limits += group->limit;
+  }
+  return std::min(files_->Bytes(), limits);
+}
+
+Json Runtime::MemoryJson() {
+  const uint64_t now = backend_->NowNs();
+  const uint64_t keeps = own_cache_.load(std::memory_order_relaxed);
+  const LoaderStats loads = loader_->Stats();
+  if (keeps > seen_cache_ || loads.asked > seen_asked_ || loads.queued + loads.inflight > 0)
+    grew_ns_ = now;
+  seen_cache_ = keeps;
+  seen_asked_ = loads.asked;
+  const bool grows = grew_ns_ != 0 && now < grew_ns_ + kRestNs;
+  const uint64_t wants = std::max(keeps + kLeastGrowth, grows ? UsefulBytes() : 0);
+  const RuntimeOptions& options = config_.options;
+  const uint64_t budget = ServiceMemory::MachineBudget({.roots = config_.roots,
+                                                        .share = options.threshold,
+                                                        .reserve_bytes = options.reserve_bytes,
+                                                        .reserve_share = options.reserve_share});
+  return Json{{"budget", budget}, {"keeps", keeps}, {"wants", wants}};
+}
 
 Json Runtime::StatusJson() {
   Json services = Json::array();
@@ -121,6 +158,7 @@ Json Runtime::StatusJson() {
     xpus.push_back(Json{{"bdf", xpu.bdf}, {"node", xpu.node}});
   }
   const Capabilities caps = backend_->Caps();
+  const uint64_t share = memory_share_.load(std::memory_order_relaxed);
   return Json{{"mount", config_.mount},
               {"backend", caps.backend},
               {"limits", caps.limits},
@@ -134,6 +172,7 @@ Json Runtime::StatusJson() {
               {"loader", LoaderJson(loader_->Stats(), loader_->Device())},
               {"evictor", EvictorJson(evictor_->Stats())},
               {"own_cache", own_cache_.load()},
+              {"memory_share", share == kNoMemoryShare ? Json() : Json(share)},
               {"files", files_->Size()},
               {"services", services},
               {"nodes", config_.topology.nodes.size()},

@@ -21,6 +21,13 @@
 namespace ppc {
 namespace {
 
+// Without that member nothing is shared.
+uint64_t MemoryShareOf(const Json& message, const char* key) {
+  const auto share = message.find(key);
+  const bool is_there = share != message.end() && share->is_number_unsigned();
+  return is_there ? share->get<uint64_t>() : kNoMemoryShare;
+}
+
 UniqueFd OpenSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -137,6 +144,7 @@ Status Session::Init(const Json& message) {
   Result<RuntimeConfig> config = MakeConfig(message, choice->directory);
   if (!config) return config.error();
   auto runtime = std::make_unique<Runtime>(backend_.get(), plugin_->table(), std::move(*config));
+  runtime->SetMemoryShare(MemoryShareOf(message, "memory_share"));
   Status started = runtime->Start();
   if (!started) return started;
   runtime_ = std::move(runtime);
@@ -161,6 +169,10 @@ Result<Json> Session::Handle(const Json& request) {
   }
   if (runtime_ == nullptr) return Error{ENOTCONN, "this runner has no policy yet: send init"};
   if (*op == "status") return runtime_->StatusJson();
+  if (*op == "memory") {
+    runtime_->SetMemoryShare(MemoryShareOf(request, "share"));
+    return runtime_->MemoryJson();
+  }
   if (*op == "control") {
     const auto message = request.find("message");
     if (message == request.end() || !message->is_object()) {

@@ -137,11 +137,14 @@ void Registration::SpawnRunner() {
             {"config", choice_.config},
             {"template_dir", environment_.options.template_dir},
             {"runtime", runtime == choice_.config.end() ? Json::object() : *runtime}};
+  memory_ = environment_.memory.Enter();
+  if (const std::optional<uint64_t> share = memory_->FirstShare()) init["memory_share"] = *share;
   const ObserverFds lent = LendPrograms(init);
   Result<std::unique_ptr<RunnerProcess>> runner =
       RunnerProcess::Spawn(environment_.loop, environment_.options.runner, cgroup ? *cgroup : "",
                            lent, std::move(callbacks));
   if (!runner) {
+    memory_.reset();
     init_error_ = runner.error().message;
     init_error_code_ = runner.error().code;
     // From the loop: the caller may not be ready for the end yet.
@@ -192,6 +195,9 @@ void Registration::HandleRunning(const Json& answer) {
     for (const Service* service : services_.InOrder()) ids.push_back(service->id);
     ReplayServices(std::move(ids));
   }
+  memory_->Begin([this](std::optional<uint64_t> share, MemoryBroker::AnswerHandler done) {
+    AskForMemory(share, std::move(done));
+  });
   environment_.loop.Cancel(watch_timer_);
   WatchRunner();
   callbacks_.on_change();
@@ -253,6 +259,7 @@ void Registration::HandleEvent(const Json& event) {
 
 void Registration::HandleExit(int wait_status) {
   old_runner_ = std::move(runner_);
+  memory_.reset();
   if (observer_ != nullptr) observer_->Silence();
   environment_.loop.Cancel(drain_timer_);
   environment_.loop.Cancel(watch_timer_);

@@ -24,6 +24,7 @@
 #include "daemon/base/result.h"
 #include "daemon/supervisor/cgroups.h"
 #include "daemon/supervisor/event_loop.h"
+#include "daemon/supervisor/memory_broker.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/observer_hub.h"
 #include "daemon/supervisor/options.h"
@@ -54,6 +55,7 @@ class Registration {
     const MountProbe& probe;
     const Cgroups& cgroups;
     ObserverHub& observers;
+    MemoryBroker& memory;
   };
 
   struct Callbacks {
@@ -124,6 +126,7 @@ class Registration {
   void ReplayServices(std::deque<std::string> ids);
   void TakeNumber(const std::string& id, const Json& reply);
   void SendControl(const Json& message, JsonHandler done);
+  void AskForMemory(std::optional<uint64_t> share, MemoryBroker::AnswerHandler done);
   void WatchRunner();
   void WatchMount();
   void RunDeferred();
@@ -152,6 +155,7 @@ class Registration {
   uint64_t last_answer_ns_ = 0;
   Services services_;
   std::unique_ptr<ObserverHub::Place> observer_;  // null: the runner has no use for it
+  std::unique_ptr<MemoryBroker::Place> memory_;   // of the runner that there is
   std::unique_ptr<RunnerProcess> runner_;
   std::unique_ptr<RunnerProcess> old_runner_;  // ended; freed at the next start
   std::vector<StatusHandler> start_waiters_;

@@ -31,6 +31,19 @@ Result<Json> PolicyReply(const Result<Json>& answer) {
   return error;
 }
 
+// What a runner says of its memory; nothing if that is no answer.
+std::optional<MemoryReport> MemoryOf(const Result<Json>& answer) {
+  if (!answer || !IsOk(*answer)) return std::nullopt;
+  MemoryReport report;
+  for (const auto& [key, value] :
+       {std::pair{"budget", &report.budget}, {"keeps", &report.keeps}, {"wants", &report.wants}}) {
+    const auto member = answer->find(key);
+    if (member == answer->end() || !member->is_number_unsigned()) return std::nullopt;
+    *value = member->get<uint64_t>();
+  }
+  return report;
+}
+
 }  // namespace
 
 void Registration::Control(Json message, JsonHandler done) {
@@ -74,6 +87,19 @@ void Registration::SendControl(const Json& message, JsonHandler done) {
                                                 ") is stopped by a signal; kill -CONT it"};
                  }
                  done(std::move(reply));
+               });
+}
+
+// One that is stopped answers nothing, and would find all questions when it goes on.
+void Registration::AskForMemory(std::optional<uint64_t> share, MemoryBroker::AnswerHandler done) {
+  if (!runner_ || runner_->IsStopped()) return done(std::nullopt);
+  Json message{{"op", "memory"}};
+  if (share) message["share"] = *share;
+  runner_->Ask(std::move(message), environment_.options.status_timeout,
+               [this, alive = std::weak_ptr<bool>(alive_),
+                done = std::move(done)](const Result<Json>& answer) {
+                 if (answer && !alive.expired()) last_answer_ns_ = MonotonicNs();
+                 done(MemoryOf(answer));
                });
 }
 

@@ -9,6 +9,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/machine/host_memory.h"
 #include "daemon/machine/mount_table.h"
 #include "daemon/wire/service_id.h"
 
@@ -50,6 +51,12 @@ Status CheckPaths(const Json& config, const Peer& peer) {
   return Ok();
 }
 
+std::optional<MemoryBroker::Machine> ReadMachine(const SysRoots& roots) {
+  const Result<HostMemory> host = ReadHostMemory(roots, {});
+  if (!host) return std::nullopt;
+  return MemoryBroker::Machine{host->available, host->files};
+}
+
 }  // namespace
 
 Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
@@ -59,6 +66,7 @@ Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
       cgroups_(options.roots),
       state_(std::move(state)),
       observers_(loop, options.roots),
+      memory_(loop, options.memory_period, [&options] { return ReadMachine(options.roots); }),
       started_ns_(MonotonicNs()) {}
 
 void Registry::Handle(const Request& request, const Peer& peer, const Reply& reply) {
@@ -218,7 +226,7 @@ Registration& Registry::Add(const MountInfo& mount, PolicyChoice choice) {
     loop_.After(Millis(0), [this, key, handle] { Drop(key, handle); });
   };
   auto registration = std::make_unique<Registration>(
-      Registration::Environment{loop_, options_, probe_, cgroups_, observers_}, mount,
+      Registration::Environment{loop_, options_, probe_, cgroups_, observers_, memory_}, mount,
       std::move(choice), handle, std::move(callbacks));
   return *(registrations_[key] = std::move(registration));
 }

@@ -17,6 +17,7 @@
 #include "daemon/base/unique_fd.h"
 #include "daemon/supervisor/cgroups.h"
 #include "daemon/supervisor/event_loop.h"
+#include "daemon/supervisor/memory_broker.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/observer_hub.h"
 #include "daemon/supervisor/options.h"
@@ -88,6 +89,7 @@ class Registry {
   const Cgroups cgroups_;
   StateDir state_;
   ObserverHub observers_;
+  MemoryBroker memory_;
   std::map<std::string, std::unique_ptr<Registration>> registrations_;  // by MountInfo::Key
   std::map<std::string, RootWatch> roots_;                              // by handle + "/" + service
   uint64_t next_handle_ = 1;

@@ -7,6 +7,7 @@
 //   refuse_again: true; every service_start but the first is refused
 //   numbers: true; service_start is answered with the number of those before it
 //   slow: {op of a control message: ms until the first of it is answered}
+//   memory: {"budget", "wants"}; it keeps as much of "wants" as its share is
 //   reply: what the policy answers to every control message
 //   limits: what it says that its backend cannot do
 //   log: file that takes every line received
@@ -16,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -94,12 +96,24 @@ void HandleControl(const Json& request) {
   Send(Json{{"ok", true}, {"reply", std::move(reply)}}.dump());
 }
 
+// Takes what it may, at once; without "memory" it says that it has nothing.
+void HandleMemory(const Json& request) {
+  Json report{{"ok", true}, {"budget", 0u}, {"keeps", 0u}, {"wants", 0u}};
+  if (g_fake.contains("memory")) {
+    report.update(g_fake["memory"]);
+    const auto wants = report["wants"].get<uint64_t>();
+    report["keeps"] = std::min(wants, request.value("share", report["budget"].get<uint64_t>()));
+  }
+  Send(report.dump());
+}
+
 void Handle(const std::string& line) {
   const Json request = Json::parse(line);
   const std::string op = request["op"];
   if (op == "init") HandleInit(request);
   if (op == "control") HandleControl(request);
   if (op == "status") Send(R"({"ok":true,"events":{"read":7}})");
+  if (op == "memory") HandleMemory(request);
   if (op == "stop" && Mode("stop") == "hang") HangForever();
   const std::string log = Mode("log");
   if (!log.empty()) std::ofstream(log, std::ios::app) << getpid() << " " << line << "\n";
