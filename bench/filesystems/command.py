@@ -13,7 +13,7 @@ from demo.control import find_key
 from demo.slowdisk import DiskError
 from loaders import environment, maio
 
-from . import nfs, places
+from . import nfs, places, table
 from .places import BUILD, OUT, CaseError, Place
 
 INIT_S = 2.0
@@ -24,6 +24,7 @@ INSIDE = "nfs-inside"  # in the guest
 TWICE = 1.05  # bytes that the disk reads, of the model's
 MOST = {"fuse-keep": 0.5, "nfs": 0.5, "fuse-drop": 1.03, "direct": 1.03}  # of Native's start-up
 failed = False
+measured = {}  # of a case: its pairs, as table.py wants them
 
 
 def verdict(is_right, name, why=""):
@@ -122,6 +123,7 @@ def judge(name, native_runs, runs):
 
 
 def ratio(name, native_runs, runs):
+    measured[name] = table.raw(native_runs, runs)
     pairs = sorted(one["s"] / other["s"] for one, other in zip(runs, native_runs))
     middle = pairs[len(pairs) // 2]
     say(f"{name}: start-up {middle:.3f} x Native ({', '.join(f'{pair:.3f}' for pair in pairs)})")
@@ -238,6 +240,7 @@ def one(name, pairs):
 
 
 def main(arguments):
+    """--docs: the table in docs/backends.md has the cases then, and bench/results what it is made of."""
     names = [word for word in arguments if not word.startswith("--")] or list(CASES)
     pairs = 1 if "--quick" in arguments else PAIRS
     unknown = set(names) - set(CASES) - {INSIDE}
@@ -256,6 +259,8 @@ def main(arguments):
                 one(name, pairs)
             except (CaseError, DiskError, environment.SuiteError, subprocess.TimeoutExpired) as error:
                 verdict(False, name, str(error))
+        if "--docs" in arguments:
+            table.write(measured)
     return 1 if failed else 0
 
 

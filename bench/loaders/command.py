@@ -24,7 +24,7 @@ def parse(arguments):
         "and with MAIO.  What has been measured is kept in build/loaders and not repeated.",
         epilog="Loaders: " + ", ".join(names))
     parser.add_argument("loaders", nargs="*", metavar="LOADER", help="only these")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/loaders.md too")
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/loaders.md too, and what it is made of into bench/results")
     options = parser.parse_args(arguments)
     unknown = set(options.loaders) - set(names)
     if unknown:

@@ -41,7 +41,30 @@ class Results:
 
     def rounds(self, cell):
         """Its runs, in the order of the rounds."""
-        found = []
-        while (run := self.get(f"{cell}-{len(found)}")) is not None:
-            found.append(run)
-        return found
+        return rounds(self, cell)
+
+    def all(self):
+        """{name: value}"""
+        names = sorted(os.listdir(self.folder)) if os.path.isdir(self.folder) else []
+        return {name.removesuffix(".json"): self.get(name.removesuffix(".json")) for name in names
+                if name.endswith(".json")}
+
+
+class Kept:
+    """Of one loader, as Results.all told them."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def get(self, name):
+        return self.values.get(name)
+
+    def rounds(self, cell):
+        return rounds(self, cell)
+
+
+def rounds(results, cell):
+    found = []
+    while (run := results.get(f"{cell}-{len(found)}")) is not None:
+        found.append(run)
+    return found

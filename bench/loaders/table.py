@@ -4,13 +4,14 @@ import os
 import platform
 import statistics
 
+import tables
+
 from . import catalog, experiment, judge, unit_tests
 from .disk import LAT_US, MBPS, READ_AHEAD_KB
 from .environment import OUT, TOP
-from .results import Results
+from .results import Kept, Results
 
-DOCS = os.path.join(TOP, "docs", "loaders.md")
-BEGIN, END = "<!-- written by tests/all/loaders --docs -->", "<!-- end -->"
+PAGE, COMMAND, NAME = "docs/loaders.md", "tests/all/loaders --docs", "loaders"
 HEAD = ("loader", "version", "Native", "bound", "own prefetch", "MAIO from headers", "MAIO recorded",
         "headers cover", "too much")
 
@@ -28,8 +29,7 @@ def time_text(runs, native):
     return f"{median(runs):.1f} s, {statistics.median(found):.2f} x{pairs}"
 
 
-def row(loader):
-    results = Results(loader.name)
+def row(loader, results):
     key, native = results.get("key"), results.rounds("native")
     version = (key or {}).get("versions", {}).get(loader.package, "").replace(", commit Debian", "")
     if loader.not_run:
@@ -44,36 +44,44 @@ def row(loader):
     return [loader.title, version, f"{median(native):.1f} s", bound, own, *cells, *shares]
 
 
-def lines(why_not):
-    versions = next((key["versions"] for loader in catalog.LOADERS
-                     if (key := Results(loader.name).get("key"))), {})
-    yield (f"Disk {MBPS} MB/s, {LAT_US / 1000:g} ms, `read_ahead_kb` {READ_AHEAD_KB}; {os.cpu_count()} CPUs; Linux "
-           f"{platform.release().partition('-')[0]}; torch {versions.get('torch', 'not there')}. "
+def measured(why_not):
+    """Raw: what lines() is made of."""
+    names = [loader.name for loader in catalog.LOADERS] + [unit_tests.NAME]
+    return {"machine": {"cpus": os.cpu_count(), "linux": platform.release().partition("-")[0],
+                        "disk": [MBPS, LAT_US, READ_AHEAD_KB], "why_not": why_not},
+            "loaders": {name: {run: without_status(value) for run, value in Results(name).all().items()}
+                        for name in names}}
+
+
+def without_status(value):
+    """What ppcd said of itself at the end is long, and nothing of it is shown."""
+    return {key: one for key, one in value.items() if key != "status"} if isinstance(value, dict) else value
+
+
+def lines(raw):
+    machine, results = raw["machine"], {name: Kept(values) for name, values in raw["loaders"].items()}
+    versions = next((key["versions"] for found in results.values() if (key := found.get("key"))), {})
+    mbps, lat_us, read_ahead_kb = machine["disk"]
+    yield (f"Disk {mbps} MB/s, {lat_us / 1000:g} ms, `read_ahead_kb` {read_ahead_kb}; {machine['cpus']} CPUs; Linux "
+           f"{machine['linux']}; torch {versions.get('torch', 'not there')}. "
            "Times are medians; x is the median of each round's ratio to Native. Bound: the disk's time for "
            "the bytes, or the loader's with everything cached, whichever is more.")
     yield ""
-    yield "| " + " | ".join(HEAD) + " |"
-    yield "|" + "---|" * len(HEAD)
-    for loader in catalog.LOADERS:
-        yield "| " + " | ".join(row(loader)) + " |"
-    if why_not:
+    yield from tables.markdown(HEAD, [row(loader, results[loader.name]) for loader in catalog.LOADERS])
+    if machine["why_not"]:
         yield ""
-        yield f"MAIO has not run: {why_not}."
+        yield f"MAIO has not run: {machine['why_not']}."
     yield ""
-    yield unit_tests.sentence(Results(unit_tests.NAME))
+    yield unit_tests.sentence(results[unit_tests.NAME])
 
 
 def write(why_not, into_docs):
-    text = "\n".join(lines(why_not)) + "\n"
+    """into_docs: the page has the table then, and bench/results what it is made of."""
+    raw = measured(why_not)
     path = os.path.join(OUT, "table.md")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+        file.write("\n".join(lines(raw)) + "\n")
     experiment.say(f"table: {os.path.relpath(path, TOP)}")
-    if not into_docs:
-        return
-    with open(DOCS, encoding="utf-8") as file:
-        page = file.read()
-    before, rest = page.split(BEGIN)
-    after = rest.split(END)[1]
-    with open(DOCS, "w", encoding="utf-8") as file:
-        file.write(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+    if into_docs:
+        tables.keep(NAME, raw)
+        tables.write(PAGE, COMMAND, lines(raw))

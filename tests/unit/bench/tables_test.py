@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables in documents are what the kept raw results give, and say what these say."""
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../bench"))
+
+import tables  # noqa: E402
+from filesystems import table as filesystems  # noqa: E402
+from loaders import table as loaders  # noqa: E402
+
+
+class Documents(unittest.TestCase):
+    def test_no_table_was_typed(self):
+        for made in (filesystems, loaders):
+            self.assertEqual(tables.written(made.PAGE, made.COMMAND), "\n".join(made.lines(tables.kept(made.NAME))),
+                             f"{made.PAGE}: write it with `{made.COMMAND}`")
+
+
+class FileSystems(unittest.TestCase):
+    @staticmethod
+    def pair(native, maio, disk=1.0):
+        return {"native": {"s": native, "disk": disk}, "maio": {"s": maio, "disk": 1.0}}
+
+    def test_medians_and_spread(self):
+        pairs = [self.pair(10, 3), self.pair(10, 1), self.pair(20, 4)]
+        self.assertEqual(filesystems.row("x", pairs), ["x", "10.00", "3.00", "0.200 (0.100 to 0.300)", "1.00"])
+
+    def test_one_pair_has_no_spread(self):
+        self.assertEqual(filesystems.row("x", [self.pair(10, 3)])[3], "0.300")
+
+    def test_what_native_reads_twice_is_said(self):
+        self.assertEqual(filesystems.row("x", [self.pair(10, 3, 1.31)])[4], "1.00, Native 1.31")
+
+
+if __name__ == "__main__":
+    unittest.main()
