@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/exec/attribution.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "daemon/exec/service_table.h"
 #include "daemon/machine/proc_info.h"
 
 namespace ppc {
@@ -14,28 +14,37 @@ namespace {
 
 constexpr int kMaxGenerations = 64;
 
-Service* ByEnvironment(const SysRoots& roots, std::span<const std::unique_ptr<Service>> services,
-                       int pid) {
-  const std::optional<std::string> id = ProcessEnv(ProcessEnviron(roots, pid), "PPC_SERVICE_ID");
-  if (!id) return nullptr;
-  for (const auto& service : services) {
-    if (service != nullptr && service->id == *id) return service.get();
+using One = Members::One;
+
+const One* ById(const Members& members, const std::string& id) {
+  for (const One& service : members.services) {
+    if (service.id == id) return &service;
   }
   return nullptr;
 }
 
+const One* ByBinding(const Members& members, int pid, uint64_t start_ns) {
+  const auto bound = members.bound.find(pid);
+  if (bound == members.bound.end() || !IsSameStart(bound->second.start_ns, start_ns))
+    return nullptr;
+  return ById(members, bound->second.id);
+}
+
+const One* ByEnvironment(const SysRoots& roots, const Members& members, int pid) {
+  const std::optional<std::string> id = ProcessEnv(ProcessEnviron(roots, pid), "PPC_SERVICE_ID");
+  return id ? ById(members, *id) : nullptr;
+}
+
 // The nearest ancestor that is a service's process.
-Service* ByDescent(const SysRoots& roots, std::span<const std::unique_ptr<Service>> services,
-                   int pid) {
-  bool has_roots = false;
-  for (const auto& service : services)
-    has_roots |= service != nullptr && service->told.root_pid != 0;
+const One* ByDescent(const SysRoots& roots, const Members& members, int pid) {
+  const bool has_roots = std::any_of(members.services.begin(), members.services.end(),
+                                     [](const One& one) { return one.told.root_pid != 0; });
   if (!has_roots) return nullptr;
   std::optional<int> at = pid;
   for (int i = 0; at && *at > 1 && i < kMaxGenerations; ++i) {
-    for (const auto& service : services) {
-      if (service == nullptr || service->told.root_pid != *at) continue;
-      if (IsSameProcess(roots, *at, service->told.root_start_ns)) return service.get();
+    for (const One& service : members.services) {
+      if (service.told.root_pid != *at) continue;
+      if (IsSameProcess(roots, *at, service.told.root_start_ns)) return &service;
     }
     at = ProcessParent(roots, *at);
   }
@@ -43,19 +52,17 @@ Service* ByDescent(const SysRoots& roots, std::span<const std::unique_ptr<Servic
 }
 
 // The most specific cgroup that holds the process wins.
-Service* ByCgroup(const SysRoots& roots, std::span<const std::unique_ptr<Service>> services,
-                  int pid, uint64_t cgroup_id) {
-  Service* best = nullptr;
+const One* ByCgroup(const SysRoots& roots, const Members& members, int pid, uint64_t cgroup_id) {
+  const One* best = nullptr;
   std::optional<std::string> cgroup;
   bool is_read = false;
-  for (const auto& service : services) {
-    if (service == nullptr || service->told.cgroup == nullptr) continue;
-    const Cgroup& told = *service->told.cgroup;
-    if (told.IsOfEvent(cgroup_id)) return service.get();
+  for (const One& service : members.services) {
+    if (service.told.cgroup == nullptr) continue;
+    const Cgroup& told = *service.told.cgroup;
+    if (told.IsOfEvent(cgroup_id)) return &service;
     if (!std::exchange(is_read, true)) cgroup = ProcessCgroup(roots, pid);
     if (!cgroup || !told.Contains(*cgroup)) continue;
-    if (best == nullptr || told.path().size() > best->told.cgroup->path().size())
-      best = service.get();
+    if (best == nullptr || told.path().size() > best->told.cgroup->path().size()) best = &service;
   }
   return best;
 }
@@ -80,13 +87,15 @@ Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgrou
   return told;
 }
 
-Service* OwnerOf(const SysRoots& roots, std::span<const std::unique_ptr<Service>> services, int pid,
-                 uint64_t cgroup_id) {
-  if (Service* named = ByEnvironment(roots, services, pid)) return named;
-  if (Service* ancestor = ByDescent(roots, services, pid)) return ancestor;
-  if (Service* holder = ByCgroup(roots, services, pid, cgroup_id)) return holder;
-  for (const auto& service : services) {
-    if (service != nullptr && service->told.is_open()) return service.get();
+const Members::One* OwnerOf(const SysRoots& roots, const Members& members, int pid,
+                            uint64_t start_ns, uint64_t cgroup_id) {
+  if (members.services.empty()) return nullptr;
+  if (const One* bound = ByBinding(members, pid, start_ns)) return bound;
+  if (const One* named = ByEnvironment(roots, members, pid)) return named;
+  if (const One* ancestor = ByDescent(roots, members, pid)) return ancestor;
+  if (const One* holder = ByCgroup(roots, members, pid, cgroup_id)) return holder;
+  for (const One& service : members.services) {
+    if (service.told.is_open()) return &service;
   }
   return nullptr;
 }

@@ -7,8 +7,8 @@ namespace ppc {
 
 bool CacheLook::IsBound() const {
   const auto& services = parts_.services->Active();
-  return std::any_of(services.begin(), services.end(), [this](const Service* service) {
-    const MemoryReading memory = service->payer->budget->Read(false).memory;
+  return std::any_of(services.begin(), services.end(), [this](Service* service) {
+    const MemoryReading& memory = parts_.services->Memory(service, 0).memory;
     return memory.is_estimate && memory.Room() < chunk_bytes_;
   });
 }

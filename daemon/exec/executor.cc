@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <span>
+#include <utility>
 
 #include "daemon/base/clock.h"
 
@@ -23,6 +23,19 @@ Executor::Executor(Parts parts, Options options)
   AddSource(parts_.completions->fd(), [](short) {});
   AddSource(stop_fd_.Get(), [](short) {});
   AddSource(parts_.background->fd(), [this](short) { parts_.background->ClearWake(); });
+  AddSource(parts_.control->fd(), [this](short) { parts_.control->ClearWake(); });
+  parts_.services->Use(Helper(), [this] { ReleaseHeld(); });
+  if (options_.manual) return;
+  parts_.files->UseRenewal([this](uint64_t file) {
+    (void)parts_.control->Submit([this, file] { parts_.files->Renew(file); }, nullptr);
+  });
+}
+
+Elsewhere Executor::Helper() const {
+  if (options_.manual) return nullptr;
+  return [control = parts_.control](std::function<void()> work, std::function<void()> done) {
+    return control->Submit(std::move(work), std::move(done)).ok();
+  };
 }
 
 void Executor::AddSource(int fd, std::function<void(short)> ready) {
@@ -49,7 +62,7 @@ Executor::End Executor::RunOnce() {
   const size_t drained = DrainBatch();
   HandleCompletions();
   TickIfDue();
-  HandleBackground();
+  HandleHelpers();
   AskForPlan();
   if (parts_.host->IsDropped()) return End::kDropped;
   return WaitForWork(drained);
@@ -58,12 +71,20 @@ Executor::End Executor::RunOnce() {
 bool Executor::Pump() {
   const size_t drained = DrainBatch();
   const bool has_results = HandleCompletions();
-  return HandleBackground() || has_results || drained > 0;
+  return HandleHelpers() || has_results || drained > 0;
 }
 
-void Executor::CatchUp() {
+void Executor::CatchUp(std::function<void()> next) {
   for (int i = 0; i < kMaxCatchUp && DrainBatch() == kBatch; ++i) {
   }
+  WhenSettled(std::move(next), kMaxSettle);
+}
+
+// Behind the look-ups that are under way.  They may make others necessary.
+void Executor::WhenSettled(std::function<void()> next, int rounds) {
+  if (held_.empty() || rounds == 0) return next();
+  const auto again = [this, next, rounds] { WhenSettled(next, rounds - 1); };
+  if (!parts_.control->Submit(nullptr, again)) next();
 }
 
 // After events a nap: whoever missed once misses again soon, and being woken for each would
@@ -105,129 +126,11 @@ Executor::End Executor::CheckAlive() {
   return counters->attached ? End::kRunning : End::kExpired;
 }
 
-// ---------------------------------------------------------------------- events
-
-void Executor::Record(std::span<const Event> events) {
-  for (const Event& event : events) {
-    FileCopy file;
-    if (!parts_.files->Copy(event.file, parts_.backend->NowNs(), &file)) continue;
-    if (std::find(recorded_files_.begin(), recorded_files_.end(), event.file) !=
-        recorded_files_.end()) {
-      continue;
-    }
-    recorded_files_.push_back(event.file);
-    parts_.recorder->AddFile(LoggedFile{event.file, file.bytes, file.path});
-  }
-  parts_.recorder->AddEvents(events);
-}
-
-size_t Executor::DrainBatch() {
-  const size_t drained = parts_.backend->Drain(batch_);
-  if (drained == 0) return 0;
-  stats_.events += drained;
-  const auto end = std::remove_if(batch_.begin(), batch_.begin() + static_cast<long>(drained),
-                                  [this](const Event& e) { return e.tgid == own_tgid_; });
-  const auto kept = static_cast<size_t>(end - batch_.begin());
-  stats_.own_events += drained - kept;
-  const std::span<Event> events(batch_.data(), kept);
-  if (parts_.recorder != nullptr) Record(events);
-  batch_demand_ = 0;
-  batch_is_above_ = false;
-  batch_ns_ = parts_.backend->NowNs();
-  for (const Event& event : aggregator_.Merge(events)) Dispatch(event);
-  if (batch_is_above_) AskForEvictions();
-  if (batch_demand_ > 0) parts_.loader->NoteDemand(batch_demand_);
-  parts_.files->Trim();
-  ++plan_epoch_;
-  return drained;
-}
-
-const FileCopy* Executor::FileOf(uint64_t file) {
-  FileCopy& recent = recent_files_[file % kRecentFiles];
-  if (recent.file == file && batch_ns_ < recent.fresh_until_ns) return &recent;
-  recent.file = 0;
-  return parts_.files->Copy(file, batch_ns_, &recent) ? &recent : nullptr;
-}
-
-void Executor::FillMiss(const Event& event, const FileCopy& file, miss_io* miss) {
-  *miss = miss_io{};
-  miss->path = file.path.c_str();
-  miss->offset = event.offset;
-  miss->size = event.length;
-  miss->pid = event.tgid;
-  miss->tid = event.tid;
-  miss->file = file.file;
-  miss->open_id = event.open_id;
-  miss->kind = static_cast<uint32_t>(event.kind);
-  miss->flags = event.flags;
-  miss->start_ns = event.start_ns;
-  miss->cgroup_id = event.cgroup_id;
-  miss->time_ns = event.time_ns;
-  miss->file_bytes = file.bytes;
-}
-
-// At most what the kernel read: it rounds outward to the demand window.  Too much is put right
-// by looking (CacheLook), too little would overfill the machine.
-uint64_t Executor::ReadForMiss(const Event& event) const {
-  const uint64_t window = std::max(options_.window_bytes, kPageBytes);
-  const uint64_t end = (event.offset + event.length + window - 1) / window * window;
-  return end - event.offset / window * window;
-}
-
-void Executor::Dispatch(const Event& event) {
-  if ((event.flags & kEventLost) != 0) ++stats_.lost_marks;
-  const FileCopy* file = FileOf(event.file);
-  if (file == nullptr) {
-    ++stats_.unresolved;
-    return;
-  }
-  miss_io miss;
-  FillMiss(event, *file, &miss);
-  Service* service = parts_.services->OfProcess(event.tgid, event.start_ns, event.cgroup_id);
-  const bool is_stranger = service->id.empty() && parts_.services->HasStarted();
-  miss.service = service->id.empty() ? -1 : static_cast<int32_t>(service->number);
-  miss.xpu = PPC_NO_XPU;
-  if (is_stranger) {
-    ++stats_.strangers;
-  } else {
-    miss.xpu = parts_.services->XpuOf(service, event.tgid, event.start_ns, batch_ns_).xpu;
-  }
-  const bool is_progress = event.kind == EventKind::kProgress;
-  if (!IsMiss(event.kind)) {
-    ++(is_progress ? stats_.progress : stats_.accesses);
-    parts_.host->Event(miss);
-    if (is_progress) EvictFor(service, &miss);
-    return;
-  }
-  ++stats_.misses;
-  stats_.miss_bytes += event.length;
-  batch_demand_ += event.length;
-  parts_.demand->Add(batch_ns_, event.length);
-  parts_.own_cache->fetch_add(ReadForMiss(event), std::memory_order_relaxed);
-  if (service->payer->rate != nullptr) {
-    service->payer->rate->Note(batch_ns_, ReadForMiss(event));
-  }
-  EvictFor(service, &miss);
-  SubmitLoads(parts_.host->Prefetch(&miss));
-}
-
-// A policy that plans decides by where its readers are: it is asked when it knows all events that
-// are there.
-void Executor::EvictFor(Service* service, miss_io* event) {
-  if (!parts_.host->Has(Hook::kEvict) || !parts_.services->IsAbove(service, batch_ns_)) return;
-  if (!look_.IsKnown()) return;
-  if (parts_.host->Has(Hook::kPlan)) {
-    batch_is_above_ = true;
-  } else {
-    SubmitEvicts(parts_.host->Evict(event));
-  }
-}
-
 // ----------------------------------------------------------------------- lists
 
 void Executor::TellDevice(uint64_t number, ReadRate* rate) {
-  FileCopy file;
-  if (parts_.files->Copy(number, parts_.backend->NowNs(), &file))
+  FileInfo file;
+  if (parts_.files->InfoOf(number, parts_.backend->NowNs(), &file))
     rate->SetDevice(BlockDevice{file.dev_major, file.dev_minor});
 }
 
@@ -300,10 +203,11 @@ bool Executor::HandleCompletions() {
   return !results_.empty();
 }
 
-bool Executor::HandleBackground() {
-  if (parts_.background->RunDone() == 0) return false;
-  ++plan_epoch_;
-  return true;
+bool Executor::HandleHelpers() {
+  const size_t known = parts_.control->RunDone();
+  const size_t done = parts_.background->RunDone();
+  if (done > 0) ++plan_epoch_;
+  return known + done > 0;
 }
 
 // ------------------------------------------------------------------------ time
@@ -316,13 +220,14 @@ void Executor::TickIfDue() {
   next_tick_ns_ = now + options_.tick_ns * (is_awaited ? 1 : kTicksPerCheck);
   ++stats_.ticks;
   ++plan_epoch_;
+  ReleaseHeld();  // what could not be asked for when it came
   if (parts_.host->Has(Hook::kEvict) &&
       (evict_every_tick_ || (parts_.services->IsAnyAbove() && look_.IsKnown()))) {
     SubmitEvicts(parts_.host->Evict(nullptr));
   }
   parts_.host->Tick(now);
   if (PolicyServices* const traced = parts_.policy_services; traced->HasTrace())
-    (void)parts_.background->Submit([traced] { traced->FlushTrace(); }, nullptr);
+    (void)parts_.control->Submit([traced] { traced->FlushTrace(); }, nullptr);
   if (stats_.ticks % kTicksPerCheck == 0) look_.RefreshIfBound();
 }
 
@@ -345,7 +250,7 @@ void Executor::EvictForRoom() {
   if (!parts_.host->Has(Hook::kPlan) && parts_.loader->Queued() == 0) return;
   next_room_ns_ = now + kRoomNs;
   for (Service* service : parts_.services->Active()) {
-    if (service->payer->budget->Read(false).room >= options_.chunk_bytes) continue;
+    if (parts_.services->Memory(service, kRoomNs).room >= options_.chunk_bytes) continue;
     if (!look_.IsKnown()) return;
     AskForEvictions();
     ++plan_epoch_;

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "daemon/backend/backend.h"
@@ -25,6 +26,7 @@
 #include "daemon/exec/aggregator.h"
 #include "daemon/exec/cache_look.h"
 #include "daemon/exec/file_table.h"
+#include "daemon/exec/held_events.h"
 #include "daemon/exec/policy_services.h"
 #include "daemon/exec/service_table.h"
 #include "daemon/exec/worker.h"
@@ -38,6 +40,8 @@ struct ExecutorStats {
   uint64_t own_events = 0;  // caused by ourselves, ignored
   uint64_t lost_marks = 0;  // events that say others before them were lost
   uint64_t unresolved = 0;  // of a file that is gone
+  uint64_t held = 0;        // waited for a look-up
+  uint64_t held_lost = 0;   // too many waited
   uint64_t strangers = 0;   // of processes that belong to none of the started services
   uint64_t misses = 0;      // as given to the policy, after merging
   uint64_t miss_bytes = 0;
@@ -74,7 +78,8 @@ class Executor {
     const Topology* topology = nullptr;
     DemandMeter* demand = nullptr;
     std::atomic<uint64_t>* own_cache = nullptr;
-    Worker* background = nullptr;
+    Worker* control = nullptr;           // short jobs: look-ups, memory, messages
+    Worker* background = nullptr;        // the policy's
     EventLogWriter* recorder = nullptr;  // may be nullptr
   };
   struct Options {
@@ -82,6 +87,7 @@ class Executor {
     uint64_t nap_ns = 1000 * 1000;
     uint64_t chunk_bytes = 8 << 20;
     uint64_t window_bytes = 1 << 20;  // what a miss makes the kernel read
+    bool manual = false;              // nothing is done on other threads
   };
 
   Executor(Parts parts, Options options);
@@ -98,8 +104,11 @@ class Executor {
   // there was any.
   bool Pump();
   // Handles the events that are there, so that what is done next knows of all that came before
-  // it.  On the executor's thread.
-  void CatchUp();
+  // it, and then calls `next`: at once, or when the readers of those events are known.  On the
+  // executor's thread.
+  void CatchUp(std::function<void()> next);
+  // The way to have something done that may wait; empty where nothing is done elsewhere.
+  Elsewhere Helper() const;
   void RequestStop();
   // Every tick asks the policy what to drop, whatever memory says (PPC_WANT_EVICT).
   void SetEvictEveryTick(bool on) { evict_every_tick_ = on; }
@@ -115,18 +124,25 @@ class Executor {
     std::function<void(short)> ready;
   };
 
+  void WhenSettled(std::function<void()> next, int rounds);
   size_t DrainBatch();
+  void BeginBatch();
+  void EndBatch();
   void Dispatch(const Event& event);
+  bool Deliver(const Event& event);
+  void ReleaseHeld();
+  void LookUpFile(uint64_t file);
+  void HandleMiss(const Event& event, Service* service, miss_io* miss);
   void EvictFor(Service* service, miss_io* event);
   uint64_t ReadForMiss(const Event& event) const;
-  const FileCopy* FileOf(uint64_t file);
+  const FileCopy* KnownFileOf(uint64_t file);
   void FillMiss(const Event& event, const FileCopy& file, miss_io* miss);
   void Record(std::span<const Event> events);
   void TellDevice(uint64_t file, ReadRate* rate);
   void SubmitLoads(const RawList& list);
   void SubmitEvicts(const RawList& list);
   bool HandleCompletions();
-  bool HandleBackground();
+  bool HandleHelpers();
   void TickIfDue();
   void AskForPlan();
   void AskForPlanOf(Service* service, uint64_t depth);
@@ -141,6 +157,7 @@ class Executor {
   static constexpr int kTicksPerCheck = 5;
   static constexpr size_t kRecentFiles = 64;
   static constexpr int kMaxCatchUp = 256;  // batches: somebody may add events all the time
+  static constexpr int kMaxSettle = 8;     // rounds of look-ups that a message waits for
 
   const Parts parts_;
   const Options options_;
@@ -157,6 +174,10 @@ class Executor {
   std::vector<pollfd> pollfds_;
   std::vector<uint64_t> recorded_files_;
   std::array<FileCopy, kRecentFiles> recent_files_;  // direct-mapped
+  HeldEvents held_;
+  std::unordered_set<uint64_t> asked_files_;
+  uint64_t gone_file_ = 0;  // a look-up has just said so
+  bool has_lost_ = false;   // the next event is to say so
   uint64_t next_tick_ns_ = 0;
   uint64_t next_room_ns_ = 0;
   uint64_t batch_demand_ = 0;

@@ -26,7 +26,8 @@ Result<FileInfo> FileTable::AskNumber(const std::string& path) {
 }
 
 // Notes what the backend said of a file.
-KnownFile* FileTable::Learn(const FileInfo& info, const std::string& path, uint64_t now) {
+void FileTable::Learn(const FileInfo& info, const std::string& path, uint64_t now) {
+  const std::lock_guard lock(mutex_);
   const auto [entry, is_new] = by_id_.try_emplace(info.file);
   KnownFile* known = &entry->second;
   if (!is_new && known->path != path) {
@@ -35,52 +36,90 @@ KnownFile* FileTable::Learn(const FileInfo& info, const std::string& path, uint6
   }
   *known = KnownFile{info, path, now};
   by_path_[path] = info.file;
-  return known;
 }
 
-KnownFile* FileTable::GetLocked(uint64_t file, uint64_t now) {
-  const auto it = by_id_.find(file);
-  if (it != by_id_.end() && now < it->second.checked_ns + kFreshNs) return &it->second;
+bool FileTable::Ask(uint64_t file, uint64_t now) {
   std::string path;
   const Result<FileInfo> info = AskName(file, &path);
-  if (info) return Learn(*info, path, now);
-  if (it != by_id_.end() && info.error().code == ESTALE) by_id_.erase(it);
-  return nullptr;
+  if (info) {
+    Learn(*info, path, now);
+    return true;
+  }
+  const std::lock_guard lock(mutex_);
+  const auto it = by_id_.find(file);
+  if (it == by_id_.end()) return false;
+  it->second.is_asked = false;
+  if (info.error().code == ESTALE) by_id_.erase(it);
+  return false;
 }
 
-bool FileTable::Copy(uint64_t file, uint64_t now_ns, FileCopy* out) {
-  const std::lock_guard lock(mutex_);
-  const KnownFile* known = GetLocked(file, now_ns);
-  if (known == nullptr) return false;
-  out->file = file;
-  out->bytes = known->info.size;
-  out->dev_major = known->info.dev_major;
-  out->dev_minor = known->info.dev_minor;
-  out->fresh_until_ns = known->checked_ns + kFreshNs;
-  out->path = known->path;
+void FileTable::Renew(uint64_t file) { (void)Ask(file, backend_->NowNs()); }
+
+template <typename Use>
+bool FileTable::WithKnown(uint64_t file, uint64_t now_ns, Use use) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = by_id_.find(file);
+    if (it == by_id_.end()) return false;
+    KnownFile& known = it->second;
+    const bool is_old = now_ns >= known.checked_ns + kFreshNs;
+    if (is_old && !renew_) return false;
+    use(known, is_old ? now_ns + kRenewalNs : known.checked_ns + kFreshNs);
+    if (!is_old || std::exchange(known.is_asked, true)) return true;
+  }
+  renew_(file);
   return true;
 }
 
+bool FileTable::Peek(uint64_t file, uint64_t now_ns, FileCopy* out) {
+  return WithKnown(file, now_ns, [&](const KnownFile& known, uint64_t fresh_until_ns) {
+    out->file = file;
+    out->bytes = known.info.size;
+    out->dev_major = known.info.dev_major;
+    out->dev_minor = known.info.dev_minor;
+    out->fresh_until_ns = fresh_until_ns;
+    out->path = known.path;
+  });
+}
+
+bool FileTable::InfoOf(uint64_t file, uint64_t now_ns, FileInfo* out) {
+  const auto use = [&](const KnownFile& known, uint64_t) { *out = known.info; };
+  return WithKnown(file, now_ns, use) || (Ask(file, now_ns) && WithKnown(file, now_ns, use));
+}
+
+bool FileTable::Copy(uint64_t file, uint64_t now_ns, FileCopy* out) {
+  if (Peek(file, now_ns, out)) return true;
+  return Ask(file, now_ns) && Peek(file, now_ns, out);
+}
+
 Result<FileInfo> FileTable::Find(const std::string& path) {
-  const std::lock_guard lock(mutex_);
   const uint64_t now = backend_->NowNs();
-  const auto named = by_path_.find(path);
-  const auto it = named == by_path_.end() ? by_id_.end() : by_id_.find(named->second);
-  if (it != by_id_.end() && now < it->second.checked_ns + kFreshNs) return it->second.info;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto named = by_path_.find(path);
+    const auto it = named == by_path_.end() ? by_id_.end() : by_id_.find(named->second);
+    if (it != by_id_.end() && now < it->second.checked_ns + kFreshNs) return it->second.info;
+  }
   Result<FileInfo> info = AskNumber(path);
   if (info) Learn(*info, path, now);
   return info;
 }
 
 bool FileTable::SizeOf(uint64_t file, uint64_t* bytes) {
-  const std::lock_guard lock(mutex_);
-  const KnownFile* known = GetLocked(file, backend_->NowNs());
-  if (known == nullptr) return false;
-  *bytes = known->info.size;
+  FileInfo info;
+  if (!InfoOf(file, backend_->NowNs(), &info)) return false;
+  *bytes = info.size;
   return true;
 }
 
 bool FileTable::FindPath(const std::string& path, uint64_t* file, uint64_t* bytes) {
+  if (renew_) {
+    std::unique_lock lock(mutex_);
+    const auto named = by_path_.find(path);
+    *file = named == by_path_.end() ? 0 : named->second;
+    lock.unlock();
+    if (*file != 0 && SizeOf(*file, bytes)) return true;
+  }
   const Result<FileInfo> info = Find(path);
   if (!info) return false;
   *file = info->file;

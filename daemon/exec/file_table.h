@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what the runtime knows about files: number to path and back, sizes; asks the
-// backend at most every few seconds about each.
+// backend at most every few seconds about each.  Nothing is locked while it is asked.
 // Threads: any.
 #ifndef PPC_DAEMON_EXEC_FILE_TABLE_H_
 #define PPC_DAEMON_EXEC_FILE_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "daemon/backend/backend.h"
@@ -20,6 +22,7 @@ struct KnownFile {
   FileInfo info;
   std::string path;
   uint64_t checked_ns = 0;
+  bool is_asked = false;  // it is old, and somebody renews it
 };
 
 // What an event's handler needs of a file: a copy, so that nothing is locked per event and hooks
@@ -37,8 +40,15 @@ class FileTable : public FileResolver {
  public:
   explicit FileTable(Backend* backend) : backend_(backend) {}
 
-  // False: the file is gone.
+  // Before anything is looked up: what is old goes on being used, and `renew` is called, which
+  // has Renew called where waiting does no harm.
+  void UseRenewal(std::function<void(uint64_t file)> renew) { renew_ = std::move(renew); }
+  void Renew(uint64_t file);
+  // What is known of a file, without asking; false: nothing.
+  bool Peek(uint64_t file, uint64_t now_ns, FileCopy* out);
+  // Asks if need be.  False: the file is gone.
   bool Copy(uint64_t file, uint64_t now_ns, FileCopy* out);
+  bool InfoOf(uint64_t file, uint64_t now_ns, FileInfo* out);
   // By path; asks the backend when not fresh.
   Result<FileInfo> Find(const std::string& path);
 
@@ -55,14 +65,19 @@ class FileTable : public FileResolver {
   Result<FileInfo> AskName(uint64_t file, std::string* path);
   Result<FileInfo> AskNumber(const std::string& path);
   void NoteAnswer(uint64_t asked_ns);
-  KnownFile* GetLocked(uint64_t file, uint64_t now);
-  KnownFile* Learn(const FileInfo& info, const std::string& path, uint64_t now);
+  void Learn(const FileInfo& info, const std::string& path, uint64_t now);
+  bool Ask(uint64_t file, uint64_t now);
+  // Calls use(known) under the lock if there is anything to be used; whether it did.
+  template <typename Use>
+  bool WithKnown(uint64_t file, uint64_t now_ns, Use use);
 
   static constexpr uint64_t kFreshNs = 2ULL * 1000 * 1000 * 1000;
+  static constexpr uint64_t kRenewalNs = 100 * 1000 * 1000;
   static constexpr uint64_t kSlowNs = 20 * 1000 * 1000;
   static constexpr size_t kMaxFiles = 65536;
 
   Backend* const backend_;
+  std::function<void(uint64_t file)> renew_;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, KnownFile> by_id_;
   std::unordered_map<std::string, uint64_t> by_path_;

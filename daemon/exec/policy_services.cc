@@ -56,7 +56,7 @@ std::map<std::string, uint64_t> PolicyServices::Stats() const {
 }
 
 void PolicyServices::FillMemory(Service* service, bool with_cache, ppc_memory* out) {
-  const Budget::State state = service->payer->budget->Read(with_cache);
+  const Budget::State& state = parts_.services->Memory(service, 0, with_cache);
   *out = ppc_memory{};
   out->limit = state.memory.limit;
   out->used = state.memory.used;
@@ -146,8 +146,8 @@ int PolicyServices::Background(void (*work)(void*), void (*done)(void*), void* a
 int PolicyServices::XpuNode(int32_t xpu) { return parts_.topology->NodeOfXpu(xpu); }
 
 int PolicyServices::XpuOfProcess(int32_t pid, uint64_t start_ns) {
-  Service* service = parts_.services->OfProcess(pid, start_ns, 0);
-  return parts_.services->XpuOf(service, pid, start_ns).xpu;
+  const Reader* reader = parts_.services->ReaderOf(pid, start_ns, 0);
+  return reader == nullptr ? PPC_NO_XPU : reader->xpu.xpu;
 }
 
 void PolicyServices::Interrupt(uint32_t group) { parts_.loader->InterruptAll(group); }

@@ -82,11 +82,13 @@ void Runtime::BuildParts(const ppc_operation& table) {
   const uint64_t mount_window = counters ? counters->window_bytes : 0;
   const uint64_t window = options.window_bytes != 0 ? options.window_bytes : mount_window;
   background_ = std::make_unique<Worker>("ppc-background", config_.manual);
+  control_ = std::make_unique<Worker>("ppc-control", config_.manual);
   executor_ = std::make_unique<Executor>(
       Executor::Parts{backend_, loader_.get(), evictor_.get(), &completions_, host_.get(),
                       policy_services_.get(), files_.get(), services_.get(), &config_.topology,
-                      &demand_, &own_cache_, background_.get(), config_.recorder},
-      Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes, window});
+                      &demand_, &own_cache_, control_.get(), background_.get(), config_.recorder},
+      Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes, window,
+                        config_.manual});
 }
 
 std::shared_ptr<MemorySource> Runtime::MakeMemory(std::shared_ptr<const Cgroup> cgroup) {
@@ -213,93 +215,10 @@ void Runtime::Shutdown() {
   evictor_->Stop(/*abandon=*/false);
   // Results of what was still in flight reach the policy before ppc_exit.
   executor_->Pump();
+  control_->Finish();
   background_->Finish();
   host_->Exit();
   policy_services_->FlushTrace();
-}
-
-// --------------------------------------------------------------------- control
-
-Result<Json> Runtime::PassOn(const Json& message) {
-  const Result<std::string> reply = host_->Control(DumpJson(message));
-  if (!reply) return reply.error();
-  Result<Json> parsed = ParseJsonObject(*reply, "the policy's reply");
-  if (!parsed) return parsed;
-  const auto error = parsed->find("error");
-  if (error != parsed->end()) {
-    return Error{ECANCELED, error->is_string() ? error->get<std::string>() : DumpJson(*error)};
-  }
-  return parsed;
-}
-
-Result<Json> Runtime::StartService(const Json& message) {
-  const Result<std::string> id = JsonString(message, "service_id", "");
-  const bool is_again = id && services_->Find(*id) != nullptr;
-  const Result<Service*> service = services_->Start(message);
-  if (!service) return service.error();
-  Json passed = message;
-  passed["service"] = (*service)->number;
-  passed["xpus"] = (*service)->xpus;
-  Result<Json> reply = PassOn(passed);
-  if (!reply && reply.error().code != ENOTSUP) {
-    // What ran under this name before has lost its place; the policy may know it still.
-    if (is_again)
-      (void)PassOn({{"op", "service_stop"}, {"service_id", *id}, {"service", (*service)->number}});
-    EndService(**service);
-    return reply;
-  }
-  // A policy that does not know services still gets the service's budget and payer.
-  Json answer = reply ? *reply : Json::object();
-  answer["service_id"] = (*service)->id;
-  answer["service"] = (*service)->number;
-  if (!(*service)->note.empty()) answer["note"] = (*service)->note;
-  return answer;
-}
-
-void Runtime::EndService(const Service& service) {
-  loader_->EndService(service.number);
-  services_->Stop(service.id);
-}
-
-Result<Json> Runtime::AboutProcess(const std::string& op, const Json& message) {
-  constexpr int64_t kMost = 0x7fffffff;
-  const Result<int64_t> pid = JsonInt(message, "pid", 0);
-  if (!pid) return pid.error();
-  if (*pid <= 0 || *pid > kMost) return Error{EINVAL, op + " needs \"pid\", a process"};
-  if (op == "explain_pid") return services_->ExplainProcess(static_cast<int>(*pid));
-  const Result<std::string> id = JsonString(message, "service_id", "");
-  if (!id) return id.error();
-  const Result<int64_t> worker = JsonInt(message, "worker", -1);
-  if (!worker) return worker.error();
-  if (*worker > kMost) return Error{EINVAL, "\"worker\" is too large"};
-  const Status bound =
-      services_->BindProcess(*id, static_cast<int>(*pid), static_cast<int>(*worker));
-  if (!bound) return bound.error();
-  return Json::object();
-}
-
-Result<Json> Runtime::Control(const Json& message) {
-  const Result<std::string> op = JsonString(message, "op", "");
-  if (!op) return op.error();
-  if (op->empty()) return Error{EINVAL, "a control message needs \"op\""};
-  // What the service did before it said this is still in the rings.
-  if (started_ && !shut_down_) executor_->CatchUp();
-  if (*op == "service_start") return StartService(message);
-  if (*op == "explain_pid" || *op == "bind_pid") return AboutProcess(*op, message);
-  const bool is_service = *op == "service_ready" || *op == "service_stop";
-  if (!is_service) return PassOn(message);
-  const Result<std::string> id = JsonString(message, "service_id", "");
-  if (!id) return id.error();
-  Service* const service = services_->Find(*id);
-  if (service == nullptr) return Error{ENOENT, "service \"" + *id + "\" is not started here"};
-  Json passed = message;
-  passed["service"] = service->number;
-  Result<Json> reply = PassOn(passed);
-  // At its end a service may leave pages that nobody needs.
-  executor_->AskForEvictions();
-  if (*op == "service_stop") EndService(*service);
-  if (!reply && reply.error().code == ENOTSUP) return Json::object();
-  return reply;
 }
 
 }  // namespace ppc

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns one registered policy at work: every part of the runtime, wired.
-// Threads: all calls from one thread (the executor's), but RequestStop from any.
+// Threads: all calls from one thread (the executor's), but RequestStop from any, and those that say
+// otherwise.
 #ifndef PPC_DAEMON_EXEC_RUNTIME_H_
 #define PPC_DAEMON_EXEC_RUNTIME_H_
 
@@ -9,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/exec/executor.h"
 #include "daemon/exec/runtime_options.h"
@@ -35,6 +37,47 @@ struct RuntimeConfig {
   std::function<void(const std::string& message)> on_hang;
 };
 
+// What the executor's thread knows for a status, copied; the rest any thread can find out.
+struct StatusParts {
+  struct OneService {
+    std::string id;
+    uint32_t number = 0;
+    std::vector<int> xpus;
+    std::string cgroup;
+    std::string note;
+    std::shared_ptr<Payer> payer;
+  };
+  struct OneHook {
+    Hook hook;
+    HookStats stats;
+  };
+  ExecutorStats events;
+  uint64_t merged = 0;
+  std::vector<OneHook> hooks;
+  uint64_t faults = 0;
+  std::string last_fault;
+  uint64_t demand = 0;
+  std::vector<OneService> services;
+};
+
+// A control message on its way: prepared and concluded where waiting does no harm, applied by the
+// executor's thread.
+struct ControlCall {
+  Json message;
+  std::string op;
+  std::string id;                    // of the service it is about
+  std::unique_ptr<Service> service;  // "service_start": to be installed
+  bool restarts = false;             // under a known name
+  uint32_t number = 0;
+  int pid = 0;  // "bind_pid": to be bound
+  uint64_t start_ns = 0;
+  bool passes = false;                       // the policy is asked
+  std::string text;                          // what it is asked
+  std::optional<Result<std::string>> reply;  // what it said
+  std::optional<Error> error;                // set: nothing is applied
+  Json answer = Json::object();              // what the runtime itself says
+};
+
 class Runtime {
  public:
   // backend must outlive this; table is copied.
@@ -46,15 +89,27 @@ class Runtime {
   // Attaches, calls ppc_init, and asks for the events the policy wants.  After an error
   // nothing is attached.
   Status Start();
-  // A control message (JSON object with "op"); the answer's members, or why not.
+  // A control message (JSON object with "op"); the answer's members, or why not.  Of a manual
+  // runtime; one with threads answers as below.
   Result<Json> Control(const Json& message);
-  Json StatusJson();
+  Json StatusJson() { return StatusJson(GatherStatus()); }
+
+  // The same in parts: what touches the policy on the executor's thread, everything else on the
+  // control worker's.
+  StatusParts GatherStatus();
+  Json StatusJson(const StatusParts& parts);
+  // `done` is called on the control worker's thread.  One after the other.
+  void Control(Json message, std::function<void(Result<Json>)> done);
+  // work() on the control worker's thread, then done() on the executor's; either may be empty.
+  void Do(std::function<void()> work, std::function<void()> done);
 
   // What the runtime may keep in the page cache of what the machine has, see kNoMemoryShare.  Any
   // thread.
   void SetMemoryShare(uint64_t bytes) { memory_share_.store(bytes, std::memory_order_relaxed); }
-  // What it could keep if it were alone, keeps, and has a use for; bytes.
-  Json MemoryJson();
+  // What it could keep if it were alone, keeps, and has a use for; bytes.  In two parts, like the
+  // status.
+  std::vector<std::shared_ptr<const Cgroup>> ServiceCgroups() const;
+  Json MemoryJson(const std::vector<std::shared_ptr<const Cgroup>>& groups);
 
   Executor::End Run() { return executor_->Run(); }
   Executor& executor() { return *executor_; }
@@ -72,16 +127,20 @@ class Runtime {
   Status Want(uint32_t want, uint64_t beacon_bytes);
   Status AttachAsWanted();
   Status Background(void (*work)(void*), void (*done)(void*), void* arg);
-  Result<Json> StartService(const Json& message);
-  void EndService(const Service& service);
-  Result<Json> AboutProcess(const std::string& op, const Json& message);
-  Result<Json> PassOn(const Json& message);
+  // On the control worker, on the executor's thread, on the control worker again.
+  void Prepare(ControlCall* call);
+  void Apply(ControlCall* call);
+  Result<Json> Conclude(ControlCall* call);
+  void PrepareStart(ControlCall* call);
+  void PrepareProcess(ControlCall* call);
+  void EndService(const std::string& id);
+  void UndoStart(const ControlCall& call);
   void OnHang(const char* hook, uint64_t elapsed_ns);
   std::optional<uint64_t> RefreshFile(uint64_t stale);
   void OnDropped(uint64_t bytes);
   ContextFacts Facts();
   std::shared_ptr<MemorySource> MakeMemory(std::shared_ptr<const Cgroup> cgroup);
-  uint64_t UsefulBytes() const;
+  uint64_t UsefulBytes(const std::vector<std::shared_ptr<const Cgroup>>& groups) const;
   void BuildParts(const ppc_operation& table);
 
   Backend* const backend_;
@@ -110,6 +169,7 @@ class Runtime {
   std::unique_ptr<PolicyHost> host_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Worker> background_;  // the policy's slow work
+  std::unique_ptr<Worker> control_;     // short: look-ups, messages, status
 };
 
 }  // namespace ppc

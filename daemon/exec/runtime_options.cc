@@ -24,9 +24,9 @@ Error OutOfRange(const char* key, const char* range) {
 }
 
 // Reads one member into *out or keeps the first error.
-class Reader {
+class OptionReader {
  public:
-  explicit Reader(const Json& object) : object_(object) {}
+  explicit OptionReader(const Json& object) : object_(object) {}
 
   template <typename T>
   void Int(const char* key, T* out, int64_t least, int64_t most) {
@@ -132,7 +132,7 @@ Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
       return Error{EINVAL, "unknown runtime option \"" + item.key() + "\""};
     }
   }
-  Reader reader(runtime);
+  OptionReader reader(runtime);
   reader.Int("lease_ms", &options.lease_ms, 100, 600000);
   reader.Int("threads_per_node", &options.threads_per_node, 0, 64);
   reader.Share("threshold", &options.threshold);

@@ -39,7 +39,45 @@ Result<std::vector<int>> XpusOf(const Json& message) {
   return xpus;
 }
 
+// Without services the machine's own list stands for the workers.
+std::vector<int> AllXpus(const Topology& machine) {
+  std::vector<int> all(machine.xpus.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 }  // namespace
+
+ServiceNumbers::Number ServiceNumbers::Take(const std::string& id) {
+  const std::lock_guard lock(state_->mutex);
+  std::weak_ptr<const uint32_t>& known = state_->by_id[id];
+  if (Number number = known.lock()) return number;
+  const auto free = std::find(state_->taken.begin(), state_->taken.end(), false);
+  const auto number = static_cast<uint32_t>(free - state_->taken.begin());
+  if (number >= kMaxServices) {
+    state_->by_id.erase(id);
+    return nullptr;
+  }
+  if (free == state_->taken.end()) state_->taken.push_back(true);
+  state_->taken[number] = true;
+  const auto give_back = [state = state_](const uint32_t* mine) {
+    {
+      const std::lock_guard again(state->mutex);
+      state->taken[*mine] = false;
+      std::erase_if(state->by_id, [](const auto& entry) { return entry.second.expired(); });
+    }
+    delete mine;
+  };
+  Number taken(new uint32_t(number), give_back);
+  known = taken;
+  return taken;
+}
+
+ServiceNumbers::Number ServiceNumbers::Find(const std::string& id) {
+  const std::lock_guard lock(state_->mutex);
+  const auto known = state_->by_id.find(id);
+  return known == state_->by_id.end() ? nullptr : known->second.lock();
+}
 
 ServiceTable::ServiceTable(Backend* backend, const Topology* topology, SysRoots roots,
                            MemoryFactory memory, const VendorXpus* vendors)
@@ -47,9 +85,16 @@ ServiceTable::ServiceTable(Backend* backend, const Topology* topology, SysRoots 
       topology_(topology),
       roots_(std::move(roots)),
       memory_(std::move(memory)),
-      vendors_(vendors) {
+      vendors_(vendors),
+      readers_(roots_) {
   default_ = Make("", nullptr);
-  ListActive();
+  Changed();
+}
+
+void ServiceTable::Use(Elsewhere elsewhere, std::function<void()> on_answer) {
+  (void)Memory(default_.get(), 0, /*with_cache=*/true);
+  elsewhere_ = elsewhere;
+  readers_.Use(std::move(elsewhere), std::move(on_answer));
 }
 
 std::unique_ptr<Service> ServiceTable::Make(const std::string& id,
@@ -59,6 +104,10 @@ std::unique_ptr<Service> ServiceTable::Make(const std::string& id,
   service->cgroup = std::move(cgroup);
   service->payer = std::make_shared<Payer>();
   service->payer->budget = std::make_shared<Budget>(memory_(service->cgroup));
+  if (id.empty()) {
+    service->processes =
+        std::make_shared<ProcessXpu>(roots_, AllXpus(*topology_), topology_, vendors_);
+  }
   if (service->cgroup == nullptr) return service;
   service->payer->rate = std::make_shared<ReadRate>(
       std::make_unique<IoLimit>(roots_, service->cgroup->path()), &buckets_);
@@ -80,11 +129,11 @@ Status ServiceTable::OpenDefault(const std::string& cgroup) {
   Result<Cgroup> opened = Cgroup::Open(cgroup, roots_);
   if (!opened) return opened.error();
   default_ = Make("", std::make_shared<Cgroup>(std::move(*opened)));
-  ListActive();
+  Changed();
   return Ok();
 }
 
-Result<Service*> ServiceTable::Start(const Json& message) {
+Result<std::unique_ptr<Service>> ServiceTable::Prepare(const Json& message) {
   Result<std::string> id = JsonString(message, "service_id", "");
   if (!id) return id.error();
   if (id->empty()) return Error{EINVAL, "service_start needs \"service_id\""};
@@ -100,32 +149,44 @@ Result<Service*> ServiceTable::Start(const Json& message) {
   }
   Result<Membership> told = MembershipOf(message, cgroup, roots_);
   if (!told) return told.error();
-  Service* const before = Find(*id);
-  uint32_t number = before != nullptr ? before->number : 0;
-  if (before == nullptr) {
-    const auto free = std::find(services_.begin(), services_.end(), nullptr);
-    number = static_cast<uint32_t>(free - services_.begin());
-    if (number >= kMaxServices) return Error{ENOSPC, "too many services on one mount"};
-    if (free == services_.end()) services_.emplace_back();
-  }
+  ServiceNumbers::Number place = numbers_.Take(*id);
+  if (place == nullptr) return Error{ENOSPC, "too many services on one mount"};
   std::unique_ptr<Service> service = Make(*id, std::move(cgroup));
-  service->number = service->payer->service = number;
-  service->processes = std::make_unique<ProcessXpu>(roots_, *xpus, topology_, vendors_);
+  service->place = std::move(place);
+  service->number = service->payer->service = *service->place;
+  service->processes = std::make_shared<ProcessXpu>(roots_, *xpus, topology_, vendors_);
   service->xpus = std::move(*xpus);
   service->told = std::move(*told);
-  processes_.clear();
-  services_[number] = std::move(service);
-  ListActive();
-  return services_[number].get();
+  service->memory = service->payer->budget->Read(/*with_cache=*/true);
+  service->looked_ns = service->cache_wanted_ns = backend_->NowNs();
+  return service;
+}
+
+Service* ServiceTable::Install(std::unique_ptr<Service> service) {
+  Service* const installed = service.get();
+  if (services_.size() <= installed->number) services_.resize(installed->number + 1);
+  services_[installed->number] = std::move(service);
+  Changed();
+  return installed;
+}
+
+Result<Service*> ServiceTable::Start(const Json& message) {
+  Result<std::unique_ptr<Service>> service = Prepare(message);
+  if (!service) return service.error();
+  return Install(std::move(*service));
 }
 
 void ServiceTable::Stop(const std::string& id) {
   Service* service = Find(id);
   if (service == nullptr) return;
-  processes_.clear();
   std::erase_if(bound_, [&](const auto& entry) { return entry.second.id == id; });
   services_[service->number].reset();
-  ListActive();
+  Changed();
+}
+
+std::optional<uint32_t> ServiceTable::NumberOf(const std::string& id) {
+  const ServiceNumbers::Number number = numbers_.Find(id);
+  return number == nullptr ? std::nullopt : std::optional<uint32_t>(*number);
 }
 
 Service* ServiceTable::Get(uint32_t number) {
@@ -138,33 +199,6 @@ Service* ServiceTable::Find(const std::string& id) {
     if (service != nullptr && service->id == id) return service.get();
   }
   return nullptr;
-}
-
-Service* ServiceTable::OfProcess(int pid, uint64_t start_ns, uint64_t cgroup_id) {
-  if (services_.empty()) return default_.get();
-  const auto it = processes_.find(pid);
-  if (it != processes_.end() && it->second.start_ns == start_ns) return it->second.service;
-  if (processes_.size() >= kMaxProcesses) processes_.clear();
-  const auto bound = bound_.find(pid);
-  const bool is_bound = bound != bound_.end() && IsSameStart(bound->second.start_ns, start_ns);
-  Service* service = is_bound ? Find(bound->second.id) : nullptr;
-  if (service == nullptr) service = OwnerOf(roots_, services_, pid, cgroup_id);
-  if (service == nullptr) service = default_.get();
-  processes_[pid] = ProcessKey{start_ns, service};
-  return service;
-}
-
-void ServiceTable::XpuChain(Service* service) {
-  if (service->processes != nullptr) return;
-  // Without services the machine's own list stands for the workers.
-  std::vector<int> all(topology_->xpus.size());
-  std::iota(all.begin(), all.end(), 0);
-  service->processes = std::make_unique<ProcessXpu>(roots_, std::move(all), topology_, vendors_);
-}
-
-XpuAnswer ServiceTable::XpuOf(Service* service, int pid, uint64_t start_ns, uint64_t now_ns) {
-  if (service->processes == nullptr) XpuChain(service);
-  return service->processes->Find(pid, start_ns, now_ns);
 }
 
 namespace {
@@ -185,16 +219,17 @@ Json FindingJson(const XpuFinding& finding, const XpuAnswer& winner, const Topol
 Result<Json> ServiceTable::ExplainProcess(int pid) {
   const std::optional<uint64_t> start = ProcessStartNs(roots_, pid);
   if (!start) return Error{ESRCH, "process " + std::to_string(pid) + " does not exist here"};
-  Service* service = OfProcess(pid, *start, 0);
-  XpuChain(service);
+  const std::shared_ptr<const Members> members = Snapshot();
+  const Members::One* const owner = OwnerOf(roots_, *members, pid, *start, 0);
+  ProcessXpu& chain = owner != nullptr ? *owner->processes : *members->mount;
   XpuAnswer winner;
-  const std::vector<XpuFinding> findings = service->processes->Explain(pid, *start, &winner);
+  const std::vector<XpuFinding> findings = chain.Explain(pid, *start, &winner);
   const bool is_decided = winner.source != XpuSource::kUnknown;
   for (const XpuFinding& finding : findings) {
     if (winner.source == XpuSource::kUnknown) winner = finding.answer;
   }
   Json json{{"pid", pid},
-            {"service_id", service->id},
+            {"service_id", owner != nullptr ? owner->id : ""},
             {"worker", winner.worker},
             {"xpu", winner.xpu},
             {"node", topology_->NodeOfXpu(winner.xpu)},
@@ -210,42 +245,89 @@ Result<Json> ServiceTable::ExplainProcess(int pid) {
   return json;
 }
 
-Status ServiceTable::BindProcess(const std::string& id, int pid, int worker) {
-  Service* service = Find(id);
-  if (service == nullptr) return Error{ENOENT, "service \"" + id + "\" is not started here"};
+Result<uint64_t> ServiceTable::PrepareBinding(const std::string& id, int pid, int worker) {
+  const std::shared_ptr<const Members> members = Snapshot();
+  const auto service = std::find_if(members->services.begin(), members->services.end(),
+                                    [&](const Members::One& one) { return one.id == id; });
+  if (service == members->services.end()) {
+    return Error{ENOENT, "service \"" + id + "\" is not started here"};
+  }
   const std::optional<uint64_t> start = ProcessStartNs(roots_, pid);
   if (!start) return Error{ESRCH, "process " + std::to_string(pid) + " does not exist here"};
   if (worker < 0 || !service->processes->Bind(pid, *start, worker)) {
     return Error{EINVAL, "service \"" + id + "\" has no worker " + std::to_string(worker) +
                              "; start it with \"xpus\" or \"workers\""};
   }
-  if (bound_.size() >= kMaxProcesses) bound_.clear();
-  bound_[pid] = Bound{*start, id};
-  processes_.erase(pid);
-  return Ok();
+  return *start;
 }
 
-bool ServiceTable::IsAbove(Service* service, uint64_t now) {
-  if (service->looked_ns == 0 || now >= service->looked_ns + kLookNs) {
-    service->is_above = service->payer->budget->IsAbove();
+void ServiceTable::Bind(const std::string& id, int pid, uint64_t start_ns) {
+  if (bound_.size() >= kMaxBound) bound_.clear();
+  bound_[pid] = Members::Bound{start_ns, id};
+  Changed();
+}
+
+const Budget::State& ServiceTable::Memory(Service* service, uint64_t age_ns, bool with_cache) {
+  const uint64_t now = backend_->NowNs();
+  if (with_cache) service->cache_wanted_ns = now;
+  const bool is_known = service->looked_ns != 0;
+  if (!elsewhere_) {
+    if (is_known && !with_cache && now < service->looked_ns + age_ns) return service->memory;
+    service->memory = service->payer->budget->Read(with_cache);
     service->looked_ns = now;
+    return service->memory;
   }
-  return service->is_above;
+  if (service->is_looking || now < service->looked_ns + std::max(age_ns, kLookNs))
+    return service->memory;
+  const bool needs_cache = now < service->cache_wanted_ns + kCacheWantedNs;
+  auto state = std::make_shared<Budget::State>();
+  const auto look = [state, payer = service->payer, needs_cache] {
+    *state = payer->budget->Read(needs_cache);
+  };
+  const auto learn = [this, state, now, payer = service->payer] {
+    Service* looked = Get(payer->service);
+    if (looked->payer != payer) looked = default_.get();
+    if (looked->payer != payer) return;  // it has ended, or was started anew
+    if (state->memory.cache == 0) state->memory.cache = looked->memory.memory.cache;
+    looked->memory = *state;
+    looked->looked_ns = now;
+    looked->is_looking = false;
+  };
+  service->is_looking = elsewhere_(look, learn);
+  return service->memory;
+}
+
+bool ServiceTable::IsAbove(Service* service) {
+  const MemoryReading& memory = Memory(service, kLookNs).memory;
+  return memory.used > memory.threshold;
 }
 
 bool ServiceTable::IsAnyAbove() {
-  const uint64_t now = backend_->NowNs();
   bool above = false;
-  for (Service* service : active_) above |= IsAbove(service, now);
+  for (Service* service : active_) above |= IsAbove(service);
   return above;
 }
 
-void ServiceTable::ListActive() {
+std::shared_ptr<const Members> ServiceTable::Snapshot() const {
+  const std::lock_guard lock(members_mutex_);
+  return members_;
+}
+
+// What others see of the services is made anew.
+void ServiceTable::Changed() {
+  auto members = std::make_shared<Members>();
   active_.clear();
   for (const auto& service : services_) {
-    if (service != nullptr) active_.push_back(service.get());
+    if (service == nullptr) continue;
+    active_.push_back(service.get());
+    members->services.push_back({service->number, service->id, service->told, service->processes});
   }
   if (active_.empty()) active_.push_back(default_.get());
+  members->bound = bound_;
+  members->mount = default_->processes;
+  readers_.SetMembers(members);
+  const std::lock_guard lock(members_mutex_);
+  members_ = std::move(members);
 }
 
 size_t ServiceTable::Started() const {

@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the services on one mount: number, cgroup, memory budget, who pays, XPUs; and which
 // service and XPU a process belongs to.  Number 0 without any service is the mount itself.
-// Threads: the executor's.
+//
+// What reads /proc or cgroups is apart from what changes the table: Prepare and its kin do the
+// former on any one thread at a time, the rest is the executor's.
 #ifndef PPC_DAEMON_EXEC_SERVICE_TABLE_H_
 #define PPC_DAEMON_EXEC_SERVICE_TABLE_H_
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "daemon/backend/backend.h"
 #include "daemon/base/json.h"
+#include "daemon/cache/budget.h"
 #include "daemon/cache/load_queue.h"
 #include "daemon/exec/attribution.h"
+#include "daemon/exec/elsewhere.h"
+#include "daemon/exec/readers.h"
 #include "daemon/machine/cgroup.h"
 #include "daemon/machine/memory_source.h"
 #include "daemon/machine/topology.h"
@@ -23,18 +31,41 @@
 
 namespace ppc {
 
+// The place of a service in the table; given back when the last holder goes.
+class ServiceNumbers {
+ public:
+  static constexpr size_t kMaxServices = 4096;
+  using Number = std::shared_ptr<const uint32_t>;
+
+  // The one that `id` has, else the smallest that is free; nullptr: there is none.  Any thread.
+  Number Take(const std::string& id);
+  // nullptr: no such service.
+  Number Find(const std::string& id);
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::map<std::string, std::weak_ptr<const uint32_t>> by_id;
+    std::vector<bool> taken;
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
 struct Service {
   std::string id;  // "" for the mount itself
   uint32_t number = 0;
+  ServiceNumbers::Number place;          // nullptr: the mount itself
   std::shared_ptr<const Cgroup> cgroup;  // who pays; may be nullptr
   Membership told;                       // who belongs
   std::shared_ptr<Payer> payer;
-  std::unique_ptr<ProcessXpu> processes;
+  std::shared_ptr<ProcessXpu> processes;
   std::vector<int> xpus;
   std::string note;  // why something is not as asked for, "" if all is
-  // Answer of the last look at memory, see IsAbove.
-  bool is_above = false;
+  // The last look at memory, see ServiceTable::Memory.
+  Budget::State memory;
   uint64_t looked_ns = 0;
+  bool is_looking = false;
+  uint64_t cache_wanted_ns = 0;
   // When the policy had nothing to load for it the last time; the executor's count.
   uint64_t empty_epoch = 0;
 };
@@ -49,26 +80,48 @@ class ServiceTable {
 
   // The mount itself; cgroup "" = none.
   Status OpenDefault(const std::string& cgroup);
-  // A "service_start" message: service_id, cgroup, xpus, workers.  Starting a known id again
-  // replaces it and keeps its number.
+  // From now on what may wait is done elsewhere; on_answer: somebody's reader is known now.
+  void Use(Elsewhere elsewhere, std::function<void()> on_answer);
+
+  // A service of a "service_start" message: service_id, cgroup, xpus, workers; not yet in the
+  // table.
+  Result<std::unique_ptr<Service>> Prepare(const Json& message);
+  // Under a known id it replaces what is there and keeps its number.
+  Service* Install(std::unique_ptr<Service> service);
+  // Both.
   Result<Service*> Start(const Json& message);
   void Stop(const std::string& id);
+  // Of a service that Prepare has made and nobody has stopped.
+  std::optional<uint32_t> NumberOf(const std::string& id);
 
   // Never nullptr: an unknown number is the mount itself.
   Service* Get(uint32_t number);
   Service* Find(const std::string& id);
-  // The service a process belongs to; of a stranger, or without services, the mount itself.
-  Service* OfProcess(int pid, uint64_t start_ns, uint64_t cgroup_id);
-  XpuAnswer XpuOf(Service* service, int pid, uint64_t start_ns) {
-    return XpuOf(service, pid, start_ns, backend_->NowNs());
+  // Whose and where a process is; nullptr: it is being looked up.
+  const Reader* ReaderOf(int pid, uint64_t start_ns, uint64_t cgroup_id) {
+    return ReaderOf(pid, start_ns, cgroup_id, backend_->NowNs());
   }
-  XpuAnswer XpuOf(Service* service, int pid, uint64_t start_ns, uint64_t now_ns);
-  // For `ppcctl explain-pid`: what each provider says of a process, and which one counts.
+  const Reader* ReaderOf(int pid, uint64_t start_ns, uint64_t cgroup_id, uint64_t now_ns) {
+    return readers_.Find(pid, start_ns, cgroup_id, now_ns);
+  }
+  // The reader's; of a stranger, or without services, the mount itself.
+  Service* Of(const Reader& reader) {
+    return reader.service < 0 ? default_.get() : Get(static_cast<uint32_t>(reader.service));
+  }
+
+  // For `ppcctl explain-pid`: what each provider says of a process, and which one counts.  Reads
+  // /proc.
   Result<Json> ExplainProcess(int pid);
-  // The process is this worker of a started service, whatever the providers say.
-  Status BindProcess(const std::string& id, int pid, int worker);
-  // Above the memory threshold; looks again after a few ms.
-  bool IsAbove(Service* service, uint64_t now);
+  // The process is this worker of a started service, whatever the providers say: the first half
+  // reads /proc and tells when the process began.
+  Result<uint64_t> PrepareBinding(const std::string& id, int pid, int worker);
+  void Bind(const std::string& id, int pid, uint64_t start_ns);
+
+  // Memory of a service as it was at most age_ns ago; where it is looked at elsewhere it may be a
+  // little older.  `cache` of it is known if it is asked for now and then.
+  const Budget::State& Memory(Service* service, uint64_t age_ns, bool with_cache = false);
+  // Above the memory threshold.
+  bool IsAbove(Service* service);
   bool IsAnyAbove();
 
   // Started services; without any the mount itself.
@@ -78,20 +131,12 @@ class ServiceTable {
 
  private:
   std::unique_ptr<Service> Make(const std::string& id, std::shared_ptr<const Cgroup> cgroup);
-  void XpuChain(Service* service);
-  void ListActive();
+  std::shared_ptr<const Members> Snapshot() const;
+  void Changed();
 
-  struct ProcessKey {
-    uint64_t start_ns = 0;
-    Service* service = nullptr;
-  };
-  struct Bound {
-    uint64_t start_ns = 0;
-    std::string id;  // of the service
-  };
-  static constexpr size_t kMaxProcesses = 4096;
+  static constexpr size_t kMaxBound = 4096;
   static constexpr uint64_t kLookNs = 5 * 1000 * 1000;
-  static constexpr size_t kMaxServices = 4096;
+  static constexpr uint64_t kCacheWantedNs = 1000 * 1000 * 1000;
 
   Backend* const backend_;
   const Topology* const topology_;
@@ -99,12 +144,16 @@ class ServiceTable {
   const MemoryFactory memory_;
   const VendorXpus* const vendors_;
   TokenBuckets buckets_;
+  ServiceNumbers numbers_;
+  Elsewhere elsewhere_;
   std::unique_ptr<Service> default_;
   std::vector<std::unique_ptr<Service>> services_;  // by number; stopped ones are nullptr
   std::vector<Service*> active_;
-  std::unordered_map<int, ProcessKey> processes_;
-  std::unordered_map<int, Bound> bound_;  // by whoever knows
-  // One handle per cgroup, by its id, while a service (or a load under way) needs it.
+  std::unordered_map<int, Members::Bound> bound_;
+  Readers readers_;
+  mutable std::mutex members_mutex_;
+  std::shared_ptr<const Members> members_;  // under members_mutex_
+  // One handle per cgroup, by its id, while a service (or a load under way) needs it; Prepare's.
   std::unordered_map<uint64_t, std::weak_ptr<const ChargeHandle>> charges_;
 };
 

@@ -43,12 +43,9 @@ Json EvictorJson(const EvictorStats& stats) {
               {"queued", stats.queued}};
 }
 
-Json HooksJson(const PolicyHost& host) {
+Json HooksJson(const std::vector<StatusParts::OneHook>& all) {
   Json hooks = Json::object();
-  for (size_t i = 0; i < kHookCount; ++i) {
-    const Hook hook = static_cast<Hook>(i);
-    const HookStats& stats = host.Stats(hook);
-    if (!host.Has(hook)) continue;
+  for (const auto& [hook, stats] : all) {
     hooks[HookName(hook)] = Json{{"calls", stats.calls},
                                  {"total_us", stats.total_ns / 1000},
                                  {"max_us", stats.max_ns / 1000},
@@ -67,6 +64,8 @@ Json ExecutorJson(const ExecutorStats& stats, uint64_t merged) {
               {"lost_marks", stats.lost_marks},
               {"unresolved", stats.unresolved},
               {"strangers", stats.strangers},
+              {"held", stats.held},
+              {"held_lost", stats.held_lost},
               {"merged", merged},
               {"misses", stats.misses},
               {"miss_bytes", stats.miss_bytes},
@@ -98,19 +97,25 @@ constexpr uint64_t kRestNs = 2 * kNsPerSec;  // without anything new nothing mor
 
 }  // namespace
 
+std::vector<std::shared_ptr<const Cgroup>> Runtime::ServiceCgroups() const {
+  std::vector<std::shared_ptr<const Cgroup>> groups;
+  for (const Service* service : services_->Active()) groups.push_back(service->cgroup);
+  return groups;
+}
+
 // All files that were seen, but no more than the services may have by their cgroups' limits.
-uint64_t Runtime::UsefulBytes() const {
+uint64_t Runtime::UsefulBytes(const std::vector<std::shared_ptr<const Cgroup>>& groups) const {
   uint64_t limits = 0;
-  for (const Service* service : services_->Active()) {
-    const std::optional<MemoryReading> group =
-        service->cgroup != nullptr ? service->cgroup->Read(1, false) : std::nullopt;
-    if (!group) return files_->Bytes();
-    limits += group->limit;
+  for (const std::shared_ptr<const Cgroup>& group : groups) {
+    const std::optional<MemoryReading> found =
+        group != nullptr ? group->Read(1, false) : std::nullopt;
+    if (!found) return files_->Bytes();
+    limits += found->limit;
   }
   return std::min(files_->Bytes(), limits);
 }
 
-Json Runtime::MemoryJson() {
+Json Runtime::MemoryJson(const std::vector<std::shared_ptr<const Cgroup>>& groups) {
   const uint64_t now = backend_->NowNs();
   const uint64_t keeps = own_cache_.load(std::memory_order_relaxed);
   const LoaderStats loads = loader_->Stats();
@@ -119,7 +124,7 @@ Json Runtime::MemoryJson() {
   seen_cache_ = keeps;
   seen_asked_ = loads.asked;
   const bool grows = grew_ns_ != 0 && now < grew_ns_ + kRestNs;
-  const uint64_t wants = std::max(keeps + kLeastGrowth, grows ? UsefulBytes() : 0);
+  const uint64_t wants = std::max(keeps + kLeastGrowth, grows ? UsefulBytes(groups) : 0);
   const RuntimeOptions& options = config_.options;
   const uint64_t budget = ServiceMemory::MachineBudget({.roots = config_.roots,
                                                         .share = options.threshold,
@@ -128,29 +133,47 @@ Json Runtime::MemoryJson() {
   return Json{{"budget", budget}, {"keeps", keeps}, {"wants", wants}};
 }
 
-Json Runtime::StatusJson() {
+StatusParts Runtime::GatherStatus() {
+  StatusParts parts;
+  parts.events = executor_->Stats();
+  parts.merged = executor_->Merged();
+  for (size_t i = 0; i < kHookCount; ++i) {
+    const auto hook = static_cast<Hook>(i);
+    if (host_->Has(hook)) parts.hooks.push_back({hook, host_->Stats(hook)});
+  }
+  parts.faults = host_->Faults();
+  parts.last_fault = host_->LastFault();
+  parts.demand = demand_.Bytes(backend_->NowNs());
+  for (const Service* service : services_->Active()) {
+    parts.services.push_back({service->id, service->number, service->xpus,
+                              service->cgroup ? service->cgroup->path() : "", service->note,
+                              service->payer});
+  }
+  return parts;
+}
+
+Json Runtime::StatusJson(const StatusParts& parts) {
   Json services = Json::array();
-  for (Service* service : services_->Active()) {
-    ppc_memory memory;
-    const uint64_t withheld = service->payer->budget->Read(false).memory.withheld;
-    policy_services_->FillMemory(service, /*with_cache=*/true, &memory);
-    Json one = {{"service_id", service->id},
-                {"service", service->number},
-                {"xpus", service->xpus},
-                {"cgroup", service->cgroup ? service->cgroup->path() : ""},
-                {"charged", service->payer->charge != nullptr},
-                {"read_limit", service->payer->rate ? service->payer->rate->Limit() : 0},
+  for (const StatusParts::OneService& service : parts.services) {
+    const Budget::State state = service.payer->budget->Read(/*with_cache=*/true);
+    const MemoryReading& memory = state.memory;
+    Json one = {{"service_id", service.id},
+                {"service", service.number},
+                {"xpus", service.xpus},
+                {"cgroup", service.cgroup},
+                {"charged", service.payer->charge != nullptr},
+                {"read_limit", service.payer->rate ? service.payer->rate->Limit() : 0},
                 {"memory",
                  {{"limit", memory.limit},
                   {"used", memory.used},
                   {"cache", memory.cache},
                   {"threshold", memory.threshold},
-                  {"withheld", withheld},
-                  {"room", memory.room},
-                  {"inflight", memory.inflight},
-                  {"demand", memory.demand},
-                  {"is_cgroup", memory.is_cgroup != 0}}}};
-    if (!service->note.empty()) one["note"] = service->note;
+                  {"withheld", memory.withheld},
+                  {"room", state.room},
+                  {"inflight", state.inflight},
+                  {"demand", parts.demand},
+                  {"is_cgroup", memory.is_cgroup}}}};
+    if (!service.note.empty()) one["note"] = service.note;
     services.push_back(std::move(one));
   }
   Json xpus = Json::array();
@@ -165,10 +188,10 @@ Json Runtime::StatusJson() {
               {"policy", config_.policy_name},
               {"up_ms", (backend_->NowNs() - started_ns_) / kNsPerMs},
               {"device", DeviceJson(backend_->Counters())},
-              {"events", ExecutorJson(executor_->Stats(), executor_->Merged())},
-              {"hooks", HooksJson(*host_)},
-              {"faults", host_->Faults()},
-              {"last_fault", host_->LastFault()},
+              {"events", ExecutorJson(parts.events, parts.merged)},
+              {"hooks", HooksJson(parts.hooks)},
+              {"faults", parts.faults},
+              {"last_fault", parts.last_fault},
               {"loader", LoaderJson(loader_->Stats(), loader_->Device())},
               {"evictor", EvictorJson(evictor_->Stats())},
               {"own_cache", own_cache_.load()},

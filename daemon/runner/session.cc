@@ -168,21 +168,7 @@ Result<Json> Session::Handle(const Json& request) {
     return BackendJson();
   }
   if (runtime_ == nullptr) return Error{ENOTCONN, "this runner has no policy yet: send init"};
-  if (*op == "status") return runtime_->StatusJson();
-  if (*op == "memory") {
-    runtime_->SetMemoryShare(MemoryShareOf(request, "share"));
-    return runtime_->MemoryJson();
-  }
-  if (*op == "control") {
-    const auto message = request.find("message");
-    if (message == request.end() || !message->is_object()) {
-      return Error{EINVAL, "control needs \"message\", an object"};
-    }
-    Result<Json> reply = runtime_->Control(*message);
-    malloc_trim(0);  // a start makes tables of which a tenth stays
-    if (!reply) return reply;
-    return Json{{"reply", *reply}};
-  }
+  if (*op == "control") return Error{EINVAL, "control needs \"message\", an object"};
   if (*op == "stop") {
     runtime_->RequestStop();
     return Json::object();
@@ -199,15 +185,58 @@ Json Session::Answer(const std::string& line) {
   return *answer;
 }
 
-void Session::HandleSocket() {
-  const bool open = socket_->Receive(/*wait=*/false);
+void Session::Receive(Received* received) {
+  received->is_open = socket_->Receive(/*wait=*/false);
   while (const std::optional<std::string> line = socket_->NextLine()) {
-    socket_->Send(Answer(*line));
+    received->requests.push_back(ParseJsonObject(*line, "request"));
   }
-  if (open) return;
-  Log(LogLevel::kWarning, "the supervisor is gone; draining");
+}
+
+void Session::HandleSocket() {
+  // Until all of it has been answered.
   runtime_->executor().RemoveSource(socket_->fd());
-  runtime_->RequestStop();
+  auto received = std::make_shared<Received>();
+  runtime_->Do([this, received] { Receive(received.get()); },
+               [this, received] { AnswerNext(received); });
+}
+
+void Session::AnswerNext(const std::shared_ptr<Received>& received) {
+  Executor& executor = runtime_->executor();
+  if (received->requests.empty() && received->is_open) {
+    return executor.AddSource(socket_->fd(), [this](short) { HandleSocket(); });
+  }
+  if (received->requests.empty()) {
+    Log(LogLevel::kWarning, "the supervisor is gone; draining");
+    return runtime_->RequestStop();
+  }
+  const Result<Json> request = std::move(received->requests.front());
+  received->requests.pop_front();
+  const auto next = [this, received] { AnswerNext(received); };
+  const Result<std::string> op = request ? JsonString(*request, "op", "") : request.error();
+  if (op && *op == "status") {
+    return runtime_->Do(
+        [this, parts = runtime_->GatherStatus()] { Send(runtime_->StatusJson(parts)); }, next);
+  }
+  if (op && *op == "memory") {
+    runtime_->SetMemoryShare(MemoryShareOf(*request, "share"));
+    return runtime_->Do(
+        [this, groups = runtime_->ServiceCgroups()] { Send(runtime_->MemoryJson(groups)); }, next);
+  }
+  if (op && *op == "control" && request->contains("message") && (*request)["message"].is_object()) {
+    return runtime_->Control((*request)["message"], [this, next](const Result<Json>& reply) {
+      Send(reply ? Result<Json>(Json{{"reply", *reply}}) : reply);
+      malloc_trim(0);  // a start makes tables of which a tenth stays
+      runtime_->Do(nullptr, next);
+    });
+  }
+  const Result<Json> answer = op ? Handle(*request) : op.error();
+  runtime_->Do([this, answer] { Send(answer); }, next);
+}
+
+void Session::Send(const Result<Json>& answer) {
+  Json line = answer ? *answer : control::ErrorAnswer(answer.error());
+  if (answer) line["ok"] = true;
+  socket_->Send(line);
 }
 
 bool Session::WaitForSocket() {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns one run of a policy from registration to end: opens backend, plugin and runtime,
 // answers the control channel, turns the end into an exit status.
-// Threads: main's; the watchdog's for the message about a hang.
+// Threads: main's, which is the executor's once the policy runs; the supervisor's lines are read,
+// and answers written, on the control worker's; the watchdog's for the message about a hang.
 #ifndef PPC_DAEMON_RUNNER_SESSION_H_
 #define PPC_DAEMON_RUNNER_SESSION_H_
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,9 +51,18 @@ class Session {
   LentPrograms TakeLent(const Choice& choice) const;
   Status OpenParts(const Choice& choice);
   Result<RuntimeConfig> MakeConfig(const Json& message, const std::string& mount);
+  // What has come from the supervisor, parsed.
+  struct Received {
+    bool is_open = true;
+    std::deque<Result<Json>> requests;
+  };
   void HandleSocket();
+  void Receive(Received* received);
+  // The first of those that are left; one after the other, the supervisor counts answers.
+  void AnswerNext(const std::shared_ptr<Received>& received);
   // Sleeps until the supervisor sends something; false: told to stop by a signal.
   bool WaitForSocket();
+  void Send(const Result<Json>& answer);
   Json Answer(const std::string& line);
   Result<Json> Handle(const Json& request);
   Json BackendJson() const;

@@ -31,17 +31,6 @@ class BackgroundTest : public ExecutorTest {
   }
   ~BackgroundTest() override { runtime_.reset(); }
   int Give(Pair* pair) { return context_->background(context_, Work, Done, pair); }
-  // With threads, as in a runner.
-  void StartThreaded() {
-    RuntimeConfig config;
-    config.topology.nodes.push_back(NumaNode{0, {}});
-    config.memory = [this](const std::shared_ptr<const Cgroup>&) {
-      return std::shared_ptr<MemorySource>(&backend_, [](MemorySource*) {});
-    };
-    runtime_ = std::make_unique<Runtime>(&backend_, policy_.Table(), std::move(config));
-    ASSERT_TRUE(runtime_->Start().ok());
-  }
-
   std::function<int()> in_init_ = [] { return 0; };
   ppc_context* context_ = nullptr;
   Pair pair_;

@@ -29,6 +29,12 @@ class ExecutorTest : public testing::Test {
     const Status started = runtime_->Start();
     ASSERT_TRUE(started.ok()) << started.error().message;
   }
+  // With threads, as in a runner.  What a test's locals give to hooks must be over when it returns.
+  void StartThreaded(RuntimeConfig config = {}) {
+    runtime_ = MakeRuntime(&backend_, policy_, std::move(config), /*is_threaded=*/true);
+    const Status started = runtime_->Start();
+    ASSERT_TRUE(started.ok()) << started.error().message;
+  }
   // Turns until `turns` have gone by, loading and evicting in between.
   Executor::End Turn(int turns = 1) {
     Executor::End end = Executor::End::kRunning;

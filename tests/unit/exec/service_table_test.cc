@@ -26,6 +26,19 @@ class ServiceTableTest : public testing::Test {
     EXPECT_TRUE(started.ok()) << (started.ok() ? "" : started.error().message);
     return started.ok() ? *started : nullptr;
   }
+  // Of the service a process belongs to.
+  std::string IdOf(int pid, uint64_t start_ns, uint64_t cgroup_id) {
+    return services_->Of(*services_->ReaderOf(pid, start_ns, cgroup_id))->id;
+  }
+  int XpuOf(int pid, uint64_t start_ns = 1) {
+    return services_->ReaderOf(pid, start_ns, 0)->xpu.xpu;
+  }
+  Status Bind(const std::string& id, int pid, int worker) {
+    const Result<uint64_t> start = services_->PrepareBinding(id, pid, worker);
+    if (!start) return start.error();
+    services_->Bind(id, pid, *start);
+    return Ok();
+  }
   void InCgroup(int pid, const std::string& group) {
     tree_.Write("/proc/" + std::to_string(pid) + "/cgroup", "0::" + group + "\n");
   }
@@ -39,9 +52,9 @@ class ServiceTableTest : public testing::Test {
 TEST_F(ServiceTableTest, WithoutServicesTheMountIsOne) {
   EXPECT_EQ(services_->Get(0)->id, "");
   EXPECT_EQ(services_->Get(7)->id, "");
-  EXPECT_EQ(services_->OfProcess(5, 1, 1)->id, "");
+  EXPECT_EQ(IdOf(5, 1, 1), "");
   EXPECT_EQ(services_->Active().size(), 1u);
-  EXPECT_EQ(services_->XpuOf(services_->Get(0), 5, 1).xpu, -1);
+  EXPECT_EQ(XpuOf(5), -1);
 }
 
 TEST_F(ServiceTableTest, NumbersAreGivenAndReused) {
@@ -62,14 +75,14 @@ TEST_F(ServiceTableTest, ProcessesBelongByCgroup) {
   InCgroup(11, "/one/deeper");
   InCgroup(12, "/two");
   InCgroup(13, "/elsewhere");
-  EXPECT_EQ(services_->OfProcess(11, 1, 0)->id, "a");
-  EXPECT_EQ(services_->OfProcess(12, 1, 0)->id, "b");
-  EXPECT_EQ(services_->OfProcess(13, 1, 0)->id, "");
-  EXPECT_EQ(services_->OfProcess(14, 1, two->cgroup->id())->id, "b");
+  EXPECT_EQ(IdOf(11, 1, 0), "a");
+  EXPECT_EQ(IdOf(12, 1, 0), "b");
+  EXPECT_EQ(IdOf(13, 1, 0), "");
+  EXPECT_EQ(IdOf(14, 1, two->cgroup->id()), "b");
   // The most specific one wins, also for processes seen before.
   (void)Start({{"service_id", "c"}, {"cgroup", "/one/inner"}});
   InCgroup(15, "/one/inner/x");
-  EXPECT_EQ(services_->OfProcess(15, 1, 0)->id, "c");
+  EXPECT_EQ(IdOf(15, 1, 0), "c");
 }
 
 // Events carry the number of a cgroup2; a directory of v1 may have the same by chance.
@@ -81,7 +94,7 @@ TEST_F(ServiceTableTest, AV1CgroupIsNotKnownByTheEventsNumber) {
   const Service* one = Start({{"service_id", "a"}, {"cgroup", "/one"}});
   (void)Start({{"service_id", "b"}, {"cgroup", "/two"}});
   tree_.Write("/proc/21/cgroup", "4:memory:/two\n0::/x\n");
-  EXPECT_EQ(services_->OfProcess(21, 1, one->cgroup->id())->id, "b");
+  EXPECT_EQ(IdOf(21, 1, one->cgroup->id()), "b");
 }
 
 // Counts the handles that are out.
@@ -117,10 +130,10 @@ TEST_F(ServiceTableTest, ACgroupHasOneHandleWhileItIsNeeded) {
 // As a runner by itself does: its one service has nothing to tell strangers by.
 TEST_F(ServiceTableTest, AServiceOfWhichNothingIsToldOwnsEverybody) {
   (void)Start({{"service_id", "a"}});
-  EXPECT_EQ(services_->OfProcess(99, 1, 0)->id, "a");
+  EXPECT_EQ(IdOf(99, 1, 0), "a");
   (void)Start({{"service_id", "b"}, {"cgroup", "/one"}});
   InCgroup(98, "/one");
-  EXPECT_EQ(services_->OfProcess(98, 1, 0)->id, "b");
+  EXPECT_EQ(IdOf(98, 1, 0), "b");
 }
 
 // A process of a service's cgroup is a stranger where only the service's process was told.
@@ -136,14 +149,14 @@ TEST_F(ServiceTableTest, WhoDescendsFromTheServicesProcessBelongsToIt) {
   process(52, 51);
   process(60, 1);
   (void)Start({{"service_id", "a"}, {"cgroup", "/one"}, {"by_cgroup", false}, {"pid", 50}});
-  EXPECT_EQ(services_->OfProcess(50, 1, 0)->id, "a");
-  EXPECT_EQ(services_->OfProcess(52, 1, 0)->id, "a");
-  EXPECT_EQ(services_->OfProcess(60, 1, 0)->id, "");
+  EXPECT_EQ(IdOf(50, 1, 0), "a");
+  EXPECT_EQ(IdOf(52, 1, 0), "a");
+  EXPECT_EQ(IdOf(60, 1, 0), "");
   EXPECT_TRUE(services_->HasStarted());
   // A service within a service: the nearest.
   (void)Start({{"service_id", "b"}, {"cgroup", "/one"}, {"by_cgroup", false}, {"pid", 51}});
-  EXPECT_EQ(services_->OfProcess(52, 1, 0)->id, "b");
-  EXPECT_EQ(services_->OfProcess(50, 1, 0)->id, "a");
+  EXPECT_EQ(IdOf(52, 1, 0), "b");
+  EXPECT_EQ(IdOf(50, 1, 0), "a");
   EXPECT_EQ(services_->Start({{"service_id", "c"}, {"pid", 77}}).error().code, ESRCH);
 }
 
@@ -152,20 +165,21 @@ TEST_F(ServiceTableTest, WhoSaysSoBelongsToAService) {
   (void)Start({{"service_id", "b"}, {"cgroup", "/two"}});
   InCgroup(70, "/elsewhere");
   tree_.Write("/proc/70/environ", std::string("X=1\0PPC_SERVICE_ID=b\0", 21));
-  EXPECT_EQ(services_->OfProcess(70, 1, 0)->id, "b");
+  EXPECT_EQ(IdOf(70, 1, 0), "b");
   InCgroup(71, "/one");
   tree_.Write("/proc/71/environ", "PPC_SERVICE_ID=nobody");
-  EXPECT_EQ(services_->OfProcess(71, 1, 0)->id, "a");
+  EXPECT_EQ(IdOf(71, 1, 0), "a");
 }
 
 TEST_F(ServiceTableTest, WorkersGetTheServicesXpus) {
   tree_.Write("/proc/21/environ", "PPC_WORKER=1");
   tree_.Write("/proc/22/environ", "PPC_WORKER=0");
-  Service* listed = Start({{"service_id", "a"}, {"xpus", {3, 1}}, {"workers", 2}});
-  EXPECT_EQ(services_->XpuOf(listed, 21, 1).xpu, 1);
-  EXPECT_EQ(services_->XpuOf(listed, 22, 1).xpu, 3);
-  Service* counted = Start({{"service_id", "b"}, {"workers", 2}});
-  EXPECT_EQ(services_->XpuOf(counted, 21, 1).xpu, 1);
+  (void)Start({{"service_id", "a"}, {"xpus", {3, 1}}, {"workers", 2}});
+  EXPECT_EQ(XpuOf(21), 1);
+  EXPECT_EQ(XpuOf(22), 3);
+  services_->Stop("a");
+  (void)Start({{"service_id", "b"}, {"workers", 2}});
+  EXPECT_EQ(XpuOf(21), 1);
 }
 
 TEST_F(ServiceTableTest, ExplainsAndBindsProcesses) {
@@ -187,18 +201,18 @@ TEST_F(ServiceTableTest, ExplainsAndBindsProcesses) {
   int winners = 0;
   for (const Json& provider : (*told)["providers"]) winners += provider["wins"] == true ? 1 : 0;
   EXPECT_EQ(winners, 1);
-  ASSERT_TRUE(services_->BindProcess("a", 31, 0).ok());
+  ASSERT_TRUE(Bind("a", 31, 0).ok());
   EXPECT_EQ((*services_->ExplainProcess(31))["source"], "told");
   EXPECT_EQ((*services_->ExplainProcess(31))["decided"], true);
-  EXPECT_EQ(services_->XpuOf(services_->Find("a"), 31, 70000000).xpu, 0);
+  EXPECT_EQ(XpuOf(31, 70000000), 0);
   (void)Start({{"service_id", "c"}, {"cgroup", "/one"}, {"xpus", {1}}});
   InCgroup(31, "/two");
-  ASSERT_TRUE(services_->BindProcess("c", 31, 0).ok());
-  EXPECT_EQ(services_->OfProcess(31, 70000001, 0)->id, "c");
+  ASSERT_TRUE(Bind("c", 31, 0).ok());
+  EXPECT_EQ(IdOf(31, 70000001, 0), "c");
   EXPECT_EQ(services_->ExplainProcess(32).error().code, ESRCH);
-  EXPECT_EQ(services_->BindProcess("a", 32, 0).error().code, ESRCH);
-  EXPECT_EQ(services_->BindProcess("b", 31, 0).error().code, ENOENT);
-  EXPECT_EQ(services_->BindProcess("a", 31, -1).error().code, EINVAL);
+  EXPECT_EQ(Bind("a", 32, 0).error().code, ESRCH);
+  EXPECT_EQ(Bind("b", 31, 0).error().code, ENOENT);
+  EXPECT_EQ(Bind("a", 31, -1).error().code, EINVAL);
 }
 
 TEST_F(ServiceTableTest, WrongStartsChangeNothing) {

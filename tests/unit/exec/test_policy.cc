@@ -65,10 +65,10 @@ ppc_operation TestPolicy::Table() const {
 }
 
 std::unique_ptr<Runtime> MakeRuntime(ReplayBackend* backend, const TestPolicy& policy,
-                                     RuntimeConfig config) {
+                                     RuntimeConfig config, bool is_threaded) {
   config.mount = "/mnt/test";
   config.policy_name = "test";
-  config.manual = true;
+  config.manual = !is_threaded;
   if (config.topology.nodes.empty()) config.topology.nodes.push_back(NumaNode{0, {}});
   if (config.options.threads_per_node == 0) config.options.threads_per_node = 2;
   if (!config.memory) {

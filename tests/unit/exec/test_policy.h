@@ -46,8 +46,9 @@ class TestPolicy {
   std::string reply_;
 };
 
+// Turned by hand, or with threads as in a runner.
 std::unique_ptr<Runtime> MakeRuntime(ReplayBackend* backend, const TestPolicy& policy,
-                                     RuntimeConfig config = {});
+                                     RuntimeConfig config = {}, bool is_threaded = false);
 
 inline Event MissEvent(uint64_t file, uint64_t offset, uint64_t length, int tid = 10) {
   return Event{

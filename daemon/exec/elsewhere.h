@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the name of the way in which the executor's thread has something done that may wait.
+#ifndef PPC_DAEMON_EXEC_ELSEWHERE_H_
+#define PPC_DAEMON_EXEC_ELSEWHERE_H_
+
+#include <functional>
+
+namespace ppc {
+
+// work() on another thread, then done() on the executor's; false: not taken, too much waits
+// already.  An empty one: there is no other thread, whoever asks does it himself and has the
+// answer at once (tests, simulator).
+using Elsewhere = std::function<bool(std::function<void()> work, std::function<void()> done)>;
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_EXEC_ELSEWHERE_H_

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way of an event into the policy: drained, merged, its file and its reader known, or held
+// until they are.
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "daemon/exec/executor.h"
+
+namespace ppc {
+
+void Executor::Record(std::span<const Event> events) {
+  for (const Event& event : events) {
+    FileCopy file;
+    if (!parts_.files->Copy(event.file, parts_.backend->NowNs(), &file)) continue;
+    if (std::find(recorded_files_.begin(), recorded_files_.end(), event.file) !=
+        recorded_files_.end()) {
+      continue;
+    }
+    recorded_files_.push_back(event.file);
+    parts_.recorder->AddFile(LoggedFile{event.file, file.bytes, file.path});
+  }
+  parts_.recorder->AddEvents(events);
+}
+
+size_t Executor::DrainBatch() {
+  const size_t drained = parts_.backend->Drain(batch_);
+  if (drained == 0) return 0;
+  stats_.events += drained;
+  const auto end = std::remove_if(batch_.begin(), batch_.begin() + static_cast<long>(drained),
+                                  [this](const Event& e) { return e.tgid == own_tgid_; });
+  const auto kept = static_cast<size_t>(end - batch_.begin());
+  stats_.own_events += drained - kept;
+  const std::span<Event> events(batch_.data(), kept);
+  if (parts_.recorder != nullptr) Record(events);
+  BeginBatch();
+  for (const Event& event : aggregator_.Merge(events)) Dispatch(event);
+  EndBatch();
+  parts_.files->Trim();
+  ++plan_epoch_;
+  return drained;
+}
+
+void Executor::BeginBatch() {
+  batch_demand_ = 0;
+  batch_is_above_ = false;
+  batch_ns_ = parts_.backend->NowNs();
+}
+
+void Executor::EndBatch() {
+  if (batch_is_above_) AskForEvictions();
+  if (batch_demand_ > 0) parts_.loader->NoteDemand(batch_demand_);
+}
+
+const FileCopy* Executor::KnownFileOf(uint64_t file) {
+  FileCopy& recent = recent_files_[file % kRecentFiles];
+  if (recent.file == file && batch_ns_ < recent.fresh_until_ns) return &recent;
+  recent.file = 0;
+  const bool is_known = options_.manual ? parts_.files->Copy(file, batch_ns_, &recent)
+                                        : parts_.files->Peek(file, batch_ns_, &recent);
+  return is_known ? &recent : nullptr;
+}
+
+void Executor::LookUpFile(uint64_t file) {
+  if (!asked_files_.insert(file).second) return;
+  const auto look = [this, file] { parts_.files->Renew(file); };
+  const auto learn = [this, file] {
+    asked_files_.erase(file);
+    gone_file_ = file;  // unless it is known now
+    ReleaseHeld();
+    gone_file_ = 0;
+  };
+  if (!parts_.control->Submit(look, learn)) asked_files_.erase(file);
+}
+
+void Executor::FillMiss(const Event& event, const FileCopy& file, miss_io* miss) {
+  *miss = miss_io{};
+  miss->path = file.path.c_str();
+  miss->offset = event.offset;
+  miss->size = event.length;
+  miss->pid = event.tgid;
+  miss->tid = event.tid;
+  miss->file = file.file;
+  miss->open_id = event.open_id;
+  miss->kind = static_cast<uint32_t>(event.kind);
+  miss->flags = event.flags;
+  miss->start_ns = event.start_ns;
+  miss->cgroup_id = event.cgroup_id;
+  miss->time_ns = event.time_ns;
+  miss->file_bytes = file.bytes;
+}
+
+// At most what the kernel read: it rounds outward to the demand window.  Too much is put right
+// by looking (CacheLook), too little would overfill the machine.
+uint64_t Executor::ReadForMiss(const Event& event) const {
+  const uint64_t window = std::max(options_.window_bytes, kPageBytes);
+  const uint64_t end = (event.offset + event.length + window - 1) / window * window;
+  return end - event.offset / window * window;
+}
+
+void Executor::Dispatch(const Event& event) {
+  if ((event.flags & kEventLost) != 0) ++stats_.lost_marks;
+  if (!held_.Holds(event.tgid) && Deliver(event)) return;
+  ++stats_.held;
+  if (held_.Add(event)) return;
+  ++stats_.held_lost;
+  has_lost_ = true;
+}
+
+void Executor::ReleaseHeld() {
+  if (held_.empty()) return;
+  BeginBatch();
+  held_.Release([this](const Event& event) { return Deliver(event); });
+  EndBatch();
+  ++plan_epoch_;
+}
+
+// False: it has to wait, whose it is or of which file is being looked up.
+bool Executor::Deliver(const Event& event) {
+  const FileCopy* file = KnownFileOf(event.file);
+  if (file == nullptr && !options_.manual && event.file != gone_file_) {
+    LookUpFile(event.file);
+    return false;
+  }
+  if (file == nullptr) {
+    ++stats_.unresolved;
+    return true;
+  }
+  const Reader* reader =
+      parts_.services->ReaderOf(event.tgid, event.start_ns, event.cgroup_id, batch_ns_);
+  if (reader == nullptr) return false;
+  miss_io miss;
+  FillMiss(event, *file, &miss);
+  if (std::exchange(has_lost_, false)) miss.flags |= PPC_F_LOST;
+  Service* service = parts_.services->Of(*reader);
+  miss.service = service->id.empty() ? -1 : static_cast<int32_t>(service->number);
+  miss.xpu = reader->xpu.xpu;
+  if (service->id.empty() && parts_.services->HasStarted()) ++stats_.strangers;
+  if (IsMiss(event.kind)) {
+    HandleMiss(event, service, &miss);
+    return true;
+  }
+  const bool is_progress = event.kind == EventKind::kProgress;
+  ++(is_progress ? stats_.progress : stats_.accesses);
+  parts_.host->Event(miss);
+  if (is_progress) EvictFor(service, &miss);
+  return true;
+}
+
+void Executor::HandleMiss(const Event& event, Service* service, miss_io* miss) {
+  ++stats_.misses;
+  stats_.miss_bytes += event.length;
+  batch_demand_ += event.length;
+  parts_.demand->Add(batch_ns_, event.length);
+  parts_.own_cache->fetch_add(ReadForMiss(event), std::memory_order_relaxed);
+  if (service->payer->rate != nullptr) service->payer->rate->Note(batch_ns_, ReadForMiss(event));
+  EvictFor(service, miss);
+  SubmitLoads(parts_.host->Prefetch(miss));
+}
+
+// A policy that plans decides by where its readers are: it is asked when it knows all events that
+// are there.
+void Executor::EvictFor(Service* service, miss_io* event) {
+  if (!parts_.host->Has(Hook::kEvict) || !parts_.services->IsAbove(service)) return;
+  if (!look_.IsKnown()) return;
+  if (parts_.host->Has(Hook::kPlan)) {
+    batch_is_above_ = true;
+  } else {
+    SubmitEvicts(parts_.host->Evict(event));
+  }
+}
+
+}  // namespace ppc

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/readers.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ppc {
+
+Reader Readers::LookUp(const SysRoots& roots, const Members& members, const Question& question) {
+  const auto [pid, start_ns, cgroup_id, now_ns, service] = question;
+  const Members::One* owner = nullptr;
+  if (service) {
+    const auto is_it = [&](const Members::One& one) {
+      return static_cast<int>(one.number) == *service;
+    };
+    const auto known = std::find_if(members.services.begin(), members.services.end(), is_it);
+    if (known != members.services.end()) owner = &*known;
+  } else {
+    owner = OwnerOf(roots, members, pid, start_ns, cgroup_id);
+  }
+  if (owner == nullptr && !members.services.empty()) return {};
+  const std::shared_ptr<ProcessXpu>& chain = owner != nullptr ? owner->processes : members.mount;
+  const int number = owner != nullptr ? static_cast<int>(owner->number) : Reader::kStranger;
+  return {number, chain == nullptr ? XpuAnswer() : chain->Find(pid, start_ns, now_ns)};
+}
+
+void Readers::Use(Elsewhere elsewhere, std::function<void()> on_answer) {
+  elsewhere_ = std::move(elsewhere);
+  on_answer_ = std::move(on_answer);
+}
+
+void Readers::SetMembers(std::shared_ptr<const Members> members) {
+  members_ = std::move(members);
+  entries_.clear();
+}
+
+void Readers::Learn(const Question& question, const Reader& answer) {
+  Entry& entry = entries_[question.pid];
+  entry = Entry{question.start_ns, question.now_ns, /*is_known=*/true, /*is_asked=*/false, answer};
+}
+
+void Readers::Ask(const Question& question) {
+  const auto look = [this, question, members = members_] {
+    return LookUp(roots_, *members, question);
+  };
+  if (!elsewhere_) return Learn(question, look());
+  auto answer = std::make_shared<Reader>();
+  const bool is_taken = elsewhere_([look, answer] { *answer = look(); },
+                                   [this, question, answer, members = members_] {
+                                     // The services have changed meanwhile.
+                                     if (members != members_) return Ask(question);
+                                     Learn(question, *answer);
+                                     on_answer_();
+                                   });
+  // More processes than can be looked up: a stranger, for the time being.
+  if (!is_taken) Learn(question, {});
+}
+
+bool Readers::IsDue(const Entry& entry, uint64_t now_ns) const {
+  if (!entry.is_known) return true;
+  const XpuSource source = entry.reader.xpu.source;
+  if (source != XpuSource::kUnknown && source <= XpuSource::kDevice) return false;
+  if (entry.reader.service == Reader::kStranger && !members_->services.empty()) return false;
+  return now_ns >= entry.looked_ns + kLookAgainNs;
+}
+
+const Reader* Readers::Find(int pid, uint64_t start_ns, uint64_t cgroup_id, uint64_t now_ns) {
+  if (entries_.size() >= kMaxProcesses && !entries_.contains(pid)) entries_.clear();
+  Entry& entry = entries_[pid];
+  if (entry.start_ns != start_ns) entry = Entry{.start_ns = start_ns};
+  if (!entry.is_asked && IsDue(entry, now_ns)) {
+    entry.is_asked = true;
+    Question question{pid, start_ns, cgroup_id, now_ns, std::nullopt};
+    if (entry.is_known) question.service = entry.reader.service;
+    Ask(question);
+  }
+  return entry.is_known ? &entry.reader : nullptr;
+}
+
+}  // namespace ppc

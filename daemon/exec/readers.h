@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what is known of the processes that read: the service and the XPU of each.
+//
+// Who is not known yet is looked up in /proc elsewhere, and who asked is told when there is an
+// answer.  Whose a process is stays so; on which XPU it is may show later than its first file.
+// Threads: the executor's.
+#ifndef PPC_DAEMON_EXEC_READERS_H_
+#define PPC_DAEMON_EXEC_READERS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "daemon/exec/attribution.h"
+#include "daemon/exec/elsewhere.h"
+
+namespace ppc {
+
+struct Reader {
+  static constexpr int kStranger = -1;
+  int service = kStranger;  // number
+  XpuAnswer xpu;
+};
+
+class Readers {
+ public:
+  explicit Readers(SysRoots roots) : roots_(std::move(roots)) {}
+
+  // on_answer: somebody is known now who was not.
+  void Use(Elsewhere elsewhere, std::function<void()> on_answer);
+  // Something about the services has changed: nobody is known any more.
+  void SetMembers(std::shared_ptr<const Members> members);
+  // nullptr: he is being looked up.  With nobody to do so elsewhere always an answer.
+  const Reader* Find(int pid, uint64_t start_ns, uint64_t cgroup_id, uint64_t now_ns);
+
+ private:
+  struct Entry {
+    uint64_t start_ns = 0;
+    uint64_t looked_ns = 0;
+    bool is_known = false;
+    bool is_asked = false;
+    Reader reader;
+  };
+  struct Question {
+    int pid = 0;
+    uint64_t start_ns = 0;
+    uint64_t cgroup_id = 0;
+    uint64_t now_ns = 0;
+    std::optional<int> service;  // is known: only the XPU is looked for
+  };
+  static Reader LookUp(const SysRoots& roots, const Members& members, const Question& question);
+  bool IsDue(const Entry& entry, uint64_t now_ns) const;
+  void Ask(const Question& question);
+  void Learn(const Question& question, const Reader& answer);
+
+  static constexpr size_t kMaxProcesses = 4096;
+  static constexpr uint64_t kLookAgainNs = 1000 * 1000 * 1000;
+
+  const SysRoots roots_;
+  Elsewhere elsewhere_;
+  std::function<void()> on_answer_ = [] {};
+  std::shared_ptr<const Members> members_ = std::make_shared<Members>();
+  std::unordered_map<int, Entry> entries_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_EXEC_READERS_H_

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the executor's thread does not wait for: /proc, names of files, memory, control messages.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "daemon/base/unique_fd.h"
+#include "tests/unit/exec/executor_fixture.h"
+#include "tests/unit/temp_tree.h"
+
+namespace ppc {
+namespace {
+
+struct Seen {
+  int pid;
+  int service;
+  uint64_t offset;
+  bool operator==(const Seen&) const = default;
+};
+
+// Names of files wait until Open().
+class DoorBackend : public ReplayBackend {
+ public:
+  DoorBackend() : ReplayBackend({.memory_limit = 100 * kMiB}) {}
+  Result<FileInfo> Resolve(uint64_t file, std::string* path) override {
+    if (file == slow_file) door_.get_future().wait();
+    return ReplayBackend::Resolve(file, path);
+  }
+  void Open() { door_.set_value(); }
+  uint64_t slow_file = 0;
+
+ private:
+  std::promise<void> door_;
+};
+
+class ThreadsTest : public testing::Test {
+ protected:
+  ThreadsTest() {
+    backend_.AddFile(1, "model/a", 256 * kMiB);
+    backend_.AddFile(2, "model/b", 256 * kMiB);
+    policy_.prefetch = [this](const miss_io& miss) {
+      seen_.push_back({miss.pid, miss.service, miss.offset});
+    };
+    policy_.control = [this](const std::string& text) {
+      asked_.push_back(text);
+      return std::string(R"({"mode": "use"})");
+    };
+  }
+  ~ThreadsTest() override { runtime_.reset(); }
+
+  void Start() {
+    RuntimeConfig config;
+    config.roots = SysRoots{tree_.Root(), tree_.Root()};
+    runtime_ = MakeRuntime(&backend_, policy_, std::move(config), /*is_threaded=*/true);
+    ASSERT_TRUE(runtime_->Start().ok());
+  }
+  template <typename Condition>
+  void TurnUntil(Condition condition) {
+    while (!condition()) {
+      runtime_->executor().Pump();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  // Answered on the control worker's thread.
+  Result<Json> Tell(const Json& message) {
+    std::promise<Result<Json>> promise;
+    std::future<Result<Json>> answer = promise.get_future();
+    runtime_->Control(message, [&](Result<Json> given) { promise.set_value(std::move(given)); });
+    TurnUntil(
+        [&] { return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+    return answer.get();
+  }
+  void IsOfService(int pid, const std::string& id) {
+    tree_.Write("/proc/" + std::to_string(pid) + "/environ", "PPC_SERVICE_ID=" + id);
+  }
+  void Miss(int pid, uint64_t mib, uint64_t file = 1) {
+    backend_.Push(MissEvent(file, mib * kMiB, kPageBytes, pid));
+    runtime_->executor().Pump();
+  }
+
+  TempTree tree_;
+  DoorBackend backend_;
+  TestPolicy policy_;
+  std::vector<Seen> seen_;
+  std::vector<std::string> asked_;
+  std::unique_ptr<Runtime> runtime_;
+};
+
+// A process that is being torn down, or whose memory is locked, keeps whoever reads its
+// /proc/PID/environ waiting.
+TEST_F(ThreadsTest, AProcessThatIsSlowToLookUpKeepsNobodyElseWaiting) {
+  IsOfService(11, "a");
+  tree_.Write("/proc/10/stat", "10 (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+  const std::string slow = tree_.Path("/proc/10/environ");
+  ASSERT_EQ(mkfifo(slow.c_str(), 0600), 0);
+  Start();
+  ASSERT_TRUE(Tell({{"op", "service_start"}, {"service_id", "a"}, {"workers", 1}}).ok());
+  Miss(11, 0);
+  TurnUntil([&] { return seen_.size() == 1; });
+  for (uint64_t mib = 1; mib < 5; ++mib) {
+    Miss(10, mib);
+    Miss(11, mib);
+  }
+  EXPECT_EQ(seen_.size(), 5u);
+  for (const Seen& seen : seen_) EXPECT_EQ(seen.pid, 11);
+  // Now it answers, more than once: the service, then the worker.
+  std::atomic<bool> is_over = false;
+  std::thread writer([&] {
+    while (!is_over) {
+      const UniqueFd fd(open(slow.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+      constexpr char kText[] = "PPC_SERVICE_ID=a";
+      if (fd.IsValid()) (void)!write(fd.Get(), kText, sizeof(kText));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  TurnUntil([&] { return seen_.size() == 9; });
+  is_over = true;
+  writer.join();
+  // Nothing of it is lost, and it is in its order.
+  for (uint64_t mib = 1; mib < 5; ++mib) EXPECT_EQ(seen_[4 + mib], (Seen{10, 0, mib * kMiB}));
+  EXPECT_EQ(runtime_->executor().Stats().strangers, 0u);
+  EXPECT_GE(runtime_->executor().Stats().held, 4u);
+}
+
+TEST_F(ThreadsTest, AFileThatIsSlowToNameKeepsOnlyItsReadersWaiting) {
+  Start();
+  backend_.slow_file = 2;
+  Miss(11, 0);
+  TurnUntil([&] { return seen_.size() == 1; });
+  Miss(10, 0, 2);
+  Miss(10, 1);
+  Miss(11, 1);
+  EXPECT_EQ(seen_.size(), 2u);
+  backend_.Open();
+  TurnUntil([&] { return seen_.size() == 4; });
+  EXPECT_EQ(seen_[2], (Seen{10, -1, 0}));
+  EXPECT_EQ(seen_[3], (Seen{10, -1, kMiB}));
+}
+
+TEST_F(ThreadsTest, AFileThatIsGoneHoldsNothing) {
+  Start();
+  Miss(10, 0, 99);
+  Miss(10, 1);
+  TurnUntil([&] { return seen_.size() == 1; });
+  EXPECT_EQ(seen_[0].offset, kMiB);
+  EXPECT_EQ(runtime_->executor().Stats().unresolved, 1u);
+}
+
+// What a file is called is renewed while the old name goes on being used.
+TEST_F(ThreadsTest, AnOldNameServesUntilTheNewOneIsKnown) {
+  std::vector<std::string> paths;
+  policy_.prefetch = [&](const miss_io& miss) { paths.emplace_back(miss.path); };
+  Start();
+  Miss(10, 0, 2);
+  TurnUntil([&] { return paths.size() == 1; });
+  backend_.AddFile(2, "model/renamed", 256 * kMiB);
+  backend_.AdvanceClock(3000 * kMs);
+  backend_.slow_file = 2;
+  Miss(10, 1, 2);
+  EXPECT_EQ(paths.size(), 2u);
+  EXPECT_EQ(paths.back(), "model/b");
+  backend_.Open();
+  uint64_t mib = 2;
+  TurnUntil([&] {
+    backend_.AdvanceClock(200 * kMs);
+    Miss(10, mib++ % 200, 2);
+    return paths.back() == "model/renamed";
+  });
+}
+
+// A service's last reads come before its end, though its reader is not known yet.
+TEST_F(ThreadsTest, AMessageComesAfterTheEventsBeforeIt) {
+  IsOfService(11, "a");
+  Start();
+  ASSERT_TRUE(Tell({{"op", "service_start"}, {"service_id", "a"}, {"workers", 1}}).ok());
+  size_t seen_at_stop = 0;
+  policy_.control = [&](const std::string&) {
+    seen_at_stop = seen_.size();
+    return std::string("{}");
+  };
+  backend_.Push(MissEvent(1, 0, kPageBytes, 11));
+  ASSERT_TRUE(Tell({{"op", "service_stop"}, {"service_id", "a"}}).ok());
+  EXPECT_EQ(seen_at_stop, 1u);
+  EXPECT_EQ(seen_.at(0), (Seen{11, 0, 0}));
+}
+
+TEST_F(ThreadsTest, MessagesAreAnsweredInFull) {
+  IsOfService(11, "a");
+  tree_.Write("/proc/11/stat", "11 (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+  Start();
+  const Result<Json> started =
+      Tell({{"op", "service_start"}, {"service_id", "a"}, {"xpus", {0, 1}}});
+  ASSERT_TRUE(started.ok()) << started.error().message;
+  EXPECT_EQ((*started)["mode"], "use");
+  EXPECT_EQ((*started)["service"], 0);
+  EXPECT_NE(asked_.at(0).find("\"xpus\":[0,1]"), std::string::npos) << asked_[0];
+  EXPECT_TRUE(Tell({{"op", "bind_pid"}, {"service_id", "a"}, {"pid", 11}, {"worker", 1}}).ok());
+  const Result<Json> told = Tell({{"op", "explain_pid"}, {"pid", 11}});
+  ASSERT_TRUE(told.ok());
+  EXPECT_EQ((*told)["service_id"], "a");
+  EXPECT_EQ((*told)["source"], "told");
+  const Json status = runtime_->StatusJson();
+  EXPECT_EQ(status["services"][0]["service_id"], "a");
+  EXPECT_EQ(Tell({{"op", "service_ready"}, {"service_id", "b"}}).error().code, ENOENT);
+  EXPECT_EQ(Tell({{"x", 1}}).error().code, EINVAL);
+  // A refused start leaves nothing, a start again takes its place away.
+  policy_.control = [&](const std::string& text) {
+    asked_.push_back(text);
+    return std::string(R"({"error": "no"})");
+  };
+  EXPECT_EQ(Tell({{"op", "service_start"}, {"service_id", "a"}}).error().message, "no");
+  TurnUntil([&] { return runtime_->services().Started() == 0; });
+  EXPECT_NE(asked_.back().find("service_stop"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ppc
