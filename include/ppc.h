@@ -185,6 +185,8 @@ struct ppc_residency {
 #define PPC_CAN_NODE 0x10u
 #define PPC_IS_SAMPLED 0x20u /* accesses are seen now and then: a recording has holes */
 
+#define PPC_MAX_CHECKPOINT 262144u /* bytes, of one service */
+
 enum ppc_log_level { PPC_LOG_ERROR = 3, PPC_LOG_WARNING = 4, PPC_LOG_INFO = 6, PPC_LOG_DEBUG = 7 };
 
 /*
@@ -259,6 +261,12 @@ struct ppc_context {
 	 */
 	int (*background)(const struct ppc_context *, void (*work)(void *arg),
 			  void (*done)(void *arg), void *arg);
+	/* Memory of a service that outlives the policy's process, for notes from which the next one goes
+	 * on; written by plain stores, valid until the service is stopped.  All zero for a service that
+	 * begins; as it was left (maybe in the middle of a store: check what is in it) for one that is
+	 * told of again after a crash.  8-byte aligned, at most PPC_MAX_CHECKPOINT; asked for with
+	 * another size it is zero again.  NULL: there is none, as under ppc-runner alone. */
+	void *(*checkpoint)(const struct ppc_context *, uint32_t service, size_t bytes);
 };
 
 /* ----------------------------------------------------------------- hooks */

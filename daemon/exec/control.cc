@@ -26,6 +26,9 @@ Result<Json> ReadReply(const Result<std::string>& reply) {
 
 void Runtime::PrepareStart(ControlCall* call) {
   call->restarts = services_->NumberOf(call->id).has_value();
+  // A supervisor tells a new runner again what runs; anything else begins.
+  const Result<bool> is_resumed = JsonBool(call->message, "resumed", false);
+  call->is_resumed = is_resumed && *is_resumed;
   Result<std::unique_ptr<Service>> service = services_->Prepare(call->message);
   if (!service) {
     call->error = service.error();
@@ -107,7 +110,10 @@ void Runtime::Prepare(ControlCall* call) {
 void Runtime::Apply(ControlCall* call) {
   if (call->error) return;
   if (call->pid != 0) services_->Bind(call->id, call->pid, call->start_ns);
-  if (call->service != nullptr) services_->Install(std::move(call->service));
+  if (call->service != nullptr) {
+    services_->Install(std::move(call->service));
+    if (config_.checkpoints != nullptr) config_.checkpoints->Begin(call->id, call->is_resumed);
+  }
   if (!call->passes) return;
   call->reply = host_->Control(call->text);
   const bool stops = call->op == "service_stop";
@@ -141,6 +147,7 @@ void Runtime::EndService(const std::string& id) {
   const Service* const service = services_->Find(id);
   if (service == nullptr) return;
   loader_->EndService(service->number);
+  if (config_.checkpoints != nullptr) config_.checkpoints->End(id);
   services_->Stop(id);
 }
 

@@ -29,6 +29,7 @@ struct RuntimeConfig {
   // The makers' libraries; nullptr = they are not asked.
   std::shared_ptr<const VendorXpus> vendor_xpus;
   EventLogWriter* recorder = nullptr;
+  std::shared_ptr<CheckpointArea> checkpoints;  // nullptr = services that begin again start over
   bool manual = false;  // no threads of our own but the watchdog's: tests, simulator
   // Memory of a service; nullptr = the machine's.
   ServiceTable::MemoryFactory memory;
@@ -68,6 +69,7 @@ struct ControlCall {
   std::string id;                    // of the service it is about
   std::unique_ptr<Service> service;  // "service_start": to be installed
   bool restarts = false;             // under a known name
+  bool is_resumed = false;           // it ran under the runner before
   uint32_t number = 0;
   int pid = 0;  // "bind_pid": to be bound
   uint64_t start_ns = 0;

@@ -59,6 +59,18 @@ LentPrograms Session::TakeLent(const Choice& choice) const {
   return lent;
 }
 
+// Without them a service whose runner dies starts over: no reason to refuse.
+void Session::TakeCheckpoints(const Choice& choice) {
+  if (socket_ == nullptr || choice.checkpoints < 0) return;
+  if (fcntl(choice.checkpoints, F_SETFD, FD_CLOEXEC) != 0) return;
+  Result<std::unique_ptr<CheckpointArea>> area = CheckpointArea::Open(UniqueFd(choice.checkpoints));
+  if (area) {
+    checkpoints_ = std::move(*area);
+  } else {
+    Log(LogLevel::kWarning, area.error().message);
+  }
+}
+
 Status Session::OpenParts(const Choice& choice) {
   Result<std::unique_ptr<Backend>> backend =
       OpenBackend(choice.backend, choice.directory, RootsFromEnvironment(), TakeLent(choice));
@@ -109,6 +121,7 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   result.topology = std::move(*topology);
   result.options = std::move(*options);
   result.recorder = recorder_ ? &*recorder_ : nullptr;
+  result.checkpoints = checkpoints_;
   result.on_hang = [this](const std::string& what) { EndHung(what); };
   return result;
 }
@@ -132,6 +145,7 @@ Result<Session::Choice> Session::ReadChoice(const Json& message) {
     choice.lent_first = lent.value("first_descriptor", 0);
     choice.lent_count = lent.value("descriptors", 0);
   }
+  choice.checkpoints = message.value("checkpoints", -1);
   return choice;
 }
 
@@ -139,6 +153,7 @@ Status Session::Init(const Json& message) {
   if (runtime_ != nullptr) return Error{EALREADY, "this runner has its policy already"};
   const Result<Choice> choice = ReadChoice(message);
   if (!choice) return choice.error();
+  TakeCheckpoints(*choice);
   Status opened = OpenParts(*choice);
   if (!opened) return opened;
   Result<RuntimeConfig> config = MakeConfig(message, choice->directory);

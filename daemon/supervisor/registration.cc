@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "daemon/base/clock.h"
@@ -97,25 +98,37 @@ void Registration::WhenStarted(StatusHandler done) {
   }
 }
 
+// Where policies note how far their services are: whoever comes after this runner goes on there.
+void Registration::LendCheckpoints(Json& init, std::vector<UniqueFd>& lent) {
+  Result<UniqueFd> file = environment_.state.OpenCheckpoints(mount_.path, /*is_fresh=*/!has_run_);
+  if (!file) {
+    return Log(LogLevel::kWarning, mount_.path +
+                                       ": a service whose runner dies in the middle of "
+                                       "its load starts over: " +
+                                       file.error().message);
+  }
+  init["checkpoints"] = kRunnerLentFd + lent.size();
+  lent.push_back(std::move(*file));
+}
+
 // Programs for a runner that may want them; without, it tries by itself and says what is missing.
-ObserverFds Registration::LendPrograms(Json& init) {
+void Registration::LendPrograms(Json& init, std::vector<UniqueFd>& lent) {
   const bool may_observe =
       choice_.backend == BackendKind::kAuto || choice_.backend == BackendKind::kObserver;
-  if (!mount_.is_plain || !may_observe) return {};
+  if (!mount_.is_plain || !may_observe) return;
   if (observer_ == nullptr) {
     Result<std::unique_ptr<ObserverHub::Place>> place = environment_.observers.Enter();
     if (!place) {
-      Log(LogLevel::kDebug, mount_.path + ": " + place.error().message);
-      return {};
+      return Log(LogLevel::kDebug, mount_.path + ": " + place.error().message);
     }
     observer_ = std::move(*place);
   }
   Result<ObserverFds> fds = observer_->Share();
-  if (!fds) return {};
+  if (!fds) return;
   init["lent"] = Json{{"observer", observer_->Directory()},
-                      {"first_descriptor", kRunnerLentFd},
+                      {"first_descriptor", kRunnerLentFd + lent.size()},
                       {"descriptors", fds->size()}};
-  return std::move(*fds);
+  std::move(fds->begin(), fds->end(), std::back_inserter(lent));
 }
 
 void Registration::SpawnRunner() {
@@ -139,7 +152,9 @@ void Registration::SpawnRunner() {
             {"runtime", runtime == choice_.config.end() ? Json::object() : *runtime}};
   memory_ = environment_.memory.Enter();
   if (const std::optional<uint64_t> share = memory_->FirstShare()) init["memory_share"] = *share;
-  const ObserverFds lent = LendPrograms(init);
+  std::vector<UniqueFd> lent;
+  LendCheckpoints(init, lent);
+  LendPrograms(init, lent);
   Result<std::unique_ptr<RunnerProcess>> runner =
       RunnerProcess::Spawn(environment_.loop, environment_.options.runner, cgroup ? *cgroup : "",
                            lent, std::move(callbacks));

@@ -30,6 +30,7 @@
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/runner_process.h"
 #include "daemon/supervisor/services.h"
+#include "daemon/supervisor/state_dir.h"
 
 namespace ppc::control {
 
@@ -56,6 +57,7 @@ class Registration {
     const Cgroups& cgroups;
     ObserverHub& observers;
     MemoryBroker& memory;
+    const StateDir& state;
   };
 
   struct Callbacks {
@@ -111,7 +113,8 @@ class Registration {
 
  private:
   void SpawnRunner();
-  ObserverFds LendPrograms(Json& init);
+  void LendCheckpoints(Json& init, std::vector<UniqueFd>& lent);
+  void LendPrograms(Json& init, std::vector<UniqueFd>& lent);
   void HandleInitAnswer(Result<Json> answer);
   void HandleRunning(const Json& answer);
   void TakeBackend(Json& answer);
