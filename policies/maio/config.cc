@@ -158,6 +158,7 @@ bool ParseService(const Json& message, ServiceSpec* out, std::string* error) {
     }
   }
   if (out->workers == 0) out->workers = static_cast<uint32_t>(out->xpus.size());
+  if (auto it = message.find("resumed"); it != message.end()) out->is_resumed = *it == true;
   if (auto params = message.find("params"); params != message.end()) out->params = *params;
   return true;
 }

@@ -43,6 +43,8 @@ struct ServiceSpec {
   uint32_t number = 0;   // who is charged, see struct ppc_io
   uint32_t workers = 0;  // 0: not told
   std::vector<int32_t> xpus;
+  // Told of again after the runner died: the load may be under way.
+  bool is_resumed = false;
   nlohmann::json params;
 };
 

@@ -23,6 +23,8 @@ constexpr uint64_t kSilentNs = 60'000'000'000;
 constexpr uint64_t kTickFingerprintNs = 30'000'000;
 constexpr uint32_t kTicksPerStats = 5;  // counters for people
 constexpr uint32_t kTicksPerTrim = 25;
+// Released since progress was saved: a runner that dies makes its successor read so much again.
+constexpr uint64_t kReleasedPerSave = 64ull << 20;
 
 unsigned long long ToPrint(uint64_t value) { return value; }
 
@@ -295,6 +297,7 @@ void Service::Evict(const Evictor::Held& held, IoList* out) {
   // With PPC_WANT_EVICT asked while there is room, too.
   if (config_.affinity_fix == AffinityFix::kEvict && !is_short) return;
   evictor_->Evict(memory, Now(), (context_->caps & PPC_CAN_UNMAP) != 0, held, out);
+  if (evictor_->stats().released >= saved_released_ + kReleasedPerSave) SaveProgress();
 }
 
 bool Service::Done(const ppc_result& result) {
@@ -336,6 +339,7 @@ void Service::Tick(uint64_t now_ns) {
     planner_->Expire(now_ns);
     if (leftovers_ != nullptr) leftovers_->Expire(now_ns);
     DropSilent(now_ns);
+    SaveProgress();
     if (now_ns >= traced_ns_ + kTraceNs) Trace(now_ns);
   }
   if (++ticks_ % kTicksPerStats == 0) Stats();

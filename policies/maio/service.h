@@ -12,6 +12,7 @@
 
 #include "policies/maio/config.h"
 #include "policies/maio/follow/affinity.h"
+#include "policies/maio/follow/checkpoint.h"
 #include "policies/maio/follow/evictor.h"
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/follow/leftovers.h"
@@ -77,6 +78,10 @@ class Service {
   bool StartUsing(Template* t);
   void Follow(const Template& t, const std::vector<uint64_t>& numbers);
   void FindCached();
+  // See service_checkpoint.cc.
+  void OpenCheckpoint();
+  bool TakeOver();
+  void SaveProgress();
   std::vector<uint64_t> CheckFiles(const Template& t);
   // See service_synth.cc.
   Fingerprint FingerprintOf(const std::string& path, uint64_t size, FileKind* kind) const;
@@ -147,6 +152,9 @@ class Service {
   uint64_t first_event_ns_ = 0;
   bool constrained_ = false;
   bool evict_all_ = false;
+  Checkpoint checkpoint_;
+  uint64_t saved_ns_ = 0;        // last event when progress was saved
+  uint64_t saved_released_ = 0;  // what had been released then
 };
 
 }  // namespace ppc::maio

@@ -112,10 +112,10 @@ void Service::Follow(const Template& t, const std::vector<uint64_t>& numbers) {
   for (const LayoutFile& file : layout_->files()) {
     if (file.number != 0) context_->file_native(context_, file.number, 0);
   }
-  if (memory.room < kChunkBytes) {
-    FindCached();
-    evictor_->AllowSwap(memory.threshold / 2, Now());
-  }
+  OpenCheckpoint();
+  const bool taken_over = TakeOver();
+  if (taken_over || memory.room < kChunkBytes) FindCached();
+  if (memory.room < kChunkBytes) evictor_->AllowSwap(memory.threshold / 2, Now());
 }
 
 // There is no room: an earlier run of the service may have left it full, perhaps of what is needed
@@ -207,7 +207,7 @@ void Service::FinishRecording(uint32_t flags) {
   }
   if (recorder_->bytes() == stored_bytes_) return;
   FillFingerprints(kCheckBudgetNs);
-  if (!recorder_->HasBeginnings()) {
+  if (spec_.is_resumed || !recorder_->HasBeginnings()) {
     reason_ = "recording began in the middle of a load; the next start records again";
     Log(PPC_LOG_WARNING, "maio: service " + spec_.service_id + ": " + reason_);
     return;

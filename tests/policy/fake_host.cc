@@ -168,9 +168,15 @@ ppc_context* FakeHost::context() {
   context_.file_info = FileInfo;
   context_.file_path = FilePath;
   context_.resident = [](const ppc_context* c, uint64_t file, uint64_t, uint64_t,
-                         ppc_residency* out, uint8_t*, size_t) {
-    *out = Self(c)->residency[file];
+                         ppc_residency* out, uint8_t* bitmap, size_t bytes) {
+    Self(c)->FindResident(file, bitmap, bytes, out);
     return 0;
+  };
+  context_.checkpoint = [](const ppc_context* c, uint32_t service, size_t bytes) -> void* {
+    if (bytes > Self(c)->checkpoint_room) return nullptr;
+    std::vector<uint64_t>& words = Self(c)->checkpoints[service];
+    if (words.size() != (bytes + 7) / 8) words.assign((bytes + 7) / 8, 0);
+    return words.data();
   };
   context_.read = Read;
   context_.xpu_node = [](const ppc_context* c, int32_t xpu) {

@@ -89,6 +89,16 @@ class FakeHost {
   };
   std::deque<BackgroundWork> background;  // not done yet
 
+  // Of each service, by number: what ppc_context.checkpoint hands out; in words, so that it is
+  // aligned.  No room: it hands out nothing.
+  std::map<uint32_t, std::vector<uint64_t>> checkpoints;
+  size_t checkpoint_room = PPC_MAX_CHECKPOINT;
+
+  // bitmap as in ppc_context.resident.
+  virtual void FindResident(uint64_t file, uint8_t* bitmap, size_t bytes, ppc_residency* out) {
+    (void)bitmap, (void)bytes;
+    *out = residency[file];
+  }
   virtual void Interrupted(uint32_t service, uint32_t group) {
     (void)service;
     interrupts.push_back(group);

@@ -365,8 +365,37 @@ void Simulator::RunFor(uint64_t ms) {
     now_ns = start_ns_ + step_ * 1'000'000;
     for (Reader& r : readers) StepReader(&r);
     StepDisk();
-    StepRuntime();
+    if (is_down_) events_.clear();
+    if (!is_down_) StepRuntime();
     UpdateMemory();
+  }
+}
+
+void Simulator::Crash() {
+  library_.ops()->ppc_exit();
+  init_ = false;
+  is_down_ = true;
+  loads_.clear();
+  results_.clear();
+  want = ~0u;
+}
+
+int Simulator::Recover() {
+  is_down_ = false;
+  for (Reader& r : readers) r.beacon.clear();
+  const int rc = library_.ops()->ppc_init(context());
+  init_ = rc == 0;
+  return rc;
+}
+
+void Simulator::FindResident(uint64_t file, uint8_t* bitmap, size_t bytes, ppc_residency* out) {
+  FakeHost::FindResident(file, bitmap, bytes, out);
+  if (bitmap == nullptr) return;
+  const std::vector<uint8_t>& state = pages_[file].state;
+  for (size_t i = 0; i < state.size() && i / 8 < bytes; i++) {
+    if ((state[i] & kResident) == 0) continue;
+    bitmap[i / 8] |= static_cast<uint8_t>(1u << i % 8);
+    out->resident += kPage;
   }
 }
 

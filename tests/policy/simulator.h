@@ -67,6 +67,10 @@ class Simulator : public FakeHost {
   // Runs until all readers are through or so many milliseconds have passed.
   bool Run(uint64_t max_ms);
   void RunFor(uint64_t ms);
+  // The runner dies, and what it has under way; readers go on natively.
+  void Crash();
+  // A new one is there; its services are to be started again.
+  int Recover();
   uint64_t ms() const { return step_; }
   // Memory of the service that is not page cache.
   void set_other(uint64_t bytes) { options_.other = bytes; }
@@ -85,6 +89,7 @@ class Simulator : public FakeHost {
   bool IsResident(uint64_t file, uint64_t offset) const;
   void DropAll();
   void Interrupted(uint32_t service, uint32_t group) override;
+  void FindResident(uint64_t file, uint8_t* bitmap, size_t bytes, ppc_residency* out) override;
 
  private:
   struct Load {
@@ -135,6 +140,7 @@ class Simulator : public FakeHost {
   uint64_t disk_credit_ = 0;
   size_t plan_turn_ = 0;
   uint64_t starved_ms_ = 0;
+  bool is_down_ = false;
   bool is_above_ = false;  // the policy is to be asked what to drop after the events
 };
 

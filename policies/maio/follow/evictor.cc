@@ -357,6 +357,14 @@ void Evictor::Done(const ppc_result& result, uint64_t now_ns) {
       {static_cast<uint32_t>(file), result.offset, result.size, now_ns + kRetryNs, attempts});
 }
 
+void Evictor::Resume(const Progress& progress) {
+  distance_ = std::max(distance_, std::min(progress.distance, kMaxDistance));
+  for (size_t g = 0; g < position_.size(); g++) position_[g] = progress.groups[g].released;
+  for (uint32_t p = 0; p < layout_->pieces().size(); p++) {
+    if (layout_->pieces()[p].pending == 0) waiting_.push_back(p);
+  }
+}
+
 void Evictor::Refault(uint32_t index, int32_t group, uint64_t bytes, uint64_t now_ns) {
   Piece& piece = layout_->pieces()[index];
   if (piece.state == PieceState::kAbsent && piece.pending == 0) {

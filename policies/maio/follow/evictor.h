@@ -62,6 +62,9 @@ class Evictor {
   // (group slot, or -1), has read as much more as for any other.
   void Refault(uint32_t piece, int32_t group, uint64_t bytes, uint64_t now_ns);
 
+  // Goes on where another was: what nobody needs any more may be there all the same.
+  void Resume(const Progress& progress);
+
   uint64_t distance() const { return distance_; }
   uint64_t position(uint32_t group) const { return position_[group]; }
   uint64_t cookie() const { return cookie_; }

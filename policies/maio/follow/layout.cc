@@ -23,6 +23,11 @@ uint64_t PiecePages(uint64_t total_bytes) {
   return std::clamp<uint64_t>(bytes, 1 << 20, 8 << 20) / kPage;
 }
 
+uint64_t Mix(uint64_t digest, uint64_t value) {
+  digest = (digest ^ value) * 0x9e3779b97f4a7c15;
+  return digest ^ digest >> 29;
+}
+
 }  // namespace
 
 // ------------------------------------------------------------------------ uses
@@ -63,6 +68,12 @@ size_t UseList::CountUpTo(uint32_t piece) const {
     }
   }
   return first;
+}
+
+uint64_t UseList::Digest(uint64_t digest) const {
+  for (const Run& run : runs_)
+    digest = Mix(Mix(digest, uint64_t{run.piece} << 32 | run.index), run.page);
+  return Mix(digest, size_);
 }
 
 size_t UseList::held_bytes() const {
@@ -122,6 +133,22 @@ Layout::Layout(const Template& t, std::span<const uint64_t> numbers, size_t max_
   piece_pages_ = PiecePages(total);
   CutPieces(t, max_pieces);
   AddUses(t);
+  digest_ = MakeDigest();
+}
+
+uint64_t Layout::MakeDigest() const {
+  uint64_t digest = Mix(files_.size(), groups_.size());
+  for (const LayoutFile& file : files_)
+    digest = Mix(Mix(digest, std::hash<std::string>()(file.path)), file.bytes);
+  for (const Piece& piece : pieces_) {
+    digest = Mix(digest, piece.offset());
+    digest = Mix(Mix(digest, uint64_t{piece.file} << 32 | piece.pages), piece.groups);
+  }
+  for (const LayoutGroup& group : groups_) {
+    digest = Mix(digest, group.id);
+    for (const UseList& list : group.lists) digest = list.Digest(digest);
+  }
+  return digest;
 }
 
 // Per file: page << 8 | end << 7 | group slot, where an extent begins or ends.

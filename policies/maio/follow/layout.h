@@ -98,6 +98,26 @@ class UseList {
     }
   }
 
+  // Calls see(index, count) for each stretch of uses in a state, as long as can be.
+  template <typename See>
+  void ForEachStretch(UseState state, See see) const {
+    uint32_t first = 0;
+    const auto four = static_cast<uint8_t>(static_cast<unsigned>(state) * 0x55);
+    for (uint32_t i = 0; i <= size_;) {
+      const bool has_it = i < size_ && StateOf(i) == state;
+      if (!has_it) {
+        if (i > first) see(first, i - first);
+        first = ++i;
+      } else if (i % 4 == 0 && states_[i / 4] == four && i + 4 <= size_) {
+        i += 4;
+      } else {
+        i++;
+      }
+    }
+  }
+
+  // Mixes in which pieces it lists, and where; not their states.
+  uint64_t Digest(uint64_t before) const;
   void Add(const std::vector<Piece>& pieces, uint32_t piece, uint64_t pos);
   void Close();  // after the last Add
   size_t held_bytes() const;
@@ -163,6 +183,7 @@ class Layout {
   Layout(const Template& t, std::span<const uint64_t> numbers, size_t max_pieces = kMaxPieces);
 
   std::vector<LayoutFile>& files() { return files_; }
+  const std::vector<LayoutFile>& files() const { return files_; }
   std::vector<LayoutGroup>& groups() { return groups_; }
   const std::vector<LayoutGroup>& groups() const { return groups_; }
   std::vector<Piece>& pieces() { return pieces_; }
@@ -214,7 +235,9 @@ class Layout {
   bool has_passes() const { return has_passes_; }
   uint64_t piece_pages() const { return piece_pages_; }
   uint64_t bytes() const { return bytes_; }  // of all pieces
-  size_t held_bytes() const;                 // what the tables take of our own memory
+  // Of what does not change while it is followed: equal for layouts that are cut alike.
+  uint64_t Digest() const { return digest_; }
+  size_t held_bytes() const;  // what the tables take of our own memory
 
  private:
   uint32_t EndOfParts(uint32_t piece) const {
@@ -231,6 +254,7 @@ class Layout {
   uint16_t SetOf(uint64_t readers);
   void IndexCells(LayoutFile* file);
   void AddUses(const Template& t);
+  uint64_t MakeDigest() const;
 
   std::vector<LayoutFile> files_;
   std::vector<LayoutGroup> groups_;
@@ -245,6 +269,7 @@ class Layout {
   std::unordered_map<uint64_t, uint32_t> by_number_;
   uint64_t piece_pages_ = 0;
   uint64_t bytes_ = 0;
+  uint64_t digest_ = 0;
 };
 
 // The uses of a group, the farthest of all files first; each file's from its last before `end` on.

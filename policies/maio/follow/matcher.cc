@@ -34,7 +34,8 @@ Matcher::Matcher(Layout* layout, uint64_t window_bytes, uint64_t beacon_bytes)
     : layout_(layout),
       window_pages_(std::max<uint64_t>(window_bytes / kPage, 1)),
       beacon_pages_(std::max<uint64_t>(beacon_bytes / kPage, 1)),
-      cursors_(layout->groups().size()) {
+      cursors_(layout->groups().size()),
+      away_ns_(layout->groups().size(), 0) {
   for (Cursor& cursor : cursors_) cursor.streams.resize(layout->files().size());
 }
 
@@ -71,6 +72,7 @@ MatchResult Matcher::Observe(const Observation& o) {
     cursor.active.push_back(o.file);
   }
   stream.last_event = cursor.events;
+  if (o.user && (stream.away || cursor.away_ns != 0)) CatchUp(o, &stream, arrival);
   if (arrival.last < stream.front) {
     result.moved |= Revisit(o, &stream, arrival);
     if (!result.moved) return result;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "policies/maio/follow/layout.h"
+#include "policies/maio/follow/progress.h"
 
 namespace ppc::maio {
 
@@ -57,7 +58,8 @@ struct Stream {
   bool started = false;
   bool user = false;  // the process itself has touched it
   bool active = false;
-  bool led = false;  // the group's position has been here since it became active
+  bool led = false;   // the group's position has been here since it became active
+  bool away = false;  // taken over: what was read meanwhile was not told
 };
 
 // Uses that were passed one after the other, and nothing between them.
@@ -87,6 +89,7 @@ struct Cursor {
   uint64_t rate_ns = 0;
   uint64_t rate_consumed = 0;
   bool dropped = false;  // holds no pages any more (worker is gone)
+  uint64_t away_ns = 0;  // taken over: nothing was told of it since; 0: no
   SyncState state = SyncState::kSync;
 };
 
@@ -107,6 +110,11 @@ class Matcher {
   void Restart(uint32_t group);
   // The worker is gone: its uses no longer hold pages.  Returns the pieces that nobody else holds.
   std::vector<uint32_t> Drop(uint32_t group);
+
+  // For one that goes on where this one is, see progress.h.
+  GroupProgress Save(uint32_t group) const;
+  // Once, before anything else.
+  void Resume(uint32_t group, const GroupProgress& progress);
 
   std::vector<Cursor>& cursors() { return cursors_; }
   const std::vector<Cursor>& cursors() const { return cursors_; }
@@ -134,6 +142,8 @@ class Matcher {
   void Finish(uint32_t group, uint32_t file, bool closed);
   bool IsSilent(uint32_t piece) const;
   void Settle(uint32_t group);
+  void CatchUp(const Observation& o, Stream* stream, const Arrival& a);
+  void PassUpTo(uint32_t group, uint32_t file, uint32_t from, uint32_t end);
   void Note(Cursor* cursor, bool known);
   void UpdateRate(Cursor* cursor, uint64_t now_ns);
 
@@ -141,6 +151,7 @@ class Matcher {
   uint64_t window_pages_;
   uint64_t beacon_pages_;
   std::vector<Cursor> cursors_;
+  std::vector<uint64_t> away_ns_;  // per group: how long nobody looked before it was taken over
   uint64_t matched_ = 0;
   uint64_t unknown_ = 0;
   uint64_t jumps_ = 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "policies/maio/config.h"
+#include "policies/maio/follow/progress.h"
 #include "policies/maio/template/template.h"
 
 struct miss_io;
@@ -39,6 +40,9 @@ class WorkerMap {
   // True once for a new process that takes over a group (a retried load), as soon as the one
   // before has been silent for long enough.
   bool TookOver(const miss_io& event);
+  // For one that goes on where this one is; what is not of any worker is left out.
+  WorkersProgress Save() const;
+  void Resume(const WorkersProgress& progress);
   size_t processes() const { return processes_.size(); }
   uint32_t processes_of(uint32_t group) const;
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Going on where another left off, see progress.h.  The readers went on meanwhile, and nobody told.
+#include <algorithm>
+#include <utility>
+
+#include "policies/maio/follow/matcher.h"
+
+namespace ppc::maio {
+namespace {
+
+constexpr double kFaster = 8;  // than it was on average it may have read while nobody looked
+
+}  // namespace
+
+GroupProgress Matcher::Save(uint32_t group) const {
+  const Cursor& cursor = cursors_[group];
+  GroupProgress out;
+  out.pos = cursor.pos;
+  out.consumed = cursor.consumed;
+  out.last_ns = cursor.last_ns;
+  out.rate = cursor.rate;
+  out.is_dropped = cursor.dropped;
+  for (const Passed& passed : cursor.fifo) {
+    if (passed.count != 0)
+      out.passed.push_back({{passed.file, passed.index, passed.count}, passed.stamp});
+  }
+  for (uint32_t file = 0; file < cursor.streams.size(); file++) {
+    const Stream& stream = cursor.streams[file];
+    if (stream.started) {
+      out.streams.push_back({file, stream.front, stream.pass, stream.open_id, stream.front_page,
+                             stream.pos, stream.user, stream.active});
+    } else if (stream.pass == 0) {
+      continue;  // nothing of it is read
+    }
+    layout_->ListOf(group, file)
+        .ForEachStretch(UseState::kBurnt, [&](uint32_t index, uint32_t count) {
+          out.burnt.push_back({file, index, count});
+        });
+  }
+  return out;
+}
+
+void Matcher::Resume(uint32_t group, const GroupProgress& progress) {
+  Cursor& cursor = cursors_[group];
+  cursor.pos = progress.pos;
+  cursor.consumed = progress.consumed;
+  cursor.last_ns = cursor.away_ns = progress.last_ns;
+  cursor.rate = progress.rate;
+  for (const StreamProgress& saved : progress.streams) {
+    Stream& stream = cursor.streams[saved.file];
+    stream.front = saved.front;
+    stream.pass = saved.pass;
+    stream.open_id = saved.open_id;
+    stream.front_page = saved.front_page;
+    stream.pos = saved.pos;
+    stream.user = saved.is_user;
+    stream.started = true;
+    stream.active = stream.away = saved.is_active;
+    if (saved.is_active) cursor.active.push_back(saved.file);
+  }
+  const auto set = [&](const UseRun& run, UseState state) {
+    UseList& list = layout_->ListOf(group, run.file);
+    for (uint32_t i = run.index; i < run.index + run.count; i++) {
+      Piece& piece = layout_->pieces()[list.At(layout_->pieces(), i).piece];
+      list.SetState(i, state);
+      piece.flags |= kConsumed;
+      if (state == UseState::kBurnt) piece.pending--;
+    }
+  };
+  for (const UseRun& run : progress.burnt) set(run, UseState::kBurnt);
+  for (const PassedProgress& passed : progress.passed) {
+    set(passed.run, UseState::kPassed);
+    cursor.fifo.push_back(
+        {passed.stamp, passed.run.file, passed.run.index, passed.run.count, /*closed=*/true});
+  }
+  if (progress.is_dropped) (void)Drop(group);
+}
+
+// What it has read while nobody looked is what lies between where it was and where it is now: of
+// this stream, and, unless it had several, of the files that it has ended meanwhile too.  More than
+// it can have read in the time is a jump like any other.
+void Matcher::CatchUp(const Observation& o, Stream* stream, const Arrival& a) {
+  Cursor& cursor = cursors_[o.group];
+  uint32_t others = 0;
+  for (const uint32_t file : cursor.active)
+    others += file != o.file && cursor.streams[file].away ? 1 : 0;
+  if (cursor.away_ns != 0) away_ns_[o.group] = o.now_ns - std::min(o.now_ns, cursor.away_ns);
+  const bool is_first = std::exchange(cursor.away_ns, 0) != 0;
+  const bool was_away = std::exchange(stream->away, false);
+  const uint64_t most =
+      out_of_order_bytes(o.group) +
+      static_cast<uint64_t>(kFaster * cursor.rate * static_cast<double>(away_ns_[o.group]));
+  const uint64_t pos = layout_->UseAt(o.group, o.file, a.first).pos;
+  if (is_first && others + (was_away ? 1 : 0) <= 1) {
+    if (pos <= cursor.pos || pos - cursor.pos > most) return;
+    for (uint32_t file = 0; file < cursor.streams.size(); file++) {
+      const UseList& list = layout_->ListOf(o.group, file);
+      uint32_t from = list.CountBefore(layout_->pieces(), cursor.pos);
+      const bool is_it = cursor.streams[file].away || (file == o.file && was_away);
+      if (is_it) from = std::min(from, cursor.streams[file].pass);
+      PassUpTo(o.group, file, from, list.CountBefore(layout_->pieces(), pos));
+    }
+    cursor.pos = pos;
+  } else if (was_away && pos > stream->pos && pos - stream->pos <= most) {
+    PassUpTo(o.group, o.file, stream->pass, a.first);
+  }
+}
+
+void Matcher::PassUpTo(uint32_t group, uint32_t file, uint32_t from, uint32_t end) {
+  Stream& stream = cursors_[group].streams[file];
+  if (from >= end) return;
+  for (uint32_t i = from; i < end; i++) Pass(group, file, i);
+  stream.pass = std::max(stream.pass, end);
+  stream.front = std::max(stream.front, end);
+}
+
+}  // namespace ppc::maio
