@@ -54,6 +54,7 @@ Status Runner::Start() {
   config.roots = SysRoots{options_.directory, options_.directory};
   config.topology = TopologyOf(options_);
   config.manual = true;
+  config.checkpoints = options_.checkpoints;
   const double share = parsed->is_blind ? kBlindShare : parsed->threshold;
   config.memory = [this, share](const std::shared_ptr<const Cgroup>&) {
     return std::make_shared<SimMemory>(&kernel_->cache(), share);

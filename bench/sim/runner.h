@@ -27,6 +27,7 @@ struct RunnerOptions {
   uint32_t cpus = 2;
   uint64_t late_ns = 0;  // what the executor and the evictor wait for a CPU, at each turn
   std::vector<int> xpu_nodes;
+  std::shared_ptr<CheckpointArea> checkpoints;
 };
 
 class Runner {

@@ -85,7 +85,9 @@ Status ReadSystem(const Json& json, System* s) {
                {"cat_processes", Set(&s->cat_processes)},
                {"is_cached", Set(&s->is_cached)},
                {"lead_s", Set(&s->lead_s)},
-               {"records_first", Set(&s->records_first)}});
+               {"records_first", Set(&s->records_first)},
+               {"dies_at", Set(&s->dies_at)},
+               {"away_s", Set(&s->away_s)}});
 }
 
 Status ReadExpectations(const Json& json, std::map<std::string, Expectation>* out) {

@@ -26,6 +26,8 @@ struct System {
   bool is_cached = false;      // everything is there before the clock starts
   double lead_s = 0;           // the runtime is told so much earlier
   bool records_first = false;  // a recording run with all memory comes before
+  double dies_at = 0;          // the runner, when so much of the model came from the disk; 0: never
+  double away_s = 0.5;         // until another one has taken over
 };
 
 struct Expectation {

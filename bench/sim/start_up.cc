@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/sim/start_up.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -133,24 +135,56 @@ void StartUp::Cat(uint32_t processes) {
   while (left > 0) scheduler_->Wait();
 }
 
-Status StartUp::StartPolicy(std::unique_ptr<Runner>* runner) {
-  *runner = std::make_unique<Runner>(
+Status StartUp::StartRunner() {
+  if (!checkpoints_.IsValid()) checkpoints_.Reset(memfd_create("checkpoints", MFD_CLOEXEC));
+  Result<std::unique_ptr<CheckpointArea>> area =
+      CheckpointArea::Open(UniqueFd(dup(checkpoints_.Get())));
+  if (!area) return area.error();
+  runner_ = std::make_unique<Runner>(
       kernel_.get(), RunnerOptions{.policy = s_.system.policy,
                                    .config = s_.system.config,
                                    .directory = directory_,
                                    .nodes = s_.nodes,
                                    .cpus = s_.cpu.cpus,
                                    .late_ns = static_cast<uint64_t>(s_.late_ms * 1e6),
-                                   .xpu_nodes = xpu_nodes_});
-  Status started = (*runner)->Start();
-  if (!started) return started;
-  result_.zero_ns = scheduler_->NowNs();
+                                   .xpu_nodes = xpu_nodes_,
+                                   .checkpoints = std::move(*area)});
+  return runner_->Start();
+}
+
+Result<Json> StartUp::StartService(bool is_resumed) {
   std::vector<int> xpus(xpu_nodes_.size());
   for (size_t i = 0; i < xpus.size(); ++i) xpus[i] = static_cast<int>(i);
-  const Result<Json> answer = (*runner)->Control(Json{{"op", "service_start"},
-                                                      {"service_id", kServiceId},
-                                                      {"workers", s_.service.workers},
-                                                      {"xpus", xpus}});
+  Json message{{"op", "service_start"},
+               {"service_id", kServiceId},
+               {"workers", s_.service.workers},
+               {"xpus", xpus}};
+  if (is_resumed) message["resumed"] = true;
+  return runner_->Control(message);
+}
+
+// What is under way at that moment is lost, what is queued to be dropped is dropped.
+void StartUp::DieOnce(uint64_t disk_bytes) {
+  constexpr uint64_t kLookNs = 10'000'000;
+  while (!is_served_ && disk_->stats().bytes < disk_bytes) scheduler_->Sleep(kLookNs);
+  if (is_served_) return;
+  is_away_ = true;
+  runner_->Stop();
+  runner_.reset();
+  scheduler_->Sleep(static_cast<uint64_t>(s_.system.away_s * 1e9));
+  status_ = StartRunner();
+  if (status_) {
+    const Result<Json> answer = StartService(/*is_resumed=*/true);
+    if (!answer) status_ = answer.error();
+  }
+  is_away_ = false;
+}
+
+Status StartUp::StartPolicy() {
+  Status started = StartRunner();
+  if (!started) return started;
+  result_.zero_ns = scheduler_->NowNs();
+  const Result<Json> answer = StartService(/*is_resumed=*/false);
   if (!answer && answer.error().code != ENOTSUP) return answer.error();
   if (s_.system.lead_s > 0) {
     scheduler_->Sleep(static_cast<uint64_t>(s_.system.lead_s * 1e9));
@@ -222,23 +256,29 @@ void StartUp::Main() {
     scheduler_->At(result_.zero_ns + static_cast<uint64_t>(s_.slow_at_s * 1e9),
                    [this] { disk_->Slow(s_.slow_bytes_per_s, s_.slow_latency_ns); });
   }
-  std::unique_ptr<Runner> runner;
   if (s_.system.cat_processes > 0) Cat(s_.system.cat_processes);
   if (!s_.system.policy.empty()) {
-    status_ = StartPolicy(&runner);
+    status_ = StartPolicy();
     if (!status_) return;
   }
-  const bool through_ppc = runner != nullptr;
+  const bool through_ppc = runner_ != nullptr;
+  if (through_ppc && s_.system.dies_at > 0) {
+    const double share = s_.system.dies_at * static_cast<double>(model_.bytes);
+    scheduler_->Spawn([this, end = before.bytes + static_cast<uint64_t>(share)] { DieOnce(end); });
+  }
   result_.report = Serve(through_ppc);
+  is_served_ = true;
   result_.cache = cache_->stats();
   result_.disk = {disk_->stats().requests - before.requests, disk_->stats().bytes - before.bytes};
   Count();
   if (!through_ppc) return;
+  while (is_away_) scheduler_->Sleep(kSampleNs);
+  if (!status_) return;
   const Result<Json> answer =
-      runner->Control(Json{{"op", "service_ready"}, {"service_id", kServiceId}});
-  result_.status = runner->runtime().StatusJson();
+      runner_->Control(Json{{"op", "service_ready"}, {"service_id", kServiceId}});
+  result_.status = runner_->runtime().StatusJson();
   if (answer) result_.status["ready"] = *answer;
-  runner->Stop();
+  runner_->Stop();
 }
 
 Result<StartUpResult> StartUp::Go() {
@@ -252,11 +292,13 @@ Result<StartUpResult> StartUp::Go() {
   if (!ended) {
     // Fibers in the midst of the runtime cannot be unwound: the machine stays as it is.
     (void)scheduler_.release();
+    (void)runner_.release();
     (void)kernel_.release();
     (void)disk_.release();
     (void)cache_.release();
     return Error{ETIMEDOUT, s_.name + ": the service is not ready after an hour"};
   }
+  runner_.reset();
   scheduler_.reset();  // unwinds what still waits, while the machine is there
   if (!status_) return status_.error();
   return std::move(result_);

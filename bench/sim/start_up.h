@@ -42,7 +42,10 @@ class StartUp {
   Result<uint64_t> AddFiles(PageCache* cache);
   ServiceReport Serve(bool through_ppc);
   void Main();
-  Status StartPolicy(std::unique_ptr<Runner>* runner);
+  Status StartRunner();
+  Result<Json> StartService(bool is_resumed);
+  Status StartPolicy();
+  void DieOnce(uint64_t disk_bytes);
   void Cat(uint32_t processes);
   void Warm(double share);
   void ReplaceShard();
@@ -61,6 +64,10 @@ class StartUp {
   ModelFiles model_;
   EventLog log_;
   std::vector<int> xpu_nodes_;
+  UniqueFd checkpoints_;  // outlive runners
+  std::unique_ptr<Runner> runner_;
+  bool is_served_ = false;
+  bool is_away_ = false;  // the runner has died, and no other has taken over yet
   StartUpResult result_;
   Status status_ = Ok();
   bool done_ = false;

@@ -1,26 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A service that a new runner takes over in the middle of its load goes on where it was.
-#include <algorithm>
 #include <string>
 
 #include "policies/maio/service.h"
 
 namespace ppc::maio {
-namespace {
-
-// Of a file that a group is in or has read: a stream, and some stretches.
-constexpr size_t kBytesPerList = 160;
-constexpr size_t kLeastRoom = 16 << 10;
-
-}  // namespace
 
 void Service::OpenCheckpoint() {
   if (context_->checkpoint == nullptr) return;
-  const size_t lists = layout_->groups().size() * layout_->files().size();
-  const size_t room = std::max(kLeastRoom, lists * kBytesPerList);
-  const size_t bytes = std::min<size_t>(Checkpoint::BytesFor(room), PPC_MAX_CHECKPOINT);
-  checkpoint_ = Checkpoint(context_->checkpoint(context_, spec_.number, bytes), bytes);
+  constexpr size_t kBytes = PPC_MAX_CHECKPOINT;  // some thousand stretches
+  checkpoint_ = Checkpoint(context_->checkpoint(context_, spec_.number, kBytes), kBytes);
 }
 
 bool Service::TakeOver() {

@@ -22,8 +22,13 @@ GroupProgress Matcher::Save(uint32_t group) const {
   out.rate = cursor.rate;
   out.is_dropped = cursor.dropped;
   for (const Passed& passed : cursor.fifo) {
-    if (passed.count != 0)
+    if (passed.count == 0) continue;
+    UseRun* const last = out.passed.empty() ? nullptr : &out.passed.back().run;
+    if (last != nullptr && last->file == passed.file && last->index + last->count == passed.index) {
+      last->count += passed.count;
+    } else {
       out.passed.push_back({{passed.file, passed.index, passed.count}, passed.stamp});
+    }
   }
   for (uint32_t file = 0; file < cursor.streams.size(); file++) {
     const Stream& stream = cursor.streams[file];
