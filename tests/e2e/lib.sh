@@ -11,6 +11,7 @@ MODEL=$PPC_E2E_SLOW/model
 FAST=$PPC_E2E_FAST
 MNT=/mnt/ppc-e2e
 MNT2=/mnt/ppc-e2e-2
+MNT3=/mnt/ppc-e2e-3
 BAD=$PPC_E2E_BUILD/tests/e2e
 WORK=$(mktemp -d /run/ppc-e2e.XXXXXX)
 export PPC_SOCKET=$WORK/ppcd.sock
@@ -69,7 +70,7 @@ cleanup() {
 }
 unmount_all() {
   local mount
-  for mount in "$MNT2" "$MNT"; do
+  for mount in "$MNT3" "$MNT2" "$MNT"; do
     ! mountpoint -q "$mount" || within 5 umount "$mount" || echo "FAIL: $mount stays busy"
   done
 }
@@ -149,11 +150,11 @@ status_field() {
 import json, sys
 print(json.load(sys.stdin)['mounts'][0]$1)"
 }
-# runner_field FIELD: of what the runner itself counts; asked again while it is too busy to answer.
+# runner_field FIELD [MNT]: of what the runner itself counts; asked again while it is too busy to answer.
 runner_field() {
   local value
   for _ in 1 2 3 4 5 6 7 8 9 10; do
-    value=$(status_field "[\"runner\"]$1" 2>/dev/null) && echo "$value" && return
+    value=$(status_field "[\"runner\"]$1" "${2:-$MNT}" 2>/dev/null) && echo "$value" && return
     sleep 0.5
   done
   fail "the runner does not tell $1"
