@@ -9,7 +9,29 @@ BandwidthGovernor::BandwidthGovernor(Options options, int workers)
     : options_(options),
       workers_(workers),
       floor_(std::min(std::max(options.floor, 1), std::max(workers, 1))),
-      allowed_(workers) {}
+      allowed_(workers),
+      polite_(workers) {}
+
+void BandwidthGovernor::MindNeighbours(double ns_per_byte) {
+  constexpr int kProbes = 2;  // in the first there are loads that others had begun
+  if (!neighbours_wait_) {
+    polite_ = workers_;
+    probed_ = 0;
+  } else if (ns_per_byte == 0) {
+    // Nothing was loaded: nothing is known.
+  } else if (probed_ == 0) {
+    polite_ = floor_;
+    ++probed_;
+  } else if (probed_ <= kProbes) {
+    alone_ns_per_byte_ = ns_per_byte;
+    ++probed_;
+  } else if (ns_per_byte > alone_ns_per_byte_ * options_.queue_factor) {
+    polite_ = std::max(floor_, polite_ / 2);
+  } else {
+    alone_ns_per_byte_ = std::min(alone_ns_per_byte_, ns_per_byte);
+    polite_ = std::min(workers_, polite_ + 1);
+  }
+}
 
 void BandwidthGovernor::CloseWindow() {
   const double ns_per_byte =
@@ -28,6 +50,7 @@ void BandwidthGovernor::CloseWindow() {
     bad_ = 0;
     allowed_ = std::min(workers_, allowed_ + 1);
   }
+  MindNeighbours(ns_per_byte);
   demand_ = loaded_ = busy_ns_ = 0;
 }
 
@@ -57,7 +80,7 @@ void BandwidthGovernor::OnLoaded(uint64_t now_ns, uint64_t bytes, uint64_t durat
 
 int BandwidthGovernor::Allowed(uint64_t now_ns) {
   Roll(now_ns);
-  return allowed_;
+  return LastAllowed();
 }
 
 }  // namespace ppc

@@ -16,6 +16,7 @@
 #define PPC_DAEMON_CACHE_LOADER_POOL_H_
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -55,6 +56,7 @@ struct LoaderStats {
   uint64_t inflight = 0;
   int threads = 0;
   int threads_allowed = 0;
+  bool neighbours_wait = false;
 };
 
 class LoaderPool {
@@ -66,6 +68,9 @@ class LoaderPool {
     bool manual = false;                    // no threads: RunSlice drives it (tests, simulator)
     uint64_t retry_ns = 100 * 1000 * 1000;  // how soon who found no memory looks again
     BandwidthGovernor::Options governor;
+    // Whether others on the machine wait for I/O; from a loader's thread, of one at a time, after
+    // each step.
+    std::function<bool(uint64_t now_ns)> neighbours_wait;
     std::function<void(uint64_t bytes)> on_loaded;  // from a loader's thread, before Stats has it
   };
 
@@ -131,6 +136,7 @@ class LoaderPool {
   bool Slice(Worker* worker);
   Interruption Check(const Worker& worker, const Chunk& chunk);
   Interruption LoadStep(const Worker& worker, Chunk* chunk);
+  void MindNeighbours(uint64_t now);
   Interruption EndStep(Chunk* chunk, const LoadResult& loaded, uint64_t step);
   Interruption HandleError(Chunk* chunk, const Error& error);
   void Account(const Chunk& chunk, const LoadResult& result);
@@ -162,7 +168,8 @@ class LoaderPool {
   uint64_t inflight_ = 0;
   int busy_ = 0;
   uint64_t kicked_ns_ = 0;
-  std::vector<bool> has_prober_;  // by node: one thread looks for room every retry_ns
+  std::atomic<bool> is_looking_{false};  // at neighbours
+  std::vector<bool> has_prober_;         // by node: one thread looks for room every retry_ns
   bool stopping_ = false;
   std::vector<std::unique_ptr<Worker>> workers_;
 };

@@ -172,6 +172,7 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
     const std::lock_guard lock(mutex_);
     meter_.End(now, loaded ? loaded->loaded : 0, now - start);
   }
+  MindNeighbours(now);
   if (!loaded) return HandleError(chunk, loaded.error());
   // Before the budget gets it back: between the two nobody would count it.
   if (loaded->loaded > 0 && options_.on_loaded) options_.on_loaded(loaded->loaded);
@@ -185,6 +186,15 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
     }
   }
   return EndStep(chunk, *loaded, step);
+}
+
+void LoaderPool::MindNeighbours(uint64_t now) {
+  if (!options_.neighbours_wait || is_looking_.exchange(true, std::memory_order_acq_rel)) return;
+  const bool wait = options_.neighbours_wait(now);
+  is_looking_.store(false, std::memory_order_release);
+  const std::lock_guard lock(mutex_);
+  stats_.neighbours_wait = wait;
+  governor_.OnNeighbours(wait);
 }
 
 Interruption LoaderPool::EndStep(Chunk* chunk, const LoadResult& loaded, uint64_t step) {

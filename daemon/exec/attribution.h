@@ -36,6 +36,7 @@ struct Members {
     std::string id;
     Membership told;
     std::shared_ptr<ProcessXpu> processes;
+    std::shared_ptr<const Cgroup> payer;  // may be nullptr
   };
   struct Bound {
     uint64_t start_ns = 0;

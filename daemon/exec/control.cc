@@ -156,6 +156,7 @@ void Runtime::Control(Json message, std::function<void(Result<Json>)> done) {
   call->message = std::move(message);
   const auto finish = [this, call, done] {
     Result<Json> answer = Conclude(call.get());
+    neighbours_.SetServices(services_->Cgroups());
     if (answer || call->op != "service_start" || call->error) return done(std::move(answer));
     // Nothing of it stays.
     Do(nullptr, [this, call, done, answer = std::move(answer)] {

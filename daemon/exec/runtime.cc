@@ -36,7 +36,7 @@ int EvictorThreads(size_t nodes) { return static_cast<int>(std::clamp<size_t>(no
 }  // namespace
 
 Runtime::Runtime(Backend* backend, const ppc_operation& table, RuntimeConfig config)
-    : backend_(backend), config_(std::move(config)) {
+    : backend_(backend), config_(std::move(config)), neighbours_(config_.roots, getpid()) {
   BuildParts(table);
 }
 
@@ -49,11 +49,15 @@ void Runtime::BuildParts(const ppc_operation& table) {
       backend_, &config_.topology, config_.roots,
       [this](std::shared_ptr<const Cgroup> cgroup) { return MakeMemory(std::move(cgroup)); },
       config_.vendor_xpus.get());
+  // Simulated time has no neighbours.
+  std::function<bool(uint64_t)> mind;
+  if (!config_.manual) mind = [this](uint64_t now_ns) { return DoNeighboursWait(now_ns); };
   loader_ = std::make_unique<LoaderPool>(
       backend_, config_.topology.nodes,
       LoaderPool::Options{.chunk_bytes = options.chunk_bytes,
                           .threads_per_node = options.threads_per_node,
                           .manual = config_.manual,
+                          .neighbours_wait = mind,
                           .on_loaded = [this](uint64_t bytes) { own_cache_ += bytes; }},
       &completions_);
   evictor_ = std::make_unique<Evictor>(
@@ -90,6 +94,15 @@ void Runtime::BuildParts(const ppc_operation& table) {
                       &demand_, &own_cache_, control_.get(), background_.get(), config_.recorder},
       Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes, window,
                         config_.manual});
+}
+
+// On a loader's thread.  With a shorter queue they wait less, which is no reason to make it long
+// again at once.
+bool Runtime::DoNeighboursWait(uint64_t now_ns) {
+  constexpr double kWaitShare = 0.1;
+  constexpr uint64_t kHoldNs = 10 * kNsPerSec;
+  if (neighbours_.Waiting(now_ns) > kWaitShare) neighbours_wait_ns_ = now_ns;
+  return neighbours_wait_ns_ != 0 && now_ns < neighbours_wait_ns_ + kHoldNs;
 }
 
 std::shared_ptr<MemorySource> Runtime::MakeMemory(std::shared_ptr<const Cgroup> cgroup) {

@@ -16,6 +16,7 @@
 #include "daemon/exec/runtime_options.h"
 #include "daemon/exec/worker.h"
 #include "daemon/machine/host_memory.h"
+#include "daemon/machine/io_neighbours.h"
 
 namespace ppc {
 
@@ -140,6 +141,7 @@ class Runtime {
   void OnHang(const char* hook, uint64_t elapsed_ns);
   std::optional<uint64_t> RefreshFile(uint64_t stale);
   void OnDropped(uint64_t bytes);
+  bool DoNeighboursWait(uint64_t now_ns);
   ContextFacts Facts();
   std::shared_ptr<MemorySource> MakeMemory(std::shared_ptr<const Cgroup> cgroup);
   uint64_t UsefulBytes(const std::vector<std::shared_ptr<const Cgroup>>& groups) const;
@@ -149,6 +151,8 @@ class Runtime {
   const RuntimeConfig config_;
   std::atomic<uint64_t> own_cache_{0};
   std::atomic<uint64_t> memory_share_{kNoMemoryShare};
+  IoNeighbours neighbours_;
+  uint64_t neighbours_wait_ns_ = 0;  // when they did last
   // When MemoryJson has seen last that something came, and how much had come then.
   uint64_t grew_ns_ = 0;
   uint64_t seen_cache_ = 0;

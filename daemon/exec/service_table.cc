@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/machine/io_neighbours.h"
 #include "daemon/machine/proc_info.h"
 
 namespace ppc {
@@ -308,6 +309,17 @@ bool ServiceTable::IsAnyAbove() {
   return above;
 }
 
+std::vector<std::string> ServiceTable::Cgroups() const {
+  std::vector<std::string> paths;
+  for (const Members::One& service : Snapshot()->services) {
+    if (service.payer != nullptr) paths.push_back(service.payer->relative());
+    const int pid = service.told.root_pid;
+    const std::string of_root = pid != 0 ? UnifiedCgroup(roots_, pid) : "";
+    if (!of_root.empty()) paths.push_back(of_root);
+  }
+  return paths;
+}
+
 std::shared_ptr<const Members> ServiceTable::Snapshot() const {
   const std::lock_guard lock(members_mutex_);
   return members_;
@@ -320,7 +332,8 @@ void ServiceTable::Changed() {
   for (const auto& service : services_) {
     if (service == nullptr) continue;
     active_.push_back(service.get());
-    members->services.push_back({service->number, service->id, service->told, service->processes});
+    members->services.push_back({service->number, service->id, service->told, service->processes,
+                                 service->cgroup});
   }
   if (active_.empty()) active_.push_back(default_.get());
   members->bound = bound_;

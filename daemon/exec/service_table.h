@@ -123,6 +123,8 @@ class ServiceTable {
   // Above the memory threshold.
   bool IsAbove(Service* service);
   bool IsAnyAbove();
+  // Where in the unified hierarchy the started services' processes are, as far as it was told.
+  std::vector<std::string> Cgroups() const;
 
   // Started services; without any the mount itself.
   const std::vector<Service*>& Active() const { return active_; }

@@ -31,6 +31,7 @@ Json LoaderJson(const LoaderStats& stats, const DeviceSpeed& device) {
               {"latency_us", device.step_ns / 1000},
               {"threads", stats.threads},
               {"threads_allowed", stats.threads_allowed},
+              {"neighbours_wait", stats.neighbours_wait},
               {"interrupted", interrupted},
               {"node_loaded", nodes},
               {"node_any_loaded", stats.node_unknown}};

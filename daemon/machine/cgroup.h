@@ -29,8 +29,9 @@ class Cgroup {
   // True if /proc/PID/cgroup's `other` is this cgroup or below it.
   bool Contains(const std::string& other) const;
 
-  const std::string& path() const { return path_; }  // directory
-  uint64_t id() const { return id_; }                // of the directory in its hierarchy
+  const std::string& path() const { return path_; }          // directory
+  const std::string& relative() const { return relative_; }  // below its hierarchy's root
+  uint64_t id() const { return id_; }                        // of the directory in its hierarchy
   // True if `event_id`, which is a cgroup2's (0: none), is this cgroup; never of v1, whose
   // directories are numbered apart.
   bool IsOfEvent(uint64_t event_id) const { return !is_v1_ && event_id != 0 && event_id == id_; }

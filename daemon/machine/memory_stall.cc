@@ -22,11 +22,12 @@ MemoryStall::MemoryStall(const std::vector<std::string>& paths, double share) : 
     File file;
     file.fd.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     // With psi=0 on the kernel's command line the file is there but cannot be read.
-    if (file.fd.IsValid() && ReadTotal(file.fd, &file.total_us)) files_.push_back(std::move(file));
+    if (file.fd.IsValid() && ReadStallTotal(file.fd, &file.total_us))
+      files_.push_back(std::move(file));
   }
 }
 
-bool MemoryStall::ReadTotal(const UniqueFd& fd, uint64_t* us) {
+bool ReadStallTotal(const UniqueFd& fd, uint64_t* us) {
   char buffer[256];
   const ssize_t got = pread(fd.Get(), buffer, sizeof(buffer), 0);
   if (got <= 0) return false;
@@ -44,7 +45,7 @@ double MemoryStall::Keep(uint64_t now_ns) {
   double worst = 0;
   for (File& file : files_) {
     uint64_t total_us = 0;
-    if (!ReadTotal(file.fd, &total_us)) continue;
+    if (!ReadStallTotal(file.fd, &total_us)) continue;
     if (looked_ns_ != 0 && total_us > file.total_us) {
       worst = std::max(worst, static_cast<double>(total_us - file.total_us) * 1000 /
                                   static_cast<double>(now_ns - looked_ns_));

@@ -16,6 +16,9 @@
 
 namespace ppc {
 
+// The "some ... total=" of a pressure file, in microseconds; false: it cannot be read.
+bool ReadStallTotal(const UniqueFd& fd, uint64_t* us);
+
 class MemoryStall {
  public:
   // Files like /proc/pressure/memory; those that are absent (a kernel without PSI) are left out.
@@ -31,7 +34,6 @@ class MemoryStall {
     UniqueFd fd;
     uint64_t total_us = 0;
   };
-  static bool ReadTotal(const UniqueFd& fd, uint64_t* us);
 
   const double share_;
   std::vector<File> files_;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/units.h"
 
 namespace ppc {
@@ -53,6 +55,42 @@ TEST_F(GovernorTest, ThreadsComeBackOneByOne) {
   EXPECT_GT(Allowed(), before);
   now_ += 100 * kWindow;
   EXPECT_EQ(Allowed(), 16);
+}
+
+// A load of a MiB takes a ms while the device serves it at once, and as much longer as more threads
+// than it serves at once are in its queue.
+class NeighbourTest : public GovernorTest {
+ protected:
+  int LoadFor(int windows, int at_once) {
+    for (int i = 0; i < windows; ++i) {
+      const auto threads = static_cast<uint64_t>(Allowed());
+      const auto served = static_cast<uint64_t>(at_once);
+      Window(0, 100 * kMiB, kMs * std::max(threads, served) / served);
+    }
+    return Allowed();
+  }
+};
+
+TEST_F(NeighbourTest, AQueueOfOursIsCutWhileOthersWait) {
+  EXPECT_EQ(LoadFor(5, 2), 16);
+  governor_.OnNeighbours(true);
+  LoadFor(4, 2);
+  for (int i = 0; i < 40; ++i) EXPECT_LE(LoadFor(1, 2), 5) << i;
+  governor_.OnNeighbours(false);
+  EXPECT_EQ(LoadFor(1, 2), 16);
+}
+
+TEST_F(NeighbourTest, ADeviceThatServesManyAtOnceIsUsed) {
+  governor_.OnNeighbours(true);
+  EXPECT_EQ(LoadFor(2, 8), 2);
+  EXPECT_EQ(LoadFor(20, 8), 16);  // twice the time
+}
+
+TEST_F(NeighbourTest, OneThatServesNoMoreIsNotIdle) {
+  governor_.OnNeighbours(true);
+  int least = 16;
+  for (int i = 0; i < 40; ++i) least = std::min(least, LoadFor(1, 1));
+  EXPECT_EQ(least, 2);
 }
 
 }  // namespace
