@@ -80,20 +80,20 @@ static void ppc_d_release(struct dentry *dentry)
 }
 
 /*
- * Before 6.7 a lower file carries the user's path, so file_dentry(), by which
- * NFS and its relatives find their dentry, asks here for the one of the file's
- * inode.
+ * Who puts a probe on a file or vouches for its content means the inode that
+ * has the data.  Before 6.7 a lower file carries the user's path besides, and
+ * by file_dentry() NFS and its relatives ask here for their own dentry.
  */
-static __maybe_unused struct dentry *ppc_d_real(struct dentry *dentry, const struct inode *inode)
+static struct dentry *ppc_d_real(struct dentry *dentry, PPC_D_REAL_WANT want)
 {
-	if ((inode && d_inode(dentry) == inode) || !PPC_D(dentry))
+	if (!PPC_D(dentry) || ppc_d_real_is_upper(dentry, want))
 		return dentry;
-	return ppc_lower_d_real(PPC_D(dentry), inode);
+	return d_real(PPC_D(dentry), want);
 }
 
 const struct dentry_operations ppc_dentry_ops = {
 	.d_revalidate	= ppc_d_revalidate,
-	PPC_D_REAL_OPS(ppc_d_real)
+	.d_real		= ppc_d_real,
 	.d_release	= ppc_d_release,
 };
 

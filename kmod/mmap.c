@@ -174,12 +174,9 @@ int ppc_mmap(struct file *file, struct vm_area_struct *vma)
 	if (!can_mmap_file(po->lower))
 		return -ENODEV;
 
-	vma_set_file(vma, po->lower);
-	err = vfs_mmap(po->lower, vma);
-	if (err) {
-		compat_mmap_failed(vma, file);
+	err = ppc_map_lower(file, po->lower, vma);
+	if (err)
 		return err;
-	}
 	if (ppc_wrap_vm_ops(po, vma->vm_ops)) {
 		ppc_open_get(po);
 		vma->vm_ops = &po->vm_ops;

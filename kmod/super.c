@@ -164,6 +164,9 @@ static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
 
 	sb->s_flags |= SB_RDONLY | (lower->s_flags & SB_POSIXACL);
 	sb->s_iflags |= lower->s_iflags & (SB_I_NOEXEC | SB_I_NODEV | SB_I_UNTRUSTED_MOUNTER);
+	sb->s_iflags |= PPC_SB_IMA | (lower->s_iflags & PPC_SB_INTEGRITY);
+	/* rules of IMA and codes of EVM name a file system by it */
+	ppc_copy_uuid(sb, lower);
 	if (path->mnt->mnt_flags & MNT_NODEV)
 		sb->s_iflags |= SB_I_NODEV;
 	if (path->mnt->mnt_flags & MNT_NOEXEC)

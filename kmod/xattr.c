@@ -8,25 +8,53 @@
 
 #include "ppc.h"
 
+/*
+ * The lower dentry, referenced.  A nameless dentry in the making (export.c) has
+ * none yet, but security modules ask it for the label of its inode.
+ */
+static struct dentry *ppc_lower_of(struct dentry *dentry, struct inode *inode)
+{
+	if (PPC_D(dentry))
+		return dget(PPC_D(dentry));
+	return d_find_any_alias(PPC_I(inode)->lower);
+}
+
+static int ppc_getxattr(struct ppc_sb *sbi, struct dentry *lower, const char *name, void *buffer,
+			size_t size)
+{
+	return vfs_getxattr(mnt_idmap(sbi->lower_mnt), lower, name, buffer, size);
+}
+
 static int ppc_xattr_get(const struct xattr_handler *handler, struct dentry *dentry,
 			 struct inode *inode, const char *name, void *buffer, size_t size)
 {
 	struct ppc_sb *sbi = PPC_SB(dentry->d_sb);
 	const struct cred *old;
+	struct dentry *lower;
 	int bytes;
 
-	/* A nameless dentry in the making (export.c), which only security modules look at. */
-	if (!PPC_D(dentry))
+	lower = ppc_lower_of(dentry, inode);
+	if (!lower)
 		return -ENODATA;
-	if (strcmp(name, XATTR_NAME_CAPS))
-		return vfs_getxattr(mnt_idmap(sbi->lower_mnt), PPC_D(dentry), name, buffer, size);
+	if (strncmp(name, XATTR_SECURITY_PREFIX, XATTR_SECURITY_PREFIX_LEN)) {
+		bytes = ppc_getxattr(sbi, lower, name, buffer, size);
+		goto out;
+	}
+	bytes = -ENODATA;
 	/* File capabilities are set-id bits by another name. */
-	if (sbi->nosuid)
-		return -ENODATA;
-	/* The VFS converts them to the caller's user namespace on our behalf, too. */
+	if (sbi->nosuid && !strcmp(name, XATTR_NAME_CAPS))
+		goto out;
+	/*
+	 * A label is read when an inode is first met, by whoever meets it, and
+	 * is what decides about him; the VFS has asked whether the caller of
+	 * getxattr() may.  Nor do capabilities depend on his user namespace,
+	 * which the VFS converts them to.
+	 */
 	old = override_creds(sbi->cred);
-	bytes = vfs_getxattr(mnt_idmap(sbi->lower_mnt), PPC_D(dentry), name, buffer, size);
+	bytes = ppc_getxattr(sbi, lower, name, buffer, size);
 	revert_creds(old);
+out:
+	dput(lower);
 	return bytes;
 }
 

@@ -46,40 +46,6 @@ static inline struct user_namespace *user_namespace(const struct vfsmount *mnt)
 #include "folio.h"
 #endif
 
-/*
- * 6.5: backing files.  6.7: they carry the lower path; until then, and in what
- * was there before, the user's path inside the file is "fake".
- */
-#ifdef PPC_HAVE_BACKING_FILE_HEADER
-#include <linux/backing-file.h>
-#endif
-#ifdef PPC_HAVE_FILE_USER_PATH
-#define PPC_BACKING_FILES	1
-#else
-#define PPC_BACKING_FILES	0
-#endif
-#if defined(PPC_HAVE_BACKING_FILE_OPEN)
-/* as we use it */
-#elif defined(PPC_HAVE_BACKING_FILE_OPEN_PATH)
-#define backing_file_open(user_file, flags, real, cred) \
-	backing_file_open(&(user_file)->f_path, flags, real, cred)
-#else
-static inline struct file *backing_file_open(const struct file *user_file, int flags,
-					     const struct path *real, const struct cred *cred)
-{
-	return open_with_fake_path(&user_file->f_path, flags, d_inode(real->dentry), cred);
-}
-#endif
-
-/* 6.7: file_dentry() is the dentry of file->f_path; before, ->d_real() knows it. */
-#if PPC_BACKING_FILES
-#define PPC_D_REAL_OPS(fn)
-#define ppc_lower_d_real(dentry, inode)	(dentry)
-#else
-#define PPC_D_REAL_OPS(fn)	.d_real = fn,
-#define ppc_lower_d_real(dentry, inode)	d_real(dentry, inode)
-#endif
-
 /* 6.10: asynchronous buffered reads are a property of file_operations, not of a file. */
 #ifdef FOP_BUFFER_RASYNC
 #define FMODE_BUF_RASYNC	0
@@ -244,6 +210,7 @@ static inline int ppc_lower_d_revalidate(struct dentry *lower, const struct qstr
 #endif
 
 #include "mmap.h"
+#include "stacking.h"
 
 /* What reads a page or folio alone; where there is no more, read-ahead uses it. */
 static inline bool ppc_reads_folios(const struct address_space_operations *ops)

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Makes this machine one whose IMA, or whose SELinux, watches over mounts of ppc, until it is switched off.
+# usage: integrity.sh ima|selinux DISKDIR...
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+if ! mountpoint -q /sys/kernel/security; then mount -t securityfs securityfs /sys/kernel/security; fi
+kind=$1
+shift
+case $kind in
+  ima)
+    # Rules are loaded once a boot.  Of what runs from a mount only these owners' files are appraised,
+    # so that the other tests may run theirs; what is read through one is measured.
+    {
+      echo "measure func=FILE_CHECK mask=MAY_READ fsname=ppc"
+      echo "appraise func=BPRM_CHECK fsname=ppc fowner=3001"
+      for disk; do echo "appraise func=BPRM_CHECK fsuuid=$(findmnt -no UUID -T "$disk") fowner=3002"; done
+    } >/sys/kernel/security/ima/policy
+    ;;
+  selinux) "$here/selinux.sh" "$@" ;;
+esac
