@@ -30,6 +30,13 @@ std::string Describe(const PolicyChoice& choice) {
 
 Error ShutDown() { return {ESHUTDOWN, "ppcd is shutting down"}; }
 
+// By path: not as they were registered, or their runners have answered.
+Json InOrder(Json mounts) {
+  std::sort(mounts.begin(), mounts.end(),
+            [](const Json& a, const Json& b) { return Text(a, "mount") < Text(b, "mount"); });
+  return mounts;
+}
+
 bool IsBelow(const std::string& path, const std::string& dir) {
   return path == dir || dir == "/" || path.starts_with(dir + "/");
 }
@@ -286,7 +293,7 @@ void Registry::List(const Reply& reply) {
   }
   for (Json& native : NativeMounts()) list.push_back(std::move(native));
   Json answer = OkAnswer();
-  answer["mounts"] = std::move(list);
+  answer["mounts"] = InOrder(std::move(list));
   reply(std::move(answer));
 }
 
@@ -309,7 +316,7 @@ void Registry::ShowStatus(const Json& body, const Reply& reply) {
     if (--gathered->missing > 0) return;
     Json answer = OkAnswer();
     answer["daemon"] = daemon;
-    answer["mounts"] = std::move(gathered->mounts);
+    answer["mounts"] = InOrder(std::move(gathered->mounts));
     reply(std::move(answer));
   };
   Registration* only = nullptr;
