@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <span>
 #include <string_view>
 
 #include "daemon/backend/cgroup_loader.h"
@@ -41,13 +42,14 @@ int Main(int argc, char** argv) {
     return kExitUsage;
   }
   if (argc == 3 && std::strcmp(argv[1], kAskXpusFlag) == 0) return AskXpuLibrary(argv[2]);
-  const Result<RunnerOptions> options = ParseRunnerOptions(argc, argv);
+  const std::span<char* const> arguments(argv, static_cast<size_t>(argc));
+  const Result<RunnerOptions> options = ParseRunnerOptions(arguments.subspan(argc > 0 ? 1 : 0));
   if (!options) {
     std::fprintf(stderr, "ppc-runner: %s\n", options.error().message.c_str());
     return kExitUsage;
   }
-  if (options->show_help) {
-    std::fputs(RunnerUsage(), stdout);
+  if (!options->text.empty()) {
+    std::fputs(options->text.c_str(), stdout);
     return kExitStopped;
   }
   SetLog("ppc-runner", options->verbose ? LogLevel::kDebug : LogLevel::kInfo);
@@ -62,7 +64,7 @@ int Main(int argc, char** argv) {
   Session session;
   if (!options->is_standalone) {
     if (fcntl(kSupervisorFd, F_SETFD, FD_CLOEXEC) != 0) {
-      std::fputs(RunnerUsage(), stderr);
+      std::fputs(cli::Help(RunnerProgram()).c_str(), stderr);
       return kExitUsage;
     }
     return session.Serve(UniqueFd(kSupervisorFd));

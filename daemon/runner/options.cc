@@ -1,63 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/runner/options.h"
 
-#include <getopt.h>
-
+#include <array>
 #include <cerrno>
 
+#include "daemon/wire/protocol.h"
+
 namespace ppc {
+namespace {
 
-const char* RunnerUsage() {
-  return "usage: ppc-runner --mount MNT --policy NAME|PATH [--config JSON] [--record FILE] "
-         "[--backend KIND] [--verbose]\n"
-         "Runs one cache policy on one directory in the foreground; SIGINT or SIGTERM stops it,\n"
-         "and its status is printed as JSON.  Without --mount it is a child of ppcd and is\n"
-         "spoken to on descriptor 3 (docs/control-protocol.md).\n"
-         "With --serve-loads LANES IDLE_MS it is a child of a runner, inside a service's cgroup.\n"
-         "  --record FILE  write the events taken to FILE, for the replay backend\n";
-}
+constexpr std::array kOptions = {
+    cli::Option{"--mount", "MNT", "directory or ppc mount to serve, without a supervisor"},
+    cli::Option{"--policy", "NAME|PATH", "policy, by name or as a .so"},
+    cli::Option{"--backend", "KIND",
+                "auto (default: kmod on a ppc mount, else observer), kmod, observer, poll", 0,
+                "auto kmod observer poll"},
+    cli::Option{"--config", "JSON", "configuration of policy and runtime, an object"},
+    cli::Option{"--record", "FILE", "write the events taken to FILE, for the replay backend"},
+    cli::Option{"--verbose", nullptr, "log more", 'v'}};
+const std::array kSelf = {cli::Verb{"", "", "", "", kOptions}};
+constexpr std::array kNotes = {
+    cli::Note{"Other uses",
+              "Without --mount it is a child of ppcd, which speaks to it on descriptor 3\n"
+              "(docs/control-protocol.md).  With --serve-loads LANES IDLE_MS it is a child of a\n"
+              "runner inside a service's cgroup, with --ask-xpus LIBRARY one that asks a maker's\n"
+              "library who computes where."},
+    cli::Note{"Exit status",
+              "0 stopped as asked, 1 could not start, 2 wrong usage, 19 the mount is gone, 20 the\n"
+              "policy was dropped for its faults, 21 for a hook that hung, 22 the lease ran out."}};
+const cli::Program kProgram = {
+    "ppc-runner",
+    8,
+    "Runs one cache policy on one directory.\n"
+    "In the foreground; SIGINT or SIGTERM stops it, and its status is printed as JSON.",
+    kSelf,
+    {},
+    {},
+    kNotes,
+    control::kVersionText};
 
-Result<RunnerOptions> ParseRunnerOptions(int argc, char** argv) {
-  static const option kLong[] = {
-      {"mount", required_argument, nullptr, 'm'},   {"policy", required_argument, nullptr, 'p'},
-      {"backend", required_argument, nullptr, 'b'}, {"config", required_argument, nullptr, 'c'},
-      {"record", required_argument, nullptr, 'r'},  {"verbose", no_argument, nullptr, 'v'},
-      {"help", no_argument, nullptr, 'h'},          {nullptr, 0, nullptr, 0}};
+}  // namespace
+
+const cli::Program& RunnerProgram() { return kProgram; }
+
+Result<RunnerOptions> ParseRunnerOptions(std::span<char* const> arguments) {
   RunnerOptions options;
-  optind = 1;
-  for (int key = 0; (key = getopt_long(argc, argv, "hv", kLong, nullptr)) != -1;) {
-    switch (key) {
-      case 'm':
-        options.mount = optarg;
-        break;
-      case 'p':
-        options.policy = optarg;
-        break;
-      case 'b':
-        options.backend = optarg;
-        break;
-      case 'c':
-        options.config = optarg;
-        break;
-      case 'r':
-        options.record = optarg;
-        break;
-      case 'v':
-        options.verbose = true;
-        break;
-      case 'h':
-        options.show_help = true;
-        break;
-      default:
-        return Error{EINVAL, "see ppc-runner --help"};
-    }
-  }
-  if (optind != argc) {
-    return Error{EINVAL,
-                 std::string("unexpected argument ") + argv[optind] + "; see ppc-runner --help"};
-  }
+  // As ppcd starts it: nothing to parse, and nothing allocated for it.
+  if (arguments.empty()) return options;
+  const Result<cli::Parsed> parsed = cli::Parse(kProgram, arguments);
+  if (!parsed) return parsed.error();
+  const cli::Args& args = parsed->args;
+  options.text = parsed->text;
+  options.mount = args.Get("--mount");
+  options.policy = args.Get("--policy");
+  options.backend = args.Get("--backend", options.backend);
+  options.config = args.Get("--config", options.config);
+  options.record = args.Get("--record");
+  options.verbose = args.Has("--verbose");
   options.is_standalone = !options.mount.empty();
-  if (options.is_standalone == options.policy.empty()) {
+  if (options.text.empty() && options.is_standalone == options.policy.empty()) {
     return Error{EINVAL, "--mount and --policy belong together; see ppc-runner --help"};
   }
   return options;

@@ -3,25 +3,28 @@
 #ifndef PPC_DAEMON_RUNNER_OPTIONS_H_
 #define PPC_DAEMON_RUNNER_OPTIONS_H_
 
+#include <span>
 #include <string>
 
 #include "daemon/base/result.h"
+#include "daemon/cli/command_line.h"
 
 namespace ppc {
 
 struct RunnerOptions {
   bool is_standalone = false;  // --mount was given: no supervisor
-  bool show_help = false;
   bool verbose = false;
   std::string mount;
   std::string backend = "auto";
   std::string policy;
   std::string config = "{}";
   std::string record;
+  std::string text;  // to be printed, and no more: --help, --version
 };
 
-Result<RunnerOptions> ParseRunnerOptions(int argc, char** argv);
-const char* RunnerUsage();
+// Without the program's name.  EINVAL names the argument.
+Result<RunnerOptions> ParseRunnerOptions(std::span<char* const> arguments);
+const cli::Program& RunnerProgram();
 
 }  // namespace ppc
 

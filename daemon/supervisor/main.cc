@@ -72,14 +72,14 @@ Status Serve(const Options& options) {
 }
 
 int Main(int argc, char** argv) {
-  const Result<Options> options = ParseOptions(argc, argv);
+  const std::span<char* const> arguments(argv, static_cast<size_t>(argc));
+  const Result<Options> options = ParseOptions(arguments.subspan(argc > 0 ? 1 : 0));
   if (!options) {
     std::fprintf(stderr, "ppcd: %s\n", options.error().message.c_str());
     return kExitUsage;
   }
-  if (options->wants_help || options->wants_version) {
-    std::printf("%s", options->wants_help ? UsageText() : "ppcd ");
-    if (options->wants_version) std::printf("%s\n", kVersionText);
+  if (!options->text.empty()) {
+    std::printf("%s", options->text.c_str());
     return 0;
   }
   SetLog("ppcd", options->is_verbose ? LogLevel::kDebug : LogLevel::kInfo);

@@ -23,23 +23,30 @@ namespace {
 // Where distribution packages put policies, whatever prefix ppcd was built with.
 constexpr const char* kSystemPolicyDir = "/usr/lib/ppc/policies";
 
-constexpr const char* kUsage =
-    R"(Usage: ppcd [OPTION]...
-Supervises the cache policies of PPC mounts: one ppc-runner process per mount.
-
-  --socket PATH        control socket (default $PPC_SOCKET or /run/ppc/ppcd.sock)
-  --group NAME         group whose members may use the socket
-  --state-dir DIR      what is remembered over a restart (default /run/ppc)
-  --template-dir DIR   what policies learn (default $PPC_TEMPLATE_DIR or
-                       /var/lib/ppc/templates)
-  --private            remove the state directory at the end (ppcctl run does so)
-  --foreground         stay in the foreground (always so; accepted for clarity)
-  --verbose            log more
-  --help, --version
-
-Environment: PPC_RUNNER (program of the runner), PPC_POLICY_DIR.
-Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed, 2 wrong usage.
-)";
+constexpr std::array kOptions = {
+    cli::Option{"--socket", "PATH", "control socket (default $PPC_SOCKET or /run/ppc/ppcd.sock)"},
+    cli::Option{"--group", "NAME", "group whose members may use the socket"},
+    cli::Option{"--state-dir", "DIR", "what is remembered over a restart (default /run/ppc)"},
+    cli::Option{"--template-dir", "DIR",
+                "what policies learn (default $PPC_TEMPLATE_DIR or\n/var/lib/ppc/templates)"},
+    cli::Option{"--private", nullptr, "remove the state directory at the end (ppcctl run does so)"},
+    cli::Option{"--foreground", nullptr, "stay in the foreground (always so)"},
+    cli::Option{"--verbose", nullptr, "log more", 'v'}};
+const std::array kSelf = {cli::Verb{"", "", "", "", kOptions}};
+constexpr std::array kNotes = {
+    cli::Note{"Environment",
+              "PPC_RUNNER is the program of the runner, PPC_POLICY_DIR where policies lie;\n"
+              "PPC_SOCKET and PPC_TEMPLATE_DIR are the defaults of options."},
+    cli::Note{"Exit status", "0 stopped by SIGTERM or SIGINT, 1 failed, 2 wrong usage."}};
+const cli::Program kProgram = {
+    "ppcd",
+    8,
+    "Supervises the cache policies of PPC: one ppc-runner process per directory.",
+    kSelf,
+    {},
+    {},
+    kNotes,
+    kVersionText};
 
 std::string FromEnvironment(const char* name, const std::string& fallback) {
   const char* value = std::getenv(name);
@@ -91,43 +98,24 @@ bool IsFile(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
 }  // namespace
 
-const char* UsageText() { return kUsage; }
+const cli::Program& DaemonProgram() { return kProgram; }
 
-Result<Options> ParseOptions(int argc, char** argv) {
+Result<Options> ParseOptions(std::span<char* const> arguments) {
+  const Result<cli::Parsed> parsed = cli::Parse(kProgram, arguments);
+  if (!parsed) return parsed.error();
   Options options;
-  options.socket = FromEnvironment("PPC_SOCKET", kDefaultSocket);
-  options.template_dir = FromEnvironment("PPC_TEMPLATE_DIR", options.template_dir);
+  options.text = parsed->text;
+  const cli::Args& args = parsed->args;
+  options.socket = args.Get("--socket", FromEnvironment("PPC_SOCKET", kDefaultSocket));
+  options.group = args.Get("--group");
+  options.state_dir = args.Get("--state-dir", options.state_dir);
+  options.template_dir =
+      args.Get("--template-dir", FromEnvironment("PPC_TEMPLATE_DIR", options.template_dir));
   options.runner = FromEnvironment("PPC_RUNNER", DefaultRunner());
   options.roots = RootsFromEnvironment();
+  options.is_private = args.Has("--private");
+  options.is_verbose = args.Has("--verbose");
   ScaleTimes(options);
-  struct Setting {
-    std::string_view name;
-    std::string* value;
-  };
-  const std::array settings = {
-      Setting{"--socket", &options.socket}, Setting{"--group", &options.group},
-      Setting{"--state-dir", &options.state_dir}, Setting{"--template-dir", &options.template_dir}};
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    const std::string_view name = argument.substr(0, argument.find('='));
-    const auto setting = std::find_if(settings.begin(), settings.end(),
-                                      [name](const Setting& s) { return s.name == name; });
-    if (setting != settings.end()) {
-      const bool is_joined = name.size() < argument.size();
-      if (!is_joined && i + 1 >= argc) return Error{EINVAL, std::string(name) + " needs a value"};
-      *setting->value = is_joined ? argument.substr(name.size() + 1) : argv[++i];
-    } else if (argument == "--help" || argument == "-h") {
-      options.wants_help = true;
-    } else if (argument == "--version") {
-      options.wants_version = true;
-    } else if (argument == "--private") {
-      options.is_private = true;
-    } else if (argument == "--verbose" || argument == "-v") {
-      options.is_verbose = true;
-    } else if (argument != "--foreground") {
-      return Error{EINVAL, "unknown argument '" + std::string(argument) + "'; see ppcd --help"};
-    }
-  }
   return options;
 }
 

@@ -3,9 +3,11 @@
 #ifndef PPC_DAEMON_SUPERVISOR_OPTIONS_H_
 #define PPC_DAEMON_SUPERVISOR_OPTIONS_H_
 
+#include <span>
 #include <string>
 
 #include "daemon/base/result.h"
+#include "daemon/cli/command_line.h"
 #include "daemon/machine/roots.h"
 #include "daemon/supervisor/event_loop.h"
 
@@ -20,8 +22,7 @@ struct Options {
   SysRoots roots;
   bool is_private = false;  // of one command: the state directory goes with ppcd
   bool is_verbose = false;
-  bool wants_help = false;
-  bool wants_version = false;
+  std::string text;  // to be printed, and no more: --help, --version
 
   // Times.  Tests shorten them through $PPC_TIME_SCALE_PERCENT.
   Millis init_timeout{8000};   // ppc_init and attaching; with drain_timeout below a client's 20 s
@@ -38,9 +39,9 @@ struct Options {
   int max_quick_deaths = 5;
 };
 
-// argv[0] is skipped.  EINVAL names the argument.
-Result<Options> ParseOptions(int argc, char** argv);
-const char* UsageText();
+// Without the program's name.  EINVAL names the argument.
+Result<Options> ParseOptions(std::span<char* const> arguments);
+const cli::Program& DaemonProgram();
 
 // The library of a policy given by name, ENOENT lists what is there; or by an absolute path, which
 // is not looked at: the lookup might hang.

@@ -1,25 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/ppcctl/daemon_link.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 
 #include "tools/ppcctl/args.h"
 
 namespace ppc::ctl {
-
-void Complain(const std::string& message) {
-  std::string line = message;
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  std::fflush(stdout);
-  std::fprintf(stderr, "ppcctl: %s\n", line.c_str());
-}
-
-int WrongUsage(const std::string& message) {
-  Complain(message);
-  return kExitUsage;
-}
 
 DaemonLink::DaemonLink(unsigned timeout_ms, const std::string& socket) {
   ppc_client* client = nullptr;
@@ -39,7 +25,7 @@ Result<Json> DaemonLink::Ask(const Json& request) {
 }
 
 int DaemonLink::Report(const Error& error) const {
-  Complain(error.message);
+  Complain(error);
   return is_unreachable_ ? kExitUnreachable : kExitFailed;
 }
 
@@ -48,10 +34,6 @@ Outcome AskOnce(const Json& request, unsigned timeout_ms) {
   Result<Json> answer = link.Ask(request);
   if (!answer) return {link.Report(answer.error()), Json::object()};
   return {kExitOk, std::move(answer).value()};
-}
-
-void PrintJson(const Json& value) {
-  std::printf("%s\n", value.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
 }  // namespace ppc::ctl

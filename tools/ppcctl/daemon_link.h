@@ -10,13 +10,9 @@
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
+#include "tools/ppcctl/output.h"
 
 namespace ppc::ctl {
-
-// "ppcctl: ..." on stderr, one line.
-void Complain(const std::string& message);
-// Complains and returns the exit status of wrong usage.
-int WrongUsage(const std::string& message);
 
 class DaemonLink {
  public:
@@ -47,9 +43,6 @@ struct Outcome {
   Json answer;
 };
 Outcome AskOnce(const Json& request, unsigned timeout_ms = 0);
-
-// JSON for people and programs, on stdout.
-void PrintJson(const Json& value);
 
 }  // namespace ppc::ctl
 

@@ -78,7 +78,7 @@ int ExplainPid(const Args& args) {
     answer["mount"] = mount;
     all.push_back(std::move(answer));
   }
-  if (args.Has("--json")) {
+  if (WantsJson()) {
     PrintJson({{"mounts", all}});
     return kExitOk;
   }

@@ -36,7 +36,12 @@ int RegPolicy(const Args& args) {
   }
   Json answer;
   const int status = AskWithTimeout(args, request, &answer);
-  if (status == kExitOk) {
+  if (status == kExitOk && WantsJson()) {
+    answer.erase("ok");
+    answer["mount"] = *mount;
+    answer["policy"] = args.operands[1];
+    PrintJson(answer);
+  } else if (status == kExitOk) {
     std::printf("%s: policy '%s' %s, backend %s\n", mount->c_str(), args.operands[1].c_str(),
                 answer.value("existing", false) ? "was registered already" : "registered",
                 answer.value("backend", "unknown").c_str());
@@ -48,7 +53,12 @@ int RmPolicy(const Args& args) {
   const Result<std::string> mount = ReadMount(args);
   if (!mount) return WrongUsage(mount.error().message);
   const int status = AskWithTimeout(args, {{"op", "rm_policy"}, {"mount", *mount}});
-  if (status == kExitOk) std::printf("%s: policy removed\n", mount->c_str());
+  if (status != kExitOk) return status;
+  if (WantsJson()) {
+    PrintJson({{"mount", *mount}, {"policy", nullptr}});
+  } else {
+    std::printf("%s: policy removed\n", mount->c_str());
+  }
   return status;
 }
 
@@ -60,7 +70,9 @@ int PolicyMessage(const Args& args) {
   Json answer;
   const int status =
       AskWithTimeout(args, {{"op", "policy"}, {"mount", *mount}, {"message", *message}}, &answer);
-  if (status == kExitOk) PrintJson(answer.value("reply", Json::object()));
+  if (status != kExitOk) return status;
+  const Json reply = answer.value("reply", Json::object());
+  PrintJson(WantsJson() ? Json{{"mount", *mount}, {"reply", reply}} : reply);
   return status;
 }
 

@@ -90,11 +90,8 @@ void AddTo(PageMap& total, const PageMap& map) {
 int Residency(const Args& args) {
   const std::string path = args.operands[0];
   const Result<std::vector<std::string>> files = FilesBelow(path);
-  if (!files) {
-    Complain(files.error().message);
-    return kExitFailed;
-  }
-  const bool wants_json = args.Has("--json");
+  if (!files) return Failed(files.error());
+  const bool wants_json = WantsJson();
   const bool is_utf8 = IsUtf8Locale();
   PageMap total;
   Json list = Json::array();
@@ -102,7 +99,7 @@ int Residency(const Args& args) {
   for (const std::string& file : *files) {
     const Result<PageMap> map = ReadPageMap(file, /*wants_device=*/true);
     if (!map) {
-      Complain(map.error().message);
+      Complain(map.error());
       status = kExitFailed;
       continue;
     }

@@ -180,6 +180,21 @@ int Supervise(pid_t pid, int signals, Copiers& copiers) {
 
 }  // namespace
 
+int ExitStatusOf(const Error& error) {
+  switch (error.code) {
+    case ENOENT:
+      return kExitNotFound;
+    // Says nothing about the command, whoever got it: pipe, fork or exec.
+    case EAGAIN:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return kExitRunFailed;
+    default:
+      return kExitNotExecutable;
+  }
+}
+
 bool TextFinder::Feed(const char* data, size_t bytes) {
   if (is_found_ || text_.empty()) return false;
   tail_.append(data, bytes);

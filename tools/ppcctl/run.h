@@ -15,9 +15,13 @@
 
 namespace ppc::ctl {
 
-// What a shell exits with when it cannot start a command.
-inline constexpr int kExitNotFound = 127;
+// As of env(1), timeout(1) and their kin: no command of ours ran.
+inline constexpr int kExitRunFailed = 125;  // we could not
 inline constexpr int kExitNotExecutable = 126;
+inline constexpr int kExitNotFound = 127;
+
+// The status for an error of RunChild(): ours, or the command's?
+int ExitStatusOf(const Error& error);
 
 // Finds a text in a stream that comes in pieces.
 class TextFinder {

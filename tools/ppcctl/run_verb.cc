@@ -29,7 +29,6 @@ constexpr unsigned kDefaultTimeoutMs = 5000;
 // How long the exit status of CMD waits for the policy's end.  Then ppcd goes on alone: our end is
 // the service's.
 constexpr unsigned kRunEndTimeoutMs = 10000;
-constexpr int kExitRequired = 125;
 // Smaller files do not make a start slow.
 constexpr uint64_t kBigFileBytes = 16 << 20;
 
@@ -153,7 +152,10 @@ Result<StartedService> Start(ServiceRequest request, const Target& target,
 
 int Run(const Args& args) {
   const Result<ServiceRequest> request = ReadRequest(args);
-  if (!request) return WrongUsage(request.error().message);
+  if (!request) {
+    Complain(request.error());
+    return kExitRunFailed;
+  }
   const std::vector<std::string> words = WordsOf(args.command);
   const LearntModel learnt(TemplateDir(), args.command);
   const Result<Target> found =
@@ -178,8 +180,8 @@ int Run(const Args& args) {
       child.environment.emplace_back("NOTIFY_SOCKET", relay->address());
     }
   } else if (args.Has("--required")) {
-    Complain(started.error().message);
-    return kExitRequired;
+    Complain(started.error());
+    return kExitRunFailed;
   } else if (!target.directory.empty()) {
     Complain("warning: " + started.error().message + "; running without");
   }
@@ -198,8 +200,8 @@ int Run(const Args& args) {
   }
   if (status && !target.is_in_words) learning.Finish();
   if (status) return *status;
-  Complain(status.error().message);
-  return status.error().code == ENOENT ? kExitNotFound : kExitNotExecutable;
+  Complain(status.error());
+  return ExitStatusOf(status.error());
 }
 
 }  // namespace ppc::ctl

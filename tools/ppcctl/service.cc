@@ -32,8 +32,10 @@ int ServiceStart(const Args& args) {
   if (!timeout) return WrongUsage(timeout.error().message);
   const Outcome outcome = AskOnce(*spec, *timeout);
   if (outcome.exit_status != kExitOk) return outcome.exit_status;
-  if (args.Has("--json")) {
-    PrintJson(outcome.answer);
+  if (WantsJson()) {
+    Json answer = outcome.answer;
+    answer.erase("ok");
+    PrintJson(answer);
   } else {
     std::printf("%s\n", outcome.answer.value("service_id", "").c_str());
   }
@@ -49,7 +51,7 @@ int ServiceId(const Args& args) {
   if (!params) return WrongUsage(params.error().message);
   const Result<control::ServiceName> name = control::MakeServiceName(*params);
   if (!name) return WrongUsage(name.error().message);
-  if (args.Has("--json")) {
+  if (WantsJson()) {
     PrintJson({{"service_id", name->id}, {"canonical", name->canonical}});
     return kExitOk;
   }

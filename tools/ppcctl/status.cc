@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl list and status.
+#include <algorithm>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/spec.h"
+#include "tools/ppcctl/text.h"
 #include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
@@ -19,18 +23,26 @@ bool IsNothing(const Json& value) {
   return value.is_null() || value == 0 || value == "" || value == false || value == Json::array();
 }
 
-// "loader.bytes_loaded  123": nested objects by dotted names, lists as JSON;
-// what is zero or empty is left to --json.
-void PrintCounters(const Json& value, const std::string& name) {
+using Rows = std::vector<std::vector<std::string>>;
+
+// Nested objects by dotted names, so are lists of objects; what is zero or empty is left to --json.
+void AddCounters(const Json& value, const std::string& name, Rows& rows) {
+  const auto below = [&name](const std::string& key) {
+    return name.empty() ? key : name + "." + key;
+  };
   if (value.is_object()) {
-    for (const auto& [key, member] : value.items()) {
-      PrintCounters(member, name.empty() ? key : name + "." + key);
-    }
+    for (const auto& [key, member] : value.items()) AddCounters(member, below(key), rows);
+    return;
+  }
+  if (value.is_array() && !value.empty() && value[0].is_object()) {
+    for (size_t i = 0; i < value.size(); ++i) AddCounters(value[i], below(std::to_string(i)), rows);
     return;
   }
   if (IsNothing(value)) return;
-  const std::string text = value.is_string() ? value.get<std::string>() : DumpJson(value);
-  std::printf("    %-34s %s\n", name.c_str(), text.c_str());
+  const std::string text = value.is_number_unsigned() ? HumanCounter(name, value.get<uint64_t>())
+                           : value.is_string()        ? value.get<std::string>()
+                                                      : DumpJson(value);
+  rows.push_back({"    " + name, text});
 }
 
 void PrintService(const Json& service) {
@@ -62,25 +74,32 @@ void PrintMount(const Json& mount) {
   for (const Json& service : mount.value("services", Json::array())) PrintService(service);
   for (const char* part : {"kernel", "runner"}) {
     if (!mount.contains(part)) continue;
-    std::printf("  %s\n", part);
-    PrintCounters(mount[part], "");
+    Rows rows;
+    AddCounters(mount[part], "", rows);
+    std::printf("  %s\n%s", part, Table(rows).c_str());
   }
+}
+
+bool HasFailed(const Json& mount) {
+  const std::string state = Text(mount, "state");
+  return state == "failed" || state == "unresponsive";
 }
 
 }  // namespace
 
-int List(const Args& args) {
+int List(const Args&) {
   const Outcome outcome = AskOnce({{"op", "list"}});
   if (outcome.exit_status != kExitOk) return outcome.exit_status;
   const Json mounts = outcome.answer.value("mounts", Json::array());
-  if (args.Has("--json")) {
+  if (WantsJson()) {
     PrintJson({{"mounts", mounts}});
     return kExitOk;
   }
+  Rows rows;
   for (const Json& mount : mounts) {
-    std::printf("%s  %s  %s\n", Text(mount, "mount").c_str(), Text(mount, "policy").c_str(),
-                Text(mount, "state").c_str());
+    rows.push_back({Text(mount, "mount"), Text(mount, "policy"), Text(mount, "state")});
   }
+  std::printf("%s", Table(rows).c_str());
   return kExitOk;
 }
 
@@ -94,16 +113,18 @@ int ShowStatus(const Args& args) {
   const Outcome outcome = AskOnce(request);
   if (outcome.exit_status != kExitOk) return outcome.exit_status;
   Json answer = outcome.answer;
-  if (args.Has("--json")) {
+  const Json mounts = answer.value("mounts", Json::array());
+  const bool is_well = std::none_of(mounts.begin(), mounts.end(), HasFailed);
+  if (WantsJson()) {
     answer.erase("ok");
     PrintJson(answer);
-    return kExitOk;
+    return is_well ? kExitOk : kExitFailed;
   }
   const Json daemon = answer.value("daemon", Json::object());
-  std::printf("ppcd %s, pid %s, up %s s\n", Text(daemon, "version").c_str(),
-              Text(daemon, "pid").c_str(), Text(daemon, "uptime_s").c_str());
-  for (const Json& mount : answer.value("mounts", Json::array())) PrintMount(mount);
-  return kExitOk;
+  std::printf("ppcd %s, pid %s, up %s\n", Text(daemon, "version").c_str(),
+              Text(daemon, "pid").c_str(), HumanSeconds(daemon.value("uptime_s", 0.0)).c_str());
+  for (const Json& mount : mounts) PrintMount(mount);
+  return is_well ? kExitOk : kExitFailed;
 }
 
 }  // namespace ppc::ctl

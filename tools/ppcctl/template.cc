@@ -28,14 +28,10 @@ int PrintTemplate(const Args& args, bool with_extents) {
   const Result<maio::Template> loaded = LoadTemplate(args, args.operands[0]);
   if (!loaded) {
     if (loaded.error().code == EINVAL) return WrongUsage(loaded.error().message);
-    Complain(loaded.error().message);
-    return kExitFailed;
+    return Failed(loaded.error());
   }
   const Result<Json> json = ParseJson(maio::ToJson(*loaded, with_extents), "template");
-  if (!json) {
-    Complain(json.error().message);
-    return kExitFailed;
-  }
+  if (!json) return Failed(json.error());
   PrintJson(*json);
   return kExitOk;
 }
@@ -97,7 +93,7 @@ int TemplateList(const Args& args) {
     }
     list.push_back(std::move(entry));
   }
-  if (args.Has("--json")) {
+  if (WantsJson()) {
     PrintJson({{"store", store}, {"templates", list}});
     return kExitOk;
   }

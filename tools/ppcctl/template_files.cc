@@ -27,6 +27,8 @@
 namespace ppc::ctl {
 namespace {
 
+constexpr int kExitTrouble = 2;
+
 // The mount point of the ppc mount that a path lies on; empty: of none.
 std::string PpcMountOf(const std::string& path) {
   const std::vector<MountEntry> table = ReadMountTable(RootsFromEnvironment());
@@ -45,7 +47,7 @@ int StoreAndTell(const Args& args, const maio::Template& t) {
   if (const Status made = MakeStateDirectories(store); !made) return FailWith(made.error().message);
   if (maio::Store(store, t, &error) != 0) return FailWith(error);
   const std::string path = maio::TemplatePath(store, t.service_id);
-  if (args.Has("--json")) {
+  if (WantsJson()) {
     const Result<Json> json = ParseJson(maio::ToJson(t, false), path);
     if (!json) return FailWith(json.error().message);
     PrintJson({{"file", path}, {"template", *json}});
@@ -78,6 +80,32 @@ Result<std::string> ReadRoot(const Args& args, const std::string& model) {
     return Error{EINVAL,
                  model + ": not on a ppc mount; give --root DIR, which the mount will show"};
   return mount;
+}
+
+// What of a template is not below `root` as it was: {"path": ..., "problem": ...} each.
+Json StaleFiles(const maio::Template& t, const std::string& root) {
+  maio::DirectorySource source(root);
+  Json stale = Json::array();
+  for (const maio::TemplateFile& file : t.files) {
+    maio::ModelSource::Info info;
+    std::string problem;
+    if (const int rc = source.Stat(file.path, &info); rc != 0) {
+      problem = std::strerror(-rc);
+    } else if (info.size != file.size) {
+      problem = "has " + std::to_string(info.size) + " bytes, had " + std::to_string(file.size);
+    } else if (file.fingerprint != maio::Fingerprint{} &&
+               maio::FileFingerprint(&source, file.path, info.size, nullptr) != file.fingerprint) {
+      problem = "has another content";
+    }
+    if (!problem.empty()) stale.push_back({{"path", file.path}, {"problem", problem}});
+  }
+  return stale;
+}
+
+// As of diff(1): 1 is an answer.
+int CannotTell(const Error& error) {
+  Complain(error);
+  return kExitTrouble;
 }
 
 }  // namespace
@@ -118,13 +146,13 @@ int TemplateSynth(const Args& args) {
 
 int TemplateDiff(const Args& args) {
   const Result<maio::Template> a = LoadTemplate(args, args.operands[0]);
-  if (!a) return FailWith(a.error().message);
+  if (!a) return CannotTell(a.error());
   const Result<maio::Template> b = LoadTemplate(args, args.operands[1]);
-  if (!b) return FailWith(b.error().message);
+  if (!b) return CannotTell(b.error());
   bool same = false;
   const Result<Json> json = ParseJson(maio::DiffJson(*a, *b, &same), "diff");
-  if (!json) return FailWith(json.error().message);
-  if (args.Has("--json")) {
+  if (!json) return CannotTell(json.error());
+  if (WantsJson()) {
     PrintJson(*json);
     return same ? kExitOk : kExitFailed;
   }
@@ -146,33 +174,22 @@ int TemplateDiff(const Args& args) {
 
 int TemplateVerify(const Args& args) {
   const Result<maio::Template> t = LoadTemplate(args, args.operands[0]);
-  if (!t) return FailWith(t.error().message);
-  if (!args.Has("--root")) {
-    std::printf("%s: %zu files, undamaged\n", t->service_id.c_str(), t->files.size());
-    return kExitOk;
+  if (!t) return Failed(t.error());
+  const bool has_root = args.Has("--root");
+  const Json stale = has_root ? StaleFiles(*t, args.Get("--root")) : Json::array();
+  if (WantsJson()) {
+    PrintJson({{"service_id", t->service_id}, {"files", t->files.size()}, {"changed", stale}});
+    return stale.empty() ? kExitOk : kExitFailed;
   }
-  maio::DirectorySource source(args.Get("--root"));
-  size_t stale = 0;
-  for (const maio::TemplateFile& file : t->files) {
-    maio::ModelSource::Info info;
-    std::string problem;
-    if (const int rc = source.Stat(file.path, &info); rc != 0) {
-      problem = std::strerror(-rc);
-    } else if (info.size != file.size) {
-      problem = "has " + std::to_string(info.size) + " bytes, had " + std::to_string(file.size);
-    } else if (file.fingerprint != maio::Fingerprint{} &&
-               maio::FileFingerprint(&source, file.path, info.size, nullptr) != file.fingerprint) {
-      problem = "has another content";
-    }
-    if (problem.empty()) continue;
-    ++stale;
-    std::printf("%s: %s\n", file.path.c_str(), problem.c_str());
+  for (const Json& file : stale) {
+    std::printf("%s: %s\n", file.value("path", "").c_str(), file.value("problem", "").c_str());
   }
-  if (stale != 0)
-    return FailWith(t->service_id + ": " + std::to_string(stale) + " of " +
+  if (!stale.empty())
+    return FailWith(t->service_id + ": " + std::to_string(stale.size()) + " of " +
                     std::to_string(t->files.size()) +
                     " files changed; they are read from their headers until it is recorded anew");
-  std::printf("%s: %zu files, undamaged and unchanged\n", t->service_id.c_str(), t->files.size());
+  std::printf("%s: %zu files, undamaged%s\n", t->service_id.c_str(), t->files.size(),
+              has_root ? " and unchanged" : "");
   return kExitOk;
 }
 
@@ -197,7 +214,11 @@ int TemplateRerecord(const Args& args) {
   known->flags |= maio::kRerecord;
   std::string error;
   if (maio::Store(TemplateStoreDir(args), *known, &error) != 0) return FailWith(error);
-  std::printf("%s: the next start is recorded; it follows this template meanwhile\n", id.c_str());
+  if (WantsJson()) {
+    PrintJson({{"service_id", id}, {"rerecord", true}});
+  } else {
+    std::printf("%s: the next start is recorded; it follows this template meanwhile\n", id.c_str());
+  }
   return kExitOk;
 }
 

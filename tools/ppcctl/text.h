@@ -17,6 +17,15 @@ struct FreeText {
 // "1.5 GiB"; below 1 KiB "512 B".
 std::string HumanBytes(uint64_t bytes);
 
+// "3.2 s", "4 min 10 s", "2 h 5 min", "3 d 4 h".
+std::string HumanSeconds(double seconds);
+
+// A number with its unit, by the dotted name that status gives it ("loader.latency_us").
+std::string HumanCounter(const std::string& name, uint64_t value);
+
+// Rows with as many cells each, columns aligned and two blanks apart.
+std::string Table(const std::vector<std::vector<std::string>>& rows);
+
 // One character per share (0..1): full to empty blocks, or ASCII where the
 // locale has no UTF-8.
 std::string Bar(const std::vector<double>& shares, bool is_utf8);

@@ -9,6 +9,7 @@
 //   slow: {op of a control message: ms until the first of it is answered}
 //   memory: {"budget", "wants"}; it keeps as much of "wants" as its share is
 //   reply: what the policy answers to every control message
+//   status_ms: how long each answer to status takes; status: members of it
 //   limits: what it says that its backend cannot do
 //   log: file that takes every line received
 //   lives_on: file; init crashes while it does not exist
@@ -107,12 +108,19 @@ void HandleMemory(const Json& request) {
   Send(report.dump());
 }
 
+void HandleStatus() {
+  poll(nullptr, 0, g_fake.value("status_ms", 0));
+  Json status{{"ok", true}, {"events", {{"read", 7}}}};
+  status.update(g_fake.value("status", Json::object()));
+  Send(status.dump());
+}
+
 void Handle(const std::string& line) {
   const Json request = Json::parse(line);
   const std::string op = request["op"];
   if (op == "init") HandleInit(request);
   if (op == "control") HandleControl(request);
-  if (op == "status") Send(R"({"ok":true,"events":{"read":7}})");
+  if (op == "status") HandleStatus();
   if (op == "memory") HandleMemory(request);
   if (op == "stop" && Mode("stop") == "hang") HangForever();
   const std::string log = Mode("log");

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Man pages and completions of our programs say all that can be said to them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "daemon/cli/command_line.h"
+#include "daemon/runner/options.h"
+#include "daemon/supervisor/options.h"
+#include "tools/ppcctl/program.h"
+
+namespace ppc::cli {
+namespace {
+
+const std::vector<const Program*>& Programs() {
+  static const std::vector<const Program*> all = {&ctl::CtlProgram(), &control::DaemonProgram(),
+                                                  &RunnerProgram()};
+  return all;
+}
+
+std::string WithoutEscapes(std::string roff) {
+  for (const char* escape : {"\\fB", "\\fI", "\\fR", "\\&"}) {
+    for (size_t at; (at = roff.find(escape)) != std::string::npos;)
+      roff.erase(at, 3 - (escape[1] == '&'));
+  }
+  roff.erase(std::remove(roff.begin(), roff.end(), '\\'), roff.end());
+  return roff;
+}
+
+// What the man page says of one verb, up to the next.
+std::string Section(const std::string& page, const Verb& verb) {
+  const std::string begin = "\n.TP\n" + std::string(verb.name) + (*verb.operands ? " " : "") +
+                            verb.operands + "\n" + std::string(verb.summary).substr(0, 20);
+  const size_t at = page.find(begin);
+  if (at == std::string::npos) return "";
+  const size_t end = page.find(".RE\n", at);
+  return page.substr(at, end == std::string::npos ? end : end - at);
+}
+
+class BashWords {
+ public:
+  explicit BashWords(const Program& program) : program_(program) {
+    char name[] = "/tmp/ppc-completion-XXXXXX";
+    dir_ = mkdtemp(name);
+    std::ofstream(dir_ + "/script") << BashCompletion(program);
+  }
+  ~BashWords() { std::filesystem::remove_all(dir_); }
+
+  // What bash offers for the last of `words`.
+  std::string Of(const std::vector<std::string>& words) {
+    std::string line = "source " + dir_ + "/script; COMP_WORDS=(" + program_.name;
+    for (const std::string& word : words) line += " '" + word + "'";
+    std::string function = program_.name;
+    std::replace(function.begin(), function.end(), '-', '_');
+    line += "); COMP_CWORD=" + std::to_string(words.size()) + "; _" + function +
+            "; printf ' %s ' \"${COMPREPLY[@]}\" >" + dir_ + "/out";
+    std::ofstream(dir_ + "/line") << line;
+    EXPECT_EQ(std::system(("bash " + dir_ + "/line").c_str()), 0) << line;
+    std::ifstream out(dir_ + "/out");
+    return {std::istreambuf_iterator<char>(out), {}};
+  }
+
+ private:
+  const Program& program_;
+  std::string dir_;
+};
+
+std::vector<std::string> Words(const std::string& name) {
+  const size_t blank = name.find(' ');
+  if (name.empty()) return {};
+  if (blank == std::string::npos) return {name};
+  return {name.substr(0, blank), name.substr(blank + 1)};
+}
+
+TEST(Documents, TheManPageHasEveryVerbAndOption) {
+  for (const Program* program : Programs()) {
+    const std::string page = WithoutEscapes(ManPage(*program));
+    for (const char* part : {".TH", ".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS", ".SH EXIT STATUS"}) {
+      EXPECT_NE(page.find(part), std::string::npos) << program->name << part;
+    }
+    for (const Verb& verb : program->verbs) {
+      const std::string section = *verb.name == '\0' ? page : Section(page, verb);
+      EXPECT_NE(section, "") << program->name << " " << verb.name;
+      for (const Option& option : verb.options) {
+        EXPECT_NE(section.find(option.name), std::string::npos) << verb.name << option.name;
+      }
+    }
+    for (const Option& option : program->common) {
+      EXPECT_NE(page.find(option.name), std::string::npos) << option.name;
+    }
+  }
+}
+
+TEST(Documents, TheManPageIsCleanRoff) {
+  if (std::system("command -v groff >/dev/null") != 0) GTEST_SKIP() << "no groff here";
+  for (const Program* program : Programs()) {
+    char name[] = "/tmp/ppc-page-XXXXXX";
+    const std::string dir = mkdtemp(name);
+    std::ofstream(dir + "/page") << ManPage(*program);
+    EXPECT_EQ(std::system(("groff -man -ww -Tascii -z " + dir + "/page 2>" + dir +
+                           "/err && test ! -s " + dir + "/err")
+                              .c_str()),
+              0)
+        << program->name;
+    std::filesystem::remove_all(dir);
+  }
+}
+
+TEST(Documents, TheCompletionHasEveryVerbAndOption) {
+  for (const Program* program : Programs()) {
+    BashWords bash(*program);
+    for (const Verb& verb : program->verbs) {
+      std::vector<std::string> words = Words(verb.name);
+      if (!words.empty()) {
+        const std::string last = words.back();
+        words.back() = last.substr(0, 1);
+        EXPECT_NE(bash.Of(words).find(" " + last + " "), std::string::npos) << verb.name;
+        words.back() = last;
+      }
+      words.emplace_back("--");
+      const std::string offered = bash.Of(words);
+      for (const std::span<const Option> options : {verb.options, program->common}) {
+        for (const Option& option : options) {
+          EXPECT_NE(offered.find(std::string(" ") + option.name + " "), std::string::npos)
+              << program->name << " " << verb.name << option.name << offered;
+        }
+      }
+    }
+  }
+}
+
+TEST(Documents, TheCompletionKnowsValuesAndCommands) {
+  BashWords bash(ctl::CtlProgram());
+  EXPECT_EQ(bash.Of({"reg_policy", "/proc", "maio", "--backend", "o"}), " observer ");
+  EXPECT_NE(bash.Of({"template", "list", "--dir", "/us"}).find(" /usr "), std::string::npos);
+  EXPECT_NE(bash.Of({"run", "/proc", "--", "bas"}).find(" bash "), std::string::npos);
+  EXPECT_NE(bash.Of({"rm_policy", "/us"}).find(" /usr "), std::string::npos);
+  // An operand with a verb's name is no verb.
+  EXPECT_NE(bash.Of({"rm_policy", "run", "--t"}).find(" --timeout "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ppc::cli

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ppcctl/program.h"
+
+#include <array>
+
+#include "daemon/wire/protocol.h"
+#include "tools/ppcctl/verbs.h"
+
+namespace ppc::ctl {
+namespace {
+
+using cli::Family;
+using cli::Note;
+using cli::Option;
+using cli::Verb;
+
+constexpr const char* kPolicies = "Policies";
+constexpr const char* kServices = "Services";
+constexpr const char* kState = "State";
+constexpr const char* kTemplates = "Templates";
+constexpr const char* kCache = "Page cache";
+
+constexpr std::array kCommon = {
+    Option{"--json", nullptr, "print one JSON object, of an error too", 'j'}};
+
+constexpr Option kId = {"--id", "ID", "service ID; default: computed from --param"};
+constexpr Option kParam = {"--param", "KEY=VALUE", "parameter of the service (repeat)"};
+constexpr Option kParams = {"--params", "JSON|@FILE", "parameters as one JSON object"};
+constexpr Option kXpu = {"--xpu", "LIST", "XPU of each worker, e.g. 0,1,2,3"};
+constexpr Option kWorkers = {"--workers", "N", "number of workers; default: one per XPU"};
+constexpr Option kCgroup = {"--cgroup", "PATH", "who pays for the cache; default: the caller's"};
+constexpr Option kTimeout = {"--timeout", "SECONDS", "wait for ppcd at most so long"};
+
+constexpr std::array kTimeoutOnly = {kTimeout};
+constexpr std::array kStartOptions = {
+    kId,
+    kParam,
+    kParams,
+    kXpu,
+    kWorkers,
+    kCgroup,
+    Option{"--pid", "PID", "root process of the service: its end stops the service"},
+    kTimeout};
+constexpr std::array kNameOptions = {kId, kParam, kParams, kTimeout};
+constexpr std::array kRegOptions = {
+    Option{"--backend", "KIND",
+           "auto (default: kmod on a ppc mount, else observer), kmod, observer, poll", 0,
+           "auto kmod observer poll"},
+    kTimeout};
+constexpr std::array kRunOptions = {
+    kId,
+    kParam,
+    kParams,
+    kXpu,
+    kWorkers,
+    kCgroup,
+    Option{"--policy", "POLICY", "of the directory, if it has none yet (default maio)"},
+    Option{"--config", "JSON|@FILE", "the policy's configuration"},
+    Option{"--ready-on", "TEXT", "the service is ready when CMD prints TEXT"},
+    Option{"--required", nullptr,
+           "do not run CMD if the service cannot be started (exit status 125)"},
+    Option{"--timeout", "SECONDS",
+           "wait for ppcd at most so long (default 5, 10 when CMD has ended)"}};
+constexpr std::array kServiceIdOptions = {
+    kParam, kParams, Option{"--verbose", nullptr, "print the text that is hashed, too", 'v'}};
+constexpr Option kStore = {"--dir", "DIR",
+                           "template store; default $PPC_TEMPLATE_DIR, else for root\n"
+                           "/var/lib/ppc/templates, for others that in ~/.local/state/ppc"};
+constexpr std::array kStoreOnly = {kStore};
+constexpr std::array kVerifyOptions = {
+    kStore, Option{"--root", "MNT", "also look whether the files below MNT are the same"}};
+constexpr std::array kSynthOptions = {
+    kId,
+    kParam,
+    kParams,
+    Option{"--tp", "N", "tensor-parallel workers (default 1)"},
+    Option{"--loader", "KIND",
+           "mmap (default), read, mmap-layers, read-layers, whole (default of GGUF), ranks", 0,
+           "mmap read mmap-layers read-layers whole ranks"},
+    Option{"--root", "MNT", "what the mount shows; default: the ppc mount that DIR lies on"},
+    kStore};
+constexpr std::array kResidencyOptions = {
+    Option{"--nodes", nullptr, "bytes per NUMA node (ppc mounts, needs root)", 'n'}};
+
+constexpr std::array kFamilies = {
+    Family{"service", kServices, "Tell the policy of a service's start, readiness and end."},
+    Family{"template", kTemplates, "What policies have learnt of services."}};
+
+const std::array kVerbs = {
+    Verb{"reg_policy", kPolicies, "DIR POLICY [CONFIG]",
+         "Put the directory DIR under POLICY, a name or an absolute path of a .so.\n"
+         "CONFIG is a JSON object or @FILE.  Repeating an identical registration is fine.",
+         kRegOptions, RegPolicy},
+    Verb{"rm_policy", kPolicies, "DIR", "Give the directory back to the kernel's native policy.",
+         kTimeoutOnly, RmPolicy},
+    Verb{"policy", kPolicies, "MNT MESSAGE",
+         "Send MESSAGE (a JSON object with \"op\", or @FILE) to the policy of MNT.", kTimeoutOnly,
+         PolicyMessage},
+    Verb{"run", kServices, "[DIR] -- CMD [ARG]...",
+         "Start a service, run CMD, and stop the service when CMD ends.\n"
+         "DIR is where the model lies, or a file of it.  Without it CMD's words are searched: "
+         "model\n"
+         "files, directories with some, Hugging Face names in the hub cache.  If they name none, "
+         "the\n"
+         "big model files that CMD opens are noted, and its next start is accelerated.\n"
+         "The service's ID comes from the model, the tensor-parallel size and the program, unless\n"
+         "--id or --param say otherwise.\n"
+         "If a ppcd runs, DIR is registered with it where it is not, and stays so afterwards (see\n"
+         "rm_policy).  If none runs, one is started that ends with CMD; an ordinary user's keeps\n"
+         "what it learns in ~/.local/state/ppc/templates.\n"
+         "The service is ready when CMD calls `ppcctl service ready`, prints the --ready-on text,\n"
+         "sends READY=1 to $NOTIFY_SOCKET (passed on to ppcctl's own), or ends with status 0; a\n"
+         "recording also ends when CMD has read nothing for a while.  Signals are passed on; the\n"
+         "exit status is CMD's.  What goes wrong is one warning, CMD runs all the same (but see\n"
+         "--required).  With --json the warnings are JSON objects.",
+         kRunOptions, Run},
+    Verb{"service start", kServices, "[MNT]", "Tell the policy of MNT that a service starts.",
+         kStartOptions, ServiceStart},
+    Verb{"service ready", kServices, "[MNT]",
+         "Tell the policy that a service has loaded its model.\n"
+         "MNT and --id default to $PPC_MOUNT and $PPC_SERVICE_ID, which `ppcctl run` sets.",
+         kNameOptions, ServiceReady},
+    Verb{"service stop", kServices, "[MNT]", "Tell the policy that a service has ended.",
+         kNameOptions, ServiceStop},
+    Verb{"service-id", kServices, "", "Print the ID of the service that has these parameters.",
+         kServiceIdOptions, ServiceId},
+    Verb{
+        "explain-pid",
+        kServices,
+        "PID [MNT]",
+        "Show which worker and XPU the process PID is taken for.\n"
+        "What each provider says, in the order in which they are asked, and which one counts (*).\n"
+        "Default: on all mounts.",
+        {},
+        ExplainPid},
+    Verb{"list", kState, "", "List the mounts and their policies.", {}, List},
+    Verb{"status",
+         kState,
+         "[MNT]",
+         "Show policies, services, counters and the last error.\n"
+         "Exit status 1 if a policy has failed or does not answer.",
+         {},
+         ShowStatus},
+    Verb{"residency", kCache, "PATH", "Show how much of a file or directory is in the page cache.",
+         kResidencyOptions, Residency},
+    Verb{"template list", kTemplates, "", "List the recorded templates.", kStoreOnly, TemplateList},
+    Verb{"template show", kTemplates, "ID|FILE", "Show what a template contains.", kStoreOnly,
+         TemplateShow},
+    Verb{"template dump", kTemplates, "ID|FILE", "Print a whole template as JSON, every extent.",
+         kStoreOnly, TemplateDump},
+    Verb{"template diff", kTemplates, "FIRST SECOND",
+         "Show which files and bytes only one of two templates has.\n"
+         "FIRST and SECOND are IDs or files.  Exit status 0 if they are the same, 1 if they "
+         "differ, 2 if that cannot be told.",
+         kStoreOnly, TemplateDiff},
+    Verb{"template verify", kTemplates, "ID|FILE",
+         "Check a template, and with --root that its files have not changed.", kVerifyOptions,
+         TemplateVerify},
+    Verb{"template merge", kTemplates, "FILE...",
+         "Put the parts that several nodes recorded together.\n"
+         "The result becomes the service's template.",
+         kStoreOnly, TemplateMerge},
+    Verb{"template rerecord", kTemplates, "ID",
+         "Have the service's next start recorded.\n"
+         "It follows the template it has meanwhile.",
+         kStoreOnly, TemplateRerecord},
+    Verb{"template rm", kTemplates, "ID", "Remove a template: the next start records it anew.",
+         kStoreOnly, TemplateRm},
+    Verb{"template synth", kTemplates, "DIR",
+         "Make a template from the headers of the model in DIR, without a recording.\n"
+         "Loaders: mmap and read take the slices of each of the --tp workers file by file (with\n"
+         "-layers layer by layer), whole has every worker read all, ranks deals files out.",
+         kSynthOptions, TemplateSynth},
+};
+
+constexpr std::array kNotes = {
+    Note{"Environment",
+         "PPC_SOCKET is where the daemon is asked (default /run/ppc/ppcd.sock), PPC_TEMPLATE_DIR\n"
+         "the template store; PPC_MOUNT and PPC_SERVICE_ID name a directory and a service."},
+    Note{"Exit status",
+         "0 done, 1 failed or the answer is no, 2 wrong usage, 3 ppcd is unreachable.\n"
+         "run: that of CMD; 127 CMD is not found, 126 it cannot be executed, 125 ppcctl itself\n"
+         "failed: wrong usage, or --required is not met.\n"
+         "template diff: 0 the same, 1 different, 2 failed."},
+};
+
+const cli::Program kProgram = {"ppcctl",
+                               1,
+                               "Controls the cache policies of PPC through ppcd.",
+                               kVerbs,
+                               kFamilies,
+                               kCommon,
+                               kNotes,
+                               control::kVersionText};
+
+}  // namespace
+
+const cli::Program& CtlProgram() { return kProgram; }
+
+}  // namespace ppc::ctl
