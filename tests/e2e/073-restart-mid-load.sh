@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+# Description: kill -9 of the runner, then of ppcd, in the middle of a load with memory for less than
+# half of the model: the next one goes on where the load was.  Right bytes, and next to nothing is
+# read a second time.
+# natively by default
+. "$(dirname "$0")/maio.sh"
+wanted=$(reference_checksum)
+start_daemon
+serve
+register "$MNT" maio
+drop_caches
+start_service svc-restart 2
+eq "$(checksum_in "$(load_in_group --workers 2)")" "$wanted" "checksum while recording"
+end_service svc-restart
+limit_group 45 2
+
+read_so_far() { echo $((($(sectors) - before) * 512)); }
+has_read() { (($(read_so_far) >= model_bytes * $1 / 100)); }
+# load_and PERCENT COMMAND...: a load; when so much has come from the disk, COMMAND.  Sets used, bytes from
+# the disk.
+load_and() {
+  local percent=$1 load
+  shift
+  drop_caches
+  start_service svc-restart 2
+  before=$(sectors)
+  load_in_group --workers 2 >"$WORK/report" &
+  load=$!
+  within 60 has_read "$percent" || fail "the load does not get to $percent%"
+  is_dead "$load" && fail "the load ended before $percent%"
+  "$@"
+  wait "$load" || fail "the load failed"
+  used=$(read_so_far)
+  eq "$(checksum_in "$(cat "$WORK/report")")" "$wanted" "checksum, disturbed at $percent%"
+  end_service svc-restart
+}
+goes_on() {
+  ppcctl status --json "$MNT" | grep -q 'goes on where the load was' ||
+    grep -q 'goes on where the load was' "$WORK/ppcd.log"
+}
+kill_runner() {
+  local runner
+  runner=$(runner_pid)
+  must kill -9 "$runner"
+  within 20 is_restarted "$runner" || fail "no restart: $(ppcctl status)"
+  within 10 goes_on || fail "it starts over: $(tail -n 5 "$WORK/ppcd.log")"
+}
+kill_daemon() {
+  local runner
+  runner=$(runner_pid)
+  kill -9 "$DAEMON"
+  wait "$DAEMON"
+  within 5 is_dead "$runner" || fail "the runner outlived its supervisor"
+  start_daemon
+  within 20 state_is running || fail "not adopted: $(ppcctl status)"
+  within 10 goes_on || fail "it starts over: $(tail -n 5 "$WORK/ppcd.log")"
+}
+
+load_and 50 true
+undisturbed=$used
+said="undisturbed=$((undisturbed * 100 / model_bytes))"
+for percent in 10 50 90; do
+  : >"$WORK/ppcd.log"
+  load_and $percent kill_runner
+  said+=" at$percent=$((used * 100 / model_bytes))"
+  le "$used" $((undisturbed * 115 / 100)) "bytes from the disk with the runner killed at $percent%"
+done
+: >"$WORK/ppcd.log"
+load_and 50 kill_daemon
+said+=" ppcd=$((used * 100 / model_bytes))"
+le "$used" $((undisturbed * 115 / 100)) "bytes from the disk with ppcd killed"
+echo "# counted: percent of the model from the disk: $said"
