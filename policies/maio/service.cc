@@ -172,14 +172,14 @@ void Service::NoteMiss(const miss_io& event, uint32_t file, int32_t slot) {
   uint64_t end = (event.offset + event.size + window - 1) / window * window;
   auto [first, last] = layout_->PiecesOf(file, start / kPage, end / kPage);
   for (uint32_t p = first; p < last; p++) {
-    Piece& piece = layout_->pieces()[p];
+    const Piece& piece = layout_->pieces()[p];
     const uint64_t piece_end = piece.end_page() * kPage;
     if ((piece.flags & kReleased) && event.time_ns / 1000 > piece.release_us) {
       const bool hit = piece.offset() < event.offset + event.size && piece_end > event.offset;
       const uint64_t bytes = std::min(piece_end, end) - std::max(piece.offset(), start);
       evictor_->Refault(p, slot, hit ? bytes : 0, event.time_ns);
     }
-    if (piece.state == PieceState::kAbsent) planner_->SetState(p, PieceState::kTouched);
+    table_->Touch(p);
   }
 }
 

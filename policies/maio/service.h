@@ -137,6 +137,7 @@ class Service {
   uint64_t generation_ = 0;
 
   std::unique_ptr<Layout> layout_;
+  std::unique_ptr<PieceTable> table_;
   std::unique_ptr<Affinity> affinity_;
   std::unique_ptr<Matcher> matcher_;
   std::unique_ptr<Planner> planner_;

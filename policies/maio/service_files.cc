@@ -92,18 +92,19 @@ void Service::Follow(const Template& t, const std::vector<uint64_t>& numbers) {
   // What is in the cache already, of this model perhaps, takes nothing away from it.
   const uint64_t other = memory.used - std::min(memory.used, memory.cache);
   constrained_ = layout_->bytes() > memory.threshold - std::min(memory.threshold, other);
-  matcher_ = std::make_unique<Matcher>(layout_.get(), context_->window_bytes, beacon_bytes_);
+  table_ = std::make_unique<PieceTable>(layout_.get());
+  matcher_ = std::make_unique<Matcher>(table_.get(), context_->window_bytes, beacon_bytes_);
   uint64_t cookie = static_cast<uint64_t>(slot_ + 1) << 56;
   // What is still reported of the service that had the slot before is none of ours.
   const uint64_t run = (start_ns_ >> 20 & 0x7fff) << 32;
-  planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), spec_.number,
+  planner_ = std::make_unique<Planner>(table_.get(), matcher_.get(), affinity_.get(), spec_.number,
                                        cookie | 1ull << 48 | run);
   evictor_ =
-      std::make_unique<Evictor>(layout_.get(), matcher_.get(), planner_.get(), distance, cookie);
+      std::make_unique<Evictor>(table_.get(), matcher_.get(), planner_.get(), distance, cookie);
   stand_down_ = std::make_unique<StandDown>(config_.stand_down);
   if (config_.affinity_fix == AffinityFix::kEvict && config_.affinity && config_.prefetch &&
       (context_->caps & PPC_CAN_NODE) != 0) {
-    leftovers_ = std::make_unique<Leftovers>(context_, layout_.get(), matcher_.get(),
+    leftovers_ = std::make_unique<Leftovers>(context_, table_.get(), matcher_.get(),
                                              planner_.get(), affinity_.get(),
                                              config_.affinity_fix_ahead_s, cookie | 1ull << 47);
   }

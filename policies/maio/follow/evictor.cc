@@ -22,14 +22,15 @@ constexpr size_t kMaxRetries = 4096;
 
 }  // namespace
 
-Evictor::Evictor(Layout* layout, Matcher* matcher, Planner* planner, uint64_t distance,
+Evictor::Evictor(PieceTable* table, Matcher* matcher, Planner* planner, uint64_t distance,
                  uint64_t cookie)
-    : layout_(layout),
+    : table_(table),
+      layout_(&table->layout()),
       matcher_(matcher),
       planner_(planner),
       distance_(distance),
       cookie_(cookie),
-      position_(layout->groups().size(), 0) {}
+      position_(layout_->groups().size(), 0) {}
 
 void Evictor::Burn(uint32_t group, uint64_t distance, uint64_t now_ns,
                    std::vector<uint32_t>* released) {
@@ -38,18 +39,18 @@ void Evictor::Burn(uint32_t group, uint64_t distance, uint64_t now_ns,
   while (!cursor.fifo.empty() &&
          (idle || cursor.consumed >= cursor.fifo.front().stamp + distance)) {
     Passed& passed = cursor.fifo.front();
-    UseList& list = layout_->ListOf(group, passed.file);
+    const UseList& list = layout_->ListOf(group, passed.file);
     const Use use = list.At(layout_->pieces(), passed.index);
-    list.SetState(passed.index, UseState::kBurnt);
+    const bool is_free = table_->Burn(group, passed.file, passed.index);
     if (--passed.count == 0) {
       cursor.fifo.pop_front();
     } else {
       const Use next = list.At(layout_->pieces(), ++passed.index);
       passed.stamp += layout_->pieces()[next.piece].bytes();
     }
-    Piece& piece = layout_->pieces()[use.piece];
+    const Piece& piece = layout_->pieces()[use.piece];
     position_[group] = std::max(position_[group], use.pos + piece.bytes());
-    if (--piece.pending == 0 && !(piece.flags & kKeep)) released->push_back(use.piece);
+    if (is_free && !(piece.flags & kKeep)) released->push_back(use.piece);
   }
 }
 
@@ -71,7 +72,7 @@ void Evictor::Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint6
                       const Held& held, ppc::IoList* out) {
   uint64_t bytes = 0;
   for (uint32_t p : pieces) {
-    Piece& piece = layout_->pieces()[p];
+    const Piece& piece = layout_->pieces()[p];
     const LayoutFile& file = layout_->files()[piece.file];
     // Nobody asked for it, or it was dropped ahead of its readers: it may be there all the same,
     // left by an earlier run.
@@ -82,9 +83,7 @@ void Evictor::Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint6
       continue;
     }
     uint32_t piece_flags = piece.flags & kNoUnmap ? 0 : flags;
-    planner_->SetState(p, PieceState::kAbsent);
-    if (piece.pending == 0) piece.flags |= kReleased;  // a miss on it would be our mistake
-    piece.release_us = now_ns / 1000;
+    table_->Release(p, now_ns);
     bytes += piece.bytes();
     ppc_io* last = out->empty() ? nullptr : &out->ios().back();
     if (last != nullptr && last->file == file.number && last->flags == piece_flags &&
@@ -321,10 +320,8 @@ void Evictor::EvictAll(uint64_t now_ns, bool can_unmap, const Held& held, ppc::I
   if (ending_ns_ == 0) {
     ending_ns_ = now_ns;
     all.clear();
-    for (uint32_t p = 0; p < layout_->pieces().size(); p++) {
-      layout_->pieces()[p].pending = 0;
-      all.push_back(p);
-    }
+    table_->ForgoAll();
+    for (uint32_t p = 0; p < layout_->pieces().size(); p++) all.push_back(p);
   }
   Release(all, flags, now_ns, held, out);
   AddRetries(now_ns, flags, out);
@@ -348,8 +345,7 @@ void Evictor::Done(const ppc_result& result, uint64_t now_ns) {
                                          (result.offset + result.size + kPage - 1) / kPage);
   for (uint32_t p = first; p < last; p++) {
     const Piece& piece = layout_->pieces()[p];
-    if (piece.state == PieceState::kAbsent && piece.pending != 0)
-      planner_->SetState(p, PieceState::kTouched);
+    if (piece.pending != 0) table_->Touch(p);
   }
   if (attempts > kMaxAttempts) return;
   if (retries_.size() >= kMaxRetries) return;
@@ -366,14 +362,14 @@ void Evictor::Resume(const Progress& progress) {
 }
 
 void Evictor::Refault(uint32_t index, int32_t group, uint64_t bytes, uint64_t now_ns) {
-  Piece& piece = layout_->pieces()[index];
+  const Piece& piece = layout_->pieces()[index];
   if (piece.state == PieceState::kAbsent && piece.pending == 0) {
     const uint64_t stamp =
         group >= 0 ? matcher_->cursors()[static_cast<size_t>(group)].consumed : 0;
     again_.push_back({index, group, stamp, now_ns});
   }
   if (bytes == 0) return;
-  piece.flags |= kNoUnmap;
+  table_->LeaveMapped(index);
   stats_.refaults += bytes;
   if (now_ns < widened_ns_ + kWidenNs) return;
   widened_ns_ = now_ns;

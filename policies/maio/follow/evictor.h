@@ -18,6 +18,7 @@
 
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/follow/matcher.h"
+#include "policies/maio/follow/piece_table.h"
 #include "policies/maio/follow/planner.h"
 #include "ppc.hpp"
 
@@ -39,7 +40,8 @@ class Evictor {
   // held(file number, page, pages): another service still needs the range.
   using Held = std::function<bool(uint64_t, uint64_t, uint64_t)>;
 
-  Evictor(Layout* layout, Matcher* matcher, Planner* planner, uint64_t distance, uint64_t cookie);
+  Evictor(PieceTable* table, Matcher* matcher, Planner* planner, uint64_t distance,
+          uint64_t cookie);
 
   void Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, const Held& held,
              ppc::IoList* out);
@@ -107,7 +109,8 @@ class Evictor {
   uint64_t Ahead(uint32_t group, uint32_t file, uint64_t pos) const;
   uint64_t Unburnt() const;
 
-  Layout* layout_;
+  PieceTable* table_;
+  const Layout* layout_;
   Matcher* matcher_;
   Planner* planner_;
   uint64_t distance_;

@@ -2,8 +2,8 @@
 //
 // A template made ready for one run: the files cut into pieces such that a
 // piece is listed by the same groups throughout, and for every group the order
-// in which it uses the pieces.  Matcher, planner and evictor share it; it owns
-// the state of pieces and uses.
+// in which it uses the pieces.  Matcher, planner and evictor share it; the state
+// of pieces and uses, which lies beside, is changed by the piece table alone.
 //
 // A piece is the unit of loading (neighbours are joined to chunks) and of
 // releasing.  A use is one appearance of a piece in a group's sequence.
@@ -165,7 +165,6 @@ struct LayoutFile {
   uint32_t last_piece = 0;  // one past
   uint32_t first_cell = 0;  // of the grid
   uint32_t cells = 0;
-  uint32_t errors = 0;
 };
 
 // More pieces than this are joined.
@@ -182,11 +181,8 @@ class Layout {
   // numbers[i]: this run's number of file i, 0 leaves the file out.
   Layout(const Template& t, std::span<const uint64_t> numbers, size_t max_pieces = kMaxPieces);
 
-  std::vector<LayoutFile>& files() { return files_; }
   const std::vector<LayoutFile>& files() const { return files_; }
-  std::vector<LayoutGroup>& groups() { return groups_; }
   const std::vector<LayoutGroup>& groups() const { return groups_; }
-  std::vector<Piece>& pieces() { return pieces_; }
   const std::vector<Piece>& pieces() const { return pieces_; }
 
   // Slot of a group, -1: none of the template.
@@ -196,7 +192,6 @@ class Layout {
   // Indexes of the pieces that overlap pages [first, end) of a file.
   std::pair<uint32_t, uint32_t> PiecesOf(uint32_t file, uint64_t first, uint64_t end) const;
   const UseList& ListOf(uint32_t group, uint32_t file) const { return groups_[group].lists[file]; }
-  UseList& ListOf(uint32_t group, uint32_t file) { return groups_[group].lists[file]; }
   Use UseAt(uint32_t group, uint32_t file, uint32_t index) const {
     return groups_[group].lists[file].At(pieces_, index);
   }
@@ -240,6 +235,7 @@ class Layout {
   size_t held_bytes() const;  // what the tables take of our own memory
 
  private:
+  friend class PieceTable;
   uint32_t EndOfParts(uint32_t piece) const {
     return piece + 1 < pieces_.size() ? pieces_[piece + 1].first_part
                                       : static_cast<uint32_t>(parts_.size());

@@ -15,17 +15,19 @@ constexpr uint64_t kExpiryNs = 20'000'000'000;      // no report for so long
 
 }  // namespace
 
-Leftovers::Leftovers(const ppc_context* context, Layout* layout, Matcher* matcher, Planner* planner,
-                     const Affinity* affinity, uint32_t ahead_s, uint64_t first_cookie)
+Leftovers::Leftovers(const ppc_context* context, PieceTable* table, Matcher* matcher,
+                     Planner* planner, const Affinity* affinity, uint32_t ahead_s,
+                     uint64_t first_cookie)
     : context_(context),
-      layout_(layout),
+      table_(table),
+      layout_(&table->layout()),
       matcher_(matcher),
       planner_(planner),
       affinity_(affinity),
       ahead_s_(ahead_s),
       first_cookie_(first_cookie),
       next_cookie_(first_cookie),
-      known_(layout->pieces().size()) {}
+      known_(layout_->pieces().size()) {}
 
 void Leftovers::Found(const ppc_result& load) {
   int32_t file = layout_->FileOf(load.file);
@@ -97,7 +99,7 @@ void Leftovers::Evict(uint64_t now_ns, const Evictor::Held& held, ppc::IoList* o
     if (verdict != Verdict::kGoes) continue;
     const Piece& piece = layout_->pieces()[index];
     // Nobody plans it before it is gone.
-    planner_->SetState(index, PieceState::kQueued);
+    table_->Queue(index);
     ppc_io& io = out->Add(layout_->files()[piece.file].number, piece.offset(), piece.bytes());
     io.cookie = next_cookie_;
     dropping_[next_cookie_++] = {index, now_ns};
@@ -113,8 +115,11 @@ bool Leftovers::Done(const ppc_result& eviction) {
   dropping_.erase(it);
   dropping_bytes_ -= layout_->pieces()[index].bytes();
   stats_.dropped += eviction.ok;
-  if (layout_->pieces()[index].state == PieceState::kQueued) {
-    planner_->SetState(index, eviction.ok > 0 ? PieceState::kAbsent : PieceState::kResident);
+  if (layout_->pieces()[index].state != PieceState::kQueued) return true;
+  if (eviction.ok > 0) {
+    table_->Lose(index);
+  } else {
+    table_->Find(index);
   }
   return true;
 }

@@ -36,7 +36,7 @@ struct LeftoverStats {
 
 class Leftovers {
  public:
-  Leftovers(const ppc_context* context, Layout* layout, Matcher* matcher, Planner* planner,
+  Leftovers(const ppc_context* context, PieceTable* table, Matcher* matcher, Planner* planner,
             const Affinity* affinity, uint32_t ahead_s, uint64_t first_cookie);
 
   // A load that found something there.
@@ -61,7 +61,8 @@ class Leftovers {
   double FastestRate() const;
 
   const ppc_context* context_;
-  Layout* layout_;
+  PieceTable* table_;
+  const Layout* layout_;
   Matcher* matcher_;
   Planner* planner_;
   const Affinity* affinity_;

@@ -30,13 +30,14 @@ const char* SyncName(SyncState state) {
   }
 }
 
-Matcher::Matcher(Layout* layout, uint64_t window_bytes, uint64_t beacon_bytes)
-    : layout_(layout),
+Matcher::Matcher(PieceTable* table, uint64_t window_bytes, uint64_t beacon_bytes)
+    : table_(table),
+      layout_(&table->layout()),
       window_pages_(std::max<uint64_t>(window_bytes / kPage, 1)),
       beacon_pages_(std::max<uint64_t>(beacon_bytes / kPage, 1)),
-      cursors_(layout->groups().size()),
-      away_ns_(layout->groups().size(), 0) {
-  for (Cursor& cursor : cursors_) cursor.streams.resize(layout->files().size());
+      cursors_(layout_->groups().size()),
+      away_ns_(layout_->groups().size(), 0) {
+  for (Cursor& cursor : cursors_) cursor.streams.resize(layout_->files().size());
 }
 
 uint64_t Matcher::out_of_order_bytes(uint32_t group) const {
@@ -144,7 +145,7 @@ bool Matcher::Revisit(const Observation& o, Stream* stream, const Arrival& a) {
   if (stream->rewinds < kRewindMisses) return false;
   stream->rewinds = 0;
   const UseList& list = layout_->ListOf(o.group, o.file);
-  for (uint32_t i = a.first; i < list.size(); i++) Unpass(o.group, o.file, i);
+  for (uint32_t i = a.first; i < list.size(); i++) table_->Unpass(o.group, o.file, i);
   auto& fifo = cursors_[o.group].fifo;
   for (Passed& passed : fifo) {
     if (passed.file != o.file || passed.index + passed.count <= a.first) continue;
@@ -213,30 +214,14 @@ bool Matcher::MoveCursor(const Observation& o, Stream* stream) {
 }
 
 void Matcher::Pass(uint32_t group, uint32_t file, uint32_t index, uint64_t later) {
-  UseList& list = layout_->ListOf(group, file);
-  const Use use = list.At(layout_->pieces(), index);
-  if (use.state != UseState::kPending) return;
+  if (!table_->Pass(group, file, index)) return;
   Cursor& cursor = cursors_[group];
-  Piece& piece = layout_->pieces()[use.piece];
-  list.SetState(index, UseState::kPassed);
-  piece.flags |= kConsumed;
-  cursor.consumed += piece.bytes();
+  cursor.consumed += layout_->pieces()[layout_->UseAt(group, file, index).piece].bytes();
   const bool follows = !cursor.fifo.empty() && !cursor.fifo.back().closed &&
                        cursor.fifo.back().file == file &&
                        cursor.fifo.back().index + cursor.fifo.back().count == index;
   if (!follows) cursor.fifo.push_back({cursor.consumed + later, file, index, 0, false});
   cursor.fifo.back().count++;
-}
-
-// What is passed of it in the cursor's fifo is the caller's to take out.
-void Matcher::Unpass(uint32_t group, uint32_t file, uint32_t index) {
-  UseList& list = layout_->ListOf(group, file);
-  const Use use = list.At(layout_->pieces(), index);
-  Piece& piece = layout_->pieces()[use.piece];
-  if (use.state == UseState::kBurnt) piece.pending++;
-  list.SetState(index, UseState::kPending);
-  // Releasing it was right when it was done.
-  piece.flags &= static_cast<uint8_t>(~kReleased);
 }
 
 void Matcher::GiveUp() {
@@ -322,11 +307,7 @@ bool Matcher::HasRead(uint32_t group, uint32_t file, uint64_t first_page, uint64
 void Matcher::Restart(uint32_t group) {
   Cursor& cursor = cursors_[group];
   for (uint32_t f = 0; f < layout_->files().size(); f++) {
-    for (uint32_t i = 0; i < layout_->ListOf(group, f).size(); i++) {
-      Unpass(group, f, i);
-      layout_->pieces()[layout_->UseAt(group, f, i).piece].flags &=
-          static_cast<uint8_t>(~kConsumed);
-    }
+    for (uint32_t i = 0; i < layout_->ListOf(group, f).size(); i++) table_->Renew(group, f, i);
   }
   uint64_t events = cursor.events;
   uint64_t now = cursor.last_ns;
@@ -344,12 +325,9 @@ std::vector<uint32_t> Matcher::Drop(uint32_t group) {
   Cursor& cursor = cursors_[group];
   cursor.dropped = true;
   cursor.fifo.clear();
-  for (UseList& list : layout_->groups()[group].lists) {
-    for (uint32_t i = 0; i < list.size(); i++) {
-      const Use use = list.At(layout_->pieces(), i);
-      if (use.state != UseState::kBurnt && --layout_->pieces()[use.piece].pending == 0)
-        free.push_back(use.piece);
-      list.SetState(i, UseState::kBurnt);
+  for (uint32_t f = 0; f < layout_->files().size(); f++) {
+    for (uint32_t i = 0; i < layout_->ListOf(group, f).size(); i++) {
+      if (table_->Burn(group, f, i)) free.push_back(layout_->UseAt(group, f, i).piece);
     }
   }
   return free;

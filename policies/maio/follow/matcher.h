@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "policies/maio/follow/layout.h"
+#include "policies/maio/follow/piece_table.h"
 #include "policies/maio/follow/progress.h"
 
 namespace ppc::maio {
@@ -95,7 +96,7 @@ struct Cursor {
 
 class Matcher {
  public:
-  Matcher(Layout* layout, uint64_t window_bytes, uint64_t beacon_bytes);
+  Matcher(PieceTable* table, uint64_t window_bytes, uint64_t beacon_bytes);
 
   MatchResult Observe(const Observation& o);
   // The service reads something else: the template is of no use to any group until its own data
@@ -138,7 +139,6 @@ class Matcher {
   void Advance(const Observation& o, Stream* stream, const Arrival& a);
   bool MoveCursor(const Observation& o, Stream* stream);
   void Pass(uint32_t group, uint32_t file, uint32_t index, uint64_t later = 0);
-  void Unpass(uint32_t group, uint32_t file, uint32_t index);
   void Finish(uint32_t group, uint32_t file, bool closed);
   bool IsSilent(uint32_t piece) const;
   void Settle(uint32_t group);
@@ -147,7 +147,8 @@ class Matcher {
   void Note(Cursor* cursor, bool known);
   void UpdateRate(Cursor* cursor, uint64_t now_ns);
 
-  Layout* layout_;
+  PieceTable* table_;
+  const Layout* layout_;
   uint64_t window_pages_;
   uint64_t beacon_pages_;
   std::vector<Cursor> cursors_;

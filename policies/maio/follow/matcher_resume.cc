@@ -10,6 +10,8 @@ namespace ppc::maio {
 namespace {
 
 constexpr double kFaster = 8;  // than it was on average it may have read while nobody looked
+constexpr uint64_t kKnownRateBytes = 16ull << 20;  // a rate means something from here on
+constexpr double kUnknownRate = 1;                 // bytes per ns
 
 }  // namespace
 
@@ -64,18 +66,15 @@ void Matcher::Resume(uint32_t group, const GroupProgress& progress) {
     stream.active = stream.away = saved.is_active;
     if (saved.is_active) cursor.active.push_back(saved.file);
   }
-  const auto set = [&](const UseRun& run, UseState state) {
-    UseList& list = layout_->ListOf(group, run.file);
+  for (const UseRun& run : progress.burnt) {
     for (uint32_t i = run.index; i < run.index + run.count; i++) {
-      Piece& piece = layout_->pieces()[list.At(layout_->pieces(), i).piece];
-      list.SetState(i, state);
-      piece.flags |= kConsumed;
-      if (state == UseState::kBurnt) piece.pending--;
+      table_->Pass(group, run.file, i);
+      table_->Burn(group, run.file, i);
     }
-  };
-  for (const UseRun& run : progress.burnt) set(run, UseState::kBurnt);
+  }
   for (const PassedProgress& passed : progress.passed) {
-    set(passed.run, UseState::kPassed);
+    for (uint32_t i = 0; i < passed.run.count; i++)
+      table_->Pass(group, passed.run.file, passed.run.index + i);
     cursor.fifo.push_back(
         {passed.stamp, passed.run.file, passed.run.index, passed.run.count, /*closed=*/true});
   }
@@ -88,14 +87,18 @@ void Matcher::Resume(uint32_t group, const GroupProgress& progress) {
 void Matcher::CatchUp(const Observation& o, Stream* stream, const Arrival& a) {
   Cursor& cursor = cursors_[o.group];
   uint32_t others = 0;
-  for (const uint32_t file : cursor.active)
-    others += file != o.file && cursor.streams[file].away ? 1 : 0;
+  for (const uint32_t file : cursor.active) {
+    const bool is_weights = layout_->files()[file].kind != FileKind::kSmall;
+    others += file != o.file && is_weights && cursor.streams[file].away ? 1 : 0;
+  }
   if (cursor.away_ns != 0) away_ns_[o.group] = o.now_ns - std::min(o.now_ns, cursor.away_ns);
   const bool is_first = std::exchange(cursor.away_ns, 0) != 0;
   const bool was_away = std::exchange(stream->away, false);
-  const uint64_t most =
-      out_of_order_bytes(o.group) +
-      static_cast<uint64_t>(kFaster * cursor.rate * static_cast<double>(away_ns_[o.group]));
+  const double rate = cursor.consumed < kKnownRateBytes
+                          ? std::max(kUnknownRate, kFaster * cursor.rate)
+                          : kFaster * cursor.rate;
+  const uint64_t most = out_of_order_bytes(o.group) +
+                        static_cast<uint64_t>(rate * static_cast<double>(away_ns_[o.group]));
   const uint64_t pos = layout_->UseAt(o.group, o.file, a.first).pos;
   if (is_first && others + (was_away ? 1 : 0) <= 1) {
     if (pos <= cursor.pos || pos - cursor.pos > most) return;

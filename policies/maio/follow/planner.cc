@@ -25,29 +25,19 @@ uint64_t GoodBytes(const ppc_result& result) {
 
 }  // namespace
 
-Planner::Planner(Layout* layout, Matcher* matcher, const Affinity* affinity, uint32_t service,
+Planner::Planner(PieceTable* table, Matcher* matcher, const Affinity* affinity, uint32_t service,
                  uint64_t cookie_base)
-    : layout_(layout),
+    : table_(table),
+      layout_(&table->layout()),
       matcher_(matcher),
       affinity_(affinity),
       service_(service),
       next_cookie_(cookie_base),
-      next_(layout->groups().size(), std::vector<uint32_t>(layout->files().size(), 0)),
-      horizon_(layout->groups().size(), 0),
-      group_queued_(layout->groups().size(), 0) {}
-
-void Planner::SetState(uint32_t index, PieceState state) {
-  Piece& piece = layout_->pieces()[index];
-  auto counts = [](PieceState s) {
-    return s == PieceState::kResident || s == PieceState::kTouched;
-  };
-  if (counts(piece.state)) resident_ -= piece.bytes();
-  if (counts(state)) resident_ += piece.bytes();
-  if (state == PieceState::kAbsent && piece.state != PieceState::kAbsent) {
-    piece.state = state;
-    Reopen(index);
-  }
-  piece.state = state;
+      next_(layout_->groups().size(), std::vector<uint32_t>(layout_->files().size(), 0)),
+      horizon_(layout_->groups().size(), 0),
+      group_queued_(layout_->groups().size(), 0),
+      errors_(layout_->files().size(), 0) {
+  table_->OnAbsent([this](uint32_t piece) { Reopen(piece); });
 }
 
 bool Planner::Plannable(const Piece& piece) const {
@@ -107,7 +97,7 @@ Planner::Candidate Planner::Best() {
     double rate = cursor.consumed < kKnownRateBytes ? fastest : std::max(cursor.rate, fastest / 10);
     for (uint32_t f = 0; f < next_[g].size(); f++) {
       uint32_t index;
-      if (layout_->files()[f].errors >= kMaxFileErrors || !Next(g, f, &index)) continue;
+      if (errors_[f] >= kMaxFileErrors || !Next(g, f, &index)) continue;
       uint64_t ahead = Ahead(cursor, g, f, layout_->UseAt(g, f, index).pos);
       if (ahead > window_ || (cursor.state == SyncState::kDrift && ahead > kDriftAheadBytes)) {
         skipped = true;
@@ -232,7 +222,7 @@ uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, 
   }
   horizon_[c.group] = std::max(horizon_[c.group], use_of_head.pos + head.bytes());
   Chunk chunk = {c.group, first, count, start, std::min(end, file.bytes) - start, 0, now_ns, {}};
-  for (uint32_t p = first; p < first + count; p++) SetState(p, PieceState::kQueued);
+  for (uint32_t p = first; p < first + count; p++) table_->Queue(p);
   AddIos(chunk, xpu, out);
   chunks_[next_cookie_++] = chunk;
   queued_ += chunk.bytes;
@@ -247,7 +237,7 @@ void Planner::Plan(uint64_t max_bytes, const ppc_memory& memory, uint64_t now_ns
   uint64_t unseen = queued_ > memory.inflight ? queued_ - memory.inflight : 0;
   uint64_t room = memory.room > unseen ? memory.room - unseen : 0;
   uint64_t other = memory.used > memory.cache ? memory.used - memory.cache : 0;
-  uint64_t mine = std::min(resident_, memory.cache) + queued_;
+  uint64_t mine = std::min(table_->resident_bytes(), memory.cache) + queued_;
   uint64_t cap = memory.threshold > other + mine ? memory.threshold - other - mine : 0;
   uint64_t left = std::min({max_bytes, room, cap});
   while (left > 0) {
@@ -274,7 +264,7 @@ void Planner::Reopen(uint32_t piece) {
 }
 
 void Planner::Found(uint32_t piece) {
-  SetState(piece, PieceState::kResident);
+  table_->Find(piece);
   const uint32_t file = layout_->pieces()[piece].file;
   layout_->ForEachUse(piece, [&](uint32_t group, uint32_t index) {
     const uint64_t end = layout_->UseAt(group, file, index).pos + layout_->pieces()[piece].bytes();
@@ -290,12 +280,11 @@ void Planner::Done(const ppc_result& result) {
   auto it = chunks_.find(result.cookie);
   if (it == chunks_.end()) return Late(result);
   Chunk& chunk = it->second;
-  LayoutFile& file = layout_->files()[layout_->pieces()[chunk.first].file];
   chunk.reported += result.size;
   uint64_t good = GoodBytes(result);
   if (good != 0) chunk.good.emplace_back(result.offset, result.offset + good);
   if (result.interrupted) stats_.interrupted += result.size - std::min(result.size, good);
-  if (result.error != 0 && result.error != -EINTR) file.errors++;
+  if (result.error != 0 && result.error != -EINTR) errors_[layout_->pieces()[chunk.first].file]++;
   // The last page of a file may be reported whole or cut.
   if (chunk.reported + kPage > chunk.bytes) Close(it);
 }
@@ -308,11 +297,10 @@ void Planner::Late(const ppc_result& result) {
   auto [first, last] = layout_->PiecesOf(static_cast<uint32_t>(file), result.offset / kPage,
                                          (end + kPage - 1) / kPage);
   for (uint32_t p = first; p < last; p++) {
-    Piece& piece = layout_->pieces()[p];
+    const Piece& piece = layout_->pieces()[p];
     uint64_t piece_end = std::min(piece.end_page() * kPage, layout_->files()[piece.file].bytes);
     if (!Plannable(piece) || piece.offset() < result.offset || piece_end > end) continue;
-    SetState(p, PieceState::kResident);
-    piece.flags |= kPrefetched;
+    table_->Load(p);
   }
 }
 
@@ -324,7 +312,7 @@ void Planner::Close(std::map<uint64_t, Chunk>::iterator it) {
   std::sort(chunk.good.begin(), chunk.good.end());
   uint64_t file_bytes = layout_->files()[layout_->pieces()[chunk.first].file].bytes;
   for (uint32_t p = chunk.first; p < chunk.first + chunk.count; p++) {
-    Piece& piece = layout_->pieces()[p];
+    const Piece& piece = layout_->pieces()[p];
     uint64_t start = std::max(piece.offset(), chunk.offset);
     uint64_t end = std::min(piece.end_page() * kPage, file_bytes);
     uint64_t reach = start;
@@ -332,12 +320,12 @@ void Planner::Close(std::map<uint64_t, Chunk>::iterator it) {
       if (from <= reach) reach = std::max(reach, to);
     }
     if (reach >= end) {
-      piece.flags |= kPrefetched;
-      piece.flags &= static_cast<uint8_t>(~kReleased);
-      SetState(p, PieceState::kResident);
-    } else {
-      SetState(p, reach > start ? PieceState::kTouched : PieceState::kAbsent);
+      table_->Load(p);
+    } else if (reach > start) {
+      table_->LoadPart(p);
       Reopen(p);
+    } else {
+      table_->Lose(p);
     }
   }
 }

@@ -15,6 +15,7 @@
 #include "policies/maio/follow/affinity.h"
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/follow/matcher.h"
+#include "policies/maio/follow/piece_table.h"
 #include "ppc.hpp"
 
 namespace ppc::maio {
@@ -32,7 +33,7 @@ struct PlannerStats {
 
 class Planner {
  public:
-  Planner(Layout* layout, Matcher* matcher, const Affinity* affinity, uint32_t service,
+  Planner(PieceTable* table, Matcher* matcher, const Affinity* affinity, uint32_t service,
           uint64_t cookie_base);
 
   // Adds chunks of at most max_bytes in total (less: whole pieces only).
@@ -56,7 +57,6 @@ class Planner {
 
   uint64_t queued_bytes() const { return queued_; }
   uint64_t queued_bytes(uint32_t group) const { return group_queued_[group]; }
-  uint64_t resident_bytes() const { return resident_; }
   // Furthest position asked for, per group.
   uint64_t horizon(uint32_t group) const { return horizon_[group]; }
   bool finished() const { return finished_; }
@@ -64,9 +64,6 @@ class Planner {
 
   // It is there, whoever loaded it.
   void Found(uint32_t piece);
-
-  // All changes of a piece's state go through here: it keeps the sums.
-  void SetState(uint32_t piece, PieceState state);
 
  private:
   struct Chunk {
@@ -103,7 +100,8 @@ class Planner {
   void Close(std::map<uint64_t, Chunk>::iterator it);
   void Late(const ppc_result& result);
 
-  Layout* layout_;
+  PieceTable* table_;
+  const Layout* layout_;
   Matcher* matcher_;
   const Affinity* affinity_;
   uint32_t service_;
@@ -113,7 +111,7 @@ class Planner {
   std::vector<uint64_t> group_queued_;
   std::map<uint64_t, Chunk> chunks_;
   uint64_t queued_ = 0;
-  uint64_t resident_ = 0;
+  std::vector<uint32_t> errors_;  // per file
   uint64_t window_ = ~0ull;
   bool finished_ = false;
   bool exhausted_ = false;  // no list has anything to load until one is opened again

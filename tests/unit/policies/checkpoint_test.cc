@@ -78,10 +78,11 @@ class MaioProgressTest : public ::testing::Test {
   struct Follower {
     explicit Follower(const Template& t)
         : layout(t, std::vector<uint64_t>{1, 2}),
-          matcher(&layout, kMiB, kMiB),
+          table(&layout),
+          matcher(&table, kMiB, kMiB),
           affinity(&context, layout, false),
-          planner(&layout, &matcher, &affinity, 0, 1),
-          evictor(&layout, &matcher, &planner, 4 * kMiB, 1) {}
+          planner(&table, &matcher, &affinity, 0, 1),
+          evictor(&table, &matcher, &planner, 4 * kMiB, 1) {}
 
     void Read(uint32_t group, uint32_t file, uint64_t first_mib, uint64_t end_mib) {
       for (uint64_t mib = first_mib; mib < end_mib; mib++) {
@@ -143,6 +144,7 @@ class MaioProgressTest : public ::testing::Test {
     uint64_t ns = 1'000'000'000;
     ppc_context context = {};
     Layout layout;
+    PieceTable table;
     Matcher matcher;
     Affinity affinity;
     Planner planner;

@@ -27,11 +27,12 @@ class MaioEvictorTest : public ::testing::Test {
     g.extents.push_back({0, 0, kFileMiB * kMiBPages});
     t.groups = {g};
     layout_ = std::make_unique<Layout>(t, std::vector<uint64_t>{1});
-    matcher_ = std::make_unique<Matcher>(layout_.get(), kMiB, kMiB);
+    table_ = std::make_unique<PieceTable>(layout_.get());
+    matcher_ = std::make_unique<Matcher>(table_.get(), kMiB, kMiB);
     affinity_ = std::make_unique<Affinity>(&context_, *layout_, false);
-    planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), 0, 1);
+    planner_ = std::make_unique<Planner>(table_.get(), matcher_.get(), affinity_.get(), 0, 1);
     evictor_ =
-        std::make_unique<Evictor>(layout_.get(), matcher_.get(), planner_.get(), kDistance, 1);
+        std::make_unique<Evictor>(table_.get(), matcher_.get(), planner_.get(), kDistance, 1);
     for (uint32_t p = 0; p < layout_->pieces().size(); p++) planner_->Found(p);
   }
   // Reads up to there, or is populated so far by a fault that is not a use.
@@ -78,6 +79,7 @@ class MaioEvictorTest : public ::testing::Test {
 
   ppc_context context_ = {};
   std::unique_ptr<Layout> layout_;
+  std::unique_ptr<PieceTable> table_;
   std::unique_ptr<Matcher> matcher_;
   std::unique_ptr<Affinity> affinity_;
   std::unique_ptr<Planner> planner_;
@@ -132,7 +134,7 @@ TEST_F(MaioEvictorTest, WhatIsMissedAgainIsDroppedAgain) {
   Over(0);
   for (const uint64_t window : {0, 1}) {
     evictor_->Refault(4, 0, 64 << 10, now_ns_);
-    planner_->SetState(4, PieceState::kTouched);
+    table_->LoadPart(4);
     EXPECT_EQ(evictor_->stats().refaults, (window + 1) << 16);
     EXPECT_NE(layout_->pieces()[4].flags & kReleased, 0);
   }
@@ -158,8 +160,7 @@ TEST_F(MaioEvictorTest, AReaderThatReturnsHoldsItsPiecesAgain) {
 
 // Left by an earlier run, and never asked for.
 TEST_F(MaioEvictorTest, WhatWasThereBeforeIsDroppedWhenItIsRead) {
-  for (uint32_t p = 0; p < layout_->pieces().size(); p++)
-    planner_->SetState(p, PieceState::kAbsent);
+  for (uint32_t p = 0; p < layout_->pieces().size(); p++) table_->Lose(p);
   See(100, true);
   EXPECT_GE(Over(0), 84 * kMiB);
   EXPECT_EQ(Over(0), 0u);  // once
@@ -167,10 +168,10 @@ TEST_F(MaioEvictorTest, WhatWasThereBeforeIsDroppedWhenItIsRead) {
 
 // Its last reader has passed it while it is on its way.
 TEST_F(MaioEvictorTest, WhatComesLateIsDroppedThen) {
-  planner_->SetState(3, PieceState::kQueued);
+  table_->Queue(3);
   See(100, true);
   Over(0);
-  planner_->SetState(3, PieceState::kResident);
+  table_->Find(3);
   EXPECT_EQ(Over(0), kMiB);
   EXPECT_EQ(first_, 3 * kMiB);
 }
@@ -186,8 +187,7 @@ TEST_F(MaioEvictorTest, WithheldRoomCostsOnlyWhatWasRead) {
 // A search walks all that is there.
 TEST_F(MaioEvictorTest, WithNothingLeftToDropItDoesNotSearchAtEachEvent) {
   See(6, true);
-  for (uint32_t p = 1; p < layout_->pieces().size(); p++)
-    planner_->SetState(p, PieceState::kAbsent);
+  for (uint32_t p = 1; p < layout_->pieces().size(); p++) table_->Lose(p);
   EXPECT_EQ(Over(100 * kMiB), 0u);
   planner_->Found(800);
   EXPECT_EQ(Over(100 * kMiB), 0u);
@@ -198,7 +198,7 @@ TEST_F(MaioEvictorTest, WithNothingLeftToDropItDoesNotSearchAtEachEvent) {
 // After a jump room is made for what is absent right before the reader, but not for ever.
 TEST_F(MaioEvictorTest, SwappingRunsDown) {
   See(6, true);
-  planner_->SetState(20, PieceState::kAbsent);
+  table_->Lose(20);
   evictor_->AllowSwap(100 * kMiB, now_ns_);
   EXPECT_GE(Over(0), 16 * kMiB);
   now_ns_ += kSwapNs + 1;
@@ -224,7 +224,7 @@ TEST_F(MaioEvictorTest, WhatWasSkippedStaysForTheDistance) {
 
 TEST_F(MaioEvictorTest, AtTheEndWhatIsMappedOrOnItsWayIsTriedAgain) {
   const auto held = [](uint64_t, uint64_t, uint64_t) { return false; };
-  planner_->SetState(3, PieceState::kQueued);
+  table_->Queue(3);
   IoList list;
   evictor_->EvictAll(now_ns_, true, held, &list);
   ASSERT_FALSE(list.empty());
@@ -235,7 +235,7 @@ TEST_F(MaioEvictorTest, AtTheEndWhatIsMappedOrOnItsWayIsTriedAgain) {
   result.size = result.mapped = 2 * kMiB;
   result.cookie = evictor_->cookie();
   evictor_->Done(result, now_ns_);
-  planner_->SetState(3, PieceState::kResident);
+  table_->Find(3);
   EXPECT_FALSE(evictor_->HasEnded(now_ns_));
   now_ns_ += 1'000'000'000;
   list.Clear();
@@ -266,11 +266,12 @@ TEST(MaioEvictorStreams, WhatIsNextInEachFileStays) {
     t.groups[0].extents.push_back({f, 0, 200 * kMiBPages});
   }
   Layout layout(t, std::vector<uint64_t>{1, 2, 3});
-  Matcher matcher(&layout, kMiB, kMiB);
+  PieceTable table(&layout);
+  Matcher matcher(&table, kMiB, kMiB);
   ppc_context context = {};
   Affinity affinity(&context, layout, false);
-  Planner planner(&layout, &matcher, &affinity, 0, 1);
-  Evictor evictor(&layout, &matcher, &planner, kDistance, 1);
+  Planner planner(&table, &matcher, &affinity, 0, 1);
+  Evictor evictor(&table, &matcher, &planner, kDistance, 1);
   // All of the third file, which a thread has just begun, and some of the first.
   for (uint32_t p = 0; p < layout.pieces().size(); p++) {
     const Piece& piece = layout.pieces()[p];

@@ -32,7 +32,7 @@ TEST(Layout, PiecesHaveOneSetOfGroups) {
   Layout layout(TwoGroups(), numbers);
   EXPECT_EQ(layout.piece_pages(), 256u);  // 1 MiB
   uint64_t bytes = 0;
-  for (Piece& piece : layout.pieces()) {
+  for (const Piece& piece : layout.pieces()) {
     bytes += piece.bytes();
     EXPECT_LE(piece.pages, 256u);
     EXPECT_NE(piece.groups, 0u);

@@ -58,12 +58,13 @@ class LeftoversTest : public ::testing::Test {
     }
     std::vector<uint64_t> numbers = {1, 2, 3};
     layout_ = std::make_unique<Layout>(t, numbers);
-    matcher_ = std::make_unique<Matcher>(layout_.get(), 1 << 20, 1 << 20);
+    table_ = std::make_unique<PieceTable>(layout_.get());
+    matcher_ = std::make_unique<Matcher>(table_.get(), 1 << 20, 1 << 20);
     affinity_ = std::make_unique<Affinity>(&context_, *layout_, true);
     for (uint32_t w = 0; w < 2; w++) affinity_->Bind(w, static_cast<int32_t>(w));
-    planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), 0, 1);
+    planner_ = std::make_unique<Planner>(table_.get(), matcher_.get(), affinity_.get(), 0, 1);
     leftovers_ =
-        std::make_unique<Leftovers>(&context_, layout_.get(), matcher_.get(), planner_.get(),
+        std::make_unique<Leftovers>(&context_, table_.get(), matcher_.get(), planner_.get(),
                                     affinity_.get(), kAheadS, kFirstCookie);
   }
   // Plans so much, and everything turns out to be there.
@@ -125,6 +126,7 @@ class LeftoversTest : public ::testing::Test {
 
   ppc_context context_ = {};
   std::unique_ptr<Layout> layout_;
+  std::unique_ptr<PieceTable> table_;
   std::unique_ptr<Matcher> matcher_;
   std::unique_ptr<Affinity> affinity_;
   std::unique_ptr<Planner> planner_;

@@ -28,7 +28,8 @@ class MatcherTest : public ::testing::Test {
     t.groups = {g, other};
     std::vector<uint64_t> numbers = {1, 2, 3, 4, 5};
     layout_ = std::make_unique<Layout>(t, numbers);
-    matcher_ = std::make_unique<Matcher>(layout_.get(), 1 << 20, 1 << 20);
+    table_ = std::make_unique<PieceTable>(layout_.get());
+    matcher_ = std::make_unique<Matcher>(table_.get(), 1 << 20, 1 << 20);
   }
   MatchResult See(uint32_t file, uint64_t mib, bool miss = false, bool user = true) {
     Observation o;
@@ -44,6 +45,7 @@ class MatcherTest : public ::testing::Test {
   uint64_t consumed_mib() { return matcher_->cursors()[0].consumed >> 20; }
 
   std::unique_ptr<Layout> layout_;
+  std::unique_ptr<PieceTable> table_;
   std::unique_ptr<Matcher> matcher_;
   uint64_t now_ = 0;
 };
@@ -75,7 +77,8 @@ TEST(MatcherBeacons, AClosedFileIsReadUpToTheNextPieceThatWouldHaveTold) {
   t.groups = {g};
   std::vector<uint64_t> numbers = {1};
   Layout layout(t, numbers);
-  Matcher matcher(&layout, 1 << 20, 1 << 20);
+  PieceTable table(&layout);
+  Matcher matcher(&table, 1 << 20, 1 << 20);
   Observation o;
   o.first_page = kHalf;
   o.end_page = o.first_page + 1;
@@ -190,7 +193,8 @@ TEST(MatcherJoined, AnothersPartOfAPieceIsForeign) {
   for (uint64_t i = 0; i < 200; i++) t.groups[i % 2].extents.push_back({0, i * 128, 128});
   std::vector<uint64_t> numbers = {1};
   Layout layout(t, numbers, 0);
-  Matcher matcher(&layout, 1 << 20, 1 << 20);
+  PieceTable table(&layout);
+  Matcher matcher(&table, 1 << 20, 1 << 20);
   Observation o;
   o.first_page = 10;
   o.end_page = 11;

@@ -30,10 +30,11 @@ class PlannerTest : public ::testing::Test {
     t.groups = {group};
     const std::vector<uint64_t> numbers = {1};
     layout_ = std::make_unique<Layout>(t, numbers);
-    matcher_ = std::make_unique<Matcher>(layout_.get(), kMiB, kMiB);
+    table_ = std::make_unique<PieceTable>(layout_.get());
+    matcher_ = std::make_unique<Matcher>(table_.get(), kMiB, kMiB);
     context_.nr_nodes = 1;
     affinity_ = std::make_unique<Affinity>(&context_, *layout_, true);
-    planner_ = std::make_unique<Planner>(layout_.get(), matcher_.get(), affinity_.get(), 0, 1);
+    planner_ = std::make_unique<Planner>(table_.get(), matcher_.get(), affinity_.get(), 0, 1);
   }
 
   std::vector<ppc_io> Plan(uint64_t max_bytes = ~0ull >> 2) {
@@ -46,6 +47,7 @@ class PlannerTest : public ::testing::Test {
 
   ppc_context context_ = {};
   std::unique_ptr<Layout> layout_;
+  std::unique_ptr<PieceTable> table_;
   std::unique_ptr<Matcher> matcher_;
   std::unique_ptr<Affinity> affinity_;
   std::unique_ptr<Planner> planner_;

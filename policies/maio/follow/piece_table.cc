@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/maio/follow/piece_table.h"
+
+namespace ppc::maio {
+namespace {
+
+bool IsThere(PieceState state) {
+  return state == PieceState::kResident || state == PieceState::kTouched;
+}
+
+}  // namespace
+
+void PieceTable::SetState(uint32_t index, PieceState state) {
+  Piece& piece = At(index);
+  const PieceState before = piece.state;
+  if (IsThere(before)) resident_ -= piece.bytes();
+  if (IsThere(state)) resident_ += piece.bytes();
+  piece.state = state;
+  if (state == PieceState::kAbsent && before != state && on_absent_) on_absent_(index);
+}
+
+void PieceTable::Load(uint32_t piece) {
+  At(piece).flags |= kPrefetched;
+  At(piece).flags &= static_cast<uint8_t>(~kReleased);
+  SetState(piece, PieceState::kResident);
+}
+
+void PieceTable::Touch(uint32_t piece) {
+  if (At(piece).state == PieceState::kAbsent) SetState(piece, PieceState::kTouched);
+}
+
+void PieceTable::Release(uint32_t index, uint64_t now_ns) {
+  SetState(index, PieceState::kAbsent);
+  Piece& piece = At(index);
+  if (piece.pending == 0) piece.flags |= kReleased;
+  piece.release_us = now_ns / 1000;
+}
+
+bool PieceTable::Pass(uint32_t group, uint32_t file, uint32_t index) {
+  UseList& list = ListOf(group, file);
+  const Use use = list.At(layout_->pieces(), index);
+  if (use.state != UseState::kPending) return false;
+  list.SetState(index, UseState::kPassed);
+  At(use.piece).flags |= kConsumed;
+  return true;
+}
+
+bool PieceTable::Burn(uint32_t group, uint32_t file, uint32_t index) {
+  UseList& list = ListOf(group, file);
+  const Use use = list.At(layout_->pieces(), index);
+  if (use.state == UseState::kBurnt) return false;
+  list.SetState(index, UseState::kBurnt);
+  Piece& piece = At(use.piece);
+  if (piece.pending != 0) piece.pending--;  // 0: forgone before
+  return piece.pending == 0;
+}
+
+void PieceTable::Unpass(uint32_t group, uint32_t file, uint32_t index) {
+  UseList& list = ListOf(group, file);
+  const Use use = list.At(layout_->pieces(), index);
+  if (use.state == UseState::kBurnt) At(use.piece).pending++;
+  list.SetState(index, UseState::kPending);
+  // Releasing it was right when it was done.
+  At(use.piece).flags &= static_cast<uint8_t>(~kReleased);
+}
+
+void PieceTable::Renew(uint32_t group, uint32_t file, uint32_t index) {
+  Unpass(group, file, index);
+  At(ListOf(group, file).At(layout_->pieces(), index).piece).flags &=
+      static_cast<uint8_t>(~kConsumed);
+}
+
+void PieceTable::ForgoAll() {
+  for (Piece& piece : layout_->pieces_) piece.pending = 0;
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life of pieces, changed here and nowhere else.
+//
+//             asked for            reported whole, or found there
+//   absent ---------------> queued ---------------------------> resident
+//    ^ | ^                    | |                                  |
+//    | | +---- not loaded ----+ | in part                          |
+//    | |                        v                                  |
+//    | +-- missed by ------> touched -- asked for --> queued       |
+//    |     the front end        |                                  |
+//    +--------------------------+------ released, or lost ---------+
+//
+// A piece may go when nobody needs it any more: `pending` counts the uses of all groups that are
+// not burnt.
+//
+//             read                    the reader has gone on far enough,
+//   pending --------------> passed -- or it is gone ------------------> burnt
+//      ^                      |                                          |
+//      +----------------------+------- read again, reader starts anew ---+
+//
+// What was released once all its uses were burnt is marked: to miss it is our mistake.
+// Readers of the table see pieces through its layout.
+#ifndef POLICIES_MAIO_FOLLOW_PIECE_TABLE_H_
+#define POLICIES_MAIO_FOLLOW_PIECE_TABLE_H_
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "policies/maio/follow/layout.h"
+
+namespace ppc::maio {
+
+class PieceTable {
+ public:
+  // layout: as it was made; nobody else changes it from here on.
+  explicit PieceTable(Layout* layout) : layout_(layout) {}
+  PieceTable(const PieceTable&) = delete;
+  PieceTable& operator=(const PieceTable&) = delete;
+
+  const Layout& layout() const { return *layout_; }
+  // Bytes of the pieces that are resident or touched.
+  uint64_t resident_bytes() const { return resident_; }
+  // Called with each piece that has become absent: it may be loaded again.
+  void OnAbsent(std::function<void(uint32_t)> see) { on_absent_ = std::move(see); }
+
+  // ------------------------------------------------------------ what is there
+  void Queue(uint32_t piece) { SetState(piece, PieceState::kQueued); }
+  // What was asked for is there.
+  void Load(uint32_t piece);
+  // Only a part of it is.
+  void LoadPart(uint32_t piece) { SetState(piece, PieceState::kTouched); }
+  // It is there, whoever loaded it.
+  void Find(uint32_t piece) { SetState(piece, PieceState::kResident); }
+  // The front end loads some of an absent one.
+  void Touch(uint32_t piece);
+  // It is not there, or not any more.
+  void Lose(uint32_t piece) { SetState(piece, PieceState::kAbsent); }
+  // We drop it.
+  void Release(uint32_t piece, uint64_t now_ns);
+  // Its readers needed it sooner than we thought: its mappings are left alone.
+  void LeaveMapped(uint32_t piece) { At(piece).flags |= kNoUnmap; }
+
+  // -------------------------------------------------------------- who needs it
+  // A use of a group's list of a file.  False: it was read already.
+  bool Pass(uint32_t group, uint32_t file, uint32_t index);
+  // True: nobody needs the piece any more.
+  bool Burn(uint32_t group, uint32_t file, uint32_t index);
+  // It is going to be read (again).
+  void Unpass(uint32_t group, uint32_t file, uint32_t index);
+  // As if nobody had read it.
+  void Renew(uint32_t group, uint32_t file, uint32_t index);
+  // No group needs any piece.
+  void ForgoAll();
+
+ private:
+  Piece& At(uint32_t piece) { return layout_->pieces_[piece]; }
+  UseList& ListOf(uint32_t group, uint32_t file) { return layout_->groups_[group].lists[file]; }
+  void SetState(uint32_t piece, PieceState state);
+
+  Layout* const layout_;
+  uint64_t resident_ = 0;
+  std::function<void(uint32_t)> on_absent_;
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_FOLLOW_PIECE_TABLE_H_
