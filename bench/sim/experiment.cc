@@ -38,7 +38,20 @@ Scenario Plain(const Scenario& scenario) {
   plain.system = System{};
   plain.warm_share = 0;
   plain.replaced_shard = -1;
+  plain.others.clear();
+  plain.strangers.clear();
   return plain;
+}
+
+// One of the others as if it were alone.
+Scenario Alone(const Scenario& scenario, size_t other) {
+  Scenario alone = scenario;
+  alone.service = scenario.others[other].service;
+  if (!scenario.others[other].model.empty()) alone.model = scenario.others[other].model;
+  alone.directory = OtherDirectory(scenario, other);
+  alone.service_id = OtherId(scenario, other);
+  alone.others.clear();
+  return alone;
 }
 
 Result<StartUpResult> Record(const Scenario& scenario, uint64_t seed,
@@ -50,10 +63,24 @@ Result<StartUpResult> Record(const Scenario& scenario, uint64_t seed,
   record.service.own_prefetch_threads = 0;
   record.service.order = ShardOrder::kFile;
   record.service.ranks.clear();
+  record.service.first_node = 0;
   record.system.policy = scenario.system.policy;
+  if (scenario.is_recorded_among_strangers) record.strangers = scenario.strangers;
   const Status read = ReadService(scenario.record, &record.service);
   if (!read) return read.error();
   return StartUp(record, seed + 1, directory).Go();
+}
+
+// With everything in the cache before it starts.
+Result<StartUpResult> Cached(const Scenario& scenario, uint64_t seed,
+                             const std::string& directory) {
+  Scenario cached = Plain(scenario);
+  cached.system.is_cached = true;
+  // Past the cache there is nothing cached.
+  if (cached.service.mode == ReadMode::kDirect) cached.service.mode = ReadMode::kRead;
+  cached.limit_share = 0;
+  cached.node_share = 0;
+  return StartUp(cached, seed, directory).Go();
 }
 
 double Share(uint64_t part, uint64_t whole) {
@@ -63,10 +90,10 @@ double Share(uint64_t part, uint64_t whole) {
 // Contract: rich = max(init + L0, S / b); with a limit init + max(L0, (S - M) / b), M being the
 // cache that init can fill.  What a hook's lead lets in is told from it, a second pass over files
 // that do not fit reads again what did not.
-double Bound(const Scenario& s, const StartUpResult& run, const StartUpResult& cached) {
+double Bound(const Scenario& s, const StartUpResult& run, const ServiceReport& cached) {
   const double b = s.disk.bytes_per_s;
-  const double init = cached.report.init_s();
-  const double load = cached.report.load_s();
+  const double init = cached.init_s();
+  const double load = cached.load_s();
   const auto need = static_cast<double>(run.needed - std::min(run.needed, run.at_zero));
   if (s.limit_share == 0) return std::max(init + load, need / b - s.system.lead_s);
   const double room = s.limit_share * static_cast<double>(run.model_bytes) + kMarginBytes;
@@ -111,6 +138,33 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   (void)s;
 }
 
+// How the other services fared, the worst of all counts; and how evenly the disk was given to
+// services with models of their own.
+Status AddOthers(const Scenario& s, const StartUpResult& run, uint64_t seed,
+                 const std::string& directory, std::map<std::string, double>* out) {
+  double worst = (*out)["bound_ratio"];
+  for (size_t i = 0; i < s.others.size(); ++i) {
+    const Scenario alone = Alone(s, i);
+    const Result<StartUpResult> cached = Cached(alone, seed, directory);
+    if (!cached) return cached.error();
+    StartUpResult other;
+    other.model_bytes = run.others[i].model_bytes;
+    other.needed = run.others[i].needed;
+    const double startup_s =
+        static_cast<double>(run.others[i].report.ready_ns - run.others[i].zero_ns) / 1e9;
+    worst = std::max(worst, startup_s / Bound(alone, other, cached->report));
+  }
+  (*out)["worst_bound_ratio"] = worst;
+  uint64_t sum = 0;
+  uint64_t least = ~uint64_t{0};
+  for (const uint64_t bytes : run.early) {
+    sum += bytes;
+    least = std::min(least, bytes);
+  }
+  (*out)["least_disk_share"] = Share(least * run.early.size(), sum);
+  return Ok();
+}
+
 }  // namespace
 
 Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
@@ -120,23 +174,32 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
     const Result<StartUpResult> recorded = Record(scenario, seed, directory.path());
     if (!recorded) return recorded.error();
   }
+  for (size_t i = 0; scenario.system.records_first && i < scenario.others.size(); ++i) {
+    const Result<StartUpResult> recorded = Record(Alone(scenario, i), seed, directory.path());
+    if (!recorded) return recorded.error();
+  }
   Result<StartUpResult> run = StartUp(scenario, seed, directory.path()).Go();
   if (!run) return run.error();
-  Scenario cached_scenario = Plain(scenario);
-  cached_scenario.system.is_cached = true;
-  if (cached_scenario.service.mode == ReadMode::kDirect) {
-    cached_scenario.service.mode = ReadMode::kRead;  // past the cache there is nothing cached
-  }
-  cached_scenario.limit_share = 0;
-  cached_scenario.node_share = 0;
-  const Result<StartUpResult> cached = StartUp(cached_scenario, seed, directory.path()).Go();
+  const Result<StartUpResult> cached = Cached(scenario, seed, directory.path());
   if (!cached) return cached.error();
   Outcome outcome;
   AddMetrics(scenario, *run, &outcome.metrics);
   auto& metrics = outcome.metrics;
   metrics["cached_load_s"] = cached->report.load_s();
-  metrics["bound_s"] = Bound(scenario, *run, *cached);
+  metrics["bound_s"] = Bound(scenario, *run, cached->report);
   metrics["bound_ratio"] = metrics["startup_s"] / metrics["bound_s"];
+  if (!scenario.others.empty()) {
+    const Status added = AddOthers(scenario, *run, seed, directory.path(), &metrics);
+    if (!added) return added.error();
+  }
+  if (scenario.expect.contains("undisturbed_ratio")) {
+    Scenario undisturbed = scenario;
+    undisturbed.strangers.clear();
+    const Result<StartUpResult> other = StartUp(undisturbed, seed, directory.path()).Go();
+    if (!other) return other.error();
+    metrics["undisturbed_ratio"] =
+        metrics["startup_s"] / (static_cast<double>(other->report.ready_ns - other->zero_ns) / 1e9);
+  }
   const auto wants_native = [](const auto& e) { return e.first.starts_with("native_"); };
   if (std::any_of(scenario.expect.begin(), scenario.expect.end(), wants_native)) {
     Scenario native_scenario = Plain(scenario);

@@ -191,7 +191,7 @@ void PageCache::MarkAccessed(uint32_t index) {
 
 void PageCache::Touch(uint32_t index, uint32_t process) {
   Page& page = pages_[index];
-  page.accessed |= static_cast<uint16_t>(page.mapped & (1u << process));
+  page.accessed |= page.mapped & (1u << process);
   if (!page.wanted && index < places_.size() && places_[index] >= 0) {
     stats_.used_alone += kPage;
     if (places_[index] != page.node) stats_.used_afar += kPage;
@@ -201,13 +201,13 @@ void PageCache::Touch(uint32_t index, uint32_t process) {
 }
 
 void PageCache::Unmap(uint32_t first, uint32_t count, uint32_t process) {
-  const auto bit = static_cast<uint16_t>(1u << process);
+  const uint32_t bit = 1u << process;
   for (uint32_t i = first; i < first + count; ++i) {
     Page& page = pages_[i];
     if ((page.mapped & bit) == 0) continue;
     if ((page.accessed & bit) != 0) MarkAccessed(i);
-    page.mapped &= static_cast<uint16_t>(~bit);
-    page.accessed &= static_cast<uint16_t>(~bit);
+    page.mapped &= ~bit;
+    page.accessed &= ~bit;
   }
 }
 

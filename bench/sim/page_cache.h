@@ -18,6 +18,7 @@ namespace ppc::sim {
 
 inline constexpr uint64_t kPage = 4096;
 inline constexpr uint32_t kNone = ~0u;
+inline constexpr uint32_t kMaxProcesses = 32;  // that have something mapped
 
 struct MemoryOptions {
   uint64_t limit_bytes = 0;  // of the control group; 0: none
@@ -32,8 +33,8 @@ struct Page {
   uint32_t prev = kNone;  // list neighbours; prev of an absent page is its eviction number
   uint32_t next = kNone;
   uint32_t io = 0;        // of a page that is being read
-  uint16_t mapped = 0;    // bit per process
-  uint16_t accessed = 0;  // of `mapped`: touched since reclaim looked
+  uint32_t mapped = 0;    // bit per process
+  uint32_t accessed = 0;  // of `mapped`: touched since reclaim looked
   PageState state = PageState::kAbsent;
   uint8_t list = 0;  // 0 none, 1 inactive, 2 active
   int8_t node = 0;
@@ -94,7 +95,7 @@ class PageCache {
   // mark_page_accessed().
   void MarkAccessed(uint32_t index);
   void Touch(uint32_t index, uint32_t process);
-  void Map(uint32_t index, uint32_t process) { pages_[index].mapped |= uint16_t(1u << process); }
+  void Map(uint32_t index, uint32_t process) { pages_[index].mapped |= 1u << process; }
   // munmap() of a range.
   void Unmap(uint32_t first, uint32_t pages, uint32_t process);
   void DropEverything();  // between runs

@@ -101,6 +101,40 @@ Status ReadExpectations(const Json& json, std::map<std::string, Expectation>* ou
   return Ok();
 }
 
+// Calls `read` with each member of a list.
+Status ReadList(const Json& json, const std::string& where,
+                const std::function<Status(const Json&)>& read) {
+  if (!json.is_array()) return Error{EINVAL, where + " is not an array"};
+  for (const Json& one : json) {
+    if (Status status = read(one); !status) return status;
+  }
+  return Ok();
+}
+
+Status ReadOther(const Json& json, Scenario* s) {
+  Other other;
+  Status inner = Ok();
+  const Status read = Each(
+      json, "others",
+      {{"model", Set(&other.model)},
+       {"after_s", Set(&other.after_s)},
+       {"service", Nested(&inner, [&](const Json& v) { return ReadService(v, &other.service); })}});
+  s->others.push_back(std::move(other));
+  return read ? inner : read;
+}
+
+Status ReadStranger(const Json& json, Scenario* s) {
+  Stranger stranger;
+  const Status read =
+      Each(json, "strangers",
+           {{"way", Choose<Stranger::Way>(&stranger.way, {{"read", Stranger::Way::kRead},
+                                                          {"map", Stranger::Way::kMap},
+                                                          {"touch", Stranger::Way::kTouch}})},
+            {"after_s", Set(&stranger.after_s)}});
+  s->strangers.push_back(stranger);
+  return read;
+}
+
 }  // namespace
 
 Status ReadService(const Json& json, ServiceOptions* s) {
@@ -117,6 +151,7 @@ Status ReadService(const Json& json, ServiceOptions* s) {
                {"swap_tensors", Set(&s->swap_tensors)},
                {"jitter", Set(&s->jitter)},
                {"ranks", Set(&s->ranks)},
+               {"first_node", Set(&s->first_node)},
                {"populates", Set(&s->populates)},
                {"own_prefetch_threads", Set(&s->own_prefetch_threads)},
                {"late_mib", [s](const Json& v) { s->late_bytes = v.get<uint64_t>() << 20; }},
@@ -143,14 +178,34 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
        {"record", Set(&s.record)},
        {"warm_share", Set(&s.warm_share)},
        {"replaced_shard", Set(&s.replaced_shard)},
+       {"is_recorded_among_strangers", Set(&s.is_recorded_among_strangers)},
+       {"others", Nested(&inner,
+                         [&](const Json& v) {
+                           return ReadList(v, "others",
+                                           [&](const Json& one) { return ReadOther(one, &s); });
+                         })},
+       {"strangers", Nested(&inner,
+                            [&](const Json& v) {
+                              return ReadList(v, "strangers", [&](const Json& one) {
+                                return ReadStranger(one, &s);
+                              });
+                            })},
        {"machine", Nested(&inner, [&](const Json& v) { return ReadMachine(v, &s); })},
        {"service", Nested(&inner, [&](const Json& v) { return ReadService(v, &s.service); })},
        {"system", Nested(&inner, [&](const Json& v) { return ReadSystem(v, &s.system); })},
        {"expect", Nested(&inner, [&](const Json& v) { return ReadExpectations(v, &s.expect); })}});
   if (!read) return read.error();
   if (!inner) return Error{EINVAL, name + ": " + inner.error().message};
-  if (s.service.workers < 1 || s.service.workers > 12) {
-    return Error{EINVAL, name + ": \"workers\" must be 1 to 12"};
+  uint32_t workers = s.service.workers;
+  for (const Other& other : s.others) workers += other.service.workers;
+  if (workers < 1 || workers > 24) {
+    return Error{EINVAL, name + ": \"workers\" must be 1 to 24, of all services together"};
+  }
+  if (!s.log.empty() && !s.others.empty()) {
+    return Error{EINVAL, name + ": a recorded log is one service's"};
+  }
+  if (s.system.dies_at > 0 && !s.others.empty()) {
+    return Error{EINVAL, name + ": \"dies_at\" is for one service alone"};
   }
   if (s.scale == 0 || s.consumer <= 0 || s.nodes < 1 || s.cpu.cpus < 1 || s.disk.queue_depth < 1 ||
       s.disk.bytes_per_s <= 0 || s.disk.request_bytes < kPage) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bench/sim/disk.h"
 #include "bench/sim/kernel.h"
@@ -33,6 +34,20 @@ struct System {
 struct Expectation {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
+};
+
+// Another service on the same machine, mount and control group.
+struct Other {
+  std::string model;  // in a directory of its own; "": the scenario's
+  double after_s = 0;
+  ServiceOptions service;
+};
+
+// Somebody who belongs to no service and reads all shards of the model, once.
+struct Stranger {
+  enum class Way { kRead, kMap, kTouch };  // touch: an eighth of the pages, at random
+  Way way = Way::kRead;
+  double after_s = 0;
 };
 
 struct Scenario {
@@ -60,6 +75,12 @@ struct Scenario {
   Json record = Json::object();  // what of "service" was otherwise when recorded
   double warm_share = 0;         // of each shard, in the cache at the start
   int replaced_shard = -1;       // changed between recording and this run
+  std::vector<Other> others;
+  std::vector<Stranger> strangers;
+  bool is_recorded_among_strangers = false;
+  // Not from the file: of the service, and where its model is.
+  std::string service_id = "simulated";
+  std::string directory = "m";
   std::map<std::string, Expectation> expect;
 };
 

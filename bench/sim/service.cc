@@ -15,6 +15,8 @@ namespace ppc::sim {
 namespace {
 
 constexpr int kFirstPid = 1'000'000'000;          // no process has such a number
+constexpr uint32_t kPidsApart = 1'000'000;        // of two services
+constexpr uint32_t kSlotsApart = 3;               // a service and two workers
 constexpr uint64_t kPieceBytes = 1 << 20;         // as bench/loadmodel
 constexpr uint64_t kTokenizerBytes = 7 << 20;     // a tokenizer.json of today
 constexpr uint64_t kOwnPrefetchBytes = 16 << 20;  // a block of a loader's own prefetch
@@ -22,14 +24,15 @@ constexpr uint64_t kReadBytes = 128 << 10;        // a read() of small files
 
 }  // namespace
 
-void MakeProcess(const Scheduler& scheduler, Process* process, int worker,
-                 const std::string& proc) {
+void MakeProcess(const Scheduler& scheduler, Process* process, int worker, const std::string& proc,
+                 const std::string& service_id) {
   process->start_ns = scheduler.NowNs();
   if (proc.empty()) return;
   const std::string directory = proc + "/proc/" + std::to_string(process->pid);
   mkdir((proc + "/proc").c_str(), 0700);
   mkdir(directory.c_str(), 0700);
   std::ofstream environment(directory + "/environ", std::ios::binary);
+  if (!service_id.empty()) environment << "PPC_SERVICE_ID=" << service_id << '\0';
   if (worker < 0) return;
   environment << "PPC_WORKER=" << worker << '\0' << "LOCAL_RANK=" << worker << '\0';
 }
@@ -95,10 +98,11 @@ Service::Service(Kernel* kernel, const ModelFiles* model, const ServiceOptions& 
 Service::~Service() = default;
 
 void Service::NewProcess(Process* process, int worker) {
-  process->slot = processes_++ % 16;
-  process->node = worker < 0 ? 0 : worker % static_cast<int>(options_.nodes);
-  process->pid = kFirstPid + static_cast<int>(processes_) * 1000;
-  MakeProcess(kernel_->scheduler(), process, worker, proc_);
+  process->slot = (options_.number * kSlotsApart + processes_++) % kMaxProcesses;
+  const int at = worker + static_cast<int>(options_.first_node);
+  process->node = worker < 0 ? 0 : at % static_cast<int>(options_.nodes);
+  process->pid = kFirstPid + static_cast<int>(options_.number * kPidsApart + processes_ * 1000);
+  MakeProcess(kernel_->scheduler(), process, worker, proc_, options_.id);
 }
 
 std::vector<size_t> Service::ShardsOf(uint32_t worker) {

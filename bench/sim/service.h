@@ -31,8 +31,10 @@ ModelFiles AddModel(PageCache* cache, const bench::ModelSpec& model, uint64_t sc
                     const std::string& directory);
 
 // Starts a numbered process; worker < 0: none.  proc: directory that stands for the root of /proc,
-// where its environment is put for the providers of worker numbers; "": nowhere.
-void MakeProcess(const Scheduler& scheduler, Process* process, int worker, const std::string& proc);
+// where its environment is put for the providers of worker numbers, and for who tells services
+// apart; "": nowhere.
+void MakeProcess(const Scheduler& scheduler, Process* process, int worker, const std::string& proc,
+                 const std::string& service_id = "");
 
 enum class ReadMode { kMmap, kRead, kDirect };
 enum class ShardOrder { kFile, kShuffled };
@@ -58,7 +60,10 @@ struct ServiceOptions {
   double restart_pause_s = 1;
   uint64_t late_bytes = 0;  // of its own memory, what it takes only when it begins to load
   uint32_t nodes = 2;
-  double launch_s = 0.25;  // exec, dynamic linking, starting workers
+  uint32_t first_node = 0;  // of worker 0; the others follow in turn
+  uint32_t number = 0;      // of several services
+  std::string id;           // in its processes' environment; "": it is not there
+  double launch_s = 0.25;   // exec, dynamic linking, starting workers
   uint64_t seed = 1;
 };
 

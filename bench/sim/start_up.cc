@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <utility>
 
 #include "bench/common/slice.h"
@@ -13,20 +14,36 @@
 namespace ppc::sim {
 namespace {
 
-constexpr char kServiceId[] = "simulated";
-constexpr char kDirectory[] = "m";
+constexpr int kLauncherPid = 800'000'000;    // started all services
 constexpr uint64_t kLoaderBytes = 16 << 20;  // own memory of the service and of each worker
 constexpr uint64_t kMaxNs = 3'600'000'000'000;
 constexpr uint64_t kSampleNs = 250'000'000;
-constexpr double kHookS = 0.1;  // telling the daemon that a service starts
 
-uint64_t LoaderBytes(const Scenario& s) { return kLoaderBytes * (1 + s.service.workers); }
+uint64_t LoaderBytes(const Scenario& s) {
+  uint64_t bytes = kLoaderBytes * (1 + s.service.workers);
+  for (const Other& other : s.others) bytes += kLoaderBytes * (1 + other.service.workers);
+  return bytes;
+}
+
+// A process without an environment that the runtime finds in /proc.
+void WriteLauncher(const Scheduler& scheduler, const std::string& proc) {
+  Process process{.pid = kLauncherPid};
+  MakeProcess(scheduler, &process, -1, proc);
+  std::ofstream stat(proc + "/proc/" + std::to_string(kLauncherPid) + "/stat");
+  stat << kLauncherPid << " (launcher) S";
+  for (int field = 4; field <= 52; ++field) stat << " 1";
+  stat << "\n";
+}
 
 }  // namespace
 
-ServiceOptions StartUp::ServiceOf() const {
-  ServiceOptions service = s_.service;
-  const double pure_s = static_cast<double>(model_.bytes) / s_.disk.bytes_per_s;
+ServiceOptions StartUp::ServiceOf() const { return Complete(s_.service, model_, 0, s_.service_id); }
+
+ServiceOptions StartUp::Complete(ServiceOptions service, const ModelFiles& model, uint32_t number,
+                                 const std::string& id) const {
+  service.number = number;
+  service.id = id;
+  const double pure_s = static_cast<double>(model.bytes) / s_.disk.bytes_per_s;
   service.init_s = s_.init_share * pure_s;
   service.device_bytes_per_s = s_.consumer * s_.disk.bytes_per_s / service.workers;
   service.nodes = s_.nodes;
@@ -51,7 +68,15 @@ Result<uint64_t> StartUp::AddFiles(PageCache* cache) {
   Result<bench::ModelSpec> spec = bench::FindModel(s_.model);
   if (spec.ok() && s_.layers > 0) spec = bench::KeepLayers(*spec, s_.layers);
   if (!spec.ok()) return spec.error();
-  model_ = AddModel(cache, *spec, s_.scale, kDirectory);
+  model_ = AddModel(cache, *spec, s_.scale, s_.directory);
+  other_models_.assign(s_.others.size(), ModelFiles{});
+  for (size_t i = 0; i < s_.others.size(); ++i) {
+    if (s_.others[i].model.empty()) continue;
+    spec = bench::FindModel(s_.others[i].model);
+    if (spec.ok() && s_.layers > 0) spec = bench::KeepLayers(*spec, s_.layers);
+    if (!spec.ok()) return spec.error();
+    other_models_[i] = AddModel(cache, *spec, s_.scale, OtherDirectory(s_, i));
+  }
   return model_.bytes;
 }
 
@@ -80,9 +105,12 @@ Status StartUp::Build() {
   options.read_ahead_bytes = s_.system.read_ahead_kb << 10;
   options.observes = s_.observes;
   kernel_ = std::make_unique<Kernel>(scheduler_.get(), disk_.get(), cache_.get(), options);
-  for (uint32_t i = 0; !s_.observes && i < s_.service.workers; ++i) {
-    xpu_nodes_.push_back(static_cast<int>(i % s_.nodes));
-  }
+  const auto add_xpus = [this](const ServiceOptions& service) {
+    for (uint32_t i = 0; !s_.observes && i < service.workers; ++i)
+      xpu_nodes_.push_back(static_cast<int>((i + service.first_node) % s_.nodes));
+  };
+  add_xpus(s_.service);
+  for (const Other& other : s_.others) add_xpus(other.service);
   return Ok();
 }
 
@@ -152,17 +180,6 @@ Status StartUp::StartRunner() {
   return runner_->Start();
 }
 
-Result<Json> StartUp::StartService(bool is_resumed) {
-  std::vector<int> xpus(xpu_nodes_.size());
-  for (size_t i = 0; i < xpus.size(); ++i) xpus[i] = static_cast<int>(i);
-  Json message{{"op", "service_start"},
-               {"service_id", kServiceId},
-               {"workers", s_.service.workers},
-               {"xpus", xpus}};
-  if (is_resumed) message["resumed"] = true;
-  return runner_->Control(message);
-}
-
 // What is under way at that moment is lost, what is queued to be dropped is dropped.
 void StartUp::DieOnce(uint64_t disk_bytes) {
   constexpr uint64_t kLookNs = 10'000'000;
@@ -173,10 +190,7 @@ void StartUp::DieOnce(uint64_t disk_bytes) {
   runner_.reset();
   scheduler_->Sleep(static_cast<uint64_t>(s_.system.away_s * 1e9));
   status_ = StartRunner();
-  if (status_) {
-    const Result<Json> answer = StartService(/*is_resumed=*/true);
-    if (!answer) status_ = answer.error();
-  }
+  if (status_) status_ = StartService(ServiceOf(), /*is_resumed=*/true);
   is_away_ = false;
 }
 
@@ -184,8 +198,9 @@ Status StartUp::StartPolicy() {
   Status started = StartRunner();
   if (!started) return started;
   result_.zero_ns = scheduler_->NowNs();
-  const Result<Json> answer = StartService(/*is_resumed=*/false);
-  if (!answer && answer.error().code != ENOTSUP) return answer.error();
+  if (!s_.strangers.empty()) WriteLauncher(*scheduler_, directory_);
+  started = StartService(ServiceOf(), /*is_resumed=*/false);
+  if (!started) return started;
   if (s_.system.lead_s > 0) {
     scheduler_->Sleep(static_cast<uint64_t>(s_.system.lead_s * 1e9));
     result_.zero_ns = scheduler_->NowNs();
@@ -193,6 +208,28 @@ Status StartUp::StartPolicy() {
     scheduler_->Sleep(static_cast<uint64_t>(kHookS * 1e9));
   }
   return Ok();
+}
+
+// The XPUs are given out in the order of the services.
+Status StartUp::StartService(const ServiceOptions& service, bool is_resumed) {
+  uint32_t first = service.number > 0 ? s_.service.workers : 0;
+  for (uint32_t i = 1; i < service.number; ++i) first += s_.others[i - 1].service.workers;
+  Json message{{"op", "service_start"}, {"service_id", service.id}, {"workers", service.workers}};
+  std::vector<int> xpus;
+  for (uint32_t i = 0; !s_.observes && i < service.workers; ++i)
+    xpus.push_back(static_cast<int>(first + i));
+  message["xpus"] = xpus;
+  // Told of a process, the runtime takes nobody else for the service.
+  if (!s_.strangers.empty()) message["pid"] = kLauncherPid;
+  if (is_resumed) message["resumed"] = true;
+  const Result<Json> answer = runner_->Control(message);
+  if (!answer && answer.error().code != ENOTSUP) return answer.error();
+  return Ok();
+}
+
+void StartUp::GetReady(const std::string& id, Json* told) {
+  const Result<Json> answer = runner_->Control(Json{{"op", "service_ready"}, {"service_id", id}});
+  if (answer && told != nullptr) *told = *answer;
 }
 
 void StartUp::SampleOften() {
@@ -218,18 +255,27 @@ std::vector<int8_t> StartUp::Places() const {
       for (uint32_t w = 0; w < s_.service.ranks.size(); ++w) {
         if (s_.service.ranks[w] == rank) worker = w;
       }
-      places[file->first + i] = static_cast<int8_t>(worker % s_.nodes);
+      places[file->first + i] = static_cast<int8_t>((worker + s_.service.first_node) % s_.nodes);
     }
   }
   return places;
 }
 
 void StartUp::Count() {
+  const auto is_of = [](const CacheFile& file, const std::string& directory) {
+    return file.path.starts_with(directory + "/");
+  };
   for (const CacheFile& file : cache_->files()) {
+    uint64_t needed = 0;
     for (uint32_t i = file.first; i < file.first + file.pages; ++i) {
       const Page& page = cache_->page(i);
-      if (page.wanted) result_.needed += kPage;
+      if (page.wanted) needed += kPage;
       if (page.ever_read && !page.wanted) result_.unused += kPage;
+    }
+    // A log's files lie anywhere.
+    if (s_.others.empty() || is_of(file, s_.directory)) result_.needed += needed;
+    for (size_t i = 0; i < s_.others.size(); ++i) {
+      if (is_of(file, OtherDirectory(s_, i))) result_.others[i].needed += needed;
     }
   }
 }
@@ -266,18 +312,36 @@ void StartUp::Main() {
     const double share = s_.system.dies_at * static_cast<double>(model_.bytes);
     scheduler_->Spawn([this, end = before.bytes + static_cast<uint64_t>(share)] { DieOnce(end); });
   }
+  others_left_ = s_.others.size();
+  result_.others.resize(s_.others.size());
+  Fiber* const self = scheduler_->Current();
+  for (size_t i = 0; i < s_.others.size(); ++i) {
+    scheduler_->Spawn([this, self, i] {
+      RunOther(i);
+      scheduler_->Wake(self);
+    });
+  }
+  for (uint32_t i = 0; i < s_.strangers.size(); ++i)
+    strangers_.push_back(scheduler_->Spawn([this, i] { RunStranger(s_.strangers[i], i); }));
   result_.report = Serve(through_ppc);
   is_served_ = true;
-  result_.cache = cache_->stats();
-  result_.disk = {disk_->stats().requests - before.requests, disk_->stats().bytes - before.bytes};
-  Count();
-  if (!through_ppc) return;
+  NoteFirstReady();
+  const auto count = [&] {
+    result_.cache = cache_->stats();
+    result_.disk = {disk_->stats().requests - before.requests, disk_->stats().bytes - before.bytes};
+    Count();
+  };
+  if (s_.others.empty()) count();
   while (is_away_) scheduler_->Sleep(kSampleNs);
   if (!status_) return;
-  const Result<Json> answer =
-      runner_->Control(Json{{"op", "service_ready"}, {"service_id", kServiceId}});
+  Json ready;
+  if (through_ppc) GetReady(s_.service_id, &ready);
+  while (others_left_ > 0) scheduler_->Wait();
+  for (Fiber* stranger : strangers_) scheduler_->Kill(stranger);
+  if (!s_.others.empty()) count();
+  if (!through_ppc) return;
   result_.status = runner_->runtime().StatusJson();
-  if (answer) result_.status["ready"] = *answer;
+  if (!ready.is_null()) result_.status["ready"] = ready;
   runner_->Stop();
 }
 

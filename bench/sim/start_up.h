@@ -14,7 +14,16 @@
 
 namespace ppc::sim {
 
+inline constexpr double kHookS = 0.1;               // telling the daemon that a service starts
 inline constexpr uint64_t kMarginBytes = 16 << 20;  // of a limit, as the demo
+
+// Of another service.
+struct OtherResult {
+  ServiceReport report;
+  uint64_t zero_ns = 0;
+  uint64_t model_bytes = 0;
+  uint64_t needed = 0;
+};
 
 struct StartUpResult {
   ServiceReport report;
@@ -22,12 +31,18 @@ struct StartUpResult {
   CacheStats cache;
   DiskStats disk;
   uint64_t model_bytes = 0;
-  uint64_t unused = 0;   // read, never touched
-  uint64_t needed = 0;   // touched by anybody
-  uint64_t at_zero = 0;  // resident when the clock or, earlier, the policy started
+  uint64_t unused = 0;  // read, never touched
+  uint64_t needed = 0;  // touched by anybody, of the service's model
+  std::vector<OtherResult> others;
+  std::vector<uint64_t> early;  // by service: of its model read until the first of them was ready
+  uint64_t at_zero = 0;         // resident when the clock or, earlier, the policy started
   Json status;
   std::vector<Sample> series;
 };
+
+// The directory and the id of a scenario's other service.
+std::string OtherDirectory(const Scenario& scenario, size_t other);
+std::string OtherId(const Scenario& scenario, size_t other);
 
 // One start-up on a machine of its own; only the directory outlives it.
 class StartUp {
@@ -43,9 +58,14 @@ class StartUp {
   ServiceReport Serve(bool through_ppc);
   void Main();
   Status StartRunner();
-  Result<Json> StartService(bool is_resumed);
   Status StartPolicy();
   void DieOnce(uint64_t disk_bytes);
+  Status StartService(const ServiceOptions& service, bool is_resumed);
+  void GetReady(const std::string& id, Json* answer);
+  void RunOther(size_t index);
+  void RunStranger(const Stranger& stranger, uint32_t index);
+  void NoteFirstReady();
+  const ModelFiles& ModelOf(size_t other) const;
   void Cat(uint32_t processes);
   void Warm(double share);
   void ReplaceShard();
@@ -53,6 +73,8 @@ class StartUp {
   void Count();
   std::vector<int8_t> Places() const;
   ServiceOptions ServiceOf() const;
+  ServiceOptions Complete(ServiceOptions service, const ModelFiles& model, uint32_t number,
+                          const std::string& id) const;
 
   const Scenario& s_;
   const uint64_t seed_;
@@ -62,6 +84,9 @@ class StartUp {
   std::unique_ptr<PageCache> cache_;
   std::unique_ptr<Kernel> kernel_;
   ModelFiles model_;
+  std::vector<ModelFiles> other_models_;  // by other; those of the main one's are empty
+  size_t others_left_ = 0;
+  std::vector<Fiber*> strangers_;
   EventLog log_;
   std::vector<int> xpu_nodes_;
   UniqueFd checkpoints_;  // outlive runners

@@ -22,6 +22,15 @@ TEST(Scenario, MistakesAreNamed) {
   EXPECT_NE(ErrorOf(R"({"service": {"workers": 0}})").find("workers"), std::string::npos);
   EXPECT_NE(ErrorOf(R"({"service": {"workers": 2, "ranks": [1]}})").find("ranks"),
             std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"others": [{"service": {"worker": 1}}]})").find("worker"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"others": {"after_s": 1}})").find("others is not an array"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"service": {"workers": 20}, "others": [{"service": {"workers": 5}}]})")
+                .find("1 to 24"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"strangers": [{"way": "stare"}]})").find("map, read, touch"),
+            std::string::npos);
   EXPECT_NE(ErrorOf(R"({"machine": {"mbps": 0}})").find("above 0"), std::string::npos);
   EXPECT_NE(ErrorOf(R"({"expect": {"load_s": {"less": 1}}})").find("less"), std::string::npos);
 }
