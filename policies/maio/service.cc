@@ -93,6 +93,8 @@ Json Service::Start() {
   bool used = wanted && rc == 0 && !provisional && StartUsing(&t);
   if (!used && wanted && config_.prefetch) FollowProvisionally(provisional ? &t : nullptr);
   if (!used && config_.record != RecordMode::kNever) StartRecording();
+  t = Template();
+  malloc_trim(0);  // the template, the headers and what sorted them were most of what there is
   Log(PPC_LOG_INFO,
       "maio: service " + spec_.service_id + ": " + ModeName(mode_) + " (" + reason_ + ")");
   return Status();

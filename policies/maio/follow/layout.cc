@@ -6,6 +6,8 @@
 #include <array>
 #include <numeric>
 
+#include "policies/maio/follow/edges.h"
+
 namespace ppc::maio {
 namespace {
 
@@ -151,81 +153,66 @@ uint64_t Layout::MakeDigest() const {
   return digest;
 }
 
-// Per file: page << 8 | end << 7 | group slot, where an extent begins or ends.
-std::vector<Layout::Edges> Layout::EdgesOf(const Template& t) const {
-  std::vector<Edges> edges(files_.size());
-  std::vector<size_t> extents(files_.size(), 0);
-  for (const TemplateGroup& group : t.groups) {
-    for (const Extent& e : group.extents) extents[e.file]++;
-  }
-  for (size_t f = 0; f < files_.size(); f++) {
-    if (files_[f].number != 0) edges[f].reserve(2 * extents[f]);
-  }
-  for (uint64_t g = 0; g < t.groups.size(); g++) {
-    for (const Extent& e : t.groups[g].extents) {
-      if (files_[e.file].number == 0) continue;
-      edges[e.file].push_back(e.page << 8 | g);
-      edges[e.file].push_back((e.page + e.pages) << 8 | 1 << 7 | g);
-    }
-  }
-  for (Edges& list : edges) std::sort(list.begin(), list.end());
-  return edges;
-}
-
-// Calls emit(first page, end, readers) for each stretch of a file with these edges.
+// Calls emit(file, first page, end, readers) for each stretch, in order, until it returns false.
 template <typename Emit>
-void Layout::Cut(const Edges& edges, Emit emit) const {
+void Layout::Cut(const Template& t, Emit emit) const {
+  EdgeReader edges(t, [this](uint32_t file) { return files_[file].number != 0; });
   std::array<uint32_t, kMaxGroups> depth = {};
   uint64_t readers = 0;
-  for (size_t i = 0; i < edges.size(); i++) {
-    const uint64_t slot = edges[i] & (kMaxGroups - 1);
-    if ((edges[i] & 1 << 7) == 0) {
-      if (depth[slot]++ == 0) readers |= 1ull << slot;
-    } else if (--depth[slot] == 0) {
-      readers &= ~(1ull << slot);
-    }
-    uint64_t page = edges[i] >> 8;
-    const uint64_t end = i + 1 < edges.size() ? edges[i + 1] >> 8 : page;
+  Edge edge;
+  Edge next;
+  for (bool more = edges.Next(&edge); more; edge = next) {
+    const uint64_t bit = 1ull << edge.slot;
+    uint32_t& reading = depth[edge.slot];
+    reading += edge.is_end ? -edge.times : edge.times;
+    readers = reading != 0 ? readers | bit : readers & ~bit;
+    more = edges.Next(&next);
+    uint64_t page = edge.page;
+    const uint64_t end = more && next.file == edge.file ? next.page : page;
     while (readers != 0 && page < end) {
       // Cut on the grid too, so that what two groups share is cut alike.
       const uint64_t cut = std::min(end, (page / piece_pages_ + 1) * piece_pages_);
-      emit(page, cut, readers);
+      if (!emit(edge.file, page, cut, readers)) return;
       page = cut;
     }
   }
 }
 
 void Layout::CutPieces(const Template& t, size_t max_pieces) {
-  std::vector<Edges> edges = EdgesOf(t);
   size_t count = 0;
-  for (const Edges& list : edges) Cut(list, [&](uint64_t, uint64_t, uint64_t) { count++; });
+  Cut(t, [&](uint32_t, uint64_t, uint64_t, uint64_t) { return ++count <= max_pieces; });
   joined_ = count > max_pieces;
   if (!joined_) pieces_.reserve(count);
-  for (uint32_t f = 0; f < files_.size(); f++) {
-    files_[f].first_piece = static_cast<uint32_t>(pieces_.size());
-    if (!joined_) {
-      Cut(edges[f],
-          [&](uint64_t page, uint64_t end, uint64_t readers) { AddPiece(f, page, end, readers); });
-    } else {
-      // What has the same readers is one stretch, wherever extents end.
-      uint64_t from = 0, to = 0, whose = 0;
-      auto flush = [&] {
-        if (whose != 0 && !Join(f, from, to, whose)) AddPiece(f, from, to, whose);
-      };
-      Cut(edges[f], [&](uint64_t page, uint64_t end, uint64_t readers) {
-        if (page != to || readers != whose || page % piece_pages_ == 0) {
-          flush();
-          from = page;
-          whose = readers;
-        }
-        to = end;
-      });
+  uint32_t file = 0;
+  uint64_t from = 0, to = 0, whose = 0;  // what is not yet a piece, or a part of one
+  auto flush = [&] {
+    if (whose != 0 && !Join(file, from, to, whose)) AddPiece(file, from, to, whose);
+    from = to = whose = 0;
+  };
+  auto close_before = [&](uint32_t next) {
+    for (; file < next; file++) {
       flush();
+      files_[file].last_piece = static_cast<uint32_t>(pieces_.size());
+      IndexCells(&files_[file]);
+      if (file + 1 < files_.size()) files_[file + 1].first_piece = files_[file].last_piece;
     }
-    files_[f].last_piece = static_cast<uint32_t>(pieces_.size());
-    IndexCells(&files_[f]);
-    edges[f] = Edges();
-  }
+  };
+  Cut(t, [&](uint32_t f, uint64_t page, uint64_t end, uint64_t readers) {
+    close_before(f);
+    if (!joined_) {
+      AddPiece(f, page, end, readers);
+      return true;
+    }
+    // What has the same readers is one stretch, wherever extents end.
+    if (page != to || readers != whose || page % piece_pages_ == 0) {
+      flush();
+      from = page;
+      whose = readers;
+    }
+    to = end;
+    return true;
+  });
+  close_before(static_cast<uint32_t>(files_.size()));
   pieces_.shrink_to_fit();
   parts_.shrink_to_fit();
   cells_.shrink_to_fit();

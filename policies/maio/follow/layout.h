@@ -240,10 +240,8 @@ class Layout {
     return piece + 1 < pieces_.size() ? pieces_[piece + 1].first_part
                                       : static_cast<uint32_t>(parts_.size());
   }
-  using Edges = std::vector<uint64_t>;
   template <typename Emit>
-  void Cut(const Edges& edges, Emit emit) const;
-  std::vector<Edges> EdgesOf(const Template& t) const;
+  void Cut(const Template& t, Emit emit) const;
   void CutPieces(const Template& t, size_t max_pieces);
   void AddPiece(uint32_t file, uint64_t page, uint64_t end, uint64_t readers);
   bool Join(uint32_t file, uint64_t page, uint64_t end, uint64_t readers);

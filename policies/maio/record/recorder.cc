@@ -76,14 +76,14 @@ void Recorder::Swap(uint32_t a, uint32_t b) {
 bool Recorder::Extend(Group* group, uint32_t file, uint64_t first, uint64_t end) {
   auto last = group->last.find(file);
   if (last == group->last.end()) return false;
-  auto& extents = group->out.extents;
-  Extent& e = extents[last->second];
+  if (group->size() - last->second > kLookBack) return false;
+  Extent& e = group->recent[last->second - group->out.extents.size()];
   uint64_t e_end = e.page + e.pages;
-  if (extents.size() - last->second > kLookBack || first < e_end) return false;
+  if (first < e_end) return false;
   uint64_t most = group->gap_pages;
   if (end - first <= kRowPages) most = std::max(most, kRowGapPages);
   if (first - e_end > most) return false;
-  if (last->second + 1 != extents.size() && e.pages >= kSideBySidePages) return false;
+  if (last->second + 1 != group->size() && e.pages >= kSideBySidePages) return false;
   if (first > e_end) {
     // The gap must be new, else its pages would be listed twice.
     const auto& covered = group->covered[file];
@@ -105,10 +105,11 @@ void Recorder::List(Group* group, uint32_t file, uint64_t first, uint64_t end, u
   if (files_[file].kind != FileKind::kSmall) weight_bytes_ += (end - first) * kPage;
   uint64_t mark = group->bytes / kTimeMarkBytes;
   if (!Extend(group, file, first, end)) {
-    if (group->out.extents.size() >= kMaxExtents) Shrink(group);
+    if (group->size() >= kMaxExtents) Shrink(group);
     if (group->full) return;
-    group->last[file] = group->out.extents.size();
-    group->out.extents.push_back({file, first, end - first});
+    if (group->recent.size() >= 2 * kLookBack) Pack(group, kLookBack);
+    group->last[file] = group->size();
+    group->recent.push_back({file, first, end - first});
     group->bytes += (end - first) * kPage;
     bytes_ += (end - first) * kPage;
     Cover(group, file, first, end);
@@ -151,6 +152,19 @@ void Recorder::Cover(Group* group, uint32_t file, uint64_t first, uint64_t end) 
   covered[first] = {end, group->bytes};
 }
 
+void Recorder::Pack(Group* group, size_t keep) {
+  const auto end = group->recent.end() - static_cast<std::ptrdiff_t>(keep);
+  for (auto e = group->recent.begin(); e != end; ++e) group->out.extents.push_back(*e);
+  group->recent.erase(group->recent.begin(), end);
+}
+
+void Recorder::Forget(uint32_t file) {
+  for (auto& [id, group] : groups_) {
+    group.covered.erase(file);
+    group.last.erase(file);
+  }
+}
+
 // Too many extents: merge over wider gaps, from the start.
 void Recorder::Shrink(Group* group) {
   if (group->gap_pages >= kMergeGapPages << kMaxGapDoublings) {
@@ -159,6 +173,7 @@ void Recorder::Shrink(Group* group) {
   }
   group->gap_pages *= 2;
   std::vector<Extent> merged;
+  Pack(group, 0);
   for (const Extent& e : group->out.extents) {
     if (!merged.empty()) {
       Extent& last = merged.back();
@@ -172,7 +187,7 @@ void Recorder::Shrink(Group* group) {
     merged.push_back(e);
   }
   group->full = merged.size() > kMaxExtents / 4 * 3;
-  group->out.extents = std::move(merged);
+  group->out.extents = merged;
   group->last.clear();
 }
 
@@ -201,7 +216,9 @@ Template Recorder::Finish(const std::string& service_id, uint32_t flags,
   t.created_ns = created_ns;
   t.files = files_;
   for (const auto& [id, group] : groups_) {
-    if (!group.out.extents.empty()) t.groups.push_back(group.out);
+    if (group.size() == 0) continue;
+    TemplateGroup& out = t.groups.emplace_back(group.out);
+    for (const Extent& e : group.recent) out.extents.push_back(e);
     if (group.full) t.flags |= kOverflow;
   }
   return t;

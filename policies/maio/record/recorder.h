@@ -40,6 +40,9 @@ class Recorder {
   // What was recorded for one of two groups was the other's, and the other way round.
   void Swap(uint32_t a, uint32_t b);
 
+  // Nobody will read of the file any more: what is known of it is given back.
+  void Forget(uint32_t file);
+
   // Sorted by group number; groups without extents are left out.
   Template Finish(const std::string& service_id, uint32_t flags, uint64_t created_ns) const;
   // False when the table of contents of some model file was not read: recording began in the
@@ -54,7 +57,10 @@ class Recorder {
     uint64_t pos = 0;  // of the group's sequence when last listed
   };
   struct Group {
+    size_t size() const { return out.extents.size() + recent.size(); }
+
     TemplateGroup out;
+    std::vector<Extent> recent;  // the last ones, not packed into out yet
     uint64_t bytes = 0;
     uint64_t mark_ns = 0;
     uint64_t gap_pages = kMergeGapPages;
@@ -66,6 +72,7 @@ class Recorder {
   void List(Group* group, uint32_t file, uint64_t first, uint64_t end, uint64_t now_ns);
   bool Extend(Group* group, uint32_t file, uint64_t first, uint64_t end);
   void Cover(Group* group, uint32_t file, uint64_t first, uint64_t end);
+  void Pack(Group* group, size_t keep);
   void Shrink(Group* group);
 
   uint64_t start_ns_;

@@ -75,10 +75,10 @@ struct Member {
   const TemplateGroup* group;
   double bytes;
   uint64_t done = 0;
-  size_t next = 0;
+  ExtentList::Iterator next = group->extents.begin();
 
-  bool is_over() const { return next == group->extents.size(); }
-  const Extent& head() const { return group->extents[next]; }
+  bool is_over() const { return next == group->extents.end(); }
+  Extent head() const { return *next; }
   double share() const { return static_cast<double>(done) / bytes; }
 };
 
@@ -122,15 +122,16 @@ TemplateGroup Join(const std::vector<const TemplateGroup*>& groups, uint32_t id)
   }
   std::map<uint32_t, Ranges> covered;
   std::vector<Extent> fresh;
-  for (auto m = Next(&members, joined.extents); m != members.end();
-       m = Next(&members, joined.extents)) {
-    const Extent& e = m->head();
+  std::vector<Extent> extents;
+  for (auto m = Next(&members, extents); m != members.end(); m = Next(&members, extents)) {
+    const Extent e = m->head();
     m->done += e.pages * kPage;
     ++m->next;
     fresh.clear();
     Cover(e, &covered[e.file], &fresh);
-    for (const Extent& part : fresh) Append(part, &joined.extents);
+    for (const Extent& part : fresh) Append(part, &extents);
   }
+  joined.extents = extents;
   return joined;
 }
 

@@ -44,9 +44,12 @@ int64_t LayerOf(const std::string& name) {
 
 class Walk {
  public:
-  Walk(const SynthOptions& options, LoaderKind kind, const ModelShape& shape,
-       const std::vector<ModelFile>& files)
-      : options_(options), kind_(kind), shape_(shape), files_(files), recorder_(0) {}
+  Walk(const SynthOptions& options, LoaderKind kind, const ModelShape& shape)
+      : options_(options),
+        kind_(kind),
+        by_layer_(kind == LoaderKind::kMmapLayers || kind == LoaderKind::kReadLayers),
+        shape_(shape),
+        recorder_(0) {}
 
   // Template files keep this order; small ones are read by the service itself.
   void AddSmall(const ModelSource::Info& info, const Fingerprint& fingerprint) {
@@ -56,21 +59,21 @@ class Walk {
     for (uint32_t rank = 0; rank < options_.tp; rank++)
       recorder_.Touch(rank, file, 0, Pages(info.size), 0);
   }
-  void AddModelFile(const ModelFile& file, const Fingerprint& fingerprint) {
+  // In the order in which loaders open them.  Of all kinds but those that go by layer, nothing is
+  // kept of a file but its extents.
+  void AddModelFile(ModelFile file, const Fingerprint& fingerprint) {
+    const auto place = static_cast<uint32_t>(files_.size());
     numbers_.push_back(Add(file.info, file.kind, fingerprint));
+    files_.push_back(std::move(file));
+    if (by_layer_) return;
+    for (uint32_t rank = 0; rank < options_.tp; rank++) TouchFile(rank, place);
+    files_.back().tensors = {};
+    recorder_.Forget(numbers_.back());
   }
 
   Template Finish() {
-    for (uint32_t rank = 0; rank < options_.tp; rank++) {
-      if (kind_ == LoaderKind::kWhole || kind_ == LoaderKind::kRanks) {
-        for (size_t i = 0; i < files_.size(); i++) {
-          if (kind_ == LoaderKind::kWhole || i % options_.tp == rank)
-            Touch(rank, i, 0, files_[i].info.size);
-        }
-      } else {
-        Slices(rank);
-      }
-    }
+    for (uint32_t rank = 0; by_layer_ && rank < options_.tp; rank++) Layers(rank);
+    files_.clear();
     Template t = recorder_.Finish(options_.service_id, kComplete | kSynthetic, options_.created_ns);
     for (TemplateGroup& group : t.groups) {
       group.time_ms.clear();  // nobody has measured
@@ -96,8 +99,18 @@ class Walk {
     if (begin < end) recorder_.Touch(rank, numbers_[file], begin / kPage, Pages(end), kAfterInitNs);
   }
 
-  void Slices(uint32_t rank) {
-    bool by_layer = kind_ == LoaderKind::kMmapLayers || kind_ == LoaderKind::kReadLayers;
+  void TouchFile(uint32_t rank, uint32_t file) {
+    if (kind_ == LoaderKind::kRanks && file % options_.tp != rank) return;
+    if (kind_ == LoaderKind::kWhole || kind_ == LoaderKind::kRanks) {
+      Touch(rank, file, 0, files_[file].info.size);
+      return;
+    }
+    if (files_[file].tensors.empty()) return;
+    Touch(rank, file, 0, files_[file].data_offset);
+    for (const SynthTensor& tensor : files_[file].tensors) TouchTensor(rank, file, tensor);
+  }
+
+  void Layers(uint32_t rank) {
     struct Step {
       int64_t layer;
       size_t file;
@@ -105,19 +118,18 @@ class Walk {
     };
     std::vector<Step> steps;
     for (size_t i = 0; i < files_.size(); i++) {
-      if (by_layer) Touch(rank, i, 0, files_[i].data_offset);
+      Touch(rank, i, 0, files_[i].data_offset);
       for (const SynthTensor& tensor : files_[i].tensors)
-        steps.push_back({by_layer ? LayerOf(tensor.name) : 0, i, &tensor});
+        steps.push_back({LayerOf(tensor.name), i, &tensor});
     }
     std::stable_sort(steps.begin(), steps.end(),
                      [](const Step& a, const Step& b) { return a.layer < b.layer; });
-    size_t open = files_.size();
-    for (const Step& step : steps) {
-      if (!by_layer && step.file != open) Touch(rank, step.file, 0, files_[step.file].data_offset);
-      open = step.file;
-      for (const SynthRange& range : SliceOf(*step.tensor, rank, options_.tp, shape_))
-        TouchRange(rank, step.file, range);
-    }
+    for (const Step& step : steps) TouchTensor(rank, step.file, *step.tensor);
+  }
+
+  void TouchTensor(uint32_t rank, size_t file, const SynthTensor& tensor) {
+    for (const SynthRange& range : SliceOf(tensor, rank, options_.tp, shape_))
+      TouchRange(rank, file, range);
   }
 
   void TouchRange(uint32_t rank, size_t file, const SynthRange& range) {
@@ -139,16 +151,17 @@ class Walk {
 
   const SynthOptions& options_;
   LoaderKind kind_;
+  bool by_layer_;
   ModelShape shape_;
-  const std::vector<ModelFile>& files_;
+  std::vector<ModelFile> files_;
   std::vector<uint32_t> numbers_;
   Recorder recorder_;
   uint64_t last_number_ = 0;
 };
 
-LoaderKind KindFor(const SynthOptions& options, const std::vector<ModelFile>& files) {
+LoaderKind KindFor(const SynthOptions& options, const ModelFile& first) {
   if (options.loader) return *options.loader;
-  return files[0].kind == FileKind::kGguf ? LoaderKind::kWhole : LoaderKind::kMmap;
+  return first.kind == FileKind::kGguf ? LoaderKind::kWhole : LoaderKind::kMmap;
 }
 
 bool CheckOptions(const SynthOptions& options, std::string* error) {
@@ -184,19 +197,24 @@ std::optional<Template> Synthesize(ModelSource* source, const std::string& dir,
   FoundFiles found;
   if (!FindFiles(source, dir, options.only, options.max_header_bytes, &found, error))
     return std::nullopt;
-  std::vector<ModelFile> files;
-  for (const ModelSource::Info& info : found.models) {
+  const auto read = [&](const ModelSource::Info& info) {
     ModelFile file;
     file.info = info;
-    if (!ReadTable(source, options.max_header_bytes, &file, error)) return std::nullopt;
-    files.push_back(std::move(file));
-  }
-  LoaderKind kind = KindFor(options, files);
-  Walk walk(options, kind, found.shape, files);
+    const bool ok = ReadTable(source, options.max_header_bytes, &file, error);
+    return ok ? std::optional(std::move(file)) : std::nullopt;
+  };
+  std::optional<ModelFile> file = read(found.models[0]);
+  if (!file) return std::nullopt;
+  const LoaderKind kind = KindFor(options, *file);
+  Walk walk(options, kind, found.shape);
   for (const ModelSource::Info& info : found.small)
     walk.AddSmall(info, FileFingerprint(source, info.path, info.size, nullptr));
-  for (const ModelFile& file : files)
-    walk.AddModelFile(file, FileFingerprint(source, file.info.path, file.info.size, nullptr));
+  for (size_t i = 0; i < found.models.size(); i++) {
+    const ModelSource::Info& info = found.models[i];
+    if (i != 0) file = read(info);
+    if (!file) return std::nullopt;
+    walk.AddModelFile(*std::move(file), FileFingerprint(source, info.path, info.size, nullptr));
+  }
   Template t = walk.Finish();
   nlohmann::json meta = {{"loader", kKinds[static_cast<size_t>(kind)].name},
                          {"recorder", "headers"},
@@ -209,16 +227,17 @@ std::optional<Template> SynthesizeFile(ModelSource* source, const std::string& p
                                        const SynthOptions& options, std::string* error) {
   error->clear();
   if (!CheckOptions(options, error)) return std::nullopt;
-  std::vector<ModelFile> files(1);
-  if (int rc = source->Stat(path, &files[0].info); rc != 0) {
+  ModelFile file;
+  if (int rc = source->Stat(path, &file.info); rc != 0) {
     *error = path + ": error " + std::to_string(-rc);
     return std::nullopt;
   }
-  if (!ReadTable(source, options.max_header_bytes, &files[0], error)) return std::nullopt;
+  if (!ReadTable(source, options.max_header_bytes, &file, error)) return std::nullopt;
   ModelShape shape;
   ReadShape(source, path.substr(0, path.rfind('/') + 1) + "config.json", &shape);
-  Walk walk(options, KindFor(options, files), shape, files);
-  walk.AddModelFile(files[0], FileFingerprint(source, path, files[0].info.size, nullptr));
+  Walk walk(options, KindFor(options, file), shape);
+  const Fingerprint fingerprint = FileFingerprint(source, path, file.info.size, nullptr);
+  walk.AddModelFile(std::move(file), fingerprint);
   return Checked(walk.Finish(), error);
 }
 

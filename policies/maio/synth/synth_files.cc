@@ -70,6 +70,60 @@ bool ReadText(ModelSource* source, const std::string& path, uint64_t most, std::
   return source->Read(info.path, 0, out->data(), out->size()) == static_cast<int64_t>(info.size);
 }
 
+// A text file as characters, read a chunk at a time: the largest index has 9 MB.
+class TextReader {
+ public:
+  TextReader(ModelSource* source, const ModelSource::Info& info) : source_(source), info_(info) {}
+
+  // Also when it cannot be read.
+  bool AtEnd() {
+    if (at_ < chunk_.size()) return false;
+    offset_ += chunk_.size();
+    at_ = 0;
+    chunk_.resize(std::min<uint64_t>(kEndBytes, info_.size - offset_));
+    const int64_t n =
+        chunk_.empty() ? 0 : source_->Read(info_.path, offset_, chunk_.data(), chunk_.size());
+    chunk_.resize(static_cast<size_t>(std::max<int64_t>(n, 0)));
+    return chunk_.empty();
+  }
+  char Get() const { return chunk_[at_]; }
+  void Advance() { at_++; }
+
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = char;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const char*;
+    using reference = char;
+
+    explicit Iterator(TextReader* reader) : reader_(reader) {}
+    char operator*() const { return reader_->Get(); }
+    Iterator& operator++() {
+      reader_->Advance();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    // The end has no reader.
+    bool operator==(const Iterator& other) const {
+      return (reader_ == nullptr || reader_->AtEnd()) &&
+             (other.reader_ == nullptr || other.reader_->AtEnd());
+    }
+
+   private:
+    TextReader* reader_;
+  };
+  Iterator begin() { return Iterator(this); }
+  Iterator end() { return Iterator(nullptr); }
+
+ private:
+  ModelSource* source_;
+  ModelSource::Info info_;
+  std::string chunk_;
+  uint64_t offset_ = 0;
+  size_t at_ = 0;
+};
+
 // "x-of-00003.gguf" of x-00001-of-00003.gguf; of a file that is none of several its own name.
 std::string SetOf(const std::string& name) {
   size_t dot = name.rfind('.');
@@ -87,10 +141,11 @@ std::string SetOf(const std::string& name) {
 
 bool ShardsOfIndex(ModelSource* source, const std::string& path, uint64_t max_bytes,
                    std::vector<std::string>* out, std::string* error) {
-  std::string text;
+  ModelSource::Info info;
   IndexHandler index;
-  if (!ReadText(source, path, max_bytes, &text) || !Json::sax_parse(text, &index) ||
-      index.names.empty()) {
+  const bool is_there = source->Stat(path, &info) == 0 && info.size <= max_bytes;
+  TextReader text(source, info);
+  if (!is_there || !Json::sax_parse(text.begin(), text.end(), &index) || index.names.empty()) {
     *error = path + ": the index names no files (damaged, or too large)";
     return false;
   }

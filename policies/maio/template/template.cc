@@ -20,21 +20,29 @@ std::string CheckGroup(const Template& t, const TemplateGroup& group) {
   std::string name = "group " + std::to_string(group.id);
   if (group.id >= kMaxGroups && group.id != kCommonGroup) return name + ": number too large";
   if (group.extents.size() > kMaxExtents) return name + ": too many extents";
-  for (const Extent& e : group.extents) {
-    if (e.file >= t.files.size()) return name + ": extent of an unknown file";
-    uint64_t file_pages = (t.files[e.file].size + kPage - 1) / kPage;
-    if (e.pages == 0 || e.pages > file_pages || e.page > file_pages - e.pages) {
-      return name + ": extent outside of " + t.files[e.file].path;
+  std::string problem;
+  group.extents.ForEachSeries([&](const Extent& e, uint64_t stride, uint64_t count) {
+    if (!problem.empty()) return;
+    if (e.file >= t.files.size()) {
+      problem = name + ": extent of an unknown file";
+      return;
     }
-  }
-  return "";
+    uint64_t file_pages = (t.files[e.file].size + kPage - 1) / kPage;
+    uint64_t last = 0;
+    const bool is_far = __builtin_mul_overflow(stride, count - 1, &last) ||
+                        __builtin_add_overflow(last, e.page, &last);
+    if (e.pages == 0 || e.pages > file_pages || is_far || last > file_pages - e.pages)
+      problem = name + ": extent outside of " + t.files[e.file].path;
+  });
+  return problem;
 }
 
 }  // namespace
 
 uint64_t SequenceBytes(const TemplateGroup& group) {
   uint64_t pages = 0;
-  for (const Extent& e : group.extents) pages += e.pages;
+  group.extents.ForEachSeries(
+      [&](const Extent& e, uint64_t, uint64_t count) { pages += e.pages * count; });
   return pages * kPage;
 }
 

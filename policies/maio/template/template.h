@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "policies/maio/template/digest.h"
+#include "policies/maio/template/extent_list.h"
 
 namespace ppc::maio {
 
@@ -35,7 +36,7 @@ inline constexpr uint32_t kMaxExtents = 1u << 20;  // per group
 inline constexpr uint64_t kMaxTotalExtents = 4ull << 20;
 inline constexpr uint64_t kMaxFileBytes = 1ull << 44;    // 2^32 pages
 inline constexpr uint64_t kTimeMarkBytes = 64ull << 20;  // one time mark per so many bytes
-inline constexpr size_t kMaxTemplateBytes = 256u << 20;
+inline constexpr size_t kMaxTemplateBytes = 48u << 20;
 
 enum TemplateFlag : uint32_t {
   kComplete = 1u << 0,     // the service became ready while it was recorded
@@ -66,12 +67,6 @@ struct TemplateFile {
   Fingerprint fingerprint = {};  // all zero: not known
 };
 
-struct Extent {
-  uint32_t file = 0;
-  uint64_t page = 0;
-  uint64_t pages = 0;
-};
-
 struct TemplateGroup {
   uint32_t id = 0;  // worker number or kCommonGroup
   uint32_t node = 0;
@@ -79,7 +74,7 @@ struct TemplateGroup {
   uint64_t last_ms = 0;
   uint64_t repeat_bytes = 0;    // read again soon after and not listed again
   uint64_t overread_bytes = 0;  // gaps that merging filled
-  std::vector<Extent> extents;
+  ExtentList extents;
   std::vector<uint32_t> time_ms;  // since the previous mark, one per kTimeMarkBytes
 };
 

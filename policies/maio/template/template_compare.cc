@@ -33,7 +33,7 @@ bool SameFile(const TemplateFile& a, const TemplateFile& b) {
 Json GroupName(uint32_t id) { return id == kCommonGroup ? Json("common") : Json(id); }
 
 // Adds extents of a group, but not pages that out lists already.
-void Append(const std::vector<Extent>& extents, TemplateGroup* out) {
+void Append(const ExtentList& extents, TemplateGroup* out) {
   std::map<uint32_t, std::map<uint64_t, uint64_t>> covered;
   for (const Extent& e : out->extents) {
     uint64_t& end = covered[e.file][e.page];
@@ -189,7 +189,12 @@ std::optional<Template> Merge(std::span<const Template> parts, std::string* erro
       map.push_back(it->second);
     }
     for (TemplateGroup group : part->groups) {
-      for (Extent& e : group.extents) e.file = map[e.file];
+      ExtentList renumbered;
+      group.extents.ForEachSeries([&](Extent e, uint64_t stride, uint64_t count) {
+        e.file = map[e.file];
+        renumbered.AppendSeries(e, stride, count);
+      });
+      group.extents = std::move(renumbered);
       auto known = std::find_if(out.groups.begin(), out.groups.end(),
                                 [&](const TemplateGroup& g) { return g.id == group.id; });
       if (known == out.groups.end()) {
@@ -243,8 +248,9 @@ void CompleteWith(Template* t, const Template& fresh) {
           continue;
         }
         uint64_t stop = next == covered[file].end() ? end : std::min(end, next->first);
-        known->extents.push_back({file, page, stop - page});
-        cover(known->extents.back());
+        const Extent missing = {file, page, stop - page};
+        known->extents.push_back(missing);
+        cover(missing);
         page = stop;
       }
     }
@@ -253,9 +259,9 @@ void CompleteWith(Template* t, const Template& fresh) {
 
 bool ReplaceFile(Template* t, uint32_t file, const Template& fresh) {
   if (fresh.files.size() != 1) return false;
-  std::vector<std::vector<Extent>> sequences;
+  std::vector<ExtentList> sequences;
   for (const TemplateGroup& group : t->groups) {
-    std::vector<Extent>& out = sequences.emplace_back();
+    ExtentList& out = sequences.emplace_back();
     const TemplateGroup* source = GroupOf(fresh, group.id);
     bool done = false;
     for (const Extent& e : group.extents) {

@@ -13,27 +13,25 @@
 namespace ppc::maio {
 namespace {
 
-// Extents one op may stand for are bounded, so a short file cannot ask for much memory.
-bool AddExtents(std::vector<Extent>* extents, Extent e, uint64_t stride, uint64_t count,
+bool AddExtents(ExtentList* extents, const Extent& e, uint64_t stride, uint64_t count,
                 size_t most) {
   if (count > most - extents->size()) return false;
   if (e.page > kMaxFileBytes || e.pages > kMaxFileBytes || stride > kMaxFileBytes) return false;
-  for (uint64_t i = 0; i < count; i++) {
-    extents->push_back(e);
-    e.page += stride;
-    if (e.page > kMaxFileBytes) return i + 1 == count;
-  }
+  if (count > 1 && stride > (kMaxFileBytes - e.page) / (count - 1)) return false;
+  extents->AppendSeries(e, stride, count);
   return true;
 }
 
-bool ReadOps(ByteReader* r, size_t files, size_t most, std::vector<Extent>* extents) {
+bool ReadOps(ByteReader* r, size_t files, size_t most, ExtentList* extents) {
   std::vector<uint64_t> ends(files, 0);
   int64_t file = -1;
-  extents->reserve(std::min(most, r->left() / 3 + 1));
   for (;;) {
     uint8_t op = r->Fixed<uint8_t>();
     if (!r->ok() || op > kOpStride) return false;
-    if (op == kOpEnd) return true;
+    if (op == kOpEnd) {
+      extents->shrink_to_fit();
+      return true;
+    }
     if (op == kOpFile) {
       int64_t delta = r->Signed();
       if (delta < -int64_t{kMaxFiles} || delta > int64_t{kMaxFiles}) return false;
@@ -86,7 +84,7 @@ bool ReadFiles(ByteReader r, Template* t) {
   return true;
 }
 
-bool ReadGroup(ByteReader* r, uint32_t node, Template* t, uint64_t* total) {
+bool ReadGroup(ByteReader* r, uint32_t node, Template* t, uint64_t* total, std::string* error) {
   TemplateGroup group;
   uint64_t id = r->Varint();
   group.first_ms = r->Varint();
@@ -95,8 +93,12 @@ bool ReadGroup(ByteReader* r, uint32_t node, Template* t, uint64_t* total) {
   group.overread_bytes = r->Varint();
   uint64_t count = r->Varint();
   *total += count;
-  if (!r->ok() || id > kCommonGroup || count > kMaxExtents || *total > kMaxTotalExtents)
+  if (!r->ok() || id > kCommonGroup) return false;
+  if (count > kMaxExtents || *total > kMaxTotalExtents) {
+    *error = "too many extents: more than " + std::to_string(kMaxExtents) + " in a group or " +
+             std::to_string(kMaxTotalExtents) + " in all";
     return false;
+  }
   group.id = static_cast<uint32_t>(id);
   group.node = node;
   if (!ReadOps(r, t->files.size(), count, &group.extents) || group.extents.size() != count)
@@ -105,13 +107,13 @@ bool ReadGroup(ByteReader* r, uint32_t node, Template* t, uint64_t* total) {
   return t->groups.size() <= kMaxGroups;
 }
 
-bool ReadGroups(ByteReader r, Template* t) {
+bool ReadGroups(ByteReader r, Template* t, std::string* error) {
   uint64_t node = r.Varint();
   uint64_t total = 0;
   for (const TemplateGroup& group : t->groups) total += group.extents.size();
   if (!r.ok() || node > kCommonGroup) return false;
   while (r.left() > 0) {
-    if (!ReadGroup(&r, static_cast<uint32_t>(node), t, &total)) return false;
+    if (!ReadGroup(&r, static_cast<uint32_t>(node), t, &total, error)) return false;
   }
   return true;
 }
@@ -135,19 +137,16 @@ bool ReadTime(ByteReader r, Template* t) {
 struct Entry {
   uint16_t type = 0;
   std::span<const uint8_t> bytes;
-  std::vector<uint8_t> unpacked;  // what bytes points to, if it was compressed
+  bool is_packed = false;
+  uint64_t raw = 0;
 };
 
-// *budget: what sections may still unpack to.
-bool Unpack(Entry* entry, uint64_t raw, uint64_t* budget) {
-  if (raw > *budget) return false;
-  *budget -= raw;
-  if (ZSTD_getFrameContentSize(entry->bytes.data(), entry->bytes.size()) != raw) return false;
-  entry->unpacked.resize(raw);
-  size_t n = ZSTD_decompress(entry->unpacked.data(), raw, entry->bytes.data(), entry->bytes.size());
-  if (ZSTD_isError(n) || n != raw) return false;
-  entry->bytes = entry->unpacked;
-  return true;
+// Into *unpacked.
+bool Unpack(const Entry& entry, std::vector<uint8_t>* unpacked) {
+  if (ZSTD_getFrameContentSize(entry.bytes.data(), entry.bytes.size()) != entry.raw) return false;
+  unpacked->resize(entry.raw);
+  size_t n = ZSTD_decompress(unpacked->data(), entry.raw, entry.bytes.data(), entry.bytes.size());
+  return !ZSTD_isError(n) && n == entry.raw;
 }
 
 // Preamble, section table and checksums; *error on failure.
@@ -194,8 +193,10 @@ bool ReadTable(std::span<const uint8_t> bytes, Template* t, std::vector<Entry>* 
       return fail("damaged section (checksum)");
     bool known = flags == 0 ? raw == stored : flags == kSectionZstd;
     if (!known) return fail("section stored in a way this version cannot read");
-    if (flags == kSectionZstd && !Unpack(&entry, raw, &budget))
-      return fail("section that does not unpack to its size");
+    entry.is_packed = flags == kSectionZstd;
+    entry.raw = raw;
+    if (entry.is_packed && raw > budget) return fail("sections that unpack to more than 32 MiB");
+    if (entry.is_packed) budget -= raw;
     entries->push_back(std::move(entry));
   }
   return true;
@@ -217,13 +218,19 @@ std::optional<Template> Decode(std::span<const uint8_t> bytes, std::string* erro
   for (uint16_t type : {kSectionMeta, kSectionFiles, kSectionGroups, kSectionTime}) {
     for (const Entry& entry : entries) {
       if (entry.type != type) continue;
-      ByteReader r(entry.bytes);
+      std::vector<uint8_t> unpacked;
+      if (entry.is_packed && !Unpack(entry, &unpacked)) {
+        *error = "section that does not unpack to its size";
+        return std::nullopt;
+      }
+      ByteReader r(entry.is_packed ? std::span<const uint8_t>(unpacked) : entry.bytes);
+      error->clear();
       bool ok = type == kSectionMeta     ? ReadMeta(r, &t)
                 : type == kSectionFiles  ? ReadFiles(r, &t)
-                : type == kSectionGroups ? ReadGroups(r, &t)
+                : type == kSectionGroups ? ReadGroups(r, &t, error)
                                          : ReadTime(r, &t);
       if (!ok || t.files.size() > kMaxFiles) {
-        *error = "malformed section of type " + std::to_string(type);
+        if (error->empty()) *error = "malformed section of type " + std::to_string(type);
         return std::nullopt;
       }
     }

@@ -82,15 +82,16 @@ void AddGroup(const Template& t, const TemplateGroup& group, ByteWriter* writer)
   w.Varint(group.extents.size());
   std::vector<uint64_t> ends(t.files.size(), 0);
   int64_t file = -1;
-  for (size_t i = 0; i < group.extents.size();) {
-    const Extent& e = group.extents[i];
+  const std::vector<Extent> extents = group.extents.ToVector();
+  for (size_t i = 0; i < extents.size();) {
+    const Extent& e = extents[i];
     int64_t delta = static_cast<int64_t>(e.page - ends[e.file]);
-    size_t n = e.file == file ? StrideRun(group.extents, i) : 1;
+    size_t n = e.file == file ? StrideRun(extents, i) : 1;
     if (n >= 4) {
       w.Fixed(static_cast<uint8_t>(kOpStride));
       w.Signed(delta);
       w.Varint(e.pages);
-      w.Varint(group.extents[i + 1].page - e.page);
+      w.Varint(extents[i + 1].page - e.page);
       w.Varint(n);
     } else {
       n = 1;
@@ -103,7 +104,7 @@ void AddGroup(const Template& t, const TemplateGroup& group, ByteWriter* writer)
       w.Signed(delta);
       w.Varint(e.pages);
     }
-    const Extent& last = group.extents[i + n - 1];
+    const Extent& last = extents[i + n - 1];
     ends[e.file] = last.page + last.pages;
     file = e.file;
     i += n;

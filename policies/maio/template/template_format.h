@@ -23,8 +23,9 @@ inline constexpr size_t kPreambleBytes = 64;
 inline constexpr size_t kSectionEntryBytes = 32;
 inline constexpr size_t kTrailerBytes = 32;
 inline constexpr uint32_t kMaxSections = 1024;
-// Of all sections together when unpacked; a short file cannot ask for more memory than this.
-inline constexpr uint64_t kMaxRawBytes = 64u << 20;
+// Of all sections together when unpacked, which is done one by one; with packed extents a short file
+// cannot ask for more memory than this.
+inline constexpr uint64_t kMaxRawBytes = 32u << 20;
 
 enum SectionFlag : uint16_t {
   kSectionZstd = 1,  // one zstd frame that tells its size

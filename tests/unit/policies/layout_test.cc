@@ -84,9 +84,10 @@ TEST(Layout, EveryUseOfAPieceIsFound) {
   t.service_id = "abcd";
   t.files.push_back({"a.safetensors", 512 << 20, 0, FileKind::kSafetensors, {}});
   TemplateGroup g;
-  for (uint64_t i = 0; i < 300; i++)
-    g.extents.push_back({0, i * 7919 % 400 * 256, 256 * (1 + i % 3)});
-  for (Extent& e : g.extents) e.pages = std::min(e.pages, uint64_t{512 << 20} / kPage - e.page);
+  for (uint64_t i = 0; i < 300; i++) {
+    const uint64_t page = i * 7919 % 400 * 256;
+    g.extents.push_back({0, page, std::min(256 * (1 + i % 3), (uint64_t{512} << 20) / kPage - page)});
+  }
   t.groups = {g};
   std::vector<uint64_t> numbers = {1};
   Layout layout(t, numbers);

@@ -82,7 +82,7 @@ TEST(Regroup, EndsOfTensorsSplitByColumnsAreNoSlices) {
   Template t = Recorded(4, 0);
   for (uint64_t layer = 0; layer < 6; layer++) {
     for (uint32_t w = 0; w < 4; w++) {
-      std::vector<Extent>& extents = t.groups[w].extents;
+      ExtentList& extents = t.groups[w].extents;
       const uint64_t at = layer * 400;
       extents.push_back({0, at + rank[w] * 20, 20});
       extents.push_back({0, at + 80 + rank[w] * 4, 100 - 3 * 4});
@@ -104,7 +104,9 @@ TEST(Regroup, WithoutSlicesTheNumbersCount) {
   Template t = Recorded(1);
   t.meta = "{\"workers\":2}";
   t.groups.push_back(t.groups[0]);
-  std::reverse(t.groups[1].extents.begin(), t.groups[1].extents.end());
+  std::vector<Extent> extents = t.groups[1].extents.ToVector();
+  std::ranges::reverse(extents);
+  t.groups[1].extents = extents;
   t.groups[1].id = 1;
   const Template before = t;
   ASSERT_EQ(Regroup(&t, 4, 0), 2u);

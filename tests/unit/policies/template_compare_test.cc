@@ -71,7 +71,7 @@ TEST(TemplateDiff, NamesFilesAndBytes) {
   b.files[0].mtime_ns++;
   nlohmann::json json = nlohmann::json::parse(DiffJson(a, b, &same));
   EXPECT_TRUE(same);
-  b.groups[1].extents[0].pages += 2;
+  ChangeExtents(&b.groups[1], [](std::vector<Extent>& extents) { extents[0].pages += 2; });
   b.files[1].size++;
   b.files[2].path = "other";
   json = nlohmann::json::parse(DiffJson(a, b, &same));
@@ -92,8 +92,11 @@ TEST(TemplateMerge, PutsNodesTogether) {
   second.groups[1].extents = {{0, 0, 2}, {1, 4, 4}};
   // The other node meets the files in another order.
   std::swap(second.files[0], second.files[4]);
-  for (TemplateGroup& group : second.groups)
-    for (Extent& e : group.extents) e.file = e.file == 0 ? 4 : e.file == 4 ? 0 : e.file;
+  for (TemplateGroup& group : second.groups) {
+    ChangeExtents(&group, [](std::vector<Extent>& extents) {
+      for (Extent& e : extents) e.file = e.file == 0 ? 4 : e.file == 4 ? 0 : e.file;
+    });
+  }
   second.created_ns--;
   std::string error;
   const Template parts[] = {first, second};
@@ -120,7 +123,7 @@ TEST(TemplateMerge, TheNewestAttemptOfAWorkerWins) {
   fresh.created_ns++;
   fresh.flags = kTraced | kPartial;
   fresh.groups.resize(1);
-  fresh.groups[0].extents.resize(2);
+  ChangeExtents(&fresh.groups[0], [](std::vector<Extent>& extents) { extents.resize(2); });
   std::string error;
   const Template parts[] = {old, fresh};
   std::optional<Template> merged = Merge(parts, &error);

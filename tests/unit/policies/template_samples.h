@@ -47,13 +47,15 @@ inline Template SampleTemplate() {
 }
 
 inline bool SameExtents(const TemplateGroup& a, const TemplateGroup& b) {
-  if (a.extents.size() != b.extents.size()) return false;
-  for (size_t i = 0; i < a.extents.size(); i++) {
-    const Extent& x = a.extents[i];
-    const Extent& y = b.extents[i];
-    if (x.file != y.file || x.page != y.page || x.pages != y.pages) return false;
-  }
-  return true;
+  return a.extents == b.extents;
+}
+
+// Lets change() do what it likes to the group's extents.
+template <typename F>
+void ChangeExtents(TemplateGroup* group, F change) {
+  std::vector<Extent> extents = group->extents.ToVector();
+  change(extents);
+  group->extents = extents;
 }
 
 }  // namespace ppc::maio

@@ -51,10 +51,14 @@ TEST(Template, RoundTripIsExact) {
 TEST(Template, StridesAreShort) {
   Template t = SampleTemplate();
   size_t with = Encode(t).size();
-  for (uint64_t i = 40; i < 1000; i++) {
-    t.groups[0].extents.insert(t.groups[0].extents.end() - 1, {2, i * 16, 4});
-  }
+  ChangeExtents(&t.groups[0], [](std::vector<Extent>& extents) {
+    for (uint64_t i = 40; i < 1000; i++) extents.insert(extents.end() - 1, {2, i * 16, 4});
+  });
   EXPECT_LE(Encode(t).size(), with + 8);
+}
+
+void SpoilFirst(Template* t, void (*spoil)(Extent&)) {
+  ChangeExtents(&t->groups[0], [spoil](std::vector<Extent>& extents) { spoil(extents[0]); });
 }
 
 TEST(Template, RefusesWhatMustNotBeUsed) {
@@ -70,10 +74,10 @@ TEST(Template, RefusesWhatMustNotBeUsed) {
       {"dot", [](Template* t) { t->files[0].path = "./a"; }},
       {"NUL", [](Template* t) { t->files[0].path = std::string("a\0b", 3); }},
       {"empty", [](Template* t) { t->files[0].path = ""; }},
-      {"beyond the end", [](Template* t) { t->groups[0].extents[0].pages = 1 << 20; }},
-      {"overflow", [](Template* t) { t->groups[0].extents[0].page = ~0ull; }},
-      {"empty extent", [](Template* t) { t->groups[0].extents[0].pages = 0; }},
-      {"unknown file", [](Template* t) { t->groups[0].extents[0].file = 99; }},
+      {"beyond the end", [](Template* t) { SpoilFirst(t, [](Extent& e) { e.pages = 1 << 20; }); }},
+      {"overflow", [](Template* t) { SpoilFirst(t, [](Extent& e) { e.page = ~0ull; }); }},
+      {"empty extent", [](Template* t) { SpoilFirst(t, [](Extent& e) { e.pages = 0; }); }},
+      {"unknown file", [](Template* t) { SpoilFirst(t, [](Extent& e) { e.file = 99; }); }},
       {"group twice", [](Template* t) { t->groups[1].id = 0; }},
       {"group number", [](Template* t) { t->groups[1].id = 64; }},
       {"file twice", [](Template* t) { t->files[1].path = t->files[0].path; }},
