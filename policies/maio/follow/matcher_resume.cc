@@ -9,9 +9,8 @@
 namespace ppc::maio {
 namespace {
 
-constexpr double kFaster = 8;  // than it was on average it may have read while nobody looked
-constexpr uint64_t kKnownRateBytes = 16ull << 20;  // a rate means something from here on
-constexpr double kUnknownRate = 1;                 // bytes per ns
+constexpr double kFaster = 8;       // than it was on average it may have read while nobody looked
+constexpr double kUnknownRate = 1;  // bytes per ns
 
 }  // namespace
 

@@ -13,7 +13,6 @@ namespace {
 constexpr uint64_t kNearBytes = 32ull << 20;         // closer to the reader: smaller chunks
 constexpr uint64_t kChunkExpiryNs = 20'000'000'000;  // no report for so long
 constexpr uint32_t kMaxFileErrors = 3;
-constexpr uint64_t kKnownRateBytes = 16ull << 20;    // a rate means something from here on
 constexpr uint64_t kDriftAheadBytes = 256ull << 20;  // half trusted: not to the end
 constexpr uint64_t kTinyBytes = 16 << 10;            // not worth a request of its own
 
