@@ -332,8 +332,8 @@ void ServiceTable::Changed() {
   for (const auto& service : services_) {
     if (service == nullptr) continue;
     active_.push_back(service.get());
-    members->services.push_back({service->number, service->id, service->told, service->processes,
-                                 service->cgroup});
+    members->services.push_back(
+        {service->number, service->id, service->told, service->processes, service->cgroup});
   }
   if (active_.empty()) active_.push_back(default_.get());
   members->bound = bound_;

@@ -227,35 +227,6 @@ void Registration::TakeNumber(const std::string& id, const Json& reply) {
   callbacks_.on_change();
 }
 
-// One after the other: a runner takes only so many questions at once.
-void Registration::ReplayServices(std::deque<std::string> ids) {
-  const Service* service = nullptr;
-  while (service == nullptr && !ids.empty()) {
-    service = services_.Find(ids.front());  // it may have been stopped meanwhile
-    if (service == nullptr) ids.pop_front();
-  }
-  if (service == nullptr) return;
-  Json message = service->message;
-  message["resumed"] = true;
-  message["ready"] = service->is_ready;
-  ids.pop_front();
-  const std::function<void()> next = [this, ids, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired() && state_ == State::kRunning) ReplayServices(ids);
-  };
-  SendControl(message, [this, id = service->id, next](const Result<Json>& reply) {
-    if (!reply) {
-      last_error_ = "service " + id + " was not taken up again: " + reply.error().message;
-      Log(LogLevel::kWarning, mount_.path + ": " + last_error_);
-      return next();
-    }
-    TakeNumber(id, *reply);
-    const Service* started = services_.Find(id);
-    if (started == nullptr || !started->is_ready || state_ != State::kRunning) return next();
-    SendControl({{"op", "service_ready"}, {"service_id", id}},
-                [next](const Result<Json>&) { next(); });
-  });
-}
-
 void Registration::HandleEvent(const Json& event) {
   const Result<std::string> kind = JsonString(event, "event", "");
   if (!kind || *kind != "dropped") {

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <cerrno>
+#include <deque>
 #include <utility>
 
 #include "daemon/base/clock.h"
@@ -45,6 +46,35 @@ std::optional<MemoryReport> MemoryOf(const Result<Json>& answer) {
 }
 
 }  // namespace
+
+// One after the other: a runner takes only so many questions at once.
+void Registration::ReplayServices(std::deque<std::string> ids) {
+  const Service* service = nullptr;
+  while (service == nullptr && !ids.empty()) {
+    service = services_.Find(ids.front());  // it may have been stopped meanwhile
+    if (service == nullptr) ids.pop_front();
+  }
+  if (service == nullptr) return;
+  Json message = service->message;
+  message["resumed"] = true;
+  message["ready"] = service->is_ready;
+  ids.pop_front();
+  const std::function<void()> next = [this, ids, alive = std::weak_ptr<bool>(alive_)] {
+    if (!alive.expired() && state_ == State::kRunning) ReplayServices(ids);
+  };
+  SendControl(message, [this, id = service->id, next](const Result<Json>& reply) {
+    if (!reply) {
+      last_error_ = "service " + id + " was not taken up again: " + reply.error().message;
+      Log(LogLevel::kWarning, mount_.path + ": " + last_error_);
+      return next();
+    }
+    TakeNumber(id, *reply);
+    const Service* started = services_.Find(id);
+    if (started == nullptr || !started->is_ready || state_ != State::kRunning) return next();
+    SendControl({{"op", "service_ready"}, {"service_id", id}},
+                [next](const Result<Json>&) { next(); });
+  });
+}
 
 void Registration::Control(Json message, JsonHandler done) {
   if (state_ == State::kFailed) {
