@@ -7,13 +7,12 @@
 #include <future>
 
 #include "daemon/base/files.h"
+#include "tests/unit/exec/executor_fixture.h"
 #include "tests/unit/exec/test_policy.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
 
 class RuntimeTest : public testing::Test {
  protected:
