@@ -25,8 +25,10 @@ struct Options {
   std::string text;  // to be printed, and no more: --help, --version
 
   // Times.  Tests shorten them through $PPC_TIME_SCALE_PERCENT.
-  Millis init_timeout{8000};   // ppc_init and attaching; with drain_timeout below a client's 20 s
-  Millis start_timeout{5000};  // service_start: somebody waits to start a process
+  Millis init_timeout{8000};  // ppc_init and attaching; with drain_timeout below a client's 20 s
+  // service_start: whoever asked has been told long before that it goes on; one that answers
+  // nothing at all for silence_limit is killed and told anew.
+  Millis start_timeout{600000};
   Millis control_timeout{30000};  // other control messages; a policy may write what it learnt
   Millis status_timeout{1000};    // a runner's own status
   Millis drain_timeout{8000};     // stop -> exit

@@ -85,6 +85,8 @@ class Registration {
   bool Serves(BackendKind kind) const;
   State state() const { return state_; }
   const std::string& last_error() const { return last_error_; }
+  void SetLastError(std::string error) { last_error_ = std::move(error); }
+  bool IsRunnerStopped() const { return runner_ && runner_->IsStopped(); }
   Services& services() { return services_; }
   const Services& services() const { return services_; }
   // The word for `state`, and "stopped" for a running one whose process is.

@@ -66,10 +66,17 @@ void Registration::ReplayServices(std::deque<std::string> ids) {
     if (!reply) {
       last_error_ = "service " + id + " was not taken up again: " + reply.error().message;
       Log(LogLevel::kWarning, mount_.path + ": " + last_error_);
+      // It has never been taken up: what hangs or dies of it would do so for ever.
+      const Service* failed = services_.Find(id);
+      if (failed != nullptr && failed->is_starting) {
+        services_.Remove(id);
+        callbacks_.on_change();
+      }
       return next();
     }
     TakeNumber(id, *reply);
-    const Service* started = services_.Find(id);
+    Service* started = services_.Find(id);
+    if (started != nullptr) started->is_starting = false;
     if (started == nullptr || !started->is_ready || state_ != State::kRunning) return next();
     SendControl({{"op", "service_ready"}, {"service_id", id}},
                 [next](const Result<Json>&) { next(); });

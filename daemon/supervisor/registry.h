@@ -74,6 +74,9 @@ class Registry {
   Registration* FindByPath(const std::string& path, const Registration* but);
   Registration* FindByHandle(const std::string& handle);
   Result<Json> StartMessage(Registration& registration, const Json& body, pid_t peer);
+  // Of a start that the policy has not answered in time: whoever asked goes on.
+  void AcceptServiceStart(const std::string& handle, const Service& started, const Reply& reply);
+  // `reply` is empty where it has been accepted before.
   void FinishServiceStart(const std::string& handle, const Service& started,
                           const Result<Json>& answer, const Reply& reply);
   void StopService(Registration& registration, const std::string& id, const char* reason,

@@ -5,7 +5,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <utility>
 
 #include "daemon/base/log.h"
@@ -15,6 +17,10 @@
 
 namespace ppc::control {
 namespace {
+
+// How long a policy may take until whoever starts a service is told that it goes on.
+constexpr int64_t kStartWaitMs = 150;
+constexpr int64_t kMaxStartWaitMs = 60000;
 
 Json Merge(Json answer, const Json& reply) {
   for (const auto& [key, value] : reply.items()) {
@@ -104,10 +110,49 @@ void Registry::ServiceStart(Json body, pid_t peer, const Reply& reply) {
   } else {
     registration.services().Put(service);
   }
-  registration.Control(
-      *message, [this, service, reply, handle = registration.handle()](const Result<Json>& answer) {
-        FinishServiceStart(handle, service, answer, reply);
-      });
+  // Shared by the policy's answer and the end of waiting for it: the first replies.
+  struct Asked {
+    Reply reply;
+    EventLoop::TimerId timer{};
+  };
+  auto asked = std::make_shared<Asked>(Asked{reply});
+  const std::string handle = registration.handle();
+  const Millis wait{std::min<int64_t>(body.value("wait_ms", kStartWaitMs), kMaxStartWaitMs)};
+  asked->timer = loop_.After(wait, [this, asked, service, handle] {
+    AcceptServiceStart(handle, service, std::exchange(asked->reply, nullptr));
+  });
+  registration.Control(*message, [this, asked, service, handle](const Result<Json>& answer) {
+    if (asked->reply) loop_.Cancel(asked->timer);
+    FinishServiceStart(handle, service, answer, std::exchange(asked->reply, nullptr));
+  });
+}
+
+void Registry::AcceptServiceStart(const std::string& handle, const Service& started,
+                                  const Reply& reply) {
+  Registration* registration = FindByHandle(handle);
+  if (registration == nullptr) return reply(ErrorAnswer(Error{ENODEV, "the mount is gone"}));
+  Service* known = registration->services().Find(started.id);
+  if (registration->IsRunnerStopped()) {
+    const bool is_latest = known != nullptr && known->start == started.start;
+    if (is_latest)
+      StopService(*registration, started.id, "not started", [](const Result<Json>&) {});
+    return reply(ErrorAnswer(Error{ETIMEDOUT, "the runner of " + registration->mount().path +
+                                                  " is stopped by a signal; kill -CONT it"}));
+  }
+  if (known != nullptr && known->start == started.start) {
+    known->is_starting = true;
+    if (std::exchange(known->is_pending, false)) known->message = started.message;
+    UnwatchRoot(handle + "/" + started.id);
+    known->root_pid = started.root_pid;
+    known->pid_start_ns = started.pid_start_ns;
+    if (started.root_pid != 0) WatchRoot(handle, started);
+    Save(*registration);
+  }
+  Json ok = OkAnswer();
+  ok["service_id"] = started.id;
+  ok["service"] = started.number;
+  ok["state"] = "starting";
+  reply(std::move(ok));
 }
 
 void Registry::FinishServiceStart(const std::string& handle, const Service& started,
@@ -115,28 +160,38 @@ void Registry::FinishServiceStart(const std::string& handle, const Service& star
   Registration* registration = FindByHandle(handle);
   const bool is_plain = IsUnknownToPolicy(answer);
   if (registration == nullptr) {
+    if (!reply) return;
     return reply(ErrorAnswer(answer ? Error{ENODEV, "the mount is gone"} : answer.error()));
   }
-  const Service* known = registration->services().Find(started.id);
+  Service* known = registration->services().Find(started.id);
   // Otherwise the runner has been sent its stop, or another start, behind this one.
   const bool is_latest = known != nullptr && known->start == started.start;
   if (!answer && !is_plain) {
-    // A runner that is only slow starts it after all, and one that refuses has stopped what ran
-    // under this name before: either way it is to be gone on both sides.
+    // Of an accepted one the next runner is told again.
+    const bool has_ended = answer.error().code == EPIPE || answer.error().code == ENOTCONN;
+    if (!reply && has_ended) return;
+    const std::string why = "service " + started.id + " was not started: " + answer.error().message;
     if (is_latest) {
+      if (!reply) registration->SetLastError(why);
+      if (!reply) Log(LogLevel::kError, registration->mount().path + ": " + why);
+      // One that refuses has stopped what ran under this name before: it is to be gone on both
+      // sides.
       StopService(*registration, started.id, "not started", [](const Result<Json>&) {});
     }
-    return reply(ErrorAnswer(answer.error()));
+    if (reply) reply(ErrorAnswer(answer.error()));
+    return;
   }
   Service accepted = started;
   accepted.is_pending = false;
   if (answer) accepted.TakeNumber(*answer);
   if (is_latest) {
+    accepted.is_ready = !reply && known->is_ready;  // it may have said so meanwhile
     registration->services().Put(accepted);
-    UnwatchRoot(handle + "/" + accepted.id);
-    if (accepted.root_pid != 0) WatchRoot(handle, accepted);
+    if (reply) UnwatchRoot(handle + "/" + accepted.id);
+    if (reply && accepted.root_pid != 0) WatchRoot(handle, accepted);
     Save(*registration);
   }
+  if (!reply) return;
   Json ok = OkAnswer();
   ok["service_id"] = accepted.id;
   ok["service"] = accepted.number;
@@ -196,7 +251,9 @@ void Registry::WatchRoot(const std::string& handle, const Service& service) {
   RootWatch watch{UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, service.root_pid, 0)))};
   const auto stop = [this, handle, id = service.id, pid = service.root_pid] {
     Registration* registration = FindByHandle(handle);
-    if (registration == nullptr || registration->services().Find(id) == nullptr) return;
+    if (registration == nullptr || registration->services().Find(id) == nullptr) {
+      return UnwatchRoot(handle + "/" + id);
+    }
     Log(LogLevel::kInfo, registration->mount().path + ": process " + std::to_string(pid) +
                              " of service " + id + " has ended; service stopped");
     StopService(*registration, id, "exit", [](const Result<Json>&) {});

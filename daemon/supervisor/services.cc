@@ -57,9 +57,9 @@ Json Services::Describe() const {
   for (const auto& [id, service] : services_) {
     Json entry{{"service_id", id},
                {"service", service.number},
-               {"state", service.is_pending ? "starting"
-                         : service.is_ready ? "ready"
-                                            : "started"}};
+               {"state", service.is_pending || service.is_starting ? "starting"
+                         : service.is_ready                        ? "ready"
+                                                                   : "started"}};
     for (const char* key : {"xpus", "workers", "cgroup", "params"}) {
       if (service.message.contains(key)) entry[key] = service.message[key];
     }

@@ -19,10 +19,11 @@ namespace ppc::control {
 
 struct Service {
   std::string id;
-  uint32_t number = 0;     // what lists of the policy call it
-  Json message;            // the service_start message as sent to the runner
-  bool is_pending = true;  // the policy has not accepted it yet
-  uint64_t start = 0;      // serial of the latest service_start sent for it
+  uint32_t number = 0;       // what lists of the policy call it
+  Json message;              // the service_start message as sent to the runner
+  bool is_pending = true;    // nobody has been told yet that it is accepted
+  bool is_starting = false;  // the policy has not answered, but whoever asked has been told
+  uint64_t start = 0;        // serial of the latest service_start sent for it
   bool is_ready = false;
   pid_t root_pid = 0;         // 0: not watched
   uint64_t pid_start_ns = 0;  // so that a reused number is not taken for it

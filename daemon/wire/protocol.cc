@@ -36,7 +36,8 @@ constexpr std::array kServiceStart = {kMount,
                                       Field{"xpus", Kind::kIndexes, false},
                                       Field{"workers", Kind::kCount, false},
                                       Field{"cgroup", Kind::kString, false},
-                                      Field{"pid", Kind::kCount, false}};
+                                      Field{"pid", Kind::kCount, false},
+                                      Field{"wait_ms", Kind::kCount, false}};
 constexpr std::array kServiceOther = {kMount, kServiceId};
 constexpr std::array kPolicy = {kMount, Field{"message", Kind::kObject, true}};
 constexpr std::array kStatus = {Field{"mount", Kind::kString, false}};

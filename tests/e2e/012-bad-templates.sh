@@ -31,7 +31,7 @@ for damage in truncated corrupted empty; do
   spoil "$damage"
   refuse 1 "svc-tmpl" ppcctl template show svc-tmpl
   has "$(ppcctl template list)" damaged "list of templates"
-  answer=$(ppcctl service start --json --id svc-tmpl --xpu 0,1 "$MNT") || fail "start: $damage"
+  answer=$(ppcctl service start --json --timeout 60 --id svc-tmpl --xpu 0,1 "$MNT") || fail "start: $damage"
   has "$answer" '"record"' "mode with a $damage template"
   must ppcctl service stop --id svc-tmpl "$MNT"
 done

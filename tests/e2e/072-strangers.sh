@@ -26,7 +26,7 @@ service() {
   # shellcheck disable=SC2016  # for the inner shell
   bash -c 'read -r <"$1/go"; loadmodel --workers 2 "$2" >"$1/out"; read -r <"$1/go"' _ "$WORK" "$MNT" &
   SERVICE=$!
-  MODE=$(ppcctl service start --json --id svc-ours --workers 2 --pid "$SERVICE" "$MNT")
+  MODE=$(ppcctl service start --json --timeout 60 --id svc-ours --workers 2 --pid "$SERVICE" "$MNT")
   disturb &
   local disturber=$!
   echo >"$WORK/go"

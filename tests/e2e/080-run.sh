@@ -13,7 +13,7 @@ eq "$(run)" "$(reference_checksum)" "checksum of the recording run"
 id=$(ppcctl service-id --param tp=2 --param model=m)
 has "$(ppcctl template list)" "$id  complete" "templates"
 drop_caches
-answer=$(ppcctl service start --json --param model=m --param tp=2 --xpu 0,1 --workers 2 "$MNT")
+answer=$(ppcctl service start --json --timeout 60 --param model=m --param tp=2 --xpu 0,1 --workers 2 "$MNT")
 has "$answer" '"use"' "mode of the second start"
 # The whole model comes without anybody reading it.
 all_there() { (($(resident_of "$MNT") > 100 << 20)); }
