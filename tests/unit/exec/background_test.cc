@@ -67,9 +67,8 @@ TEST_F(BackgroundTest, HooksGoOnWhileItWorks) {
   StartThreaded();
   for (uint64_t i = 0; i < 3; ++i) {
     backend_.Push(MissEvent(1, 4 * i * kMiB, kMiB));
-    runtime_->executor().Pump();
+    while (misses <= static_cast<int>(i)) runtime_->executor().Pump();
   }
-  EXPECT_EQ(misses, 3);
   EXPECT_FALSE(is_done);
   go.set_value();
   while (!is_done) ASSERT_EQ(runtime_->executor().RunOnce(), Executor::End::kRunning);
