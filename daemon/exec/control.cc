@@ -111,8 +111,10 @@ void Runtime::Apply(ControlCall* call) {
   if (call->error) return;
   if (call->pid != 0) services_->Bind(call->id, call->pid, call->start_ns);
   if (call->service != nullptr) {
+    const bool is_told = !call->service->is_auto;
     services_->Install(std::move(call->service));
     if (config_.checkpoints != nullptr) config_.checkpoints->Begin(call->id, call->is_resumed);
+    if (is_told && autos_ != nullptr) autos_->EndAll();
   }
   if (!call->passes) return;
   call->reply = host_->Control(call->text);

@@ -77,12 +77,13 @@ bool Executor::Pump() {
 void Executor::CatchUp(std::function<void()> next) {
   for (int i = 0; i < kMaxCatchUp && DrainBatch() == kBatch; ++i) {
   }
+  if (parts_.autos != nullptr) parts_.autos->Decide();
   WhenSettled(std::move(next), kMaxSettle);
 }
 
 // Behind the look-ups that are under way.  They may make others necessary.
 void Executor::WhenSettled(std::function<void()> next, int rounds) {
-  if (held_.empty() || rounds == 0) return next();
+  if (held_.empty() || rounds == 0 || options_.manual) return next();
   const auto again = [this, next, rounds] { WhenSettled(next, rounds - 1); };
   if (!parts_.control->Submit(nullptr, again)) next();
 }
@@ -207,6 +208,7 @@ bool Executor::HandleHelpers() {
   const size_t known = parts_.control->RunDone();
   const size_t done = parts_.background->RunDone();
   if (done > 0) ++plan_epoch_;
+  if (parts_.autos != nullptr) parts_.autos->Decide();
   return known + done > 0;
 }
 
@@ -228,6 +230,7 @@ void Executor::TickIfDue() {
   parts_.host->Tick(now);
   if (PolicyServices* const traced = parts_.policy_services; traced->HasTrace())
     (void)parts_.control->Submit([traced] { traced->FlushTrace(); }, nullptr);
+  if (stats_.ticks % kTicksPerCheck == 0 && parts_.autos != nullptr) parts_.autos->EndGone();
   if (stats_.ticks % kTicksPerCheck == 0) look_.RefreshIfBound();
 }
 

@@ -24,6 +24,7 @@
 #include "daemon/cache/evictor.h"
 #include "daemon/cache/loader_pool.h"
 #include "daemon/exec/aggregator.h"
+#include "daemon/exec/auto_services.h"
 #include "daemon/exec/cache_look.h"
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/held_events.h"
@@ -78,6 +79,7 @@ class Executor {
     const Topology* topology = nullptr;
     DemandMeter* demand = nullptr;
     std::atomic<uint64_t>* own_cache = nullptr;
+    AutoServices* autos = nullptr;       // may be nullptr
     Worker* control = nullptr;           // short jobs: look-ups, memory, messages
     Worker* background = nullptr;        // the policy's
     EventLogWriter* recorder = nullptr;  // may be nullptr
@@ -107,6 +109,8 @@ class Executor {
   // it, and then calls `next`: at once, or when the readers of those events are known.  On the
   // executor's thread.
   void CatchUp(std::function<void()> next);
+  // What waits for a decision or a look-up is tried again.
+  void ReleaseHeld();
   // The way to have something done that may wait; empty where nothing is done elsewhere.
   Elsewhere Helper() const;
   void RequestStop();
@@ -130,7 +134,6 @@ class Executor {
   void EndBatch();
   void Dispatch(const Event& event);
   bool Deliver(const Event& event);
-  void ReleaseHeld();
   void LookUpFile(uint64_t file);
   void HandleMiss(const Event& event, Service* service, miss_io* miss);
   void EvictFor(Service* service, miss_io* event);

@@ -129,6 +129,10 @@ bool Executor::Deliver(const Event& event) {
   const Reader* reader =
       parts_.services->ReaderOf(event.tgid, event.start_ns, event.cgroup_id, batch_ns_);
   if (reader == nullptr) return false;
+  if (reader->service == Reader::kStranger && parts_.autos != nullptr &&
+      parts_.autos->Takes(event, file->bytes)) {
+    return false;
+  }
   miss_io miss;
   FillMiss(event, *file, &miss);
   if (std::exchange(has_lost_, false)) miss.flags |= PPC_F_LOST;

@@ -88,10 +88,22 @@ void Runtime::BuildParts(const ppc_operation& table) {
   const uint64_t window = options.window_bytes != 0 ? options.window_bytes : mount_window;
   background_ = std::make_unique<Worker>("ppc-background", config_.manual);
   control_ = std::make_unique<Worker>("ppc-control", config_.manual);
+  if (options.auto_service && host_->Has(Hook::kControl)) {
+    autos_ = std::make_unique<AutoServices>(
+        AutoServices::Parts{services_.get(), config_.roots,
+                            [this](Json message, std::function<void(Result<Json>)> done) {
+                              Control(std::move(message), std::move(done));
+                            },
+                            [this](std::function<void()> work, std::function<void()> done) {
+                              Do(std::move(work), std::move(done));
+                            },
+                            [this] { executor_->ReleaseHeld(); }});
+  }
   executor_ = std::make_unique<Executor>(
       Executor::Parts{backend_, loader_.get(), evictor_.get(), &completions_, host_.get(),
                       policy_services_.get(), files_.get(), services_.get(), &config_.topology,
-                      &demand_, &own_cache_, control_.get(), background_.get(), config_.recorder},
+                      &demand_, &own_cache_, autos_.get(), control_.get(), background_.get(),
+                      config_.recorder},
       Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes, window,
                         config_.manual});
 }

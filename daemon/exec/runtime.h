@@ -48,6 +48,7 @@ struct StatusParts {
     std::string cgroup;
     std::string note;
     std::shared_ptr<Payer> payer;
+    bool is_auto = false;
   };
   struct OneHook {
     Hook hook;
@@ -173,6 +174,7 @@ class Runtime {
   std::unique_ptr<PolicyServices> policy_services_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<PolicyHost> host_;
+  std::unique_ptr<AutoServices> autos_;  // nullptr: there are none
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Worker> background_;  // the policy's slow work
   std::unique_ptr<Worker> control_;     // short: look-ups, messages, status

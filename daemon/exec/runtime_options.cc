@@ -14,10 +14,10 @@
 namespace ppc {
 namespace {
 
-constexpr std::array<std::string_view, 15> kKeys = {
-    "lease_ms",   "threads_per_node", "threshold",    "hook_timeout_ms", "max_faults", "cgroup",
-    "trace_file", "template_dir",     "limit",        "reserve",         "window",     "chunk",
-    "blind",      "memory_stall",     "xpu_libraries"};
+constexpr std::array<std::string_view, 16> kKeys = {
+    "lease_ms",   "threads_per_node", "threshold",     "hook_timeout_ms", "max_faults", "cgroup",
+    "trace_file", "template_dir",     "limit",         "reserve",         "window",     "chunk",
+    "blind",      "memory_stall",     "xpu_libraries", "auto_service"};
 
 Error OutOfRange(const char* key, const char* range) {
   return Error{EINVAL, std::string("runtime option \"") + key + "\" must be " + range};
@@ -147,6 +147,7 @@ Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
   reader.ShareOrNone("memory_stall", &options.stall_share);
   reader.Window("window", &options.window_bytes);
   reader.Size("chunk", &options.chunk_bytes);
+  reader.Bool("auto_service", &options.auto_service);
   reader.Names("xpu_libraries", "nvml", &options.ask_nvml, "dcmi", &options.ask_dcmi);
   constexpr uint64_t kStep = 2 << 20;
   if (reader.ok() && (options.chunk_bytes < kStep || options.chunk_bytes > 4 * kStep ||

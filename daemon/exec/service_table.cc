@@ -158,6 +158,7 @@ Result<std::unique_ptr<Service>> ServiceTable::Prepare(const Json& message) {
   service->processes = std::make_shared<ProcessXpu>(roots_, *xpus, topology_, vendors_);
   service->xpus = std::move(*xpus);
   service->told = std::move(*told);
+  service->is_auto = message.value("auto", Json()) == true;
   service->memory = service->payer->budget->Read(/*with_cache=*/true);
   service->looked_ns = service->cache_wanted_ns = backend_->NowNs();
   return service;
@@ -341,6 +342,11 @@ void ServiceTable::Changed() {
   readers_.SetMembers(members);
   const std::lock_guard lock(members_mutex_);
   members_ = std::move(members);
+}
+
+bool ServiceTable::HasTold() const {
+  return HasStarted() && !std::all_of(active_.begin(), active_.end(),
+                                      [](const Service* service) { return service->is_auto; });
 }
 
 size_t ServiceTable::Started() const {

@@ -60,7 +60,8 @@ struct Service {
   std::shared_ptr<Payer> payer;
   std::shared_ptr<ProcessXpu> processes;
   std::vector<int> xpus;
-  std::string note;  // why something is not as asked for, "" if all is
+  bool is_auto = false;  // nobody told of it, see AutoServices
+  std::string note;      // why something is not as asked for, "" if all is
   // The last look at memory, see ServiceTable::Memory.
   Budget::State memory;
   uint64_t looked_ns = 0;
@@ -129,6 +130,8 @@ class ServiceTable {
   // Started services; without any the mount itself.
   const std::vector<Service*>& Active() const { return active_; }
   size_t Started() const;
+  // One that somebody told of.
+  bool HasTold() const;
   bool HasStarted() const { return active_.front() != default_.get(); }
 
  private:

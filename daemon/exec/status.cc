@@ -148,7 +148,7 @@ StatusParts Runtime::GatherStatus() {
   for (const Service* service : services_->Active()) {
     parts.services.push_back({service->id, service->number, service->xpus,
                               service->cgroup ? service->cgroup->path() : "", service->note,
-                              service->payer});
+                              service->payer, service->is_auto});
   }
   return parts;
 }
@@ -174,6 +174,7 @@ Json Runtime::StatusJson(const StatusParts& parts) {
                   {"inflight", state.inflight},
                   {"demand", parts.demand},
                   {"is_cgroup", memory.is_cgroup}}}};
+    if (service.is_auto) one["auto"] = true;
     if (!service.note.empty()) one["note"] = service.note;
     services.push_back(std::move(one));
   }

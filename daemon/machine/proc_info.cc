@@ -20,6 +20,7 @@ namespace {
 constexpr uint64_t kTicksPerSec = 100;  // USER_HZ, fixed by the ABI
 // Of /proc/PID/stat, counted from 1.
 constexpr int kParentField = 4;
+constexpr int kGroupField = 5;
 constexpr int kStartTimeField = 22;
 
 std::string PidPath(const SysRoots& roots, int pid, const char* name) {
@@ -54,6 +55,12 @@ std::optional<int> ProcessParent(const SysRoots& roots, int pid) {
   const std::optional<uint64_t> parent = StatField(roots, pid, kParentField);
   if (!parent) return std::nullopt;
   return static_cast<int>(*parent);
+}
+
+std::optional<int> ProcessGroup(const SysRoots& roots, int pid) {
+  const std::optional<uint64_t> group = StatField(roots, pid, kGroupField);
+  if (!group) return std::nullopt;
+  return static_cast<int>(*group);
 }
 
 bool IsSameStart(uint64_t one_ns, uint64_t other_ns) {

@@ -26,6 +26,9 @@ std::optional<uint64_t> ProcessStartNs(const SysRoots& roots, int pid);
 // nullopt: there is no such process.  0 for those without a parent here.
 std::optional<int> ProcessParent(const SysRoots& roots, int pid);
 
+// The number of the process that leads its group.
+std::optional<int> ProcessGroup(const SysRoots& roots, int pid);
+
 // Two times that one process started at, of which either may have /proc's resolution.
 bool IsSameStart(uint64_t one_ns, uint64_t other_ns);
 

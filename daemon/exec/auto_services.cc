@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/auto_services.h"
+
+#include <array>
+#include <cstdio>
+
+#include "daemon/base/files.h"
+#include "daemon/base/log.h"
+#include "daemon/machine/proc_info.h"
+
+namespace ppc {
+namespace {
+
+// FNV-1a: stays the same from one run to the next, and need not resist anybody.
+std::string NameOf(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  std::array<char, 32> name{};
+  (void)std::snprintf(name.data(), name.size(), "auto-%016llx",
+                      static_cast<unsigned long long>(hash));
+  return name.data();
+}
+
+}  // namespace
+
+std::optional<AutoServices::Identity> AutoServices::Identify(const SysRoots& roots,
+                                                             const Process& reader) {
+  if (!IsSameProcess(roots, reader.pid, reader.start_ns)) return std::nullopt;
+  Identity found{reader, "", ""};
+  // The leader may have gone, or be of another namespace.
+  const std::optional<int> group = ProcessGroup(roots, reader.pid);
+  const std::optional<uint64_t> start =
+      group && *group > 0 ? ProcessStartNs(roots, *group) : std::nullopt;
+  if (start) found.leader = {*group, *start};
+  const std::string base = "/" + std::to_string(found.leader.pid);
+  const Result<std::string> words = ReadFile(roots.Proc(base + "/cmdline"), 1 << 20);
+  if (!words || words->empty()) return std::nullopt;  // a thread of the kernel
+  found.id = NameOf(*words);
+  const std::optional<std::string> cgroup = ProcessCgroup(roots, found.leader.pid);
+  if (cgroup && *cgroup != "/" && Cgroup::Open(*cgroup, roots)) found.cgroup = *cgroup;
+  return found;
+}
+
+bool AutoServices::Takes(const Event& event, uint64_t file_bytes) {
+  if (!IsMiss(event.kind) || file_bytes < kLargeBytes || parts_.services->HasTold()) return false;
+  if (questions_.size() >= kMaxProcesses) questions_.clear();
+  Question& question = questions_[event.tgid];
+  if (question.start_ns == event.start_ns) return !question.is_decided;
+  question = {event.start_ns, live_.size() >= kMaxServices};
+  if (question.is_decided) return false;
+  wanted_.push_back({event.tgid, event.start_ns});
+  return true;
+}
+
+void AutoServices::Decide() {
+  for (const Process& reader : std::exchange(wanted_, {})) {
+    auto identity = std::make_shared<std::optional<Identity>>();
+    parts_.elsewhere(
+        [roots = parts_.roots, reader, identity] { *identity = Identify(roots, reader); },
+        [this, reader, identity] { Start(reader, *identity); });
+  }
+}
+
+void AutoServices::Start(const Process& reader, const std::optional<Identity>& identity) {
+  if (!identity || parts_.services->HasTold()) return Decided(reader);
+  Json message{{"op", "service_start"},
+               {"service_id", identity->id},
+               {"pid", identity->leader.pid},
+               {"by_cgroup", false},
+               {"auto", true}};
+  if (const auto twin = live_.find(identity->id); twin != live_.end()) {
+    if (twin->second.pid == identity->leader.pid) return Decided(reader);
+    message["service_id"] = identity->id + "-" + std::to_string(identity->leader.pid);
+  }
+  const std::string id = message["service_id"];
+  live_[id] = identity->leader;
+  if (!identity->cgroup.empty()) message["cgroup"] = identity->cgroup;
+  parts_.control(std::move(message), [this, reader, id](const Result<Json>& answer) {
+    const bool is_started = answer.ok();
+    Log(is_started ? LogLevel::kInfo : LogLevel::kWarning,
+        "service " + id + " of process " + std::to_string(reader.pid) +
+            ", of which nobody told: " + (is_started ? "started" : answer.error().message));
+    parts_.elsewhere(nullptr, [this, reader, id, is_started] {
+      if (!is_started) live_.erase(id);
+      Decided(reader);
+    });
+  });
+}
+
+void AutoServices::Decided(const Process& reader) {
+  questions_[reader.pid] = {reader.start_ns, /*is_decided=*/true};
+  parts_.on_decided();
+}
+
+void AutoServices::Stop(const std::string& id) {
+  live_.erase(id);
+  parts_.control({{"op", "service_stop"}, {"service_id", id}, {"reason", "exit"}},
+                 [](const Result<Json>&) {});
+}
+
+void AutoServices::EndGone() {
+  for (const auto& [id, leader] : std::map(live_)) {  // one that ends leaves the list
+    auto is_there = std::make_shared<bool>();
+    parts_.elsewhere(
+        [roots = parts_.roots, is_there, leader = leader] {
+          *is_there = IsSameProcess(roots, leader.pid, leader.start_ns);
+        },
+        [this, is_there, id = id] {
+          if (!*is_there && live_.contains(id)) Stop(id);
+        });
+  }
+}
+
+void AutoServices::EndAll() {
+  for (const auto& [id, leader] : std::exchange(live_, {})) Stop(id);
+}
+
+}  // namespace ppc

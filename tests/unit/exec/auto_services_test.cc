@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/auto_services.h"
+
+#include <filesystem>
+
+#include "tests/unit/exec/executor_fixture.h"
+#include "tests/unit/temp_tree.h"
+
+namespace ppc {
+namespace {
+
+class AutoServicesTest : public ExecutorTest {
+ protected:
+  AutoServicesTest() {
+    backend_.AddFile(2, "model/config.json", kMiB);
+    policy_.prefetch = [this](const miss_io& miss) { services_.push_back(miss.service); };
+    policy_.control = [this](const std::string& text) {
+      told_.push_back(Json::parse(text));
+      return reply_;
+    };
+    policy_.tick = [](uint64_t) {};
+  }
+  ~AutoServicesTest() override { runtime_.reset(); }
+  void StartHere(bool is_on = true) {
+    RuntimeConfig config;
+    config.roots = SysRoots{tree_.Root(), tree_.Root()};
+    config.options.auto_service = is_on;
+    Start(std::move(config));
+  }
+  void Process(int pid, int parent, int group, const std::string& words = "") {
+    const std::string base = "/proc/" + std::to_string(pid);
+    tree_.Write(base + "/stat", std::to_string(pid) + " (a b) S " + std::to_string(parent) + " " +
+                                    std::to_string(group) +
+                                    " 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+    tree_.Write(base + "/cgroup", "0::/\n");
+    tree_.Write(base + "/cmdline", words);
+  }
+  void Miss(int pid, uint64_t mib, uint64_t file = 1) {
+    Event event = MissEvent(file, mib * kMiB, kPageBytes, pid);
+    event.start_ns = 70000000;
+    backend_.Push(event);
+    Turn();
+  }
+  // Long enough for whoever is gone to be missed.
+  void Wait() {
+    for (int i = 0; i < 12; ++i) {
+      backend_.AdvanceClock(200 * kMs);
+      Turn();
+    }
+  }
+  TempTree tree_;
+  std::string reply_ = "{}";
+  std::vector<int> services_;  // of the misses
+  std::vector<Json> told_;
+};
+
+TEST_F(AutoServicesTest, WhoeverLoadsAModelHasAServiceOfHisOwn) {
+  Process(9, 1, 9, "serve model");
+  Process(10, 9, 9);
+  Process(20, 1, 20, "serve other");
+  StartHere();
+  Miss(10, 0);
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(told_[0]["op"], "service_start");
+  EXPECT_EQ(told_[0]["pid"], 9);
+  // Nothing is lost of it: also the first miss is the service's.
+  EXPECT_EQ(services_, std::vector<int>{0});
+  Miss(10, 1);
+  Miss(20, 0);
+  EXPECT_EQ(services_, (std::vector<int>{0, 0, 1}));
+  ASSERT_EQ(told_.size(), 2u);
+  EXPECT_NE(told_[0]["service_id"], told_[1]["service_id"]);
+  EXPECT_EQ(runtime_->StatusJson()["services"][0]["auto"], true);
+}
+
+TEST_F(AutoServicesTest, ItEndsWithItsLeaderAndIsFoundAgain) {
+  Process(9, 1, 9, "serve model");
+  StartHere();
+  Miss(9, 0);
+  Wait();
+  ASSERT_EQ(told_.size(), 1u);
+  std::filesystem::remove_all(tree_.Path("/proc/9"));
+  Wait();
+  ASSERT_EQ(told_.size(), 2u);
+  EXPECT_EQ(told_[1]["op"], "service_stop");
+  EXPECT_EQ(runtime_->services().Started(), 0u);
+  Process(30, 1, 30, "serve model");
+  Miss(30, 0);
+  ASSERT_EQ(told_.size(), 3u);
+  EXPECT_EQ(told_[2]["service_id"], told_[0]["service_id"]);
+}
+
+TEST_F(AutoServicesTest, AServiceThatIsToldOfDecidesAlone) {
+  Process(9, 1, 9, "serve model");
+  Process(20, 1, 20, "cp");
+  StartHere();
+  Miss(9, 0);
+  tree_.Write("/proc/40/stat", "40 (w) S 1 40 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+  ASSERT_TRUE(
+      runtime_->Control({{"op", "service_start"}, {"service_id", "told"}, {"pid", 40}}).ok());
+  ASSERT_EQ(told_.size(), 3u);
+  EXPECT_EQ(told_[1]["op"], "service_stop");
+  EXPECT_EQ(told_[1]["service_id"], told_[0]["service_id"]);
+  EXPECT_EQ(told_[2]["service_id"], "told");
+  Miss(9, 1);
+  Miss(20, 0);
+  EXPECT_EQ(services_, (std::vector<int>{0, -1, -1}));
+  EXPECT_EQ(told_.size(), 3u);
+}
+
+TEST_F(AutoServicesTest, NobodyElseHasOne) {
+  Process(9, 1, 9, "cat config.json");
+  Process(11, 2, 0);  // of the kernel: no words
+  StartHere();
+  Miss(9, 0, 2);  // a small file
+  Miss(11, 0);
+  Miss(77, 0);  // gone already
+  EXPECT_EQ(services_, (std::vector<int>{-1, -1, -1}));
+  EXPECT_TRUE(told_.empty());
+}
+
+TEST_F(AutoServicesTest, OneThatIsRefusedIsNotAskedForAgain) {
+  Process(9, 1, 9, "serve model");
+  reply_ = R"({"error": "no"})";
+  StartHere();
+  Miss(9, 0);
+  Miss(9, 1);
+  EXPECT_EQ(services_, (std::vector<int>{-1, -1}));
+  EXPECT_EQ(told_.size(), 1u);
+}
+
+TEST_F(AutoServicesTest, ItCanBeSwitchedOff) {
+  Process(9, 1, 9, "serve model");
+  StartHere(/*is_on=*/false);
+  Miss(9, 0);
+  EXPECT_EQ(services_, std::vector<int>{-1});
+  EXPECT_TRUE(told_.empty());
+}
+
+}  // namespace
+}  // namespace ppc
