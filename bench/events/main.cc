@@ -85,8 +85,11 @@ Status Measure(const std::string& policy, const std::string& directory, uint64_t
   const Result<Json> service =
       runtime.Control(Json{{"op", "service_start"}, {"service_id", kId}, {"workers", workers}});
   if (!service) return service.error();
-  if (service->value("mode", "") != "use") return Error{EINVAL, "the template is not used"};
   Settle(&runtime);
+  const Result<Json> told = runtime.Control(Json{{"op", "status"}});
+  if (!told) return told.error();
+  if (told->at("services").at(0).value("mode", "") != "use")
+    return Error{EINVAL, "the template is not used"};
   const uint64_t share = model_bytes / workers;
   uint64_t now_ns = backend.NowNs();
   for (uint64_t i = 0; i < events; ++i) {

@@ -7,6 +7,7 @@
 // "workers": n, "xpus": [...], "params": {...}}, {"op": "service_ready", ...},
 // {"op": "service_stop", ...}, {"op": "status"}.
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -124,7 +125,9 @@ class Maio : public Policy {
       slot++;
     }
     if (slot >= kMaxServices) return {{"error", "maio: too many services on this mount"}};
-    services_.push_back(std::make_unique<Service>(context(), config_, std::move(spec), slot));
+    services_.push_back(std::make_unique<Service>(
+        context(), config_, std::move(spec), slot,
+        [this](auto work, auto done) { InBackground(std::move(work), std::move(done)); }));
     // Ready before this runner was started: it serves, and nothing of it is loaded or dropped.
     const auto ready = message.find("ready");
     const bool is_ready = ready != message.end() && *ready == true;
@@ -145,14 +148,24 @@ class Maio : public Policy {
     return {{"error", "maio: no service " + id + " was started on this mount"}};
   }
 
+  // Where the host has no thread for it, here and now.
+  void InBackground(std::function<void()> work, std::function<void()> done) {
+    auto after = [this, done = std::move(done)] {
+      done();
+      UpdateWant();
+    };
+    if (Background(work, after) == 0) return;
+    work();
+    after();
+  }
+
   void UpdateWant() {
     uint32_t want = 0;
     uint64_t beacon = 0;
     for (auto& service : services_) {
       want |= service->want();
-      if (service->mode() == Mode::kUse) {
-        beacon = beacon == 0 ? service->beacon_bytes() : std::min(beacon, service->beacon_bytes());
-      }
+      const uint64_t bytes = service->beacon_bytes();
+      if (bytes != 0) beacon = beacon == 0 ? bytes : std::min(beacon, bytes);
     }
     if (want == want_ && beacon == beacon_) return;
     int rc = context()->want(context(), want, beacon);

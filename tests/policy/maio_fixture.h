@@ -39,14 +39,28 @@ class MaioTest : public ::testing::Test {
   }
 
   nlohmann::json Start(Simulator* sim, const Setup& setup) {
-    return sim->Control({{"op", "service_start"},
-                         {"service_id", kId},
-                         {"service", 1},
-                         {"workers", setup.order.size()},
-                         {"xpus", setup.xpus}});
+    return Settle(sim, {{"op", "service_start"},
+                        {"service_id", kId},
+                        {"service", 1},
+                        {"workers", setup.order.size()},
+                        {"xpus", setup.xpus}});
   }
+  // With the reason that it has once all is stored.
   nlohmann::json End(Simulator* sim, const char* op) {
-    return sim->Control({{"op", op}, {"service_id", kId}});
+    return Settle(sim, {{"op", op}, {"service_id", kId}});
+  }
+  // What the service says to a message, and of itself when what goes on in the background is done.
+  nlohmann::json Settle(Simulator* sim, const nlohmann::json& message) {
+    nlohmann::json reply = sim->Control(message);
+    sim->RunBackground();
+    if (reply.contains("error")) return reply;
+    const nlohmann::json status = sim->Control({{"op", "status"}});
+    for (const auto& service : status["services"]) {
+      if (service["service_id"] != message["service_id"]) continue;
+      if (message["op"] == "service_start") return service;
+      reply["reason"] = service["reason"];
+    }
+    return reply;
   }
 
   void AddReaders(Simulator* sim, const Setup& setup) {

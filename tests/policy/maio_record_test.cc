@@ -157,6 +157,36 @@ TEST_F(MaioRecordTest, ASuspectTemplateIsRecordedAnew) {
   EXPECT_EQ(Stored().flags, maio::kComplete | maio::kTraced);
 }
 
+// A hook neither reads files nor waits for the store.
+TEST_F(MaioTest, SlowWorkIsDoneInTheBackground) {
+  const Setup setup;
+  auto sim = Make(setup);
+  const nlohmann::json message = {{"op", "service_start"},
+                                  {"service_id", kId},
+                                  {"service", 1},
+                                  {"workers", 2},
+                                  {"xpus", {0, 1}}};
+  EXPECT_EQ(sim->Control(message)["mode"], "starting");
+  EXPECT_NE(sim->want & PPC_WANT_TRACE, 0u) << "its first reads are recorded, too";
+  // They come before it is known what to do with them.
+  AddReaders(sim.get(), setup);
+  ASSERT_TRUE(sim->Run(60000));
+  const uint64_t reads = sim->reads;
+  const nlohmann::json ready = sim->Control({{"op", "service_ready"}, {"service_id", kId}});
+  EXPECT_EQ(ready["reason"], "its template is being stored");
+  EXPECT_EQ(sim->reads, reads);
+  const std::string path = maio::TemplatePath(store_.path(), kId);
+  EXPECT_FALSE(std::filesystem::exists(path));
+  // Started again at once, it waits for it.
+  EXPECT_EQ(sim->Control(message)["mode"], "starting");
+  EXPECT_EQ(sim->reads, reads);
+  sim->RunBackground();
+  EXPECT_GT(sim->reads, reads);
+  EXPECT_TRUE(std::filesystem::exists(path));
+  EXPECT_EQ(sim->Control({{"op", "status"}})["services"][0]["mode"], "use");
+  EXPECT_EQ(sim->want & PPC_WANT_TRACE, 0u);
+}
+
 TEST_F(MaioTest, ATemplateThatCannotBeStoredIsToldOfOnce) {
   Setup setup;
   auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);

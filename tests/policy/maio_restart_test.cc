@@ -30,13 +30,13 @@ class MaioRestartTest : public MaioTest {
     while (SumOf(sim, "consumed") < most) sim->RunFor(1);
   }
   nlohmann::json StartAgain(Simulator* sim, const Setup& setup) {
-    return sim->Control({{"op", "service_start"},
-                         {"service_id", kId},
-                         {"service", 1},
-                         {"workers", setup.order.size()},
-                         {"xpus", setup.xpus},
-                         {"resumed", true},
-                         {"ready", false}});
+    return Settle(sim, {{"op", "service_start"},
+                        {"service_id", kId},
+                        {"service", 1},
+                        {"workers", setup.order.size()},
+                        {"xpus", setup.xpus},
+                        {"resumed", true},
+                        {"ready", false}});
   }
   // Of the whole load, with the runner killed at `share` of it and away for so long.
   std::unique_ptr<Simulator> Load(const Setup& setup, double share, uint64_t down_ms,

@@ -262,11 +262,11 @@ TEST_F(MaioTest, TwoServicesShareAModel) {
   AddReaders(sim.get(), setup);
   sim->services = {1, 2};
   // The second one records: the ID is new.
-  nlohmann::json reply = sim->Control({{"op", "service_start"},
-                                       {"service_id", "feedfacefeedface"},
-                                       {"service", 2},
-                                       {"workers", 2},
-                                       {"xpus", {0, 1}}});
+  nlohmann::json reply = Settle(sim.get(), {{"op", "service_start"},
+                                            {"service_id", "feedfacefeedface"},
+                                            {"service", 2},
+                                            {"workers", 2},
+                                            {"xpus", {0, 1}}});
   ASSERT_EQ(reply["mode"], "record");
   EXPECT_EQ(sim->want,
             PPC_WANT_TRACE | PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA | PPC_WANT_OPENCLOSE);
@@ -279,7 +279,7 @@ TEST_F(MaioTest, TwoServicesShareAModel) {
   ASSERT_TRUE(sim->Run(60000));
   nlohmann::json first = End(sim.get(), "service_ready");
   EXPECT_EQ(first["groups"][0]["consumed"], first["groups"][0]["total"]) << first;
-  reply = sim->Control({{"op", "service_ready"}, {"service_id", "feedfacefeedface"}});
+  reply = Settle(sim.get(), {{"op", "service_ready"}, {"service_id", "feedfacefeedface"}});
   EXPECT_EQ(reply["reason"], "template stored");
   sim->RunFor(12000);  // it did not fit: what is left is dropped
   EXPECT_EQ(sim->want, 0u);

@@ -20,6 +20,7 @@ Simulator::Simulator(const std::string& policy_path, const Options& options)
 }
 
 Simulator::~Simulator() {
+  if (init_) RunBackground();
   if (init_ && library_.ops()->ppc_exit != nullptr) library_.ops()->ppc_exit();
 }
 
@@ -357,6 +358,7 @@ void Simulator::StepRuntime() {
       EvictHook(nullptr);
     if (library_.ops()->ppc_tick != nullptr) library_.ops()->ppc_tick(now_ns);
   }
+  RunBackground();
   PlanLoop();
 }
 
@@ -372,6 +374,7 @@ void Simulator::RunFor(uint64_t ms) {
 }
 
 void Simulator::Crash() {
+  RunBackground();
   library_.ops()->ppc_exit();
   init_ = false;
   is_down_ = true;

@@ -6,18 +6,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "policies/maio/tuning.h"
+
 namespace ppc::maio {
 namespace {
 
-constexpr uint64_t kIdleNs = 5'000'000'000;  // a reader that rests has copied what it read
-constexpr uint64_t kRetryNs = 1'000'000'000;
-constexpr uint64_t kWidenNs = 1'000'000'000;  // widen the distance at most so often
-constexpr uint64_t kSwapBytes = 32ull << 20;
-constexpr uint64_t kDropNs = 2'000'000'000;  // a drop that was refused is never reported
-constexpr uint64_t kScarceNs = 10'000'000;   // after a search that found too little
-constexpr uint64_t kEndNs = 10'000'000'000;  // what is held so long after ready is another's
-constexpr uint64_t kTightShare = 2;          // of the distance, while there is no room
-constexpr uint32_t kMaxAttempts = 5;
 constexpr size_t kMaxRetries = 4096;
 
 }  // namespace
@@ -35,7 +28,7 @@ Evictor::Evictor(PieceTable* table, Matcher* matcher, Planner* planner, uint64_t
 void Evictor::Burn(uint32_t group, uint64_t distance, uint64_t now_ns,
                    std::vector<uint32_t>* released) {
   Cursor& cursor = matcher_->cursors()[group];
-  bool idle = cursor.last_ns != 0 && now_ns > cursor.last_ns + kIdleNs;
+  bool idle = cursor.last_ns != 0 && now_ns > cursor.last_ns + kRestNs;
   while (!cursor.fifo.empty() &&
          (idle || cursor.consumed >= cursor.fifo.front().stamp + distance)) {
     Passed& passed = cursor.fifo.front();
@@ -57,7 +50,7 @@ void Evictor::Burn(uint32_t group, uint64_t distance, uint64_t now_ns,
 void Evictor::BurnAgain(uint64_t now_ns, std::vector<uint32_t>* released) {
   for (; !again_.empty(); again_.pop_front()) {
     const Again& again = again_.front();
-    bool burnt = now_ns > again.ns + kIdleNs;
+    bool burnt = now_ns > again.ns + kRestNs;
     if (again.group >= 0) {
       const uint64_t consumed = matcher_->cursors()[static_cast<size_t>(again.group)].consumed;
       burnt |= consumed < again.stamp || consumed >= again.stamp + distance_;

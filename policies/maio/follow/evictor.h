@@ -20,12 +20,10 @@
 #include "policies/maio/follow/matcher.h"
 #include "policies/maio/follow/piece_table.h"
 #include "policies/maio/follow/planner.h"
+#include "policies/maio/tuning.h"
 #include "ppc.hpp"
 
 namespace ppc::maio {
-
-inline constexpr uint64_t kMaxDistance = 8ull << 30;
-inline constexpr uint64_t kSwapNs = 10'000'000'000;
 
 struct EvictorStats {
   uint64_t released = 0;  // asked to drop

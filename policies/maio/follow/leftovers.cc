@@ -5,16 +5,9 @@
 
 #include <algorithm>
 
+#include "policies/maio/tuning.h"
+
 namespace ppc::maio {
-namespace {
-
-constexpr uint64_t kSteadyRateBytes = 16ull << 20;  // a rate means something from here on
-constexpr uint64_t kMostUnderWay = 256ull << 20;    // dropped or asked for, not there yet
-constexpr uint32_t kLooksPerCall = 64;              // a look walks a piece's pages
-constexpr uint64_t kExpiryNs = 20'000'000'000;      // no report for so long
-
-}  // namespace
-
 Leftovers::Leftovers(const ppc_context* context, PieceTable* table, Matcher* matcher,
                      Planner* planner, const Affinity* affinity, uint32_t ahead_s,
                      uint64_t first_cookie)
@@ -45,7 +38,7 @@ void Leftovers::Found(const ppc_result& load) {
 double Leftovers::FastestRate() const {
   double best = 0;
   for (const Cursor& cursor : matcher_->cursors()) {
-    if (cursor.consumed >= kSteadyRateBytes) best = std::max(best, cursor.rate);
+    if (cursor.consumed >= kKnownRateBytes) best = std::max(best, cursor.rate);
   }
   return best;
 }

@@ -7,18 +7,9 @@
 #include <bit>
 #include <utility>
 
+#include "policies/maio/tuning.h"
+
 namespace ppc::maio {
-namespace {
-
-constexpr uint64_t kOutOfOrderMax = 64ull << 20;
-constexpr uint64_t kOutOfOrderMin = 8ull << 20;
-constexpr uint32_t kJumpHits = 3;       // events that confirm a jump
-constexpr uint32_t kRewindMisses = 3;   // misses behind the front that confirm a second pass
-constexpr uint64_t kSettleEvents = 16;  // a stream without events for so many has ended
-constexpr uint32_t kBackwardWeight = 4;
-
-}  // namespace
-
 const char* SyncName(SyncState state) {
   switch (state) {
     case SyncState::kSync:

@@ -73,9 +73,6 @@ struct Passed {
   bool closed = false;  // something was taken out since: what is passed next does not follow it
 };
 
-// A cursor's rate means something once it has consumed so much.
-constexpr uint64_t kKnownRateBytes = 16ull << 20;
-
 struct Cursor {
   std::vector<Stream> streams;   // per file
   std::vector<uint32_t> active;  // files with an active stream

@@ -5,15 +5,9 @@
 #include <utility>
 
 #include "policies/maio/follow/matcher.h"
+#include "policies/maio/tuning.h"
 
 namespace ppc::maio {
-namespace {
-
-constexpr double kFaster = 8;       // than it was on average it may have read while nobody looked
-constexpr double kUnknownRate = 1;  // bytes per ns
-
-}  // namespace
-
 GroupProgress Matcher::Save(uint32_t group) const {
   const Cursor& cursor = cursors_[group];
   GroupProgress out;
@@ -94,8 +88,8 @@ void Matcher::CatchUp(const Observation& o, Stream* stream, const Arrival& a) {
   const bool is_first = std::exchange(cursor.away_ns, 0) != 0;
   const bool was_away = std::exchange(stream->away, false);
   const double rate = cursor.consumed < kKnownRateBytes
-                          ? std::max(kUnknownRate, kFaster * cursor.rate)
-                          : kFaster * cursor.rate;
+                          ? std::max(kUnknownRate, kFasterAway * cursor.rate)
+                          : kFasterAway * cursor.rate;
   const uint64_t most = out_of_order_bytes(o.group) +
                         static_cast<uint64_t>(rate * static_cast<double>(away_ns_[o.group]));
   const uint64_t pos = layout_->UseAt(o.group, o.file, a.first).pos;

@@ -7,14 +7,10 @@
 #include <cerrno>
 #include <limits>
 
+#include "policies/maio/tuning.h"
+
 namespace ppc::maio {
 namespace {
-
-constexpr uint64_t kNearBytes = 32ull << 20;         // closer to the reader: smaller chunks
-constexpr uint64_t kChunkExpiryNs = 20'000'000'000;  // no report for so long
-constexpr uint32_t kMaxFileErrors = 3;
-constexpr uint64_t kDriftAheadBytes = 256ull << 20;  // half trusted: not to the end
-constexpr uint64_t kTinyBytes = 16 << 10;            // not worth a request of its own
 
 // Of a part that was interrupted, its beginning.
 uint64_t GoodBytes(const ppc_result& result) {
@@ -340,7 +336,7 @@ void Planner::Interrupted(uint32_t group) {
 void Planner::Expire(uint64_t now_ns) {
   for (auto it = chunks_.begin(); it != chunks_.end();) {
     auto next = std::next(it);
-    if (now_ns > it->second.ns + kChunkExpiryNs) Close(it);
+    if (now_ns > it->second.ns + kExpiryNs) Close(it);
     it = next;
   }
 }

@@ -16,12 +16,10 @@
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/follow/matcher.h"
 #include "policies/maio/follow/piece_table.h"
+#include "policies/maio/tuning.h"
 #include "ppc.hpp"
 
 namespace ppc::maio {
-
-inline constexpr uint64_t kChunkBytes = 8ull << 20;
-inline constexpr uint64_t kNearChunkBytes = 2ull << 20;
 
 struct PlannerStats {
   uint64_t asked = 0;

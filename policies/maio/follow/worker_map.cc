@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "policies/maio/tuning.h"
 #include "ppc.h"
 
 namespace ppc::maio {
@@ -12,7 +13,6 @@ namespace {
 
 constexpr size_t kMaxProcesses = 4096;
 constexpr size_t kMaxSaved = 256;
-constexpr uint64_t kGoneNs = 1'000'000'000;  // silent for so long: may be replaced by a new one
 
 }  // namespace
 

@@ -33,6 +33,7 @@ class Recorder {
   int32_t AddFile(uint64_t number, const TemplateFile& file);
   int32_t FileOf(uint64_t number) const;
   std::vector<TemplateFile>& files() { return files_; }
+  const std::vector<TemplateFile>& files() const { return files_; }
 
   void Touch(uint32_t group, uint32_t file, uint64_t first_page, uint64_t end_page,
              uint64_t now_ns);

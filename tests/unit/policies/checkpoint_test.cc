@@ -227,7 +227,9 @@ TEST_F(MaioProgressTest, AJumpMeanwhileIsAJump) {
 TEST_F(MaioProgressTest, OfAnotherTemplateItIsRefused) {
   const Note note = EncodeProgress(follower_->layout, follower_->Save());
   Template other = template_;
-  other.groups[1].extents[0].pages -= kMiBPages;
+  std::vector<Extent> extents = other.groups[1].extents.ToVector();
+  extents[0].pages -= kMiBPages;
+  other.groups[1].extents = extents;
   Follower next(other);
   EXPECT_FALSE(DecodeProgress(next.layout, note));
   EXPECT_NE(next.layout.Digest(), follower_->layout.Digest());

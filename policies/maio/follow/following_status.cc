@@ -1,61 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of a service's run, and what it tells about itself.
-#include <cstdio>
+// What a service tells of itself while it follows a template.
+#include <nlohmann/json.hpp>
+#include <string>
 
-#include "policies/maio/service.h"
+#include "policies/maio/follow/following.h"
 
 namespace ppc::maio {
 
 using Json = nlohmann::json;
 
-Json Service::Ready() {
-  if (mode_ == Mode::kRecord) {
-    FinishRecording(kComplete);
-  }
-  if (follows()) {
-    for (uint32_t g = 0; g < layout_->groups().size(); g++) matcher_->Rest(g);
-    Trace(Now());
-    Stats();
-    evict_all_ = config_.bar && (config_.at_ready == AtReady::kAll ||
-                                 (config_.at_ready == AtReady::kAuto && constrained_));
-    Retire();
-  }
-  Json status = Status();
-  mode_ = Mode::kIdle;
-  return status;
-}
-
-Json Service::Stop() {
-  if (mode_ == Mode::kRecord) FinishRecording(kPartial);
-  if (follows()) Retire();
-  Json status = Status();
-  mode_ = Mode::kIdle;
-  return status;
-}
-
-// The template fitted badly: record again next time.
-void Service::Retire() {
-  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
-    context_->interrupt_of(context_, spec_.number, g);
-  }
-  for (const auto& [file, unused] : native_files_) context_->file_native(context_, file, 0);
-  native_files_.clear();
-  if (mode_ == Mode::kRecord) return;  // a new one has just been stored
-  uint64_t events = matcher_->matched() + matcher_->unknown();
-  bool strange = events >= 64 && matcher_->unknown() * 10 > events;
-  bool other = unlisted_bytes_ * 4 > layout_->bytes();
-  if (config_.record == RecordMode::kNever || (!strange && !other)) return;
-  std::string path = TemplatePath(context_->template_dir, spec_.service_id);
-  std::string stale = path + ".stale";
-  if (std::rename(path.c_str(), stale.c_str()) == 0) {
-    reason_ = "the template fitted badly and was set aside; the next start records";
-    Log(PPC_LOG_WARNING, "maio: service " + spec_.service_id + ": " + reason_);
-  }
-}
-
 // Loaded and not read by anybody, so far.
-uint64_t Service::OverPrefetched() const {
+uint64_t Following::OverPrefetched() const {
   uint64_t unused = 0;
   for (const Piece& piece : layout_->pieces()) {
     if ((piece.flags & kPrefetched) && !(piece.flags & kConsumed)) unused += piece.bytes();
@@ -63,20 +19,11 @@ uint64_t Service::OverPrefetched() const {
   return unused;
 }
 
-Json Service::Status() const {
-  Json json = {{"service_id", spec_.service_id}, {"mode", ModeName(mode_)}, {"reason", reason_}};
-  if (mode_ == Mode::kRecord) {
-    json["recorded_bytes"] = recorder_->bytes();
-    json["files"] = recorder_->files().size();
-    json["processes"] = workers_.processes();
-  }
-  if (layout_ == nullptr) return json;
+void Following::Describe(Json* out) const {
+  Json& json = *out;
   const PlannerStats& plan = planner_->stats();
   const EvictorStats& evict = evictor_->stats();
   json["template_bytes"] = layout_->bytes();
-  json["generation"] = generation_;
-  json["stale_files"] = stale_files_;
-  json["synthesized_files"] = synthesized_files_;
   json["constrained"] = constrained_;
   json["distance"] = evictor_->distance();
   json["beacon"] = beacon_bytes_;
@@ -96,7 +43,7 @@ Json Service::Status() const {
   json["latency_us"] = stand_down_->step_ns() / 1000;
   json["standing_down"] = stand_down_->active();
   json["stand_downs"] = stand_down_->times();
-  json["stood_down_ms"] = stand_down_->total_ns(Now()) / 1'000'000;
+  json["stood_down_ms"] = stand_down_->total_ns(run_->Now()) / 1'000'000;
   if (leftovers_ != nullptr) {
     json["leftovers"] = leftovers_->stats().found;
     json["leftovers_dropped"] = leftovers_->stats().dropped;
@@ -113,14 +60,12 @@ Json Service::Status() const {
                               {"consumed", cursor.consumed},
                               {"total", layout_->groups()[g].bytes}});
   }
-  return json;
 }
 
-void Service::Stats() const {
-  auto stat = [&](const char* name, uint64_t value) { context_->stat(context_, name, value); };
-  stat("mode", static_cast<uint64_t>(mode_));
-  if (mode_ == Mode::kRecord) stat("recorded_bytes", recorder_->bytes());
-  if (layout_ == nullptr) return;
+void Following::Stats() const {
+  auto stat = [&](const char* name, uint64_t value) {
+    run_->context->stat(run_->context, name, value);
+  };
   const PlannerStats& plan = planner_->stats();
   const EvictorStats& evict = evictor_->stats();
   uint64_t consumed = 0;

@@ -4,17 +4,12 @@
 #include <bit>
 #include <string>
 
-#include "policies/maio/service.h"
+#include "policies/maio/follow/following.h"
+#include "policies/maio/tuning.h"
 
 namespace ppc::maio {
-namespace {
-
-constexpr uint32_t kVotes = 8;
-
-}  // namespace
-
 // Nobody else's data: the guess of who the process is was right.
-bool Service::IsOwn(const Observation& o) const {
+bool Following::IsOwn(const Observation& o) const {
   auto [first, last] = layout_->PiecesOf(o.file, o.first_page, o.end_page);
   return first != last &&
          layout_->ReadersOf(first, last, o.first_page, o.end_page) == uint64_t{1} << o.group;
@@ -23,7 +18,7 @@ bool Service::IsOwn(const Observation& o) const {
 // The process reads what another worker read when the template was recorded: after enough such
 // reads, and none of its own between them, it is that worker.  What the kernel read ahead for it
 // says nothing: it runs into the neighbours' slices.
-void Service::Vote(const miss_io& event, uint32_t from, uint32_t file) {
+void Following::Vote(const miss_io& event, uint32_t from, uint32_t file) {
   auto [first, last] = layout_->PiecesOf(file, event.offset / kPage,
                                          (event.offset + event.size + kPage - 1) / kPage);
   if (first == last) return;
@@ -43,13 +38,13 @@ void Service::Vote(const miss_io& event, uint32_t from, uint32_t file) {
   uint32_t to = layout_->groups()[static_cast<size_t>(std::countr_zero(rest))].id;
   if (to == kCommonGroup) return;
   swaps_++;
-  Log(PPC_LOG_INFO, "maio: process " + std::to_string(event.pid) + " reads as worker " +
-                        std::to_string(static_cast<int32_t>(to)));
-  if (from == kCommonGroup || SlotOf(from) < 0) {
-    workers_.Move(event, to);
+  run_->Log(PPC_LOG_INFO, "maio: process " + std::to_string(event.pid) + " reads as worker " +
+                              std::to_string(static_cast<int32_t>(to)));
+  if (from == kCommonGroup || layout_->SlotOf(from) < 0) {
+    run_->workers.Move(event, to);
   } else {
-    workers_.Swap(from, to);
-    if (recorder_ != nullptr && !workers_.told()) recorder_->Swap(from, to);
+    run_->workers.Swap(from, to);
+    if (on_swap_ && !run_->workers.told()) on_swap_(from, to);
   }
   votes_.clear();
   BindGroups();

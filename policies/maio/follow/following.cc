@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A service that follows a template: events, plans, evictions.
+#include "policies/maio/follow/following.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "policies/maio/tuning.h"
+
+namespace ppc::maio {
+namespace {
+
+unsigned long long ToPrint(uint64_t value) { return value; }
+
+}  // namespace
+
+Following::Following(Run* run, const Template& t, const std::vector<uint64_t>& numbers,
+                     uint32_t copies)
+    : run_(run), copies_(copies) {
+  layout_ = std::make_unique<Layout>(t, numbers, run_->config.max_pieces);
+  affinity_ = std::make_unique<Affinity>(run_->context, *layout_, run_->config.affinity);
+  ppc_memory memory = run_->Memory();
+  uint64_t distance = BarDistance(run_->config, memory.threshold, layout_->groups().size());
+  beacon_bytes_ = BeaconBytes(distance);
+  // What is in the cache already, of this model perhaps, takes nothing away from it.
+  const uint64_t other = memory.used - std::min(memory.used, memory.cache);
+  constrained_ = layout_->bytes() > memory.threshold - std::min(memory.threshold, other);
+  table_ = std::make_unique<PieceTable>(layout_.get());
+  matcher_ = std::make_unique<Matcher>(table_.get(), run_->context->window_bytes, beacon_bytes_);
+  uint64_t cookie = static_cast<uint64_t>(run_->slot + 1) << 56;
+  // What is still reported of the service that had the slot before is none of ours.
+  const uint64_t nonce = (run_->start_ns >> 20 & 0x7fff) << 32;
+  planner_ = std::make_unique<Planner>(table_.get(), matcher_.get(), affinity_.get(),
+                                       run_->spec.number, cookie | 1ull << 48 | nonce);
+  evictor_ =
+      std::make_unique<Evictor>(table_.get(), matcher_.get(), planner_.get(), distance, cookie);
+  stand_down_ = std::make_unique<StandDown>(run_->config.stand_down);
+  if (run_->config.affinity_fix == AffinityFix::kEvict && run_->config.affinity &&
+      run_->config.prefetch && (run_->context->caps & PPC_CAN_NODE) != 0) {
+    leftovers_ = std::make_unique<Leftovers>(
+        run_->context, table_.get(), matcher_.get(), planner_.get(), affinity_.get(),
+        run_->config.affinity_fix_ahead_s, cookie | 1ull << 47);
+  }
+  BindGroups();
+  // An earlier run may have left some to the kernel.
+  for (const LayoutFile& file : layout_->files()) {
+    if (file.number != 0) run_->context->file_native(run_->context, file.number, 0);
+  }
+  OpenCheckpoint();
+  const bool taken_over = TakeOver();
+  if (taken_over || memory.room < kChunkBytes) FindCached();
+  if (memory.room < kChunkBytes) evictor_->AllowSwap(memory.threshold / 2, run_->Now());
+}
+
+// There is no room: an earlier run of the service may have left it full, perhaps of what is needed
+// late.  Only what we know to be there can make room.
+void Following::FindCached() {
+  if (run_->context->resident == nullptr) return;
+  const uint64_t deadline = run_->Now() + kFindBudgetNs;
+  std::vector<uint8_t> bitmap;
+  for (const LayoutFile& file : layout_->files()) {
+    if (file.number == 0 || run_->Now() > deadline) continue;
+    bitmap.assign((file.bytes / kPage + 8) / 8, 0);
+    ppc_residency state = {};
+    if (run_->context->resident(run_->context, file.number, 0, file.bytes, &state, bitmap.data(),
+                                bitmap.size()) != 0 ||
+        state.resident == 0) {
+      continue;
+    }
+    for (uint32_t p = file.first_piece; p < file.last_piece; p++) {
+      const Piece& piece = layout_->pieces()[p];
+      bool is_there = true;
+      for (uint64_t i = piece.page; is_there && i < piece.end_page() && i * kPage < file.bytes; i++)
+        is_there = bitmap[i / 8] >> (i % 8) & 1;
+      if (is_there) planner_->Found(p);
+    }
+  }
+}
+
+void Following::BindGroups() {
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
+    affinity_->Bind(g, run_->workers.XpuOf(layout_->groups()[g].id));
+  }
+}
+
+bool Following::Holds(uint64_t number, uint64_t page, uint64_t pages) const {
+  int32_t file = layout_->FileOf(number);
+  if (file < 0) return false;
+  auto [first, last] = layout_->PiecesOf(static_cast<uint32_t>(file), page, page + pages);
+  for (uint32_t p = first; p < last; p++) {
+    if (layout_->pieces()[p].pending != 0) return true;
+  }
+  return false;
+}
+
+// Marks what the front end loads by itself, and finds out what we dropped too early.  A miss of a
+// page makes the kernel read its window.
+void Following::NoteMiss(const miss_io& event, uint32_t file, int32_t slot) {
+  uint64_t window = std::max<uint64_t>(run_->context->window_bytes, kPage);
+  uint64_t start = event.offset / window * window;
+  uint64_t end = (event.offset + event.size + window - 1) / window * window;
+  auto [first, last] = layout_->PiecesOf(file, start / kPage, end / kPage);
+  for (uint32_t p = first; p < last; p++) {
+    const Piece& piece = layout_->pieces()[p];
+    const uint64_t piece_end = piece.end_page() * kPage;
+    if ((piece.flags & kReleased) && event.time_ns / 1000 > piece.release_us) {
+      const bool hit = piece.offset() < event.offset + event.size && piece_end > event.offset;
+      const uint64_t bytes = std::min(piece_end, end) - std::max(piece.offset(), start);
+      evictor_->Refault(p, slot, hit ? bytes : 0, event.time_ns);
+    }
+    table_->Touch(p);
+  }
+}
+
+// Not in the template: the kernel's read-ahead serves it better than nothing.  Much of it and
+// nothing of the template: the service loads another model than it said.
+void Following::UnlistedFile(const miss_io& event) {
+  if (event.kind != PPC_MISS_READ && event.kind != PPC_MISS_FAULT) return;
+  if (native_files_.emplace(event.file, true).second) {
+    run_->context->file_native(run_->context, event.file, 1);
+    unlisted_bytes_ += event.file_bytes;
+  }
+  uint64_t consumed = 0;
+  for (const Cursor& cursor : matcher_->cursors()) consumed += cursor.consumed;
+  if (consumed * 20 < layout_->bytes() && unlisted_bytes_ * 8 > layout_->bytes())
+    matcher_->GiveUp();
+}
+
+// A group that lost the template reads natively until it is found again.
+void Following::FollowSync(const miss_io& event, uint32_t slot) {
+  SyncState state = matcher_->cursors()[slot].state;
+  if (state == SyncState::kLost) {
+    if (native_files_.emplace(event.file, true).second) {
+      run_->context->file_native(run_->context, event.file, 1);
+    }
+  } else if (state == SyncState::kSync && !native_files_.empty()) {
+    if (native_files_.erase(event.file) != 0)
+      run_->context->file_native(run_->context, event.file, 0);
+  }
+}
+
+void Following::Event(const miss_io& event) {
+  int32_t file = layout_->FileOf(event.file);
+  if (file < 0) {
+    UnlistedFile(event);
+    return;
+  }
+  bool weights = layout_->files()[file].kind != FileKind::kSmall;
+  uint32_t group = run_->workers.Resolve(event, weights);
+  int32_t slot = layout_->SlotOf(group);
+  if (event.kind == PPC_OPEN) return;
+  if (event.kind == PPC_CLOSE) {
+    if (slot >= 0) {
+      matcher_->Close(static_cast<uint32_t>(slot), static_cast<uint32_t>(file), event.open_id);
+    }
+    return;
+  }
+  if (first_event_ns_ == 0) first_event_ns_ = event.time_ns;
+  bool miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
+  // A new process that goes on where the one before was is no restart.
+  bool restarted =
+      slot >= 0 && weights && run_->workers.TookOver(event) &&
+      matcher_->HasRead(static_cast<uint32_t>(slot), static_cast<uint32_t>(file),
+                        event.offset / kPage, (event.offset + event.size + kPage - 1) / kPage);
+  if (restarted) matcher_->Restart(static_cast<uint32_t>(slot));
+  if (miss) NoteMiss(event, static_cast<uint32_t>(file), slot);
+  // Small files say nothing of who reads them: any process may.
+  const bool user = (event.flags & PPC_F_NOT_USER) == 0;
+  if (slot < 0) {
+    if (weights && user) Vote(event, group, static_cast<uint32_t>(file));
+    return;
+  }
+  uint32_t g = static_cast<uint32_t>(slot);
+  Observation o;
+  o.group = g;
+  o.file = static_cast<uint32_t>(file);
+  o.first_page = event.offset / kPage;
+  o.end_page = (event.offset + event.size + kPage - 1) / kPage;
+  o.open_id = event.open_id;
+  o.miss = miss;
+  o.user = user;
+  o.idle_loader = planner_->queued_bytes(g) == 0;
+  o.now_ns = event.time_ns;
+  MatchResult match = matcher_->Observe(o);
+  FollowSync(event, g);
+  if (weights && o.user) {
+    if (match.foreign >= 0) {
+      Vote(event, group, static_cast<uint32_t>(file));
+    } else if (!votes_.empty() && IsOwn(o)) {
+      votes_.erase({event.pid, event.start_ns});
+    }
+  }
+  if (match.moved || restarted) {
+    evictor_->AllowSwap(run_->Memory().threshold / 2, run_->Now());
+    planner_->Reset(g);
+    run_->context->interrupt_of(run_->context, run_->spec.number, g);
+    planner_->Interrupted(g);
+  }
+  if (event.time_ns >= traced_ns_ + kTraceNs) Trace(event.time_ns);
+}
+
+void Following::Plan(const ppc_plan_request& request, IoList* out) {
+  if (!run_->config.prefetch) return;
+  ppc_memory memory = request.memory != nullptr ? *request.memory : run_->Memory();
+  size_t before = out->size();
+  stand_down_->Update(request.device_rate, request.device_step_ns, matcher_->cursors(),
+                      run_->Now());
+  planner_->SetWindow(stand_down_->window());
+  planner_->Plan(request.max_bytes, memory, run_->Now(), out);
+  for (size_t i = before; i < out->size(); i++) {
+    const ppc_io& io = out->ios()[i];
+    node_bytes_[io.xpu < 0 ? -1 : affinity_->NodeOfXpu(io.xpu)] += io.size;
+  }
+}
+
+void Following::Evict(const Evictor::Held& held, IoList* out) {
+  if (leftovers_ != nullptr) leftovers_->Evict(run_->Now(), held, out);
+  if (!run_->config.bar) return;
+  const ppc_memory memory = run_->Memory();
+  const bool is_short = memory.used > memory.threshold || memory.room < kChunkBytes;
+  // With PPC_WANT_EVICT asked while there is room, too.
+  if (run_->config.affinity_fix == AffinityFix::kEvict && !is_short) return;
+  evictor_->Evict(memory, run_->Now(), (run_->context->caps & PPC_CAN_UNMAP) != 0, held, out);
+  if (evictor_->stats().released >= saved_released_ + kReleasedPerNote) SaveProgress();
+}
+
+bool Following::EvictAll(const Evictor::Held& held, IoList* out) {
+  evictor_->EvictAll(run_->Now(), (run_->context->caps & PPC_CAN_UNMAP) != 0, held, out);
+  return !evictor_->HasEnded(run_->Now());
+}
+
+void Following::Done(const ppc_result& result) {
+  if (result.kind == PPC_LOADED) {
+    planner_->Done(result);
+    if (leftovers_ != nullptr) leftovers_->Found(result);
+  } else if (leftovers_ == nullptr || !leftovers_->Done(result)) {
+    evictor_->Done(result, run_->Now());
+  }
+}
+
+// A worker that has been silent for a minute while the others moved on is gone.
+void Following::DropSilent(uint64_t now_ns) {
+  auto& cursors = matcher_->cursors();
+  uint64_t most = 0;
+  for (const Cursor& cursor : cursors) most = std::max(most, cursor.consumed);
+  uint64_t limit = std::min<uint64_t>(kSilentBytes, layout_->bytes() / kSilentShare);
+  for (uint32_t g = 0; g < cursors.size(); g++) {
+    uint64_t seen = cursors[g].last_ns != 0 ? cursors[g].last_ns : first_event_ns_;
+    bool silent = seen != 0 && now_ns > seen + kSilentNs;
+    if (silent && !cursors[g].dropped && most > cursors[g].consumed + limit)
+      evictor_->Add(matcher_->Drop(g));
+  }
+}
+
+void Following::Tick(uint64_t now_ns) {
+  planner_->Expire(now_ns);
+  if (leftovers_ != nullptr) leftovers_->Expire(now_ns);
+  DropSilent(now_ns);
+  SaveProgress();
+  if (now_ns >= traced_ns_ + kTraceNs) Trace(now_ns);
+}
+
+void Following::Trace(uint64_t now_ns) {
+  traced_ns_ = now_ns;
+  if (run_->context->trace == nullptr) return;
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
+    const LayoutGroup& group = layout_->groups()[g];
+    const Cursor& cursor = matcher_->cursors()[g];
+    // Not through a JSON object: that would cost more than all events in between.  A service ID
+    // has no character that needs quoting.
+    char line[512];
+    std::snprintf(
+        line, sizeof(line),
+        R"({"evict":%llu,"front":%llu,"group":%d,"prefetch":%llu,"service":"%s",)"
+        R"("state":"%s","t":%llu,"total":%llu})",
+        ToPrint(evictor_->position(g)), ToPrint(cursor.pos), static_cast<int32_t>(group.id),
+        ToPrint(std::max(planner_->horizon(g), cursor.pos)), run_->spec.service_id.c_str(),
+        SyncName(cursor.state), ToPrint(now_ns), ToPrint(group.bytes));
+    run_->context->trace(run_->context, line);
+  }
+}
+
+void Following::Rest() {
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) matcher_->Rest(g);
+  Trace(run_->Now());
+}
+
+void Following::End() {
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
+    run_->context->interrupt_of(run_->context, run_->spec.number, g);
+  }
+  for (const auto& [file, unused] : native_files_)
+    run_->context->file_native(run_->context, file, 0);
+  native_files_.clear();
+}
+
+bool Following::FittedBadly() const {
+  const uint64_t events = matcher_->matched() + matcher_->unknown();
+  const bool strange = events >= 64 && matcher_->unknown() * 10 > events;
+  const bool other = unlisted_bytes_ * 4 > layout_->bytes();
+  return strange || other;
+}
+
+}  // namespace ppc::maio

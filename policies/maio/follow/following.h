@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state of a service that follows a template: whose events become
+// positions, plans and evictions.  Owns all that belongs to this one pass of
+// the load, and notes it for whoever takes over after a crash.
+#ifndef POLICIES_MAIO_FOLLOW_FOLLOWING_H_
+#define POLICIES_MAIO_FOLLOW_FOLLOWING_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policies/maio/follow/affinity.h"
+#include "policies/maio/follow/checkpoint.h"
+#include "policies/maio/follow/evictor.h"
+#include "policies/maio/follow/layout.h"
+#include "policies/maio/follow/leftovers.h"
+#include "policies/maio/follow/matcher.h"
+#include "policies/maio/follow/piece_table.h"
+#include "policies/maio/follow/planner.h"
+#include "policies/maio/follow/stand_down.h"
+#include "policies/maio/run.h"
+#include "ppc.hpp"
+
+namespace ppc::maio {
+
+class Following {
+ public:
+  // run outlives this.  numbers: this run's number of each file of the template, 0: left out;
+  // copies: of each worker's list, of a template for fewer workers, 0: none.
+  Following(Run* run, const Template& t, const std::vector<uint64_t>& numbers, uint32_t copies);
+
+  void Event(const miss_io& event);
+  void Plan(const ppc_plan_request& request, IoList* out);
+  void Evict(const Evictor::Held& held, IoList* out);
+  // Drops whatever is left; false once there is nothing to do any more.
+  bool EvictAll(const Evictor::Held& held, IoList* out);
+  void Done(const ppc_result& result);
+  void Tick(uint64_t now_ns);
+  // All that is to be read has been.
+  void Rest();
+  // Nothing is loaded any more, and no file is treated in a way of its own.
+  void End();
+
+  bool Knows(uint64_t file) const { return layout_->FileOf(file) >= 0; }
+  // Still needs pages of the range.
+  bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;
+  // Too much of what was read is not in the template.
+  bool FittedBadly() const;
+  bool constrained() const { return constrained_; }
+  // Asks for evictions while there is room, too.
+  bool looks_for_leftovers() const { return leftovers_ != nullptr; }
+  uint64_t beacon_bytes() const { return beacon_bytes_; }
+  // What is to be told of how it began; "" nothing.
+  const std::string& reason() const { return reason_; }
+  // Called when two workers turn out to be each other.
+  void OnSwap(std::function<void(uint32_t, uint32_t)> swap) { on_swap_ = std::move(swap); }
+
+  void Describe(nlohmann::json* out) const;
+  void Stats() const;
+
+ private:
+  struct Votes {
+    uint32_t total = 0;
+    std::map<uint32_t, uint32_t> per_group;
+  };
+
+  void FindCached();
+  void BindGroups();
+  void NoteMiss(const miss_io& event, uint32_t file, int32_t slot);
+  void UnlistedFile(const miss_io& event);
+  void FollowSync(const miss_io& event, uint32_t slot);
+  bool IsOwn(const Observation& o) const;
+  void Vote(const miss_io& event, uint32_t from, uint32_t file);
+  void DropSilent(uint64_t now_ns);
+  void Trace(uint64_t now_ns);
+  uint64_t OverPrefetched() const;
+  void OpenCheckpoint();
+  bool TakeOver();
+  void SaveProgress();
+
+  Run* const run_;
+  std::string reason_;
+  std::unique_ptr<Layout> layout_;
+  std::unique_ptr<PieceTable> table_;
+  std::unique_ptr<Affinity> affinity_;
+  std::unique_ptr<Matcher> matcher_;
+  std::unique_ptr<Planner> planner_;
+  std::unique_ptr<Evictor> evictor_;
+  std::unique_ptr<Leftovers> leftovers_;  // with affinity_fix=evict
+  std::unique_ptr<StandDown> stand_down_;
+  Checkpoint checkpoint_;
+  uint64_t saved_ns_ = 0;        // last event when progress was saved
+  uint64_t saved_released_ = 0;  // what had been released then
+
+  std::map<std::pair<int32_t, uint64_t>, Votes> votes_;
+  const uint32_t copies_;
+  uint32_t turn_ = 0;
+  uint32_t swaps_ = 0;  // times a process turned out to be another worker
+  std::function<void(uint32_t, uint32_t)> on_swap_;
+
+  std::map<uint64_t, bool> native_files_;
+  uint64_t unlisted_bytes_ = 0;  // of model files that the template does not have
+  std::map<int32_t, uint64_t> node_bytes_;
+  uint64_t first_event_ns_ = 0;
+  uint64_t traced_ns_ = 0;
+  uint64_t beacon_bytes_ = 0;
+  bool constrained_ = false;
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_FOLLOW_FOLLOWING_H_

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a service starts with, see prepare.h.
+#include "policies/maio/prepare.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "policies/maio/record/regroup.h"
+#include "policies/maio/synth/synth.h"
+#include "policies/maio/template/template_compare.h"
+#include "policies/maio/tuning.h"
+
+namespace ppc::maio {
+namespace {
+
+// The mount through the runtime, for a limited time.
+class MountSource : public ModelSource {
+ public:
+  explicit MountSource(const ppc_context* context)
+      : context_(context), deadline_(context->now_ns(context) + kHeadersBudgetNs) {}
+
+  int Stat(const std::string& path, Info* out) override {
+    if (!ValidPath(path)) return -EINVAL;
+    ppc_file_info info = {};
+    if (int rc = context_->file_info(context_, path.c_str(), &info); rc != 0) return rc;
+    *out = {path, info.size, info.mtime_ns};
+    return 0;
+  }
+  int64_t Read(const std::string& path, uint64_t offset, void* out, size_t bytes) override {
+    if (context_->now_ns(context_) > deadline_) return -ETIMEDOUT;
+    return context_->read(context_, path.c_str(), offset, out, bytes);
+  }
+  int List(const std::string& path, std::vector<std::string>* names) override {
+    names->clear();
+    auto add = [](void* arg, const char* name, char kind) {
+      auto* list = static_cast<std::vector<std::string>*>(arg);
+      if (kind != '?') list->emplace_back(name);
+      return list->size() < kMaxFiles ? 0 : 1;
+    };
+    return context_->list_dir(context_, path.c_str(), add, names);
+  }
+
+ private:
+  const ppc_context* context_;
+  uint64_t deadline_;
+};
+
+uint32_t NumberOf(const nlohmann::json& params, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    auto it = params.find(key);
+    if (it != params.end() && it->is_number_unsigned() && it->get<uint64_t>() < kMaxGroups)
+      return it->get<uint32_t>();
+  }
+  return 0;
+}
+
+std::string TextOf(const nlohmann::json& params, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    auto it = params.find(key);
+    if (it != params.end() && it->is_string()) return it->get<std::string>();
+  }
+  return "";
+}
+
+bool Known(const Fingerprint& fingerprint) { return fingerprint != Fingerprint{}; }
+
+}  // namespace
+
+Fingerprint FingerprintOf(const ppc_context* context, const std::string& path, uint64_t size,
+                          FileKind* kind) {
+  MountSource source(context);
+  return FileFingerprint(&source, path, size, kind);
+}
+
+Preparation Preparer::Prepare() {
+  Template t;
+  std::string error;
+  const int rc = Load(TemplatePath(context_->template_dir, spec_.service_id), &t, &error);
+  const bool is_known = rc == 0;
+  const bool wanted = config_.record != RecordMode::kAlways;
+  if (!is_known && rc != -ENOENT) {
+    Log(PPC_LOG_WARNING, "maio: " + error);
+    out_.reason = error;
+  } else if (!is_known) {
+    out_.reason = "no template yet";
+  } else {
+    out_.reason = wanted ? "template found" : "recording was asked for";
+  }
+  if (is_known) {
+    out_.generation = t.generation;
+    out_.found = {t.flags, DistinctBytes(t), t.generation};
+    out_.copies = Regroup(&t, spec_.workers, TensorParallel());
+  }
+  if (out_.copies != 0) out_.reason += ", for another number of workers";
+  const bool provisional = is_known && (t.flags & kProvisional) != 0;
+  // What did not fit the table when it was recorded would not fit it next time.
+  if (wanted && is_known && !provisional && (t.flags & kOverflow) != 0) CompleteFromHeaders(&t);
+  const bool used = wanted && is_known && !provisional && Use(&t);
+  if (!used && wanted && config_.prefetch) FollowProvisionally(provisional ? &t : nullptr);
+  out_.is_recorded = !used && config_.record != RecordMode::kNever;
+  return std::move(out_);
+}
+
+// What is followed while the start is recorded, so that it is not slow: the doubtful template
+// that there is, the model's headers, or both.
+void Preparer::FollowProvisionally(Template* known) {
+  std::string reason = out_.reason;
+  bool synthetic = known != nullptr && (known->flags & kSynthetic) != 0;
+  bool complete = known != nullptr && (known->flags & (kPartial | kWarmSuspect | kOverflow)) == 0;
+  std::optional<Template> headers;
+  if (!complete) headers = SynthesizeModel();
+  // Of a sampled recording order and workers are guesses, too: the headers know better.
+  if (headers && (context_->caps & PPC_IS_SAMPLED) != 0) known = nullptr;
+  if (known != nullptr) {
+    if (headers && !synthetic) CompleteWith(known, *headers);
+    bool good = Check(*known).empty() && Use(known);
+    if (good && !synthetic) out_.reason = reason + ", of a recording to be repeated";
+    if (good) return;
+    if (!headers) headers = SynthesizeModel();
+  }
+  if (headers && Use(&*headers)) out_.reason = reason + "; follows the model's headers";
+}
+
+void Preparer::CompleteFromHeaders(Template* t) {
+  out_.reason += "; the table of extents was full when it was recorded";
+  std::optional<Template> headers = SynthesizeModel();
+  if (!headers) return;
+  Template whole = *t;
+  CompleteWith(&whole, *headers);
+  if (!Check(whole).empty()) return;
+  out_.reason += ", completed from the model's headers";
+  *t = std::move(whole);
+}
+
+// This run's number of each file, 0 for those that changed or are gone.
+std::vector<uint64_t> Preparer::CheckFiles(const Template& t) {
+  std::vector<uint64_t> numbers(t.files.size(), 0);
+  uint64_t deadline = context_->now_ns(context_) + kHeadersBudgetNs;
+  out_.stale_files = 0;
+  out_.synthesized_files = 0;
+  for (size_t i = 0; i < t.files.size(); i++) {
+    const TemplateFile& file = t.files[i];
+    ppc_file_info info = {};
+    bool good =
+        context_->file_info(context_, file.path.c_str(), &info) == 0 && info.size == file.size;
+    // A copied model has other times but the same contents.
+    if (good && info.mtime_ns != file.mtime_ns && Known(file.fingerprint) &&
+        context_->now_ns(context_) < deadline) {
+      good = FingerprintOf(context_, file.path, info.size, nullptr) == file.fingerprint;
+    }
+    if (good) {
+      numbers[i] = info.file;
+    } else {
+      out_.stale_files++;
+    }
+  }
+  return numbers;
+}
+
+// Takes what changed since from the headers.
+bool Preparer::Use(Template* t) {
+  std::vector<uint64_t> numbers = CheckFiles(*t);
+  uint64_t total = 0;
+  uint64_t stale = 0;
+  for (size_t i = 0; i < numbers.size(); i++) {
+    total += t->files[i].size;
+    if (numbers[i] == 0) stale += t->files[i].size;
+  }
+  if (total == 0 || (stale * kStaleShare > total && config_.record != RecordMode::kNever)) {
+    out_.reason = "the model changed: " + std::to_string(out_.stale_files) + " of " +
+                  std::to_string(t->files.size()) + " files";
+    return false;
+  }
+  // Single files that changed: their headers tell what will be read of them.
+  for (uint32_t i = 0; i < numbers.size(); i++) {
+    ppc_file_info info = {};
+    if (numbers[i] == 0 && RepairFile(t, i) &&
+        context_->file_info(context_, t->files[i].path.c_str(), &info) == 0)
+      numbers[i] = info.file;
+  }
+  if (out_.synthesized_files != 0) {
+    if (std::string problem = Check(*t); !problem.empty()) {
+      out_.reason = "the model changed: " + problem;
+      return false;
+    }
+  }
+  out_.generation = std::max(out_.generation, t->generation);
+  out_.followed = std::move(*t);
+  out_.numbers = std::move(numbers);
+  return true;
+}
+
+uint32_t Preparer::TensorParallel() const {
+  return spec_.params.is_object() ? NumberOf(spec_.params, {"tp", "tensor_parallel_size"}) : 0;
+}
+
+SynthOptions Preparer::SynthOptionsFor(uint32_t workers) const {
+  SynthOptions options;
+  options.service_id = spec_.service_id;
+  options.max_header_bytes = kMaxHeaderBytes;
+  options.created_ns = start_ns_;
+  options.tp = TensorParallel() != 0 ? TensorParallel() : workers;
+  if (spec_.params.is_object()) options.loader = ParseLoaderKind(TextOf(spec_.params, {"loader"}));
+  options.tp = std::max(options.tp, 1u);
+  return options;
+}
+
+std::optional<Template> Preparer::SynthesizeModel() {
+  MountSource source(context_);
+  std::string model;
+  if (spec_.params.is_object()) model = TextOf(spec_.params, {"model_path", "path", "model"});
+  std::optional<std::string> dir = FindModelDir(&source, context_->mount, model);
+  if (!dir) return std::nullopt;
+  std::string error;
+  SynthOptions options = SynthOptionsFor(spec_.workers);
+  if (spec_.params.is_object()) {
+    std::string file = TextOf(spec_.params, {"model"});
+    file = file.substr(file.rfind('/') + 1);
+    const FileKind kind = KindOfPath(file);
+    if (kind == FileKind::kSafetensors || kind == FileKind::kGguf) options.only = file;
+  }
+  std::optional<Template> t = Synthesize(&source, *dir, options, &error);
+  if (!t) {
+    Log(PPC_LOG_INFO, "maio: service " + spec_.service_id + ": no template from headers: " + error);
+    return std::nullopt;
+  }
+  // Data-parallel workers read what the first ones read.
+  std::vector<TemplateGroup> first = t->groups;
+  for (uint32_t worker = options.tp; worker < std::min(spec_.workers, kMaxGroups - 1); worker++) {
+    for (TemplateGroup copy : first) {
+      if (copy.id != worker % options.tp) continue;
+      copy.id = worker;
+      t->groups.push_back(std::move(copy));
+    }
+  }
+  if (!Check(*t).empty()) return std::nullopt;
+  return t;
+}
+
+bool Preparer::RepairFile(Template* t, uint32_t file) {
+  if (t->files[file].kind != FileKind::kSafetensors && t->files[file].kind != FileKind::kGguf)
+    return false;
+  uint32_t workers = 0;
+  for (const TemplateGroup& group : t->groups) {
+    if (group.id != kCommonGroup) workers = std::max(workers, group.id + 1);
+  }
+  MountSource source(context_);
+  std::string error;
+  std::optional<Template> fresh =
+      SynthesizeFile(&source, t->files[file].path, SynthOptionsFor(workers), &error);
+  if (!fresh || !ReplaceFile(t, file, *fresh)) return false;
+  out_.synthesized_files++;
+  return true;
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a service starts with: the template from the store, as far as it still
+// fits the files, or one from the model's headers.  Reads files, so it is run in
+// the background, and shares nothing with the service.
+#ifndef POLICIES_MAIO_PREPARE_H_
+#define POLICIES_MAIO_PREPARE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policies/maio/config.h"
+#include "policies/maio/record/recording.h"
+#include "policies/maio/synth/synth.h"
+#include "policies/maio/template/template.h"
+#include "ppc.h"
+
+namespace ppc::maio {
+
+struct Preparation {
+  std::optional<Template> followed;
+  std::vector<uint64_t> numbers;  // of its files in this run, 0: changed or gone
+  bool is_recorded = false;       // the start, whatever is followed
+  std::string reason;
+  FoundTemplate found;
+  uint32_t copies = 0;  // of each worker's list, of a template for fewer workers
+  uint64_t generation = 0;
+  uint32_t stale_files = 0;
+  uint32_t synthesized_files = 0;
+};
+
+class Preparer {
+ public:
+  Preparer(const ppc_context* context, const Config& config, const ServiceSpec& spec)
+      : context_(context), config_(config), spec_(spec), start_ns_(context->now_ns(context)) {}
+
+  Preparation Prepare();
+
+ private:
+  void FollowProvisionally(Template* known);
+  void CompleteFromHeaders(Template* t);
+  bool Use(Template* t);
+  std::vector<uint64_t> CheckFiles(const Template& t);
+  uint32_t TensorParallel() const;  // 0: not told
+  SynthOptions SynthOptionsFor(uint32_t workers) const;
+  std::optional<Template> SynthesizeModel();
+  bool RepairFile(Template* t, uint32_t file);
+  void Log(int level, const std::string& message) const {
+    context_->log(context_, level, message.c_str());
+  }
+
+  const ppc_context* const context_;
+  const Config config_;
+  const ServiceSpec spec_;
+  const uint64_t start_ns_;
+  Preparation out_;
+};
+
+// Of a file of the mount; sets *kind (unless nullptr) when its contents say it.
+Fingerprint FingerprintOf(const ppc_context* context, const std::string& path, uint64_t size,
+                          FileKind* kind);
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_PREPARE_H_

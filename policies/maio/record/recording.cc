@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A start that is recorded: events to the recorder, and what became of it to the store.
+#include "policies/maio/record/recording.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "policies/maio/prepare.h"
+#include "policies/maio/tuning.h"
+
+namespace ppc::maio {
+int32_t Recording::LearnFile(const miss_io& event) {
+  if (int32_t known = recorder_.FileOf(event.file); known >= 0) return known;
+  if (event.path == nullptr || !ValidPath(event.path)) return -1;
+  ppc_file_info info = {};
+  if (run_->context->file_info(run_->context, event.path, &info) != 0) return -1;
+  TemplateFile file;
+  file.path = event.path;
+  file.size = info.size;
+  file.mtime_ns = info.mtime_ns;
+  file.kind = KindOfPath(file.path);
+  if (file.kind == FileKind::kOther && file.size <= kSmallBytes) file.kind = FileKind::kSmall;
+  NoteCached(event, info.size);
+  return recorder_.AddFile(event.file, file);
+}
+
+// Without TRACE only misses are seen: what a file had in the cache before its first one will not
+// be in the template.  The first miss's own windows do not count.
+void Recording::NoteCached(const miss_io& event, uint64_t size) {
+  if ((run_->context->caps & PPC_CAN_TRACE) != 0 || run_->context->resident == nullptr) return;
+  ppc_residency state = {};
+  if (run_->context->resident(run_->context, event.file, 0, size, &state, nullptr, 0) != 0) return;
+  uint64_t own = event.size + 2 * std::max<uint64_t>(run_->context->window_bytes, kPage);
+  cached_bytes_ += state.resident - std::min(state.resident, own);
+}
+
+void Recording::Event(const miss_io& event) {
+  // With TRACE every access comes as ACCESS too; misses alone are the paper's way.
+  bool traced = (run_->context->caps & PPC_CAN_TRACE) != 0;
+  bool touch = event.kind == PPC_ACCESS ||
+               (!traced && (event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT));
+  if (!touch || event.size == 0) return;
+  int32_t file = LearnFile(event);
+  if (file < 0) return;
+  bool weights = recorder_.files()[file].kind != FileKind::kSmall;
+  const uint32_t group = run_->workers.Resolve(event, weights);
+  recorder_.Touch(run_->workers.RecordedAs(event, group), static_cast<uint32_t>(file),
+                  event.offset / kPage, (event.offset + event.size + kPage - 1) / kPage,
+                  event.time_ns);
+}
+
+bool Recording::HasNews() const {
+  const uint64_t bytes = recorder_.bytes();
+  return weight_bytes() != 0 && bytes != stored_bytes_ && bytes != pending_bytes_;
+}
+
+bool Recording::IsDue(uint64_t now_ns) const {
+  const bool rests = run_->last_event_ns != 0 && now_ns > run_->last_event_ns + kIdleRecordNs;
+  return rests && HasNews() && recorder_.bytes() != tried_bytes_;
+}
+
+Finishing Recording::Finish(uint32_t flags) {
+  tried_bytes_ = pending_bytes_ = recorder_.bytes();
+  Finishing out(recorder_);
+  out.context_ = run_->context;
+  out.service_id_ = run_->spec.service_id;
+  const nlohmann::json meta = {{"params", run_->spec.params},
+                               {"workers", run_->spec.workers},
+                               {"load_ms", (run_->last_event_ns - run_->start_ns) / 1'000'000},
+                               {"recorder", "maio 1"}};
+  out.meta_ = meta.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  if ((run_->context->caps & PPC_CAN_TRACE) != 0) flags |= kTraced;
+  const bool has_holes = (run_->context->caps & PPC_IS_SAMPLED) != 0;
+  if (has_holes || cached_bytes_ * kWarmShare > recorder_.bytes()) flags |= kWarmSuspect;
+  out.flags_ = flags;
+  out.start_ns_ = run_->start_ns;
+  out.found_ = found_;
+  out.is_first_ = stored_bytes_ == 0;
+  out.has_missed_ = has_missed_ || run_->spec.is_resumed;
+  return out;
+}
+
+void Recording::TakeFinished(const Finishing& finished) {
+  pending_bytes_ = 0;
+  if (finished.stored_bytes() != 0) stored_bytes_ = finished.stored_bytes();
+}
+
+// The headers are in the cache, the service has just read them.
+void Finishing::FillFingerprints() {
+  for (TemplateFile& file : recorder_.files())
+    file.fingerprint = FingerprintOf(context_, file.path, file.size, &file.kind);
+}
+
+// A recording that was cut short replaces neither a whole one nor one that got further.
+bool Finishing::Supersedes() const {
+  if ((flags_ & kPartial) == 0 || !is_first_ || found_.bytes == 0) return true;
+  if ((found_.flags & kSynthetic) != 0) return true;
+  return (found_.flags & (kPartial | kWarmSuspect)) != 0 && recorder_.bytes() > found_.bytes;
+}
+
+void Finishing::Work() {
+  FillFingerprints();
+  if (has_missed_ || !recorder_.HasBeginnings()) {
+    reason_ = "recording began in the middle of a load; the next start records again";
+    level_ = PPC_LOG_WARNING;
+    return;
+  }
+  if (!Supersedes()) {
+    reason_ = "the recording was cut short; the template that was there stays";
+    return;
+  }
+  Template t = recorder_.Finish(service_id_, flags_, start_ns_);
+  t.generation = found_.generation + 1;
+  t.meta = meta_;
+  std::string error;
+  if (Store(context_->template_dir, t, &error) != 0) {
+    reason_ = error;
+    level_ = PPC_LOG_ERROR;
+    return;
+  }
+  stored_bytes_ = recorder_.bytes();
+  reason_ = "template stored";
+}
+
+}  // namespace ppc::maio

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state of a service whose start is recorded.  What has been recorded is
+// finished and stored in the background: that reads all files' headers and
+// waits for the store.
+#ifndef POLICIES_MAIO_RECORD_RECORDING_H_
+#define POLICIES_MAIO_RECORD_RECORDING_H_
+
+#include <cstdint>
+#include <string>
+
+#include "policies/maio/record/recorder.h"
+#include "policies/maio/run.h"
+
+namespace ppc::maio {
+
+// What lay in the store before.
+struct FoundTemplate {
+  uint32_t flags = 0;
+  uint64_t bytes = 0;  // 0: nothing
+  uint64_t generation = 0;
+};
+
+// A recording on its way to the store; shares nothing with the service.
+class Finishing {
+ public:
+  // Reads headers and writes the template.
+  void Work();
+
+  // What became of it, for people; and what was stored, 0: nothing.
+  const std::string& reason() const { return reason_; }
+  int level() const { return level_; }
+  uint64_t stored_bytes() const { return stored_bytes_; }
+
+ private:
+  friend class Recording;
+  explicit Finishing(Recorder recorder) : recorder_(std::move(recorder)) {}
+  void FillFingerprints();
+  bool Supersedes() const;
+
+  Recorder recorder_;
+  const ppc_context* context_ = nullptr;
+  std::string service_id_;
+  std::string meta_;
+  uint32_t flags_ = 0;
+  uint64_t start_ns_ = 0;
+  FoundTemplate found_;
+  bool is_first_ = false;    // nothing of this start has been stored
+  bool has_missed_ = false;  // its beginning was not seen
+  std::string reason_;
+  int level_ = PPC_LOG_INFO;
+  uint64_t stored_bytes_ = 0;
+};
+
+class Recording {
+ public:
+  Recording(Run* run, const FoundTemplate& found)
+      : run_(run), found_(found), recorder_(run->start_ns) {}
+
+  void Event(const miss_io& event);
+  bool Knows(uint64_t file) const { return recorder_.FileOf(file) >= 0; }
+  void Swap(uint32_t a, uint32_t b) { recorder_.Swap(a, b); }
+  // Some of the start was not told of.
+  void Miss() { has_missed_ = true; }
+
+  // Model data has been recorded that is not stored or on its way.
+  bool HasNews() const;
+  // The service rests: one that cannot be stored is not tried again before there is more of it.
+  bool IsDue(uint64_t now_ns) const;
+  // flags: kComplete or kPartial.
+  Finishing Finish(uint32_t flags);
+  void TakeFinished(const Finishing& finished);
+
+  uint64_t bytes() const { return recorder_.bytes(); }
+  uint64_t weight_bytes() const { return recorder_.weight_bytes(); }
+  size_t files() const { return recorder_.files().size(); }
+
+ private:
+  int32_t LearnFile(const miss_io& event);
+  void NoteCached(const miss_io& event, uint64_t size);
+
+  Run* const run_;
+  FoundTemplate found_;
+  Recorder recorder_;
+  uint64_t stored_bytes_ = 0;
+  uint64_t tried_bytes_ = 0;    // when it was given away last
+  uint64_t pending_bytes_ = 0;  // of what is on its way
+  uint64_t cached_bytes_ = 0;   // of the recorded files, cached before they were read
+  bool has_missed_ = false;
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_RECORD_RECORDING_H_

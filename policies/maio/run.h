@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One run of a service, as all its states know it: what it was started with,
+// and whose processes are which worker.
+#ifndef POLICIES_MAIO_RUN_H_
+#define POLICIES_MAIO_RUN_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "policies/maio/config.h"
+#include "policies/maio/follow/worker_map.h"
+#include "ppc.h"
+
+namespace ppc::maio {
+
+struct Run {
+  // slot: small number, unique among the services of the mount.
+  Run(const ppc_context* host, const Config& settings, ServiceSpec service, uint32_t number)
+      : context(host),
+        config(settings),
+        spec(std::move(service)),
+        slot(number),
+        start_ns(host->now_ns(host)),
+        workers(spec, host->nr_xpus) {}
+
+  uint64_t Now() const { return context->now_ns(context); }
+  ppc_memory Memory() const {
+    ppc_memory memory = {};
+    if (context->memory(context, spec.number, &memory) != 0) memory = {};
+    return memory;
+  }
+  void Log(int level, const std::string& message) const {
+    context->log(context, level, message.c_str());
+  }
+
+  const ppc_context* const context;
+  const Config config;
+  const ServiceSpec spec;
+  const uint32_t slot;
+  const uint64_t start_ns;
+  WorkerMap workers;
+  uint64_t last_event_ns = 0;
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_RUN_H_

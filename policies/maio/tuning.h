@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The numbers that are policy: what was chosen, and why so much.  Bounds of
+// formats and of tables stay with them.  Sizes in bytes, times in ns.
+#ifndef POLICIES_MAIO_TUNING_H_
+#define POLICIES_MAIO_TUNING_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ppc::maio {
+
+// ----------------------------------------------------------------- loading
+// A chunk keeps a device busy for longer than asking for it takes; near a reader it has to be there
+// soon, and is as small as what the loader can be stopped at.
+inline constexpr uint64_t kChunkBytes = 8ull << 20;
+inline constexpr uint64_t kNearChunkBytes = 2ull << 20;
+inline constexpr uint64_t kNearBytes = 32ull << 20;
+// Not worth a request, or a node, of its own.
+inline constexpr uint64_t kTinyBytes = 16 << 10;
+// A reader that reads what the template does not have is half trusted: not to the end.
+inline constexpr uint64_t kDriftAheadBytes = 256ull << 20;
+// A file that fails so often is left to its readers.
+inline constexpr uint32_t kMaxFileErrors = 3;
+// Who has read less may turn out to be as fast as any: initialisation reads a little, and slowly.
+inline constexpr uint64_t kKnownRateBytes = 16ull << 20;
+// No report for so long: what was refused, or lost, is never reported.
+inline constexpr uint64_t kExpiryNs = 20'000'000'000;
+// Leftovers on a wrong node: dropped or asked for and not there yet; a look walks a piece's pages.
+inline constexpr uint64_t kMostUnderWay = 256ull << 20;
+inline constexpr uint32_t kLooksPerCall = 64;
+
+// ---------------------------------------------------------------- positions
+// How far a reader may stray from the recorded order, of its sequence 1/16: neighbouring tensors
+// change places, a shard does not.
+inline constexpr uint64_t kOutOfOrderMax = 64ull << 20;
+inline constexpr uint64_t kOutOfOrderMin = 8ull << 20;
+// Events that prove a jump, misses behind the front that prove another pass: one alone is a look.
+inline constexpr uint32_t kJumpHits = 3;
+inline constexpr uint32_t kRewindMisses = 3;
+// A stream without events, while its group has so many, has ended.
+inline constexpr uint64_t kSettleEvents = 16;
+// Of several places where a page may be meant, one behind is so much farther.
+inline constexpr uint32_t kBackwardWeight = 4;
+// Reads of another's data, with none of its own between them, that prove who a process is.
+inline constexpr uint32_t kVotes = 8;
+// A process that is silent for so long may be replaced by a new one.
+inline constexpr uint64_t kGoneNs = 1'000'000'000;
+// A worker that is silent for so long while others moved on is gone, and holds nothing any more.
+inline constexpr uint64_t kSilentNs = 60'000'000'000;
+inline constexpr uint64_t kSilentBytes = 4ull << 30;
+inline constexpr uint64_t kSilentShare = 4;  // of a small model so much is enough
+// While nobody looked (the runner had died) a reader may have been so much faster than before; of
+// one that had just begun no rate is known, and no device gives more.
+inline constexpr double kFasterAway = 8;
+inline constexpr double kUnknownRate = 1;  // bytes per ns
+
+// ----------------------------------------------------------------- releasing
+// A reader that rests has copied what it read.
+inline constexpr uint64_t kRestNs = 5'000'000'000;
+// The distance grows up to that, at most so often: one burst of misses is one mistake.
+inline constexpr uint64_t kMaxDistance = 8ull << 30;
+inline constexpr uint64_t kWidenNs = 1'000'000'000;
+// Of the distance, while loading stands still for want of room.
+inline constexpr uint64_t kTightShare = 2;
+// What was still mapped is tried again, not for ever.
+inline constexpr uint64_t kRetryNs = 1'000'000'000;
+inline constexpr uint32_t kMaxAttempts = 5;
+// A drop that was refused is never reported.
+inline constexpr uint64_t kDropNs = 2'000'000'000;
+// What is needed last makes room for what is needed now: so much at a time, for so long after a
+// reader jumped; no new search so soon after one that found too little.
+inline constexpr uint64_t kSwapBytes = 32ull << 20;
+inline constexpr uint64_t kSwapNs = 10'000'000'000;
+inline constexpr uint64_t kScarceNs = 10'000'000;
+// What is still held so long after ready is another's.
+inline constexpr uint64_t kEndNs = 10'000'000'000;
+// Released since progress was noted: whoever takes over after a crash reads so much again.
+inline constexpr uint64_t kReleasedPerNote = 64ull << 20;
+
+// --------------------------------------------------------------- the service
+// A recording ends when its service has read nothing for so long.
+inline constexpr uint64_t kIdleRecordNs = 30'000'000'000;
+// Of the bytes, 1/so many: cached before they were read, a recording is suspect; changed, the model
+// is recorded again.
+inline constexpr uint64_t kWarmShare = 100;
+inline constexpr uint64_t kStaleShare = 10;
+// Files of no known kind up to this are small: read by anybody, kept until ready.
+inline constexpr uint64_t kSmallBytes = 32ull << 20;
+// Of a hook, for looking what is cached; of work in the background, for reading headers: a store
+// that hangs must not keep others waiting.
+inline constexpr uint64_t kFindBudgetNs = 400'000'000;
+inline constexpr uint64_t kHeadersBudgetNs = 30'000'000'000;
+// Larger headers cost the runner too much memory.
+inline constexpr uint64_t kMaxHeaderBytes = 16ull << 20;
+// Events while a start is prepared, which takes less than a second.
+inline constexpr size_t kMaxEarly = 16384;
+// For people: the time series, and counters in ticks; memory goes back every so many ticks.
+inline constexpr uint64_t kTraceNs = 100'000'000;
+inline constexpr uint32_t kTicksPerStats = 5;
+inline constexpr uint32_t kTicksPerTrim = 25;
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_TUNING_H_
