@@ -102,10 +102,15 @@ class Maio : public Policy {
   // To the service of the process; a stranger's reads change nothing.
   void Route(const miss_io& event) {
     if (event.service < 0) return;
+    Service* its = nullptr;  // one that is idle may begin again
     for (auto& service : services_) {
       if (service->number() != static_cast<uint32_t>(event.service)) continue;
-      if (service->mode() != Mode::kIdle) return service->Event(event);
+      if (its == nullptr || service->mode() != Mode::kIdle) its = service.get();
     }
+    if (its == nullptr) return;
+    const Mode before = its->mode();
+    its->Event(event);
+    if (its->mode() != before) UpdateWant();
   }
 
   Json StartService(const Json& message) {

@@ -108,6 +108,14 @@ bool Service::Holds(uint64_t file, uint64_t page, uint64_t pages) const {
 }
 
 void Service::Event(const miss_io& event) {
+  if (mode_ == Mode::kIdle) {
+    const bool begins = ready_ns_ != 0 && following_ != nullptr && following_->BeginsAgain(event);
+    if (!begins) return;
+    agains_ = event.time_ns < ready_ns_ + kAgainSoonNs ? agains_ + 1 : 0;
+    is_again_ = true;
+    evict_all_ = false;
+    (void)Start();
+  }
   run_.last_event_ns = event.time_ns;
   if (mode_ == Mode::kStarting) {
     if (early_.size() < kMaxEarly) {
@@ -142,6 +150,7 @@ bool Service::Done(const ppc_result& result) {
 void Service::Tick(uint64_t now_ns) {
   if (mode_ == Mode::kRecord && recording_->IsDue(now_ns)) FinishRecording(kComplete);
   if (follows()) following_->Tick(now_ns);
+  if (is_again_ && mode_ == Mode::kUse && now_ns > run_.last_event_ns + kAgainEndNs) (void)Ready();
   if (++ticks_ % kTicksPerStats == 0) Stats();
   // Headers and plans leave holes between the tables, which stay.
   if (ticks_ % kTicksPerTrim == 0) malloc_trim(0);
@@ -154,11 +163,13 @@ Json Service::Ready() {
   if (follows()) {
     following_->Rest();
     Stats();
-    evict_all_ =
-        run_.config.bar && (run_.config.at_ready == AtReady::kAll ||
-                            (run_.config.at_ready == AtReady::kAuto && following_->constrained()));
+    const bool is_over = run_.config.at_ready == AtReady::kAuto && following_->constrained() &&
+                         agains_ < kAgainsToKeep;
+    evict_all_ = run_.config.bar && (run_.config.at_ready == AtReady::kAll || is_over);
     Retire();
   }
+  ready_ns_ = run_.Now();
+  is_again_ = false;
   Json status = Status();
   mode_ = Mode::kIdle;
   return status;
@@ -196,13 +207,35 @@ void Service::FinishRecording(uint32_t flags) {
 void Service::Retire() {
   following_->End();
   if (mode_ == Mode::kRecord) return;  // a new one is being stored
-  if (run_.config.record == RecordMode::kNever || !following_->FittedBadly()) return;
+  if (run_.config.record == RecordMode::kNever) return;
+  if (!following_->FittedBadly()) {
+    if (following_->has_joined()) RecordNextTime();
+    return;
+  }
   const std::string path = TemplatePath(run_.context->template_dir, id());
   const std::string stale = path + ".stale";
   if (std::rename(path.c_str(), stale.c_str()) == 0) {
     reason_ = "the template fitted badly and was set aside; the next start records";
     run_.Log(PPC_LOG_WARNING, "maio: service " + id() + ": " + reason_);
   }
+}
+
+// Other model files have joined it: they are to be in the template, too.
+void Service::RecordNextTime() {
+  auto said = std::make_shared<std::string>();
+  auto work = [context = run_.context, name = id(), said] {
+    Template t;
+    std::string error;
+    if (Load(TemplatePath(context->template_dir, name), &t, &error) != 0) return;
+    t.flags |= kRerecord;
+    const bool is_stored = Store(context->template_dir, t, &error) == 0;
+    *said = is_stored ? "other model files have joined; the next start is recorded, too" : error;
+    const std::string text = "maio: service " + name + ": " + *said;
+    context->log(context, is_stored ? PPC_LOG_INFO : PPC_LOG_ERROR, text.c_str());
+  };
+  background_(work, [this, said, alive = std::weak_ptr<bool>(alive_)] {
+    if (!alive.expired() && !said->empty()) reason_ = *said;
+  });
 }
 
 // --------------------------------------------------------------------- status

@@ -85,6 +85,15 @@ inline constexpr uint64_t kIdleRecordNs = 30'000'000'000;
 // is recorded again.
 inline constexpr uint64_t kWarmShare = 100;
 inline constexpr uint64_t kStaleShare = 10;
+// After ready: misses of one worker, one after the other in the order of the template and so close
+// in time, are a new pass over the model (sleep mode, new weights); serving does not read so.  Such
+// a pass has ended when nothing has been read for so long.
+inline constexpr uint32_t kAgainMisses = 3;
+inline constexpr uint64_t kAgainNs = 10'000'000'000;
+inline constexpr uint64_t kAgainEndNs = 30'000'000'000;
+// So many of them, each so soon after the load before: the model is kept, as far as there is room.
+inline constexpr uint32_t kAgainsToKeep = 2;
+inline constexpr uint64_t kAgainSoonNs = 600'000'000'000;
 // Files of no known kind up to this are small: read by anybody, kept until ready.
 inline constexpr uint64_t kSmallBytes = 32ull << 20;
 // Of a hook, for looking what is cached; of work in the background, for reading headers: a store

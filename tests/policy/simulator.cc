@@ -385,6 +385,8 @@ void Simulator::Crash() {
 
 int Simulator::Recover() {
   is_down_ = false;
+  for (auto& [number, file] : files)
+    pages_[number].state.resize((file.size + kPage - 1) / kPage, 0);  // there may be new ones
   for (Reader& r : readers) r.beacon.clear();
   const int rc = library_.ops()->ppc_init(context());
   init_ = rc == 0;

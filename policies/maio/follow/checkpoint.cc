@@ -52,6 +52,13 @@ std::vector<uint8_t> Checkpoint::Read() const {
   return std::move(notes[numbers[1] > numbers[0] ? 1 : 0]);
 }
 
+void Checkpoint::Clear() {
+  const Head none = {};
+  for (const uint64_t half : {0, 1}) {
+    if (is_kept()) std::memcpy(Half(half), &none, sizeof(none));
+  }
+}
+
 bool Checkpoint::Write(std::span<const uint8_t> note) {
   if (!is_kept() || note.empty() || note.size() > room()) return false;
   const uint64_t number = number_ + 1;

@@ -25,6 +25,9 @@ class Checkpoint {
   // False: it has no room for that much, and keeps what it has.
   bool Write(std::span<const uint8_t> note);
 
+  // Nothing is to be read any more.
+  void Clear();
+
   bool is_kept() const { return memory_ != nullptr; }
   size_t room() const;
   // Memory for notes of up to so many bytes.

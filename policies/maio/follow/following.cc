@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "policies/maio/tuning.h"
 
@@ -120,6 +121,8 @@ void Following::UnlistedFile(const miss_io& event) {
   if (native_files_.emplace(event.file, true).second) {
     run_->context->file_native(run_->context, event.file, 1);
     unlisted_bytes_ += event.file_bytes;
+    const FileKind kind = event.path != nullptr ? KindOfPath(event.path) : FileKind::kOther;
+    has_joined_ |= kind == FileKind::kSafetensors || kind == FileKind::kGguf;
   }
   uint64_t consumed = 0;
   for (const Cursor& cursor : matcher_->cursors()) consumed += cursor.consumed;
@@ -293,6 +296,38 @@ void Following::End() {
   for (const auto& [file, unused] : native_files_)
     run_->context->file_native(run_->context, file, 0);
   native_files_.clear();
+  checkpoint_.Clear();
+  checkpoint_ = Checkpoint();
+}
+
+bool Following::BeginsAgain(const miss_io& event) {
+  const int32_t file = layout_->FileOf(event.file);
+  const bool is_miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
+  if (file < 0 || !is_miss || layout_->files()[file].kind == FileKind::kSmall) return false;
+  const int32_t slot = layout_->SlotOf(run_->workers.Resolve(event, true));
+  const auto [first, last] = layout_->PiecesOf(static_cast<uint32_t>(file), event.offset / kPage,
+                                               (event.offset + event.size + kPage - 1) / kPage);
+  if (slot < 0 || first == last) return false;
+  const auto group = static_cast<uint32_t>(slot);
+  const auto f = static_cast<uint32_t>(file);
+  std::optional<uint32_t> index;
+  layout_->ListOf(group, f).ForEach(first, [&](uint32_t i) {
+    index = index ? std::min(*index, i) : i;
+    return true;
+  });
+  if (!index) return false;
+  const bool follows =
+      agains_ != 0 && group == again_group_ && event.time_ns < again_ns_ + kAgainNs &&
+      ((f == again_file_ && *index == again_index_ + 1) || (f != again_file_ && *index == 0));
+  // Several windows of one piece are one.
+  if (agains_ != 0 && group == again_group_ && f == again_file_ && *index == again_index_)
+    return false;
+  agains_ = follows ? agains_ + 1 : 1;
+  again_group_ = group;
+  again_file_ = f;
+  again_index_ = *index;
+  again_ns_ = event.time_ns;
+  return agains_ >= kAgainMisses;
 }
 
 bool Following::FittedBadly() const {

@@ -51,6 +51,10 @@ class Following {
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;
   // Too much of what was read is not in the template.
   bool FittedBadly() const;
+  // Model files were read that are not in the template: a draft model, an adapter.
+  bool has_joined() const { return has_joined_; }
+  // Of a service that is ready: true once it reads its model anew.
+  bool BeginsAgain(const miss_io& event);
   bool constrained() const { return constrained_; }
   // Asks for evictions while there is room, too.
   bool looks_for_leftovers() const { return leftovers_ != nullptr; }
@@ -104,7 +108,14 @@ class Following {
   std::function<void(uint32_t, uint32_t)> on_swap_;
 
   std::map<uint64_t, bool> native_files_;
-  uint64_t unlisted_bytes_ = 0;  // of model files that the template does not have
+  uint64_t unlisted_bytes_ = 0;  // of files that the template does not have
+  bool has_joined_ = false;
+  // The last miss after ready, and how many in a row.
+  uint32_t again_group_ = 0;
+  uint32_t again_file_ = 0;
+  uint32_t again_index_ = 0;
+  uint32_t agains_ = 0;
+  uint64_t again_ns_ = 0;
   std::map<int32_t, uint64_t> node_bytes_;
   uint64_t first_event_ns_ = 0;
   uint64_t traced_ns_ = 0;
