@@ -3,121 +3,64 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <string_view>
+
+#include "daemon/base/config_reader.h"
 
 namespace ppc {
 namespace {
 
-constexpr std::array<std::string_view, 16> kKeys = {
-    "lease_ms",   "threads_per_node", "threshold",     "hook_timeout_ms", "max_faults", "cgroup",
-    "trace_file", "template_dir",     "limit",         "reserve",         "window",     "chunk",
-    "blind",      "memory_stall",     "xpu_libraries", "auto_service"};
+constexpr const char* kWhat = "runtime option";
 
-Error OutOfRange(const char* key, const char* range) {
-  return Error{EINVAL, std::string("runtime option \"") + key + "\" must be " + range};
+// What ATTACH takes, which has 32 bits for it.
+void ReadWindow(ConfigReader& reader, uint64_t* out) {
+  constexpr uint64_t kMost = 32 << 20;
+  reader.Size("window", out);
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (*out == 0 || (std::has_single_bit(*out) && *out >= page && *out <= kMost)) return;
+  reader.Refuse("window", "0 or a power of two from a page to 32M");
 }
 
-// Reads one member into *out or keeps the first error.
-class OptionReader {
- public:
-  explicit OptionReader(const Json& object) : object_(object) {}
+void ReadChunk(ConfigReader& reader, uint64_t* out) {
+  constexpr uint64_t kStep = 2 << 20;
+  reader.Size("chunk", out);
+  if (*out >= kStep && *out <= 4 * kStep && *out % kStep == 0) return;
+  reader.Refuse("chunk", "2M, 4M, 6M or 8M");
+}
 
-  template <typename T>
-  void Int(const char* key, T* out, int64_t least, int64_t most) {
-    const Result<int64_t> value = JsonInt(object_, key, static_cast<int64_t>(*out));
-    if (!value) return Keep(value.error());
-    if (*value < least || *value > most) {
-      const std::string range = std::to_string(least) + " to " + std::to_string(most);
-      return Keep(OutOfRange(key, range.c_str()));
-    }
-    *out = static_cast<T>(*value);
+// "2G", or "10%" of the machine's memory.
+void ReadReserve(ConfigReader& reader, uint64_t* bytes, double* share) {
+  const Json* value = reader.Find("reserve");
+  const bool is_share =
+      value != nullptr && value->is_string() && value->get_ref<const std::string&>().ends_with('%');
+  if (!is_share) return reader.Size("reserve", bytes);
+  const std::string& text = value->get_ref<const std::string&>();
+  unsigned percent = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size() - 1, percent);
+  if (parsed.ec != std::errc() || parsed.ptr + 1 != text.data() + text.size() || percent > 99) {
+    return reader.Refuse("reserve", "a size, or \"0%\" to \"99%\"");
   }
-  void Size(const char* key, uint64_t* out) {
-    const Result<uint64_t> value = JsonSize(object_, key, *out);
-    if (!value) return Keep(value.error());
-    *out = *value;
-  }
-  // What ATTACH takes, which has 32 bits for it.
-  void Window(const char* key, uint64_t* out) {
-    constexpr uint64_t kMost = 32 << 20;
-    Size(key, out);
-    const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    if (*out == 0 || (std::has_single_bit(*out) && *out >= page && *out <= kMost)) return;
-    Keep(OutOfRange(key, "0 or a power of two from a page to 32M"));
-  }
-  void Text(const char* key, std::string* out) {
-    Result<std::string> value = JsonString(object_, key, *out);
-    if (!value) return Keep(value.error());
-    if (!value->empty() && (*value)[0] != '/') return Keep(OutOfRange(key, "an absolute path"));
-    *out = std::move(*value);
-  }
-  void Share(const char* key, double* out) {
-    const Result<double> value = JsonNumber(object_, key, *out);
-    if (!value) return Keep(value.error());
-    if (!(*value > 0) || *value > 1) return Keep(OutOfRange(key, "above 0 and at most 1"));
-    *out = *value;
-  }
-  // "2G", or "10%" of something.
-  void SizeOrShare(const char* key, uint64_t* bytes, double* share) {
-    const auto value = object_.find(key);
-    const bool is_share = value != object_.end() && value->is_string() &&
-                          value->get_ref<const std::string&>().ends_with('%');
-    if (!is_share) return Size(key, bytes);
-    const std::string& text = value->get_ref<const std::string&>();
-    unsigned percent = 0;
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size() - 1, percent);
-    if (parsed.ec != std::errc() || parsed.ptr + 1 != text.data() + text.size() || percent > 99) {
-      return Keep(OutOfRange(key, "a size, or \"0%\" to \"99%\""));
-    }
-    *share = percent / 100.0;
-  }
-  void ShareOrNone(const char* key, double* out) {
-    const Result<double> value = JsonNumber(object_, key, *out);
-    if (!value) return Keep(value.error());
-    if (!(*value >= 0) || *value > 1) return Keep(OutOfRange(key, "0 to 1"));
-    *out = *value;
-  }
-  void Bool(const char* key, bool* out) {
-    const Result<bool> value = JsonBool(object_, key, *out);
-    if (!value) return Keep(value.error());
-    *out = *value;
-  }
-  // A list of some of two names: which are in it.
-  void Names(const char* key, std::string_view first, bool* has_first, std::string_view second,
-             bool* has_second) {
-    const auto list = object_.find(key);
-    if (list == object_.end() || list->is_null()) return;
-    *has_first = *has_second = false;
-    bool is_good = list->is_array();
-    for (size_t i = 0; is_good && i < list->size(); ++i) {
-      const Json& name = (*list)[i];
-      *has_first |= name == first;
-      *has_second |= name == second;
-      is_good = name == first || name == second;
-    }
-    if (is_good) return;
-    std::string names = "a list of \"";
-    names.append(first).append("\" and \"").append(second).append("\"");
-    Keep(OutOfRange(key, names.c_str()));
-  }
-  void Keep(const Error& error) {
-    if (ok_) error_ = error;
-    ok_ = false;
-  }
-  bool ok() const { return ok_; }
-  const Error& error() const { return error_; }
+  *share = percent / 100.0;
+}
 
- private:
-  const Json& object_;
-  bool ok_ = true;
-  Error error_;
-};
+// Which of both makers' libraries are in the list.
+void ReadLibraries(ConfigReader& reader, bool* has_nvml, bool* has_dcmi) {
+  constexpr const char* kKey = "xpu_libraries";
+  const Json* list = reader.Find(kKey);
+  if (list == nullptr) return;
+  *has_nvml = *has_dcmi = false;
+  bool is_good = list->is_array();
+  for (size_t i = 0; is_good && i < list->size(); ++i) {
+    const Json& name = (*list)[i];
+    *has_nvml |= name == "nvml";
+    *has_dcmi |= name == "dcmi";
+    is_good = name == "nvml" || name == "dcmi";
+  }
+  if (!is_good) reader.Refuse(kKey, "a list of \"nvml\" and \"dcmi\"");
+}
 
 }  // namespace
 
@@ -127,34 +70,24 @@ Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
   if (from_env != nullptr) options.template_dir = from_env;
   if (runtime.is_null()) return options;
   if (!runtime.is_object()) return Error{EINVAL, "\"runtime\" must be an object"};
-  for (const auto& item : runtime.items()) {
-    if (std::find(kKeys.begin(), kKeys.end(), item.key()) == kKeys.end()) {
-      return Error{EINVAL, "unknown runtime option \"" + item.key() + "\""};
-    }
-  }
-  OptionReader reader(runtime);
-  reader.Int("lease_ms", &options.lease_ms, 100, 600000);
+  ConfigReader reader(runtime, kWhat);
+  reader.Int("lease_ms", &options.lease_ms, 100, 600000, "milliseconds");
   reader.Int("threads_per_node", &options.threads_per_node, 0, 64);
-  reader.Share("threshold", &options.threshold);
+  reader.Number("threshold", &options.threshold, 0, 1, /*is_open=*/true);
   reader.Bool("blind", &options.is_blind);
-  reader.Int("hook_timeout_ms", &options.hook_timeout_ms, 1, 3600000);
+  reader.Int("hook_timeout_ms", &options.hook_timeout_ms, 1, 3600000, "milliseconds");
   reader.Int("max_faults", &options.max_faults, 1, 1000000);
-  reader.Text("cgroup", &options.cgroup);
-  reader.Text("trace_file", &options.trace_file);
-  reader.Text("template_dir", &options.template_dir);
+  reader.Path("cgroup", &options.cgroup);
+  reader.Path("trace_file", &options.trace_file);
+  reader.Path("template_dir", &options.template_dir);
   reader.Size("limit", &options.limit_bytes);
-  reader.SizeOrShare("reserve", &options.reserve_bytes, &options.reserve_share);
-  reader.ShareOrNone("memory_stall", &options.stall_share);
-  reader.Window("window", &options.window_bytes);
-  reader.Size("chunk", &options.chunk_bytes);
+  ReadReserve(reader, &options.reserve_bytes, &options.reserve_share);
+  reader.Number("memory_stall", &options.stall_share, 0, 1);
+  ReadWindow(reader, &options.window_bytes);
+  ReadChunk(reader, &options.chunk_bytes);
   reader.Bool("auto_service", &options.auto_service);
-  reader.Names("xpu_libraries", "nvml", &options.ask_nvml, "dcmi", &options.ask_dcmi);
-  constexpr uint64_t kStep = 2 << 20;
-  if (reader.ok() && (options.chunk_bytes < kStep || options.chunk_bytes > 4 * kStep ||
-                      options.chunk_bytes % kStep != 0)) {
-    return OutOfRange("chunk", "2M, 4M, 6M or 8M");
-  }
-  if (!reader.ok()) return reader.error();
+  ReadLibraries(reader, &options.ask_nvml, &options.ask_dcmi);
+  if (Status status = reader.Finish(); !status) return status.error();
   return options;
 }
 

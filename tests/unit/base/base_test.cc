@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <thread>
 
+#include "daemon/base/config_reader.h"
 #include "daemon/base/cpu_set.h"
 #include "daemon/base/files.h"
 #include "daemon/base/json.h"
@@ -126,6 +127,55 @@ TEST(CpuList, BindsTheCallingThread) {
   EXPECT_EQ(AllowedCpus(), CpuList{before.front()});
   EXPECT_TRUE(BindThread(before).ok());
   EXPECT_FALSE(BindThread({}).ok());
+}
+
+std::string ErrorOfConfig(const char* text) {
+  const Json object = Json::parse(text);
+  int count = 1;
+  uint64_t bytes = 2;
+  double share = 0.5;
+  bool is_on = false;
+  std::string path;
+  ConfigReader reader(object, "option");
+  reader.Int("wait_ms", &count, 1, 100, "milliseconds");
+  reader.Size("limit", &bytes);
+  reader.Number("share", &share, 0, 1, /*is_open=*/true);
+  reader.Bool("on", &is_on);
+  reader.Path("file", &path);
+  const Status status = reader.Finish();
+  return status ? std::to_string(count) + " " + std::to_string(bytes) + " " + path
+                : status.error().message;
+}
+
+TEST(ConfigReader, ReadsWhatIsThere) {
+  EXPECT_EQ(ErrorOfConfig("{}"), "1 2 ");
+  EXPECT_EQ(ErrorOfConfig(R"({"wait_ms":7,"limit":"1K","share":1,"on":true,"file":"/x"})"),
+            "7 1024 /x");
+  EXPECT_EQ(ErrorOfConfig(R"({"wait_ms":null,"file":""})"), "1 2 ");
+}
+
+TEST(ConfigReader, ErrorsSayTypeRangeAndUnit) {
+  EXPECT_EQ(
+      ErrorOfConfig(R"({"wait_ms":"soon"})"),
+      "option \"wait_ms\" must be a whole number of milliseconds from 1 to 100, not \"soon\"");
+  EXPECT_EQ(ErrorOfConfig(R"({"wait_ms":18446744073709551615})"),
+            "option \"wait_ms\" must be a whole number of milliseconds from 1 to 100, not "
+            "18446744073709551615");
+  EXPECT_EQ(ErrorOfConfig(R"({"share":0})"),
+            "option \"share\" must be a number above 0 and at most 1, not 0");
+  EXPECT_EQ(ErrorOfConfig(R"({"on":1})"), "option \"on\" must be true or false, not 1");
+  EXPECT_EQ(ErrorOfConfig(R"({"file":"x"})"),
+            "option \"file\" must be an absolute path, not \"x\"");
+  EXPECT_EQ(ErrorOfConfig(R"({"limit":"many","on":1})"),
+            "option \"limit\" must be a size: bytes, or text such as \"16M\", not \"many\"");
+}
+
+TEST(ConfigReader, UnknownKeysAreGuessed) {
+  EXPECT_EQ(ErrorOfConfig(R"({"limti":1})"),
+            "there is no option \"limti\"; did you mean 'limit'? there are wait_ms limit share on "
+            "file");
+  EXPECT_EQ(ErrorOfConfig(R"({"elsewhere":1})"),
+            "there is no option \"elsewhere\"; there are wait_ms limit share on file");
 }
 
 }  // namespace

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns reading a configuration, an object of JSON, into variables: one error that names the key,
+// what it must be, with range and unit, and what it is; for unknown keys the nearest known one.
+// Threads: one.
+#ifndef PPC_DAEMON_BASE_CONFIG_READER_H_
+#define PPC_DAEMON_BASE_CONFIG_READER_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+
+namespace ppc {
+
+// Absent keys leave the variable as it is, so does null.  After an error nothing else is read.
+class ConfigReader {
+ public:
+  // `object` must outlive this; `what` stands before the key in errors ("runtime option").
+  ConfigReader(const Json& object, std::string what) : object_(object), what_(std::move(what)) {}
+
+  // Within `least` to `most`; `unit` is plural, "" = a plain number.
+  template <typename T>
+  void Int(const char* key, T* out, int64_t least, int64_t most, const char* unit = "") {
+    auto value = static_cast<int64_t>(*out);
+    if (ReadInt(key, &value, least, most, unit)) *out = static_cast<T>(value);
+  }
+  // Bytes, or text such as "16M".
+  void Size(const char* key, uint64_t* out);
+  // Within `least` to `most`; is_open: `least` itself is out.
+  void Number(const char* key, double* out, double least, double most, bool is_open = false);
+  void Bool(const char* key, bool* out);
+  // "" or an absolute path.
+  void Path(const char* key, std::string* out);
+  template <typename Enum>
+  void Choice(const char* key, std::span<const std::pair<const char*, Enum>> choices, Enum* out) {
+    const Json* value = Find(key);
+    if (value == nullptr) return;
+    std::string names;
+    for (const auto& [name, choice] : choices) {
+      if (*value == name) {
+        *out = choice;
+        return;
+      }
+      names += (names.empty() ? "" : ", ") + std::string(name);
+    }
+    Refuse(key, "one of " + names);
+  }
+
+  // The value for a reader of one's own; nullptr: absent, null, or there was an error.
+  const Json* Find(const char* key);
+  // "`key` must be `wanted`, not ...": an error unless there is one.
+  void Refuse(const char* key, const std::string& wanted);
+  // Known, and read by somebody else.
+  void Ignore(const char* key) { (void)Find(key); }
+
+  // The first error so far.
+  const Status& status() const { return status_; }
+  // The same; else EINVAL if the object has a key that nobody has asked for.
+  Status Finish() const;
+
+ private:
+  bool ReadInt(const char* key, int64_t* out, int64_t least, int64_t most, const char* unit);
+
+  const Json& object_;
+  const std::string what_;
+  std::vector<std::string> known_;
+  Status status_ = Ok();
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BASE_CONFIG_READER_H_
