@@ -22,6 +22,8 @@ namespace {
 
 constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
+// For `ppcctl logs`, where there is no journal.
+constexpr size_t kLogLinesKept = 500;
 
 Result<UniqueFd> CatchSignals() {
   signal(SIGPIPE, SIG_IGN);
@@ -83,6 +85,7 @@ int Main(int argc, char** argv) {
     return 0;
   }
   SetLog("ppcd", options->is_verbose ? LogLevel::kDebug : LogLevel::kInfo);
+  KeepLog(kLogLinesKept);
   const Status status = Serve(*options);
   if (status) return 0;
   Log(LogLevel::kError, status.error().message);

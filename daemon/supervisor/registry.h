@@ -61,6 +61,9 @@ class Registry {
   void PolicyMessage(const Json& body, const Reply& reply);
   void List(const Reply& reply);
   void ShowStatus(const Json& body, const Reply& reply);
+  void ShowLog(const Json& body, const Reply& reply);
+  // "" = any.
+  static bool IsAbout(const std::string& text, const std::string& path);
 
   Registration& Add(const MountInfo& mount, PolicyChoice choice);
   void Replace(Registration& old, const Json& body, const Peer& peer, const Reply& reply);

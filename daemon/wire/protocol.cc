@@ -53,6 +53,7 @@ constexpr std::array kOperations = {
     Operation{"policy", true, kPolicy},
     Operation{"list", false, {}},
     Operation{"status", false, kStatus},
+    Operation{"log", false, kStatus},
     Operation{"service_id", false, kParams},
 };
 
