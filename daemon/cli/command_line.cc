@@ -80,7 +80,8 @@ Status CheckOperands(const CLI::App* app, const Verb& verb, const Args& args, bo
     return UsageError(app, std::string(name) + " needs " + verb.operands);
   }
   if (has_command && !TakesCommand(verb)) return UsageError(app, "'--' is not expected here");
-  if (args.command.empty() && TakesCommand(verb)) {
+  const bool is_needed = std::string_view(verb.operands).find("[-- ") == std::string_view::npos;
+  if (args.command.empty() && TakesCommand(verb) && is_needed) {
     return UsageError(app, std::string(name) + " needs a command after --");
   }
   return Ok();

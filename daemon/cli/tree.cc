@@ -21,7 +21,7 @@ bool IsMany(const std::string& operand) { return operand.find("...") != std::str
 std::vector<std::string> OperandsOf(const Verb& verb) {
   std::vector<std::string> operands;
   std::istringstream words(verb.operands);
-  for (std::string word; words >> word && word != "--";) operands.push_back(word);
+  for (std::string word; words >> word && word != "--" && word != "[--";) operands.push_back(word);
   return operands;
 }
 

@@ -58,7 +58,7 @@ Result<PageMap> ByModule(Backend* module, const std::string& name) {
   const uint64_t pages = PagesOf(file->size);
   if (pages == 0) return map;
   std::vector<uint8_t> bits((pages + 7) / 8);
-  const Result<Residency> found = module->Resident(file->file, 0, pages * PageBytes(), bits);
+  const Result<ppc::Residency> found = module->Resident(file->file, 0, pages * PageBytes(), bits);
   if (!found) return Error{found.error().code, name + ": " + found.error().message};
   map.resident = found->resident;
   map.dirty = found->dirty;

@@ -20,6 +20,8 @@ constexpr const char* kState = "State";
 constexpr const char* kTemplates = "Templates";
 constexpr const char* kCache = "Page cache";
 
+constexpr std::span<const Option> kNone;
+
 constexpr std::array kCommon = {
     Option{"--json", nullptr, "print one JSON object, of an error too", 'j'}};
 
@@ -61,6 +63,32 @@ constexpr std::array kRunOptions = {
            "do not run CMD if the service cannot be started (exit status 125)"},
     Option{"--timeout", "SECONDS",
            "wait for ppcd at most so long (default 5, 10 when CMD has ended)"}};
+constexpr std::array kPlanOptions = {
+    kId,
+    kParam,
+    kParams,
+    kXpu,
+    kWorkers,
+    kCgroup,
+    Option{"--policy", "POLICY", "of the directory, if it has none yet (default maio)"},
+    Option{"--config", "JSON|@FILE", "the policy's configuration"},
+    Option{"--disk-mbps", "MB/S", "what the disk gives; default: what loads have measured here"},
+    Option{"--init", "SECONDS", "before the load begins; default: as it was recorded"},
+    Option{"--hot-load", "SECONDS", "the load with everything cached; default 0"},
+    kTimeout};
+constexpr std::array kWaitOptions = {
+    kId, kParam, kParams,
+    Option{"--for", "WHAT", "ready (default), or done: it has been stopped", 0, "ready done"},
+    Option{"--timeout", "SECONDS", "wait at most so long; default: without end"}};
+constexpr std::array kServiceName = {kId, kParam, kParams};
+constexpr std::array kBindOptions = {kId, kParam, kParams,
+                                     Option{"--worker", "N", "its worker, from 0"}};
+constexpr Option kInterval = {"--interval", "SECONDS", "between two looks (default 2)"};
+constexpr Option kCount = {"--count", "N", "end after N looks"};
+constexpr std::array kTopOptions = {kInterval, kCount};
+constexpr std::array kEventsOptions = {Option{"--follow", nullptr, "go on with what changes", 'f'},
+                                       kInterval, kCount};
+constexpr std::array kLogsOptions = {Option{"--lines", "N", "the last N (default 100)", 'n'}};
 constexpr std::array kServiceIdOptions = {
     kParam, kParams, Option{"--verbose", nullptr, "print the text that is hashed, too", 'v'}};
 constexpr Option kStore = {"--dir", "DIR",
@@ -79,6 +107,11 @@ constexpr std::array kSynthOptions = {
            "mmap read mmap-layers read-layers whole ranks"},
     Option{"--root", "MNT", "what the mount shows; default: the ppc mount that DIR lies on"},
     kStore};
+constexpr std::array kWarmOptions = {
+    kId, kParam, kParams,
+    Option{"--limit", "SIZE", "read at most so much; default: half of the available memory"},
+    kStore};
+constexpr std::array kDropOptions = {kId, kParam, kParams, kStore};
 constexpr std::array kResidencyOptions = {
     Option{"--nodes", nullptr, "bytes per NUMA node (ppc mounts, needs root)", 'n'}};
 
@@ -114,6 +147,13 @@ const std::array kVerbs = {
          "exit status is CMD's.  What goes wrong is one warning, CMD runs all the same (but see\n"
          "--required).  With --json the warnings are JSON objects.",
          kRunOptions, Run},
+    Verb{"plan", kServices, "[DIR] [-- CMD [ARG]...]",
+         "Show what run would do, and how fast a start can be at best.\n"
+         "Nothing is changed, no daemon started, nothing of the model read.  The bound is that of\n"
+         "the bytes to be read, the disk's rate and memory, whoever loads: with memory enough\n"
+         "max(init + hot load, bytes / rate), else init + max(hot load, (bytes - what is read\n"
+         "during init) / rate).",
+         kPlanOptions, Plan},
     Verb{"service start", kServices, "[MNT]", "Tell the policy of MNT that a service starts.",
          kStartOptions, ServiceStart},
     Verb{"service ready", kServices, "[MNT]",
@@ -124,25 +164,55 @@ const std::array kVerbs = {
          kNameOptions, ServiceStop},
     Verb{"service-id", kServices, "", "Print the ID of the service that has these parameters.",
          kServiceIdOptions, ServiceId},
+    Verb{"wait", kServices, "[MNT]",
+         "Wait until a service is ready, or done.\n"
+         "Exit status 1 when time is up, or it ended before it was ready.",
+         kWaitOptions, Wait},
+    Verb{"is-active", kServices, "[MNT]",
+         "Tell whether a directory's policy runs, or a service is started.\n"
+         "Prints the state; exit status 0 if it is so, 1 if not.",
+         kServiceName, IsActive},
+    Verb{"bind-pid", kServices, "PID [MNT]", "Tell which worker of a service the process PID is.",
+         kBindOptions, BindPid},
     Verb{
-        "explain-pid",
-        kServices,
-        "PID [MNT]",
+        "explain-pid", kServices, "PID [MNT]",
         "Show which worker and XPU the process PID is taken for.\n"
         "What each provider says, in the order in which they are asked, and which one counts (*).\n"
         "Default: on all mounts.",
-        {},
-        ExplainPid},
-    Verb{"list", kState, "", "List the mounts and their policies.", {}, List},
-    Verb{"status",
-         kState,
-         "[MNT]",
+        kNone, ExplainPid},
+    Verb{"list", kState, "", "List the mounts and their policies.", kNone, List},
+    Verb{"status", kState, "[MNT]",
          "Show policies, services, counters and the last error.\n"
          "Exit status 1 if a policy has failed or does not answer.",
-         {},
-         ShowStatus},
+         kNone, ShowStatus},
+    Verb{"top", kState, "[MNT]",
+         "Show what services read and load, again and again.\n"
+         "READ is the share of the template that was read, MB/S what is loaded ahead, HITS the\n"
+         "share of reads since the last look that found their bytes, LOST events of the\n"
+         "directory, LOADED IN when all is loaded at this rate.  Lines, where stdout is no\n"
+         "terminal; with --json an object per line.",
+         kTopOptions, Top},
+    Verb{"events", kState, "[MNT]",
+         "Show the states of directories and services.\n"
+         "With --follow what changes, too; with --json an object per line.",
+         kEventsOptions, Events},
+    Verb{"logs", kState, "[MNT]",
+         "Show what was logged of a directory, or of all.\n"
+         "By ppcd and its runners from the journal if there is one, else what ppcd still knows.",
+         kLogsOptions, Logs},
+    Verb{"xpus", kState, "", "List the accelerators of this machine, as policies number them.",
+         kNone, Xpus},
     Verb{"residency", kCache, "PATH", "Show how much of a file or directory is in the page cache.",
          kResidencyOptions, Residency},
+    Verb{"warm", kCache, "[PATH]",
+         "Read files into the page cache now.\n"
+         "PATH is a file or directory; with --id or --param it is the mount, and what the\n"
+         "service's template names is read.  Exit status 1 if the limit ended it.",
+         kWarmOptions, Warm},
+    Verb{"drop", kCache, "[PATH]",
+         "Drop files from the page cache.\n"
+         "What is mapped or dirty stays.  PATH as for warm.",
+         kDropOptions, Drop},
     Verb{"template list", kTemplates, "", "List the recorded templates.", kStoreOnly, TemplateList},
     Verb{"template show", kTemplates, "ID|FILE", "Show what a template contains.", kStoreOnly,
          TemplateShow},

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl residency.
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <filesystem>
-#include <set>
-#include <system_error>
-#include <utility>
 #include <vector>
 
 #include "daemon/base/json.h"
-#include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/file_ranges.h"
+#include "tools/ppcctl/output.h"
 #include "tools/ppcctl/page_map.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/verbs.h"
@@ -21,31 +15,6 @@ namespace ppc::ctl {
 namespace {
 
 constexpr size_t kBarCells = 40;
-
-// Regular files below `path`, links to files followed, each file once (model
-// hubs keep one copy and link to it).
-Result<std::vector<std::string>> FilesBelow(const std::string& path) {
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return PosixError(path, errno);
-  if (!S_ISDIR(info.st_mode)) return std::vector<std::string>{path};
-  std::vector<std::string> found;
-  std::error_code error;
-  std::filesystem::recursive_directory_iterator entry(path, error);
-  for (; !error && entry != std::filesystem::recursive_directory_iterator();
-       entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->is_regular_file(ignored)) found.push_back(entry->path());
-  }
-  if (error) return Error{error.value(), path + ": " + error.message()};
-  std::sort(found.begin(), found.end());
-  std::vector<std::string> files;
-  std::set<std::pair<dev_t, ino_t>> seen;
-  for (std::string& file : found) {
-    if (stat(file.c_str(), &info) != 0) continue;
-    if (seen.emplace(info.st_dev, info.st_ino).second) files.push_back(std::move(file));
-  }
-  return files;
-}
 
 Json ToJson(const std::string& path, const PageMap& map) {
   Json out{{"path", path}, {"size", map.size}, {"resident", map.resident}};

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl run: a service around a command.  Differs from a bare start only in
 // what the policy is told: nothing here may keep the command from running.
-#include <sys/stat.h>
-
-#include <cerrno>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -11,11 +8,10 @@
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/learnt_model.h"
-#include "tools/ppcctl/model_find.h"
-#include "tools/ppcctl/model_service.h"
 #include "tools/ppcctl/notify_relay.h"
 #include "tools/ppcctl/open_models.h"
 #include "tools/ppcctl/run.h"
+#include "tools/ppcctl/run_target.h"
 #include "tools/ppcctl/running_service.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
@@ -31,71 +27,6 @@ constexpr unsigned kDefaultTimeoutMs = 5000;
 constexpr unsigned kRunEndTimeoutMs = 10000;
 // Smaller files do not make a start slow.
 constexpr uint64_t kBigFileBytes = 16 << 20;
-
-bool IsFile(const std::string& path) {
-  struct stat info {};
-  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-}
-
-// Where the model is and how it came to be known.
-struct Target {
-  std::string directory;  // "" = none was found
-  std::string model;
-  bool is_in_words = true;  // else it is learnt, or to be learnt, from what the command opens
-};
-
-// DIR, a directory or a model file.
-Result<Target> TargetAt(const Args& args, const std::vector<std::string>& words) {
-  const std::string& operand = args.operands[0];
-  if (IsFile(operand)) {
-    const std::optional<FoundModel> model = ModelAt(operand);
-    if (!model) return Error{ENOTDIR, operand + " is neither a directory nor a model file"};
-    return Target{model->directory, model->path};
-  }
-  const Result<std::string> given = ReadMount(args);
-  if (!given) return given.error();
-  std::optional<FoundModel> model = FindModel(words, HubCacheFromEnvironment());
-  const std::string below = *given == "/" ? *given : *given + "/";
-  if (model && !(model->path + "/").starts_with(below)) model.reset();
-  if (!model) model = ModelAt(*given);
-  return Target{*given, model ? model->path : *given};
-}
-
-Target FindTarget(const std::vector<std::string>& words, const LearntModel& learnt) {
-  std::optional<FoundModel> model = FindModel(words, HubCacheFromEnvironment());
-  const bool is_in_words = model.has_value();
-  if (!model) model = learnt.Load();
-  if (!model) return Target{"", "", is_in_words};
-  return Target{model->directory, model->path, is_in_words};
-}
-
-// The options that can be wrong before anything is looked for.
-Result<ServiceRequest> ReadRequest(const Args& args) {
-  ServiceRequest request;
-  Result<Json> spec = ReadServiceFields(args);
-  if (!spec) return spec.error();
-  request.spec = *std::move(spec);
-  // Our end, however it comes, ends the service.  ppcd knows our number in its own pid namespace.
-  request.spec["pid"] = 0;
-  const Result<Json> params = ReadParams(args);
-  if (!params) return params.error();
-  if (!params->empty()) request.spec["params"] = *params;
-  if (HasServiceId(args)) {
-    const Result<std::string> id = ReadServiceId(args);
-    if (!id) return id.error();
-    request.spec["service_id"] = *id;
-  }
-  request.policy = args.Get("--policy");
-  if (args.Has("--config")) {
-    Result<Json> config = ReadObject(args.Get("--config"), "--config");
-    if (!config) return config.error();
-    request.config = *std::move(config);
-  }
-  const Result<unsigned> timeout = ReadTimeoutMs(args, kDefaultTimeoutMs);
-  if (!timeout) return timeout.error();
-  request.timeout_ms = *timeout;
-  return request;
-}
 
 // What the command opens, for its next start.
 class Learning {
@@ -138,28 +69,24 @@ class Learning {
   std::unique_ptr<OpenModelsWatch> watch_;
 };
 
-Result<StartedService> Start(ServiceRequest request, const Target& target,
+Result<StartedService> Start(const ServiceRequest& request, const Target& target,
                              const std::vector<std::string>& words) {
-  if (target.directory.empty()) {
-    return Error{ENOENT, "the command names no model; name its directory: ppcctl run DIR -- CMD"};
-  }
-  request.directory = target.directory;
-  if (!request.spec.contains("params")) request.spec["params"] = ServiceParams(target.model, words);
-  return StartService(request);
+  const Result<ServiceRequest> complete = RequestFor(request, target, words);
+  if (!complete) return complete.error();
+  return StartService(*complete);
 }
 
 }  // namespace
 
 int Run(const Args& args) {
-  const Result<ServiceRequest> request = ReadRequest(args);
+  const Result<ServiceRequest> request = ReadRequest(args, kDefaultTimeoutMs);
   if (!request) {
     Complain(request.error());
     return kExitRunFailed;
   }
   const std::vector<std::string> words = WordsOf(args.command);
   const LearntModel learnt(TemplateDir(), args.command);
-  const Result<Target> found =
-      args.operands.empty() ? Result<Target>(FindTarget(words, learnt)) : TargetAt(args, words);
+  const Result<Target> found = FindTarget(args, words, learnt);
   const Target target = found ? *found : Target{args.operands[0], ""};
   const Result<StartedService> started =
       found ? Start(*request, target, words) : Result<StartedService>(found.error());

@@ -142,15 +142,19 @@ Result<Json> ReadServiceSpec(const Args& args) {
   return spec;
 }
 
-Result<unsigned> ReadTimeoutMs(const Args& args, unsigned fallback_ms) {
-  if (!args.Has("--timeout")) return fallback_ms;
-  const std::string text = args.Get("--timeout");
+Result<unsigned> ReadSeconds(const char* option, const std::string& text) {
   double seconds = 0;
   const auto [stop, ec] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (ec != std::errc() || *stop != '\0' || !(seconds > 0) || seconds > 86400) {
-    return Error{EINVAL, "--timeout '" + text + "' is not a number of seconds above 0"};
+    return Error{EINVAL,
+                 std::string(option) + " '" + text + "' is not a number of seconds above 0"};
   }
   return static_cast<unsigned>(seconds * 1000) + 1;
+}
+
+Result<unsigned> ReadTimeoutMs(const Args& args, unsigned fallback_ms) {
+  if (!args.Has("--timeout")) return fallback_ms;
+  return ReadSeconds("--timeout", args.Get("--timeout"));
 }
 
 }  // namespace ppc::ctl

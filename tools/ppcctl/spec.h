@@ -33,6 +33,9 @@ Result<Json> ReadServiceFields(const Args& args);
 // The service_start request.
 Result<Json> ReadServiceSpec(const Args& args);
 
+// In ms; `option` is named in the error.
+Result<unsigned> ReadSeconds(const char* option, const std::string& text);
+
 // --timeout in ms, `fallback_ms` without it.
 Result<unsigned> ReadTimeoutMs(const Args& args, unsigned fallback_ms);
 

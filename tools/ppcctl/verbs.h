@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs of ppcctl, one file each (or each family); main.cc has the table.
+// The verbs of ppcctl, one file each (or each family); program.cc has the table.
 #ifndef PPC_TOOLS_PPCCTL_VERBS_H_
 #define PPC_TOOLS_PPCCTL_VERBS_H_
 
@@ -28,6 +28,16 @@ int TemplateRm(const Args& args);
 int TemplateRerecord(const Args& args);
 int TemplateSynth(const Args& args);
 int Residency(const Args& args);
+int Warm(const Args& args);
+int Drop(const Args& args);
+int Plan(const Args& args);
+int Wait(const Args& args);
+int IsActive(const Args& args);
+int BindPid(const Args& args);
+int Xpus(const Args& args);
+int Top(const Args& args);
+int Events(const Args& args);
+int Logs(const Args& args);
 
 }  // namespace ppc::ctl
 

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs that look, wait and plan, and those that load and drop by hand.
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "daemon/base/clock.h"
+#include "tests/unit/supervisor/daemon_fixture.h"
+#include "tools/ppcctl/service_view.h"
+#include "tools/ppcctl/start_bound.h"
+
+namespace ppc::control {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kModelBytes = 20 << 20;
+constexpr long kTmpfs = 0x01021994;
+
+class VerbsTest : public DaemonTest {
+ protected:
+  void SetUp() override {
+    DaemonTest::SetUp();
+    model_ = fs::canonical(dir_).string() + "/model";
+    file_ = model_ + "/a.safetensors";
+    fs::create_directories(model_);
+    std::ofstream(file_) << "";
+    // A hole: of its right size, and nothing of it in memory.
+    fs::resize_file(file_, kModelBytes);
+    environment_.push_back("XDG_RUNTIME_DIR=" + dir_);
+    environment_.push_back("HF_HUB_CACHE=" + dir_ + "/hub");
+  }
+  void Start(Json fake = Json::object()) {
+    StartDaemon();
+    fake["log"] = dir_ + "/runner.log";
+    ASSERT_TRUE(Register(fake).value("ok", false));
+  }
+  void StartService(const char* id) {
+    ASSERT_EQ(Ctl({"service", "start", "/proc", "--id", id}).exit_status, 0);
+  }
+  // The answer of a verb that succeeds.
+  Json Told(std::vector<std::string> words, int exit_status = 0) {
+    const auto dashes = std::find(words.begin(), words.end(), "--");
+    words.insert(dashes, "--json");
+    const ProcessResult result = Ctl(words);
+    EXPECT_EQ(result.exit_status, exit_status) << words[0] << ": " << result.err;
+    const Result<Json> json = ParseJsonObject(result.out, words[0]);
+    EXPECT_TRUE(json) << result.out;
+    return json ? *json : Json::object();
+  }
+
+  std::string model_;
+  std::string file_;
+};
+
+TEST(StartBound, FollowsMemoryDiskAndStages) {
+  ctl::StartCost cost{.bytes = 1000, .disk_rate = 100, .cache_bytes = 2000};
+  EXPECT_DOUBLE_EQ(ctl::BoundOf(cost).seconds, 10);
+  cost.init_s = 4;
+  cost.hot_load_s = 7;
+  EXPECT_DOUBLE_EQ(ctl::BoundOf(cost).seconds, 11) << "the disk is done before";
+  cost.cache_bytes = 300;
+  EXPECT_TRUE(ctl::BoundOf(cost).is_constrained);
+  EXPECT_DOUBLE_EQ(ctl::BoundOf(cost).seconds, 11) << "300 are ahead after init";
+  cost.hot_load_s = 1;
+  cost.init_s = 2;
+  EXPECT_DOUBLE_EQ(ctl::BoundOf(cost).seconds, 10) << "init lets 200 in";
+}
+
+TEST_F(VerbsTest, PlanSaysWhatRunWouldDoAndDoesNothing) {
+  const Json plan = Told({"plan", "--policy", "alpha", "--disk-mbps", "10", "--init", "0.5",
+                          "--hot-load", "0.1", "--", "/bin/true", "--model", file_});
+  EXPECT_EQ(plan["model"], file_);
+  EXPECT_EQ(plan["directory"], model_);
+  EXPECT_EQ(plan["found_by"], "named by the command");
+  EXPECT_EQ(plan["daemon"]["runs"], false);
+  EXPECT_EQ(plan["registered"], false);
+  EXPECT_EQ(plan["template"], nullptr);
+  EXPECT_EQ(plan["bytes"]["needed"], kModelBytes);
+  EXPECT_EQ(plan["bytes"]["resident"], 0);
+  EXPECT_DOUBLE_EQ(plan["bound"]["seconds"], static_cast<double>(kModelBytes) / 1e7);
+  EXPECT_EQ(plan["bound"]["constrained"], false);
+  EXPECT_FALSE(fs::exists(dir_ + "/templates"));
+  EXPECT_FALSE(fs::exists(socket_));
+  const ProcessResult ran =
+      Ctl({"run", "--policy", "alpha", "--", "/bin/sh", "-c", "echo $PPC_SERVICE_ID", file_});
+  // Another program, hence another service; the same command is the same.
+  EXPECT_NE(ran.out, plan["service_id"].get<std::string>() + "\n");
+  const Json same =
+      Told({"plan", "--policy", "alpha", "--", "/bin/sh", "-c", "echo $PPC_SERVICE_ID", file_});
+  EXPECT_EQ(ran.out, same["service_id"].get<std::string>() + "\n") << ran.err;
+  EXPECT_TRUE(same["bound"]["seconds"].is_null()) << "nobody has measured the disk";
+  const ProcessResult text = Ctl({"plan", model_, "--disk-mbps", "10"});
+  EXPECT_EQ(text.exit_status, 0) << text.err;
+  EXPECT_NE(text.out.find("20.0 MiB from disk"), std::string::npos) << text.out;
+  EXPECT_EQ(Ctl({"plan", model_, "--disk-mbps", "fast"}).exit_status, 2);
+  EXPECT_EQ(Ctl({"plan", dir_ + "/none"}).exit_status, 1);
+}
+
+TEST_F(VerbsTest, PlanKnowsTheDaemonAndWhatItMeasured) {
+  Start({{"status", {{"loader", {{"device_mbps", 5}}}}}});
+  const Json plan = Told({"plan", "/proc", "--id", "svc-plan"});
+  EXPECT_EQ(plan["daemon"]["runs"], true);
+  EXPECT_EQ(plan["registered"], true);
+  EXPECT_EQ(plan["policy"], "alpha");
+  EXPECT_EQ(plan["service_id"], "svc-plan");
+  EXPECT_EQ(plan["bound"]["disk_mbps"], 5.0);
+}
+
+Json StatusAt(uint64_t miss_bytes) {
+  return {{"mounts",
+           {{{"mount", "/m"},
+             {"state", "running"},
+             {"policy", "maio"},
+             {"services", {{{"service_id", "svc"}, {"state", "started"}}}},
+             {"runner",
+              {{"events", {{"miss_bytes", miss_bytes}}},
+               {"device", {{"events_lost", 3}}},
+               {"own_cache", 77}}}}}}};
+}
+
+Json PolicyAt(uint64_t loaded, uint64_t consumed) {
+  return {{"services",
+           {{{"service_id", "svc"},
+             {"mode", "use"},
+             {"template_bytes", 1000},
+             {"loaded", loaded},
+             {"redundant", 100},
+             {"groups", {{{"consumed", consumed}, {"total", 2000}}}}}}}};
+}
+
+TEST(ServiceView, PaceIsWhatChangedBetweenTwoLooks) {
+  ctl::View before = ctl::ViewOf(StatusAt(0));
+  ctl::View now = ctl::ViewOf(StatusAt(100));
+  ctl::AddPolicyStatus(PolicyAt(100, 0), before["/m"]);
+  ctl::AddPolicyStatus(PolicyAt(500, 400), now["/m"]);
+  const ctl::Pace pace = ctl::PaceOf(before["/m"], now["/m"], "svc", 2);
+  EXPECT_DOUBLE_EQ(pace.progress, 0.2);
+  EXPECT_DOUBLE_EQ(pace.load_rate, 200);
+  EXPECT_DOUBLE_EQ(pace.hit_share, 0.75);
+  EXPECT_DOUBLE_EQ(pace.left_s, 2);
+  EXPECT_EQ(now["/m"].lost, 3U);
+  EXPECT_EQ(now["/m"].services["svc"].resident, 77U);
+  const ctl::Pace still = ctl::PaceOf(now["/m"], now["/m"], "svc", 2);
+  EXPECT_LT(still.hit_share, 0) << "nothing was read";
+  EXPECT_LT(still.left_s, 0) << "nothing is loaded";
+  EXPECT_TRUE(ctl::ViewOf(Json::array()).empty());
+}
+
+TEST_F(VerbsTest, TopTellsOfEachServiceOnALine) {
+  Json reply = PolicyAt(900, 1000);
+  reply["services"][0]["service_id"] = "svc-top";
+  Start({{"reply", reply}});
+  StartService("svc-top");
+  const Json line = Told({"top", "--interval", "0.05", "--count", "1"});
+  EXPECT_EQ(line["services"][0]["service_id"], "svc-top");
+  EXPECT_EQ(line["services"][0]["mode"], "use");
+  EXPECT_DOUBLE_EQ(line["services"][0]["progress"], 0.5);
+  EXPECT_EQ(line["services"][0]["left_s"], 0.0);
+  const ProcessResult text = Ctl({"top", "--interval", "0.05", "--count", "2"});
+  EXPECT_EQ(text.exit_status, 0) << text.err;
+  EXPECT_EQ(text.out.find('\033'), std::string::npos) << "no terminal";
+  EXPECT_NE(text.out.find("svc-top  started  use"), std::string::npos) << text.out;
+  EXPECT_EQ(Ctl({"top", "--interval", "never"}).exit_status, 2);
+}
+
+TEST_F(VerbsTest, WaitEndsWithWhatItWaitsFor) {
+  Start();
+  const ProcessResult never = Ctl({"wait", "/proc", "--id", "svc-wait", "--timeout", "0.2"});
+  EXPECT_EQ(never.exit_status, 1);
+  ExpectOneLine(never);
+  EXPECT_NE(never.err.find("not started"), std::string::npos) << never.err;
+  StartService("svc-wait");
+  const auto later = [this](const char* op) {
+    return std::thread([this, op] {
+      usleep(200000);
+      Ask({{"op", op}, {"mount", "/proc"}, {"service_id", "svc-wait"}});
+    });
+  };
+  std::thread ready = later("service_ready");
+  EXPECT_EQ(Told({"wait", "/proc", "--id", "svc-wait", "--timeout", "20"})["state"], "ready");
+  ready.join();
+  std::thread stop = later("service_stop");
+  EXPECT_EQ(Told({"wait", "/proc", "--id", "svc-wait", "--for", "done"})["state"], "done");
+  stop.join();
+  StartService("svc-wait");
+  std::thread early = later("service_stop");
+  const ProcessResult ended = Ctl({"wait", "/proc", "--id", "svc-wait"});
+  early.join();
+  EXPECT_EQ(ended.exit_status, 1);
+  EXPECT_NE(ended.err.find("ended before"), std::string::npos) << ended.err;
+  EXPECT_EQ(Ctl({"wait", "/proc", "--id", "svc-wait", "--for", "ever"}).exit_status, 2);
+  EXPECT_EQ(Ctl({"wait", "/proc"}).exit_status, 2);
+}
+
+TEST_F(VerbsTest, IsActiveIsAnExitStatus) {
+  EXPECT_EQ(Ctl({"is-active", "/proc"}).exit_status, 3);
+  Start();
+  EXPECT_EQ(Ctl({"is-active", "/proc"}).out, "running\n");
+  EXPECT_EQ(Ctl({"is-active", "/proc"}).exit_status, 0);
+  EXPECT_EQ(Ctl({"is-active", "/sys"}).exit_status, 1);
+  EXPECT_EQ(Ctl({"is-active", model_}).out, "none\n");
+  EXPECT_EQ(Ctl({"is-active", "/proc", "--id", "svc-active"}).exit_status, 1);
+  StartService("svc-active");
+  const Json told = Told({"is-active", "/proc", "--id", "svc-active"});
+  EXPECT_EQ(told["state"], "started");
+  EXPECT_EQ(told["service_id"], "svc-active");
+}
+
+TEST_F(VerbsTest, BindPidTellsThePolicy) {
+  Start();
+  const ProcessResult bound = Ctl({"bind-pid", "42", "/proc", "--id", "svc-bind", "--worker", "3"});
+  EXPECT_EQ(bound.exit_status, 0) << bound.err;
+  EXPECT_TRUE(Eventually([this] {
+    const std::string log = ReadText(dir_ + "/runner.log");
+    return log.find(R"("op":"bind_pid","pid":42,"service_id":"svc-bind","worker":3)") !=
+           std::string::npos;
+  })) << ReadText(dir_ + "/runner.log");
+  EXPECT_EQ(Ctl({"bind-pid", "42", "/proc", "--id", "svc-bind"}).exit_status, 2);
+  EXPECT_EQ(Ctl({"bind-pid", "x", "/proc", "--id", "svc-bind", "--worker", "3"}).exit_status, 2);
+}
+
+TEST_F(VerbsTest, LogsComeFromTheJournalElseFromTheDaemon) {
+  const std::string tool = dir_ + "/journalctl";
+  environment_.push_back("PATH=" + dir_);
+  Start();
+  ASSERT_EQ(Ctl({"reg_policy", "/sys", "beta"}).exit_status, 0);
+  ASSERT_EQ(Ctl({"rm_policy", "/sys"}).exit_status, 0);
+  const Json sys = Told({"logs", "/sys"});
+  EXPECT_EQ(sys["source"], "ppcd");
+  EXPECT_FALSE(sys["lines"].empty()) << DaemonLog();
+  for (const Json& line : sys["lines"]) {
+    EXPECT_NE(line.value("text", "").find("/sys"), std::string::npos) << line;
+  }
+  EXPECT_GT(Told({"logs"})["lines"].size(), sys["lines"].size());
+  EXPECT_EQ(Told({"logs", "--lines", "1"})["lines"].size(), 1U);
+
+  const std::string runner = std::to_string(RunnerPid());
+  std::ofstream(tool) << "#!/bin/sh\n"
+                         "echo '{\"MESSAGE\":\"ppcd: /proc: from the journal\",\"PRIORITY\":\"6\","
+                         "\"__REALTIME_TIMESTAMP\":\"1000000\"}'\n"
+                         "echo '{\"MESSAGE\":\"of the runner\",\"_PID\":\""
+                      << runner
+                      << "\"}'\n"
+                         "echo '{\"MESSAGE\":\"of another\",\"_PID\":\"1\"}'\n";
+  fs::permissions(tool, fs::perms::owner_all);
+  const Json journal = Told({"logs", "/proc"});
+  EXPECT_EQ(journal["source"], "journal");
+  ASSERT_EQ(journal["lines"].size(), 2U) << journal;
+  EXPECT_EQ(journal["lines"][1]["text"], "of the runner");
+}
+
+TEST_F(VerbsTest, EventsTellWhatChanges) {
+  Start();
+  const ProcessResult once = Ctl({"events"});
+  EXPECT_EQ(once.exit_status, 0);
+  EXPECT_NE(once.out.find("/proc  registered: alpha"), std::string::npos) << once.out;
+  std::thread later([this] {
+    usleep(300000);
+    Ask({{"op", "service_start"}, {"mount", "/proc"}, {"service_id", "svc-event"}});
+  });
+  const ProcessResult followed =
+      Ctl({"events", "/proc", "--follow", "--interval", "0.1", "--count", "20", "--json"});
+  later.join();
+  EXPECT_EQ(followed.exit_status, 0) << followed.err;
+  EXPECT_NE(followed.out.find(R"("event":"started")"), std::string::npos) << followed.out;
+  EXPECT_NE(followed.out.find(R"("service_id":"svc-event")"), std::string::npos);
+}
+
+TEST_F(VerbsTest, WarmReadsWithinItsLimitAndDropLetsGo) {
+  const ProcessResult cut = Ctl({"warm", model_, "--limit", "4M"});
+  EXPECT_EQ(cut.exit_status, 1);
+  ExpectOneLine(cut);
+  EXPECT_EQ(Told({"warm", model_, "--limit", "4M"}, 1)["read"], 4 << 20);
+  const Json all = Told({"warm", file_, "--limit", "64M"});
+  EXPECT_EQ(all["read"], kModelBytes);
+  EXPECT_EQ(all["is_cut"], false);
+  EXPECT_EQ(Told({"residency", model_})["resident"], all["resident"]);
+  const Json dropped = Told({"drop", model_});
+  EXPECT_EQ(Told({"residency", model_})["resident"], dropped["stayed"]);
+  struct statfs info {};
+  ASSERT_EQ(statfs(model_.c_str(), &info), 0);
+  if (info.f_type != kTmpfs) {
+    EXPECT_EQ(all["resident"], kModelBytes);
+    EXPECT_EQ(dropped["stayed"], 0);
+    EXPECT_EQ(dropped["dropped"], kModelBytes);
+  }
+  EXPECT_EQ(Ctl({"warm", model_, "--limit", "much"}).exit_status, 2);
+  EXPECT_EQ(Ctl({"warm"}).exit_status, 2);
+  EXPECT_EQ(Ctl({"drop", dir_ + "/none"}).exit_status, 1);
+}
+
+TEST_F(VerbsTest, XpusNeedNoDaemon) {
+  EXPECT_TRUE(Told({"xpus"})["xpus"].empty());
+  const std::string device = dir_ + "/sysroot/sys/bus/pci/devices/0000:3b:00.0";
+  fs::create_directories(device);
+  std::ofstream(device + "/class") << "0x030200\n";
+  std::ofstream(device + "/vendor") << "0x10de\n";
+  std::ofstream(device + "/numa_node") << "0\n";
+  const Json xpus = Told({"xpus"})["xpus"];
+  ASSERT_EQ(xpus.size(), 1U);
+  EXPECT_EQ(xpus[0]["bdf"], "0000:3b:00.0");
+  EXPECT_EQ(xpus[0]["vendor"], "0x10de");
+  EXPECT_EQ(xpus[0]["node"], 0);
+  EXPECT_NE(Ctl({"xpus"}).out.find("0    0000:3b:00.0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ppc::control

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// ppcctl wait, is-active, bind-pid.
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+
+#include "daemon/base/clock.h"
+#include "tools/ppcctl/service_view.h"
+#include "tools/ppcctl/spec.h"
+#include "tools/ppcctl/verbs.h"
+
+namespace ppc::ctl {
+namespace {
+
+constexpr unsigned kLookTimeoutMs = 5000;
+// Short at first: most waits are for what is about to be.
+constexpr int kFirstPauseMs = 50;
+constexpr int kLastPauseMs = 1000;
+
+struct Question {
+  std::string mount;
+  std::string id;  // "" = the directory itself
+};
+
+Result<Question> ReadQuestion(const Args& args) {
+  const Result<std::string> mount = ReadMount(args);
+  if (!mount) return mount.error();
+  Question question{*mount, ""};
+  if (!HasServiceId(args)) return question;
+  const Result<std::string> id = ReadServiceId(args);
+  if (!id) return id.error();
+  question.id = *id;
+  return question;
+}
+
+// "" = there is none.
+std::string StateOf(const View& view, const Question& question) {
+  const auto directory = view.find(question.mount);
+  if (directory == view.end()) return "";
+  if (question.id.empty()) return directory->second.state;
+  const auto service = directory->second.services.find(question.id);
+  return service == directory->second.services.end() ? "" : service->second.state;
+}
+
+// The state of the directory, and that of the service.  No registration is a state: none.
+Result<View> LookAt(DaemonLink& link, const Question& question) {
+  Result<View> view = LookAtServices(link, question.mount, /*ask_policies=*/false);
+  if (!view && view.error().code == ENOENT && !link.is_unreachable()) return View();
+  return view;
+}
+
+std::string NameOf(const Question& question) {
+  return question.id.empty() ? question.mount : "service " + question.id + " on " + question.mount;
+}
+
+int TellState(const Question& question, const std::string& state, bool is_yes) {
+  if (WantsJson()) {
+    Json answer{{"mount", question.mount}, {"state", state}, {"ok", is_yes}};
+    if (!question.id.empty()) answer["service_id"] = question.id;
+    PrintJson(answer);
+  } else {
+    std::printf("%s\n", state.c_str());
+  }
+  return is_yes ? kExitOk : kExitFailed;
+}
+
+Result<int64_t> ReadNumber(const std::string& what, const std::string& text, int64_t least) {
+  int64_t number = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_good = ec == std::errc() && end == text.data() + text.size();
+  if (is_good && number >= least && number <= INT32_MAX) return number;
+  return Error{EINVAL,
+               what + " '" + text + "' is not a whole number from " + std::to_string(least)};
+}
+
+}  // namespace
+
+int IsActive(const Args& args) {
+  const Result<Question> question = ReadQuestion(args);
+  if (!question) return WrongUsage(question.error().message);
+  DaemonLink link(kLookTimeoutMs);
+  const Result<View> view = LookAt(link, *question);
+  if (!view) return link.Report(view.error());
+  const std::string state = StateOf(*view, *question);
+  const bool is_active = state == "running" || state == "started" || state == "ready";
+  return TellState(*question, state.empty() ? "none" : state, is_active);
+}
+
+int Wait(const Args& args) {
+  const Result<Question> question = ReadQuestion(args);
+  if (!question) return WrongUsage(question.error().message);
+  const std::string goal = args.Get("--for", "ready");
+  if (goal != "ready" && goal != "done") {
+    return WrongUsage("--for '" + goal + "' is neither ready nor done");
+  }
+  if (question->id.empty())
+    return WrongUsage("which service? give --id ID or --param model=NAME...");
+  const Result<unsigned> limit_ms = ReadTimeoutMs(args, 0);
+  if (!limit_ms) return WrongUsage(limit_ms.error().message);
+  const uint64_t deadline = *limit_ms == 0 ? UINT64_MAX : MonotonicNs() + *limit_ms * kNsPerMs;
+  DaemonLink link(kLookTimeoutMs);
+  bool was_there = false;
+  for (int pause_ms = kFirstPauseMs;; pause_ms = std::min(pause_ms * 3 / 2, kLastPauseMs)) {
+    const Result<View> view = LookAt(link, *question);
+    if (!view) return link.Report(view.error());
+    const std::string state = StateOf(*view, *question);
+    const bool is_there = !state.empty();
+    if (goal == "done" ? !is_there : state == "ready") {
+      return TellState(*question, is_there ? state : "done", true);
+    }
+    if (goal == "ready" && was_there && !is_there) {
+      return Failed(Error{ESRCH, NameOf(*question) + " ended before it was ready"});
+    }
+    was_there = was_there || is_there;
+    const uint64_t now = MonotonicNs();
+    if (now >= deadline) {
+      return Failed(Error{ETIMEDOUT, NameOf(*question) + " is not " + goal + " after " +
+                                         args.Get("--timeout") + " s, but " +
+                                         (is_there ? state : "not started")});
+    }
+    const uint64_t left_ms = (deadline - now) / kNsPerMs + 1;
+    poll(nullptr, 0,
+         static_cast<int>(std::min<uint64_t>(left_ms, static_cast<uint64_t>(pause_ms))));
+  }
+}
+
+int BindPid(const Args& args) {
+  const Result<int64_t> pid = ReadNumber("process", args.operands[0], 1);
+  if (!pid) return WrongUsage(pid.error().message);
+  Args rest = args;
+  rest.operands.erase(rest.operands.begin());
+  const Result<std::string> mount = ReadMount(rest);
+  if (!mount) return WrongUsage(mount.error().message);
+  const Result<std::string> id = ReadServiceId(args);
+  if (!id) return WrongUsage(id.error().message);
+  if (!args.Has("--worker")) return WrongUsage("which worker? give --worker N");
+  const Result<int64_t> worker = ReadNumber("--worker", args.Get("--worker"), 0);
+  if (!worker) return WrongUsage(worker.error().message);
+  const Outcome outcome = AskOnce(
+      {{"op", "policy"},
+       {"mount", *mount},
+       {"message", {{"op", "bind_pid"}, {"service_id", *id}, {"pid", *pid}, {"worker", *worker}}}});
+  if (outcome.exit_status == kExitOk && WantsJson()) {
+    PrintJson({{"mount", *mount}, {"service_id", *id}, {"pid", *pid}, {"worker", *worker}});
+  }
+  return outcome.exit_status;
+}
+
+}  // namespace ppc::ctl

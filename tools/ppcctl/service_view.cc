@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ppcctl/service_view.h"
+
+#include <algorithm>
+
+namespace ppc::ctl {
+namespace {
+
+const Json& Member(const Json& object, const char* key) {
+  static const Json kNothing = Json::object();
+  const auto it = object.is_object() ? object.find(key) : object.end();
+  return it == object.end() ? kNothing : *it;
+}
+
+uint64_t Count(const Json& object, const char* key) {
+  const Json& value = Member(object, key);
+  return value.is_number_integer() && value >= 0 ? value.get<uint64_t>() : 0;
+}
+
+std::string Word(const Json& object, const char* key) {
+  const Json& value = Member(object, key);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+double Ratio(uint64_t part, uint64_t whole) {
+  return whole == 0 ? -1 : static_cast<double>(std::min(part, whole)) / static_cast<double>(whole);
+}
+
+uint64_t Grown(uint64_t before, uint64_t now) { return now > before ? now - before : 0; }
+
+}  // namespace
+
+View ViewOf(const Json& status) {
+  View view;
+  for (const Json& mount : Member(status, "mounts")) {
+    DirectoryView& directory = view[Word(mount, "mount")];
+    directory.state = Word(mount, "state");
+    directory.policy = Word(mount, "policy");
+    directory.last_error = Word(mount, "last_error");
+    directory.restarts = Count(mount, "restarts");
+    const Json& runner = Member(mount, "runner");
+    directory.miss_bytes = Count(Member(runner, "events"), "miss_bytes");
+    directory.lost = Count(Member(runner, "device"), "events_lost");
+    for (const Json& service : Member(mount, "services")) {
+      ServiceView& seen = directory.services[Word(service, "service_id")];
+      seen.state = Word(service, "state");
+      seen.resident = Count(runner, "own_cache");
+    }
+    for (const Json& service : Member(runner, "services")) {
+      const auto it = directory.services.find(Word(service, "service_id"));
+      const Json& memory = Member(service, "memory");
+      const Json& is_own = Member(memory, "is_cgroup");
+      if (it == directory.services.end() || is_own != true) continue;
+      it->second.resident = Count(memory, "cache");
+    }
+  }
+  return view;
+}
+
+void AddPolicyStatus(const Json& reply, DirectoryView& directory) {
+  for (const Json& service : Member(reply, "services")) {
+    const auto it = directory.services.find(Word(service, "service_id"));
+    if (it == directory.services.end()) continue;
+    ServiceView& seen = it->second;
+    seen.mode = Word(service, "mode");
+    seen.total = Count(service, "template_bytes");
+    seen.loaded = Count(service, "loaded");
+    seen.redundant = Count(service, "redundant");
+    seen.recorded = Count(service, "recorded_bytes");
+    for (const Json& group : Member(service, "groups")) {
+      seen.consumed += Count(group, "consumed");
+      seen.sequence += Count(group, "total");
+    }
+  }
+}
+
+Result<View> LookAtServices(DaemonLink& link, const std::string& mount, bool ask_policies) {
+  Json request{{"op", "status"}};
+  if (!mount.empty()) request["mount"] = mount;
+  const Result<Json> status = link.Ask(request);
+  if (!status) return status.error();
+  View view = ViewOf(*status);
+  for (auto& [path, directory] : view) {
+    if (!ask_policies || directory.services.empty() || directory.state != "running") continue;
+    const Result<Json> answer =
+        link.Ask({{"op", "policy"}, {"mount", path}, {"message", {{"op", "status"}}}});
+    if (answer) AddPolicyStatus(Member(*answer, "reply"), directory);
+  }
+  return view;
+}
+
+Pace PaceOf(const DirectoryView& before, const DirectoryView& now, const std::string& id,
+            double seconds) {
+  Pace pace;
+  const ServiceView& service = now.services.at(id);
+  pace.progress = Ratio(service.consumed, service.sequence);
+  const auto it = before.services.find(id);
+  if (it == before.services.end() || seconds <= 0) return pace;
+  pace.load_rate = static_cast<double>(Grown(it->second.loaded, service.loaded)) / seconds;
+  uint64_t read = 0;
+  for (const auto& [other_id, other] : now.services) {
+    const auto old = before.services.find(other_id);
+    if (old != before.services.end()) read += Grown(old->second.consumed, other.consumed);
+  }
+  const double missed = Ratio(Grown(before.miss_bytes, now.miss_bytes), read);
+  pace.hit_share = missed < 0 ? -1 : 1 - missed;
+  const uint64_t done = service.loaded + service.redundant;
+  if (service.total <= done && service.total != 0) {
+    pace.left_s = 0;
+  } else if (service.total != 0 && pace.load_rate > 0) {
+    pace.left_s = static_cast<double>(service.total - done) / pace.load_rate;
+  }
+  return pace;
+}
+
+}  // namespace ppc::ctl

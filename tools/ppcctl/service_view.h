@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns services as `status` and the policy tell of them, and what changed between two looks.
+// Threads: pure functions, but for LookAtServices(), which asks ppcd.
+#ifndef PPC_TOOLS_PPCCTL_SERVICE_VIEW_H_
+#define PPC_TOOLS_PPCCTL_SERVICE_VIEW_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+#include "tools/ppcctl/daemon_link.h"
+
+namespace ppc::ctl {
+
+struct ServiceView {
+  std::string state;      // of ppcd: starting, started, ready
+  std::string mode;       // of the policy: record, use, ...; "" = it does not tell
+  uint64_t total = 0;     // bytes of the template
+  uint64_t consumed = 0;  // of all workers' sequences
+  uint64_t sequence = 0;  // bytes of these
+  uint64_t loaded = 0;    // bytes read ahead, and found there
+  uint64_t redundant = 0;
+  uint64_t recorded = 0;
+  uint64_t resident = 0;  // clean cache charged to it, or of the runner
+};
+
+struct DirectoryView {
+  std::string state;
+  std::string policy;
+  std::string last_error;
+  uint64_t restarts = 0;
+  uint64_t miss_bytes = 0;
+  uint64_t lost = 0;  // events
+  std::map<std::string, ServiceView> services;
+};
+
+using View = std::map<std::string, DirectoryView>;  // by path
+
+// From an answer to `status`.
+View ViewOf(const Json& status);
+// Adds what the policy says of its services, an answer to its own "status".
+void AddPolicyStatus(const Json& reply, DirectoryView& directory);
+
+// One look at all directories, or at `mount`.  Who may not talk to policies gets what ppcd tells.
+Result<View> LookAtServices(DaemonLink& link, const std::string& mount, bool ask_policies);
+
+// What `top` shows of a service, by two looks `seconds` apart.
+struct Pace {
+  double progress = -1;   // share, -1 = not known; so below
+  double load_rate = 0;   // bytes a second
+  double hit_share = -1;  // of what the directory's services read
+  double left_s = -1;     // until all is loaded
+};
+Pace PaceOf(const DirectoryView& before, const DirectoryView& now, const std::string& id,
+            double seconds);
+
+}  // namespace ppc::ctl
+
+#endif  // PPC_TOOLS_PPCCTL_SERVICE_VIEW_H_

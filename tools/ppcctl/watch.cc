@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// ppcctl top, events: one look after another.
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <ctime>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/clock.h"
+#include "tools/ppcctl/service_view.h"
+#include "tools/ppcctl/spec.h"
+#include "tools/ppcctl/text.h"
+#include "tools/ppcctl/verbs.h"
+
+namespace ppc::ctl {
+namespace {
+
+constexpr double kUsualInterval = 2;
+constexpr unsigned kLookTimeoutMs = 5000;
+constexpr const char* kClearScreen = "\033[H\033[J";
+
+struct Repetition {
+  unsigned interval_ms = 0;
+  uint64_t count = 0;  // 0 = until interrupted
+};
+
+Result<Repetition> ReadRepetition(const Args& args) {
+  Repetition repetition{static_cast<unsigned>(kUsualInterval * 1000), 0};
+  if (args.Has("--interval")) {
+    const Result<unsigned> ms = ReadSeconds("--interval", args.Get("--interval"));
+    if (!ms) return ms.error();
+    repetition.interval_ms = *ms;
+  }
+  if (args.Has("--count")) {
+    const std::string text = args.Get("--count");
+    const auto [end, ec] =
+        std::from_chars(text.data(), text.data() + text.size(), repetition.count);
+    if (ec != std::errc() || end != text.data() + text.size() || repetition.count == 0) {
+      return Error{EINVAL, "--count '" + text + "' is not a whole number above 0"};
+    }
+  }
+  return repetition;
+}
+
+std::string Percent(double share) {
+  return share < 0 ? "-" : std::to_string(static_cast<int>(share * 100)) + "%";
+}
+
+struct Look {
+  View view;
+  uint64_t at_ns = 0;
+};
+
+std::vector<std::vector<std::string>> TopRows(const Look& before, const Look& now) {
+  std::vector<std::vector<std::string>> rows = {{"SERVICE", "STATE", "MODE", "READ", "MB/S", "HITS",
+                                                 "CACHE", "LOST", "LOADED IN", "DIRECTORY"}};
+  const double seconds = static_cast<double>(now.at_ns - before.at_ns) / 1e9;
+  for (const auto& [path, directory] : now.view) {
+    const auto old = before.view.find(path);
+    const DirectoryView& then = old == before.view.end() ? directory : old->second;
+    if (directory.services.empty() && !directory.policy.empty()) {
+      rows.push_back({"-", directory.state, "-", "-", "-", "-", "-", std::to_string(directory.lost),
+                      "-", path});
+    }
+    for (const auto& [id, service] : directory.services) {
+      const Pace pace = PaceOf(then, directory, id, seconds);
+      std::array<char, 32> rate{};
+      std::snprintf(rate.data(), rate.size(), "%.0f", pace.load_rate / 1e6);
+      rows.push_back({id, service.state, service.mode.empty() ? "-" : service.mode,
+                      Percent(pace.progress), rate.data(), Percent(pace.hit_share),
+                      HumanBytes(service.resident), std::to_string(directory.lost),
+                      pace.left_s < 0 ? "-" : HumanSeconds(pace.left_s), path});
+    }
+  }
+  return rows;
+}
+
+Json OrNull(double value) { return value < 0 ? Json(nullptr) : Json(value); }
+
+Json TopJson(const Look& before, const Look& now) {
+  Json list = Json::array();
+  const double seconds = static_cast<double>(now.at_ns - before.at_ns) / 1e9;
+  for (const auto& [path, directory] : now.view) {
+    const auto old = before.view.find(path);
+    const DirectoryView& then = old == before.view.end() ? directory : old->second;
+    for (const auto& [id, service] : directory.services) {
+      const Pace pace = PaceOf(then, directory, id, seconds);
+      list.push_back({{"mount", path},
+                      {"service_id", id},
+                      {"state", service.state},
+                      {"mode", service.mode},
+                      {"progress", OrNull(pace.progress)},
+                      {"load_bytes_per_s", pace.load_rate},
+                      {"hit_share", OrNull(pace.hit_share)},
+                      {"resident", service.resident},
+                      {"events_lost", directory.lost},
+                      {"left_s", OrNull(pace.left_s)}});
+    }
+  }
+  return {{"services", std::move(list)}};
+}
+
+Result<Look> TakeLook(DaemonLink& link, const std::string& mount, bool ask_policies) {
+  Result<View> view = LookAtServices(link, mount, ask_policies);
+  if (!view) return view.error();
+  return Look{*std::move(view), MonotonicNs()};
+}
+
+std::string TimeOfDay() {
+  std::array<char, 32> text{};
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S%z", &parts);
+  return text.data();
+}
+
+void Tell(const std::string& mount, const std::string& service, const std::string& what,
+          const std::string& detail) {
+  const std::string time = TimeOfDay();
+  if (WantsJson()) {
+    Json line{{"time", time}, {"mount", mount}, {"event", what}};
+    if (!service.empty()) line["service_id"] = service;
+    if (!detail.empty()) line["detail"] = detail;
+    return PrintJsonLine(line);
+  }
+  std::printf("%s  %s  %s%s%s%s\n", time.c_str(), mount.c_str(),
+              service.empty() ? "" : ("service " + service + " ").c_str(), what.c_str(),
+              detail.empty() ? "" : ": ", detail.c_str());
+  std::fflush(stdout);
+}
+
+void TellServices(const std::string& path, const DirectoryView& before, const DirectoryView& now) {
+  for (const auto& [id, service] : now.services) {
+    const auto old = before.services.find(id);
+    const bool is_new = old == before.services.end();
+    if (is_new || old->second.state != service.state) Tell(path, id, service.state, "");
+  }
+  for (const auto& [id, service] : before.services) {
+    if (!now.services.contains(id)) Tell(path, id, "stopped", "");
+  }
+}
+
+void TellChanges(const View& before, const View& now) {
+  static const DirectoryView kNone;
+  for (const auto& [path, directory] : now) {
+    const auto old = before.find(path);
+    const DirectoryView& then = old == before.end() ? kNone : old->second;
+    if (then.policy != directory.policy && !directory.policy.empty()) {
+      Tell(path, "", "registered", directory.policy);
+    }
+    if (then.state != directory.state) {
+      Tell(path, "", directory.state, directory.state == "running" ? "" : directory.last_error);
+    }
+    if (directory.restarts > then.restarts && then.policy == directory.policy) {
+      Tell(path, "", "restarted", directory.last_error);
+    }
+    TellServices(path, then, directory);
+  }
+  for (const auto& [path, directory] : before) {
+    if (now.contains(path)) continue;
+    TellServices(path, directory, kNone);
+    Tell(path, "", "removed", directory.policy);
+  }
+}
+
+Result<std::string> MountGiven(const Args& args) {
+  if (args.operands.empty()) return std::string();
+  return ReadMount(args);
+}
+
+}  // namespace
+
+int Top(const Args& args) {
+  const Result<Repetition> repetition = ReadRepetition(args);
+  if (!repetition) return WrongUsage(repetition.error().message);
+  const Result<std::string> mount = MountGiven(args);
+  if (!mount) return WrongUsage(mount.error().message);
+  DaemonLink link(kLookTimeoutMs);
+  Result<Look> before = TakeLook(link, *mount, /*ask_policies=*/true);
+  if (!before) return link.Report(before.error());
+  const bool is_terminal = isatty(STDOUT_FILENO) != 0 && !WantsJson();
+  for (uint64_t shown = 0; repetition->count == 0 || shown < repetition->count; ++shown) {
+    poll(nullptr, 0, static_cast<int>(repetition->interval_ms));
+    Result<Look> now = TakeLook(link, *mount, /*ask_policies=*/true);
+    if (!now) return link.Report(now.error());
+    if (WantsJson()) {
+      PrintJsonLine(TopJson(*before, *now));
+    } else {
+      std::printf("%s%s", is_terminal ? kClearScreen : "", Table(TopRows(*before, *now)).c_str());
+      std::fflush(stdout);
+    }
+    if (std::ferror(stdout) != 0) return kExitFailed;
+    before = std::move(now);
+  }
+  return kExitOk;
+}
+
+int Events(const Args& args) {
+  const Result<Repetition> repetition = ReadRepetition(args);
+  if (!repetition) return WrongUsage(repetition.error().message);
+  const Result<std::string> mount = MountGiven(args);
+  if (!mount) return WrongUsage(mount.error().message);
+  DaemonLink link(kLookTimeoutMs);
+  View before;
+  for (uint64_t looks = 0;; ++looks) {
+    Result<View> now = LookAtServices(link, *mount, /*ask_policies=*/false);
+    if (!now) return link.Report(now.error());
+    TellChanges(before, *now);
+    if (!args.Has("--follow") || std::ferror(stdout) != 0) return kExitOk;
+    if (repetition->count != 0 && looks >= repetition->count) return kExitOk;
+    before = *std::move(now);
+    poll(nullptr, 0, static_cast<int>(repetition->interval_ms));
+  }
+}
+
+}  // namespace ppc::ctl
