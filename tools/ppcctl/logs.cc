@@ -33,13 +33,13 @@ struct ClosePipe {
   void operator()(FILE* pipe) const { pclose(pipe); }
 };
 
-std::string TextOf(const Json& object, const char* key) {
+std::string JournalText(const Json& object, const char* key) {
   const auto it = object.find(key);
   return it != object.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
-uint64_t NumberOf(const Json& object, const char* key) {
-  const std::string text = TextOf(object, key);
+uint64_t JournalNumber(const Json& object, const char* key) {
+  const std::string text = JournalText(object, key);
   uint64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
@@ -59,9 +59,9 @@ std::vector<Line> FromJournal(const std::string& mount, const std::string& runne
     const Result<Json> entry = ParseJsonObject(text, "line of the journal");
     text.clear();
     if (!entry) continue;
-    Line line{NumberOf(*entry, "__REALTIME_TIMESTAMP") * 1000,
-              static_cast<int>(NumberOf(*entry, "PRIORITY")), TextOf(*entry, "MESSAGE")};
-    const bool is_runners = !runner_pid.empty() && TextOf(*entry, "_PID") == runner_pid;
+    Line line{JournalNumber(*entry, "__REALTIME_TIMESTAMP") * 1000,
+              static_cast<int>(JournalNumber(*entry, "PRIORITY")), JournalText(*entry, "MESSAGE")};
+    const bool is_runners = !runner_pid.empty() && JournalText(*entry, "_PID") == runner_pid;
     if (mount.empty() || is_runners || line.text.find(mount) != std::string::npos) {
       lines.push_back(std::move(line));
     }

@@ -18,6 +18,7 @@ struct Said {
   std::vector<std::string> complaints;
   std::string code;  // of the last
   bool is_printed = false;
+  bool is_lines = false;  // of them, so far
 };
 
 Said& State() {
@@ -81,21 +82,22 @@ void PrintJson(const Json& value) {
 }
 
 void PrintJsonLine(const Json& value) {
-  State().is_printed = true;
+  State().is_printed = State().is_lines = true;
   std::printf("%s\n", DumpJson(WithSchema(value)).c_str());
   std::fflush(stdout);
 }
 
 int FinishOutput(int exit_status) {
   Said& said = State();
-  if (said.output != Output::kJson || said.is_printed) return exit_status;
+  const bool is_told = said.is_printed && !(said.is_lines && exit_status != kExitOk);
+  if (said.output != Output::kJson || is_told) return exit_status;
   Json object = WithSchema({{"ok", exit_status == kExitOk}});
   if (exit_status != kExitOk) {
     object["exit_status"] = exit_status;
     if (!said.complaints.empty()) object["error"] = said.complaints.back();
     if (!said.code.empty()) object["code"] = said.code;
   }
-  std::printf("%s\n", Indented(object).c_str());
+  std::printf("%s\n", said.is_lines ? DumpJson(object).c_str() : Indented(object).c_str());
   return exit_status;
 }
 

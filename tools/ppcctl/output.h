@@ -37,7 +37,8 @@ void PrintJson(const Json& value);
 void PrintJsonLine(const Json& value);
 
 // Before the program ends: with --json and nothing printed so far {"ok": true}, or "error",
-// "exit_status" and, where it is known, "code".  Returns `exit_status`.
+// "exit_status" and, where it is known, "code"; such an error behind lines, too.  Returns
+// `exit_status`.
 int FinishOutput(int exit_status);
 
 }  // namespace ppc::ctl

@@ -14,7 +14,7 @@
 namespace ppc::ctl {
 namespace {
 
-bool IsFile(const std::string& path) {
+bool IsRegularFile(const std::string& path) {
   struct stat info {};
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
@@ -22,7 +22,7 @@ bool IsFile(const std::string& path) {
 // DIR, a directory or a model file.
 Result<Target> TargetAt(const Args& args, const std::vector<std::string>& words) {
   const std::string& operand = args.operands[0];
-  if (IsFile(operand)) {
+  if (IsRegularFile(operand)) {
     const std::optional<FoundModel> model = ModelAt(operand);
     if (!model) return Error{ENOTDIR, operand + " is neither a directory nor a model file"};
     return Target{model->directory, model->path};

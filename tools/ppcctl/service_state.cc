@@ -16,7 +16,7 @@
 namespace ppc::ctl {
 namespace {
 
-constexpr unsigned kLookTimeoutMs = 5000;
+constexpr unsigned kStateTimeoutMs = 5000;
 // Short at first: most waits are for what is about to be.
 constexpr int kFirstPauseMs = 50;
 constexpr int kLastPauseMs = 1000;
@@ -68,7 +68,7 @@ int TellState(const Question& question, const std::string& state, bool is_yes) {
   return is_yes ? kExitOk : kExitFailed;
 }
 
-Result<int64_t> ReadNumber(const std::string& what, const std::string& text, int64_t least) {
+Result<int64_t> ReadWhole(const std::string& what, const std::string& text, int64_t least) {
   int64_t number = 0;
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool is_good = ec == std::errc() && end == text.data() + text.size();
@@ -82,7 +82,7 @@ Result<int64_t> ReadNumber(const std::string& what, const std::string& text, int
 int IsActive(const Args& args) {
   const Result<Question> question = ReadQuestion(args);
   if (!question) return WrongUsage(question.error().message);
-  DaemonLink link(kLookTimeoutMs);
+  DaemonLink link(kStateTimeoutMs);
   const Result<View> view = LookAt(link, *question);
   if (!view) return link.Report(view.error());
   const std::string state = StateOf(*view, *question);
@@ -102,7 +102,7 @@ int Wait(const Args& args) {
   const Result<unsigned> limit_ms = ReadTimeoutMs(args, 0);
   if (!limit_ms) return WrongUsage(limit_ms.error().message);
   const uint64_t deadline = *limit_ms == 0 ? UINT64_MAX : MonotonicNs() + *limit_ms * kNsPerMs;
-  DaemonLink link(kLookTimeoutMs);
+  DaemonLink link(kStateTimeoutMs);
   bool was_there = false;
   for (int pause_ms = kFirstPauseMs;; pause_ms = std::min(pause_ms * 3 / 2, kLastPauseMs)) {
     const Result<View> view = LookAt(link, *question);
@@ -129,7 +129,7 @@ int Wait(const Args& args) {
 }
 
 int BindPid(const Args& args) {
-  const Result<int64_t> pid = ReadNumber("process", args.operands[0], 1);
+  const Result<int64_t> pid = ReadWhole("process", args.operands[0], 1);
   if (!pid) return WrongUsage(pid.error().message);
   Args rest = args;
   rest.operands.erase(rest.operands.begin());
@@ -138,7 +138,7 @@ int BindPid(const Args& args) {
   const Result<std::string> id = ReadServiceId(args);
   if (!id) return WrongUsage(id.error().message);
   if (!args.Has("--worker")) return WrongUsage("which worker? give --worker N");
-  const Result<int64_t> worker = ReadNumber("--worker", args.Get("--worker"), 0);
+  const Result<int64_t> worker = ReadWhole("--worker", args.Get("--worker"), 0);
   if (!worker) return WrongUsage(worker.error().message);
   const Outcome outcome = AskOnce(
       {{"op", "policy"},
