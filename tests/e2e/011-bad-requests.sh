@@ -13,6 +13,9 @@ refuse 1 "neither a name nor an absolute path" reg_policy "$MNT" dir/maio
 refuse 1 "ppc mount" ppcctl reg_policy /run maio --backend kmod
 refuse 1 "nothing to load" ppcctl reg_policy /proc maio
 refuse 2 "no backend 'ebpf'" ppcctl reg_policy "$MNT" maio --backend ebpf
+refuse 2 "did you mean 'status'" ppcctl statsu
+refuse 2 "did you mean '--backend'" ppcctl reg_policy "$MNT" maio --bakcend observer
+refuse 125 "needs a command" ppcctl run "$MNT"
 if is_module; then
   refuse 1 "backend kmod" ppcctl reg_policy "$MNT" maio --backend observer
   mkdir -p "$FAST/base/sub"

@@ -171,8 +171,8 @@ TEST(ConfigReader, ErrorsSayTypeRangeAndUnit) {
 }
 
 TEST(ConfigReader, UnknownKeysAreGuessed) {
-  EXPECT_EQ(ErrorOfConfig(R"({"limti":1})"),
-            "there is no option \"limti\"; did you mean 'limit'? there are wait_ms limit share on "
+  EXPECT_EQ(ErrorOfConfig(R"({"limi":1})"),
+            "there is no option \"limi\"; did you mean 'limit'? there are wait_ms limit share on "
             "file");
   EXPECT_EQ(ErrorOfConfig(R"({"elsewhere":1})"),
             "there is no option \"elsewhere\"; there are wait_ms limit share on file");

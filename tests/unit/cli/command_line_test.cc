@@ -78,7 +78,7 @@ TEST(CommandLine, ACommandIsNotLookedAt) {
 }
 
 TEST(CommandLine, MistypedNamesAreGuessed) {
-  EXPECT_NE(ErrorOf({"thing", "shwo", "id"}).find("did you mean 'show'?"), std::string::npos);
+  EXPECT_NE(ErrorOf({"thing", "showw", "id"}).find("did you mean 'show'?"), std::string::npos);
   EXPECT_NE(ErrorOf({"show"}).find("did you mean 'thing show'?"), std::string::npos);
   EXPECT_NE(ErrorOf({"thing-show"}).find("did you mean 'thing show'?"), std::string::npos);
   EXPECT_NE(ErrorOf({"thing", "show", "id", "--knid=one"}).find("did you mean '--kind'?"),

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every verb owes its caller: exit status, one line on stderr, one object with --json.
+#include <utility>
+
+#include "tests/unit/supervisor/daemon_fixture.h"
+#include "tools/ppcctl/text.h"
+
+namespace ppc::control {
+namespace {
+
+class CtlOutputTest : public DaemonTest {
+ protected:
+  void Start() {
+    StartDaemon();
+    ASSERT_TRUE(Register().value("ok", false));
+  }
+};
+
+TEST_F(CtlOutputTest, WrongUsageIs2) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"explain-pid"},
+      {"explain-pid", "x"},
+      {"explain-pid", "0"},
+      {"explain-pid", "12x"},
+      {"nonsense"},
+      {"service"},
+      {"reg_policy"},
+      {"reg_policy", "/proc"},
+      {"reg_policy", "/proc", "alpha", "{}", "more"},
+      {"reg_policy", "/proc", "alpha", "{malformed"},
+      {"reg_policy", "/proc", "alpha", "@/no/such/file"},
+      {"reg_policy", "/proc", "alpha", "--timeout", "soon"},
+      {"list", "operand"},
+      {"list", "--nonsense"},
+      {"list", "--json=yes"},
+      {"status", "--", "x"},
+      {"statuz"},
+      {"template"},
+      {"template", "nonsense"},
+      {"service", "start", "/proc"},
+      {"service", "start", "/proc", "--param", "novalue"},
+      {"service", "start", "/proc", "--id", "abcd", "--xpu", "0,x"},
+      {"service", "start", "/proc", "--id", "abcd", "--workers", "-2"},
+      {"service", "stop"},
+      {"service-id"},
+      {"service-id", "--param"},
+      {"template", "show"},
+      {"template", "show", "not an id"},
+      {"residency"},
+  };
+  for (const auto& arguments : cases) {
+    const ProcessResult result = Ctl(arguments);
+    EXPECT_EQ(result.exit_status, 2) << arguments[0] << ": " << result.err;
+    ExpectOneLine(result);
+  }
+}
+
+TEST_F(CtlOutputTest, HelpIsOnStdoutAndFine) {
+  const ProcessResult all = Ctl({"--help"});
+  EXPECT_EQ(all.exit_status, 0);
+  for (const char* verb : {"reg_policy", "rm_policy", "service start", "run", "service-id", "list",
+                           "status", "template show", "residency"}) {
+    EXPECT_NE(all.out.find(verb), std::string::npos) << verb;
+  }
+  const ProcessResult one = Ctl({"service", "start", "--help"});
+  EXPECT_EQ(one.exit_status, 0);
+  EXPECT_NE(one.out.find("--xpu LIST"), std::string::npos);
+  EXPECT_EQ(Ctl({"--version"}).exit_status, 0);
+  EXPECT_EQ(Ctl({}).exit_status, 2);
+}
+
+TEST_F(CtlOutputTest, WrongUsageOfRunIsNoStatusOfACommand) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"run", "/proc", "--id", "abcd"},
+        {"run", "--nonsense", "/proc", "--", "/bin/true"},
+        {"run", "--workers", "x", "/proc", "--", "/bin/true"}}) {
+    const ProcessResult result = Ctl(arguments);
+    EXPECT_EQ(result.exit_status, 125) << result.err;
+    ExpectOneLine(result);
+  }
+}
+
+TEST_F(CtlOutputTest, JsonIsOneObjectWhateverHappens) {
+  const std::vector<std::pair<std::vector<std::string>, int>> failing = {
+      {{"list", "--json"}, 3},
+      {{"list", "--json", "operand"}, 2},
+      {{"statuz", "-j"}, 2},
+      {{"residency", "--json", "/no/such"}, 1},
+      {{"template", "show", "--json", "none-such"}, 1},
+      {{"template", "diff", "--json", "none-such", "none-such"}, 2}};
+  for (const auto& [arguments, status] : failing) {
+    const ProcessResult result = Ctl(arguments);
+    EXPECT_EQ(result.exit_status, status) << arguments[0];
+    ExpectOneLine(result);
+    const Result<Json> json = ParseJsonObject(result.out, "output");
+    ASSERT_TRUE(json) << arguments[0] << result.out;
+    EXPECT_EQ((*json)["schema"], 1);
+    EXPECT_EQ((*json)["ok"], false);
+    EXPECT_EQ((*json)["exit_status"], status);
+    EXPECT_EQ("ppcctl: " + json->value("error", "") + "\n", result.err);
+  }
+  Start();
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"list"},
+        {"status"},
+        {"reg_policy", "/sys", "beta"},
+        {"service", "start", "/sys", "--id", "svc-json"},
+        {"service", "ready", "/sys", "--id", "svc-json"},
+        {"service", "stop", "/sys", "--id", "svc-json"},
+        {"policy", "/sys", R"({"op":"hello"})"},
+        {"explain-pid", "1"},
+        {"rm_policy", "/sys"},
+        {"service-id", "--param", "a=1"},
+        {"template", "list"}}) {
+    std::vector<std::string> with = arguments;
+    with.emplace_back("--json");
+    const ProcessResult result = Ctl(with);
+    EXPECT_EQ(result.exit_status, 0) << arguments[0] << result.err;
+    const Result<Json> json = ParseJsonObject(result.out, "output");
+    ASSERT_TRUE(json) << arguments[0] << result.out;
+    EXPECT_EQ((*json)["schema"], 1) << arguments[0];
+  }
+}
+
+TEST_F(CtlOutputTest, RunWithJsonLeavesTheOutputToTheCommand) {
+  environment_.push_back("PPC_RUNNER=/no/such/runner");
+  environment_.push_back("XDG_RUNTIME_DIR=" + dir_);
+  const ProcessResult result =
+      Ctl({"run", "--json", "--policy", "alpha", "/proc", "--", "/bin/echo", "ran"});
+  EXPECT_EQ(result.exit_status, 0);
+  EXPECT_EQ(result.out, "ran\n");
+  const Result<Json> message = ParseJsonObject(result.err, "message");
+  ASSERT_TRUE(message) << result.err;
+  EXPECT_EQ((*message)["schema"], 1);
+  EXPECT_NE(message->value("message", "").find("/no/such/runner"), std::string::npos);
+}
+
+TEST_F(CtlOutputTest, StatusIsInOrderAndSaysIfOneFailed) {
+  StartDaemon();
+  // The first to be asked answers last.
+  ASSERT_TRUE(Register({{"status_ms", 100}}, "alpha", "/proc").value("ok", false));
+  ASSERT_TRUE(Register(Json::object(), "beta", "/sys").value("ok", false));
+  const ProcessResult well = Ctl({"status", "--json"});
+  EXPECT_EQ(well.exit_status, 0);
+  const Json status = *ParseJson(well.out, "status");
+  ASSERT_EQ(status["mounts"].size(), 2U);
+  EXPECT_EQ(status["mounts"][0]["mount"], "/proc");
+  EXPECT_TRUE(status["mounts"][0].contains("runner"));
+  EXPECT_EQ(status["mounts"][1]["mount"], "/sys");
+  ASSERT_EQ(Ctl({"rm_policy", "/sys"}).exit_status, 0);
+  ASSERT_TRUE(Register({{"drop_after_ms", 1}}, "beta", "/sys").value("ok", false));
+  ASSERT_TRUE(WaitForState("failed", "/sys"));
+  EXPECT_EQ(Ctl({"status"}).exit_status, 1);
+  EXPECT_EQ(Ctl({"status", "/sys", "--json"}).exit_status, 1);
+  EXPECT_EQ(Ctl({"status", "/proc"}).exit_status, 0);
+}
+
+TEST_F(CtlOutputTest, AnAbsentDaemonIs3AndNamesTheSocket) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"list"},
+        {"status"},
+        {"reg_policy", "/proc", "alpha"},
+        {"rm_policy", "/proc"},
+        {"service", "start", "/proc", "--id", "abcd"}}) {
+    const ProcessResult result = Ctl(arguments);
+    EXPECT_EQ(result.exit_status, 3) << arguments[0];
+    ExpectOneLine(result);
+    EXPECT_NE(result.err.find(socket_), std::string::npos) << result.err;
+  }
+}
+
+TEST_F(CtlOutputTest, ADaemonThatRefusesIs1) {
+  Start();
+  const ProcessResult busy = Ctl({"reg_policy", "/proc", "beta"});
+  EXPECT_EQ(busy.exit_status, 1);
+  ExpectOneLine(busy);
+  EXPECT_NE(busy.err.find("rm_policy"), std::string::npos);
+  EXPECT_EQ(Ctl({"rm_policy", "/sys"}).exit_status, 1);
+  EXPECT_EQ(Ctl({"status", "/no/such"}).exit_status, 1);
+}
+
+TEST(Text, TablesAndUnits) {
+  EXPECT_EQ(ctl::Table({{"a", "bbb", "c"}, {"aaaa", "b", "cc"}}), "a     bbb  c\naaaa  b    cc\n");
+  EXPECT_EQ(ctl::HumanCounter("loader.loaded", 1 << 20), "1.0 MiB");
+  EXPECT_EQ(ctl::HumanCounter("loader.chunks", 1024), "1024");
+  EXPECT_EQ(ctl::HumanCounter("loader.latency_us", 7), "7 us");
+  EXPECT_EQ(ctl::HumanCounter("evictor.ranges", 2048), "2048");
+  EXPECT_EQ(ctl::HumanCounter("services.0.memory.limit", 4096), "4.0 KiB");
+  EXPECT_EQ(ctl::HumanSeconds(3.25), "3.2 s");
+  EXPECT_EQ(ctl::HumanSeconds(250), "4 min 10 s");
+  EXPECT_EQ(ctl::HumanSeconds(7500), "2 h 5 min");
+  EXPECT_EQ(ctl::HumanSeconds(273600), "3 d 4 h");
+}
+
+TEST(Text, BarsAndSizes) {
+  EXPECT_EQ(ctl::HumanBytes(0), "0 B");
+  EXPECT_EQ(ctl::HumanBytes(1536), "1.5 KiB");
+  EXPECT_EQ(ctl::HumanBytes(uint64_t{3} << 30), "3.0 GiB");
+  EXPECT_EQ(ctl::Bar({0, 0.001, 0.5, 0.999, 1}, false), " .:+#");
+}
+
+}  // namespace
+}  // namespace ppc::control
