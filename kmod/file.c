@@ -33,6 +33,22 @@ static int ppc_direct_flag(const struct ppc_sb *sbi, int ki_flags, unsigned long
 	return -EINVAL;
 }
 
+/* For those who want to be asked at each read; they may take their time. */
+static noinline int ppc_ask(struct file *file, loff_t pos, size_t count, bool nowait)
+{
+	struct path real;
+	int err;
+
+	if (nowait)
+		return -EAGAIN;
+	err = ppc_lower_path(file, &real);
+	if (err)
+		return err;
+	err = ppc_ask_read(PPC_F(file)->sbi, real.dentry, PPC_F(file)->marks, pos, count);
+	dput(real.dentry);
+	return err;
+}
+
 static void ppc_nowait_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode)
 {
 	pgoff_t first = pos >> PAGE_SHIFT, at = first;
@@ -85,6 +101,13 @@ static ssize_t ppc_read_iter(struct kiocb *iocb, struct iov_iter *to)
 		return 0;
 	if (unlikely(!lower->f_op->read_iter))
 		return -EINVAL;
+	if (unlikely(po->marks)) {
+		int err = ppc_ask(iocb->ki_filp, iocb->ki_pos, iov_iter_count(to),
+				  iocb->ki_flags & IOCB_NOWAIT);
+
+		if (err)
+			return err;
+	}
 	direct = ppc_direct_flag(po->sbi, iocb->ki_flags, mode);
 	if (direct < 0)
 		return direct;
@@ -106,6 +129,12 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 	unsigned long mode = READ_ONCE(po->sbi->mode);
 	size_t room = pipe->max_usage - pipe_occupancy(pipe->head, pipe->tail);
 
+	if (unlikely(po->marks)) {
+		int err = ppc_ask(in, *ppos, len, false);
+
+		if (err)
+			return err;
+	}
 	/* before 6.5 @len may be more than the pipe takes */
 	if (mode && room)
 		ppc_read_notice(po, *ppos, min(len, room << PAGE_SHIFT), mode);

@@ -211,6 +211,14 @@ static void ppc_annotate_locks(struct inode *inode)
 #endif
 }
 
+/*
+ * Of files whose cache is not shared with the lower mapping (see
+ * ppc_shares_mapping()): before 6.0 an open with O_DIRECT looks for this.
+ */
+static const struct address_space_operations ppc_direct_aops = {
+	.direct_IO	= noop_direct_IO,
+};
+
 static void ppc_inode_init(struct inode *inode, struct inode *lower)
 {
 	struct ppc_inode *pi = PPC_I(inode);
@@ -218,6 +226,8 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	ihold(lower);
 	/* A ppc below has no page cache of its own either. */
 	pi->mapping = ppc_bottom(lower)->i_mapping;
+	if (pi->mapping->a_ops && pi->mapping->a_ops->direct_IO)
+		inode->i_data.a_ops = &ppc_direct_aops;
 	inode->i_generation = lower->i_generation;
 	inode->i_rdev = lower->i_rdev;
 	inode->i_blkbits = lower->i_blkbits;

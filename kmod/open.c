@@ -3,10 +3,10 @@
  * Opening the lower file, and the life of struct ppc_open.
  */
 #include <linux/fsnotify.h>
-#include <linux/magic.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "compat/magic.h"
 #include "ppc.h"
 
 static struct kmem_cache *ppc_open_cache;
@@ -60,6 +60,25 @@ static struct file *ppc_dentry_open(const struct path *path, int flags, const st
 	return lower;
 }
 
+/**
+ * ppc_lower_path - the lower path of an open file or directory
+ * @file: ours
+ * @real: out; the dentry is referenced
+ *
+ * Return: 0, or -ESTALE when no lower name is cached any more
+ */
+int ppc_lower_path(struct file *file, struct path *real)
+{
+	struct inode *inode = file_inode(file);
+
+	real->mnt = PPC_SB(inode->i_sb)->lower_mnt;
+	if (PPC_BACKING_FILES || ppc_own_path(file))
+		real->dentry = dget(PPC_D(file_dentry(file)));
+	else
+		real->dentry = ppc_lower_alias(inode);
+	return real->dentry ? 0 : -ESTALE;
+}
+
 /*
  * The lower file shows the user's path (/proc/PID/maps, audit), and by that
  * path it holds our mount as long as a mapping of it lives.  Where the path is
@@ -69,36 +88,46 @@ static struct file *ppc_dentry_open(const struct path *path, int flags, const st
  * open itself runs with the mounter's, because security modules would see a
  * disconnected path.
  */
-static struct file *ppc_open_lower(struct ppc_open *po, struct file *file)
+static struct file *ppc_open_lower(struct ppc_open *po, struct file *file, const struct path *real)
 {
-	struct ppc_sb *sbi = po->sbi;
-	struct path real = { .mnt = sbi->lower_mnt };
-	const struct cred *cred = ppc_lower_cred(sbi), *old;
+	const struct cred *cred = ppc_lower_cred(po->sbi), *old;
 	int flags = ppc_lower_flags(file);
 	struct file *lower;
+	fmode_t notify;
 
 	if (PPC_BACKING_FILES || ppc_own_path(file)) {
 		/* we are in ->open(): nobody else has the file yet */
-		fmode_t notify = ppc_set_notify(file, PPC_NOTIFY_NONE);
-
-		real.dentry = PPC_D(file_dentry(file));
+		notify = ppc_set_notify(file, PPC_NOTIFY_NONE);
 		old = override_creds(cred);
-		lower = backing_file_open(file, flags, &real, cred);
+		lower = backing_file_open(file, flags, real, cred);
 		revert_creds(old);
 		ppc_set_notify(file, notify);
 		return ppc_quiet(lower);
 	}
-	real.dentry = ppc_lower_alias(po->inode);
-	if (!real.dentry)
-		return ERR_PTR(-ESTALE);
-	lower = ppc_dentry_open(&real, flags, cred);
-	dput(real.dentry);
+	lower = ppc_dentry_open(real, flags, cred);
 	if (!IS_ERR(lower)) {
 		po->pin = file->f_path;
 		path_get(&po->pin);
 		po->pinned = true;
 	}
 	return lower;
+}
+
+/* Asks who has a say in it, then opens. */
+static int ppc_open_asked(struct ppc_open *po, struct file *file)
+{
+	struct path real;
+	int err = ppc_lower_path(file, &real);
+
+	if (err)
+		return err;
+	err = ppc_ask_open(file, real.dentry, &po->marks);
+	if (!err) {
+		po->lower = ppc_open_lower(po, file, &real);
+		err = PTR_ERR_OR_ZERO(po->lower);
+	}
+	dput(real.dentry);
+	return err;
 }
 
 /**
@@ -112,7 +141,11 @@ struct file *ppc_open_lower_dir(struct file *file)
 {
 	struct ppc_sb *sbi = PPC_SB(file_inode(file)->i_sb);
 	struct path real = { .mnt = sbi->lower_mnt, .dentry = PPC_D(file_dentry(file)) };
+	u32 marks;
+	int err = ppc_ask_open(file, real.dentry, &marks);
 
+	if (err)
+		return ERR_PTR(err);
 	return ppc_dentry_open(&real, ppc_lower_flags(file), ppc_lower_cred(sbi));
 }
 
@@ -231,14 +264,15 @@ static int ppc_open_direct(struct ppc_open *po, struct file *file)
 }
 
 /*
- * The cache is the lower one, whoever asks: cachestat, readahead(2), sync_file_range.  But by a
- * mapping of tmpfs the kernel knows a file of tmpfs, and takes our inode for one of its own:
- * F_GET_SEALS, mmap() and udmabuf would look for the seals in front of it.
+ * The cache is the lower one, whoever asks: cachestat, readahead(2), sync_file_range.  But who reads
+ * folios of a mapping by himself (erofs of an image) hands our file on with them, and only file
+ * systems of a block device are known to look for nothing of their own in it; FUSE, NFS and their
+ * like take its private data for theirs.  And by a mapping of tmpfs the kernel knows a file of tmpfs,
+ * and looks for seals in front of our inode (F_GET_SEALS, mmap() and udmabuf).
  */
-static void ppc_share_mapping(struct file *file, struct address_space *mapping)
+static bool ppc_shares_mapping(const struct super_block *lower)
 {
-	if (mapping->host->i_sb->s_magic != TMPFS_MAGIC)
-		file->f_mapping = mapping;
+	return (lower->s_type->fs_flags & FS_REQUIRES_DEV) && lower->s_magic != FUSE_SUPER_MAGIC;
 }
 
 /**
@@ -268,18 +302,17 @@ int ppc_open(struct inode *inode, struct file *file)
 	po->inode = inode;
 	po->open_id = atomic_inc_return(&sbi->next_open_id);
 
-	po->lower = ppc_open_lower(po, file);
-	if (IS_ERR(po->lower)) {
-		err = PTR_ERR(po->lower);
+	err = ppc_open_asked(po, file);
+	if (err)
 		goto err_free;
-	}
 	err = ppc_open_direct(po, file);
 	if (!err)
 		err = ppc_refresh(inode, true);
 	if (err)
 		goto err_lower;
 
-	ppc_share_mapping(file, PPC_I(inode)->mapping);
+	if (ppc_shares_mapping(PPC_I(inode)->mapping->host->i_sb))
+		file->f_mapping = PPC_I(inode)->mapping;
 	file->f_wb_err = filemap_sample_wb_err(file->f_mapping);
 	file->f_mode |= po->lower->f_mode & (FMODE_NOWAIT | FMODE_BUF_RASYNC);
 	if (ppc_fop_rasync(po->lower))

@@ -68,6 +68,7 @@ struct posix_acl *ppc_get_acl(struct mnt_idmap *idmap, struct dentry *dentry, in
 
 /* open.c */
 struct file *ppc_open_lower_dir(struct file *file);
+int ppc_lower_path(struct file *file, struct path *real);
 struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode);
 struct dentry *ppc_lower_alias(struct inode *inode);
 int ppc_open(struct inode *inode, struct file *file);
@@ -76,6 +77,10 @@ void ppc_open_get(struct ppc_open *po);
 void ppc_open_put(struct ppc_open *po);
 int ppc_open_cache_init(void);
 void ppc_open_cache_exit(void);
+
+/* marks.c */
+int ppc_ask_open(const struct file *file, struct dentry *lower, u32 *marks);
+int ppc_ask_read(struct ppc_sb *sbi, struct dentry *lower, u32 marks, loff_t pos, size_t count);
 
 /* file.c */
 extern const struct file_operations ppc_file_ops;

@@ -94,6 +94,7 @@ struct ppc_stats {
 struct ppc_sb {
 	struct super_block *sb;
 	struct vfsmount *lower_mnt;	/* private clone; its root is BASE */
+	struct vfsmount *asked_mnt;	/* another, writable if BASE is: for those asked in marks.c */
 	const struct cred *cred;	/* of the mounter */
 	char *base;			/* absolute path, for show_devname */
 	struct ppc_opts opts;		/* READ_ONCE; remount writes them */
@@ -152,6 +153,7 @@ struct ppc_open {
 	bool fault_window;		/* see ppc_set_fault_window(); under open_lock */
 	bool direct;			/* O_DIRECT passes through, as decided at open */
 	bool pinned;			/* pin is in use, see ppc_open_lower() */
+	u32 marks;			/* who is to be asked at each read, see marks.c */
 	pgoff_t stretch;		/* where the last miss was that woke the reader at once */
 	pgoff_t beacon_page, beacon_end;	/* see ppc_beacon_end() */
 	u64 fault_hit;			/* while tracing: the last fault, if it was a hit */

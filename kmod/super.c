@@ -4,19 +4,12 @@
  */
 #include <linux/fs_context.h>
 #include <linux/log2.h>
-#include <linux/magic.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
 #include <linux/statfs.h>
 
+#include "compat/magic.h"
 #include "ppc.h"
-
-#ifndef V9FS_MAGIC
-#define V9FS_MAGIC	0x01021997
-#endif
-#define PPC_FUSE_MAGIC	0x65735546
-#define PPC_CIFS_MAGIC	0xff534d42
-#define PPC_SMB2_MAGIC	0xfe534d42
 
 static int ppc_statfs(struct dentry *dentry, struct kstatfs *buf)
 {
@@ -47,18 +40,22 @@ static const struct super_operations ppc_super_ops = {
 	.show_stats	= ppc_show_stats,
 };
 
-/* Servers of these decide by the identity of the opener. */
+/* Who may read is for their servers to say, who decide by the identity of the opener. */
+static const unsigned long ppc_caller_cred_magics[] = {
+	NFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC, V9FS_MAGIC,
+	CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC, AFS_FS_MAGIC, CODA_SUPER_MAGIC, PPC_LUSTRE_MAGIC,
+	PPC_ORANGEFS_MAGIC, PPC_BEEGFS_MAGIC, PPC_VBOXSF_MAGIC,
+};
+
 static bool ppc_wants_caller_cred(struct super_block *lower)
 {
+	size_t i;
+
 	if (lower->s_type == &ppc_fs_type)
 		return PPC_SB(lower)->caller_cred;
-	switch (lower->s_magic) {
-	case NFS_SUPER_MAGIC:
-	case PPC_FUSE_MAGIC:
-	case PPC_CIFS_MAGIC:
-	case PPC_SMB2_MAGIC:
-	case V9FS_MAGIC:
-		return true;
+	for (i = 0; i < ARRAY_SIZE(ppc_caller_cred_magics); i++) {
+		if (lower->s_magic == ppc_caller_cred_magics[i])
+			return true;
 	}
 	return false;
 }
@@ -129,6 +126,12 @@ static void ppc_sb_free(struct ppc_sb *sbi)
 {
 	WARN_ON_ONCE(!list_empty(&sbi->open_files));
 	xa_destroy(&sbi->inodes);
+	/*
+	 * kern_unmount() waits for an RCU grace period, which RCU walks need too
+	 * that still look at what is freed below.
+	 */
+	if (sbi->asked_mnt)
+		kern_unmount(sbi->asked_mnt);
 	if (sbi->lower_mnt)
 		kern_unmount(sbi->lower_mnt);
 	ppc_dev_put(sbi);
@@ -155,6 +158,21 @@ static int ppc_sb_base_name(struct ppc_sb *sbi, const struct path *path)
 	if (!err && !sbi->base)
 		err = -ENOMEM;
 	return err;
+}
+
+static int ppc_clone_mounts(struct ppc_sb *sbi, const struct path *path)
+{
+	struct vfsmount *mnt = clone_private_mount(path);
+
+	if (IS_ERR(mnt))
+		return PTR_ERR(mnt);
+	sbi->asked_mnt = mnt;
+	mnt = clone_private_mount(path);
+	if (IS_ERR(mnt))
+		return PTR_ERR(mnt);
+	mnt->mnt_flags |= MNT_READONLY | MNT_NOATIME;
+	sbi->lower_mnt = mnt;
+	return 0;
 }
 
 static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
@@ -213,7 +231,6 @@ static int ppc_make_root(struct super_block *sb, const struct path *path)
 int ppc_fill_super(struct super_block *sb, struct fs_context *fc)
 {
 	struct ppc_sb *sbi = ppc_sb_alloc(sb, fc->fs_private);
-	struct vfsmount *mnt;
 	struct path path;
 	int err;
 
@@ -226,15 +243,12 @@ int ppc_fill_super(struct super_block *sb, struct fs_context *fc)
 	err = ppc_sb_base_name(sbi, &path);
 	if (err)
 		goto out;
-	mnt = clone_private_mount(&path);
-	if (IS_ERR(mnt)) {
-		err = PTR_ERR(mnt);
+	err = ppc_clone_mounts(sbi, &path);
+	if (err) {
 		errorf(fc, "ppc: mount of base '%s' is unbindable, locked or of another namespace",
 		       sbi->base);
 		goto out;
 	}
-	mnt->mnt_flags |= MNT_READONLY | MNT_NOATIME;
-	sbi->lower_mnt = mnt;
 
 	ppc_sb_inherit(sb, &path);
 	err = ppc_make_root(sb, &path);

@@ -124,6 +124,9 @@ static inline int vfs_fileattr_get(struct dentry *dentry, struct file_kattr *att
  * quiet as the user's file was when it was opened (or, in the first of these
  * kernels, tells of the opening alone).
  */
+#ifndef FMODE_FSNOTIFY_NONE
+#define FMODE_FSNOTIFY_NONE(mode)	((mode) & FMODE_NONOTIFY)
+#endif
 #ifdef PPC_HAVE_FMODE_NONOTIFY_OPEN
 #define PPC_OPEN_QUIET		__FMODE_NONOTIFY
 #define PPC_NOTIFY_NONE		((fmode_t)0)

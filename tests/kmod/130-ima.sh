@@ -44,7 +44,7 @@ refuse "Permission denied" "$MNT/new"
 cp /bin/true "$BASE/free"
 must "$MNT/free"
 # What is read is measured, again after a change.
-echo one >"$BASE/told"
+echo one >"$BASE/told" && chown 3003 "$BASE/told"
 measured() { grep -c " $MNT/told *\$" /sys/kernel/security/ima/ascii_runtime_measurements; }
 cat "$MNT/told" >/dev/null
 eq "$(measured)" 1 "measurements of a file"

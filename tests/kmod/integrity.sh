@@ -10,10 +10,10 @@ kind=$1
 shift
 case $kind in
   ima)
-    # Rules are loaded once a boot.  Of what runs from a mount only these owners' files are appraised,
-    # so that the other tests may run theirs; what is read through one is measured.
+    # Rules are loaded once a boot.  Of files in a mount only those of these owners are appraised
+    # and measured, so that the other tests may run theirs and read with cold caches.
     {
-      echo "measure func=FILE_CHECK mask=MAY_READ fsname=ppc"
+      echo "measure func=FILE_CHECK mask=MAY_READ fsname=ppc fowner=3003"
       echo "appraise func=BPRM_CHECK fsname=ppc fowner=3001"
       for disk; do echo "appraise func=BPRM_CHECK fsuuid=$(findmnt -no UUID -T "$disk") fowner=3002"; done
     } >/sys/kernel/security/ima/policy
