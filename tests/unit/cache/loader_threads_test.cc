@@ -120,6 +120,7 @@ TEST_F(LoaderThreadsTest, ThreadsWaitForRoomWithoutBeingAsked) {
   std::vector<LoadItem> items{Item(0, 8 * kMiB, 0, 0), Item(8 * kMiB, 8 * kMiB, 0, 1)};
   pool.Submit(items, false);
   backend_->SetMemoryOther(0);
+  backend_->AdvanceClock(50 * 1000 * 1000);  // what was seen before is old
   ASSERT_NO_FATAL_FAILURE(Await(2));
   EXPECT_EQ(backend_->ResidentBytes(1), 16 * kMiB);
 }
