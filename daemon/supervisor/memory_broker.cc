@@ -59,10 +59,12 @@ void MemoryBroker::Round() {
     if (member.rounds_left_out > 0) --member.rounds_left_out;
     if (!member.asker || member.is_asked || member.rounds_left_out > 0) continue;
     // Who is alone need not be asked again.
-    if (shares[i] == kAll && member.held == kAll) continue;
+    if (shares[i] == kAll && member.told == kAll && member.has_heard) continue;
     due.emplace_back(member.id, shares[i]);
   }
-  if (members_.size() > 1) RoundAfter(was_quiet ? period_ * kQuietPeriods : period_);
+  const bool is_open = members_.size() > 1 || !due.empty() ||
+                       std::ranges::any_of(members_, [](const Member& m) { return !m.has_heard; });
+  if (is_open) RoundAfter(was_quiet ? period_ * kQuietPeriods : period_);
   for (const auto& [id, share] : due) {
     if (Member* member = Find(id)) AskOne(member, share);
   }
@@ -70,16 +72,18 @@ void MemoryBroker::Round() {
 
 void MemoryBroker::AskOne(Member* member, uint64_t share) {
   member->is_asked = true;
+  member->has_heard = false;
   member->told = share;
   member->held = std::max(member->held, share);
   const Asker asker = member->asker;
   asker(share == kAll ? std::nullopt : std::optional(share),
-        [this, id = member->id, share](std::optional<MemoryReport> report) {
-          TakeAnswer(id, share, std::move(report));
+        [this, id = member->id, share](const std::optional<MemoryReport>& report) {
+          TakeAnswer(id, share, report);
         });
 }
 
-void MemoryBroker::TakeAnswer(uint64_t id, uint64_t share, std::optional<MemoryReport> report) {
+void MemoryBroker::TakeAnswer(uint64_t id, uint64_t share,
+                              const std::optional<MemoryReport>& report) {
   Member* member = Find(id);
   if (member == nullptr) return;
   member->is_asked = false;
@@ -88,6 +92,7 @@ void MemoryBroker::TakeAnswer(uint64_t id, uint64_t share, std::optional<MemoryR
     return;
   }
   member->held = share;
+  member->has_heard = true;
   const bool is_new = !member->report || member->report->keeps != report->keeps ||
                       member->report->wants != report->wants;
   member->report = report;

@@ -80,6 +80,7 @@ class MemoryBroker {
     uint64_t told = 0;  // its share, kAll: as much as it likes
     uint64_t held = 0;  // the largest that it may go by still
     bool is_asked = false;
+    bool has_heard = true;  // has answered what it was told last
     int rounds_left_out = 0;
   };
 
@@ -88,7 +89,7 @@ class MemoryBroker {
   void Round();
   void RoundAfter(Millis delay);
   void AskOne(Member* member, uint64_t share);
-  void TakeAnswer(uint64_t id, uint64_t share, std::optional<MemoryReport> report);
+  void TakeAnswer(uint64_t id, uint64_t share, const std::optional<MemoryReport>& report);
   // What each should be told now.
   std::vector<uint64_t> Shares() const;
   std::vector<uint64_t> Claims(uint64_t total, const std::vector<uint64_t>& fair,

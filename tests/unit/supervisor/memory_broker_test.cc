@@ -152,6 +152,19 @@ TEST_F(MemoryBrokerTest, TheShareOfOneThatEndsComesBack) {
   EXPECT_EQ(one->share, std::nullopt);
 }
 
+TEST_F(MemoryBrokerTest, WhoIsAloneAgainIsToldUntilItAnswers) {
+  Runner* one = Come(kBudget);
+  Come(kBudget);
+  Run();
+  runners_.pop_back();
+  late_ = {-1};
+  Run(2);
+  EXPECT_NE(one->share, std::nullopt);
+  late_.clear();
+  Run(1);
+  EXPECT_EQ(one->share, std::nullopt);
+}
+
 TEST_F(MemoryBrokerTest, NobodyGrowsIntoWhatIsNotGivenBack) {
   Runner* one = Come(600 * kMiB);
   one->gives_back = false;
