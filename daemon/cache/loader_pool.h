@@ -129,7 +129,7 @@ class LoaderPool {
   void Run(Worker* worker);
   Took Take(Worker* worker, std::unique_lock<std::mutex>* lock);
   Took TakeKnown(Worker* worker, std::shared_ptr<Payer>* unknown);
-  bool IsKnown(const Worker& worker, Payer* payer, uint64_t now) const;
+  bool IsKnown(Payer* payer, uint64_t now) const;
   bool Grant(Payer* payer, uint64_t now, uint64_t* bytes);
   Took Choose(Worker* worker, uint64_t now, LoadItem** chosen, uint64_t* bytes,
               std::shared_ptr<Payer>* unknown);

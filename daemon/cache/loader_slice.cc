@@ -16,10 +16,9 @@ const char* InterruptionName(Interruption reason) {
 }
 
 // mutex_ held.  Whether what is known of a payer's memory and read limits will do for a chunk.
-bool LoaderPool::IsKnown(const Worker& worker, Payer* payer, uint64_t now) const {
-  if (std::ranges::find(worker.looked, payer) != worker.looked.end()) return true;
+bool LoaderPool::IsKnown(Payer* payer, uint64_t now) const {
   // Driven by hand no time passes between two slices, whatever changed.
-  const uint64_t age_ns = options_.manual ? 0 : std::min(kMemoryAgeNs, now - kicked_ns_);
+  const uint64_t age_ns = options_.manual ? 0 : kMemoryAgeNs;
   return (!payer->budget || payer->budget->IsKnown(now, age_ns)) &&
          (!payer->rate || payer->rate->IsKnown(now));
 }
@@ -52,11 +51,12 @@ LoaderPool::Took LoaderPool::Choose(Worker* worker, uint64_t now, LoadItem** cho
     // Chunks end at multiples of their size, so that large folios are not cut.
     *bytes = std::min(*bytes, options_.chunk_bytes - front->offset % options_.chunk_bytes);
     if (front->payer == nullptr) return true;
-    if (!IsKnown(*worker, front->payer.get(), now)) {
-      *unknown = front->payer;
-      return false;
-    }
-    return Grant(front->payer.get(), now, bytes);
+    Payer* const payer = front->payer.get();
+    const bool has_looked = std::ranges::find(worker->looked, payer) != worker->looked.end();
+    if ((has_looked || IsKnown(payer, now)) && Grant(payer, now, bytes)) return true;
+    // That there is no room must not be old: who believes it sleeps.
+    if (!has_looked) *unknown = front->payer;
+    return false;
   };
   for (const int node : {worker->node, -1}) {
     if (node < 0 && !takes_any_[static_cast<size_t>(worker->node)]) break;
