@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: three directories on a machine without any limit of a cgroup never keep more than its
 # threshold together, and the share of one that is removed comes back to the others.
-# A small machine, as the daemon sees it: 400 MiB, of which 300 could be had; page cache may take 240.
+# Runs natively by default.  A small machine, as the daemon sees it: 400 MiB, of which 300 could be had; page cache may take 240.
 if [[ -z ${PPC_E2E_MEMINFO:-} ]]; then
   PPC_E2E_MEMINFO=1 exec unshare --mount bash "$0"
 fi
