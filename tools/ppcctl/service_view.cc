@@ -47,6 +47,11 @@ View ViewOf(const Json& status) {
       seen.resident = Count(runner, "own_cache");
     }
     for (const Json& service : Member(runner, "services")) {
+      // Of those that nobody has told of, ppcd does not know.
+      if (Member(service, "auto") == true) {
+        directory.services[Word(service, "service_id")] = {
+            .state = "auto", .mode = "", .resident = Count(runner, "own_cache")};
+      }
       const auto it = directory.services.find(Word(service, "service_id"));
       const Json& memory = Member(service, "memory");
       const Json& is_own = Member(memory, "is_cgroup");

@@ -149,6 +149,9 @@ TEST(ServiceView, PaceIsWhatChangedBetweenTwoLooks) {
   EXPECT_LT(still.hit_share, 0) << "nothing was read";
   EXPECT_LT(still.left_s, 0) << "nothing is loaded";
   EXPECT_TRUE(ctl::ViewOf(Json::array()).empty());
+  Json untold = StatusAt(0);
+  untold["mounts"][0]["runner"]["services"] = {{{"service_id", "auto-1"}, {"auto", true}}};
+  EXPECT_EQ(ctl::ViewOf(untold)["/m"].services["auto-1"].state, "auto");
 }
 
 TEST_F(VerbsTest, TopTellsOfEachServiceOnALine) {
