@@ -54,6 +54,8 @@ inline constexpr uint64_t kSilentShare = 4;  // of a small model so much is enou
 // one that had just begun no rate is known, and no device gives more.
 inline constexpr double kFasterAway = 8;
 inline constexpr double kUnknownRate = 1;  // bytes per ns
+// Nothing is loaded for a reader until it has said where it is now, or for so long.
+inline constexpr uint64_t kAwayNs = 1'000'000'000;
 
 // ----------------------------------------------------------------- releasing
 // A reader that rests has copied what it read.

@@ -75,6 +75,17 @@ TEST_P(MaioRestartAtTest, ReadsNothingAgainThatNobodyNeeds) {
 
 INSTANTIATE_TEST_SUITE_P(Share, MaioRestartAtTest, ::testing::Values(10, 50, 90));
 
+// The readers have read most of it by themselves meanwhile: that is not loaded again behind them.
+TEST_F(MaioRestartTest, WhatWasReadMeanwhileIsNotLoadedAgain) {
+  const Setup setup = Constrained();
+  Record(setup);
+  const uint64_t undisturbed = Use(setup)->disk_bytes;
+  for (const uint64_t down_ms : {300, 600, 900}) {
+    auto sim = Load(setup, 0.1, down_ms);
+    EXPECT_LE(sim->disk_bytes, undisturbed * 110 / 100) << down_ms;
+  }
+}
+
 // What the test above shows it shows only where that is not so without a note.
 TEST_F(MaioRestartTest, WithoutANoteItStartsOver) {
   const Setup setup = Constrained();

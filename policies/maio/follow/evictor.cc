@@ -138,7 +138,7 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   const uint64_t step = std::min(kSwapBytes, memory.threshold / 16);
   const bool is_tight = memory.withheld_pages == 0 && memory.room < std::min(kChunkBytes, step) &&
                         (layout_->has_passes() || swap_left_ != 0);
-  const uint64_t urgent = is_tight ? planner_->NearestAhead() : ~0ull;
+  const uint64_t urgent = is_tight ? planner_->NearestAhead(now_ns) : ~0ull;
   uint64_t again = over;
   if (urgent != ~0ull) again += step;
   if (layout_->has_passes() && dropping_ < again) {

@@ -75,7 +75,7 @@ double Planner::FastestRate() const {
   return best > 0 ? best : 1.0;
 }
 
-Planner::Candidate Planner::Best() {
+Planner::Candidate Planner::Best(uint64_t now_ns) {
   Candidate best;
   if (exhausted_) return best;
   bool skipped = false;  // what may be wanted without any list being opened again
@@ -83,7 +83,8 @@ Planner::Candidate Planner::Best() {
   best.deadline = std::numeric_limits<double>::max();
   for (uint32_t g = 0; g < next_.size(); g++) {
     const Cursor& cursor = matcher_->cursors()[g];
-    if (cursor.state == SyncState::kLost || cursor.dropped) {
+    const bool is_away = cursor.away_ns != 0 && now_ns < wait_until_ns_;
+    if (cursor.state == SyncState::kLost || cursor.dropped || is_away) {
       skipped = true;
       continue;
     }
@@ -106,8 +107,8 @@ Planner::Candidate Planner::Best() {
   return best;
 }
 
-uint64_t Planner::NearestAhead() {
-  Candidate c = Best();
+uint64_t Planner::NearestAhead(uint64_t now_ns) {
+  Candidate c = Best(now_ns);
   return c.found ? c.ahead : ~0ull;
 }
 
@@ -236,7 +237,7 @@ void Planner::Plan(uint64_t max_bytes, const ppc_memory& memory, uint64_t now_ns
   uint64_t cap = memory.threshold > other + mine ? memory.threshold - other - mine : 0;
   uint64_t left = std::min({max_bytes, room, cap});
   while (left > 0) {
-    Candidate c = Best();
+    Candidate c = Best(now_ns);
     finished_ = !c.found;
     if (!c.found) return;
     uint64_t taken = Emit(c, left, now_ns, out);

@@ -39,11 +39,13 @@ class Planner {
   void Done(const ppc_result& result);
   bool Owns(uint64_t cookie) const { return chunks_.count(cookie) != 0; }
 
+  // Until then nothing for groups of which nothing has been told since they were taken over.
+  void WaitForReaders(uint64_t until_ns) { wait_until_ns_ = until_ns; }
   // Loads nothing that lies further ahead of its reader.
   void SetWindow(uint64_t bytes) { window_ = bytes; }
 
   // Distance from a reader to the nearest piece that is absent and not asked for.
-  uint64_t NearestAhead();
+  uint64_t NearestAhead(uint64_t now_ns);
 
   // Look for absent pieces again, from the group's front on.
   void Reset(uint32_t group);
@@ -85,7 +87,7 @@ class Planner {
 
   bool Next(uint32_t group, uint32_t file, uint32_t* index);
   uint64_t Ahead(const Cursor& cursor, uint32_t group, uint32_t file, uint64_t pos) const;
-  Candidate Best();
+  Candidate Best(uint64_t now_ns);
   bool Plannable(const Piece& piece) const;
   std::optional<uint64_t> PosWithin(const UseList& list, uint32_t piece, uint32_t from,
                                     uint64_t reach) const;
@@ -111,6 +113,7 @@ class Planner {
   uint64_t queued_ = 0;
   std::vector<uint32_t> errors_;  // per file
   uint64_t window_ = ~0ull;
+  uint64_t wait_until_ns_ = 0;
   bool finished_ = false;
   bool exhausted_ = false;  // no list has anything to load until one is opened again
   PlannerStats stats_;

@@ -214,6 +214,28 @@ TEST_F(MaioProgressTest, WhatWasReadMeanwhileIsPassed) {
   next.Check();
 }
 
+// Where they are now nobody knows before they have said so: it may all be behind them.
+TEST_F(MaioProgressTest, NothingIsLoadedBeforeItsReaderIsSeen) {
+  Follower next(template_);
+  next.Resume(follower_->Save());
+  const uint64_t now_ns = follower_->ns + 300'000'000;
+  next.ns = now_ns;
+  next.planner.WaitForReaders(now_ns + 1'000'000'000);
+  ppc_memory memory = {};
+  memory.threshold = memory.room = 1 << 30;
+  IoList list;
+  next.planner.Plan(8 * kMiB, memory, now_ns, &list);
+  EXPECT_TRUE(list.empty());
+  next.Read(0, 1, 2, 3);
+  next.planner.Plan(256 * kMiB, memory, next.ns, &list);
+  ASSERT_FALSE(list.empty());
+  for (const ppc_io& io : list.ios()) EXPECT_EQ(io.file, 2u) << "the first file is read";
+  // One that has nothing to say for so long may still need it.
+  list.Clear();
+  next.planner.Plan(256 * kMiB, memory, now_ns + 1'000'000'001, &list);
+  EXPECT_FALSE(list.empty());
+}
+
 // Nobody reads so much in no time: that is a jump, which one event does not prove.
 TEST_F(MaioProgressTest, AJumpMeanwhileIsAJump) {
   Follower next(template_);
