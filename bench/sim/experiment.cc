@@ -134,6 +134,8 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["standing_down"] = ready.is_object() && ready.value("standing_down", false) ? 1 : 0;
   m["swaps"] = ready.is_object() ? ready.value("swaps", 0.0) : 0;
   m["peak_share"] = Share(cache.peak, run.model_bytes);
+  m["again_s"] = run.again_s;
+  m["again_disk_share"] = Share(run.again_bytes, run.model_bytes);
   m["majflt"] = static_cast<double>(run.report.majflt);
   (void)s;
 }

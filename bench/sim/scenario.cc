@@ -87,7 +87,9 @@ Status ReadSystem(const Json& json, System* s) {
                {"lead_s", Set(&s->lead_s)},
                {"records_first", Set(&s->records_first)},
                {"dies_at", Set(&s->dies_at)},
-               {"away_s", Set(&s->away_s)}});
+               {"away_s", Set(&s->away_s)},
+               {"again", Set(&s->again)},
+               {"again_after_s", Set(&s->again_after_s)}});
 }
 
 Status ReadExpectations(const Json& json, std::map<std::string, Expectation>* out) {

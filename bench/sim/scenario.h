@@ -29,6 +29,8 @@ struct System {
   bool records_first = false;  // a recording run with all memory comes before
   double dies_at = 0;          // the runner, when so much of the model came from the disk; 0: never
   double away_s = 0.5;         // until another one has taken over
+  uint32_t again = 0;          // times the service reads the model anew after it is ready
+  double again_after_s = 60;   // so long after each load
 };
 
 struct Expectation {

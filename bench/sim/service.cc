@@ -178,6 +178,28 @@ ServiceReport Service::Run() {
   return report_;
 }
 
+double Service::RunAgain() {
+  Scheduler& scheduler = kernel_->scheduler();
+  const uint64_t begin_ns = scheduler.NowNs();
+  self_ = scheduler.Current();
+  workers_left_ = 0;
+  for (const auto& one : all_) {
+    Worker* const worker = one.get();
+    if (worker->is_dead) continue;
+    worker->next_shard = 0;
+    worker->bytes = 0;
+    worker->device_ns = 0;
+    for (const auto& lane : worker->lanes) {
+      lane->fill = lane->piece = 0;
+      std::fill(lane->done_ns.begin(), lane->done_ns.end(), 0);
+    }
+    ++workers_left_;
+    worker->fiber = scheduler.Spawn([this, worker] { RunWorker(worker); });
+  }
+  while (workers_left_ > 0) scheduler.Wait();
+  return static_cast<double>(scheduler.NowNs() - begin_ns) / 1e9;
+}
+
 void Service::RunWorker(Worker* worker) {
   Scheduler& scheduler = kernel_->scheduler();
   worker->fiber = scheduler.Current();

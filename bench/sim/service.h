@@ -87,6 +87,8 @@ class Service {
   ~Service();
   // From a fiber: from exec to ready.
   ServiceReport Run();
+  // After Run: the same workers read the model another time, and no hook tells.  Its seconds.
+  double RunAgain();
 
  private:
   struct Worker;

@@ -285,7 +285,17 @@ ServiceReport StartUp::Serve(bool through_ppc) {
   if (!s_.log.empty()) {
     return LogService(kernel_.get(), log_, s_.nodes, through_ppc, proc).Run();
   }
-  return Service(kernel_.get(), &model_, ServiceOf(), through_ppc, proc).Run();
+  service_ = std::make_unique<Service>(kernel_.get(), &model_, ServiceOf(), through_ppc, proc);
+  return service_->Run();
+}
+
+void StartUp::ServeAgain() {
+  for (uint32_t i = 0; service_ != nullptr && i < s_.system.again; ++i) {
+    scheduler_->Sleep(static_cast<uint64_t>(s_.system.again_after_s * 1e9));
+    const uint64_t before = disk_->stats().bytes;
+    result_.again_s = service_->RunAgain();
+    result_.again_bytes = disk_->stats().bytes - before;
+  }
 }
 
 void StartUp::Main() {
@@ -342,6 +352,7 @@ void StartUp::Main() {
   if (!through_ppc) return;
   result_.status = runner_->runtime().StatusJson();
   if (!ready.is_null()) result_.status["ready"] = ready;
+  ServeAgain();
   runner_->Stop();
 }
 

@@ -38,6 +38,8 @@ struct StartUpResult {
   uint64_t at_zero = 0;         // resident when the clock or, earlier, the policy started
   Json status;
   std::vector<Sample> series;
+  double again_s = 0;        // of the last load after ready
+  uint64_t again_bytes = 0;  // that it read from the disk
 };
 
 // The directory and the id of a scenario's other service.
@@ -66,6 +68,7 @@ class StartUp {
   void RunStranger(const Stranger& stranger, uint32_t index);
   void NoteFirstReady();
   const ModelFiles& ModelOf(size_t other) const;
+  void ServeAgain();
   void Cat(uint32_t processes);
   void Warm(double share);
   void ReplaceShard();
@@ -91,6 +94,7 @@ class StartUp {
   std::vector<int> xpu_nodes_;
   UniqueFd checkpoints_;  // outlive runners
   std::unique_ptr<Runner> runner_;
+  std::unique_ptr<Service> service_;  // none: a log is replayed
   bool is_served_ = false;
   bool is_away_ = false;  // the runner has died, and no other has taken over yet
   StartUpResult result_;
