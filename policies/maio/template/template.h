@@ -108,8 +108,12 @@ std::optional<Template> Decode(std::span<const uint8_t> bytes, std::string* erro
 // Where a template lives below a store directory; empty for an invalid ID.  Nodes that record
 // their own workers keep parts beside it, <ID>.n<node>.part.ppct, which Merge() puts together.
 std::string TemplatePath(const std::string& store, const std::string& service_id);
+std::string PartPath(const std::string& store, const std::string& service_id, uint32_t node);
 // Atomic (temporary file, fsync, rename, fsync of the directory).  0 or -errno.
 int Store(const std::string& store, const Template& t, std::string* error);
+// The same under another name than its service's, of a part.
+int StoreAs(const std::string& store, const std::string& name, const Template& t,
+            std::string* error);
 // -ENOENT: there is none; -EINVAL: malformed; *error says what.
 int Load(const std::string& path, Template* out, std::string* error);
 
