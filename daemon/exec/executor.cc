@@ -156,6 +156,7 @@ void Executor::SubmitLoads(const RawList& list) {
   }
   stats_.prefetch_ranges += loads_.size();
   parts_.loader->Submit(loads_, (list.flags & PPC_IOS_REPLACE) != 0);
+  loads_.clear();  // whoever pays may end before the next list
 }
 
 void Executor::SubmitEvicts(const RawList& list) {

@@ -167,9 +167,16 @@ Result<std::unique_ptr<Service>> ServiceTable::Prepare(const Json& message) {
 Service* ServiceTable::Install(std::unique_ptr<Service> service) {
   Service* const installed = service.get();
   if (services_.size() <= installed->number) services_.resize(installed->number + 1);
-  services_[installed->number] = std::move(service);
+  std::swap(services_[installed->number], service);
   Changed();
+  Retire(std::move(service));
   return installed;
+}
+
+// It closes files of its cgroup and gives back its handle.
+void ServiceTable::Retire(std::shared_ptr<Service> service) {
+  if (service == nullptr || !elsewhere_) return;
+  (void)elsewhere_([old = std::move(service)] {}, nullptr);
 }
 
 Result<Service*> ServiceTable::Start(const Json& message) {
@@ -182,8 +189,9 @@ void ServiceTable::Stop(const std::string& id) {
   Service* service = Find(id);
   if (service == nullptr) return;
   std::erase_if(bound_, [&](const auto& entry) { return entry.second.id == id; });
-  services_[service->number].reset();
+  std::unique_ptr<Service> old = std::move(services_[service->number]);
   Changed();
+  Retire(std::move(old));
 }
 
 std::optional<uint32_t> ServiceTable::NumberOf(const std::string& id) {
@@ -286,10 +294,11 @@ const Budget::State& ServiceTable::Memory(Service* service, uint64_t age_ns, boo
   const auto look = [state, payer = service->payer, needs_cache] {
     *state = payer->budget->Read(needs_cache);
   };
-  const auto learn = [this, state, now, payer = service->payer] {
-    Service* looked = Get(payer->service);
-    if (looked->payer != payer) looked = default_.get();
-    if (looked->payer != payer) return;  // it has ended, or was started anew
+  // Keeps nothing of a service that ends meanwhile: its files are closed where Retire says.
+  const auto learn = [this, state, now, number = service->number, payer = service->payer.get()] {
+    Service* looked = Get(number);
+    if (looked->payer.get() != payer) looked = default_.get();
+    if (looked->payer.get() != payer) return;  // it has ended, or was started anew
     if (state->memory.cache == 0) state->memory.cache = looked->memory.memory.cache;
     looked->memory = *state;
     looked->looked_ns = now;

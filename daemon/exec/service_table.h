@@ -138,6 +138,7 @@ class ServiceTable {
   std::unique_ptr<Service> Make(const std::string& id, std::shared_ptr<const Cgroup> cgroup);
   std::shared_ptr<const Members> Snapshot() const;
   void Changed();
+  void Retire(std::shared_ptr<Service> service);
 
   static constexpr size_t kMaxBound = 4096;
   static constexpr uint64_t kLookNs = 5 * 1000 * 1000;
