@@ -80,11 +80,9 @@ bool CheckpointArea::Clear(const Entry* entry, size_t bytes) {
   return WriteZeros(file_.Get(), OffsetOf(entry), bytes);
 }
 
+// Its space waits for the next service: giving it back would be the file system's work.
 void CheckpointArea::Free(Entry* entry) {
   entry->bytes = 0;
-  // Where that is not possible it waits for the next service.
-  (void)fallocate(file_.Get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  static_cast<off_t>(OffsetOf(entry)), kMaxBytes);
   is_known_[IndexOf(entry)] = false;
 }
 

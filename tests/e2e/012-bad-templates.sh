@@ -31,8 +31,8 @@ for damage in truncated corrupted empty; do
   spoil "$damage"
   refuse 1 "svc-tmpl" ppcctl template show svc-tmpl
   has "$(ppcctl template list)" damaged "list of templates"
-  answer=$(ppcctl service start --json --timeout 60 --id svc-tmpl --xpu 0,1 "$MNT") || fail "start: $damage"
-  has "$answer" '"record"' "mode with a $damage template"
+  must ppcctl service start --id svc-tmpl --xpu 0,1 "$MNT"
+  eq "$(mode_of svc-tmpl)" record "mode with a $damage template"
   must ppcctl service stop --id svc-tmpl "$MNT"
 done
 eq "$(state)" running "the policy after all"

@@ -26,7 +26,8 @@ service() {
   # shellcheck disable=SC2016  # for the inner shell
   bash -c 'read -r <"$1/go"; loadmodel --workers 2 "$2" >"$1/out"; read -r <"$1/go"' _ "$WORK" "$MNT" &
   SERVICE=$!
-  MODE=$(ppcctl service start --json --timeout 60 --id svc-ours --workers 2 --pid "$SERVICE" "$MNT")
+  must ppcctl service start --id svc-ours --workers 2 --pid "$SERVICE" "$MNT"
+  MODE=$(mode_of svc-ours)
   disturb &
   local disturber=$!
   echo >"$WORK/go"
@@ -40,14 +41,14 @@ service() {
   wait "$SERVICE"
 }
 service
-has "$MODE" '"record"' "mode of the first start"
+eq "$MODE" record "mode of the first start"
 ge "$(runner_field '["events"]["strangers"]')" 10 "events of strangers"
 # Those that were set aside, too.
 templates() { find "$PPC_TEMPLATE_DIR" -name '*.ppct*' -exec sha256sum {} +; }
 template=$(templates)
 has "$template" .ppct "the template"
 service
-has "$MODE" '"use"' "mode of the second start"
+eq "$MODE" use "mode of the second start"
 ge "$(runner_field '["stats"]["coverage_percent"]')" 95 "percent of the template that was read"
 # Pages at a slice's end are mapped with a neighbour's, not always the same ones.
 unknown=$(runner_field '["stats"]["unknown_events"]') matched=$(runner_field '["stats"]["matched_events"]')

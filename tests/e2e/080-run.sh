@@ -13,8 +13,8 @@ eq "$(run)" "$(reference_checksum)" "checksum of the recording run"
 id=$(ppcctl service-id --param tp=2 --param model=m)
 has "$(ppcctl template list)" "$id  complete" "templates"
 drop_caches
-answer=$(ppcctl service start --json --timeout 60 --param model=m --param tp=2 --xpu 0,1 --workers 2 "$MNT")
-has "$answer" '"use"' "mode of the second start"
+must ppcctl service start --param model=m --param tp=2 --xpu 0,1 --workers 2 "$MNT"
+eq "$(mode_of "$id")" use "mode of the second start"
 # The whole model comes without anybody reading it.
 all_there() { (($(resident_of "$MNT") > 100 << 20)); }
 within 60 all_there || fail "prefetched only $(resident_of "$MNT"): $(ppcctl status)"

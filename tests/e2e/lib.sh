@@ -171,6 +171,19 @@ is_restarted() {
 }
 is_dead() { ! kill -0 "$1" 2>/dev/null; }
 
+# mode_of ID: what MAIO does for the service, once it has looked for a template.
+mode_of() {
+  local mode
+  knows() {
+    mode=$(ppcctl policy "$MNT" '{"op": "status"}' |
+      python3 -c 'import json, sys
+print(*(s["mode"] for s in json.load(sys.stdin)["services"] if s["service_id"] == sys.argv[1]))' "$1")
+    [[ -n $mode && $mode != starting ]]
+  }
+  within 30 knows "$1" || fail "$1: mode '$mode'"
+  echo "$mode"
+}
+
 # checksum_of DIR [OPTIONS]: what two workers make of the model.
 checksum_of() {
   loadmodel --workers 2 "$@" | grep -o '"checksum":"[0-9a-f]*"' | head -n 1
