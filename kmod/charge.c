@@ -108,7 +108,7 @@ int ppc_charge_release(struct ppc_devfile *df, u32 handle)
  * @memcg: out, NULL for the caller's own; give it back by ppc_charge_put()
  *
  * Context: may race with ppc_charge_release().
- * Return: 0 or -EBADF
+ * Return: 0 or -EBADF, also of a cgroup that was removed
  */
 int ppc_charge_get(struct ppc_devfile *df, u32 handle, struct mem_cgroup **memcg)
 {
@@ -119,8 +119,9 @@ int ppc_charge_get(struct ppc_devfile *df, u32 handle, struct mem_cgroup **memcg
 		return 0;
 	xa_lock(&df->charges);
 	css = xa_load(&df->charges, handle);
-	if (css)
-		css_get(css);
+	/* what is charged to a removed cgroup would keep its accounting alive */
+	if (css && !css_tryget_online(css))
+		css = NULL;
 	xa_unlock(&df->charges);
 	if (!css)
 		return -EBADF;

@@ -8,8 +8,8 @@
  * loaders map their checkpoints.
  */
 #include <linux/fadvise.h>
+#include <linux/interval_tree_generic.h>
 #include <linux/pagemap.h>
-#include <linux/rbtree.h>
 #include <linux/xarray.h>
 
 #include "ppc.h"
@@ -33,38 +33,63 @@ struct ppc_evictor {
 	u64 writeback;				/* told as dirty */
 	u64 reading, straddling;		/* in busy */
 	pgoff_t busy_first, busy_last;		/* the first busy folio, first > last: none */
+	pgoff_t last;				/* of the range */
+	pgoff_t locked_from, locked_to;		/* see ppc_find_locked() */
 	bool killed;
 };
 
-/*
- * First extent of [*first, *last] that a VM_LOCKED mapping covers.  A walk over
- * all mappings of the file, because the interval tree's own search is not
- * exported; and PG_mlocked alone does not tell, since kernels before 6.7 do not
- * set it on large folios.
- */
-static bool ppc_find_locked(struct address_space *mapping, pgoff_t *first, pgoff_t *last)
+static unsigned long ppc_vma_first(struct vm_area_struct *vma)
 {
-	pgoff_t from = ULONG_MAX, to = 0;
-	struct rb_node *node;
+	return vma->vm_pgoff;
+}
 
-	if (!mapping_mapped(mapping))
-		return false;
-	i_mmap_lock_read(mapping);
-	for (node = rb_first_cached(&mapping->i_mmap); node; node = rb_next(node)) {
-		struct vm_area_struct *vma = rb_entry(node, struct vm_area_struct, shared.rb);
-		pgoff_t start = max(vma->vm_pgoff, *first);
-		pgoff_t end = min(vma->vm_pgoff + vma_pages(vma) - 1, *last);
+static unsigned long ppc_vma_last(struct vm_area_struct *vma)
+{
+	return vma->vm_pgoff + vma_pages(vma) - 1;
+}
 
-		if (!(READ_ONCE(vma->vm_flags) & VM_LOCKED) || start > end || start >= from)
+/* mm's own search of the tree is not exported. */
+INTERVAL_TREE_DEFINE(struct vm_area_struct, shared.rb, unsigned long, shared.rb_subtree_last,
+		     ppc_vma_first, ppc_vma_last, static __maybe_unused, ppc_vma_tree)
+
+/*
+ * The first extent of the range, from @first on, that a VM_LOCKED mapping covers
+ * is remembered until the eviction has come by it, so that in most cases all
+ * mappings are looked at once.  PG_mlocked alone does not tell: kernels before
+ * 6.7 do not set it on large folios.
+ */
+static void ppc_find_locked(struct ppc_evictor *e, pgoff_t first)
+{
+	struct vm_area_struct *vma;
+
+	e->locked_from = ULONG_MAX;
+	e->locked_to = ULONG_MAX;
+	if (!mapping_mapped(e->mapping))
+		return;
+	i_mmap_lock_read(e->mapping);
+	for (vma = ppc_vma_tree_iter_first(&e->mapping->i_mmap, first, e->last); vma;
+	     vma = ppc_vma_tree_iter_next(vma, first, e->last)) {
+		pgoff_t start = max(ppc_vma_first(vma), first);
+
+		if (!(READ_ONCE(vma->vm_flags) & VM_LOCKED) || start >= e->locked_from)
 			continue;
-		from = start;
-		to = end;
+		e->locked_from = start;
+		e->locked_to = ppc_vma_last(vma);
+		if (start == first)
+			break;
 	}
-	i_mmap_unlock_read(mapping);
-	if (from == ULONG_MAX)
+	i_mmap_unlock_read(e->mapping);
+}
+
+/* Of [*first, *last] the first extent that a VM_LOCKED mapping covers. */
+static bool ppc_next_locked(struct ppc_evictor *e, pgoff_t *first, pgoff_t *last)
+{
+	if (*first > e->locked_to)
+		ppc_find_locked(e, *first);
+	if (e->locked_from > *last)
 		return false;
-	*first = from;
-	*last = to;
+	*first = max(*first, e->locked_from);
+	*last = min(*last, e->locked_to);
 	return true;
 }
 
@@ -196,7 +221,7 @@ static void ppc_evict_chunk(struct ppc_evictor *e, pgoff_t first, pgoff_t last)
 {
 	while (first <= last) {
 		pgoff_t from = first, to = last;
-		bool locked = ppc_keeps_locked(e) && ppc_find_locked(e->mapping, &from, &to);
+		bool locked = ppc_keeps_locked(e) && ppc_next_locked(e, &from, &to);
 		pgoff_t stop = locked ? from : last + 1;
 		u64 before;
 
@@ -228,6 +253,9 @@ static pgoff_t ppc_evict_chunks(struct ppc_evictor *e, pgoff_t first, pgoff_t st
 	e->straddling = 0;
 	e->busy_first = 1;
 	e->busy_last = 0;
+	e->last = stop - 1;
+	if (first < stop)
+		ppc_find_locked(e, first);
 	for (at = first; at < stop; at = next) {
 		if (ppc_dev_dying(e->sbi))
 			return at;

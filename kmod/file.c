@@ -128,6 +128,7 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 	struct ppc_open *po = PPC_F(in);
 	unsigned long mode = READ_ONCE(po->sbi->mode);
 	size_t room = pipe->max_usage - pipe_occupancy(pipe->head, pipe->tail);
+	int direct = ppc_direct_flag(po->sbi, in->f_flags & O_DIRECT ? IOCB_DIRECT : 0, mode);
 
 	if (unlikely(po->marks)) {
 		int err = ppc_ask(in, *ppos, len, false);
@@ -136,6 +137,11 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 			return err;
 	}
 	/* before 6.5 @len may be more than the pipe takes */
+	if (direct < 0)
+		return direct;
+	/* from 6.5 on the VFS does so before it comes here */
+	if (direct)
+		return copy_splice_read(in, ppos, pipe, len, flags);
 	if (mode && room)
 		ppc_read_notice(po, *ppos, min(len, room << PAGE_SHIFT), mode);
 	return vfs_splice_read(po->lower, ppos, pipe, len, flags);

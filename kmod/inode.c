@@ -127,7 +127,9 @@ static int ppc_getattr(PPC_IDMAP_ARG const struct path *path, struct kstat *stat
 
 	if (err)
 		return err;
-	stat->dev = inode->i_sb->s_dev;
+	/* a subvolume of btrfs is not BASE's: the same number there is another file */
+	if (stat->dev == PPC_SB(inode->i_sb)->base_dev)
+		stat->dev = inode->i_sb->s_dev;
 	ppc_refresh(inode, false);
 	return 0;
 }
@@ -137,11 +139,19 @@ static const char *ppc_get_link(struct dentry *dentry, struct inode *inode,
 {
 	const char *link = READ_ONCE(PPC_I(inode)->lower->i_link);
 
+	if (PPC_SB(inode->i_sb)->nosymfollow)
+		return ERR_PTR(-ELOOP);
 	if (link)
 		return link;
 	if (!dentry)
 		return ERR_PTR(-ECHILD);
 	return vfs_get_link(PPC_D(dentry), done);
+}
+
+/* What a link says may be read where it is not followed. */
+static int ppc_readlink(struct dentry *dentry, char __user *buffer, int size)
+{
+	return vfs_readlink(PPC_D(dentry), buffer, size);
 }
 
 static int ppc_fiemap(struct inode *inode, struct fiemap_extent_info *fieinfo, u64 start, u64 len)
@@ -173,6 +183,7 @@ static const struct inode_operations ppc_dir_iops = {
 
 static const struct inode_operations ppc_symlink_iops = {
 	.get_link	= ppc_get_link,
+	.readlink	= ppc_readlink,
 	.permission	= ppc_permission,
 	.getattr	= ppc_getattr,
 	.listxattr	= ppc_listxattr,
@@ -287,6 +298,7 @@ struct inode *ppc_iget(struct super_block *sb, struct inode *lower)
 		return ERR_PTR(err);
 	}
 	unlock_new_inode(inode);
+	ppc_sweep_used(PPC_SB(sb));
 	return inode;
 }
 
@@ -348,7 +360,9 @@ int ppc_drop_inode(struct inode *inode)
 {
 	struct inode *lower = PPC_I(inode)->lower;
 
-	return (lower && !READ_ONCE(ppc_bottom(lower)->i_nlink)) || inode_generic_drop(inode);
+	/* a resting mount holds none */
+	return (lower && (!READ_ONCE(ppc_bottom(lower)->i_nlink) ||
+			  READ_ONCE(PPC_SB(inode->i_sb)->resting))) || inode_generic_drop(inode);
 }
 
 static void ppc_inode_once(void *mem)

@@ -96,6 +96,7 @@ static struct inode *ppc_regular(struct ppc_sb *sbi, u64 file_id)
 {
 	struct inode *inode = ppc_ilookup(sbi, file_id);
 
+	ppc_sweep_used(sbi);
 	if (!inode)
 		return ERR_PTR(-ESTALE);
 	if (!S_ISREG(inode->i_mode)) {
@@ -127,7 +128,9 @@ static int ppc_ioc_load(struct ppc_sb *sbi, struct ppc_devfile *df, void *arg)
 		return PTR_ERR(inode);
 	err = ppc_charge_get(df, req->charge, &memcg);
 	if (!err) {
-		err = ppc_load_range(sbi, inode, req, memcg);
+		err = ppc_load_range(sbi, inode, req, memcg,
+				     req->cancel_slot == PPC_CANCEL_NONE ? NULL :
+				     &df->cancel[req->cancel_slot]);
 		ppc_charge_put(memcg);
 	}
 	iput(inode);
@@ -141,9 +144,9 @@ static int ppc_ioc_cancel(struct ppc_sb *sbi, struct ppc_devfile *df, void *arg)
 
 	if (req->slot >= PPC_CANCEL_SLOTS || req->pad || req->generation > S64_MAX)
 		return -EINVAL;
-	old = atomic64_read(&sbi->cancel[req->slot]);
+	old = atomic64_read(&df->cancel[req->slot]);
 	while (old < (s64)req->generation &&
-	       !atomic64_try_cmpxchg(&sbi->cancel[req->slot], &old, req->generation))
+	       !atomic64_try_cmpxchg(&df->cancel[req->slot], &old, req->generation))
 		;
 	return 0;
 }

@@ -36,6 +36,7 @@ struct ppc_loader {
 	struct file *file;		/* private */
 	struct address_space *mapping;
 	struct mem_cgroup *memcg;	/* NULL: the caller's */
+	const atomic64_t *cancel;	/* newest generation of the slot; NULL: none */
 };
 
 /* Why to stop before the next step; PPC_STOP_DONE: go on. */
@@ -47,8 +48,7 @@ static u32 ppc_load_stop(const struct ppc_loader *l)
 		return PPC_STOP_UNMOUNT;
 	if (signal_pending(current))
 		return PPC_STOP_SIGNAL;
-	if (req->cancel_slot != PPC_CANCEL_NONE &&
-	    (u64)atomic64_read(&l->sbi->cancel[req->cancel_slot]) > req->generation)
+	if (l->cancel && (u64)atomic64_read(l->cancel) > req->generation)
 		return PPC_STOP_CANCELLED;
 	return PPC_STOP_DONE;
 }
@@ -219,15 +219,16 @@ static void ppc_load_count_stop(struct ppc_sb *sbi, u32 stop)
  * @inode: ours, regular, referenced
  * @req: arguments were checked; the numbers are set here
  * @memcg: charged for the pages, NULL: the caller's
+ * @cancel: newest generation of the request's slot, NULL: it has none
  *
  * Context: ioctl; CPU, memory policy and I/O context are the caller's.
  * Return: 0 with true numbers, also when stopped early; -errno when nothing
  * was tried
  */
 int ppc_load_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_load *req,
-		   struct mem_cgroup *memcg)
+		   struct mem_cgroup *memcg, const atomic64_t *cancel)
 {
-	struct ppc_loader l = { .sbi = sbi, .req = req, .memcg = memcg };
+	struct ppc_loader l = { .sbi = sbi, .req = req, .memcg = memcg, .cancel = cancel };
 	u64 end = req->offset + req->length, size;
 	pgoff_t first, done;
 

@@ -9,9 +9,11 @@
  * trace), because with prefetch ahead of the application there are no misses.
  *
  * Context: the application's read or fault.  Faults come with mmap_lock or the
- * VMA lock held: nothing here waits for user space or copies to it.
+ * VMA lock held: nothing here waits for user space or copies to it, and who
+ * waits for the device drops it first.
  */
 #include <linux/pagemap.h>
+#include <linux/vmstat.h>
 #include <linux/xarray.h>
 
 #include "ppc.h"
@@ -162,6 +164,29 @@ static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
 	return true;
 }
 
+/*
+ * FUSE and network file systems may read past the page cache, as the server of
+ * a file says, and tell nobody.  What reads leave absent shows it: until one
+ * has left its page there, no window is loaded, and after some that have not
+ * nothing is told of this open file any more.
+ */
+static bool ppc_is_uncached(struct ppc_open *po, pgoff_t absent)
+{
+	struct address_space *mapping = PPC_I(po->inode)->mapping;
+	u8 unsure = READ_ONCE(po->unsure);
+
+	if (unsure == PPC_UNCACHED)
+		return true;
+	if (unsure > PPC_UNSURE &&
+	    ppc_entry_present(xa_load(&mapping->i_pages, READ_ONCE(po->unsure_page)))) {
+		WRITE_ONCE(po->unsure, 0);
+		return false;
+	}
+	WRITE_ONCE(po->unsure_page, absent);
+	WRITE_ONCE(po->unsure, unsure + 1);
+	return unsure + 1 == PPC_UNCACHED;
+}
+
 static void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index, unsigned long nr)
 {
 	ppc_stat_add(po->sbi,
@@ -245,7 +270,7 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 	pgoff_t first, last, at;
 	unsigned long nr;
 
-	if (pos < 0 || pos >= size)
+	if (pos < 0 || pos >= size || IS_DAX(mapping->host))
 		return;
 	first = pos >> PAGE_SHIFT;
 	last = (min_t(u64, (u64)pos + count, size) - 1) >> PAGE_SHIFT;
@@ -254,6 +279,11 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 		nr = ppc_next_absent(mapping, &at, last);
 		if (!nr)
 			break;
+		if (unlikely(READ_ONCE(po->unsure)) && !missed) {
+			if (ppc_is_uncached(po, at))
+				return;
+			manages = manages && !READ_ONCE(po->unsure);
+		}
 		missed = true;
 		ppc_emit_miss(po, PPC_EV_MISS_READ, 0, at, nr);
 		if (manages && budget) {
@@ -303,42 +333,76 @@ static bool ppc_fault_at_beacon(const struct ppc_open *po, const struct vm_fault
 	return index == beacon || index < ppc_mapped_end(vmf, beacon);
 }
 
+/*
+ * As filemap_fault() does, without the lock where the fault can be tried again:
+ * all threads of the process may want it meanwhile.  And until the page is
+ * there, since at the second try whoever waits for it keeps the lock.
+ */
+static vm_fault_t ppc_fault_window(struct ppc_open *po, struct vm_fault *vmf)
+{
+	pgoff_t index = vmf->pgoff;
+	struct folio *folio;
+
+	if (vmf->flags & FAULT_FLAG_RETRY_NOWAIT)
+		return 0;
+	if (!fault_flag_allow_retry_first(vmf->flags)) {
+		ppc_load_window(po, po->lower, index, 1);
+		return 0;
+	}
+	/* the VMA, and with it this reference, may go as soon as the lock is dropped */
+	ppc_open_get(po);
+	release_fault_lock(vmf);
+	count_vm_event(PGMAJFAULT);
+	ppc_load_window(po, po->lower, index, 1);
+	folio = filemap_get_folio(PPC_I(po->inode)->mapping, index);
+	if (!ppc_no_folio(folio)) {
+		folio_wait_locked_killable(folio);
+		folio_put(folio);
+	}
+	ppc_open_put(po);
+	return VM_FAULT_MAJOR | VM_FAULT_RETRY;
+}
+
 /**
  * ppc_fault_notice - tell of a fault that is about to be handled
  * @po: open file of the VMA
  * @vmf: the fault
  * @mode: PPC_MODE_*, as read once by the caller, not 0
+ * @hit: out: whether the page was present, also when it was tried for the first time
  *
- * Context: mmap_lock or the VMA lock held; allocates page cache at most.
- * Return: whether the page was present, also when it was tried for the first time
+ * Context: mmap_lock or the VMA lock held.
+ * Return: 0, or what the fault is to be ended with; the lock is dropped then,
+ * and @po and the VMA may be gone
  */
-bool ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode)
+vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode,
+			    bool *hit)
 {
-	struct file *lower = vmf->vma->vm_file;
-	struct address_space *mapping = lower->f_mapping;
+	struct address_space *mapping = vmf->vma->vm_file->f_mapping;
 	pgoff_t index = vmf->pgoff;
-	bool hit;
 
 	/* A second try, after the first one waited for the page. */
-	if (vmf->flags & FAULT_FLAG_TRIED)
-		return READ_ONCE(po->fault_hit) == ppc_fault_key(vmf);
-	if (index >= ppc_pages(mapping))
-		return false;
+	if (vmf->flags & FAULT_FLAG_TRIED) {
+		*hit = READ_ONCE(po->fault_hit) == ppc_fault_key(vmf);
+		return 0;
+	}
+	*hit = false;
+	if (index >= ppc_pages(mapping) || IS_DAX(mapping->host))
+		return 0;
 
-	hit = ppc_entry_present(xa_load(&mapping->i_pages, index));
+	*hit = ppc_entry_present(xa_load(&mapping->i_pages, index));
 	if (mode & PPC_MODE_TRACE)
-		WRITE_ONCE(po->fault_hit, hit ? ppc_fault_key(vmf) : 0);
-	if (hit) {
+		WRITE_ONCE(po->fault_hit, *hit ? ppc_fault_key(vmf) : 0);
+	if (*hit) {
 		if ((mode & PPC_MODE_BEACON) && ppc_fault_at_beacon(po, vmf))
 			ppc_emit(po, PPC_EV_PROGRESS,
 				 ppc_fault_flags(vmf) | PPC_EVF_HIT | PPC_EVF_MMAP, index, 1, true);
-		return true;
+		return 0;
 	}
 
 	ppc_emit_miss(po, PPC_EV_MISS_FAULT, ppc_fault_flags(vmf), index, 1);
 	if (PPC_FAULT_WINDOW && ppc_manages(po, mode) && !(vmf->vma->vm_flags & VM_RAND_READ))
-		ppc_load_window(po, lower, index, 1);
-	return false;
+		return ppc_fault_window(po, vmf);
+	return 0;
 }
 
 /**
@@ -356,7 +420,7 @@ void ppc_fault_access(struct ppc_open *po, struct vm_fault *vmf, vm_fault_t ret,
 	pgoff_t first = vmf->pgoff;
 	unsigned long nr = 1;
 
-	if (first >= ppc_pages(vmf->vma->vm_file->f_mapping))
+	if (first >= ppc_pages(vmf->vma->vm_file->f_mapping) || IS_DAX(file_inode(vmf->vma->vm_file)))
 		return;
 	if (ret & VM_FAULT_LOCKED)
 		nr = ppc_fault_span(vmf, &first);

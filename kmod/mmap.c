@@ -22,8 +22,11 @@ static vm_fault_t ppc_fault(struct vm_fault *vmf)
 	bool hit = false;
 	vm_fault_t ret;
 
-	if (mode)
-		hit = ppc_fault_notice(po, vmf, mode);
+	if (mode) {
+		ret = ppc_fault_notice(po, vmf, mode, &hit);
+		if (ret)
+			return ret;
+	}
 	ret = po->lower_vm_ops->fault(vmf);
 	/* VM_FAULT_RETRY: the locks are gone, and with them perhaps vma and po */
 	if (unlikely(mode & PPC_MODE_TRACE) && !(ret & VM_FAULT_RETRY))

@@ -4,22 +4,18 @@
  * expiry is one), and the switching of native read-ahead.
  *
  * sbi->mode is what the application's path looks at.  Switching a file's
- * read-ahead and fault-around, adding a file to the list, and its first mapping
- * all happen under open_lock, and the mode is written before the list is walked:
- *
- *	open				attach
- *	lock open_lock			WRITE_ONCE(mode)
- *	add to list			lock open_lock
- *	apply READ_ONCE(mode)		apply to all files on the list
- *	unlock				unlock
- *
- * so whichever comes second sees the other.
+ * read-ahead and fault-around, adding a file to the end of the list, and its
+ * first mapping all happen under open_lock, and the mode is written before the
+ * list is walked, so whichever comes second sees the other; README.md draws it.
  */
 #include <linux/fadvise.h>
 #include <linux/log2.h>
 
 #include "ppc.h"
 #include "trace.h"
+
+/* Looked at together under open_lock. */
+#define PPC_APPLY_BATCH	64
 
 /* Caller holds open_lock. */
 static void ppc_apply_readahead(struct ppc_open *po)
@@ -38,16 +34,43 @@ static void ppc_apply_readahead(struct ppc_open *po)
 	spin_unlock(&lower->f_lock);
 }
 
-static void ppc_apply_mode_all(struct ppc_sb *sbi)
+static void ppc_apply_mode(struct ppc_open *po)
 {
-	struct ppc_open *po;
+	ppc_apply_readahead(po);
+	ppc_choose_map_pages(po);
+}
 
-	spin_lock(&sbi->open_lock);
-	list_for_each_entry(po, &sbi->open_files, link) {
-		ppc_apply_readahead(po);
-		ppc_choose_map_pages(po);
-	}
-	spin_unlock(&sbi->open_lock);
+/*
+ * Applies the mode to all open files, or those of one inode: a few at a time,
+ * because who opens and closes files waits for the lock.  Between them the last
+ * one is held, so it stays on the list, where the walk goes on; what is added
+ * meanwhile is behind it and as the mode says already.
+ */
+static void ppc_apply_mode_all(struct ppc_sb *sbi, const struct inode *only)
+{
+	struct ppc_open *po, *held = NULL, *done;
+	unsigned int n;
+
+	do {
+		n = 0;
+		done = held;
+		spin_lock(&sbi->open_lock);
+		po = list_prepare_entry(held, &sbi->open_files, link);
+		held = NULL;
+		list_for_each_entry_continue(po, &sbi->open_files, link) {
+			if (!only || po->inode == only)
+				ppc_apply_mode(po);
+			/* one whose last reference has gone waits for the lock to leave */
+			if (++n >= PPC_APPLY_BATCH && ppc_open_try_get(po)) {
+				held = po;
+				break;
+			}
+		}
+		spin_unlock(&sbi->open_lock);
+		if (done)
+			ppc_open_put(done);
+		cond_resched();
+	} while (held);
 }
 
 /**
@@ -110,15 +133,10 @@ void ppc_advised(struct ppc_open *po, int advice)
  */
 void ppc_set_file_mode(struct ppc_sb *sbi, struct inode *inode, bool native)
 {
-	struct ppc_open *po;
-
 	spin_lock(&sbi->open_lock);
 	WRITE_ONCE(PPC_I(inode)->native, native);
-	list_for_each_entry(po, &sbi->open_files, link) {
-		if (po->inode == inode)
-			ppc_apply_readahead(po);
-	}
 	spin_unlock(&sbi->open_lock);
+	ppc_apply_mode_all(sbi, inode);
 }
 
 /*
@@ -139,6 +157,7 @@ static void ppc_zap_mappings(struct ppc_sb *sbi)
 		if (atomic_read(&PPC_I(inode)->nr_open) && mapping_mapped(PPC_I(inode)->mapping))
 			unmap_mapping_range(PPC_I(inode)->mapping, 0, 0, 0);
 		iput(inode);
+		cond_resched();
 	}
 }
 
@@ -196,7 +215,7 @@ int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc
 	rcu_assign_pointer(sbi->session, session);
 	old = sbi->mode;
 	WRITE_ONCE(sbi->mode, mode);
-	ppc_apply_mode_all(sbi);
+	ppc_apply_mode_all(sbi, NULL);
 	if (mode & ~old & PPC_MODE_TRACE) {
 		ppc_zap_mappings(sbi);
 		schedule_delayed_work(&sbi->flush_work, HZ / 10);
@@ -234,7 +253,7 @@ bool ppc_detach(struct ppc_sb *sbi, struct ppc_session *session, bool expired)
 	ppc_access_flush_all(sbi);
 	sbi->expired = expired;
 	memset(sbi->label, 0, sizeof(sbi->label));
-	ppc_apply_mode_all(sbi);
+	ppc_apply_mode_all(sbi, NULL);
 	if (expired)
 		ppc_stat_add(sbi, PPC_STAT_LEASE_EXPIRIES, 1);
 	ppc_session_wake(reader);

@@ -222,6 +222,12 @@ void ppc_open_get(struct ppc_open *po)
 	refcount_inc(&po->ref);
 }
 
+/* False: the last reference has gone. */
+bool ppc_open_try_get(struct ppc_open *po)
+{
+	return refcount_inc_not_zero(&po->ref);
+}
+
 /**
  * ppc_open_put - drop a reference of the upper file or of a VMA
  * @po: may be freed
@@ -236,9 +242,10 @@ void ppc_open_put(struct ppc_open *po)
 
 	if (!refcount_dec_and_test(&po->ref))
 		return;
-	ppc_access_flush(po);
+	ppc_access_end(po);
 	ppc_open_event(po, PPC_EV_CLOSE);
 	ppc_open_list_del(po);
+	ppc_sweep_used(po->sbi);
 	if (po->pinned)
 		queue_work(ppc_open_wq, &po->free_work);
 	else
@@ -294,10 +301,12 @@ int ppc_open(struct inode *inode, struct file *file)
 	refcount_set(&po->ref, 1);
 	spin_lock_init(&po->lock);
 	INIT_LIST_HEAD(&po->link);
+	INIT_LIST_HEAD(&po->pending_link);
 	INIT_WORK(&po->free_work, ppc_open_free_work);
 	memset(po->beacon_recent, 0xff, sizeof(po->beacon_recent));
 	po->stretch = -PPC_STRETCH_PAGES;
 	po->beacon_page = ULONG_MAX;
+	po->unsure = sbi->caller_cred ? PPC_UNSURE : 0;
 	po->sbi = sbi;
 	po->inode = inode;
 	po->open_id = atomic_inc_return(&sbi->next_open_id);

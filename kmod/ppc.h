@@ -74,6 +74,7 @@ struct dentry *ppc_lower_alias(struct inode *inode);
 int ppc_open(struct inode *inode, struct file *file);
 int ppc_release(struct inode *inode, struct file *file);
 void ppc_open_get(struct ppc_open *po);
+bool ppc_open_try_get(struct ppc_open *po);
 void ppc_open_put(struct ppc_open *po);
 int ppc_open_cache_init(void);
 void ppc_open_cache_exit(void);
@@ -100,12 +101,13 @@ unsigned long ppc_next_absent(struct address_space *mapping, pgoff_t *index, pgo
 unsigned long ppc_count_absent(struct address_space *mapping, pgoff_t first, pgoff_t last);
 bool ppc_can_readahead(struct address_space *mapping);
 void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode);
-bool ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode);
+vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode,
+			    bool *hit);
 void ppc_fault_access(struct ppc_open *po, struct vm_fault *vmf, vm_fault_t ret, bool hit);
 
 /* trace_access.c */
 void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags);
-void ppc_access_flush(struct ppc_open *po);
+void ppc_access_end(struct ppc_open *po);
 void ppc_access_flush_all(struct ppc_sb *sbi);
 void ppc_access_flush_work(struct work_struct *work);
 
@@ -117,7 +119,7 @@ void ppc_open_list_del(struct ppc_open *po);
 void ppc_advised(struct ppc_open *po, int advice);
 void ppc_set_file_mode(struct ppc_sb *sbi, struct inode *inode, bool native);
 
-/* upc.c */
+/* session.c */
 struct ppc_session *ppc_session_create(u32 queue_events);
 void ppc_session_free(struct ppc_session *session);
 void ppc_session_describe(const struct ppc_session *session, struct ppc_attach *out);
@@ -130,6 +132,8 @@ void ppc_session_set_lease(struct ppc_session *session, u32 lease_ms);
 u32 ppc_session_lease_ms(const struct ppc_session *session);
 void ppc_session_wake(struct ppc_session *session);
 struct wait_queue_head *ppc_session_wait(struct ppc_session *session);
+
+/* upc.c */
 bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev);
 void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent);
 void ppc_upc_late_work(struct work_struct *work);
@@ -151,7 +155,7 @@ int ppc_id_of_name(struct ppc_sb *sbi, struct ppc_file *req);
 
 /* load.c */
 int ppc_load_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_load *req,
-		   struct mem_cgroup *memcg);
+		   struct mem_cgroup *memcg, const atomic64_t *cancel);
 
 /*
  * Pins a folio that a walk under RCU came to, as the page cache itself does.
@@ -176,6 +180,7 @@ int ppc_resident_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_resid
 
 /* sweep.c */
 void ppc_sweep_start(struct ppc_sb *sbi);
+void ppc_sweep_used(struct ppc_sb *sbi);
 void ppc_sweep_work(struct work_struct *work);
 
 /* stats.c */

@@ -31,6 +31,7 @@ struct ppc_devfile {
 	bool attached;			/* under lock: the lease is watched */
 	bool expired;			/* written under lock; poll() reads it */
 	struct delayed_work lease_work;
+	atomic64_t cancel[PPC_CANCEL_SLOTS];	/* newest generation, only grows */
 	struct xarray charges;		/* handle -> css, referenced; see charge.c */
 };
 

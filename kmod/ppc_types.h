@@ -47,6 +47,7 @@ enum ppc_stat {
 	PPC_STAT_DROPPED,
 	PPC_STAT_DROPPED_FULL,
 	PPC_STAT_DROPPED_DETACHED,
+	PPC_STAT_DROPPED_FLOOD,
 	PPC_STAT_COALESCED,
 	PPC_STAT_MISSES_READ,
 	PPC_STAT_MISSES_FAULT,
@@ -96,9 +97,11 @@ struct ppc_sb {
 	struct vfsmount *lower_mnt;	/* private clone; its root is BASE */
 	struct vfsmount *asked_mnt;	/* another, writable if BASE is: for those asked in marks.c */
 	const struct cred *cred;	/* of the mounter */
+	dev_t base_dev;			/* st_dev of BASE */
 	char *base;			/* absolute path, for show_devname */
 	struct ppc_opts opts;		/* READ_ONCE; remount writes them */
 	bool caller_cred;		/* NFS and relatives: open with the caller's credentials */
+	bool nosymfollow;		/* of the lower mount */
 	bool nosuid;			/* of the lower mount, or another user namespace */
 
 	unsigned long mode;		/* PPC_MODE_*; READ_ONCE once per operation */
@@ -113,13 +116,17 @@ struct ppc_sb {
 	struct list_head open_files;	/* struct ppc_open.link */
 	u32 nr_open;
 	atomic_t next_open_id;
+	spinlock_t pending_lock;	/* pending, ppc_open.pending_link */
+	struct list_head pending;	/* open files with ACCESS events not yet queued */
 	struct delayed_work flush_work;	/* pending ACCESS events while tracing */
 	struct delayed_work late_work;	/* wakes the reader for events that were not urgent */
 
 	struct xarray inodes;		/* file id -> struct ppc_inode; RCU readers */
 	struct delayed_work sweep_work;
+	bool used;			/* since the last sweep; see sweep.c */
+	bool resting;			/* no sweep is scheduled */
+	unsigned int idle_sweeps;	/* of sweep_work only */
 
-	atomic64_t cancel[PPC_CANCEL_SLOTS];	/* newest generation, only grows */
 	atomic64_t undrained_bytes;	/* evicted since the LRU batches were last drained */
 
 	struct ppc_dev *dev;
@@ -141,6 +148,10 @@ struct ppc_inode {
 
 #define PPC_BEACON_RECENT	8
 
+/* ppc_open.unsure: 0, or so many reads have not shown yet that this file is cached */
+#define PPC_UNSURE	1
+#define PPC_UNCACHED	5
+
 /*
  * One open file.  The upper file holds one reference, each VMA made through it
  * another, so it outlives close().
@@ -154,6 +165,8 @@ struct ppc_open {
 	bool direct;			/* O_DIRECT passes through, as decided at open */
 	bool pinned;			/* pin is in use, see ppc_open_lower() */
 	u32 marks;			/* who is to be asked at each read, see marks.c */
+	u8 unsure;			/* see ppc_is_uncached() */
+	pgoff_t unsure_page;		/* what the last of them found absent */
 	pgoff_t stretch;		/* where the last miss was that woke the reader at once */
 	pgoff_t beacon_page, beacon_end;	/* see ppc_beacon_end() */
 	u64 fault_hit;			/* while tracing: the last fault, if it was a hit */
@@ -167,6 +180,8 @@ struct ppc_open {
 	u64 beacon_recent[PPC_BEACON_RECENT];
 	u8 beacon_next;
 	/* end of what lock protects */
+
+	struct list_head pending_link;	/* ppc_sb.pending, while pending may hold something */
 
 	const struct vm_operations_struct *lower_vm_ops;	/* set once, after vm_ops */
 	struct vm_operations_struct vm_ops;	/* .map_pages changes; under open_lock */

@@ -51,13 +51,24 @@ static void ppc_resident_chunk(struct address_space *mapping, pgoff_t first, pgo
 	rcu_read_unlock();
 }
 
-static int ppc_copy_bitmap(const struct ppc_resident *req, const unsigned long *bitmap,
+/* Little-endian words are bytes in order. */
+static void ppc_order_bitmap(unsigned long *bitmap, unsigned long nr)
+{
+#ifdef __BIG_ENDIAN
+	unsigned long i;
+
+	for (i = 0; i < BITS_TO_LONGS(nr); i++)
+		bitmap[i] = BITS_PER_LONG == 64 ? swab64(bitmap[i]) : swab32(bitmap[i]);
+#endif
+}
+
+static int ppc_copy_bitmap(const struct ppc_resident *req, unsigned long *bitmap,
 			   unsigned long done, unsigned long nr)
 {
 	u8 __user *to = u64_to_user_ptr(req->bitmap);
 
-	/* chunks are multiples of 8 pages; little-endian words are bytes in order */
-	BUILD_BUG_ON(!IS_ENABLED(CONFIG_CPU_LITTLE_ENDIAN) && !IS_ENABLED(CONFIG_X86));
+	/* chunks are multiples of 8 pages */
+	ppc_order_bitmap(bitmap, nr);
 	if (copy_to_user(to + done / 8, bitmap, DIV_ROUND_UP(nr, 8)))
 		return -EFAULT;
 	return 0;

@@ -16,6 +16,7 @@ static const char * const ppc_stat_names[PPC_STAT_COUNT] = {
 	[PPC_STAT_DROPPED]		= "events_dropped",
 	[PPC_STAT_DROPPED_FULL]		= "events_dropped_full",
 	[PPC_STAT_DROPPED_DETACHED]	= "events_dropped_detached",
+	[PPC_STAT_DROPPED_FLOOD]	= "events_dropped_flood",
 	[PPC_STAT_COALESCED]		= "events_coalesced",
 	[PPC_STAT_MISSES_READ]		= "misses_read",
 	[PPC_STAT_MISSES_FAULT]		= "misses_fault",

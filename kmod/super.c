@@ -114,7 +114,9 @@ static struct ppc_sb *ppc_sb_alloc(struct super_block *sb, const struct ppc_opts
 	mutex_init(&sbi->attach_mutex);
 	spin_lock_init(&sbi->open_lock);
 	INIT_LIST_HEAD(&sbi->open_files);
-	xa_init(&sbi->inodes);
+	spin_lock_init(&sbi->pending_lock);
+	INIT_LIST_HEAD(&sbi->pending);
+	xa_init_flags(&sbi->inodes, XA_FLAGS_ACCOUNT);
 	init_completion(&sbi->kobj_gone);
 	INIT_DELAYED_WORK(&sbi->flush_work, ppc_access_flush_work);
 	INIT_DELAYED_WORK(&sbi->late_work, ppc_upc_late_work);
@@ -189,6 +191,7 @@ static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
 		sb->s_iflags |= SB_I_NODEV;
 	if (path->mnt->mnt_flags & MNT_NOEXEC)
 		sb->s_iflags |= SB_I_NOEXEC;
+	sbi->nosymfollow = path->mnt->mnt_flags & MNT_NOSYMFOLLOW;
 	/* of another user namespace its ids and capabilities say nothing here */
 	sbi->nosuid = path->mnt->mnt_flags & MNT_NOSUID || lower->s_user_ns != sb->s_user_ns;
 	sbi->caller_cred = ppc_wants_caller_cred(lower);
@@ -231,6 +234,7 @@ static int ppc_make_root(struct super_block *sb, const struct path *path)
 int ppc_fill_super(struct super_block *sb, struct fs_context *fc)
 {
 	struct ppc_sb *sbi = ppc_sb_alloc(sb, fc->fs_private);
+	struct kstat stat;
 	struct path path;
 	int err;
 
@@ -250,6 +254,10 @@ int ppc_fill_super(struct super_block *sb, struct fs_context *fc)
 		goto out;
 	}
 
+	err = vfs_getattr_nosec(&path, &stat, STATX_BASIC_STATS, AT_STATX_DONT_SYNC);
+	if (err)
+		goto out;
+	sbi->base_dev = stat.dev;
 	ppc_sb_inherit(sb, &path);
 	err = ppc_make_root(sb, &path);
 	if (err)

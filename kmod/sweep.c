@@ -3,6 +3,11 @@
  * The sweeper: our cached names hold lower inodes, so without it `rm` of a
  * model below (or a rename over it) would free no space until memory is short.
  * Every 2 s it drops the names of files that are deleted below and not open.
+ *
+ * A mount that nobody has used for a while rests: it lets go of all names, so
+ * nothing is held that could be deleted, until a name is looked up again.  While
+ * something is open (or anybody's working directory) or a policy is attached,
+ * whose ids must stay, an idle mount is looked at every 8 s.
  */
 #include <linux/dcache.h>
 #include <linux/magic.h>
@@ -10,6 +15,9 @@
 #include "ppc.h"
 
 #define PPC_SWEEP_PERIOD	(2 * HZ)
+#define PPC_SWEEP_IDLE		(8 * HZ)
+/* So many periods without a new name or a closed file are idleness. */
+#define PPC_SWEEP_REST		15
 #define PPC_SWEEP_BATCH		1024
 
 /*
@@ -105,9 +113,8 @@ static struct inode *ppc_sweep_batch(struct ppc_sb *sbi, unsigned long *id, bool
 	return inode;
 }
 
-void ppc_sweep_work(struct work_struct *work)
+static void ppc_sweep_all(struct ppc_sb *sbi)
 {
-	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, sweep_work);
 	unsigned long id = 0;
 	bool more = true;
 
@@ -123,7 +130,72 @@ void ppc_sweep_work(struct work_struct *work)
 		}
 		cond_resched();
 	}
-	schedule_delayed_work(&sbi->sweep_work, PPC_SWEEP_PERIOD);
+}
+
+/* Drops all names that are not in use, and by ppc_drop_inode() their inodes. */
+static void ppc_let_go(struct ppc_sb *sbi)
+{
+	struct ppc_inode *pi;
+	unsigned long id;
+
+	shrink_dcache_sb(sbi->sb);
+	/* and those that had no name any more */
+	xa_for_each(&sbi->inodes, id, pi) {
+		struct inode *inode = ppc_ilookup(sbi, id);
+
+		if (inode)
+			iput(inode);
+		cond_resched();
+	}
+}
+
+/* Whether there is nothing but the root. */
+static bool ppc_is_empty(struct ppc_sb *sbi)
+{
+	unsigned long id = 0;
+
+	return !xa_find(&sbi->inodes, &id, ULONG_MAX, XA_PRESENT) ||
+	       !xa_find_after(&sbi->inodes, &id, ULONG_MAX, XA_PRESENT);
+}
+
+/*
+ *	name found, file closed		sweep
+ *	used = true			resting = true
+ *	smp_mb()			smp_mb()
+ *	resting? schedule		used? do not rest
+ */
+void ppc_sweep_work(struct work_struct *work)
+{
+	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, sweep_work);
+	bool attached = READ_ONCE(sbi->mode);
+
+	smp_store_mb(sbi->resting, false);
+	sbi->idle_sweeps = xchg(&sbi->used, false) ? 0 : sbi->idle_sweeps + 1;
+	ppc_sweep_all(sbi);
+	if (sbi->idle_sweeps >= PPC_SWEEP_REST && !attached) {
+		smp_store_mb(sbi->resting, true);
+		ppc_let_go(sbi);
+		if (!READ_ONCE(sbi->used) && ppc_is_empty(sbi))
+			return;
+		WRITE_ONCE(sbi->resting, false);
+	}
+	schedule_delayed_work(&sbi->sweep_work, sbi->idle_sweeps >= PPC_SWEEP_REST ?
+						PPC_SWEEP_IDLE : PPC_SWEEP_PERIOD);
+}
+
+/**
+ * ppc_sweep_used - a name was found or a file closed: there may be something to let go of
+ * @sbi: mount
+ *
+ * Context: any.
+ */
+void ppc_sweep_used(struct ppc_sb *sbi)
+{
+	if (READ_ONCE(sbi->used))
+		return;
+	smp_store_mb(sbi->used, true);
+	if (READ_ONCE(sbi->resting))
+		schedule_delayed_work(&sbi->sweep_work, PPC_SWEEP_PERIOD);
 }
 
 void ppc_sweep_start(struct ppc_sb *sbi)

@@ -23,6 +23,15 @@ static bool ppc_access_merges(const struct ppc_event *pending, const struct ppc_
 	       ev->time_ns - pending->time_ns < PPC_ACCESS_MAX_NS;
 }
 
+/* For the flush, which takes it off before it looks; caller holds po->lock. */
+static void ppc_access_list(struct ppc_open *po)
+{
+	spin_lock(&po->sbi->pending_lock);
+	if (list_empty(&po->pending_link))
+		list_add_tail(&po->pending_link, &po->sbi->pending);
+	spin_unlock(&po->sbi->pending_lock);
+}
+
 /**
  * ppc_access - note an access of pages
  * @po: open file
@@ -55,19 +64,15 @@ void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags)
 	} else {
 		out = po->pending;
 		po->pending = ev;
+		if (list_empty(&po->pending_link))
+			ppc_access_list(po);
 	}
 	spin_unlock(&po->lock);
 	if (out.length)
 		ppc_upc_queue(po->sbi, &out);
 }
 
-/**
- * ppc_access_flush - queue what is still pending
- * @po: open file
- *
- * Context: any that may take a spinlock.
- */
-void ppc_access_flush(struct ppc_open *po)
+static void ppc_access_flush(struct ppc_open *po)
 {
 	struct ppc_event out;
 
@@ -80,19 +85,53 @@ void ppc_access_flush(struct ppc_open *po)
 }
 
 /**
- * ppc_access_flush_all - the same of all open files
+ * ppc_access_end - queue what is still pending of a file that is let go of
+ * @po: open file, nobody else's any more
+ *
+ * Context: any that may take a spinlock.
+ */
+void ppc_access_end(struct ppc_open *po)
+{
+	if (!list_empty_careful(&po->pending_link)) {
+		spin_lock(&po->sbi->pending_lock);
+		list_del_init(&po->pending_link);
+		spin_unlock(&po->sbi->pending_lock);
+	}
+	ppc_access_flush(po);
+}
+
+/* The first open file of the list, taken off it and referenced. */
+static struct ppc_open *ppc_access_next(struct ppc_sb *sbi)
+{
+	struct ppc_open *po, *found = NULL;
+
+	spin_lock(&sbi->pending_lock);
+	while (!found && !list_empty(&sbi->pending)) {
+		po = list_first_entry(&sbi->pending, struct ppc_open, pending_link);
+		if (ppc_open_try_get(po))
+			found = po;
+		/* one that is being let go of may be freed from here on */
+		list_del_init(&po->pending_link);
+	}
+	spin_unlock(&sbi->pending_lock);
+	return found;
+}
+
+/**
+ * ppc_access_flush_all - queue what is pending of all open files
  * @sbi: mount
+ *
+ * Context: may sleep.
  */
 void ppc_access_flush_all(struct ppc_sb *sbi)
 {
 	struct ppc_open *po;
 
-	spin_lock(&sbi->open_lock);
-	list_for_each_entry(po, &sbi->open_files, link) {
-		if (READ_ONCE(po->pending.length))
-			ppc_access_flush(po);
+	while ((po = ppc_access_next(sbi))) {
+		ppc_access_flush(po);
+		ppc_open_put(po);
+		cond_resched();
 	}
-	spin_unlock(&sbi->open_lock);
 }
 
 /* While tracing: the last access of a file must not wait for the next one. */

@@ -45,7 +45,8 @@ enum ppc_event_kind {
  * struct ppc_event - one event, 64 bytes
  * @file_id: file; never reused while the module is loaded (see PPC_IOC_FILE)
  * @open_id: open file description it came through, per mount, wraps
- * @seq: sequence number on this ring; a gap means lost events
+ * @seq: sequence number on this ring; a gap means lost events, but for those that
+ *	a flood of one task or cgroup has lost itself (events_dropped_flood)
  * @offset: page-aligned start, bytes
  * @length: bytes, multiple of the page size
  * @kind: enum ppc_event_kind
@@ -247,7 +248,7 @@ enum ppc_load_stop {
  *	after PPC_STOP_SIGNAL what was not waited for is in neither
  * @done: bytes of the range considered, from its start
  * Errors: EINVAL, also of @length 0; ESTALE, EISDIR as for PPC_IOC_FILE; EBADF
- *	@charge is no handle of this descriptor; what opening the lower file gave.
+ *	@charge is no handle of this descriptor, or of a removed cgroup; what opening the lower file gave.
  */
 struct ppc_load {
 	__u64 file_id;
@@ -269,7 +270,8 @@ struct ppc_load {
 };
 
 /**
- * struct ppc_cancel - PPC_IOC_CANCEL: ends LOADs on @slot with older generations
+ * struct ppc_cancel - PPC_IOC_CANCEL: ends LOADs of this descriptor on @slot with
+ * older generations
  * Errors: EINVAL, also of a @generation beyond 2^63 - 1.
  */
 struct ppc_cancel {
@@ -309,7 +311,8 @@ struct ppc_evict {
  * struct ppc_resident - PPC_IOC_RESIDENT: what of a range is in the page cache
  * @bitmap: user pointer or 0; bit i of byte i/8 = page i of the range is uptodate
  * @bitmap_bytes: its size, at least (pages + 7) / 8
- * @resident, @dirty, @mapped, @node: out, bytes
+ * @resident, @dirty, @mapped, @node: out, bytes; what lies on a node from
+ *	PPC_MAX_NODES on is in @resident alone
  * length 0 = to end of file.  At most 1 TiB a call.
  * Errors: EINVAL, also of a bitmap too small; EFAULT; ESTALE, EISDIR as for
  *	PPC_IOC_FILE.
@@ -333,8 +336,8 @@ struct ppc_resident {
  * struct ppc_charge - PPC_IOC_CHARGE: a handle that charges loads to a cgroup
  * @cgroup_fd: directory of the cgroup (v2, or v1 memory hierarchy); not looked
  *	at with RELEASE
- * Handles belong to the descriptor and keep the cgroup's memory accounting
- * alive.  EOPNOTSUPP where the kernel cannot (5.10); then the loader runs in a
+ * Handles belong to the descriptor; once the cgroup is removed LOAD refuses
+ * them (EBADF).  EOPNOTSUPP where the kernel cannot (5.10); then the loader runs in a
  * process inside the cgroup.  EBADF no cgroup directory, or a handle
  * that is not one; ENOENT a cgroup that is being removed; EINVAL no memory
  * controller; ENOSPC too many handles.

@@ -309,6 +309,11 @@ static inline ssize_t vfs_splice_read(struct file *in, loff_t *ppos, struct pipe
 }
 #endif
 
+/* 6.5; what was there before is the same for a file without page cache. */
+#ifndef PPC_HAVE_COPY_SPLICE_READ
+#define copy_splice_read	generic_file_splice_read
+#endif
+
 /* 6.2: const device. */
 #ifdef PPC_HAVE_CLASS_DEVNODE_CONST
 #define PPC_DEVNODE_CONST	const

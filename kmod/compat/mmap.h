@@ -43,6 +43,14 @@ static inline void compat_mmap_failed(struct vm_area_struct *vma, struct file *f
 }
 #endif
 
+/* 6.7: before, faults of files come with mmap_lock alone. */
+#ifndef PPC_HAVE_RELEASE_FAULT_LOCK
+static inline void release_fault_lock(struct vm_fault *vmf)
+{
+	mmap_read_unlock(vmf->vma->vm_mm);
+}
+#endif
+
 /* 6.16: these know ->mmap_prepare(). */
 #ifndef PPC_HAVE_VFS_MMAP
 static inline bool can_mmap_file(struct file *file)

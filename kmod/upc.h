@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The event rings of one reader, shared by session.c (their life and what the
+ * reader does) and upc.c (what writers do).
+ */
+#ifndef PPC_UPC_H
+#define PPC_UPC_H
+
+#include <linux/types.h>
+#include <linux/wait.h>
+
+#include <ppc/uapi.h>
+
+struct ppc_fair;
+struct pid_namespace;
+
+struct ppc_ring {
+	struct ppc_ring_head *shared;	/* user space reads it */
+	struct ppc_event *records;
+	u32 head;			/* written on this CPU, preemption off */
+	u32 seq;
+	u64 dropped;
+	bool lost;			/* say so in the next record */
+	u32 lease_tail;			/* the lease check's last look, and when it moved */
+	unsigned long lease_moved;
+} ____cacheline_aligned_in_smp;
+
+struct ppc_session {
+	wait_queue_head_t wait;
+	struct pid_namespace *pid_ns;	/* of the attaching task; pids are given in it */
+	struct ppc_consumer *consumer;	/* user space writes it */
+	struct ppc_ring_tail *tails;	/* behind it, likewise */
+	void *ring_area;
+	size_t ring_stride;
+	size_t consumer_bytes;
+	u32 entries;			/* per ring, power of two */
+	u32 nr_rings;
+	u32 lease_ms;
+	bool soon;			/* an urgent event was put off, see ppc_wake_soon() */
+	u32 late_turns;			/* of ppc_upc_late_work() only, like late_heads */
+	u32 late_heads;
+	struct ppc_fair *fair;
+	unsigned long renewed;		/* jiffies of the last ioctl of its descriptor */
+	struct ppc_ring rings[];
+};
+
+static inline u32 ppc_ring_tail_of(const struct ppc_session *s, u32 i)
+{
+	/* pairs with the reader's store-release: it has copied the records out */
+	return smp_load_acquire(&s->tails[i].tail);
+}
+
+static inline u32 ppc_ring_used(const struct ppc_session *s, u32 i)
+{
+	return READ_ONCE(s->rings[i].head) - ppc_ring_tail_of(s, i);
+}
+
+/* fair.c */
+enum ppc_fair_kind {
+	PPC_FAIR_HINT,		/* PROGRESS, OPEN, CLOSE: cost who causes them next to nothing */
+	PPC_FAIR_EVENT,		/* any other, once they pile up */
+	PPC_FAIR_WAKE,		/* waking a sleeping reader at once */
+};
+
+struct ppc_fair *ppc_fair_create(void);
+void ppc_fair_free(struct ppc_fair *fair);
+bool ppc_fair_allows(struct ppc_fair *fair, enum ppc_fair_kind kind, const struct ppc_event *ev);
+bool ppc_fair_share(const struct ppc_session *s, u32 ring, u32 used, const struct ppc_event *ev);
+
+#endif /* PPC_UPC_H */

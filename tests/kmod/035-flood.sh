@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Description: who floods the rings, by events that cost him nothing or by real ones, loses his own and has
+# the reader woken only so often; others on the same ring lose none.
+# Once
+# shellcheck source=tests/kmod/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+make_file flood 4M
+make_file quiet 4M
+mount_ppc queue=128
+# Rings of 64 and nobody who empties them: a flood of misses, then another task's few on the same CPU.
+drop_caches
+out=$(taskset -c 0 ppcdev "dev $DEV" attach "open $MNT/quiet" 'advise f random' "sh exec python3 -c 'import os
+f = os.open(\"$MNT/flood\", os.O_RDONLY)
+os.posix_fadvise(f, 0, 0, os.POSIX_FADV_RANDOM)
+for i in range(512): os.pread(f, 4096, i * 4096)'" 'read 0 20K 4K' "sh echo pid n=\$PPID" events)
+quiet=$(grep -cE "^event .*tgid=$(field pid n "$out")( |$)" <<<"$out")
+eq "$quiet" 5 "events of the quiet task: $out"
+eq "$(field counts lost "$out")" 0 "LOST marks"
+ge "$(stat_of events_dropped_flood)" 400 "dropped events of the flood"
+eq "$(stat_of events_dropped_full)" 0 "events dropped because a ring was full"
+
+# Positions told at no cost: one byte at a time, from place to place, and files opened and closed.
+must umount "$MNT"
+mount_ppc
+cat "$MNT/flood" >/dev/null
+before=$(stat_of wakeups) queued=$(stat_of events_queued)
+out=$(dev 'attach beacon beacon=64K openclose' 'thread consume 1500' 'sleep 300' "sh exec python3 -c 'import os
+f = os.open(\"$MNT/flood\", os.O_RDONLY)
+for i in range(20000): os.pread(f, 1, i % 32 * 65536)
+for i in range(3000): os.close(os.open(\"$MNT/flood\", os.O_RDONLY))'" join)
+told=$(($(stat_of events_queued) - queued)) woken=$(($(stat_of wakeups) - before))
+echo "$told of 26000 events told, woken $woken times; $out"
+ge "$told" 1024 "events of a flood that are told"
+le "$told" 16000 "events of a flood that are told"
+le "$woken" 4000 "wake-ups of a flood"
+eq "$(($(stat_of events_dropped_flood) + told))" 26002 "told or counted"
+exit 0
