@@ -2,10 +2,11 @@
 /*
  * LOAD: reads absent pages of a range into the page cache, in the caller.
  *
- * Works in steps of 2 MiB through the lower file system's own WILLNEED on a
- * private file whose read-ahead limit is one step: requests are as large as
- * the device takes them, and every lower file system keeps its locking.  With
- * WAIT one step is in flight while the one before it is waited for.
+ * Works in steps of 2 MiB, by large folios where the lower file system has them
+ * (fill.c), else through its own WILLNEED on a private file whose read-ahead
+ * limit is one step: requests are as large as the device takes them, and every
+ * lower file system keeps its locking.  With WAIT one step is in flight while
+ * the one before it is waited for.
  *
  * Paper: 3.2, the loader.
  */
@@ -93,9 +94,13 @@ static bool ppc_step_submit(struct ppc_loader *l, struct ppc_step_io *io)
 	if (l->memcg)
 		old = set_active_memcg(l->memcg);
 	blk_start_plug(&plug);
-	for (i = 0; i < io->extents; i++)
-		vfs_fadvise(l->file, (loff_t)io->extent[i].first << PAGE_SHIFT,
-			    (loff_t)io->extent[i].nr << PAGE_SHIFT, POSIX_FADV_WILLNEED);
+	for (i = 0; i < io->extents; i++) {
+		if (ppc_fills_large(l->mapping))
+			ppc_fill(l->file, io->extent[i].first, io->extent[i].nr);
+		else
+			vfs_fadvise(l->file, (loff_t)io->extent[i].first << PAGE_SHIFT,
+				    (loff_t)io->extent[i].nr << PAGE_SHIFT, POSIX_FADV_WILLNEED);
+	}
 	blk_finish_plug(&plug);
 	if (l->memcg)
 		set_active_memcg(old);

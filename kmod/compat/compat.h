@@ -225,36 +225,21 @@ static inline bool ppc_reads_folios(const struct address_space_operations *ops)
 #endif
 }
 
-/*
- * Starts reading [index, index + nr) of a file: the demand window.  5.15 has
- * the lock that keeps this apart from truncation, and the read-ahead takes it;
- * since 7.0 its caller does.  Before, each file system has its own, which its
- * fadvise takes; that must not be called in a fault (XFS takes its IOLOCK), so
- * there the lower read-around is made as large as the window.
- */
-#ifdef PPC_HAVE_READAHEAD_RA
-#define PPC_FAULT_WINDOW	1
-static inline void ppc_start_window(struct file *file, pgoff_t index, unsigned long nr)
+#if defined(PPC_HAVE_FOLIO) && defined(PPC_HAVE_READ_FOLIO)
+static inline void ppc_read_folio(const struct address_space_operations *ops, struct file *file,
+				  struct folio *folio)
 {
-	DEFINE_READAHEAD(ractl, file, &file->f_ra, file->f_mapping, index);
-
-#ifdef PPC_HAVE_READAHEAD_MERKLE
-	filemap_invalidate_lock_shared(file->f_mapping);
-#endif
-	page_cache_ra_unbounded(&ractl, nr, 0);
-#ifdef PPC_HAVE_READAHEAD_MERKLE
-	filemap_invalidate_unlock_shared(file->f_mapping);
-#endif
-}
-
-static inline void ppc_set_fault_window(struct file *file, unsigned long pages, bool sequential,
-					bool *ours)
-{
+	ops->read_folio(file, folio);
 }
 #else
-#define PPC_FAULT_WINDOW	0
-#include "window.h"
+static inline void ppc_read_folio(const struct address_space_operations *ops, struct file *file,
+				  struct folio *folio)
+{
+	ops->readpage(file, &folio->page);
+}
 #endif
+
+#include "fill.h"
 
 /* 5.14 exports it. */
 #ifndef PPC_HAVE_PARSE_SOURCE

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What fills a mapping: fill.c where the kernel exports what it takes, which
+ * holds the invalidate lock itself.  5.15 has that lock, too, and its read-ahead
+ * takes it.  Before, each file system has its own, which its fadvise takes; that
+ * must not be called in a fault (XFS takes its IOLOCK), so there the lower
+ * read-around is made as large as the window.
+ */
+#ifndef PPC_COMPAT_FILL_H
+#define PPC_COMPAT_FILL_H
+
+#include <linux/fs.h>
+#include <linux/pagemap.h>
+
+#if defined(PPC_HAVE_ALLOC_FOLIO) || defined(PPC_HAVE_ALLOC_FOLIO_POLICY)
+#define PPC_FILLS_FOLIOS	1
+bool ppc_fills_large(struct address_space *mapping);
+void ppc_fill(struct file *file, pgoff_t first, unsigned long nr);
+
+static inline struct folio *ppc_alloc_folio(gfp_t gfp, unsigned int order)
+{
+#ifdef PPC_HAVE_ALLOC_FOLIO_POLICY
+	return filemap_alloc_folio(gfp, order, NULL);
+#else
+	return filemap_alloc_folio(gfp, order);
+#endif
+}
+
+/* 6.12: what it may be, and must be. */
+#ifdef PPC_HAVE_MAX_FOLIO_ORDER
+static inline unsigned int ppc_max_order(struct address_space *mapping)
+{
+	return mapping_max_folio_order(mapping);
+}
+
+static inline unsigned int ppc_min_order(struct address_space *mapping)
+{
+	return mapping_min_folio_order(mapping);
+}
+#else
+static inline unsigned int ppc_max_order(struct address_space *mapping)
+{
+	return mapping_large_folio_support(mapping) ? MAX_PAGECACHE_ORDER : 0;
+}
+
+static inline unsigned int ppc_min_order(struct address_space *mapping)
+{
+	return 0;
+}
+#endif
+#else
+#define PPC_FILLS_FOLIOS	0
+static inline bool ppc_fills_large(struct address_space *mapping)
+{
+	return false;
+}
+
+static inline void ppc_fill(struct file *file, pgoff_t first, unsigned long nr)
+{
+}
+#endif
+
+/* Starts reading [index, index + nr) of a file: the demand window. */
+#if PPC_FILLS_FOLIOS || defined(PPC_HAVE_READAHEAD_RA)
+#define PPC_FAULT_WINDOW	1
+static inline void ppc_start_window(struct file *file, pgoff_t index, unsigned long nr)
+{
+#if PPC_FILLS_FOLIOS
+	ppc_fill(file, index, nr);
+#else
+	DEFINE_READAHEAD(ractl, file, &file->f_ra, file->f_mapping, index);
+
+	page_cache_ra_unbounded(&ractl, nr, 0);
+#endif
+}
+
+static inline void ppc_set_fault_window(struct file *file, unsigned long pages, bool sequential,
+					bool *ours)
+{
+}
+#else
+#define PPC_FAULT_WINDOW	0
+#include "window.h"
+#endif
+
+#endif /* PPC_COMPAT_FILL_H */

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Filling a mapping with folios as large as the lower file system takes them,
+ * aligned: fewer to fault in, to keep on lists, and to evict.  What read-ahead
+ * has for it (page_cache_ra_order()) is not exported and begins small; what is
+ * exported reads single pages.  The rules are its own: the invalidate lock keeps
+ * truncation away, memory comes without effort, and the file system is given
+ * locked folios that follow each other.
+ */
+#include <linux/blkdev.h>
+#include <linux/log2.h>
+#include <linux/pagemap.h>
+#include <linux/sched/mm.h>
+
+#include "ppc.h"
+
+#if PPC_FILLS_FOLIOS
+
+/* The largest order that begins at @index, aligned, and ends before @end. */
+static unsigned int ppc_order_at(struct address_space *mapping, pgoff_t index, pgoff_t end)
+{
+	unsigned int order = min_t(unsigned int, ppc_max_order(mapping), ilog2(end - index));
+
+	if (index)
+		order = min_t(unsigned int, order, __ffs(index));
+	return max(order, ppc_min_order(mapping));
+}
+
+static int ppc_add_folio(struct readahead_control *ractl, pgoff_t index, unsigned int order)
+{
+	gfp_t gfp = readahead_gfp_mask(ractl->mapping);
+	struct folio *folio = ppc_alloc_folio(gfp, order);
+	int err;
+
+	if (!folio)
+		return -ENOMEM;
+	err = filemap_add_folio(ractl->mapping, folio, index, gfp);
+	if (err) {
+		folio_put(folio);
+		return err;
+	}
+	ractl->_nr_pages += 1U << order;
+	return 0;
+}
+
+/*
+ * Adds folios from @index on, until something is there already or memory is
+ * short; smaller ones when there are no large ones.  Returns where it stopped.
+ */
+static pgoff_t ppc_add_folios(struct readahead_control *ractl, pgoff_t index, pgoff_t end, int *err)
+{
+	unsigned int order, least = ppc_min_order(ractl->mapping);
+
+	*err = 0;
+	while (index < end) {
+		order = ppc_order_at(ractl->mapping, index, end);
+		do {
+			*err = ppc_add_folio(ractl, index, order);
+		} while (*err == -ENOMEM && order > least && order--);
+		if (*err)
+			break;
+		index += 1UL << order;
+	}
+	return index;
+}
+
+static void ppc_submit_folios(struct readahead_control *ractl)
+{
+	const struct address_space_operations *ops = ractl->mapping->a_ops;
+	struct folio *folio;
+
+	if (!readahead_count(ractl))
+		return;
+	if (ops->readahead)
+		ops->readahead(ractl);
+	while ((folio = readahead_folio(ractl))) {
+		/* what was not taken is read when it is asked for */
+		if (ops->readahead)
+			folio_unlock(folio);
+		else
+			ppc_read_folio(ops, ractl->file, folio);
+	}
+}
+
+/**
+ * ppc_fills_large - whether ppc_fill() is the way to load a mapping
+ * @mapping: of the lower inode
+ */
+bool ppc_fills_large(struct address_space *mapping)
+{
+	return mapping_large_folio_support(mapping) && mapping->a_ops->readahead;
+}
+
+/**
+ * ppc_fill - start reading the absent pages of a range
+ * @file: lower file; its read-ahead state is handed to the file system
+ * @first: first page
+ * @nr: number of pages, clamped to the file
+ *
+ * Context: may sleep for memory and for requests; no lock of the mapping held.
+ */
+void ppc_fill(struct file *file, pgoff_t first, unsigned long nr)
+{
+	struct address_space *mapping = file->f_mapping;
+	unsigned int nofs = memalloc_nofs_save();
+	pgoff_t at, end, stop;
+	struct blk_plug plug;
+	unsigned long n;
+	int err = 0;
+
+	filemap_invalidate_lock_shared(mapping);
+	stop = min_t(pgoff_t, first + nr, DIV_ROUND_UP(i_size_read(mapping->host), PAGE_SIZE));
+	at = round_down(first, 1UL << ppc_min_order(mapping));
+	blk_start_plug(&plug);
+	while (at < stop && err != -ENOMEM) {
+		DEFINE_READAHEAD(ractl, file, &file->f_ra, mapping, at);
+
+		n = ppc_next_absent(mapping, &at, stop - 1);
+		if (!n)
+			break;
+		ractl._index = at;
+		end = at + n;
+		at = ppc_add_folios(&ractl, at, end, &err);
+		ppc_submit_folios(&ractl);
+		/* somebody else was faster */
+		if (err == -EEXIST)
+			at++;
+		else if (err)
+			break;
+	}
+	blk_finish_plug(&plug);
+	filemap_invalidate_unlock_shared(mapping);
+	memalloc_nofs_restore(nofs);
+}
+
+#endif
