@@ -126,16 +126,18 @@ static struct ppc_sb *ppc_sb_alloc(struct super_block *sb, const struct ppc_opts
 
 static void ppc_sb_free(struct ppc_sb *sbi)
 {
+	struct vfsmount *mounts[] = { sbi->lower_mnt, sbi->asked_mnt };
+
 	WARN_ON_ONCE(!list_empty(&sbi->open_files));
 	xa_destroy(&sbi->inodes);
 	/*
-	 * kern_unmount() waits for an RCU grace period, which RCU walks need too
+	 * This waits for an RCU grace period, which is needed, too, for RCU walks
 	 * that still look at what is freed below.
 	 */
-	if (sbi->asked_mnt)
-		kern_unmount(sbi->asked_mnt);
 	if (sbi->lower_mnt)
-		kern_unmount(sbi->lower_mnt);
+		kern_unmount_array(mounts, ARRAY_SIZE(mounts));
+	else if (sbi->asked_mnt)
+		kern_unmount(sbi->asked_mnt);
 	ppc_dev_put(sbi);
 	put_cred(sbi->cred);
 	kfree(sbi->base);

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes this machine one whose IMA, or whose SELinux, watches over mounts of ppc, until it is switched off.
-# usage: integrity.sh ima|selinux DISKDIR...
+# Makes this machine one whose IMA watches over mounts of ppc, until it is switched off.
+# usage: integrity.sh ima DISKDIR...
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 if ! mountpoint -q /sys/kernel/security; then mount -t securityfs securityfs /sys/kernel/security; fi
 kind=$1
@@ -18,5 +17,5 @@ case $kind in
       for disk; do echo "appraise func=BPRM_CHECK fsuuid=$(findmnt -no UUID -T "$disk") fowner=3002"; done
     } >/sys/kernel/security/ima/policy
     ;;
-  selinux) "$here/selinux.sh" "$@" ;;
+  *) echo "integrity.sh: unknown kind '$kind'; know ima" >&2 && exit 2 ;;
 esac
