@@ -9,7 +9,6 @@
 namespace ppc::test {
 namespace {
 
-constexpr uint64_t kPage = 4096;
 enum PageBit : uint8_t { kResident = 1, kMapped = 2, kLoadedOnce = 4, kDropped = 8 };
 
 }  // namespace
@@ -371,26 +370,6 @@ void Simulator::RunFor(uint64_t ms) {
     if (!is_down_) StepRuntime();
     UpdateMemory();
   }
-}
-
-void Simulator::Crash() {
-  RunBackground();
-  library_.ops()->ppc_exit();
-  init_ = false;
-  is_down_ = true;
-  loads_.clear();
-  results_.clear();
-  want = ~0u;
-}
-
-int Simulator::Recover() {
-  is_down_ = false;
-  for (auto& [number, file] : files)
-    pages_[number].state.resize((file.size + kPage - 1) / kPage, 0);  // there may be new ones
-  for (Reader& r : readers) r.beacon.clear();
-  const int rc = library_.ops()->ppc_init(context());
-  init_ = rc == 0;
-  return rc;
 }
 
 void Simulator::FindResident(uint64_t file, uint8_t* bitmap, size_t bytes, ppc_residency* out) {

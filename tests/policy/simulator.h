@@ -55,6 +55,8 @@ struct Options {
   bool starved_evict = true;
 };
 
+constexpr uint64_t kPage = 4096;
+
 class Simulator : public FakeHost {
  public:
   Simulator(const std::string& policy_path, const Options& options);
