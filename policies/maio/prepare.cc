@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "policies/maio/base/tuning.h"
 #include "policies/maio/record/regroup.h"
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/template/template_compare.h"
-#include "policies/maio/tuning.h"
 
 namespace ppc::maio {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "policies/maio/config.h"
-#include "policies/maio/record/recording.h"
+#include "policies/maio/recording.h"
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/template/template.h"
 #include "ppc.h"

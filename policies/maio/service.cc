@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "policies/maio/base/tuning.h"
 #include "policies/maio/template/template.h"
-#include "policies/maio/tuning.h"
 
 namespace ppc::maio {
 namespace {

@@ -21,9 +21,9 @@
 #include <string>
 
 #include "policies/maio/config.h"
-#include "policies/maio/follow/following.h"
+#include "policies/maio/following.h"
 #include "policies/maio/prepare.h"
-#include "policies/maio/record/recording.h"
+#include "policies/maio/recording.h"
 #include "policies/maio/run.h"
 #include "ppc.hpp"
 

@@ -106,6 +106,7 @@ class Simulator : public FakeHost {
     uint64_t end = 0;
     uint64_t ready_ms = 0;
   };
+  enum PageBit : uint8_t { kResident = 1, kMapped = 2, kLoadedOnce = 4, kDropped = 8 };
   struct Pages {
     std::vector<uint8_t> state;  // bit 0 resident, bit 1 mapped, bit 2 loaded once, bit 3 dropped
   };

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "policies/maio/tuning.h"
+#include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
 namespace {

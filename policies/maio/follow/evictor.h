@@ -16,11 +16,11 @@
 #include <functional>
 #include <vector>
 
+#include "policies/maio/base/tuning.h"
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/follow/matcher.h"
 #include "policies/maio/follow/piece_table.h"
 #include "policies/maio/follow/planner.h"
-#include "policies/maio/tuning.h"
 #include "ppc.hpp"
 
 namespace ppc::maio {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "policies/maio/tuning.h"
+#include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
 Leftovers::Leftovers(const ppc_context* context, PieceTable* table, Matcher* matcher,

@@ -7,7 +7,7 @@
 #include <bit>
 #include <utility>
 
-#include "policies/maio/tuning.h"
+#include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
 const char* SyncName(SyncState state) {

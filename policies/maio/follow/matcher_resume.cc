@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "policies/maio/base/tuning.h"
 #include "policies/maio/follow/matcher.h"
-#include "policies/maio/tuning.h"
 
 namespace ppc::maio {
 GroupProgress Matcher::Save(uint32_t group) const {

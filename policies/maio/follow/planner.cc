@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <limits>
 
-#include "policies/maio/tuning.h"
+#include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
 namespace {

@@ -12,11 +12,11 @@
 #include <optional>
 #include <vector>
 
+#include "policies/maio/base/tuning.h"
 #include "policies/maio/follow/affinity.h"
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/follow/matcher.h"
 #include "policies/maio/follow/piece_table.h"
-#include "policies/maio/tuning.h"
 #include "ppc.hpp"
 
 namespace ppc::maio {

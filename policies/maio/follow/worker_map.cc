@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "policies/maio/tuning.h"
+#include "policies/maio/base/tuning.h"
 #include "ppc.h"
 
 namespace ppc::maio {

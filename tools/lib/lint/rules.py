@@ -16,7 +16,7 @@ FLOORS = (("base",), ("machine", "policy", "wire"), ("xpu", "backend"), ("cache"
 APART = {("cache", "policy"), ("supervisor", "runner"), ("supervisor", "exec"), ("supervisor", "cache"),
          *(("client", folder) for floor in FLOORS for folder in floor if folder not in ("base", "wire", "client"))}
 # The same of MAIO; its own folder is the top.
-MAIO_FLOORS = (("template",), ("record", "follow"), ("synth",), ("",))
+MAIO_FLOORS = (("base",), ("template",), ("record", "follow"), ("synth",), ("",))
 
 
 def read(name):

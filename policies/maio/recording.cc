@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A start that is recorded: events to the recorder, and what became of it to the store.
-#include "policies/maio/record/recording.h"
+#include "policies/maio/recording.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "policies/maio/base/tuning.h"
 #include "policies/maio/prepare.h"
-#include "policies/maio/tuning.h"
 
 namespace ppc::maio {
 int32_t Recording::LearnFile(const miss_io& event) {

@@ -2,8 +2,8 @@
 //
 // The numbers that are policy: what was chosen, and why so much.  Bounds of
 // formats and of tables stay with them.  Sizes in bytes, times in ns.
-#ifndef POLICIES_MAIO_TUNING_H_
-#define POLICIES_MAIO_TUNING_H_
+#ifndef POLICIES_MAIO_BASE_TUNING_H_
+#define POLICIES_MAIO_BASE_TUNING_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -113,4 +113,4 @@ inline constexpr uint32_t kTicksPerTrim = 25;
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_TUNING_H_
+#endif  // POLICIES_MAIO_BASE_TUNING_H_

@@ -3,8 +3,8 @@
 // The state of a service whose start is recorded.  What has been recorded is
 // finished and stored in the background: that reads all files' headers and
 // waits for the store.
-#ifndef POLICIES_MAIO_RECORD_RECORDING_H_
-#define POLICIES_MAIO_RECORD_RECORDING_H_
+#ifndef POLICIES_MAIO_RECORDING_H_
+#define POLICIES_MAIO_RECORDING_H_
 
 #include <cstdint>
 #include <string>
@@ -91,4 +91,4 @@ class Recording {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_RECORD_RECORDING_H_
+#endif  // POLICIES_MAIO_RECORDING_H_

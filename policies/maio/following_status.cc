@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "policies/maio/follow/following.h"
+#include "policies/maio/following.h"
 
 namespace ppc::maio {
 

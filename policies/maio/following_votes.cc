@@ -4,8 +4,8 @@
 #include <bit>
 #include <string>
 
-#include "policies/maio/follow/following.h"
-#include "policies/maio/tuning.h"
+#include "policies/maio/base/tuning.h"
+#include "policies/maio/following.h"
 
 namespace ppc::maio {
 // Nobody else's data: the guess of who the process is was right.

@@ -3,7 +3,7 @@
 // A service that a new runner takes over in the middle of its load goes on where it was.
 #include <string>
 
-#include "policies/maio/follow/following.h"
+#include "policies/maio/following.h"
 
 namespace ppc::maio {
 

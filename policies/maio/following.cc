@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A service that follows a template: events, plans, evictions.
-#include "policies/maio/follow/following.h"
+#include "policies/maio/following.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <optional>
 
-#include "policies/maio/tuning.h"
+#include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
 namespace {

@@ -3,8 +3,8 @@
 // The state of a service that follows a template: whose events become
 // positions, plans and evictions.  Owns all that belongs to this one pass of
 // the load, and notes it for whoever takes over after a crash.
-#ifndef POLICIES_MAIO_FOLLOW_FOLLOWING_H_
-#define POLICIES_MAIO_FOLLOW_FOLLOWING_H_
+#ifndef POLICIES_MAIO_FOLLOWING_H_
+#define POLICIES_MAIO_FOLLOWING_H_
 
 #include <functional>
 #include <map>
@@ -125,4 +125,4 @@ class Following {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_FOLLOW_FOLLOWING_H_
+#endif  // POLICIES_MAIO_FOLLOWING_H_
