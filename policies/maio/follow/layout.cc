@@ -180,9 +180,14 @@ void Layout::Cut(const Template& t, Emit emit) const {
 
 void Layout::CutPieces(const Template& t, size_t max_pieces) {
   size_t count = 0;
-  Cut(t, [&](uint32_t, uint64_t, uint64_t, uint64_t) { return ++count <= max_pieces; });
+  size_t cells = files_.size();
+  for (const LayoutFile& file : files_) cells += file.bytes / kPage / piece_pages_ + 1;
+  Cut(t, [&](uint32_t, uint64_t, uint64_t, uint64_t) { return ++count != 0; });
   joined_ = count > max_pieces;
-  if (!joined_) pieces_.reserve(count);
+  // Tables that grew step by step would stand twice, before they are moved; what they do not fill
+  // of these stays untouched.
+  pieces_.reserve(joined_ ? std::min(count, cells) : count);
+  if (joined_) parts_.reserve(count);
   uint32_t file = 0;
   uint64_t from = 0, to = 0, whose = 0;  // what is not yet a piece, or a part of one
   auto flush = [&] {
@@ -213,8 +218,6 @@ void Layout::CutPieces(const Template& t, size_t max_pieces) {
     return true;
   });
   close_before(static_cast<uint32_t>(files_.size()));
-  pieces_.shrink_to_fit();
-  parts_.shrink_to_fit();
   cells_.shrink_to_fit();
 }
 
@@ -307,7 +310,7 @@ void Layout::AddUses(const Template& t) {
 }
 
 size_t Layout::held_bytes() const {
-  size_t bytes = pieces_.capacity() * sizeof(Piece) + parts_.capacity() * sizeof(Part) +
+  size_t bytes = pieces_.size() * sizeof(Piece) + parts_.size() * sizeof(Part) +
                  cells_.capacity() * sizeof(uint32_t) + sets_.capacity() * sizeof(uint64_t);
   for (const LayoutGroup& group : groups_) {
     for (const UseList& list : group.lists) bytes += list.held_bytes();
