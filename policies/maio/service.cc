@@ -136,6 +136,7 @@ void Service::Plan(const ppc_plan_request& request, IoList* out) {
 void Service::Evict(const Evictor::Held& held, IoList* out) {
   if (evict_all_) {
     evict_all_ = following_->EvictAll(held, out);
+    GiveBack();
   } else if (follows()) {
     following_->Evict(held, out);
   }
@@ -180,7 +181,16 @@ Json Service::Stop() {
   if (follows()) Retire();
   Json status = Status();
   mode_ = Mode::kIdle;
+  is_stopped_ = true;
+  GiveBack();
   return status;
+}
+
+// Of one that has ended the tables go once nothing of it is to be dropped any more.
+void Service::GiveBack() {
+  if (!is_stopped_ || evict_all_) return;
+  following_.reset();
+  recording_.reset();
 }
 
 void Service::FinishRecording(uint32_t flags) {

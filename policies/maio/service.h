@@ -72,6 +72,7 @@ class Service {
   void Begin(Preparation preparation);
   void FinishRecording(uint32_t flags);
   void Retire();
+  void GiveBack();
   void RecordNextTime();
   bool follows() const { return following_ != nullptr && mode_ != Mode::kIdle; }
   void Stats() const;
@@ -89,6 +90,7 @@ class Service {
   std::unique_ptr<Recording> recording_;  // recording
   std::unique_ptr<Following> following_;  // following, or beside recording; idle: what it left
   bool evict_all_ = false;                // idle: all that is left goes
+  bool is_stopped_ = false;
   uint32_t ticks_ = 0;
   bool is_again_ = false;  // reads its model another time, without being told of
   uint32_t agains_ = 0;    // so often, each soon after the load before
