@@ -60,7 +60,7 @@ Result<Json> Registry::StartMessage(Registration& registration, const Json& body
     return Error{ESRCH, "process " + DumpJson(body["pid"]) + " does not exist here"};
   }
   Json message{{"op", "service_start"}, {"service_id", *id}, {"service", *number}};
-  for (const char* key : {"params", "xpus", "workers", "pid"}) {
+  for (const char* key : {"params", "xpus", "workers", "node", "nodes", "first_worker", "pid"}) {
     if (body.contains(key)) message[key] = body[key];
   }
   if (!message.contains("workers") && message.contains("xpus")) {

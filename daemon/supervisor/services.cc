@@ -60,7 +60,7 @@ Json Services::Describe() const {
                {"state", service.is_pending || service.is_starting ? "starting"
                          : service.is_ready                        ? "ready"
                                                                    : "started"}};
-    for (const char* key : {"xpus", "workers", "cgroup", "params"}) {
+    for (const char* key : {"xpus", "workers", "node", "nodes", "cgroup", "params"}) {
       if (service.message.contains(key)) entry[key] = service.message[key];
     }
     if (service.root_pid != 0) entry["pid"] = service.root_pid;

@@ -54,11 +54,50 @@ bool ReadCount(const Json& json, const char* key, uint32_t max, uint32_t* out, s
   return true;
 }
 
+bool ReadText(const Json& json, const char* key, std::string* out, std::string* error) {
+  auto it = json.find(key);
+  if (it == json.end()) return true;
+  if (!it->is_string() || it->get_ref<const std::string&>().empty()) {
+    *error = std::string("maio: \"") + key + "\" must be text";
+    return false;
+  }
+  *out = it->get<std::string>();
+  return true;
+}
+
+bool ReadNode(const Json& message, ServiceSpec* out, std::string* error) {
+  if (!ReadCount(message, "nodes", kMaxGroups - 1, &out->nodes, error) ||
+      !ReadCount(message, "node", kMaxGroups - 1, &out->node, error) ||
+      !ReadCount(message, "first_worker", kMaxGroups - 1, &out->first_worker, error)) {
+    return false;
+  }
+  auto first = message.find("first_worker");
+  out->first_told = first != message.end() && !first->is_null();
+  out->nodes = std::max(out->nodes, 1u);
+  if (out->node >= out->nodes) {
+    *error = "maio: \"node\" must be below \"nodes\", " + std::to_string(out->nodes);
+    return false;
+  }
+  if (out->nodes == 1) return true;
+  if (out->workers == 0) {
+    *error = "maio: a service on several nodes needs \"workers\" (of this node) or \"xpus\"";
+    return false;
+  }
+  if (!out->first_told) out->first_worker = out->node * out->workers;
+  if (out->first_worker + out->workers > kMaxGroups - 1) {
+    *error = "maio: a service has at most " + std::to_string(kMaxGroups - 1) +
+             " workers on all its nodes";
+    return false;
+  }
+  return true;
+}
+
 // Those of a service are here when one is named in the registration; `runtime` is the runtime's.
 constexpr std::array kKeys = {
-    "distance",   "prefetch",   "affinity", "affinity_fix", "bar",     "affinity_fix_ahead_s",
-    "stand_down", "max_pieces", "record",   "at_ready",     "runtime", "service_id",
-    "service",    "params",     "workers",  "xpus"};
+    "distance",   "prefetch",  "affinity", "affinity_fix", "bar",          "affinity_fix_ahead_s",
+    "store",      "store_key", "node",     "nodes",        "first_worker", "stand_down",
+    "max_pieces", "record",    "at_ready", "runtime",      "service_id",   "service",
+    "params",     "workers",   "xpus"};
 
 bool KnowsKeys(const Json& json, std::string* error) {
   for (const auto& item : json.items()) {
@@ -130,6 +169,14 @@ bool ParseConfig(const std::string& text, Config* out, std::string* error) {
       !ReadCount(json, "affinity_fix_ahead_s", 86400, &out->affinity_fix_ahead_s, error)) {
     return false;
   }
+  if (!ReadText(json, "store", &out->store, error) ||
+      !ReadText(json, "store_key", &out->store_key, error)) {
+    return false;
+  }
+  if (!out->store_key.empty() && out->store.empty()) {
+    *error = "maio: \"store_key\" is of a \"store\"; name that, too";
+    return false;
+  }
   if (json.contains("service_id")) out->service = json;
   return true;
 }
@@ -159,6 +206,7 @@ bool ParseService(const Json& message, ServiceSpec* out, std::string* error) {
   }
   if (out->workers == 0) out->workers = static_cast<uint32_t>(out->xpus.size());
   if (auto it = message.find("resumed"); it != message.end()) out->is_resumed = *it == true;
+  if (!ReadNode(message, out, error)) return false;
   if (auto params = message.find("params"); params != message.end()) out->params = *params;
   return true;
 }

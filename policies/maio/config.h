@@ -33,6 +33,8 @@ struct Config {
   AtReady at_ready = AtReady::kAuto;
   AffinityFix affinity_fix = AffinityFix::kLeave;
   uint32_t affinity_fix_ahead_s = 30;
+  std::string store;      // shared by several nodes, see OpenStore(); "": the local one alone
+  std::string store_key;  // file of the key of its templates, "": they carry none
   // A service named in the registration itself (paper, section 4.1) starts with it.
   nlohmann::json service;
 };
@@ -41,7 +43,13 @@ struct Config {
 struct ServiceSpec {
   std::string service_id;
   uint32_t number = 0;   // who is charged, see struct ppc_io
-  uint32_t workers = 0;  // 0: not told
+  uint32_t workers = 0;  // of this node; 0: not told
+  // Of a service on several nodes: which one this is.  Workers have numbers of their own on each;
+  // in the template of the whole the first of this node is first_worker.
+  uint32_t node = 0;
+  uint32_t nodes = 1;
+  uint32_t first_worker = 0;
+  bool first_told = false;
   std::vector<int32_t> xpus;
   // Told of again after the runner died: the load may be under way.
   bool is_resumed = false;

@@ -31,7 +31,8 @@ Following::Following(Run* run, const Template& t, const std::vector<uint64_t>& n
   matcher_ = std::make_unique<Matcher>(table_.get(), run_->context->window_bytes, beacon_bytes_);
   uint64_t cookie = static_cast<uint64_t>(run_->slot + 1) << 56;
   // What is still reported of the service that had the slot before is none of ours.
-  const uint64_t nonce = (run_->start_ns >> 20 & 0x7fff) << 32;
+  // Nor what is reported of the layout that this one replaces.
+  const uint64_t nonce = (((run_->start_ns >> 20) + run_->layouts++) & 0x7fff) << 32;
   planner_ = std::make_unique<Planner>(table_.get(), matcher_.get(), affinity_.get(),
                                        run_->spec.number, cookie | 1ull << 48 | nonce);
   evictor_ =
@@ -144,6 +145,17 @@ void Following::FollowSync(const miss_io& event, uint32_t slot) {
   }
 }
 
+// Pages that no group of this layout has.
+void Following::NoteUnknown(const miss_io& event, uint32_t file) {
+  if ((event.flags & PPC_F_NOT_USER) != 0) return;
+  if (event.kind != PPC_MISS_READ && event.kind != PPC_MISS_FAULT && event.kind != PPC_PROGRESS)
+    return;
+  const uint64_t page = event.offset / kPage;
+  const auto [first, last] =
+      layout_->PiecesOf(file, page, (event.offset + event.size + kPage - 1) / kPage);
+  if (first == last) on_unknown_(layout_->files()[file].path, page);
+}
+
 void Following::Event(const miss_io& event) {
   int32_t file = layout_->FileOf(event.file);
   if (file < 0) {
@@ -154,6 +166,7 @@ void Following::Event(const miss_io& event) {
   uint32_t group = run_->workers.Resolve(event, weights);
   int32_t slot = layout_->SlotOf(group);
   if (event.kind == PPC_OPEN) return;
+  if (weights && on_unknown_) NoteUnknown(event, static_cast<uint32_t>(file));
   if (event.kind == PPC_CLOSE) {
     if (slot >= 0) {
       matcher_->Close(static_cast<uint32_t>(slot), static_cast<uint32_t>(file), event.open_id);

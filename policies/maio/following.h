@@ -64,6 +64,11 @@ class Following {
   // Called when two workers turn out to be each other.
   void OnSwap(std::function<void(uint32_t, uint32_t)> swap) { on_swap_ = std::move(swap); }
 
+  // Called for what somebody reads of the template's files that no group reads; it may not replace
+  // this object.
+  using Unknown = std::function<void(const std::string& path, uint64_t page)>;
+  void OnUnknown(Unknown unknown) { on_unknown_ = std::move(unknown); }
+
   void Describe(nlohmann::json* out) const;
   void Stats() const;
 
@@ -76,6 +81,7 @@ class Following {
   void FindCached();
   void BindGroups();
   void NoteMiss(const miss_io& event, uint32_t file, int32_t slot);
+  void NoteUnknown(const miss_io& event, uint32_t file);
   void UnlistedFile(const miss_io& event);
   void FollowSync(const miss_io& event, uint32_t slot);
   bool IsOwn(const Observation& o) const;
@@ -106,6 +112,7 @@ class Following {
   uint32_t turn_ = 0;
   uint32_t swaps_ = 0;  // times a process turned out to be another worker
   std::function<void(uint32_t, uint32_t)> on_swap_;
+  Unknown on_unknown_;
 
   std::map<uint64_t, bool> native_files_;
   uint64_t unlisted_bytes_ = 0;  // of files that the template does not have

@@ -32,6 +32,17 @@ class Maio : public Policy {
       Log(PPC_LOG_ERROR, error);
       return -1;
     }
+    shared_ = std::make_unique<SharedStore>(
+        context(), [this](std::function<void()> work, std::function<void()> done) {
+          return Background(std::move(work), [this, done = std::move(done)] {
+            done();
+            UpdateWant();
+          });
+        });
+    if (!shared_->Open(config_, &error)) {
+      Log(PPC_LOG_ERROR, "maio: " + error);
+      return -1;
+    }
     int rc = context()->want(context(), 0, 0);
     if (rc != 0) return rc;
     if (config_.service.is_null()) return 0;
@@ -131,7 +142,7 @@ class Maio : public Policy {
     }
     if (slot >= kMaxServices) return {{"error", "maio: too many services on this mount"}};
     services_.push_back(std::make_unique<Service>(
-        context(), config_, std::move(spec), slot,
+        context(), config_, std::move(spec), slot, shared_.get(),
         [this](auto work, auto done) { InBackground(std::move(work), std::move(done)); }));
     // Ready before this runner was started: it serves, and nothing of it is loaded or dropped.
     const auto ready = message.find("ready");
@@ -191,6 +202,7 @@ class Maio : public Policy {
   }
 
   Config config_;
+  std::unique_ptr<SharedStore> shared_;
   std::vector<std::unique_ptr<Service>> services_;
   uint32_t want_ = 0;
   uint64_t beacon_ = 0;

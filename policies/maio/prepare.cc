@@ -8,6 +8,7 @@
 
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/record/regroup.h"
+#include "policies/maio/shared_store.h"
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/template/template_compare.h"
 
@@ -76,7 +77,7 @@ Fingerprint FingerprintOf(const ppc_context* context, const std::string& path, u
 Preparation Preparer::Prepare() {
   Template t;
   std::string error;
-  const int rc = Load(TemplatePath(context_->template_dir, spec_.service_id), &t, &error);
+  const int rc = LoadKnown(&t, &error);
   const bool is_known = rc == 0;
   const bool wanted = config_.record != RecordMode::kAlways;
   if (!is_known && rc != -ENOENT) {
@@ -89,8 +90,8 @@ Preparation Preparer::Prepare() {
   }
   if (is_known) {
     out_.generation = t.generation;
-    out_.found = {t.flags, DistinctBytes(t), t.generation};
-    out_.copies = Regroup(&t, spec_.workers, TensorParallel());
+    out_.found = {t.flags, DistinctBytes(t), t.generation, t.created_ns};
+    if (spec_.nodes == 1) out_.copies = Regroup(&t, spec_.workers, TensorParallel());
   }
   if (out_.copies != 0) out_.reason += ", for another number of workers";
   const bool provisional = is_known && (t.flags & kProvisional) != 0;
@@ -100,6 +101,23 @@ Preparation Preparer::Prepare() {
   if (!used && wanted && config_.prefetch) FollowProvisionally(provisional ? &t : nullptr);
   out_.is_recorded = !used && config_.record != RecordMode::kNever;
   return std::move(out_);
+}
+
+Preparation Preparer::PrepareFrom(Template t) {
+  (void)Use(&t);
+  return std::move(out_);
+}
+
+// Of several nodes: the groups of this one, of the whole template or of the part that it recorded.
+int Preparer::LoadKnown(Template* t, std::string* error) {
+  int rc = Load(TemplatePath(context_->template_dir, spec_.service_id), t, error);
+  if (spec_.nodes == 1 || (rc == 0 && TakeOwnGroups(spec_, t))) return rc;
+  const bool is_without = rc == 0;
+  const std::string path = PartPath(context_->template_dir, spec_.service_id, spec_.node);
+  rc = Load(path, t, error);
+  if (rc == 0 && TakeOwnGroups(spec_, t)) return 0;
+  if (rc == 0 || is_without) *error = path + ": no part of this node";
+  return rc == 0 ? -ENOENT : rc;
 }
 
 // What is followed while the start is recorded, so that it is not slow: the doubtful template
@@ -200,7 +218,8 @@ SynthOptions Preparer::SynthOptionsFor(uint32_t workers) const {
   options.service_id = spec_.service_id;
   options.max_header_bytes = kMaxHeaderBytes;
   options.created_ns = start_ns_;
-  options.tp = TensorParallel() != 0 ? TensorParallel() : workers;
+  // Of several nodes all hold the model together, unless the parameters say otherwise.
+  options.tp = TensorParallel() != 0 ? TensorParallel() : workers * spec_.nodes;
   if (spec_.params.is_object()) options.loader = ParseLoaderKind(TextOf(spec_.params, {"loader"}));
   options.tp = std::max(options.tp, 1u);
   return options;
@@ -227,13 +246,15 @@ std::optional<Template> Preparer::SynthesizeModel() {
   }
   // Data-parallel workers read what the first ones read.
   std::vector<TemplateGroup> first = t->groups;
-  for (uint32_t worker = options.tp; worker < std::min(spec_.workers, kMaxGroups - 1); worker++) {
+  const uint32_t workers = spec_.nodes > 1 ? spec_.first_worker + spec_.workers : spec_.workers;
+  for (uint32_t worker = options.tp; worker < std::min(workers, kMaxGroups - 1); worker++) {
     for (TemplateGroup copy : first) {
       if (copy.id != worker % options.tp) continue;
       copy.id = worker;
       t->groups.push_back(std::move(copy));
     }
   }
+  if (spec_.nodes > 1 && !TakeOwnGroups(spec_, &*t)) return std::nullopt;
   if (!Check(*t).empty()) return std::nullopt;
   return t;
 }
@@ -249,7 +270,8 @@ bool Preparer::RepairFile(Template* t, uint32_t file) {
   std::string error;
   std::optional<Template> fresh =
       SynthesizeFile(&source, t->files[file].path, SynthOptionsFor(workers), &error);
-  if (!fresh || !ReplaceFile(t, file, *fresh)) return false;
+  if (!fresh || (spec_.nodes > 1 && !TakeOwnGroups(spec_, &*fresh))) return false;
+  if (!ReplaceFile(t, file, *fresh)) return false;
   out_.synthesized_files++;
   return true;
 }

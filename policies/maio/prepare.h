@@ -37,11 +37,14 @@ class Preparer {
       : context_(context), config_(config), spec_(spec), start_ns_(context->now_ns(context)) {}
 
   Preparation Prepare();
+  // Of a template that is at hand.
+  Preparation PrepareFrom(Template t);
 
  private:
   void FollowProvisionally(Template* known);
   void CompleteFromHeaders(Template* t);
   bool Use(Template* t);
+  int LoadKnown(Template* t, std::string* error);
   std::vector<uint64_t> CheckFiles(const Template& t);
   uint32_t TensorParallel() const;  // 0: not told
   SynthOptions SynthOptionsFor(uint32_t workers) const;

@@ -4,10 +4,12 @@
 #include "policies/maio/recording.h"
 
 #include <algorithm>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/prepare.h"
+#include "policies/maio/shared_store.h"
 
 namespace ppc::maio {
 int32_t Recording::LearnFile(const miss_io& event) {
@@ -64,7 +66,7 @@ Finishing Recording::Finish(uint32_t flags) {
   tried_bytes_ = pending_bytes_ = recorder_.bytes();
   Finishing out(recorder_);
   out.context_ = run_->context;
-  out.service_id_ = run_->spec.service_id;
+  out.spec_ = run_->spec;
   const nlohmann::json meta = {{"params", run_->spec.params},
                                {"workers", run_->spec.workers},
                                {"load_ms", (run_->last_event_ns - run_->start_ns) / 1'000'000},
@@ -74,7 +76,6 @@ Finishing Recording::Finish(uint32_t flags) {
   const bool has_holes = (run_->context->caps & PPC_IS_SAMPLED) != 0;
   if (has_holes || cached_bytes_ * kWarmShare > recorder_.bytes()) flags |= kWarmSuspect;
   out.flags_ = flags;
-  out.start_ns_ = run_->start_ns;
   out.found_ = found_;
   out.is_first_ = stored_bytes_ == 0;
   out.has_missed_ = has_missed_ || run_->spec.is_resumed;
@@ -110,16 +111,25 @@ void Finishing::Work() {
     reason_ = "the recording was cut short; the template that was there stays";
     return;
   }
-  Template t = recorder_.Finish(service_id_, flags_, start_ns_);
+  // By the clock that all nodes of a store share.
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  Template t = recorder_.Finish(
+      spec_.service_id, flags_,
+      static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec));
   t.generation = found_.generation + 1;
   t.meta = meta_;
+  GiveWholeNumbers(spec_, &t);
+  const std::string name =
+      spec_.nodes > 1 ? PartName(spec_.service_id, spec_.node) : spec_.service_id;
   std::string error;
-  if (Store(context_->template_dir, t, &error) != 0) {
+  if (StoreAs(context_->template_dir, name, t, &error) != 0) {
     reason_ = error;
     level_ = PPC_LOG_ERROR;
     return;
   }
   stored_bytes_ = recorder_.bytes();
+  template_ = std::move(t);
   reason_ = "template stored";
 }
 

@@ -19,6 +19,7 @@ struct FoundTemplate {
   uint32_t flags = 0;
   uint64_t bytes = 0;  // 0: nothing
   uint64_t generation = 0;
+  uint64_t created_ns = 0;
 };
 
 // A recording on its way to the store; shares nothing with the service.
@@ -31,6 +32,8 @@ class Finishing {
   const std::string& reason() const { return reason_; }
   int level() const { return level_; }
   uint64_t stored_bytes() const { return stored_bytes_; }
+  // What was stored, for the store that nodes share; once.
+  Template TakeTemplate() { return std::move(template_); }
 
  private:
   friend class Recording;
@@ -40,10 +43,10 @@ class Finishing {
 
   Recorder recorder_;
   const ppc_context* context_ = nullptr;
-  std::string service_id_;
+  ServiceSpec spec_;
   std::string meta_;
   uint32_t flags_ = 0;
-  uint64_t start_ns_ = 0;
+  Template template_;
   FoundTemplate found_;
   bool is_first_ = false;    // nothing of this start has been stored
   bool has_missed_ = false;  // its beginning was not seen

@@ -42,6 +42,7 @@ struct Run {
   const uint64_t start_ns;
   WorkerMap workers;
   uint64_t last_event_ns = 0;
+  uint32_t layouts = 0;  // it has followed
 };
 
 }  // namespace ppc::maio

@@ -33,8 +33,10 @@ const char* ModeName(Mode mode) {
 }
 
 Service::Service(const ppc_context* context, const Config& config, ServiceSpec spec, uint32_t slot,
-                 Background background)
-    : run_(context, config, std::move(spec), slot), background_(std::move(background)) {}
+                 SharedStore* shared, Background background)
+    : run_(context, config, std::move(spec), slot),
+      shared_(shared),
+      background_(std::move(background)) {}
 
 // ------------------------------------------------------------------- starting
 
@@ -43,6 +45,11 @@ Json Service::Start() {
   reason_ = "its template is being looked for";
   const std::string path = TemplatePath(run_.context->template_dir, run_.spec.service_id);
   expects_recording_ = run_.config.record == RecordMode::kAlways || access(path.c_str(), R_OK) != 0;
+  Prepare();
+  return Status();
+}
+
+void Service::Prepare() {
   auto result = std::make_shared<Preparation>();
   auto preparer = std::make_shared<Preparer>(run_.context, run_.config, run_.spec);
   background_([result, preparer] { *result = preparer->Prepare(); },
@@ -51,7 +58,6 @@ Json Service::Start() {
                 if (!alive.expired() && mode_ == Mode::kStarting) Begin(std::move(*result));
                 *result = Preparation();
               });
-  return Status();
 }
 
 void Service::Begin(Preparation p) {
@@ -65,20 +71,30 @@ void Service::Begin(Preparation p) {
     if (is_early_lost_) recording_->Miss();
   }
   if (p.followed) {
-    following_ = std::make_unique<Following>(&run_, *p.followed, p.numbers, p.copies);
+    Follow(p);
     if (!following_->reason().empty()) reason_ += "; " + following_->reason();
-    following_->OnSwap([this](uint32_t a, uint32_t b) {
-      if (recording_ != nullptr) recording_->Swap(a, b);
-    });
   }
+  if (is_fetched_) reason_ += ", from the store";
   run_.Log(PPC_LOG_INFO, "maio: service " + id() + ": " + ModeName(mode_) + " (" + reason_ + ")");
   for (EarlyEvent& early : std::exchange(early_, {})) {
     early.event.path = early.path.empty() ? nullptr : early.path.c_str();
     Event(early.event);
   }
+  const uint64_t known_ns = p.found.created_ns;
   // The template, the headers and what sorted them were most of what there is.
   p = Preparation();
   background_([] { malloc_trim(0); }, [] {});
+  if (!is_fetched_) FetchShared(known_ns);
+}
+
+void Service::Follow(const Preparation& p) {
+  following_ = std::make_unique<Following>(&run_, *p.followed, p.numbers, p.copies);
+  following_->OnSwap([this](uint32_t a, uint32_t b) {
+    if (recording_ != nullptr) recording_->Swap(a, b);
+  });
+  if (run_.spec.nodes == 1 || run_.spec.first_told) return;
+  following_->OnUnknown(
+      [this](const std::string& path, uint64_t page) { NoteUnknown(path, page); });
 }
 
 // --------------------------------------------------------------------- events
@@ -209,6 +225,8 @@ void Service::FinishRecording(uint32_t flags) {
   background_(finish, [this, finishing, alive = std::weak_ptr<bool>(alive_)] {
     if (alive.expired()) return;
     reason_ = finishing->reason();
+    if (finishing->stored_bytes() != 0 && shared_->IsFor(run_.spec))
+      shared_->Push(run_.spec, finishing->TakeTemplate());
     if (recording_ != nullptr) recording_->TakeFinished(*finishing);
   });
 }
@@ -222,6 +240,9 @@ void Service::Retire() {
     if (following_->has_joined()) RecordNextTime();
     return;
   }
+  if (shared_->IsFor(run_.spec)) shared_->MarkBad(run_.spec);
+  const std::string part = PartPath(run_.context->template_dir, id(), run_.spec.node);
+  if (run_.spec.nodes > 1) std::rename(part.c_str(), (part + ".stale").c_str());
   const std::string path = TemplatePath(run_.context->template_dir, id());
   const std::string stale = path + ".stale";
   if (std::rename(path.c_str(), stale.c_str()) == 0) {
@@ -252,6 +273,10 @@ void Service::RecordNextTime() {
 
 Json Service::Status() const {
   Json json = {{"service_id", id()}, {"mode", ModeName(mode_)}, {"reason", reason_}};
+  if (run_.spec.nodes > 1) {
+    json["node"] = run_.spec.node;
+    json["nodes"] = run_.spec.nodes;
+  }
   if (mode_ == Mode::kRecord) {
     json["recorded_bytes"] = recording_->bytes();
     json["files"] = recording_->files();

@@ -25,6 +25,7 @@
 #include "policies/maio/prepare.h"
 #include "policies/maio/recording.h"
 #include "policies/maio/run.h"
+#include "policies/maio/shared_store.h"
 #include "ppc.hpp"
 
 namespace ppc::maio {
@@ -37,9 +38,10 @@ class Service {
   // Does work() where it keeps nobody waiting, then done() between two hooks; or both at once.
   using Background = std::function<void(std::function<void()> work, std::function<void()> done)>;
 
-  // slot: small number, unique among the services of the mount.
+  // slot: small number, unique among the services of the mount.  shared: of the policy, which
+  // outlives it.
   Service(const ppc_context* context, const Config& config, ServiceSpec spec, uint32_t slot,
-          Background background);
+          SharedStore* shared, Background background);
 
   nlohmann::json Start();
   nlohmann::json Ready();
@@ -69,7 +71,15 @@ class Service {
     std::string path;
   };
 
+  void Prepare();
   void Begin(Preparation preparation);
+  void Follow(const Preparation& preparation);
+  // See service_nodes.cc.
+  void FetchShared(uint64_t known_ns);
+  void Fetched();
+  void NoteUnknown(const std::string& path, uint64_t page);
+  void FollowOtherNode(Template t);
+
   void FinishRecording(uint32_t flags);
   void Retire();
   void GiveBack();
@@ -78,7 +88,11 @@ class Service {
   void Stats() const;
 
   Run run_;
+  SharedStore* const shared_;
   const Background background_;
+  bool is_fetched_ = false;  // its template came from the store
+  bool seeks_node_ = false;
+  std::vector<SharedStore::Observed> observed_;  // pages of no group of this node
   Mode mode_ = Mode::kIdle;
   std::string reason_;
   uint64_t generation_ = 0;

@@ -131,9 +131,9 @@ miss_io FakeHost::Event(uint32_t kind, uint64_t file, uint64_t offset, uint64_t 
   return e;
 }
 
-size_t FakeHost::RunBackground() {
+size_t FakeHost::RunBackground(size_t most) {
   size_t count = 0;
-  for (; !background.empty(); ++count) {
+  for (; !background.empty() && count < most; ++count) {
     const BackgroundWork next = background.front();
     background.pop_front();
     next.work(next.arg);

@@ -57,7 +57,7 @@ class FakeHost {
   ppc_context* context();
 
   // Does what the policy gave to background(), as the runtime does between two hooks; how many.
-  size_t RunBackground();
+  size_t RunBackground(size_t most = ~size_t{0});
 
   miss_io Event(uint32_t kind, uint64_t file, uint64_t offset, uint64_t size, int pid = 100);
 

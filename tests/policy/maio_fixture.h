@@ -38,12 +38,15 @@ class MaioTest : public ::testing::Test {
     return sim;
   }
 
+  nlohmann::json StartMessage(const Setup& setup) {
+    return {{"op", "service_start"},
+            {"service_id", kId},
+            {"service", 1},
+            {"workers", setup.order.size()},
+            {"xpus", setup.xpus}};
+  }
   nlohmann::json Start(Simulator* sim, const Setup& setup) {
-    return Settle(sim, {{"op", "service_start"},
-                        {"service_id", kId},
-                        {"service", 1},
-                        {"workers", setup.order.size()},
-                        {"xpus", setup.xpus}});
+    return Settle(sim, StartMessage(setup));
   }
   // With the reason that it has once all is stored.
   nlohmann::json End(Simulator* sim, const char* op) {

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/maio/shared_store.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include "policies/maio/template/template_compare.h"
+#include "ppc.h"
+
+namespace ppc::maio {
+namespace {
+
+constexpr int kPutTries = 20;
+
+bool IsWhole(const Template& t) { return (t.flags & kProvisional) == 0; }
+
+}  // namespace
+
+SharedStore::SharedStore(const ppc_context* context, Background background)
+    : background_(std::move(background)), work_(std::make_shared<Work>()) {
+  work_->context = context;
+  work_->local = context->template_dir;
+}
+
+bool SharedStore::Open(const Config& config, std::string* error) {
+  work_->is_configured = !config.store.empty();
+  work_->store =
+      work_->is_configured ? OpenStore(config.store, error) : DirectoryStore(work_->local);
+  if (work_->store == nullptr) return false;
+  if (config.store_key.empty()) return true;
+  work_->key = StoreKey::Load(config.store_key, error);
+  return work_->key.has_value();
+}
+
+void SharedStore::Fetch(const ServiceSpec& spec, uint64_t known_ns,
+                        std::function<void(bool)> done) {
+  auto changed = std::make_shared<bool>(false);
+  background_([work = work_, spec, known_ns, changed] { *changed = work->Fetch(spec, known_ns); },
+              [changed, done = std::move(done)] { done(*changed); });
+}
+
+void SharedStore::Push(const ServiceSpec& spec, Template t) {
+  auto recorded = std::make_shared<Template>(std::move(t));
+  background_(
+      [work = work_, spec, recorded] {
+        std::string error;
+        work->Report(work->Push(spec, recorded.get(), &error), error);
+      },
+      nullptr);
+}
+
+void SharedStore::MarkBad(const ServiceSpec& spec) {
+  background_(
+      [work = work_, spec] {
+        std::string error;
+        Template whole;
+        const bool is_part = spec.nodes > 1;
+        int rc =
+            work->MarkBad(is_part ? PartName(spec.service_id, spec.node) : spec.service_id, &error);
+        if (rc == 0 && is_part) rc = work->Merge(spec, &whole, &error);
+        work->Report(rc == -ENOENT ? 0 : rc, error);
+      },
+      nullptr);
+}
+
+void SharedStore::FindNode(const ServiceSpec& spec, std::vector<Observed> observed,
+                           std::function<void(std::optional<Template>)> done) {
+  auto found = std::make_shared<std::optional<Template>>();
+  background_(
+      [work = work_, spec, observed = std::move(observed), found] {
+        Template t;
+        std::string error;
+        if (Load(TemplatePath(work->local, spec.service_id), &t, &error) != 0) return;
+        const std::optional<ServiceSpec> other = NodeThatReads(t, spec, observed);
+        if (other && TakeOwnGroups(*other, &t)) *found = std::move(t);
+      },
+      [found, done = std::move(done)] { done(std::move(*found)); });
+}
+
+// ------------------------------------------------------------- on the slow thread
+
+void SharedStore::Work::Report(int code, const std::string& error) {
+  if (code == 0 && std::exchange(has_failed, false))
+    context->log(context, PPC_LOG_INFO, "maio: the template store works again");
+  if (code == 0 || std::exchange(has_failed, true)) return;
+  const std::string text = "maio: " + error + "; the local templates are used";
+  context->log(context, PPC_LOG_WARNING, text.c_str());
+}
+
+bool SharedStore::Work::Fetch(const ServiceSpec& spec, uint64_t known_ns) {
+  Template t;
+  std::string error;
+  int rc = spec.nodes > 1 ? Merge(spec, &t, &error) : -ENOENT;
+  if (rc == -ENOENT) rc = GetTemplate(store.get(), Key(), spec.service_id, &t, nullptr, &error);
+  if (rc == 0 && t.created_ns > known_ns) {
+    rc = is_configured ? Store(local, t, &error) : 0;
+    Report(rc, error);
+    return rc == 0;
+  }
+  // What could not be put when it was recorded.
+  Template mine;
+  std::string ignored;
+  const bool is_missing = rc == -ENOENT && is_configured && spec.nodes == 1 &&
+                          Load(TemplatePath(local, spec.service_id), &mine, &ignored) == 0;
+  if (rc == -ENOENT) rc = 0;
+  if (is_missing && IsWhole(mine)) rc = Push(spec, &mine, &error);
+  Report(rc, error);
+  return false;
+}
+
+int SharedStore::Work::Push(const ServiceSpec& spec, Template* t, std::string* error) {
+  if (spec.nodes == 1) return Replace(spec.service_id, t, error);
+  Template whole;
+  if (const int rc = Replace(PartName(spec.service_id, spec.node), t, error); rc != 0) return rc;
+  const int rc = Merge(spec, &whole, error);
+  if (rc == -ENOENT) return 0;  // other nodes' parts are to come
+  return rc == 0 && is_configured ? Store(local, whole, error) : rc;
+}
+
+// A recording that was cut short replaces nothing that is whole.
+int SharedStore::Work::Replace(const std::string& name, Template* t, std::string* error) {
+  for (int again = 0; again < kPutTries; again++) {
+    Template known;
+    uint64_t generation = 0;
+    int rc = GetTemplate(store.get(), Key(), name, &known, &generation, error);
+    if (rc != 0 && rc != -ENOENT && rc != -EBADMSG) return rc;
+    if (rc == 0 && !IsWhole(*t) && IsWhole(known)) return 0;
+    rc = PutTemplate(store.get(), Key(), name, t, generation, error);
+    if (rc != -ESTALE) return rc;
+  }
+  return -EAGAIN;
+}
+
+int SharedStore::Work::MarkBad(const std::string& name, std::string* error) {
+  for (int again = 0; again < kPutTries; again++) {
+    Template known;
+    uint64_t generation = 0;
+    int rc = GetTemplate(store.get(), Key(), name, &known, &generation, error);
+    if (rc != 0 || (known.flags & kRerecord) != 0) return rc;
+    known.flags |= kRerecord;
+    rc = PutTemplate(store.get(), Key(), name, &known, generation, error);
+    if (rc != -ESTALE) return rc;
+  }
+  return -EAGAIN;
+}
+
+int SharedStore::Work::Merge(const ServiceSpec& spec, Template* whole, std::string* error) {
+  return MergeParts(store.get(), Key(), spec.service_id, spec.nodes, whole, error);
+}
+
+// -------------------------------------------------------------------------- nodes
+
+bool TakeOwnGroups(const ServiceSpec& spec, Template* t) {
+  std::vector<TemplateGroup> own;
+  std::vector<TemplateGroup> common;
+  for (const TemplateGroup& group : t->groups) {
+    if (group.id == kCommonGroup) {
+      common.push_back(group);
+    } else if (group.id >= spec.first_worker && group.id - spec.first_worker < spec.workers) {
+      own.push_back(group);
+      own.back().id -= spec.first_worker;
+      own.back().node = 0;
+    }
+  }
+  if (own.empty()) return false;
+  std::ranges::move(common, std::back_inserter(own));
+  t->groups = std::move(own);
+  return true;
+}
+
+void GiveWholeNumbers(const ServiceSpec& spec, Template* t) {
+  if (spec.nodes == 1) return;
+  for (TemplateGroup& group : t->groups) {
+    group.node = spec.node;
+    if (group.id != kCommonGroup) group.id += spec.first_worker;
+  }
+}
+
+std::optional<ServiceSpec> NodeThatReads(const Template& whole, const ServiceSpec& spec,
+                                         const std::vector<SharedStore::Observed>& observed) {
+  std::map<std::string, uint32_t> files;
+  for (uint32_t f = 0; f < whole.files.size(); f++) files[whole.files[f].path] = f;
+  struct Node {
+    uint32_t first_worker = kCommonGroup;
+    uint32_t end_worker = 0;
+    size_t hits = 0;
+  };
+  std::map<uint32_t, Node> nodes;
+  for (const TemplateGroup& group : whole.groups) {
+    if (group.id == kCommonGroup) continue;
+    Node& node = nodes[group.node];
+    node.first_worker = std::min(node.first_worker, group.id);
+    node.end_worker = std::max(node.end_worker, group.id + 1);
+    for (const SharedStore::Observed& o : observed) {
+      const auto file = files.find(o.path);
+      if (file == files.end()) continue;
+      bool has = false;
+      group.extents.ForEachSeries([&](const Extent& e, uint64_t stride, uint64_t count) {
+        if (has || e.file != file->second || o.page < e.page) return;
+        const uint64_t i = stride == 0 ? 0 : std::min((o.page - e.page) / stride, count - 1);
+        has = o.page - (e.page + i * stride) < e.pages;
+      });
+      node.hits += has ? 1 : 0;
+    }
+  }
+  const Node* best = nullptr;
+  for (const auto& [number, node] : nodes) {
+    const bool fits = node.end_worker - node.first_worker <= spec.workers;
+    if (fits && (best == nullptr || node.hits > best->hits)) best = &node;
+  }
+  if (best == nullptr || best->hits * 2 < observed.size() ||
+      best->first_worker == spec.first_worker)
+    return std::nullopt;
+  ServiceSpec other = spec;
+  other.first_worker = best->first_worker;
+  return other;
+}
+
+}  // namespace ppc::maio
