@@ -30,6 +30,11 @@ constexpr Option kParam = {"--param", "KEY=VALUE", "parameter of the service (re
 constexpr Option kParams = {"--params", "JSON|@FILE", "parameters as one JSON object"};
 constexpr Option kXpu = {"--xpu", "LIST", "XPU of each worker, e.g. 0,1,2,3"};
 constexpr Option kWorkers = {"--workers", "N", "number of workers; default: one per XPU"};
+constexpr Option kNodeWorkers = {"--workers", "N",
+                                 "number of workers, or FIRST-LAST: those of a service on several\n"
+                                 "nodes that are this node's; default: one per XPU"};
+constexpr Option kNode = {"--node", "K", "this node's number, of --nodes, from 0"};
+constexpr Option kNodes = {"--nodes", "N", "nodes that the service runs on"};
 constexpr Option kCgroup = {"--cgroup", "PATH", "who pays for the cache; default: the caller's"};
 constexpr Option kTimeout = {"--timeout", "SECONDS", "wait for ppcd at most so long"};
 
@@ -39,7 +44,9 @@ constexpr std::array kStartOptions = {
     kParam,
     kParams,
     kXpu,
-    kWorkers,
+    kNodeWorkers,
+    kNode,
+    kNodes,
     kCgroup,
     Option{"--pid", "PID", "root process of the service: its end stops the service"},
     kTimeout};
@@ -94,9 +101,13 @@ constexpr std::array kServiceIdOptions = {
 constexpr Option kStore = {"--dir", "DIR",
                            "template store; default $PPC_TEMPLATE_DIR, else for root\n"
                            "/var/lib/ppc/templates, for others that in ~/.local/state/ppc"};
-constexpr std::array kStoreOnly = {kStore};
+constexpr Option kShared = {"--store", "STORE",
+                            "dir:/PATH or etcd:http://HOST:PORT/PREFIX that nodes share, instead"};
+constexpr Option kStoreKey = {"--store-key", "FILE", "key of the templates in it"};
+constexpr std::array kStoreOnly = {kStore, kShared, kStoreKey};
 constexpr std::array kVerifyOptions = {
-    kStore, Option{"--root", "MNT", "also look whether the files below MNT are the same"}};
+    kStore, kShared, kStoreKey,
+    Option{"--root", "MNT", "also look whether the files below MNT are the same"}};
 constexpr std::array kSynthOptions = {
     kId,
     kParam,
@@ -106,7 +117,9 @@ constexpr std::array kSynthOptions = {
            "mmap (default), read, mmap-layers, read-layers, whole (default of GGUF), ranks", 0,
            "mmap read mmap-layers read-layers whole ranks"},
     Option{"--root", "MNT", "what the mount shows; default: the ppc mount that DIR lies on"},
-    kStore};
+    kStore,
+    kShared,
+    kStoreKey};
 constexpr std::array kWarmOptions = {
     kId, kParam, kParams,
     Option{"--limit", "SIZE", "read at most so much; default: half of the available memory"},
@@ -226,9 +239,10 @@ const std::array kVerbs = {
     Verb{"template verify", kTemplates, "ID|FILE",
          "Check a template, and with --root that its files have not changed.", kVerifyOptions,
          TemplateVerify},
-    Verb{"template merge", kTemplates, "FILE...",
+    Verb{"template merge", kTemplates, "ID|FILE...",
          "Put the parts that several nodes recorded together.\n"
-         "The result becomes the service's template.",
+         "The result becomes the service's template.  With --store the ID of a service stands for\n"
+         "all of its parts there.",
          kStoreOnly, TemplateMerge},
     Verb{"template rerecord", kTemplates, "ID",
          "Have the service's next start recorded.\n"

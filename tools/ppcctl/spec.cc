@@ -117,7 +117,23 @@ Result<Json> ReadServiceFields(const Args& args) {
     if (!xpus) return xpus.error();
     spec["xpus"] = *xpus;
   }
-  for (const char* option : {"--workers", "--pid"}) {
+  // 8-15: this node's of a service on several.
+  std::string workers = args.Get("--workers");
+  if (const size_t dash = workers.find('-'); args.Has("--workers") && dash != std::string::npos) {
+    const Result<int64_t> first = ReadCount("--workers", workers.substr(0, dash));
+    const Result<int64_t> last = ReadCount("--workers", workers.substr(dash + 1));
+    if (!first) return first.error();
+    if (!last) return last.error();
+    if (*last < *first) return Error{EINVAL, "--workers " + workers + " ends before it begins"};
+    spec["first_worker"] = *first;
+    workers = std::to_string(*last - *first + 1);
+  }
+  if (args.Has("--workers")) {
+    const Result<int64_t> count = ReadCount("--workers", workers);
+    if (!count) return count.error();
+    spec["workers"] = *count;
+  }
+  for (const char* option : {"--node", "--nodes", "--pid"}) {
     if (!args.Has(option)) continue;
     const Result<int64_t> value = ReadCount(option, args.Get(option));
     if (!value) return value.error();

@@ -47,17 +47,102 @@ std::vector<std::string> FilesOf(const std::string& store, std::error_code& erro
   return files;
 }
 
+void Describe(const maio::Template& t, Json* entry) {
+  (*entry)["service_id"] = t.service_id;
+  (*entry)["complete"] = (t.flags & maio::kComplete) != 0;
+  (*entry)["synthetic"] = (t.flags & maio::kSynthetic) != 0;
+  (*entry)["warm_suspect"] = (t.flags & maio::kWarmSuspect) != 0;
+  (*entry)["overflow"] = (t.flags & maio::kOverflow) != 0;
+  (*entry)["rerecord"] = (t.flags & maio::kRerecord) != 0;
+  (*entry)["files"] = t.files.size();
+  (*entry)["groups"] = t.groups.size();
+  (*entry)["bytes"] = maio::DistinctBytes(t);
+}
+
+Result<Json> ListDirectory(const Args& args) {
+  const std::string store = TemplateStoreDir(args);
+  std::error_code error;
+  const std::vector<std::string> files = FilesOf(store, error);
+  if (error && error != std::errc::no_such_file_or_directory)
+    return Error{error.value(), store + ": " + error.message()};
+  Json list = Json::array();
+  for (const std::string& file : files) {
+    maio::Template loaded;
+    std::string problem;
+    Json entry{{"file", file}};
+    if (maio::Load(file, &loaded, &problem) == 0) {
+      Describe(loaded, &entry);
+    } else {
+      entry["error"] = problem;
+    }
+    list.push_back(std::move(entry));
+  }
+  return Json{{"store", store}, {"templates", list}};
+}
+
+Result<Json> ListStore(const Args& args) {
+  const Result<GivenStore> given = OpenGivenStore(args);
+  if (!given) return given.error();
+  std::vector<std::string> names;
+  std::string error;
+  if (const int code = given->store->List(&names, &error); code != 0) return Error{-code, error};
+  Json list = Json::array();
+  for (const std::string& name : names) {
+    maio::Template loaded;
+    std::string problem;
+    uint64_t generation = 0;
+    Json entry{{"name", name}};
+    const int code =
+        maio::GetTemplate(given->store.get(), given->Key(), name, &loaded, &generation, &problem);
+    if (code == -ENOENT) continue;  // removed meanwhile
+    if (code == 0) {
+      Describe(loaded, &entry);
+      entry["generation"] = generation;
+    } else {
+      entry["file"] = name;
+      entry["error"] = problem;
+    }
+    list.push_back(std::move(entry));
+  }
+  return Json{{"store", given->spec}, {"templates", list}};
+}
+
 }  // namespace
 
+bool WantsStore(const Args& args) { return args.Has("--store") || args.Has("--store-key"); }
+
 std::string TemplateStoreDir(const Args& args) { return args.Get("--dir", TemplateDir()); }
+
+Result<GivenStore> OpenGivenStore(const Args& args) {
+  GivenStore given;
+  std::string error;
+  given.spec = args.Get("--store");
+  if (given.spec.empty()) return Error{EINVAL, "--store-key is of a store; give --store, too"};
+  given.store = maio::OpenStore(given.spec, &error);
+  if (given.store == nullptr) return Error{EINVAL, error};
+  if (!args.Has("--store-key")) return given;
+  given.key = maio::StoreKey::Load(args.Get("--store-key"), &error);
+  if (!given.key) return Error{EACCES, error};
+  return given;
+}
 
 Result<maio::Template> LoadTemplate(const Args& args, const std::string& given) {
   struct stat info {};
   const bool is_file = given.find('/') != std::string::npos || stat(given.c_str(), &info) == 0;
-  const std::string path = is_file ? given : maio::TemplatePath(TemplateStoreDir(args), given);
-  if (path.empty()) return Error{EINVAL, "'" + given + "' is neither a file nor a service ID"};
   maio::Template loaded;
   std::string error;
+  if (!is_file && !maio::ValidStoreName(given))
+    return Error{EINVAL, "'" + given + "' is neither a file nor a service ID"};
+  if (!is_file && WantsStore(args)) {
+    const Result<GivenStore> store = OpenGivenStore(args);
+    if (!store) return store.error();
+    const int code =
+        maio::GetTemplate(store->store.get(), store->Key(), given, &loaded, nullptr, &error);
+    if (code != 0) return Error{-code == EINVAL ? EBADMSG : -code, error};
+    return loaded;
+  }
+  const std::string dir = TemplateStoreDir(args) + "/" + given.substr(0, 2) + "/";
+  const std::string path = is_file ? given : dir + given + kSuffix;
   const int code = maio::Load(path, &loaded, &error);
   if (code == -ENOENT)
     return Error{ENOENT, path + ": no such template; `ppcctl template list` shows what there is"};
@@ -66,44 +151,24 @@ Result<maio::Template> LoadTemplate(const Args& args, const std::string& given) 
 }
 
 int TemplateList(const Args& args) {
-  const std::string store = TemplateStoreDir(args);
-  std::error_code error;
-  const std::vector<std::string> files = FilesOf(store, error);
-  if (error && error != std::errc::no_such_file_or_directory) {
-    Complain(store + ": " + error.message());
-    return kExitFailed;
-  }
-  Json list = Json::array();
-  for (const std::string& file : files) {
-    maio::Template loaded;
-    std::string problem;
-    Json entry{{"file", file}};
-    if (maio::Load(file, &loaded, &problem) == 0) {
-      entry["service_id"] = loaded.service_id;
-      entry["complete"] = (loaded.flags & maio::kComplete) != 0;
-      entry["synthetic"] = (loaded.flags & maio::kSynthetic) != 0;
-      entry["warm_suspect"] = (loaded.flags & maio::kWarmSuspect) != 0;
-      entry["overflow"] = (loaded.flags & maio::kOverflow) != 0;
-      entry["rerecord"] = (loaded.flags & maio::kRerecord) != 0;
-      entry["files"] = loaded.files.size();
-      entry["groups"] = loaded.groups.size();
-      entry["bytes"] = maio::DistinctBytes(loaded);
-    } else {
-      entry["error"] = problem;
-    }
-    list.push_back(std::move(entry));
+  const Result<Json> listed = WantsStore(args) ? ListStore(args) : ListDirectory(args);
+  if (!listed) {
+    Complain(listed.error().message);
+    return listed.error().code == EINVAL ? kExitUsage : kExitFailed;
   }
   if (WantsJson()) {
-    PrintJson({{"store", store}, {"templates", list}});
+    PrintJson(*listed);
     return kExitOk;
   }
+  const Json& list = (*listed)["templates"];
   for (const Json& entry : list) {
     if (entry.contains("error")) {
       std::printf("%s  damaged: %s\n", entry.value("file", "").c_str(),
                   entry.value("error", "").c_str());
       continue;
     }
-    std::printf("%s  %s%s%s  %zu files  %zu workers  %s\n", entry.value("service_id", "").c_str(),
+    std::printf("%s  %s%s%s  %zu files  %zu workers  %s\n",
+                entry.value("name", entry.value("service_id", "")).c_str(),
                 entry.value("synthetic", false)      ? "synthetic"
                 : entry.value("warm_suspect", false) ? "warm-suspect"
                 : entry.value("complete", false)     ? "complete"

@@ -41,12 +41,37 @@ int FailWith(const std::string& message) {
   return kExitFailed;
 }
 
+constexpr int kPutTries = 20;
+
+// As the next generation, whichever is there.
+Status PutInStore(const GivenStore& given, maio::Template t) {
+  std::string error;
+  for (int again = 0; again < kPutTries; again++) {
+    maio::TemplateStore::Value known;
+    int code = given.store->Get(t.service_id, &known, &error);
+    if (code != 0 && code != -ENOENT) return Error{-code, error};
+    code = maio::PutTemplate(given.store.get(), given.Key(), t.service_id, &t,
+                             code == 0 ? known.generation : 0, &error);
+    if (code == 0) return Ok();
+    if (code != -ESTALE) return Error{-code, error};
+  }
+  return Error{EAGAIN, error};
+}
+
 int StoreAndTell(const Args& args, const maio::Template& t) {
   const std::string store = TemplateStoreDir(args);
   std::string error;
-  if (const Status made = MakeStateDirectories(store); !made) return FailWith(made.error().message);
-  if (maio::Store(store, t, &error) != 0) return FailWith(error);
-  const std::string path = maio::TemplatePath(store, t.service_id);
+  std::string path = maio::TemplatePath(store, t.service_id);
+  if (WantsStore(args)) {
+    const Result<GivenStore> given = OpenGivenStore(args);
+    if (!given) return FailWith(given.error().message);
+    if (const Status put = PutInStore(*given, t); !put) return FailWith(put.error().message);
+    path = given->spec + ": " + t.service_id;
+  } else {
+    if (const Status made = MakeStateDirectories(store); !made)
+      return FailWith(made.error().message);
+    if (maio::Store(store, t, &error) != 0) return FailWith(error);
+  }
   if (WantsJson()) {
     const Result<Json> json = ParseJson(maio::ToJson(t, false), path);
     if (!json) return FailWith(json.error().message);
@@ -193,10 +218,31 @@ int TemplateVerify(const Args& args) {
   return kExitOk;
 }
 
+// Names of a service's parts in the store that is given.
+Result<std::vector<std::string>> PartsIn(const Args& args, const std::string& id) {
+  const Result<GivenStore> given = OpenGivenStore(args);
+  if (!given) return given.error();
+  std::vector<std::string> names;
+  std::string error;
+  if (const int code = given->store->List(&names, &error); code != 0) return Error{-code, error};
+  std::erase_if(names, [&](const std::string& name) {
+    return name == id || maio::ServiceOfName(name) != id;
+  });
+  if (names.empty()) return Error{ENOENT, given->spec + ": no parts of service " + id};
+  return names;
+}
+
 int TemplateMerge(const Args& args) {
+  std::vector<std::string> names = args.operands;
+  if (WantsStore(args) && names.size() == 1 && maio::ValidServiceId(names[0]) &&
+      maio::ServiceOfName(names[0]) == names[0]) {
+    Result<std::vector<std::string>> parts = PartsIn(args, names[0]);
+    if (!parts) return FailWith(parts.error().message);
+    names = std::move(parts).value();
+  }
   std::vector<maio::Template> parts;
-  for (const std::string& operand : args.operands) {
-    Result<maio::Template> part = LoadTemplate(args, operand);
+  for (const std::string& name : names) {
+    Result<maio::Template> part = LoadTemplate(args, name);
     if (!part) return FailWith(part.error().message);
     parts.push_back(std::move(part).value());
   }
@@ -209,11 +255,18 @@ int TemplateMerge(const Args& args) {
 int TemplateRerecord(const Args& args) {
   const std::string& id = args.operands[0];
   if (!maio::ValidServiceId(id)) return WrongUsage("'" + id + "' is not a service ID");
-  Result<maio::Template> known = LoadTemplate(args, maio::TemplatePath(TemplateStoreDir(args), id));
+  Result<maio::Template> known =
+      LoadTemplate(args, WantsStore(args) ? id : maio::TemplatePath(TemplateStoreDir(args), id));
   if (!known) return FailWith(known.error().message);
   known->flags |= maio::kRerecord;
   std::string error;
-  if (maio::Store(TemplateStoreDir(args), *known, &error) != 0) return FailWith(error);
+  if (WantsStore(args)) {
+    const Result<GivenStore> given = OpenGivenStore(args);
+    if (!given) return FailWith(given.error().message);
+    if (const Status put = PutInStore(*given, *known); !put) return FailWith(put.error().message);
+  } else if (maio::Store(TemplateStoreDir(args), *known, &error) != 0) {
+    return FailWith(error);
+  }
   if (WantsJson()) {
     PrintJson({{"service_id", id}, {"rerecord", true}});
   } else {
@@ -223,6 +276,14 @@ int TemplateRerecord(const Args& args) {
 }
 
 int TemplateRm(const Args& args) {
+  if (WantsStore(args)) {
+    const Result<GivenStore> given = OpenGivenStore(args);
+    if (!given) return FailWith(given.error().message);
+    std::string error;
+    const int code = given->store->Remove(args.operands[0], &error);
+    if (code == -EINVAL) return WrongUsage(error);
+    return code == 0 ? kExitOk : FailWith(error);
+  }
   const std::string path = maio::TemplatePath(TemplateStoreDir(args), args.operands[0]);
   if (path.empty()) return WrongUsage("'" + args.operands[0] + "' is not a service ID");
   if (unlink(path.c_str()) != 0) return FailWith(PosixError(path, errno).message);

@@ -3,9 +3,12 @@
 #ifndef PPC_TOOLS_PPCCTL_TEMPLATE_STORE_H_
 #define PPC_TOOLS_PPCCTL_TEMPLATE_STORE_H_
 
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "daemon/base/result.h"
+#include "policies/maio/template/store.h"
 #include "policies/maio/template/template.h"
 #include "tools/ppcctl/args.h"
 
@@ -14,7 +17,19 @@ namespace ppc::ctl {
 // --dir, else TemplateDir() of user_dirs.h.
 std::string TemplateStoreDir(const Args& args);
 
-// A file, or the ID of a template in the store.  EINVAL: it is neither.
+// What --store and --store-key name.
+struct GivenStore {
+  std::unique_ptr<maio::TemplateStore> store;
+  std::optional<maio::StoreKey> key;
+  std::string spec;
+
+  const maio::StoreKey* Key() const { return key ? &*key : nullptr; }
+};
+bool WantsStore(const Args& args);
+Result<GivenStore> OpenGivenStore(const Args& args);
+
+// A file, or the ID of a template in the store, or the name of a part there.  EINVAL: it is
+// neither.
 Result<maio::Template> LoadTemplate(const Args& args, const std::string& given);
 
 }  // namespace ppc::ctl
