@@ -6,8 +6,8 @@
 namespace ppc::maio {
 namespace {
 
-// First byte of a series; then varints: the file, if it is another one; the distance from the end of
-// the extent before; its pages, if they are others; stride and count, if it is more than one.
+// First byte of a series; then varints: the file, if it is another one; the distance from the end
+// of the extent before; its pages, if they are others; stride and count, if it is more than one.
 enum SeriesFlag : uint8_t { kOtherFile = 1, kOtherPages = 2, kMany = 4 };
 
 void PutVarint(uint64_t value, std::vector<uint8_t>* out) {

@@ -2,7 +2,8 @@
 //
 // The extents of a group in order, packed: some five bytes each, a series of equal extents at equal
 // distance not much more than one of them.  What a template file can ask for stays that small when
-// it is decoded.  Reads go through in order; only the last extents are changed, by taking them back.
+// it is decoded.  Reads go through in order; only the last extents are changed, by taking them
+// back.
 //
 // Threads: values, no shared state.
 #ifndef POLICIES_MAIO_TEMPLATE_EXTENT_LIST_H_

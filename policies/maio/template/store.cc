@@ -82,7 +82,8 @@ std::optional<StoreKey> StoreKey::Load(const std::string& path, std::string* err
     return std::nullopt;
   }
   if (!S_ISREG(st.st_mode) || st.st_uid != 0 || (st.st_mode & 077) != 0) {
-    *error = "store key " + path + ": must be a file of root's with mode 0600 (chown root, chmod 600)";
+    *error =
+        "store key " + path + ": must be a file of root's with mode 0600 (chown root, chmod 600)";
     return std::nullopt;
   }
   std::string secret(kMaxSecret + 1, '\0');

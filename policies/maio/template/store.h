@@ -3,13 +3,13 @@
 // Where templates are shared: a directory (local, NFS or another shared file system) or etcd.  One
 // interface for MAIO and ppcctl; names are service IDs and the parts of a service's nodes.
 //
-// A store holds one value per name, whole or not at all, with a generation that grows by one at each
-// put: a put says which generation it replaces, and of several writers that replace the same one
-// exactly one succeeds.
+// A store holds one value per name, whole or not at all, with a generation that grows by one at
+// each put: a put says which generation it replaces, and of several writers that replace the same
+// one exactly one succeeds.
 //
-// Errors: 0 or a negative errno, and one line in *error that names the store.  Threads: each call may
-// wait for a network or a disk, so none is made from a hook; one object is used by one thread at a
-// time, several objects on one store by as many threads and processes as there are.
+// Errors: 0 or a negative errno, and one line in *error that names the store.  Threads: each call
+// may wait for a network or a disk, so none is made from a hook; one object is used by one thread
+// at a time, several objects on one store by as many threads and processes as there are.
 #ifndef POLICIES_MAIO_TEMPLATE_STORE_H_
 #define POLICIES_MAIO_TEMPLATE_STORE_H_
 
@@ -39,8 +39,8 @@ class TemplateStore {
   virtual int List(std::vector<std::string>* names, std::string* error) = 0;
   // -ENOENT: there is none.
   virtual int Get(const std::string& name, Value* out, std::string* error) = 0;
-  // As generation expected + 1, if the present one is `expected` (0: there is none).  -ESTALE: it is
-  // another, or was as soon as this one was there.
+  // As generation expected + 1, if the present one is `expected` (0: there is none).  -ESTALE: it
+  // is another, or was as soon as this one was there.
   virtual int Put(const std::string& name, const std::vector<uint8_t>& bytes, uint64_t expected,
                   std::string* error) = 0;
   // -ENOENT: there was none.
@@ -61,8 +61,8 @@ bool ValidStoreName(const std::string& name);
 // Of a part its service's, else the name.
 std::string ServiceOfName(const std::string& name);
 
-// A secret shared by those that may write: templates carry an HMAC-SHA256 of it, and one without, or
-// with another, is refused.
+// A secret shared by those that may write: templates carry an HMAC-SHA256 of it, and one without,
+// or with another, is refused.
 class StoreKey {
  public:
   // A file of root's that nobody else may read, 16 to 4096 bytes.
@@ -88,9 +88,9 @@ int GetTemplate(TemplateStore* store, const StoreKey* key, const std::string& na
 int PutTemplate(TemplateStore* store, const StoreKey* key, const std::string& name, Template* t,
                 uint64_t expected, std::string* error);
 
-// Merges the parts of all `nodes` of a service, if they are all there, and puts the result unless it
-// is there already: every node may do it, at any time and at the same time.  0: *out is the whole
-// template; -ENOENT: parts are missing.
+// Merges the parts of all `nodes` of a service, if they are all there, and puts the result unless
+// it is there already: every node may do it, at any time and at the same time.  0: *out is the
+// whole template; -ENOENT: parts are missing.
 int MergeParts(TemplateStore* store, const StoreKey* key, const std::string& service_id,
                uint32_t nodes, Template* out, std::string* error);
 

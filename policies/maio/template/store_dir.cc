@@ -2,13 +2,14 @@
 //
 // A directory as a store: <root>/<first two characters>/<name>.ppct, as without a store.
 //
-// Generations without locks, on NFS too: the value of generation N is also <name>.ppct.g<N>, made by
-// link() of a synced temporary file, which exactly one of several writers can do; the others find
-// it there whole, and a writer that dies leaves a value, not a lock.  The highest one is the present
-// value; <name>.ppct is renamed from it for readers that know nothing of generations, by the writer
-// or by the next one.  Only lower ones are removed, so a writer that was late, whose number had gone
-// already, finds a higher one beside its own, takes its own back and says -ESTALE.  A link() that
-// succeeded on the server but whose answer was lost shows as a second link of the temporary file.
+// Generations without locks, on NFS too: the value of generation N is also <name>.ppct.g<N>, made
+// by link() of a synced temporary file, which exactly one of several writers can do; the others
+// find it there whole, and a writer that dies leaves a value, not a lock.  The highest one is the
+// present value; <name>.ppct is renamed from it for readers that know nothing of generations, by
+// the writer or by the next one.  Only lower ones are removed, so a writer that was late, whose
+// number had gone already, finds a higher one beside its own, takes its own back and says -ESTALE.
+// A link() that succeeded on the server but whose answer was lost shows as a second link of the
+// temporary file.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -38,8 +39,7 @@ constexpr int kTries = 8;
 // Generation of "<name>.ppct.g<16 hexadecimal digits>"; *name: its name.
 std::optional<uint64_t> GenerationOf(const std::string& file, std::string* name) {
   const size_t mark = file.rfind(kGenerationMark);
-  if (mark == std::string::npos ||
-      file.size() != mark + kGenerationMark.size() + kGenerationDigits)
+  if (mark == std::string::npos || file.size() != mark + kGenerationMark.size() + kGenerationDigits)
     return std::nullopt;
   const char* digits = file.data() + mark + kGenerationMark.size();
   uint64_t generation = 0;
@@ -119,8 +119,8 @@ class DirectoryTemplates : public TemplateStore {
       return FailOn(rc, claim, error);
     }
     present = Look(name, generation);
-    const uint64_t of_file = present.file_generation == generation ? expected
-                                                                   : present.file_generation;
+    const uint64_t of_file =
+        present.file_generation == generation ? expected : present.file_generation;
     if (std::max(present.generation, of_file) != expected) {
       unlink(claim.c_str());
       unlink(temporary.c_str());
@@ -217,8 +217,8 @@ class DirectoryTemplates : public TemplateStore {
     return -EINVAL;
   }
   int Stale(const std::string& name, uint64_t present, std::string* error) const {
-    *error = PathOf(name) + ": generation " + std::to_string(present) +
-             " is there now; read it again";
+    *error =
+        PathOf(name) + ": generation " + std::to_string(present) + " is there now; read it again";
     return -ESTALE;
   }
   static int FailOn(int code, const std::string& path, std::string* error) {

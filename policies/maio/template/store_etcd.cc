@@ -5,8 +5,8 @@
 // The key PREFIX/NAME holds a head, one line of JSON {"generation", "bytes", "chunks", "id"}, and
 // behind it the value if that is small.  A larger one lies in the keys
 // PREFIX/NAME/GENERATION-ID/0, .../1, ..., which are there before the head names them: etcd takes a
-// megabyte and a half at once.  A put is a transaction that compares the revision of the head that it
-// replaces.  Chunks of lower generations are removed afterwards, one's own when the put failed.
+// megabyte and a half at once.  A put is a transaction that compares the revision of the head that
+// it replaces.  Chunks of lower generations are removed afterwards, one's own when the put failed.
 #include <sys/random.h>
 
 #include <algorithm>
@@ -118,9 +118,8 @@ class EtcdTemplates : public TemplateStore {
   int List(std::vector<std::string>* names, std::string* error) override {
     Begin();
     EtcdJson reply;
-    const EtcdJson request = {{"key", Base64(prefix_)},
-                          {"range_end", Base64(EndOf(prefix_))},
-                          {"keys_only", true}};
+    const EtcdJson request = {
+        {"key", Base64(prefix_)}, {"range_end", Base64(EndOf(prefix_))}, {"keys_only", true}};
     if (const int rc = Ask("range", request, &reply, error); rc != 0) return rc;
     names->clear();
     for (const EtcdJson& kv : ListOf(reply)) {
@@ -178,9 +177,9 @@ class EtcdTemplates : public TemplateStore {
     }
     if (rc == 0) {
       const EtcdJson line = {{"generation", head.generation},
-                         {"bytes", bytes.size()},
-                         {"chunks", head.chunks},
-                         {"id", head.id}};
+                             {"bytes", bytes.size()},
+                             {"chunks", head.chunks},
+                             {"id", head.id}};
       std::string value = line.dump() + "\n";
       if (head.chunks == 0) value += text;
       rc = Replace(name, value, known.revision, error);
@@ -196,7 +195,8 @@ class EtcdTemplates : public TemplateStore {
   int Remove(const std::string& name, std::string* error) override {
     Begin();
     EtcdJson reply;
-    if (const int rc = Ask("deleterange", {{"key", Base64(prefix_ + name)}}, &reply, error); rc != 0)
+    if (const int rc = Ask("deleterange", {{"key", Base64(prefix_ + name)}}, &reply, error);
+        rc != 0)
       return rc;
     Drop(ChunksKey(name), "");
     return NumberOf(reply, "deleted") != 0 ? 0 : Fail(-ENOENT, name, "there was none", error);
@@ -237,14 +237,15 @@ class EtcdTemplates : public TemplateStore {
     return it != reply.end() && it->is_array() ? *it : empty;
   }
 
-  int Ask(const std::string& verb, const EtcdJson& request, EtcdJson* out, std::string* error) const {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
+  int Ask(const std::string& verb, const EtcdJson& request, EtcdJson* out,
+          std::string* error) const {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
     if (left.count() <= 0) return Fail(-ETIMEDOUT, "", "no answer in time", error);
     HttpReply reply;
     std::string why;
     const std::string url = address_ + "/v3/kv/" + verb;
-    const int rc =
-        HttpPost(url, request.dump(), static_cast<uint32_t>(left.count()), &reply, &why);
+    const int rc = HttpPost(url, request.dump(), static_cast<uint32_t>(left.count()), &reply, &why);
     if (rc != 0) return Fail(rc, "", why, error);
     *out = EtcdJson::parse(reply.body, nullptr, /*allow_exceptions=*/false);
     if (reply.status == 200 && out->is_object()) return 0;
@@ -265,7 +266,8 @@ class EtcdTemplates : public TemplateStore {
     const EtcdJson& kv = ListOf(reply)[0];
     const std::string value = BytesOf(kv, "value");
     const size_t end = value.find('\n');
-    const EtcdJson line = EtcdJson::parse(value.substr(0, end), nullptr, /*allow_exceptions=*/false);
+    const EtcdJson line =
+        EtcdJson::parse(value.substr(0, end), nullptr, /*allow_exceptions=*/false);
     out->revision = NumberOf(kv, "mod_revision");
     if (!line.is_object() || end == std::string::npos || out->revision == 0)
       return Fail(-EBADMSG, name, "it is damaged; remove it (ppcctl template rm)", error);
@@ -284,11 +286,12 @@ class EtcdTemplates : public TemplateStore {
               std::string* error) const {
     const std::string key = Base64(prefix_ + name);
     const EtcdJson same = {{"target", "MOD"},
-                       {"result", "EQUAL"},
-                       {"key", key},
-                       {"mod_revision", std::to_string(revision)}};
+                           {"result", "EQUAL"},
+                           {"key", key},
+                           {"mod_revision", std::to_string(revision)}};
     const EtcdJson put = {{"request_put", {{"key", key}, {"value", Base64(value)}}}};
-    const EtcdJson request = {{"compare", EtcdJson::array({same})}, {"success", EtcdJson::array({put})}};
+    const EtcdJson request = {{"compare", EtcdJson::array({same})},
+                              {"success", EtcdJson::array({put})}};
     EtcdJson reply;
     if (const int rc = Ask("txn", request, &reply, error); rc != 0) return rc;
     const auto done = reply.find("succeeded");
@@ -296,7 +299,8 @@ class EtcdTemplates : public TemplateStore {
     return Fail(-ESTALE, name, "another was put meanwhile; read it again", error);
   }
 
-  // Keys from first up to end, "": all that begin with it.  What stays is removed with the next put.
+  // Keys from first up to end, "": all that begin with it.  What stays is removed with the next
+  // put.
   void Drop(const std::string& first, const std::string& end) const {
     EtcdJson reply;
     std::string ignored;

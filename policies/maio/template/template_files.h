@@ -12,8 +12,8 @@
 
 namespace ppc::maio {
 
-// At most so many bytes of a file, which must be a regular one and no larger than a template may be;
-// *error is set where strerror() would not tell.
+// At most so many bytes of a file, which must be a regular one and no larger than a template may
+// be; *error is set where strerror() would not tell.
 int ReadTemplateFile(const std::string& path, std::vector<uint8_t>* bytes, std::string* error,
                      size_t most = kMaxTemplateBytes);
 // A name beside `path` that nobody else uses.

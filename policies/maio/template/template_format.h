@@ -23,8 +23,8 @@ inline constexpr size_t kPreambleBytes = 64;
 inline constexpr size_t kSectionEntryBytes = 32;
 inline constexpr size_t kTrailerBytes = 32;
 inline constexpr uint32_t kMaxSections = 1024;
-// Of all sections together when unpacked, which is done one by one; with packed extents a short file
-// cannot ask for more memory than this.
+// Of all sections together when unpacked, which is done one by one; with packed extents a short
+// file cannot ask for more memory than this.
 inline constexpr uint64_t kMaxRawBytes = 32u << 20;
 
 enum SectionFlag : uint16_t {

@@ -66,7 +66,8 @@ int Load(const std::string& path, Template* out, std::string* error) {
   error->clear();
   int rc = ReadTemplateFile(path, &bytes, error);
   // On NFS a file that another node has just replaced: its successor is there.
-  for (int again = 0; rc == ESTALE && again < 3; again++) rc = ReadTemplateFile(path, &bytes, error);
+  for (int again = 0; rc == ESTALE && again < 3; again++)
+    rc = ReadTemplateFile(path, &bytes, error);
   if (rc != 0) return error->empty() ? Fail(rc, path, error) : -rc;
   std::string problem;
   Unseal(nullptr, "", &bytes, &problem);  // of a store's file

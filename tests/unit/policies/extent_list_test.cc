@@ -22,8 +22,8 @@ TEST(ExtentList, GivesBackWhatWasAdded) {
     const Extent last = extents.empty() ? Extent() : extents.back();
     switch (random() % 4) {
       case 0:
-        extents.push_back({static_cast<uint32_t>(random() % 65536), random() % (1ull << 32),
-                           random() % 1000});
+        extents.push_back(
+            {static_cast<uint32_t>(random() % 65536), random() % (1ull << 32), random() % 1000});
         break;
       case 1:  // backwards, and what no template may have
         extents.push_back({last.file, last.page - random() % 100, random()});
@@ -102,7 +102,8 @@ TEST(EdgeReader, WindowsGiveTheEdgesInOrder) {
   }
   std::sort(expected.begin(), expected.end());
   for (const size_t window : {size_t{1}, size_t{16}, size_t{1000}, EdgeReader::kWindow}) {
-    EdgeReader reader(t, [](uint32_t file) { return file != 2; }, window);
+    EdgeReader reader(
+        t, [](uint32_t file) { return file != 2; }, window);
     std::vector<Key> edges;
     for (Edge edge; reader.Next(&edge);) {
       for (uint32_t i = 0; i < edge.times; i++)

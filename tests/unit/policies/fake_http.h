@@ -48,7 +48,8 @@ class FakeHttp {
 
   static std::string Reply(int status, const std::string& body) {
     return "HTTP/1.1 " + std::to_string(status) + " X\r\nContent-Type: application/json\r\n" +
-           "Content-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" + body;
+           "Content-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" +
+           body;
   }
 
  private:

@@ -86,7 +86,8 @@ TEST(Layout, EveryUseOfAPieceIsFound) {
   TemplateGroup g;
   for (uint64_t i = 0; i < 300; i++) {
     const uint64_t page = i * 7919 % 400 * 256;
-    g.extents.push_back({0, page, std::min(256 * (1 + i % 3), (uint64_t{512} << 20) / kPage - page)});
+    g.extents.push_back(
+        {0, page, std::min(256 * (1 + i % 3), (uint64_t{512} << 20) / kPage - page)});
   }
   t.groups = {g};
   std::vector<uint64_t> numbers = {1};

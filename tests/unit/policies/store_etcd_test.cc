@@ -82,8 +82,8 @@ TEST_F(RealEtcd, LargeTemplatesAreCutAndLeaveNothingBehind) {
     EXPECT_EQ(value.bytes, bytes) << i;
     EXPECT_EQ(value.generation, i + 1);
   }
-  const auto below = EtcdStore(server_->url("/LargeTemplatesAreCutAndLeaveNothingBehind/abcd"),
-                               kLongMs, &error_);
+  const auto below =
+      EtcdStore(server_->url("/LargeTemplatesAreCutAndLeaveNothingBehind/abcd"), kLongMs, &error_);
   ASSERT_EQ(below->Remove("none", &error_), -ENOENT) << error_;
   const Bytes whole = Random(2 << 20, 9);
   ASSERT_EQ(store_->Put("abcd", whole, std::size(sizes), &error_), 0) << error_;
@@ -151,17 +151,17 @@ TEST(BrokenEtcd, EveryAnswerIsAnErrorThatNamesTheStore) {
         200, json{{"kvs", json::array({{{"mod_revision", "5"}, {"value", value}}})}}.dump());
   };
   const std::string answers[] = {
-      "",                                                             // closes
-      "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kvs\":[",    // in the middle
-      "nonsense\r\n\r\n",                                             //
-      FakeHttp::Reply(200, "no json"),                                //
-      FakeHttp::Reply(200, "[1,2]"),                                  //
-      FakeHttp::Reply(500, "{}"),                                     //
-      FakeHttp::Reply(403, "{\"error\":\"permission denied\"}"),      //
-      FakeHttp::Reply(302, "{}"),                                     //
-      FakeHttp::Reply(200, std::string(9 << 20, ' ')),                // too long
-      kv("!!!"),                                                      //
-      kv("bm8gaGVhZA=="),                                             // "no head"
+      "",                                                           // closes
+      "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kvs\":[",  // in the middle
+      "nonsense\r\n\r\n",                                           //
+      FakeHttp::Reply(200, "no json"),                              //
+      FakeHttp::Reply(200, "[1,2]"),                                //
+      FakeHttp::Reply(500, "{}"),                                   //
+      FakeHttp::Reply(403, "{\"error\":\"permission denied\"}"),    //
+      FakeHttp::Reply(302, "{}"),                                   //
+      FakeHttp::Reply(200, std::string(9 << 20, ' ')),              // too long
+      kv("!!!"),                                                    //
+      kv("bm8gaGVhZA=="),                                           // "no head"
       kv(huge)};
   for (const std::string& answer : answers) {
     FakeHttp server([&](const std::string&) { return answer; });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Template stores: generations, seals, parts of nodes; directories here, etcd in store_etcd_test.cc.
+// Template stores: generations, seals, parts of nodes; directories here, etcd in
+// store_etcd_test.cc.
 #include "policies/maio/template/store.h"
 
 #include <gtest/gtest.h>
@@ -115,8 +116,8 @@ TEST_F(DirectoryStoreTest, WritersOfOneGenerationHaveOneWinner) {
         continue;
       }
       std::string error;
-      const int rc = DirectoryStore(tree_.Path("/store"))
-                         ->Put(kId, EncodedAs(round + 1), round, &error);
+      const int rc =
+          DirectoryStore(tree_.Path("/store"))->Put(kId, EncodedAs(round + 1), round, &error);
       _exit(rc == 0 ? 1 : rc == -ESTALE ? 0 : 2);
     }
     int won = 0;
@@ -164,7 +165,8 @@ TEST(StoreKey, IsHmacSha256) {
   // By `openssl dgst -sha256 -mac HMAC`.
   EXPECT_EQ(digest("Jefe", std::string("abcd\0what do ya want for nothing?", 33)),
             "a9a7861247bb1f4ae071099778be577df62930656b473e333dbee9d4ac3736ba");
-  EXPECT_EQ(digest(std::string(131, '\xaa'), std::string("abcd\0x", 6)), "2757bf7a69977346c374f83ff09ef24305b3e7f75dca1270adadf3826baab641");
+  EXPECT_EQ(digest(std::string(131, '\xaa'), std::string("abcd\0x", 6)),
+            "2757bf7a69977346c374f83ff09ef24305b3e7f75dca1270adadf3826baab641");
 }
 
 TEST(Seal, OnlyTheSameKeyAndNameOpenIt) {
@@ -174,7 +176,8 @@ TEST(Seal, OnlyTheSameKeyAndNameOpenIt) {
   std::vector<uint8_t> sealed = plain;
   Seal(key, "abcd", &sealed);
   std::string error;
-  const auto opens = [&](const StoreKey* with, const std::string& name, std::vector<uint8_t> bytes) {
+  const auto opens = [&](const StoreKey* with, const std::string& name,
+                         std::vector<uint8_t> bytes) {
     return Unseal(with, name, &bytes, &error) && bytes == plain;
   };
   EXPECT_TRUE(opens(&key, "abcd", sealed));
@@ -276,8 +279,7 @@ TEST_F(DirectoryStoreTest, AHundredNodesEndWithOneTemplate) {
     const auto store = DirectoryStore(tree_.Path("/store"));
     std::string error;
     Template whole;
-    const int put =
-        PutTemplate(store.get(), nullptr, PartName(kId, node), &parts[node], 0, &error);
+    const int put = PutTemplate(store.get(), nullptr, PartName(kId, node), &parts[node], 0, &error);
     const int merged = MergeParts(store.get(), nullptr, kId, kNodes, &whole, &error);
     if (put != 0 || (merged != 0 && merged != -ENOENT)) fprintf(stderr, "%s\n", error.c_str());
     _exit(put == 0 && (merged == 0 || merged == -ENOENT) ? merged == 0 : 2);
