@@ -22,7 +22,7 @@ must ppcctl is-active "$MNT" --param model=m --param tp=2 >/dev/null
 has "$(ppcctl top --interval 0.2 --count 1 "$MNT")" "$id  started  use" "what top shows"
 has "$(ppcctl plan --param model=m --param tp=2 "$MNT")" "follows the template" "what plan says"
 must ppcctl service stop --param model=m --param tp=2 "$MNT"
-must ppcctl wait "$MNT" --id "$id" --for done --timeout 10 >/dev/null
+must ppcctl wait "$MNT" --id "$id" --for "done" --timeout 10 >/dev/null
 ppcctl is-active "$MNT" --id "$id" >/dev/null && fail "a stopped service is active"
 eq "$(run)" "$(reference_checksum)" "checksum of a run with a template"
 ppcctl run --id svc-two "$MNT" -- bash -c 'exit 5'
