@@ -153,7 +153,7 @@ print(json.load(sys.stdin)['mounts'][0]$1)"
 # runner_field FIELD [MNT]: of what the runner itself counts; asked again while it is too busy to answer.
 runner_field() {
   local value
-  for _ in 1 2 3 4 5 6 7 8 9 10; do
+  for _ in {1..60}; do
     value=$(status_field "[\"runner\"]$1" "${2:-$MNT}" 2>/dev/null) && echo "$value" && return
     sleep 0.5
   done
