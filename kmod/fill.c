@@ -23,7 +23,7 @@ static unsigned int ppc_order_at(struct address_space *mapping, pgoff_t index, p
 
 	if (index)
 		order = min_t(unsigned int, order, __ffs(index));
-	return max(order, ppc_min_order(mapping));
+	return max(ppc_usable_order(order), ppc_min_order(mapping));
 }
 
 static int ppc_add_folio(struct readahead_control *ractl, pgoff_t index, unsigned int order)
@@ -54,9 +54,11 @@ static pgoff_t ppc_add_folios(struct readahead_control *ractl, pgoff_t index, pg
 	*err = 0;
 	while (index < end) {
 		order = ppc_order_at(ractl->mapping, index, end);
-		do {
+		*err = ppc_add_folio(ractl, index, order);
+		while (*err == -ENOMEM && order > least) {
+			order = ppc_usable_order(order - 1);
 			*err = ppc_add_folio(ractl, index, order);
-		} while (*err == -ENOMEM && order > least && order--);
+		}
 		if (*err)
 			break;
 		index += 1UL << order;

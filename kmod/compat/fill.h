@@ -37,6 +37,11 @@ static inline unsigned int ppc_min_order(struct address_space *mapping)
 {
 	return mapping_min_folio_order(mapping);
 }
+
+static inline unsigned int ppc_usable_order(unsigned int order)
+{
+	return order;
+}
 #else
 static inline unsigned int ppc_max_order(struct address_space *mapping)
 {
@@ -46,6 +51,15 @@ static inline unsigned int ppc_max_order(struct address_space *mapping)
 static inline unsigned int ppc_min_order(struct address_space *mapping)
 {
 	return 0;
+}
+
+/*
+ * Before 6.9 there are no folios of two pages: splitting one, as a truncation
+ * does, looks for its list head in a third.
+ */
+static inline unsigned int ppc_usable_order(unsigned int order)
+{
+	return order == 1 ? 0 : order;
 }
 #endif
 #else
