@@ -195,14 +195,6 @@ static void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index,
 	ppc_emit(po, kind, flags, index, nr, ppc_enters_stretch(po, index));
 }
 
-/* With ppc on ppc, what the lower file system is asked to read with is its own file. */
-static struct file *ppc_bottom_file(struct file *lower)
-{
-	while (file_inode(lower)->i_sb->s_type == &ppc_fs_type)
-		lower = PPC_F(lower)->lower;
-	return lower;
-}
-
 /*
  * Starts reading the aligned windows around [index, index + nr).  Returns when
  * the requests are submitted; the lower read or fault waits for its page.

@@ -228,4 +228,12 @@ static inline struct dentry *ppc_bottom_dentry(struct dentry *lower)
 	return lower;
 }
 
+/* What the file system below all of them is asked to read with: its own file. */
+static inline struct file *ppc_bottom_file(struct file *lower)
+{
+	while (file_inode(lower)->i_sb->s_type == &ppc_fs_type)
+		lower = PPC_F(lower)->lower;
+	return lower;
+}
+
 #endif /* PPC_TYPES_H */
