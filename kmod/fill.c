@@ -105,14 +105,15 @@ void ppc_fill(struct file *file, pgoff_t first, unsigned long nr)
 {
 	struct address_space *mapping = file->f_mapping;
 	unsigned int nofs = memalloc_nofs_save();
-	pgoff_t at, end, stop;
+	unsigned long align = 1UL << ppc_min_order(mapping);
+	pgoff_t at, end, stop, clash = ULONG_MAX;
 	struct blk_plug plug;
 	unsigned long n;
 	int err = 0;
 
 	filemap_invalidate_lock_shared(mapping);
 	stop = min_t(pgoff_t, first + nr, DIV_ROUND_UP(i_size_read(mapping->host), PAGE_SIZE));
-	at = round_down(first, 1UL << ppc_min_order(mapping));
+	at = round_down(first, align);
 	blk_start_plug(&plug);
 	while (at < stop && err != -ENOMEM) {
 		DEFINE_READAHEAD(ractl, file, &file->f_ra, mapping, at);
@@ -120,15 +121,21 @@ void ppc_fill(struct file *file, pgoff_t first, unsigned long nr)
 		n = ppc_next_absent(mapping, &at, stop - 1);
 		if (!n)
 			break;
-		ractl._index = at;
 		end = at + n;
+		/* while a folio goes, its first pages may seem to be there still */
+		at = round_down(at, align);
+		ractl._index = at;
 		at = ppc_add_folios(&ractl, at, end, &err);
 		ppc_submit_folios(&ractl);
-		/* somebody else was faster */
-		if (err == -EEXIST)
-			at++;
-		else if (err)
+		/* somebody else was faster, here or further on: look again, once */
+		if (err == -EEXIST) {
+			if (at == clash)
+				at += align;
+			else
+				clash = at;
+		} else if (err) {
 			break;
+		}
 	}
 	blk_finish_plug(&plug);
 	filemap_invalidate_unlock_shared(mapping);
