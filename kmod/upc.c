@@ -182,7 +182,8 @@ out:
  */
 static void ppc_wake_soon(struct ppc_sb *sbi, struct ppc_session *s)
 {
-	if (READ_ONCE(s->soon))
+	/* not by soon alone: work that found the session detached has left it set */
+	if (READ_ONCE(s->soon) && delayed_work_pending(&sbi->late_work))
 		return;
 	WRITE_ONCE(s->soon, true);
 	cancel_delayed_work(&sbi->late_work);
