@@ -110,8 +110,8 @@ static struct ppc_open *ppc_access_next(struct ppc_sb *sbi)
 		po = list_first_entry(&sbi->pending, struct ppc_open, pending_link);
 		if (ppc_open_try_get(po))
 			found = po;
-		/* one that is being let go of may be freed from here on */
-		list_del_init(&po->pending_link);
+		/* one that is being let go of may be freed from here on, see ppc_access_end() */
+		list_del_init_careful(&po->pending_link);
 	}
 	spin_unlock(&sbi->pending_lock);
 	return found;
