@@ -160,9 +160,8 @@ void ppc_upc_late_work(struct work_struct *work)
 	s = rcu_dereference(sbi->session);
 	if (!s)
 		goto out;
-	soon = READ_ONCE(s->soon);
-	/* before the rings: who saw it set has put his event there already */
-	smp_store_mb(s->soon, false);
+	/* a full barrier, before the rings: who saw it set has put his event there already */
+	soon = xchg(&s->soon, false);
 	if (!READ_ONCE(s->consumer->need_wakeup) || !ppc_session_pending(s)) {
 		s->late_turns = 0;
 	} else if (!soon && ppc_may_put_off(s)) {
