@@ -222,11 +222,13 @@ void Service::FinishRecording(uint32_t flags) {
     const std::string text = "maio: service " + name + ": " + finishing->reason();
     context->log(context, finishing->level(), text.c_str());
   };
-  background_(finish, [this, finishing, alive = std::weak_ptr<bool>(alive_)] {
+  // The store gets it whether the service is still there or not.
+  background_(finish, [this, finishing, shared = shared_, spec = run_.spec,
+                       alive = std::weak_ptr<bool>(alive_)] {
+    if (finishing->stored_bytes() != 0 && shared->IsFor(spec))
+      shared->Push(spec, finishing->TakeTemplate());
     if (alive.expired()) return;
     reason_ = finishing->reason();
-    if (finishing->stored_bytes() != 0 && shared_->IsFor(run_.spec))
-      shared_->Push(run_.spec, finishing->TakeTemplate());
     if (recording_ != nullptr) recording_->TakeFinished(*finishing);
   });
 }

@@ -82,6 +82,25 @@ TEST_F(MaioStoreTest, WhatOneNodeRecordsAnotherOneUses) {
   EXPECT_EQ(Warnings(*sim), 0u);
 }
 
+TEST_F(MaioStoreTest, WhatWasRecordedGetsThereThoughTheServiceHasGone) {
+  Setup setup;
+  setup.config["store"] = "dir:" + store_.path();
+  Simulator* sim = Node("a", setup);
+  Start(sim, setup);
+  AddReaders(sim, setup);
+  EXPECT_TRUE(sim->Run(60000));
+  sim->RunFor(50);
+  sim->Control({{"op", "service_ready"}, {"service_id", kId}});
+  // The next start forgets those that are idle.
+  nlohmann::json other = StartMessage(setup);
+  other["service_id"] = "another";
+  other["service"] = 2;
+  sim->Control(other);
+  EXPECT_FALSE(std::filesystem::exists(maio::TemplatePath(store_.path(), kId)));
+  sim->RunBackground();
+  EXPECT_TRUE(std::filesystem::exists(maio::TemplatePath(store_.path(), kId)));
+}
+
 // What comes too late for this start is used by the next one.
 TEST_F(MaioStoreTest, NothingChangesUnderAServiceThatReads) {
   Setup setup;
