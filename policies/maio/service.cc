@@ -44,6 +44,7 @@ Json Service::Start() {
   mode_ = Mode::kStarting;
   reason_ = "its template is being looked for";
   const std::string path = TemplatePath(run_.context->template_dir, run_.spec.service_id);
+  // A look-up in the local store, here: the reader's first access is to be seen already.
   expects_recording_ = run_.config.record == RecordMode::kAlways || access(path.c_str(), R_OK) != 0;
   Prepare();
   return Status();
@@ -243,14 +244,22 @@ void Service::Retire() {
     return;
   }
   if (shared_->IsFor(run_.spec)) shared_->MarkBad(run_.spec);
-  const std::string part = PartPath(run_.context->template_dir, id(), run_.spec.node);
-  if (run_.spec.nodes > 1) std::rename(part.c_str(), (part + ".stale").c_str());
-  const std::string path = TemplatePath(run_.context->template_dir, id());
-  const std::string stale = path + ".stale";
-  if (std::rename(path.c_str(), stale.c_str()) == 0) {
-    reason_ = "the template fitted badly and was set aside; the next start records";
-    run_.Log(PPC_LOG_WARNING, "maio: service " + id() + ": " + reason_);
-  }
+  SetAside();
+}
+
+void Service::SetAside() {
+  auto said = std::make_shared<std::string>();
+  auto work = [context = run_.context, name = id(), node = run_.spec.node,
+               is_part = run_.spec.nodes > 1, said] {
+    const std::string part = PartPath(context->template_dir, name, node);
+    if (is_part) std::rename(part.c_str(), (part + ".stale").c_str());
+    const std::string path = TemplatePath(context->template_dir, name);
+    if (std::rename(path.c_str(), (path + ".stale").c_str()) != 0) return;
+    *said = "the template fitted badly and was set aside; the next start records";
+    const std::string text = "maio: service " + name + ": " + *said;
+    context->log(context, PPC_LOG_WARNING, text.c_str());
+  };
+  SayWhenDone(work, said);
 }
 
 // Other model files have joined it: they are to be in the template, too.
@@ -266,7 +275,11 @@ void Service::RecordNextTime() {
     const std::string text = "maio: service " + name + ": " + *said;
     context->log(context, is_stored ? PPC_LOG_INFO : PPC_LOG_ERROR, text.c_str());
   };
-  background_(work, [this, said, alive = std::weak_ptr<bool>(alive_)] {
+  SayWhenDone(work, said);
+}
+
+void Service::SayWhenDone(std::function<void()> work, std::shared_ptr<std::string> said) {
+  background_(std::move(work), [this, said, alive = std::weak_ptr<bool>(alive_)] {
     if (!alive.expired() && !said->empty()) reason_ = *said;
   });
 }

@@ -83,7 +83,10 @@ class Service {
   void FinishRecording(uint32_t flags);
   void Retire();
   void GiveBack();
+  void SetAside();
   void RecordNextTime();
+  // *said, "" nothing, becomes the reason once work(), in the background, has set it.
+  void SayWhenDone(std::function<void()> work, std::shared_ptr<std::string> said);
   bool follows() const { return following_ != nullptr && mode_ != Mode::kIdle; }
   void Stats() const;
 

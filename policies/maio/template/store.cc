@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "policies/maio/template/template_compare.h"
+#include "policies/maio/template/template_files.h"
 
 namespace ppc::maio {
 namespace {
@@ -43,20 +44,6 @@ size_t PartAt(const std::string& name) {
   return is_number ? at : std::string::npos;
 }
 
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 }  // namespace
 
 std::string PartName(const std::string& service_id, uint32_t node) {
@@ -75,7 +62,7 @@ std::unique_ptr<TemplateStore> OpenStore(const std::string& spec, std::string* e
 }
 
 std::optional<StoreKey> StoreKey::Load(const std::string& path, std::string* error) {
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat st = {};
   if (fd.get() < 0 || fstat(fd.get(), &st) != 0) {
     *error = "store key " + path + ": " + std::strerror(errno);

@@ -24,20 +24,6 @@ constexpr const char* kTemporary = ".ppct.tmp.";
 constexpr time_t kLeftoverSeconds = 24 * 3600;
 constexpr int kNameTries = 16;
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
 
 int WriteAll(int fd, const std::vector<uint8_t>& bytes) {

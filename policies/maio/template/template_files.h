@@ -4,6 +4,8 @@
 #ifndef POLICIES_MAIO_TEMPLATE_TEMPLATE_FILES_H_
 #define POLICIES_MAIO_TEMPLATE_TEMPLATE_FILES_H_
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +13,21 @@
 #include "policies/maio/template/template.h"
 
 namespace ppc::maio {
+
+// Closes a file that is open.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
 
 // At most so many bytes of a file, which must be a regular one and no larger than a template may
 // be; *error is set where strerror() would not tell.
