@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/exec/auto_services.h"
 
-#include <array>
-#include <cstdio>
-
 #include "daemon/base/files.h"
 #include "daemon/base/log.h"
 #include "daemon/machine/proc_info.h"
+#include "daemon/wire/sha256.h"
 
 namespace ppc {
 namespace {
 
-// FNV-1a: stays the same from one run to the next, and need not resist anybody.
-std::string NameOf(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  std::array<char, 32> name{};
-  (void)std::snprintf(name.data(), name.size(), "auto-%016llx",
-                      static_cast<unsigned long long>(hash));
-  return name.data();
+// Stays the same from one run to the next.
+std::string NameOf(const std::string& words) {
+  constexpr size_t kDigits = 16;
+  return "auto-" + control::Sha256Hex(words).substr(0, kDigits);
 }
 
 }  // namespace

@@ -153,17 +153,25 @@ void Runtime::EndService(const std::string& id) {
   services_->Stop(id);
 }
 
+// Who is ours has changed.
+void Runtime::TellNeighbours() { neighbours_.SetServices(services_->Cgroups()); }
+
 void Runtime::Control(Json message, std::function<void(Result<Json>)> done) {
   auto call = std::make_shared<ControlCall>();
   call->message = std::move(message);
   const auto finish = [this, call, done] {
     Result<Json> answer = Conclude(call.get());
-    neighbours_.SetServices(services_->Cgroups());
+    if (call->op == "service_start" || call->op == "service_stop") TellNeighbours();
     if (answer || call->op != "service_start" || call->error) return done(std::move(answer));
     // Nothing of it stays.
     Do(nullptr, [this, call, done, answer = std::move(answer)] {
       UndoStart(*call);
-      Do([done, answer] { done(answer); }, nullptr);
+      Do(
+          [this, done, answer] {
+            TellNeighbours();
+            done(answer);
+          },
+          nullptr);
     });
   };
   const auto apply = [this, call, finish] {

@@ -52,8 +52,8 @@ void Readers::Ask(const Question& question) {
                                      Learn(question, *answer);
                                      on_answer_();
                                    });
-  // More processes than can be looked up: a stranger, for the time being.
-  if (!is_taken) Learn(question, {});
+  // Too much is being looked up already: he is asked for again with his next event.
+  if (!is_taken) entries_[question.pid].is_asked = false;
 }
 
 bool Readers::IsDue(const Entry& entry, uint64_t now_ns) const {

@@ -139,6 +139,7 @@ class Runtime {
   void PrepareProcess(ControlCall* call);
   void EndService(const std::string& id);
   void UndoStart(const ControlCall& call);
+  void TellNeighbours();
   void OnHang(const char* hook, uint64_t elapsed_ns);
   std::optional<uint64_t> RefreshFile(uint64_t stale);
   void OnDropped(uint64_t bytes);
