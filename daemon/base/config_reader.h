@@ -6,9 +6,7 @@
 #define PPC_DAEMON_BASE_CONFIG_READER_H_
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,31 +34,13 @@ class ConfigReader {
   void Bool(const char* key, bool* out);
   // "" or an absolute path.
   void Path(const char* key, std::string* out);
-  template <typename Enum>
-  void Choice(const char* key, std::span<const std::pair<const char*, Enum>> choices, Enum* out) {
-    const Json* value = Find(key);
-    if (value == nullptr) return;
-    std::string names;
-    for (const auto& [name, choice] : choices) {
-      if (*value == name) {
-        *out = choice;
-        return;
-      }
-      names += (names.empty() ? "" : ", ") + std::string(name);
-    }
-    Refuse(key, "one of " + names);
-  }
 
   // The value for a reader of one's own; nullptr: absent, null, or there was an error.
   const Json* Find(const char* key);
   // "`key` must be `wanted`, not ...": an error unless there is one.
   void Refuse(const char* key, const std::string& wanted);
-  // Known, and read by somebody else.
-  void Ignore(const char* key) { (void)Find(key); }
 
-  // The first error so far.
-  const Status& status() const { return status_; }
-  // The same; else EINVAL if the object has a key that nobody has asked for.
+  // The first error so far; else EINVAL if the object has a key that nobody has asked for.
   Status Finish() const;
 
  private:

@@ -50,7 +50,6 @@ uint32_t LoadQueue::SlotOf(uint32_t service, uint32_t group) {
   }
   const uint32_t slot = free_.back();
   free_.pop_back();
-  groups_[slot].service = service;
   groups_[slot].number = group;
   groups_[slot].rest_until_ns = 0;
   turn->slots.push_back(slot);

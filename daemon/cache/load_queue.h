@@ -114,7 +114,6 @@ class LoadQueue {
 
  private:
   struct Group {
-    uint32_t service = 0;
     uint32_t number = 0;
     std::atomic<uint64_t> generation{0};
     uint64_t rest_until_ns = 0;
