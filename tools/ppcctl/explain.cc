@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl explain-pid: which worker and XPU a process is taken for, and why.
-#include <charconv>
 #include <cstdio>
-#include <optional>
 #include <vector>
 
 #include "tools/ppcctl/daemon_link.h"
@@ -11,13 +9,6 @@
 
 namespace ppc::ctl {
 namespace {
-
-std::optional<int> ReadPid(const std::string& text) {
-  int pid = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), pid);
-  const bool is_pid = parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
-  return is_pid && pid > 0 ? std::optional<int>(pid) : std::nullopt;
-}
 
 // "worker 1, XPU 3 (0000:3b:00.0), node 1"; what is not known is left out.
 std::string Binding(const Json& answer) {
@@ -62,8 +53,8 @@ Outcome AskForMounts(std::vector<std::string>* mounts) {
 }  // namespace
 
 int ExplainPid(const Args& args) {
-  const std::optional<int> pid = ReadPid(args.operands[0]);
-  if (!pid) return WrongUsage("'" + args.operands[0] + "' is not a process number");
+  const Result<int64_t> pid = ReadWhole("process", args.operands[0], 1);
+  if (!pid) return WrongUsage(pid.error().message);
   std::vector<std::string> mounts(args.operands.begin() + 1, args.operands.end());
   if (mounts.empty()) {
     const Outcome outcome = AskForMounts(&mounts);

@@ -17,7 +17,7 @@
 namespace ppc::ctl {
 namespace {
 
-constexpr size_t kUsualLines = 100;
+constexpr int kUsualLines = 100;
 // The journal's own, of which those of one directory are taken.
 constexpr const char* kJournal =
     "journalctl --quiet --no-pager --output=json --lines=5000 _COMM=ppcd + _COMM=ppc-runner "
@@ -87,14 +87,6 @@ std::string TimeOf(uint64_t time_ns) {
   return text.data();
 }
 
-Result<size_t> ReadLines(const Args& args) {
-  const std::string text = args.Get("--lines", std::to_string(kUsualLines));
-  size_t lines = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), lines);
-  if (ec == std::errc() && end == text.data() + text.size() && lines > 0) return lines;
-  return Error{EINVAL, "--lines '" + text + "' is not a whole number above 0"};
-}
-
 std::string RunnerOf(const std::string& mount) {
   if (mount.empty()) return "";
   DaemonLink link;
@@ -109,7 +101,8 @@ std::string RunnerOf(const std::string& mount) {
 }  // namespace
 
 int Logs(const Args& args) {
-  const Result<size_t> most = ReadLines(args);
+  const Result<int64_t> most =
+      ReadWhole("--lines", args.Get("--lines", std::to_string(kUsualLines)), 1);
   if (!most) return WrongUsage(most.error().message);
   std::string mount;
   if (!args.operands.empty()) {
@@ -127,7 +120,7 @@ int Logs(const Args& args) {
     lines = FromDaemon(outcome.answer);
     source = "ppcd";
   }
-  if (lines.size() > *most) lines.erase(lines.begin(), lines.end() - static_cast<long>(*most));
+  if (std::ssize(lines) > *most) lines.erase(lines.begin(), lines.end() - *most);
   Json list = Json::array();
   for (const Line& line : lines) {
     if (WantsJson()) {

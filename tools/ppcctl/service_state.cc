@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 
@@ -68,15 +67,6 @@ int TellState(const Question& question, const std::string& state, bool is_yes) {
   return is_yes ? kExitOk : kExitFailed;
 }
 
-Result<int64_t> ReadWhole(const std::string& what, const std::string& text, int64_t least) {
-  int64_t number = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_good = ec == std::errc() && end == text.data() + text.size();
-  if (is_good && number >= least && number <= INT32_MAX) return number;
-  return Error{EINVAL,
-               what + " '" + text + "' is not a whole number from " + std::to_string(least)};
-}
-
 }  // namespace
 
 int IsActive(const Args& args) {
@@ -138,7 +128,7 @@ int BindPid(const Args& args) {
   const Result<std::string> id = ReadServiceId(args);
   if (!id) return WrongUsage(id.error().message);
   if (!args.Has("--worker")) return WrongUsage("which worker? give --worker N");
-  const Result<int64_t> worker = ReadWhole("--worker", args.Get("--worker"), 0);
+  const Result<int64_t> worker = ReadWhole("--worker", args.Get("--worker"));
   if (!worker) return WrongUsage(worker.error().message);
   const Outcome outcome = AskOnce(
       {{"op", "policy"},

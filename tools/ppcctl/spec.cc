@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <charconv>
-#include <climits>
 #include <cstdlib>
 #include <memory>
 #include <sstream>
@@ -26,19 +25,11 @@ Json ReadValue(const std::string& text) {
   return text;
 }
 
-Result<int64_t> ReadCount(const std::string& option, const std::string& text) {
-  int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, ec] = std::from_chars(text.data(), end, value);
-  if (ec == std::errc() && stop == end && value >= 0 && value <= INT_MAX) return value;
-  return Error{EINVAL, option + " '" + text + "' is not a whole number"};
-}
-
 Result<Json> ReadIndexes(const std::string& text) {
   Json list = Json::array();
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
-    const Result<int64_t> index = ReadCount("--xpu", part);
+    const Result<int64_t> index = ReadWhole("--xpu", part);
     if (!index) return index.error();
     list.push_back(*index);
   }
@@ -120,8 +111,8 @@ Result<Json> ReadServiceFields(const Args& args) {
   // 8-15: this node's of a service on several.
   std::string workers = args.Get("--workers");
   if (const size_t dash = workers.find('-'); args.Has("--workers") && dash != std::string::npos) {
-    const Result<int64_t> first = ReadCount("--workers", workers.substr(0, dash));
-    const Result<int64_t> last = ReadCount("--workers", workers.substr(dash + 1));
+    const Result<int64_t> first = ReadWhole("--workers", workers.substr(0, dash));
+    const Result<int64_t> last = ReadWhole("--workers", workers.substr(dash + 1));
     if (!first) return first.error();
     if (!last) return last.error();
     if (*last < *first) return Error{EINVAL, "--workers " + workers + " ends before it begins"};
@@ -129,13 +120,13 @@ Result<Json> ReadServiceFields(const Args& args) {
     workers = std::to_string(*last - *first + 1);
   }
   if (args.Has("--workers")) {
-    const Result<int64_t> count = ReadCount("--workers", workers);
+    const Result<int64_t> count = ReadWhole("--workers", workers);
     if (!count) return count.error();
     spec["workers"] = *count;
   }
   for (const char* option : {"--node", "--nodes", "--pid"}) {
     if (!args.Has(option)) continue;
-    const Result<int64_t> value = ReadCount(option, args.Get(option));
+    const Result<int64_t> value = ReadWhole(option, args.Get(option));
     if (!value) return value.error();
     spec[option + 2] = *value;
   }
@@ -156,6 +147,16 @@ Result<Json> ReadServiceSpec(const Args& args) {
   (*spec)["service_id"] = *id;
   if (!params->empty()) (*spec)["params"] = *params;
   return spec;
+}
+
+Result<int64_t> ReadWhole(const std::string& what, const std::string& text, int64_t least,
+                          int64_t most) {
+  int64_t number = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_good = ec == std::errc() && end == text.data() + text.size();
+  if (is_good && number >= least && number <= most) return number;
+  return Error{EINVAL, what + " '" + text + "' is not a whole number from " +
+                           std::to_string(least) + " to " + std::to_string(most)};
 }
 
 Result<unsigned> ReadSeconds(const char* option, const std::string& text) {

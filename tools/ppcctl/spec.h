@@ -3,6 +3,7 @@
 #ifndef PPC_TOOLS_PPCCTL_SPEC_H_
 #define PPC_TOOLS_PPCCTL_SPEC_H_
 
+#include <cstdint>
 #include <string>
 
 #include "daemon/base/json.h"
@@ -32,6 +33,10 @@ Result<Json> ReadServiceFields(const Args& args);
 
 // The service_start request.
 Result<Json> ReadServiceSpec(const Args& args);
+
+// A whole number from `least` to `most`; `what` names it in the error.
+Result<int64_t> ReadWhole(const std::string& what, const std::string& text, int64_t least = 0,
+                          int64_t most = INT32_MAX);
 
 // In ms; `option` is named in the error.
 Result<unsigned> ReadSeconds(const char* option, const std::string& text);

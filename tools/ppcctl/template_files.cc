@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -83,16 +82,6 @@ int StoreAndTell(const Args& args, const maio::Template& t) {
   return kExitOk;
 }
 
-Result<uint32_t> ReadTp(const Args& args) {
-  const std::string text = args.Get("--tp", "1");
-  uint32_t tp = 0;
-  const auto [stop, ec] = std::from_chars(text.data(), text.data() + text.size(), tp);
-  if (ec != std::errc() || *stop != '\0' || tp == 0 || tp >= maio::kMaxGroups)
-    return Error{EINVAL, "--tp '" + text + "' is not a number from 1 to " +
-                             std::to_string(maio::kMaxGroups - 1)};
-  return tp;
-}
-
 // --root, else the ppc mount below which the model lies.
 Result<std::string> ReadRoot(const Args& args, const std::string& model) {
   if (args.Has("--root")) {
@@ -144,9 +133,9 @@ int TemplateSynth(const Args& args) {
   if (model != *root && *root != "/" && !model.starts_with(*root + "/"))
     return WrongUsage(model + " is not below --root " + *root);
   maio::SynthOptions options;
-  const Result<uint32_t> tp = ReadTp(args);
+  const Result<int64_t> tp = ReadWhole("--tp", args.Get("--tp", "1"), 1, maio::kMaxGroups - 1);
   if (!tp) return WrongUsage(tp.error().message);
-  options.tp = *tp;
+  options.tp = static_cast<uint32_t>(*tp);
   if (args.Has("--loader")) {
     options.loader = maio::ParseLoaderKind(args.Get("--loader"));
     if (!options.loader)

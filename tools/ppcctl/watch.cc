@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <ctime>
 #include <optional>
@@ -38,12 +37,9 @@ Result<Repetition> ReadRepetition(const Args& args) {
     repetition.interval_ms = *ms;
   }
   if (args.Has("--count")) {
-    const std::string text = args.Get("--count");
-    const auto [end, ec] =
-        std::from_chars(text.data(), text.data() + text.size(), repetition.count);
-    if (ec != std::errc() || end != text.data() + text.size() || repetition.count == 0) {
-      return Error{EINVAL, "--count '" + text + "' is not a whole number above 0"};
-    }
+    const Result<int64_t> count = ReadWhole("--count", args.Get("--count"), 1);
+    if (!count) return count.error();
+    repetition.count = static_cast<uint64_t>(*count);
   }
   return repetition;
 }
