@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdio>
 #include <ctime>
-#include <optional>
 #include <utility>
 #include <vector>
 
