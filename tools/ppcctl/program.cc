@@ -213,6 +213,14 @@ const std::array kVerbs = {
          "Show what was logged of a directory, or of all.\n"
          "By ppcd and its runners from the journal if there is one, else what ppcd still knows.",
          kLogsOptions, Logs},
+    Verb{"doctor", kState, "[DIR] [-- CMD [ARG]...]",
+         "Find out what keeps services from starting faster, and what to do about it.\n"
+         "Looks at the kernel, ppcd, the directory (default: all that are registered), its\n"
+         "services and who reads it; with CMD also at the options of that command.  Changes\n"
+         "nothing, and reads nothing of models but a page where a FUSE server is in doubt.  Each\n"
+         "finding has a code, the cause and a remedy.  Exit status 1 if there are problems; notes\n"
+         "are none.",
+         kTimeoutOnly, Doctor},
     Verb{"xpus", kState, "", "List the accelerators of this machine, as policies number them.",
          kNone, Xpus},
     Verb{"residency", kCache, "PATH", "Show how much of a file or directory is in the page cache.",

@@ -17,6 +17,7 @@
 #include "policies/maio/template/template_compare.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/spec.h"
+#include "tools/ppcctl/stale_files.h"
 #include "tools/ppcctl/template_store.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/user_dirs.h"
@@ -93,26 +94,6 @@ Result<std::string> ReadRoot(const Args& args, const std::string& model) {
     return Error{EINVAL,
                  model + ": not on a ppc mount; give --root DIR, which the mount will show"};
   return mount;
-}
-
-// What of a template is not below `root` as it was: {"path": ..., "problem": ...} each.
-Json StaleFiles(const maio::Template& t, const std::string& root) {
-  maio::DirectorySource source(root);
-  Json stale = Json::array();
-  for (const maio::TemplateFile& file : t.files) {
-    maio::ModelSource::Info info;
-    std::string problem;
-    if (const int rc = source.Stat(file.path, &info); rc != 0) {
-      problem = std::strerror(-rc);
-    } else if (info.size != file.size) {
-      problem = "has " + std::to_string(info.size) + " bytes, had " + std::to_string(file.size);
-    } else if (file.fingerprint != maio::Fingerprint{} &&
-               maio::FileFingerprint(&source, file.path, info.size, nullptr) != file.fingerprint) {
-      problem = "has another content";
-    }
-    if (!problem.empty()) stale.push_back({{"path", file.path}, {"problem", problem}});
-  }
-  return stale;
 }
 
 // As of diff(1): 1 is an answer.

@@ -38,6 +38,7 @@ int Xpus(const Args& args);
 int Top(const Args& args);
 int Events(const Args& args);
 int Logs(const Args& args);
+int Doctor(const Args& args);
 
 }  // namespace ppc::ctl
 

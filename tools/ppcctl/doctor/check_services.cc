@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of a service keeps its start from being faster: its place, its limits, its template.
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "daemon/base/files.h"
+#include "daemon/machine/cgroup.h"
+#include "daemon/machine/io_limit.h"
+#include "daemon/machine/proc_info.h"
+#include "policies/maio/template/template.h"
+#include "tools/ppcctl/doctor/checks.h"
+#include "tools/ppcctl/stale_files.h"
+#include "tools/ppcctl/text.h"
+
+namespace ppc::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Page cache below which loading ahead is pointless.
+constexpr uint64_t kLeastRoom = 64 << 20;
+// Bytes that a template did not foresee, before it counts as one of another loader.
+constexpr uint64_t kMuchUnknown = 16 << 20;
+
+const Json& Part(const Json& object, const char* key) {
+  static const Json kNothing = Json::object();
+  const auto it = object.is_object() ? object.find(key) : object.end();
+  return it == object.end() ? kNothing : *it;
+}
+
+// The element of `list` with this service ID.
+const Json& OfService(const Json& list, const std::string& id) {
+  static const Json kNothing = Json::object();
+  for (const Json& each : list) {
+    if (each.is_object() && each.value("service_id", "") == id) return each;
+  }
+  return kNothing;
+}
+
+struct Subject {
+  const Patient& patient;
+  const DirectoryLook& look;
+  const Json& service;  // as ppcd knows it
+  const Json& runner;   // as its runner does
+  std::string id;
+  std::string about;
+};
+
+void CheckPlace(const Subject& subject, Findings* out) {
+  const int pid = subject.service.value("pid", 0);
+  const std::string told = subject.service.value("cgroup", "");
+  const std::string real =
+      pid > 0 ? ProcessCgroup(subject.patient.roots, pid).value_or("") : std::string();
+  if (told.empty() || real.empty()) return;
+  const Result<Cgroup> group = Cgroup::Open(told, subject.patient.roots);
+  if (!group || group->Contains(real)) return;
+  const std::string root = ShellWord(subject.look.parent);
+  out->push_back({"wrong-cgroup", subject.about,
+                  "its process " + std::to_string(pid) + " runs in cgroup " + real +
+                      ", what is loaded is charged to " + told,
+                  "ppcctl service stop " + root + " --id " + subject.id +
+                      " && ppcctl service start " + root + " --id " + subject.id + " --workers " +
+                      std::to_string(std::max(1, subject.service.value("workers", 1))) + " --pid " +
+                      std::to_string(pid) + " --cgroup " + ShellWord(real),
+                  true});
+}
+
+void CheckMemory(const Subject& subject, Findings* out) {
+  const Json& memory = Part(subject.runner, "memory");
+  if (!memory.value("is_cgroup", false)) return;
+  const uint64_t limit = memory.value("limit", uint64_t{0});
+  const uint64_t used = memory.value("used", uint64_t{0});
+  const uint64_t cache = memory.value("cache", uint64_t{0});
+  const uint64_t held = used - std::min(cache, used);
+  const uint64_t room = limit - std::min(held, limit);
+  if (limit == 0 || room >= std::max(kLeastRoom, limit / 20)) return;
+  const std::string cgroup = subject.runner.value("cgroup", "");
+  std::error_code error;
+  const bool is_v2 = fs::exists(cgroup + "/memory.max", error);
+  out->push_back({"cgroup-limit", subject.about,
+                  "its cgroup may use " + HumanBytes(limit) + ", and its processes hold " +
+                      HumanBytes(held) + " of that: " + HumanBytes(room) +
+                      " are left for the cache",
+                  "echo " + std::to_string(2 * limit) + " > " +
+                      ShellWord(cgroup + (is_v2 ? "/memory.max" : "/memory.limit_in_bytes")),
+                  true});
+}
+
+void CheckReadLimit(const Subject& subject, Findings* out) {
+  const std::string cgroup = subject.service.value("cgroup", "");
+  struct stat info {};
+  if (cgroup.empty() || stat(subject.look.path.c_str(), &info) != 0) return;
+  const Result<Cgroup> group = Cgroup::Open(cgroup, subject.patient.roots);
+  if (!group) return;
+  IoLimit limits(subject.patient.roots, group->path());
+  const BlockDevice device{major(info.st_dev), minor(info.st_dev)};
+  uint64_t rate = 0;
+  for (const IoLevel& level : limits.Read(device)) {
+    if (level.rate != 0 && (rate == 0 || level.rate < rate)) rate = level.rate;
+  }
+  if (rate == 0) return;
+  const std::vector<BlockDevice> below = DevicesBelow(subject.patient.roots, device);
+  const BlockDevice disk = below.empty() ? device : below.back();
+  out->push_back(
+      {"io-limit", subject.about,
+       "its cgroup may read " + HumanBytes(rate) + " a second from the disk, whoever reads",
+       "echo '" + std::to_string(disk.major) + ":" + std::to_string(disk.minor) +
+           " rbps=max riops=max' > " + group->path() + "/io.max",
+       true});
+}
+
+void CheckTemplate(const Subject& subject, Findings* out) {
+  const std::string& store = subject.patient.template_dir;
+  const std::string file = maio::TemplatePath(store, subject.id);
+  maio::Template known;
+  std::string problem;
+  std::error_code error;
+  if (file.empty() || !fs::exists(file, error)) return;
+  if (maio::Load(file, &known, &problem) != 0) {
+    out->push_back({"template-damaged", subject.about, "its template cannot be used: " + problem,
+                    "ppcctl template rm " + subject.id + " --dir " + ShellWord(store), true});
+    return;
+  }
+  const Json stale = StaleFiles(known, subject.look.parent);
+  if (!stale.empty()) {
+    out->push_back({"template-stale", subject.about,
+                    std::to_string(stale.size()) + " of the " + std::to_string(known.files.size()) +
+                        " files that were recorded have changed, such as " +
+                        stale[0].value("path", "") + ": " + stale[0].value("problem", ""),
+                    "ppcctl template rm " + subject.id + " --dir " + ShellWord(store), true});
+    return;
+  }
+  const Json& follows = OfService(Part(subject.look.policy, "services"), subject.id);
+  const uint64_t matched = follows.value("matched", uint64_t{0});
+  const uint64_t unknown = follows.value("unknown", uint64_t{0});
+  if ((known.flags & maio::kProvisional) != 0 || unknown < kMuchUnknown || unknown < matched / 4) {
+    return;
+  }
+  out->push_back({"template-differs", subject.about,
+                  HumanBytes(unknown) + " that it read are not in its template, " +
+                      HumanBytes(matched) + " are: it was recorded of another loader or split",
+                  "ppcctl template rerecord " + subject.id + " --dir " + ShellWord(store), true});
+}
+
+void CheckPace(const Subject& subject, Findings* out) {
+  const Json& follows = OfService(Part(subject.look.policy, "services"), subject.id);
+  if (!follows.value("standing_down", false)) return;
+  out->push_back(
+      {"device-slow", subject.about,
+       "the disk gives " + std::to_string(follows.value("device_mbps", uint64_t{0})) +
+           " MB/s and is busy with what the service itself reads: nothing is loaded ahead",
+       "a faster disk, or fewer readers of this one", false});
+}
+
+}  // namespace
+
+void CheckServices(const Patient& patient, const DirectoryLook& look, Findings* out) {
+  if (!look.mount.is_object()) return;
+  const Json& runner = Part(look.mount, "runner");
+  for (const Json& service : Part(look.mount, "services")) {
+    const std::string id = service.value("service_id", "");
+    const Subject subject{patient, look,
+                          service, OfService(Part(runner, "services"), id),
+                          id,      look.parent + " " + id};
+    CheckPlace(subject, out);
+    CheckMemory(subject, out);
+    CheckReadLimit(subject, out);
+    CheckTemplate(subject, out);
+    CheckPace(subject, out);
+  }
+  const uint64_t lost = Part(runner, "device").value("events_lost", uint64_t{0});
+  const uint64_t sent = Part(runner, "device").value("events_queued", uint64_t{0});
+  if (lost > sent / 100) {
+    out->push_back({"events-lost", look.parent,
+                    std::to_string(lost) + " events were lost beside " + std::to_string(sent) +
+                        " that were sent: its runner had no CPU",
+                    "ppcctl rm_policy " + ShellWord(look.parent) + " && ppcctl reg_policy " +
+                        ShellWord(look.parent) + " " + look.mount.value("policy", ""),
+                    true});
+  }
+}
+
+}  // namespace ppc::ctl

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The causes that `ppcctl doctor` knows; each check adds what it finds.
+// Threads: pure functions of the patient and of the files that it names.
+#ifndef PPC_TOOLS_PPCCTL_DOCTOR_CHECKS_H_
+#define PPC_TOOLS_PPCCTL_DOCTOR_CHECKS_H_
+
+#include "tools/ppcctl/doctor/finding.h"
+#include "tools/ppcctl/doctor/patient.h"
+
+namespace ppc::ctl {
+
+// The kernel, the module, ppcd and its rights: no-btf, lockdown, no-module, unsigned-module,
+// no-device, device-permission, no-capability, daemon-down, daemon-hangs, daemon-refuses.
+void CheckMachine(const Patient& patient, Findings* out);
+void CheckDaemon(const Patient& patient, Findings* out);
+
+// A directory and its files: not-registered, policy-failed, policy-missing, runner-stopped,
+// link-leaves, dirty, past-page-cache, cached.
+void CheckDirectory(const Patient& patient, const DirectoryLook& look, Findings* out);
+
+// The services of a directory: wrong-cgroup, cgroup-limit, io-limit, template-stale,
+// template-differs, events-lost, device-slow.
+void CheckServices(const Patient& patient, const DirectoryLook& look, Findings* out);
+
+// Who reads, and how: o-direct, madv-random, own-prefetch, no-service.
+void CheckReaders(const Patient& patient, const DirectoryLook& look, Findings* out);
+// own-prefetch of the command that is to be started.
+void CheckCommand(const Patient& patient, Findings* out);
+
+}  // namespace ppc::ctl
+
+#endif  // PPC_TOOLS_PPCCTL_DOCTOR_CHECKS_H_
