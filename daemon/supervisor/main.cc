@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "daemon/base/log.h"
+#include "daemon/supervisor/metrics_server.h"
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/registry.h"
 #include "daemon/supervisor/server.h"
@@ -55,6 +56,14 @@ Status Serve(const Options& options) {
                        registry.Handle(request, peer, std::move(reply));
                      });
   if (!server) return server.error();
+  std::unique_ptr<MetricsServer> metrics;
+  if (!options.metrics.empty()) {
+    Result<std::unique_ptr<MetricsServer>> listening = MetricsServer::Listen(
+        events, options.metrics, options.metrics_token,
+        [&registry](const std::function<void(std::string)>& told) { registry.Metrics(told); });
+    if (!listening) return listening.error();
+    metrics = std::move(listening).value();
+  }
 
   bool is_ending = false;
   Status watched = events.Watch(signals->Get(), EPOLLIN, [&](uint32_t) {

@@ -29,6 +29,10 @@ constexpr std::array kOptions = {
     cli::Option{"--state-dir", "DIR", "what is remembered over a restart (default /run/ppc)"},
     cli::Option{"--template-dir", "DIR",
                 "what policies learn (default $PPC_TEMPLATE_DIR or\n/var/lib/ppc/templates)"},
+    cli::Option{"--metrics", "ADDRESS:PORT", "serve GET /metrics (OpenMetrics) and /health there"},
+    cli::Option{"--metrics-token", "FILE",
+                "what a reader of /metrics sends as its bearer token: a line of at least 16\n"
+                "characters; nobody but the owner may read FILE"},
     cli::Option{"--private", nullptr, "remove the state directory at the end (ppcctl run does so)"},
     cli::Option{"--foreground", nullptr, "stay in the foreground (always so)"},
     cli::Option{"--verbose", nullptr, "log more", 'v'}};
@@ -113,6 +117,8 @@ Result<Options> ParseOptions(std::span<char* const> arguments) {
       args.Get("--template-dir", FromEnvironment("PPC_TEMPLATE_DIR", options.template_dir));
   options.runner = FromEnvironment("PPC_RUNNER", DefaultRunner());
   options.roots = RootsFromEnvironment();
+  options.metrics = args.Get("--metrics");
+  options.metrics_token = args.Get("--metrics-token");
   options.is_private = args.Has("--private");
   options.is_verbose = args.Has("--verbose");
   ScaleTimes(options);

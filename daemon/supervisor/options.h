@@ -18,7 +18,9 @@ struct Options {
   std::string group;  // owns the socket; "" = as created
   std::string state_dir = "/run/ppc";
   std::string template_dir = "/var/lib/ppc/templates";
-  std::string runner;  // program
+  std::string runner;         // program
+  std::string metrics;        // address and port, "" = none
+  std::string metrics_token;  // file
   SysRoots roots;
   bool is_private = false;  // of one command: the state directory goes with ppcd
   bool is_verbose = false;

@@ -18,6 +18,7 @@
 #include "daemon/supervisor/cgroups.h"
 #include "daemon/supervisor/event_loop.h"
 #include "daemon/supervisor/memory_broker.h"
+#include "daemon/supervisor/metrics.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/observer_hub.h"
 #include "daemon/supervisor/options.h"
@@ -39,6 +40,9 @@ class Registry {
   void Adopt();
 
   void Handle(const Request& request, const Peer& peer, const Reply& reply);
+
+  // OpenMetrics, once the runners have said what they count.
+  void Metrics(const std::function<void(std::string)>& told);
 
   // Ends every runner, keeps the state files, then calls `done`.
   void Shutdown(std::function<void()> done);
@@ -62,6 +66,8 @@ class Registry {
   void List(const Reply& reply);
   void ShowStatus(const Json& body, const Reply& reply);
   void ShowLog(const Json& body, const Reply& reply);
+  void ShowMetrics(const Reply& reply);
+  void NoteReady(const Registration& registration, Service& service, const Json& answer);
   // "" = any.
   static bool IsAbout(const std::string& text, const std::string& path);
 
@@ -101,6 +107,7 @@ class Registry {
   uint64_t next_handle_ = 1;
   uint64_t next_start_ = 1;  // serial of a service_start
   uint64_t started_ns_;
+  StartTimes start_times_;
   bool is_ending_ = false;
   std::function<void()> on_empty_;
 };

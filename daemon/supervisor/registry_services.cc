@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/machine/proc_info.h"
 #include "daemon/supervisor/registry.h"
@@ -104,6 +105,7 @@ void Registry::ServiceStart(Json body, pid_t peer, const Reply& reply) {
     service.pid_start_ns = ProcessStartNs(options_.roots, service.root_pid).value_or(0);
   }
   service.start = next_start_++;
+  service.started_ns = MonotonicNs();
   // Its place is taken now, so that a second service gets another number.
   if (Service* known = registration.services().Find(service.id); known != nullptr) {
     known->start = service.start;
@@ -213,7 +215,8 @@ void Registry::ServiceReady(const Json& body, const Reply& reply) {
       [this, id, reply, handle = registration.handle()](const Result<Json>& answer) {
         if (!answer && !IsUnknownToPolicy(answer)) return reply(ErrorAnswer(answer.error()));
         if (Registration* ready = FindByHandle(handle); ready != nullptr) {
-          if (Service* service = ready->services().Find(id)) service->is_ready = true;
+          Service* service = ready->services().Find(id);
+          if (service != nullptr) NoteReady(*ready, *service, answer ? *answer : Json::object());
           Save(*ready);
         }
         reply(answer ? Merge(OkAnswer(), *answer) : OkAnswer());

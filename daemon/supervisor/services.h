@@ -24,6 +24,7 @@ struct Service {
   bool is_pending = true;    // nobody has been told yet that it is accepted
   bool is_starting = false;  // the policy has not answered, but whoever asked has been told
   uint64_t start = 0;        // serial of the latest service_start sent for it
+  uint64_t started_ns = 0;   // when that was asked; 0: before this ppcd
   bool is_ready = false;
   pid_t root_pid = 0;         // 0: not watched
   uint64_t pid_start_ns = 0;  // so that a reused number is not taken for it

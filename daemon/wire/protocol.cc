@@ -57,6 +57,7 @@ constexpr std::array kOperations = {
     Operation{"list", false, {}},
     Operation{"status", false, kStatus},
     Operation{"log", false, kStatus},
+    Operation{"metrics", false, {}},
     Operation{"service_id", false, kParams},
 };
 

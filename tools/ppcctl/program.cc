@@ -213,6 +213,10 @@ const std::array kVerbs = {
          "Show what was logged of a directory, or of all.\n"
          "By ppcd and its runners from the journal if there is one, else what ppcd still knows.",
          kLogsOptions, Logs},
+    Verb{"metrics", kState, "",
+         "Print what ppcd and its runners count, as OpenMetrics text.\n"
+         "The same that ppcd serves over HTTP with --metrics ADDRESS:PORT.",
+         kTimeoutOnly, Metrics},
     Verb{"doctor", kState, "[DIR] [-- CMD [ARG]...]",
          "Find out what keeps services from starting faster, and what to do about it.\n"
          "Looks at the kernel, ppcd, the directory (default: all that are registered), its\n"

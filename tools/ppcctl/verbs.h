@@ -39,6 +39,7 @@ int Top(const Args& args);
 int Events(const Args& args);
 int Logs(const Args& args);
 int Doctor(const Args& args);
+int Metrics(const Args& args);
 
 }  // namespace ppc::ctl
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/supervisor/metrics.h"
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+#include <vector>
+
+namespace ppc::control {
+namespace {
+
+using Labels = std::vector<std::pair<const char*, std::string>>;
+
+std::string Escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string Number(double value) {
+  std::array<char, 512> text{};
+  const auto [end, ec] =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  return ec == std::errc() ? std::string(text.data(), end) : "0";
+}
+
+const Json& Part(const Json& object, const char* key) {
+  static const Json kNothing = Json::object();
+  const auto it = object.is_object() ? object.find(key) : object.end();
+  return it == object.end() ? kNothing : *it;
+}
+
+double Value(const Json& object, const char* key) {
+  const Json& value = Part(object, key);
+  return value.is_number() ? value.get<double>() : 0;
+}
+
+std::string Word(const Json& object, const char* key) {
+  const Json& value = Part(object, key);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+// One family: its samples must stand together, so they are gathered by directory first.
+class Family {
+ public:
+  Family(const char* name, const char* type, const char* unit, const char* help) : name_(name) {
+    text_ = std::string("# TYPE ") + name + " " + type + "\n";
+    if (*unit != '\0') text_ += std::string("# UNIT ") + name + " " + unit + "\n";
+    text_ += std::string("# HELP ") + name + " " + help + "\n";
+  }
+  // `ending`: "_total" of a counter, "_bucket" ...
+  void Add(const char* ending, const Labels& labels, double value) {
+    text_ += name_ + ending;
+    if (!labels.empty()) {
+      text_ += "{";
+      for (const auto& [key, word] : labels) {
+        if (text_.back() != '{') text_ += ",";
+        text_ += std::string(key) + "=\"" + Escaped(word) + "\"";
+      }
+      text_ += "}";
+    }
+    text_ += " " + Number(value) + "\n";
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  const std::string name_;
+  std::string text_;
+};
+
+struct Counter {
+  const char* name;
+  const char* unit;
+  const char* help;
+  const char* part;   // of the runner's counters
+  const char* label;  // nullptr: one sample
+  std::initializer_list<const char*> keys;
+};
+
+const Counter kCounters[] = {
+    {"ppc_events",
+     "",
+     "Page cache events that were sent to the runner, merged or lost.",
+     "device",
+     "result",
+     {"events_queued", "events_coalesced", "events_lost"}},
+    {"ppc_miss_bytes",
+     "bytes",
+     "Bytes that readers did not find in the page cache.",
+     "events",
+     nullptr,
+     {"miss_bytes"}},
+    {"ppc_load_bytes",
+     "bytes",
+     "Bytes that the policy asked for, by what became of them: loaded, or resident before.",
+     "loader",
+     "result",
+     {"asked", "loaded", "resident", "failed"}},
+    {"ppc_evict_bytes",
+     "bytes",
+     "Bytes that the policy wanted dropped, by what became of them: dropped, or why they stayed.",
+     "evictor",
+     "result",
+     {"asked", "dropped", "mapped", "dirty", "locked", "busy"}},
+};
+
+std::string CounterText(const Counter& counter, const Json& mounts) {
+  Family family(counter.name, "counter", counter.unit, counter.help);
+  for (const Json& mount : mounts) {
+    const Json& runner = Part(mount, "runner");
+    if (runner.empty()) continue;
+    for (const char* key : counter.keys) {
+      Labels labels = {{"directory", Word(mount, "mount")}};
+      if (counter.label != nullptr) labels.emplace_back(counter.label, key);
+      family.Add("_total", labels, Value(Part(runner, counter.part), key));
+    }
+  }
+  return family.text();
+}
+
+std::string DirectoriesText(const Json& mounts) {
+  Family states("ppc_directory", "gauge", "",
+                "1 for each directory with a policy; failed ones are served by the kernel alone.");
+  Family restarts("ppc_runner_restarts", "counter", "", "How often the runner was started again.");
+  Family queued("ppc_load_queued_bytes", "gauge", "bytes", "Bytes that wait to be loaded.");
+  Family own("ppc_cache_bytes", "gauge", "bytes",
+             "Page cache that the runner has loaded and that is still there.");
+  Family rate("ppc_device_bytes_per_second", "gauge", "",
+              "What the disk gave while the runner loaded; 0: not known yet.");
+  Family faults("ppc_policy_faults", "counter", "", "Hooks of the policy that failed.");
+  for (const Json& mount : mounts) {
+    const Labels directory = {{"directory", Word(mount, "mount")}};
+    states.Add("",
+               {directory[0],
+                {"policy", Word(mount, "policy")},
+                {"backend", Word(mount, "backend")},
+                {"state", Word(mount, "state")}},
+               1);
+    restarts.Add("_total", directory, Value(mount, "restarts"));
+    const Json& runner = Part(mount, "runner");
+    if (runner.empty()) continue;
+    queued.Add("", directory, Value(Part(runner, "loader"), "queued"));
+    own.Add("", directory, Value(runner, "own_cache"));
+    rate.Add("", directory, Value(Part(runner, "loader"), "device_mbps") * 1e6);
+    faults.Add("_total", directory, Value(runner, "faults"));
+  }
+  return states.text() + restarts.text() + queued.text() + own.text() + rate.text() + faults.text();
+}
+
+std::string ServicesText(const Json& mounts) {
+  Family services("ppc_service", "gauge", "", "1 for each service that was started.");
+  Family memory("ppc_service_memory_bytes", "gauge", "bytes",
+                "Memory of the service: its limit, what of it is used, by page cache, and left.");
+  for (const Json& mount : mounts) {
+    const std::string directory = Word(mount, "mount");
+    for (const Json& service : Part(mount, "services")) {
+      services.Add("",
+                   {{"directory", directory},
+                    {"service", Word(service, "service_id")},
+                    {"state", Word(service, "state")}},
+                   1);
+    }
+    for (const Json& service : Part(Part(mount, "runner"), "services")) {
+      const std::string id = Word(service, "service_id");
+      if (id.empty()) continue;  // what belongs to nobody
+      for (const char* kind : {"limit", "used", "cache", "room"}) {
+        memory.Add("", {{"directory", directory}, {"service", id}, {"kind", kind}},
+                   Value(Part(service, "memory"), kind));
+      }
+    }
+  }
+  return services.text() + memory.text();
+}
+
+std::string StartsText(const StartTimes& starts) {
+  Family family("ppc_service_start_seconds", "histogram", "seconds",
+                "From a service's start to its readiness, by how the policy treated the start.");
+  for (const auto& [key, histogram] : starts.all()) {
+    const Labels labels = {{"directory", key.first}, {"treatment", key.second}};
+    uint64_t below = 0;
+    for (size_t i = 0; i < histogram.counts.size(); ++i) {
+      below += histogram.counts[i];
+      Labels bucket = labels;
+      bucket.emplace_back(
+          "le", i < StartTimes::kBoundsS.size() ? Number(StartTimes::kBoundsS[i]) + ".0" : "+Inf");
+      family.Add("_bucket", bucket, static_cast<double>(below));
+    }
+    family.Add("_count", labels, static_cast<double>(histogram.count));
+    family.Add("_sum", labels, histogram.sum_s);
+  }
+  return family.text();
+}
+
+}  // namespace
+
+void StartTimes::Add(const std::string& directory, const std::string& treatment, double seconds) {
+  Histogram& histogram = all_[{directory, treatment}];
+  size_t bucket = 0;
+  while (bucket < kBoundsS.size() && seconds > kBoundsS[bucket]) ++bucket;
+  ++histogram.counts[bucket];
+  ++histogram.count;
+  histogram.sum_s += seconds;
+}
+
+std::string MetricsText(const Json& status, const StartTimes& starts) {
+  const Json& daemon = Part(status, "daemon");
+  const Json& mounts = Part(status, "mounts");
+  Family build("ppc_build", "info", "", "The version of ppcd.");
+  build.Add("_info", {{"version", Word(daemon, "version")}}, 1);
+  Family up("ppc_up_seconds", "gauge", "seconds", "How long ppcd has been running.");
+  up.Add("", {}, Value(daemon, "uptime_s"));
+  std::string text = build.text() + up.text() + DirectoriesText(mounts);
+  for (const Counter& counter : kCounters) text += CounterText(counter, mounts);
+  return text + ServicesText(mounts) + StartsText(starts) + "# EOF\n";
+}
+
+}  // namespace ppc::control

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the address on which metrics are served over HTTP: GET /metrics for who has the token,
+// GET /health for anybody.  By libmicrohttpd, on the loop of ppcd.
+// Threads: the loop's.
+#ifndef PPC_DAEMON_SUPERVISOR_METRICS_SERVER_H_
+#define PPC_DAEMON_SUPERVISOR_METRICS_SERVER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/base/result.h"
+#include "daemon/supervisor/event_loop.h"
+
+struct MHD_Daemon;
+struct MHD_Connection;
+
+namespace ppc::control {
+
+class MetricsServer {
+ public:
+  // Asks for the text; the answer may come at once or later.
+  using Source = std::function<void(std::function<void(std::string)>)>;
+
+  // `address`: "127.0.0.1:9890", "[::1]:9890"; port 0: any, see port().  `token_file`: one line,
+  // readable by its owner alone.  Errors name the option and the remedy.
+  static Result<std::unique_ptr<MetricsServer>> Listen(EventLoop& loop, const std::string& address,
+                                                       const std::string& token_file,
+                                                       Source source);
+  ~MetricsServer();
+  MetricsServer(const MetricsServer&) = delete;
+  MetricsServer& operator=(const MetricsServer&) = delete;
+
+  int port() const;
+
+ private:
+  struct Question {
+    bool is_seen = false;
+    bool is_suspended = false;
+    std::optional<std::string> text;
+  };
+  struct Stop {
+    void operator()(MHD_Daemon* daemon) const;
+  };
+  friend struct MetricsServerCalls;  // what the library calls
+
+  MetricsServer(EventLoop& loop, std::string token, Source source)
+      : loop_(loop), token_(std::move(token)), source_(std::move(source)) {}
+  int Answer(MHD_Connection* connection, const std::string& url, const std::string& method);
+  int Ask(MHD_Connection* connection, const std::shared_ptr<Question>& question);
+  bool HasToken(MHD_Connection* connection) const;
+  void Turn();
+
+  EventLoop& loop_;
+  const std::string token_;
+  const Source source_;
+  std::map<MHD_Connection*, std::shared_ptr<Question>> questions_;
+  EventLoop::TimerId timer_{};
+  int epoll_ = -1;  // the library's
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::unique_ptr<MHD_Daemon, Stop> daemon_;  // the last: it calls into the others while it stops
+};
+
+}  // namespace ppc::control
+
+#endif  // PPC_DAEMON_SUPERVISOR_METRICS_SERVER_H_

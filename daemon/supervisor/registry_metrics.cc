@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What monitoring is told: of status, and of the starts that this ppcd has seen.
+#include <utility>
+
+#include "daemon/base/clock.h"
+#include "daemon/supervisor/registry.h"
+
+namespace ppc::control {
+
+void Registry::Metrics(const std::function<void(std::string)>& told) {
+  ShowStatus(Json::object(),
+             [this, told](const Json& status) { told(MetricsText(status, start_times_)); });
+}
+
+void Registry::ShowMetrics(const Reply& reply) {
+  Metrics([reply](std::string text) {
+    Json answer = OkAnswer();
+    answer["type"] = kMetricsType;
+    answer["text"] = std::move(text);
+    reply(std::move(answer));
+  });
+}
+
+// A service is ready once, however often it says so.
+void Registry::NoteReady(const Registration& registration, Service& service, const Json& answer) {
+  const bool is_first = !std::exchange(service.is_ready, true);
+  const uint64_t began = std::exchange(service.started_ns, 0);
+  if (!is_first || began == 0) return;
+  start_times_.Add(registration.mount().path, answer.value("treatment", "policy"),
+                   static_cast<double>(MonotonicNs() - began) / 1e9);
+}
+
+}  // namespace ppc::control

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics: the text, by another's strict parser, and the address that serves it.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+
+#include "daemon/supervisor/metrics.h"
+#include "tests/unit/supervisor/daemon_fixture.h"
+
+namespace ppc::control {
+namespace {
+
+constexpr const char* kToken = "0123456789abcdef0123";
+
+// What a server on the loopback answers; "" = nothing.
+std::string Fetch(int port, const std::string& request) {
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const timeval limit{10, 0};
+  setsockopt(fd.Get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+  if (connect(fd.Get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0) return "";
+  if (write(fd.Get(), request.data(), request.size()) < 0) return "";
+  std::string answer;
+  std::array<char, 4096> part{};
+  for (ssize_t got; (got = read(fd.Get(), part.data(), part.size())) > 0;) {
+    answer.append(part.data(), static_cast<size_t>(got));
+  }
+  return answer;
+}
+
+std::string Get(const std::string& path, const std::string& token) {
+  return "GET " + path + " HTTP/1.1\r\nHost: here\r\nConnection: close\r\n" +
+         (token.empty() ? "" : "Authorization: Bearer " + token + "\r\n") + "\r\n";
+}
+
+class MetricsTest : public DaemonTest {
+ protected:
+  std::string TokenFile(const std::string& token = kToken, mode_t mode = 0600) {
+    const std::string file = dir_ + "/token";
+    std::ofstream(file) << token << "\n";
+    chmod(file.c_str(), mode);
+    return file;
+  }
+  // A port that nobody has: of a socket that is closed again.
+  static int FreePort() {
+    const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof(any);
+    EXPECT_EQ(bind(fd.Get(), reinterpret_cast<const sockaddr*>(&any), bytes), 0);
+    EXPECT_EQ(getsockname(fd.Get(), reinterpret_cast<sockaddr*>(&any), &bytes), 0);
+    return ntohs(any.sin_port);
+  }
+  // What a strict parser makes of it: "NAME LABELS VALUE" each.
+  std::string Parsed(const std::string& text) {
+    const std::string file = dir_ + "/metrics";
+    std::ofstream(file) << text;
+    const ProcessResult parsed = RunProcess(
+        {"/usr/bin/python3", "-c",
+         "import sys\n"
+         "from prometheus_client.openmetrics.parser import text_string_to_metric_families\n"
+         "for f in text_string_to_metric_families(open(sys.argv[1]).read()):\n"
+         "    for s in f.samples: print(s.name, *sorted(s.labels.items()), s.value)\n",
+         file},
+        {"PATH=/usr/bin:/bin"});
+    EXPECT_EQ(parsed.exit_status, 0) << parsed.err << text;
+    return parsed.out;
+  }
+};
+
+TEST_F(MetricsTest, AStrictParserTakesThem) {
+  StartTimes starts;
+  starts.Add("/models", "policy", 0.5);
+  starts.Add("/models", "policy", 20);
+  starts.Add("/models", "native", 2000);
+  const Json status = {
+      {"daemon", {{"version", "0.1.0"}, {"uptime_s", 12.5}}},
+      {"mounts",
+       {{{"mount", "/with \"quotes\" and \\"},
+         {"policy", "maio"},
+         {"backend", "observer"},
+         {"state", "running"},
+         {"restarts", 2},
+         {"services", {{{"service_id", "svc-one"}, {"state", "ready"}}}},
+         {"runner",
+          {{"device", {{"events_queued", 5}, {"events_coalesced", 3}, {"events_lost", 1}}},
+           {"events", {{"miss_bytes", 4096}}},
+           {"loader", {{"asked", 300}, {"loaded", 200}, {"resident", 100}, {"device_mbps", 7}}},
+           {"services",
+            {{{"service_id", "svc-one"},
+              {"memory", {{"limit", uint64_t{25276502016}}, {"used", 1}, {"cache", 1}}}}}}}}},
+        {{"mount", "/failed"}, {"policy", "maio"}, {"state", "failed"}}}}};
+  const std::string parsed = Parsed(MetricsText(status, starts));
+  for (const char* line :
+       {"ppc_build_info ('version', '0.1.0') 1\n", "ppc_up_seconds 12.5\n",
+        "ppc_runner_restarts_total ('directory', '/with \"quotes\" and \\\\') 2\n",
+        "ppc_events_total ('directory', '/with \"quotes\" and \\\\') ('result', 'events_lost') "
+        "1\n",
+        "('kind', 'limit') ('service', 'svc-one') 25276502016\n",
+        "ppc_device_bytes_per_second ('directory', '/with \"quotes\" and \\\\') 7000000\n",
+        "('le', '1.0') ('treatment', 'policy') 1\n", "('le', '20.0') ('treatment', 'policy') 2\n",
+        "('le', '600.0') ('treatment', 'native') 0\n",
+        "ppc_service_start_seconds_sum ('directory', '/models') ('treatment', 'policy') 20.5\n"}) {
+    EXPECT_NE(parsed.find(line), std::string::npos) << line << parsed;
+  }
+}
+
+TEST_F(MetricsTest, TheSocketAndTheAddressTellTheSame) {
+  const int port = FreePort();
+  StartDaemon({"--metrics", "127.0.0.1:" + std::to_string(port), "--metrics-token", TokenFile()});
+  Register();
+  ASSERT_EQ(Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}})["ok"],
+            true);
+  ASSERT_EQ(Ask({{"op", "service_ready"}, {"mount", kMount}, {"service_id", "svc-one"}})["ok"],
+            true);
+  const ProcessResult printed = Ctl({"metrics"});
+  EXPECT_EQ(printed.exit_status, 0) << printed.err;
+  const std::string parsed = Parsed(printed.out);
+  const std::string start =
+      "ppc_service_start_seconds_count ('directory', '/proc') ('treatment', 'policy') 1\n";
+  EXPECT_NE(parsed.find(start), std::string::npos) << parsed;
+  const std::string answer = Fetch(port, Get("/metrics", kToken));
+  EXPECT_EQ(answer.substr(0, 15), "HTTP/1.1 200 OK") << answer;
+  EXPECT_NE(answer.find("openmetrics-text"), std::string::npos) << answer;
+  const std::string served = Parsed(answer.substr(answer.find("\r\n\r\n") + 4));
+  EXPECT_NE(served.find(start), std::string::npos) << served;
+  // Ready once more is no other start.
+  ASSERT_EQ(Ask({{"op", "service_ready"}, {"mount", kMount}, {"service_id", "svc-one"}})["ok"],
+            true);
+  EXPECT_NE(Parsed(Ctl({"metrics"}).out).find(start), std::string::npos);
+}
+
+TEST_F(MetricsTest, NobodyElseIsTold) {
+  const int port = FreePort();
+  StartDaemon({"--metrics", "127.0.0.1:" + std::to_string(port), "--metrics-token", TokenFile()});
+  for (const std::string& token : {std::string(), std::string("0123456789abcdef0124"),
+                                   std::string(kToken) + "x", std::string(kToken, 10)}) {
+    EXPECT_EQ(Fetch(port, Get("/metrics", token)).substr(0, 12), "HTTP/1.1 401") << token;
+  }
+  EXPECT_EQ(Fetch(port, Get("/health", "")).substr(0, 12), "HTTP/1.1 200");
+  EXPECT_EQ(Fetch(port, Get("/", kToken)).substr(0, 12), "HTTP/1.1 404");
+  EXPECT_EQ(Fetch(port,
+                  "POST /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 3\r\n"
+                  "\r\nabc")
+                .substr(0, 12),
+            "HTTP/1.1 405");
+  // Who sends nonsense, or nothing, holds up nobody.
+  const UniqueFd silent(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(silent.Get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  (void)Fetch(port, std::string(100'000, 'x') + "\r\n\r\n");
+  EXPECT_EQ(Fetch(port, Get("/metrics", kToken)).substr(0, 12), "HTTP/1.1 200");
+  EXPECT_EQ(StopDaemon(), 0) << DaemonLog();
+}
+
+// A runner that takes long to answer: the reader waits for it, others do not, and ppcd ends all
+// the same.
+TEST_F(MetricsTest, AReaderWaitsForTheRunners) {
+  const int port = FreePort();
+  StartDaemon({"--metrics", "127.0.0.1:" + std::to_string(port), "--metrics-token", TokenFile()});
+  Register();
+  kill(RunnerPid(), SIGSTOP);
+  const std::string answer = Fetch(port, Get("/metrics", kToken));
+  EXPECT_EQ(answer.substr(0, 12), "HTTP/1.1 200") << answer;
+  EXPECT_NE(answer.find("# EOF"), std::string::npos) << answer;
+  kill(RunnerPid(), SIGCONT);
+}
+
+TEST_F(MetricsTest, WhatIsWrongIsSaid) {
+  const std::string good = TokenFile();
+  const auto says = [this](const std::vector<std::string>& arguments) {
+    std::vector<std::string> argv = {std::string(PPC_TEST_BIN_DIR) + "/ppcd", "--socket",
+                                     dir_ + "/other.sock", "--state-dir", dir_ + "/other"};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    const ProcessResult result = RunProcess(argv, {"PATH=/usr/bin:/bin"});
+    EXPECT_EQ(result.exit_status, 1);
+    return result.err;
+  };
+  EXPECT_NE(says({"--metrics", "localhost", "--metrics-token", good})
+                .find("is not an address and a port"),
+            std::string::npos);
+  EXPECT_NE(says({"--metrics", "127.0.0.1:9890"}).find("needs --metrics-token"), std::string::npos);
+  EXPECT_NE(says({"--metrics", "127.0.0.1:0", "--metrics-token", TokenFile("short")})
+                .find("fewer than 16 characters"),
+            std::string::npos);
+  EXPECT_NE(says({"--metrics", "127.0.0.1:0", "--metrics-token", TokenFile(kToken, 0644)})
+                .find("chmod 600"),
+            std::string::npos);
+  EXPECT_NE(
+      says({"--metrics", "203.0.113.1:9", "--metrics-token", TokenFile()}).find("cannot listen"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace ppc::control
