@@ -60,7 +60,9 @@ Status Serve(const Options& options) {
   if (!options.metrics.empty()) {
     Result<std::unique_ptr<MetricsServer>> listening = MetricsServer::Listen(
         events, options.metrics, options.metrics_token,
-        [&registry](const std::function<void(std::string)>& told) { registry.Metrics(told); });
+        [&registry](MetricsFormat format, const std::function<void(std::string)>& told) {
+          registry.Metrics(format, told);
+        });
     if (!listening) return listening.error();
     metrics = std::move(listening).value();
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <initializer_list>
+#include <string_view>
 #include <vector>
 
 namespace ppc::control {
@@ -50,10 +51,16 @@ std::string Word(const Json& object, const char* key) {
 // One family: its samples must stand together, so they are gathered by directory first.
 class Family {
  public:
-  Family(const char* name, const char* type, const char* unit, const char* help) : name_(name) {
-    text_ = std::string("# TYPE ") + name + " " + type + "\n";
-    if (*unit != '\0') text_ += std::string("# UNIT ") + name + " " + unit + "\n";
-    text_ += std::string("# HELP ") + name + " " + help + "\n";
+  Family(MetricsFormat format, const char* name, const char* type, const char* unit,
+         const char* help)
+      : name_(name) {
+    const bool is_open = format == MetricsFormat::kOpenMetrics;
+    // Before, a counter's family had the name of its samples.
+    const std::string known =
+        name_ + (!is_open && std::string_view(type) == "counter" ? "_total" : "");
+    text_ = "# TYPE " + known + " " + type + "\n";
+    if (is_open && *unit != '\0') text_ += "# UNIT " + known + " " + unit + "\n";
+    text_ += "# HELP " + known + " " + help + "\n";
   }
   // `ending`: "_total" of a counter, "_bucket" ...
   void Add(const char* ending, const Labels& labels, double value) {
@@ -111,8 +118,8 @@ const Counter kCounters[] = {
      {"asked", "dropped", "mapped", "dirty", "locked", "busy"}},
 };
 
-std::string CounterText(const Counter& counter, const Json& mounts) {
-  Family family(counter.name, "counter", counter.unit, counter.help);
+std::string CounterText(MetricsFormat format, const Counter& counter, const Json& mounts) {
+  Family family(format, counter.name, "counter", counter.unit, counter.help);
   for (const Json& mount : mounts) {
     const Json& runner = Part(mount, "runner");
     if (runner.empty()) continue;
@@ -125,16 +132,17 @@ std::string CounterText(const Counter& counter, const Json& mounts) {
   return family.text();
 }
 
-std::string DirectoriesText(const Json& mounts) {
-  Family states("ppc_directory", "gauge", "",
+std::string DirectoriesText(MetricsFormat format, const Json& mounts) {
+  Family states(format, "ppc_directory", "gauge", "",
                 "1 for each directory with a policy; failed ones are served by the kernel alone.");
-  Family restarts("ppc_runner_restarts", "counter", "", "How often the runner was started again.");
-  Family queued("ppc_load_queued_bytes", "gauge", "bytes", "Bytes that wait to be loaded.");
-  Family own("ppc_cache_bytes", "gauge", "bytes",
+  Family restarts(format, "ppc_runner_restarts", "counter", "",
+                  "How often the runner was started again.");
+  Family queued(format, "ppc_load_queued_bytes", "gauge", "bytes", "Bytes that wait to be loaded.");
+  Family own(format, "ppc_cache_bytes", "gauge", "bytes",
              "Page cache that the runner has loaded and that is still there.");
-  Family rate("ppc_device_bytes_per_second", "gauge", "",
+  Family rate(format, "ppc_device_bytes_per_second", "gauge", "",
               "What the disk gave while the runner loaded; 0: not known yet.");
-  Family faults("ppc_policy_faults", "counter", "", "Hooks of the policy that failed.");
+  Family faults(format, "ppc_policy_faults", "counter", "", "Hooks of the policy that failed.");
   for (const Json& mount : mounts) {
     const Labels directory = {{"directory", Word(mount, "mount")}};
     states.Add("",
@@ -154,9 +162,9 @@ std::string DirectoriesText(const Json& mounts) {
   return states.text() + restarts.text() + queued.text() + own.text() + rate.text() + faults.text();
 }
 
-std::string ServicesText(const Json& mounts) {
-  Family services("ppc_service", "gauge", "", "1 for each service that was started.");
-  Family memory("ppc_service_memory_bytes", "gauge", "bytes",
+std::string ServicesText(MetricsFormat format, const Json& mounts) {
+  Family services(format, "ppc_service", "gauge", "", "1 for each service that was started.");
+  Family memory(format, "ppc_service_memory_bytes", "gauge", "bytes",
                 "Memory of the service: its limit, what of it is used, by page cache, and left.");
   for (const Json& mount : mounts) {
     const std::string directory = Word(mount, "mount");
@@ -179,8 +187,8 @@ std::string ServicesText(const Json& mounts) {
   return services.text() + memory.text();
 }
 
-std::string StartsText(const StartTimes& starts) {
-  Family family("ppc_service_start_seconds", "histogram", "seconds",
+std::string StartsText(MetricsFormat format, const StartTimes& starts) {
+  Family family(format, "ppc_service_start_seconds", "histogram", "seconds",
                 "From a service's start to its readiness, by how the policy treated the start.");
   for (const auto& [key, histogram] : starts.all()) {
     const Labels labels = {{"directory", key.first}, {"treatment", key.second}};
@@ -209,16 +217,23 @@ void StartTimes::Add(const std::string& directory, const std::string& treatment,
   histogram.sum_s += seconds;
 }
 
-std::string MetricsText(const Json& status, const StartTimes& starts) {
+std::string MetricsText(const Json& status, const StartTimes& starts, MetricsFormat format) {
   const Json& daemon = Part(status, "daemon");
   const Json& mounts = Part(status, "mounts");
-  Family build("ppc_build", "info", "", "The version of ppcd.");
-  build.Add("_info", {{"version", Word(daemon, "version")}}, 1);
-  Family up("ppc_up_seconds", "gauge", "seconds", "How long ppcd has been running.");
+  Family build(format, "ppc_build_info", "gauge", "", "1, with the version of ppcd.");
+  build.Add("", {{"version", Word(daemon, "version")}}, 1);
+  Family up(format, "ppc_up_seconds", "gauge", "seconds", "How long ppcd has been running.");
   up.Add("", {}, Value(daemon, "uptime_s"));
-  std::string text = build.text() + up.text() + DirectoriesText(mounts);
-  for (const Counter& counter : kCounters) text += CounterText(counter, mounts);
-  return text + ServicesText(mounts) + StartsText(starts) + "# EOF\n";
+  std::string text = build.text() + up.text() + DirectoriesText(format, mounts);
+  for (const Counter& counter : kCounters) text += CounterText(format, counter, mounts);
+  text += ServicesText(format, mounts) + StartsText(format, starts);
+  return format == MetricsFormat::kOpenMetrics ? text + "# EOF\n" : text;
+}
+
+const char* MetricsType(MetricsFormat format) {
+  return format == MetricsFormat::kOpenMetrics
+             ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+             : "text/plain; version=0.0.4; charset=utf-8";
 }
 
 }  // namespace ppc::control

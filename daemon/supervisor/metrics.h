@@ -35,12 +35,16 @@ class StartTimes {
   std::map<Key, Histogram> all_;
 };
 
-// OpenMetrics 1.0.  `status`: the answer to `status`, of all directories.  Counters of a directory
-// begin anew with its runner.
-std::string MetricsText(const Json& status, const StartTimes& starts);
+enum class MetricsFormat {
+  kOpenMetrics,  // 1.0
+  kPrometheus,   // its text format before that, 0.0.4
+};
 
-inline constexpr const char* kMetricsType =
-    "application/openmetrics-text; version=1.0.0; charset=utf-8";
+// `status`: the answer to `status`, of all directories.  Counters of a directory
+// begin anew with its runner.
+std::string MetricsText(const Json& status, const StartTimes& starts, MetricsFormat format);
+
+const char* MetricsType(MetricsFormat format);  // the content type
 
 }  // namespace ppc::control
 

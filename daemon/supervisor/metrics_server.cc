@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "daemon/base/files.h"
-#include "daemon/supervisor/metrics.h"
 
 namespace ppc::control {
 
@@ -201,13 +200,18 @@ int MetricsServer::Answer(MHD_Connection* connection, const std::string& url,
     return Respond(connection, MHD_HTTP_UNAUTHORIZED,
                    "send the line of --metrics-token: Authorization: Bearer ...\n", "text/plain");
   }
-  if (question->text) return Respond(connection, MHD_HTTP_OK, *question->text, kMetricsType);
+  if (question->text)
+    return Respond(connection, MHD_HTTP_OK, *question->text, MetricsType(question->format));
   return Ask(connection, question);
 }
 
 int MetricsServer::Ask(MHD_Connection* connection, const std::shared_ptr<Question>& question) {
-  source_([this, connection, alive = std::weak_ptr<bool>(alive_),
-           asked = std::weak_ptr<Question>(question)](std::string text) {
+  const char* accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Accept");
+  if (accept != nullptr && std::strstr(accept, "application/openmetrics-text") != nullptr) {
+    question->format = MetricsFormat::kOpenMetrics;
+  }
+  source_(question->format, [this, connection, alive = std::weak_ptr<bool>(alive_),
+                             asked = std::weak_ptr<Question>(question)](std::string text) {
     const std::shared_ptr<Question> waiting = asked.lock();
     if (alive.expired() || waiting == nullptr) return;
     waiting->text = std::move(text);
@@ -217,7 +221,8 @@ int MetricsServer::Ask(MHD_Connection* connection, const std::shared_ptr<Questio
       if (!alive.expired()) Turn();
     });
   });
-  if (question->text) return Respond(connection, MHD_HTTP_OK, *question->text, kMetricsType);
+  if (question->text)
+    return Respond(connection, MHD_HTTP_OK, *question->text, MetricsType(question->format));
   question->is_suspended = true;
   MHD_suspend_connection(connection);
   return 0;

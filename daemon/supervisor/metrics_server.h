@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the address on which metrics are served over HTTP: GET /metrics for who has the token,
-// GET /health for anybody.  By libmicrohttpd, on the loop of ppcd.
-// Threads: the loop's.
+// Owns the address on which metrics are served over HTTP: GET /metrics for who has the token
+// (OpenMetrics for who accepts that), GET /health for anybody.  By libmicrohttpd, on the loop of
+// ppcd. Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_METRICS_SERVER_H_
 #define PPC_DAEMON_SUPERVISOR_METRICS_SERVER_H_
 
@@ -13,6 +13,7 @@
 
 #include "daemon/base/result.h"
 #include "daemon/supervisor/event_loop.h"
+#include "daemon/supervisor/metrics.h"
 
 struct MHD_Daemon;
 struct MHD_Connection;
@@ -22,7 +23,7 @@ namespace ppc::control {
 class MetricsServer {
  public:
   // Asks for the text; the answer may come at once or later.
-  using Source = std::function<void(std::function<void(std::string)>)>;
+  using Source = std::function<void(MetricsFormat, std::function<void(std::string)>)>;
 
   // `address`: "127.0.0.1:9890", "[::1]:9890"; port 0: any, see port().  `token_file`: one line,
   // readable by its owner alone.  Errors name the option and the remedy.
@@ -39,6 +40,7 @@ class MetricsServer {
   struct Question {
     bool is_seen = false;
     bool is_suspended = false;
+    MetricsFormat format = MetricsFormat::kPrometheus;
     std::optional<std::string> text;
   };
   struct Stop {

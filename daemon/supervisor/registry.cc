@@ -88,7 +88,7 @@ void Registry::Handle(const Request& request, const Peer& peer, const Reply& rep
   if (request.op == "list") return List(reply);
   if (request.op == "status") return ShowStatus(body, reply);
   if (request.op == "log") return ShowLog(body, reply);
-  if (request.op == "metrics") return ShowMetrics(reply);
+  if (request.op == "metrics") return ShowMetrics(body, reply);
   Json answer = OkAnswer();
   if (request.op == "ping") {
     answer["version"] = kVersionText;

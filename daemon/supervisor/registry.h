@@ -41,8 +41,8 @@ class Registry {
 
   void Handle(const Request& request, const Peer& peer, const Reply& reply);
 
-  // OpenMetrics, once the runners have said what they count.
-  void Metrics(const std::function<void(std::string)>& told);
+  // Once the runners have said what they count.
+  void Metrics(MetricsFormat format, const std::function<void(std::string)>& told);
 
   // Ends every runner, keeps the state files, then calls `done`.
   void Shutdown(std::function<void()> done);
@@ -66,7 +66,7 @@ class Registry {
   void List(const Reply& reply);
   void ShowStatus(const Json& body, const Reply& reply);
   void ShowLog(const Json& body, const Reply& reply);
-  void ShowMetrics(const Reply& reply);
+  void ShowMetrics(const Json& body, const Reply& reply);
   void NoteReady(const Registration& registration, Service& service, const Json& answer);
   // "" = any.
   static bool IsAbout(const std::string& text, const std::string& path);

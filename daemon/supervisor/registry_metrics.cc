@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What monitoring is told: of status, and of the starts that this ppcd has seen.
+#include <cerrno>
 #include <utility>
 
 #include "daemon/base/clock.h"
@@ -7,15 +8,23 @@
 
 namespace ppc::control {
 
-void Registry::Metrics(const std::function<void(std::string)>& told) {
-  ShowStatus(Json::object(),
-             [this, told](const Json& status) { told(MetricsText(status, start_times_)); });
+void Registry::Metrics(MetricsFormat format, const std::function<void(std::string)>& told) {
+  ShowStatus(Json::object(), [this, format, told](const Json& status) {
+    told(MetricsText(status, start_times_, format));
+  });
 }
 
-void Registry::ShowMetrics(const Reply& reply) {
-  Metrics([reply](std::string text) {
+void Registry::ShowMetrics(const Json& body, const Reply& reply) {
+  const std::string wanted = body.value("format", "openmetrics");
+  if (wanted != "openmetrics" && wanted != "prometheus") {
+    return reply(
+        ErrorAnswer(Error{EINVAL, "\"format\" must be \"openmetrics\" or \"prometheus\""}));
+  }
+  const MetricsFormat format =
+      wanted == "prometheus" ? MetricsFormat::kPrometheus : MetricsFormat::kOpenMetrics;
+  Metrics(format, [reply, format](std::string text) {
     Json answer = OkAnswer();
-    answer["type"] = kMetricsType;
+    answer["type"] = MetricsType(format);
     answer["text"] = std::move(text);
     reply(std::move(answer));
   });

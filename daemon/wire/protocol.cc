@@ -44,6 +44,7 @@ constexpr std::array kServiceStart = {kMount,
 constexpr std::array kServiceOther = {kMount, kServiceId};
 constexpr std::array kPolicy = {kMount, Field{"message", Kind::kObject, true}};
 constexpr std::array kStatus = {Field{"mount", Kind::kString, false}};
+constexpr std::array kMetrics = {Field{"format", Kind::kString, false}};
 constexpr std::array kParams = {Field{"params", Kind::kObject, true}};
 
 constexpr std::array kOperations = {
@@ -57,7 +58,7 @@ constexpr std::array kOperations = {
     Operation{"list", false, {}},
     Operation{"status", false, kStatus},
     Operation{"log", false, kStatus},
-    Operation{"metrics", false, {}},
+    Operation{"metrics", false, kMetrics},
     Operation{"service_id", false, kParams},
 };
 

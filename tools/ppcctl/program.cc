@@ -39,6 +39,10 @@ constexpr Option kCgroup = {"--cgroup", "PATH", "who pays for the cache; default
 constexpr Option kTimeout = {"--timeout", "SECONDS", "wait for ppcd at most so long"};
 
 constexpr std::array kTimeoutOnly = {kTimeout};
+constexpr std::array kMetricsOptions = {
+    Option{"--format", "FORMAT", "openmetrics (default), or the older text format, prometheus", 0,
+           "openmetrics prometheus"},
+    kTimeout};
 constexpr std::array kStartOptions = {
     kId,
     kParam,
@@ -214,9 +218,9 @@ const std::array kVerbs = {
          "By ppcd and its runners from the journal if there is one, else what ppcd still knows.",
          kLogsOptions, Logs},
     Verb{"metrics", kState, "",
-         "Print what ppcd and its runners count, as OpenMetrics text.\n"
+         "Print what ppcd and its runners count.\n"
          "The same that ppcd serves over HTTP with --metrics ADDRESS:PORT.",
-         kTimeoutOnly, Metrics},
+         kMetricsOptions, Metrics},
     Verb{"doctor", kState, "[DIR] [-- CMD [ARG]...]",
          "Find out what keeps services from starting faster, and what to do about it.\n"
          "Looks at the kernel, ppcd, the directory (default: all that are registered), its\n"

@@ -36,9 +36,10 @@ std::string Fetch(int port, const std::string& request) {
   return answer;
 }
 
-std::string Get(const std::string& path, const std::string& token) {
-  return "GET " + path + " HTTP/1.1\r\nHost: here\r\nConnection: close\r\n" +
-         (token.empty() ? "" : "Authorization: Bearer " + token + "\r\n") + "\r\n";
+std::string Get(const std::string& path, const std::string& token,
+                const std::string& accept = "*/*") {
+  return "GET " + path + " HTTP/1.1\r\nHost: here\r\nConnection: close\r\nAccept: " + accept +
+         "\r\n" + (token.empty() ? "" : "Authorization: Bearer " + token + "\r\n") + "\r\n";
 }
 
 class MetricsTest : public DaemonTest {
@@ -99,7 +100,7 @@ TEST_F(MetricsTest, AStrictParserTakesThem) {
             {{{"service_id", "svc-one"},
               {"memory", {{"limit", uint64_t{25276502016}}, {"used", 1}, {"cache", 1}}}}}}}}},
         {{"mount", "/failed"}, {"policy", "maio"}, {"state", "failed"}}}}};
-  const std::string parsed = Parsed(MetricsText(status, starts));
+  const std::string parsed = Parsed(MetricsText(status, starts, MetricsFormat::kOpenMetrics));
   for (const char* line :
        {"ppc_build_info ('version', '0.1.0') 1\n", "ppc_up_seconds 12.5\n",
         "ppc_runner_restarts_total ('directory', '/with \"quotes\" and \\\\') 2\n",
@@ -128,11 +129,18 @@ TEST_F(MetricsTest, TheSocketAndTheAddressTellTheSame) {
   const std::string start =
       "ppc_service_start_seconds_count ('directory', '/proc') ('treatment', 'policy') 1\n";
   EXPECT_NE(parsed.find(start), std::string::npos) << parsed;
-  const std::string answer = Fetch(port, Get("/metrics", kToken));
+  const std::string answer =
+      Fetch(port, Get("/metrics", kToken, "application/openmetrics-text;version=1.0.0,*/*;q=0.1"));
   EXPECT_EQ(answer.substr(0, 15), "HTTP/1.1 200 OK") << answer;
   EXPECT_NE(answer.find("openmetrics-text"), std::string::npos) << answer;
   const std::string served = Parsed(answer.substr(answer.find("\r\n\r\n") + 4));
   EXPECT_NE(served.find(start), std::string::npos) << served;
+  const std::string older = Get("/metrics", kToken);
+  const std::string plain = Fetch(port, older);
+  EXPECT_NE(plain.find("text/plain; version=0.0.4"), std::string::npos) << plain;
+  EXPECT_NE(plain.find("# TYPE ppc_events_total counter"), std::string::npos) << plain;
+  EXPECT_EQ(plain.find("# EOF"), std::string::npos) << plain;
+  EXPECT_EQ(Ask({{"op", "metrics"}, {"format", "xml"}})["ok"], false);
   // Ready once more is no other start.
   ASSERT_EQ(Ask({{"op", "service_ready"}, {"mount", kMount}, {"service_id", "svc-one"}})["ok"],
             true);
@@ -174,7 +182,7 @@ TEST_F(MetricsTest, AReaderWaitsForTheRunners) {
   kill(RunnerPid(), SIGSTOP);
   const std::string answer = Fetch(port, Get("/metrics", kToken));
   EXPECT_EQ(answer.substr(0, 12), "HTTP/1.1 200") << answer;
-  EXPECT_NE(answer.find("# EOF"), std::string::npos) << answer;
+  EXPECT_NE(answer.find("ppc_up_seconds"), std::string::npos) << answer;
   kill(RunnerPid(), SIGCONT);
 }
 
