@@ -74,8 +74,10 @@ Status Runner::Start() {
 }
 
 void Runner::InExecutor(std::function<void()> job) {
+  if (has_ended_) return;
   bool done = false;
   Fiber* const self = kernel_->scheduler().Current();
+  askers_.push_back(self);
   jobs_.emplace_back([&] {
     job();
     done = true;
@@ -83,7 +85,9 @@ void Runner::InExecutor(std::function<void()> job) {
   });
   backend_.EndWait();
   kernel_->scheduler().Wake(executor_);
-  while (!done) kernel_->scheduler().Wait();
+  while (!done && !has_ended_) kernel_->scheduler().Wait();
+  std::erase(askers_, self);
+  if (!done) jobs_.clear();  // they hold what is here
 }
 
 void Runner::BeLate() {
@@ -107,7 +111,11 @@ void Runner::RunExecutor() {
       continue;
     }
     BeLate();
-    if (runtime_->executor().RunOnce() != Executor::End::kRunning) return;
+    if (runtime_->executor().RunOnce() == Executor::End::kRunning) continue;
+    // The policy was dropped; whoever waits for an answer gets none.
+    has_ended_ = true;
+    for (Fiber* asker : askers_) kernel_->scheduler().Wake(asker);
+    return;
   }
 }
 

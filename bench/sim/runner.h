@@ -59,6 +59,8 @@ class Runner {
   std::unique_ptr<Runtime> runtime_;
   std::deque<std::function<void()>> jobs_;
   Fiber* executor_ = nullptr;
+  std::vector<Fiber*> askers_;  // wait for a job of theirs
+  bool has_ended_ = false;      // the executor has dropped the policy
   std::vector<Fiber*> loaders_;
   std::vector<bool> is_idle_;  // by loader
   Fiber* evictor_ = nullptr;
