@@ -82,14 +82,15 @@ def busybox(root):
         return file.read()
 
 
-def build(path, tree, scripts, files, root):
-    """tree: the kernel's module directory; root: where a busybox of its architecture is; scripts: where init and run lie; files: name -> bytes."""
+def build(path, tree, scripts, files, root, modules=()):
+    """tree: the kernel's module directory; root: where a busybox of its architecture is; scripts: where init and run lie;
+    files: name -> bytes; modules: to be loaded beside those that lead to the root."""
     archive = Archive()
     for name in ("bin", "dev", "proc", "sys", "modules", "host", "t", "new", "vm"):
         archive.directory(name)
     archive.file("bin/busybox", busybox(root), 0o755)
     names = []
-    for index, module in enumerate(module_order(tree, BOOT_MODULES)):
+    for index, module in enumerate(module_order(tree, (*BOOT_MODULES, *modules))):
         names.append(f"{index:02d}.ko")
         archive.file(f"modules/{names[-1]}", module_bytes(os.path.join(tree, module)))
     archive.file("modules/list", "".join(n + "\n" for n in names).encode())

@@ -35,7 +35,11 @@ on top; nothing is written back) and runs COMMAND as root in the caller's direct
   --debug          the debug kernel (KASAN, lockdep, kmemleak, fault injection, ...), built once from
                    the archive's kernel source: see tools/lib/debugkernel; it gets half as much
                    memory again and five times the time-out
-  --net, --systemd   not built yet
+  --net NAME[:I]   a network card (eth0) on the network NAME, which all guests on this host that name it
+                   share: this one is node I (default 0, at most 15), address 10.77.0.(I+1), host name
+                   nodeI; the names node0 to node15 are in /etc/hosts.  Nothing else is reachable, and
+                   of the host nothing but its loopback device is used
+  --systemd        not built yet
 
 Environment: variables named PPC_* reach the command.  PPC_KERNEL: the kernel where --kernel does
 not say.  PPC_BUILD_DIR (default build/) is where bin/ and policies/ are taken from.  PPC_KMOD: a
@@ -50,6 +54,7 @@ to /dev/kmsg; with a pattern other reports count all the same.
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 FORMATS = ("ext4", "xfs", "raw")
+NET_NODES = 16  # as many as guest/run names
 MIB = 1 << 20
 
 
@@ -70,6 +75,14 @@ class Disk:
 
 
 @dataclasses.dataclass
+class Net:
+    """--net: which network, and which node of it this guest is."""
+
+    name: str
+    index: int = 0
+
+
+@dataclasses.dataclass
 class Options:
     """What the caller asked for."""
 
@@ -81,6 +94,7 @@ class Options:
     nodes: int = 1
     disks: list = dataclasses.field(default_factory=list)
     xpus: list = dataclasses.field(default_factory=list)
+    net: Net | None = None
     icount: bool = False
     one_thread: bool = False
     debug: bool = False
@@ -139,6 +153,13 @@ def disk(text):
     return result
 
 
+def net(text):
+    match = re.fullmatch(r"([\w-]{1,64})(?::(\d{1,2}))?", text, re.ASCII)
+    if not match or int(match[2] or 0) >= NET_NODES:
+        raise usage(f"--net needs NAME or NAME:I, of letters, digits, _ and -, I below {NET_NODES}, not '{text}'")
+    return Net(match[1], int(match[2] or 0))
+
+
 def check(options):
     options.cpus = options.cpus or (1 if options.icount else max(2, options.nodes))
     if options.icount and options.cpus != 1:
@@ -179,6 +200,7 @@ def parse(arguments):
         "--nodes": lambda v: setattr(options, "nodes", number(v, "--nodes", 1)),
         "--disk": lambda v: options.disks.append(disk(v)),
         "--xpu": lambda v: options.xpus.append(number(v, "--xpu")),
+        "--net": lambda v: setattr(options, "net", net(v)),
         "--out": lambda v: setattr(options, "out", os.path.abspath(v)),
         "--kmsg": lambda v: setattr(options, "kmsg", os.path.abspath(v)),
         "--append": lambda v: setattr(options, "append", v),
@@ -196,7 +218,7 @@ def parse(arguments):
             options.one_thread = True
         elif name == "--debug":
             options.debug = True
-        elif name in ("--net", "--systemd"):
+        elif name == "--systemd":
             raise VmError(f"{name} is not built yet", USAGE)
         elif name in setters:
             if not equals:

@@ -4,6 +4,7 @@
 Everything of a run lies in one directory, build/vm/RUN, that is locked while the run lives;
 directories of runs that were killed are removed by the next one.
 """
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -322,7 +323,7 @@ def start(options, workspace, processes, token):
         disk_words += [f"disk{index}", fs or "-"]
     config = {"ROOT": options.root, "TOP": TOP, "SHARED": os.path.join(os.path.dirname(TOP), "shared"),
               "CONSOLE": machine.console(release), "RELEASE": release, "KERNEL": kernel, "POLICIES": f"{build}/policies",
-              "DISKS": " ".join(disk_words), "TOKEN": token}
+              "DISKS": " ".join(disk_words), "NET": str(options.net.index) if options.net else "", "TOKEN": token}
     files = {"config": "".join(f"{k}={shlex.quote(v)}\n" for k, v in config.items()).encode(),
              "job": job_script(options, build)}
     if module:
@@ -330,7 +331,7 @@ def start(options, workspace, processes, token):
             files["ppc.ko"] = file.read()
     archive = workspace.file("initramfs")
     initramfs.build(archive, os.path.join(kernel, "lib", "modules", release), GUEST_SCRIPTS, files,
-                    options.root)
+                    options.root, ("virtio_net",) if options.net else ())
     out = options.out or workspace.file("out")
     os.makedirs(out, exist_ok=True)
     ours, theirs = {}, {}
@@ -344,6 +345,17 @@ def start(options, workspace, processes, token):
     return process, ours
 
 
+def take_place(net):
+    """The guest's place in the network, for as long as the result lives: a second guest there would have its address."""
+    place = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        place.bind(f"\0ppc-vm-net-{net.name}-{net.index}")
+    except OSError as error:
+        place.close()
+        raise VmError(f"--net {net.name}:{net.index}: another guest is node {net.index} already; name another number") from error
+    return place
+
+
 def interrupted(number, _frame):
     raise SystemExit(128 + number)
 
@@ -352,6 +364,11 @@ def run(options):
     """Runs one guest; returns the exit status."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)
+    with take_place(options.net) if options.net else contextlib.nullcontext():
+        return run_guest(options)
+
+
+def run_guest(options):
     workspace = Workspace()
     processes = Processes(workspace.file("host.log"))
     token = "ppc-vm-end-" + secrets.token_hex(8)
