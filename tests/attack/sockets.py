@@ -3,12 +3,16 @@
 """Requests that nobody sane sends, to ppcd's socket and to a runner's: every line is answered, in order, by one JSON
 object; nothing dies, hangs or grows.  On this machine, with programs from PATH and directories of its own.
 
-usage: sockets.py [count=N] [seed=N] [ppcd|runner]...    (count: lines to each; default 1000000)
+usage: sockets.py [count=N] [seed=N] [minutes=N] [state=FILE] [ppcd|runner]...
+(count: lines to each, default 1000000; minutes: it ends sooner than that, default 28, and with the same state, programs and
+count the next run goes on, unless a seed is given)
 """
 import copy
+import hashlib
 import json
 import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,7 +21,8 @@ import time
 
 BATCH = 256  # lines in flight: fewer than what a socket's buffers keep
 SILENCE_S = 60  # longer without an answer is a hang
-GROWTH_BYTES = 4 << 20  # of what a process keeps, between the first tenth and the end
+GROWTH_BYTES = 4 << 20  # of what a process keeps, between the first lines and the end
+SETTLED = 50000  # lines after which nothing is to grow
 MOST_LINE = 256 << 10  # of the protocol
 
 
@@ -167,8 +172,12 @@ def check(sent, line):
 
 
 def kept_bytes(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
-        return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon:"))
+    """0 of a process that has ended: a runner is removed by a request that happens to be right."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+            return next((int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon:")), 0)
+    except OSError:
+        return 0
 
 
 def children(pid):
@@ -176,20 +185,66 @@ def children(pid):
     return [int(word) for word in done.stdout.split()]
 
 
-def fuzz(name, count, mutator, exchange, pids):
-    """The batches; grows is checked from the first tenth on."""
-    early, done = None, 0
-    while done < count:
-        lines = [mutator.line() for _ in range(min(BATCH, count - done))]
+class Progress:
+    """How many lines each has had, of the same programs; and when to stop for this time."""
+
+    def __init__(self, count, seed, minutes, path):
+        self.count, self.path = count, path
+        self.end = time.monotonic() + 60 * minutes
+        self.known = {"key": self._key(), "seed": seed}
+        if path and os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                known = json.load(file)
+            if known["key"] == self.known["key"]:
+                self.known = {**known, "seed": known["seed"] + 1}  # other lines than before
+
+    def _key(self):
+        total = hashlib.sha256(str(self.count).encode())
+        for path in (shutil.which("ppcd"), shutil.which("ppc-runner"), f"{policies()}/libppc_maio.so", __file__):
+            with open(path, "rb") as file:
+                total.update(file.read())
+        return total.hexdigest()
+
+    @property
+    def seed(self):
+        return self.known["seed"]
+
+    def done(self, name):
+        return self.known.get(name, 0)
+
+    def is_over(self):
+        return time.monotonic() > self.end
+
+    def add(self, name, lines):
+        self.known[name] = self.done(name) + lines
+        if self.path:
+            with open(f"{self.path}.new", "w", encoding="utf-8") as file:
+                json.dump(self.known, file)
+            os.rename(f"{self.path}.new", self.path)
+
+
+def policies():
+    return os.environ.get("PPC_POLICY_DIR") or "/usr/lib/ppc/policies"
+
+
+def fuzz(name, progress, mutator, exchange, pids):
+    """The batches; growth is checked from the first tenth on, which is no more than SETTLED."""
+    early, done, left = {}, 0, progress.count - progress.done(name)
+    settled = min(left // 10, SETTLED)
+    while done < left and not progress.is_over():
+        lines = [mutator.line() for _ in range(min(BATCH, left - done))]
         exchange([line[:MOST_LINE - 1] for line in lines])
+        if done <= settled < done + len(lines):
+            early = {pid: kept for pid in pids() if (kept := kept_bytes(pid))}
         done += len(lines)
-        if early is None and done >= count // 10:
-            early = {pid: kept_bytes(pid) for pid in pids()}
+        progress.add(name, len(lines))
     for pid, before in early.items():
-        # A runner may have been removed by a request that happened to be right.
-        if os.path.exists(f"/proc/{pid}") and kept_bytes(pid) > before + GROWTH_BYTES:
-            raise Wrong(f"process {pid} grew from {before} to {kept_bytes(pid)} bytes")
-    print(f"ok sockets/{name}", flush=True)
+        if (kept := kept_bytes(pid)) > before + GROWTH_BYTES:
+            raise Wrong(f"process {pid} grew from {before} to {kept} bytes in {done} lines")
+    if progress.done(name) >= progress.count:
+        print(f"ok sockets/{name}", flush=True)
+    else:
+        print(f"skip sockets/{name} - so far {progress.done(name)} of {progress.count} lines; run it again", flush=True)
 
 
 def connect(path):
@@ -206,7 +261,7 @@ def connect(path):
             time.sleep(0.05)
 
 
-def fuzz_ppcd(count, seed, top):
+def fuzz_ppcd(progress, top):
     directory = os.path.join(top, "models")
     os.makedirs(directory)
     with open(os.path.join(directory, "file"), "wb") as file:
@@ -228,7 +283,7 @@ def fuzz_ppcd(count, seed, top):
             if daemon.poll() is not None:
                 raise Wrong(f"ppcd ended with {daemon.returncode}")
 
-        fuzz("ppcd", count, Mutator(seed, valid_requests(directory)), exchange,
+        fuzz("ppcd", progress, Mutator(progress.seed, valid_requests(directory)), exchange,
              lambda: [daemon.pid, *children(daemon.pid)])
         # Too long a line ends the connection, and only that.
         long_one = connect(path)
@@ -258,16 +313,15 @@ def start_runner(top, policy_dir):
     return runner, lines
 
 
-def fuzz_runner(count, seed, top):
-    policy_dir = os.environ.get("PPC_POLICY_DIR") or "/usr/lib/ppc/policies"
+def fuzz_runner(progress, top):
     os.makedirs(os.path.join(top, "models"), exist_ok=True)
-    runner, lines = start_runner(top, policy_dir)
+    runner, lines = start_runner(top, policies())
     try:
         def exchange(batch):
             lines.exchange(batch)
             if runner.poll() is not None:
                 raise Wrong(f"the runner ended with {runner.returncode}")
-        fuzz("runner", count, Mutator(seed, runner_requests()), exchange, lambda: [runner.pid])
+        fuzz("runner", progress, Mutator(progress.seed, runner_requests()), exchange, lambda: [runner.pid])
         lines.exchange([b'{"v": 1, "op": "stop"}'])
         if runner.wait(20) != 0:
             raise Wrong(f"the runner ended with {runner.returncode} when it was told to stop")
@@ -278,25 +332,31 @@ def fuzz_runner(count, seed, top):
 
 
 def main(words):
-    count, seed, which = 1000000, random.randrange(1 << 30), []
+    count, seed, minutes, state, which = 1000000, random.randrange(1 << 30), 28, "", []
     for word in words:
         if word.startswith("count="):
             count = int(word[6:])
         elif word.startswith("seed="):
             seed = int(word[5:])
+        elif word.startswith("minutes="):
+            minutes = float(word[8:])
+        elif word.startswith("state="):
+            state = word[6:]
         else:
             which.append(word)
-    print(f"# seed={seed}", flush=True)
+    is_repeated = any(word.startswith("seed=") for word in words)
+    progress = Progress(count, seed, minutes, "" if is_repeated else state)
+    print(f"# seed={progress.seed}", flush=True)
     failed = False
     for name, attack in (("ppcd", fuzz_ppcd), ("runner", fuzz_runner)):
         if which and name not in which:
             continue
         with tempfile.TemporaryDirectory(prefix="ppc-fuzz-", dir="/var/tmp") as top:
             try:
-                attack(count, seed, top)
+                attack(progress, top)
             except (Wrong, OSError) as error:
                 failed = True
-                print(f"not ok sockets/{name} - seed={seed}: {error}", flush=True)
+                print(f"not ok sockets/{name} - seed={progress.seed}: {error}", flush=True)
                 for log in ("log", "runner.log"):
                     if os.path.exists(os.path.join(top, log)):
                         with open(os.path.join(top, log), "rb") as file:
