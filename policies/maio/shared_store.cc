@@ -16,6 +16,11 @@ constexpr int kPutTries = 20;
 
 bool IsWhole(const Template& t) { return (t.flags & kProvisional) == 0; }
 
+// What this node alone records.
+std::string OwnName(const ServiceSpec& spec) {
+  return spec.nodes > 1 ? PartName(spec.service_id, spec.node) : spec.service_id;
+}
+
 }  // namespace
 
 SharedStore::SharedStore(const ppc_context* context, Background background)
@@ -57,8 +62,7 @@ void SharedStore::MarkBad(const ServiceSpec& spec) {
         std::string error;
         Template whole;
         const bool is_part = spec.nodes > 1;
-        int rc =
-            work->MarkBad(is_part ? PartName(spec.service_id, spec.node) : spec.service_id, &error);
+        int rc = work->MarkBad(OwnName(spec), &error);
         if (rc == 0 && is_part) rc = work->Merge(spec, &whole, &error);
         work->Report(rc == -ENOENT ? 0 : rc, error);
       },
@@ -92,41 +96,51 @@ void SharedStore::Work::Report(int code, const std::string& error) {
 bool SharedStore::Work::Fetch(const ServiceSpec& spec, uint64_t known_ns) {
   Template t;
   std::string error;
-  int rc = spec.nodes > 1 ? Merge(spec, &t, &error) : -ENOENT;
-  if (rc == -ENOENT) rc = GetTemplate(store.get(), Key(), spec.service_id, &t, nullptr, &error);
-  if (rc == 0 && t.created_ns > known_ns) {
-    rc = is_configured ? Store(local, t, &error) : 0;
-    Report(rc, error);
-    return rc == 0;
+  std::string late_error;
+  int rc = GetTemplate(store.get(), Key(), OwnName(spec), &t, nullptr, &error);
+  int late = 0;
+  if (is_configured && (rc == 0 || rc == -ENOENT))
+    late = PutLate(spec, rc == 0 ? t.created_ns : 0, &late_error);
+  if (spec.nodes > 1 && (rc == 0 || rc == -ENOENT)) {
+    rc = Merge(spec, &t, &error);
+    if (rc == -ENOENT) rc = GetTemplate(store.get(), Key(), spec.service_id, &t, nullptr, &error);
   }
-  // What could not be put when it was recorded.
+  const bool is_newer = rc == 0 && t.created_ns > known_ns;
+  if (is_newer && is_configured) rc = Store(local, t, &error);
+  if (rc == 0 || rc == -ENOENT) {
+    Report(late, late_error);
+  } else {
+    Report(rc, error);
+  }
+  return is_newer && rc == 0;
+}
+
+// What could not be put when it was recorded.
+int SharedStore::Work::PutLate(const ServiceSpec& spec, uint64_t store_ns, std::string* error) {
   Template mine;
   std::string ignored;
-  const bool is_missing = rc == -ENOENT && is_configured && spec.nodes == 1 &&
-                          Load(TemplatePath(local, spec.service_id), &mine, &ignored) == 0;
-  if (rc == -ENOENT) rc = 0;
-  if (is_missing && IsWhole(mine)) rc = Push(spec, &mine, &error);
-  Report(rc, error);
-  return false;
+  const std::string path = spec.nodes > 1 ? PartPath(local, spec.service_id, spec.node)
+                                          : TemplatePath(local, spec.service_id);
+  if (Load(path, &mine, &ignored) != 0 || !IsWhole(mine) || mine.created_ns <= store_ns) return 0;
+  return Replace(OwnName(spec), &mine, error);
 }
 
 int SharedStore::Work::Push(const ServiceSpec& spec, Template* t, std::string* error) {
-  if (spec.nodes == 1) return Replace(spec.service_id, t, error);
+  if (const int rc = Replace(OwnName(spec), t, error); rc != 0 || spec.nodes == 1) return rc;
   Template whole;
-  if (const int rc = Replace(PartName(spec.service_id, spec.node), t, error); rc != 0) return rc;
   const int rc = Merge(spec, &whole, error);
   if (rc == -ENOENT) return 0;  // other nodes' parts are to come
   return rc == 0 && is_configured ? Store(local, whole, error) : rc;
 }
 
-// A recording that was cut short replaces nothing that is whole.
+// A recording that was cut short replaces nothing that is whole, or may be so for who has its key.
 int SharedStore::Work::Replace(const std::string& name, Template* t, std::string* error) {
   for (int again = 0; again < kPutTries; again++) {
     Template known;
     uint64_t generation = 0;
     int rc = GetTemplate(store.get(), Key(), name, &known, &generation, error);
     if (rc != 0 && rc != -ENOENT && rc != -EBADMSG) return rc;
-    if (rc == 0 && !IsWhole(*t) && IsWhole(known)) return 0;
+    if (!IsWhole(*t) && (rc == -EBADMSG || (rc == 0 && IsWhole(known)))) return rc;
     rc = PutTemplate(store.get(), Key(), name, t, generation, error);
     if (rc != -ESTALE) return rc;
   }

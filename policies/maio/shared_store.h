@@ -32,8 +32,9 @@ class SharedStore {
   // (then the local directory is the store, unless one is configured).
   bool IsFor(const ServiceSpec& spec) const { return work_->is_configured || spec.nodes > 1; }
 
-  // Brings a newer template of the store than the one of known_ns into the local directory, or
-  // the local one into a store that has none; then calls done(changed) as a hook.
+  // Brings a newer template of the store than the one of known_ns into the local directory, and
+  // what this node recorded into a store that has none or an older one; then calls done(changed)
+  // as a hook.
   void Fetch(const ServiceSpec& spec, uint64_t known_ns, std::function<void(bool changed)> done);
   // Puts what was recorded, of several nodes as this one's part, and merges when all are there.
   void Push(const ServiceSpec& spec, Template t);
@@ -60,6 +61,7 @@ class SharedStore {
 
     const StoreKey* Key() const { return key ? &*key : nullptr; }
     bool Fetch(const ServiceSpec& spec, uint64_t known_ns);
+    int PutLate(const ServiceSpec& spec, uint64_t store_ns, std::string* error);
     int Push(const ServiceSpec& spec, Template* t, std::string* error);
     int Replace(const std::string& name, Template* t, std::string* error);
     int MarkBad(const std::string& name, std::string* error);

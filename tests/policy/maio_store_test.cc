@@ -203,6 +203,36 @@ TEST_F(MaioStoreTest, TemplatesWithoutTheKeyAreRefused) {
   EXPECT_NE(refused.Init(), 0);
 }
 
+// Who has another key cannot tell whether what lies there is whole.
+TEST_F(MaioStoreTest, ARecordingThatWasCutShortReplacesNothingOfAnotherKey) {
+  if (geteuid() != 0) GTEST_SKIP() << "a key is a file of root's";
+  Setup setup;
+  setup.config["store"] = "dir:" + store_.path();
+  for (const char* name : {"/key", "/other"}) {
+    const std::string path = nodes_.path() + name;
+    std::ofstream(path) << std::string(32, name[1]);
+    ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  }
+  setup.config["store_key"] = nodes_.path() + "/key";
+  RecordOn("a", setup);
+  const std::unique_ptr<maio::TemplateStore> store = maio::DirectoryStore(store_.path());
+  std::string error;
+  maio::TemplateStore::Value before;
+  ASSERT_EQ(store->Get(kId, &before, &error), 0) << error;
+  setup.config["store_key"] = nodes_.path() + "/other";
+  Simulator* sim = Node("b", setup);
+  EXPECT_EQ(Start(sim, setup)["mode"], "record");
+  AddReaders(sim, setup);
+  sim->RunFor(600);
+  EXPECT_EQ(End(sim, "service_stop")["mode"], "record");
+  sim->RunBackground();
+  EXPECT_TRUE(std::filesystem::exists(LocalOf("b")));
+  EXPECT_EQ(Warnings(*sim), 1u);
+  maio::TemplateStore::Value after;
+  ASSERT_EQ(store->Get(kId, &after, &error), 0) << error;
+  EXPECT_EQ(after.bytes, before.bytes);
+}
+
 // ------------------------------------------------------------------------- nodes
 
 class MaioNodesTest : public MaioStoreTest {
@@ -299,6 +329,41 @@ TEST_F(MaioNodesTest, NodesThatChangedPlacesAreFoundByTheirReads) {
   EXPECT_NE(status_["reason"].get<std::string>().find("another node"), std::string::npos)
       << status_;
   EXPECT_LE(unmatched_, 0.02) << status_;
+}
+
+// The store was gone when the part was recorded, and when it was recorded again.
+TEST_F(MaioNodesTest, APartThatCouldNotBePutIsPutLater) {
+  const std::string shared = nodes_.path() + "/shared";
+  Setup setup = Large();
+  setup.config["store"] = "dir:" + shared;
+  setup.order = {0, 1};
+  uint64_t recorded_ns = 0;
+  for (const char* record : {"auto", "always"}) {
+    setup.config["record"] = record;
+    if (std::filesystem::exists(shared)) std::filesystem::rename(shared, shared + ".away");
+    std::ofstream(shared) << "no directory";
+    Simulator* sim = Node("a", setup);
+    StartOn(sim, 0);
+    AddReaders(sim, setup);
+    ASSERT_TRUE(sim->Run(600000));
+    sim->RunFor(50);
+    End(sim, "service_ready");
+    sim->RunBackground();
+    EXPECT_EQ(Warnings(*sim), 1u);
+    std::filesystem::remove(shared);
+    if (std::filesystem::exists(shared + ".away"))
+      std::filesystem::rename(shared + ".away", shared);
+    setup.config["record"] = "auto";
+    sim = Node("a", setup);
+    EXPECT_EQ(StartOn(sim, 0)["mode"], "use");
+    sim->RunBackground();
+    EXPECT_EQ(Warnings(*sim), 0u);
+    maio::Template part;
+    std::string error;
+    ASSERT_EQ(maio::Load(maio::PartPath(shared, kId, 0), &part, &error), 0) << error;
+    EXPECT_GT(part.created_ns, recorded_ns);
+    recorded_ns = part.created_ns;
+  }
 }
 
 // Another node's part says nothing of what this one reads.
