@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""usage: daemonset.py FILE BUILD [NAME...]: the container of the DaemonSet in FILE, run by runc.
+
+Whole, every function of FUNCTIONS works.  Then one thing at a time is taken away; what fails without it is told, and
+a thing that nothing misses is a failure.  What a kubelet adds is added: read-only /sys and /sys/fs/cgroup, a control
+group namespace, the default masks.
+"""
+import contextlib
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import yaml
+
+from tests.kubernetes.agent import Agent, AgentError
+
+# In order; each is what somebody would miss.
+FUNCTIONS = ("answers on the node's socket", "registers a directory with the observer",
+             "reads models of other users", "loads at the pod's cost", "knows a service's processes by their environment",
+             "drops what a pod maps", "keeps templates on the node")
+
+
+def things(container, pod):
+    """What can be taken away: {name: change of (container, pod)}."""
+    changes = {}
+    for name in container["securityContext"]["capabilities"]["add"]:
+        changes["capability " + name] = lambda c, p, name=name: c["securityContext"]["capabilities"]["add"].remove(name)
+    for mount in container["volumeMounts"]:
+        changes["mount " + mount["mountPath"]] = lambda c, p, path=mount["mountPath"]: c.update(
+            volumeMounts=[m for m in c["volumeMounts"] if m["mountPath"] != path])
+    if pod.get("hostPID"):
+        changes["hostPID"] = lambda c, p: p.update(hostPID=False)
+    if "nsenter" in container["command"]:
+        changes["the node's control group namespace"] = lambda c, p: c["command"].__delitem__(slice(0, 2))
+    return changes
+
+
+class Node:
+    """Stands for a machine: its model directory, and a reader in a control group of its own."""
+
+    def __init__(self, folder, agent):
+        self.folder, self.agent = folder, agent
+        self.model = os.path.join(agent.volume("/var/lib/models"), "boxed")
+        self.group = os.path.join(agent.groups, f"ppc-daemonset.{os.getpid()}")
+        self.bytes = sum(entry.stat().st_size for entry in os.scandir(self.model) if entry.name.endswith(".safetensors"))
+
+    def cached(self):
+        with open(os.path.join(self.group, "memory.stat"), encoding="utf-8") as file:
+            numbers = dict(line.split() for line in file)
+        return int(numbers.get("cache", numbers.get("file", 0)))
+
+    @contextlib.contextmanager
+    def reader(self, environment):
+        """Another user's process, whose mappings of the model stay; yields it, started and not reading yet."""
+        os.makedirs(self.group, exist_ok=True)
+        nobody = pwd.getpwnam("nobody")
+        code = ("import mmap,os,sys\n"
+                "files=[os.path.join(sys.argv[1],n) for n in sorted(os.listdir(sys.argv[1])) if n.endswith('.safetensors')]\n"
+                "sys.stdin.readline()\n"
+                "maps=[mmap.mmap(os.open(f,os.O_RDONLY),0,prot=mmap.PROT_READ) for f in files]\n"
+                "sum(m[at] for m in maps for at in range(0,len(m),4096))\n"
+                "print('read',flush=True); sys.stdin.readline()")
+
+        def enter():
+            with open(os.path.join(self.group, "cgroup.procs"), "w", encoding="utf-8") as procs:
+                procs.write("0")
+            os.setgid(nobody.pw_gid)
+            os.setuid(nobody.pw_uid)
+
+        with subprocess.Popen(["/usr/bin/python3", "-c", code, self.model], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True, preexec_fn=enter,
+                              env={"PATH": "/usr/bin:/bin", **environment}) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+                process.wait()
+        for _ in range(100):  # a loader process of the agent may be on its way out
+            with contextlib.suppress(OSError):
+                os.rmdir(self.group)
+                return
+            time.sleep(0.1)
+
+    @staticmethod
+    def read(process):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        if process.stdout.readline() != "read\n":
+            raise AgentError("the reader failed")
+
+
+def works(node):
+    """Which functions work."""
+    agent, done = node.agent, set()
+    if not agent.within(15, lambda: agent.ask("list") is not None):
+        return done
+    done.add(FUNCTIONS[0])
+    path = "/var/lib/models"
+    if agent.ask("reg_policy", path, "maio", '{"at_ready": "all"}', "--backend", "observer") is None:
+        return done
+    done.add(FUNCTIONS[1])
+    subprocess.run(["sync"], check=True)
+    agent.drop_caches()
+    with node.reader({"PPC_SERVICE_ID": "svc-env"}) as process:
+        agent.ask("service", "start", "--id", "svc-env", "--workers", "1", "--pid", str(process.pid),
+                  "--param", f"model={path}/boxed", path)
+        if agent.within(15, lambda: agent.runner("loader", "loaded") >= node.bytes // 8):
+            done.add(FUNCTIONS[2])
+        if node.cached() >= node.bytes // 2:
+            done.add(FUNCTIONS[3])
+        node.read(process)
+        resident = agent.resident(node.model)
+        agent.ask("service", "ready", "--id", "svc-env", path)
+        if resident >= node.bytes * 9 // 10 and agent.within(
+                10, lambda: agent.resident(node.model) < node.bytes // 2):
+            done.add(FUNCTIONS[5])
+        agent.ask("service", "stop", "--id", "svc-env", path)
+    # Started by somebody else, as a sidecar does: the reader is known by its environment alone.
+    with node.reader({"PPC_SERVICE_ID": "svc-own"}) as process:
+        agent.ask("service", "start", "--id", "svc-own", "--workers", "1", "--pid", str(os.getpid()), path)
+        before = agent.runner("events", "strangers")
+        agent.drop_caches()
+        node.read(process)
+        if agent.within(5, lambda: agent.runner("events", "events") > 0) and agent.runner("events", "strangers") == before:
+            done.add(FUNCTIONS[4])
+        agent.ask("service", "ready", "--id", "svc-own", path)
+        agent.ask("service", "stop", "--id", "svc-own", path)
+    templates = os.path.join(agent.volume("/var/lib/ppc"), "templates")
+    is_kept = lambda: any(name.endswith(".ppct") for _, _, names in os.walk(templates) for name in names)
+    if agent.within(5, is_kept):
+        done.add(FUNCTIONS[6])
+    return done
+
+
+def trial(file, build, change=None):
+    """(which functions work, what went wrong besides) of the container with one change."""
+    with open(file, encoding="utf-8") as text:
+        pod = next(d for d in yaml.safe_load_all(text) if d["kind"] == "DaemonSet")["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    if change:
+        change(container, pod)
+    # On a disk; short, since a socket's name has room for 108 characters.
+    with tempfile.TemporaryDirectory(prefix="ppc-ds-", dir="/run") as folder, \
+            tempfile.TemporaryDirectory(prefix="ds-", dir=build) as disk:
+        agent = Agent(folder, disk, build, pod, container)
+        models = agent.volume("/var/lib/models")
+        os.makedirs(models, exist_ok=True)
+        shutil.copytree(os.path.join(build, "daemonset-model"), os.path.join(models, "boxed"))
+        nobody = pwd.getpwnam("nobody")
+        for name in os.listdir(os.path.join(models, "boxed")):
+            os.chmod(os.path.join(models, "boxed", name), 0o600)
+            os.chown(os.path.join(models, "boxed", name), nobody.pw_uid, nobody.pw_gid)
+        os.chown(os.path.join(models, "boxed"), nobody.pw_uid, nobody.pw_gid)
+        os.chmod(os.path.join(models, "boxed"), 0o700)
+        os.chmod(disk, 0o755)
+        with agent.running():
+            done = works(Node(folder, agent))
+        return done, agent.log()
+
+
+def main(file, build, *wanted):
+    build = os.path.abspath(build)
+    model = os.path.join(build, "daemonset-model")
+    subprocess.run(["mkmodel", "--model", "qwen2.5-7b", "--scale", "128", "--layers", "2", "--quiet", "--out", model],
+                   check=True, stdout=subprocess.DEVNULL)
+    with open(file, encoding="utf-8") as text:
+        pod = next(d for d in yaml.safe_load_all(text) if d["kind"] == "DaemonSet")["spec"]["template"]["spec"]
+    done, log = trial(file, build)
+    lacking = [name for name in FUNCTIONS if name not in done]
+    print(f"not ok whole - it does not: {'; '.join(lacking)}\n{log}" if lacking else "ok whole", flush=True)
+    failed = bool(lacking)
+    for name, change in things(pod["containers"][0], pod).items():
+        if wanted and not any(word in name for word in wanted):
+            continue
+        done, log = trial(file, build, change)
+        lacking = [function for function in FUNCTIONS if function not in done]
+        print(f"# without {name}: {'; '.join('no longer ' + text for text in lacking) or 'nothing is missed'}")
+        label = "needs-" + name.replace(" ", "-").replace("/", "-").replace("'", "")
+        print(f"ok {label}" if lacking else f"not ok {label} - nothing is missed without it", flush=True)
+        failed = failed or not lacking
+    shutil.rmtree(model)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
