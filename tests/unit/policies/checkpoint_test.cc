@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <random>
 
@@ -262,8 +263,10 @@ TEST_F(MaioProgressTest, OfAnotherTemplateItIsRefused) {
 TEST_F(MaioProgressTest, BytesAreNotTrusted) {
   const Note good = EncodeProgress(follower_->layout, follower_->Save());
   std::mt19937_64 random(1);
+  const char* given = std::getenv("PPC_FUZZ_MUTATIONS");
+  const int mutations = given != nullptr ? std::atoi(given) : 20000;
   uint32_t taken = 0;
-  for (int i = 0; i < 20000; i++) {
+  for (int i = 0; i < mutations; i++) {
     Note note = good;
     const uint64_t changes = 1 + random() % 4;
     for (uint64_t c = 0; c < changes; c++) {
