@@ -8,13 +8,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <set>
 #include <sstream>
 #include <system_error>
 #include <vector>
 
 #include "daemon/base/files.h"
 #include "tools/ppcctl/model_find.h"
+#include "tools/ppcctl/process_tree.h"
 
 namespace ppc::ctl {
 namespace {
@@ -42,24 +42,6 @@ std::vector<fs::path> EntriesOf(const std::string& directory) {
     entries.push_back(entry->path());
   }
   return entries;
-}
-
-// With `pid` itself.
-std::set<pid_t> Descendants(const SysRoots& roots, pid_t pid) {
-  std::set<pid_t> known = {pid};
-  std::vector<pid_t> open = {pid};
-  while (!open.empty()) {
-    const std::string process = roots.Proc("/" + std::to_string(open.back()));
-    open.pop_back();
-    for (const fs::path& thread : EntriesOf(process + "/task")) {
-      const Result<std::string> line = ReadLine(thread.string() + "/children");
-      std::istringstream children(line ? *line : "");
-      for (pid_t child = 0; children >> child;) {
-        if (known.insert(child).second) open.push_back(child);
-      }
-    }
-  }
-  return known;
 }
 
 // A checkpoint in the making.

@@ -39,6 +39,13 @@ constexpr Option kCgroup = {"--cgroup", "PATH", "who pays for the cache; default
 constexpr Option kTimeout = {"--timeout", "SECONDS", "wait for ppcd at most so long"};
 
 constexpr std::array kTimeoutOnly = {kTimeout};
+constexpr std::array kReportOptions = {
+    kId,
+    kParam,
+    kParams,
+    Option{"--pid", "PID", "its process; default: as the service was started"},
+    Option{"--out", "FILE", "write it there: .html, .md, .json, or lines"},
+    Option{"--from", "FILE.json", "show one that was written before"}};
 constexpr std::array kMetricsOptions = {
     Option{"--format", "FORMAT", "openmetrics (default), or the older text format, prometheus", 0,
            "openmetrics prometheus"},
@@ -70,6 +77,8 @@ constexpr std::array kRunOptions = {
     Option{"--policy", "POLICY", "of the directory, if it has none yet (default maio)"},
     Option{"--config", "JSON|@FILE", "the policy's configuration"},
     Option{"--ready-on", "TEXT", "the service is ready when CMD prints TEXT"},
+    Option{"--report", "FILE",
+           "write what the start-up's time went to: .html, .md, .json, or lines"},
     Option{"--required", nullptr,
            "do not run CMD if the service cannot be started (exit status 125)"},
     Option{"--timeout", "SECONDS",
@@ -221,6 +230,12 @@ const std::array kVerbs = {
          "Print what ppcd and its runners count.\n"
          "The same that ppcd serves over HTTP with --metrics ADDRESS:PORT.",
          kMetricsOptions, Metrics},
+    Verb{"report", kState, "[MNT]",
+         "Tell what a start-up's time went to, and what limits it.\n"
+         "Watches a service that is starting until it is ready: before the model is read, waiting\n"
+         "for the disk, in the kernel, own work, without a CPU, asleep.  ppcctl run --report FILE\n"
+         "does so from the very beginning; --from shows such a FILE.json later.",
+         kReportOptions, Report},
     Verb{"doctor", kState, "[DIR] [-- CMD [ARG]...]",
          "Find out what keeps services from starting faster, and what to do about it.\n"
          "Looks at the kernel, ppcd, the directory (default: all that are registered), its\n"

@@ -5,11 +5,13 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/base/clock.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/learnt_model.h"
 #include "tools/ppcctl/notify_relay.h"
 #include "tools/ppcctl/open_models.h"
+#include "tools/ppcctl/report/start_report.h"
 #include "tools/ppcctl/run.h"
 #include "tools/ppcctl/run_target.h"
 #include "tools/ppcctl/running_service.h"
@@ -69,6 +71,12 @@ class Learning {
   std::unique_ptr<OpenModelsWatch> watch_;
 };
 
+std::string CommandLine(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + ShellWord(word);
+  return line;
+}
+
 Result<StartedService> Start(const ServiceRequest& request, const Target& target,
                              const std::vector<std::string>& words) {
   const Result<ServiceRequest> complete = RequestFor(request, target, words);
@@ -113,13 +121,23 @@ int Run(const Args& args) {
     Complain("warning: " + started.error().message + "; running without");
   }
   Learning learning(learnt, target.directory);
+  std::unique_ptr<StartReport> report;
+  if (started && args.Has("--report")) {
+    report = std::make_unique<StartReport>(started->socket, started->mount, started->id,
+                                           CommandLine(args.command));
+  }
   child.on_start = [&](pid_t pid) {
+    if (report) report->Begin(pid, MonotonicNs());
     if (relay) relay->Start();
     if (!target.is_in_words) learning.Start(pid);
   };
 
   const Result<int> status = RunChild(child);
   relay.reset();
+  if (report && status) {
+    const Status written = WriteReport(args.Get("--report"), report->End());
+    if (!written) Complain("warning: " + written.error().message);
+  }
   const unsigned end_timeout = args.Has("--timeout") ? request->timeout_ms : kRunEndTimeoutMs;
   if (service && !service->End(status && *status == 0, end_timeout)) {
     Complain(std::string("warning: the policy takes longer to end the service; ") +

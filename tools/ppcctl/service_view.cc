@@ -41,6 +41,8 @@ View ViewOf(const Json& status) {
     const Json& runner = Member(mount, "runner");
     directory.miss_bytes = Count(Member(runner, "events"), "miss_bytes");
     directory.lost = Count(Member(runner, "device"), "events_lost");
+    directory.device_rate =
+        static_cast<double>(Count(Member(runner, "loader"), "device_mbps")) * 1e6;
     for (const Json& service : Member(mount, "services")) {
       ServiceView& seen = directory.services[Word(service, "service_id")];
       seen.state = Word(service, "state");

@@ -33,7 +33,8 @@ struct DirectoryView {
   std::string last_error;
   uint64_t restarts = 0;
   uint64_t miss_bytes = 0;
-  uint64_t lost = 0;  // events
+  uint64_t lost = 0;       // events
+  double device_rate = 0;  // bytes a second, 0 = not known yet
   std::map<std::string, ServiceView> services;
 };
 

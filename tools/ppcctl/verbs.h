@@ -40,6 +40,7 @@ int Events(const Args& args);
 int Logs(const Args& args);
 int Doctor(const Args& args);
 int Metrics(const Args& args);
+int Report(const Args& args);
 
 }  // namespace ppc::ctl
 

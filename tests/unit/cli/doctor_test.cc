@@ -10,6 +10,7 @@
 #include "policies/maio/template/template.h"
 #include "tests/unit/temp_tree.h"
 #include "tools/ppcctl/doctor/checks.h"
+#include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {

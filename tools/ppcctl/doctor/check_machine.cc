@@ -14,6 +14,7 @@
 #include "daemon/machine/mount_table.h"
 #include "daemon/machine/proc_info.h"
 #include "tools/ppcctl/doctor/checks.h"
+#include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {

@@ -19,16 +19,6 @@ struct Finding {
 
 using Findings = std::vector<Finding>;
 
-// A word for a shell's command line, in quotes where it needs them.
-inline std::string ShellWord(const std::string& word) {
-  static constexpr const char* kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,-";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 }  // namespace ppc::ctl
 
 #endif  // PPC_TOOLS_PPCCTL_DOCTOR_FINDING_H_

@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Description: a report splits a start-up as the loader's own stopwatch does, and names what limits it.
+# needs observer
+. "$(dirname "$0")/maio.sh"
+
+# start NAME OPTIONS...: a cold start of the model with a report; the loader's own is in $WORK/NAME.own.
+start() {
+  local name=$1
+  shift
+  drop_caches
+  must_run "$name" ppcctl run "$MNT" --id "svc-$name" --report "$WORK/$name.json" -- \
+    loadmodel --ready-cmd 'ppcctl service ready' "$@" "$MNT"
+}
+must_run() { "${@:2}" >"$WORK/$1.own" 2>"$WORK/$1.err" || fail "$1: $(cat "$WORK/$1.err" "$WORK/$1.own")"; }
+# agrees NAME LIMIT: the parts add up, each is the stopwatch's within a tenth of the whole or 0.3 s, and
+# the limit is the one that was constructed.
+agrees() {
+  /usr/bin/python3 - "$WORK/$1.json" "$WORK/$1.own" "$2" <<'PY' || fail "$1: $(head -c 1500 "$WORK/$1.json")"
+import json, sys
+report, own = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
+parts, workers = report["parts"], own["workers"]
+mean = lambda key: sum(w[key] for w in workers) / len(workers)
+wanted = {"init_s": own["init_s"], "device_s": mean("device_wait_s"), "total_s": own["startup_s"]}
+cpu = mean("user_s") + mean("sys_s")
+seen = {**parts, "cpu_s": parts["user_s"] + parts["kernel_s"]}
+wanted["cpu_s"] = cpu
+wanted["disk_s"] = own["load_s"] - cpu - wanted["device_s"] - parts["no_cpu_s"]
+bad = [f"{key}: {seen[key]:.2f}, stopwatch {value:.2f}" for key, value in wanted.items()
+       if abs(seen[key] - value) > max(0.3, 0.1 * own["startup_s"])]
+rest = parts["total_s"] - sum(parts[k] for k in ("init_s", "disk_s", "user_s", "kernel_s", "no_cpu_s", "device_s"))
+if abs(rest) > 0.05 * parts["total_s"]:
+    bad.append(f"{rest:.2f} s unexplained")
+if report["limit"]["name"] != sys.argv[3]:
+    bad.append(f"limit {report['limit']['name']}, wanted {sys.argv[3]}")
+print("# ", {k: round(v, 2) for k, v in seen.items() if k.endswith("_s")}, *bad)
+sys.exit(bool(bad))
+PY
+}
+
+start_daemon
+serve
+register "$MNT" maio '{"record": "never"}'
+start disk --workers 1
+agrees disk disk
+start device --workers 1 --device-mbps 20
+agrees device device
+start init --workers 1 --init-s 5
+agrees init init
+
+# What was written can be shown again, in each form.
+has "$(ppcctl report --from "$WORK/disk.json")" "limit: disk: "
+must ppcctl report --from "$WORK/disk.json" --out "$WORK/disk.html"
+has "$(cat "$WORK/disk.html")" "svc-disk in $MNT"
+echo '{}' >"$WORK/other.json"
+refuse 1 "is not a report" ppcctl report --from "$WORK/other.json"
+refuse 1 "is not valid JSON" ppcctl report --from "$(dirname "$0")/maio.sh"
+refuse 1 "No such file" ppcctl report --from "$WORK/none.json"
+# Nor can a report that cannot be written keep a command from running.
+out=$(ppcctl run "$MNT" --id svc-bad --report /nowhere/report.html -- echo ran 2>&1) || fail "the command did not run: $out"
+has "$out" "ran"
+has "$out" "warning: --report /nowhere/report.html"
+
+# Live, of a service that somebody else has started.
+drop_caches
+ppcctl service start "$MNT" --id svc-live --workers 1 --pid $$ >/dev/null || fail "no start"
+loadmodel --workers 1 --ready-cmd "ppcctl service ready '$MNT' --id svc-live" "$MNT" >"$WORK/live.own" &
+must ppcctl report "$MNT" --id svc-live --out "$WORK/live.json"
+has "$(cat "$WORK/live.json")" '"is_ready": true'

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a start-up's time went to, of starts that are made up; and what is seen of real processes.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "daemon/base/clock.h"
+#include "tests/unit/temp_tree.h"
+#include "tools/ppcctl/report/parts.h"
+#include "tools/ppcctl/report/start_report.h"
+
+namespace ppc::ctl {
+namespace {
+
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kStart = 5'000 * kMs;
+
+// A start in which each process does one thing after the other, looked at every 20 ms.
+class MadeUpStart {
+ public:
+  struct Stretch {
+    Doing doing;
+    int ms;
+    double user = 1;  // of what it runs; the rest is the kernel's
+    double no_cpu = 0;
+  };
+  MadeUpStart(int init_ms, const std::vector<std::vector<Stretch>>& processes) {
+    log_.begin_ns = kStart;
+    for (int t = 0; t < init_ms; t += 20) Look(t, 0, {{Doing::kRuns, 20}}, processes.size());
+    int load_ms = 0;
+    for (const auto& stretches : processes) {
+      int sum = 0;
+      for (const Stretch& stretch : stretches) sum += stretch.ms;
+      load_ms = std::max(load_ms, sum);
+    }
+    for (int t = 0; t < load_ms; t += 20) {
+      std::vector<Stretch> now;
+      for (const auto& stretches : processes) now.push_back(At(stretches, t));
+      Look(init_ms + t, 1 + static_cast<uint64_t>(t), now, now.size());
+    }
+    log_.end_ns = kStart + static_cast<uint64_t>(init_ms + load_ms) * kMs;
+    log_.is_ready = true;
+  }
+  const StartLog& log() const { return log_; }
+
+ private:
+  static Stretch At(const std::vector<Stretch>& stretches, int t) {
+    for (const Stretch& stretch : stretches) {
+      if (t < stretch.ms) return stretch;
+      t -= stretch.ms;
+    }
+    return {Doing::kSleeps, 20};
+  }
+  void Look(int t, uint64_t bytes, const std::vector<Stretch>& now, size_t processes) {
+    Sample sample;
+    sample.time_ns = kStart + static_cast<uint64_t>(t) * kMs;
+    clocks_.resize(processes);
+    for (size_t i = 0; i < processes; ++i) {
+      const Stretch& stretch = now[std::min(i, now.size() - 1)];
+      ProcessSample& clock = clocks_[i];
+      clock.pid = static_cast<pid_t>(100 + i);
+      clock.doing = stretch.doing;
+      sample.processes.push_back(clock);
+      if (stretch.doing != Doing::kRuns) continue;
+      const double ran = 20.0 * kMs * (1 - stretch.no_cpu);
+      clock.user_ns += static_cast<uint64_t>(ran * stretch.user);
+      clock.kernel_ns += static_cast<uint64_t>(ran * (1 - stretch.user));
+      clock.no_cpu_ns += static_cast<uint64_t>(20.0 * kMs * stretch.no_cpu);
+    }
+    log_.samples.push_back(sample);
+    if (t % 100 == 0) log_.progress.push_back({sample.time_ns, bytes, bytes / 2, 300e6, false});
+  }
+  StartLog log_;
+  std::vector<ProcessSample> clocks_;
+};
+
+void ExpectSum(const StartParts& parts) {
+  EXPECT_NEAR(
+      parts.init_s + parts.disk_s + parts.user_s + parts.kernel_s + parts.no_cpu_s + parts.device_s,
+      parts.total_s, 0.05 * parts.total_s);
+}
+
+TEST(ReportTest, EachPartIsFound) {
+  const MadeUpStart start(2000, {{{Doing::kDisk, 3000},
+                                  {Doing::kSleeps, 1000},
+                                  {Doing::kRuns, 1000, 0.5},
+                                  {Doing::kRuns, 1000, 1, 0.5}}});
+  const StartParts parts = PartsOf(start.log());
+  EXPECT_NEAR(parts.init_s, 2.0, 0.2);
+  EXPECT_NEAR(parts.disk_s, 3.0, 0.2);
+  EXPECT_NEAR(parts.device_s, 1.0, 0.2);
+  EXPECT_NEAR(parts.kernel_s, 0.5, 0.1);
+  EXPECT_NEAR(parts.user_s, 1.0, 0.1);
+  EXPECT_NEAR(parts.no_cpu_s, 0.5, 0.1);
+  EXPECT_EQ(parts.readers, 1u);
+  ExpectSum(parts);
+  EXPECT_EQ(LimitOf(parts).name, "disk");
+}
+
+// A parent that waits for its workers is no reader; of two workers it is the mean.
+TEST(ReportTest, ReadersAloneCount) {
+  const MadeUpStart start(0, {{{Doing::kSleeps, 4000}},
+                              {{Doing::kDisk, 4000}},
+                              {{Doing::kDisk, 2000}, {Doing::kSleeps, 2000}}});
+  const StartParts parts = PartsOf(start.log());
+  EXPECT_EQ(parts.readers, 2u);
+  EXPECT_NEAR(parts.disk_s, 3.0, 0.1);
+  EXPECT_NEAR(parts.device_s, 1.0, 0.1);
+  ExpectSum(parts);
+}
+
+TEST(ReportTest, TheLimitIsNamed) {
+  const auto limit = [](int init_ms, MadeUpStart::Stretch most) {
+    return LimitOf(PartsOf(MadeUpStart(init_ms, {{most, {Doing::kDisk, 400}}}).log())).name;
+  };
+  EXPECT_EQ(limit(5000, {Doing::kRuns, 1000}), "init");
+  EXPECT_EQ(limit(100, {Doing::kDisk, 3000}), "disk");
+  EXPECT_EQ(limit(100, {Doing::kSleeps, 3000}), "device");
+  EXPECT_EQ(limit(100, {Doing::kRuns, 3000, 0.1}), "kernel");
+  EXPECT_EQ(limit(100, {Doing::kRuns, 3000, 0.9}), "cpu");
+  EXPECT_EQ(limit(100, {Doing::kRuns, 3000, 0.9, 0.8}), "no-cpu");
+}
+
+TEST(ReportTest, NothingSeenIsNoDivision) {
+  StartLog log;
+  log.begin_ns = log.end_ns = kStart;
+  const StartParts parts = PartsOf(log);
+  EXPECT_EQ(parts.total_s, 0);
+  const Json report = ReportJson(log, parts, LimitOf(parts));
+  EXPECT_NE(ReportText(report).find("not ready when watching ended"), std::string::npos);
+  EXPECT_NE(ReportPage(report).find("</html>"), std::string::npos);
+}
+
+TEST(ReportTest, PagesTellTheSame) {
+  const MadeUpStart start(1000, {{{Doing::kDisk, 3000}}});
+  Json report = ReportJson(start.log(), PartsOf(start.log()), LimitOf(PartsOf(start.log())));
+  report["service_id"] = "svc-<b>";
+  report["directory"] = "/models";
+  report["command"] = "serve \"x\"";
+  EXPECT_NE(ReportFor("x.txt", report).find("limit: disk: "), std::string::npos);
+  EXPECT_NE(ReportFor("x.md", report).find("| waiting for the disk | "), std::string::npos);
+  const std::string page = ReportFor("x.html", report);
+  EXPECT_NE(page.find("svc-&lt;b&gt; in /models"), std::string::npos);
+  EXPECT_EQ(page.find("svc-<b>"), std::string::npos);
+  EXPECT_EQ(page.find("http"), std::string::npos) << "needs nothing else";
+  EXPECT_EQ(Json::parse(ReportFor("x.json", report))["limit"]["name"], "disk");
+}
+
+// A child that burns CPU, and one that sleeps.
+TEST(ReportTest, RealProcessesAreSeen) {
+  const auto spawn = [](bool burns) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      while (burns) asm volatile("");  // a loop without effect may be left out
+      for (;;) pause();
+    }
+    return pid;
+  };
+  const pid_t burner = spawn(true);
+  const pid_t sleeper = spawn(false);
+  usleep(300'000);
+  const Sample sample = LookAtProcesses(SysRoots{}, getpid(), MonotonicNs());
+  const auto of = [&sample](pid_t pid) {
+    const auto it = std::find_if(sample.processes.begin(), sample.processes.end(),
+                                 [pid](const ProcessSample& each) { return each.pid == pid; });
+    return it == sample.processes.end() ? ProcessSample{} : *it;
+  };
+  EXPECT_EQ(of(burner).doing, Doing::kRuns);
+  EXPECT_GT(of(burner).user_ns + of(burner).no_cpu_ns, 0u);
+  EXPECT_EQ(of(sleeper).doing, Doing::kSleeps);
+  EXPECT_EQ(of(getpid()).pid, getpid());
+  for (const pid_t pid : {burner, sleeper}) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+}
+
+}  // namespace
+}  // namespace ppc::ctl

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what a start-up's time went to, by what was seen of it.
+// Threads: pure functions, any thread.
+#ifndef PPC_TOOLS_PPCCTL_REPORT_PARTS_H_
+#define PPC_TOOLS_PPCCTL_REPORT_PARTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/base/json.h"
+#include "tools/ppcctl/report/sampler.h"
+
+namespace ppc::ctl {
+
+// Seconds; they add up to the start-up.  Of several processes that read the model the mean.
+struct StartParts {
+  double init_s = 0;    // until the model begins to be read
+  double disk_s = 0;    // waiting for the disk or for a page that is on its way
+  double user_s = 0;    // the programs' own work
+  double kernel_s = 0;  // in the kernel: faults, copying, mapping
+  double no_cpu_s = 0;  // had work and no CPU
+  double device_s = 0;  // asleep: the device, a timer, another process
+  double total_s = 0;
+  uint64_t bytes = 0;    // of the model that were read
+  uint64_t missed = 0;   // of them not found in the page cache
+  uint32_t readers = 0;  // processes that the load's parts are of
+  double disk_rate = 0;  // bytes a second that loads saw, 0 = not known
+  bool is_ready = false;
+};
+
+// Until the model begins to be read is init: until a fiftieth of what was read in the end.
+StartParts PartsOf(const StartLog& log);
+
+// The greatest part, and what would make it smaller.
+struct Limit {
+  std::string name;    // "disk", "init", ...
+  std::string reason;  // one line
+  std::string advice;  // one line
+};
+Limit LimitOf(const StartParts& parts);
+
+// What a report file has: {"schema", "service_id", "directory", "command", "parts", "limit", ...}.
+Json ReportJson(const StartLog& log, const StartParts& parts, const Limit& limit);
+
+// For people: lines; Markdown; one page that needs nothing else.  Of what ReportJson() made.
+std::string ReportText(const Json& report);
+std::string ReportMarkdown(const Json& report);
+std::string ReportPage(const Json& report);
+
+}  // namespace ppc::ctl
+
+#endif  // PPC_TOOLS_PPCCTL_REPORT_PARTS_H_

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ppcctl/report/sampler.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <utility>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/files.h"
+#include "daemon/machine/proc_info.h"
+#include "tools/ppcctl/process_tree.h"
+
+namespace ppc::ctl {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPeriod{20};
+constexpr int kLooksPerQuestion = 5;
+// A service of many threads takes long to look at: a tenth of a CPU at most.
+constexpr int kIdlePerLook = 9;
+// A start of half an hour; what comes later is not kept.
+constexpr size_t kMostSamples = 90'000;
+
+// The fields of /proc/PID/stat behind the name, which may have blanks and brackets.
+std::string Behind(const std::string& stat) {
+  const size_t at = stat.rfind(')');
+  return at == std::string::npos ? "" : stat.substr(at + 1);
+}
+
+ProcessSample LookAtProcess(const SysRoots& roots, pid_t pid) {
+  static const uint64_t kTickNs = kNsPerSec / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  ProcessSample sample;
+  sample.pid = pid;
+  const std::string process = roots.Proc("/" + std::to_string(pid));
+  if (const Result<std::string> stat = ReadFile(process + "/stat", 4096)) {
+    std::istringstream fields(Behind(*stat));
+    std::string skipped;
+    for (int i = 0; i < 11; ++i) fields >> skipped;  // state to cmajflt
+    uint64_t user = 0;
+    uint64_t kernel = 0;
+    fields >> user >> kernel;
+    sample.user_ns = user * kTickNs;
+    sample.kernel_ns = kernel * kTickNs;
+  }
+  for (const int thread : ListNumbers(process + "/task")) {
+    const std::string task = process + "/task/" + std::to_string(thread);
+    if (const Result<std::string> schedule = ReadFile(task + "/schedstat", 256)) {
+      std::istringstream fields(*schedule);
+      uint64_t ran_ns = 0;
+      uint64_t waited_ns = 0;
+      fields >> ran_ns >> waited_ns;
+      sample.no_cpu_ns += waited_ns;
+    }
+    const Result<std::string> stat = ReadFile(task + "/stat", 4096);
+    const std::string fields = stat ? Behind(*stat) : "";
+    const char state = fields.size() > 1 ? fields[1] : 'S';
+    if (state == 'D') sample.doing = Doing::kDisk;
+    if (state == 'R') sample.doing = std::min(sample.doing, Doing::kRuns);
+  }
+  return sample;
+}
+
+}  // namespace
+
+Sample LookAtProcesses(const SysRoots& roots, pid_t pid, uint64_t now_ns) {
+  Sample sample;
+  sample.time_ns = now_ns;
+  for (const pid_t each : Descendants(roots, pid)) {
+    sample.processes.push_back(LookAtProcess(roots, each));
+  }
+  return sample;
+}
+
+Sampler::Sampler(SysRoots roots, pid_t pid, uint64_t begin_ns, Ask ask)
+    : roots_(std::move(roots)), pid_(pid), ask_(std::move(ask)) {
+  log_.begin_ns = begin_ns;
+  thread_ = std::thread([this] { Run(); });
+}
+
+Sampler::~Sampler() { (void)Finish(); }
+
+void Sampler::Run() {
+  std::unique_lock lock(mutex_);
+  for (int look = 0; !is_ending_; ++look) {
+    lock.unlock();
+    const uint64_t now_ns = MonotonicNs();
+    Sample sample = LookAtProcesses(roots_, pid_, now_ns);
+    Progress progress;
+    const bool has_progress = look % kLooksPerQuestion == 0 && ask_(&progress);
+    progress.time_ns = now_ns;
+    const uint64_t took_ns = MonotonicNs() - now_ns;
+    const bool is_gone = access(roots_.Proc("/" + std::to_string(pid_)).c_str(), F_OK) != 0;
+    lock.lock();
+    if (log_.samples.size() < kMostSamples) log_.samples.push_back(std::move(sample));
+    if (has_progress) log_.progress.push_back(progress);
+    log_.end_ns = now_ns;
+    log_.is_ready = has_progress && progress.is_ready;
+    if (log_.is_ready || is_gone) is_ending_ = true;
+    const auto idle = std::max<std::chrono::nanoseconds>(
+        kPeriod, std::chrono::nanoseconds(took_ns * kIdlePerLook));
+    if (!is_ending_) wake_.wait_for(lock, idle, [this] { return is_ending_; });
+  }
+  wake_.notify_all();
+}
+
+void Sampler::Wait() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] { return is_ending_; });
+}
+
+StartLog Sampler::Finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  return log_;
+}
+
+}  // namespace ppc::ctl

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ppcctl/report/start_report.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "daemon/base/files.h"
+#include "daemon/base/unique_fd.h"
+#include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/report/parts.h"
+#include "tools/ppcctl/service_view.h"
+
+namespace ppc::ctl {
+namespace {
+
+// Whoever does not answer by then is asked again at the next look.
+constexpr unsigned kAskTimeoutMs = 1000;
+
+}  // namespace
+
+// Keeps its connection; used by the sampler's thread alone.
+class StartReport::Asker {
+ public:
+  Asker(std::string socket, std::string mount, std::string id)
+      : socket_(std::move(socket)), mount_(std::move(mount)), id_(std::move(id)) {}
+
+  bool Ask(Progress* progress) {
+    if (!link_) link_ = std::make_unique<DaemonLink>(kAskTimeoutMs, socket_);
+    const Result<View> view = LookAtServices(*link_, mount_, /*ask_policies=*/true);
+    if (!view) {
+      link_.reset();
+      return false;
+    }
+    const auto directory = view->find(mount_);
+    if (directory == view->end()) return false;
+    const auto service = directory->second.services.find(id_);
+    if (service == directory->second.services.end()) return false;
+    progress->bytes = std::max(service->second.consumed, service->second.recorded);
+    progress->missed = directory->second.miss_bytes;
+    progress->disk_rate = directory->second.device_rate;
+    progress->is_ready = service->second.state == "ready";
+    return true;
+  }
+
+ private:
+  const std::string socket_;
+  const std::string mount_;
+  const std::string id_;
+  std::unique_ptr<DaemonLink> link_;
+};
+
+StartReport::StartReport(std::string socket, std::string mount, std::string id, std::string command)
+    : mount_(std::move(mount)),
+      id_(std::move(id)),
+      command_(std::move(command)),
+      asker_(std::make_unique<Asker>(std::move(socket), mount_, id_)) {}
+
+StartReport::~StartReport() = default;
+
+void StartReport::Begin(pid_t pid, uint64_t begin_ns) {
+  sampler_ =
+      std::make_unique<Sampler>(RootsFromEnvironment(), pid, begin_ns,
+                                [this](Progress* progress) { return asker_->Ask(progress); });
+}
+
+void StartReport::Wait() {
+  if (sampler_) sampler_->Wait();
+}
+
+Json StartReport::End() {
+  const StartLog log = sampler_ ? sampler_->Finish() : StartLog{};
+  const StartParts parts = PartsOf(log);
+  Json report = ReportJson(log, parts, LimitOf(parts));
+  report["service_id"] = id_;
+  report["directory"] = mount_;
+  report["command"] = command_;
+  return report;
+}
+
+std::string ReportFor(const std::string& file, const Json& report) {
+  if (file.ends_with(".html")) return ReportPage(report);
+  if (file.ends_with(".md")) return ReportMarkdown(report);
+  if (file.ends_with(".json")) return report.dump(1) + "\n";
+  return ReportText(report);
+}
+
+Status WriteReport(const std::string& file, const Json& report) {
+  const UniqueFd fd(open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd.IsValid()) return PosixError("--report " + file, errno);
+  const std::string text = ReportFor(file, report);
+  return WriteAll(fd.Get(), text.data(), text.size());
+}
+
+}  // namespace ppc::ctl
