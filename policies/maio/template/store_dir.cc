@@ -9,7 +9,11 @@
 // the writer or by the next one.  Only lower ones are removed, so a writer that was late, whose
 // number had gone already, finds a higher one beside its own, takes its own back and says -ESTALE.
 // A link() that succeeded on the server but whose answer was lost shows as a second link of the
-// temporary file.
+// temporary file, once the server is asked for it.
+//
+// A directory's contents are what the server has whenever it is opened; a name in it that was not
+// there is taken for missing until then, so the store's directory is opened before its
+// subdirectories are believed to be missing.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -47,6 +51,13 @@ std::optional<uint64_t> GenerationOf(const std::string& file, std::string* name)
   if (problem != std::errc() || end != digits + kGenerationDigits) return std::nullopt;
   *name = file.substr(0, mark);
   return generation;
+}
+
+// As the server has it now, whatever is cached here.
+bool HasTwoLinks(const std::string& path) {
+  struct statx st = {};
+  return statx(AT_FDCWD, path.c_str(), AT_STATX_FORCE_SYNC, STATX_NLINK, &st) == 0 &&
+         st.stx_nlink == 2;
 }
 
 class DirectoryTemplates : public TemplateStore {
@@ -107,8 +118,7 @@ class DirectoryTemplates : public TemplateStore {
     const uint64_t generation = expected + 1;
     const std::string claim = GenerationPath(name, generation);
     rc = link(temporary.c_str(), claim.c_str()) == 0 ? 0 : errno;
-    struct stat st = {};
-    if (rc != 0 && stat(temporary.c_str(), &st) == 0 && st.st_nlink == 2) rc = 0;
+    if (rc != 0 && HasTwoLinks(temporary)) rc = 0;
     if (rc == EEXIST) {
       unlink(temporary.c_str());
       Publish(name);  // its writer may be gone
@@ -173,11 +183,17 @@ class DirectoryTemplates : public TemplateStore {
     return BucketOf(name) + "/" + name + std::string(kGenerationMark) + digits;
   }
 
+  static bool LooksAnew(const std::string& directory) {
+    const Descriptor fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return fd.get() >= 0;
+  }
+
   // All but generation `own`.
   Present Look(const std::string& name, uint64_t own = 0) const {
     Present present;
     std::vector<std::string> files;
-    const int rc = ListDirectory(BucketOf(name), &files);
+    int rc = ListDirectory(BucketOf(name), &files);
+    if (rc == ENOENT && LooksAnew(root_)) rc = ListDirectory(BucketOf(name), &files);
     if (rc != 0 && rc != ENOENT) present.error = rc;
     for (const std::string& file : files) {
       std::string of;
@@ -189,12 +205,18 @@ class DirectoryTemplates : public TemplateStore {
     }
     std::vector<uint8_t> head;
     std::string ignored;
-    if (ReadTemplateFile(PathOf(name), &head, &ignored, kPreambleBytes) == 0) {
-      present.has_file = true;
-      if (head.size() == kPreambleBytes)
-        present.file_generation =
-            ByteReader(std::span(head).subspan(kGenerationAt)).Fixed<uint64_t>();
+    // One that was replaced while it was read is there again.
+    for (int again = 0; again < kTries; again++) {
+      rc = ReadTemplateFile(PathOf(name), &head, &ignored, kPreambleBytes);
+      if (rc != ESTALE) break;
     }
+    // What is no template at all is replaced by one.
+    if (rc != 0 && rc != ENOENT && rc != EINVAL && present.error == 0) present.error = rc;
+    if (rc != 0) return present;
+    present.has_file = true;
+    if (head.size() == kPreambleBytes)
+      present.file_generation =
+          ByteReader(std::span(head).subspan(kGenerationAt)).Fixed<uint64_t>();
     return present;
   }
 
