@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <numeric>
 #include <sstream>
 
 namespace ppc::bench {
@@ -34,11 +33,12 @@ Status ParseRanks(const std::string& text, LoadConfig* config) {
   if (!ranks.ok()) return ranks.error();
   std::vector<int> sorted = *ranks;
   std::sort(sorted.begin(), sorted.end());
-  std::vector<int> all(config->workers);
-  std::iota(all.begin(), all.end(), 0);
-  if (sorted != all) {
-    return Bad("--ranks '" + text + "' must name each of the " + std::to_string(config->workers) +
-               " workers once");
+  const bool are_different = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  const uint32_t most = std::max(config->workers, config->tp);
+  if (sorted.size() != config->workers || !are_different ||
+      static_cast<uint32_t>(sorted.back()) >= most) {
+    return Bad("--ranks '" + text + "' must name a rank below " + std::to_string(most) +
+               " for each of the " + std::to_string(config->workers) + " workers, none twice");
   }
   config->ranks = *ranks;
   return Ok();
@@ -58,7 +58,8 @@ Status ParseNumbers(const Options& options, LoadConfig* config) {
   if (!workers.ok()) return workers.error();
   Result<uint32_t> tp = Count(options, "tp", *workers, 256);
   if (!tp.ok()) return tp.error();
-  if (*workers % *tp != 0)
+  // With --ranks the others may be on other nodes.
+  if (*workers % *tp != 0 && !(*workers < *tp && options.Has("ranks")))
     return Bad("--workers " + std::to_string(*workers) + " is not a multiple of --tp " +
                std::to_string(*tp));
   Result<uint32_t> passes = Count(options, "passes", 1, 1000);

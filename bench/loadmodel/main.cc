@@ -31,7 +31,9 @@ constexpr char kUsage[] =
     "  --keep-mapped     each worker keeps its shards mapped until all are loaded\n"
     "  --passes N        load N times\n"
     "  --shuffle SEED    take the shards in another order\n"
-    "  --ranks LIST      whose slices each worker takes, e.g. 1,0\n"
+    "  --ranks LIST      whose slices each worker takes, e.g. 1,0; with fewer workers than --tp "
+    "those\n"
+    "                    of this node, e.g. 2,3\n"
     "  --ready-cmd CMD   run CMD when the service is ready\n"
     "Tensors with names other than Qwen's, Llama's and DeepSeek's are split on their first\n"
     "dimension when they have two or more and it divides evenly, and are replicated otherwise.\n";

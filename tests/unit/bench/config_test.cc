@@ -41,6 +41,13 @@ TEST(LoadConfig, TensorParallelIsAsManyAsWorkersByDefault) {
   EXPECT_EQ(Parse({"--workers", "2", "/m"})->tp, 2u);
 }
 
+TEST(LoadConfig, WorkersOfOneNodeAreNamedByTheirRanks) {
+  const Result<LoadConfig> config = Parse({"--workers", "2", "--tp", "4", "--ranks", "2,3", "/m"});
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->RankOf(0), 2u);
+  EXPECT_EQ(config->RankOf(1), 3u);
+}
+
 TEST(LoadConfig, RefusesWithOneLine) {
   EXPECT_NE(ErrorOf({}).find("one model directory"), std::string::npos);
   EXPECT_NE(ErrorOf({"--what", "/m"}).find("unknown option --what"), std::string::npos);
@@ -56,7 +63,10 @@ TEST(LoadConfig, RefusesWithOneLine) {
   EXPECT_NE(ErrorOf({"/m", "--remote-cost", "1.5"}).find("needs --placement"), std::string::npos);
   EXPECT_NE(ErrorOf({"/m", "--remote-cost", "0.5"}).find("at least 1"), std::string::npos);
   EXPECT_NE(ErrorOf({"/m", "--ranks", "1,x"}).find("list of ranks"), std::string::npos);
-  EXPECT_NE(ErrorOf({"/m", "--workers", "2", "--ranks", "1,1"}).find("each of the 2 workers once"),
+  EXPECT_NE(ErrorOf({"/m", "--workers", "2", "--ranks", "1,1"}).find("none twice"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf({"/m", "--workers", "2", "--tp", "4"}).find("multiple"), std::string::npos);
+  EXPECT_NE(ErrorOf({"/m", "--workers", "2", "--tp", "4", "--ranks", "2,4"}).find("below 4"),
             std::string::npos);
   EXPECT_NE(ErrorOf({"/m", "--placement"}).find("--xpu-nodes"), std::string::npos);
   EXPECT_NE(ErrorOf({"/m", "--keep-mapped", "--mode=read"}).find("--mode mmap"), std::string::npos);
