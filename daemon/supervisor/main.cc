@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "daemon/base/log.h"
@@ -16,6 +18,7 @@
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/registry.h"
 #include "daemon/supervisor/server.h"
+#include "daemon/supervisor/service_manager.h"
 #include "daemon/wire/notify.h"
 
 namespace ppc::control {
@@ -25,6 +28,8 @@ constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
 // For `ppcctl logs`, where there is no journal.
 constexpr size_t kLogLinesKept = 500;
+// FileDescriptorName= of ppcd.socket.
+constexpr const char* kAdminSocket = "admin";
 
 Result<UniqueFd> CatchSignals() {
   signal(SIGPIPE, SIG_IGN);
@@ -40,7 +45,17 @@ Result<UniqueFd> CatchSignals() {
   return fd;
 }
 
+// On the service manager's socket where it handed one over, else on ppcd's own.
+Result<std::unique_ptr<Server>> ServeAdmin(EventLoop& events, const Options& options,
+                                           std::optional<InheritedSocket> given,
+                                           Server::Handler handler) {
+  if (given) return Server::Adopt(events, std::move(*given), std::move(handler));
+  return Server::Listen(events, options.socket, options.group, std::move(handler));
+}
+
 Status Serve(const Options& options) {
+  Result<InheritedSockets> inherited = InheritedSockets::FromEnvironment();
+  if (!inherited) return inherited.error();
   Result<UniqueFd> signals = CatchSignals();
   if (!signals) return signals.error();
   Result<StateDir> state = StateDir::Open(options.state_dir, options.is_private);
@@ -50,11 +65,14 @@ Status Serve(const Options& options) {
   EventLoop& events = **loop;
 
   Registry registry(events, options, std::move(state).value());
+  std::optional<InheritedSocket> given = inherited->Take(kAdminSocket);
+  if (const Status status = inherited->CheckAllTaken(); !status) return status.error();
+  const std::string path = given ? given->path : options.socket;
   Result<std::unique_ptr<Server>> server =
-      Server::Listen(events, options.socket, options.group,
-                     [&registry](const Request& request, const Peer& peer, Server::Reply reply) {
-                       registry.Handle(request, peer, std::move(reply));
-                     });
+      ServeAdmin(events, options, std::move(given),
+                 [&registry](const Request& request, const Peer& peer, Server::Reply reply) {
+                   registry.Handle(request, peer, std::move(reply));
+                 });
   if (!server) return server.error();
   std::unique_ptr<MetricsServer> metrics;
   if (!options.metrics.empty()) {
@@ -78,8 +96,9 @@ Status Serve(const Options& options) {
   });
   if (!watched) return watched;
   registry.Adopt();
-  Log(LogLevel::kInfo, "listening on " + options.socket);
+  Log(LogLevel::kInfo, "listening on " + path);
   NotifySystemd("READY=1");
+  FeedWatchdog(events);
   events.Run();
   return Ok();
 }

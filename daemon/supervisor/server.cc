@@ -3,6 +3,7 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -55,6 +56,17 @@ Result<std::unique_ptr<Server>> Server::Listen(EventLoop& loop, const std::strin
   return server;
 }
 
+Result<std::unique_ptr<Server>> Server::Adopt(EventLoop& loop, InheritedSocket socket,
+                                              Handler handler) {
+  struct stat info {};
+  if (stat(socket.path.c_str(), &info) != 0) return PosixError(socket.path, errno);
+  std::unique_ptr<Server> server(
+      new Server(loop, std::move(socket.fd), "", info.st_gid, std::move(handler)));
+  const Status status = server->Listen();
+  if (!status) return status.error();
+  return server;
+}
+
 Status Server::Listen() {
   return loop_.Watch(socket_.Get(), EPOLLIN, [this](uint32_t) { HandleConnection(); });
 }
@@ -75,7 +87,7 @@ void Server::Pause() {
 Server::~Server() {
   for (auto& [id, client] : clients_) loop_.Unwatch(client.channel->fd());
   if (!is_paused_) loop_.Unwatch(socket_.Get());
-  unlink(path_.c_str());
+  if (!path_.empty()) unlink(path_.c_str());
 }
 
 void Server::HandleConnection() {

@@ -14,6 +14,7 @@
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/supervisor/event_loop.h"
+#include "daemon/supervisor/service_manager.h"
 #include "daemon/wire/line_channel.h"
 #include "daemon/wire/peer.h"
 #include "daemon/wire/protocol.h"
@@ -31,6 +32,9 @@ class Server {
   // somebody answers there, EEXIST when it is no socket.
   static Result<std::unique_ptr<Server>> Listen(EventLoop& loop, const std::string& path,
                                                 const std::string& group, Handler handler);
+  // On a socket that listens already, whose file stays somebody else's.
+  static Result<std::unique_ptr<Server>> Adopt(EventLoop& loop, InheritedSocket socket,
+                                               Handler handler);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -66,7 +70,7 @@ class Server {
 
   EventLoop& loop_;
   UniqueFd socket_;
-  const std::string path_;
+  const std::string path_;  // goes with the server; "" none
   const gid_t gid_;
   const Handler handler_;
   std::map<uint64_t, Client> clients_;
