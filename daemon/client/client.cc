@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
@@ -27,12 +28,24 @@ namespace {
 // A reg_policy in place of another one waits for its end and its own start, 8 s each.
 constexpr unsigned kDefaultTimeoutMs = 20000;
 constexpr size_t kMaxAnswerBytes = 8 << 20;
-constexpr const char* kDaemonRemedy = "; is it running? (systemctl start ppcd)";
+
+std::string FromEnvironment(const char* name, std::string fallback) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? std::move(fallback) : value;
+}
+
+// Where to ask, in this order: whoever named a socket means that one.
+std::vector<std::string> SocketsToTry(const char* named) {
+  if (named != nullptr) return {named};
+  std::string admin = FromEnvironment("PPC_SOCKET", PPC_DEFAULT_SOCKET);
+  std::string service = FromEnvironment("PPC_SERVICE_SOCKET", ServiceSocketBeside(admin));
+  return {std::move(admin), std::move(service)};
+}
 
 class Connection {
  public:
-  Connection(std::string path, unsigned timeout_ms)
-      : path_(std::move(path)), timeout_ms_(timeout_ms) {}
+  Connection(std::vector<std::string> sockets, unsigned timeout_ms)
+      : sockets_(std::move(sockets)), timeout_ms_(timeout_ms) {}
 
   Status Open() { return Open(Deadline()); }
 
@@ -52,8 +65,22 @@ class Connection {
   uint64_t Deadline() const { return MonotonicNs() + timeout_ms_ * kNsPerMs; }
 
   Status Open(uint64_t deadline) {
+    path_ = sockets_[0];
+    Status status = Open(path_, deadline);
+    for (size_t i = 1; i < sockets_.size() && !status; ++i) {
+      const int code = status.error().code;
+      if (code != EACCES && code != EPERM && code != ENOENT && code != ECONNREFUSED) break;
+      // What was wrong with the first is what matters if none answers.
+      if (!Open(sockets_[i], deadline)) continue;
+      path_ = sockets_[i];
+      return Ok();
+    }
+    return status;
+  }
+
+  Status Open(const std::string& path, uint64_t deadline) {
     channel_.reset();
-    const Result<sockaddr_un> address = SocketAddress(path_);
+    const Result<sockaddr_un> address = SocketAddress(path);
     if (!address) return address.error();
     UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd.IsValid()) return PosixError("socket", errno);
@@ -72,12 +99,22 @@ class Connection {
 
   Error Unreachable(int code) const {
     Error error = PosixError("ppcd does not answer at " + path_, code);
-    error.message += kDaemonRemedy;
+    error.message += code == EACCES || code == EPERM
+                         ? "; that socket is root's (sudo), and ppcd has none for services here"
+                         : "; is it running? (systemctl start ppcd)";
     return error;
   }
 
+  // Before it hung up it may have said why.
+  Result<std::string> LastWords(int code) {
+    (void)channel_->Receive();
+    Result<std::optional<std::string>> last = channel_->NextLine();
+    if (last && last->has_value()) return *std::move(*last);
+    return Unreachable(code);
+  }
+
   Result<std::string> ExchangeOpen(const std::string& line, uint64_t deadline) {
-    if (Status status = channel_->Send(line); !status) return Unreachable(EPIPE);
+    if (Status status = channel_->Send(line); !status) return LastWords(EPIPE);
     while (true) {
       Result<std::optional<std::string>> answer = channel_->NextLine();
       if (!answer) return answer.error();
@@ -92,15 +129,13 @@ class Connection {
       const auto wait_ms =
           static_cast<int>(std::min<uint64_t>((deadline - now) / kNsPerMs + 1, 60000));
       if (poll(&waiting, 1, wait_ms) <= 0) continue;
-      if ((waiting.revents & POLLOUT) != 0 && !channel_->Flush()) return Unreachable(EPIPE);
-      if (channel_->Receive()) continue;
-      Result<std::optional<std::string>> last = channel_->NextLine();
-      if (last && last->has_value()) return *std::move(*last);
-      return Unreachable(ECONNRESET);
+      if ((waiting.revents & POLLOUT) != 0 && !channel_->Flush()) return LastWords(EPIPE);
+      if (!channel_->Receive()) return LastWords(ECONNRESET);
     }
   }
 
-  const std::string path_;
+  const std::vector<std::string> sockets_;  // one at least
+  std::string path_;                        // the one that was asked last
   const unsigned timeout_ms_;
   std::optional<LineChannel> channel_;
 };
@@ -109,7 +144,8 @@ class Connection {
 }  // namespace ppc::control
 
 struct ppc_client {
-  ppc_client(std::string path, unsigned timeout_ms) : connection(std::move(path), timeout_ms) {}
+  ppc_client(const char* socket, unsigned timeout_ms)
+      : connection(ppc::control::SocketsToTry(socket), timeout_ms) {}
   ppc::control::Connection connection;
   std::string reply;
   std::string error;
@@ -176,9 +212,6 @@ extern "C" {
 int ppc_connect(const char* socket, unsigned timeout_ms, struct ppc_client** client) {
   if (client == nullptr) return -EINVAL;
   *client = nullptr;
-  const char* from_env = std::getenv("PPC_SOCKET");
-  if (socket == nullptr)
-    socket = from_env != nullptr && *from_env != '\0' ? from_env : PPC_DEFAULT_SOCKET;
   try {
     *client =
         new ppc_client(socket, timeout_ms == 0 ? ppc::control::kDefaultTimeoutMs : timeout_ms);

@@ -33,10 +33,10 @@ Result<std::string> Cgroups::OfProcess(pid_t pid) const {
   return *path;
 }
 
-Result<std::string> Cgroups::Resolve(const std::string& path) const {
+Result<Cgroups::Group> Cgroups::Resolve(const std::string& path) const {
   if (path.find('\0') != std::string::npos) return Error{EINVAL, "\"cgroup\" has a NUL in it"};
   const Result<Cgroup> group = Cgroup::Open(path, roots_);
-  if (group) return group->path();
+  if (group) return Group{group->path(), group->relative()};
   Error error = group.error();
   if (error.code == ENOENT) error.message += "; create it before the service starts";
   return error;

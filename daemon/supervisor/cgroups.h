@@ -25,10 +25,14 @@ class Cgroups {
   // The process' memory cgroup as /proc writes it ("/services/a").
   Result<std::string> OfProcess(pid_t pid) const;
 
-  // The directory of a path as a client writes it: below the cgroup file system, or
+  struct Group {
+    std::string directory;
+    std::string name;  // as /proc writes it
+  };
+  // The group of a path as a client writes it: below the cgroup file system, or
   // relative to the hierarchy ("/services/a"), v1's memory controller's too: found as the
   // runner finds it.  Must exist.
-  Result<std::string> Resolve(const std::string& path) const;
+  Result<Group> Resolve(const std::string& path) const;
 
   // Makes the directory of runner `name`; an error where there is no cgroup2 or
   // no right to write it, which is no reason not to run.

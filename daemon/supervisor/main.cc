@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,9 +17,11 @@
 #include "daemon/base/log.h"
 #include "daemon/supervisor/metrics_server.h"
 #include "daemon/supervisor/options.h"
+#include "daemon/supervisor/refusals.h"
 #include "daemon/supervisor/registry.h"
 #include "daemon/supervisor/server.h"
 #include "daemon/supervisor/service_manager.h"
+#include "daemon/wire/listen_socket.h"
 #include "daemon/wire/notify.h"
 
 namespace ppc::control {
@@ -30,6 +33,7 @@ constexpr int kExitUsage = 2;
 constexpr size_t kLogLinesKept = 500;
 // FileDescriptorName= of ppcd.socket.
 constexpr const char* kAdminSocket = "admin";
+constexpr const char* kServiceSocket = "service";
 
 Result<UniqueFd> CatchSignals() {
   signal(SIGPIPE, SIG_IGN);
@@ -46,11 +50,32 @@ Result<UniqueFd> CatchSignals() {
 }
 
 // On the service manager's socket where it handed one over, else on ppcd's own.
-Result<std::unique_ptr<Server>> ServeAdmin(EventLoop& events, const Options& options,
+Result<std::unique_ptr<Server>> ServeAdmin(const Server::Environment& environment,
+                                           const Options& options,
                                            std::optional<InheritedSocket> given,
-                                           Server::Handler handler) {
-  if (given) return Server::Adopt(events, std::move(*given), std::move(handler));
-  return Server::Listen(events, options.socket, options.group, std::move(handler));
+                                           const Server::Handler& handler) {
+  if (given) return Server::Adopt(environment, Server::Kind::kAdmin, std::move(*given), handler);
+  return Server::Listen(environment, Server::Kind::kAdmin, options.socket, handler);
+}
+
+// In a directory of its own, which outlives ppcd where it is mounted into containers.
+Result<std::unique_ptr<Server>> ServeServices(const Server::Environment& environment,
+                                              const Options& options,
+                                              const Server::Handler& handler) {
+  const std::string& path = options.service_socket;
+  if (path == ServiceSocketBeside(options.socket) && !SocketAddress(path)) {
+    Log(LogLevel::kWarning, "no socket for services: " + path +
+                                " is too long for a socket's name; give --service-socket another");
+    return std::unique_ptr<Server>();
+  }
+  const std::string dir = path.substr(0, path.rfind('/'));
+  // Whatever the umask is: others are to get there.
+  if (mkdir(dir.c_str(), 0755) == 0) {
+    (void)chmod(dir.c_str(), 0755);
+  } else if (errno != EEXIST) {
+    return PosixError("mkdir " + dir, errno);
+  }
+  return Server::Listen(environment, Server::Kind::kService, path, handler);
 }
 
 Status Serve(const Options& options) {
@@ -65,15 +90,29 @@ Status Serve(const Options& options) {
   EventLoop& events = **loop;
 
   Registry registry(events, options, std::move(state).value());
+  Refusals refusals;
+  const Server::Environment environment{events, refusals, options.roots};
+  const Server::Handler handler = [&registry](const Request& request, const Peer& peer,
+                                              Server::Reply reply) {
+    registry.Handle(request, peer, std::move(reply));
+  };
   std::optional<InheritedSocket> given = inherited->Take(kAdminSocket);
+  std::optional<InheritedSocket> given_services = inherited->Take(kServiceSocket);
   if (const Status status = inherited->CheckAllTaken(); !status) return status.error();
   const std::string path = given ? given->path : options.socket;
-  Result<std::unique_ptr<Server>> server =
-      ServeAdmin(events, options, std::move(given),
-                 [&registry](const Request& request, const Peer& peer, Server::Reply reply) {
-                   registry.Handle(request, peer, std::move(reply));
-                 });
-  if (!server) return server.error();
+  Result<std::unique_ptr<Server>> admin =
+      ServeAdmin(environment, options, std::move(given), handler);
+  if (!admin) return admin.error();
+  std::unique_ptr<Server> services;
+  const std::string service_path = given_services ? given_services->path : options.service_socket;
+  if (!service_path.empty()) {
+    Result<std::unique_ptr<Server>> listening =
+        given_services ? Server::Adopt(environment, Server::Kind::kService,
+                                       std::move(*given_services), handler)
+                       : ServeServices(environment, options, handler);
+    if (!listening) return listening.error();
+    services = *std::move(listening);
+  }
   std::unique_ptr<MetricsServer> metrics;
   if (!options.metrics.empty()) {
     Result<std::unique_ptr<MetricsServer>> listening = MetricsServer::Listen(
@@ -96,7 +135,8 @@ Status Serve(const Options& options) {
   });
   if (!watched) return watched;
   registry.Adopt();
-  Log(LogLevel::kInfo, "listening on " + path);
+  Log(LogLevel::kInfo,
+      "listening on " + path + (services ? ", for services on " + service_path : ""));
   NotifySystemd("READY=1");
   FeedWatchdog(events);
   events.Run();

@@ -24,8 +24,11 @@ namespace {
 constexpr const char* kSystemPolicyDir = "/usr/lib/ppc/policies";
 
 constexpr std::array kOptions = {
-    cli::Option{"--socket", "PATH", "control socket (default $PPC_SOCKET or /run/ppc/ppcd.sock)"},
-    cli::Option{"--group", "NAME", "group whose members may use the socket"},
+    cli::Option{"--socket", "PATH",
+                "root's control socket (default $PPC_SOCKET or\n/run/ppc/ppcd.sock)"},
+    cli::Option{"--service-socket", "PATH",
+                "the services' own (default $PPC_SERVICE_SOCKET or\nservice/ppcd.sock beside the "
+                "other; with --private none);\nnone: without"},
     cli::Option{"--state-dir", "DIR", "what is remembered over a restart (default /run/ppc)"},
     cli::Option{"--template-dir", "DIR",
                 "what policies learn (default $PPC_TEMPLATE_DIR or\n/var/lib/ppc/templates)"},
@@ -40,7 +43,7 @@ const std::array kSelf = {cli::Verb{"", "", "", "", kOptions}};
 constexpr std::array kNotes = {
     cli::Note{"Environment",
               "PPC_RUNNER is the program of the runner, PPC_POLICY_DIR where policies lie;\n"
-              "PPC_SOCKET and PPC_TEMPLATE_DIR are the defaults of options."},
+              "PPC_SOCKET, PPC_SERVICE_SOCKET and PPC_TEMPLATE_DIR are the defaults of options."},
     cli::Note{"Exit status", "0 stopped by SIGTERM or SIGINT, 1 failed, 2 wrong usage."}};
 const cli::Program kProgram = {
     "ppcd",
@@ -64,6 +67,16 @@ std::string DefaultRunner() {
   const std::string self(path.data(), bytes > 0 ? static_cast<size_t>(bytes) : 0);
   const size_t slash = self.rfind('/');
   return slash == std::string::npos ? "/usr/bin/ppc-runner" : self.substr(0, slash) + "/ppc-runner";
+}
+
+// A private ppcd has one user, who has the other socket.
+std::string ServiceSocketOf(const cli::Args& args, const Options& options) {
+  const std::string usual =
+      options.is_private
+          ? "none"
+          : FromEnvironment("PPC_SERVICE_SOCKET", ServiceSocketBeside(options.socket));
+  const std::string path = args.Get("--service-socket", usual);
+  return path == "none" ? "" : path;
 }
 
 void ScaleTimes(Options& options) {
@@ -111,7 +124,6 @@ Result<Options> ParseOptions(std::span<char* const> arguments) {
   options.text = parsed->text;
   const cli::Args& args = parsed->args;
   options.socket = args.Get("--socket", FromEnvironment("PPC_SOCKET", kDefaultSocket));
-  options.group = args.Get("--group");
   options.state_dir = args.Get("--state-dir", options.state_dir);
   options.template_dir =
       args.Get("--template-dir", FromEnvironment("PPC_TEMPLATE_DIR", options.template_dir));
@@ -121,6 +133,7 @@ Result<Options> ParseOptions(std::span<char* const> arguments) {
   options.metrics_token = args.Get("--metrics-token");
   options.is_private = args.Has("--private");
   options.is_verbose = args.Has("--verbose");
+  options.service_socket = ServiceSocketOf(args, options);
   ScaleTimes(options);
   return options;
 }

@@ -15,7 +15,7 @@ namespace ppc::control {
 
 struct Options {
   std::string socket;
-  std::string group;  // owns the socket; "" = as created
+  std::string service_socket;  // "": none
   std::string state_dir = "/run/ppc";
   std::string template_dir = "/var/lib/ppc/templates";
   std::string runner;         // program

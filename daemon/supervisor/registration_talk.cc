@@ -178,7 +178,7 @@ Json Registration::DescribeWithoutRunner() const {
            {"state", ShownState()},
            {"restarts", restarts_},
            {"last_error", last_error_},
-           {"services", services_.Describe()}};
+           {"services", services_.Describe(Peer{.is_admin = true})}};
   if (!mount_.is_plain) out["device"] = mount_.Key();
   const Json statistics = environment_.probe.Statistics(mount_);
   if (!statistics.empty()) out["kernel"] = statistics;

@@ -37,25 +37,8 @@ Json InOrder(Json mounts) {
   return mounts;
 }
 
-bool IsBelow(const std::string& path, const std::string& dir) {
-  return path == dir || dir == "/" || path.starts_with(dir + "/");
-}
-
 Result<BackendKind> BackendOf(const Json& body) {
   return ParseBackendKind(body.contains("backend") ? Text(body, "backend") : "auto");
-}
-
-// The runner is root: members of the socket's group may not choose what files it writes.
-Status CheckPaths(const Json& config, const Peer& peer) {
-  if (IsPrivileged(peer, geteuid())) return Ok();
-  const auto runtime = config.find("runtime");
-  if (runtime == config.end() || !runtime->is_object()) return Ok();
-  for (const char* key : {"trace_file", "template_dir"}) {
-    if (runtime->contains(key)) {
-      return Error{EPERM, std::string("only root may set runtime.") + key};
-    }
-  }
-  return Ok();
 }
 
 std::optional<MemoryBroker::Machine> ReadMachine(const SysRoots& roots) {
@@ -79,20 +62,23 @@ Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
 void Registry::Handle(const Request& request, const Peer& peer, const Reply& reply) {
   const Json& body = request.body;
   if (is_ending_ && request.changes_state) return reply(ErrorAnswer(ShutDown()));
-  if (request.op == "reg_policy") return RegPolicy(body, peer, reply);
+  if (request.op == "reg_policy") return RegPolicy(body, reply);
   if (request.op == "rm_policy") return RmPolicy(body, reply);
-  if (request.op == "service_start") return ServiceStart(body, peer.pid, reply);
-  if (request.op == "service_ready") return ServiceReady(body, reply);
-  if (request.op == "service_stop") return ServiceStop(body, reply);
+  if (request.op == "service_start") return ServiceStart(body, peer, reply);
+  if (request.op == "service_ready") return ServiceReady(body, peer, reply);
+  if (request.op == "service_stop") return ServiceStop(body, peer, reply);
   if (request.op == "policy") return PolicyMessage(body, reply);
   if (request.op == "list") return List(reply);
-  if (request.op == "status") return ShowStatus(body, reply);
+  if (request.op == "status") {
+    return peer.is_admin ? ShowStatus(body, reply) : ShowOwnStatus(body, peer, reply);
+  }
   if (request.op == "log") return ShowLog(body, reply);
   if (request.op == "metrics") return ShowMetrics(body, reply);
   Json answer = OkAnswer();
   if (request.op == "ping") {
     answer["version"] = kVersionText;
     answer["pid"] = getpid();
+    answer["rights"] = peer.is_admin ? "admin" : "service";
   } else {  // service_id
     const Result<ServiceName> name = MakeServiceName(body.at("params"));
     if (!name) return reply(ErrorAnswer(name.error()));
@@ -100,6 +86,10 @@ void Registry::Handle(const Request& request, const Peer& peer, const Reply& rep
     answer["canonical"] = name->canonical;
   }
   reply(std::move(answer));
+}
+
+bool Registry::IsBelow(const std::string& path, const std::string& dir) {
+  return path == dir || dir == "/" || path.starts_with(dir + "/");
 }
 
 Result<Registration*> Registry::Find(const std::string& path) {
@@ -165,7 +155,7 @@ Status Registry::CheckOverlap(const MountInfo& mount) const {
   return Ok();
 }
 
-void Registry::RegPolicy(const Json& body, const Peer& peer, const Reply& reply) {
+void Registry::RegPolicy(const Json& body, const Reply& reply) {
   const Result<BackendKind> kind = BackendOf(body);
   if (!kind) return reply(ErrorAnswer(kind.error()));
   if (Status status = CheckBackends(Text(body, "mount"), *kind); !status) {
@@ -178,9 +168,6 @@ void Registry::RegPolicy(const Json& body, const Peer& peer, const Reply& reply)
   if (!path) return reply(ErrorAnswer(path.error()));
   PolicyChoice choice{Text(body, "policy"), std::move(path).value(),
                       body.contains("config") ? body.at("config") : Json::object(), *kind};
-  if (Status status = CheckPaths(choice.config, peer); !status) {
-    return reply(ErrorAnswer(status.error()));
-  }
 
   const auto answer = [this, reply](const Registration& registration, bool is_existing) {
     return [this, reply, handle = registration.handle(), is_existing](const Status& status) {
@@ -199,7 +186,7 @@ void Registry::RegPolicy(const Json& body, const Peer& peer, const Reply& reply)
   }
   Registration& old = *it->second;
   if (old.state() == Registration::State::kFailed || !old.mount().IsSame(*mount)) {
-    return Replace(old, body, peer, reply);
+    return Replace(old, body, reply);
   }
   if (old.state() == Registration::State::kDraining) {
     return reply(ErrorAnswer(Error{
@@ -210,11 +197,11 @@ void Registry::RegPolicy(const Json& body, const Peer& peer, const Reply& reply)
                                      "; run ppcctl rm_policy " + mount->path + " first"}));
 }
 
-void Registry::Replace(Registration& old, const Json& body, const Peer& peer, const Reply& reply) {
-  old.Remove([this, body, peer, reply](const Status&) {
-    loop_.After(Millis(0), [this, body, peer, reply] {
+void Registry::Replace(Registration& old, const Json& body, const Reply& reply) {
+  old.Remove([this, body, reply](const Status&) {
+    loop_.After(Millis(0), [this, body, reply] {
       if (is_ending_) return reply(ErrorAnswer(ShutDown()));
-      RegPolicy(body, peer, reply);
+      RegPolicy(body, reply);
     });
   });
 }
@@ -304,6 +291,7 @@ Json Registry::DescribeDaemon() const {
           {"pid", getpid()},
           {"uptime_s", (MonotonicNs() - started_ns_) / kNsPerSec},
           {"socket", options_.socket},
+          {"service_socket", options_.service_socket},
           {"state_dir", options_.state_dir},
           {"template_dir", options_.template_dir}};
 }
@@ -317,6 +305,7 @@ void Registry::ShowStatus(const Json& body, const Reply& reply) {
   const auto finish_one = [gathered, reply, daemon = DescribeDaemon()] {
     if (--gathered->missing > 0) return;
     Json answer = OkAnswer();
+    answer["rights"] = "admin";
     answer["daemon"] = daemon;
     answer["mounts"] = InOrder(std::move(gathered->mounts));
     reply(std::move(answer));

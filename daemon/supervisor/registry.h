@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
@@ -22,9 +23,10 @@
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/observer_hub.h"
 #include "daemon/supervisor/options.h"
+#include "daemon/supervisor/peer.h"
+#include "daemon/supervisor/rate_limit.h"
 #include "daemon/supervisor/registration.h"
 #include "daemon/supervisor/state_dir.h"
-#include "daemon/wire/peer.h"
 #include "daemon/wire/protocol.h"
 
 namespace ppc::control {
@@ -33,6 +35,11 @@ class Registry {
  public:
   // Called once per request with the whole answer, from within Handle or later.
   using Reply = std::function<void(Json)>;
+
+  // Services that peers of the service socket may have: those of one control group (in a shared
+  // one: of one user in it), and those of one user.
+  static constexpr size_t kMaxServicesOfGroup = 8;
+  static constexpr size_t kMaxServicesOfUser = 64;
 
   Registry(EventLoop& loop, const Options& options, StateDir state);
 
@@ -56,23 +63,24 @@ class Registry {
   // One line if a policy of another backend has this directory, or the files in it.
   Status CheckBackends(const std::string& path, BackendKind kind);
   Status CheckOverlap(const MountInfo& mount) const;
-  void RegPolicy(const Json& body, const Peer& peer, const Reply& reply);
+  void RegPolicy(const Json& body, const Reply& reply);
   void RmPolicy(const Json& body, const Reply& reply);
-  // `peer`: the caller as ppcd's pid namespace numbers it, 0 = it is not in there.
-  void ServiceStart(Json body, pid_t peer, const Reply& reply);
-  void ServiceReady(const Json& body, const Reply& reply);
-  void ServiceStop(const Json& body, const Reply& reply);
+  void ServiceStart(Json body, const Peer& peer, const Reply& reply);
+  void ServiceReady(const Json& body, const Peer& peer, const Reply& reply);
+  void ServiceStop(const Json& body, const Peer& peer, const Reply& reply);
   void PolicyMessage(const Json& body, const Reply& reply);
   void List(const Reply& reply);
   void ShowStatus(const Json& body, const Reply& reply);
+  void ShowOwnStatus(const Json& body, const Peer& peer, const Reply& reply);
   void ShowLog(const Json& body, const Reply& reply);
   void ShowMetrics(const Json& body, const Reply& reply);
   void NoteReady(const Registration& registration, Service& service, const Json& answer);
+  static bool IsBelow(const std::string& path, const std::string& dir);
   // "" = any.
   static bool IsAbout(const std::string& text, const std::string& path);
 
   Registration& Add(const MountInfo& mount, PolicyChoice choice);
-  void Replace(Registration& old, const Json& body, const Peer& peer, const Reply& reply);
+  void Replace(Registration& old, const Json& body, const Reply& reply);
   void Drop(const std::string& key, const std::string& handle);
   void Save(const Registration& registration);
   void Forget(const Registration& gone);
@@ -82,7 +90,21 @@ class Registry {
   // Another than `but`.
   Registration* FindByPath(const std::string& path, const Registration* but);
   Registration* FindByHandle(const std::string& handle);
-  Result<Json> StartMessage(Registration& registration, const Json& body, pid_t peer);
+  // What a peer of the admin socket, or of the other, means by a path: a mount or directory, or
+  // anything inside one.
+  Result<Registration*> FindFor(const Peer& peer, const std::string& path);
+  // EACCES: it is another's.
+  static Result<Service*> FindService(Registration& registration, const std::string& id,
+                                      const Peer& peer);
+  // May `peer` start it, with this body; and with that process as its root.
+  Status CheckStart(Registration& registration, const std::string& id, const Json& body,
+                    const Peer& peer);
+  Status CheckRoom(const Peer& peer) const;
+  Status CheckRoot(const HeldProcess& root, const Peer& peer) const;
+  // As a start asks for it.
+  Result<Service> NewService(Registration& registration, const Json& body, const Peer& peer);
+  // Its cgroup, in the message and as its owner.
+  Status Place(Service& service, const Json& body, const Peer& peer) const;
   // Of a start that the policy has not answered in time: whoever asked goes on.
   void AcceptServiceStart(const std::string& handle, const Service& started, const Reply& reply);
   // `reply` is empty where it has been accepted before.
@@ -92,6 +114,8 @@ class Registry {
                    std::function<void(Result<Json>)> done);
   void WatchRoot(const std::string& handle, const Service& service);
   void UnwatchRoot(const std::string& key);
+  // Now and then: of services of the service socket whose control group is gone, the end.
+  void WatchGroups();
   Json NativeMounts() const;
   Json DescribeDaemon() const;
 
@@ -108,6 +132,9 @@ class Registry {
   uint64_t next_start_ = 1;  // serial of a service_start
   uint64_t started_ns_;
   StartTimes start_times_;
+  static constexpr uint64_t kStartPeriodNs = 5 * kNsPerSec;
+  RateLimit starts_{16, kStartPeriodNs};
+  bool watches_groups_ = false;
   bool is_ending_ = false;
   std::function<void()> on_empty_;
 };

@@ -52,58 +52,72 @@ Result<std::string> IdOf(const Json& body) {
 
 }  // namespace
 
-Result<Json> Registry::StartMessage(Registration& registration, const Json& body, pid_t peer) {
+Result<Service> Registry::NewService(Registration& registration, const Json& body,
+                                     const Peer& peer) {
   const Result<std::string> id = IdOf(body);
   if (!id) return id.error();
+  if (Status status = CheckStart(registration, *id, body, peer); !status) return status.error();
   const Result<uint32_t> number = registration.services().NumberFor(*id);
   if (!number) return number.error();
-  if (body.contains("pid") && !ProcessStartNs(options_.roots, body["pid"].get<pid_t>())) {
-    return Error{ESRCH, "process " + DumpJson(body["pid"]) + " does not exist here"};
+  Service service;
+  service.id = *id;
+  service.number = *number;
+  if (body.contains("pid")) {
+    const Result<HeldProcess> root = HeldProcess::Open(body["pid"].get<pid_t>(), options_.roots);
+    if (!root) return root.error();
+    if (Status status = CheckRoot(*root, peer); !status) return status.error();
+    service.root_pid = root->pid();
+    service.pid_start_ns = root->StartNs();
   }
-  Json message{{"op", "service_start"}, {"service_id", *id}, {"service", *number}};
+  service.message = {{"op", "service_start"}, {"service_id", *id}, {"service", *number}};
   for (const char* key : {"params", "xpus", "workers", "node", "nodes", "first_worker", "pid"}) {
-    if (body.contains(key)) message[key] = body[key];
+    if (body.contains(key)) service.message[key] = body[key];
   }
-  if (!message.contains("workers") && message.contains("xpus")) {
-    message["workers"] = message["xpus"].size();
+  if (!service.message.contains("workers") && service.message.contains("xpus")) {
+    service.message["workers"] = service.message["xpus"].size();
   }
-  if (body.contains("cgroup")) {
-    Result<std::string> cgroup = cgroups_.Resolve(body["cgroup"].get<std::string>());
-    if (!cgroup) return cgroup.error();
-    message["cgroup"] = *cgroup;
-    return message;
-  }
-  const pid_t root = body.contains("pid") ? body["pid"].get<pid_t>() : peer;
-  const Result<std::string> cgroup = cgroups_.OfProcess(root);
-  if (cgroup) message["cgroup"] = *cgroup;
-  // Who pays, only: its process may share the cgroup with anybody.
-  if (body.contains("pid")) message["by_cgroup"] = false;
-  return message;
+  if (Status status = Place(service, body, peer); !status) return status.error();
+  return service;
 }
 
-void Registry::ServiceStart(Json body, pid_t peer, const Reply& reply) {
+Status Registry::Place(Service& service, const Json& body, const Peer& peer) const {
+  service.owner = Owner{"", peer.uid, !peer.is_admin};
+  const bool is_shared = !peer.is_admin && IsSharedCgroup(peer.cgroup);
+  if (body.contains("cgroup")) {
+    const Result<Cgroups::Group> cgroup = cgroups_.Resolve(body["cgroup"].get<std::string>());
+    if (!cgroup) return cgroup.error();
+    service.message["cgroup"] = cgroup->directory;
+    service.owner.cgroup = cgroup->name;
+  } else {
+    const pid_t root = service.root_pid != 0 ? service.root_pid : peer.pid;
+    const Result<std::string> cgroup =
+        peer.is_admin ? cgroups_.OfProcess(root) : Result<std::string>(peer.cgroup);
+    if (cgroup) service.message["cgroup"] = *cgroup;
+    // Where root tells neither, the group is that of root's shell, whose other processes have no
+    // right to the service.
+    if (cgroup && (!peer.is_admin || service.root_pid != 0)) service.owner.cgroup = *cgroup;
+  }
+  // Who pays, only: its process may share the cgroup with anybody.
+  const bool tells_process_only = body.contains("pid") && !body.contains("cgroup");
+  if (tells_process_only || is_shared) service.message["by_cgroup"] = false;
+  return Ok();
+}
+
+void Registry::ServiceStart(Json body, const Peer& peer, const Reply& reply) {
   if (body.contains("pid") && body["pid"] == 0) {
-    if (peer == 0) {
+    if (peer.pid == 0) {
       return reply(ErrorAnswer(Error{ESRCH,
                                      "\"pid\" 0 is the caller, whom ppcd cannot see from its "
                                      "pid namespace"}));
     }
-    body["pid"] = peer;
+    body["pid"] = peer.pid;
   }
-  const Result<Registration*> found = Find(body.at("mount").get<std::string>());
+  const Result<Registration*> found = FindFor(peer, body.at("mount").get<std::string>());
   if (!found) return reply(ErrorAnswer(found.error()));
   Registration& registration = **found;
-  Result<Json> message = StartMessage(registration, body, peer);
-  if (!message) return reply(ErrorAnswer(message.error()));
-
-  Service service;
-  service.id = message->at("service_id").get<std::string>();
-  service.number = message->at("service").get<uint32_t>();
-  service.message = *message;
-  if (body.contains("pid")) {
-    service.root_pid = body["pid"].get<pid_t>();
-    service.pid_start_ns = ProcessStartNs(options_.roots, service.root_pid).value_or(0);
-  }
+  Result<Service> asked_for = NewService(registration, body, peer);
+  if (!asked_for) return reply(ErrorAnswer(asked_for.error()));
+  Service service = *std::move(asked_for);
   service.start = next_start_++;
   service.started_ns = MonotonicNs();
   // Its place is taken now, so that a second service gets another number.
@@ -123,7 +137,7 @@ void Registry::ServiceStart(Json body, pid_t peer, const Reply& reply) {
   asked->timer = loop_.After(wait, [this, asked, service, handle] {
     AcceptServiceStart(handle, service, std::exchange(asked->reply, nullptr));
   });
-  registration.Control(*message, [this, asked, service, handle](const Result<Json>& answer) {
+  registration.Control(service.message, [this, asked, service, handle](const Result<Json>& answer) {
     if (asked->reply) loop_.Cancel(asked->timer);
     FinishServiceStart(handle, service, answer, std::exchange(asked->reply, nullptr));
   });
@@ -144,6 +158,7 @@ void Registry::AcceptServiceStart(const std::string& handle, const Service& star
   if (known != nullptr && known->start == started.start) {
     known->is_starting = true;
     if (std::exchange(known->is_pending, false)) known->message = started.message;
+    if (started.owner.is_claimed) WatchGroups();
     UnwatchRoot(handle + "/" + started.id);
     known->root_pid = started.root_pid;
     known->pid_start_ns = started.pid_start_ns;
@@ -151,6 +166,7 @@ void Registry::AcceptServiceStart(const std::string& handle, const Service& star
     Save(*registration);
   }
   Json ok = OkAnswer();
+  ok["mount"] = registration->mount().path;
   ok["service_id"] = started.id;
   ok["service"] = started.number;
   ok["state"] = "starting";
@@ -191,24 +207,24 @@ void Registry::FinishServiceStart(const std::string& handle, const Service& star
     registration->services().Put(accepted);
     if (reply) UnwatchRoot(handle + "/" + accepted.id);
     if (reply && accepted.root_pid != 0) WatchRoot(handle, accepted);
+    if (accepted.owner.is_claimed) WatchGroups();
     Save(*registration);
   }
   if (!reply) return;
   Json ok = OkAnswer();
+  ok["mount"] = registration->mount().path;
   ok["service_id"] = accepted.id;
   ok["service"] = accepted.number;
   reply(Merge(std::move(ok), is_plain ? Json{{"mode", "none"}} : *answer));
 }
 
-void Registry::ServiceReady(const Json& body, const Reply& reply) {
-  const Result<Registration*> found = Find(body.at("mount").get<std::string>());
+void Registry::ServiceReady(const Json& body, const Peer& peer, const Reply& reply) {
+  const Result<Registration*> found = FindFor(peer, body.at("mount").get<std::string>());
   if (!found) return reply(ErrorAnswer(found.error()));
   const std::string id = body.at("service_id").get<std::string>();
   Registration& registration = **found;
-  if (registration.services().Find(id) == nullptr) {
-    return reply(ErrorAnswer(Error{
-        ENOENT, "service " + id.substr(0, 80) + " was not started on " + registration.mount().path +
-                    "; started there: " + registration.services().Names()}));
+  if (const Result<Service*> service = FindService(registration, id, peer); !service) {
+    return reply(ErrorAnswer(service.error()));
   }
   registration.Control(
       {{"op", "service_ready"}, {"service_id", id}},
@@ -223,15 +239,13 @@ void Registry::ServiceReady(const Json& body, const Reply& reply) {
       });
 }
 
-void Registry::ServiceStop(const Json& body, const Reply& reply) {
-  const Result<Registration*> found = Find(body.at("mount").get<std::string>());
+void Registry::ServiceStop(const Json& body, const Peer& peer, const Reply& reply) {
+  const Result<Registration*> found = FindFor(peer, body.at("mount").get<std::string>());
   if (!found) return reply(ErrorAnswer(found.error()));
   const std::string id = body.at("service_id").get<std::string>();
   Registration& registration = **found;
-  if (registration.services().Find(id) == nullptr) {
-    return reply(ErrorAnswer(Error{
-        ENOENT, "service " + id.substr(0, 80) + " was not started on " + registration.mount().path +
-                    "; started there: " + registration.services().Names()}));
+  if (const Result<Service*> service = FindService(registration, id, peer); !service) {
+    return reply(ErrorAnswer(service.error()));
   }
   StopService(registration, id, "asked", [reply](const Result<Json>& answer) {
     if (!answer && !IsUnknownToPolicy(answer)) return reply(ErrorAnswer(answer.error()));

@@ -92,6 +92,7 @@ void Registry::AdoptOne(const Json& state) {
           PolicyChoice{*policy, *policy_path, has_config ? *config : Json::object(), kind.value()});
   if (const auto services = state.find("services"); services != state.end()) {
     registration.services().Restore(*services);
+    if (!registration.services().Claimed([](const Owner&) { return true; }).empty()) WatchGroups();
   }
   if (const auto failed = state.find("failed"); failed != state.end() && failed->is_string()) {
     return registration.ResumeFailed(failed->get<std::string>());

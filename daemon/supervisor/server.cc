@@ -3,65 +3,43 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
 #include "daemon/base/log.h"
+#include "daemon/supervisor/rights.h"
 #include "daemon/wire/listen_socket.h"
 
 namespace ppc::control {
 namespace {
 
 constexpr size_t kMaxUnsentReplyBytes = 8 << 20;
+constexpr size_t kMaxUnsentToPeerBytes = 256 << 10;
 // Lines of one client handled before others get their turn.
 constexpr int kLinesPerTurn = 16;
 // Without descriptors, until the next try to let somebody in.
 constexpr Millis kPause(1000);
 
-Result<Peer> PeerOf(int socket) {
-  ucred credentials{};
-  socklen_t bytes = sizeof(credentials);
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0) {
-    return PosixError("SO_PEERCRED", errno);
-  }
-  Peer peer{credentials.pid, credentials.uid, {credentials.gid}};
-#ifdef SO_PEERGROUPS
-  constexpr size_t kMaxGroups = 65536;
-  std::vector<gid_t> more(64);
-  bytes = static_cast<socklen_t>(more.size() * sizeof(gid_t));
-  int failed = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, more.data(), &bytes);
-  if (failed != 0 && errno == ERANGE && bytes / sizeof(gid_t) <= kMaxGroups) {
-    more.resize(bytes / sizeof(gid_t));
-    failed = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, more.data(), &bytes);
-  }
-  more.resize(failed == 0 ? bytes / sizeof(gid_t) : 0);
-  peer.groups.insert(peer.groups.end(), more.begin(), more.end());
-#endif
-  return peer;
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::Listen(EventLoop& loop, const std::string& path,
-                                               const std::string& group, Handler handler) {
-  Result<ListenSocket> socket = OpenListenSocket(path, group);
+Result<std::unique_ptr<Server>> Server::Listen(const Environment& environment, Kind kind,
+                                               const std::string& path, Handler handler) {
+  Result<UniqueFd> socket = OpenListenSocket(path, kind == Kind::kAdmin ? 0600 : 0666);
   if (!socket) return socket.error();
   std::unique_ptr<Server> server(
-      new Server(loop, std::move(socket->fd), path, socket->gid, std::move(handler)));
+      new Server(environment, kind, *std::move(socket), path, std::move(handler)));
   const Status status = server->Listen();
   if (!status) return status.error();
   return server;
 }
 
-Result<std::unique_ptr<Server>> Server::Adopt(EventLoop& loop, InheritedSocket socket,
-                                              Handler handler) {
-  struct stat info {};
-  if (stat(socket.path.c_str(), &info) != 0) return PosixError(socket.path, errno);
-  std::unique_ptr<Server> server(
-      new Server(loop, std::move(socket.fd), "", info.st_gid, std::move(handler)));
+Result<std::unique_ptr<Server>> Server::Adopt(const Environment& environment, Kind kind,
+                                              InheritedSocket socket, Handler handler) {
+  std::unique_ptr<Server> server(new Server(environment, kind, std::move(socket.fd),
+                                            std::move(socket.path), std::move(handler)));
+  server->owns_file_ = false;
   const Status status = server->Listen();
   if (!status) return status.error();
   return server;
@@ -87,7 +65,7 @@ void Server::Pause() {
 Server::~Server() {
   for (auto& [id, client] : clients_) loop_.Unwatch(client.channel->fd());
   if (!is_paused_) loop_.Unwatch(socket_.Get());
-  if (!path_.empty()) unlink(path_.c_str());
+  if (owns_file_) unlink(path_.c_str());
 }
 
 void Server::HandleConnection() {
@@ -99,18 +77,79 @@ void Server::HandleConnection() {
   const Result<Peer> peer = PeerOf(fd.Get());
   if (!peer) return;
   const int raw = fd.Get();
-  auto channel = std::make_unique<LineChannel>(std::move(fd), kMaxLineBytes, kMaxUnsentReplyBytes);
-  if (clients_.size() >= kMaxClients) {
-    (void)channel->Send(
-        DumpJson(ErrorAnswer(Error{EMFILE, "ppcd has " + std::to_string(kMaxClients) +
-                                               " connections already; close some and try again"})));
+  const bool is_admin = kind_ == Kind::kAdmin;
+  Client client{.channel = std::make_unique<LineChannel>(
+                    std::move(fd), is_admin ? kMaxLineBytes : kMaxServiceLineBytes,
+                    is_admin ? kMaxUnsentReplyBytes : kMaxUnsentToPeerBytes),
+                .peer = *peer,
+                .process = std::nullopt};
+  if (const Status status = Admit(client); !status) {
+    refusals_.Note(client.peer, "connect", status.error().message);
+    (void)client.channel->Send(DumpJson(ErrorAnswer(status.error())));
     return;
   }
   const uint64_t id = next_client_++;
-  clients_[id] = Client{std::move(channel), *peer};
+  clients_[id] = std::move(client);
   if (!loop_.Watch(raw, EPOLLIN, [this, id](uint32_t events) { HandleSocket(id, events); })) {
     clients_.erase(id);
   }
+}
+
+Status Server::Admit(Client& client) const {
+  client.peer.is_admin = kind_ == Kind::kAdmin;
+  if (kind_ == Kind::kAdmin) {
+    // The file's mode has let it in, or somebody who may has passed the connection on.
+    if (client.peer.uid != 0 && client.peer.uid != geteuid()) {
+      return Error{EACCES, path_ + " is for root alone; services have a socket of their own"};
+    }
+    return CheckRoom(client.peer);
+  }
+  Result<HeldProcess> process = HeldProcess::AtEndOf(client.channel->fd(), client.peer.pid, roots_);
+  if (!process) return process.error();
+  client.process = *std::move(process);
+  Result<Peer> peer = Identify(client);
+  if (!peer) return peer.error();
+  client.peer = *std::move(peer);
+  return CheckRoom(client.peer);
+}
+
+Status Server::CheckRoom(const Peer& peer) const {
+  const size_t most = kind_ == Kind::kAdmin ? kMaxClients : kMaxPeers;
+  const std::string remedy = " connections already; close some and try again";
+  if (clients_.size() >= most) {
+    return Error{EMFILE, "ppcd has " + std::to_string(most) + remedy};
+  }
+  if (kind_ == Kind::kAdmin) return Ok();
+  size_t of_user = 0, of_group = 0;
+  for (const auto& [id, client] : clients_) {
+    const bool is_same_user = client.peer.uid == peer.uid;
+    if (is_same_user) ++of_user;
+    if (client.peer.cgroup == peer.cgroup && (is_same_user || !IsSharedCgroup(peer.cgroup))) {
+      ++of_group;
+    }
+  }
+  if (of_group >= kMaxPeersOfGroup) {
+    return Error{EMFILE, "this control group has " + std::to_string(of_group) + remedy};
+  }
+  if (of_user >= kMaxPeersOfUser) {
+    return Error{EMFILE, "this user has " + std::to_string(of_user) + remedy};
+  }
+  return Ok();
+}
+
+Result<Peer> Server::Identify(const Client& client) const {
+  Peer peer = client.peer;
+  if (!client.process) return peer;
+  Result<std::string> cgroup = client.process->Cgroup();
+  if (!cgroup) return cgroup.error();
+  peer.cgroup = *std::move(cgroup);
+  return peer;
+}
+
+Status Server::CheckRight(const Request& request) const {
+  if (kind_ == Kind::kAdmin || request.is_for_services) return Ok();
+  return Error{EACCES, request.op + " is root's: run ppcctl as root where ppcd runs (this is the " +
+                           "socket for services)"};
 }
 
 void Server::HandleSocket(uint64_t id, uint32_t events) {
@@ -176,13 +215,20 @@ void Server::HandleLine(uint64_t id, Client& client, const std::string& line) {
   client.is_waiting = true;
   const Result<Request> request = ParseRequest(line);
   if (!request) return Answer(id, ErrorAnswer(request.error()));
-  if (request->changes_state && !MayChangeState(client.peer, geteuid(), gid_)) {
-    return Answer(id, ErrorAnswer(Error{EACCES, "only root and members of the socket's group may " +
-                                                    request->op}));
-  }
-  handler_(*request, client.peer,
-           [this, id, alive = std::weak_ptr<bool>(alive_)](const Json& answer) {
+  const auto refuse = [&](const Peer& peer, const Error& why) {
+    refusals_.Note(peer, request->op, why.message);
+    Answer(id, ErrorAnswer(why));
+  };
+  const Result<Peer> peer = Identify(client);
+  if (!peer) return refuse(client.peer, peer.error());
+  if (const Status status = CheckRight(*request); !status) return refuse(*peer, status.error());
+  handler_(*request, *peer,
+           [this, id, peer = *peer, op = request->op,
+            alive = std::weak_ptr<bool>(alive_)](const Json& answer) {
              if (alive.expired()) return;
+             if (!peer.is_admin && !IsOk(answer) && AnswerError(answer).code == EACCES) {
+               refusals_.Note(peer, op, AnswerError(answer).message);
+             }
              Answer(id, answer);
              // In a turn of its own: this may be called from within HandleLines.
              loop_.After(Millis(0), [this, id, alive] {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the control socket: who may connect, lines in and answers out.  A
+// Owns one of the two sockets: who may connect and ask for what, lines in and answers out.  A
 // client that sends or reads slowly, or sends rubbish, holds up only itself.
+// The admin socket is for root (or ppcd's own user) and everything; the service socket for anybody
+// and his own services, as far as his control group goes (rights.h).
 // Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_SERVER_H_
 #define PPC_DAEMON_SUPERVISOR_SERVER_H_
@@ -8,15 +10,18 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
+#include "daemon/machine/roots.h"
 #include "daemon/supervisor/event_loop.h"
+#include "daemon/supervisor/peer.h"
+#include "daemon/supervisor/refusals.h"
 #include "daemon/supervisor/service_manager.h"
 #include "daemon/wire/line_channel.h"
-#include "daemon/wire/peer.h"
 #include "daemon/wire/protocol.h"
 
 namespace ppc::control {
@@ -26,15 +31,29 @@ class Server {
   using Reply = std::function<void(Json)>;
   using Handler = std::function<void(const Request&, const Peer&, Reply)>;
 
-  static constexpr size_t kMaxClients = 256;
+  enum class Kind { kAdmin, kService };
 
-  // Listens on `path` (mode 0660).  A stale socket is replaced; EADDRINUSE when
+  static constexpr size_t kMaxClients = 256;
+  // Of the service socket: all, those of one user, those of one control group (in a shared one: of
+  // one user in it).
+  static constexpr size_t kMaxPeers = 1024;
+  static constexpr size_t kMaxPeersOfUser = 256;
+  static constexpr size_t kMaxPeersOfGroup = 16;
+
+  // What servers share; must outlive them.
+  struct Environment {
+    EventLoop& loop;
+    Refusals& refusals;
+    SysRoots roots;
+  };
+
+  // Listens on `path`, mode 0600 or 0666.  A stale socket is replaced; EADDRINUSE when
   // somebody answers there, EEXIST when it is no socket.
-  static Result<std::unique_ptr<Server>> Listen(EventLoop& loop, const std::string& path,
-                                                const std::string& group, Handler handler);
+  static Result<std::unique_ptr<Server>> Listen(const Environment& environment, Kind kind,
+                                                const std::string& path, Handler handler);
   // On a socket that listens already, whose file stays somebody else's.
-  static Result<std::unique_ptr<Server>> Adopt(EventLoop& loop, InheritedSocket socket,
-                                               Handler handler);
+  static Result<std::unique_ptr<Server>> Adopt(const Environment& environment, Kind kind,
+                                               InheritedSocket socket, Handler handler);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -42,20 +61,30 @@ class Server {
  private:
   struct Client {
     std::unique_ptr<LineChannel> channel;
-    Peer peer;
-    bool is_waiting = false;  // for the answer of its request under way
-    bool is_closing = false;  // once what is unsent has gone
-    bool is_queued = false;   // more lines to handle in a later turn
-    bool has_ended = false;   // it sends no more; gone once all is answered
-    bool is_deaf = false;     // it has hung up: not watched any more, answers go nowhere
+    Peer peer;                           // as it was when it connected
+    std::optional<HeldProcess> process;  // of the service socket
+    bool is_waiting = false;             // for the answer of its request under way
+    bool is_closing = false;             // once what is unsent has gone
+    bool is_queued = false;              // more lines to handle in a later turn
+    bool has_ended = false;              // it sends no more; gone once all is answered
+    bool is_deaf = false;                // it has hung up: not watched any more, answers go nowhere
   };
 
-  Server(EventLoop& loop, UniqueFd socket, std::string path, gid_t gid, Handler handler)
-      : loop_(loop),
+  Server(const Environment& environment, Kind kind, UniqueFd socket, std::string path,
+         Handler handler)
+      : loop_(environment.loop),
+        refusals_(environment.refusals),
+        roots_(environment.roots),
+        kind_(kind),
         socket_(std::move(socket)),
         path_(std::move(path)),
-        gid_(gid),
         handler_(std::move(handler)) {}
+  // Fills in who it is; an error: it may not be here.
+  Status Admit(Client& client) const;
+  Status CheckRoom(const Peer& peer) const;
+  // Who asks, as of now.
+  Result<Peer> Identify(const Client& client) const;
+  Status CheckRight(const Request& request) const;
   void HandleConnection();
   Status Listen();
   void Pause();
@@ -69,9 +98,12 @@ class Server {
   void Close(uint64_t id);
 
   EventLoop& loop_;
+  Refusals& refusals_;
+  const SysRoots roots_;
+  const Kind kind_;
   UniqueFd socket_;
-  const std::string path_;  // goes with the server; "" none
-  const gid_t gid_;
+  const std::string path_;
+  bool owns_file_ = true;  // it goes with the server
   const Handler handler_;
   std::map<uint64_t, Client> clients_;
   uint64_t next_client_ = 1;

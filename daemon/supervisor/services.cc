@@ -36,9 +36,11 @@ Service* Services::Find(const std::string& id) {
   return it == services_.end() ? nullptr : &it->second;
 }
 
-std::string Services::Names() const {
+std::string Services::Names(const Peer& peer) const {
   std::string names;
-  for (const auto& [id, service] : services_) names += (names.empty() ? "" : ", ") + id;
+  for (const auto& [id, service] : services_) {
+    if (MayTouch(peer, service.owner)) names += (names.empty() ? "" : ", ") + id;
+  }
   return names.empty() ? "none" : names;
 }
 
@@ -52,9 +54,19 @@ std::vector<Service*> Services::InOrder() {
   return all;
 }
 
-Json Services::Describe() const {
+std::vector<std::string> Services::Claimed(
+    const std::function<bool(const Owner&)>& is_counted) const {
+  std::vector<std::string> ids;
+  for (const auto& [id, service] : services_) {
+    if (service.owner.is_claimed && is_counted(service.owner)) ids.push_back(id);
+  }
+  return ids;
+}
+
+Json Services::Describe(const Peer& peer) const {
   Json list = Json::array();
   for (const auto& [id, service] : services_) {
+    if (!MayTouch(peer, service.owner)) continue;
     Json entry{{"service_id", id},
                {"service", service.number},
                {"state", service.is_pending || service.is_starting ? "starting"
@@ -76,10 +88,29 @@ Json Services::Save() const {
     list.push_back({{"message", service.message},
                     {"ready", service.is_ready},
                     {"pid", service.root_pid},
-                    {"pid_start", service.pid_start_ns}});
+                    {"pid_start", service.pid_start_ns},
+                    {"owner",
+                     {{"cgroup", service.owner.cgroup},
+                      {"uid", service.owner.uid},
+                      {"claimed", service.owner.is_claimed}}}});
   }
   return list;
 }
+
+namespace {
+
+// Of what cannot be read, root's alone.
+Owner OwnerIn(const Json& entry) {
+  const auto it = entry.find("owner");
+  if (it == entry.end() || !it->is_object()) return {};
+  const Result<std::string> cgroup = JsonString(*it, "cgroup", "");
+  const Result<int64_t> uid = JsonInt(*it, "uid", 0);
+  const Result<bool> is_claimed = JsonBool(*it, "claimed", false);
+  if (!cgroup || !uid || !is_claimed) return {};
+  return Owner{*cgroup, static_cast<uid_t>(*uid), *is_claimed};
+}
+
+}  // namespace
 
 void Services::Restore(const Json& saved) {
   if (!saved.is_array()) return;
@@ -99,6 +130,7 @@ void Services::Restore(const Json& saved) {
     service.is_ready = *is_ready;
     service.root_pid = static_cast<pid_t>(*pid);
     service.pid_start_ns = static_cast<uint64_t>(*start);
+    service.owner = OwnerIn(entry);
     Put(std::move(service));
   }
 }

@@ -8,12 +8,14 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
+#include "daemon/supervisor/rights.h"
 
 namespace ppc::control {
 
@@ -28,6 +30,7 @@ struct Service {
   bool is_ready = false;
   pid_t root_pid = 0;         // 0: not watched
   uint64_t pid_start_ns = 0;  // so that a reused number is not taken for it
+  Owner owner;
 
   // The runner has the last word on the number, it charges by it: takes it out of its answer
   // to a start.  False: it is the same, or the answer has none.
@@ -44,11 +47,14 @@ class Services {
   void Remove(const std::string& id);
   Service* Find(const std::string& id);
 
-  // "a, b" for messages; "none".
-  std::string Names() const;
+  // "a, b" for messages; "none".  Those that `peer` may touch.
+  std::string Names(const Peer& peer) const;
   // The accepted ones, in order of their numbers.
   std::vector<Service*> InOrder();
-  Json Describe() const;  // for status
+  // For status; those that `peer` may touch.
+  Json Describe(const Peer& peer) const;
+  // Those that peers of the service socket have started and `is_counted` says so.
+  std::vector<std::string> Claimed(const std::function<bool(const Owner&)>& is_counted) const;
 
   Json Save() const;  // for the state file
   void Restore(const Json& saved);

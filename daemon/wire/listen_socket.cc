@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/wire/listen_socket.h"
 
-#include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,7 +27,7 @@ Status ClearStale(const std::string& path, const sockaddr_un& address) {
     return PosixError(path, errno);
   }
   if (!S_ISSOCK(info.st_mode)) {
-    return Error{EEXIST, path + " exists and is no socket; remove it or give --socket another"};
+    return Error{EEXIST, path + " exists and is no socket; remove it or give ppcd another path"};
   }
   if (IsAnswered(address)) {
     return Error{EADDRINUSE, "another ppcd answers at " + path + "; stop it first"};
@@ -49,32 +48,20 @@ Result<sockaddr_un> SocketAddress(const std::string& path) {
   return address;
 }
 
-Result<ListenSocket> OpenListenSocket(const std::string& path, const std::string& group) {
+Result<UniqueFd> OpenListenSocket(const std::string& path, mode_t mode) {
   const Result<sockaddr_un> address = SocketAddress(path);
   if (!address) return address.error();
-  gid_t gid = static_cast<gid_t>(-1);
-  if (!group.empty()) {
-    const struct group* entry = getgrnam(group.c_str());
-    if (entry == nullptr) return Error{ENOENT, "group '" + group + "' does not exist"};
-    gid = entry->gr_gid;
-  }
   if (Status status = ClearStale(path, *address); !status) return status.error();
-  ListenSocket out;
-  out.fd.Reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!out.fd.IsValid()) return PosixError("socket", errno);
-  // The mode is right from the first moment, before anybody can connect.
-  const mode_t old_mask = umask(0117);
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.IsValid()) return PosixError("socket", errno);
+  constexpr mode_t kAll = 0777;
+  const mode_t old_mask = umask(kAll & ~mode);
   const auto* name = reinterpret_cast<const sockaddr*>(&*address);
-  const int failed = bind(out.fd.Get(), name, sizeof(*address)) != 0 ? errno : 0;
+  const int failed = bind(fd.Get(), name, sizeof(*address)) != 0 ? errno : 0;
   umask(old_mask);
   if (failed != 0) return PosixError("bind " + path, failed);
-  if (!group.empty() && chown(path.c_str(), static_cast<uid_t>(-1), gid) != 0) {
-    return PosixError("chown " + path + " to group " + group, errno);
-  }
-  struct stat info {};
-  if (stat(path.c_str(), &info) == 0) out.gid = info.st_gid;
-  if (listen(out.fd.Get(), kBacklog) != 0) return PosixError("listen " + path, errno);
-  return out;
+  if (listen(fd.Get(), kBacklog) != 0) return PosixError("listen " + path, errno);
+  return fd;
 }
 
 }  // namespace ppc::control

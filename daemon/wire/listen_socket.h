@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns making the control socket's file: stale ones replaced, live ones respected.
+// Owns making a socket's file: stale ones replaced, live ones respected.
 #ifndef PPC_DAEMON_WIRE_LISTEN_SOCKET_H_
 #define PPC_DAEMON_WIRE_LISTEN_SOCKET_H_
 
@@ -17,13 +17,8 @@ namespace ppc::control {
 // ENAMETOOLONG beyond what a socket address holds.
 Result<sockaddr_un> SocketAddress(const std::string& path);
 
-struct ListenSocket {
-  UniqueFd fd;
-  gid_t gid = 0;  // group of the socket's file
-};
-
-// `group` empty: as the file is created.
-Result<ListenSocket> OpenListenSocket(const std::string& path, const std::string& group);
+// The file has `mode` from the first moment on, before anybody can connect.
+Result<UniqueFd> OpenListenSocket(const std::string& path, mode_t mode);
 
 }  // namespace ppc::control
 

@@ -21,6 +21,7 @@ struct Field {
 struct Operation {
   const char* name;
   bool changes_state;
+  bool is_for_services;
   std::span<const Field> fields;
 };
 
@@ -48,18 +49,18 @@ constexpr std::array kMetrics = {Field{"format", Kind::kString, false}};
 constexpr std::array kParams = {Field{"params", Kind::kObject, true}};
 
 constexpr std::array kOperations = {
-    Operation{"ping", false, {}},
-    Operation{"reg_policy", true, kRegPolicy},
-    Operation{"rm_policy", true, kMountOnly},
-    Operation{"service_start", true, kServiceStart},
-    Operation{"service_ready", true, kServiceOther},
-    Operation{"service_stop", true, kServiceOther},
-    Operation{"policy", true, kPolicy},
-    Operation{"list", false, {}},
-    Operation{"status", false, kStatus},
-    Operation{"log", false, kStatus},
-    Operation{"metrics", false, kMetrics},
-    Operation{"service_id", false, kParams},
+    Operation{"ping", false, true, {}},
+    Operation{"reg_policy", true, false, kRegPolicy},
+    Operation{"rm_policy", true, false, kMountOnly},
+    Operation{"service_start", true, true, kServiceStart},
+    Operation{"service_ready", true, true, kServiceOther},
+    Operation{"service_stop", true, true, kServiceOther},
+    Operation{"policy", true, false, kPolicy},
+    Operation{"list", false, false, {}},
+    Operation{"status", false, true, kStatus},
+    Operation{"log", false, false, kStatus},
+    Operation{"metrics", false, false, kMetrics},
+    Operation{"service_id", false, true, kParams},
 };
 
 bool IsCount(const Json& value) {
@@ -131,9 +132,14 @@ Result<Request> ParseRequest(std::string_view line) {
   for (const Operation& operation : kOperations) {
     if (name != operation.name) continue;
     if (Status status = CheckFields(operation, *body); !status) return std::move(status).error();
-    return Request{name, std::move(body).value(), operation.changes_state};
+    return Request{name, std::move(body).value(), operation.changes_state,
+                   operation.is_for_services};
   }
   return Error{EOPNOTSUPP, "unknown op " + DumpJson(name.substr(0, 64))};
+}
+
+std::string ServiceSocketBeside(const std::string& admin_socket) {
+  return admin_socket.substr(0, admin_socket.rfind('/') + 1) + "service/ppcd.sock";
 }
 
 Json OkAnswer() { return Json{{"ok", true}}; }

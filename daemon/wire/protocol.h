@@ -18,6 +18,12 @@ inline constexpr int kProtocolVersion = 1;
 inline constexpr size_t kMaxLineBytes = 256 * 1024;  // without the newline
 inline constexpr const char* kVersionText = "0.1.0";
 inline constexpr const char* kDefaultSocket = "/run/ppc/ppcd.sock";
+// What a peer of the service socket may send; without the newline.
+inline constexpr size_t kMaxServiceLineBytes = 16 * 1024;
+
+// Where the service socket is if nobody says otherwise: below the admin socket's directory, in one
+// of its own, which containers get without the other socket.
+std::string ServiceSocketBeside(const std::string& admin_socket);
 
 // Descriptor on which a runner talks to ppcd.
 inline constexpr int kRunnerChannelFd = 3;
@@ -27,7 +33,8 @@ inline constexpr int kRunnerLentFd = 4;
 struct Request {
   std::string op;
   Json body;
-  bool changes_state = false;  // needs the right to change state
+  bool changes_state = false;
+  bool is_for_services = false;  // the service socket takes it, too
 };
 
 // One line without its newline.  Version, op, presence and type of every field

@@ -2,13 +2,19 @@
 /*
  * Control client of PPC (libppc): what ppcctl, hooks and control planes call.
  *
- * Every call sends one JSON line to ppcd's unix socket and waits for one line
+ * Every call sends one JSON line to a unix socket of ppcd and waits for one line
  * (see docs/control-protocol.md); it never blocks longer than the timeout.
  * Thread safety: a connection is used by one thread at a time.
  *
+ * ppcd has two sockets: root's, for everything, and the services' own, which takes
+ * service_start, _ready, _stop and status of the services of the caller's control
+ * group (docs/security.md).  Rights are those of the process that connected, while
+ * it lives: connect anew after a fork.
+ *
  * Returns: 0, or a negative errno; then ppc_error() is one line that names the
  * thing and the remedy.  -ECONNREFUSED / -ENOENT: no ppcd runs.  -EBUSY: the
- * mount has another policy.  -ETIMEDOUT.
+ * mount has another policy.  -EACCES: it is root's, or of another control group.
+ * -ETIMEDOUT.
  */
 #ifndef PPC_CONTROL_H
 #define PPC_CONTROL_H
@@ -19,10 +25,12 @@ extern "C" {
 
 #define PPC_API __attribute__((visibility("default")))
 #define PPC_DEFAULT_SOCKET "/run/ppc/ppcd.sock"
+#define PPC_DEFAULT_SERVICE_SOCKET "/run/ppc/service/ppcd.sock"
 
 struct ppc_client; /* opaque */
 
-/* socket NULL: $PPC_SOCKET, else PPC_DEFAULT_SOCKET.  timeout_ms 0: 20 s.
+/* socket NULL: $PPC_SOCKET, else PPC_DEFAULT_SOCKET; where that one is not there or not for this
+ * user, $PPC_SERVICE_SOCKET, else service/ppcd.sock beside it.  timeout_ms 0: 20 s.
  * On failure *client is set too, so that ppc_error() works; close it always. */
 PPC_API int ppc_connect(const char *socket, unsigned timeout_ms, struct ppc_client **client);
 PPC_API void ppc_close(struct ppc_client *client); /* NULL is fine */

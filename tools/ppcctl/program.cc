@@ -290,8 +290,11 @@ const std::array kVerbs = {
 
 constexpr std::array kNotes = {
     Note{"Environment",
-         "PPC_SOCKET is where the daemon is asked (default /run/ppc/ppcd.sock), PPC_TEMPLATE_DIR\n"
-         "the template store; PPC_MOUNT and PPC_SERVICE_ID name a directory and a service."},
+         "PPC_SOCKET is where the daemon is asked (default /run/ppc/ppcd.sock), and where that is "
+         "not\n"
+         "to be had PPC_SERVICE_SOCKET (default service/ppcd.sock beside it); PPC_TEMPLATE_DIR is "
+         "the\n"
+         "template store; PPC_MOUNT and PPC_SERVICE_ID name a directory and a service."},
     Note{"Exit status",
          "0 done, 1 failed or the answer is no, 2 wrong usage, 3 ppcd is unreachable.\n"
          "run: that of CMD; 127 CMD is not found, 126 it cannot be executed, 125 ppcctl itself\n"

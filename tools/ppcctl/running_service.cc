@@ -34,18 +34,25 @@ Result<Json> Ask(const StartedService& service, const Json& message, unsigned ti
   return link.Ask(message);
 }
 
-Result<Json> ListFrom(StartedService& service, unsigned timeout_ms) {
-  const Json list{{"op", "list"}};
-  DaemonLink link(timeout_ms);
-  Result<Json> answer = link.Ask(list);
-  if (answer || !link.is_unreachable() || !CallsForPrivateDaemon(answer.error().code)) {
-    return answer;
-  }
+Status StartPrivateDaemon(StartedService& service, unsigned timeout_ms) {
   Result<std::unique_ptr<PrivateDaemon>> daemon = PrivateDaemon::Start(timeout_ms);
   if (!daemon) return daemon.error();
   service.daemon = *std::move(daemon);
   service.socket = service.daemon->socket();
-  return Ask(service, list, timeout_ms);
+  return Ok();
+}
+
+Status StartOn(const std::string& directory, const ServiceRequest& request,
+               StartedService& service) {
+  Json spec = request.spec;
+  spec["mount"] = directory;
+  const Result<Json> answer = Ask(service, spec, request.timeout_ms);
+  if (!answer) return answer.error();
+  // What has the directory, where that is one around it.
+  const std::string mount = TextOf(*answer, "mount");
+  service.mount = mount.empty() ? directory : mount;
+  service.id = TextOf(*answer, "service_id");
+  return Ok();
 }
 
 }  // namespace
@@ -69,11 +76,26 @@ Place FindPlace(const Json& mounts, const ServiceRequest& request) {
 
 Result<StartedService> StartService(const ServiceRequest& request) {
   StartedService service;
-  const Result<Json> list = ListFrom(service, request.timeout_ms);
+  const bool is_asked = !request.policy.empty() || !request.config.empty();
+  DaemonLink link(request.timeout_ms);
+  const Result<Json> ping = link.Ask({{"op", "ping"}});
+  if (!ping && !(link.is_unreachable() && CallsForPrivateDaemon(ping.error().code))) {
+    return ping.error();
+  }
+  // One that does not let us register has what root has registered.
+  const bool is_admin = ping && TextOf(*ping, "rights") != "service";
+  if (ping && !is_admin && !is_asked && StartOn(request.directory, request, service)) {
+    return service;
+  }
+  if (!is_admin) {
+    if (Status status = StartPrivateDaemon(service, request.timeout_ms); !status) {
+      return status.error();
+    }
+  }
+  const Result<Json> list = Ask(service, {{"op", "list"}}, request.timeout_ms);
   if (!list) return list.error();
   const Place place = FindPlace(list->value("mounts", Json::array()), request);
   const std::string policy = request.policy.empty() ? kDefaultPolicy : request.policy;
-  const bool is_asked = !request.policy.empty() || !request.config.empty();
   if (place.policy.empty() || is_asked) {
     Json registration{
         {"op", "reg_policy"}, {"mount", place.directory}, {"policy", policy}, {"backend", "auto"}};
@@ -82,11 +104,7 @@ Result<StartedService> StartService(const ServiceRequest& request) {
     const Result<Json> answer = Ask(service, registration, 0);
     if (!answer) return answer.error();
   }
-  Json spec = request.spec;
-  spec["mount"] = service.mount = place.directory;
-  const Result<Json> answer = Ask(service, spec, request.timeout_ms);
-  if (!answer) return answer.error();
-  service.id = TextOf(*answer, "service_id");
+  if (Status status = StartOn(place.directory, request, service); !status) return status.error();
   return service;
 }
 

@@ -141,6 +141,7 @@ void DaemonTest::SetUp() {
   char name[] = "/tmp/ppc-control-XXXXXX";
   dir_ = mkdtemp(name);
   socket_ = dir_ + "/run/ppcd.sock";
+  service_socket_ = dir_ + "/run/service/ppcd.sock";
   std::filesystem::create_directories(dir_ + "/run");
   std::filesystem::create_directories(dir_ + "/policies");
   for (const char* policy : {"alpha", "beta"}) {

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/json.h"
@@ -20,6 +21,7 @@ namespace ppc::control {
 class RawClient {
  public:
   explicit RawClient(const std::string& socket_path);
+  explicit RawClient(UniqueFd connected) : fd_(std::move(connected)) {}
   bool IsConnected() const { return fd_.IsValid(); }
   void Send(const std::string& bytes);
   void SendLine(const std::string& line) { Send(line + "\n"); }
@@ -79,6 +81,7 @@ class DaemonTest : public ::testing::Test {
 
   std::string dir_;
   std::string socket_;
+  std::string service_socket_;  // where libppc finds it beside the other
   std::vector<std::string> environment_;
   int time_scale_percent_ = 25;
   pid_t daemon_ = -1;

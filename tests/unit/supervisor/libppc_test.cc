@@ -52,7 +52,7 @@ TEST_F(LibppcTest, ConnectingAnewIsPartOfTheTimeOut) {
 }
 
 TEST_F(LibppcTest, TimesOut) {
-  const Result<ListenSocket> mute = OpenListenSocket(socket_, "");
+  const Result<UniqueFd> mute = OpenListenSocket(socket_, 0600);
   ASSERT_TRUE(mute) << mute.error().message;
   EXPECT_EQ(RunC("mute"), 0);
 }

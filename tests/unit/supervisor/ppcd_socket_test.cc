@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What clients may do to ppcd's socket.
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -263,64 +261,6 @@ TEST_F(SocketTest, AFileThatIsNoSocketIsNotTouched) {
   EXPECT_EQ(ReadText(socket_), "precious");
 }
 
-TEST_F(SocketTest, TheSocketIsForItsOwnerAndGroupOnly) {
-  StartDaemon();
-  struct stat info {};
-  ASSERT_EQ(stat(socket_.c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0660U);
-}
-
-// Runs `check` as nobody with the one group `gid`; its result is the exit status.
-int AsNobody(gid_t gid, const std::function<int()>& check) {
-  constexpr uid_t kNobody = 65534;
-  const pid_t pid = fork();
-  if (pid == 0) {
-    if (setgroups(0, nullptr) != 0 || setgid(gid) != 0 || setuid(kNobody) != 0) _exit(99);
-    _exit(check());
-  }
-  int status = 0;
-  waitpid(pid, &status, 0);
-  return WEXITSTATUS(status);
-}
-
-TEST_F(SocketTest, AStrangerMayLookButNotChange) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
-  StartDaemon();
-  ASSERT_EQ(chmod(socket_.c_str(), 0666), 0);
-  ASSERT_EQ(chmod(dir_.c_str(), 0755), 0);
-  const int result = AsNobody(65533, [this] {
-    RawClient client(socket_);
-    if (!client.Ask({{"op", "list"}}).value("ok", false)) return 1;
-    const Json answer = client.Ask({{"op", "reg_policy"}, {"mount", kMount}, {"policy", "alpha"}});
-    return answer.value("code", "") == "EACCES" ? 0 : 2;
-  });
-  EXPECT_EQ(result, 0);
-}
-
-TEST_F(SocketTest, AMemberOfTheGroupMayRegisterButNotChooseFilesToWrite) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
-  constexpr gid_t kNoGroup = 65534;
-  if (getgrnam("nogroup") == nullptr || getgrnam("nogroup")->gr_gid != kNoGroup) {
-    GTEST_SKIP() << "this system has no group nogroup";
-  }
-  StartDaemon({"--group", "nogroup"});
-  ASSERT_EQ(chmod(dir_.c_str(), 0755), 0);
-  const int result = AsNobody(kNoGroup, [this] {
-    RawClient client(socket_);
-    for (const char* key : {"trace_file", "template_dir"}) {
-      const Json config{{"runtime", {{key, "/etc/cron.d/x"}}}};
-      const Json refused = client.Ask(
-          {{"op", "reg_policy"}, {"mount", kMount}, {"policy", "alpha"}, {"config", config}});
-      if (refused.value("code", "") != "EPERM") return 1;
-    }
-    const Json config{{"runtime", {{"threshold", 0.5}}}};
-    const Json answer = client.Ask(
-        {{"op", "reg_policy"}, {"mount", kMount}, {"policy", "alpha"}, {"config", config}});
-    return answer.value("ok", false) ? 0 : 2;
-  });
-  EXPECT_EQ(result, 0);
-}
-
 TEST_F(SocketTest, SystemdIsToldWhenItIsReady) {
   const std::string path = dir_ + "/notify";
   const UniqueFd receiver(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -349,13 +289,6 @@ TEST_F(SocketTest, WrongArgumentsAreUsageErrors) {
     EXPECT_NE(result.err.find(argument), std::string::npos) << result.err;
   }
   EXPECT_EQ(RunProcess({ppcd, "--help"}, environment_).exit_status, 0);
-}
-
-TEST(MayChangeState, IsForRootTheOwnUserAndTheGroup) {
-  EXPECT_TRUE(MayChangeState({1, 0, {5}}, 1000, 7));
-  EXPECT_TRUE(MayChangeState({1, 1000, {5}}, 1000, 7));
-  EXPECT_TRUE(MayChangeState({1, 2000, {5, 7}}, 1000, 7));
-  EXPECT_FALSE(MayChangeState({1, 2000, {5, 6}}, 1000, 7));
 }
 
 }  // namespace

@@ -48,12 +48,13 @@ TEST(Cgroups, ARelativePathIsFoundInV1sAndInV2sHierarchy) {
   tree.Write("/sys/fs/cgroup/unified/b/cgroup.procs", "");
   const Cgroups cgroups(SysRoots{tree.Root(), ""});
   const auto resolve = [&](const std::string& path) {
-    const Result<std::string> found = cgroups.Resolve(path);
-    return found ? *found : found.error().message;
+    const Result<Cgroups::Group> found = cgroups.Resolve(path);
+    return found ? found->directory : found.error().message;
   };
   EXPECT_EQ(resolve("/services/a"), top + "/memory/services/a");
   EXPECT_EQ(resolve(top + "/memory/services/a/"), top + "/memory/services/a");
   EXPECT_EQ(resolve("/b"), top + "/unified/b");
+  EXPECT_EQ(cgroups.Resolve(top + "/memory/services/a/")->name, "/services/a");
   EXPECT_NE(resolve("/none").find("create it"), std::string::npos);
   EXPECT_EQ(cgroups.Resolve("/../etc").error().code, EINVAL);
   EXPECT_EQ(cgroups.Resolve("services/a").error().code, EINVAL);

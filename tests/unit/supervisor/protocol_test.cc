@@ -41,6 +41,24 @@ TEST(ParseRequest, TellsWhatChangesState) {
   EXPECT_TRUE(ParseRequest(R"({"v":1,"op":"rm_policy","mount":"/m"})")->changes_state);
 }
 
+TEST(ParseRequest, TellsWhatIsForServices) {
+  const auto is_for_services = [](const std::string& fields) {
+    return ParseRequest(R"({"v":1,)" + fields + "}")->is_for_services;
+  };
+  for (const char* fields :
+       {R"("op":"ping")", R"("op":"status")", R"("op":"service_id","params":{"a":1})",
+        R"("op":"service_start","mount":"/m","service_id":"abcd")",
+        R"("op":"service_ready","mount":"/m","service_id":"abcd")",
+        R"("op":"service_stop","mount":"/m","service_id":"abcd")"}) {
+    EXPECT_TRUE(is_for_services(fields)) << fields;
+  }
+  for (const char* fields : {R"("op":"list")", R"("op":"log")", R"("op":"metrics")", R"("op":"rm_policy","mount":"/m")",
+                             R"("op":"reg_policy","mount":"/m","policy":"maio")",
+                             R"("op":"policy","mount":"/m","message":{"op":"x"})"}) {
+    EXPECT_FALSE(is_for_services(fields)) << fields;
+  }
+}
+
 TEST(ParseRequest, RefusesOtherVersions) {
   for (const char* line : {R"({"op":"ping"})", R"({"v":2,"op":"ping"})", R"({"v":"1","op":"ping"})",
                            R"({"v":null,"op":"ping"})", R"({"v":1.0,"op":"ping"})"}) {

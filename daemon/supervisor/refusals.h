@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the log of what was refused for want of a right: who asked for what, and at what rate that
+// is written, so that nobody fills the log or hides another's refusals by his own. Threads: the
+// loop's.
+#ifndef PPC_DAEMON_SUPERVISOR_REFUSALS_H_
+#define PPC_DAEMON_SUPERVISOR_REFUSALS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/base/clock.h"
+#include "daemon/supervisor/peer.h"
+#include "daemon/supervisor/rate_limit.h"
+
+namespace ppc::control {
+
+class Refusals {
+ public:
+  // Lines at once, of a user in a control group and of all.
+  static constexpr unsigned kLines = 20;
+  static constexpr unsigned kAllLines = 100;
+
+  void Note(const Peer& peer, const std::string& verb, const std::string& why);
+
+ private:
+  RateLimit each_{kLines, 2 * kNsPerSec};
+  RateLimit all_{kAllLines, kNsPerSec};
+  uint64_t unsaid_ = 0;  // since the last line
+};
+
+}  // namespace ppc::control
+
+#endif  // PPC_DAEMON_SUPERVISOR_REFUSALS_H_

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what a peer of the service socket may do, by its control group (docs/security.md).  Those of
+// the admin socket may do anything.
+// Threads: pure functions, any thread.
+#ifndef PPC_DAEMON_SUPERVISOR_RIGHTS_H_
+#define PPC_DAEMON_SUPERVISOR_RIGHTS_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "daemon/supervisor/peer.h"
+
+namespace ppc::control {
+
+// Whose a service is.
+struct Owner {
+  std::string cgroup;       // as /proc writes it; "": root's alone
+  uid_t uid = 0;            // of whoever started it
+  bool is_claimed = false;  // by a peer of the service socket
+};
+
+// A group that processes of several owners are in, since nothing put them into one of their own:
+// the root, or a slice of systemd.
+bool IsSharedCgroup(const std::string& cgroup);
+
+// True if `cgroup`, written as /proc does, is `top` or below it.
+bool IsCgroupWithin(const std::string& cgroup, const std::string& top);
+
+// What is in the peer's own group or below it is the peer's.  In a shared group only what is in
+// that very group and of the same user is.
+bool IsGroupOfPeer(const std::string& cgroup, const Peer& peer);
+bool MayTouch(const Peer& peer, const Owner& owner);
+
+// "uid 1000 pid 77 cgroup \"/a\"", for the log.
+std::string Describe(const Peer& peer);
+
+}  // namespace ppc::control
+
+#endif  // PPC_DAEMON_SUPERVISOR_RIGHTS_H_

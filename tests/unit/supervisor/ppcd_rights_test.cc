@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may do what: each operation by each kind of caller (docs/security.md).
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "tests/unit/supervisor/rights_fixture.h"
+
+namespace ppc::control {
+namespace {
+
+constexpr uid_t kUser = 61001;
+
+class PpcdRightsTest : public RightsTest {
+ protected:
+  const Caller admin_{"root on the admin socket", "/", 0, true};
+  const Caller container_root_{"root in another container", "/pods/b", 0};
+  const Caller owner_{"the service's own group", "/pods/a", kUser};
+  const Caller neighbour_{"the same user in another group", "/pods/b", kUser};
+  const Caller stranger_{"an unprivileged user without a group", "/", kUser};
+
+  void ExpectRefusalIsLogged(const Caller& caller, const std::string& op) {
+    const std::string line = "refused: uid " + std::to_string(caller.uid);
+    const std::string group = "cgroup \"" + caller.cgroup + "\" " + op + ": ";
+    EXPECT_TRUE(Eventually([&] {
+      const std::string log = DaemonLog();
+      for (size_t at = log.find(line); at != std::string::npos; at = log.find(line, at + 1)) {
+        const std::string rest = log.substr(at, log.find('\n', at) - at);
+        if (rest.find(group) != std::string::npos) return true;
+      }
+      return false;
+    })) << caller.name
+        << " " << op;
+  }
+};
+
+TEST_F(PpcdRightsTest, EachOperationByEachCaller) {
+  const pid_t of_owner = Keep(owner_);
+  ASSERT_EQ(CodeOf(AskAs(owner_, Start("svc-a"))), "");
+  // What is asked, and what everybody but root and the service's own group gets.
+  const std::vector<std::pair<Json, std::string>> foreign = {
+      {About("service_ready", "svc-a"), "EACCES"},
+      {About("service_stop", "svc-a"), "EACCES"},
+      {Start("svc-a", {{"pid", 0}}), "EACCES"},
+      {Start("svc-new", {{"pid", 0}, {"cgroup", "/pods/a"}}), "EACCES"},
+      {Start("svc-new", {{"pid", 0}, {"cgroup", "/pods/a/below"}}), "EACCES"},
+      {Start("svc-new", {{"pid", of_owner}}), "EACCES"},
+      {{{"op", "reg_policy"}, {"mount", kOtherMount}, {"policy", "alpha"}}, "EACCES"},
+      {{{"op", "reg_policy"}, {"mount", kOtherMount}, {"policy", "/tmp/x.so"}}, "EACCES"},
+      {{{"op", "rm_policy"}, {"mount", kMount}}, "EACCES"},
+      {{{"op", "policy"}, {"mount", kMount}, {"message", {{"op", "bind_pid"}}}}, "EACCES"},
+      {{{"op", "list"}}, "EACCES"},
+      {{{"op", "log"}}, "EACCES"},
+      {{{"op", "ping"}}, ""},
+      {{{"op", "service_id"}, {"params", {{"a", 1}}}}, ""},
+  };
+  std::vector<Json> requests;
+  for (const auto& [request, code] : foreign) requests.push_back(request);
+  for (const Caller& caller : {container_root_, neighbour_, stranger_}) {
+    const std::vector<Json> answers = AskAs(caller, requests);
+    for (size_t i = 0; i < foreign.size(); ++i) {
+      EXPECT_EQ(CodeOf(answers[i]), foreign[i].second) << caller.name << "\n"
+                                                       << foreign[i].first << "\n"
+                                                       << answers[i];
+      if (foreign[i].second.empty()) continue;
+      ExpectRefusalIsLogged(caller, foreign[i].first.at("op"));
+      EXPECT_EQ(answers[i]["error"].get<std::string>().find('\n'), std::string::npos);
+    }
+    const Json status = AskAs(caller, Json{{"op", "status"}});
+    EXPECT_EQ(CodeOf(status), "") << caller.name;
+    EXPECT_EQ(DumpJson(status).find("svc-a"), std::string::npos) << caller.name;
+    EXPECT_TRUE(AskAs(caller, Json{{"op", "status"}, {"mount", kMount}})["mounts"].empty());
+  }
+  EXPECT_EQ(StatusOf()["services"].size(), 1U) << "it still runs";
+  EXPECT_EQ(StatusOf()["services"][0]["state"], "started");
+  EXPECT_EQ(StateOf(kOtherMount), "native");
+
+  // The service's own group may do what concerns it, and no more.
+  EXPECT_EQ(AskAs(owner_, Json{{"op", "status"}})["mounts"][0]["services"][0]["service_id"],
+            "svc-a");
+  EXPECT_EQ(CodeOf(AskAs(owner_, Start("svc-a"))), "");
+  EXPECT_EQ(CodeOf(AskAs(owner_, Start("svc-below", {{"cgroup", "/pods/a/below"}}))), "");
+  EXPECT_EQ(CodeOf(AskAs(owner_, Start("svc-pid", {{"pid", of_owner}}))), "");
+  for (size_t i = 6; i < 12; ++i) {
+    EXPECT_EQ(CodeOf(AskAs(owner_, requests[i])), "EACCES") << requests[i];
+  }
+  EXPECT_EQ(CodeOf(AskAs(owner_, About("service_ready", "svc-a"))), "");
+  EXPECT_EQ(CodeOf(AskAs(owner_, About("service_stop", "svc-a"))), "");
+
+  // Root may do everything.
+  ASSERT_EQ(CodeOf(AskAs(owner_, Start("svc-a"))), "");
+  for (const Json& request :
+       {Start("svc-a", {{"cgroup", "/pods/b"}}), About("service_ready", "svc-below"),
+        About("service_stop", "svc-pid"), requests[6], requests[8], requests[10], requests[11]}) {
+    EXPECT_EQ(CodeOf(AskAs(admin_, request)), "") << request;
+  }
+}
+
+TEST_F(PpcdRightsTest, AServiceOfASharedGroupIsItsUsers) {
+  const pid_t mine = Keep(stranger_);
+  const Caller other{"another user there", "/", kUser + 1};
+  const pid_t others = Keep(other);
+  const Json unnamed = AskAs(stranger_, Start("svc-u"));
+  EXPECT_EQ(CodeOf(unnamed), "EINVAL") << "it would be everybody's";
+  EXPECT_NE(DumpJson(unnamed).find("--pid"), std::string::npos) << unnamed;
+  EXPECT_EQ(CodeOf(AskAs(stranger_, Start("svc-u", {{"pid", others}}))), "EACCES");
+  EXPECT_EQ(CodeOf(AskAs(stranger_, Start("svc-u", {{"pid", mine}, {"cgroup", "/pods/a"}}))),
+            "EACCES");
+  const Json started = AskAs(stranger_, Start("svc-u", {{"pid", mine}, {"cgroup", "/"}}));
+  EXPECT_EQ(CodeOf(started), "") << started;
+  EXPECT_EQ(started["echo"]["by_cgroup"], false) << "not everybody in the root belongs to it";
+  EXPECT_EQ(CodeOf(AskAs(other, About("service_stop", "svc-u"))), "EACCES");
+  // The same user in a group of its own, or root there, is somebody else.
+  EXPECT_EQ(CodeOf(AskAs(owner_, About("service_stop", "svc-u"))), "EACCES");
+  EXPECT_EQ(CodeOf(AskAs({"root there", "/", 0}, About("service_stop", "svc-u"))), "EACCES");
+  EXPECT_EQ(CodeOf(AskAs(stranger_, About("service_stop", "svc-u"))), "");
+}
+
+TEST_F(PpcdRightsTest, WhatRootStartsForAGroupIsTheGroups) {
+  const pid_t of_owner = Keep(owner_);
+  ASSERT_EQ(CodeOf(Ask(Start("svc-named", {{"cgroup", "/pods/a"}}))), "");
+  ASSERT_EQ(CodeOf(Ask(Start("svc-pid", {{"pid", of_owner}}))), "");
+  PutIntoGroup(getpid(), "/pods/a");
+  ASSERT_EQ(CodeOf(Ask(Start("svc-roots"))), "") << "started from a shell there, for nobody named";
+  EXPECT_EQ(CodeOf(AskAs(neighbour_, About("service_ready", "svc-named"))), "EACCES");
+  EXPECT_EQ(CodeOf(AskAs(owner_, About("service_ready", "svc-named"))), "");
+  EXPECT_EQ(CodeOf(AskAs(owner_, About("service_ready", "svc-pid"))), "");
+  EXPECT_EQ(CodeOf(AskAs(owner_, About("service_ready", "svc-roots"))), "EACCES");
+  EXPECT_EQ(CodeOf(AskAs({"below", "/pods/a/below", kUser}, About("service_stop", "svc-named"))),
+            "EACCES")
+      << "a group has no right to what is above it";
+}
+
+TEST_F(PpcdRightsTest, RightsOutliveARestart) {
+  ASSERT_EQ(CodeOf(AskAs(owner_, Start("svc-a"))), "");
+  StopDaemon();
+  StartDaemon();
+  ASSERT_TRUE(WaitForState("running"));
+  EXPECT_EQ(CodeOf(AskAs(neighbour_, About("service_stop", "svc-a"))), "EACCES");
+  EXPECT_EQ(CodeOf(AskAs(owner_, About("service_stop", "svc-a"))), "");
+}
+
+TEST_F(PpcdRightsTest, ThePayerIsTheCallersGroup) {
+  const Json started = AskAs(owner_, Start("svc-a"));
+  EXPECT_EQ(started["echo"]["cgroup"], "/pods/a");
+  EXPECT_FALSE(started["echo"].contains("by_cgroup")) << "who is in the group belongs to it";
+  EXPECT_EQ(started["mount"], kMount);
+  const Json inside = AskAs(owner_, Json{{"op", "service_start"},
+                                         {"mount", std::string(kMount) + "/some/model"},
+                                         {"service_id", "svc-inside"}});
+  EXPECT_EQ(inside["mount"], kMount) << "the registered directory around it; " << inside;
+  const Json nowhere = AskAs(
+      owner_, Json{{"op", "service_start"}, {"mount", "/proc2"}, {"service_id", "svc-nowhere"}});
+  EXPECT_EQ(CodeOf(nowhere), "ENOENT");
+  EXPECT_NE(DumpJson(nowhere).find("reg_policy"), std::string::npos);
+}
+
+TEST_F(PpcdRightsTest, AServiceEndsWithItsGroup) {
+  MakeGroup("/pods/short");
+  ASSERT_EQ(CodeOf(AskAs({"short-lived", "/pods/short", 0}, Start("svc-short"))), "");
+  ASSERT_EQ(CodeOf(AskAs(owner_, Start("svc-a"))), "");
+  ASSERT_EQ(CodeOf(Ask(Start("svc-roots", {{"cgroup", "/pods/short"}}))), "");
+  RemoveGroup("/pods/short");
+  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].size() == 2; }));
+  EXPECT_NE(DaemonLog().find("\"/pods/short\" of service svc-short is gone"), std::string::npos);
+  EXPECT_EQ(CodeOf(AskAs(owner_, About("service_stop", "svc-a"))), "");
+}
+
+TEST_F(PpcdRightsTest, TheSocketsModesAreTheirUsers) {
+  struct stat info {};
+  ASSERT_EQ(stat(socket_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+  ASSERT_EQ(stat(service_socket_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0666U);
+  EXPECT_EQ(AskAs({"no root", "/", kUser, true}, Json{{"op", "ping"}}), nullptr);
+  // Even where somebody has opened it.
+  ASSERT_EQ(chmod(socket_.c_str(), 0666), 0);
+  EXPECT_EQ(CodeOf(AskAs({"no root", "/", kUser, true}, Json{{"op", "ping"}})), "EACCES");
+  EXPECT_NE(DaemonLog().find("refused: uid 61001"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ppc::control
