@@ -57,11 +57,17 @@ Registry::Registry(EventLoop& loop, const Options& options, StateDir state)
       state_(std::move(state)),
       observers_(loop, options.roots),
       memory_(loop, options.memory_period, [&options] { return ReadMachine(options.roots); }),
-      started_ns_(MonotonicNs()) {}
+      started_ns_(MonotonicNs()),
+      is_off_(access(OffMark().c_str(), F_OK) == 0) {
+  if (is_off_) Log(LogLevel::kWarning, "PPC is off (" + OffMark() + "); ppcctl on");
+}
 
 void Registry::Handle(const Request& request, const Peer& peer, const Reply& reply) {
   const Json& body = request.body;
   if (is_ending_ && request.changes_state) return reply(ErrorAnswer(ShutDown()));
+  if (request.op == "off") return SwitchOff(reply);
+  if (request.op == "on") return SwitchOn(reply);
+  if (is_off_ && request.changes_state) return HandleWhileOff(request, reply);
   if (request.op == "reg_policy") return RegPolicy(body, reply);
   if (request.op == "rm_policy") return RmPolicy(body, reply);
   if (request.op == "service_start") return ServiceStart(body, peer, reply);
@@ -200,7 +206,7 @@ void Registry::RegPolicy(const Json& body, const Reply& reply) {
 void Registry::Replace(Registration& old, const Json& body, const Reply& reply) {
   old.Remove([this, body, reply](const Status&) {
     loop_.After(Millis(0), [this, body, reply] {
-      if (is_ending_) return reply(ErrorAnswer(ShutDown()));
+      if (is_ending_ || is_off_) return reply(ErrorAnswer(ShutDown()));
       RegPolicy(body, reply);
     });
   });
@@ -216,7 +222,8 @@ Registration& Registry::Add(const MountInfo& mount, PolicyChoice choice) {
     if (it != registrations_.end()) Save(*it->second);
   };
   callbacks.on_gone = [this, key, handle] {
-    if (const Registration* gone = FindByHandle(handle); gone != nullptr && !is_ending_) {
+    if (const Registration* gone = FindByHandle(handle);
+        gone != nullptr && !is_ending_ && !is_off_) {
       Forget(*gone);
     }
     loop_.After(Millis(0), [this, key, handle] { Drop(key, handle); });
@@ -234,7 +241,8 @@ void Registry::Drop(const std::string& key, const std::string& handle) {
     UnwatchRoot(handle + "/" + service->id);
   }
   registrations_.erase(it);
-  if (is_ending_ && registrations_.empty() && on_empty_) on_empty_();
+  if (!registrations_.empty()) return;
+  for (const std::function<void()>& told : std::exchange(on_empty_, {})) told();
 }
 
 void Registry::RmPolicy(const Json& body, const Reply& reply) {
@@ -281,6 +289,7 @@ void Registry::List(const Reply& reply) {
                     {"state", registration->ShownState()}});
   }
   for (Json& native : NativeMounts()) list.push_back(std::move(native));
+  for (Json& off : RememberedMounts()) list.push_back(std::move(off));
   Json answer = OkAnswer();
   answer["mounts"] = InOrder(std::move(list));
   reply(std::move(answer));
@@ -289,6 +298,7 @@ void Registry::List(const Reply& reply) {
 Json Registry::DescribeDaemon() const {
   return {{"version", kVersionText},
           {"pid", getpid()},
+          {"off", is_off_},
           {"uptime_s", (MonotonicNs() - started_ns_) / kNsPerSec},
           {"socket", options_.socket},
           {"service_socket", options_.service_socket},

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
@@ -73,6 +74,15 @@ class Registry {
   void ShowStatus(const Json& body, const Reply& reply);
   void ShowOwnStatus(const Json& body, const Peer& peer, const Reply& reply);
   void ShowLog(const Json& body, const Reply& reply);
+  // See registry_off.cc.
+  void SwitchOff(const Reply& reply);
+  void SwitchOn(const Reply& reply);
+  void HandleWhileOff(const Request& request, const Reply& reply);
+  void RememberPolicy(const Json& body, const Reply& reply);
+  Json RememberedMounts() const;
+  std::string OffMark() const;
+  // What a state file says of a registration.
+  static Json SavedState(const MountInfo& mount, const PolicyChoice& choice);
   void ShowMetrics(const Json& body, const Reply& reply);
   void NoteReady(const Registration& registration, Service& service, const Json& answer);
   static bool IsBelow(const std::string& path, const std::string& dir);
@@ -136,7 +146,8 @@ class Registry {
   RateLimit starts_{16, kStartPeriodNs};
   bool watches_groups_ = false;
   bool is_ending_ = false;
-  std::function<void()> on_empty_;
+  bool is_off_ = false;
+  std::vector<std::function<void()>> on_empty_;  // once no runner is left
 };
 
 }  // namespace ppc::control

@@ -25,12 +25,8 @@ Result<BackendKind> SavedBackend(const Json& state) {
 
 void Registry::Save(const Registration& registration) {
   if (!probe_.IsThere(registration.mount())) return;  // the file may be its successor's
-  const PolicyChoice& choice = registration.choice();
-  Json state{{"v", kProtocolVersion},   {"mount", registration.mount().path},
-             {"policy", choice.name},   {"policy_path", choice.path},
-             {"config", choice.config}, {"services", registration.services().Save()}};
-  state["backend"] = BackendName(choice.backend);
-  if (registration.mount().is_plain) state["directory"] = IdentityOf(registration.mount());
+  Json state = SavedState(registration.mount(), registration.choice());
+  state["services"] = registration.services().Save();
   if (registration.state() == Registration::State::kFailed) {
     state["failed"] = registration.last_error();
   }
@@ -41,6 +37,18 @@ void Registry::Save(const Registration& registration) {
   }
 }
 
+Json Registry::SavedState(const MountInfo& mount, const PolicyChoice& choice) {
+  Json state{{"v", kProtocolVersion},
+             {"mount", mount.path},
+             {"policy", choice.name},
+             {"policy_path", choice.path},
+             {"config", choice.config},
+             {"services", Json::array()},
+             {"backend", BackendName(choice.backend)}};
+  if (mount.is_plain) state["directory"] = IdentityOf(mount);
+  return state;
+}
+
 // A mount that is gone may have a successor of the same name, whose file it is then.
 void Registry::Forget(const Registration& gone) {
   const std::string& path = gone.mount().path;
@@ -49,6 +57,7 @@ void Registry::Forget(const Registration& gone) {
 }
 
 void Registry::Adopt() {
+  if (is_off_) return;
   std::vector<std::string> problems;
   const std::vector<Json> states = state_.LoadAll(problems);
   for (const std::string& problem : problems) Log(LogLevel::kWarning, problem);
@@ -106,8 +115,8 @@ void Registry::AdoptOne(const Json& state) {
 
 void Registry::Shutdown(std::function<void()> done) {
   is_ending_ = true;
-  on_empty_ = std::move(done);
-  if (registrations_.empty()) return on_empty_();
+  if (registrations_.empty()) return done();
+  on_empty_.push_back(std::move(done));
   for (auto& [key, registration] : registrations_) {
     registration->Remove([](const Status&) {});
   }

@@ -60,6 +60,8 @@ constexpr std::array kOperations = {
     Operation{"status", false, true, kStatus},
     Operation{"log", false, false, kStatus},
     Operation{"metrics", false, false, kMetrics},
+    Operation{"off", true, false, {}},
+    Operation{"on", true, false, {}},
     Operation{"service_id", false, true, kParams},
 };
 

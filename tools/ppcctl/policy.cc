@@ -41,6 +41,9 @@ int RegPolicy(const Args& args) {
     answer["mount"] = *mount;
     answer["policy"] = args.operands[1];
     PrintJson(answer);
+  } else if (status == kExitOk && answer.value("state", "") == "off") {
+    std::printf("%s: policy '%s' is remembered; PPC is off, ppcctl on\n", mount->c_str(),
+                args.operands[1].c_str());
   } else if (status == kExitOk) {
     std::printf("%s: policy '%s' %s, backend %s\n", mount->c_str(), args.operands[1].c_str(),
                 answer.value("existing", false) ? "was registered already" : "registered",
@@ -58,6 +61,34 @@ int RmPolicy(const Args& args) {
     PrintJson({{"mount", *mount}, {"policy", nullptr}});
   } else {
     std::printf("%s: policy removed\n", mount->c_str());
+  }
+  return status;
+}
+
+int Off(const Args& args) {
+  Json answer;
+  const int status = AskWithTimeout(args, {{"op", "off"}}, &answer);
+  if (status != kExitOk) return status;
+  if (answer.contains("warning")) Complain("warning: " + answer.value("warning", ""));
+  if (WantsJson()) {
+    answer.erase("ok");
+    PrintJson(answer);
+  } else {
+    std::printf("off: %llu directories are the kernel's alone, until `ppcctl on`\n",
+                answer.value("directories", 0ULL));
+  }
+  return status;
+}
+
+int On(const Args& args) {
+  Json answer;
+  const int status = AskWithTimeout(args, {{"op", "on"}}, &answer);
+  if (status != kExitOk) return status;
+  if (WantsJson()) {
+    answer.erase("ok");
+    PrintJson(answer);
+  } else {
+    std::printf("on: %llu directories have policies\n", answer.value("directories", 0ULL));
   }
   return status;
 }

@@ -155,6 +155,14 @@ const std::array kVerbs = {
     Verb{"policy", kPolicies, "MNT MESSAGE",
          "Send MESSAGE (a JSON object with \"op\", or @FILE) to the policy of MNT.", kTimeoutOnly,
          PolicyMessage},
+    Verb{
+        "off", kPolicies, "",
+        "Switch PPC off on this machine, at once and over a reboot.\n"
+        "Every directory is the kernel's alone again, mounts stay and serve.  Services that start\n"
+        "meanwhile run natively; what is registered is remembered.  For one command: PPC=off.",
+        kTimeoutOnly, Off},
+    Verb{"on", kPolicies, "", "Switch it on again, with all that was registered before and since.",
+         kTimeoutOnly, On},
     Verb{"run", kServices, "[DIR] -- CMD [ARG]...",
          "Start a service, run CMD, and stop the service when CMD ends.\n"
          "DIR is where the model lies, or a file of it.  Without it CMD's words are searched: "
@@ -294,7 +302,8 @@ constexpr std::array kNotes = {
          "not\n"
          "to be had PPC_SERVICE_SOCKET (default service/ppcd.sock beside it); PPC_TEMPLATE_DIR is "
          "the\n"
-         "template store; PPC_MOUNT and PPC_SERVICE_ID name a directory and a service."},
+         "template store; PPC_MOUNT and PPC_SERVICE_ID name a directory and a service.  PPC=off:\n"
+         "run starts CMD and does no more."},
     Note{"Exit status",
          "0 done, 1 failed or the answer is no, 2 wrong usage, 3 ppcd is unreachable.\n"
          "run: that of CMD; 127 CMD is not found, 126 it cannot be executed, 125 ppcctl itself\n"

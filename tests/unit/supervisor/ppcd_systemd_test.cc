@@ -74,6 +74,20 @@ TEST_F(SystemdTest, ServesTheSocketThatItIsGivenAndLeavesItsFile) {
   EXPECT_TRUE(Exists(given));
 }
 
+// Whoever connects to it has no more rights than on ppcd's own.
+TEST_F(SystemdTest, TheServicesSocketKeepsItsRights) {
+  const std::string given = dir_ + "/services.sock";
+  UniqueFd socket = MakeSocket(given);
+  StartWith(socket.Get(), "service");
+  ASSERT_TRUE(Eventually([this] { return RawClient(socket_).IsConnected(); })) << DaemonLog();
+  RawClient service(given);
+  const Json pong = service.Ask({{"op", "ping"}});
+  EXPECT_EQ(pong.value("rights", ""), "service") << pong;
+  const Json refused = service.Ask({{"op", "reg_policy"}, {"mount", kMount}, {"policy", "alpha"}});
+  EXPECT_FALSE(refused.value("ok", true)) << refused;
+  EXPECT_EQ(RawClient(socket_).Ask({{"op", "ping"}}).value("rights", ""), "admin");
+}
+
 TEST_F(SystemdTest, RunnersDoNotLearnOfTheSocket) {
   const std::string given = dir_ + "/given.sock";
   UniqueFd socket = MakeSocket(given);

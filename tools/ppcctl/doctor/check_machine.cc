@@ -200,6 +200,8 @@ void CheckDaemon(const Patient& patient, Findings* out) {
   const std::string start = "systemctl start ppcd";
   switch (patient.daemon_error) {
     case 0:
+      if (!patient.daemon.value("off", false)) return;
+      out->push_back({"off", "", "PPC is switched off on this machine", "ppcctl on", true});
       return;
     case EACCES:
     case EPERM:

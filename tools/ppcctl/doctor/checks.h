@@ -10,7 +10,7 @@
 namespace ppc::ctl {
 
 // The kernel, the module, ppcd and its rights: no-btf, lockdown, no-module, unsigned-module,
-// no-device, device-permission, no-capability, daemon-down, daemon-hangs, daemon-refuses.
+// no-device, device-permission, no-capability, daemon-down, daemon-hangs, daemon-refuses, off.
 void CheckMachine(const Patient& patient, Findings* out);
 void CheckDaemon(const Patient& patient, Findings* out);
 

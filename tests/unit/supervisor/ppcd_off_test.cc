@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Switching PPC off and on again.
+#include <filesystem>
+
+#include "tests/unit/supervisor/daemon_fixture.h"
+
+namespace ppc::control {
+namespace {
+
+class OffTest : public DaemonTest {
+ protected:
+  bool IsMarked() const { return std::filesystem::exists(dir_ + "/off"); }
+  void Start() { StartDaemon({"--template-dir", dir_ + "/templates"}); }
+};
+
+TEST_F(OffTest, DirectoriesAreTheKernelsAtOnceAndComeBack) {
+  Start();
+  Register();
+  ASSERT_EQ(Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}})["ok"],
+            true);
+  const pid_t runner = RunnerPid();
+  const ProcessResult off = Ctl({"off"});
+  EXPECT_EQ(off.out, "off: 1 directories are the kernel's alone, until `ppcctl on`\n") << off.err;
+  EXPECT_NE(kill(runner, 0), 0) << "its runner still runs";
+  EXPECT_TRUE(IsMarked());
+  EXPECT_EQ(Ask({{"op", "status"}})["daemon"]["off"], true);
+  EXPECT_NE(Ctl({"list"}).out.find("off"), std::string::npos);
+  // Services start natively; twice is once.
+  const Json refused = Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-two"}});
+  EXPECT_NE(refused["error"].get<std::string>().find("ppcctl on"), std::string::npos) << refused;
+  EXPECT_EQ(Ctl({"off"}).exit_status, 0);
+  EXPECT_EQ(Ctl({"on"}).out, "on: 1 directories have policies\n");
+  EXPECT_FALSE(IsMarked());
+  ASSERT_TRUE(WaitForState("running"));
+  EXPECT_EQ(StatusOf()["services"][0]["service_id"], "svc-one");
+  EXPECT_EQ(Ctl({"on"}).exit_status, 0);
+}
+
+// As after a reboot: what units register meanwhile is there when it is switched on.
+TEST_F(OffTest, ANewDaemonIsOffToo) {
+  Start();
+  ASSERT_EQ(Ctl({"off"}).exit_status, 0);
+  EXPECT_EQ(StopDaemon(), 0);
+  Start();
+  const ProcessResult remembered = Ctl({"reg_policy", kMount, "alpha"});
+  EXPECT_NE(remembered.out.find("is remembered; PPC is off"), std::string::npos) << remembered.err;
+  EXPECT_LE(RunnerPid(), 0);
+  ASSERT_EQ(Ctl({"reg_policy", kOtherMount, "alpha"}).exit_status, 0);
+  ASSERT_EQ(Ctl({"rm_policy", kOtherMount}).exit_status, 0);
+  EXPECT_EQ(Ctl({"on"}).out, "on: 1 directories have policies\n");
+  EXPECT_TRUE(WaitForState("running"));
+}
+
+TEST_F(OffTest, ItIsSaidThatARebootForgetsIt) {
+  StartDaemon({"--template-dir", "/nowhere/templates"});
+  const ProcessResult off = Ctl({"off"});
+  EXPECT_EQ(off.exit_status, 0);
+  EXPECT_NE(off.err.find("a reboot switches it on again"), std::string::npos) << off.err;
+  EXPECT_EQ(Ask({{"op", "status"}})["daemon"]["off"], true);
+}
+
+TEST_F(OffTest, OneCommandAlone) {
+  Start();
+  environment_.push_back("PPC=off");
+  const ProcessResult ran =
+      Ctl({"run", "/nowhere", "--required", "--", "sh", "-c", "echo ran; exit 7"});
+  EXPECT_EQ(ran.exit_status, 7);
+  EXPECT_EQ(ran.out, "ran\n");
+  EXPECT_EQ(ran.err, "");
+}
+
+}  // namespace
+}  // namespace ppc::control
