@@ -52,9 +52,10 @@ TEST(ParseRequest, TellsWhatIsForServices) {
         R"("op":"service_stop","mount":"/m","service_id":"abcd")"}) {
     EXPECT_TRUE(is_for_services(fields)) << fields;
   }
-  for (const char* fields : {R"("op":"list")", R"("op":"log")", R"("op":"metrics")", R"("op":"rm_policy","mount":"/m")",
-                             R"("op":"reg_policy","mount":"/m","policy":"maio")",
-                             R"("op":"policy","mount":"/m","message":{"op":"x"})"}) {
+  for (const char* fields :
+       {R"("op":"list")", R"("op":"log")", R"("op":"metrics")", R"("op":"rm_policy","mount":"/m")",
+        R"("op":"reg_policy","mount":"/m","policy":"maio")",
+        R"("op":"policy","mount":"/m","message":{"op":"x"})"}) {
     EXPECT_FALSE(is_for_services(fields)) << fields;
   }
 }
