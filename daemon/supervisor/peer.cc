@@ -60,6 +60,7 @@ Result<HeldProcess> HeldProcess::AtEndOf(int socket, pid_t pid, const SysRoots& 
     return Hold(pid, UniqueFd(pidfd), roots);
   }
   if (errno == ENOPROTOOPT) return Open(pid, roots);
+  if (errno == EMFILE || errno == ENFILE) return PosixError("SO_PEERPIDFD", errno);
   return Error{ESRCH, "the process that connected, " + std::to_string(pid) +
                           ", has ended; each process connects for itself"};
 }

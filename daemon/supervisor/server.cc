@@ -2,9 +2,11 @@
 #include "daemon/supervisor/server.h"
 
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -21,6 +23,13 @@ constexpr size_t kMaxUnsentToPeerBytes = 256 << 10;
 constexpr int kLinesPerTurn = 16;
 // Without descriptors, until the next try to let somebody in.
 constexpr Millis kPause(1000);
+
+// Whatever they do, root gets in.
+size_t MaxPeers() {
+  rlimit descriptors{};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return Server::kMaxPeers;
+  return std::min<size_t>(Server::kMaxPeers, descriptors.rlim_cur / 4);
+}
 
 }  // namespace
 
@@ -114,7 +123,7 @@ Status Server::Admit(Client& client) const {
 }
 
 Status Server::CheckRoom(const Peer& peer) const {
-  const size_t most = kind_ == Kind::kAdmin ? kMaxClients : kMaxPeers;
+  const size_t most = kind_ == Kind::kAdmin ? kMaxClients : MaxPeers();
   const std::string remedy = " connections already; close some and try again";
   if (clients_.size() >= most) {
     return Error{EMFILE, "ppcd has " + std::to_string(most) + remedy};

@@ -34,10 +34,10 @@ class Server {
   enum class Kind { kAdmin, kService };
 
   static constexpr size_t kMaxClients = 256;
-  // Of the service socket: all, those of one user, those of one control group (in a shared one: of
-  // one user in it).
+  // Of the service socket: all (and half of ppcd's descriptors at most, of which each takes two),
+  // those of one user, those of one control group (in a shared one: of one user in it).
   static constexpr size_t kMaxPeers = 1024;
-  static constexpr size_t kMaxPeersOfUser = 256;
+  static constexpr size_t kMaxPeersOfUser = 128;
   static constexpr size_t kMaxPeersOfGroup = 16;
 
   // What servers share; must outlive them.

@@ -52,6 +52,7 @@ TEST_F(PpcdRightsTest, EachOperationByEachCaller) {
       {{{"op", "policy"}, {"mount", kMount}, {"message", {{"op", "bind_pid"}}}}, "EACCES"},
       {{{"op", "list"}}, "EACCES"},
       {{{"op", "log"}}, "EACCES"},
+      {{{"op", "metrics"}}, "EACCES"},
       {{{"op", "ping"}}, ""},
       {{{"op", "service_id"}, {"params", {{"a", 1}}}}, ""},
   };
@@ -82,7 +83,7 @@ TEST_F(PpcdRightsTest, EachOperationByEachCaller) {
   EXPECT_EQ(CodeOf(AskAs(owner_, Start("svc-a"))), "");
   EXPECT_EQ(CodeOf(AskAs(owner_, Start("svc-below", {{"cgroup", "/pods/a/below"}}))), "");
   EXPECT_EQ(CodeOf(AskAs(owner_, Start("svc-pid", {{"pid", of_owner}}))), "");
-  for (size_t i = 6; i < 12; ++i) {
+  for (size_t i = 6; i < 13; ++i) {
     EXPECT_EQ(CodeOf(AskAs(owner_, requests[i])), "EACCES") << requests[i];
   }
   EXPECT_EQ(CodeOf(AskAs(owner_, About("service_ready", "svc-a"))), "");

@@ -2,6 +2,7 @@
 // What peers may do to the service socket itself: who they are taken for, and how much of it they
 // may have.
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -122,6 +123,22 @@ TEST_F(ServiceSocketTest, AUserHasSoManyConnections) {
   const Json refused = Answer(one_more);
   EXPECT_NE(DumpJson(refused).find("this user has"), std::string::npos) << refused;
   EXPECT_EQ(CodeOf(AskAs({"somebody", "/pods/b", 61001}, Json{{"op", "ping"}})), "");
+}
+
+TEST_F(ServiceSocketTest, HalfOfTheDescriptorsAreLeftToOthers) {
+  const rlimit few{200, 200};
+  ASSERT_EQ(prlimit(daemon_, RLIMIT_NOFILE, &few, nullptr), 0);
+  std::vector<std::unique_ptr<RawClient>> clients;
+  Json answer;
+  for (size_t i = 0; i < 100 && (i == 0 || CodeOf(answer).empty()); ++i) {
+    PutIntoGroup(getpid(), "/pods/" + std::to_string(i / Server::kMaxPeersOfGroup));
+    clients.push_back(std::make_unique<RawClient>(service_socket_));
+    clients.back()->SendLine(R"({"v":1,"op":"ping"})");
+    answer = Answer(*clients.back());
+  }
+  EXPECT_EQ(clients.size(), 51U) << answer;
+  EXPECT_EQ(CodeOf(Ask({{"op", "ping"}})), "");
+  EXPECT_EQ(DaemonLog().find("no descriptor is left"), std::string::npos);
 }
 
 TEST_F(ServiceSocketTest, AGroupHasSoManyServices) {
