@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that nobody sane sends, to ppcd's socket and to a runner's: every line is answered, in order, by one JSON
-object; nothing dies, hangs or grows.  On this machine, with programs from PATH and directories of its own.
+"""Requests that nobody sane sends, to ppcd's two sockets and to a runner's: every line is answered, in order, by one
+JSON object; nothing dies, hangs or grows, and the services' socket does nothing that is root's.  On this machine, with
+programs from PATH and directories of its own.
 
-usage: sockets.py [count=N] [seed=N] [minutes=N] [state=FILE] [ppcd|runner]...
+usage: sockets.py [count=N] [seed=N] [minutes=N] [state=FILE] [ppcd|service|runner]...
 (count: lines to each, default 1000000; minutes: it ends sooner than that, default 28, and with the same state, programs and
 count the next run goes on, unless a seed is given)
 """
@@ -24,6 +25,8 @@ SILENCE_S = 60  # longer without an answer is a hang
 GROWTH_BYTES = 4 << 20  # of what a process keeps, between the first lines and the end
 SETTLED = 50000  # lines after which nothing is to grow
 MOST_LINE = 256 << 10  # of the protocol
+MOST_SERVICE_LINE = 16 << 10  # on the services' socket
+ROOTS = ("reg_policy", "rm_policy", "policy", "list", "log", "metrics")  # nobody else's
 
 
 class Wrong(Exception):
@@ -147,13 +150,15 @@ class Lines:
         line, self.buffer = self.buffer.split(b"\n", 1)
         return line
 
-    def exchange(self, lines):
+    def exchange(self, lines, and_check=None):
         self.connection.sendall(b"\n".join(lines) + b"\n")
         for sent in lines:
             line = self.answer()
             while line.startswith(b'{"event"'):  # told without being asked
                 line = self.answer()
             check(sent, line)
+            if and_check:
+                and_check(sent, line)
 
 
 def check(sent, line):
@@ -227,13 +232,13 @@ def policies():
     return os.environ.get("PPC_POLICY_DIR") or "/usr/lib/ppc/policies"
 
 
-def fuzz(name, progress, mutator, exchange, pids):
+def fuzz(name, progress, mutator, exchange, pids, most_line=MOST_LINE):
     """The batches; growth is checked from the first tenth on, which is no more than SETTLED."""
     early, done, left = {}, 0, progress.count - progress.done(name)
     settled = min(left // 10, SETTLED)
     while done < left and not progress.is_over():
         lines = [mutator.line() for _ in range(min(BATCH, left - done))]
-        exchange([line[:MOST_LINE - 1] for line in lines])
+        exchange([line[:most_line - 1] for line in lines])
         if done <= settled < done + len(lines):
             early = {pid: kept for pid in pids() if (kept := kept_bytes(pid))}
         done += len(lines)
@@ -261,7 +266,17 @@ def connect(path):
             time.sleep(0.05)
 
 
-def fuzz_ppcd(progress, top):
+def check_right(sent, line):
+    """What is root's alone has not been done."""
+    try:
+        request = json.loads(sent)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(request, dict) and request.get("op") in ROOTS and json.loads(line)["ok"]:
+        raise Wrong(f"done for anybody: {sent[:200]!r}")
+
+
+def fuzz_ppcd(progress, top, is_service=False):
     directory = os.path.join(top, "models")
     os.makedirs(directory)
     with open(os.path.join(directory, "file"), "wb") as file:
@@ -272,10 +287,15 @@ def fuzz_ppcd(progress, top):
                                    "--template-dir", os.path.join(top, "templates")], stderr=log)
     try:
         lines = Lines(connect(path))
-        lines.exchange([json.dumps({"v": 1, "op": "reg_policy", "mount": directory, "policy": "maio"}).encode()])
+        registration = json.dumps({"v": 1, "op": "reg_policy", "mount": directory, "policy": "maio"}).encode()
+        lines.exchange([registration])
+        name, right, most_line = "ppcd", None, MOST_LINE
+        if is_service:
+            admin, path = lines, os.path.join(top, "service", "ppcd.sock")
+            lines, name, right, most_line = Lines(connect(path)), "service", check_right, MOST_SERVICE_LINE
 
         def exchange(batch):
-            lines.exchange(batch)
+            lines.exchange(batch, right)
             # Clients come and go beside, in the middle of a line too.
             other = connect(path)
             other.sendall(batch[0][:len(batch[0]) // 2])
@@ -283,8 +303,8 @@ def fuzz_ppcd(progress, top):
             if daemon.poll() is not None:
                 raise Wrong(f"ppcd ended with {daemon.returncode}")
 
-        fuzz("ppcd", progress, Mutator(progress.seed, valid_requests(directory)), exchange,
-             lambda: [daemon.pid, *children(daemon.pid)])
+        fuzz(name, progress, Mutator(progress.seed, valid_requests(directory)), exchange,
+             lambda: [daemon.pid, *children(daemon.pid)], most_line)
         # Too long a line ends the connection, and only that.
         long_one = connect(path)
         try:
@@ -295,10 +315,20 @@ def fuzz_ppcd(progress, top):
         lines.exchange([b'{"v": 1, "op": "ping"}'])
         if ended and b'"ok":false' not in ended:
             raise Wrong(f"a line that is too long was answered: {ended[:100]!r}")
-        print("ok sockets/ppcd-long-line", flush=True)
+        print(f"ok sockets/{name}-long-line", flush=True)
+        if is_service:
+            def is_there(_, line):
+                if not json.loads(line).get("existing"):
+                    raise Wrong("the registration is not the one that was there")
+            admin.exchange([registration], is_there)
+            print("ok sockets/service-leaves-what-is-root's", flush=True)
     finally:
         daemon.terminate()
         daemon.wait(20)
+
+
+def fuzz_service(progress, top):
+    fuzz_ppcd(progress, top, is_service=True)
 
 
 def start_runner(top, policy_dir):
@@ -348,7 +378,7 @@ def main(words):
     progress = Progress(count, seed, minutes, "" if is_repeated else state)
     print(f"# seed={progress.seed}", flush=True)
     failed = False
-    for name, attack in (("ppcd", fuzz_ppcd), ("runner", fuzz_runner)):
+    for name, attack in (("ppcd", fuzz_ppcd), ("service", fuzz_service), ("runner", fuzz_runner)):
         if which and name not in which:
             continue
         with tempfile.TemporaryDirectory(prefix="ppc-fuzz-", dir="/var/tmp") as top:
