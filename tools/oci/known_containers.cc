@@ -53,15 +53,17 @@ Result<KnownContainers> KnownContainers::Open(const std::string& directory, cons
   return KnownContainers(directory, roots, std::move(lock));
 }
 
-// Takes the notes of those away that have ended: their names are free.
+// Takes the notes of those away that have ended without a hook: their names are free.
 bool KnownContainers::IsTaken(const std::string& service_id) const {
   std::error_code error;
   for (fs::directory_iterator entry(directory_, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
     const std::optional<Known> known = Read(entry->path());
-    if (!known || known->service_id != service_id) continue;
-    if (IsSameProcess(roots_, known->pid, known->start_ns)) return true;
-    unlink(entry->path().c_str());
+    if (!known || !IsSameProcess(roots_, known->pid, known->start_ns)) {
+      unlink(entry->path().c_str());
+      continue;
+    }
+    if (known->service_id == service_id) return true;
   }
   return false;
 }

@@ -39,13 +39,19 @@ static int Left(long long deadline) {
   return left > 0 ? (int)left : 0;
 }
 
+// What became of the container.
+enum Fate { kGoesOn, kIsFailed, kHasEnded };
+static const char* const kFates[] = {
+    "the container goes on without PPC",
+    "the container needs PPC (ppc.required) and is not started",
+    "ppcd ends its service by itself",
+};
+
 // One line, for whoever reads the runtime's messages and for the system's log; waits for neither.
-static void Say(const char* trouble, bool is_failed) {
+static void Say(const char* trouble, enum Fate fate) {
   char line[sizeof(text) + 256];
-  const int length =
-      snprintf(line, sizeof(line), "<%d>ppc-oci-hook: %s; %s\n", is_failed ? 3 : 4, trouble,
-               is_failed ? "the container needs PPC (ppc.required) and is not started"
-                         : "the container goes on without PPC");
+  const int length = snprintf(line, sizeof(line), "<%d>ppc-oci-hook: %s; %s\n",
+                              fate == kIsFailed ? 3 : 4, trouble, kFates[fate]);
   const size_t bytes = length < (int)sizeof(line) ? (size_t)length : sizeof(line) - 1;
   (void)!write(STDERR_FILENO, line + 3, bytes - 3);
   const int log = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -178,11 +184,13 @@ int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   const long long deadline = NowMs() + timeout_ms;
   const ssize_t bytes = ReadAll(STDIN_FILENO, state, sizeof(state) - 1, deadline);
-  const bool is_required =
-      HasMember("\"ppc.required\"", "\"true\"") && !HasMember("\"status\"", "\"stopped\"");
+  const bool is_required = HasMember("\"ppc.required\"", "\"true\"");
+  const enum Fate fate = HasMember("\"status\"", "\"stopped\"") ? kHasEnded
+                         : is_required                          ? kIsFailed
+                                                                : kGoesOn;
   const char* trouble = bytes < 0
                             ? "the runtime did not write the container's state"
                             : Work(worker != NULL ? worker : FindWorker(), (size_t)bytes, deadline);
-  if (trouble != NULL) Say(trouble, is_required);
-  return trouble != NULL && is_required ? 1 : 0;
+  if (trouble != NULL) Say(trouble, fate);
+  return trouble != NULL && fate == kIsFailed ? 1 : 0;
 }

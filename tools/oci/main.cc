@@ -79,11 +79,15 @@ Status Start(const Call& call, Container container) {
 // ppcd has seen the process end as well: most often nothing is left to be stopped.
 Status Stop(const Call& call, const Container& container) {
   Result<KnownContainers> all = KnownContainers::Open(call.notes, call.roots, call.timeout_ms);
-  if (!all) return all.error();
+  // No directory of notes: nothing was ever told.
+  if (!all) return all.error().code == ENOENT ? Ok() : Status(all.error());
   const std::optional<Known> known = all->Forget(container.id);
   if (!known) return Ok();
   Result<DaemonLines> lines = DaemonLines::Connect(call.socket, call.deadline_ns);
-  if (!lines) return lines.error();
+  if (!lines) {
+    const int code = lines.error().code;
+    return code == ENOENT || code == ECONNREFUSED ? Ok() : Status(lines.error());
+  }
   Status status = lines->Send(
       {{"op", "service_stop"}, {"mount", known->mount}, {"service_id", known->service_id}});
   if (!status) return status;

@@ -220,8 +220,9 @@ TEST_F(ContainerTest, TwinsAreTwoServicesAndTheDeadLeaveTheirName) {
   EXPECT_EQ(*known->Take("a", {"/m", "svc-a", 4321}), "svc-a");  // asked again
   EXPECT_EQ(KnownContainers::Open(notes, Roots(), 20).error().code, ETIMEDOUT);
   tree_.Write("/proc/4321/stat", Stat(300));  // another process has the number
-  EXPECT_EQ(*known->Take("c", {"/m", "svc-a", 4322}), "svc-a");
+  EXPECT_EQ(*known->Take("c", {"/m", "svc-b", 4322}), "svc-b");
   EXPECT_FALSE(known->Forget("a").has_value());
+  EXPECT_EQ(*known->Take("d", {"/m", "svc-a", 4322}), "svc-a");
   EXPECT_EQ(known->Forget("b")->service_id, "svc-a.2");
   EXPECT_FALSE(known->Forget("b").has_value());
 }

@@ -56,7 +56,9 @@ class LauncherTest : public ::testing::Test {
     const Outcome closed = Run(worker, kRequired);
     EXPECT_EQ(closed.status, 1);
     EXPECT_NE(closed.said.find("is not started"), std::string::npos) << closed.said;
-    EXPECT_EQ(Run(worker, kStopped).status, 0);
+    const Outcome stopped = Run(worker, kStopped);
+    EXPECT_EQ(stopped.status, 0);
+    EXPECT_NE(stopped.said.find("by itself"), std::string::npos) << stopped.said;
   }
 
   TempTree tree_;
