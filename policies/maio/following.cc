@@ -156,6 +156,20 @@ void Following::NoteUnknown(const miss_io& event, uint32_t file) {
   if (first == last) on_unknown_(layout_->files()[file].path, page);
 }
 
+// On a node of several the layout has no slices of the others' workers, into which the kernel reads
+// ahead of this one's, and maps around them: that says nothing of who reads what.
+bool Following::IsReadAhead(const miss_io& event, uint32_t file) const {
+  if (run_->spec.nodes == 1) return false;
+  if (event.kind != PPC_MISS_READ && event.kind != PPC_MISS_FAULT && event.kind != PPC_PROGRESS)
+    return false;
+  const uint64_t page = event.offset / kPage;
+  const auto [first, last] =
+      layout_->PiecesOf(file, page, (event.offset + event.size + kPage - 1) / kPage);
+  if (first != last) return false;
+  const auto [before, end] = layout_->PiecesOf(file, page - std::min(page, kReadAheadPages), page);
+  return before != end;
+}
+
 void Following::Event(const miss_io& event) {
   int32_t file = layout_->FileOf(event.file);
   if (file < 0) {
@@ -166,6 +180,7 @@ void Following::Event(const miss_io& event) {
   uint32_t group = run_->workers.Resolve(event, weights);
   int32_t slot = layout_->SlotOf(group);
   if (event.kind == PPC_OPEN) return;
+  if (IsReadAhead(event, static_cast<uint32_t>(file))) return;
   if (weights && on_unknown_) NoteUnknown(event, static_cast<uint32_t>(file));
   if (event.kind == PPC_CLOSE) {
     if (slot >= 0) {

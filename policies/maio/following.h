@@ -81,6 +81,7 @@ class Following {
   void FindCached();
   void BindGroups();
   void NoteMiss(const miss_io& event, uint32_t file, int32_t slot);
+  bool IsReadAhead(const miss_io& event, uint32_t file) const;
   void NoteUnknown(const miss_io& event, uint32_t file);
   void UnlistedFile(const miss_io& event);
   void FollowSync(const miss_io& event, uint32_t slot);

@@ -44,6 +44,9 @@ inline constexpr uint64_t kSettleEvents = 16;
 inline constexpr uint32_t kBackwardWeight = 4;
 // Reads of another's data, with none of its own between them, that prove who a process is.
 inline constexpr uint32_t kVotes = 8;
+// How far behind what was asked for the kernel's read-ahead, 128 KiB unless told, and what it
+// starts beside it may reach.
+inline constexpr uint64_t kReadAheadPages = 64;
 // A process that is silent for so long may be replaced by a new one.
 inline constexpr uint64_t kGoneNs = 1'000'000'000;
 // A worker that is silent for so long while others moved on is gone, and holds nothing any more.
