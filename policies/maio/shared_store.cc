@@ -53,7 +53,7 @@ void SharedStore::Push(const ServiceSpec& spec, Template t) {
         std::string error;
         work->Report(work->Push(spec, recorded.get(), &error), error);
       },
-      nullptr);
+      [] {});
 }
 
 void SharedStore::MarkBad(const ServiceSpec& spec) {
@@ -66,7 +66,7 @@ void SharedStore::MarkBad(const ServiceSpec& spec) {
         if (rc == 0 && is_part) rc = work->Merge(spec, &whole, &error);
         work->Report(rc == -ENOENT ? 0 : rc, error);
       },
-      nullptr);
+      [] {});
 }
 
 void SharedStore::FindNode(const ServiceSpec& spec, std::vector<Observed> observed,

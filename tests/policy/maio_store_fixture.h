@@ -44,6 +44,8 @@ class MaioStoreTest : public MaioTest {
     sim->RunFor(50);
     const nlohmann::json status = End(sim, "service_ready");
     sim->RunBackground();
+    for (const std::string& line : sim->log)
+      EXPECT_EQ(line.find("background work failed"), std::string::npos) << line;
     return status["reason"].get<std::string>();
   }
   std::string LocalOf(const std::string& name) {
