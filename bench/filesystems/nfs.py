@@ -26,19 +26,19 @@ def boot(words):
         check=False).returncode
 
 
-def serve():
-    """Starts the kernel's server for the one export."""
+def serve(share=SHARE, clients=("127.0.0.1",), flags=EXPORT_FLAGS):
+    """Starts the kernel's server for the one export; again, when it was stopped."""
     for module in ("nfsd", "nfsv4", "sch_netem"):
         run("modprobe", module)
     run("ip", "link", "set", "lo", "up")
-    run("mount", "-t", "nfsd", "nfsd", "/proc/fs/nfsd")
+    if not places.is_mounted("/proc/fs/nfsd"):
+        run("mount", "-t", "nfsd", "nfsd", "/proc/fs/nfsd")
     end = int(time.time()) + 86400
     for path, text in (("/proc/fs/nfsd/nfsv4gracetime", "10"), ("/proc/fs/nfsd/versions", "-2 -3 +4 +4.1 +4.2"),
                        ("/proc/fs/nfsd/portlist", "tcp 2049"),
-                       ("/proc/net/rpc/auth.unix.ip/channel", f"nfsd 127.0.0.1 {end} loop"),
-                       ("/proc/net/rpc/nfsd.export/channel",
-                        f"loop {SHARE} {end} {EXPORT_FLAGS} 65534 65534 0"),
-                       ("/proc/net/rpc/nfsd.fh/channel", f"loop 1 \\x00000000 {end} {SHARE}"),
+                       *(("/proc/net/rpc/auth.unix.ip/channel", f"nfsd {client} {end} loop") for client in clients),
+                       ("/proc/net/rpc/nfsd.export/channel", f"loop {share} {end} {flags} 65534 65534 0"),
+                       ("/proc/net/rpc/nfsd.fh/channel", f"loop 1 \\x00000000 {end} {share}"),
                        ("/proc/fs/nfsd/threads", "8")):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text + "\n")
