@@ -2,6 +2,7 @@
 /*
  * Open directories: the lower directory is read, cookies included.
  */
+#include <linux/cred.h>
 #include <linux/fs.h>
 
 #include "ppc.h"
@@ -25,10 +26,14 @@ static int ppc_dir_release(struct inode *inode, struct file *file)
 static int ppc_dir_iterate(struct file *file, struct dir_context *ctx)
 {
 	struct file *lower = file->private_data;
+	const struct cred *old;
 	int err;
 
 	lower->f_pos = ctx->pos;
+	/* the lower descriptor is the opener's, not the caller's */
+	old = override_creds(lower->f_cred);
 	err = iterate_dir(lower, ctx);
+	revert_creds(old);
 	ctx->pos = lower->f_pos;
 	return err;
 }

@@ -129,6 +129,8 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 	unsigned long mode = READ_ONCE(po->sbi->mode);
 	size_t room = pipe->max_usage - pipe_occupancy(pipe->head, pipe->tail);
 	int direct = ppc_direct_flag(po->sbi, in->f_flags & O_DIRECT ? IOCB_DIRECT : 0, mode);
+	const struct cred *old;
+	ssize_t ret;
 
 	if (unlikely(po->marks)) {
 		int err = ppc_ask(in, *ppos, len, false);
@@ -144,7 +146,11 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 		return copy_splice_read(in, ppos, pipe, len, flags);
 	if (mode && room)
 		ppc_read_notice(po, *ppos, min(len, room << PAGE_SHIFT), mode);
-	return vfs_splice_read(po->lower, ppos, pipe, len, flags);
+	/* the lower descriptor is the opener's, not the caller's */
+	old = override_creds(po->lower->f_cred);
+	ret = vfs_splice_read(po->lower, ppos, pipe, len, flags);
+	revert_creds(old);
+	return ret;
 }
 
 static loff_t ppc_llseek(struct file *file, loff_t offset, int whence)
