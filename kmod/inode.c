@@ -6,6 +6,7 @@
 #include <linux/fs_stack.h>
 #include <linux/module.h>
 #include <linux/posix_acl.h>
+#include <linux/security.h>
 #include <linux/slab.h>
 
 #include "ppc.h"
@@ -109,8 +110,37 @@ int ppc_refresh(struct inode *inode, bool wait)
 	return likely(ppc_is_current(inode)) ? 0 : ppc_refresh_owner(inode, wait);
 }
 
+/*
+ * Security modules read the label of our inode once.  A new one below shows in
+ * the lower ctime, which is stored before the new label is in force, but not
+ * outside of the lower i_rwsem: as long as that is held, a label that is read
+ * may be the old one yet, and is read again at the next look.
+ */
+static void ppc_label_is_of(struct ppc_inode *pi, struct timespec64 ctime)
+{
+	smp_rmb();	/* the time before the lock */
+	if (!inode_is_locked(pi->lower))
+		pi->label_ctime = ctime;
+}
+
+static noinline void ppc_drop_label(struct inode *inode, struct timespec64 ctime)
+{
+	security_inode_invalidate_secctx(inode);
+	ppc_label_is_of(PPC_I(inode), ctime);
+}
+
+static void ppc_check_label(struct inode *inode)
+{
+	struct timespec64 ctime = inode_get_ctime(PPC_I(inode)->lower);
+
+	if (unlikely(!timespec64_equal(&ctime, &PPC_I(inode)->label_ctime)))
+		ppc_drop_label(inode, ctime);
+}
+
 static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
 {
+	/* before the caller is asked about by the label of ours */
+	ppc_check_label(inode);
 	return inode_permission(mnt_idmap(PPC_SB(inode->i_sb)->lower_mnt), PPC_I(inode)->lower,
 				mask);
 }
@@ -131,6 +161,7 @@ static int ppc_getattr(PPC_IDMAP_ARG const struct path *path, struct kstat *stat
 	if (stat->dev == PPC_SB(inode->i_sb)->base_dev)
 		stat->dev = inode->i_sb->s_dev;
 	ppc_refresh(inode, false);
+	ppc_check_label(inode);
 	return 0;
 }
 
@@ -239,6 +270,7 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	pi->mapping = ppc_bottom(lower)->i_mapping;
 	if (pi->mapping->a_ops && pi->mapping->a_ops->direct_IO)
 		inode->i_data.a_ops = &ppc_direct_aops;
+	ppc_label_is_of(pi, inode_get_ctime(lower));
 	inode->i_generation = lower->i_generation;
 	inode->i_rdev = lower->i_rdev;
 	inode->i_blkbits = lower->i_blkbits;
@@ -334,6 +366,7 @@ struct inode *ppc_alloc_inode(struct super_block *sb)
 	pi->file_id = 0;
 	atomic_set(&pi->nr_open, 0);
 	pi->native = false;
+	pi->label_ctime = (struct timespec64){};
 	return &pi->vfs_inode;
 }
 

@@ -143,6 +143,7 @@ struct ppc_inode {
 	u64 file_id;			/* never reused while the module is loaded */
 	atomic_t nr_open;
 	bool native;			/* PPC_FILE_NATIVE; under ppc_sb.open_lock */
+	struct timespec64 label_ctime;	/* see ppc_check_label() */
 	struct inode vfs_inode;
 };
 

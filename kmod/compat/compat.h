@@ -110,6 +110,14 @@ static inline int vfs_fileattr_get(struct dentry *dentry, struct file_kattr *att
 #define PPC_FILEATTR_OPS(fn)
 #endif
 
+/* 6.6, and stable releases of what was before. */
+#ifndef PPC_HAVE_INODE_GET_CTIME
+static inline struct timespec64 inode_get_ctime(const struct inode *inode)
+{
+	return inode->i_ctime;
+}
+#endif
+
 /* 6.2: ->get_acl() with a dentry; before, ACLs pass through the xattr handler. */
 #ifdef PPC_HAVE_GET_INODE_ACL
 #define PPC_ACL_OPS(fn)		.get_acl = fn,
