@@ -29,3 +29,19 @@ kernel_run() {
   rm -f "$log"
   return "$status"
 }
+
+# kernel_run_kmod NAME RELEASE PATTERN APPEND ARGUMENT...: the module's guest tests on a machine with these
+# kernel parameters, with these arguments; in parts, each a run of its own, unless PATTERN names tests.
+kernel_run_kmod() {
+  local name=$1 release=$2 pattern=$3 append=$4 key part parts=('/0[0-3]' '/0[4-9]' '/1') files status=0
+  shift 4
+  mapfile -t files < <(git ls-files kmod include tests/kmod)
+  key=$(kernel_runs_key "${files[@]}" build/bin/ppcdev build/bin/ppc-answers)
+  if [[ -n $pattern ]]; then parts=("$pattern"); fi
+  for part in "${parts[@]}"; do
+    kernel_run "$name-${part//[^0-9a-z-]/_}" "$key" "$release" --append "$append" --mem 1536M --nodes 2 --disk ext4:640M --disk xfs:640M \
+      --disk ext4:192M,mbps=20,lat_us=4000 --timeout 5400 -- \
+      tests/kmod/run "$@" -k "$part" --slow /mnt/disk2 /mnt/disk0 /mnt/disk1 || status=1
+  done
+  return "$status"
+}
