@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <utility>
 
 #include "bench/sim/start_up.h"
@@ -50,6 +51,7 @@ Scenario Alone(const Scenario& scenario, size_t other) {
   if (!scenario.others[other].model.empty()) alone.model = scenario.others[other].model;
   alone.directory = OtherDirectory(scenario, other);
   alone.service_id = OtherId(scenario, other);
+  if (scenario.others[other].consumer > 0) alone.consumer = scenario.others[other].consumer;
   alone.others.clear();
   return alone;
 }
@@ -133,6 +135,11 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["stood_down_s"] = ready.is_object() ? ready.value("stood_down_ms", 0.0) / 1e3 : 0;
   m["standing_down"] = ready.is_object() && ready.value("standing_down", false) ? 1 : 0;
   m["swaps"] = ready.is_object() ? ready.value("swaps", 0.0) : 0;
+  const uint64_t foreign = cache.charged[kRunnerPays] + cache.charged[kOthersPay];
+  m["charged_share"] =
+      Share(std::accumulate(cache.charged.begin(), cache.charged.end(), uint64_t{0}) - foreign,
+            run.disk.bytes);
+  m["foreign_share"] = Share(foreign, run.disk.bytes);
   m["peak_share"] = Share(cache.peak, run.model_bytes);
   m["again_s"] = run.again_s;
   m["again_disk_share"] = Share(run.again_bytes, run.model_bytes);

@@ -75,6 +75,7 @@ uint32_t Kernel::Submit(Thread* thread, CacheFile* file, uint32_t first, uint32_
                         bool by_loader, uint32_t lookahead) {
   const uint32_t most = static_cast<uint32_t>(disk_->options().request_bytes / kPage);
   uint32_t submitted = 0;
+  const PayerId payer = thread->process != nullptr ? thread->process->payer : thread->payer;
   end = std::min(end, file->pages);
   for (uint32_t at = first; at < end;) {
     if (!IsAbsent(file, at)) {
@@ -85,7 +86,7 @@ uint32_t Kernel::Submit(Thread* thread, CacheFile* file, uint32_t first, uint32_
     Io& io = ios_[number];
     io.first = file->first + at;
     for (io.pages = 0; at < end && io.pages < most && IsAbsent(file, at); ++at, ++io.pages) {
-      cache_->Add(file->first + at, node, by_loader, number);
+      cache_->Add(file->first + at, node, by_loader, number, payer);
       PageOf(file, at).readahead = at == lookahead;
     }
     submitted += io.pages;

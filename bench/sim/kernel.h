@@ -63,10 +63,12 @@ struct Process {
   uint32_t slot = 0;  // bit in Page::mapped
   uint64_t start_ns = 0;
   int node = 0;
+  PayerId payer = kOthersPay;
 };
 
 struct Thread {
-  Process* process = nullptr;
+  Process* process = nullptr;   // none: the runner's
+  PayerId payer = kRunnerPays;  // where there is no process
   int tid = 0;
   uint64_t debt_ns = 0;        // computed, not yet waited for
   uint64_t busy_until_ns = 0;  // of that, what has a CPU already

@@ -163,7 +163,7 @@ LoadResult Kernel::Load(const LoadRequest& request, const std::function<bool()>&
     for (uint32_t page = first; page < last; ++page) {
       if (IsAbsent(file, page)) absent.push_back(page);
     }
-    Thread thread;
+    Thread thread{.payer = static_cast<PayerId>(request.charge)};
     Submit(&thread, file, first, last, request.node, true);
     for (const uint32_t page : absent) {
       WaitFor(file, page);

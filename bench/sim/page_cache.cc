@@ -131,7 +131,7 @@ uint64_t PageCache::ReclaimBatch(uint64_t pages) {
 
 // ----------------------------------------------------------------------- pages
 
-void PageCache::Add(uint32_t index, int node, bool by_loader, uint32_t io) {
+void PageCache::Add(uint32_t index, int node, bool by_loader, uint32_t io, PayerId payer) {
   constexpr int kRounds = 64;
   for (int round = 0; IsFull() && round < kRounds; ++round) {
     ++stats_.limit_hits;
@@ -160,6 +160,7 @@ void PageCache::Add(uint32_t index, int node, bool by_loader, uint32_t io) {
   ++node_pages_[at];
   stats_.peak = std::max(stats_.peak, resident_bytes());
   stats_.read += kPage;
+  stats_.charged[std::min<size_t>(payer, kPayers - 1)] += kPage;
   if (page.ever_read) stats_.reread += kPage;
   if (page.released && !by_loader) stats_.refaulted += kPage;
   page.released = false;

@@ -3,11 +3,13 @@
 // limit of the service's control group; and the kernel's own reclaim (two lists, second chance,
 // refault activation) when that limit or the machine is full.
 //
-// Every page in the model is charged to the one service.
-// Threads: one.
+// A page is charged to whoever brings it in: the control group that holds the limit has one below
+// it for each service, one for the runner and one for everybody else. Threads: one.
 #ifndef PPC_BENCH_SIM_PAGE_CACHE_H_
 #define PPC_BENCH_SIM_PAGE_CACHE_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -19,6 +21,13 @@ namespace ppc::sim {
 inline constexpr uint64_t kPage = 4096;
 inline constexpr uint32_t kNone = ~0u;
 inline constexpr uint32_t kMaxProcesses = 32;  // that have something mapped
+
+// Who pays for a page.
+using PayerId = uint8_t;
+inline constexpr PayerId kRunnerPays = 0;
+inline constexpr PayerId kOthersPay = 1;
+inline constexpr PayerId kServicePays = 2;  // the first of them, the others follow
+inline constexpr size_t kPayers = 32;
 
 struct MemoryOptions {
   uint64_t limit_bytes = 0;  // of the control group; 0: none
@@ -75,6 +84,7 @@ struct CacheStats {
   uint64_t used_afar = 0;       // of that, on another node than this worker's
   uint64_t limit_hits = 0;      // count: memory.events max
   uint64_t peak = 0;            // of page cache
+  std::array<uint64_t, kPayers> charged{};  // of `read`, by who pays
 };
 
 class PageCache {
@@ -88,7 +98,7 @@ class PageCache {
 
   Page& page(uint32_t index) { return pages_[index]; }
   // Takes a page for reading into it.
-  void Add(uint32_t index, int node, bool by_loader, uint32_t io);
+  void Add(uint32_t index, int node, bool by_loader, uint32_t io, PayerId payer = kOthersPay);
   void ReadDone(uint32_t index);
   // False: absent, being read, or mapped and not to be unmapped.
   bool Drop(uint32_t index, bool unmap);

@@ -120,6 +120,7 @@ Status ReadOther(const Json& json, Scenario* s) {
       json, "others",
       {{"model", Set(&other.model)},
        {"after_s", Set(&other.after_s)},
+       {"consumer", Set(&other.consumer)},
        {"service", Nested(&inner, [&](const Json& v) { return ReadService(v, &other.service); })}});
   s->others.push_back(std::move(other));
   return read ? inner : read;

@@ -38,10 +38,11 @@ struct Expectation {
   double max = std::numeric_limits<double>::infinity();
 };
 
-// Another service on the same machine, mount and control group.
+// Another service on the same machine and mount, under the same limit.
 struct Other {
   std::string model;  // in a directory of its own; "": the scenario's
   double after_s = 0;
+  double consumer = 0;  // as the scenario's, of this one's devices; 0: the same
   ServiceOptions service;
 };
 

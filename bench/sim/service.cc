@@ -98,6 +98,7 @@ Service::Service(Kernel* kernel, const ModelFiles* model, const ServiceOptions& 
 Service::~Service() = default;
 
 void Service::NewProcess(Process* process, int worker) {
+  process->payer = static_cast<PayerId>(kServicePays + options_.number);
   process->slot = (options_.number * kSlotsApart + processes_++) % kMaxProcesses;
   const int at = worker + static_cast<int>(options_.first_node);
   process->node = worker < 0 ? 0 : at % static_cast<int>(options_.nodes);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <utility>
@@ -139,6 +141,22 @@ Result<Residency> SimBackend::Resident(uint64_t number, uint64_t offset, uint64_
     if (bit / 8 < bitmap.size()) bitmap[bit / 8] |= static_cast<uint8_t>(1u << (bit % 8));
   }
   return out;
+}
+
+std::string ControlGroupOf(const std::string& root, PayerId payer) {
+  return root + "/sys/fs/cgroup/payer-" + std::to_string(payer);
+}
+
+Result<uint32_t> SimBackend::Charge(int cgroup_fd) {
+  std::error_code error;
+  const std::string path =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(cgroup_fd), error).string();
+  uint32_t payer = 0;
+  const size_t number = path.rfind('-') + 1;
+  const auto read = std::from_chars(path.data() + number, path.data() + path.size(), payer);
+  if (error || read.ec != std::errc() || payer >= kPayers)
+    return Error{EINVAL, "charge to " + path + ": not a payer's control group"};
+  return payer;
 }
 
 Status SimBackend::SetFileNative(uint64_t number, bool native) {

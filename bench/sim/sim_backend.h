@@ -59,7 +59,8 @@ class SimBackend : public Backend {
   Result<EvictResult> Evict(const EvictRequest& request) override;
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                              std::span<uint8_t> bitmap) override;
-  Result<uint32_t> Charge(int) override { return 1u; }
+  // The payer's number is in the name of its control group, see ControlGroupOf.
+  Result<uint32_t> Charge(int cgroup_fd) override;
   Status SetFileNative(uint64_t file, bool native) override;
   Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) override;
   Status List(const std::string& path, const DirEntry& entry) override;
@@ -74,6 +75,9 @@ class SimBackend : public Backend {
   bool wait_ends_ = false;
   std::function<void()> turn_ends_;
 };
+
+// The directory of a payer's control group below the root of a simulated /sys.
+std::string ControlGroupOf(const std::string& root, PayerId payer);
 
 // The tighter of the service's control group and the machine, at `share` of each.
 class SimMemory : public MemorySource {

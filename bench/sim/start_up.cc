@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -37,15 +38,17 @@ void WriteLauncher(const Scheduler& scheduler, const std::string& proc) {
 
 }  // namespace
 
-ServiceOptions StartUp::ServiceOf() const { return Complete(s_.service, model_, 0, s_.service_id); }
+ServiceOptions StartUp::ServiceOf() const {
+  return Complete(s_.service, model_, 0, s_.service_id, s_.consumer);
+}
 
 ServiceOptions StartUp::Complete(ServiceOptions service, const ModelFiles& model, uint32_t number,
-                                 const std::string& id) const {
+                                 const std::string& id, double consumer) const {
   service.number = number;
   service.id = id;
   const double pure_s = static_cast<double>(model.bytes) / s_.disk.bytes_per_s;
   service.init_s = s_.init_share * pure_s;
-  service.device_bytes_per_s = s_.consumer * s_.disk.bytes_per_s / service.workers;
+  service.device_bytes_per_s = consumer * s_.disk.bytes_per_s / service.workers;
   service.nodes = s_.nodes;
   service.seed = seed_;
   return service;
@@ -219,6 +222,13 @@ Status StartUp::StartService(const ServiceOptions& service, bool is_resumed) {
   for (uint32_t i = 0; !s_.observes && i < service.workers; ++i)
     xpus.push_back(static_cast<int>(first + i));
   message["xpus"] = xpus;
+  // It only pays: who belongs to the service is told otherwise.
+  const std::string group =
+      ControlGroupOf(directory_, static_cast<PayerId>(kServicePays + service.number));
+  std::error_code error;
+  std::filesystem::create_directories(group, error);
+  message["cgroup"] = group;
+  message["by_cgroup"] = false;
   // Told of a process, the runtime takes nobody else for the service.
   if (!s_.strangers.empty()) message["pid"] = kLauncherPid;
   if (is_resumed) message["resumed"] = true;

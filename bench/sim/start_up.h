@@ -77,7 +77,7 @@ class StartUp {
   std::vector<int8_t> Places() const;
   ServiceOptions ServiceOf() const;
   ServiceOptions Complete(ServiceOptions service, const ModelFiles& model, uint32_t number,
-                          const std::string& id) const;
+                          const std::string& id, double consumer) const;
 
   const Scenario& s_;
   const uint64_t seed_;

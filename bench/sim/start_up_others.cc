@@ -27,7 +27,8 @@ void StartUp::RunOther(size_t index) {
   OtherResult& result = result_.others[index];
   const ModelFiles& model = ModelOf(index);
   const auto number = static_cast<uint32_t>(index + 1);
-  const ServiceOptions service = Complete(other.service, model, number, OtherId(s_, index));
+  const ServiceOptions service = Complete(other.service, model, number, OtherId(s_, index),
+                                          other.consumer > 0 ? other.consumer : s_.consumer);
   if (other.after_s > 0) scheduler_->Sleep(static_cast<uint64_t>(other.after_s * 1e9));
   result.zero_ns = scheduler_->NowNs();
   result.model_bytes = model.bytes;
