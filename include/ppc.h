@@ -104,6 +104,7 @@ struct ppc_io {
 
 /* struct prefetch_ios.flags */
 #define PPC_IOS_REPLACE 0x01u /* first interrupt what is queued or in flight in the groups named here */
+#define PPC_IOS_DEADLINES 0x02u /* it is a struct timed_prefetch_ios (PPC_CAN_DEADLINES) */
 
 /* At most PPC_MAX_IOS ranges a call; what is beyond is refused and counted. */
 #define PPC_MAX_IOS 65536u
@@ -112,6 +113,15 @@ struct prefetch_ios {
 	uint32_t nr;
 	uint32_t flags; /* PPC_IOS_* */
 	struct ppc_io *ios;
+};
+
+/*
+ * The same with when each range is needed.  Services share a device by it: who has time lets others
+ * go first, and gets its ranges when they are due.  Without it a range is needed at once.
+ */
+struct timed_prefetch_ios {
+	struct prefetch_ios list;    /* flags: PPC_IOS_DEADLINES */
+	const uint64_t *deadline_ns; /* list.nr: when its reader will be there, as now_ns; 0 = not known */
 };
 
 struct evict_ios {
@@ -184,6 +194,7 @@ struct ppc_residency {
 #define PPC_CAN_CHARGE 0x08u
 #define PPC_CAN_NODE 0x10u
 #define PPC_IS_SAMPLED 0x20u /* accesses are seen now and then: a recording has holes */
+#define PPC_CAN_DEADLINES 0x40u /* lists may say when ranges are needed, struct timed_prefetch_ios */
 
 #define PPC_MAX_CHECKPOINT 262144u /* bytes, of one service */
 

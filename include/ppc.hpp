@@ -33,6 +33,7 @@ class IoList {
   void Clear() {
     ios_.clear();
     paths_.clear();
+    deadlines_.clear();
     flags_ = 0;
   }
   bool empty() const { return ios_.empty(); }
@@ -57,8 +58,21 @@ class IoList {
     return io;
   }
 
+  // When the range that was added last is needed, on the clock of now_ns; where the host knows
+  // PPC_CAN_DEADLINES.
+  void Due(uint64_t deadline_ns) {
+    deadlines_.resize(ios_.size(), 0);
+    deadlines_.back() = deadline_ns;
+  }
+
   // NULL when empty.
-  prefetch_ios* Prefetch() { return Fill(&prefetch_); }
+  prefetch_ios* Prefetch() {
+    if (deadlines_.empty()) return Fill(&prefetch_.list);
+    deadlines_.resize(ios_.size(), 0);
+    prefetch_.deadline_ns = deadlines_.data();
+    flags_ |= PPC_IOS_DEADLINES;
+    return Fill(&prefetch_.list);
+  }
   evict_ios* Evict() { return Fill(&evict_); }
 
  private:
@@ -72,9 +86,10 @@ class IoList {
   }
 
   std::vector<ppc_io> ios_;
-  std::deque<std::string> paths_;  // deque: c_str() stays where it is
+  std::deque<std::string> paths_;    // deque: c_str() stays where it is
+  std::vector<uint64_t> deadlines_;  // of the first ios_
   uint32_t flags_ = 0;
-  prefetch_ios prefetch_ = {};
+  timed_prefetch_ios prefetch_ = {};
   evict_ios evict_ = {};
 };
 

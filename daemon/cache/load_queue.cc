@@ -36,11 +36,23 @@ void ItemRing::PopFront() {
 }
 
 LoadQueue::LoadQueue(int nodes, size_t max_items)
-    : nodes_(nodes), max_items_(max_items), node_bytes_(static_cast<size_t>(nodes) + 1, 0) {}
+    : nodes_(nodes),
+      max_items_(max_items),
+      node_bytes_(static_cast<size_t>(nodes) + 1, 0),
+      had_(static_cast<size_t>(nodes) + 1, 0) {}
+
+LoadQueue::Turns::const_iterator LoadQueue::TurnOf(uint32_t service) const {
+  return std::ranges::find_if(turns_, [&](const auto& turn) { return turn->service == service; });
+}
 
 uint32_t LoadQueue::SlotOf(uint32_t service, uint32_t group) {
-  auto turn = std::ranges::find(turns_, service, &Turn::service);
-  if (turn == turns_.end()) turn = turns_.insert(turn, Turn{service, {}, 0});
+  const auto known = TurnOf(service);
+  Turn* turn = known == turns_.end() ? nullptr : known->get();
+  if (turn == nullptr) {
+    turn = turns_.emplace_back(std::make_unique<Turn>()).get();
+    turn->service = service;
+    turn->shares.resize(static_cast<size_t>(nodes_) + 1);
+  }
   for (const uint32_t slot : turn->slots) {
     if (groups_[slot].number == group) return slot;
   }
@@ -51,6 +63,7 @@ uint32_t LoadQueue::SlotOf(uint32_t service, uint32_t group) {
   const uint32_t slot = free_.back();
   free_.pop_back();
   groups_[slot].number = group;
+  groups_[slot].turn = turn;
   groups_[slot].rest_until_ns = 0;
   turn->slots.push_back(slot);
   turn->last = turn->slots.size() - 1;
@@ -58,39 +71,92 @@ uint32_t LoadQueue::SlotOf(uint32_t service, uint32_t group) {
 }
 
 std::vector<uint32_t> LoadQueue::SlotsOfService(uint32_t service) const {
-  const auto turn = std::ranges::find(turns_, service, &Turn::service);
-  return turn == turns_.end() ? std::vector<uint32_t>() : turn->slots;
+  const auto turn = TurnOf(service);
+  return turn == turns_.end() ? std::vector<uint32_t>() : (*turn)->slots;
 }
 
 std::vector<uint32_t> LoadQueue::SlotsOfGroup(uint32_t group) const {
   std::vector<uint32_t> slots;
-  for (const Turn& turn : turns_) {
-    std::ranges::copy_if(turn.slots, std::back_inserter(slots),
+  for (const auto& turn : turns_) {
+    std::ranges::copy_if(turn->slots, std::back_inserter(slots),
                          [&](uint32_t slot) { return groups_[slot].number == group; });
   }
   return slots;
 }
 
 void LoadQueue::Free(uint32_t service) {
-  const auto turn = std::ranges::find(turns_, service, &Turn::service);
+  const auto turn = TurnOf(service);
   if (turn == turns_.end()) return;
-  free_.insert(free_.end(), turn->slots.begin(), turn->slots.end());
+  for (const uint32_t slot : (*turn)->slots) groups_[slot].turn = nullptr;
+  free_.insert(free_.end(), (*turn)->slots.begin(), (*turn)->slots.end());
   turns_.erase(turn);
 }
 
 uint64_t LoadQueue::BytesOf(uint32_t service) const {
-  const auto turn = std::ranges::find(turns_, service, &Turn::service);
+  const auto turn = TurnOf(service);
   if (turn == turns_.end()) return 0;
   uint64_t bytes = 0;
-  for (const uint32_t slot : turn->slots) bytes += groups_[slot].bytes;
+  for (const uint32_t slot : (*turn)->slots) bytes += groups_[slot].bytes;
   return bytes;
 }
 
+// ------------------------------------------------------------------- who is next
+
+void LoadQueue::Press(uint32_t service, uint64_t until_ns) {
+  const auto turn = TurnOf(service);
+  if (turn != turns_.end()) (*turn)->pressed_until_ns = until_ns;
+}
+
+void LoadQueue::Gather(size_t index, uint64_t now_ns) {
+  picks_.clear();
+  for (size_t at = 0; at < turns_.size(); ++at) {
+    Turn& turn = *turns_[at];
+    Share& share = turn.shares[index];
+    if (share.queued == 0) continue;
+    if (share.taken + kMostBehind < had_[index]) share.taken = had_[index] - kMostBehind;
+    uint64_t soonest = UINT64_MAX;
+    const size_t first = picks_.size();
+    for (size_t i = 1; i <= turn.slots.size(); ++i) {
+      ItemRing& ring = groups_[turn.slots[(turn.last + i) % turn.slots.size()]].rings[index];
+      if (ring.IsEmpty()) continue;
+      const uint64_t deadline = ring.Front().deadline_ns;
+      soonest = std::min(soonest, deadline);
+      picks_.push_back({false, 0, share.taken, at, deadline, i, &ring});
+    }
+    if (soonest <= now_ns + kAmpleNs || now_ns < turn.pressed_until_ns) continue;
+    for (size_t i = first; i < picks_.size(); ++i) {
+      picks_[i].has_time = true;
+      picks_[i].soonest_ns = soonest;
+    }
+  }
+  if (picks_.size() > 1) std::ranges::sort(picks_, {}, &Pick::Order);
+}
+
+void LoadQueue::Choose(const Pick& pick, size_t index) {
+  Turn& turn = *turns_[pick.turn];
+  turn.last = (turn.last + pick.distance) % turn.slots.size();
+  had_[index] = std::max(had_[index], pick.taken);
+}
+
+void LoadQueue::GiveBack(const LoadItem& item, uint64_t bytes) {
+  const auto turn = TurnOf(ServiceOf(item.payer));
+  if (turn == turns_.end()) return;
+  uint64_t& taken = (*turn)->shares[Index(item.node)].taken;
+  taken -= std::min(taken, bytes);
+}
+
+// -------------------------------------------------------------------------- items
+
 void LoadQueue::Count(const LoadItem& item) {
+  const size_t index = Index(item.node);
+  Group& group = groups_[item.slot];
   ++items_;
   bytes_ += item.size;
-  node_bytes_[Index(item.node)] += item.size;
-  groups_[item.slot].bytes += item.size;
+  node_bytes_[index] += item.size;
+  group.bytes += item.size;
+  Share& share = group.turn->shares[index];
+  if (share.queued == 0) share.taken = std::max(share.taken, had_[index]);
+  share.queued += item.size;
 }
 
 // `bytes` of an item are no longer here.
@@ -98,6 +164,7 @@ void LoadQueue::Forget(const LoadItem& item, uint64_t bytes) {
   bytes_ -= bytes;
   node_bytes_[Index(item.node)] -= bytes;
   groups_[item.slot].bytes -= bytes;
+  groups_[item.slot].turn->shares[Index(item.node)].queued -= bytes;
   if (bytes == item.size) --items_;
 }
 
@@ -136,6 +203,7 @@ void LoadQueue::PutBack(LoadItem item) {
 }
 
 void LoadQueue::Advance(LoadItem* item, uint64_t bytes) {
+  groups_[item->slot].turn->shares[Index(item->node)].taken += std::min(bytes, item->size);
   if (bytes >= item->size) {
     Forget(*item, item->size);
     RingOf(*item).PopFront();

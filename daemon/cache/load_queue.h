@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the ranges that wait to be loaded: a queue per (service, group, node), taken in turn among
-// the services and their groups, bounded; and the generation of every group.
+// Owns the ranges that wait to be loaded: a queue per (service, group, node), bounded; whose range
+// is loaded next; and the generation of every group.
+//
+// Who comes next: a service whose reader will reach its next range soon, or of which that is not
+// known, comes before one that has time.  Of the former, who has had least of the loading comes
+// first, so that they share it alike whatever their ranges are cut to; of those that have time,
+// whose reader will be there first.  So a slow reader gets what it needs, just in time, and the
+// rest of the device is for who waits for it.  Nobody starves: who has time now has none later.
 // Threads: none of its own; LoaderPool locks.  Newest is read without the lock.
 #ifndef PPC_DAEMON_CACHE_LOAD_QUEUE_H_
 #define PPC_DAEMON_CACHE_LOAD_QUEUE_H_
@@ -10,6 +16,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "daemon/backend/charge_handle.h"
@@ -41,6 +48,7 @@ struct LoadItem {
   uint64_t cookie = 0;
   uint32_t group = 0;  // of the payer's service
   int node = -1;
+  uint64_t deadline_ns = 0;  // when its reader will be there; 0 = not known
   std::shared_ptr<Payer> payer;
   uint32_t slot = 0;        // of the group; set by LoadQueue
   uint64_t generation = 0;  // of the group when it was queued; set by LoadQueue
@@ -89,12 +97,15 @@ class LoadQueue {
   void PutBack(LoadItem item);
 
   // The next item of a node, -1: of those without a node, that is `wanted`; nullptr if there is
-  // none.  Services take turns, each by all its groups, which take turns among themselves: who has
-  // many of them has no larger share.  The caller takes the item apart and calls Advance with how
-  // much it took.
+  // none.  Of a service's groups, whose next item is needed first, else in turn.  The caller takes
+  // the item apart and calls Advance with how much it took.
   template <typename Wanted>
-  LoadItem* Next(int node, size_t* service_turn, Wanted wanted);
+  LoadItem* Next(int node, uint64_t now_ns, Wanted wanted);
   void Advance(LoadItem* item, uint64_t bytes);
+  // Of what was taken so much did not need the device: it does not count as loading.
+  void GiveBack(const LoadItem& item, uint64_t bytes);
+  // The service's reader waits for the device itself: until then it has no time, whatever was said.
+  void Press(uint32_t service, uint64_t until_ns);
 
   // Empties a group's queues and makes what is in flight of it old.
   void Replace(uint32_t slot, uint64_t* dropped_items, uint64_t* dropped_bytes);
@@ -113,18 +124,39 @@ class LoadQueue {
   uint64_t BytesOf(uint32_t service) const;
 
  private:
+  struct Share {  // of a service, by node
+    uint64_t queued = 0;
+    uint64_t taken = 0;  // what it has had; of who comes back after a while, what others have had
+  };
+  struct Turn {  // a service
+    uint32_t service = 0;
+    std::vector<uint32_t> slots;
+    size_t last = 0;  // of slots
+    uint64_t pressed_until_ns = 0;
+    std::vector<Share> shares;
+  };
   struct Group {
     uint32_t number = 0;
+    Turn* turn = nullptr;
     std::atomic<uint64_t> generation{0};
     uint64_t rest_until_ns = 0;
     uint64_t bytes = 0;
     std::vector<ItemRing> rings;  // by node
   };
-  struct Turn {  // of the groups of one service
-    uint32_t service = 0;
-    std::vector<uint32_t> slots;
-    size_t last = 0;
+  struct Pick {  // what could come next
+    bool has_time = false;
+    uint64_t soonest_ns = 0;  // of its service, if it has time
+    uint64_t taken = 0;       // by its service
+    size_t turn = 0;
+    uint64_t deadline_ns = 0;
+    size_t distance = 0;  // in its service's turn
+    ItemRing* ring = nullptr;
+    auto Order() const {
+      return std::tie(has_time, soonest_ns, taken, turn, deadline_ns, distance);
+    }
   };
+  using Turns = std::vector<std::unique_ptr<Turn>>;
+
   // Nodes 0..n-1, then "any".
   size_t Index(int node) const {
     return node < 0 || node >= nodes_ ? static_cast<size_t>(nodes_) : static_cast<size_t>(node);
@@ -133,33 +165,35 @@ class LoadQueue {
   void Count(const LoadItem& item);
   void Forget(const LoadItem& item, uint64_t bytes);
   bool DropOldest(uint64_t newest_list, std::optional<LoadItem>* dropped);
+  Turns::const_iterator TurnOf(uint32_t service) const;
+  void Gather(size_t index, uint64_t now_ns);
+  void Choose(const Pick& pick, size_t index);
+
+  // Nearer than that is no time: the reader may become faster, and a load takes a while.
+  static constexpr uint64_t kAmpleNs = 2'000'000'000;
+  // Who could not take its part (memory, a read limit) is not to have more than this of it later.
+  static constexpr uint64_t kMostBehind = 64 << 20;
 
   const int nodes_;
   const size_t max_items_;
   std::deque<Group> groups_;  // by slot; stays where it is
   std::vector<uint32_t> free_;
-  std::vector<Turn> turns_;
+  Turns turns_;
   std::vector<uint64_t> node_bytes_;
+  std::vector<uint64_t> had_;  // by node: Share::taken of who came last
+  std::vector<Pick> picks_;
   uint64_t items_ = 0;
   uint64_t bytes_ = 0;
   uint64_t lists_ = 0;
 };
 
 template <typename Wanted>
-LoadItem* LoadQueue::Next(int node, size_t* service_turn, Wanted wanted) {
-  const size_t index = Index(node);
-  if (node_bytes_[index] == 0) return nullptr;
-  for (size_t i = 1; i <= turns_.size(); ++i) {
-    const size_t at = (*service_turn + i) % turns_.size();
-    Turn& turn = turns_[at];
-    for (size_t j = 1; j <= turn.slots.size(); ++j) {
-      const size_t next = (turn.last + j) % turn.slots.size();
-      ItemRing& ring = groups_[turn.slots[next]].rings[index];
-      if (ring.IsEmpty() || !wanted(&ring.Front())) continue;
-      turn.last = next;
-      *service_turn = at;
-      return &ring.Front();
-    }
+LoadItem* LoadQueue::Next(int node, uint64_t now_ns, Wanted wanted) {
+  Gather(Index(node), now_ns);
+  for (const Pick& pick : picks_) {
+    if (!wanted(&pick.ring->Front())) continue;
+    Choose(pick, Index(node));
+    return &pick.ring->Front();
   }
   return nullptr;
 }

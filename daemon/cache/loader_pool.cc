@@ -245,6 +245,12 @@ void LoaderPool::NoteDemand(uint64_t bytes) {
   governor_.OnDemand(now, bytes);
 }
 
+void LoaderPool::NoteMiss(uint32_t service) {
+  const uint64_t now = backend_->NowNs();
+  const std::lock_guard lock(mutex_);
+  queue_.Press(service, now + kMissedNs);
+}
+
 void LoaderPool::Kick() {
   const uint64_t now = backend_->NowNs();
   const std::lock_guard lock(mutex_);

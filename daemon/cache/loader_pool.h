@@ -90,6 +90,8 @@ class LoaderPool {
   // Interrupts all groups of a service, which has ended.
   void EndService(uint32_t service);
   void NoteDemand(uint64_t bytes);
+  // A service's reader has just missed something: nothing of it can wait for a while.
+  void NoteMiss(uint32_t service);
   // Memory was freed: threads that wait for room look again.
   void Kick();
   // Interrupts everything and joins the threads.
@@ -119,7 +121,6 @@ class LoaderPool {
     size_t index = 0;
     int node = 0;
     CpuList cpus;
-    size_t service_turn = 0;
     std::vector<const Payer*> looked;  // at their memory, for the chunk that is being taken
     std::optional<Chunk> chunk;
     std::thread thread;
@@ -148,6 +149,8 @@ class LoaderPool {
 
   // A reading of memory serves the threads that take chunks within this time.
   static constexpr uint64_t kMemoryAgeNs = 1000 * 1000;
+  // Who has missed something may be faster than was thought.
+  static constexpr uint64_t kMissedNs = 500 * 1000 * 1000;
   // An older one, because reading takes so long, is worth nothing.
   static constexpr uint64_t kOldestMemoryNs = 500 * 1000 * 1000;
 

@@ -60,7 +60,7 @@ LoaderPool::Took LoaderPool::Choose(Worker* worker, uint64_t now, LoadItem** cho
   };
   for (const int node : {worker->node, -1}) {
     if (node < 0 && !takes_any_[static_cast<size_t>(worker->node)]) break;
-    *chosen = queue_.Next(node, &worker->service_turn, may_be_loaded);
+    *chosen = queue_.Next(node, now, may_be_loaded);
     if (*chosen != nullptr) return Took::kChunk;
   }
   return has_work ? Took::kNoRoom : Took::kNothing;
@@ -277,6 +277,7 @@ void LoaderPool::Finish(Worker* worker, Interruption reason) {
     --busy_;
     if (reason != Interruption::kNone) ++stats_.interrupted[static_cast<size_t>(reason)];
     inflight_ -= chunk.taken;
+    queue_.GiveBack(chunk.item, chunk.taken - std::min(chunk.taken, chunk.result.ok));
     if (put_back) {
       // Replaced meanwhile: nobody wants the rest.
       if (queue_.Generation(chunk.item.slot) == chunk.item.generation) {

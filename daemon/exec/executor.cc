@@ -139,9 +139,9 @@ void Executor::SubmitLoads(const RawList& list) {
   stats_.refused_surplus += list.refused;
   if (list.ios.empty()) return;
   loads_.clear();
-  for (const ppc_io& io : list.ios) {
+  for (size_t i = 0; i < list.ios.size(); ++i) {
     IoRefusal why = IoRefusal::kNone;
-    const std::optional<IoRange> range = CheckIo(io, parts_.files, &why);
+    const std::optional<IoRange> range = CheckIo(list.ios[i], parts_.files, &why);
     ++stats_.refused[static_cast<size_t>(why)];
     if (!range) continue;
     const std::shared_ptr<Payer>& payer = parts_.services->Get(range->service)->payer;
@@ -152,6 +152,7 @@ void Executor::SubmitLoads(const RawList& list) {
                               .cookie = range->cookie,
                               .group = range->group,
                               .node = parts_.topology->NodeOfXpu(range->xpu),
+                              .deadline_ns = list.deadlines.empty() ? 0 : list.deadlines[i],
                               .payer = payer});
   }
   stats_.prefetch_ranges += loads_.size();

@@ -157,6 +157,7 @@ class Executor {
 
   static constexpr size_t kBatch = 512;
   static constexpr uint64_t kMinPlanBytes = 64 << 20;
+  static constexpr uint64_t kMissNs = 100 * 1000 * 1000;  // between two misses told to the loader
   static constexpr int kTicksPerCheck = 5;
   static constexpr size_t kRecentFiles = 64;
   static constexpr int kMaxCatchUp = 256;  // batches: somebody may add events all the time

@@ -158,6 +158,10 @@ void Executor::HandleMiss(const Event& event, Service* service, miss_io* miss) {
   parts_.demand->Add(batch_ns_, event.length);
   parts_.own_cache->fetch_add(ReadForMiss(event), std::memory_order_relaxed);
   if (service->payer->rate != nullptr) service->payer->rate->Note(batch_ns_, ReadForMiss(event));
+  if (batch_ns_ >= service->missed_ns + kMissNs) {
+    service->missed_ns = batch_ns_;
+    parts_.loader->NoteMiss(service->number);
+  }
   EvictFor(service, miss);
   SubmitLoads(parts_.host->Prefetch(miss));
 }

@@ -142,7 +142,8 @@ ContextFacts Runtime::Facts() {
   facts.template_dir = config_.options.template_dir;
   facts.caps = (caps.unmap ? PPC_CAN_UNMAP : 0u) | (caps.progress ? PPC_CAN_PROGRESS : 0u) |
                (caps.trace ? PPC_CAN_TRACE : 0u) | (caps.charge ? PPC_CAN_CHARGE : 0u) |
-               (caps.node ? PPC_CAN_NODE : 0u) | (caps.sampled ? PPC_IS_SAMPLED : 0u);
+               (caps.node ? PPC_CAN_NODE : 0u) | (caps.sampled ? PPC_IS_SAMPLED : 0u) |
+               PPC_CAN_DEADLINES;
   facts.nr_nodes = static_cast<int>(config_.topology.nodes.size());
   facts.nr_xpus = static_cast<int>(config_.topology.xpus.size());
   const Result<BackendCounters> counters = backend_->Counters();

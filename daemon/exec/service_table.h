@@ -70,6 +70,7 @@ struct Service {
   // When the policy had nothing to load for it the last time; the executor's count.
   uint64_t empty_epoch = 0;
 };
+  uint64_t missed_ns = 0;  // the loader was told of a miss
 
 class ServiceTable {
  public:

@@ -116,6 +116,18 @@ RawList PolicyHost::CheckList(Hook hook, const List* list, uint32_t known_flags)
   return out;
 }
 
+RawList PolicyHost::CheckPrefetch(Hook hook, const prefetch_ios* list) {
+  RawList out = CheckList(hook, list, PPC_IOS_REPLACE | PPC_IOS_DEADLINES);
+  if ((out.flags & PPC_IOS_DEADLINES) == 0) return out;
+  const auto* const timed = reinterpret_cast<const timed_prefetch_ios*>(list);
+  if (timed->deadline_ns == nullptr) {
+    Fault(hook, "returned the deadlines of " + std::to_string(list->nr) + " ranges at NULL");
+    return {};
+  }
+  out.deadlines = std::span(timed->deadline_ns, out.ios.size());
+  return out;
+}
+
 Status PolicyHost::Init(ContextFacts facts) {
   context_ = std::make_unique<PolicyContext>(std::move(facts), services_);
   int code = 0;
@@ -141,7 +153,7 @@ void PolicyHost::Exit() {
 RawList PolicyHost::Prefetch(miss_io* miss) {
   prefetch_ios* list = nullptr;
   if (!Guard(Hook::kPrefetch, [&] { list = table_.ppc_prefetch(miss); })) return {};
-  return CheckList(Hook::kPrefetch, list, PPC_IOS_REPLACE);
+  return CheckPrefetch(Hook::kPrefetch, list);
 }
 
 RawList PolicyHost::Evict(miss_io* miss) {
@@ -153,7 +165,7 @@ RawList PolicyHost::Evict(miss_io* miss) {
 RawList PolicyHost::Plan(const ppc_plan_request& request) {
   prefetch_ios* list = nullptr;
   if (!Guard(Hook::kPlan, [&] { list = table_.ppc_plan(&request); })) return {};
-  return CheckList(Hook::kPlan, list, PPC_IOS_REPLACE);
+  return CheckPrefetch(Hook::kPlan, list);
 }
 
 void PolicyHost::Event(const miss_io& event) {

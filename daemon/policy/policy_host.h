@@ -57,6 +57,7 @@ struct HookStats {
 // A list as returned: `nr` bounded, entries not yet checked.
 struct RawList {
   std::span<const ppc_io> ios;
+  std::span<const uint64_t> deadlines;  // of each, or none
   uint32_t flags = 0;
   uint64_t refused = 0;  // entries beyond PPC_MAX_IOS
 };
@@ -101,6 +102,7 @@ class PolicyHost {
   void Fault(Hook hook, const std::string& what);
   template <typename List>
   RawList CheckList(Hook hook, const List* list, uint32_t known_flags);
+  RawList CheckPrefetch(Hook hook, const prefetch_ios* list);
 
   const ppc_operation table_;
   const PolicyHostOptions options_;

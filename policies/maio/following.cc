@@ -35,6 +35,7 @@ Following::Following(Run* run, const Template& t, const std::vector<uint64_t>& n
   const uint64_t nonce = (((run_->start_ns >> 20) + run_->layouts++) & 0x7fff) << 32;
   planner_ = std::make_unique<Planner>(table_.get(), matcher_.get(), affinity_.get(),
                                        run_->spec.number, cookie | 1ull << 48 | nonce);
+  if ((run_->context->caps & PPC_CAN_DEADLINES) != 0) planner_->TellDeadlines();
   evictor_ =
       std::make_unique<Evictor>(table_.get(), matcher_.get(), planner_.get(), distance, cookie);
   stand_down_ = std::make_unique<StandDown>(run_->config.stand_down);

@@ -12,6 +12,8 @@
 namespace ppc::maio {
 namespace {
 
+constexpr double kLatestNs = 3'600e9;  // later is all the same
+
 // Of a part that was interrupted, its beginning.
 uint64_t GoodBytes(const ppc_result& result) {
   if (result.error != 0 || result.failed != 0) return 0;
@@ -73,6 +75,15 @@ double Planner::FastestRate() const {
   double best = 0;
   for (const Cursor& cursor : matcher_->cursors()) best = std::max(best, cursor.rate);
   return best > 0 ? best : 1.0;
+}
+
+// Nobody's rate is known: it may be needed at once.
+uint64_t Planner::DeadlineOf(const Candidate& c, uint64_t now_ns) const {
+  const bool is_known = std::ranges::any_of(matcher_->cursors(), [](const Cursor& cursor) {
+    return cursor.consumed >= kKnownRateBytes && cursor.rate > 0;
+  });
+  if (!tells_deadlines_ || !is_known) return 0;
+  return now_ns + static_cast<uint64_t>(std::min(c.deadline, kLatestNs));
 }
 
 Planner::Candidate Planner::Best(uint64_t now_ns) {
@@ -158,6 +169,7 @@ void Planner::AddIo(const Chunk& chunk, uint64_t start, uint64_t end, int32_t xp
   io.group = chunk.group;
   io.service = service_;
   io.cookie = next_cookie_;
+  if (chunk.deadline_ns != 0) out->Due(chunk.deadline_ns);
 }
 
 // A joined piece is placed part by part, all with the chunk's cookie.
@@ -217,7 +229,14 @@ uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, 
     horizon_[c.group] = std::max(horizon_[c.group], *pos + piece.bytes());
   }
   horizon_[c.group] = std::max(horizon_[c.group], use_of_head.pos + head.bytes());
-  Chunk chunk = {c.group, first, count, start, std::min(end, file.bytes) - start, 0, now_ns, {}};
+  Chunk chunk = {.group = c.group,
+                 .first = first,
+                 .count = count,
+                 .offset = start,
+                 .bytes = std::min(end, file.bytes) - start,
+                 .ns = now_ns,
+                 .deadline_ns = DeadlineOf(c, now_ns),
+                 .good = {}};
   for (uint32_t p = first; p < first + count; p++) table_->Queue(p);
   AddIos(chunk, xpu, out);
   chunks_[next_cookie_++] = chunk;

@@ -41,6 +41,8 @@ class Planner {
 
   // Until then nothing for groups of which nothing has been told since they were taken over.
   void WaitForReaders(uint64_t until_ns) { wait_until_ns_ = until_ns; }
+  // Says when each range is needed (PPC_CAN_DEADLINES).
+  void TellDeadlines() { tells_deadlines_ = true; }
   // Loads nothing that lies further ahead of its reader.
   void SetWindow(uint64_t bytes) { window_ = bytes; }
 
@@ -74,14 +76,15 @@ class Planner {
     uint64_t bytes = 0;
     uint64_t reported = 0;  // bytes
     uint64_t ns = 0;
+    uint64_t deadline_ns = 0;                         // 0: not told
     std::vector<std::pair<uint64_t, uint64_t>> good;  // ranges of the file that are resident
   };
   struct Candidate {
     uint32_t group = 0;
     uint32_t file = 0;
     uint32_t index = 0;
-    uint64_t ahead = 0;  // bytes in front of the reader
-    double deadline = 0;
+    uint64_t ahead = 0;   // bytes in front of the reader
+    double deadline = 0;  // ns from now
     bool found = false;
   };
 
@@ -97,6 +100,7 @@ class Planner {
   void AddIos(const Chunk& chunk, int32_t xpu, ppc::IoList* out);
   void AddIo(const Chunk& chunk, uint64_t start, uint64_t end, int32_t xpu, ppc::IoList* out);
   double FastestRate() const;
+  uint64_t DeadlineOf(const Candidate& c, uint64_t now_ns) const;
   void Close(std::map<uint64_t, Chunk>::iterator it);
   void Late(const ppc_result& result);
 
@@ -113,6 +117,7 @@ class Planner {
   uint64_t queued_ = 0;
   std::vector<uint32_t> errors_;  // per file
   uint64_t window_ = ~0ull;
+  bool tells_deadlines_ = false;
   uint64_t wait_until_ns_ = 0;
   bool finished_ = false;
   bool exhausted_ = false;  // no list has anything to load until one is opened again

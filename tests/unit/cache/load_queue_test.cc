@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
+#include <utility>
+
 namespace ppc {
 namespace {
 
@@ -12,6 +16,7 @@ LoadItem Item(uint32_t group, int node, uint64_t offset, uint64_t size = 100) {
 
 class LoadQueueTest : public testing::Test {
  protected:
+  explicit LoadQueueTest(size_t max_items = 4) : queue_(2, max_items) {}
   bool Append(LoadItem item, uint64_t list = 1) {
     return queue_.Append(std::move(item), list, &dropped_);
   }
@@ -25,11 +30,11 @@ class LoadQueueTest : public testing::Test {
     return offset;
   }
   LoadItem* Next(int node) {
-    return queue_.Next(node, &turn_, [](const LoadItem*) { return true; });
+    return queue_.Next(node, now_ns_, [](const LoadItem*) { return true; });
   }
-  LoadQueue queue_{2, 4};
+  LoadQueue queue_;
   std::optional<LoadItem> dropped_;
-  size_t turn_ = 0;
+  uint64_t now_ns_ = 1;
 };
 
 TEST_F(LoadQueueTest, OwnNodeThenAnyNode) {
@@ -98,6 +103,105 @@ TEST_F(LoadQueueTest, PutBackComesFirst) {
   Append(Item(0, 0, 5));
   queue_.PutBack(Item(0, 0, 1));
   EXPECT_EQ(Take(0), 1);
+}
+
+class ServicesTest : public LoadQueueTest {
+ protected:
+  ServicesTest() : LoadQueueTest(4096) {}
+  void Want(uint32_t service, int count, uint64_t size, uint64_t deadline_ns = 0,
+            uint32_t group = 0) {
+    auto payer = std::make_shared<Payer>();
+    payer->service = service;
+    for (int i = 0; i < count; ++i) {
+      LoadItem item = Item(group, 0, 0, size);
+      item.payer = payer;
+      item.deadline_ns = deadline_ns;
+      ASSERT_TRUE(Append(std::move(item)));
+    }
+  }
+  // Takes items until so many bytes are taken; bytes by service.
+  std::map<uint32_t, uint64_t> TakeBytes(uint64_t bytes) {
+    std::map<uint32_t, uint64_t> taken;
+    for (uint64_t sum = 0; sum < bytes;) {
+      LoadItem* const item = Next(0);
+      if (item == nullptr) break;
+      sum += item->size;
+      taken[ServiceOf(item->payer)] += item->size;
+      queue_.Advance(item, item->size);
+    }
+    return taken;
+  }
+  static constexpr uint64_t kSecond = 1'000'000'000;
+};
+
+TEST_F(ServicesTest, ShareAlikeWhateverTheirRangesAreCutTo) {
+  Want(1, 1000, 100);
+  Want(2, 20, 5000);
+  const auto taken = TakeBytes(100'000);
+  EXPECT_NEAR(static_cast<double>(taken.at(1)), 50'000, 5'000);
+}
+
+TEST_F(ServicesTest, WhoHasTimeLetsOthersGoFirst) {
+  Want(1, 10, 100, now_ns_ + 60 * kSecond);
+  Want(2, 10, 100);
+  Want(3, 10, 100, now_ns_ + kSecond);
+  auto taken = TakeBytes(2000);
+  EXPECT_EQ(taken[1], 0u);
+  EXPECT_EQ(taken[2], 1000u);
+  EXPECT_EQ(taken[3], 1000u);
+  // Nobody else wants the device.
+  EXPECT_EQ(TakeBytes(500)[1], 500u);
+  // Its time has gone, though others want it still.
+  now_ns_ += 59 * kSecond;
+  Want(2, 10, 100);
+  taken = TakeBytes(1000);
+  EXPECT_EQ(taken[1], 500u);
+  EXPECT_EQ(taken[2], 500u);
+}
+
+TEST_F(ServicesTest, OfThoseWhoHaveTimeWhoNeedsItFirst) {
+  Want(1, 10, 100, now_ns_ + 60 * kSecond);
+  Want(2, 10, 100, now_ns_ + 30 * kSecond);
+  EXPECT_EQ(TakeBytes(1000)[2], 1000u);
+  EXPECT_EQ(TakeBytes(1000)[1], 1000u);
+}
+
+TEST_F(ServicesTest, WhoHasMissedHasNoTime) {
+  Want(1, 10, 100, now_ns_ + 60 * kSecond);
+  Want(2, 10, 100);
+  queue_.Press(1, now_ns_ + 1);
+  EXPECT_EQ(TakeBytes(1000)[1], 500u);
+  now_ns_ += 1;
+  EXPECT_EQ(TakeBytes(500)[1], 0u);
+}
+
+TEST_F(ServicesTest, WhoWasAwayIsNotMadeUpFor) {
+  Want(1, 100, 100);
+  EXPECT_EQ(TakeBytes(5000)[1], 5000u);
+  Want(2, 100, 100);
+  EXPECT_EQ(TakeBytes(2000)[2], 1000u);
+}
+
+// What lay in the cache has cost the others nothing.
+TEST_F(ServicesTest, WhatDidNotNeedTheDeviceDoesNotCount) {
+  Want(1, 100, 100);
+  Want(2, 100, 100);
+  for (int i = 0; i < 20; ++i) {
+    LoadItem* const item = Next(0);
+    const LoadItem copy = *item;
+    queue_.Advance(item, item->size);
+    if (ServiceOf(copy.payer) == 1) queue_.GiveBack(copy, copy.size);
+  }
+  EXPECT_EQ(queue_.BytesOf(2), 10'000u);  // its turn has not come yet
+  EXPECT_EQ(queue_.BytesOf(1), 8'000u);
+}
+
+TEST_F(ServicesTest, OfItsGroupsWhoseReaderIsThereFirst) {
+  Want(1, 2, 100, now_ns_ + 20, 5);
+  Want(1, 2, 100, now_ns_ + 10, 6);
+  EXPECT_EQ(Next(0)->group, 6u);
+  TakeBytes(200);
+  EXPECT_EQ(Next(0)->group, 5u);
 }
 
 TEST(ItemRing, KeepsOrderWhileGrowingAndWrapping) {
