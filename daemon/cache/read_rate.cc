@@ -13,6 +13,8 @@ namespace {
 
 constexpr double kBurstSeconds = 0.1;
 constexpr uint64_t kLookNs = kNsPerSec;
+// Of a limit that the supervisor has not heard of: with it others leave so much, see ReadBroker.
+constexpr uint64_t kBeginShare = 16;
 
 }  // namespace
 
@@ -56,20 +58,68 @@ void TokenBucket::Take(uint64_t now_ns, uint64_t bytes) {
   Fill(now_ns);
   // The kernel throttles others by itself: a long debt would stop us for longer than they read.
   bytes_ = std::max(bytes_ - static_cast<double>(bytes), -Most());
+  used_ += bytes;
 }
 
 void TokenBucket::GiveBack(uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   bytes_ = std::min(Most(), bytes_ + static_cast<double>(bytes));
+  used_ -= std::min(used_, bytes);
 }
 
-std::shared_ptr<TokenBucket> TokenBuckets::Get(uint64_t id) {
+void TokenBucket::Lack() {
   const std::lock_guard lock(mutex_);
-  std::erase_if(buckets_, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<TokenBucket>& known = buckets_[id];
-  std::shared_ptr<TokenBucket> bucket = known.lock();
-  if (bucket == nullptr) known = bucket = std::make_shared<TokenBucket>();
+  is_short_ = true;
+}
+
+std::pair<uint64_t, bool> TokenBucket::TakeUse() {
+  const std::lock_guard lock(mutex_);
+  return {std::exchange(used_, 0), std::exchange(is_short_, false)};
+}
+
+// ------------------------------------------------------------------------ table
+
+uint64_t TokenBuckets::RateOf(const std::pair<uint64_t, BlockDevice>& id, uint64_t limit) const {
+  const auto share = shares_.rates.find(id);
+  if (share != shares_.rates.end()) return std::clamp<uint64_t>(share->second, 1, limit);
+  if (shares_.runners <= 1) return limit;
+  return std::max<uint64_t>(limit / kBeginShare / shares_.runners, 1);
+}
+
+std::shared_ptr<TokenBucket> TokenBuckets::Get(const IoLevel& level) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(buckets_, [](const auto& entry) { return entry.second.bucket.expired(); });
+  const std::pair id(level.id, level.device);
+  Entry& known = buckets_[id];
+  std::shared_ptr<TokenBucket> bucket = known.bucket.lock();
+  if (bucket == nullptr) known.bucket = bucket = std::make_shared<TokenBucket>();
+  known.limit = level.rate;
+  bucket->SetRate(RateOf(id, level.rate));
   return bucket;
+}
+
+void TokenBuckets::SetShares(RateShares shares) {
+  const std::lock_guard lock(mutex_);
+  shares_ = std::move(shares);
+  for (const auto& [id, entry] : buckets_) {
+    const std::shared_ptr<TokenBucket> bucket = entry.bucket.lock();
+    if (bucket != nullptr) bucket->SetRate(RateOf(id, entry.limit));
+  }
+}
+
+std::vector<RateUse> TokenBuckets::TakeUses(uint64_t now_ns) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t passed = now_ns - std::min(now_ns, std::exchange(asked_ns_, now_ns));
+  const double seconds = std::max(static_cast<double>(passed) / kNsPerSec, kBurstSeconds);
+  std::vector<RateUse> uses;
+  for (const auto& [id, entry] : buckets_) {
+    const std::shared_ptr<TokenBucket> bucket = entry.bucket.lock();
+    if (bucket == nullptr) continue;
+    const auto [used, is_short] = bucket->TakeUse();
+    const auto rate = static_cast<uint64_t>(static_cast<double>(used) / seconds);
+    uses.push_back({id.first, id.second, entry.limit, rate, is_short});
+  }
+  return uses;
 }
 
 // ------------------------------------------------------------------------- rate
@@ -104,8 +154,7 @@ void ReadRate::Refresh(uint64_t now_ns) {
   if (is_due) {
     for (const IoLevel& level : limit_->Read(device)) {
       if (level.rate == 0) continue;
-      buckets.push_back(table_->Get(level.id));
-      buckets.back()->SetRate(level.rate);
+      buckets.push_back(table_->Get(level));
     }
     const std::lock_guard lock(mutex_);
     // Another device meanwhile: somebody looks again.
@@ -121,7 +170,11 @@ uint64_t ReadRate::Take(uint64_t now_ns, uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (has_device_ && looked_ns_ == 0 && limit_->IsKnown()) return 0;  // not known yet
   uint64_t grant = bytes;
-  for (const auto& bucket : buckets_) grant = std::min(grant, bucket->Available(now_ns));
+  for (const auto& bucket : buckets_) {
+    const uint64_t available = bucket->Available(now_ns);
+    if (available < bytes) bucket->Lack();
+    grant = std::min(grant, available);
+  }
   if (grant < bytes) grant = grant / kStepBytes * kStepBytes;
   if (grant == 0) return 0;
   for (const auto& bucket : buckets_) bucket->Take(now_ns, grant);

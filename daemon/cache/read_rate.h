@@ -3,7 +3,8 @@
 //
 // The rule: each limited cgroup has one bucket, shared by all services below it, that fills at
 // the limit and holds a tenth of a second of it (one step at least).  Loads take what is in it;
-// what the service's own misses read is taken out, too, for the kernel counts it.
+// what the service's own misses read is taken out, too, for the kernel counts it.  Where there are
+// other runners, which load below the same cgroups, a supervisor says how much of a limit is ours.
 // Threads: any.
 #ifndef PPC_DAEMON_CACHE_READ_RATE_H_
 #define PPC_DAEMON_CACHE_READ_RATE_H_
@@ -15,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/machine/io_limit.h"
@@ -30,6 +32,10 @@ class TokenBucket {
   uint64_t Available(uint64_t now_ns);
   void Take(uint64_t now_ns, uint64_t bytes);
   void GiveBack(uint64_t bytes);
+  // Somebody would have taken more than was in it.
+  void Lack();
+  // What was taken, and whether somebody lacked more, since it was asked last.
+  std::pair<uint64_t, bool> TakeUse();
 
  private:
   double Most() const;
@@ -40,16 +46,47 @@ class TokenBucket {
   double bytes_ = 0;  // below 0: taken by others before it was here
   uint64_t filled_ns_ = 0;
   bool is_filled_ = false;
+  uint64_t used_ = 0;
+  bool is_short_ = false;
 };
 
-// The buckets of all limited cgroups, by IoLevel::id.
+// What a supervisor leaves us of the limits, as it says it.
+struct RateShares {
+  uint64_t runners = 1;  // it speaks to
+  // Ours, bytes a second, by cgroup and device.  Of a limit that is not there: all of it, or where
+  // there are other runners a small part.
+  std::map<std::pair<uint64_t, BlockDevice>, uint64_t> rates;
+};
+
+// One limit that loads keep to; bytes a second.
+struct RateUse {
+  uint64_t cgroup = 0;  // IoLevel::id
+  BlockDevice device;
+  uint64_t limit = 0;  // the kernel's
+  uint64_t used = 0;
+  bool is_short = false;  // more would have been read
+};
+
+// The buckets of all limited cgroups, by cgroup and device.
 class TokenBuckets {
  public:
-  std::shared_ptr<TokenBucket> Get(uint64_t id);
+  // Of a level with a limit, filled at what is ours of it.
+  std::shared_ptr<TokenBucket> Get(const IoLevel& level);
+  void SetShares(RateShares shares);
+  // Since it was asked last.
+  std::vector<RateUse> TakeUses(uint64_t now_ns);
 
  private:
+  struct Entry {
+    std::weak_ptr<TokenBucket> bucket;
+    uint64_t limit = 0;
+  };
+  uint64_t RateOf(const std::pair<uint64_t, BlockDevice>& id, uint64_t limit) const;
+
   std::mutex mutex_;
-  std::map<uint64_t, std::weak_ptr<TokenBucket>> buckets_;
+  std::map<std::pair<uint64_t, BlockDevice>, Entry> buckets_;
+  RateShares shares_;
+  uint64_t asked_ns_ = 0;
 };
 
 class ReadRate {

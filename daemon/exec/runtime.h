@@ -114,6 +114,8 @@ class Runtime {
   // status.
   std::vector<std::shared_ptr<const Cgroup>> ServiceCgroups() const;
   Json MemoryJson(const std::vector<std::shared_ptr<const Cgroup>>& groups);
+  // The supervisor's "reads": what of the limits of reading is ours.  Any thread.
+  void SetReadShares(const Json& reads);
 
   Executor::End Run() { return executor_->Run(); }
   Executor& executor() { return *executor_; }

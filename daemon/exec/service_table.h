@@ -129,6 +129,9 @@ class ServiceTable {
   std::vector<std::string> Cgroups() const;
 
   // Started services; without any the mount itself.
+  // The read limits that loads keep to; any thread.
+  TokenBuckets& read_limits() { return buckets_; }
+
   const std::vector<Service*>& Active() const { return active_; }
   size_t Started() const;
   // One that somebody told of.

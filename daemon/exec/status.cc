@@ -131,7 +131,35 @@ Json Runtime::MemoryJson(const std::vector<std::shared_ptr<const Cgroup>>& group
                                                         .share = options.threshold,
                                                         .reserve_bytes = options.reserve_bytes,
                                                         .reserve_share = options.reserve_share});
-  return Json{{"budget", budget}, {"keeps", keeps}, {"wants", wants}};
+  Json reads = Json::array();
+  for (const RateUse& use : services_->read_limits().TakeUses(now)) {
+    reads.push_back({{"cgroup", use.cgroup},
+                     {"major", use.device.major},
+                     {"minor", use.device.minor},
+                     {"limit", use.limit},
+                     {"used", use.used},
+                     {"short", use.is_short}});
+  }
+  return Json{{"budget", budget}, {"keeps", keeps}, {"wants", wants}, {"reads", std::move(reads)}};
+}
+
+// What is not as it should be is taken for nothing: then all of a limit is ours.
+void Runtime::SetReadShares(const Json& reads) {
+  const auto number = [](const Json& json, const char* key) {
+    const auto member = json.is_object() ? json.find(key) : json.end();
+    const bool is_there = json.is_object() && member != json.end() && member->is_number_unsigned();
+    return is_there ? member->get<uint64_t>() : 0;
+  };
+  RateShares shares;
+  shares.runners = std::max<uint64_t>(number(reads, "runners"), 1);
+  if (reads.is_object() && reads.contains("limits")) {
+    for (const Json& one : reads["limits"]) {
+      const BlockDevice device{static_cast<uint32_t>(number(one, "major")),
+                               static_cast<uint32_t>(number(one, "minor"))};
+      shares.rates[{number(one, "cgroup"), device}] = number(one, "rate");
+    }
+  }
+  services_->read_limits().SetShares(std::move(shares));
 }
 
 StatusParts Runtime::GatherStatus() {

@@ -80,11 +80,13 @@ uint64_t Field(std::string_view line, std::string_view name) {
   return value;
 }
 
-void Tighten(uint64_t limit, uint64_t* rate) {
-  if (limit != 0 && (*rate == 0 || limit < *rate)) *rate = limit;
+void Tighten(uint64_t limit, BlockDevice device, IoLevel* level) {
+  if (limit == 0 || (level->rate != 0 && limit >= level->rate)) return;
+  level->rate = limit;
+  level->device = device;
 }
 
-// Calls `line` with every line of a file that is about one of `devices`.
+// Calls `line` with every line of a file that is about one of `devices`, and with which.
 template <typename Line>
 void ForDevices(const UniqueFd& fd, const std::vector<BlockDevice>& devices, Line line) {
   char buffer[4096];
@@ -96,7 +98,8 @@ void ForDevices(const UniqueFd& fd, const std::vector<BlockDevice>& devices, Lin
     const std::string_view one = text.substr(at, end - at);
     at = end + 1;
     const std::optional<BlockDevice> device = ParseDevice(one);
-    if (device && std::find(devices.begin(), devices.end(), *device) != devices.end()) line(one);
+    if (device && std::find(devices.begin(), devices.end(), *device) != devices.end())
+      line(*device, one);
   }
 }
 
@@ -165,15 +168,16 @@ std::vector<IoLevel> IoLimit::Read(BlockDevice device) {
   }
   std::vector<IoLevel> levels;
   for (const Level& level : levels_) {
-    IoLevel found{level.id, 0};
-    ForDevices(level.max, below_, [&](std::string_view line) {
-      Tighten(Field(line, " rbps="), &found.rate);
-      Tighten(Field(line, " riops=") * request_bytes_, &found.rate);
+    IoLevel found{level.id, 0, {}};
+    ForDevices(level.max, below_, [&](BlockDevice one, std::string_view line) {
+      Tighten(Field(line, " rbps="), one, &found);
+      Tighten(Field(line, " riops=") * request_bytes_, one, &found);
     });
-    ForDevices(level.bps, below_,
-               [&](std::string_view line) { Tighten(Field(line, " "), &found.rate); });
-    ForDevices(level.iops, below_, [&](std::string_view line) {
-      Tighten(Field(line, " ") * request_bytes_, &found.rate);
+    ForDevices(level.bps, below_, [&](BlockDevice one, std::string_view line) {
+      Tighten(Field(line, " "), one, &found);
+    });
+    ForDevices(level.iops, below_, [&](BlockDevice one, std::string_view line) {
+      Tighten(Field(line, " ") * request_bytes_, one, &found);
     });
     levels.push_back(found);
   }

@@ -6,6 +6,7 @@
 #ifndef PPC_DAEMON_MACHINE_IO_LIMIT_H_
 #define PPC_DAEMON_MACHINE_IO_LIMIT_H_
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,7 +19,7 @@ namespace ppc {
 struct BlockDevice {
   uint32_t major = 0;
   uint32_t minor = 0;
-  bool operator==(const BlockDevice&) const = default;
+  auto operator<=>(const BlockDevice&) const = default;
 };
 
 // The device and all that it lies on: a partition's disk, what a mapped or a RAID device is made
@@ -31,8 +32,9 @@ uint64_t RequestBytes(const SysRoots& roots, BlockDevice device);
 
 // One level of the hierarchy.
 struct IoLevel {
-  uint64_t id = 0;    // of its directory: two services below it share its limit
-  uint64_t rate = 0;  // bytes a second, 0 = no limit
+  uint64_t id = 0;     // of its directory: two services below it share its limit
+  uint64_t rate = 0;   // bytes a second, 0 = no limit
+  BlockDevice device;  // that the limit is for
   bool operator==(const IoLevel&) const = default;
 };
 

@@ -160,6 +160,7 @@ Status Session::Init(const Json& message) {
   if (!config) return config.error();
   auto runtime = std::make_unique<Runtime>(backend_.get(), plugin_->table(), std::move(*config));
   runtime->SetMemoryShare(MemoryShareOf(message, "memory_share"));
+  runtime->SetReadShares(message.value("reads", Json()));
   Status started = runtime->Start();
   if (!started) return started;
   runtime_ = std::move(runtime);
@@ -235,7 +236,11 @@ void Session::AnswerNext(const std::shared_ptr<Received>& received) {
   if (op && *op == "memory") {
     runtime_->SetMemoryShare(MemoryShareOf(*request, "share"));
     return runtime_->Do(
-        [this, groups = runtime_->ServiceCgroups()] { Send(runtime_->MemoryJson(groups)); }, next);
+        [this, groups = runtime_->ServiceCgroups(), reads = request->value("reads", Json())] {
+          runtime_->SetReadShares(reads);
+          Send(runtime_->MemoryJson(groups));
+        },
+        next);
   }
   if (op && *op == "control" && request->contains("message") && (*request)["message"].is_object()) {
     return runtime_->Control((*request)["message"], [this, next](const Result<Json>& reply) {

@@ -96,7 +96,7 @@ void MemoryBroker::TakeAnswer(uint64_t id, uint64_t share,
   const bool is_new = !member->report || member->report->keeps != report->keeps ||
                       member->report->wants != report->wants;
   member->report = report;
-  if (is_new) is_quiet_ = false;
+  if (is_new || report->is_moving) is_quiet_ = false;
   if (std::ranges::any_of(members_, &Member::is_asked)) return;
   // The last answer of the round: what one left, another gets at once, but not for ever.
   const std::vector<uint64_t> shares = Shares();

@@ -26,7 +26,8 @@ namespace ppc::control {
 struct MemoryReport {
   uint64_t budget = 0;  // page cache that it could keep if it were alone on the machine
   uint64_t keeps = 0;
-  uint64_t wants = 0;  // to keep, what it keeps included
+  uint64_t wants = 0;      // to keep, what it keeps included
+  bool is_moving = false;  // something else of it changes, which is asked with this
   bool operator==(const MemoryReport&) const = default;
 };
 

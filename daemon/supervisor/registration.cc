@@ -150,6 +150,8 @@ void Registration::SpawnRunner() {
             {"config", choice_.config},
             {"template_dir", environment_.options.template_dir},
             {"runtime", runtime == choice_.config.end() ? Json::object() : *runtime}};
+  reads_ = environment_.reads.Enter();
+  init["reads"] = ReadSharesJson(reads_->Tell());
   memory_ = environment_.memory.Enter();
   if (const std::optional<uint64_t> share = memory_->FirstShare()) init["memory_share"] = *share;
   std::vector<UniqueFd> lent;
@@ -160,6 +162,7 @@ void Registration::SpawnRunner() {
                            lent, std::move(callbacks));
   if (!runner) {
     memory_.reset();
+    reads_.reset();
     init_error_ = runner.error().message;
     init_error_code_ = runner.error().code;
     // From the loop: the caller may not be ready for the end yet.
@@ -246,6 +249,7 @@ void Registration::HandleEvent(const Json& event) {
 void Registration::HandleExit(int wait_status) {
   old_runner_ = std::move(runner_);
   memory_.reset();
+  reads_.reset();
   if (observer_ != nullptr) observer_->Silence();
   environment_.loop.Cancel(drain_timer_);
   environment_.loop.Cancel(watch_timer_);

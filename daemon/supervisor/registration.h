@@ -28,6 +28,7 @@
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/observer_hub.h"
 #include "daemon/supervisor/options.h"
+#include "daemon/supervisor/read_broker.h"
 #include "daemon/supervisor/runner_process.h"
 #include "daemon/supervisor/services.h"
 #include "daemon/supervisor/state_dir.h"
@@ -57,6 +58,7 @@ class Registration {
     const Cgroups& cgroups;
     ObserverHub& observers;
     MemoryBroker& memory;
+    ReadBroker& reads;
     const StateDir& state;
   };
 
@@ -161,6 +163,7 @@ class Registration {
   Services services_;
   std::unique_ptr<ObserverHub::Place> observer_;  // null: the runner has no use for it
   std::unique_ptr<MemoryBroker::Place> memory_;   // of the runner that there is
+  std::unique_ptr<ReadBroker::Place> reads_;      // the same
   std::unique_ptr<RunnerProcess> runner_;
   std::unique_ptr<RunnerProcess> old_runner_;  // ended; freed at the next start
   std::vector<StatusHandler> start_waiters_;

@@ -129,14 +129,22 @@ void Registration::SendControl(const Json& message, JsonHandler done) {
 
 // One that is stopped answers nothing, and would find all questions when it goes on.
 void Registration::AskForMemory(std::optional<uint64_t> share, MemoryBroker::AnswerHandler done) {
-  if (!runner_ || runner_->IsStopped()) return done(std::nullopt);
-  Json message{{"op", "memory"}};
+  if (!runner_ || runner_->IsStopped()) {
+    if (reads_) reads_->Stopped();
+    return done(std::nullopt);
+  }
+  Json message{{"op", "memory"}, {"reads", ReadSharesJson(reads_->Tell())}};
   if (share) message["share"] = *share;
   runner_->Ask(std::move(message), environment_.options.status_timeout,
                [this, alive = std::weak_ptr<bool>(alive_),
                 done = std::move(done)](const Result<Json>& answer) {
-                 if (answer && !alive.expired()) last_answer_ns_ = MonotonicNs();
-                 done(MemoryOf(answer));
+                 std::optional<MemoryReport> report = MemoryOf(answer);
+                 if (answer && !alive.expired()) {
+                   last_answer_ns_ = MonotonicNs();
+                   const auto reads = ReadReportsOf(*answer);
+                   if (report && reads && reads_) report->is_moving = reads_->Hear(*reads);
+                 }
+                 done(report);
                });
 }
 

@@ -228,9 +228,10 @@ Registration& Registry::Add(const MountInfo& mount, PolicyChoice choice) {
     }
     loop_.After(Millis(0), [this, key, handle] { Drop(key, handle); });
   };
-  auto registration = std::make_unique<Registration>(
-      Registration::Environment{loop_, options_, probe_, cgroups_, observers_, memory_, state_},
-      mount, std::move(choice), handle, std::move(callbacks));
+  auto registration =
+      std::make_unique<Registration>(Registration::Environment{loop_, options_, probe_, cgroups_,
+                                                               observers_, memory_, reads_, state_},
+                                     mount, std::move(choice), handle, std::move(callbacks));
   return *(registrations_[key] = std::move(registration));
 }
 

@@ -136,6 +136,7 @@ class Registry {
   StateDir state_;
   ObserverHub observers_;
   MemoryBroker memory_;
+  ReadBroker reads_;
   std::map<std::string, std::unique_ptr<Registration>> registrations_;  // by MountInfo::Key
   std::map<std::string, RootWatch> roots_;                              // by handle + "/" + service
   uint64_t next_handle_ = 1;
