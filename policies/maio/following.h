@@ -37,6 +37,10 @@ class Following {
   void Event(const miss_io& event);
   void Plan(const ppc_plan_request& request, IoList* out);
   void Evict(const Evictor::Held& held, IoList* out);
+  // Other services wait for room.
+  void SetContended(bool is_contended) { evictor_->SetContended(is_contended); }
+  // There is something that it has not loaded.
+  bool IsLoading() const { return !planner_->finished(); }
   // Drops whatever is left; false once there is nothing to do any more.
   bool EvictAll(const Evictor::Held& held, IoList* out);
   void Done(const ppc_result& result);

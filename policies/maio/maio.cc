@@ -81,7 +81,10 @@ class Maio : public Policy {
         }
         return false;
       };
-      service->Evict(held, &list_);
+      const bool is_contended = std::ranges::any_of(services_, [&](const auto& other) {
+        return other != service && (other->IsLoading() || other->mode() == Mode::kRecord);
+      });
+      service->Evict(held, is_contended, &list_);
     }
     return list_.Evict();
   }

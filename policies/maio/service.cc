@@ -150,11 +150,12 @@ void Service::Plan(const ppc_plan_request& request, IoList* out) {
   if (follows()) following_->Plan(request, out);
 }
 
-void Service::Evict(const Evictor::Held& held, IoList* out) {
+void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
   if (evict_all_) {
     evict_all_ = following_->EvictAll(held, out);
     GiveBack();
   } else if (follows()) {
+    following_->SetContended(is_contended);
     following_->Evict(held, out);
   }
 }

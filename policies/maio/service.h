@@ -50,7 +50,9 @@ class Service {
 
   void Event(const miss_io& event);
   void Plan(const ppc_plan_request& request, IoList* out);
-  void Evict(const Evictor::Held& held, IoList* out);
+  // is_contended: other services wait for room.
+  void Evict(const Evictor::Held& held, bool is_contended, IoList* out);
+  bool IsLoading() const { return follows() && following_->IsLoading(); }
   bool Done(const ppc_result& result);
   void Tick(uint64_t now_ns);
 

@@ -125,6 +125,7 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   // What two readers have read lies side by side: one call drops it.
   std::sort(released.begin(), released.end());
   Release(released, flags, now_ns, held, out);
+  ReleaseSpare(memory, flags, now_ns, held, out);
   AddRetries(now_ns, flags, out);
   threshold_ = memory.threshold;
   // While room is withheld nothing is loaded and what has been read goes; what is needed soon
@@ -166,6 +167,27 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   const uint64_t unneeded = stats_.released - before;
   stats_.unneeded += unneeded;
   swap_left_ -= std::min(swap_left_, unneeded);
+}
+
+void Evictor::ReleaseSpare(const ppc_memory& memory, uint32_t flags, uint64_t now_ns,
+                           const Held& held, ppc::IoList* out) {
+  if (spare_.empty()) return;
+  uint64_t wanted = memory.used > memory.threshold ? memory.used - memory.threshold : 0;
+  const bool is_full = memory.withheld_pages == 0 && memory.room < kChunkBytes;
+  if (is_full && (is_contended_ || planner_->NearestAhead(now_ns) != ~0ull)) wanted += kSwapBytes;
+  std::vector<uint32_t> released;
+  uint64_t sum = dropping_;
+  while (sum < wanted && !spare_.empty()) {
+    const Piece& piece = layout_->pieces()[spare_.back()];
+    // A reader that is back holds it again.
+    if (piece.pending == 0 && !(piece.flags & kKeep)) {
+      released.push_back(spare_.back());
+      if (piece.state != PieceState::kAbsent) sum += piece.bytes();
+    }
+    spare_.pop_back();
+  }
+  std::sort(released.begin(), released.end());
+  Release(released, flags, now_ns, held, out);
 }
 
 // Of one reader: what several have read is dropped once.
@@ -313,6 +335,7 @@ void Evictor::EvictAll(uint64_t now_ns, bool can_unmap, const Held& held, ppc::I
   if (ending_ns_ == 0) {
     ending_ns_ = now_ns;
     all.clear();
+    spare_.clear();
     table_->ForgoAll();
     for (uint32_t p = 0; p < layout_->pieces().size(); p++) all.push_back(p);
   }

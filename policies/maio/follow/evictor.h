@@ -8,6 +8,9 @@
 // When memory is short and nothing is burnt, what is needed last goes first:
 // the order is known, and the kernel would drop what is needed next.  Room that
 // is withheld for a while (tasks stall for memory) is no such reason.
+//
+// What only a worker that is gone would still read is spare: it goes when somebody needs the room,
+// and stays until then, for the worker may come back.
 #ifndef POLICIES_MAIO_FOLLOW_EVICTOR_H_
 #define POLICIES_MAIO_FOLLOW_EVICTOR_H_
 
@@ -48,10 +51,12 @@ class Evictor {
   void EvictAll(uint64_t now_ns, bool can_unmap, const Held& held, ppc::IoList* out);
   bool HasEnded(uint64_t now_ns) const;
   void Done(const ppc_result& result, uint64_t now_ns);
-  // No reader holds these any more.
+  // No reader holds these any more, in the order in which the one that did would read them.
   void Add(const std::vector<uint32_t>& pieces) {
-    waiting_.insert(waiting_.end(), pieces.begin(), pieces.end());
+    spare_.insert(spare_.end(), pieces.begin(), pieces.end());
   }
+  // Others beside our readers wait for room.
+  void SetContended(bool is_contended) { is_contended_ = is_contended; }
   // A reader jumped or began again: room may be full of what is needed much later.  For a while.
   void AllowSwap(uint64_t bytes, uint64_t now_ns) {
     swap_left_ = bytes;
@@ -98,6 +103,8 @@ class Evictor {
                const Held& held, ppc::IoList* out);
   void Dropped(uint64_t bytes);
   void BurnAgain(uint64_t now_ns, std::vector<uint32_t>* released);
+  void ReleaseSpare(const ppc_memory& memory, uint32_t flags, uint64_t now_ns, const Held& held,
+                    ppc::IoList* out);
   void AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out);
   uint64_t Unneeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
                     std::vector<uint32_t>* out) const;
@@ -120,6 +127,8 @@ class Evictor {
   uint64_t threshold_ = ~0ull;  // of memory, when looked at last
   std::vector<uint64_t> position_;
   std::vector<uint32_t> waiting_;  // burnt, but held by another service or on their way
+  std::vector<uint32_t> spare_;    // its reader is gone; the first it would read is the last to go
+  bool is_contended_ = false;
   std::vector<Retry> retries_;
   std::deque<Again> again_;  // oldest first
   std::deque<Drop> drops_;   // oldest first

@@ -312,15 +312,19 @@ void Matcher::Restart(uint32_t group) {
 }
 
 std::vector<uint32_t> Matcher::Drop(uint32_t group) {
-  std::vector<uint32_t> free;
+  std::vector<std::pair<uint64_t, uint32_t>> freed;  // position, piece
   Cursor& cursor = cursors_[group];
   cursor.dropped = true;
   cursor.fifo.clear();
   for (uint32_t f = 0; f < layout_->files().size(); f++) {
     for (uint32_t i = 0; i < layout_->ListOf(group, f).size(); i++) {
-      if (table_->Burn(group, f, i)) free.push_back(layout_->UseAt(group, f, i).piece);
+      const Use use = layout_->UseAt(group, f, i);
+      if (table_->Burn(group, f, i)) freed.emplace_back(use.pos, use.piece);
     }
   }
+  std::ranges::sort(freed);
+  std::vector<uint32_t> free;
+  for (const auto& [unused, piece] : freed) free.push_back(piece);
   return free;
 }
 
