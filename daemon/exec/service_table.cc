@@ -287,20 +287,29 @@ const Budget::State& ServiceTable::Memory(Service* service, uint64_t age_ns, boo
     service->looked_ns = now;
     return service->memory;
   }
-  if (service->is_looking || now < service->looked_ns + std::max(age_ns, kLookNs))
+  const uint64_t least_ns = std::max(kLookNs, kLookRest * service->look_took_ns);
+  if (service->is_looking || now < service->looked_ns + std::max(age_ns, least_ns))
     return service->memory;
   const bool needs_cache = now < service->cache_wanted_ns + kCacheWantedNs;
-  auto state = std::make_shared<Budget::State>();
-  const auto look = [state, payer = service->payer, needs_cache] {
-    *state = payer->budget->Read(needs_cache);
+  struct Look {
+    Budget::State state;
+    uint64_t took_ns = 0;
+  };
+  auto found = std::make_shared<Look>();
+  const auto look = [found, backend = backend_, payer = service->payer, needs_cache] {
+    const uint64_t begun_ns = backend->NowNs();
+    found->state = payer->budget->Read(needs_cache);
+    found->took_ns = backend->NowNs() - begun_ns;
   };
   // Keeps nothing of a service that ends meanwhile: its files are closed where Retire says.
-  const auto learn = [this, state, now, number = service->number, payer = service->payer.get()] {
+  const auto learn = [this, found, now, number = service->number, payer = service->payer.get()] {
     Service* looked = Get(number);
     if (looked->payer.get() != payer) looked = default_.get();
     if (looked->payer.get() != payer) return;  // it has ended, or was started anew
-    if (state->memory.cache == 0) state->memory.cache = looked->memory.memory.cache;
-    looked->memory = *state;
+    Budget::State& state = found->state;
+    if (state.memory.cache == 0) state.memory.cache = looked->memory.memory.cache;
+    looked->memory = state;
+    looked->look_took_ns = found->took_ns;
     looked->looked_ns = now;
     looked->is_looking = false;
   };

@@ -66,11 +66,12 @@ struct Service {
   Budget::State memory;
   uint64_t looked_ns = 0;
   bool is_looking = false;
+  uint64_t look_took_ns = 0;
   uint64_t cache_wanted_ns = 0;
   // When the policy had nothing to load for it the last time; the executor's count.
   uint64_t empty_epoch = 0;
-};
   uint64_t missed_ns = 0;  // the loader was told of a miss
+};
 
 class ServiceTable {
  public:
@@ -128,10 +129,10 @@ class ServiceTable {
   // Where in the unified hierarchy the started services' processes are, as far as it was told.
   std::vector<std::string> Cgroups() const;
 
-  // Started services; without any the mount itself.
   // The read limits that loads keep to; any thread.
   TokenBuckets& read_limits() { return buckets_; }
 
+  // Started services; without any the mount itself.
   const std::vector<Service*>& Active() const { return active_; }
   size_t Started() const;
   // One that somebody told of.
@@ -146,6 +147,9 @@ class ServiceTable {
 
   static constexpr size_t kMaxBound = 4096;
   static constexpr uint64_t kLookNs = 5 * 1000 * 1000;
+  // Of the time of who looks, a quarter at most: on a machine that is short of CPU others wait for
+  // it.
+  static constexpr uint64_t kLookRest = 4;
   static constexpr uint64_t kCacheWantedNs = 1000 * 1000 * 1000;
 
   Backend* const backend_;

@@ -226,6 +226,45 @@ TEST_F(ServiceTableTest, WrongStartsChangeNothing) {
   EXPECT_EQ(services_->Started(), 0u);
 }
 
+// Where a look takes long, whoever looks has other things to do, too: answering for one.
+TEST_F(ServiceTableTest, LooksAtMemoryLeaveTimeForOthers) {
+  constexpr uint64_t kMs = 1'000'000;
+  struct SlowMemory : MemorySource {
+    explicit SlowMemory(ReplayBackend* clock) : clock(clock) {}
+    MemoryReading Read(bool) override {
+      ++looks;
+      clock->AdvanceClock(took_ms * kMs);
+      return {};
+    }
+    ReplayBackend* const clock;
+    uint64_t looks = 0;
+    uint64_t took_ms = 0;
+  };
+  auto memory = std::make_shared<SlowMemory>(&backend_);
+  ServiceTable services(&backend_, &topology_, roots_,
+                        [&](std::shared_ptr<const Cgroup>) { return memory; });
+  services.Use(
+      [](const std::function<void()>& work, const std::function<void()>& done) {
+        work();
+        done();
+        return true;
+      },
+      nullptr);
+  const auto looks_in_a_second = [&](uint64_t took_ms) {
+    memory->took_ms = took_ms;
+    memory->looks = 0;
+    const uint64_t end = backend_.NowNs() + 1000 * kMs;
+    while (backend_.NowNs() < end) {
+      (void)services.Memory(services.Get(0), 0);
+      backend_.AdvanceClock(kMs);
+    }
+    return memory->looks;
+  };
+  EXPECT_GE(looks_in_a_second(0), 190u);
+  (void)looks_in_a_second(50);
+  EXPECT_LE(looks_in_a_second(50), 6u);
+}
+
 TEST_F(ServiceTableTest, ChargingThatIsNotPossibleIsNoted) {
   ReplayBackend without(ReplayOptions{.caps = {}});
   ServiceTable services(&without, &topology_, roots_, [&](std::shared_ptr<const Cgroup>) {
