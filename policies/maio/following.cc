@@ -52,7 +52,10 @@ Following::Following(Run* run, const Template& t, const std::vector<uint64_t>& n
   }
   OpenCheckpoint();
   const bool taken_over = TakeOver();
-  if (taken_over) planner_->WaitForReaders(run_->Now() + kAwayNs);
+  if (taken_over) {
+    planner_->WaitForReaders(run_->Now() + kAwayNs);
+    evictor_->WaitForReaders(run_->Now() + kAwayKeepNs);
+  }
   if (taken_over || memory.room < kChunkBytes) FindCached();
   if (memory.room < kChunkBytes) evictor_->AllowSwap(memory.threshold / 2, run_->Now());
 }

@@ -59,6 +59,9 @@ inline constexpr double kFasterAway = 8;
 inline constexpr double kUnknownRate = 1;  // bytes per ns
 // Nothing is loaded for a reader until it has said where it is now, or for so long.
 inline constexpr uint64_t kAwayNs = 1'000'000'000;
+// Nor is anything dropped that looks as if it were far ahead of him: it may be what he is in.  On a
+// machine short of CPU it takes a while until he says so.
+inline constexpr uint64_t kAwayKeepNs = 10'000'000'000;
 
 // ----------------------------------------------------------------- releasing
 // A reader that rests has copied what it read.

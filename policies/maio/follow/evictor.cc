@@ -9,12 +9,6 @@
 #include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
-namespace {
-
-constexpr size_t kMaxRetries = 4096;
-
-}  // namespace
-
 Evictor::Evictor(PieceTable* table, Matcher* matcher, Planner* planner, uint64_t distance,
                  uint64_t cookie)
     : table_(table),
@@ -133,6 +127,9 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   const uint64_t threshold = memory.threshold + memory.withheld_pages * kPage;
   const uint64_t over = memory.used > threshold ? memory.used - threshold : 0;
   if (now_ns > swap_until_ns_) swap_left_ = 0;
+  // What the readers went past without our knowing looks the farthest ahead of them, and is what
+  // they are in.  The kernel begins with what was read first.
+  if (now_ns < wait_until_ns_ && matcher_->IsAnyAway()) return;
   // Not enough is behind the readers: what they need last makes room for what they need now.
   // First what has been read and comes again only in another pass.
   // Where there is little memory, little at a time: every byte of it is read again.

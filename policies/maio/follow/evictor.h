@@ -14,6 +14,7 @@
 #ifndef POLICIES_MAIO_FOLLOW_EVICTOR_H_
 #define POLICIES_MAIO_FOLLOW_EVICTOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -69,6 +70,8 @@ class Evictor {
 
   // Goes on where another was: what nobody needs any more may be there all the same.
   void Resume(const Progress& progress);
+  // Until then nothing ahead of the readers, while one of them has told nothing since.
+  void WaitForReaders(uint64_t until_ns) { wait_until_ns_ = until_ns; }
 
   uint64_t distance() const { return distance_; }
   uint64_t position(uint32_t group) const { return position_[group]; }
@@ -114,6 +117,8 @@ class Evictor {
   uint64_t Ahead(uint32_t group, uint32_t file, uint64_t pos) const;
   uint64_t Unburnt() const;
 
+  static constexpr size_t kMaxRetries = 4096;
+
   PieceTable* table_;
   const Layout* layout_;
   Matcher* matcher_;
@@ -123,6 +128,7 @@ class Evictor {
   uint64_t widened_ns_ = 0;
   uint64_t swap_left_ = 0;
   uint64_t swap_until_ns_ = 0;
+  uint64_t wait_until_ns_ = 0;
   uint64_t scarce_ns_ = 0;      // nothing more is to be found before that
   uint64_t threshold_ = ~0ull;  // of memory, when looked at last
   std::vector<uint64_t> position_;

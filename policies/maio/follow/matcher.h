@@ -121,6 +121,8 @@ class Matcher {
   std::vector<Cursor>& cursors() { return cursors_; }
   const std::vector<Cursor>& cursors() const { return cursors_; }
   uint64_t out_of_order_bytes(uint32_t group) const;
+  // Of some reader that has not ended nothing has been told since it was taken over.
+  bool IsAnyAway() const;
 
   uint64_t matched() const { return matched_; }
   uint64_t unknown() const { return unknown_; }

@@ -74,6 +74,15 @@ void Matcher::Resume(uint32_t group, const GroupProgress& progress) {
   if (progress.is_dropped) (void)Drop(group);
 }
 
+bool Matcher::IsAnyAway() const {
+  for (uint32_t g = 0; g < cursors_.size(); g++) {
+    const Cursor& cursor = cursors_[g];
+    if (cursor.away_ns != 0 && !cursor.dropped && cursor.pos < layout_->groups()[g].bytes)
+      return true;
+  }
+  return false;
+}
+
 // What it has read while nobody looked is what lies between where it was and where it is now: of
 // this stream, and, unless it had several, of the files that it has ended meanwhile too.  More than
 // it can have read in the time is a jump like any other.
