@@ -31,10 +31,12 @@ load_and() {
   "$@"
   wait "$load" || fail "the load failed"
   used=$(read_so_far)
-  counted="$((used * 100 / model_bytes))(reclaimed $((($(stolen) - stolen_before) * 409600 / model_bytes)) loaded $(($(stat_or_none loaded_bytes) * 100 / model_bytes)))"
+  counted="$(percent_of "$used")(reclaimed $(percent_of $((($(stolen) - stolen_before) * 4096)))"
+  counted+=" loaded $(percent_of "$(stat_or_none loaded_bytes)"))"
   eq "$(checksum_in "$(cat "$WORK/report")")" "$wanted" "checksum, disturbed at $percent%"
   end_service svc-restart
 }
+percent_of() { echo $(($1 * 100 / model_bytes)); }
 # Pages that the kernel has reclaimed, where it counts them.
 stolen() { if is_v1; then echo 0; else group_stat pgsteal; fi; }
 # What the runner there is now has loaded.

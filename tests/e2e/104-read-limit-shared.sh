@@ -34,7 +34,7 @@ within 60 enough || fail "loaded only $(sum) bytes"
 now_loaded=$(sum)
 passed_ms=$((($(date +%s%N) - begun) / 1000000))
 # What two buckets hold, and what is under way.
-le "$now_loaded" $((limit * passed_ms / 1000 * 110 / 100 + (8 << 20))) "loaded by both in $passed_ms ms"
+le "$now_loaded" $((limit * passed_ms * 11 / 10000 + (8 << 20))) "loaded by both in $passed_ms ms"
 for mount in "$MNT" "$MNT2"; do
   (($(loaded "$mount") * 4 >= now_loaded)) || fail "of $now_loaded bytes only $(loaded "$mount") are of $mount"
 done
