@@ -182,7 +182,7 @@ void ReplayBackend::Reclaim() {
 uint64_t ReplayBackend::UseDisk(uint64_t bytes) {
   const double seconds =
       static_cast<double>(bytes) / static_cast<double>(options_.disk_bytes_per_sec);
-  disk_free_ns_ = std::max(now_ns_, disk_free_ns_) + options_.disk_latency_ns +
+  disk_free_ns_ = std::max(now_ns_.load(), disk_free_ns_) + options_.disk_latency_ns +
                   static_cast<uint64_t>(seconds * 1e9);
   disk_read_bytes_ += bytes;
   return disk_free_ns_;

@@ -10,6 +10,7 @@
 #ifndef PPC_DAEMON_BACKEND_REPLAY_REPLAY_BACKEND_H_
 #define PPC_DAEMON_BACKEND_REPLAY_REPLAY_BACKEND_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -133,7 +134,7 @@ class ReplayBackend : public Backend, public MemorySource {
 
   const ReplayOptions options_;
   mutable std::mutex mutex_;
-  uint64_t now_ns_ = kStartNs;
+  std::atomic<uint64_t> now_ns_{kStartNs};  // read without the lock, as a clock is
   uint64_t disk_free_ns_ = 0;
   std::map<uint64_t, File> files_;
   std::multimap<uint64_t, Event> future_;  // by time

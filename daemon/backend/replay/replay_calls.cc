@@ -12,10 +12,7 @@ Error Stale(uint64_t file) { return PosixError("file number " + std::to_string(f
 
 }  // namespace
 
-uint64_t ReplayBackend::NowNs() const {
-  const std::lock_guard lock(mutex_);
-  return now_ns_;
-}
+uint64_t ReplayBackend::NowNs() const { return now_ns_.load(std::memory_order_acquire); }
 
 Status ReplayBackend::Attach(const AttachOptions& options) {
   const std::lock_guard lock(mutex_);
@@ -114,7 +111,7 @@ Result<LoadResult> ReplayBackend::Load(const LoadRequest& request) {
     (file->fails ? result.failed : result.loaded) += absent;
     if (absent > 0) {
       const uint64_t finished = UseDisk(absent);
-      if (options_.loads_take_time) now_ns_ = std::max(now_ns_, finished);
+      if (options_.loads_take_time) now_ns_ = std::max(now_ns_.load(), finished);
     }
     Reclaim();
   }
