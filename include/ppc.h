@@ -195,6 +195,7 @@ struct ppc_residency {
 #define PPC_CAN_NODE 0x10u
 #define PPC_IS_SAMPLED 0x20u /* accesses are seen now and then: a recording has holes */
 #define PPC_CAN_DEADLINES 0x40u /* lists may say when ranges are needed, struct timed_prefetch_ios */
+#define PPC_IS_TRACED 0x80u /* there is a trace_file; without one trace() does nothing */
 
 #define PPC_MAX_CHECKPOINT 262144u /* bytes, of one service */
 

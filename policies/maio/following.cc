@@ -299,7 +299,7 @@ void Following::Tick(uint64_t now_ns) {
 
 void Following::Trace(uint64_t now_ns) {
   traced_ns_ = now_ns;
-  if (run_->context->trace == nullptr) return;
+  if ((run_->context->caps & PPC_IS_TRACED) == 0) return;
   for (uint32_t g = 0; g < layout_->groups().size(); g++) {
     const LayoutGroup& group = layout_->groups()[g];
     const Cursor& cursor = matcher_->cursors()[g];

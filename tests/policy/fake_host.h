@@ -66,7 +66,8 @@ class FakeHost {
   ppc_memory memory = {};
   std::vector<int> xpu_nodes = {0, 1};
   int nr_nodes = 2;
-  uint32_t caps = PPC_CAN_UNMAP | PPC_CAN_PROGRESS | PPC_CAN_TRACE | PPC_CAN_CHARGE | PPC_CAN_NODE;
+  uint32_t caps = PPC_CAN_UNMAP | PPC_CAN_PROGRESS | PPC_CAN_TRACE | PPC_CAN_CHARGE | PPC_CAN_NODE |
+                  PPC_IS_TRACED;
   std::string template_dir;
 
   // What the policy did.
