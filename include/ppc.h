@@ -287,7 +287,9 @@ struct ppc_context {
  * Asked by the runtime when the loader has room, miss or no miss, for each
  * service by itself: the next ranges to load for it, most urgent first.
  * Return at most max_bytes (a little more is fine); NULL or nr == 0 = nothing
- * now.
+ * now.  Then it is asked again after a miss of that service, a result, a control
+ * message, done() of background(), or a tick; for PROGRESS and ACCESS when no
+ * more events are there, else every 20 ms.
  */
 struct ppc_plan_request {
 	uint64_t max_bytes;

@@ -63,7 +63,7 @@ Executor::End Executor::RunOnce() {
   HandleCompletions();
   TickIfDue();
   HandleHelpers();
-  AskForPlan();
+  AskForPlan(/*is_quiet=*/drained == 0);
   if (parts_.host->IsDropped()) return End::kDropped;
   return WaitForWork(drained);
 }
@@ -271,16 +271,25 @@ DeviceSpeed Executor::DeviceFor(ReadRate* rate) const {
   return device;
 }
 
-void Executor::AskForPlan() {
+// Where there was nothing to load, a reader that goes on in what is there already may reach
+// something that is worth it now, but is in no hurry: the policy is asked now and then, and when
+// there are no more events.
+bool Executor::IsPlanDue(const Service& service, bool is_quiet) const {
+  constexpr uint64_t kMovedNs = 20 * 1000 * 1000;
+  if (service.empty_epoch != plan_epoch_) return true;
+  return service.has_moved && (is_quiet || batch_ns_ >= service.empty_ns + kMovedNs);
+}
+
+void Executor::AskForPlan(bool is_quiet) {
   EvictForRoom();
   if (!parts_.host->Has(Hook::kPlan)) return;
   size_t planning = 0;
   for (const Service* service : parts_.services->Active())
-    planning += service->empty_epoch != plan_epoch_ ? 1 : 0;
+    planning += IsPlanDue(*service, is_quiet) ? 1 : 0;
   if (planning == 0) return;
   const uint64_t depth = std::max(PlanDepth() / planning, 2 * options_.chunk_bytes);
   for (Service* service : parts_.services->Active()) {
-    if (service->empty_epoch != plan_epoch_) AskForPlanOf(service, depth);
+    if (IsPlanDue(*service, is_quiet)) AskForPlanOf(service, depth);
   }
 }
 
@@ -302,6 +311,8 @@ void Executor::AskForPlanOf(Service* service, uint64_t depth) {
     const RawList list = parts_.host->Plan(request);
     if (list.ios.empty()) {
       service->empty_epoch = plan_epoch_;
+      service->empty_ns = batch_ns_;
+      service->has_moved = false;
       return;
     }
     SubmitLoads(list);

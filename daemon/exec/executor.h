@@ -139,7 +139,6 @@ class Executor {
   void EvictFor(Service* service, miss_io* event);
   uint64_t ReadForMiss(const Event& event) const;
   const FileCopy* KnownFileOf(uint64_t file);
-  void FillMiss(const Event& event, const FileCopy& file, miss_io* miss);
   void Record(std::span<const Event> events);
   void TellDevice(uint64_t file, ReadRate* rate);
   void SubmitLoads(const RawList& list);
@@ -147,7 +146,8 @@ class Executor {
   bool HandleCompletions();
   bool HandleHelpers();
   void TickIfDue();
-  void AskForPlan();
+  bool IsPlanDue(const Service& service, bool is_quiet) const;
+  void AskForPlan(bool is_quiet);
   void AskForPlanOf(Service* service, uint64_t depth);
   void EvictForRoom();
   uint64_t PlanDepth() const;
@@ -184,12 +184,14 @@ class Executor {
   bool has_lost_ = false;   // the next event is to say so
   uint64_t next_tick_ns_ = 0;
   uint64_t next_room_ns_ = 0;
+  uint64_t batch_number_ = 0;  // number
   uint64_t batch_demand_ = 0;
   bool batch_is_above_ = false;  // the policy is to be asked what to drop after the batch
   uint64_t batch_ns_ = 0;        // the clock, read once for all events of a batch
   CacheLook look_;
   bool evict_every_tick_ = false;
-  uint64_t plan_epoch_ = 1;  // counts what may make a policy plan anew, see Service::empty_epoch
+  // Counts what may make a policy plan anew for any service, see Service::empty_epoch.
+  uint64_t plan_epoch_ = 1;
 };
 
 }  // namespace ppc

@@ -8,6 +8,26 @@
 #include "daemon/exec/executor.h"
 
 namespace ppc {
+namespace {
+
+// For the policy; what is known of its reader is still to be filled in.
+miss_io ToMiss(const Event& event, const FileCopy& file) {
+  return miss_io{.path = file.path.c_str(),
+                 .offset = event.offset,
+                 .size = event.length,
+                 .pid = event.tgid,
+                 .tid = event.tid,
+                 .file = file.file,
+                 .open_id = event.open_id,
+                 .kind = static_cast<uint32_t>(event.kind),
+                 .flags = event.flags,
+                 .start_ns = event.start_ns,
+                 .cgroup_id = event.cgroup_id,
+                 .time_ns = event.time_ns,
+                 .file_bytes = file.bytes};
+}
+
+}  // namespace
 
 void Executor::Record(std::span<const Event> events) {
   for (const Event& event : events) {
@@ -37,11 +57,11 @@ size_t Executor::DrainBatch() {
   for (const Event& event : aggregator_.Merge(events)) Dispatch(event);
   EndBatch();
   parts_.files->Trim();
-  ++plan_epoch_;
   return drained;
 }
 
 void Executor::BeginBatch() {
+  ++batch_number_;
   batch_demand_ = 0;
   batch_is_above_ = false;
   batch_ns_ = parts_.backend->NowNs();
@@ -73,23 +93,6 @@ void Executor::LookUpFile(uint64_t file) {
   if (!parts_.control->Submit(look, learn)) asked_files_.erase(file);
 }
 
-void Executor::FillMiss(const Event& event, const FileCopy& file, miss_io* miss) {
-  *miss = miss_io{};
-  miss->path = file.path.c_str();
-  miss->offset = event.offset;
-  miss->size = event.length;
-  miss->pid = event.tgid;
-  miss->tid = event.tid;
-  miss->file = file.file;
-  miss->open_id = event.open_id;
-  miss->kind = static_cast<uint32_t>(event.kind);
-  miss->flags = event.flags;
-  miss->start_ns = event.start_ns;
-  miss->cgroup_id = event.cgroup_id;
-  miss->time_ns = event.time_ns;
-  miss->file_bytes = file.bytes;
-}
-
 // At most what the kernel read: it rounds outward to the demand window.  Too much is put right
 // by looking (CacheLook), too little would overfill the machine.
 uint64_t Executor::ReadForMiss(const Event& event) const {
@@ -112,7 +115,6 @@ void Executor::ReleaseHeld() {
   BeginBatch();
   held_.Release([this](const Event& event) { return Deliver(event); });
   EndBatch();
-  ++plan_epoch_;
 }
 
 // False: it has to wait, whose it is or of which file is being looked up.
@@ -133,8 +135,7 @@ bool Executor::Deliver(const Event& event) {
       parts_.autos->Takes(event, file->bytes)) {
     return false;
   }
-  miss_io miss;
-  FillMiss(event, *file, &miss);
+  miss_io miss = ToMiss(event, *file);
   if (std::exchange(has_lost_, false)) miss.flags |= PPC_F_LOST;
   Service* service = parts_.services->Of(*reader);
   miss.service = service->id.empty() ? -1 : static_cast<int32_t>(service->number);
@@ -145,14 +146,16 @@ bool Executor::Deliver(const Event& event) {
     return true;
   }
   const bool is_progress = event.kind == EventKind::kProgress;
+  service->has_moved = true;
   ++(is_progress ? stats_.progress : stats_.accesses);
   parts_.host->Event(miss);
-  if (is_progress) EvictFor(service, &miss);
+  if (is_progress && service->looked_batch != batch_number_) EvictFor(service, &miss);
   return true;
 }
 
 void Executor::HandleMiss(const Event& event, Service* service, miss_io* miss) {
   ++stats_.misses;
+  service->empty_epoch = 0;  // it waits for its data: the policy is asked at once
   stats_.miss_bytes += event.length;
   batch_demand_ += event.length;
   parts_.demand->Add(batch_ns_, event.length);
@@ -169,9 +172,11 @@ void Executor::HandleMiss(const Event& event, Service* service, miss_io* miss) {
 // A policy that plans decides by where its readers are: it is asked when it knows all events that
 // are there.
 void Executor::EvictFor(Service* service, miss_io* event) {
-  if (!parts_.host->Has(Hook::kEvict) || !parts_.services->IsAbove(service)) return;
-  if (!look_.IsKnown()) return;
-  if (parts_.host->Has(Hook::kPlan)) {
+  if (!parts_.host->Has(Hook::kEvict)) return;
+  const bool waits = parts_.host->Has(Hook::kPlan);
+  if (waits && std::exchange(service->looked_batch, batch_number_) == batch_number_) return;
+  if (!parts_.services->IsAbove(service) || !look_.IsKnown()) return;
+  if (waits) {
     batch_is_above_ = true;
   } else {
     SubmitEvicts(parts_.host->Evict(event));

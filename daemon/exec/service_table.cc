@@ -199,11 +199,6 @@ std::optional<uint32_t> ServiceTable::NumberOf(const std::string& id) {
   return number == nullptr ? std::nullopt : std::optional<uint32_t>(*number);
 }
 
-Service* ServiceTable::Get(uint32_t number) {
-  if (number < services_.size() && services_[number] != nullptr) return services_[number].get();
-  return default_.get();
-}
-
 Service* ServiceTable::Find(const std::string& id) {
   for (const auto& service : services_) {
     if (service != nullptr && service->id == id) return service.get();

@@ -68,9 +68,13 @@ struct Service {
   bool is_looking = false;
   uint64_t look_took_ns = 0;
   uint64_t cache_wanted_ns = 0;
-  // When the policy had nothing to load for it the last time; the executor's count.
+  // The executor's: when the policy had nothing to load for it the last time, its count and the
+  // time; and whether it has read on since.
   uint64_t empty_epoch = 0;
   uint64_t missed_ns = 0;  // the loader was told of a miss
+  uint64_t empty_ns = 0;
+  bool has_moved = false;
+  uint64_t looked_batch = 0;  // of events, in which its memory was looked at
 };
 
 class ServiceTable {
@@ -98,7 +102,10 @@ class ServiceTable {
   std::optional<uint32_t> NumberOf(const std::string& id);
 
   // Never nullptr: an unknown number is the mount itself.
-  Service* Get(uint32_t number);
+  Service* Get(uint32_t number) {
+    Service* const known = number < services_.size() ? services_[number].get() : nullptr;
+    return known != nullptr ? known : default_.get();
+  }
   Service* Find(const std::string& id);
   // Whose and where a process is; nullptr: it is being looked up.
   const Reader* ReaderOf(int pid, uint64_t start_ns, uint64_t cgroup_id) {

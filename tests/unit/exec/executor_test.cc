@@ -6,6 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "tests/unit/exec/executor_fixture.h"
 #include "tests/unit/temp_tree.h"
 
@@ -130,6 +132,30 @@ TEST_F(ExecutorTest, PlanIsAskedWhileTheLoaderHasRoom) {
   Turn(20);
   EXPECT_EQ(backend_.ResidentBytes(1), 64 * kMiB);  // without any miss
   EXPECT_GT(most, 0u);
+}
+
+TEST_F(ExecutorTest, WhoHadNothingToLoadIsAskedNowAndThenWhileItsReadersGoOn) {
+  int asked = 0;
+  policy_.plan = [&](const ppc_plan_request&) { ++asked; };
+  policy_.event = [](const miss_io&) {};
+  Start();
+  const auto read = [&](EventKind kind) {
+    Event event = MissEvent(1, 0, kPageBytes);
+    event.kind = kind;
+    backend_.Push(event);
+    Turn();
+    return std::exchange(asked, 0);
+  };
+  Turn();
+  EXPECT_EQ(read(EventKind::kProgress), 1) << "with the tick";
+  int times = 0;
+  for (int i = 0; i < 100; ++i) times += read(EventKind::kProgress);  // a ms each
+  EXPECT_GE(times, 3);
+  EXPECT_LE(times, 5);
+  EXPECT_EQ(read(EventKind::kMissRead), 1) << "somebody waits";
+  EXPECT_EQ(read(EventKind::kProgress), 0);
+  Turn();
+  EXPECT_EQ(asked, 1) << "there are no more events";
 }
 
 TEST_F(ExecutorTest, PlanKnowsHowFastTheDeviceIs) {
