@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "daemon/base/files.h"
 #include "daemon/base/log.h"
@@ -52,7 +53,7 @@ void PolicyServices::FlushTrace() {
 
 std::map<std::string, uint64_t> PolicyServices::Stats() const {
   const std::lock_guard lock(mutex_);
-  return stats_;
+  return {stats_.begin(), stats_.end()};
 }
 
 void PolicyServices::FillMemory(Service* service, bool with_cache, ppc_memory* out) {
@@ -168,7 +169,7 @@ void* PolicyServices::Checkpoint(uint32_t service, size_t bytes) {
 }
 
 void PolicyServices::Stat(const char* name, uint64_t value) {
-  const std::string key(name, strnlen(name, kMaxStatName));
+  const std::string_view key(name, strnlen(name, kMaxStatName));
   const std::lock_guard lock(mutex_);
   const auto it = stats_.find(key);
   if (it != stats_.end()) {

@@ -77,7 +77,7 @@ class PolicyServices : public HostServices {
   UniqueFd trace_;
   bool is_trace_broken_ = false;
   mutable std::mutex mutex_;  // of what follows
-  std::map<std::string, uint64_t> stats_;
+  std::map<std::string, uint64_t, std::less<>> stats_;
   std::string trace_buffer_;
 };
 

@@ -31,7 +31,7 @@ void Readers::Use(Elsewhere elsewhere, std::function<void()> on_answer) {
 
 void Readers::SetMembers(std::shared_ptr<const Members> members) {
   members_ = std::move(members);
-  entries_.clear();
+  Forget();
 }
 
 void Readers::Learn(const Question& question, const Reader& answer) {
@@ -64,9 +64,20 @@ bool Readers::IsDue(const Entry& entry, uint64_t now_ns) const {
   return now_ns >= entry.looked_ns + kLookAgainNs;
 }
 
+void Readers::Forget() {
+  entries_.clear();
+  recent_.fill({});
+}
+
+Readers::Entry& Readers::LookUpEntry(int pid) {
+  if (entries_.size() >= kMaxProcesses && !entries_.contains(pid)) Forget();
+  Recent& recent = recent_[static_cast<unsigned>(pid) % kRecent];
+  recent = {pid, &entries_[pid]};
+  return *recent.entry;
+}
+
 const Reader* Readers::Find(int pid, uint64_t start_ns, uint64_t cgroup_id, uint64_t now_ns) {
-  if (entries_.size() >= kMaxProcesses && !entries_.contains(pid)) entries_.clear();
-  Entry& entry = entries_[pid];
+  Entry& entry = EntryOf(pid);
   if (entry.start_ns != start_ns) entry = Entry{.start_ns = start_ns};
   if (!entry.is_asked && IsDue(entry, now_ns)) {
     entry.is_asked = true;

@@ -7,6 +7,7 @@
 #ifndef PPC_DAEMON_EXEC_READERS_H_
 #define PPC_DAEMON_EXEC_READERS_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -59,11 +60,25 @@ class Readers {
   static constexpr size_t kMaxProcesses = 4096;
   static constexpr uint64_t kLookAgainNs = 1000 * 1000 * 1000;
 
+  // Of processes that have just read; direct-mapped.
+  struct Recent {
+    int pid = 0;
+    Entry* entry = nullptr;
+  };
+  Entry& EntryOf(int pid) {
+    const Recent& recent = recent_[static_cast<unsigned>(pid) % kRecent];
+    return recent.pid == pid && recent.entry != nullptr ? *recent.entry : LookUpEntry(pid);
+  }
+  Entry& LookUpEntry(int pid);
+  void Forget();
+
+  static constexpr size_t kRecent = 64;
   const SysRoots roots_;
   Elsewhere elsewhere_;
   std::function<void()> on_answer_ = [] {};
   std::shared_ptr<const Members> members_ = std::make_shared<Members>();
   std::unordered_map<int, Entry> entries_;
+  std::array<Recent, kRecent> recent_;
 };
 
 }  // namespace ppc

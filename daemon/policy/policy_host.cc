@@ -15,6 +15,23 @@ bool MayBlock(Hook hook) {
   return hook == Hook::kInit || hook == Hook::kExit || hook == Hook::kControl;
 }
 
+uint32_t HooksOf(const ppc_operation& table) {
+  uint32_t hooks = 1u << static_cast<unsigned>(Hook::kBackground);
+  const auto add = [&hooks](Hook hook, const auto& function) {
+    if (function != nullptr) hooks |= 1u << static_cast<unsigned>(hook);
+  };
+  add(Hook::kInit, table.ppc_init);
+  add(Hook::kExit, table.ppc_exit);
+  add(Hook::kPrefetch, table.ppc_prefetch);
+  add(Hook::kEvict, table.ppc_evict);
+  add(Hook::kEvent, table.ppc_event);
+  add(Hook::kPlan, table.ppc_plan);
+  add(Hook::kDone, table.ppc_done);
+  add(Hook::kControl, table.ppc_control);
+  add(Hook::kTick, table.ppc_tick);
+  return hooks;
+}
+
 }  // namespace
 
 const char* HookName(Hook hook) {
@@ -26,33 +43,11 @@ const char* HookName(Hook hook) {
 
 PolicyHost::PolicyHost(const ppc_operation& table, PolicyHostOptions options,
                        HostServices* services, Watchdog* watchdog)
-    : table_(table), options_(options), services_(services), watchdog_(watchdog) {}
-
-bool PolicyHost::Has(Hook hook) const {
-  switch (hook) {
-    case Hook::kInit:
-      return table_.ppc_init != nullptr;
-    case Hook::kExit:
-      return table_.ppc_exit != nullptr;
-    case Hook::kPrefetch:
-      return table_.ppc_prefetch != nullptr;
-    case Hook::kEvict:
-      return table_.ppc_evict != nullptr;
-    case Hook::kEvent:
-      return table_.ppc_event != nullptr;
-    case Hook::kPlan:
-      return table_.ppc_plan != nullptr;
-    case Hook::kDone:
-      return table_.ppc_done != nullptr;
-    case Hook::kControl:
-      return table_.ppc_control != nullptr;
-    case Hook::kTick:
-      return table_.ppc_tick != nullptr;
-    case Hook::kBackground:
-      return true;
-  }
-  return false;
-}
+    : table_(table),
+      hooks_(HooksOf(table)),
+      options_(options),
+      services_(services),
+      watchdog_(watchdog) {}
 
 void PolicyHost::Fault(Hook hook, const std::string& what) {
   ++faults_;

@@ -85,7 +85,7 @@ class PolicyHost {
   // The policy's JSON object; ENOTSUP: unknown op; EBADMSG: not JSON or faulted.
   Result<std::string> Control(const std::string& json);
 
-  bool Has(Hook hook) const;
+  bool Has(Hook hook) const { return (hooks_ >> static_cast<unsigned>(hook) & 1) != 0; }
   // True for a policy that does its own read-ahead unless it says otherwise by want().
   bool ManagesReadahead() const { return Has(Hook::kPrefetch) || Has(Hook::kPlan); }
 
@@ -105,6 +105,7 @@ class PolicyHost {
   RawList CheckPrefetch(Hook hook, const prefetch_ios* list);
 
   const ppc_operation table_;
+  const uint32_t hooks_;  // that it has, a bit each
   const PolicyHostOptions options_;
   HostServices* const services_;
   Watchdog* const watchdog_;
