@@ -196,7 +196,7 @@ void Following::Event(const miss_io& event) {
   bool miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
   // A new process that goes on where the one before was is no restart.
   bool restarted =
-      slot >= 0 && weights && run_->workers.TookOver(event) &&
+      slot >= 0 && weights && run_->workers.has_fresh() && run_->workers.TookOver(event) &&
       matcher_->HasRead(static_cast<uint32_t>(slot), static_cast<uint32_t>(file),
                         event.offset / kPage, (event.offset + event.size + kPage - 1) / kPage);
   if (restarted) matcher_->Restart(static_cast<uint32_t>(slot));
@@ -219,7 +219,8 @@ void Following::Event(const miss_io& event) {
   o.idle_loader = planner_->queued_bytes(g) == 0;
   o.now_ns = event.time_ns;
   MatchResult match = matcher_->Observe(o);
-  FollowSync(event, g);
+  if (!native_files_.empty() || matcher_->cursors()[g].state == SyncState::kLost)
+    FollowSync(event, g);
   if (weights && o.user) {
     if (match.foreign >= 0) {
       Vote(event, group, static_cast<uint32_t>(file));

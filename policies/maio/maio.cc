@@ -57,6 +57,7 @@ class Maio : public Policy {
     services_.clear();
   }
 
+    by_number_.clear();
   prefetch_ios* Prefetch(const miss_io& miss) override {
     Route(miss);
     return nullptr;  // Plan() is asked right after
@@ -66,9 +67,7 @@ class Maio : public Policy {
 
   prefetch_ios* Plan(const ppc_plan_request& request) override {
     list_.Clear();
-    for (auto& service : services_) {
-      if (service->number() == request.service) service->Plan(request, &list_);
-    }
+    if (Service* its = ServiceOf(request.service)) its->Plan(request, &list_);
     return list_.Prefetch();
   }
 
@@ -116,11 +115,7 @@ class Maio : public Policy {
   // To the service of the process; a stranger's reads change nothing.
   void Route(const miss_io& event) {
     if (event.service < 0) return;
-    Service* its = nullptr;  // one that is idle may begin again
-    for (auto& service : services_) {
-      if (service->number() != static_cast<uint32_t>(event.service)) continue;
-      if (its == nullptr || service->mode() != Mode::kIdle) its = service.get();
-    }
+    Service* its = ServiceOf(static_cast<uint32_t>(event.service));
     if (its == nullptr) return;
     const Mode before = its->mode();
     its->Event(event);
@@ -129,6 +124,20 @@ class Maio : public Policy {
 
   Json StartService(const Json& message) {
     ServiceSpec spec;
+  // One that is idle may begin again.
+  Service* ServiceOf(uint32_t number) const {
+    return number < by_number_.size() ? by_number_[number] : nullptr;
+  }
+
+  // Of two with one number the later: the other has ended.
+  void Number() {
+    by_number_.clear();
+    for (auto& service : services_) {
+      if (service->number() >= by_number_.size()) by_number_.resize(service->number() + 1);
+      by_number_[service->number()] = service.get();
+    }
+  }
+
     std::string error;
     if (!ParseService(message, &spec, &error)) return {{"error", error}};
     // The same service again: a retried start.
@@ -139,6 +148,7 @@ class Maio : public Policy {
     });
     std::erase_if(services_, [](auto& s) { return s->mode() == Mode::kIdle; });
     uint32_t slot = 0;
+    Number();
     while (std::any_of(services_.begin(), services_.end(),
                        [&](auto& s) { return s->slot() == slot; })) {
       slot++;
@@ -148,6 +158,7 @@ class Maio : public Policy {
         context(), config_, std::move(spec), slot, shared_.get(),
         [this](auto work, auto done) { InBackground(std::move(work), std::move(done)); }));
     // Ready before this runner was started: it serves, and nothing of it is loaded or dropped.
+    Number();
     const auto ready = message.find("ready");
     const bool is_ready = ready != message.end() && *ready == true;
     Json reply = is_ready ? services_.back()->Status() : services_.back()->Start();
@@ -208,6 +219,7 @@ class Maio : public Policy {
   std::unique_ptr<SharedStore> shared_;
   std::vector<std::unique_ptr<Service>> services_;
   uint32_t want_ = 0;
+  std::vector<Service*> by_number_;  // as the runtime's; nullptr: none
   uint64_t beacon_ = 0;
   IoList list_;
   std::string reply_;

@@ -125,6 +125,10 @@ bool Service::Holds(uint64_t file, uint64_t page, uint64_t pages) const {
 }
 
 void Service::Event(const miss_io& event) {
+  if (mode_ == Mode::kUse) {  // nearly always
+    run_.last_event_ns = event.time_ns;
+    return following_->Event(event);
+  }
   if (mode_ == Mode::kIdle) {
     const bool begins = ready_ns_ != 0 && following_ != nullptr && following_->BeginsAgain(event);
     if (!begins) return;

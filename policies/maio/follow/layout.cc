@@ -330,7 +330,7 @@ uint64_t Layout::ReadersOf(uint32_t first_piece, uint32_t last_piece, uint64_t f
   return readers;
 }
 
-int32_t Layout::SlotOf(uint32_t id) const {
+int32_t Layout::FindSlot(uint32_t id) const {
   auto it = std::find(ids_.begin(), ids_.end(), id);
   return it == ids_.end() ? -1 : static_cast<int32_t>(it - ids_.begin());
 }

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <queue>
 #include <span>
 #include <unordered_map>
@@ -74,10 +75,26 @@ class UseList {
  public:
   size_t size() const { return size_; }
   Use At(const std::vector<Piece>& pieces, uint32_t index) const {
-    const Run& run = *std::prev(std::upper_bound(
-        runs_.begin(), runs_.end(), index, [](uint32_t i, const Run& r) { return i < r.index; }));
+    const Run& run = RunOf(index);
     const uint32_t piece = run.piece + (index - run.index);
     return {run.pos() + pieces[piece].offset() - pieces[run.piece].offset(), piece, StateOf(index)};
+  }
+  uint32_t PieceOf(uint32_t index) const {
+    const Run& run = RunOf(index);
+    return run.piece + (index - run.index);
+  }
+  UseState StateOf(uint32_t index) const {
+    return static_cast<UseState>(states_[index / 4] >> index % 4 * 2 & 3);
+  }
+  // Whether the use at `index`, or the next one, is of this piece: as a rule it is.
+  std::optional<uint32_t> NextUseOf(uint32_t piece, uint32_t index) const {
+    if (index >= size_) return std::nullopt;
+    const Run& run = RunOf(index);
+    const uint32_t at = run.index + (piece - run.piece);
+    const bool is_near = piece >= run.piece && at - index <= 1;
+    if (!is_near || at - run.index >= Length(static_cast<size_t>(&run - runs_.data())))
+      return std::nullopt;
+    return at;
   }
   // How many begin before a position of the sequence.
   uint32_t CountBefore(const std::vector<Piece>& pieces, uint64_t pos) const;
@@ -135,8 +152,9 @@ class UseList {
     return by_piece_.empty() ? static_cast<uint32_t>(place) : by_piece_[place];
   }
   size_t CountUpTo(uint32_t piece) const;  // runs whose first piece is no later
-  UseState StateOf(uint32_t index) const {
-    return static_cast<UseState>(states_[index / 4] >> index % 4 * 2 & 3);
+  const Run& RunOf(uint32_t index) const {
+    return *std::prev(std::upper_bound(runs_.begin(), runs_.end(), index,
+                                       [](uint32_t i, const Run& r) { return i < r.index; }));
   }
   uint32_t Length(size_t run) const {
     const size_t end = run + 1 < runs_.size() ? runs_[run + 1].index : size_;
@@ -186,7 +204,10 @@ class Layout {
   const std::vector<Piece>& pieces() const { return pieces_; }
 
   // Slot of a group, -1: none of the template.
-  int32_t SlotOf(uint32_t id) const;
+  int32_t SlotOf(uint32_t id) const {
+    // Workers are numbered from 0, and none is left out as a rule.
+    return id < ids_.size() && ids_[id] == id ? static_cast<int32_t>(id) : FindSlot(id);
+  }
   // -1: not a file of the template.
   int32_t FileOf(uint64_t number) const;
   // Indexes of the pieces that overlap pages [first, end) of a file.
@@ -237,6 +258,7 @@ class Layout {
  private:
   friend class PieceTable;
   uint32_t EndOfParts(uint32_t piece) const {
+  int32_t FindSlot(uint32_t id) const;
     return piece + 1 < pieces_.size() ? pieces_[piece + 1].first_part
                                       : static_cast<uint32_t>(parts_.size());
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
@@ -46,7 +47,10 @@ MatchResult Matcher::Observe(const Observation& o) {
     result.moved = true;
   }
   auto [first, last] = layout_->PiecesOf(o.file, o.first_page, o.end_page);
-  Arrival arrival = Find(o, stream, first, last);
+  const std::optional<uint32_t> next =
+      first + 1 == last ? layout_->ListOf(o.group, o.file).NextUseOf(first, stream.front)
+                        : std::nullopt;
+  Arrival arrival = next ? Arrival{*next, *next, true} : Find(o, stream, first, last);
   if (first < last && (!arrival.found || layout_->joined())) {
     const uint64_t readers = layout_->ReadersOf(first, last, o.first_page, o.end_page);
     // What others read of a joined piece is theirs.
@@ -74,7 +78,7 @@ MatchResult Matcher::Observe(const Observation& o) {
   }
   Advance(o, &stream, arrival);
   result.moved |= MoveCursor(o, &stream);
-  Settle(o.group);
+  if (cursor.active.size() > 1) Settle(o.group);
   UpdateRate(&cursor, o.now_ns);
   return result;
 }
@@ -172,7 +176,8 @@ void Matcher::Advance(const Observation& o, Stream* stream, const Arrival& a) {
   // More than lies between two beacons: a part of it the reader has left out for now.  All of it
   // is burnt as if it were read from here on.
   uint64_t skipped = 0;
-  for (uint32_t i = stream->pass; i < a.first; i++)
+  // Of two pieces that is never so: no need to look at them.
+  for (uint32_t i = stream->pass; stream->pass + 2 < a.first && i < a.first; i++)
     skipped += layout_->pieces()[layout_->UseAt(o.group, o.file, i).piece].bytes();
   if (skipped <= 2 * std::max(beacon_pages_, layout_->piece_pages()) * kPage) skipped = 0;
   auto& fifo = cursors_[o.group].fifo;
@@ -205,14 +210,16 @@ bool Matcher::MoveCursor(const Observation& o, Stream* stream) {
 }
 
 void Matcher::Pass(uint32_t group, uint32_t file, uint32_t index, uint64_t later) {
-  if (!table_->Pass(group, file, index)) return;
+  const uint64_t bytes = table_->Pass(group, file, index);
+  if (bytes == 0) return;
   Cursor& cursor = cursors_[group];
-  cursor.consumed += layout_->pieces()[layout_->UseAt(group, file, index).piece].bytes();
-  const bool follows = !cursor.fifo.empty() && !cursor.fifo.back().closed &&
-                       cursor.fifo.back().file == file &&
-                       cursor.fifo.back().index + cursor.fifo.back().count == index;
-  if (!follows) cursor.fifo.push_back({cursor.consumed + later, file, index, 0, false});
-  cursor.fifo.back().count++;
+  cursor.consumed += bytes;
+  Passed* last = cursor.fifo.empty() ? nullptr : &cursor.fifo.back();
+  const bool follows =
+      last != nullptr && !last->closed && last->file == file && last->index + last->count == index;
+  if (!follows)
+    last = &cursor.fifo.emplace_back(Passed{cursor.consumed + later, file, index, 0, false});
+  last->count++;
 }
 
 void Matcher::GiveUp() {

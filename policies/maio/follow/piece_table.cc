@@ -36,13 +36,13 @@ void PieceTable::Release(uint32_t index, uint64_t now_ns) {
   piece.release_us = now_ns / 1000;
 }
 
-bool PieceTable::Pass(uint32_t group, uint32_t file, uint32_t index) {
+uint64_t PieceTable::Pass(uint32_t group, uint32_t file, uint32_t index) {
   UseList& list = ListOf(group, file);
-  const Use use = list.At(layout_->pieces(), index);
-  if (use.state != UseState::kPending) return false;
+  if (list.StateOf(index) != UseState::kPending) return 0;
   list.SetState(index, UseState::kPassed);
-  At(use.piece).flags |= kConsumed;
-  return true;
+  Piece& piece = At(list.PieceOf(index));
+  piece.flags |= kConsumed;
+  return piece.bytes();
 }
 
 bool PieceTable::Burn(uint32_t group, uint32_t file, uint32_t index) {

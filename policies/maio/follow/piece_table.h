@@ -63,8 +63,8 @@ class PieceTable {
   void LeaveMapped(uint32_t piece) { At(piece).flags |= kNoUnmap; }
 
   // -------------------------------------------------------------- who needs it
-  // A use of a group's list of a file.  False: it was read already.
-  bool Pass(uint32_t group, uint32_t file, uint32_t index);
+  // A use of a group's list of a file.  How many bytes it is, 0: it was read already.
+  uint64_t Pass(uint32_t group, uint32_t file, uint32_t index);
   // True: nobody needs the piece any more.
   bool Burn(uint32_t group, uint32_t file, uint32_t index);
   // It is going to be read (again).

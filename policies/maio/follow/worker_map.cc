@@ -70,31 +70,36 @@ uint32_t WorkerMap::Assign(const miss_io& event, bool weights) {
   return candidates.size() == 1 ? candidates[0] : Pick(candidates, event.time_ns);
 }
 
+WorkerMap::Process* WorkerMap::LookUp(const Key& key, Recent* recent) {
+  const auto it = processes_.find(key);
+  if (it == processes_.end()) return nullptr;
+  *recent = {key, &it->second};
+  return recent->process;
+}
+
 uint32_t WorkerMap::Resolve(const miss_io& event, bool weights) {
-  Key key(event.pid, event.start_ns);
-  auto it = processes_.find(key);
-  bool known = it != processes_.end();
+  const Key key(event.pid, event.start_ns);
+  Process* process = Known(key);
   // A process becomes a worker when it opens its device: what it read before stays common.
   // An answer by order of first read may be corrected later, too.
-  bool undecided =
-      known && ((event.xpu >= 0 && event.xpu != it->second.xpu) ||
-                (it->second.group == kCommonGroup && event.xpu < 0 && weights && !has_xpus_));
-  if (!known || undecided) {
+  const bool undecided =
+      process != nullptr &&
+      ((event.xpu >= 0 && event.xpu != process->xpu) ||
+       (process->group == kCommonGroup && event.xpu < 0 && weights && !has_xpus_));
+  if (process == nullptr || undecided) {
     const uint32_t slot = Assign(event, weights);
     uint32_t group = slot;
     if (auto swapped = swapped_.find(group); swapped != swapped_.end()) group = swapped->second;
-    if (!known && processes_.size() >= kMaxProcesses) return group;
-    bool fresh = group != kCommonGroup && processes_of(group) > 0;
-    if (known) SetFresh(&it->second, false);
-    it = processes_
-             .insert_or_assign(key,
-                               Process{group, slot, event.xpu, event.time_ns, event.time_ns, false})
-             .first;
-    SetFresh(&it->second, fresh);
+    if (process == nullptr && processes_.size() >= kMaxProcesses) return group;
+    const bool fresh = group != kCommonGroup && processes_of(group) > 0;
+    if (process != nullptr) SetFresh(process, false);
+    process = &processes_[key];
+    *process = Process{group, slot, event.xpu, event.time_ns, event.time_ns, false};
+    SetFresh(process, fresh);
     if (group != kCommonGroup && event.xpu >= 0) seen_xpu_[group] = event.xpu;
   }
-  it->second.last_ns = event.time_ns;
-  return it->second.group;
+  process->last_ns = event.time_ns;
+  return process->group;
 }
 
 uint32_t WorkerMap::RecordedAs(const miss_io& event, uint32_t group) const {
@@ -109,7 +114,6 @@ void WorkerMap::SetFresh(Process* process, bool fresh) {
 }
 
 bool WorkerMap::TookOver(const miss_io& event) {
-  if (fresh_ == 0) return false;  // nearly always
   auto it = processes_.find(Key(event.pid, event.start_ns));
   if (it == processes_.end() || !it->second.fresh) return false;
   bool undecided = false;

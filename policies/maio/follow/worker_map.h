@@ -5,6 +5,7 @@
 #ifndef POLICIES_MAIO_FOLLOW_WORKER_MAP_H_
 #define POLICIES_MAIO_FOLLOW_WORKER_MAP_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <unordered_map>
@@ -22,6 +23,8 @@ namespace ppc::maio {
 class WorkerMap {
  public:
   WorkerMap(const ServiceSpec& spec, int32_t nr_xpus);
+  WorkerMap(const WorkerMap&) = delete;
+  WorkerMap& operator=(const WorkerMap&) = delete;
 
   // Group of the process of an event; weights: the event is on a model file.
   uint32_t Resolve(const miss_io& event, bool weights);
@@ -40,6 +43,8 @@ class WorkerMap {
   // True once for a new process that takes over a group (a retried load), as soon as the one
   // before has been silent for long enough.
   bool TookOver(const miss_io& event);
+  // There may be such a process: nearly never.
+  bool has_fresh() const { return fresh_ != 0; }
   // For one that goes on where this one is; what is not of any worker is left out.
   WorkersProgress Save() const;
   void Resume(const WorkersProgress& progress);
@@ -62,6 +67,20 @@ class WorkerMap {
     bool fresh = false;  // may turn out to replace another one
   };
 
+  // Of processes that have just read; direct-mapped.
+  struct Recent {
+    Key key;
+    Process* process = nullptr;
+  };
+  static constexpr size_t kRecent = 64;
+
+  // nullptr: it has not been seen.
+  Process* Known(const Key& key) {
+    Recent& recent = recent_[static_cast<uint32_t>(key.first) % kRecent];
+    const bool is_it = recent.process != nullptr && recent.key == key;
+    return is_it ? recent.process : LookUp(key, &recent);
+  }
+  Process* LookUp(const Key& key, Recent* recent);
   uint32_t Assign(const miss_io& event, bool weights);
   void SetFresh(Process* process, bool fresh);
   uint32_t Pick(const std::vector<uint32_t>& workers, uint64_t now_ns) const;
@@ -70,7 +89,8 @@ class WorkerMap {
   uint32_t workers_;
   bool has_xpus_;
   bool told_ = false;
-  std::unordered_map<Key, Process, KeyHash> processes_;
+  std::unordered_map<Key, Process, KeyHash> processes_;  // none is ever taken out
+  std::array<Recent, kRecent> recent_;
   size_t fresh_ = 0;                      // processes that are fresh
   std::map<uint32_t, int32_t> seen_xpu_;  // group -> XPU of its process
   std::map<uint32_t, uint32_t> swapped_;
