@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "policies/maio/base/tuning.h"
 
@@ -16,10 +17,9 @@ unsigned long long ToPrint(uint64_t value) { return value; }
 
 }  // namespace
 
-Following::Following(Run* run, const Template& t, const std::vector<uint64_t>& numbers,
-                     uint32_t copies)
+Following::Following(Run* run, Template t, const std::vector<uint64_t>& numbers, uint32_t copies)
     : run_(run), copies_(copies) {
-  layout_ = std::make_unique<Layout>(t, numbers, run_->config.max_pieces);
+  layout_ = std::make_unique<Layout>(std::move(t), numbers, run_->config.max_pieces);
   affinity_ = std::make_unique<Affinity>(run_->context, *layout_, run_->config.affinity);
   ppc_memory memory = run_->Memory();
   uint64_t distance = BarDistance(run_->config, memory.threshold, layout_->groups().size());

@@ -32,7 +32,7 @@ class Following {
  public:
   // run outlives this.  numbers: this run's number of each file of the template, 0: left out;
   // copies: of each worker's list, of a template for fewer workers, 0: none.
-  Following(Run* run, const Template& t, const std::vector<uint64_t>& numbers, uint32_t copies);
+  Following(Run* run, Template t, const std::vector<uint64_t>& numbers, uint32_t copies);
 
   void Event(const miss_io& event);
   void Plan(const ppc_plan_request& request, IoList* out);

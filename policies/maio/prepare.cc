@@ -90,7 +90,9 @@ Preparation Preparer::Prepare() {
   }
   if (is_known) {
     out_.generation = t.generation;
-    out_.found = {t.flags, DistinctBytes(t), t.generation, t.created_ns};
+    // Who records compares with what there is.
+    const bool is_repeated = !wanted || (t.flags & kProvisional) != 0;
+    out_.found = {t.flags, is_repeated ? DistinctBytes(t) : 0, t.generation, t.created_ns};
     if (spec_.nodes == 1) out_.copies = Regroup(&t, spec_.workers, TensorParallel());
   }
   if (out_.copies != 0) out_.reason += ", for another number of workers";
@@ -98,6 +100,7 @@ Preparation Preparer::Prepare() {
   // What did not fit the table when it was recorded would not fit it next time.
   if (wanted && is_known && !provisional && (t.flags & kOverflow) != 0) CompleteFromHeaders(&t);
   const bool used = wanted && is_known && !provisional && Use(&t);
+  if (!used && is_known && out_.found.bytes == 0) out_.found.bytes = DistinctBytes(t);
   if (!used && wanted && config_.prefetch) FollowProvisionally(provisional ? &t : nullptr);
   out_.is_recorded = !used && config_.record != RecordMode::kNever;
   return std::move(out_);

@@ -72,7 +72,7 @@ void Service::Begin(Preparation p) {
     if (is_early_lost_) recording_->Miss();
   }
   if (p.followed) {
-    Follow(p);
+    Follow(&p);
     if (!following_->reason().empty()) reason_ += "; " + following_->reason();
   }
   if (is_fetched_) reason_ += ", from the store";
@@ -88,8 +88,8 @@ void Service::Begin(Preparation p) {
   if (!is_fetched_) FetchShared(known_ns);
 }
 
-void Service::Follow(const Preparation& p) {
-  following_ = std::make_unique<Following>(&run_, *p.followed, p.numbers, p.copies);
+void Service::Follow(Preparation* p) {
+  following_ = std::make_unique<Following>(&run_, *std::move(p->followed), p->numbers, p->copies);
   following_->OnSwap([this](uint32_t a, uint32_t b) {
     if (recording_ != nullptr) recording_->Swap(a, b);
   });

@@ -75,7 +75,7 @@ class Service {
 
   void Prepare();
   void Begin(Preparation preparation);
-  void Follow(const Preparation& preparation);
+  void Follow(Preparation* preparation);  // takes its template
   // See service_nodes.cc.
   void FetchShared(uint64_t known_ns);
   void Fetched();

@@ -60,7 +60,7 @@ void Service::FollowOtherNode(Template t) {
                 seeks_node_ = false;
                 if (!result->followed || !follows()) return;
                 following_->End();
-                Follow(*result);
+                Follow(result.get());
                 *result = Preparation();
                 observed_.assign(kMostUnknownPages, {});  // once
                 reason_ += ", as another node of the recording";

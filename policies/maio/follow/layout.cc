@@ -6,7 +6,7 @@
 #include <array>
 #include <numeric>
 
-#include "policies/maio/follow/edges.h"
+#include "policies/maio/template/edges.h"
 
 namespace ppc::maio {
 namespace {
@@ -120,7 +120,7 @@ bool BackwardUses::Next(Use* use, uint64_t* ahead) {
 
 // ---------------------------------------------------------------------- pieces
 
-Layout::Layout(const Template& t, std::span<const uint64_t> numbers, size_t max_pieces) {
+Layout::Layout(Template t, std::span<const uint64_t> numbers, size_t max_pieces) {
   uint64_t total = 0;
   files_.resize(t.files.size());
   for (size_t i = 0; i < files_.size(); i++) {
@@ -134,7 +134,7 @@ Layout::Layout(const Template& t, std::span<const uint64_t> numbers, size_t max_
   for (const TemplateGroup& group : t.groups) ids_.push_back(group.id);
   piece_pages_ = PiecePages(total);
   CutPieces(t, max_pieces);
-  AddUses(t);
+  AddUses(&t);
   digest_ = MakeDigest();
 }
 
@@ -282,14 +282,14 @@ void Layout::IndexCells(LayoutFile* file) {
   cells_.push_back(file->last_piece);
 }
 
-void Layout::AddUses(const Template& t) {
-  groups_.resize(t.groups.size());
+void Layout::AddUses(Template* t) {
+  groups_.resize(t->groups.size());
   for (uint32_t g = 0; g < groups_.size(); g++) {
     LayoutGroup& group = groups_[g];
-    group.id = t.groups[g].id;
+    group.id = t->groups[g].id;
     group.lists.resize(files_.size());
     std::vector<uint64_t> used_at(pieces_.size(), ~0ull);
-    for (const Extent& e : t.groups[g].extents) {
+    for (const Extent& e : t->groups[g].extents) {
       if (files_[e.file].number == 0) continue;
       auto [first, last] = PiecesOf(e.file, e.page, e.page + e.pages);
       for (uint32_t p = first; p < last; p++) {
@@ -306,6 +306,7 @@ void Layout::AddUses(const Template& t) {
       }
     }
     for (UseList& list : group.lists) list.Close();
+    t->groups[g].extents = {};
   }
 }
 

@@ -197,7 +197,8 @@ class Layout {
   };
 
   // numbers[i]: this run's number of file i, 0 leaves the file out.
-  Layout(const Template& t, std::span<const uint64_t> numbers, size_t max_pieces = kMaxPieces);
+  // Of the template nothing is left: both at once would be much of what a runner may take.
+  Layout(Template t, std::span<const uint64_t> numbers, size_t max_pieces = kMaxPieces);
 
   const std::vector<LayoutFile>& files() const { return files_; }
   const std::vector<LayoutGroup>& groups() const { return groups_; }
@@ -257,8 +258,8 @@ class Layout {
 
  private:
   friend class PieceTable;
-  uint32_t EndOfParts(uint32_t piece) const {
   int32_t FindSlot(uint32_t id) const;
+  uint32_t EndOfParts(uint32_t piece) const {
     return piece + 1 < pieces_.size() ? pieces_[piece + 1].first_part
                                       : static_cast<uint32_t>(parts_.size());
   }
@@ -269,7 +270,7 @@ class Layout {
   bool Join(uint32_t file, uint64_t page, uint64_t end, uint64_t readers);
   uint16_t SetOf(uint64_t readers);
   void IndexCells(LayoutFile* file);
-  void AddUses(const Template& t);
+  void AddUses(Template* t);
   uint64_t MakeDigest() const;
 
   std::vector<LayoutFile> files_;

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "policies/maio/template/edges.h"
+
 namespace ppc::maio {
 namespace {
 
@@ -47,19 +49,15 @@ uint64_t SequenceBytes(const TemplateGroup& group) {
 }
 
 uint64_t DistinctBytes(const Template& t) {
-  std::vector<std::vector<std::pair<uint64_t, uint64_t>>> ranges(t.files.size());
-  for (const TemplateGroup& group : t.groups) {
-    for (const Extent& e : group.extents) ranges[e.file].emplace_back(e.page, e.page + e.pages);
-  }
+  // In order and a window at a time: all ranges of the largest model at once would be 20 MiB.
+  EdgeReader edges(t, [](uint32_t) { return true; });
   uint64_t pages = 0;
-  for (auto& file : ranges) {
-    std::sort(file.begin(), file.end());
-    uint64_t end = 0;
-    for (auto [first, last] : file) {
-      if (last <= end) continue;
-      pages += last - std::max(first, end);
-      end = last;
-    }
+  uint64_t depth = 0;
+  uint64_t first = 0;  // of what is in some extent
+  for (Edge edge; edges.Next(&edge);) {
+    if (depth == 0) first = edge.page;
+    depth += edge.is_end ? -uint64_t{edge.times} : edge.times;
+    if (depth == 0) pages += edge.page - first;
   }
   return pages * kPage;
 }

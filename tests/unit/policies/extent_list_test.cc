@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "policies/maio/follow/edges.h"
+#include "policies/maio/template/edges.h"
 #include "policies/maio/template/template_format.h"
 
 namespace ppc::maio {

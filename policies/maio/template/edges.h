@@ -5,8 +5,8 @@
 // group's extents it is known which edges it has, so that a window goes through few blocks.
 //
 // Threads: a value.
-#ifndef POLICIES_MAIO_FOLLOW_EDGES_H_
-#define POLICIES_MAIO_FOLLOW_EDGES_H_
+#ifndef POLICIES_MAIO_TEMPLATE_EDGES_H_
+#define POLICIES_MAIO_TEMPLATE_EDGES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -70,4 +70,4 @@ class EdgeReader {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_FOLLOW_EDGES_H_
+#endif  // POLICIES_MAIO_TEMPLATE_EDGES_H_

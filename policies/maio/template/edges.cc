@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policies/maio/follow/edges.h"
+#include "policies/maio/template/edges.h"
 
 #include <algorithm>
 
