@@ -81,6 +81,13 @@ void ConfigReader::Bool(const char* key, bool* out) {
   *out = value->get<bool>();
 }
 
+void ConfigReader::Text(const char* key, std::string* out) {
+  const Json* value = Find(key);
+  if (value == nullptr) return;
+  if (!value->is_string() || *value == "") return Refuse(key, "text");
+  *out = value->get<std::string>();
+}
+
 void ConfigReader::Path(const char* key, std::string* out) {
   const Json* value = Find(key);
   if (value == nullptr) return;

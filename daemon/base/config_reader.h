@@ -6,6 +6,7 @@
 #define PPC_DAEMON_BASE_CONFIG_READER_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,24 @@ class ConfigReader {
   // Within `least` to `most`; is_open: `least` itself is out.
   void Number(const char* key, double* out, double least, double most, bool is_open = false);
   void Bool(const char* key, bool* out);
+  // Not empty.
+  void Text(const char* key, std::string* out);
+  // One of several names.
+  template <typename Enum>
+  void Choice(const char* key, std::initializer_list<std::pair<const char*, Enum>> choices,
+              Enum* out) {
+    const Json* value = Find(key);
+    if (value == nullptr) return;
+    std::string names;
+    for (const auto& [name, meaning] : choices) {
+      if (*value == name) {
+        *out = meaning;
+        return;
+      }
+      names += (names.empty() ? "" : ", ") + std::string(name);
+    }
+    Refuse(key, "one of " + names);
+  }
   // "" or an absolute path.
   void Path(const char* key, std::string* out);
 
@@ -40,7 +59,9 @@ class ConfigReader {
   // "`key` must be `wanted`, not ...": an error unless there is one.
   void Refuse(const char* key, const std::string& wanted);
 
-  // The first error so far; else EINVAL if the object has a key that nobody has asked for.
+  // The first error so far.
+  const Status& status() const { return status_; }
+  // The same; else EINVAL if the object has a key that nobody has asked for.
   Status Finish() const;
 
  private:

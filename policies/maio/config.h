@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/result.h"
 #include "policies/maio/follow/layout.h"
 
 namespace ppc::maio {
@@ -56,11 +57,9 @@ struct ServiceSpec {
   nlohmann::json params;
 };
 
-// 123, "16M", "1G"; false when it is neither.
-bool ParseBytes(const nlohmann::json& value, uint64_t* out);
-// False with *error set on a wrong value.
-bool ParseConfig(const std::string& text, Config* out, std::string* error);
-bool ParseService(const nlohmann::json& message, ServiceSpec* out, std::string* error);
+// EINVAL: one line that names the option, what it must be and what it is.
+Result<Config> ParseConfig(const std::string& text);
+Result<ServiceSpec> ParseService(const nlohmann::json& message);
 
 // Distance kept behind each group's reader: the configured one, else 1 GiB; at most an eighth of
 // the budget for all of them (one alone: a sixteenth), never below 1 MiB.

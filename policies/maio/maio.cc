@@ -27,11 +27,13 @@ constexpr size_t kMaxServices = 128;  // kept for status, active or not
 class Maio : public Policy {
  public:
   int Init() override {
-    std::string error;
-    if (!ParseConfig(context()->config, &config_, &error)) {
-      Log(PPC_LOG_ERROR, error);
+    Result<Config> config = ParseConfig(context()->config);
+    if (!config) {
+      Log(PPC_LOG_ERROR, config.error().message);
       return -1;
     }
+    config_ = std::move(*config);
+    std::string error;
     shared_ = std::make_unique<SharedStore>(
         context(), [this](std::function<void()> work, std::function<void()> done) {
           return Background(std::move(work), [this, done = std::move(done)] {
@@ -55,9 +57,9 @@ class Maio : public Policy {
   void Exit() override {
     // Not Stop(): what is recorded of a load that goes on without us is no template.
     services_.clear();
+    by_number_.clear();
   }
 
-    by_number_.clear();
   prefetch_ios* Prefetch(const miss_io& miss) override {
     Route(miss);
     return nullptr;  // Plan() is asked right after
@@ -122,8 +124,6 @@ class Maio : public Policy {
     if (its->mode() != before) UpdateWant();
   }
 
-  Json StartService(const Json& message) {
-    ServiceSpec spec;
   // One that is idle may begin again.
   Service* ServiceOf(uint32_t number) const {
     return number < by_number_.size() ? by_number_[number] : nullptr;
@@ -138,27 +138,28 @@ class Maio : public Policy {
     }
   }
 
-    std::string error;
-    if (!ParseService(message, &spec, &error)) return {{"error", error}};
+  Json StartService(const Json& message) {
+    Result<ServiceSpec> spec = ParseService(message);
+    if (!spec) return {{"error", spec.error().message}};
     // The same service again: a retried start.
     std::erase_if(services_, [&](auto& s) {
-      if (s->id() != spec.service_id) return false;
+      if (s->id() != spec->service_id) return false;
       s->Stop();
       return true;
     });
     std::erase_if(services_, [](auto& s) { return s->mode() == Mode::kIdle; });
-    uint32_t slot = 0;
     Number();
+    uint32_t slot = 0;
     while (std::any_of(services_.begin(), services_.end(),
                        [&](auto& s) { return s->slot() == slot; })) {
       slot++;
     }
     if (slot >= kMaxServices) return {{"error", "maio: too many services on this mount"}};
     services_.push_back(std::make_unique<Service>(
-        context(), config_, std::move(spec), slot, shared_.get(),
+        context(), config_, std::move(*spec), slot, shared_.get(),
         [this](auto work, auto done) { InBackground(std::move(work), std::move(done)); }));
-    // Ready before this runner was started: it serves, and nothing of it is loaded or dropped.
     Number();
+    // Ready before this runner was started: it serves, and nothing of it is loaded or dropped.
     const auto ready = message.find("ready");
     const bool is_ready = ready != message.end() && *ready == true;
     Json reply = is_ready ? services_.back()->Status() : services_.back()->Start();
@@ -218,8 +219,8 @@ class Maio : public Policy {
   Config config_;
   std::unique_ptr<SharedStore> shared_;
   std::vector<std::unique_ptr<Service>> services_;
-  uint32_t want_ = 0;
   std::vector<Service*> by_number_;  // as the runtime's; nullptr: none
+  uint32_t want_ = 0;
   uint64_t beacon_ = 0;
   IoList list_;
   std::string reply_;

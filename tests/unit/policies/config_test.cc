@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/unit/units.h"
 
 namespace ppc::maio {
@@ -30,22 +34,106 @@ TEST(BeaconBytes, AnEighthOfTheDistance) {
   EXPECT_EQ(BeaconBytes(1 * kMiB), kMiB / 8);
 }
 
+std::string ErrorOfConfig(const std::string& config) {
+  const Result<Config> parsed = ParseConfig(config);
+  return parsed ? "" : parsed.error().message;
+}
+
+std::string ErrorOfService(nlohmann::json message) {
+  if (!message.contains("service_id")) message["service_id"] = "svc-1";
+  const Result<ServiceSpec> parsed = ParseService(message);
+  return parsed ? "" : parsed.error().message;
+}
+
+TEST(ParseConfig, WhatIsNotGivenStaysAsItIs) {
+  const Result<Config> config = ParseConfig(R"({"record": null})");
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config->affinity_fix, AffinityFix::kLeave);
+  EXPECT_EQ(config->affinity_fix_ahead_s, 30u);
+  EXPECT_EQ(config->record, RecordMode::kAuto);
+  EXPECT_TRUE(config->prefetch && config->service.is_null());
+}
+
+TEST(ParseConfig, Values) {
+  const Result<Config> config = ParseConfig(
+      R"({"affinity_fix": "evict", "affinity_fix_ahead_s": 2, "distance": "64M", "bar": false,
+          "record": "never", "at_ready": "keep", "store": "dir:/s", "store_key": "/k"})");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->affinity_fix, AffinityFix::kEvict);
+  EXPECT_EQ(config->affinity_fix_ahead_s, 2u);
+  EXPECT_EQ(config->distance, 64 * kMiB);
+  EXPECT_FALSE(config->bar);
+  EXPECT_EQ(config->record, RecordMode::kNever);
+  EXPECT_EQ(config->at_ready, AtReady::kKeep);
+  EXPECT_EQ(config->store, "dir:/s");
+  EXPECT_EQ(config->store_key, "/k");
+}
+
+TEST(ParseConfig, AWrongValueIsNamedWithWhatItMustBeAndWhatItIs) {
+  const std::pair<const char*, const char*> kWrong[] = {
+      {R"([])", "maio: the configuration must be a JSON object"},
+      {R"({"distance": "64Q"})",
+       R"(maio: option "distance" must be a size: bytes, or text such as "16M", not "64Q")"},
+      {R"({"prefetch": 1})", R"(maio: option "prefetch" must be true or false, not 1)"},
+      {R"({"affinity_fix": "migrate"})",
+       R"(maio: option "affinity_fix" must be one of leave, evict, not "migrate")"},
+      {R"({"affinity_fix_ahead_s": -1})",
+       R"(maio: option "affinity_fix_ahead_s" must be a whole number of seconds from 0 to 86400, not -1)"},
+      {R"({"store": ""})", R"(maio: option "store" must be text, not "")"},
+      {R"({"store_key": "/k"})", R"(maio: option "store_key" is of a "store"; name that, too)"},
+  };
+  for (const auto& [config, error] : kWrong) EXPECT_EQ(ErrorOfConfig(config), error);
+}
+
 TEST(ParseConfig, AnUnknownOptionIsAnErrorThatNamesTheOthers) {
-  Config config;
-  std::string error;
-  EXPECT_FALSE(ParseConfig(R"({"distant": "64M"})", &config, &error));
-  EXPECT_TRUE(error.starts_with("maio: there is no option \"distant\"; there are distance "))
+  const std::string error = ErrorOfConfig(R"({"distant": "64M"})");
+  EXPECT_TRUE(error.starts_with(
+      R"(maio: there is no option "distant"; did you mean 'distance'? there are distance )"))
       << error;
 }
 
 TEST(ParseConfig, OptionsOfTheRuntimeAndOfAServiceAreOthers) {
-  Config config;
-  std::string error;
-  EXPECT_TRUE(ParseConfig(R"({"runtime": {"threshold": 0.5}, "service_id": "abcd", "workers": 2,
-                              "xpus": [0, 1], "params": {"tp": 2}})",
-                          &config, &error))
-      << error;
-  EXPECT_EQ(config.service.value("service_id", ""), "abcd");
+  const Result<Config> config =
+      ParseConfig(R"({"runtime": {"threshold": 0.5}, "service_id": "abcd", "workers": 2,
+                      "xpus": [0, 1], "params": {"tp": 2}})");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->service.value("service_id", ""), "abcd");
+}
+
+TEST(ParseService, Values) {
+  const Result<ServiceSpec> spec = ParseService({{"op", "service_start"},
+                                                 {"service_id", "svc-1"},
+                                                 {"service", 3},
+                                                 {"xpus", {4, 5}},
+                                                 {"node", 1},
+                                                 {"nodes", 2},
+                                                 {"resumed", true},
+                                                 {"params", {{"model", "m"}}}});
+  ASSERT_TRUE(spec.ok()) << spec.error().message;
+  EXPECT_EQ(spec->number, 3u);
+  EXPECT_EQ(spec->workers, 2u) << "one on each XPU";
+  EXPECT_EQ(spec->xpus, (std::vector<int32_t>{4, 5}));
+  EXPECT_EQ(spec->first_worker, 2u);
+  EXPECT_TRUE(spec->is_resumed);
+  EXPECT_EQ(spec->params.value("model", ""), "m");
+}
+
+TEST(ParseService, AWrongValueIsNamed) {
+  const std::string k = "maio: service option ";
+  EXPECT_EQ(ErrorOfService({{"service_id", "a"}}),
+            k + R"("service_id" must be 4 to 64 of [0-9A-Za-z._-], not "a")");
+  EXPECT_EQ(ErrorOfService({{"service_id", nullptr}}),
+            k + R"("service_id" must be 4 to 64 of [0-9A-Za-z._-], not null)");
+  EXPECT_EQ(ErrorOfService({{"workers", 64}}),
+            k + R"("workers" must be a whole number from 0 to 63, not 64)");
+  EXPECT_EQ(ErrorOfService({{"xpus", {0, -1}}}),
+            k + R"("xpus" must be an array of at most 63 XPU numbers, not [0,-1])");
+  EXPECT_EQ(ErrorOfService({{"node", 2}, {"nodes", 2}, {"workers", 1}}),
+            k + R"("node" must be below "nodes", 2, not 2)");
+  EXPECT_EQ(ErrorOfService({{"nodes", 2}}),
+            "maio: a service on several nodes needs \"workers\" (of this node) or \"xpus\"");
+  EXPECT_EQ(ErrorOfService({{"nodes", 9}, {"node", 8}, {"workers", 8}}),
+            "maio: a service has at most 63 workers on all its nodes");
 }
 
 }  // namespace

@@ -252,20 +252,5 @@ TEST_F(LeftoversTest, WhatCouldNotBeDroppedIsStillThere) {
   EXPECT_FALSE(Dropped(other, 0));
 }
 
-TEST(AffinityFixConfig, IsAChoice) {
-  Config config;
-  std::string error;
-  EXPECT_TRUE(ParseConfig("{}", &config, &error));
-  EXPECT_EQ(config.affinity_fix, AffinityFix::kLeave);
-  EXPECT_EQ(config.affinity_fix_ahead_s, 30u);
-  EXPECT_TRUE(
-      ParseConfig(R"({"affinity_fix": "evict", "affinity_fix_ahead_s": 2})", &config, &error));
-  EXPECT_EQ(config.affinity_fix, AffinityFix::kEvict);
-  EXPECT_EQ(config.affinity_fix_ahead_s, 2u);
-  EXPECT_FALSE(ParseConfig(R"({"affinity_fix": "migrate"})", &config, &error));
-  EXPECT_EQ(error, "maio: \"affinity_fix\" must be one of leave, evict");
-  EXPECT_FALSE(ParseConfig(R"({"affinity_fix_ahead_s": -1})", &config, &error));
-}
-
 }  // namespace
 }  // namespace ppc::maio
