@@ -46,12 +46,17 @@ Opened OpenPlain(BackendKind kind, const std::string& dir, const SysRoots& roots
 }  // namespace
 
 Opened OpenBackend(BackendKind kind, const std::string& dir, const SysRoots& roots,
-                   LentPrograms lent) {
-  const bool is_mount = FindUpcDevice(dir, roots.sys).ok();
-  if (kind == BackendKind::kKmod || (kind == BackendKind::kAuto && is_mount)) {
-    return Upcast(KmodBackend::Open(dir, roots));
+                   LentPrograms lent, const std::string& device) {
+  const Result<UpcMount> mount = FindUpcMount(dir, roots.sys);
+  if (!device.empty() && (!mount || mount->device != device)) {
+    return Error{ENODEV, dir + " is " + (mount ? mount->device : "no ppc mount") +
+                             " now; it was registered as " + device};
   }
-  if (is_mount) {
+  if (kind == BackendKind::kKmod || (kind == BackendKind::kAuto && mount)) {
+    if (!mount) return mount.error();
+    return Upcast(KmodBackend::Open(dir, *mount));
+  }
+  if (mount) {
     return Error{EINVAL, dir + " is a ppc mount, which the module serves; use --backend kmod, or " +
                              "name the directory below it"};
   }

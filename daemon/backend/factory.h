@@ -25,8 +25,10 @@ struct LentPrograms {
 
 // `dir`: an absolute path.  kAuto takes the module on a ppc mount; elsewhere the observer, and
 // where that cannot work polling.  The error is one line with the remedy.
+// device: "/dev/ppcN" that `dir` has to be, ENODEV where it is not any more; "": whatever is there.
 Result<std::unique_ptr<Backend>> OpenBackend(BackendKind kind, const std::string& dir,
-                                             const SysRoots& roots, LentPrograms lent = {});
+                                             const SysRoots& roots, LentPrograms lent = {},
+                                             const std::string& device = "");
 
 }  // namespace ppc
 

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -52,6 +53,10 @@ char KindOf(const dirent& entry) {
 Result<UniqueFd> RootFiles::OpenRoot() const {
   UniqueFd root(open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!root.IsValid()) return PosixError("open " + root_, errno);
+  if (!device_) return root;
+  struct stat st {};
+  if (fstat(root.Get(), &st) != 0) return PosixError("stat " + root_, errno);
+  if (st.st_dev != *device_) return Error{ENODEV, root_ + " is another mount now"};
   return root;
 }
 

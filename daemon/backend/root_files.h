@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns names below a directory, for all backends: nothing opened here leads out of it, by ".." or a
 // link or another mount.  The directory is opened by its path each time, so that nothing holds it
-// while nobody asks.
+// while nobody asks; where it is a mount, it is looked at whether that is still the same one.
 // Threads: any.
 #ifndef PPC_DAEMON_BACKEND_ROOT_FILES_H_
 #define PPC_DAEMON_BACKEND_ROOT_FILES_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,7 +22,9 @@ namespace ppc {
 
 class RootFiles {
  public:
-  explicit RootFiles(std::string root) : root_(std::move(root)) {}
+  // device: st_dev of the mount that the root is; absent: it is none that matters.
+  explicit RootFiles(std::string root, std::optional<dev_t> device = std::nullopt)
+      : root_(std::move(root)), device_(device) {}
 
   const std::string& root() const { return root_; }
   // For reading; "" is the directory itself.
@@ -35,6 +40,7 @@ class RootFiles {
   Result<UniqueFd> OpenRoot() const;
 
   const std::string root_;
+  const std::optional<dev_t> device_;
 };
 
 }  // namespace ppc

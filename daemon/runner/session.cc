@@ -72,8 +72,8 @@ void Session::TakeCheckpoints(const Choice& choice) {
 }
 
 Status Session::OpenParts(const Choice& choice) {
-  Result<std::unique_ptr<Backend>> backend =
-      OpenBackend(choice.backend, choice.directory, RootsFromEnvironment(), TakeLent(choice));
+  Result<std::unique_ptr<Backend>> backend = OpenBackend(
+      choice.backend, choice.directory, RootsFromEnvironment(), TakeLent(choice), choice.device);
   if (!backend) return backend.error();
   backend_ = std::move(*backend);
   // Opening the device needed more than running a policy does.
@@ -146,6 +146,9 @@ Result<Session::Choice> Session::ReadChoice(const Json& message) {
     choice.lent_count = lent.value("descriptors", 0);
   }
   choice.checkpoints = message.value("checkpoints", -1);
+  const Result<std::string> device = JsonString(message, "device", "");
+  if (!device) return device.error();
+  choice.device = *device;
   return choice;
 }
 

@@ -47,6 +47,7 @@ class Session {
     int lent_first = 0;
     int lent_count = 0;
     int checkpoints = -1;  // descriptor; -1: none lent
+    std::string device;    // "/dev/ppcN" that is at `directory`; "": nobody said
   };
   static Result<Choice> ReadChoice(const Json& message);
   LentPrograms TakeLent(const Choice& choice) const;

@@ -152,6 +152,7 @@ void Registration::SpawnRunner() {
             {"runtime", runtime == choice_.config.end() ? Json::object() : *runtime}};
   reads_ = environment_.reads.Enter();
   init["reads"] = ReadSharesJson(reads_->Tell());
+  if (!mount_.is_plain) init["device"] = mount_.Key();
   memory_ = environment_.memory.Enter();
   if (const std::optional<uint64_t> share = memory_->FirstShare()) init["memory_share"] = *share;
   std::vector<UniqueFd> lent;

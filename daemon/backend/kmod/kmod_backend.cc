@@ -48,24 +48,22 @@ uint32_t AttachFlags(const AttachOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<KmodBackend>> KmodBackend::Open(const std::string& mount,
-                                                       const SysRoots& roots) {
-  const Result<std::string> path = FindUpcDevice(mount, roots.sys);
-  if (!path) return path.error();
-  Result<UpcDevice> events = UpcDevice::Open(*path);
+Result<std::unique_ptr<KmodBackend>> KmodBackend::Open(const std::string& path,
+                                                       const UpcMount& found) {
+  Result<UpcDevice> events = UpcDevice::Open(found.device);
   if (!events) return events.error();
-  Result<UpcDevice> loader = UpcDevice::Open(*path);
+  Result<UpcDevice> loader = UpcDevice::Open(found.device);
   if (!loader) return loader.error();
   const Result<ppc_info> info = loader->Info();
   if (!info) return info.error();
-  return std::unique_ptr<KmodBackend>(
-      new KmodBackend(std::move(*events), std::move(*loader), mount, *info));
+  return std::unique_ptr<KmodBackend>(new KmodBackend(std::move(*events), std::move(*loader),
+                                                      RootFiles(path, found.st_dev), *info));
 }
 
-KmodBackend::KmodBackend(UpcDevice events, UpcDevice loader, std::string mount, ppc_info info)
+KmodBackend::KmodBackend(UpcDevice events, UpcDevice loader, RootFiles files, ppc_info info)
     : events_(std::move(events)),
       loader_(std::move(loader)),
-      files_(std::move(mount)),
+      files_(std::move(files)),
       numbers_(ModuleCalls()),
       info_(info),
       first_generation_(MonotonicNs()),

@@ -19,13 +19,13 @@
 #include "daemon/backend/kmod/upc_device.h"
 #include "daemon/backend/root_files.h"
 #include "daemon/base/clock.h"
-#include "daemon/machine/roots.h"
 
 namespace ppc {
 
 class KmodBackend : public Backend {
  public:
-  static Result<std::unique_ptr<KmodBackend>> Open(const std::string& mount, const SysRoots& roots);
+  // `found`: what is at `path`.
+  static Result<std::unique_ptr<KmodBackend>> Open(const std::string& path, const UpcMount& found);
 
   Capabilities Caps() const override;
   uint64_t NowNs() const override;
@@ -57,7 +57,7 @@ class KmodBackend : public Backend {
   Result<FileInfo> LookupPlain(const std::string& path) const;
   Result<LoadResult> LoadNumber(uint64_t number, const LoadRequest& request);
   Result<EvictResult> EvictNumber(uint64_t number, const EvictRequest& request);
-  KmodBackend(UpcDevice events, UpcDevice loader, std::string mount, ppc_info info);
+  KmodBackend(UpcDevice events, UpcDevice loader, RootFiles files, ppc_info info);
   bool CanCharge() const { return (info_.caps & PPC_CAP_CHARGE) != 0; }
   std::shared_ptr<CgroupLoader> LoaderOf(uint32_t handle);
 

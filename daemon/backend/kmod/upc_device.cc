@@ -24,7 +24,7 @@ constexpr uint64_t kHeadBytes = 4096;  // struct ppc_ring_head has its own page
 
 }  // namespace
 
-Result<std::string> FindUpcDevice(const std::string& mount, const std::string& sysroot) {
+Result<UpcMount> FindUpcMount(const std::string& mount, const std::string& sysroot) {
   struct stat st {};
   if (stat(mount.c_str(), &st) != 0) return PosixError("stat " + mount, errno);
   const std::string wanted =
@@ -38,7 +38,7 @@ Result<std::string> FindUpcDevice(const std::string& mount, const std::string& s
     std::string path = base;
     path.append("/").append(name).append("/dev");
     const Result<std::string> dev = ReadLine(path);
-    if (dev && *dev == wanted) return "/dev/ppc" + name;
+    if (dev && *dev == wanted) return UpcMount{"/dev/ppc" + name, st.st_dev};
   }
   return Error{ENODEV, mount + " is not a ppc mount; mount it first: mount -t ppc BASE " + mount};
 }

@@ -8,6 +8,7 @@
 
 #include <poll.h>
 #include <ppc/uapi.h>
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +22,14 @@
 
 namespace ppc {
 
-// "/dev/ppcN" of the mount point.  ENODEV: not a ppc mount.
-Result<std::string> FindUpcDevice(const std::string& mount, const std::string& sysroot = "");
+// A ppc mount.
+struct UpcMount {
+  std::string device;  // "/dev/ppcN"
+  dev_t st_dev = 0;    // of its files
+};
+
+// What is at the mount point.  ENODEV: not a ppc mount.
+Result<UpcMount> FindUpcMount(const std::string& mount, const std::string& sysroot = "");
 
 class UpcDevice {
  public:

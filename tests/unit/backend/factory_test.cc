@@ -28,8 +28,8 @@ TEST(BackendKind, IsReadByItsName) {
 
 class FactoryTest : public testing::Test {
  protected:
-  Error Refusal(BackendKind kind, const std::string& dir) {
-    const auto backend = OpenBackend(kind, dir, SysRoots{tree_.Root(), ""});
+  Error Refusal(BackendKind kind, const std::string& dir, const std::string& device = "") {
+    const auto backend = OpenBackend(kind, dir, SysRoots{tree_.Root(), ""}, {}, device);
     return backend ? Error{0, "opened"} : backend.error();
   }
   TempTree tree_;
@@ -54,6 +54,25 @@ TEST_F(FactoryTest, AMountIsForTheModule) {
     EXPECT_EQ(error.code, EINVAL);
     EXPECT_NE(error.message.find("--backend kmod"), std::string::npos) << error.message;
   }
+}
+
+// Another was mounted there between its registration and the runner's start.
+TEST_F(FactoryTest, OnlyTheMountThatWasRegistered) {
+  struct stat st {};
+  ASSERT_EQ(stat(tree_.Root().c_str(), &st), 0);
+  tree_.Write("/sys/fs/ppc/9999/dev",
+              std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev)) + "\n");
+  const Error other = Refusal(BackendKind::kAuto, tree_.Root(), "/dev/ppc9998");
+  EXPECT_EQ(other.code, ENODEV);
+  EXPECT_NE(other.message.find("is /dev/ppc9999 now; it was registered as /dev/ppc9998"),
+            std::string::npos)
+      << other.message;
+  EXPECT_NE(Refusal(BackendKind::kAuto, tree_.Root(), "/dev/ppc9999").message.find("open"),
+            std::string::npos)
+      << "it is this one, whose device is not there";
+  tree_.Write("/sys/fs/ppc/9999/dev", "999:1\n");
+  EXPECT_EQ(Refusal(BackendKind::kAuto, tree_.Root(), "/dev/ppc9999").code, ENODEV)
+      << "no plain directory is taken for it";
 }
 
 TEST_F(FactoryTest, WhatIsNoDirectoryIsRefusedFirst) {

@@ -2,6 +2,7 @@
 #include "daemon/backend/root_files.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -71,6 +72,19 @@ TEST_F(RootFilesTest, ListsADirectoryAndTheRootItself) {
 TEST_F(RootFilesTest, LinksThatStayBelowAreFollowed) {
   EXPECT_EQ(*files_.FollowLinks("model/inside"), "model/a");
   EXPECT_EQ(files_.FollowLinks("model/none").error().code, ENOENT);
+}
+
+TEST_F(RootFilesTest, NothingIsReadThroughAnotherMount) {
+  struct stat st {};
+  ASSERT_EQ(stat(tree_.Path("/base").c_str(), &st), 0);
+  const RootFiles same(tree_.Path("/base"), st.st_dev);
+  EXPECT_TRUE(same.Open("model/a"));
+  const RootFiles other(tree_.Path("/base"), st.st_dev + 1);
+  for (const Status& refused :
+       {Status(other.Open("model/a").error()), Status(other.FollowLinks("model/inside").error())}) {
+    EXPECT_EQ(refused.error().code, ENODEV);
+    EXPECT_NE(refused.error().message.find("another mount"), std::string::npos);
+  }
 }
 
 TEST_F(RootFilesTest, ARootThatIsGoneIsNamed) {

@@ -11,22 +11,25 @@
 namespace ppc {
 namespace {
 
-TEST(FindUpcDevice, ByTheMountsDeviceNumber) {
+TEST(FindUpcMount, ByTheMountsDeviceNumber) {
   TempTree tree;
   struct stat st {};
   ASSERT_EQ(stat(tree.Root().c_str(), &st), 0);
   const std::string dev = std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev));
   tree.Write("/sys/fs/ppc/0/dev", "999:1\n");
-  EXPECT_EQ(FindUpcDevice(tree.Root(), tree.Root()).error().code, ENODEV);
+  EXPECT_EQ(FindUpcMount(tree.Root(), tree.Root()).error().code, ENODEV);
   tree.Write("/sys/fs/ppc/12/dev", dev + "\n");
-  EXPECT_EQ(*FindUpcDevice(tree.Root(), tree.Root()), "/dev/ppc12");
+  const Result<UpcMount> found = FindUpcMount(tree.Root(), tree.Root());
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->device, "/dev/ppc12");
+  EXPECT_EQ(found->st_dev, st.st_dev);
 }
 
-TEST(FindUpcDevice, SaysWhatToDo) {
+TEST(FindUpcMount, SaysWhatToDo) {
   TempTree tree;
-  const Result<std::string> no_module = FindUpcDevice(tree.Root(), tree.Root());
+  const Result<UpcMount> no_module = FindUpcMount(tree.Root(), tree.Root());
   EXPECT_NE(no_module.error().message.find("modprobe ppc"), std::string::npos);
-  EXPECT_EQ(FindUpcDevice("/absent/mount", tree.Root()).error().code, ENOENT);
+  EXPECT_EQ(FindUpcMount("/absent/mount", tree.Root()).error().code, ENOENT);
 }
 
 TEST(UpcDevice, RefusesWhatIsNoDevice) {
