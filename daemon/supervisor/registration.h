@@ -133,6 +133,7 @@ class Registration {
   void ReplayServices(std::deque<std::string> ids);
   void TakeNumber(const std::string& id, const Json& reply);
   void SendControl(const Json& message, JsonHandler done);
+  void StopLater(const Json& message);
   void AskForMemory(std::optional<uint64_t> share, MemoryBroker::AnswerHandler done);
   void WatchRunner();
   void WatchMount();

@@ -109,22 +109,39 @@ void Registration::RunDeferred() {
   }
 }
 
+// A service that has ended must end, though the runner takes no more questions now.  One of its
+// name that has been started meanwhile is another.
+void Registration::StopLater(const Json& message) {
+  constexpr Millis kAgain{500};
+  environment_.loop.After(kAgain, [this, alive = std::weak_ptr<bool>(alive_), message] {
+    if (alive.expired() || state_ != State::kRunning) return;  // a new runner does not know it
+    if (services_.Find(message.value("service_id", "")) != nullptr) return;
+    SendControl(message, [](const Result<Json>&) {});
+  });
+}
+
 void Registration::SendControl(const Json& message, JsonHandler done) {
   const std::weak_ptr<bool> alive = alive_;
-  const bool is_start = message.value("op", "") == "service_start";
+  const std::string op = message.value("op", "");
+  const bool is_start = op == "service_start";
   const Millis timeout =
       is_start ? environment_.options.start_timeout : environment_.options.control_timeout;
-  runner_->Ask({{"op", "control"}, {"message", message}}, timeout,
-               [this, alive, done = std::move(done)](const Result<Json>& answer) {
-                 Result<Json> reply = PolicyReply(answer);
-                 if (!reply && reply.error().code == ETIMEDOUT && !alive.expired() && runner_ &&
-                     runner_->IsStopped()) {
-                   reply = Error{ETIMEDOUT, "the runner of " + mount_.path + " (pid " +
-                                                std::to_string(runner_->pid()) +
-                                                ") is stopped by a signal; kill -CONT it"};
-                 }
-                 done(std::move(reply));
-               });
+  const Json to_repeat = op == "service_stop" ? message : Json();
+  runner_->Ask(
+      {{"op", "control"}, {"message", message}}, timeout,
+      [this, alive, to_repeat, done = std::move(done)](const Result<Json>& answer) {
+        Result<Json> reply = PolicyReply(answer);
+        if (!reply && reply.error().code == EAGAIN && !alive.expired() && !to_repeat.is_null()) {
+          StopLater(to_repeat);
+        }
+        if (!reply && reply.error().code == ETIMEDOUT && !alive.expired() && runner_ &&
+            runner_->IsStopped()) {
+          reply = Error{ETIMEDOUT, "the runner of " + mount_.path + " (pid " +
+                                       std::to_string(runner_->pid()) +
+                                       ") is stopped by a signal; kill -CONT it"};
+        }
+        done(std::move(reply));
+      });
 }
 
 // One that is stopped answers nothing, and would find all questions when it goes on.

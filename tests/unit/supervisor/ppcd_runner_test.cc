@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <memory>
+#include <vector>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/unique_fd.h"
@@ -116,6 +118,26 @@ TEST_F(RunnerTest, ServicesHaveTheNumbersThatARestartedRunnerGivesThem) {
   EXPECT_EQ(StatusOf()["services"][0]["service"], 1);
   kill(RunnerPid(), SIGKILL);
   EXPECT_TRUE(Eventually([this] { return StatusOf()["services"][0]["service"] == 0; }));
+}
+
+// As long as the runner is stopped, it answers nothing.
+TEST_F(RunnerTest, AServiceEndsThoughTheRunnerTookNoMoreQuestionsThen) {
+  Register({{"log", dir_ + "/runner.log"}});
+  Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  const pid_t runner = RunnerPid();
+  kill(runner, SIGSTOP);
+  std::vector<std::unique_ptr<RawClient>> others;
+  std::vector<pollfd> answers;
+  for (int i = 0; i < 70; ++i) {
+    others.push_back(std::make_unique<RawClient>(socket_));
+    others.back()->SendLine(R"({"v":1,"op":"policy","mount":"/proc","message":{"op":"look"}})");
+    answers.push_back({others.back()->fd(), POLLIN, 0});
+  }
+  ASSERT_GT(poll(answers.data(), answers.size(), 10000), 0) << "one is too many";
+  const Json stop = Ask({{"op", "service_stop"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  EXPECT_EQ(stop.value("code", ""), "EAGAIN") << stop;
+  kill(runner, SIGCONT);
+  EXPECT_TRUE(Eventually([this] { return RunnerLog().find("service_stop") != std::string::npos; }));
 }
 
 TEST_F(RunnerTest, RequestsWaitForARunnerThatComesBack) {
