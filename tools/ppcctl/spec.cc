@@ -130,6 +130,15 @@ Result<Json> ReadServiceFields(const Args& args) {
     if (!value) return value.error();
     spec[option + 2] = *value;
   }
+  const int64_t nodes = spec.value("nodes", int64_t{1});
+  if (args.Has("--nodes") && nodes == 0)
+    return Error{EINVAL, "--nodes 0: a service has one at least"};
+  if (args.Has("--node") && !args.Has("--nodes"))
+    return Error{EINVAL, "--node is of a service on several nodes; give --nodes, too"};
+  if (spec.value("node", int64_t{0}) >= nodes) {
+    return Error{EINVAL, "--node " + args.Get("--node") + " is not below --nodes " +
+                             args.Get("--nodes") + ": the first is 0"};
+  }
   if (args.Has("--cgroup")) spec["cgroup"] = args.Get("--cgroup");
   return spec;
 }

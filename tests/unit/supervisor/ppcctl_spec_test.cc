@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options that become a request, or name a store: good values, and what is said of wrong ones.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policies/maio/template/store.h"
+#include "tests/unit/supervisor/daemon_fixture.h"
+#include "tools/ppcctl/spec.h"
+#include "tools/ppcctl/template_store.h"
+
+namespace ppc::ctl {
+namespace {
+
+using Given = std::map<std::string, std::vector<std::string>>;
+
+Args ArgsOf(Given options) {
+  Args args;
+  args.options = std::move(options);
+  return args;
+}
+
+std::string ErrorOfFields(Given options) {
+  const Result<Json> spec = ReadServiceFields(ArgsOf(std::move(options)));
+  return spec ? "" : spec.error().message;
+}
+
+std::string ErrorOfStore(Given options) {
+  const Result<GivenStore> store = OpenGivenStore(ArgsOf(std::move(options)));
+  return store ? "" : store.error().message;
+}
+
+TEST(ServiceFields, NodeAndNodes) {
+  const Result<Json> spec =
+      ReadServiceFields(ArgsOf({{"--workers", {"8-15"}}, {"--node", {"1"}}, {"--nodes", {"2"}}}));
+  ASSERT_TRUE(spec.ok()) << spec.error().message;
+  EXPECT_EQ(*spec, (Json{{"op", "service_start"},
+                         {"workers", 8},
+                         {"first_worker", 8},
+                         {"node", 1},
+                         {"nodes", 2}}));
+}
+
+TEST(ServiceFields, AWrongNodeIsNamed) {
+  for (const char* value : {"", "x", "-1", "1.5", "0x1", "99999999999"}) {
+    for (const char* option : {"--node", "--nodes"}) {
+      EXPECT_EQ(
+          ErrorOfFields({{option, {value}}}),
+          std::string(option) + " '" + value + "' is not a whole number from 0 to 2147483647");
+    }
+  }
+  EXPECT_EQ(ErrorOfFields({{"--node", {"2"}}, {"--nodes", {"2"}}}),
+            "--node 2 is not below --nodes 2: the first is 0");
+  EXPECT_EQ(ErrorOfFields({{"--node", {"0"}}}),
+            "--node is of a service on several nodes; give --nodes, too");
+  EXPECT_EQ(ErrorOfFields({{"--nodes", {"0"}}}), "--nodes 0: a service has one at least");
+}
+
+class StoreOptionTest : public control::DaemonTest {
+ protected:
+  std::string WriteKey(const std::string& text, mode_t mode) {
+    const std::string path = dir_ + "/key";
+    std::ofstream(path) << text;
+    chmod(path.c_str(), mode);
+    return path;
+  }
+};
+
+TEST_F(StoreOptionTest, AWrongStoreIsNamed) {
+  EXPECT_EQ(ErrorOfStore({{"--store-key", {"/k"}}}),
+            "--store-key is of a store; give --store, too");
+  for (const char* spec : {"/srv/templates", "dir:relative", "s3://bucket"}) {
+    EXPECT_EQ(
+        ErrorOfStore({{"--store", {spec}}}),
+        "store '" + std::string(spec) + "' is neither dir:/PATH nor etcd:http://HOST:PORT/PREFIX");
+  }
+  EXPECT_NE(ErrorOfStore({{"--store", {"etcd:nowhere"}}}).find("etcd"), std::string::npos);
+  const control::ProcessResult result = Ctl({"template", "list", "--store", "s3://bucket"});
+  EXPECT_EQ(result.exit_status, kExitUsage);
+  control::ExpectOneLine(result);
+}
+
+TEST_F(StoreOptionTest, AWrongKeyIsNamed) {
+  const std::string store = "dir:" + dir_ + "/store";
+  const auto error_of = [&](const std::string& key) {
+    return ErrorOfStore({{"--store", {store}}, {"--store-key", {key}}});
+  };
+  EXPECT_EQ(error_of("/absent"), "store key /absent: No such file or directory");
+  std::string key = WriteKey("0123456789abcdef", 0644);
+  EXPECT_NE(error_of(key).find("mode 0600"), std::string::npos) << error_of(key);
+  key = WriteKey("short", 0600);
+  EXPECT_EQ(error_of(key), "store key " + key + ": must have 16 to 4096 bytes");
+}
+
+TEST_F(StoreOptionTest, TemplatesAreReadFromItWithTheKeyThatSealsThem) {
+  std::filesystem::create_directories(dir_ + "/store");
+  const std::string spec = "dir:" + dir_ + "/store";
+  const std::string key = WriteKey("0123456789abcdef", 0600);
+  const Result<GivenStore> store =
+      OpenGivenStore(ArgsOf({{"--store", {spec}}, {"--store-key", {key}}}));
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  ASSERT_NE(store->Key(), nullptr);
+  maio::Template t;
+  t.service_id = "svc-shared";
+  t.files.push_back({"model", 4096, 0, maio::FileKind::kSafetensors, {}});
+  t.groups.emplace_back().extents = {{0, 0, 1}};
+  std::string error;
+  ASSERT_EQ(maio::PutTemplate(store->store.get(), store->Key(), t.service_id, &t, 0, &error), 0)
+      << error;
+  const control::ProcessResult shown =
+      Ctl({"template", "show", "svc-shared", "--store", spec, "--store-key", key});
+  EXPECT_EQ(shown.exit_status, 0) << shown.err;
+  WriteKey("another 16 bytes", 0600);
+  const control::ProcessResult refused =
+      Ctl({"template", "show", "svc-shared", "--store", spec, "--store-key", key});
+  EXPECT_EQ(refused.exit_status, kExitFailed);
+  EXPECT_NE(refused.err.find("sealed with another key"), std::string::npos) << refused.err;
+}
+
+TEST_F(StoreOptionTest, NodeAndNodesReachThePolicy) {
+  StartDaemon();
+  Register({{"log", dir_ + "/runner.log"}});
+  const control::ProcessResult started = Ctl({"service", "start", "--id", "svc-nodes", "--workers",
+                                              "8-15", "--node", "1", "--nodes", "2", kMount});
+  ASSERT_EQ(started.exit_status, 0) << started.err;
+  EXPECT_NE(ReadText(dir_ + "/runner.log").find(R"("first_worker":8,"node":1,"nodes":2)"),
+            std::string::npos)
+      << ReadText(dir_ + "/runner.log");
+  const control::ProcessResult wrong =
+      Ctl({"service", "start", "--id", "svc-nodes", "--node", "two", "--nodes", "2", kMount});
+  EXPECT_EQ(wrong.exit_status, kExitUsage);
+  control::ExpectOneLine(wrong);
+}
+
+}  // namespace
+}  // namespace ppc::ctl
