@@ -16,7 +16,10 @@ on top; nothing is written back) and runs COMMAND as root in the caller's direct
   --kernel REL     stock Debian kernel, may be abbreviated (6.1); default: newest of this suite
   --arch ARCH      amd64, arm64 or a flavour of it (arm64-16k); arm64 gets a root directory of its
                    own unless --root names one
-  --root DIR       another root directory instead of the host's
+  --root DIR       another root directory instead of the host's; debian12 and debian13 are made by
+                   mmdebstrap in build/roots/, with a kernel of their own, which is the default then
+  --systemd        boot the root's systemd, then run COMMAND as its last service; the root's own modules
+                   are what modprobe sees
   --mem SIZE       guest memory, default 2G           --cpus N   default 2 (at least one a node)
   --nodes N        NUMA nodes; memory and CPUs are split evenly
   --disk SPEC      disk mounted at /mnt/disk0, /mnt/disk1, ... in order; device /dev/disk0, ...
@@ -39,7 +42,6 @@ on top; nothing is written back) and runs COMMAND as root in the caller's direct
                    share: this one is node I (default 0, at most 15), address 10.77.0.(I+1), host name
                    nodeI; the names node0 to node15 are in /etc/hosts.  Nothing else is reachable, and
                    of the host nothing but its loopback device is used
-  --systemd        not built yet
 
 Environment: variables named PPC_* reach the command.  PPC_KERNEL: the kernel where --kernel does
 not say.  PPC_BUILD_DIR (default build/) is where bin/ and policies/ are taken from.  PPC_KMOD: a
@@ -53,6 +55,11 @@ to /dev/kmsg; with a pattern other reports count all the same.
 """
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+SYSTEMD = "lib/systemd/systemd"
+# Nobody logs in, and nothing is to begin by itself.
+QUIET_SYSTEMD = "systemd.getty_auto=no systemd.mask=apt-daily.timer systemd.mask=apt-daily-upgrade.timer " \
+                "systemd.mask=e2scrub_reap.service systemd.mask=getty@tty1.service"
+DEBIAN = ("debian12", "debian13")
 FORMATS = ("ext4", "xfs", "raw")
 NET_NODES = 16  # as many as guest/run names
 MIB = 1 << 20
@@ -96,6 +103,7 @@ class Options:
     xpus: list = dataclasses.field(default_factory=list)
     net: Net | None = None
     icount: bool = False
+    systemd: bool = False
     one_thread: bool = False
     debug: bool = False
     out: str = ""
@@ -175,6 +183,12 @@ def check(options):
         raise usage(f"--arch {options.arch}: there are amd64, arm64 and arm64-16k")
     if options.arch != "amd64" and (options.icount or options.nodes > 1 or options.xpus):
         raise usage("--icount, --nodes and --xpu are for amd64 only")
+    if options.systemd and options.root not in DEBIAN and not os.path.exists(os.path.join(options.root, SYSTEMD)):
+        raise usage(f"--systemd: {options.root} has no {SYSTEMD}; take --root debian12 or debian13")
+    if options.systemd and options.arch != "amd64":
+        raise usage("--systemd is for amd64 only")
+    if options.systemd:
+        options.append = f"{QUIET_SYSTEMD} {options.append}".strip()
     if not options.command:
         raise usage("no command; put it after --")
     if options.debug:
@@ -194,7 +208,7 @@ def parse(arguments):
     setters = {
         "--kernel": lambda v: setattr(options, "kernel", v),
         "--arch": lambda v: setattr(options, "arch", v),
-        "--root": lambda v: setattr(options, "root", directory(v, "--root")),
+        "--root": lambda v: setattr(options, "root", v if v in DEBIAN else directory(v, "--root")),
         "--mem": lambda v: setattr(options, "mem", size(v, "--mem")),
         "--cpus": lambda v: setattr(options, "cpus", number(v, "--cpus", 1)),
         "--nodes": lambda v: setattr(options, "nodes", number(v, "--nodes", 1)),
@@ -219,7 +233,7 @@ def parse(arguments):
         elif name == "--debug":
             options.debug = True
         elif name == "--systemd":
-            raise VmError(f"{name} is not built yet", USAGE)
+            options.systemd = True
         elif name in setters:
             if not equals:
                 if not rest:

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from . import bootimage, disks, initramfs, kmsg, machine
+from . import bootimage, debian, disks, initramfs, kmsg, machine
 from .errors import COMPLAINT, DIED, HOST, TIMEOUT, VmError
 from .options import TOP
 
@@ -165,9 +165,11 @@ def module_file(release):
 
 def job_script(options, build):
     """What the guest runs: a clean environment, the caller's directory, the command."""
+    tree = "" if options.systemd else f"{build}/bin:"
     environment = {"HOME": "/root", "USER": "root", "LOGNAME": "root", "LANG": "C.UTF-8", "TERM": "dumb",
-                   "PATH": f"{build}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                   "PPC_POLICY_DIR": "/usr/lib/ppc/policies"}
+                   "PATH": f"{tree}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    if not options.systemd:
+        environment["PPC_POLICY_DIR"] = "/usr/lib/ppc/policies"
     environment.update({k: v for k, v in os.environ.items() if k.startswith("PPC_")})
     lines = ["#!/bin/sh", "unset PWD OLDPWD"]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
@@ -307,9 +309,11 @@ def judge(guest, options, processes):
 
 def start(options, workspace, processes, token):
     """Prepares everything on the host and starts QEMU; returns (process, sockets)."""
-    kernel = kernel_directory(options)
-    release = os.path.basename(kernel)
-    module = module_file(release)
+    debian.find_root(options)
+    own = debian.own_kernel(options)
+    kernel = own[0] if own else kernel_directory(options)
+    release = own[1] if own else os.path.basename(kernel)
+    module = "" if own else module_file(release)
     build = os.path.realpath(os.environ.get("PPC_BUILD_DIR") or os.path.join(TOP, "build"))
     if machine.architecture(release) != "amd64" and options.root == "/":
         options.root, build = foreign_root(release)
@@ -323,9 +327,13 @@ def start(options, workspace, processes, token):
         disk_words += [f"disk{index}", fs or "-"]
     config = {"ROOT": options.root, "TOP": TOP, "SHARED": os.path.join(os.path.dirname(TOP), "shared"),
               "CONSOLE": machine.console(release), "RELEASE": release, "KERNEL": kernel, "POLICIES": f"{build}/policies",
-              "DISKS": " ".join(disk_words), "NET": str(options.net.index) if options.net else "", "TOKEN": token}
+              "DISKS": " ".join(disk_words), "NET": str(options.net.index) if options.net else "", "TOKEN": token,
+              "SYSTEMD": "yes" if options.systemd else ""}
     files = {"config": "".join(f"{k}={shlex.quote(v)}\n" for k, v in config.items()).encode(),
              "job": job_script(options, build)}
+    if options.systemd:
+        with open(os.path.join(TOP, "tools", "lib", "ppcvm", "ppc-vm.service"), "rb") as file:
+            files["ppc-vm.service"] = file.read()
     if module:
         with open(module, "rb") as file:
             files["ppc.ko"] = file.read()
