@@ -2,11 +2,8 @@
 """Rules of this project's own: who includes whom, how long a file is, what must not be written."""
 import os
 import re
-import subprocess
-import tempfile
 
 SOURCE = (".c", ".h", ".cc", ".hpp")
-FILTERS_OPENAT2 = re.compile(r"\s*(RestrictSUIDSGID|DynamicUser|SystemCallFilter)\s*=(.*)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 # Floors of the runtime, lowest first: a folder includes itself and what stands on a lower floor.
@@ -131,31 +128,3 @@ def licences(files):
         if f"SPDX-License-Identifier: {wanted}" not in head:
             findings.append(f"{name}: SPDX-License-Identifier: {wanted} missing in its first lines")
     return findings
-
-
-def hides_openat2(unit):
-    """Options of the unit whose seccomp filter fails openat2, which files of the mount need."""
-    findings = []
-    for number, line in enumerate(read(unit), 1):
-        match = FILTERS_OPENAT2.match(line)
-        if match and match[2].strip().lower() not in ("", "no", "false", "off", "0", "n", "f"):
-            findings.append(f"{unit}:{number}: {match[1]}= hides openat2 from runners")
-    return findings
-
-
-def packaging(files):
-    """The unit file: what it must not set, and systemd's judgement where systemd is there."""
-    unit = "packaging/ppcd.service.in"
-    if unit not in files:
-        return []
-    findings = hides_openat2(unit)
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "ppcd.service")
-        with open(unit, encoding="utf-8") as source, open(path, "w", encoding="utf-8") as out:
-            out.write(source.read().replace("@CMAKE_INSTALL_FULL_BINDIR@/ppcd", "/bin/true"))
-        try:
-            done = subprocess.run(["systemd-analyze", "verify", path], stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, check=False)
-        except FileNotFoundError:
-            return findings
-        return findings + [line for line in done.stdout.splitlines() if "ppcd.service" in line]

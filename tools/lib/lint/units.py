@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what packaging/ gives to systemd: what units must not set, and systemd's own judgement."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+UNITS = ("packaging/ppcd.service.in", "packaging/ppcd.socket", "packaging/ppc@.service.in",
+         "packaging/examples/srv-models.mount")
+DROP_INS = {"packaging/examples/observer-only.conf": "ppcd.service", "packaging/examples/service.conf": "model.service"}
+# Options that give the service a mount namespace: its copy of the mounts keeps an unmounted model directory alive.
+NAMESPACES = re.compile(r"(Private(Tmp|Devices|Mounts|Users)|Protect(System|Home|KernelTunables|KernelModules|KernelLogs"
+                        r"|ControlGroups|Proc)|ProcSubset|(ReadWrite|ReadOnly|Inaccessible|Exec|NoExec)Paths|Bind(ReadOnly)?Paths"
+                        r"|TemporaryFileSystem|Root(Directory|Image)|MountAPIVFS|DynamicUser|MountFlags)\s*=(.*)")
+OFF = ("", "no", "false", "off", "0", "n", "f")
+# The exposure that systemd sees, in tenths: it may not grow unnoticed.
+MOST_EXPOSED = 52
+
+
+def lines_of(name):
+    with open(name, encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def settings(name):
+    """(line number, key, value) of each setting."""
+    for number, line in enumerate(lines_of(name), 1):
+        key, equals, value = line.partition("=")
+        if equals and not line.startswith(("#", ";")):
+            yield number, key.strip(), value.strip()
+
+
+def is_on(value):
+    return value.lower() not in OFF
+
+
+def hides_openat2(unit):
+    """Options whose seccomp filter fails openat2, by which alone runners open files of a mount."""
+    findings = []
+    filters = []
+    for number, key, value in settings(unit):
+        if key == "RestrictSUIDSGID" and is_on(value):
+            findings.append(f"{unit}:{number}: {key}= hides openat2 from runners")
+        elif key == "SystemCallFilter" and is_on(value):
+            filters.append((number, value))
+    named = any("openat2" in value.split() for _, value in filters)
+    for number, value in filters:
+        if value.startswith("~") or not named:
+            findings.append(f"{unit}:{number}: SystemCallFilter= must be a list of what is allowed that names openat2")
+    return findings
+
+
+def namespaces(unit):
+    return [f"{unit}:{number}: {key}= makes a mount namespace, which keeps unmounted directories alive"
+            for number, key, value in settings(unit) if NAMESPACES.match(f"{key}={value}") and is_on(value)]
+
+
+def analyze(*arguments):
+    done = subprocess.run(["systemd-analyze", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False)
+    return done.stdout.splitlines(), done.returncode
+
+
+def place(folder):
+    """The units as they are installed, their programs replaced by one that is there."""
+    for name in UNITS:
+        target = os.path.join(folder, os.path.basename(name).removesuffix(".in"))
+        with open(target, "w", encoding="utf-8") as out:
+            out.write(re.sub(r"@CMAKE_INSTALL_FULL_BINDIR@/\w+", "/bin/true", "\n".join(lines_of(name)) + "\n"))
+    with open(os.path.join(folder, "model.service"), "w", encoding="utf-8") as out:
+        out.write("[Service]\nExecStart=/bin/true\n")
+    for name, unit in DROP_INS.items():
+        os.mkdir(os.path.join(folder, f"{unit}.d"))
+        with open(os.path.join(folder, f"{unit}.d", "ppc.conf"), "w", encoding="utf-8") as out:
+            out.write("\n".join(lines_of(name)).replace("/usr/bin/ppcctl", "/bin/true") + "\n")
+    # Of an instance systemd reads the template's file.
+    shutil.copy(os.path.join(folder, "ppc@.service"), os.path.join(folder, "ppc@srv-models.service"))
+
+
+def judgement(folder):
+    units = ("ppcd.service", "ppcd.socket", "ppc@srv-models.service", "srv-models.mount", "model.service")
+    said, _ = analyze("verify", "--man=no", *(os.path.join(folder, unit) for unit in units))
+    # What they need of a machine that is not this one is no finding.
+    findings = [line for line in said if any(unit in line for unit in units)
+                and "ppc.so" not in line and not re.search(r"Unit \S+ not found|Failed to (create|add)", line)]
+    if analyze("--version")[0][0].split()[1] >= "252":
+        said, status = analyze("security", "--offline=yes", f"--threshold={MOST_EXPOSED}", os.path.join(folder, "ppcd.service"))
+        if status:
+            findings.append(f"packaging/ppcd.service.in: {' '.join(said[-1].split())}; at most {MOST_EXPOSED / 10}")
+    return findings
+
+
+def packaging(files):
+    if UNITS[0] not in files:
+        return []
+    findings = []
+    for name in (*UNITS, *DROP_INS):
+        findings += hides_openat2(name) + namespaces(name)
+    if shutil.which("systemd-analyze"):
+        with tempfile.TemporaryDirectory() as folder:
+            place(folder)
+            findings += judgement(folder)
+    if shutil.which("findmnt"):
+        done = subprocess.run(["findmnt", "--verify", "--tab-file", "packaging/examples/fstab"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        findings += [f"packaging/examples/fstab: {line.strip()}" for line in done.stdout.splitlines() if "[E]" in line and "unreachable" not in line]
+    return findings
