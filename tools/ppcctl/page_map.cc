@@ -116,8 +116,10 @@ Result<PageMap> ReadPageMap(const std::string& path, bool wants_device) {
   if (stat(real->c_str(), &info) != 0) return PosixError(path, errno);
   if (!S_ISREG(info.st_mode)) return Error{EINVAL, path + " is not a regular file"};
   if (wants_device) {
+    const Result<UpcMount> mount = FindUpcMount(*real, RootsFromEnvironment().sys);
     const Result<std::unique_ptr<KmodBackend>> module =
-        KmodBackend::Open(*real, RootsFromEnvironment());
+        mount ? KmodBackend::Open(*real, *mount)
+              : Result<std::unique_ptr<KmodBackend>>(mount.error());
     if (module) return ByModule(module->get(), BelowMount(*real, info.st_dev));
     // Elsewhere, and without the right to open the device, mincore still tells the total.
     const int code = module.error().code;

@@ -230,7 +230,7 @@ TEST_F(ServiceTableTest, WrongStartsChangeNothing) {
 TEST_F(ServiceTableTest, LooksAtMemoryLeaveTimeForOthers) {
   constexpr uint64_t kMs = 1'000'000;
   struct SlowMemory : MemorySource {
-    explicit SlowMemory(ReplayBackend* clock) : clock(clock) {}
+    explicit SlowMemory(ReplayBackend* backend) : clock(backend) {}
     MemoryReading Read(bool) override {
       ++looks;
       clock->AdvanceClock(took_ms * kMs);

@@ -91,12 +91,12 @@ TEST(ConfigFuzz, WhatIsTakenCanBeWorkedWith) {
   int taken = 0;
   const int mutations = ConfigMutations();
   for (int i = 0; i < mutations; i++) {
-    Config config;
-    std::string error;
-    if (!ParseConfig(Spoilt(&rng, sample), &config, &error)) {
-      ASSERT_NO_FATAL_FAILURE(ExpectOneShortLine(error));
+    const Result<Config> parsed = ParseConfig(Spoilt(&rng, sample));
+    if (!parsed) {
+      ASSERT_NO_FATAL_FAILURE(ExpectOneShortLine(parsed.error().message));
       continue;
     }
+    const Config& config = *parsed;
     taken++;
     ASSERT_LE(config.max_pieces, 1u << 30);
     ASSERT_LE(config.affinity_fix_ahead_s, 86400u);
@@ -122,12 +122,12 @@ TEST(ConfigFuzz, AServiceIsWhole) {
   for (int i = 0; i < mutations; i++) {
     const Json message = Json::parse(Spoilt(&rng, sample), nullptr, false);
     if (!message.is_object()) continue;
-    ServiceSpec spec;
-    std::string error;
-    if (!ParseService(message, &spec, &error)) {
-      ASSERT_NO_FATAL_FAILURE(ExpectOneShortLine(error));
+    const Result<ServiceSpec> parsed = ParseService(message);
+    if (!parsed) {
+      ASSERT_NO_FATAL_FAILURE(ExpectOneShortLine(parsed.error().message));
       continue;
     }
+    const ServiceSpec& spec = *parsed;
     taken++;
     ASSERT_TRUE(ValidServiceId(spec.service_id)) << spec.service_id;
     ASSERT_GE(spec.nodes, 1u);
