@@ -147,6 +147,7 @@ TEST_F(ExecutorTest, WhoHadNothingToLoadIsAskedNowAndThenWhileItsReadersGoOn) {
     return std::exchange(asked, 0);
   };
   Turn();
+  asked = 0;
   EXPECT_EQ(read(EventKind::kProgress), 1) << "with the tick";
   int times = 0;
   for (int i = 0; i < 100; ++i) times += read(EventKind::kProgress);  // a ms each
