@@ -1,0 +1,222 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# The part of tests/all/packages that runs in a guest with systemd: the life of the packages on a machine.
+# check() is the caller's.
+
+models=/mnt/disk0/models plain=/mnt/disk0/plain service=model.service
+
+apt() { apt-get -q -y --no-install-recommends -o Dpkg::Use-Pty=0 "$@"; }
+
+use() { # REPOSITORY: the only source from now on
+  rm -f /etc/apt/sources.list.d/*
+  echo "deb [trusted=yes] file:$1 ./" >/etc/apt/sources.list
+  apt-get -q update
+}
+
+within() { # SECONDS COMMAND...
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    ((SECONDS < end)) || { echo "not within $1 s: $*: $("$@" 2>&1)" && return 1; }
+    sleep 1
+  done
+}
+
+# Nothing is in the page cache that no process has mapped.
+cold() { sync && echo 3 >/proc/sys/vm/drop_caches; }
+
+# is A B: equal, or what is instead.
+is() { [[ $1 == "$2" ]] || { echo "'$1' instead of '$2'" && return 1; }; }
+has() { [[ $1 == *"$2"* ]] || { echo "no '$2' in: $1" && return 1; }; }
+
+# Files of the machine, but logs, caches and the package manager's own.
+snapshot() {
+  find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /mnt -o -path /out \
+    -o -path /var/cache -o -path /var/log -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path "$PWD" \
+    -o -path /var/lib/systemd/deb-systemd-helper-masked \) -prune -o -print | LC_ALL=C sort
+}
+
+# A model: a safetensors header over 64 MB that no disk has seen.
+make_model() {
+  local bytes=$((64 << 20)) header
+  mkdir -p "$1"
+  header="{\"weight\":{\"dtype\":\"U8\",\"shape\":[$bytes],\"data_offsets\":[0,$bytes]}}"
+  while ((${#header} % 8)); do header+=' '; done
+  { printf '%b' "\\x$(printf %02x ${#header})\\0\\0\\0\\0\\0\\0\\0" && printf %s "$header" && head -c "$bytes" /dev/urandom; } \
+    >"$1/model.safetensors"
+}
+
+units_are_there() {
+  is "$(systemctl is-active ppcd.socket ppcd-service.socket ppcd.service | paste -sd ' ')" "active active active" &&
+    is "$(systemctl is-enabled ppcd.socket ppcd-service.socket ppcd.service | paste -sd ' ')" "enabled enabled enabled" &&
+    is "$(stat -c '%a %U:%G' /run/ppc/ppcd.sock)" "600 root:root" &&
+    is "$(stat -c '%a %U:%G' /run/ppc/service/ppcd.sock)" "666 root:root" && ppcctl status
+}
+
+# What systemd really made of the unit file.
+confinement() {
+  local pid allowed=0 capability
+  pid=$(systemctl show -P MainPID ppcd.service)
+  # CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER SETPCAP SYS_PTRACE SYS_ADMIN SYS_NICE SYS_RESOURCE PERFMON BPF
+  for capability in 0 1 2 3 8 19 21 23 24 38 39; do allowed=$((allowed | 1 << capability)); done
+  is "$(sed -n 's/^CapBnd:\s*//p' "/proc/$pid/status")" "$(printf %016x "$allowed")" &&
+    is "$(sed -n 's/^Seccomp:\s*//p' "/proc/$pid/status")" 2 &&
+    is "$(readlink "/proc/$pid/ns/mnt")" "$(readlink /proc/1/ns/mnt)" && is "$(systemctl show -P WatchdogUSec ppcd)" 1min
+}
+
+by_fstab() {
+  echo "$models $models ppc ro,nofail 0 0" >>/etc/fstab
+  systemctl daemon-reload
+  systemctl start mnt-disk0-models.mount && is "$(findmnt -no FSTYPE "$models" | tail -n 1)" ppc
+}
+
+by_unit() {
+  mkdir -p /etc/ppc
+  printf 'PPC_POLICY=readahead\nPPC_OPTIONS=--backend observer\n' >/etc/ppc/mnt-disk0-plain.conf
+  systemctl enable --now ppc@mnt-disk0-models.service ppc@mnt-disk0-plain.service || {
+    systemctl status --no-pager ppc@mnt-disk0-models.service ppc@mnt-disk0-plain.service ppcd | tail -n 30
+    return 1
+  }
+  local list
+  list=$(ppcctl list)
+  has "$list" "$models" && has "$list" "$plain" && has "$(ppcctl status "$models")" "backend kmod" &&
+    has "$(ppcctl status "$plain")" "backend observer"
+}
+
+# A restart of ppcd alone, as after a crash: by its socket it answers at once, and knows what it knew.
+by_socket() {
+  local before
+  before=$(systemctl show -P MainPID ppcd)
+  systemctl stop ppcd.service
+  within 60 ppcctl list && [[ $(systemctl show -P MainPID ppcd) != "$before" ]] &&
+    within 60 has_both
+}
+has_both() { has "$(ppcctl list)" "$models" && has "$(ppcctl list)" "$plain"; }
+
+observer_only() {
+  local dir=/etc/systemd/system/ppcd.service.d pid
+  mkdir -p $dir
+  cp /usr/share/doc/ppc/examples/observer-only.conf $dir/
+  systemctl daemon-reload
+  ppcctl rm_policy "$models" && systemctl restart ppcd.service && within 60 is_observed || return
+  pid=$(systemctl show -P MainPID ppcd)
+  # No bit of CAP_SYS_ADMIN.
+  is $((0x$(sed -n 's/^CapBnd:\s*//p' "/proc/$pid/status") >> 21 & 1)) 0 || return
+  cold
+  cat "$plain/model.safetensors" >/dev/null
+  within 60 is_served || return
+  rm -r $dir
+  systemctl daemon-reload
+  systemctl restart ppcd.service ppc@mnt-disk0-models.service
+}
+is_observed() { has "$(ppcctl status "$plain")" "running"; }
+is_served() { ppcctl status --json "$plain" | grep -qE '"misses":[[:space:]]*[1-9]'; }
+
+# The drop-in as it is shipped, for a unit that starts up, reads its model and is ready then.
+by_drop_in() {
+  local dir=/etc/systemd/system/$service.d
+  mkdir -p "$dir"
+  printf '[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c "sleep 3; sha256sum %s/model.safetensors"\n' \
+    "$models" >"/etc/systemd/system/$service"
+  sed "s,/srv/models,$models,g; s,srv-models,mnt-disk0-models,g; s,^#Exec,Exec," /usr/share/doc/ppc/examples/service.conf \
+    >"$dir/ppc.conf"
+  systemctl daemon-reload
+  local id
+  id=$(ppcctl service-id --param unit=model)
+  cold
+  systemctl start "$service" && has "$(ppcctl status "$models")" "$id" &&
+    has "$(timeout 60 ppcctl top "$models" --json --count 1)" "$id" || return
+  systemctl stop "$service"
+  within 60 is_learnt "$id"
+}
+is_learnt() { has "$(ppcctl template list)" "$1"; }
+
+# What the first start taught is loaded at the next one before anybody reads.
+is_accelerated() {
+  cold
+  ppcctl service start "$models" --param unit=model && within 120 is_loaded &&
+    has "$(ppcctl policy "$models" '{"op": "status"}' | tr -d ' ')" '"mode":"use"' &&
+    ppcctl service stop "$models" --param unit=model && systemctl start "$service"
+}
+is_loaded() {
+  local resident
+  resident=$(ppcctl residency --json "$models/model.safetensors" | grep -oE '"resident": *[0-9]+' | grep -oE '[0-9]+$' | head -n 1)
+  ((resident >= 64 << 20))
+}
+
+policy_of_others() { # SCRATCH
+  install -m 644 "$1/libppc_doubling.so" "$(dirname "$(find /usr/lib -name libppc_null.so)")/"
+  ppcctl rm_policy "$plain" && ppcctl reg_policy "$plain" doubling && has "$(ppcctl status "$plain")" doubling || return
+  ppcctl rm_policy "$plain"
+  rm "$(find /usr/lib -name libppc_doubling.so)"
+  systemctl restart ppc@mnt-disk0-plain.service
+}
+
+# A reader goes on, from cold caches too, and reads the same, while everything below it is replaced.
+upgrade_under_load() { # REPOSITORY VERSION
+  local sum reader
+  sum=$(sha256sum <"$models/model.safetensors")
+  use "$1" || return
+  (
+    while [[ ! -e /tmp/enough ]]; do
+      cold
+      [[ $(sha256sum <"$models/model.safetensors") == "$sum" ]] || { echo "wrong bytes" && exit 1; }
+      echo read >>/tmp/rounds
+    done
+  ) &
+  reader=$!
+  # Apt upgrades what comes from one source together; an emulated CPU would build the module for half an hour.
+  apt-mark hold ppc-dkms
+  apt install ppc || return
+  sleep 1
+  touch /tmp/enough
+  wait "$reader" || return
+  echo "# rounds read under the upgrade: $(wc -l </tmp/rounds)"
+  is "$(dpkg-query -W -f '${Version}' ppc)" "$2" && units_are_there && within 60 has_both &&
+    has "$(ppcctl status "$models")" running
+}
+
+# Mounts stay until somebody unmounts them, and are readable meanwhile.
+removed() {
+  systemctl stop "$service"
+  systemctl disable --now ppc@mnt-disk0-models.service ppc@mnt-disk0-plain.service
+  apt remove ppc || return
+  is "$(systemctl is-active ppcd.service ppcd.socket ppcd-service.socket | paste -sd ' ')" "inactive inactive inactive" ||
+    return
+  pgrep -l 'ppcd|ppc-runner' && return 1
+  [[ ! -e /run/ppc ]] || { echo "/run/ppc stayed: $(ls /run/ppc)" && return 1; }
+  [[ -d /var/lib/ppc/templates ]] || { echo "the templates are gone" && return 1; }
+  sha256sum "$models/model.safetensors" && umount "$models" && rmmod ppc
+}
+
+purged() { # SNAPSHOT
+  apt purge ppc && apt autoremove --purge || return
+  rm -rf "/etc/systemd/system/$service" "/etc/systemd/system/$service.d"
+  systemctl daemon-reload
+  local left
+  left=$(snapshot | LC_ALL=C comm -13 "$1" - | grep -v '^/var/lib/systemd/\(random-seed\|timers\|deb-systemd-helper-enabled$\)' | grep -v '\.pyc$')
+  [[ -z $left ]] || { echo "left: $left" && return 1; }
+  is "$(systemctl list-unit-files --no-legend 'ppc*' | grep -vc '^ppc-vm')" 0 &&
+    is "$(journalctl -p 3 -b -o cat _COMM=systemd | grep -c ppc)" 0
+}
+
+in_guest() { # SCRATCH VERSION NEXT
+  local scratch=$1
+  export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+  make_model "$models" && make_model "$plain"
+  check sources use "$scratch/repo-$2"
+  snapshot >/tmp/before
+  check install apt install ppc
+  check units units_are_there
+  check confinement confinement
+  check fstab by_fstab
+  check registration-by-unit by_unit
+  check socket-activation by_socket
+  check service-by-drop-in by_drop_in
+  check second-start-is-accelerated is_accelerated
+  check observer-without-cap-sys-admin observer_only
+  check policy-of-others policy_of_others "$scratch"
+  check upgrade-under-load upgrade_under_load "$scratch/repo-$3" "$3"
+  check remove removed
+  check purge-leaves-nothing purged /tmp/before
+}
