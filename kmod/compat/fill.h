@@ -12,7 +12,9 @@
 #include <linux/fs.h>
 #include <linux/pagemap.h>
 
-#if defined(PPC_HAVE_ALLOC_FOLIO) || defined(PPC_HAVE_ALLOC_FOLIO_POLICY)
+/* PPC_SINGLE_PAGES: of a build that large folios are measured against. */
+#if (defined(PPC_HAVE_ALLOC_FOLIO) || defined(PPC_HAVE_ALLOC_FOLIO_POLICY)) && \
+	!defined(PPC_SINGLE_PAGES)
 #define PPC_FILLS_FOLIOS	1
 bool ppc_fills_large(struct address_space *mapping);
 void ppc_fill(struct file *file, pgoff_t first, unsigned long nr);

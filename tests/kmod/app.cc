@@ -151,10 +151,11 @@ Outcome App::Close() {
 Outcome App::Touch(const Words& words) {
   const uint64_t first = words.Number(1), end = first + words.Number(2);
   const uint64_t step = words.Option("step", kPage);
+  const bool write = words.Has("write");
   unsigned sum = 0;
   for (uint64_t at = first; at < end && at < map_bytes_; at += step) {
     volatile char* byte = map_ + at;
-    if (words.Has("write")) *byte = 'W';
+    if (write) *byte = 'W';
     sum += static_cast<unsigned char>(*byte);
   }
   std::printf("touch sum=%u\n", sum);

@@ -8,7 +8,9 @@
 // "!ERRNO COMMAND" expects a failure (ENAME or number); an unexpected outcome
 // ends the run with status 1.  "dev PATH" and "use N" switch descriptors.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,6 +39,7 @@ class Interpreter {
     if (verb == "undev") return devices_.at(current_).reset(), 0;
     if (verb == "sleep") return Sleep(words.Number(1));
     if (verb == "sh") return Shell(line.substr(3));
+    if (verb == "cost") return Cost();
     if (verb == "say") return std::printf("%s\n", line.substr(4).c_str()), 0;
     if (verb == "fork") return Fork(line.substr(5));
     if (verb == "thread") return Thread(line.substr(7));
@@ -62,6 +65,21 @@ class Interpreter {
 
   static Outcome Sleep(uint64_t milliseconds) {
     usleep(static_cast<useconds_t>(milliseconds * 1000));
+    return 0;
+  }
+
+  // What this process has taken since the last time: CPU time (in a guest of `tools/vm --icount`
+  // instructions) and page faults.
+  Outcome Cost() {
+    timespec now{};
+    rusage usage{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    getrusage(RUSAGE_SELF, &usage);
+    const int64_t ns = now.tv_sec * 1000000000L + now.tv_nsec;
+    const int64_t faults = usage.ru_minflt + usage.ru_majflt;
+    std::printf("cost ns=%ld faults=%ld\n", ns - cost_ns_, faults - cost_faults_);
+    cost_ns_ = ns;
+    cost_faults_ = faults;
     return 0;
   }
 
@@ -106,6 +124,7 @@ class Interpreter {
     return 0;
   }
 
+  int64_t cost_ns_ = 0, cost_faults_ = 0;
   std::vector<std::unique_ptr<Device>> devices_;
   size_t current_ = 0;
   App app_;
