@@ -283,12 +283,12 @@ static bool ppc_drain_batches(struct ppc_evictor *e)
 	if (e->busy_first > e->busy_last)
 		return false;
 	if (!(e->req->flags & PPC_EVICT_DRAIN) &&
-	    atomic64_read(&e->sbi->undrained_bytes) < PPC_DRAIN_BYTES)
+	    atomic64_read(&e->sbi->asked_bytes) < PPC_DRAIN_BYTES)
 		return false;
 	file = ppc_open_private(e->sbi, e->inode);
 	if (IS_ERR(file))
 		return false;
-	atomic64_set(&e->sbi->undrained_bytes, 0);
+	atomic64_set(&e->sbi->asked_bytes, 0);
 	vfs_fadvise(file, (loff_t)e->busy_first << PAGE_SHIFT,
 		    (loff_t)(e->busy_last - e->busy_first + 1) << PAGE_SHIFT, POSIX_FADV_DONTNEED);
 	fput(file);
@@ -333,7 +333,7 @@ int ppc_evict_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_evict *r
 	stop = end >= size ? DIV_ROUND_UP(size, PAGE_SIZE) : end >> PAGE_SHIFT;
 	stop = ppc_evict_chunks(&e, first, max(first, stop));
 	asked = e.asked;
-	atomic64_add(asked, &sbi->undrained_bytes);
+	atomic64_add(asked, &sbi->asked_bytes);
 	/* stopped early it knows of a part only */
 	if (ppc_drain_batches(&e) && ppc_evict_chunks(&e, first, stop) < stop)
 		asked = e.asked;

@@ -34,18 +34,22 @@ static int ppc_direct_flag(const struct ppc_sb *sbi, int ki_flags, unsigned long
 }
 
 /* For those who want to be asked at each read; they may take their time. */
-static noinline int ppc_ask(struct file *file, loff_t pos, size_t count, bool nowait)
+static int ppc_ask(struct file *file, loff_t pos, size_t count, bool nowait)
 {
+	struct ppc_open *po = PPC_F(file);
 	struct path real;
+	struct dentry *held;
 	int err;
 
+	if (!po->marks)
+		return 0;
 	if (nowait)
 		return -EAGAIN;
-	err = ppc_lower_path(file, &real);
+	err = ppc_lower_path(file, &real, &held);
 	if (err)
 		return err;
-	err = ppc_ask_read(PPC_F(file)->sbi, real.dentry, PPC_F(file)->marks, pos, count);
-	dput(real.dentry);
+	err = ppc_ask_read(po->sbi, real.dentry, po->marks, pos, count);
+	dput(held);
 	return err;
 }
 
@@ -53,6 +57,8 @@ static void ppc_nowait_notice(struct ppc_open *po, loff_t pos, size_t count, uns
 {
 	pgoff_t first = pos >> PAGE_SHIFT, at = first;
 
+	if (!count)
+		return;
 	if (ppc_next_absent(PPC_I(po->inode)->mapping, &at, (pos + count - 1) >> PAGE_SHIFT)) {
 		if (at == first)
 			return;
@@ -61,18 +67,23 @@ static void ppc_nowait_notice(struct ppc_open *po, loff_t pos, size_t count, uns
 	ppc_read_notice(po, pos, count, mode & ~PPC_MODE_MANAGED);
 }
 
+/*
+ * Not by backing_file_read_iter(): it hands on RWF_* only, so the page that
+ * io_uring waits for and IOCB_NOIO would be lost, and it asks security modules
+ * about the lower file, which the VFS has done about the user's.
+ */
 static __always_inline ssize_t ppc_read_lower(struct kiocb *iocb, struct iov_iter *to,
 					      struct file *lower, int flags)
 {
-	struct kiocb kiocb;
-	ssize_t ret;
+	struct kiocb kiocb = {
+		.ki_filp = lower,
+		.ki_pos = iocb->ki_pos,
+		.ki_flags = flags | (iocb->ki_flags & PPC_IOCB_FORWARD),
+		.ki_ioprio = iocb->ki_ioprio,
+		.ki_waitq = iocb->ki_waitq,
+	};
+	ssize_t ret = lower->f_op->read_iter(&kiocb, to);
 
-	init_sync_kiocb(&kiocb, lower);
-	kiocb.ki_pos = iocb->ki_pos;
-	kiocb.ki_flags |= flags | (iocb->ki_flags & PPC_IOCB_FORWARD);
-	kiocb.ki_ioprio = iocb->ki_ioprio;
-	kiocb.ki_waitq = iocb->ki_waitq;
-	ret = lower->f_op->read_iter(&kiocb, to);
 	iocb->ki_pos = kiocb.ki_pos;
 	return ret;
 }
@@ -83,43 +94,61 @@ static __always_inline ssize_t ppc_read_lower(struct kiocb *iocb, struct iov_ite
  * either, or what is absent would be a hit when it is told).  The rest is told
  * when the caller comes back ready to wait.
  */
-static noinline ssize_t ppc_read_nowait(struct kiocb *iocb, struct iov_iter *to,
-					struct ppc_open *po, unsigned long mode)
+static ssize_t ppc_read_nowait(struct kiocb *iocb, struct iov_iter *to, struct ppc_open *po,
+			       unsigned long mode)
 {
 	ppc_nowait_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
 	return ppc_read_lower(iocb, to, po->lower, IOCB_NOIO);
 }
 
+static noinline ssize_t ppc_read_flagged(struct kiocb *iocb, struct iov_iter *to,
+					 struct ppc_open *po, unsigned long mode)
+{
+	int direct = ppc_direct_flag(po->sbi, iocb->ki_flags, mode);
+
+	if (direct < 0)
+		return direct;
+	if (direct && !is_sync_kiocb(iocb))
+		return ppc_read_async(iocb, to, po->lower,
+				      direct | (iocb->ki_flags & PPC_IOCB_FORWARD));
+	if (direct || !mode)
+		return ppc_read_lower(iocb, to, po->lower, direct);
+	if (iocb->ki_flags & IOCB_NOWAIT)
+		return ppc_read_nowait(iocb, to, po, mode);
+	ppc_read_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
+	return ppc_read_lower(iocb, to, po->lower, 0);
+}
+
 static ssize_t ppc_read_iter(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct ppc_open *po = PPC_F(iocb->ki_filp);
-	struct file *lower = po->lower;
 	unsigned long mode = READ_ONCE(po->sbi->mode);
-	int direct;
+
+	if (unlikely(iocb->ki_flags & (IOCB_DIRECT | IOCB_NOWAIT)))
+		return ppc_read_flagged(iocb, to, po, mode);
+	if (mode)
+		ppc_read_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
+	return ppc_read_lower(iocb, to, po->lower, 0);
+}
+
+/* Of files about whose reads somebody wants to be asked, or that may not be cached. */
+static ssize_t ppc_careful_read_iter(struct kiocb *iocb, struct iov_iter *to)
+{
+	struct ppc_open *po = PPC_F(iocb->ki_filp);
+	loff_t pos = iocb->ki_pos;
+	bool unsure;
+	ssize_t ret;
 
 	if (!iov_iter_count(to))
 		return 0;
-	if (unlikely(!lower->f_op->read_iter))
-		return -EINVAL;
-	if (unlikely(po->marks)) {
-		int err = ppc_ask(iocb->ki_filp, iocb->ki_pos, iov_iter_count(to),
-				  iocb->ki_flags & IOCB_NOWAIT);
-
-		if (err)
-			return err;
-	}
-	direct = ppc_direct_flag(po->sbi, iocb->ki_flags, mode);
-	if (direct < 0)
-		return direct;
-	if (mode && !direct) {
-		if (unlikely(iocb->ki_flags & IOCB_NOWAIT))
-			return ppc_read_nowait(iocb, to, po, mode);
-		ppc_read_notice(po, iocb->ki_pos, iov_iter_count(to), mode);
-	}
-	if (direct && !is_sync_kiocb(iocb))
-		return ppc_read_async(iocb, to, lower,
-				      direct | (iocb->ki_flags & PPC_IOCB_FORWARD));
-	return ppc_read_lower(iocb, to, lower, direct);
+	ret = ppc_ask(iocb->ki_filp, pos, iov_iter_count(to), iocb->ki_flags & IOCB_NOWAIT);
+	if (ret)
+		return ret;
+	unsure = ppc_begins_unsure(po, pos);
+	ret = ppc_read_iter(iocb, to);
+	if (unsure && ret > 0)
+		ppc_learn_cached(po, pos);
+	return ret;
 }
 
 static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_info *pipe,
@@ -129,15 +158,7 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 	unsigned long mode = READ_ONCE(po->sbi->mode);
 	size_t room = pipe->max_usage - pipe_occupancy(pipe->head, pipe->tail);
 	int direct = ppc_direct_flag(po->sbi, in->f_flags & O_DIRECT ? IOCB_DIRECT : 0, mode);
-	const struct cred *old;
-	ssize_t ret;
 
-	if (unlikely(po->marks)) {
-		int err = ppc_ask(in, *ppos, len, false);
-
-		if (err)
-			return err;
-	}
 	/* before 6.5 @len may be more than the pipe takes */
 	if (direct < 0)
 		return direct;
@@ -146,10 +167,29 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 		return copy_splice_read(in, ppos, pipe, len, flags);
 	if (mode && room)
 		ppc_read_notice(po, *ppos, min(len, room << PAGE_SHIFT), mode);
-	/* the lower descriptor is the opener's, not the caller's */
-	old = override_creds(po->lower->f_cred);
-	ret = vfs_splice_read(po->lower, ppos, pipe, len, flags);
-	revert_creds(old);
+	return ppc_splice_lower(in, po->lower, ppos, pipe, len, flags);
+}
+
+/*
+ * The VFS holds the pipe's mutex, so who is asked keeps waiting, too, whoever
+ * else uses that pipe.  Before 6.8 it is the same with any file: the VFS itself
+ * asks there with the mutex held.  It can be had otherwise only by asking of
+ * each splice when the file is opened.
+ */
+static ssize_t ppc_careful_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_info *pipe,
+				       size_t len, unsigned int flags)
+{
+	struct ppc_open *po = PPC_F(in);
+	loff_t pos = *ppos;
+	bool unsure;
+	ssize_t ret = ppc_ask(in, pos, len, false);
+
+	if (ret)
+		return ret;
+	unsure = ppc_begins_unsure(po, pos);
+	ret = ppc_splice_read(in, ppos, pipe, len, flags);
+	if (unsure && ret > 0)
+		ppc_learn_cached(po, pos);
 	return ret;
 }
 
@@ -197,10 +237,8 @@ static long ppc_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 
 /* No lease: a change below would not break it. */
 #define PPC_FILE_OPS				\
-	.open		= ppc_open,		\
-	.release	= ppc_release,		\
-	.read_iter	= ppc_read_iter,	\
-	.splice_read	= ppc_splice_read,	\
+	.open		= ppc_file_open,	\
+	.release	= ppc_file_release,	\
 	.llseek		= ppc_llseek,		\
 	.mmap		= ppc_mmap,		\
 	.get_unmapped_area = thp_get_unmapped_area, \
@@ -211,12 +249,57 @@ static long ppc_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	.compat_ioctl	= compat_ptr_ioctl,	\
 	.setlease	= simple_nosetlease
 
+#define PPC_READ_OPS				\
+	.read_iter	= ppc_read_iter,	\
+	.splice_read	= ppc_splice_read
+
+#define PPC_CAREFUL_OPS				\
+	.read_iter	= ppc_careful_read_iter, \
+	.splice_read	= ppc_careful_splice_read
+
 const struct file_operations ppc_file_ops = {
-	PPC_FILE_OPS
+	PPC_FILE_OPS,
+	PPC_READ_OPS
+};
+
+static const struct file_operations ppc_careful_file_ops = {
+	PPC_FILE_OPS,
+	PPC_CAREFUL_OPS
 };
 
 /* For lower files that can wait for a page on behalf of io_uring. */
-const struct file_operations ppc_file_rasync_ops = {
+static const struct file_operations ppc_rasync_file_ops = {
 	PPC_FILE_OPS,
+	PPC_READ_OPS,
 	PPC_FOP_RASYNC
 };
+
+static const struct file_operations ppc_careful_rasync_file_ops = {
+	PPC_FILE_OPS,
+	PPC_CAREFUL_OPS,
+	PPC_FOP_RASYNC
+};
+
+/* For lower files that are not read as regular files are, which the VFS sees. */
+static const struct file_operations ppc_unread_file_ops = {
+	PPC_FILE_OPS
+};
+
+/**
+ * ppc_choose_file_ops - by what reads of an open file are to look after
+ * @po: open file, complete
+ *
+ * So that nothing of it is asked at each read.
+ *
+ * Return: for file->f_op, in ->open()
+ */
+const struct file_operations *ppc_choose_file_ops(const struct ppc_open *po)
+{
+	bool rasync = ppc_fop_rasync(po->lower);
+
+	if (unlikely(!po->lower->f_op->read_iter))
+		return &ppc_unread_file_ops;
+	if (unlikely(po->marks || po->hints.unsure))
+		return rasync ? &ppc_careful_rasync_file_ops : &ppc_careful_file_ops;
+	return rasync ? &ppc_rasync_file_ops : &ppc_file_ops;
+}

@@ -135,10 +135,10 @@ static pgoff_t ppc_pages(const struct address_space *mapping)
 	return DIV_ROUND_UP(i_size_read(mapping->host), PAGE_SIZE);
 }
 
-static void ppc_emit(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index, unsigned long nr,
-		     bool urgent)
+static __always_inline struct ppc_event ppc_event_of(struct ppc_open *po, u8 kind, u8 flags,
+						     pgoff_t index, unsigned long nr)
 {
-	struct ppc_event ev = {
+	return (struct ppc_event) {
 		.file_id = PPC_I(po->inode)->file_id,
 		.open_id = po->open_id,
 		.offset = (u64)index << PAGE_SHIFT,
@@ -146,8 +146,13 @@ static void ppc_emit(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index, unsi
 		.kind = kind,
 		.flags = flags,
 	};
+}
 
-	ppc_upc_emit(po->sbi, &ev, urgent);
+static void ppc_emit_progress(struct ppc_open *po, u8 flags, pgoff_t index, unsigned long nr)
+{
+	struct ppc_event ev = ppc_event_of(po, PPC_EV_PROGRESS, flags | PPC_EVF_HIT, index, nr);
+
+	ppc_upc_hint(po->sbi, &ev);
 }
 
 /*
@@ -158,41 +163,53 @@ static void ppc_emit(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index, unsi
  */
 static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
 {
-	if (index - READ_ONCE(po->stretch) < PPC_STRETCH_PAGES)
+	if (index - READ_ONCE(po->hints.stretch) < PPC_STRETCH_PAGES)
 		return false;
-	WRITE_ONCE(po->stretch, index);
+	WRITE_ONCE(po->hints.stretch, index);
 	return true;
 }
 
-/*
- * FUSE and network file systems may read past the page cache, as the server of
- * a file says, and tell nobody.  What reads leave absent shows it: until one
- * has left its page there, no window is loaded, and after some that have not
- * nothing is told of this open file any more.
- */
-static bool ppc_is_uncached(struct ppc_open *po, pgoff_t absent)
+static bool ppc_is_present(struct address_space *mapping, pgoff_t index)
 {
-	struct address_space *mapping = PPC_I(po->inode)->mapping;
-	u8 unsure = READ_ONCE(po->unsure);
-
-	if (unsure == PPC_UNCACHED)
-		return true;
-	if (unsure > PPC_UNSURE &&
-	    ppc_entry_present(xa_load(&mapping->i_pages, READ_ONCE(po->unsure_page)))) {
-		WRITE_ONCE(po->unsure, 0);
-		return false;
-	}
-	WRITE_ONCE(po->unsure_page, absent);
-	WRITE_ONCE(po->unsure, unsure + 1);
-	return unsure + 1 == PPC_UNCACHED;
+	return ppc_entry_present(xa_load(&mapping->i_pages, index));
 }
 
-static void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index, unsigned long nr)
+/**
+ * ppc_begins_unsure - whether a read is to show if what is read is cached
+ * @po: open file
+ * @pos: of the read, in bytes
+ *
+ * FUSE and network file systems may read past the page cache, as the server of
+ * a file says, and tell nobody.  What a read leaves absent that was absent shows
+ * it: until one has left its page there, no window is loaded, and after some that
+ * have not nothing is told of this open file, until one does.
+ */
+bool ppc_begins_unsure(struct ppc_open *po, loff_t pos)
 {
+	return READ_ONCE(po->hints.unsure) &&
+	       !ppc_is_present(PPC_I(po->inode)->mapping, pos >> PAGE_SHIFT);
+}
+
+/* After a read of at least one byte from @pos on, of which ppc_begins_unsure() was true. */
+void ppc_learn_cached(struct ppc_open *po, loff_t pos)
+{
+	u8 unsure = READ_ONCE(po->hints.unsure);
+
+	if (ppc_is_present(PPC_I(po->inode)->mapping, pos >> PAGE_SHIFT))
+		WRITE_ONCE(po->hints.unsure, 0);
+	else if (unsure && unsure < PPC_UNCACHED)
+		WRITE_ONCE(po->hints.unsure, unsure + 1);
+}
+
+static __always_inline void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index,
+					  unsigned long nr)
+{
+	struct ppc_event ev = ppc_event_of(po, kind, flags, index, nr);
+
 	ppc_stat_add(po->sbi,
 		     kind == PPC_EV_MISS_READ ? PPC_STAT_MISSES_READ : PPC_STAT_MISSES_FAULT, 1);
-	trace_ppc_miss(ppc_dev_minor(po->sbi), PPC_I(po->inode)->file_id, index, nr, kind);
-	ppc_emit(po, kind, flags, index, nr, ppc_enters_stretch(po, index));
+	trace_ppc_miss(ppc_dev_minor(po->sbi), ev.file_id, index, nr, kind);
+	ppc_upc_emit(po->sbi, &ev, ppc_enters_stretch(po, index));
 }
 
 /*
@@ -228,18 +245,23 @@ static bool ppc_manages(const struct ppc_open *po, unsigned long mode)
  */
 static bool ppc_beacon_known(struct ppc_open *po, u64 beacon)
 {
+	struct ppc_open_told *told = &po->told;
 	u64 key = (beacon << 32) | (u32)current->tgid;
 	bool known = false;
 	int i;
 
-	spin_lock(&po->lock);
-	for (i = 0; i < PPC_BEACON_RECENT; i++)
-		known |= po->beacon_recent[i] == key;
+	if (likely(READ_ONCE(told->beacon_last) == key))
+		return true;
+	spin_lock(&told->lock);
+	for (i = 0; i < told->beacons; i++)
+		known |= told->beacon_recent[i] == key;
 	if (!known) {
-		po->beacon_recent[po->beacon_next] = key;
-		po->beacon_next = (po->beacon_next + 1) % PPC_BEACON_RECENT;
+		told->beacon_recent[told->beacon_next] = key;
+		told->beacon_next = (told->beacon_next + 1) % PPC_BEACON_RECENT;
+		told->beacons = min(told->beacons + 1, PPC_BEACON_RECENT);
+		WRITE_ONCE(told->beacon_last, key);
 	}
-	spin_unlock(&po->lock);
+	spin_unlock(&told->lock);
 	return known;
 }
 
@@ -247,7 +269,7 @@ static bool ppc_beacon_known(struct ppc_open *po, u64 beacon)
  * ppc_read_notice - tell of a read that is about to happen
  * @po: open file
  * @pos: in bytes
- * @count: in bytes, more than 0
+ * @count: in bytes
  * @mode: PPC_MODE_*, as read once by the caller, not 0
  *
  * Context: may sleep (allocates page cache while a policy manages read-ahead).
@@ -256,13 +278,13 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 {
 	struct address_space *mapping = PPC_I(po->inode)->mapping;
 	loff_t size = i_size_read(mapping->host);
-	bool manages = ppc_manages(po, mode) && !READ_ONCE(po->advice_random);
 	unsigned long budget = PPC_READ_WINDOW_PAGES;
 	bool missed = false;
 	pgoff_t first, last, at;
 	unsigned long nr;
+	u8 unsure;
 
-	if (pos < 0 || pos >= size || IS_DAX(mapping->host))
+	if (!count || pos < 0 || pos >= size || IS_DAX(mapping->host))
 		return;
 	first = pos >> PAGE_SHIFT;
 	last = (min_t(u64, (u64)pos + count, size) - 1) >> PAGE_SHIFT;
@@ -271,14 +293,12 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 		nr = ppc_next_absent(mapping, &at, last);
 		if (!nr)
 			break;
-		if (unlikely(READ_ONCE(po->unsure)) && !missed) {
-			if (ppc_is_uncached(po, at))
-				return;
-			manages = manages && !READ_ONCE(po->unsure);
-		}
+		unsure = READ_ONCE(po->hints.unsure);
+		if (unlikely(unsure == PPC_UNCACHED))
+			return;
 		missed = true;
 		ppc_emit_miss(po, PPC_EV_MISS_READ, 0, at, nr);
-		if (manages && budget) {
+		if (budget && !unsure && ppc_manages(po, mode) && !READ_ONCE(po->ra.random)) {
 			ppc_load_window(po, po->lower, at, min(nr, budget));
 			budget -= min(nr, budget);
 		}
@@ -291,7 +311,7 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 
 		/* A miss has told the position already. */
 		if (!ppc_beacon_known(po, beacon) && !missed)
-			ppc_emit(po, PPC_EV_PROGRESS, PPC_EVF_HIT, first, last - first + 1, true);
+			ppc_emit_progress(po, 0, first, last - first + 1);
 	}
 }
 
@@ -310,10 +330,29 @@ static u8 ppc_fault_flags(const struct vm_fault *vmf)
 	return flags;
 }
 
-/* Which fault this is, to know it again. */
+/*
+ * While tracing: whether the first try of this thread's present fault was a hit.
+ * A thread is in one fault only; those that share a place may take a hit from
+ * each other, when they fault at the same time.
+ */
+static u64 *ppc_fault_slot(const struct ppc_open *po)
+{
+	return &po->sbi->fault_hits[current->pid % PPC_FAULT_HITS];
+}
+
 static u64 ppc_fault_key(const struct vm_fault *vmf)
 {
 	return ((u64)current->pid << 32) | (u32)vmf->pgoff;
+}
+
+static void ppc_remember_fault(struct ppc_open *po, const struct vm_fault *vmf, bool hit)
+{
+	u64 *slot = ppc_fault_slot(po), key = ppc_fault_key(vmf);
+
+	if (hit)
+		WRITE_ONCE(*slot, key);
+	else if (READ_ONCE(*slot) == key)
+		WRITE_ONCE(*slot, 0);
 }
 
 /* Whether a fault maps the first page of its beacon stride. */
@@ -374,20 +413,19 @@ vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned 
 
 	/* A second try, after the first one waited for the page. */
 	if (vmf->flags & FAULT_FLAG_TRIED) {
-		*hit = READ_ONCE(po->fault_hit) == ppc_fault_key(vmf);
+		*hit = READ_ONCE(*ppc_fault_slot(po)) == ppc_fault_key(vmf);
 		return 0;
 	}
 	*hit = false;
 	if (index >= ppc_pages(mapping) || IS_DAX(mapping->host))
 		return 0;
 
-	*hit = ppc_entry_present(xa_load(&mapping->i_pages, index));
+	*hit = ppc_is_present(mapping, index);
 	if (mode & PPC_MODE_TRACE)
-		WRITE_ONCE(po->fault_hit, *hit ? ppc_fault_key(vmf) : 0);
+		ppc_remember_fault(po, vmf, *hit);
 	if (*hit) {
 		if ((mode & PPC_MODE_BEACON) && ppc_fault_at_beacon(po, vmf))
-			ppc_emit(po, PPC_EV_PROGRESS,
-				 ppc_fault_flags(vmf) | PPC_EVF_HIT | PPC_EVF_MMAP, index, 1, true);
+			ppc_emit_progress(po, ppc_fault_flags(vmf) | PPC_EVF_MMAP, index, 1);
 		return 0;
 	}
 
@@ -409,10 +447,11 @@ vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned 
 void ppc_fault_access(struct ppc_open *po, struct vm_fault *vmf, vm_fault_t ret, bool hit)
 {
 	u8 flags = ppc_fault_flags(vmf) | PPC_EVF_MMAP | (hit ? PPC_EVF_HIT : 0);
+	struct address_space *mapping = vmf->vma->vm_file->f_mapping;
 	pgoff_t first = vmf->pgoff;
 	unsigned long nr = 1;
 
-	if (first >= ppc_pages(vmf->vma->vm_file->f_mapping) || IS_DAX(file_inode(vmf->vma->vm_file)))
+	if (first >= ppc_pages(mapping) || IS_DAX(mapping->host))
 		return;
 	if (ret & VM_FAULT_LOCKED)
 		nr = ppc_fault_span(vmf, &first);

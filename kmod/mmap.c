@@ -12,7 +12,7 @@
 
 static struct ppc_open *ppc_vma_open(const struct vm_area_struct *vma)
 {
-	return container_of(vma->vm_ops, struct ppc_open, vm_ops);
+	return container_of(vma->vm_ops, struct ppc_open, map.ops);
 }
 
 static vm_fault_t ppc_fault(struct vm_fault *vmf)
@@ -27,7 +27,7 @@ static vm_fault_t ppc_fault(struct vm_fault *vmf)
 		if (ret)
 			return ret;
 	}
-	ret = po->lower_vm_ops->fault(vmf);
+	ret = po->map.lower->fault(vmf);
 	/* VM_FAULT_RETRY: the locks are gone, and with them perhaps vma and po */
 	if (unlikely(mode & PPC_MODE_TRACE) && !(ret & VM_FAULT_RETRY))
 		ppc_fault_access(po, vmf, ret, hit);
@@ -43,12 +43,12 @@ static pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, p
 {
 	pgoff_t end;
 
-	if (READ_ONCE(po->beacon_page) == beacon)
-		return READ_ONCE(po->beacon_end);
+	if (READ_ONCE(po->hints.beacon_page) == beacon)
+		return READ_ONCE(po->hints.beacon_end);
 	end = ppc_mapped_end(vmf, beacon);
 	if (end) {
-		WRITE_ONCE(po->beacon_end, end);
-		WRITE_ONCE(po->beacon_page, beacon);
+		WRITE_ONCE(po->hints.beacon_end, end);
+		WRITE_ONCE(po->hints.beacon_page, beacon);
 	}
 	return end;
 }
@@ -82,7 +82,7 @@ static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end
 				return PPC_MAPPED_NONE;
 		}
 	}
-	return ppc_lower_map_pages(po->lower_vm_ops, vmf, start, from, end);
+	return ppc_lower_map_pages(po->map.lower, vmf, start, from, end);
 }
 
 static void ppc_vma_opened(struct vm_area_struct *vma)
@@ -90,16 +90,16 @@ static void ppc_vma_opened(struct vm_area_struct *vma)
 	struct ppc_open *po = ppc_vma_open(vma);
 
 	ppc_open_get(po);
-	if (po->lower_vm_ops->open)
-		po->lower_vm_ops->open(vma);
+	if (po->map.lower->open)
+		po->map.lower->open(vma);
 }
 
 static void ppc_vma_closed(struct vm_area_struct *vma)
 {
 	struct ppc_open *po = ppc_vma_open(vma);
 
-	if (po->lower_vm_ops->close)
-		po->lower_vm_ops->close(vma);
+	if (po->map.lower->close)
+		po->map.lower->close(vma);
 	ppc_open_put(po);
 }
 
@@ -109,7 +109,7 @@ static void ppc_set_map_pages(struct ppc_open *po, const struct vm_operations_st
 
 	if (!lower || !lower->map_pages)
 		return;
-	WRITE_ONCE(po->vm_ops.map_pages, mode & (PPC_MODE_BEACON | PPC_MODE_TRACE) ?
+	WRITE_ONCE(po->map.ops.map_pages, mode & (PPC_MODE_BEACON | PPC_MODE_TRACE) ?
 						 ppc_map_pages : lower->map_pages);
 }
 
@@ -124,21 +124,21 @@ static void ppc_set_map_pages(struct ppc_open *po, const struct vm_operations_st
  */
 void ppc_choose_map_pages(struct ppc_open *po)
 {
-	ppc_set_map_pages(po, po->lower_vm_ops);
+	ppc_set_map_pages(po, po->map.lower);
 }
 
 static void ppc_copy_vm_ops(struct ppc_open *po, const struct vm_operations_struct *ops)
 {
 	spin_lock(&po->sbi->open_lock);
-	if (!po->lower_vm_ops) {
-		po->vm_ops = *ops;
-		ppc_clear_mapped(&po->vm_ops);
-		po->vm_ops.open = ppc_vma_opened;
-		po->vm_ops.close = ppc_vma_closed;
-		po->vm_ops.fault = ppc_fault;
+	if (!po->map.lower) {
+		po->map.ops = *ops;
+		ppc_clear_mapped(&po->map.ops);
+		po->map.ops.open = ppc_vma_opened;
+		po->map.ops.close = ppc_vma_closed;
+		po->map.ops.fault = ppc_fault;
 		ppc_set_map_pages(po, ops);
 		/* pairs with the acquire in ppc_wrap_vm_ops() */
-		smp_store_release(&po->lower_vm_ops, ops);
+		smp_store_release(&po->map.lower, ops);
 	}
 	spin_unlock(&po->sbi->open_lock);
 }
@@ -154,9 +154,9 @@ static bool ppc_wrap_vm_ops(struct ppc_open *po, const struct vm_operations_stru
 	if (!ops || !ops->fault || ops->fault == ppc_fault)
 		return false;
 	/* pairs with the release in ppc_copy_vm_ops() */
-	if (!smp_load_acquire(&po->lower_vm_ops))
+	if (!smp_load_acquire(&po->map.lower))
 		ppc_copy_vm_ops(po, ops);
-	return po->lower_vm_ops == ops;
+	return po->map.lower == ops;
 }
 
 /**
@@ -182,7 +182,7 @@ int ppc_mmap(struct file *file, struct vm_area_struct *vma)
 		return err;
 	if (ppc_wrap_vm_ops(po, vma->vm_ops)) {
 		ppc_open_get(po);
-		vma->vm_ops = &po->vm_ops;
+		vma->vm_ops = &po->map.ops;
 	}
 	return 0;
 }

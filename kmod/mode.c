@@ -22,7 +22,7 @@ static void ppc_apply_readahead(struct ppc_open *po)
 {
 	struct file *lower = po->lower;
 	bool managed = (READ_ONCE(po->sbi->mode) & PPC_MODE_MANAGED) && !PPC_I(po->inode)->native;
-	bool random = po->advice_random || managed;
+	bool random = po->ra.random || managed;
 
 	spin_lock(&lower->f_lock);
 	if (random)
@@ -30,7 +30,7 @@ static void ppc_apply_readahead(struct ppc_open *po)
 	else
 		lower->f_mode &= ~FMODE_RANDOM;
 	ppc_set_fault_window(lower, managed ? READ_ONCE(po->sbi->window_pages) : 0,
-			     po->advice_sequential, &po->fault_window);
+			     po->ra.sequential, &po->ra.window);
 	spin_unlock(&lower->f_lock);
 }
 
@@ -55,9 +55,9 @@ static void ppc_apply_mode_all(struct ppc_sb *sbi, const struct inode *only)
 		n = 0;
 		done = held;
 		spin_lock(&sbi->open_lock);
-		po = list_prepare_entry(held, &sbi->open_files, link);
+		po = list_prepare_entry(held, &sbi->open_files, ra.link);
 		held = NULL;
-		list_for_each_entry_continue(po, &sbi->open_files, link) {
+		list_for_each_entry_continue(po, &sbi->open_files, ra.link) {
 			if (!only || po->inode == only)
 				ppc_apply_mode(po);
 			/* one whose last reference has gone waits for the lock to leave */
@@ -85,7 +85,7 @@ void ppc_open_list_add(struct ppc_open *po)
 
 	atomic_inc(&PPC_I(po->inode)->nr_open);
 	spin_lock(&sbi->open_lock);
-	list_add_tail(&po->link, &sbi->open_files);
+	list_add_tail(&po->ra.link, &sbi->open_files);
 	sbi->nr_open++;
 	if (READ_ONCE(sbi->mode))
 		ppc_apply_readahead(po);
@@ -97,7 +97,7 @@ void ppc_open_list_del(struct ppc_open *po)
 	struct ppc_sb *sbi = po->sbi;
 
 	spin_lock(&sbi->open_lock);
-	list_del(&po->link);
+	list_del(&po->ra.link);
 	sbi->nr_open--;
 	spin_unlock(&sbi->open_lock);
 	atomic_dec(&PPC_I(po->inode)->nr_open);
@@ -119,8 +119,8 @@ void ppc_advised(struct ppc_open *po, int advice)
 	    advice != POSIX_FADV_RANDOM)
 		return;
 	spin_lock(&sbi->open_lock);
-	WRITE_ONCE(po->advice_random, advice == POSIX_FADV_RANDOM);
-	po->advice_sequential = advice == POSIX_FADV_SEQUENTIAL;
+	WRITE_ONCE(po->ra.random, advice == POSIX_FADV_RANDOM);
+	po->ra.sequential = advice == POSIX_FADV_SEQUENTIAL;
 	ppc_apply_readahead(po);
 	spin_unlock(&sbi->open_lock);
 }
@@ -215,6 +215,8 @@ int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc
 	rcu_assign_pointer(sbi->session, session);
 	old = sbi->mode;
 	WRITE_ONCE(sbi->mode, mode);
+	/* before any id is handed out: the sweep must not go to rest */
+	ppc_sweep_used(sbi);
 	ppc_apply_mode_all(sbi, NULL);
 	if (mode & ~old & PPC_MODE_TRACE) {
 		ppc_zap_mappings(sbi);

@@ -63,19 +63,21 @@ static struct file *ppc_dentry_open(const struct path *path, int flags, const st
 /**
  * ppc_lower_path - the lower path of an open file or directory
  * @file: ours
- * @real: out; the dentry is referenced
+ * @real: out; good as long as @file is open and *@held is not put
+ * @held: out; a dentry to be put, or NULL
  *
  * Return: 0, or -ESTALE when no lower name is cached any more
  */
-int ppc_lower_path(struct file *file, struct path *real)
+int ppc_lower_path(const struct file *file, struct path *real, struct dentry **held)
 {
-	struct inode *inode = file_inode(file);
-
-	real->mnt = PPC_SB(inode->i_sb)->lower_mnt;
-	if (PPC_BACKING_FILES || ppc_own_path(file))
-		real->dentry = dget(PPC_D(file_dentry(file)));
-	else
-		real->dentry = ppc_lower_alias(inode);
+	real->mnt = PPC_SB(file_inode(file)->i_sb)->lower_mnt;
+	*held = NULL;
+	if (PPC_BACKING_FILES || ppc_own_path(file)) {
+		real->dentry = PPC_D(file->f_path.dentry);
+	} else {
+		*held = ppc_lower_alias(file_inode(file));
+		real->dentry = *held;
+	}
 	return real->dentry ? 0 : -ESTALE;
 }
 
@@ -117,7 +119,8 @@ static struct file *ppc_open_lower(struct ppc_open *po, struct file *file, const
 static int ppc_open_asked(struct ppc_open *po, struct file *file)
 {
 	struct path real;
-	int err = ppc_lower_path(file, &real);
+	struct dentry *held;
+	int err = ppc_lower_path(file, &real, &held);
 
 	if (err)
 		return err;
@@ -126,7 +129,8 @@ static int ppc_open_asked(struct ppc_open *po, struct file *file)
 		po->lower = ppc_open_lower(po, file, &real);
 		err = PTR_ERR_OR_ZERO(po->lower);
 	}
-	dput(real.dentry);
+	if (held)
+		dput(held);
 	return err;
 }
 
@@ -206,7 +210,7 @@ static void ppc_open_event(struct ppc_open *po, u8 kind)
 	if (kind == PPC_EV_OPEN)
 		ev.length = min_t(u64, PAGE_ALIGN(i_size_read(PPC_I(po->inode)->lower)),
 				  U32_MAX & PAGE_MASK);
-	ppc_upc_emit(sbi, &ev, true);
+	ppc_upc_hint(sbi, &ev);
 }
 
 static void ppc_open_free_work(struct work_struct *work)
@@ -215,6 +219,46 @@ static void ppc_open_free_work(struct work_struct *work)
 
 	path_put(&po->pin);
 	kmem_cache_free(ppc_open_cache, po);
+}
+
+/*
+ * What is as it was when one is let go of is set up once, and nothing is zeroed:
+ * most of it belongs to mappings and events, which most open files have none of.
+ */
+static void ppc_open_once(void *mem)
+{
+	struct ppc_open *po = mem;
+
+	spin_lock_init(&po->told.lock);
+	INIT_LIST_HEAD(&po->told.link);
+	po->told.pending.length = 0;
+}
+
+static struct ppc_open *ppc_open_alloc(struct inode *inode)
+{
+	struct ppc_sb *sbi = PPC_SB(inode->i_sb);
+	struct ppc_open *po = kmem_cache_alloc(ppc_open_cache, GFP_KERNEL);
+
+	if (!po)
+		return NULL;
+	refcount_set(&po->ref, 1);
+	po->open_id = atomic_inc_return(&sbi->next_open_id);
+	po->sbi = sbi;
+	po->inode = inode;
+	po->marks = 0;
+	po->direct = false;
+	po->pinned = false;
+	po->ra = (struct ppc_open_ra) {};
+	po->hints = (struct ppc_open_hints) {
+		.stretch = -PPC_STRETCH_PAGES,
+		.beacon_page = ULONG_MAX,
+		.unsure = sbi->caller_cred ? PPC_UNSURE : 0,
+	};
+	po->told.beacons = 0;
+	po->told.beacon_next = 0;
+	po->told.beacon_last = 0;
+	po->map.lower = NULL;
+	return po;
 }
 
 void ppc_open_get(struct ppc_open *po)
@@ -246,10 +290,12 @@ void ppc_open_put(struct ppc_open *po)
 	ppc_open_event(po, PPC_EV_CLOSE);
 	ppc_open_list_del(po);
 	ppc_sweep_used(po->sbi);
-	if (po->pinned)
+	if (po->pinned) {
+		INIT_WORK(&po->free_work, ppc_open_free_work);
 		queue_work(ppc_open_wq, &po->free_work);
-	else
+	} else {
 		kmem_cache_free(ppc_open_cache, po);
+	}
 	fput(lower);
 }
 
@@ -270,47 +316,40 @@ static int ppc_open_direct(struct ppc_open *po, struct file *file)
 	return 0;
 }
 
-/*
- * The cache is the lower one, whoever asks: cachestat, readahead(2), sync_file_range.  But who reads
- * folios of a mapping by himself (erofs of an image) hands our file on with them, and only file
- * systems of a block device are known to look for nothing of their own in it; FUSE, NFS and their
- * like take its private data for theirs.  And by a mapping of tmpfs the kernel knows a file of tmpfs,
- * and looks for seals in front of our inode (F_GET_SEALS, mmap() and udmabuf).
+/**
+ * ppc_shares_mapping - whether open files have the lower mapping
+ * @lower: of the lower files
+ *
+ * The cache is the lower one, whoever asks: cachestat, readahead(2),
+ * sync_file_range.  But who reads folios of a mapping by himself (erofs of an
+ * image) hands our file on with them, and only file systems of a block device
+ * are known to look for nothing of their own in it; FUSE, NFS and their like take
+ * its private data for theirs.  And by a mapping of tmpfs the kernel knows a file
+ * of tmpfs, and looks for seals in front of our inode (F_GET_SEALS, mmap() and
+ * udmabuf).
  */
-static bool ppc_shares_mapping(const struct super_block *lower)
+bool ppc_shares_mapping(const struct super_block *lower)
 {
+	if (lower->s_type == &ppc_fs_type)
+		return PPC_SB(lower)->shares_mapping;
 	return (lower->s_type->fs_flags & FS_REQUIRES_DEV) && lower->s_magic != FUSE_SUPER_MAGIC;
 }
 
 /**
- * ppc_open - ->open of regular files
+ * ppc_file_open - ->open of regular files
  * @inode: ours
  * @file: the user's
  *
  * Context: may sleep.
  * Return: 0 or -errno
  */
-int ppc_open(struct inode *inode, struct file *file)
+int ppc_file_open(struct inode *inode, struct file *file)
 {
-	struct ppc_sb *sbi = PPC_SB(inode->i_sb);
-	struct ppc_open *po = kmem_cache_zalloc(ppc_open_cache, GFP_KERNEL_ACCOUNT);
+	struct ppc_open *po = ppc_open_alloc(inode);
 	int err;
 
 	if (!po)
 		return -ENOMEM;
-	refcount_set(&po->ref, 1);
-	spin_lock_init(&po->lock);
-	INIT_LIST_HEAD(&po->link);
-	INIT_LIST_HEAD(&po->pending_link);
-	INIT_WORK(&po->free_work, ppc_open_free_work);
-	memset(po->beacon_recent, 0xff, sizeof(po->beacon_recent));
-	po->stretch = -PPC_STRETCH_PAGES;
-	po->beacon_page = ULONG_MAX;
-	po->unsure = sbi->caller_cred ? PPC_UNSURE : 0;
-	po->sbi = sbi;
-	po->inode = inode;
-	po->open_id = atomic_inc_return(&sbi->next_open_id);
-
 	err = ppc_open_asked(po, file);
 	if (err)
 		goto err_free;
@@ -320,12 +359,11 @@ int ppc_open(struct inode *inode, struct file *file)
 	if (err)
 		goto err_lower;
 
-	if (ppc_shares_mapping(PPC_I(inode)->mapping->host->i_sb))
+	if (po->sbi->shares_mapping)
 		file->f_mapping = PPC_I(inode)->mapping;
 	file->f_wb_err = filemap_sample_wb_err(file->f_mapping);
 	file->f_mode |= po->lower->f_mode & (FMODE_NOWAIT | FMODE_BUF_RASYNC);
-	if (ppc_fop_rasync(po->lower))
-		file->f_op = &ppc_file_rasync_ops;
+	file->f_op = ppc_choose_file_ops(po);
 	file->private_data = po;
 	ppc_open_list_add(po);
 	ppc_open_event(po, PPC_EV_OPEN);
@@ -340,7 +378,7 @@ err_free:
 	return err;
 }
 
-int ppc_release(struct inode *inode, struct file *file)
+int ppc_file_release(struct inode *inode, struct file *file)
 {
 	ppc_open_put(PPC_F(file));
 	return 0;
@@ -348,7 +386,8 @@ int ppc_release(struct inode *inode, struct file *file)
 
 int ppc_open_cache_init(void)
 {
-	ppc_open_cache = KMEM_CACHE(ppc_open, SLAB_ACCOUNT);
+	ppc_open_cache = kmem_cache_create("ppc_open", sizeof(struct ppc_open), 0, SLAB_ACCOUNT,
+					   ppc_open_once);
 	if (!ppc_open_cache)
 		return -ENOMEM;
 	ppc_open_wq = alloc_workqueue("ppc_open", WQ_UNBOUND, 0);

@@ -68,11 +68,12 @@ struct posix_acl *ppc_get_acl(struct mnt_idmap *idmap, struct dentry *dentry, in
 
 /* open.c */
 struct file *ppc_open_lower_dir(struct file *file);
-int ppc_lower_path(struct file *file, struct path *real);
+int ppc_lower_path(const struct file *file, struct path *real, struct dentry **held);
 struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode);
 struct dentry *ppc_lower_alias(struct inode *inode);
-int ppc_open(struct inode *inode, struct file *file);
-int ppc_release(struct inode *inode, struct file *file);
+bool ppc_shares_mapping(const struct super_block *lower);
+int ppc_file_open(struct inode *inode, struct file *file);
+int ppc_file_release(struct inode *inode, struct file *file);
 void ppc_open_get(struct ppc_open *po);
 bool ppc_open_try_get(struct ppc_open *po);
 void ppc_open_put(struct ppc_open *po);
@@ -85,12 +86,7 @@ int ppc_ask_read(struct ppc_sb *sbi, struct dentry *lower, u32 marks, loff_t pos
 
 /* file.c */
 extern const struct file_operations ppc_file_ops;
-extern const struct file_operations ppc_file_rasync_ops;
-
-/* aio.c */
-ssize_t ppc_read_async(struct kiocb *iocb, struct iov_iter *to, struct file *lower, int flags);
-int ppc_aio_cache_init(void);
-void ppc_aio_cache_exit(void);
+const struct file_operations *ppc_choose_file_ops(const struct ppc_open *po);
 
 /* mmap.c */
 int ppc_mmap(struct file *file, struct vm_area_struct *vma);
@@ -100,6 +96,8 @@ void ppc_choose_map_pages(struct ppc_open *po);
 unsigned long ppc_next_absent(struct address_space *mapping, pgoff_t *index, pgoff_t last);
 unsigned long ppc_count_absent(struct address_space *mapping, pgoff_t first, pgoff_t last);
 bool ppc_can_readahead(struct address_space *mapping);
+bool ppc_begins_unsure(struct ppc_open *po, loff_t pos);
+void ppc_learn_cached(struct ppc_open *po, loff_t pos);
 void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode);
 vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode,
 			    bool *hit);
@@ -136,6 +134,7 @@ struct wait_queue_head *ppc_session_wait(struct ppc_session *session);
 /* upc.c */
 bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev);
 void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent);
+void ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev);
 void ppc_upc_late_work(struct work_struct *work);
 void ppc_upc_queue(struct ppc_sb *sbi, const struct ppc_event *ev);
 

@@ -42,6 +42,8 @@ struct ppc_opts {
 #define PPC_MODE_TRACE		0x08
 #define PPC_MODE_OPENCLOSE	0x10
 
+#define PPC_FAULT_HITS	64
+
 enum ppc_stat {
 	PPC_STAT_QUEUED,
 	PPC_STAT_DROPPED,
@@ -100,7 +102,8 @@ struct ppc_sb {
 	dev_t base_dev;			/* st_dev of BASE */
 	char *base;			/* absolute path, for show_devname */
 	struct ppc_opts opts;		/* READ_ONCE; remount writes them */
-	bool caller_cred;		/* NFS and relatives: open with the caller's credentials */
+	bool caller_cred;		/* NFS and relatives: the caller's rights open */
+	bool shares_mapping;		/* see ppc_shares_mapping() */
 	bool nosymfollow;		/* of the lower mount */
 	bool nosuid;			/* of the lower mount, or another user namespace */
 
@@ -113,12 +116,13 @@ struct ppc_sb {
 	struct ppc_session __rcu *session;	/* written under attach_mutex */
 
 	spinlock_t open_lock;		/* open_files, nr_open, flips of read-ahead and map_pages */
-	struct list_head open_files;	/* struct ppc_open.link */
+	struct list_head open_files;	/* struct ppc_open.ra.link */
 	u32 nr_open;
 	atomic_t next_open_id;
-	spinlock_t pending_lock;	/* pending, ppc_open.pending_link */
+	spinlock_t pending_lock;	/* pending, ppc_open.told.link */
 	struct list_head pending;	/* open files with ACCESS events not yet queued */
 	struct delayed_work flush_work;	/* pending ACCESS events while tracing */
+	u64 fault_hits[PPC_FAULT_HITS];	/* READ_ONCE, WRITE_ONCE; see ppc_fault_slot() */
 	struct delayed_work late_work;	/* wakes the reader for events that were not urgent */
 
 	struct xarray inodes;		/* file id -> struct ppc_inode; RCU readers */
@@ -127,7 +131,7 @@ struct ppc_sb {
 	bool resting;			/* no sweep is scheduled */
 	unsigned int idle_sweeps;	/* of sweep_work only */
 
-	atomic64_t undrained_bytes;	/* evicted since the LRU batches were last drained */
+	atomic64_t asked_bytes;		/* of EVICT since the LRU batches were last drained */
 
 	struct ppc_dev *dev;
 	struct ppc_stats __percpu *stats;
@@ -147,47 +151,69 @@ struct ppc_inode {
 	struct inode vfs_inode;
 };
 
-#define PPC_BEACON_RECENT	8
+/* Read-ahead of an open file.  Written under ppc_sb.open_lock, and so read, but for @random. */
+struct ppc_open_ra {
+	struct list_head link;		/* ppc_sb.open_files */
+	bool random;			/* the application asked for it; READ_ONCE without the lock */
+	bool sequential;		/* the same */
+	bool window;			/* see ppc_set_fault_window() */
+};
 
-/* ppc_open.unsure: 0, or so many reads have not shown yet that this file is cached */
+/* The VMAs' operations.  Written under ppc_sb.open_lock; faults read them without a lock. */
+struct ppc_open_map {
+	const struct vm_operations_struct *lower;	/* set once, released after ops */
+	struct vm_operations_struct ops;	/* complete before a VMA has it; but for .map_pages */
+};
+
+/*
+ * What the last accesses were like.  READ_ONCE and WRITE_ONCE without a lock: of
+ * two writers one gets lost, and the reader of events is woken or told once more
+ * than need be.
+ */
+struct ppc_open_hints {
+	pgoff_t stretch;		/* where the last miss was that woke the reader at once */
+	pgoff_t beacon_page, beacon_end;	/* see ppc_beacon_end() */
+	u8 unsure;			/* see ppc_begins_unsure() */
+};
+
+/* Of unsure: 0, or so many reads less one have not shown that this file is cached. */
 #define PPC_UNSURE	1
 #define PPC_UNCACHED	5
 
+#define PPC_BEACON_RECENT	8
+
+/* What was told, or will be.  Under lock, @link under ppc_sb.pending_lock. */
+struct ppc_open_told {
+	spinlock_t lock;		/* all but link and reads of beacon_last */
+	u8 beacons;			/* how many of them there are */
+	u8 beacon_next;			/* which is replaced next */
+	u64 beacon_last;		/* the newest; READ_ONCE without the lock */
+	u64 beacon_recent[PPC_BEACON_RECENT];
+	struct ppc_event pending;	/* ACCESS, not queued; length 0: none */
+	struct list_head link;		/* ppc_sb.pending, while there may be one */
+};
+
 /*
  * One open file.  The upper file holds one reference, each VMA made through it
- * another, so it outlives close().
+ * another, so it outlives close().  What is not in one of the parts is set
+ * before anybody else knows of it, and constant.
  */
 struct ppc_open {
 	refcount_t ref;
 	u32 open_id;
-	bool advice_random;		/* the application asked for it; under open_lock */
-	bool advice_sequential;		/* the same */
-	bool fault_window;		/* see ppc_set_fault_window(); under open_lock */
+	struct ppc_sb *sbi;
+	struct inode *inode;		/* ours; pinned by the path in lower, or by pin */
+	struct file *lower;
+	u32 marks;			/* who is to be asked at each read, see marks.c */
 	bool direct;			/* O_DIRECT passes through, as decided at open */
 	bool pinned;			/* pin is in use, see ppc_open_lower() */
-	u32 marks;			/* who is to be asked at each read, see marks.c */
-	u8 unsure;			/* see ppc_is_uncached() */
-	pgoff_t unsure_page;		/* what the last of them found absent */
-	pgoff_t stretch;		/* where the last miss was that woke the reader at once */
-	pgoff_t beacon_page, beacon_end;	/* see ppc_beacon_end() */
-	u64 fault_hit;			/* while tracing: the last fault, if it was a hit */
-	struct file *lower;
-	struct inode *inode;		/* ours; pinned by the path in lower, or by pin */
-	struct list_head link;		/* ppc_sb.open_files */
-	struct ppc_sb *sbi;
-
-	spinlock_t lock;		/* what follows, to the mark */
-	struct ppc_event pending;	/* ACCESS not yet queued; length 0: none */
-	u64 beacon_recent[PPC_BEACON_RECENT];
-	u8 beacon_next;
-	/* end of what lock protects */
-
-	struct list_head pending_link;	/* ppc_sb.pending, while pending may hold something */
-
-	const struct vm_operations_struct *lower_vm_ops;	/* set once, after vm_ops */
-	struct vm_operations_struct vm_ops;	/* .map_pages changes; under open_lock */
 	struct path pin;
-	struct work_struct free_work;
+	struct work_struct free_work;	/* of the last reference */
+
+	struct ppc_open_ra ra;
+	struct ppc_open_hints hints;
+	struct ppc_open_told told;
+	struct ppc_open_map map;
 };
 
 static inline struct ppc_sb *PPC_SB(const struct super_block *sb)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A session: the event rings of one reader, from its ATTACH to the release of
- * its descriptor; their mapping, the lease, going to sleep.  The barriers are
- * drawn in upc.c.
+ * its descriptor; their mapping, the lease, going to sleep.  README.md draws
+ * the barriers.
  */
 #include <linux/log2.h>
 #include <linux/pid_namespace.h>

@@ -197,6 +197,7 @@ static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
 	/* of another user namespace its ids and capabilities say nothing here */
 	sbi->nosuid = path->mnt->mnt_flags & MNT_NOSUID || lower->s_user_ns != sb->s_user_ns;
 	sbi->caller_cred = ppc_wants_caller_cred(lower);
+	sbi->shares_mapping = ppc_shares_mapping(lower);
 
 	sb->s_magic = PPC_SUPER_MAGIC;
 	sb->s_maxbytes = lower->s_maxbytes;

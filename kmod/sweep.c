@@ -158,23 +158,21 @@ static bool ppc_is_empty(struct ppc_sb *sbi)
 	       !xa_find_after(&sbi->inodes, &id, ULONG_MAX, XA_PRESENT);
 }
 
-/*
- *	name found, file closed		sweep
- *	used = true			resting = true
- *	smp_mb()			smp_mb()
- *	resting? schedule		used? do not rest
- */
+/* The barriers (C) are drawn in README.md: going to rest, and using the mount. */
 void ppc_sweep_work(struct work_struct *work)
 {
 	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, sweep_work);
-	bool attached = READ_ONCE(sbi->mode);
 
+	/* (C) before the look at what there is to let go of */
 	smp_store_mb(sbi->resting, false);
 	sbi->idle_sweeps = xchg(&sbi->used, false) ? 0 : sbi->idle_sweeps + 1;
 	ppc_sweep_all(sbi);
-	if (sbi->idle_sweeps >= PPC_SWEEP_REST && !attached) {
+	if (sbi->idle_sweeps >= PPC_SWEEP_REST && !READ_ONCE(sbi->mode)) {
+		/* (C) before the look at used */
 		smp_store_mb(sbi->resting, true);
-		ppc_let_go(sbi);
+		/* who attaches from here on counts as a user and keeps its ids */
+		if (!READ_ONCE(sbi->used))
+			ppc_let_go(sbi);
 		if (!READ_ONCE(sbi->used) && ppc_is_empty(sbi))
 			return;
 		WRITE_ONCE(sbi->resting, false);
@@ -193,6 +191,7 @@ void ppc_sweep_used(struct ppc_sb *sbi)
 {
 	if (READ_ONCE(sbi->used))
 		return;
+	/* (C) before the look at resting */
 	smp_store_mb(sbi->used, true);
 	if (READ_ONCE(sbi->resting))
 		schedule_delayed_work(&sbi->sweep_work, PPC_SWEEP_PERIOD);

@@ -11,7 +11,7 @@
 #define PPC_ACCESS_MAX_NS	(100 * NSEC_PER_MSEC)
 #define PPC_ACCESS_FLUSH_MS	100
 
-/* Caller holds po->lock. */
+/* Caller holds po->told.lock. */
 static bool ppc_access_merges(const struct ppc_event *pending, const struct ppc_event *ev)
 {
 	u64 pending_end = pending->offset + pending->length;
@@ -23,12 +23,12 @@ static bool ppc_access_merges(const struct ppc_event *pending, const struct ppc_
 	       ev->time_ns - pending->time_ns < PPC_ACCESS_MAX_NS;
 }
 
-/* For the flush, which takes it off before it looks; caller holds po->lock. */
+/* For the flush, which takes it off before it looks; caller holds po->told.lock. */
 static void ppc_access_list(struct ppc_open *po)
 {
 	spin_lock(&po->sbi->pending_lock);
-	if (list_empty(&po->pending_link))
-		list_add_tail(&po->pending_link, &po->sbi->pending);
+	if (list_empty(&po->told.link))
+		list_add_tail(&po->told.link, &po->sbi->pending);
 	spin_unlock(&po->sbi->pending_lock);
 }
 
@@ -55,19 +55,20 @@ void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags)
 
 	if (!ppc_upc_fill(po->sbi, &ev))
 		return;
-	spin_lock(&po->lock);
-	if (ppc_access_merges(&po->pending, &ev)) {
-		u64 end = max(po->pending.offset + po->pending.length, ev.offset + ev.length);
+	spin_lock(&po->told.lock);
+	if (ppc_access_merges(&po->told.pending, &ev)) {
+		struct ppc_event *pending = &po->told.pending;
 
-		po->pending.length = end - po->pending.offset;
+		pending->length = max(pending->offset + pending->length,
+				      ev.offset + ev.length) - pending->offset;
 		ppc_stat_add(po->sbi, PPC_STAT_COALESCED, 1);
 	} else {
-		out = po->pending;
-		po->pending = ev;
-		if (list_empty(&po->pending_link))
+		out = po->told.pending;
+		po->told.pending = ev;
+		if (list_empty(&po->told.link))
 			ppc_access_list(po);
 	}
-	spin_unlock(&po->lock);
+	spin_unlock(&po->told.lock);
 	if (out.length)
 		ppc_upc_queue(po->sbi, &out);
 }
@@ -76,10 +77,10 @@ static void ppc_access_flush(struct ppc_open *po)
 {
 	struct ppc_event out;
 
-	spin_lock(&po->lock);
-	out = po->pending;
-	po->pending.length = 0;
-	spin_unlock(&po->lock);
+	spin_lock(&po->told.lock);
+	out = po->told.pending;
+	po->told.pending.length = 0;
+	spin_unlock(&po->told.lock);
 	if (out.length)
 		ppc_upc_queue(po->sbi, &out);
 }
@@ -92,12 +93,13 @@ static void ppc_access_flush(struct ppc_open *po)
  */
 void ppc_access_end(struct ppc_open *po)
 {
-	if (!list_empty_careful(&po->pending_link)) {
+	if (!list_empty_careful(&po->told.link)) {
 		spin_lock(&po->sbi->pending_lock);
-		list_del_init(&po->pending_link);
+		list_del_init(&po->told.link);
 		spin_unlock(&po->sbi->pending_lock);
 	}
-	ppc_access_flush(po);
+	if (po->told.pending.length)
+		ppc_access_flush(po);
 }
 
 /* The first open file of the list, taken off it and referenced. */
@@ -107,11 +109,11 @@ static struct ppc_open *ppc_access_next(struct ppc_sb *sbi)
 
 	spin_lock(&sbi->pending_lock);
 	while (!found && !list_empty(&sbi->pending)) {
-		po = list_first_entry(&sbi->pending, struct ppc_open, pending_link);
+		po = list_first_entry(&sbi->pending, struct ppc_open, told.link);
 		if (ppc_open_try_get(po))
 			found = po;
 		/* one that is being let go of may be freed from here on, see ppc_access_end() */
-		list_del_init_careful(&po->pending_link);
+		list_del_init_careful(&po->told.link);
 	}
 	spin_unlock(&sbi->pending_lock);
 	return found;

@@ -8,13 +8,8 @@
  * reads, because the wake-up and the copy, not the enqueue, are the cost.
  *
  * Writers run in the application's read or fault.  They never wait: a full
- * ring drops the event and counts it.  Two barriers pair with user space:
- *
- *	kernel				reader
- *	write record			need_wakeup = 1
- *	store-release head	(A)	full barrier			(B)
- *	smp_mb()		(B)	load-acquire heads	(A)
- *	if (need_wakeup) wake		none new: poll()
+ * ring drops the event and counts it.  The barriers (A) and (B) pair with user
+ * space as README.md draws it under Races.
  *
  * Whatever user space writes into the consumer page, the kernel only compares:
  * head is private, a wild tail makes the ring look full or empty.
@@ -65,12 +60,6 @@ static void ppc_drop_detached(struct ppc_sb *sbi, const struct ppc_event *ev)
 {
 	ppc_stat_add(sbi, PPC_STAT_DROPPED_DETACHED, 1);
 	ppc_count_dropped(sbi, ev);
-}
-
-/* What costs its reader next to nothing, so that he may cause any number of it. */
-static bool ppc_is_hint(const struct ppc_event *ev)
-{
-	return ev->kind == PPC_EV_PROGRESS || ev->kind >= PPC_EV_OPEN;
 }
 
 /**
@@ -210,11 +199,12 @@ static void ppc_enqueue(struct ppc_sb *sbi, struct ppc_session *s, const struct 
 	enum ppc_stat outcome = ppc_ring_put(s, cpu, ev);
 
 	put_cpu();
-	ppc_stat_add(sbi, outcome, 1);
 	if (likely(outcome == PPC_STAT_QUEUED)) {
+		ppc_stat_add(sbi, PPC_STAT_QUEUED, 1);
 		trace_ppc_event_queued(ppc_dev_minor(sbi), ev->file_id, ev->offset, ev->length,
 				       ev->kind, ev->flags);
 	} else {
+		ppc_stat_add(sbi, outcome, 1);
 		ppc_count_dropped(sbi, ev);
 	}
 	/* (B) the head before need_wakeup */
@@ -239,14 +229,38 @@ void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent)
 	s = rcu_dereference(sbi->session);
 	if (likely(s)) {
 		ppc_stamp(s, ev);
-		if (ppc_is_hint(ev) && !ppc_fair_allows(s->fair, PPC_FAIR_HINT, ev)) {
-			ppc_stat_add(sbi, PPC_STAT_DROPPED_FLOOD, 1);
-			ppc_count_dropped(sbi, ev);
-		} else {
-			ppc_enqueue(sbi, s, ev, urgent);
-		}
+		ppc_enqueue(sbi, s, ev, urgent);
 	} else {
 		ppc_drop_detached(sbi, ev);
+	}
+	rcu_read_unlock();
+}
+
+/**
+ * ppc_upc_hint - the same, for what costs who causes it next to nothing
+ * @sbi: mount
+ * @ev: PROGRESS, OPEN or CLOSE
+ *
+ * A task may cause so many of them and no more, see fair.c; they are urgent.
+ *
+ * Context: as ppc_upc_emit().
+ */
+void ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev)
+{
+	struct ppc_session *s;
+
+	rcu_read_lock();
+	s = rcu_dereference(sbi->session);
+	if (unlikely(!s)) {
+		ppc_drop_detached(sbi, ev);
+	} else {
+		ppc_stamp(s, ev);
+		if (ppc_fair_allows(s->fair, PPC_FAIR_HINT, ev)) {
+			ppc_enqueue(sbi, s, ev, true);
+		} else {
+			ppc_stat_add(sbi, PPC_STAT_DROPPED_FLOOD, 1);
+			ppc_count_dropped(sbi, ev);
+		}
 	}
 	rcu_read_unlock();
 }

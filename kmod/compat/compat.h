@@ -220,6 +220,17 @@ static inline int ppc_lower_d_revalidate(struct dentry *lower, const struct qstr
 	hlist_for_each_entry(dentry, &(inode)->i_dentry, d_u.d_alias)
 #endif
 
+/* 6.5 exports it. */
+#ifndef PPC_HAVE_VFS_SPLICE_READ
+static inline ssize_t vfs_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_info *pipe,
+				      size_t len, unsigned int flags)
+{
+	if (!in->f_op->splice_read)
+		return -EINVAL;
+	return in->f_op->splice_read(in, ppos, pipe, len, flags);
+}
+#endif
+
 #include "mmap.h"
 #include "stacking.h"
 
@@ -289,17 +300,6 @@ static inline struct mem_cgroup *compat_set_active_memcg(struct mem_cgroup *memc
 /* 6.0: a file says whether it can; before, its f_mapping does, which is the lower one. */
 #ifndef PPC_HAVE_CAN_ODIRECT
 #define FMODE_CAN_ODIRECT	((fmode_t)0)
-#endif
-
-/* 6.5 exports it. */
-#ifndef PPC_HAVE_VFS_SPLICE_READ
-static inline ssize_t vfs_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_info *pipe,
-				      size_t len, unsigned int flags)
-{
-	if (!in->f_op->splice_read)
-		return -EINVAL;
-	return in->f_op->splice_read(in, ppos, pipe, len, flags);
-}
 #endif
 
 /* 6.5; what was there before is the same for a file without page cache. */

@@ -100,7 +100,7 @@ static inline void ppc_lower_map_pages(const struct vm_operations_struct *ops,
 #endif
 
 /* 6.18 */
-#ifdef PPC_HAVE_PGTABLE_CROSSED
+#ifdef PPC_HAVE_MAPS_FOLIOS
 #define PPC_MAPS_FOLIOS	1
 #include "whole.h"
 #else
