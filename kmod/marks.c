@@ -10,32 +10,9 @@
  *
  * Context: these wait for user space; no lock is held.
  */
-#include <linux/fsnotify.h>
-
 #include "ppc.h"
 
 #ifdef CONFIG_FANOTIFY_ACCESS_PERMISSIONS
-
-#ifdef FS_PRE_ACCESS
-#define PPC_PRE_ACCESS	FS_PRE_ACCESS
-static int ppc_ask_content(const struct path *path, loff_t pos, size_t count)
-{
-	struct file_range range = {
-		.path = path,
-		.pos = PAGE_ALIGN_DOWN(pos),
-		.count = PAGE_ALIGN(pos + count) - PAGE_ALIGN_DOWN(pos),
-	};
-
-	/* what fsnotify_pre_content() does, which is not exported */
-	return fsnotify_parent(path->dentry, FS_PRE_ACCESS, &range, FSNOTIFY_EVENT_FILE_RANGE);
-}
-#else
-#define PPC_PRE_ACCESS	0
-static int ppc_ask_content(const struct path *path, loff_t pos, size_t count)
-{
-	return 0;
-}
-#endif
 
 #define PPC_OPEN_MARKS	(FS_OPEN_PERM | FS_OPEN_EXEC_PERM)
 #define PPC_READ_MARKS	(FS_ACCESS_PERM | PPC_PRE_ACCESS)

@@ -179,8 +179,9 @@ struct dentry *ppc_lower_alias(struct inode *inode)
  * @sbi: mount
  * @inode: ours, regular
  *
- * Its read-ahead state is nobody else's, and it holds no mount but the private
- * clone.
+ * Its read-ahead state is nobody else's, it holds no mount but the private
+ * clone, and nobody is asked: a listener that does not answer must keep neither
+ * the loader nor an unmount waiting.
  *
  * Context: may sleep.
  * Return: a file or ERR_PTR(-ESTALE) when the file has no name any more
@@ -188,11 +189,14 @@ struct dentry *ppc_lower_alias(struct inode *inode)
 struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 {
 	struct path real = { .mnt = sbi->lower_mnt, .dentry = ppc_lower_alias(inode) };
+	const struct cred *old;
 	struct file *lower;
 
 	if (!real.dentry)
 		return ERR_PTR(-ESTALE);
-	lower = ppc_dentry_open(&real, O_RDONLY | O_LARGEFILE | PPC_OPEN_QUIET, sbi->cred);
+	old = override_creds(sbi->cred);
+	lower = ppc_quiet(ppc_open_silent(sbi->silent, &real, O_RDONLY | O_LARGEFILE, sbi->cred));
+	revert_creds(old);
 	dput(real.dentry);
 	return lower;
 }

@@ -99,6 +99,7 @@ struct ppc_sb {
 	struct vfsmount *lower_mnt;	/* private clone; its root is BASE */
 	struct vfsmount *asked_mnt;	/* another, writable if BASE is: for those asked in marks.c */
 	const struct cred *cred;	/* of the mounter */
+	struct file *silent;		/* see ppc_open_silent(); NULL where it takes none */
 	dev_t base_dev;			/* st_dev of BASE */
 	char *base;			/* absolute path, for show_devname */
 	struct ppc_opts opts;		/* READ_ONCE; remount writes them */

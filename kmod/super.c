@@ -134,6 +134,8 @@ static void ppc_sb_free(struct ppc_sb *sbi)
 	 * This waits for an RCU grace period, which is needed, too, for RCU walks
 	 * that still look at what is freed below.
 	 */
+	if (!IS_ERR_OR_NULL(sbi->silent))
+		fput(sbi->silent);
 	if (sbi->lower_mnt)
 		kern_unmount_array(mounts, ARRAY_SIZE(mounts));
 	else if (sbi->asked_mnt)
@@ -257,6 +259,10 @@ int ppc_fill_super(struct super_block *sb, struct fs_context *fc)
 		goto out;
 	}
 
+	sbi->silent = ppc_silent_create();
+	err = PTR_ERR_OR_ZERO(sbi->silent);
+	if (err)
+		goto out;
 	err = vfs_getattr_nosec(&path, &stat, STATX_BASIC_STATS, AT_STATX_DONT_SYNC);
 	if (err)
 		goto out;

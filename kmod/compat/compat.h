@@ -126,35 +126,6 @@ static inline struct timespec64 inode_get_ctime(const struct inode *inode)
 #define PPC_ACL_OPS(fn)
 #endif
 
-/*
- * Accesses are told to those who watch the user's file, not the lower one.
- * Before 6.14 a bit of the open flags says so.  Since then a backing file is as
- * quiet as the user's file was when it was opened (or, in the first of these
- * kernels, tells of the opening alone).
- */
-#ifndef FMODE_FSNOTIFY_NONE
-#define FMODE_FSNOTIFY_NONE(mode)	((mode) & FMODE_NONOTIFY)
-#endif
-#ifdef PPC_HAVE_FMODE_NONOTIFY_OPEN
-#define PPC_OPEN_QUIET		__FMODE_NONOTIFY
-#define PPC_NOTIFY_NONE		((fmode_t)0)
-static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
-{
-	return mode;
-}
-#else
-#define PPC_OPEN_QUIET		0
-#define PPC_NOTIFY_NONE		FMODE_NONOTIFY
-/* Returns what it was. */
-static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
-{
-	fmode_t old = file->f_mode & FMODE_FSNOTIFY_MASK;
-
-	file->f_mode = (file->f_mode & ~FMODE_FSNOTIFY_MASK) | mode;
-	return old;
-}
-#endif
-
 /* 5.15 has it, 6.16: the name is a qstr. */
 #if !defined(PPC_HAVE_LOOKUP_ONE_QSTR) && !defined(PPC_HAVE_LOOKUP_ONE)
 static inline struct dentry *compat_lookup_one_unlocked(const struct qstr *name,
@@ -233,6 +204,7 @@ static inline ssize_t vfs_splice_read(struct file *in, loff_t *ppos, struct pipe
 
 #include "mmap.h"
 #include "stacking.h"
+#include "notify.h"
 
 /* What reads a page or folio alone; where there is no more, read-ahead uses it. */
 static inline bool ppc_reads_folios(const struct address_space_operations *ops)

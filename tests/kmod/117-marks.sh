@@ -92,6 +92,23 @@ wait $LISTENER 2>/dev/null
 must cmp "$MNT/refused" "$BASE/refused"
 must cmp "$MNT/dir/unread" "$BASE/dir/unread"
 
+# LOAD and EVICT are for nobody to answer: who never does keeps neither them nor an unmount waiting.
+python3 - "$BASE/free" >"$PPC_TEST_DIR/mute" 2>&1 <<'PY' &
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+group = libc.fanotify_init(0x4, os.O_RDONLY)
+assert libc.fanotify_mark(group, 1, ctypes.c_uint64(0x10000), -100, sys.argv[1].encode()) == 0
+print("ready", flush=True)
+time.sleep(600)
+PY
+MUTE=$!
+eventually 30 grep -q ready "$PPC_TEST_DIR/mute" || fail "no listener: $(cat "$PPC_TEST_DIR/mute")"
+out=$(timeout 60 ppcdev "dev $DEV" 'lookup free' attach 'evict 0 - unmap drain' 'load 0 - wait' 'evict 0 - unmap drain') ||
+  fail "LOAD waits for who never answers: $out"
+eq "$(field evict dropped "$out" 2)" 65536 "evicted beside who never answers"
+kill $MUTE
+wait $MUTE 2>/dev/null
+
 truncate -s 64K "$BASE/hollow"
 sync -f "$BASE"
 listen fill
