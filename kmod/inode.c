@@ -27,17 +27,21 @@ static bool ppc_is_current(const struct inode *inode)
 {
 	const struct inode *lower = PPC_I(inode)->lower;
 
-	return inode->i_mode == ppc_mode_below(inode) && uid_eq(inode->i_uid, lower->i_uid) &&
-	       gid_eq(inode->i_gid, lower->i_gid);
+	return inode->i_mode == ppc_mode_below(inode) &&
+	       uid_eq(PPC_I(inode)->lower_uid, lower->i_uid) &&
+	       gid_eq(PPC_I(inode)->lower_gid, lower->i_gid);
 }
 
 static void ppc_copy_owner(struct inode *inode, umode_t mode)
 {
-	const struct inode *lower = PPC_I(inode)->lower;
+	struct ppc_idmap *idmap = ppc_idmap_of(PPC_SB(inode->i_sb)->lower_mnt);
+	struct ppc_inode *pi = PPC_I(inode);
 
 	inode->i_mode = mode;
-	inode->i_uid = lower->i_uid;
-	inode->i_gid = lower->i_gid;
+	pi->lower_uid = READ_ONCE(pi->lower->i_uid);
+	pi->lower_gid = READ_ONCE(pi->lower->i_gid);
+	inode->i_uid = ppc_map_uid(idmap, pi->lower, pi->lower_uid);
+	inode->i_gid = ppc_map_gid(idmap, pi->lower, pi->lower_gid);
 }
 
 /*
@@ -137,12 +141,23 @@ static void ppc_check_label(struct inode *inode)
 		ppc_drop_label(inode, ctime);
 }
 
+/*
+ * Either BASE is id-mapped or the mount that the caller came by, never both; see
+ * ppc_sb_inherit().
+ */
 static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
 {
 	/* before the caller is asked about by the label of ours */
 	ppc_check_label(inode);
-	return inode_permission(mnt_idmap(PPC_SB(inode->i_sb)->lower_mnt), PPC_I(inode)->lower,
-				mask);
+	return inode_permission(PPC_SB(inode->i_sb)->idmapped ?
+				ppc_idmap_of(PPC_SB(inode->i_sb)->lower_mnt) : PPC_IDMAP_GIVEN,
+				PPC_I(inode)->lower, mask);
+}
+
+static noinline void ppc_map_owner(struct ppc_idmap *idmap, const struct inode *inode, struct kstat *stat)
+{
+	stat->uid = ppc_map_uid(idmap, inode, stat->uid);
+	stat->gid = ppc_map_gid(idmap, inode, stat->gid);
 }
 
 static int ppc_getattr(PPC_IDMAP_ARG const struct path *path, struct kstat *stat,
@@ -160,6 +175,8 @@ static int ppc_getattr(PPC_IDMAP_ARG const struct path *path, struct kstat *stat
 	/* a subvolume of btrfs is not BASE's: the same number there is another file */
 	if (stat->dev == PPC_SB(inode->i_sb)->base_dev)
 		stat->dev = inode->i_sb->s_dev;
+	if (unlikely(PPC_IDMAP_GIVEN != PPC_NO_IDMAP))
+		ppc_map_owner(PPC_IDMAP_GIVEN, inode, stat);
 	ppc_refresh(inode, false);
 	ppc_check_label(inode);
 	return 0;
@@ -274,6 +291,10 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	inode->i_generation = lower->i_generation;
 	inode->i_rdev = lower->i_rdev;
 	inode->i_blkbits = lower->i_blkbits;
+	/*
+	 * Not S_VERITY: fs-verity and IMA would look for the Merkle tree of an inode
+	 * that has it, and ours has none; its ioctls and digest are asked for below.
+	 */
 	inode->i_flags |= S_NOATIME | S_NOCMTIME;
 	ppc_dont_cache_acl(inode);
 	ppc_copy_owner(inode, lower->i_mode);
@@ -364,6 +385,8 @@ struct inode *ppc_alloc_inode(struct super_block *sb)
 	pi->lower = NULL;
 	pi->mapping = NULL;
 	pi->file_id = 0;
+	pi->lower_uid = INVALID_UID;
+	pi->lower_gid = INVALID_GID;
 	atomic_set(&pi->nr_open, 0);
 	pi->native = false;
 	pi->label_ctime = (struct timespec64){};

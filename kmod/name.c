@@ -112,15 +112,17 @@ static struct dentry *ppc_walk_one(struct dentry *dir, const char *name, unsigne
 {
 	struct qstr q = QSTR_INIT(name, len);
 	struct dentry *child;
+	int err = -EINVAL;
 
-	if (!len || (len == 1 && name[0] == '.') || (len == 2 && !strncmp(name, "..", 2)))
-		child = ERR_PTR(-EINVAL);
-	else if (d_is_symlink(dir))
-		child = ERR_PTR(-ELOOP);
-	else if (!d_is_dir(dir))
-		child = ERR_PTR(-ENOTDIR);
-	else
-		child = lookup_one_unlocked(&nop_mnt_idmap, &q, dir);
+	if (len && !(len == 1 && name[0] == '.') && !(len == 2 && !strncmp(name, "..", 2))) {
+		if (d_is_symlink(dir))
+			err = -ELOOP;
+		else if (!d_is_dir(dir))
+			err = -ENOTDIR;
+		else
+			err = inode_permission(PPC_NO_IDMAP, d_inode(dir), MAY_EXEC);
+	}
+	child = err ? ERR_PTR(err) : ppc_lookup_one(PPC_NO_IDMAP, &q, dir);
 	dput(dir);
 	if (!IS_ERR(child) && d_is_negative(child)) {
 		dput(child);

@@ -154,4 +154,5 @@ struct file_system_type ppc_fs_type = {
 	.init_fs_context	= ppc_init_fs_context,
 	.parameters		= ppc_param_specs,
 	.kill_sb		= ppc_kill_sb,
+	.fs_flags		= PPC_FS_ALLOW_IDMAP,
 };

@@ -64,7 +64,7 @@ int ppc_fileattr_get(struct dentry *dentry, struct file_kattr *attr);
 /* xattr.c */
 extern const struct xattr_handler *ppc_xattr_handlers[];
 ssize_t ppc_listxattr(struct dentry *dentry, char *list, size_t size);
-struct posix_acl *ppc_get_acl(struct mnt_idmap *idmap, struct dentry *dentry, int type);
+struct posix_acl *ppc_get_acl(struct ppc_idmap *idmap, struct dentry *dentry, int type);
 
 /* open.c */
 struct file *ppc_open_lower_dir(struct file *file);

@@ -105,6 +105,7 @@ struct ppc_sb {
 	struct ppc_opts opts;		/* READ_ONCE; remount writes them */
 	bool caller_cred;		/* NFS and relatives: the caller's rights open */
 	bool shares_mapping;		/* see ppc_shares_mapping() */
+	bool idmapped;			/* the lower mount is */
 	bool nosymfollow;		/* of the lower mount */
 	bool nosuid;			/* of the lower mount, or another user namespace */
 
@@ -146,6 +147,8 @@ struct ppc_inode {
 	struct inode *lower;		/* referenced; constant after creation */
 	struct address_space *mapping;	/* where the page cache of the data is */
 	u64 file_id;			/* never reused while the module is loaded */
+	kuid_t lower_uid;		/* that i_uid was made of, with lower_mnt's id map */
+	kgid_t lower_gid;
 	atomic_t nr_open;
 	bool native;			/* PPC_FILE_NATIVE; under ppc_sb.open_lock */
 	struct timespec64 label_ctime;	/* see ppc_check_label() */

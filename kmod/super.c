@@ -83,9 +83,9 @@ static int ppc_base_path(struct fs_context *fc, struct path *path)
 	    path->dentry->d_sb->s_type != &ppc_fs_type)
 		errorf(fc, "ppc: base '%s' is on overlayfs, which keeps no page cache of its own; "
 		       "mount over the layer below it", fc->source);
-	else if (is_idmapped_mnt(path->mnt))
-		errorf(fc, "ppc: base '%s' is on an id-mapped mount; use the plain mount",
-		       fc->source);
+	else if (!PPC_MAPS_IDS && is_idmapped_mnt(path->mnt))
+		errorf(fc, "ppc: base '%s' is on an id-mapped mount, which needs Linux 6.3; "
+		       "use the plain mount", fc->source);
 	else if (path->dentry->d_sb->s_stack_depth >= FILESYSTEM_MAX_STACK_DEPTH)
 		errorf(fc, "ppc: base '%s': file systems are stacked too deep", fc->source);
 	else
@@ -200,6 +200,10 @@ static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
 	sbi->nosuid = path->mnt->mnt_flags & MNT_NOSUID || lower->s_user_ns != sb->s_user_ns;
 	sbi->caller_cred = ppc_wants_caller_cred(lower);
 	sbi->shares_mapping = ppc_shares_mapping(lower);
+	sbi->idmapped = is_idmapped_mnt(path->mnt);
+	/* two maps cannot be made one; and who answers for a server knows none */
+	if (sbi->idmapped || sbi->caller_cred || !ppc_may_idmap(lower))
+		ppc_refuse_idmap(sb);
 
 	sb->s_magic = PPC_SUPER_MAGIC;
 	sb->s_maxbytes = lower->s_maxbytes;

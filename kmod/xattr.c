@@ -22,7 +22,7 @@ static struct dentry *ppc_lower_of(struct dentry *dentry, struct inode *inode)
 static int ppc_getxattr(struct ppc_sb *sbi, struct dentry *lower, const char *name, void *buffer,
 			size_t size)
 {
-	return vfs_getxattr(mnt_idmap(sbi->lower_mnt), lower, name, buffer, size);
+	return vfs_getxattr(ppc_idmap_of(sbi->lower_mnt), lower, name, buffer, size);
 }
 
 static int ppc_xattr_get(const struct xattr_handler *handler, struct dentry *dentry,
@@ -63,10 +63,43 @@ ssize_t ppc_listxattr(struct dentry *dentry, char *list, size_t size)
 	return vfs_listxattr(PPC_D(dentry), list, size);
 }
 
-struct posix_acl *ppc_get_acl(struct mnt_idmap *idmap, struct dentry *dentry, int type)
+#if PPC_MAPS_IDS
+/* Ids of an ACL are of the file system; ours are those of its id-mapped mount. */
+static struct posix_acl *ppc_map_acl(struct ppc_sb *sbi, const struct inode *lower,
+				     struct posix_acl *acl)
 {
-	return vfs_get_acl(mnt_idmap(PPC_SB(dentry->d_sb)->lower_mnt), PPC_D(dentry),
-			   posix_acl_xattr_name(type));
+	struct ppc_idmap *idmap = ppc_idmap_of(sbi->lower_mnt);
+	struct posix_acl *mapped = posix_acl_clone(acl, GFP_KERNEL);
+	struct posix_acl_entry *entry, *end;
+
+	posix_acl_release(acl);
+	if (!mapped)
+		return ERR_PTR(-ENOMEM);
+	FOREACH_ACL_ENTRY(entry, mapped, end) {
+		if (entry->e_tag == ACL_USER)
+			entry->e_uid = ppc_map_uid(idmap, lower, entry->e_uid);
+		else if (entry->e_tag == ACL_GROUP)
+			entry->e_gid = ppc_map_gid(idmap, lower, entry->e_gid);
+	}
+	return mapped;
+}
+#else	/* no such mount is accepted */
+static struct posix_acl *ppc_map_acl(struct ppc_sb *sbi, const struct inode *lower,
+				     struct posix_acl *acl)
+{
+	return acl;
+}
+#endif
+
+struct posix_acl *ppc_get_acl(struct ppc_idmap *idmap, struct dentry *dentry, int type)
+{
+	struct ppc_sb *sbi = PPC_SB(dentry->d_sb);
+	struct posix_acl *acl = vfs_get_acl(ppc_idmap_of(sbi->lower_mnt), PPC_D(dentry),
+					    posix_acl_xattr_name(type));
+
+	if (!sbi->idmapped || IS_ERR_OR_NULL(acl))
+		return acl;
+	return ppc_map_acl(sbi, d_inode(PPC_D(dentry)), acl);
 }
 
 static const struct xattr_handler ppc_xattr_handler = {

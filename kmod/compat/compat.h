@@ -25,22 +25,7 @@
 #error "PPC: this kernel is not supported: the module needs 5.10 or newer"
 #endif
 
-#if !defined(PPC_HAVE_MNT_USER_NS) && !defined(PPC_HAVE_MNT_IDMAP)
 #include "idmap.h"
-#else
-#define PPC_IDMAP_ARG	struct mnt_idmap *idmap,
-#endif
-
-/* 6.3: struct mnt_idmap instead of struct user_namespace (same position). */
-#if defined(PPC_HAVE_MNT_USER_NS) && !defined(PPC_HAVE_MNT_IDMAP)
-#define mnt_idmap user_namespace
-static inline struct user_namespace *user_namespace(const struct vfsmount *mnt)
-{
-	return mnt_user_ns(mnt);
-}
-
-#define nop_mnt_idmap	init_user_ns
-#endif
 
 #ifndef PPC_HAVE_FOLIO
 #include "folio.h"
@@ -126,24 +111,7 @@ static inline struct timespec64 inode_get_ctime(const struct inode *inode)
 #define PPC_ACL_OPS(fn)
 #endif
 
-/* 5.15 has it, 6.16: the name is a qstr. */
-#if !defined(PPC_HAVE_LOOKUP_ONE_QSTR) && !defined(PPC_HAVE_LOOKUP_ONE)
-static inline struct dentry *compat_lookup_one_unlocked(const struct qstr *name,
-							struct dentry *base)
-{
-	return lookup_one_len_unlocked(name->name, base, name->len);
-}
-
-#define lookup_one_unlocked(idmap, name, base) compat_lookup_one_unlocked(name, base)
-#elif !defined(PPC_HAVE_LOOKUP_ONE_QSTR)
-static inline struct dentry *compat_lookup_one_unlocked(struct mnt_idmap *idmap, struct qstr *name,
-							struct dentry *base)
-{
-	return lookup_one_unlocked(idmap, name->name, base, name->len);
-}
-
-#define lookup_one_unlocked compat_lookup_one_unlocked
-#endif
+#include "lookup.h"
 
 /* 6.17: sb->s_d_op is private. */
 #ifndef PPC_HAVE_SET_DEFAULT_D_OP

@@ -73,8 +73,7 @@ static inline int ppc_map_lower(struct file *user, struct file *lower, struct vm
 /*
  * Reads of the lower file with the rights it was opened with, into a pipe and
  * without waiting.  6.8: by the kernel's helpers, 6.12 or later with a kiocb for
- * the position; before, splice goes without these rights, which nobody there
- * asks for, and aio.c has requests of its own.
+ * the position; before, aio.c has requests of its own.
  */
 #if defined(PPC_HAVE_BACKING_FILE_SPLICE) || defined(PPC_HAVE_BACKING_FILE_SPLICE_POS)
 static inline ssize_t ppc_splice_lower(struct file *user, struct file *lower, loff_t *pos,

@@ -67,19 +67,21 @@ has "${out,,}" "permission denied" "mounting in a user namespace"
 lacks "$out" mounted "mounting in a user namespace"
 has "$out" "Read-only file system" "writing in a user namespace"
 
-# Id-mapped: neither the base nor the mount itself.
+# Id-mapped: BASE from 6.3 on, the mount itself from 6.12 on; as the lower mount would be, id-mapped alike.
 cat >"$PPC_TEST_DIR/idmap.py" <<'PY'
-# idmap.py SOURCE TARGET: an id-mapped clone of SOURCE at TARGET; prints the errno.
-import ctypes, errno, os, sys, time
+# idmap.py SOURCE TARGET: a clone of SOURCE at TARGET in which 0 to 1999 are 5000 to 6999; prints the errno.
+import ctypes, errno, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
+ready, done = os.pipe(), os.pipe()
 pid = os.fork()
 if pid == 0:
     libc.unshare(0x10000000)
-    time.sleep(20)
+    os.write(ready[1], b"x")
+    os.read(done[0], 1)
     os._exit(0)
-time.sleep(0.5)
-open(f"/proc/{pid}/uid_map", "w").write("0 5000 1000")
-open(f"/proc/{pid}/gid_map", "w").write("0 5000 1000")
+os.read(ready[0], 1)
+open(f"/proc/{pid}/uid_map", "w").write("0 5000 2000")
+open(f"/proc/{pid}/gid_map", "w").write("0 5000 2000")
 ns = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY)
 tree = libc.syscall(428, -100, sys.argv[1].encode(), 1 | 0x80000)
 attr = (ctypes.c_uint64 * 4)(0x00100000, 0, 0, ns)
@@ -87,17 +89,71 @@ ret = libc.syscall(442, tree, b"", 0x1000, attr, 32)
 print("ok" if ret == 0 else errno.errorcode[ctypes.get_errno()])
 if ret == 0:
     assert libc.syscall(429, tree, b"", -100, sys.argv[2].encode(), 4) == 0
-os.kill(pid, 9)
+os.write(done[1], b"x")
 os.waitpid(pid, 0)
 PY
-refused=EINVAL
-if kernel_before 5.12; then refused=ENOSYS; fi
-eq "$(python3 "$PPC_TEST_DIR/idmap.py" "$MNT" "$PPC_TEST_DIR/i")" $refused "id-mapping a ppc mount"
-if [[ $(python3 "$PPC_TEST_DIR/idmap.py" "$PPC_TEST_DIR" "$PPC_TEST_DIR/i") == ok ]]; then
+idmap() { python3 "$PPC_TEST_DIR/idmap.py" "$1" "$2"; }
+as() { setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}" 2>&1; }
+mkdir -p "$BASE/closed" "$BASE/of-nobody" "$PPC_TEST_DIR/l" "$PPC_TEST_DIR/m"
+echo secret >"$BASE/closed/secret"
+chmod 700 "$BASE/closed" && chmod 600 "$BASE/closed/secret"
+chown 3000 "$BASE/of-nobody"
+cp /usr/bin/id "$BASE/set-id"
+chown 3:4 "$BASE/set-id" && chmod 6755 "$BASE/set-id"
+echo acl >"$BASE/acl" && chmod 600 "$BASE/acl" && must setfacl -m u:7:r,g:3000:r "$BASE/acl"
+names=(. a private private/own closed closed/secret of-nobody set-id acl)
+# ids_of DIR: owners, modes, ACLs, and what each of some users may do.
+ids_of() {
+  local user name
+  cd "$1" || return
+  stat -c '%n %u:%g %a' "${names[@]}"
+  getfacl -n "${names[@]}"
+  for user in 0 7 1000 5000 5007 6000; do
+    for name in private/own closed/secret acl; do echo "$user $name: $(as $user cat $name)"; done
+    echo "$user set-id: $(as $user ./set-id)"
+  done
+}
+same_ids() { eq "$(ids_of "$1")" "$(ids_of "$2")" "ids in $1 as in $2"; }
+# What is looked up anew is looked up by who comes first.
+fresh() { echo 2 >/proc/sys/vm/drop_caches; }
+refused=EINVAL maps=0
+if kernel_before 5.12; then refused=ENOSYS; elif ! kernel_before 6.3; then maps=1; fi
+if kernel_before 6.12; then
+  eq "$(idmap "$MNT" "$PPC_TEST_DIR/i")" $refused "id-mapping a ppc mount"
+else
+  eq "$(idmap "$BASE" "$PPC_TEST_DIR/l")" ok "id-mapping the lower mount"
+  eq "$(idmap "$MNT" "$PPC_TEST_DIR/i")" ok "id-mapping a ppc mount"
+  fresh
+  eq "$(as 5000 cat "$PPC_TEST_DIR/i/closed/secret")" secret "the mapped owner"
+  has "$(as 5000 cat "$MNT/closed/secret")" "Permission denied" "the mapped owner by the plain mount"
+  same_ids "$PPC_TEST_DIR/i" "$PPC_TEST_DIR/l"
+  same_ids "$MNT" "$BASE"
+  # Over it another one, whose BASE is id-mapped, and which cannot be mapped once more.
+  must mount -t ppc "$PPC_TEST_DIR/i" "$PPC_TEST_DIR/m"
+  same_ids "$PPC_TEST_DIR/m" "$PPC_TEST_DIR/l"
+  eq "$(idmap "$PPC_TEST_DIR/m" "$PPC_TEST_DIR/b")" EINVAL "id-mapping a mount of an id-mapped BASE"
+  must umount "$PPC_TEST_DIR/m"
+  must umount "$PPC_TEST_DIR/i"
+  must umount "$PPC_TEST_DIR/l"
+fi
+if [[ $refused != ENOSYS ]]; then
+  eq "$(idmap "$PPC_TEST_DIR" "$PPC_TEST_DIR/i")" ok "id-mapping the lower mount"
   mark="ppc-test-mark-$RANDOM"
   echo "$mark" >/dev/kmsg
-  mount -t ppc "$PPC_TEST_DIR/i/base" "$PPC_TEST_DIR/b" 2>/dev/null && fail "an id-mapped base was accepted"
-  has "$(dmesg | sed "1,/$mark/d")" "is on an id-mapped mount" "kernel log"
+  if ((maps)); then
+    must mount -t ppc "$PPC_TEST_DIR/i/base" "$PPC_TEST_DIR/b"
+    same_ids "$PPC_TEST_DIR/b" "$PPC_TEST_DIR/i/base"
+    # Below it now is of the very id that was seen here.
+    chown 5003 "$BASE/set-id" && chmod 6755 "$BASE/set-id"
+    same_ids "$PPC_TEST_DIR/b" "$PPC_TEST_DIR/i/base"
+    out=$(find_device "$PPC_TEST_DIR/b" &&
+      dev 'lookup closed/secret' attach 'evict 0 - unmap drain' 'load 0 - wait' 'resident 0') || exit 1
+    eq "$(field resident resident "$out")" "$PAGE" "loaded below an id-mapped BASE"
+    must umount "$PPC_TEST_DIR/b"
+  else
+    mount -t ppc "$PPC_TEST_DIR/i/base" "$PPC_TEST_DIR/b" 2>/dev/null && fail "an id-mapped base was accepted"
+    has "$(dmesg | sed "1,/$mark/d")" "is on an id-mapped mount, which needs Linux 6.3" "kernel log"
+  fi
   must umount "$PPC_TEST_DIR/i"
 fi
 
