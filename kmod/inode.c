@@ -154,7 +154,8 @@ static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
 				PPC_I(inode)->lower, mask);
 }
 
-static noinline void ppc_map_owner(struct ppc_idmap *idmap, const struct inode *inode, struct kstat *stat)
+static noinline void ppc_map_owner(struct ppc_idmap *idmap, const struct inode *inode,
+				   struct kstat *stat)
 {
 	stat->uid = ppc_map_uid(idmap, inode, stat->uid);
 	stat->gid = ppc_map_gid(idmap, inode, stat->gid);

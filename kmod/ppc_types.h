@@ -97,7 +97,7 @@ struct ppc_stats {
 struct ppc_sb {
 	struct super_block *sb;
 	struct vfsmount *lower_mnt;	/* private clone; its root is BASE */
-	struct vfsmount *asked_mnt;	/* another, writable if BASE is: for those asked in marks.c */
+	struct vfsmount *asked_mnt;	/* writable if BASE is: for those asked in marks.c */
 	const struct cred *cred;	/* of the mounter */
 	struct file *silent;		/* see ppc_open_silent(); NULL where it takes none */
 	dev_t base_dev;			/* st_dev of BASE */
@@ -158,7 +158,7 @@ struct ppc_inode {
 /* Read-ahead of an open file.  Written under ppc_sb.open_lock, and so read, but for @random. */
 struct ppc_open_ra {
 	struct list_head link;		/* ppc_sb.open_files */
-	bool random;			/* the application asked for it; READ_ONCE without the lock */
+	bool random;			/* the application asked for it; READ_ONCE */
 	bool sequential;		/* the same */
 	bool window;			/* see ppc_set_fault_window() */
 };
@@ -166,7 +166,7 @@ struct ppc_open_ra {
 /* The VMAs' operations.  Written under ppc_sb.open_lock; faults read them without a lock. */
 struct ppc_open_map {
 	const struct vm_operations_struct *lower;	/* set once, released after ops */
-	struct vm_operations_struct ops;	/* complete before a VMA has it; but for .map_pages */
+	struct vm_operations_struct ops;	/* later only .map_pages changes */
 };
 
 /*

@@ -248,7 +248,8 @@ enum ppc_load_stop {
  *	after PPC_STOP_SIGNAL what was not waited for is in neither
  * @done: bytes of the range considered, from its start
  * Errors: EINVAL, also of @length 0; ESTALE, EISDIR as for PPC_IOC_FILE; EBADF
- *	@charge is no handle of this descriptor, or of a removed cgroup; what opening the lower file gave.
+ *	@charge is no handle of this descriptor, or of a removed cgroup; what opening the lower
+ *	file gave.
  */
 struct ppc_load {
 	__u64 file_id;
