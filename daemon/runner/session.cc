@@ -167,6 +167,7 @@ Status Session::Init(const Json& message) {
   Status started = runtime->Start();
   if (!started) return started;
   runtime_ = std::move(runtime);
+  malloc_trim(0);  // of the kernel's types, which opening the backend reads, nothing stays
   return Ok();
 }
 

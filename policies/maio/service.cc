@@ -53,12 +53,15 @@ Json Service::Start() {
 void Service::Prepare() {
   auto result = std::make_shared<Preparation>();
   auto preparer = std::make_shared<Preparer>(run_.context, run_.config, run_.spec);
-  background_([result, preparer] { *result = preparer->Prepare(); },
-              [this, result, alive = std::weak_ptr<bool>(alive_)] {
-                // It may have been stopped, or be ready, meanwhile.
-                if (!alive.expired() && mode_ == Mode::kStarting) Begin(std::move(*result));
-                *result = Preparation();
-              });
+  const auto prepare = [result, preparer] {
+    *result = preparer->Prepare();
+    malloc_trim(0);  // what that took is back before the tables are made
+  };
+  background_(prepare, [this, result, alive = std::weak_ptr<bool>(alive_)] {
+    // It may have been stopped, or be ready, meanwhile.
+    if (!alive.expired() && mode_ == Mode::kStarting) Begin(std::move(*result));
+    *result = Preparation();
+  });
 }
 
 void Service::Begin(Preparation p) {

@@ -284,11 +284,12 @@ void Layout::IndexCells(LayoutFile* file) {
 
 void Layout::AddUses(Template* t) {
   groups_.resize(t->groups.size());
+  std::vector<uint64_t> used_at;
   for (uint32_t g = 0; g < groups_.size(); g++) {
     LayoutGroup& group = groups_[g];
     group.id = t->groups[g].id;
     group.lists.resize(files_.size());
-    std::vector<uint64_t> used_at(pieces_.size(), ~0ull);
+    used_at.assign(pieces_.size(), ~0ull);
     for (const Extent& e : t->groups[g].extents) {
       if (files_[e.file].number == 0) continue;
       auto [first, last] = PiecesOf(e.file, e.page, e.page + e.pages);

@@ -93,7 +93,19 @@ void ExtentList::Append(const Series& series) {
   last_ = series;
 }
 
+// Lists that grow side by side would leave holes in the heap that are as large as they are.  In a
+// block that malloc maps by itself only what is in use takes memory.
+void ExtentList::Grow() {
+  constexpr size_t kMostOfOne = 64;  // bytes of a series
+  constexpr size_t kSmall = 4 << 10;
+  constexpr size_t kMapped = 256 << 10;
+  const size_t size = packed_.size();
+  if (size < kSmall || packed_.capacity() - size >= kMostOfOne) return;
+  packed_.reserve(std::max(2 * size, kMapped));
+}
+
 void ExtentList::Pack(const Series& series) {
+  Grow();
   const Extent& first = series.first;
   const uint8_t flags = static_cast<uint8_t>((first.file != before_.file ? kOtherFile : 0) |
                                              (first.pages != before_.pages ? kOtherPages : 0) |

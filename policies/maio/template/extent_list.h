@@ -108,6 +108,7 @@ class ExtentList {
  private:
   void Append(const Series& series);
   void Pack(const Series& series);
+  void Grow();
 
   std::vector<uint8_t> packed_;  // all series but the last
   Extent before_;                // the last one of packed_
