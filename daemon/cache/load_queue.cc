@@ -121,7 +121,7 @@ void LoadQueue::Gather(size_t index, uint64_t now_ns) {
       if (ring.IsEmpty()) continue;
       const uint64_t deadline = ring.Front().deadline_ns;
       soonest = std::min(soonest, deadline);
-      picks_.push_back({false, 0, share.taken, at, deadline, i, &ring});
+      picks_.push_back({false, 0, share.taken, at, i, &ring});
     }
     if (soonest <= now_ns + kAmpleNs || now_ns < turn.pressed_until_ns) continue;
     for (size_t i = first; i < picks_.size(); ++i) {

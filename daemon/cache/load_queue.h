@@ -97,8 +97,8 @@ class LoadQueue {
   void PutBack(LoadItem item);
 
   // The next item of a node, -1: of those without a node, that is `wanted`; nullptr if there is
-  // none.  Of a service's groups, whose next item is needed first, else in turn.  The caller takes
-  // the item apart and calls Advance with how much it took.
+  // none.  A service's groups take turns.  The caller takes the item apart and calls Advance with
+  // how much it took.
   template <typename Wanted>
   LoadItem* Next(int node, uint64_t now_ns, Wanted wanted);
   void Advance(LoadItem* item, uint64_t bytes);
@@ -148,12 +148,9 @@ class LoadQueue {
     uint64_t soonest_ns = 0;  // of its service, if it has time
     uint64_t taken = 0;       // by its service
     size_t turn = 0;
-    uint64_t deadline_ns = 0;
     size_t distance = 0;  // in its service's turn
     ItemRing* ring = nullptr;
-    auto Order() const {
-      return std::tie(has_time, soonest_ns, taken, turn, deadline_ns, distance);
-    }
+    auto Order() const { return std::tie(has_time, soonest_ns, taken, turn, distance); }
   };
   using Turns = std::vector<std::unique_ptr<Turn>>;
 

@@ -196,14 +196,6 @@ TEST_F(ServicesTest, WhatDidNotNeedTheDeviceDoesNotCount) {
   EXPECT_EQ(queue_.BytesOf(1), 8'000u);
 }
 
-TEST_F(ServicesTest, OfItsGroupsWhoseReaderIsThereFirst) {
-  Want(1, 2, 100, now_ns_ + 20, 5);
-  Want(1, 2, 100, now_ns_ + 10, 6);
-  EXPECT_EQ(Next(0)->group, 6u);
-  TakeBytes(200);
-  EXPECT_EQ(Next(0)->group, 5u);
-}
-
 TEST(ItemRing, KeepsOrderWhileGrowingAndWrapping) {
   ItemRing ring;
   for (uint64_t i = 0; i < 10; ++i) ring.PushBack(Item(0, 0, i));
