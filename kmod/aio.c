@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Asynchronous direct reads before 6.8, which has backing_file_read_iter() for
- * them: a lower request of their own, whose completion completes the caller's.
- * Buffered ones need none: the VFS knows them as synchronous, or (io_uring)
- * waits for the page by itself.
+ * Asynchronous direct reads: a lower request of their own, whose completion
+ * completes the caller's.  Buffered ones need none: the VFS knows them as
+ * synchronous, or (io_uring) waits for the page by itself.
  */
 #include <linux/refcount.h>
 #include <linux/slab.h>
 
 #include "ppc.h"
-
-#if !PPC_BACKING_READS
 
 struct ppc_aio {
 	struct kiocb lower;
@@ -84,5 +81,3 @@ void ppc_aio_cache_exit(void)
 {
 	kmem_cache_destroy(ppc_aio_cache);
 }
-
-#endif

@@ -167,7 +167,7 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 		return copy_splice_read(in, ppos, pipe, len, flags);
 	if (mode && room)
 		ppc_read_notice(po, *ppos, min(len, room << PAGE_SHIFT), mode);
-	return ppc_splice_lower(in, po->lower, ppos, pipe, len, flags);
+	return ppc_splice_lower(po->lower, ppos, pipe, len, flags);
 }
 
 /*

@@ -88,6 +88,11 @@ int ppc_ask_read(struct ppc_sb *sbi, struct dentry *lower, u32 marks, loff_t pos
 extern const struct file_operations ppc_file_ops;
 const struct file_operations *ppc_choose_file_ops(const struct ppc_open *po);
 
+/* aio.c */
+ssize_t ppc_read_async(struct kiocb *iocb, struct iov_iter *to, struct file *lower, int flags);
+int ppc_aio_cache_init(void);
+void ppc_aio_cache_exit(void);
+
 /* mmap.c */
 int ppc_mmap(struct file *file, struct vm_area_struct *vma);
 void ppc_choose_map_pages(struct ppc_open *po);

@@ -71,31 +71,10 @@ static inline int ppc_map_lower(struct file *user, struct file *lower, struct vm
 #endif
 
 /*
- * Reads of the lower file with the rights it was opened with, into a pipe and
- * without waiting.  6.8: by the kernel's helpers, 6.12 or later with a kiocb for
- * the position; before, aio.c has requests of its own.
+ * A splice from the lower file with the rights it was opened with: as
+ * backing_file_splice_read() of 6.8 and newer does it.
  */
-#if defined(PPC_HAVE_BACKING_FILE_SPLICE) || defined(PPC_HAVE_BACKING_FILE_SPLICE_POS)
-static inline ssize_t ppc_splice_lower(struct file *user, struct file *lower, loff_t *pos,
-				       struct pipe_inode_info *pipe, size_t len,
-				       unsigned int flags)
-{
-	struct backing_file_ctx ctx = { .cred = lower->f_cred };
-#ifdef PPC_HAVE_BACKING_FILE_SPLICE
-	struct kiocb iocb;
-	ssize_t ret;
-
-	init_sync_kiocb(&iocb, user);
-	iocb.ki_pos = *pos;
-	ret = backing_file_splice_read(lower, &iocb, pipe, len, flags, &ctx);
-	*pos = iocb.ki_pos;
-	return ret;
-#else
-	return backing_file_splice_read(lower, pos, pipe, len, flags, &ctx);
-#endif
-}
-#else
-static inline ssize_t ppc_splice_lower(struct file *user, struct file *lower, loff_t *pos,
+static inline ssize_t ppc_splice_lower(struct file *lower, loff_t *pos,
 				       struct pipe_inode_info *pipe, size_t len,
 				       unsigned int flags)
 {
@@ -106,32 +85,6 @@ static inline ssize_t ppc_splice_lower(struct file *user, struct file *lower, lo
 	revert_creds(old);
 	return ret;
 }
-#endif
-
-#ifdef PPC_HAVE_BACKING_FILE_READ
-#define PPC_BACKING_READS	1
-static inline ssize_t ppc_read_async(struct kiocb *iocb, struct iov_iter *to, struct file *lower,
-				     int flags)
-{
-	struct backing_file_ctx ctx = { .cred = lower->f_cred };
-
-	return backing_file_read_iter(lower, to, iocb, flags, &ctx);
-}
-
-static inline int ppc_aio_cache_init(void)
-{
-	return 0;
-}
-
-static inline void ppc_aio_cache_exit(void)
-{
-}
-#else
-#define PPC_BACKING_READS	0
-ssize_t ppc_read_async(struct kiocb *iocb, struct iov_iter *to, struct file *lower, int flags);
-int ppc_aio_cache_init(void);
-void ppc_aio_cache_exit(void);
-#endif
 
 /*
  * ->d_real() leads uprobes, IMA and others to the inode that has the data.
