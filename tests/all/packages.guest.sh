@@ -145,10 +145,10 @@ is_loaded() {
 }
 
 policy_of_others() { # SCRATCH
-  install -m 644 "$1/libppc_doubling.so" "$(dirname "$(find /usr/lib -name libppc_null.so)")/"
-  ppcctl rm_policy "$plain" && ppcctl reg_policy "$plain" doubling && has "$(ppcctl status "$plain")" doubling || return
+  install -m 644 "$1/libppc_example.so" "$(dirname "$(find /usr/lib -name libppc_null.so)")/"
+  ppcctl rm_policy "$plain" && ppcctl reg_policy "$plain" example && has "$(ppcctl status "$plain")" example || return
   ppcctl rm_policy "$plain"
-  rm "$(find /usr/lib -name libppc_doubling.so)"
+  rm "$(find /usr/lib -name libppc_example.so)"
   systemctl restart ppc@mnt-disk0-plain.service
 }
 
