@@ -147,7 +147,7 @@ class Maio : public Policy {
       s->Stop();
       return true;
     });
-    std::erase_if(services_, [](auto& s) { return s->mode() == Mode::kIdle; });
+    std::erase_if(services_, [](auto& s) { return s->IsOver(); });
     Number();
     uint32_t slot = 0;
     while (std::any_of(services_.begin(), services_.end(),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <functional>
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
@@ -69,7 +70,13 @@ void Service::Begin(Preparation p) {
   generation_ = p.generation;
   stale_files_ = p.stale_files;
   synthesized_files_ = p.synthesized_files;
+  is_held_back_ = p.followed && !p.is_recorded && IsHeldBack();
+  if (is_held_back_) {
+    p.followed.reset();
+    reason_ = "held back: this start runs natively, to be compared with";
+  }
   mode_ = p.is_recorded ? Mode::kRecord : p.followed ? Mode::kUse : Mode::kIdle;
+  treatment_ = is_held_back_ ? "native" : p.is_recorded ? "record" : p.followed ? "policy" : "none";
   if (p.is_recorded) {
     recording_ = std::make_unique<Recording>(&run_, p.found);
     if (is_early_lost_) recording_->Miss();
@@ -88,7 +95,14 @@ void Service::Begin(Preparation p) {
   // The template, the headers and what sorted them were most of what there is.
   p = Preparation();
   background_([] { malloc_trim(0); }, [] {});
-  if (!is_fetched_) FetchShared(known_ns);
+  if (!is_fetched_ && !is_held_back_) FetchShared(known_ns);
+}
+
+// A share of the starts that would follow a whole template; which of them, nobody chooses.
+bool Service::IsHeldBack() const {
+  if (run_.config.holdback == 0 || run_.spec.is_resumed || is_again_) return false;
+  const std::string start = id() + " " + std::to_string(run_.start_ns);
+  return std::hash<std::string>{}(start) % 100 < run_.config.holdback;
 }
 
 void Service::Follow(Preparation* p) {
@@ -295,7 +309,10 @@ void Service::SayWhenDone(std::function<void()> work, std::shared_ptr<std::strin
 // --------------------------------------------------------------------- status
 
 Json Service::Status() const {
-  Json json = {{"service_id", id()}, {"mode", ModeName(mode_)}, {"reason", reason_}};
+  Json json = {{"service_id", id()},
+               {"mode", ModeName(mode_)},
+               {"reason", reason_},
+               {"treatment", treatment_}};
   if (run_.spec.nodes > 1) {
     json["node"] = run_.spec.node;
     json["nodes"] = run_.spec.nodes;

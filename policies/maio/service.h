@@ -60,6 +60,8 @@ class Service {
   uint32_t number() const { return run_.spec.number; }
   uint32_t slot() const { return run_.slot; }
   Mode mode() const { return mode_; }
+  // Nothing is to come of it, but for another pass.
+  bool IsOver() const { return mode_ == Mode::kIdle && (!is_held_back_ || ready_ns_ != 0); }
   uint32_t want() const;
   // 0: it does not matter.
   uint64_t beacon_bytes() const;
@@ -82,6 +84,7 @@ class Service {
   void NoteUnknown(const std::string& path, uint64_t page);
   void FollowOtherNode(Template t);
 
+  bool IsHeldBack() const;
   void FinishRecording(uint32_t flags);
   void Retire();
   void GiveBack();
@@ -100,6 +103,8 @@ class Service {
   std::vector<SharedStore::Observed> observed_;  // pages of no group of this node
   Mode mode_ = Mode::kIdle;
   std::string reason_;
+  const char* treatment_ = "none";  // of this start: none, record, policy, native
+  bool is_held_back_ = false;
   uint64_t generation_ = 0;
   uint32_t stale_files_ = 0;
   uint32_t synthesized_files_ = 0;
