@@ -16,7 +16,9 @@ must_run() { "${@:2}" >"$WORK/$1.own" 2>"$WORK/$1.err" || fail "$1: $(cat "$WORK
 # agrees NAME LIMIT: the parts add up, each is the stopwatch's within a tenth of the whole or 0.3 s, and
 # the limit is the one that was constructed.
 agrees() {
-  /usr/bin/python3 - "$WORK/$1.json" "$WORK/$1.own" "$2" <<'PY' || fail "$1: $(head -c 1500 "$WORK/$1.json")"
+  local said
+  said=$(
+    /usr/bin/python3 - "$WORK/$1.json" "$WORK/$1.own" "$2" <<'PY'
 import json, sys
 report, own = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
 parts, workers = report["parts"], own["workers"]
@@ -36,6 +38,8 @@ if report["limit"]["name"] != sys.argv[3]:
 print("# ", {k: round(v, 2) for k, v in seen.items() if k.endswith("_s")}, *bad)
 sys.exit(bool(bad))
 PY
+  ) || fail "$1: $said"
+  echo "$said"
 }
 
 start_daemon

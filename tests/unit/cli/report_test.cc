@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kStart = 5'000 * kMs;
+constexpr uint64_t kModel = 1 << 20;
 
 // A start in which each process does one thing after the other, looked at every 20 ms.
 class MadeUpStart {
@@ -71,7 +72,13 @@ class MadeUpStart {
       clock.no_cpu_ns += static_cast<uint64_t>(20.0 * kMs * stretch.no_cpu);
     }
     log_.samples.push_back(sample);
-    if (t % 100 == 0) log_.progress.push_back({sample.time_ns, bytes, bytes / 2, 300e6, false});
+    if (t % 100 == 0) {
+      log_.progress.push_back({.time_ns = sample.time_ns,
+                               .bytes = bytes,
+                               .total = kModel,
+                               .missed = bytes / 2,
+                               .disk_rate = 300e6});
+    }
   }
   StartLog log_;
   std::vector<ProcessSample> clocks_;
@@ -122,6 +129,25 @@ TEST(ReportTest, TheLimitIsNamed) {
   EXPECT_EQ(limit(100, {Doing::kRuns, 3000, 0.1}), "kernel");
   EXPECT_EQ(limit(100, {Doing::kRuns, 3000, 0.9}), "cpu");
   EXPECT_EQ(limit(100, {Doing::kRuns, 3000, 0.9, 0.8}), "no-cpu");
+}
+
+// Between two questions, the second of which finds the service ready and its policy at rest.
+TEST(ReportTest, ALoadThatNobodySawIsShort) {
+  StartLog log = MadeUpStart(5000, {}).log();
+  log.end_ns += 60 * kMs;
+  log.progress.push_back({.time_ns = log.end_ns, .is_ready = true});
+  const StartParts parts = PartsOf(log);
+  EXPECT_GT(parts.init_s, 4.8);
+  EXPECT_EQ(LimitOf(parts).name, "init");
+}
+
+// Questions that took long: what was read by then was read at the pace of the rest.
+TEST(ReportTest, TheBeginIsFoundBetweenQuestions) {
+  StartLog log = MadeUpStart(1000, {{{Doing::kDisk, 4000}}}).log();
+  std::erase_if(log.progress, [](const Progress& each) {
+    return each.time_ns > kStart + 100 * kMs && each.time_ns < kStart + 1600 * kMs;
+  });
+  EXPECT_NEAR(PartsOf(log).init_s, 1.0, 0.1);
 }
 
 TEST(ReportTest, NothingSeenIsNoDivision) {

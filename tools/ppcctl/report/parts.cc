@@ -20,13 +20,25 @@ double Seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 // When the model began to be read; the begin where nobody knows.
 uint64_t LoadBegin(const StartLog& log) {
   uint64_t most = 0;
-  for (const Progress& progress : log.progress) most = std::max(most, progress.bytes);
-  if (most == 0) return log.begin_ns;
+  uint64_t followed_ns = 0;  // the last question that found nothing read of a template
+  for (const Progress& progress : log.progress) {
+    most = std::max(most, progress.bytes);
+    if (progress.total > 0 && progress.bytes == 0) followed_ns = progress.time_ns;
+  }
+  // Read between two questions, the last of which found it ready.
+  if (most == 0) return followed_ns == 0 ? log.begin_ns : std::min(followed_ns, log.end_ns);
   uint64_t before = log.begin_ns;
   for (const Progress& progress : log.progress) {
-    // Between this question and the one before.
-    if (progress.bytes > most / 50) return (before + progress.time_ns) / 2;
-    before = progress.time_ns;
+    if (progress.bytes <= most / 50) {
+      before = progress.time_ns;
+      continue;
+    }
+    // At the pace of the rest, but after the question before.
+    const double rest = static_cast<double>(std::max<uint64_t>(most - progress.bytes, 1));
+    const double rest_ns = Seconds(log.end_ns - std::min(progress.time_ns, log.end_ns)) * 1e9;
+    const double since_ns = static_cast<double>(progress.bytes) / rest * rest_ns;
+    const auto most_ns = static_cast<double>(progress.time_ns - before);
+    return progress.time_ns - static_cast<uint64_t>(std::min(since_ns, most_ns));
   }
   return log.begin_ns;
 }

@@ -91,7 +91,7 @@ void Sampler::Run() {
     Sample sample = LookAtProcesses(roots_, pid_, now_ns);
     Progress progress;
     const bool has_progress = look % kLooksPerQuestion == 0 && ask_(&progress);
-    progress.time_ns = now_ns;
+    progress.time_ns = MonotonicNs();  // the answer is of now
     const uint64_t took_ns = MonotonicNs() - now_ns;
     const bool is_gone = access(roots_.Proc("/" + std::to_string(pid_)).c_str(), F_OK) != 0;
     lock.lock();

@@ -39,6 +39,7 @@ class StartReport::Asker {
     const auto service = directory->second.services.find(id_);
     if (service == directory->second.services.end()) return false;
     progress->bytes = std::max(service->second.consumed, service->second.recorded);
+    progress->total = service->second.total;
     progress->missed = directory->second.miss_bytes;
     progress->disk_rate = directory->second.device_rate;
     progress->is_ready = service->second.state == "ready";
