@@ -45,7 +45,7 @@ struct Sample {
 struct Progress {
   uint64_t time_ns = 0;
   uint64_t bytes = 0;
-  uint64_t total = 0;   // of the template that is followed; 0: none
+  uint64_t total = 0;    // of the template that is followed; 0: none
   uint64_t missed = 0;   // bytes that readers did not find
   double disk_rate = 0;  // bytes a second, 0 = not known yet
   bool is_ready = false;
