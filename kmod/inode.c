@@ -8,6 +8,7 @@
 #include <linux/posix_acl.h>
 #include <linux/security.h>
 #include <linux/slab.h>
+#include <linux/xattr.h>
 
 #include "ppc.h"
 
@@ -127,18 +128,27 @@ static void ppc_label_is_of(struct ppc_inode *pi, struct timespec64 ctime)
 		pi->label_ctime = ctime;
 }
 
-static noinline void ppc_drop_label(struct inode *inode, struct timespec64 ctime)
+static void ppc_drop_label(struct inode *inode, struct timespec64 ctime)
 {
 	security_inode_invalidate_secctx(inode);
 	ppc_label_is_of(PPC_I(inode), ctime);
 }
 
-static void ppc_check_label(struct inode *inode)
+/* Some security module of this boot reads labels. */
+static bool ppc_labels __ro_after_init;
+
+static noinline void ppc_compare_label(struct inode *inode)
 {
 	struct timespec64 ctime = inode_get_ctime(PPC_I(inode)->lower);
 
-	if (unlikely(!timespec64_equal(&ctime, &PPC_I(inode)->label_ctime)))
+	if (!timespec64_equal(&ctime, &PPC_I(inode)->label_ctime))
 		ppc_drop_label(inode, ctime);
+}
+
+static inline void ppc_check_label(struct inode *inode)
+{
+	if (unlikely(ppc_labels))
+		ppc_compare_label(inode);
 }
 
 /*
@@ -431,6 +441,8 @@ static void ppc_inode_once(void *mem)
 
 int ppc_inode_cache_init(void)
 {
+	ppc_labels = security_ismaclabel(XATTR_SELINUX_SUFFIX) ||
+		     security_ismaclabel(XATTR_SMACK_SUFFIX);
 	ppc_inode_cache = kmem_cache_create("ppc_inode", sizeof(struct ppc_inode), 0,
 					    SLAB_RECLAIM_ACCOUNT | SLAB_ACCOUNT, ppc_inode_once);
 	return ppc_inode_cache ? 0 : -ENOMEM;
