@@ -36,26 +36,29 @@ die_half_way() {
 start_daemon
 serve_scaled
 register "$MNT" maio
-for workers in 1 2 4 8; do record svc-w$workers $workers; done
+for workers in 2 4; do record svc-w$workers $workers; done
 know 2 --shuffle 7
-know 2 --ranks 1,0
-know 2 --passes 2
-know 2 --mode read --direct
+if is_all; then
+  for workers in 1 8; do record svc-w$workers $workers; done
+  know 2 --ranks 1,0
+  know 2 --passes 2
+  know 2 --mode read --direct
+fi
 record svc-read 2 --mode read
 
-scenario workers-1 svc-w1 0 1 "$once"
+extra workers-1 svc-w1 0 1 "$once"
 scenario workers-2 svc-w2 0 2 "$placed"
-scenario workers-4 svc-w4 0 4 "$many"
-scenario workers-8 svc-w8 0 8 "$many"
+extra workers-4 svc-w4 0 4 "$many"
+extra workers-8 svc-w8 0 8 "$many"
 scenario read svc-read 0 2 "$once" --mode read
-scenario direct-readers svc-read 0 2 "$once" --mode read --direct
+extra direct-readers svc-read 0 2 "$once" --mode read --direct
 scenario shuffled-shards svc-w2 0 2 "$placed" --shuffle 7
-scenario ranks-permuted svc-w2 0 2 "$once" --ranks 1,0
+extra ranks-permuted svc-w2 0 2 "$once" --ranks 1,0
 scenario other-tp svc-w4 0 2 "$placed"
-DEVICE=12 scenario consumer-half svc-w2 0 2 "$placed"
-DEVICE=100 scenario consumer-fast svc-w2 0 2 "$placed"
-scenario two-passes svc-w2 0 2 "$placed" --passes 2
-BEFORE=warm scenario warm-start svc-w2 0 2 "disk<=53"
+DEVICE=12 extra consumer-half svc-w2 0 2 "$placed"
+DEVICE=100 extra consumer-fast svc-w2 0 2 "$placed"
+extra two-passes svc-w2 0 2 "$placed" --passes 2
+BEFORE=warm extra warm-start svc-w2 0 2 "disk<=53"
 BESIDE=own_prefetch scenario own-prefetch svc-w2 0 2 "$once"
 FIRST=die_half_way scenario worker-restarts svc-w2 0 2 "$once"
 BEFORE=replace_a_shard scenario file-replaced svc-w2 0 2 "$placed"

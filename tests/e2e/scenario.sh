@@ -48,6 +48,9 @@ for name in sys.argv[1:]:
     got = find(status, name)
     print(f" {name}=" + ("-" if got is None else str(got)), end="")' "$@" || true
 }
+# extra SCENARIO...: one that only `tools/test --all` runs; of the others each way of loading is one.
+is_all() { [[ -n ${PPC_TEST_ALL:-} ]]; }
+extra() { if is_all; then scenario "$@"; fi; }
 # scenario NAME ID LIMIT WORKERS EXPECTED OPTIONS...: a start of service ID with the template that
 # it has.  LIMIT: of its memory, percent of the model, 0 none.  EXPECTED: words NAME<=NUMBER, or NAME
 # to show it only, of
