@@ -76,6 +76,19 @@ bool HasOwnPages(int fd) {
   return fstatfs(fd, &fs) != 0 || fs.f_type != OVERLAYFS_SUPER_MAGIC;
 }
 
+// ENOTSUP: it does not tell, here or of this file.
+Result<Cachestat> AskCachestat(int fd, const Range& range) {
+  if (!has_cachestat.load(std::memory_order_relaxed) || !HasOwnPages(fd)) {
+    return Error{ENOTSUP, "no cachestat"};
+  }
+  CachestatRange asked{range.first, range.bytes};
+  Cachestat answer{};
+  if (syscall(kSysCachestat, fd, &asked, &answer, 0) == 0) return answer;
+  if (errno == ENOSYS) has_cachestat.store(false, std::memory_order_relaxed);
+  const bool tells_not = errno == ENOSYS || errno == EPERM || errno == EOPNOTSUPP;
+  return tells_not ? Error{ENOTSUP, "no cachestat"} : PosixError("cachestat", errno);
+}
+
 // Bytes that are there, told by mincore; `bitmap` may be nullptr.
 Result<uint64_t> Mincore(int fd, const Range& range, uint8_t* bitmap, size_t bitmap_bytes) {
   constexpr uint64_t kPart = 64 << 20;
@@ -149,16 +162,19 @@ Result<uint64_t> CachedBytes(int fd, uint64_t offset, uint64_t length) {
   const Result<Range> range = RangeOf(fd, offset, length);
   if (!range) return range.error();
   if (range->bytes == 0) return uint64_t{0};
-  if (has_cachestat.load(std::memory_order_relaxed) && HasOwnPages(fd)) {
-    CachestatRange asked{range->first, range->bytes};
-    Cachestat answer{};
-    if (syscall(kSysCachestat, fd, &asked, &answer, 0) == 0) return answer.cached * kPageBytes;
-    if (errno != ENOSYS && errno != EPERM && errno != EOPNOTSUPP) {
-      return PosixError("cachestat", errno);
-    }
-    if (errno == ENOSYS) has_cachestat.store(false, std::memory_order_relaxed);
-  }
+  const Result<Cachestat> counted = AskCachestat(fd, *range);
+  if (counted) return counted->cached * kPageBytes;
+  if (counted.error().code != ENOTSUP) return counted.error();
   return Mincore(fd, *range, nullptr, 0);
+}
+
+Result<uint64_t> DirtyBytes(int fd, uint64_t offset, uint64_t length) {
+  const Result<Range> range = RangeOf(fd, offset, length);
+  if (!range) return range.error();
+  if (range->bytes == 0) return uint64_t{0};
+  const Result<Cachestat> counted = AskCachestat(fd, *range);
+  if (!counted) return counted.error();
+  return (counted->dirty + counted->writeback) * kPageBytes;
 }
 
 Result<uint64_t> CachedPages(int fd, uint64_t offset, uint64_t length, uint8_t* bitmap,

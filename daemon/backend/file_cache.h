@@ -16,6 +16,9 @@ namespace ppc {
 // Bytes of [offset, offset + length) in whole pages, cut at the end of the file.  By cachestat(2)
 // (6.5), else by mincore(2) on a mapping of ours.  EPERM: neither tells of files of others.
 Result<uint64_t> CachedBytes(int fd, uint64_t offset, uint64_t length);
+// Bytes of the range that are not on the disk yet.  By cachestat(2) alone; ENOTSUP where that is
+// missing (before 6.5) or does not see the file's pages (overlay).
+Result<uint64_t> DirtyBytes(int fd, uint64_t offset, uint64_t length);
 // One bit per page of the range, by mincore(2); the bytes resident.
 Result<uint64_t> CachedPages(int fd, uint64_t offset, uint64_t length, uint8_t* bitmap,
                              size_t bitmap_bytes);

@@ -66,6 +66,10 @@ std::string Trim(const std::string& text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
+bool IsBelow(const std::string& path, const std::string& directory) {
+  return path == directory || directory == "/" || path.starts_with(directory + "/");
+}
+
 std::string UnderRoot(const std::string& root, const std::string& path) {
   if (root.empty() || root == "/") return path;
   return root.back() == '/' ? root.substr(0, root.size() - 1) + path : root + path;

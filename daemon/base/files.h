@@ -30,6 +30,9 @@ UniqueFd OpenAt2(int dir, const std::string& path, const open_how& how);
 // Drops white space at both ends.
 std::string Trim(const std::string& text);
 
+// Whether an absolute path is `directory` or lies below it, by their text.
+bool IsBelow(const std::string& path, const std::string& directory);
+
 // Joins an injected root ("" or "/" for none) and an absolute path.
 std::string UnderRoot(const std::string& root, const std::string& path);
 

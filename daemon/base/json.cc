@@ -95,6 +95,12 @@ Result<uint64_t> ParseSize(std::string_view text) {
   return static_cast<uint64_t>(bytes);
 }
 
+const Json& JsonMember(const Json& object, const char* key) {
+  static const Json kNothing = Json::object();
+  const auto it = object.is_object() ? object.find(key) : object.end();
+  return it == object.end() ? kNothing : *it;
+}
+
 Result<uint64_t> JsonSize(const Json& object, const char* key, uint64_t fallback) {
   const Json* value = Find(object, key);
   if (value == nullptr) return fallback;

@@ -25,6 +25,9 @@ std::string DumpJson(const Json& value);
 // "16M" -> 16777216; suffixes K M G T (powers of 1024), optionally followed by "i", "B" or "iB".
 Result<uint64_t> ParseSize(std::string_view text);
 
+// The member, or an empty object where there is none; lives as long as `object`.
+const Json& JsonMember(const Json& object, const char* key);
+
 // Members of an object; `fallback` when absent or null, an error naming the key when of a wrong
 // type.
 Result<uint64_t> JsonSize(const Json& object, const char* key, uint64_t fallback);

@@ -32,19 +32,13 @@ std::string Number(double value) {
   return ec == std::errc() ? std::string(text.data(), end) : "0";
 }
 
-const Json& Part(const Json& object, const char* key) {
-  static const Json kNothing = Json::object();
-  const auto it = object.is_object() ? object.find(key) : object.end();
-  return it == object.end() ? kNothing : *it;
-}
-
 double Value(const Json& object, const char* key) {
-  const Json& value = Part(object, key);
+  const Json& value = JsonMember(object, key);
   return value.is_number() ? value.get<double>() : 0;
 }
 
 std::string Word(const Json& object, const char* key) {
-  const Json& value = Part(object, key);
+  const Json& value = JsonMember(object, key);
   return value.is_string() ? value.get<std::string>() : "";
 }
 
@@ -121,12 +115,12 @@ const Counter kCounters[] = {
 std::string CounterText(MetricsFormat format, const Counter& counter, const Json& mounts) {
   Family family(format, counter.name, "counter", counter.unit, counter.help);
   for (const Json& mount : mounts) {
-    const Json& runner = Part(mount, "runner");
+    const Json& runner = JsonMember(mount, "runner");
     if (runner.empty()) continue;
     for (const char* key : counter.keys) {
       Labels labels = {{"directory", Word(mount, "mount")}};
       if (counter.label != nullptr) labels.emplace_back(counter.label, key);
-      family.Add("_total", labels, Value(Part(runner, counter.part), key));
+      family.Add("_total", labels, Value(JsonMember(runner, counter.part), key));
     }
   }
   return family.text();
@@ -152,11 +146,11 @@ std::string DirectoriesText(MetricsFormat format, const Json& mounts) {
                 {"state", Word(mount, "state")}},
                1);
     restarts.Add("_total", directory, Value(mount, "restarts"));
-    const Json& runner = Part(mount, "runner");
+    const Json& runner = JsonMember(mount, "runner");
     if (runner.empty()) continue;
-    queued.Add("", directory, Value(Part(runner, "loader"), "queued"));
+    queued.Add("", directory, Value(JsonMember(runner, "loader"), "queued"));
     own.Add("", directory, Value(runner, "own_cache"));
-    rate.Add("", directory, Value(Part(runner, "loader"), "device_mbps") * 1e6);
+    rate.Add("", directory, Value(JsonMember(runner, "loader"), "device_mbps") * 1e6);
     faults.Add("_total", directory, Value(runner, "faults"));
   }
   return states.text() + restarts.text() + queued.text() + own.text() + rate.text() + faults.text();
@@ -168,19 +162,19 @@ std::string ServicesText(MetricsFormat format, const Json& mounts) {
                 "Memory of the service: its limit, what of it is used, by page cache, and left.");
   for (const Json& mount : mounts) {
     const std::string directory = Word(mount, "mount");
-    for (const Json& service : Part(mount, "services")) {
+    for (const Json& service : JsonMember(mount, "services")) {
       services.Add("",
                    {{"directory", directory},
                     {"service", Word(service, "service_id")},
                     {"state", Word(service, "state")}},
                    1);
     }
-    for (const Json& service : Part(Part(mount, "runner"), "services")) {
+    for (const Json& service : JsonMember(JsonMember(mount, "runner"), "services")) {
       const std::string id = Word(service, "service_id");
       if (id.empty()) continue;  // what belongs to nobody
       for (const char* kind : {"limit", "used", "cache", "room"}) {
         memory.Add("", {{"directory", directory}, {"service", id}, {"kind", kind}},
-                   Value(Part(service, "memory"), kind));
+                   Value(JsonMember(service, "memory"), kind));
       }
     }
   }
@@ -218,8 +212,8 @@ void StartTimes::Add(const std::string& directory, const std::string& treatment,
 }
 
 std::string MetricsText(const Json& status, const StartTimes& starts, MetricsFormat format) {
-  const Json& daemon = Part(status, "daemon");
-  const Json& mounts = Part(status, "mounts");
+  const Json& daemon = JsonMember(status, "daemon");
+  const Json& mounts = JsonMember(status, "mounts");
   Family build(format, "ppc_build_info", "gauge", "", "1, with the version of ppcd.");
   build.Add("", {{"version", Word(daemon, "version")}}, 1);
   Family up(format, "ppc_up_seconds", "gauge", "seconds", "How long ppcd has been running.");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/files.h"
 #include "daemon/base/log.h"
 #include "daemon/machine/host_memory.h"
 #include "daemon/machine/mount_table.h"
@@ -92,10 +93,6 @@ void Registry::Handle(const Request& request, const Peer& peer, const Reply& rep
     answer["canonical"] = name->canonical;
   }
   reply(std::move(answer));
-}
-
-bool Registry::IsBelow(const std::string& path, const std::string& dir) {
-  return path == dir || dir == "/" || path.starts_with(dir + "/");
 }
 
 Result<Registration*> Registry::Find(const std::string& path) {

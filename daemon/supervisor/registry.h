@@ -85,7 +85,6 @@ class Registry {
   static Json SavedState(const MountInfo& mount, const PolicyChoice& choice);
   void ShowMetrics(const Json& body, const Reply& reply);
   void NoteReady(const Registration& registration, Service& service, const Json& answer);
-  static bool IsBelow(const std::string& path, const std::string& dir);
   // "" = any.
   static bool IsAbout(const std::string& text, const std::string& path);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/files.h"
 #include "daemon/base/log.h"
 #include "daemon/machine/mount_table.h"
 #include "daemon/supervisor/registry.h"

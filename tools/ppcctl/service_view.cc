@@ -6,19 +6,13 @@
 namespace ppc::ctl {
 namespace {
 
-const Json& Member(const Json& object, const char* key) {
-  static const Json kNothing = Json::object();
-  const auto it = object.is_object() ? object.find(key) : object.end();
-  return it == object.end() ? kNothing : *it;
-}
-
 uint64_t Count(const Json& object, const char* key) {
-  const Json& value = Member(object, key);
+  const Json& value = JsonMember(object, key);
   return value.is_number_integer() && value >= 0 ? value.get<uint64_t>() : 0;
 }
 
 std::string Word(const Json& object, const char* key) {
-  const Json& value = Member(object, key);
+  const Json& value = JsonMember(object, key);
   return value.is_string() ? value.get<std::string>() : "";
 }
 
@@ -32,31 +26,31 @@ uint64_t Grown(uint64_t before, uint64_t now) { return now > before ? now - befo
 
 View ViewOf(const Json& status) {
   View view;
-  for (const Json& mount : Member(status, "mounts")) {
+  for (const Json& mount : JsonMember(status, "mounts")) {
     DirectoryView& directory = view[Word(mount, "mount")];
     directory.state = Word(mount, "state");
     directory.policy = Word(mount, "policy");
     directory.last_error = Word(mount, "last_error");
     directory.restarts = Count(mount, "restarts");
-    const Json& runner = Member(mount, "runner");
-    directory.miss_bytes = Count(Member(runner, "events"), "miss_bytes");
-    directory.lost = Count(Member(runner, "device"), "events_lost");
+    const Json& runner = JsonMember(mount, "runner");
+    directory.miss_bytes = Count(JsonMember(runner, "events"), "miss_bytes");
+    directory.lost = Count(JsonMember(runner, "device"), "events_lost");
     directory.device_rate =
-        static_cast<double>(Count(Member(runner, "loader"), "device_mbps")) * 1e6;
-    for (const Json& service : Member(mount, "services")) {
+        static_cast<double>(Count(JsonMember(runner, "loader"), "device_mbps")) * 1e6;
+    for (const Json& service : JsonMember(mount, "services")) {
       ServiceView& seen = directory.services[Word(service, "service_id")];
       seen.state = Word(service, "state");
       seen.resident = Count(runner, "own_cache");
     }
-    for (const Json& service : Member(runner, "services")) {
+    for (const Json& service : JsonMember(runner, "services")) {
       // Of those that nobody has told of, ppcd does not know.
-      if (Member(service, "auto") == true) {
+      if (JsonMember(service, "auto") == true) {
         directory.services[Word(service, "service_id")] = {
             .state = "auto", .mode = "", .resident = Count(runner, "own_cache")};
       }
       const auto it = directory.services.find(Word(service, "service_id"));
-      const Json& memory = Member(service, "memory");
-      const Json& is_own = Member(memory, "is_cgroup");
+      const Json& memory = JsonMember(service, "memory");
+      const Json& is_own = JsonMember(memory, "is_cgroup");
       if (it == directory.services.end() || is_own != true) continue;
       it->second.resident = Count(memory, "cache");
     }
@@ -65,7 +59,7 @@ View ViewOf(const Json& status) {
 }
 
 void AddPolicyStatus(const Json& reply, DirectoryView& directory) {
-  for (const Json& service : Member(reply, "services")) {
+  for (const Json& service : JsonMember(reply, "services")) {
     const auto it = directory.services.find(Word(service, "service_id"));
     if (it == directory.services.end()) continue;
     ServiceView& seen = it->second;
@@ -74,7 +68,7 @@ void AddPolicyStatus(const Json& reply, DirectoryView& directory) {
     seen.loaded = Count(service, "loaded");
     seen.redundant = Count(service, "redundant");
     seen.recorded = Count(service, "recorded_bytes");
-    for (const Json& group : Member(service, "groups")) {
+    for (const Json& group : JsonMember(service, "groups")) {
       seen.consumed += Count(group, "consumed");
       seen.sequence += Count(group, "total");
     }
@@ -93,7 +87,7 @@ Result<View> LookAtServices(DaemonLink& link, const std::string& mount, bool ask
     if (!ask_policies || directory.services.empty() || directory.state != "running") continue;
     const Result<Json> answer =
         link.Ask({{"op", "policy"}, {"mount", path}, {"message", {{"op", "status"}}}});
-    if (answer) AddPolicyStatus(Member(*answer, "reply"), directory);
+    if (answer) AddPolicyStatus(JsonMember(*answer, "reply"), directory);
   }
   return view;
 }

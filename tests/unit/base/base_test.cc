@@ -178,5 +178,20 @@ TEST(ConfigReader, UnknownKeysAreGuessed) {
             "there is no option \"elsewhere\"; there are wait_ms limit share on file");
 }
 
+TEST(Files, BelowADirectory) {
+  EXPECT_TRUE(IsBelow("/models", "/models"));
+  EXPECT_TRUE(IsBelow("/models/a/b", "/models"));
+  EXPECT_TRUE(IsBelow("/models", "/"));
+  EXPECT_FALSE(IsBelow("/models2/a", "/models"));
+  EXPECT_FALSE(IsBelow("/", "/models"));
+}
+
+TEST(Json, WhatIsMissingIsEmpty) {
+  const Json object = {{"there", {{"a", 1}}}};
+  EXPECT_EQ(JsonMember(JsonMember(object, "there"), "a"), 1);
+  EXPECT_EQ(JsonMember(JsonMember(object, "gone"), "a"), Json::object());
+  EXPECT_EQ(JsonMember(Json::array(), "a"), Json::object());
+}
+
 }  // namespace
 }  // namespace ppc

@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of a directory, its policy and its files keeps a start from being faster.
 #include <fcntl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <system_error>
 
-#include "daemon/backend/cachestat.h"
+#include "daemon/backend/file_cache.h"
 #include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/machine/mount_table.h"
 #include "tools/ppcctl/doctor/checks.h"
 #include "tools/ppcctl/model_find.h"
-#include "tools/ppcctl/page_map.h"
 #include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
@@ -26,21 +22,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kCachestatCall = 451;  // on every architecture
 constexpr double kCachedShare = 0.95;
 
 bool IsBelowAny(const std::string& path, const std::vector<std::string>& directories) {
-  return std::any_of(directories.begin(), directories.end(), [&](const std::string& directory) {
-    return path == directory || path.starts_with(directory + "/");
-  });
-}
-
-// nullopt: the kernel does not tell (before 6.5), or the file is not ours to look at.
-std::optional<Cachestat> StateOf(int fd, uint64_t bytes) {
-  CachestatRange range{0, bytes};
-  Cachestat state{};
-  if (syscall(kCachestatCall, fd, &range, &state, 0) != 0) return std::nullopt;
-  return state;
+  return std::any_of(directories.begin(), directories.end(),
+                     [&](const std::string& directory) { return IsBelow(path, directory); });
 }
 
 void CheckPolicy(const DirectoryLook& look, Findings* out) {
@@ -103,19 +89,16 @@ void CheckFile(const std::string& file, uint64_t* bytes, uint64_t* resident, Fin
   std::error_code error;
   const uintmax_t size = fs::file_size(file, error);
   if (!fd.IsValid() || error) return;
-  const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   *bytes += size;
-  if (const std::optional<Cachestat> state = StateOf(fd.Get(), size)) {
-    *resident += std::min<uint64_t>(state->cached * page_bytes, size);
-    if (const uint64_t dirty = state->dirty + state->writeback; dirty > 0) {
-      out->push_back({"dirty", file,
-                      HumanBytes(dirty * page_bytes) +
-                          " of it are not written to the disk yet and cannot be evicted",
-                      "sync " + ShellWord(file), true});
-    }
-  } else if (const Result<PageMap> map = ReadPageMap(file, /*wants_device=*/false)) {
-    *resident += std::min(map->resident, map->size);
+  if (const Result<uint64_t> cached = CachedBytes(fd.Get(), 0, size)) {
+    *resident += std::min<uint64_t>(*cached, size);
   }
+  const Result<uint64_t> dirty = DirtyBytes(fd.Get(), 0, size);
+  if (!dirty || *dirty == 0) return;
+  out->push_back(
+      {"dirty", file,
+       HumanBytes(*dirty) + " of it are not written to the disk yet and cannot be evicted",
+       "sync " + ShellWord(file), true});
 }
 
 // Reads one page of the file and looks whether it stays.
@@ -123,8 +106,8 @@ bool GoesPastPageCache(const std::string& file) {
   const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 4096> page{};
   if (!fd.IsValid() || pread(fd.Get(), page.data(), page.size(), 0) <= 0) return false;
-  const std::optional<Cachestat> state = StateOf(fd.Get(), page.size());
-  return state && state->cached == 0;
+  const Result<uint64_t> cached = CachedBytes(fd.Get(), 0, page.size());
+  return cached && *cached == 0;
 }
 
 }  // namespace

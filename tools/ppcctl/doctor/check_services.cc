@@ -28,12 +28,6 @@ constexpr uint64_t kLeastRoom = 64 << 20;
 // Bytes that a template did not foresee, before it counts as one of another loader.
 constexpr uint64_t kMuchUnknown = 16 << 20;
 
-const Json& Part(const Json& object, const char* key) {
-  static const Json kNothing = Json::object();
-  const auto it = object.is_object() ? object.find(key) : object.end();
-  return it == object.end() ? kNothing : *it;
-}
-
 // The element of `list` with this service ID.
 const Json& OfService(const Json& list, const std::string& id) {
   static const Json kNothing = Json::object();
@@ -72,7 +66,7 @@ void CheckPlace(const Subject& subject, Findings* out) {
 }
 
 void CheckMemory(const Subject& subject, Findings* out) {
-  const Json& memory = Part(subject.runner, "memory");
+  const Json& memory = JsonMember(subject.runner, "memory");
   if (!memory.value("is_cgroup", false)) return;
   const uint64_t limit = memory.value("limit", uint64_t{0});
   const uint64_t used = memory.value("used", uint64_t{0});
@@ -136,7 +130,7 @@ void CheckTemplate(const Subject& subject, Findings* out) {
                     "ppcctl template rm " + subject.id + " --dir " + ShellWord(store), true});
     return;
   }
-  const Json& follows = OfService(Part(subject.look.policy, "services"), subject.id);
+  const Json& follows = OfService(JsonMember(subject.look.policy, "services"), subject.id);
   const uint64_t matched = follows.value("matched", uint64_t{0});
   const uint64_t unknown = follows.value("unknown", uint64_t{0});
   if ((known.flags & maio::kProvisional) != 0 || unknown < kMuchUnknown || unknown < matched / 4) {
@@ -149,7 +143,7 @@ void CheckTemplate(const Subject& subject, Findings* out) {
 }
 
 void CheckPace(const Subject& subject, Findings* out) {
-  const Json& follows = OfService(Part(subject.look.policy, "services"), subject.id);
+  const Json& follows = OfService(JsonMember(subject.look.policy, "services"), subject.id);
   if (!follows.value("standing_down", false)) return;
   out->push_back(
       {"device-slow", subject.about,
@@ -162,11 +156,11 @@ void CheckPace(const Subject& subject, Findings* out) {
 
 void CheckServices(const Patient& patient, const DirectoryLook& look, Findings* out) {
   if (!look.mount.is_object()) return;
-  const Json& runner = Part(look.mount, "runner");
-  for (const Json& service : Part(look.mount, "services")) {
+  const Json& runner = JsonMember(look.mount, "runner");
+  for (const Json& service : JsonMember(look.mount, "services")) {
     const std::string id = service.value("service_id", "");
     const Subject subject{patient, look,
-                          service, OfService(Part(runner, "services"), id),
+                          service, OfService(JsonMember(runner, "services"), id),
                           id,      look.parent + " " + id};
     CheckPlace(subject, out);
     CheckMemory(subject, out);
@@ -174,8 +168,8 @@ void CheckServices(const Patient& patient, const DirectoryLook& look, Findings* 
     CheckTemplate(subject, out);
     CheckPace(subject, out);
   }
-  const uint64_t lost = Part(runner, "device").value("events_lost", uint64_t{0});
-  const uint64_t sent = Part(runner, "device").value("events_queued", uint64_t{0});
+  const uint64_t lost = JsonMember(runner, "device").value("events_lost", uint64_t{0});
+  const uint64_t sent = JsonMember(runner, "device").value("events_queued", uint64_t{0});
   if (lost > sent / 100) {
     out->push_back({"events-lost", look.parent,
                     std::to_string(lost) + " events were lost beside " + std::to_string(sent) +

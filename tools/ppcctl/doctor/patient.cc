@@ -24,10 +24,6 @@ namespace fs = std::filesystem;
 // The maps of a process with many libraries, and what the kernel writes of each mapping.
 constexpr size_t kMaxMapsBytes = 64 << 20;
 
-bool IsBelow(const std::string& path, const std::string& directory) {
-  return path == directory || directory == "/" || path.starts_with(directory + "/");
-}
-
 std::vector<std::string> Words(const std::string& cmdline) {
   std::vector<std::string> words;
   std::istringstream text(cmdline);
