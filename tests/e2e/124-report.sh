@@ -33,6 +33,8 @@ bad = [f"{key}: {seen[key]:.2f}, stopwatch {value:.2f}" for key, value in wanted
 rest = parts["total_s"] - sum(parts[k] for k in ("init_s", "disk_s", "user_s", "kernel_s", "no_cpu_s", "device_s"))
 if abs(rest) > 0.05 * parts["total_s"]:
     bad.append(f"{rest:.2f} s unexplained")
+if not parts["is_ready"]:
+    bad.append("not seen to be ready")
 if report["limit"]["name"] != sys.argv[3]:
     bad.append(f"limit {report['limit']['name']}, wanted {sys.argv[3]}")
 print("# ", {k: round(v, 2) for k, v in seen.items() if k.endswith("_s")}, *bad)

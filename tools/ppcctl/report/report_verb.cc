@@ -79,10 +79,9 @@ int Report(const Args& args) {
     pid = ProcessOf(*mount, *id);
     if (!pid) return pid.error().message.empty() ? kExitUnreachable : Failed(pid.error());
   }
-  // Since it began, as far as the kernel knows.
-  const uint64_t now_ns = MonotonicNs();
+  // From now on: what it did before, nobody has seen.
   StartReport report("", *mount, *id, "");
-  report.Begin(*pid, now_ns);
+  report.Begin(*pid, MonotonicNs());
   report.Wait();
   return Show(args, report.End());
 }

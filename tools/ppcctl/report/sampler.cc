@@ -90,10 +90,10 @@ void Sampler::Run() {
     const uint64_t now_ns = MonotonicNs();
     Sample sample = LookAtProcesses(roots_, pid_, now_ns);
     Progress progress;
+    const bool is_gone = access(roots_.Proc("/" + std::to_string(pid_)).c_str(), F_OK) != 0;
     const bool has_progress = look % kLooksPerQuestion == 0 && ask_(&progress);
     progress.time_ns = MonotonicNs();  // the answer is of now
     const uint64_t took_ns = MonotonicNs() - now_ns;
-    const bool is_gone = access(roots_.Proc("/" + std::to_string(pid_)).c_str(), F_OK) != 0;
     lock.lock();
     if (log_.samples.size() < kMostSamples) log_.samples.push_back(std::move(sample));
     if (has_progress) log_.progress.push_back(progress);
@@ -103,6 +103,13 @@ void Sampler::Run() {
     const auto idle = std::max<std::chrono::nanoseconds>(
         kPeriod, std::chrono::nanoseconds(took_ns * kIdlePerLook));
     if (!is_ending_) wake_.wait_for(lock, idle, [this] { return is_ending_; });
+  }
+  // The last thing that it did may have been to say that it is ready.
+  Progress last;
+  if (!log_.is_ready && ask_(&last)) {
+    last.time_ns = MonotonicNs();
+    log_.progress.push_back(last);
+    log_.is_ready = last.is_ready;
   }
   wake_.notify_all();
 }
