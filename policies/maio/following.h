@@ -109,7 +109,7 @@ class Following {
   std::unique_ptr<Leftovers> leftovers_;  // with affinity_fix=evict
   std::unique_ptr<StandDown> stand_down_;
   Checkpoint checkpoint_;
-  uint64_t saved_ns_ = 0;        // last event when progress was saved
+  uint64_t saved_ns_ = ~0ull;    // last event when progress was saved; nothing was yet
   uint64_t saved_released_ = 0;  // what had been released then
 
   std::map<std::pair<int32_t, uint64_t>, Votes> votes_;

@@ -75,6 +75,22 @@ TEST_P(MaioRestartAtTest, ReadsNothingAgainThatNobodyNeeds) {
 
 INSTANTIATE_TEST_SUITE_P(Share, MaioRestartAtTest, ::testing::Values(10, 50, 90));
 
+// Its readers have not read anything yet, but much is loaded for them.
+TEST_F(MaioRestartTest, BeforeTheFirstReadItGoesOnToo) {
+  const Setup setup = Constrained();
+  Record(setup);
+  auto sim = Make(setup);
+  Start(sim.get(), setup);
+  sim->RunFor(1000);
+  ASSERT_GT(sim->disk_bytes, 0u);
+  sim->Crash();
+  EXPECT_EQ(sim->Recover(), 0);
+  EXPECT_EQ(StartAgain(sim.get(), setup)["reason"], "template found; goes on where the load was");
+  AddReaders(sim.get(), setup);
+  EXPECT_TRUE(sim->Run(120000));
+  EXPECT_LE(sim->disk_bytes, Use(setup)->disk_bytes * 115 / 100);
+}
+
 // The readers have read most of it by themselves meanwhile: that is not loaded again behind them.
 TEST_F(MaioRestartTest, WhatWasReadMeanwhileIsNotLoadedAgain) {
   const Setup setup = Constrained();
