@@ -84,6 +84,10 @@ static __always_inline ssize_t ppc_read_lower(struct kiocb *iocb, struct iov_ite
 	};
 	ssize_t ret = lower->f_op->read_iter(&kiocb, to);
 
+	/* nothing was read, so both are as they were */
+	if (unlikely(ret == -EIO) &&
+	    ppc_drop_failed(lower->f_mapping, kiocb.ki_pos >> PAGE_SHIFT))
+		ret = lower->f_op->read_iter(&kiocb, to);
 	iocb->ki_pos = kiocb.ki_pos;
 	return ret;
 }
@@ -158,6 +162,7 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 	unsigned long mode = READ_ONCE(po->sbi->mode);
 	size_t room = pipe->max_usage - pipe_occupancy(pipe->head, pipe->tail);
 	int direct = ppc_direct_flag(po->sbi, in->f_flags & O_DIRECT ? IOCB_DIRECT : 0, mode);
+	ssize_t ret;
 
 	/* before 6.5 @len may be more than the pipe takes */
 	if (direct < 0)
@@ -167,7 +172,10 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 		return copy_splice_read(in, ppos, pipe, len, flags);
 	if (mode && room)
 		ppc_read_notice(po, *ppos, min(len, room << PAGE_SHIFT), mode);
-	return ppc_splice_lower(po->lower, ppos, pipe, len, flags);
+	ret = ppc_splice_lower(po->lower, ppos, pipe, len, flags);
+	if (unlikely(ret == -EIO) && ppc_drop_failed(PPC_I(po->inode)->mapping, *ppos >> PAGE_SHIFT))
+		ret = ppc_splice_lower(po->lower, ppos, pipe, len, flags);
+	return ret;
 }
 
 /*

@@ -142,4 +142,38 @@ void ppc_fill(struct file *file, pgoff_t first, unsigned long nr)
 	memalloc_nofs_restore(nofs);
 }
 
+/**
+ * ppc_drop_failed - drop a large folio that could not be read
+ * @mapping: of the lower inode
+ * @index: of a page in it
+ *
+ * The lower file system reads a folio as a whole, so one bad sector takes all of
+ * its pages with it.  Its own read-ahead may have made smaller ones: with this
+ * one gone, the caller's next try gets the page it asks for.
+ *
+ * Context: may sleep.
+ * Return: whether to try again
+ */
+bool ppc_drop_failed(struct address_space *mapping, pgoff_t index)
+{
+	struct folio *folio = filemap_get_folio(mapping, index);
+	bool dropped = false;
+
+	if (ppc_no_folio(folio))
+		return false;
+	if (folio_order(folio) > ppc_min_order(mapping)) {
+		folio_lock(folio);
+		/* gone by now: somebody else was here with the same page */
+		dropped = folio->mapping != mapping;
+		if (!dropped && !folio_test_uptodate(folio) && !folio_test_dirty(folio) &&
+		    !folio_test_writeback(folio)) {
+			ppc_remove_failed(mapping, folio);
+			dropped = true;
+		}
+		folio_unlock(folio);
+	}
+	folio_put(folio);
+	return dropped;
+}
+
 #endif

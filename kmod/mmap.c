@@ -28,6 +28,9 @@ static vm_fault_t ppc_fault(struct vm_fault *vmf)
 			return ret;
 	}
 	ret = po->map.lower->fault(vmf);
+	if (unlikely(ret & VM_FAULT_SIGBUS) &&
+	    ppc_drop_failed(vmf->vma->vm_file->f_mapping, vmf->pgoff))
+		ret = po->map.lower->fault(vmf);
 	/* VM_FAULT_RETRY: the locks are gone, and with them perhaps vma and po */
 	if (unlikely(mode & PPC_MODE_TRACE) && !(ret & VM_FAULT_RETRY))
 		ppc_fault_access(po, vmf, ret, hit);

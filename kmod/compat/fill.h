@@ -18,6 +18,17 @@
 #define PPC_FILLS_FOLIOS	1
 bool ppc_fills_large(struct address_space *mapping);
 void ppc_fill(struct file *file, pgoff_t first, unsigned long nr);
+bool ppc_drop_failed(struct address_space *mapping, pgoff_t index);
+
+/* 6.8 */
+static inline void ppc_remove_failed(struct address_space *mapping, struct folio *folio)
+{
+#ifdef PPC_HAVE_ERROR_REMOVE_FOLIO
+	generic_error_remove_folio(mapping, folio);
+#else
+	generic_error_remove_page(mapping, &folio->page);
+#endif
+}
 
 static inline struct folio *ppc_alloc_folio(gfp_t gfp, unsigned int order)
 {
@@ -73,6 +84,11 @@ static inline bool ppc_fills_large(struct address_space *mapping)
 
 static inline void ppc_fill(struct file *file, pgoff_t first, unsigned long nr)
 {
+}
+
+static inline bool ppc_drop_failed(struct address_space *mapping, pgoff_t index)
+{
+	return false;
 }
 #endif
 

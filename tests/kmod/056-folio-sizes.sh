@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Description: LOAD makes large folios of sizes that the kernel has, and truncating the lower file into one leaves
-# the right bytes.
+# Description: LOAD makes large folios of sizes that the kernel has, truncating the lower file into one leaves the
+# right bytes, and one bad sector in it takes no other page with it than below.
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/kmod/faultydisk.sh
+. "$(dirname "$0")/faultydisk.sh"
 
 [[ -e /proc/kpageflags ]] || skip "this kernel does not show folios"
 # folios FILE: the pages of each folio of it, in order; of a mapping that touches them all.
@@ -47,6 +49,33 @@ for pages in 10 7 3 515; do
     want=$(head -c $((keep * 4096)) "$BASE/f$pages" | sha256sum)
     truncate -s $((keep * 4096)) "$BASE/f$pages"
     eq "$(sha256sum <"$MNT/f$pages")" "$want" "$keep of $pages pages"
+  done
+done
+must umount "$MNT"
+
+# The file system below reads a folio as a whole.  Alone it makes small ones where pages are asked for one by one,
+# of four pages at most (read-around of faults before 6.16).
+FAULTY_FS=$(stat -f -c %T "$PPC_TEST_DIR")
+make_bad_disk
+mount_ppc
+beside=$((BAD / 16384 * 16384 - 4096))
+drop_caches
+bad_sectors 2
+ppcdev "open $BASE/a" mmap "fork touch $beside 1" "!EPROTO fork touch $BAD 1" || fail "the bad sectors take more with them below"
+bad_sectors 0
+want=$(ppcdev "open $BASE/a" mmap "msum $beside 4K" "read $beside 4K 4K")
+for how in 'attach managed' "attach managed|lookup a|load $((BAD / 65536 * 65536)) 64K wait"; do
+  IFS='|' read -ra first <<<"$how"
+  for way in "mmap|fork touch $beside 1|!EPROTO fork touch $BAD 1|msum $beside 4K" \
+    "advise f random|read $beside 4K 4K|!EIO read $BAD 4K 4K"; do
+    IFS='|' read -ra then <<<"$way"
+    drop_caches
+    bad_sectors 2
+    out=$(dev "${first[@]}" "open $MNT/a" "${then[@]}") || fail "$how, $way: beside the bad sectors: $out"
+    bad_sectors 0
+    verb=${way%%|*}
+    if [[ $verb == mmap ]]; then verb=msum; else verb="read"; fi
+    eq "$(field "$verb" hash "$out")" "$(field "$verb" hash "$want")" "$how, $verb: bytes beside the bad sectors"
   done
 done
 exit 0

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Sourced after lib.sh: a disk of 64 MiB in memory, ext4 on it mounted on BASE, that can be told to
-# fail or to hang, or to fail in a few sectors.
+# Sourced after lib.sh: a disk of 64 MiB in memory, ext4 (or FAULTY_FS=xfs) on it mounted on BASE, that can be
+# told to fail or to hang, or to fail in a few sectors.
 # shellcheck disable=SC2154,SC2034  # of lib.sh, for the tests
 
 # DISK works|fails|hangs: from the next request on; what hangs goes on with the next word
@@ -10,7 +10,12 @@ DISK=$PPC_TEST_DIR/disk
 
 # disk_on DEVICE: the file system, mounted.
 disk_on() {
-  must mkfs.ext4 -q -b 4096 -N 64 -m 0 -O ^has_journal,^resize_inode "$1"
+  if [[ ${FAULTY_FS:-ext4} == xfs ]]; then
+    # so small only for who says that it is for a test
+    TEST_DIR=1 TEST_DEV=1 QA_CHECK_FS=1 must mkfs.xfs -q -f "$1"
+  else
+    must mkfs.ext4 -q -b 4096 -N 64 -m 0 -O ^has_journal,^resize_inode "$1"
+  fi
   must mount "$1" "$BASE"
 }
 
@@ -54,7 +59,7 @@ make_bad_disk() {
   trap 'status=$?; release_bad_disk 2>/dev/null; (exit $status); clean_up' EXIT
   eventually 10 find_disk || skip "no disk by scsi_debug"
   disk_on "/dev/${disk##*/}"
-  head -c 62M /dev/urandom >"$BASE/a"
+  head -c 62M /dev/urandom >"$BASE/a" 2>/dev/null # or as much as there is room for
   sync
   # It fails sectors 4660 to 4669: pages 582 and 583 of the disk.
   at=$(filefrag -v "$BASE/a" | sed 's/[.:]/ /g' | awk '$1 ~ /^[0-9]+$/ && 582 >= $4 && 582 <= $5 {print $2 + 582 - $4}')
