@@ -173,7 +173,8 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 	if (mode && room)
 		ppc_read_notice(po, *ppos, min(len, room << PAGE_SHIFT), mode);
 	ret = ppc_splice_lower(po->lower, ppos, pipe, len, flags);
-	if (unlikely(ret == -EIO) && ppc_drop_failed(PPC_I(po->inode)->mapping, *ppos >> PAGE_SHIFT))
+	if (unlikely(ret == -EIO) &&
+	    ppc_drop_failed(PPC_I(po->inode)->mapping, *ppos >> PAGE_SHIFT))
 		ret = ppc_splice_lower(po->lower, ppos, pipe, len, flags);
 	return ret;
 }

@@ -68,10 +68,10 @@ for how in 'attach managed' "attach managed|lookup a|load $((BAD / 65536 * 65536
   IFS='|' read -ra first <<<"$how"
   for way in "mmap|fork touch $beside 1|!EPROTO fork touch $BAD 1|msum $beside 4K" \
     "advise f random|read $beside 4K 4K|!EIO read $BAD 4K 4K"; do
-    IFS='|' read -ra then <<<"$way"
+    IFS='|' read -ra commands <<<"$way"
     drop_caches
     bad_sectors 2
-    out=$(dev "${first[@]}" "open $MNT/a" "${then[@]}") || fail "$how, $way: beside the bad sectors: $out"
+    out=$(dev "${first[@]}" "open $MNT/a" "${commands[@]}") || fail "$how, $way: beside the bad sectors: $out"
     bad_sectors 0
     verb=${way%%|*}
     if [[ $verb == mmap ]]; then verb=msum; else verb="read"; fi
