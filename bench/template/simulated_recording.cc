@@ -196,8 +196,9 @@ maio::Template SimulateRecording(const ModelSpec& model, uint64_t scale, uint32_
     recorder.Touch(rank, event.file, event.first, event.end, event.time_ns);
     advance(rank);
   }
-  maio::Template t = recorder.Finish("0123456789abcdef0123456789abcdef",
-                                     maio::kComplete | maio::kTraced, 1'760'000'000'000'000'000);
+  maio::Template t =
+      std::move(recorder).Finish("0123456789abcdef0123456789abcdef",
+                                 maio::kComplete | maio::kTraced, 1'760'000'000'000'000'000);
   t.generation = 1;
   t.meta = R"({"load_ms":60000,"params":{"model":")" + model.name + R"(","tp":)" +
            std::to_string(workers) + R"(},"recorder":"maio 1","workers":)" +

@@ -248,11 +248,12 @@ std::optional<Template> Preparer::SynthesizeModel() {
     return std::nullopt;
   }
   // Data-parallel workers read what the first ones read.
-  std::vector<TemplateGroup> first = t->groups;
+  const size_t first = t->groups.size();
   const uint32_t workers = spec_.nodes > 1 ? spec_.first_worker + spec_.workers : spec_.workers;
   for (uint32_t worker = options.tp; worker < std::min(workers, kMaxGroups - 1); worker++) {
-    for (TemplateGroup copy : first) {
-      if (copy.id != worker % options.tp) continue;
+    for (size_t g = 0; g < first; g++) {
+      if (t->groups[g].id != worker % options.tp) continue;
+      TemplateGroup copy = t->groups[g];
       copy.id = worker;
       t->groups.push_back(std::move(copy));
     }

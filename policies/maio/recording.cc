@@ -114,7 +114,8 @@ void Finishing::Work() {
   // By the clock that all nodes of a store share.
   timespec now = {};
   clock_gettime(CLOCK_REALTIME, &now);
-  Template t = recorder_.Finish(
+  const uint64_t bytes = recorder_.bytes();
+  Template t = std::move(recorder_).Finish(
       spec_.service_id, flags_,
       static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec));
   t.generation = found_.generation + 1;
@@ -128,7 +129,7 @@ void Finishing::Work() {
     level_ = PPC_LOG_ERROR;
     return;
   }
-  stored_bytes_ = recorder_.bytes();
+  stored_bytes_ = bytes;
   template_ = std::move(t);
   reason_ = "template stored";
 }

@@ -208,19 +208,19 @@ bool Recorder::HasBeginnings() const {
   return true;
 }
 
-Template Recorder::Finish(const std::string& service_id, uint32_t flags,
-                          uint64_t created_ns) const {
+Template Recorder::Finish(const std::string& service_id, uint32_t flags, uint64_t created_ns) && {
   Template t;
   t.service_id = service_id;
   t.flags = flags;
   t.created_ns = created_ns;
-  t.files = files_;
-  for (const auto& [id, group] : groups_) {
+  t.files = std::move(files_);
+  for (auto& [id, group] : groups_) {
     if (group.size() == 0) continue;
-    TemplateGroup& out = t.groups.emplace_back(group.out);
-    for (const Extent& e : group.recent) out.extents.push_back(e);
+    Pack(&group, 0);
     if (group.full) t.flags |= kOverflow;
+    t.groups.push_back(std::move(group.out));
   }
+  groups_.clear();
   return t;
 }
 

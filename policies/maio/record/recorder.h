@@ -45,7 +45,8 @@ class Recorder {
   void Forget(uint32_t file);
 
   // Sorted by group number; groups without extents are left out.
-  Template Finish(const std::string& service_id, uint32_t flags, uint64_t created_ns) const;
+  // Extents leave with it: of the largest model's they would stand twice.
+  Template Finish(const std::string& service_id, uint32_t flags, uint64_t created_ns) &&;
   // False when the table of contents of some model file was not read: recording began in the
   // middle of a load.
   bool HasBeginnings() const;

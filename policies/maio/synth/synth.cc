@@ -67,14 +67,14 @@ class Walk {
     files_.push_back(std::move(file));
     if (by_layer_) return;
     for (uint32_t rank = 0; rank < options_.tp; rank++) TouchFile(rank, place);
-    files_.back().tensors = {};
+    files_.back().tensors = std::vector<SynthTensor>();  // {} would keep their memory
     recorder_.Forget(numbers_.back());
   }
 
   Template Finish() {
     for (uint32_t rank = 0; by_layer_ && rank < options_.tp; rank++) Layers(rank);
     files_.clear();
-    Template t = recorder_.Finish(options_.service_id, kComplete | kSynthetic, options_.created_ns);
+    Template t = std::move(recorder_).Finish(options_.service_id, kComplete | kSynthetic, options_.created_ns);
     for (TemplateGroup& group : t.groups) {
       group.time_ms.clear();  // nobody has measured
       group.first_ms = group.last_ms = 0;

@@ -23,7 +23,7 @@ class RecorderTest : public ::testing::Test {
     recorder_.Touch(group, file, first, end, now_ += 1'000'000);
   }
   std::string Sequence(size_t group = 0) {
-    Template t = recorder_.Finish("abcd", 0, 0);
+    Template t = Recorder(recorder_).Finish("abcd", 0, 0);
     std::string text;
     for (const Extent& e : t.groups.at(group).extents) {
       text += std::to_string(e.file) + ":" + std::to_string(e.page) + "+" +
@@ -42,7 +42,7 @@ TEST_F(RecorderTest, JoinsNeighboursAndSmallGaps) {
   Touch(0, 20 + 16, 100);
   Touch(0, 100 + 17, 200);
   EXPECT_EQ(Sequence(), "0:0+100 0:117+83 ");
-  EXPECT_EQ(recorder_.Finish("abcd", 0, 0).groups[0].overread_bytes, 16 * kPage);
+  EXPECT_EQ(Recorder(recorder_).Finish("abcd", 0, 0).groups[0].overread_bytes, 16 * kPage);
 }
 
 TEST_F(RecorderTest, JoinsRowsOverWiderGapsThanTensors) {
@@ -62,7 +62,7 @@ TEST_F(RecorderTest, GroupsThatChangePlacesTakeTheirReadsAlong) {
   Touch(0, 10, 20, 1);
   EXPECT_EQ(Sequence(0), "0:100+20 ");
   EXPECT_EQ(Sequence(1), "0:0+20 ");
-  const Template t = recorder_.Finish("abcd", 0, 0);
+  const Template t = Recorder(recorder_).Finish("abcd", 0, 0);
   ASSERT_EQ(t.groups.size(), 2u);
   EXPECT_EQ(t.groups[1].id, 1u);
 }
@@ -72,7 +72,7 @@ TEST_F(RecorderTest, DropsRepeatsAndCountsThem) {
   Touch(0, 50, 120);
   Touch(0, 0, 30);
   EXPECT_EQ(Sequence(), "0:0+120 ");
-  EXPECT_EQ(recorder_.Finish("abcd", 0, 0).groups[0].repeat_bytes, 80 * kPage);
+  EXPECT_EQ(Recorder(recorder_).Finish("abcd", 0, 0).groups[0].repeat_bytes, 80 * kPage);
 }
 
 TEST_F(RecorderTest, GapThatWasReadBeforeIsNotListedTwice) {
@@ -88,7 +88,7 @@ TEST_F(RecorderTest, FilesReadSideBySideStayInOrder) {
     Touch(1, i * 100, i * 100 + 100);
   }
   // Extents of some 4 MiB in turns, not one file after the other.
-  Template t = recorder_.Finish("abcd", 0, 0);
+  Template t = Recorder(recorder_).Finish("abcd", 0, 0);
   ASSERT_GE(t.groups[0].extents.size(), 6u);
   for (const Extent& e : t.groups[0].extents) EXPECT_LE(e.pages, 1200u);
 }
@@ -97,17 +97,18 @@ TEST_F(RecorderTest, ASecondPassIsListedAgain) {
   uint64_t pages = 2 * kSecondPassBytes / kPage;
   for (uint64_t at = 0; at < pages; at += 256) Touch(0, at, at + 256);
   Touch(0, 0, 100);  // soon after the end: the first pages are long gone
-  Template t = recorder_.Finish("abcd", 0, 0);
+  Template t = Recorder(recorder_).Finish("abcd", 0, 0);
   EXPECT_EQ(SequenceBytes(t.groups[0]), (pages + 100) * kPage);
   Touch(0, 0, 100);
-  EXPECT_EQ(SequenceBytes(recorder_.Finish("abcd", 0, 0).groups[0]), (pages + 100) * kPage);
+  EXPECT_EQ(SequenceBytes(Recorder(recorder_).Finish("abcd", 0, 0).groups[0]),
+            (pages + 100) * kPage);
 }
 
 TEST_F(RecorderTest, GroupsAreApartAndClampedToTheFile) {
   Touch(0, 0, 10, 1);
   Touch(0, 5, 15, 0);
   Touch(2, (8ull << 30) / kPage - 1, (8ull << 30) / kPage + 50, kCommonGroup);
-  Template t = recorder_.Finish("abcd", 0, 0);
+  Template t = Recorder(recorder_).Finish("abcd", 0, 0);
   ASSERT_EQ(t.groups.size(), 3u);
   EXPECT_EQ(t.groups[0].id, 0u);
   EXPECT_EQ(t.groups[2].id, kCommonGroup);
@@ -117,7 +118,7 @@ TEST_F(RecorderTest, GroupsAreApartAndClampedToTheFile) {
 
 TEST_F(RecorderTest, TimeMarksEvery64MiB) {
   for (uint64_t i = 0; i < 200; i++) Touch(0, i * 256, i * 256 + 256);
-  Template t = recorder_.Finish("abcd", 0, 0);
+  Template t = Recorder(recorder_).Finish("abcd", 0, 0);
   EXPECT_EQ(t.groups[0].time_ms.size(), 3u);
   EXPECT_GT(t.groups[0].time_ms[1], 50u);
 }
@@ -127,7 +128,7 @@ TEST_F(RecorderTest, TooManyExtentsAreMergedNotLost) {
   for (uint64_t i = 0; i < kMaxExtents + 1000; i++)
     recorder_.Touch(0, 0, i * stride % 2000000, i * stride % 2000000 + 1, 1);
   for (uint64_t i = 0; i < kMaxExtents + 1000; i++) recorder_.Touch(0, 1, i, i + 1, 1);
-  Template t = recorder_.Finish("abcd", 0, 0);
+  Template t = Recorder(recorder_).Finish("abcd", 0, 0);
   EXPECT_LE(t.groups[0].extents.size(), kMaxExtents);
   EXPECT_EQ(t.flags, 0u);  // nothing was left out
   EXPECT_EQ(Check(t), "");
@@ -142,9 +143,9 @@ TEST_F(RecorderTest, ATableThatOverflowsSaysSo) {
   const uint64_t stride = (kMergeGapPages << 6) + 10;  // beyond the widest gap that is filled
   for (uint64_t i = 0; i < kMaxExtents; i++)
     recorder_.Touch(0, file, i * stride, i * stride + 1, 1);
-  EXPECT_EQ(recorder_.Finish("abcd", kComplete, 0).flags, kComplete);
+  EXPECT_EQ(Recorder(recorder_).Finish("abcd", kComplete, 0).flags, kComplete);
   recorder_.Touch(0, file, kMaxExtents * stride, kMaxExtents * stride + 1, 1);
-  Template t = recorder_.Finish("abcd", kComplete, 0);
+  Template t = Recorder(recorder_).Finish("abcd", kComplete, 0);
   EXPECT_EQ(t.flags, kComplete | kOverflow);
   EXPECT_EQ(t.groups[0].extents.size(), kMaxExtents);
   EXPECT_EQ(Check(t), "");
