@@ -95,6 +95,7 @@ std::string Check(const Template& t) {
   if (!ValidServiceId(t.service_id)) return "invalid service ID";
   if (t.files.size() > kMaxFiles) return "too many files";
   if (t.groups.size() > kMaxGroups) return "too many groups";
+  if (t.meta.size() > kMaxMetaBytes) return "metadata of more than 1 MiB";
   std::unordered_set<std::string_view> paths;
   size_t path_bytes = 0;
   for (const TemplateFile& file : t.files) {
@@ -105,8 +106,11 @@ std::string Check(const Template& t) {
     if (file.size > kMaxFileBytes) return file.path + ": size too large";
   }
   std::set<uint32_t> ids;
+  size_t marks = 0;
   for (const TemplateGroup& group : t.groups) {
     if (!ids.insert(group.id).second) return "group listed twice";
+    marks += group.time_ms.size();
+    if (marks > kMaxTimeMarks) return "too many time marks";
     std::string problem = CheckGroup(t, group);
     if (!problem.empty()) return problem;
   }

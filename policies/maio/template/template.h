@@ -31,12 +31,16 @@ inline constexpr uint64_t kPage = 4096;               // unit of templates on ev
 inline constexpr uint32_t kCommonGroup = 0xffffffff;  // processes bound to no worker
 inline constexpr uint32_t kMaxGroups = 64;            // load groups of the policy ABI
 inline constexpr uint32_t kMaxFiles = 65536;
-inline constexpr size_t kMaxPathBytes = 8 << 20;   // of all files together
+inline constexpr size_t kMaxPathBytes = 8 << 20;  // of all files together
+inline constexpr size_t kMaxMetaBytes = 1 << 20;
 inline constexpr uint32_t kMaxExtents = 1u << 20;  // per group
 inline constexpr uint64_t kMaxTotalExtents = 4ull << 20;
 inline constexpr uint64_t kMaxFileBytes = 1ull << 44;    // 2^32 pages
 inline constexpr uint64_t kTimeMarkBytes = 64ull << 20;  // one time mark per so many bytes
+inline constexpr size_t kMaxTimeMarks = 1u << 20;        // of all groups together
 inline constexpr size_t kMaxTemplateBytes = 48u << 20;
+// What decoding takes at most, beside the file, whatever the file says.
+inline constexpr size_t kMaxDecodingBytes = 128u << 20;
 
 enum TemplateFlag : uint32_t {
   kComplete = 1u << 0,     // the service became ready while it was recorded

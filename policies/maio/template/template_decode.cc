@@ -13,11 +13,13 @@
 namespace ppc::maio {
 namespace {
 
+constexpr uint64_t kMaxPages = kMaxFileBytes / kPage;
+
 bool AddExtents(ExtentList* extents, const Extent& e, uint64_t stride, uint64_t count,
                 size_t most) {
   if (count > most - extents->size()) return false;
-  if (e.page > kMaxFileBytes || e.pages > kMaxFileBytes || stride > kMaxFileBytes) return false;
-  if (count > 1 && stride > (kMaxFileBytes - e.page) / (count - 1)) return false;
+  if (e.page > kMaxPages || e.pages > kMaxPages || stride > kMaxPages) return false;
+  if (count > 1 && stride > (kMaxPages - e.page) / (count - 1)) return false;
   extents->AppendSeries(e, stride, count);
   return true;
 }
@@ -51,16 +53,19 @@ bool ReadOps(ByteReader* r, size_t files, size_t most, ExtentList* extents) {
 
 bool ReadMeta(ByteReader r, Template* t) {
   t->service_id = r.String(r.Varint());
-  t->meta = r.String(r.Varint());
+  const uint64_t bytes = r.Varint();
+  if (bytes > kMaxMetaBytes) return false;
+  t->meta = r.String(bytes);
   return r.ok();
 }
 
 bool ReadFiles(ByteReader r, Template* t) {
   uint64_t count = r.Varint();
-  if (!r.ok() || count > kMaxFiles || count > r.left()) return false;
+  if (!r.ok() || count > kMaxFiles - t->files.size() || count > r.left()) return false;
   std::string previous;
   uint64_t previous_mtime = 0;
   size_t path_bytes = 0;
+  for (const TemplateFile& file : t->files) path_bytes += file.path.size();
   for (uint64_t i = 0; i < count; i++) {
     TemplateFile file;
     uint64_t shared = r.Varint();
@@ -119,13 +124,17 @@ bool ReadGroups(ByteReader r, Template* t, std::string* error) {
 }
 
 bool ReadTime(ByteReader r, Template* t) {
+  size_t marks = 0;
+  for (const TemplateGroup& group : t->groups) marks += group.time_ms.size();
   while (r.left() > 0) {
     uint64_t id = r.Varint();
     uint64_t count = r.Varint();
     auto group = std::find_if(t->groups.begin(), t->groups.end(),
                               [&](const TemplateGroup& g) { return g.id == id; });
     if (!r.ok() || count > r.left() || group == t->groups.end()) return false;
-    group->time_ms.reserve(count);
+    if (count > kMaxTimeMarks - marks) return false;
+    marks += count;
+    group->time_ms.reserve(group->time_ms.size() + count);
     for (uint64_t i = 0; i < count; i++) {
       group->time_ms.push_back(static_cast<uint32_t>(std::min<uint64_t>(r.Varint(), ~0u)));
     }
@@ -170,6 +179,7 @@ bool ReadTable(std::span<const uint8_t> bytes, Template* t, std::vector<Entry>* 
   uint64_t file_bytes = r.Fixed<uint64_t>();
   t->generation = r.Fixed<uint64_t>();
   uint64_t budget = kMaxRawBytes;
+  uint64_t unlisted = bytes.size();
   if (file_bytes != bytes.size()) return fail("truncated or padded");
   size_t head = kPreambleBytes + size_t{sections} * kSectionEntryBytes;
   if (sections > kMaxSections || head + kTrailerBytes > bytes.size()) return fail("bad table size");
@@ -188,6 +198,9 @@ bool ReadTable(std::span<const uint8_t> bytes, Template* t, std::vector<Entry>* 
     uint64_t raw = r.Fixed<uint64_t>();
     uint64_t end = bytes.size() - kTrailerBytes;
     if (offset < head || offset > end || stored > end - offset) return fail("section out of range");
+    // Else a thousand entries could all be the same bytes, to be summed and read a thousand times.
+    if (stored > unlisted) return fail("sections overlap");
+    unlisted -= stored;
     entry.bytes = bytes.subspan(offset, stored);
     if (Crc32c(entry.bytes.data(), stored) != section_crc)
       return fail("damaged section (checksum)");
@@ -229,7 +242,7 @@ std::optional<Template> Decode(std::span<const uint8_t> bytes, std::string* erro
                 : type == kSectionFiles  ? ReadFiles(r, &t)
                 : type == kSectionGroups ? ReadGroups(r, &t, error)
                                          : ReadTime(r, &t);
-      if (!ok || t.files.size() > kMaxFiles) {
+      if (!ok) {
         if (error->empty()) *error = "malformed section of type " + std::to_string(type);
         return std::nullopt;
       }

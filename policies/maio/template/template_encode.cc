@@ -15,13 +15,6 @@ namespace {
 constexpr size_t kCompressFrom = 128;  // bytes
 constexpr size_t kCompressHard = 256 << 10;
 
-struct Section {
-  uint16_t type;
-  std::vector<uint8_t> bytes;
-  uint16_t flags = 0;
-  uint64_t raw_bytes = 0;
-};
-
 Section MetaSection(const Template& t) {
   ByteWriter w;
   w.Varint(t.service_id.size());
@@ -162,6 +155,10 @@ std::vector<uint8_t> EncodeSections(const Template& t, bool compress) {
   for (const TemplateGroup& group : t.groups) nodes.insert(group.node);
   for (uint32_t node : nodes) sections.push_back(GroupsSection(t, node));
   sections.push_back(TimeSection(t));
+  return Assemble(t, std::move(sections), compress);
+}
+
+std::vector<uint8_t> Assemble(const Template& t, std::vector<Section> sections, bool compress) {
   for (Section& section : sections) {
     section.raw_bytes = section.bytes.size();
     if (compress) Compress(&section);

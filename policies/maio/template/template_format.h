@@ -48,8 +48,16 @@ enum Opcode : uint8_t {
   kOpStride = 3,  // dpage(zigzag) pages stride_pages count
 };
 
-// Encode(); tests also want sections that are easy to damage.
+struct Section {
+  uint16_t type;
+  std::vector<uint8_t> bytes;
+  uint16_t flags = 0;
+  uint64_t raw_bytes = 0;
+};
+
+// Encode(); tests also want sections that are easy to damage, and others than Encode() makes.
 std::vector<uint8_t> EncodeSections(const Template& t, bool compress);
+std::vector<uint8_t> Assemble(const Template& t, std::vector<Section> sections, bool compress);
 
 inline uint64_t Zigzag(int64_t v) {
   return (static_cast<uint64_t>(v) << 1) ^ static_cast<uint64_t>(v >> 63);

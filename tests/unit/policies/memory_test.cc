@@ -11,7 +11,9 @@
 
 #include "bench/common/model_layout.h"
 #include "policies/maio/synth/synth.h"
+#include "policies/maio/template/template_format.h"
 #include "tests/unit/policies/synth_source_memory.h"
+#include "tests/unit/policies/template_samples.h"
 
 namespace {
 
@@ -41,6 +43,121 @@ void operator delete[](void* memory, size_t) noexcept { Give(memory); }
 
 namespace ppc::maio {
 namespace {
+
+constexpr size_t kSmallFile = 64 << 10;
+
+// The most that was held at once meanwhile; *error as Decode() says.
+size_t HeldBy(const std::vector<uint8_t>& bytes, std::string* error) {
+  const size_t before = g_most = g_held;
+  const std::optional<Template> t = Decode(bytes, error);
+  testing::Test::RecordProperty("held", std::to_string(g_most - before));
+  return g_most - before;
+}
+
+TEST(DecodeMemory, TheSampleTakesLittle) {
+  std::string error;
+  EXPECT_LE(HeldBy(Encode(SampleTemplate()), &error), 64u << 10);
+  EXPECT_EQ(error, "");
+}
+
+TEST(DecodeMemory, TimeMarks) {
+  Template t = SampleTemplate();
+  t.groups[0].time_ms.assign(30 << 20, 0);
+  const std::vector<uint8_t> bytes = Encode(t);
+  ASSERT_LE(bytes.size(), kSmallFile);
+  std::string error;
+  EXPECT_LE(HeldBy(bytes, &error), kMaxDecodingBytes);
+  EXPECT_NE(error.find("malformed section"), std::string::npos) << error;
+  // As many as there may be, and one.
+  t.groups[0].time_ms.assign(kMaxTimeMarks - t.groups[1].time_ms.size(), 7);
+  (void)HeldBy(Encode(t), &error);
+  EXPECT_EQ(error, "");
+  t.groups[1].time_ms.push_back(7);
+  EXPECT_NE(Check(t), "");
+  (void)HeldBy(Encode(t), &error);
+  EXPECT_NE(error, "");
+}
+
+TEST(DecodeMemory, Metadata) {
+  Template t = SampleTemplate();
+  t.meta = "[" + std::string(31 << 20, ' ') + "]";
+  const std::vector<uint8_t> bytes = Encode(t);
+  ASSERT_LE(bytes.size(), kSmallFile);
+  std::string error;
+  EXPECT_LE(HeldBy(bytes, &error), kMaxDecodingBytes);
+  EXPECT_NE(error.find("malformed section"), std::string::npos) << error;
+  EXPECT_NE(Check(t), "");
+}
+
+// Paths share their beginnings with those before; each section of files begins anew.
+TEST(DecodeMemory, PathsInManySections) {
+  std::vector<Section> sections;
+  for (int i = 0; i < 32; i++) {
+    ByteWriter w;
+    constexpr uint64_t kFiles = 2000;
+    const std::string path(4095, 'x');
+    w.Varint(kFiles);
+    for (uint64_t f = 0; f < kFiles; f++) {
+      w.Varint(f == 0 ? 0 : path.size());
+      w.Varint(f == 0 ? path.size() : 0);
+      if (f == 0) w.Raw(path);
+      w.Varint(4096);
+      w.Signed(0);
+      w.Fixed(uint8_t{0});
+      w.Raw(Fingerprint{}.data(), Fingerprint{}.size());
+    }
+    sections.push_back({kSectionFiles, std::move(w.bytes())});
+  }
+  const std::vector<uint8_t> bytes = Assemble(SampleTemplate(), std::move(sections), true);
+  ASSERT_LE(bytes.size(), kSmallFile);
+  std::string error;
+  EXPECT_LE(HeldBy(bytes, &error), kMaxDecodingBytes);
+  EXPECT_NE(error, "");
+}
+
+// Each as far from the one before as can be, and of another length: nothing packs less well.
+Template Scattered(uint32_t files, size_t extents) {
+  Template t = SampleTemplate();
+  t.files.clear();
+  t.groups.clear();
+  for (uint32_t f = 0; f < files; f++) {
+    TemplateFile file;
+    file.path = "f" + std::to_string(f);
+    file.size = kMaxFileBytes;
+    t.files.push_back(file);
+  }
+  constexpr uint64_t kFar = kMaxFileBytes / kPage - kMaxTotalExtents * 2;
+  for (size_t i = 0; i < extents; i++) {
+    if (i % kMaxExtents == 0) t.groups.emplace_back().id = static_cast<uint32_t>(i / kMaxExtents);
+    const bool odd = i % 2 != 0;
+    t.groups.back().extents.push_back(
+        {odd ? files - 1 : 0, (odd ? kFar : 0) + i / 2 * 2, odd ? 1u : 2u});
+  }
+  return t;
+}
+
+TEST(DecodeMemory, AsManyExtentsAsThereMayBe) {
+  const std::vector<uint8_t> bytes = Encode(Scattered(2, kMaxTotalExtents));
+  std::string error;
+  EXPECT_LE(HeldBy(bytes, &error), kMaxDecodingBytes);
+  EXPECT_EQ(error, "");
+}
+
+TEST(DecodeMemory, ManyFilesAndExtents) {
+  const std::vector<uint8_t> bytes = Encode(Scattered(kMaxFiles, 3 << 20));
+  std::string error;
+  EXPECT_LE(HeldBy(bytes, &error), kMaxDecodingBytes);
+  EXPECT_EQ(error, "");
+}
+
+// Of a file that is as large as may be, nothing packed: the file itself is the caller's.
+TEST(DecodeMemory, TheLargestFile) {
+  Template t = Scattered(2, kMaxTotalExtents);
+  const std::vector<uint8_t> bytes = EncodeSections(t, /*compress=*/false);
+  std::string error;
+  EXPECT_LE(HeldBy(bytes, &error), kMaxDecodingBytes);
+  EXPECT_EQ(error, "");
+}
 
 // Beside the template itself only one file's table of contents is held, at true layout.
 TEST(SynthMemory, OneFileAtATime) {

@@ -165,5 +165,21 @@ TEST(TemplateFuzz, NoSmallFileUnpacksToMuch) {
   }
 }
 
+TEST(TemplateFuzz, SectionsDoNotOverlap) {
+  std::vector<uint8_t> bytes = EncodeSections(SampleTemplate(), /*compress=*/false);
+  const size_t sections = GetLittle(bytes, 40, 4);
+  const size_t head = kPreambleBytes + sections * kSectionEntryBytes;
+  for (size_t i = 0; i < sections; i++) {
+    const size_t entry = kPreambleBytes + i * kSectionEntryBytes;
+    PutLittle(&bytes, entry + 8, head, 8);
+    PutLittle(&bytes, entry + 16, bytes.size() - kTrailerBytes - head, 8);
+    PutLittle(&bytes, entry + 24, bytes.size() - kTrailerBytes - head, 8);
+  }
+  Reseal(&bytes);
+  std::string error;
+  EXPECT_FALSE(Decode(bytes, &error).has_value());
+  EXPECT_EQ(error, "sections overlap");
+}
+
 }  // namespace
 }  // namespace ppc::maio
