@@ -284,23 +284,24 @@ void Layout::IndexCells(LayoutFile* file) {
 
 void Layout::AddUses(Template* t) {
   groups_.resize(t->groups.size());
-  std::vector<uint64_t> used_at;
+  constexpr uint32_t kUnused = ~0u;
+  std::vector<uint32_t> used_at;  // in pages
   for (uint32_t g = 0; g < groups_.size(); g++) {
     LayoutGroup& group = groups_[g];
     group.id = t->groups[g].id;
     group.lists.resize(files_.size());
-    used_at.assign(pieces_.size(), ~0ull);
+    used_at.assign(pieces_.size(), kUnused);
     for (const Extent& e : t->groups[g].extents) {
       if (files_[e.file].number == 0) continue;
       auto [first, last] = PiecesOf(e.file, e.page, e.page + e.pages);
       for (uint32_t p = first; p < last; p++) {
         // No start-up reads so much that a position would not fit; it would be read natively.
-        if (group.bytes + pieces_[p].bytes() > kMaxFileBytes) continue;
-        const bool again = used_at[p] != ~0ull;
+        if (group.bytes + pieces_[p].bytes() >= kMaxFileBytes) continue;
+        const bool again = used_at[p] != kUnused;
         // Of a joined piece the group has listed another part just before.
-        if (joined_ && again && group.bytes - used_at[p] < kAgainBytes) continue;
+        if (joined_ && again && group.bytes / kPage - used_at[p] < kAgainBytes / kPage) continue;
         has_passes_ |= again;
-        used_at[p] = group.bytes;
+        used_at[p] = static_cast<uint32_t>(group.bytes / kPage);
         group.lists[e.file].Add(pieces_, p, group.bytes);
         group.bytes += pieces_[p].bytes();
         pieces_[p].pending++;
