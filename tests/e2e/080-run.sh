@@ -21,6 +21,16 @@ within 60 all_there || fail "prefetched only $(resident_of "$MNT"): $(ppcctl sta
 must ppcctl is-active "$MNT" --param model=m --param tp=2 >/dev/null
 has "$(ppcctl top --interval 0.2 --count 1 "$MNT")" "$id  started  use" "what top shows"
 has "$(ppcctl plan --param model=m --param tp=2 "$MNT")" "follows the template" "what plan says"
+must ppcctl service start --id svc-key --param api_key=hush "$MNT"
+must ppcctl support-bundle --output "$WORK/bundle.tar.zst"
+eq "$(stat -c %a "$WORK/bundle.tar.zst")" 600 "mode of the bundle"
+bundle=$(tar --zstd -xOf "$WORK/bundle.tar.zst") || fail "the bundle cannot be read"
+for word in "$id" "\"directory\": \"$MNT\"" ppc_up_seconds "$id.ppct" "\"api_key\": \"(left out)\"" "adopted\|runs (pid"; do
+  grep -q "$word" <<<"$bundle" || fail "'$word' is not in the bundle"
+done
+[[ $bundle != *hush* ]] || fail "a key is in the bundle"
+refuse 1 "File exists" ppcctl support-bundle --output "$WORK/bundle.tar.zst"
+must ppcctl service stop --id svc-key "$MNT"
 must ppcctl service stop --param model=m --param tp=2 "$MNT"
 must ppcctl wait "$MNT" --id "$id" --for "done" --timeout 10 >/dev/null
 ppcctl is-active "$MNT" --id "$id" >/dev/null && fail "a stopped service is active"

@@ -46,6 +46,8 @@ constexpr std::array kReportOptions = {
     Option{"--pid", "PID", "its process; default: as the service was started"},
     Option{"--out", "FILE", "write it there: .html, .md, .json, or lines"},
     Option{"--from", "FILE.json", "show one that was written before"}};
+constexpr std::array kBundleOptions = {
+    Option{"--output", "FILE", "write it there; default ppc-support-TIME.tar.zst"}, kTimeout};
 constexpr std::array kMetricsOptions = {
     Option{"--format", "FORMAT", "openmetrics (default), or the older text format, prometheus", 0,
            "openmetrics prometheus"},
@@ -252,6 +254,12 @@ const std::array kVerbs = {
          "finding has a code, the cause and a remedy.  Exit status 1 if there are problems; notes\n"
          "are none.",
          kTimeoutOnly, Doctor},
+    Verb{"support-bundle", kState, "",
+         "Write what helps to find a fault into one file, to be sent to whoever is asked.\n"
+         "A tar archive, zstd, mode 0600: versions, status, metrics, doctor, the log's tail, file\n"
+         "systems, control groups' limits, the names of templates.  No model, no environment;\n"
+         "tokens, keys and passwords are taken out of the rest, and it says what else is missing.",
+         kBundleOptions, SupportBundle},
     Verb{"xpus", kState, "", "List the accelerators of this machine, as policies number them.",
          kNone, Xpus},
     Verb{"residency", kCache, "PATH", "Show how much of a file or directory is in the page cache.",

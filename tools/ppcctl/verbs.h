@@ -41,6 +41,7 @@ int Logs(const Args& args);
 int Doctor(const Args& args);
 int Metrics(const Args& args);
 int Report(const Args& args);
+int SupportBundle(const Args& args);
 int Off(const Args& args);
 int On(const Args& args);
 

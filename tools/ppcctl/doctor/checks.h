@@ -27,6 +27,10 @@ void CheckReaders(const Patient& patient, const DirectoryLook& look, Findings* o
 // own-prefetch of the command that is to be started.
 void CheckCommand(const Patient& patient, Findings* out);
 
+// All of them, and what `doctor --json` prints of it.
+Findings Examine(const Patient& patient);
+Json FindingsJson(const Findings& findings);
+
 }  // namespace ppc::ctl
 
 #endif  // PPC_TOOLS_PPCCTL_DOCTOR_CHECKS_H_

@@ -28,7 +28,22 @@ void Print(const Findings& findings, size_t directories) {
               directories, directories == 1 ? "directory" : "directories");
 }
 
-Json ToJson(const Findings& findings) {
+}  // namespace
+
+Findings Examine(const Patient& patient) {
+  Findings findings;
+  CheckDaemon(patient, &findings);
+  CheckMachine(patient, &findings);
+  for (const DirectoryLook& look : patient.directories) {
+    CheckDirectory(patient, look, &findings);
+    CheckServices(patient, look, &findings);
+    CheckReaders(patient, look, &findings);
+  }
+  CheckCommand(patient, &findings);
+  return findings;
+}
+
+Json FindingsJson(const Findings& findings) {
   Json list = Json::array();
   for (const Finding& finding : findings) {
     list.push_back({{"code", finding.code},
@@ -39,8 +54,6 @@ Json ToJson(const Findings& findings) {
   }
   return list;
 }
-
-}  // namespace
 
 int Doctor(const Args& args) {
   const Result<unsigned> timeout = ReadTimeoutMs(args, kAskTimeoutMs);
@@ -53,19 +66,11 @@ int Doctor(const Args& args) {
   }
   Patient patient = LookAtPatient(directory, *timeout);
   patient.command = args.command;
-  Findings findings;
-  CheckDaemon(patient, &findings);
-  CheckMachine(patient, &findings);
-  for (const DirectoryLook& look : patient.directories) {
-    CheckDirectory(patient, look, &findings);
-    CheckServices(patient, look, &findings);
-    CheckReaders(patient, look, &findings);
-  }
-  CheckCommand(patient, &findings);
+  const Findings findings = Examine(patient);
   bool has_problem = false;
   for (const Finding& finding : findings) has_problem = has_problem || finding.is_problem;
   if (WantsJson()) {
-    PrintJson({{"findings", ToJson(findings)}, {"directories", patient.directories.size()}});
+    PrintJson({{"findings", FindingsJson(findings)}, {"directories", patient.directories.size()}});
   } else {
     Print(findings, patient.directories.size());
   }

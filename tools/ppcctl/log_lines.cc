@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ppcctl/log_lines.h"
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+
+namespace ppc::ctl {
+namespace {
+
+// The journal's own, of which those of one directory are taken.
+constexpr const char* kJournal =
+    "journalctl --quiet --no-pager --output=json --lines=5000 _COMM=ppcd + _COMM=ppc-runner "
+    "2>/dev/null";
+
+struct ClosePipe {
+  void operator()(FILE* pipe) const { pclose(pipe); }
+};
+
+std::string JournalText(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+uint64_t JournalNumber(const Json& object, const char* key) {
+  const std::string text = JournalText(object, key);
+  uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+}  // namespace
+
+// A runner's lines name no directory, but it has but one.
+std::vector<LoggedLine> LinesOfJournal(const std::string& mount, const std::string& runner_pid) {
+  std::vector<LoggedLine> lines;
+  const std::unique_ptr<FILE, ClosePipe> pipe(popen(kJournal, "re"));
+  if (!pipe) return lines;
+  std::string text;
+  std::array<char, 65536> buffer;
+  while (std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe.get()) != nullptr) {
+    text += buffer.data();
+    if (text.back() != '\n') continue;
+    const Result<Json> entry = ParseJsonObject(text, "line of the journal");
+    text.clear();
+    if (!entry) continue;
+    LoggedLine line{JournalNumber(*entry, "__REALTIME_TIMESTAMP") * 1000,
+                    static_cast<int>(JournalNumber(*entry, "PRIORITY")),
+                    JournalText(*entry, "MESSAGE")};
+    const bool is_runners = !runner_pid.empty() && JournalText(*entry, "_PID") == runner_pid;
+    if (mount.empty() || is_runners || line.text.find(mount) != std::string::npos) {
+      lines.push_back(std::move(line));
+    }
+  }
+  return lines;
+}
+
+std::vector<LoggedLine> LinesOfAnswer(const Json& answer) {
+  std::vector<LoggedLine> lines;
+  for (const Json& entry : answer.value("lines", Json::array())) {
+    lines.push_back(LoggedLine{entry.value("time_ns", uint64_t{0}), entry.value("priority", 6),
+                               entry.value("text", "")});
+  }
+  return lines;
+}
+
+std::string LogTime(uint64_t time_ns) {
+  const auto seconds = static_cast<std::time_t>(time_ns / 1000000000);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S%z", &parts);
+  return text.data();
+}
+
+}  // namespace ppc::ctl
