@@ -119,7 +119,7 @@ TEST_F(CtlTest, ServicesStartReadyStop) {
 }
 
 TEST_F(CtlTest, ServiceIdTellsNumbersFromText) {
-  const ProcessResult typed = Ctl({"service-id", "-v", "--param", "a=4", "--param", "b=0.10",
+  const ProcessResult typed = Ctl({"service-id", "--verbose", "--param", "a=4", "--param", "b=0.10",
                                    "--param", "c=true", "--param", "d=007", "--param", "e=x=y"});
   EXPECT_NE(typed.out.find(R"({"a":4,"b":"0.10","c":true,"d":"007","e":"x=y"})"), std::string::npos)
       << typed.out;

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/cli/shown_commands.h"
+
+#include <algorithm>
+#include <array>
+#include <regex>
+#include <sstream>
+#include <string_view>
+
+namespace ppc::cli {
+namespace {
+
+constexpr std::array<std::string_view, 4> kPrograms = {"ppcctl", "ppcd", "ppc-runner",
+                                                       "ppc-policy-test"};
+
+bool IsOurs(std::string_view name) {
+  return std::find(kPrograms.begin(), kPrograms.end(), name) != kPrograms.end();
+}
+
+// The simple commands of a line: quotes kept together, comments and redirections gone.
+std::vector<std::vector<std::string>> SimpleCommands(const std::string& line) {
+  std::vector<std::vector<std::string>> commands(1);
+  std::string word;
+  bool is_word = false;
+  bool is_redirection = false;
+  char quote = 0;
+  const auto finish = [&] {
+    if (is_word && !is_redirection) commands.back().push_back(word);
+    if (is_word) is_redirection = false;
+    word.clear();
+    is_word = false;
+  };
+  for (const char c : line) {
+    if (quote != 0) {
+      if (c == quote) {
+        quote = 0;
+      } else {
+        word += c;
+      }
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      is_word = true;
+    } else if (c == '#' && !is_word) {
+      break;
+    } else if (c == ' ' || c == '\t') {
+      finish();
+    } else if (c == ';' || c == '|' || c == '&') {
+      finish();
+      commands.emplace_back();
+    } else if (c == '>' || c == '<') {
+      finish();
+      is_redirection = true;
+    } else {
+      word += c;
+      is_word = true;
+    }
+  }
+  finish();
+  return commands;
+}
+
+void Append(const std::string& where, const std::string& line, bool is_span,
+            std::vector<ShownCommand>* commands) {
+  for (const std::vector<std::string>& words : SimpleCommands(line)) {
+    size_t at = 0;
+    // A prompt, what doctor prints, settings of the environment.
+    static const std::regex kBefore(R"(\$|remedy:|exec|[A-Z_]+=.*)");
+    while (at < words.size() && std::regex_match(words[at], kBefore)) ++at;
+    if (at == words.size()) continue;
+    const std::string program = words[at].substr(words[at].rfind('/') + 1);
+    if (!IsOurs(program)) continue;
+    commands->push_back({where, program, {words.begin() + at + 1, words.end()}, is_span});
+  }
+}
+
+// "-+/usr/bin/ppcctl ..." of "ExecStartPre=-+/usr/bin/ppcctl ..."; else the line.
+std::string WithoutExec(const std::string& line) {
+  static const std::regex kExec("^Exec[A-Za-z]+=[-+!@:]*");
+  return std::regex_replace(line, kExec, "");
+}
+
+std::string WithoutBrackets(std::string text) {
+  std::erase_if(text, [](char c) { return c == '[' || c == ']'; });
+  return text;
+}
+
+void AppendSpans(const std::string& where, const std::string& paragraph,
+                 std::vector<ShownCommand>* commands) {
+  static const std::regex kSpan("`([^`]+)`");
+  for (std::sregex_iterator it(paragraph.begin(), paragraph.end(), kSpan), end; it != end; ++it) {
+    // [DIR] is an operand that may be left out.
+    Append(where, WithoutBrackets((*it)[1]), true, commands);
+  }
+}
+
+}  // namespace
+
+std::vector<ShownCommand> CommandsOfDocument(const std::string& name, const std::string& text,
+                                             std::vector<std::string>* missed) {
+  static const std::regex kMention(R"(\bppcctl\b)");
+  std::vector<ShownCommand> commands;
+  std::istringstream lines(text);
+  std::string paragraph;  // a span may be broken over two lines
+  bool is_fenced = false;
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string where = name + ":" + std::to_string(++number);
+    if (line.starts_with("```")) {
+      is_fenced = !is_fenced;
+      continue;
+    }
+    if (!is_fenced) {
+      paragraph += line + " ";
+      if (line.empty()) {
+        AppendSpans(where, paragraph, &commands);
+        paragraph.clear();
+      }
+      continue;
+    }
+    for (std::string more; line.ends_with('\\') && std::getline(lines, more); ++number) {
+      line.back() = ' ';
+      line += more;
+    }
+    const bool is_drawing = line.find("─") != std::string::npos;
+    const size_t before = commands.size();
+    if (!is_drawing) Append(where, WithoutExec(line), false, &commands);
+    const std::string code = line.substr(0, line.find(" #"));
+    if (!is_drawing && commands.size() == before && std::regex_search(code, kMention)) {
+      missed->push_back(where + ": " + line);
+    }
+  }
+  AppendSpans(name + ":" + std::to_string(number), paragraph, &commands);
+  return commands;
+}
+
+std::vector<ShownCommand> CommandsOfUnit(const std::string& name, const std::string& text) {
+  std::vector<ShownCommand> commands;
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.starts_with('#')) line.erase(0, 1);  // a line to be taken up
+    if (!line.starts_with("Exec")) continue;
+    Append(name + ":" + std::to_string(number), WithoutExec(line), false, &commands);
+  }
+  return commands;
+}
+
+}  // namespace ppc::cli

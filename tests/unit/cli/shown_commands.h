@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns finding the command lines of our programs in documents: fenced blocks, `spans`, and the Exec
+// lines of units.
+// Threads: pure functions, any thread.
+#ifndef PPC_TESTS_UNIT_CLI_SHOWN_COMMANDS_H_
+#define PPC_TESTS_UNIT_CLI_SHOWN_COMMANDS_H_
+
+#include <string>
+#include <vector>
+
+namespace ppc::cli {
+
+struct ShownCommand {
+  std::string where;               // "docs/run.md:4"
+  std::string program;             // without its directory
+  std::vector<std::string> words;  // behind it, as a shell would cut them
+  // Between backquotes in a text, where a name alone is a mention.
+  bool is_span = false;
+};
+
+// Of the Markdown `text`.  A line of a fenced block that has the word "ppcctl" and no command is
+// added to `missed`.
+std::vector<ShownCommand> CommandsOfDocument(const std::string& name, const std::string& text,
+                                             std::vector<std::string>* missed);
+
+// Of the lines Exec...= of a unit or drop-in.
+std::vector<ShownCommand> CommandsOfUnit(const std::string& name, const std::string& text);
+
+}  // namespace ppc::cli
+
+#endif  // PPC_TESTS_UNIT_CLI_SHOWN_COMMANDS_H_

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every command line of our programs in the documents is one that they take, and a test runs it.
+#include "tests/unit/cli/shown_commands.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "daemon/cli/command_line.h"
+#include "daemon/runner/options.h"
+#include "daemon/supervisor/options.h"
+#include "tools/ppcctl/program.h"
+
+namespace ppc::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// ppc-policy-test has no table of its own yet: it is held to this one, and this one to its usage.
+constexpr std::array kPolicyTestOptions = {Option{"--config", "JSON|@FILE", ""},
+                                           Option{"--only", "NAME", ""},
+                                           Option{"--verbose", nullptr, ""}};
+const std::array kPolicyTestSelf = {Verb{"", "", "FILE.so", "", kPolicyTestOptions}};
+const Program kPolicyTest = {"ppc-policy-test", 1, "", kPolicyTestSelf, {}, {}, {}, nullptr};
+
+// What runs the documented commands of a program and verb, all of them with each option that a
+// document has: "here" is this test, else files below tests/.
+struct RunBy {
+  const char* command;
+  const char* tests;
+};
+constexpr std::array kRunBy = {
+    RunBy{"ppc-policy-test", "unit/sim/policy_test_test.py"},
+    RunBy{"ppc-runner", "e2e/102-standalone.sh"},
+    RunBy{"ppcctl bind-pid", "unit/supervisor/ppcctl_verbs_test.cc"},
+    RunBy{"ppcctl doctor", "here e2e/123-doctor.sh"},
+    RunBy{"ppcctl drop", "here unit/supervisor/ppcctl_verbs_test.cc"},
+    RunBy{"ppcctl explain-pid", "e2e/103-read-limit.sh"},
+    RunBy{"ppcctl metrics", "unit/supervisor/ppcd_metrics_test.cc"},
+    RunBy{"ppcctl off", "unit/supervisor/ppcd_off_test.cc"},
+    RunBy{"ppcctl on", "unit/supervisor/ppcd_off_test.cc"},
+    RunBy{"ppcctl plan", "e2e/080-run.sh"},
+    RunBy{"ppcctl reg_policy", "e2e/lib.sh"},
+    RunBy{"ppcctl report", "e2e/124-report.sh"},
+    RunBy{"ppcctl rm_policy", "e2e/021-stop-runner.sh"},
+    RunBy{"ppcctl run",
+          "e2e/080-run.sh e2e/124-report.sh unit/supervisor/ppcctl_test.cc "
+          "unit/supervisor/ppcctl_run_test.cc"},
+    RunBy{"ppcctl service ready", "e2e/124-report.sh unit/supervisor/ppcctl_test.cc"},
+    RunBy{"ppcctl service start", "e2e/121-rights.sh e2e/080-run.sh nodes/service.py"},
+    RunBy{"ppcctl service stop", "e2e/080-run.sh"},
+    RunBy{"ppcctl service-id", "here e2e/080-run.sh unit/supervisor/ppcctl_test.cc"},
+    RunBy{"ppcctl status", "e2e/lib.sh"},
+    RunBy{"ppcctl support-bundle", "e2e/080-run.sh"},
+    RunBy{"ppcctl template list", "here e2e/080-run.sh"},
+    RunBy{"ppcctl template rerecord", "unit/supervisor/ppcctl_template_test.cc"},
+    RunBy{"ppcctl template synth",
+          "e2e/114-large-template.sh unit/supervisor/ppcctl_template_test.cc"},
+    RunBy{"ppcctl top", "e2e/080-run.sh"},
+    RunBy{"ppcctl xpus", "here unit/supervisor/ppcctl_verbs_test.cc"},
+    RunBy{"ppcd",
+          "e2e/lib.sh unit/supervisor/daemon_fixture.cc unit/supervisor/ppcd_metrics_test.cc "
+          "unit/supervisor/ppcd_service_socket_test.cc"},
+};
+
+const Program& ProgramNamed(const std::string& name) {
+  for (const Program* program : {&ctl::CtlProgram(), &control::DaemonProgram(), &RunnerProgram()}) {
+    if (name == program->name) return *program;
+  }
+  return kPolicyTest;
+}
+
+std::string TextOf(const fs::path& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+bool IsPlaceholder(const std::string& word) {
+  return std::regex_match(word, std::regex("[A-Z_]+"));
+}
+
+// "--loader KIND" is an example of all that there are.
+void ReplaceChoices(const Program& program, std::vector<std::string>* words) {
+  for (const Verb& verb : program.verbs) {
+    for (const Option& option : verb.options) {
+      if (option.choices == nullptr) continue;
+      const std::string choices = option.choices;
+      for (size_t i = 0; i + 1 < words->size(); ++i) {
+        if ((*words)[i] == option.name && IsPlaceholder((*words)[i + 1])) {
+          (*words)[i + 1] = choices.substr(0, choices.find(' '));
+        }
+      }
+    }
+  }
+}
+
+// Programs say themselves that a value is none of them.
+std::string UnknownChoice(const std::string& where, const Parsed& parsed) {
+  for (const Option& option : parsed.verb->options) {
+    if (option.choices == nullptr) continue;
+    const std::string choices = " " + std::string(option.choices) + " ";
+    for (const std::string& value : parsed.args.All(option.name)) {
+      if (choices.find(" " + value + " ") == std::string::npos) {
+        return where + ": " + option.name + " is not '" + value + "'";
+      }
+    }
+  }
+  return "";
+}
+
+struct Checked {
+  std::string problem;  // "" = it can be given like that
+  std::string command;  // "ppcctl service start"; "" = help, or a family's name alone
+  std::vector<std::string> options;
+};
+
+Checked CheckShown(const ShownCommand& shown) {
+  const Program& program = ProgramNamed(shown.program);
+  std::vector<std::string> words = shown.words;
+  if (program.name == std::string("ppcctl") && !words.empty() && words[0] == "VERB") {
+    words[0] = "status";
+  }
+  // Between a runner and its own child.
+  if (program.name == std::string("ppc-runner") &&
+      words == std::vector<std::string>{"--ask-xpus"}) {
+    return {};
+  }
+  ReplaceChoices(program, &words);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  const Result<Parsed> parsed = Parse(program, arguments);
+  Checked checked;
+  if (!parsed) {
+    // In a text a verb's or an option's name may stand alone.
+    const bool is_mention =
+        shown.is_span && parsed.error().message.find(" needs ") != std::string::npos;
+    if (!is_mention) checked.problem = shown.where + ": " + parsed.error().message;
+    return checked;
+  }
+  if (parsed->verb == nullptr) return checked;
+  checked.problem = UnknownChoice(shown.where, *parsed);
+  checked.command = shown.program;
+  if (*parsed->verb->name != '\0') checked.command += std::string(" ") + parsed->verb->name;
+  for (const auto& [name, values] : parsed->args.options) checked.options.push_back(name);
+  return checked;
+}
+
+struct Shown {
+  std::vector<ShownCommand> commands;
+  std::vector<std::string> missed;
+};
+
+Shown AllShown() {
+  const fs::path top = PPC_TEST_SOURCE_DIR;
+  std::vector<fs::path> documents = {top / "README.md", top / "packaging/README.md"};
+  for (const auto& entry : fs::recursive_directory_iterator(top / "docs")) {
+    if (entry.path().extension() == ".md") documents.push_back(entry.path());
+  }
+  std::sort(documents.begin(), documents.end());
+  Shown shown;
+  const auto append = [&](const std::vector<ShownCommand>& more) {
+    shown.commands.insert(shown.commands.end(), more.begin(), more.end());
+  };
+  for (const fs::path& path : documents) {
+    append(CommandsOfDocument(path.lexically_relative(top), TextOf(path), &shown.missed));
+  }
+  for (const char* dir : {"packaging", "packaging/examples"}) {
+    for (const auto& entry : fs::directory_iterator(top / dir)) {
+      if (!entry.is_regular_file()) continue;
+      append(CommandsOfUnit(entry.path().lexically_relative(top), TextOf(entry.path())));
+    }
+  }
+  return shown;
+}
+
+std::vector<std::string> WordsIn(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+// In a test of the shell "ppcctl service start", in others "service", "start".
+bool Calls(const std::string& text, const std::string& command) {
+  const std::vector<std::string> words = WordsIn(command);
+  std::string shell = "\\b" + words[0];
+  std::string code = words.size() == 1 ? words[0] : "";
+  for (size_t i = 1; i < words.size(); ++i) {
+    shell += " +" + words[i];
+    code += (i == 1 ? "\"" : "\", *\"") + words[i];
+  }
+  if (words.size() > 1) code += "\"";
+  return std::regex_search(text, std::regex("(" + shell + "|" + code + ")(?![a-z_-])"));
+}
+
+bool HasOption(const std::string& text, const std::string& option) {
+  return std::regex_search(text, std::regex(option + "(?![a-z-])"));
+}
+
+TEST(ShownCommands, AreCutAsAShellDoes) {
+  std::vector<std::string> missed;
+  const std::vector<ShownCommand> commands = CommandsOfDocument(
+      "x.md",
+      "Say `ppcctl plan [DIR]\n[-- CMD]`.\n\n```\n$ ppcctl run --id \"a b\" \\\n  /m -- cmd --opt  "
+      "# why\n"
+      "systemctl stop x; PPC=off /usr/bin/ppcctl drop /m >/dev/null && ppcd --verbose\n"
+      "  remedy: ppcctl reg_policy /m maio '{\"a\": 1}'\nsudo ppcctl list\n```\n",
+      &missed);
+  ASSERT_EQ(commands.size(), 5U);
+  EXPECT_EQ(commands[0].words, (std::vector<std::string>{"plan", "DIR", "--", "CMD"}));
+  EXPECT_TRUE(commands[0].is_span);
+  EXPECT_EQ(commands[1].words,
+            (std::vector<std::string>{"run", "--id", "a b", "/m", "--", "cmd", "--opt"}));
+  EXPECT_EQ(commands[2].words, (std::vector<std::string>{"drop", "/m"}));
+  EXPECT_EQ(commands[3].program, "ppcd");
+  EXPECT_EQ(commands[4].words,
+            (std::vector<std::string>{"reg_policy", "/m", "maio", "{\"a\": 1}"}));
+  EXPECT_EQ(missed, std::vector<std::string>{"x.md:9: sudo ppcctl list"});
+  EXPECT_EQ(
+      CommandsOfUnit("u", "#ExecStop=-+/usr/bin/ppcctl service stop %f\nUser=ppcctl\n").size(), 1U);
+}
+
+// This check can fail.
+TEST(ShownCommands, WhatAProgramDoesNotTakeIsFound) {
+  const std::array<std::pair<const char*, const char*>, 7> kPlanted = {{
+      {"ppcctl run --reprot x -- true", "did you mean '--report'?"},
+      {"ppcctl stauts /models", "did you mean 'status'?"},
+      {"ppcctl reg_policy /models", "reg_policy needs DIR POLICY [CONFIG]"},
+      {"ppcctl rm_policy /models /more", "one operand too many"},
+      {"ppcctl reg_policy /models maio --backend bpf", "--backend is not 'bpf'"},
+      {"ppcd --metric 127.0.0.1:1", "did you mean '--metrics'?"},
+      {"ppc-policy-test x.so --olny read", "did you mean '--only'?"},
+  }};
+  for (const auto& [line, complaint] : kPlanted) {
+    std::vector<std::string> missed;
+    const std::string text = "```\n" + std::string(line) + "\n```\n";
+    const std::vector<ShownCommand> commands = CommandsOfDocument("x.md", text, &missed);
+    ASSERT_EQ(commands.size(), 1U) << line;
+    EXPECT_NE(CheckShown(commands[0]).problem.find(complaint), std::string::npos)
+        << line << ": " << CheckShown(commands[0]).problem;
+  }
+  EXPECT_NE(CheckShown({"x.md:1", "ppcctl", {"run", "--reprot"}, true}).problem, "");
+  EXPECT_EQ(CheckShown({"x.md:1", "ppcctl", {"run"}, true}).problem, "");
+}
+
+TEST(ShownCommands, AreTakenByTheirPrograms) {
+  const Shown shown = AllShown();
+  EXPECT_GE(shown.commands.size(), 60U);
+  for (const std::string& line : shown.missed) ADD_FAILURE() << "not understood: " << line;
+  for (const ShownCommand& command : shown.commands) EXPECT_EQ(CheckShown(command).problem, "");
+}
+
+TEST(ShownCommands, TheTableOfThePolicyTestIsItsUsage) {
+  const std::string usage = TextOf(fs::path(PPC_TEST_SOURCE_DIR) / "bench/sim/policy_test.cc");
+  for (const Option& option : kPolicyTestOptions) {
+    EXPECT_TRUE(HasOption(usage, std::string("\\[") + option.name)) << option.name;
+  }
+}
+
+TEST(ShownCommands, AreRunByTests) {
+  std::map<std::string, std::set<std::string>> documented;  // command -> options
+  for (const ShownCommand& shown : AllShown().commands) {
+    const Checked checked = CheckShown(shown);
+    if (checked.command.empty()) continue;
+    documented[checked.command].insert(checked.options.begin(), checked.options.end());
+  }
+  std::map<std::string, std::string> listed;
+  for (const RunBy& row : kRunBy) {
+    EXPECT_TRUE(listed.emplace(row.command, row.tests).second) << row.command << " is there twice";
+    EXPECT_TRUE(documented.contains(row.command)) << "no document has " << row.command;
+  }
+  for (const auto& [command, options] : documented) {
+    const auto it = listed.find(command);
+    if (it == listed.end()) {
+      ADD_FAILURE() << command << " is documented: say in kRunBy which test runs it";
+      continue;
+    }
+    std::string texts;
+    for (const std::string& test : WordsIn(it->second)) {
+      if (test == "here") continue;
+      const std::string text = TextOf(fs::path(PPC_TEST_SOURCE_DIR) / "tests" / test);
+      EXPECT_TRUE(Calls(text, command)) << test << " does not run " << command;
+      texts += text;
+    }
+    for (const std::string& option : options) {
+      EXPECT_TRUE(HasOption(texts, option))
+          << command << " " << option << " is documented, and no test listed for it has it";
+    }
+  }
+}
+
+// Those that need no ppcd, as they stand; directories are ones of our own.
+TEST(ShownCommands, ThoseThatNeedNoDaemonWork) {
+  char name[] = "/tmp/ppc-shown-XXXXXX";
+  const std::string dir = mkdtemp(name);
+  std::ofstream(dir + "/x.gguf") << "not much";
+  // doctor says that there is no ppcd.
+  const std::map<std::string, int> kHere = {{"ppcctl doctor", 1},
+                                            {"ppcctl drop", 0},
+                                            {"ppcctl service-id", 2},
+                                            {"ppcctl template list", 0},
+                                            {"ppcctl xpus", 0}};
+  std::set<std::string> ran;
+  for (const ShownCommand& shown : AllShown().commands) {
+    const Checked checked = CheckShown(shown);
+    const bool is_help = checked.problem.empty() && checked.command.empty() && !shown.is_span;
+    if (!is_help && (!kHere.contains(checked.command) || shown.words.size() > 2)) continue;
+    std::string line = "PPC_TEMPLATE_DIR=" + dir + " PPC_SOCKET=" + dir +
+                       "/none PPC_SERVICE_SOCKET=" + dir + "/none " PPC_TEST_BIN_DIR "/" +
+                       shown.program;
+    for (const std::string& word : shown.words) {
+      line += " '" + (word.starts_with('/') || IsPlaceholder(word) ? dir : word) + "'";
+    }
+    // In a text `ppcctl drop` alone is a name.
+    if (shown.is_span && checked.command == "ppcctl drop" && shown.words.size() == 1) continue;
+    const int status = std::system((line + " >" + dir + "/out 2>&1 </dev/null").c_str());
+    const int wanted = is_help ? 0 : kHere.at(checked.command);
+    EXPECT_EQ(WEXITSTATUS(status), wanted) << shown.where << ": " << line << "\n"
+                                           << TextOf(dir + "/out");
+    ran.insert(checked.command);
+  }
+  for (const RunBy& row : kRunBy) {
+    const std::vector<std::string> tests = WordsIn(row.tests);
+    const bool is_here = std::find(tests.begin(), tests.end(), "here") != tests.end();
+    EXPECT_EQ(is_here, ran.contains(row.command)) << row.command;
+  }
+  fs::remove_all(dir);
+}
+
+}  // namespace
+}  // namespace ppc::cli
