@@ -33,6 +33,7 @@ holds() {
   within 10 gone "$1" "$MNT" || fail "$1 stays: $(ppcctl doctor "$MNT")"
 }
 
+trap 'umount -q "$FAST/fuse"; cleanup' EXIT
 named daemon-down "$FAST"
 start_daemon
 mkdir -p "$FAST/one" "$FAST/elsewhere"
@@ -54,6 +55,17 @@ must ppcctl rm_policy "$FAST/elsewhere"
 rm "$MNT/other.gguf" "$MNT/fresh.bin"
 cat "$MNT/model.safetensors" >/dev/null
 cure cached "$MNT"
+
+# A FUSE server that wants no pages; mounted as the remedy says, without direct_io, it has them.
+if command -v bindfs >/dev/null && [[ -e /dev/fuse ]]; then
+  mkdir "$FAST/fuse"
+  must bindfs -o direct_io "$FAST/one" "$FAST/fuse"
+  named past-page-cache "$FAST/fuse"
+  must umount "$FAST/fuse"
+  must bindfs "$FAST/one" "$FAST/fuse"
+  gone past-page-cache "$FAST/fuse" || fail "direct_io is found without: $(ppcctl doctor "$FAST/fuse")"
+  must umount "$FAST/fuse"
+fi
 
 # Who reads, and how.
 file="\"$MNT/model.safetensors\""
