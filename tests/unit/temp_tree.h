@@ -12,8 +12,8 @@ namespace ppc {
 
 class TempTree {
  public:
-  TempTree() {
-    std::string name = (std::filesystem::temp_directory_path() / "ppc_test_XXXXXX").string();
+  explicit TempTree(const std::filesystem::path& base = std::filesystem::temp_directory_path()) {
+    std::string name = (base / "ppc_test_XXXXXX").string();
     if (mkdtemp(name.data()) != nullptr) root_ = name;
   }
   ~TempTree() {

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is captured, and in which form.
+#include <sys/un.h>
+
+#include <cerrno>
+#include <stop_token>
+
+#include "tests/unit/artifact/fixture.h"
+
+namespace ppc::artifact {
+namespace {
+
+class BundleTest : public ArtifactTest {};
+
+TEST_F(BundleTest, ComesBackAsItWas) {
+  Fill();
+  const std::string before = Picture();
+  const Captured captured = MustCapture();
+  EXPECT_EQ(captured.files, 5U);
+  EXPECT_EQ(captured.left_out.count, 0U) << captured.left_out.first;
+  EXPECT_FALSE(captured.is_unchanged);
+  Empty();
+  const Restored restored = MustRestore();
+  EXPECT_EQ(restored.files, 5U);
+  EXPECT_EQ(restored.kept, 0U);
+  EXPECT_EQ(Picture(), before);
+}
+
+TEST_F(BundleTest, ComesBackFromEveryForm) {
+  Fill();
+  const std::string before = Picture();
+  for (const Compress compress : {Compress::kAlways, Compress::kNever}) {
+    fs::remove_all(place_.directory);
+    MustCapture(compress);
+    size_t packed = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(OwnStore() + "/objects")) {
+      if (entry.path().extension() == ".zst") ++packed;
+    }
+    EXPECT_EQ(packed > 0, compress == Compress::kAlways);
+    Empty();
+    MustRestore();
+    EXPECT_EQ(Picture(), before);
+  }
+}
+
+TEST_F(BundleTest, IsCompressedAndHoldsEqualFilesOnce) {
+  Fill();
+  const Captured captured = MustCapture(Compress::kAlways);
+  EXPECT_EQ(captured.bytes, 1'400'000U + 2 + 4);
+  EXPECT_LT(captured.stored_bytes, 500'000U);
+  EXPECT_EQ(FilesBelow(OwnStore() + "/objects"), 4U);
+}
+
+TEST_F(BundleTest, DoesNotCompressInVain) {
+  std::string noise(1 << 20, '\0');
+  ASSERT_EQ(getentropy(noise.data(), 256), 0);
+  for (size_t at = 256; at < noise.size(); at += 256) ASSERT_EQ(getentropy(&noise[at], 256), 0);
+  tree_.Write("/engine/triton/noise", noise);
+  EXPECT_EQ(MustCapture(Compress::kAlways).stored_bytes, noise.size());
+  Empty();
+  MustRestore();
+  EXPECT_TRUE(TextAt(tree_.Path("/engine/triton/noise")) == noise);
+}
+
+TEST_F(BundleTest, SecondCaptureReadsOnlyWhatChanged) {
+  Fill();
+  MustCapture();
+  const std::string manifest = TextAt(ManifestPath());
+  const Captured again = MustCapture();
+  EXPECT_TRUE(again.is_unchanged);
+  EXPECT_EQ(again.stored_bytes, 0U);
+  EXPECT_EQ(again.unread, 2U) << "those written within the clock's tick are read again";
+  EXPECT_EQ(TextAt(ManifestPath()), manifest);
+  tree_.Write("/engine/triton/new", Text(1000, 7));
+  const Captured more = MustCapture();
+  EXPECT_FALSE(more.is_unchanged);
+  EXPECT_EQ(more.files, 6U);
+  EXPECT_LE(more.stored_bytes, 1000U);
+}
+
+TEST_F(BundleTest, WhatNoBundleNamesAnyMoreGoes) {
+  Fill();
+  MustCapture();
+  const size_t before = FilesBelow(OwnStore() + "/objects");
+  tree_.Write("/engine/triton/new", Text(1000, 7));
+  fs::remove(tree_.Path("/engine/vllm/copy"));
+  fs::remove(tree_.Path("/engine/triton/ab/kernel.cubin"));
+  MustCapture();
+  EXPECT_EQ(FilesBelow(OwnStore() + "/objects"), before);
+  EXPECT_EQ(FilesBelow(OwnStore() + "/staging"), 0U);
+  Empty();
+  EXPECT_EQ(MustRestore().files, 4U);
+}
+
+TEST_F(BundleTest, WhatAKilledOneLeftGoes) {
+  Fill();
+  Open();
+  tree_.Write("/store/" + std::to_string(geteuid()) + "/staging/0123456789abcdef", "half");
+  MustCapture();
+  EXPECT_EQ(FilesBelow(OwnStore() + "/staging"), 0U);
+  EXPECT_EQ(FilesBelow(OwnStore() + "/objects"), 4U);
+}
+
+TEST_F(BundleTest, LeavesOutWhatLeavesItsRootAndSaysSo) {
+  Fill();
+  tree_.Link("/engine/vllm/out", "/etc");
+  tree_.Link("/engine/vllm/up", "../triton/cd/empty");
+  ASSERT_EQ(mkfifo(tree_.Path("/engine/vllm/pipe").c_str(), 0600), 0);
+  const Captured captured = MustCapture();
+  EXPECT_EQ(captured.files, 5U);
+  EXPECT_EQ(captured.left_out.count, 3U);
+  EXPECT_EQ(captured.left_out.first, "out: it leads out of its root, to an absolute path");
+}
+
+TEST_F(BundleTest, LeavesOutWhatIsAnothers) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to give files away";
+  Fill();
+  ASSERT_EQ(chown(tree_.Path("/engine/vllm/copy").c_str(), 12345, 0), 0);
+  const Captured captured = MustCapture();
+  EXPECT_EQ(captured.files, 4U);
+  EXPECT_EQ(captured.left_out.first, "copy: it belongs to user 12345");
+  ASSERT_EQ(chown(tree_.Path("/engine/vllm").c_str(), 12345, 0), 0);
+  const Result<Captured> refused = TryCapture();
+  ASSERT_FALSE(refused);
+  ExpectError(refused.error(), EPERM, "--root vllm=DIR");
+}
+
+TEST_F(BundleTest, RefusesARootThatOthersMayWriteTo) {
+  Fill();
+  chmod(tree_.Path("/engine/vllm").c_str(), 0777);
+  const Result<Captured> refused = TryCapture();
+  ASSERT_FALSE(refused);
+  ExpectError(refused.error(), EPERM, "chmod o-w");
+}
+
+TEST_F(BundleTest, RootsWithinRootsAreCapturedOnce) {
+  Fill();
+  roots_.push_back({"all", tree_.Path("/engine")});
+  roots_.push_back({"again", tree_.Path("/engine/vllm")});
+  tree_.Write("/engine/top", "top");
+  place_.directory = tree_.Path("/engine/store");
+  const Captured captured = MustCapture();
+  EXPECT_EQ(captured.files, 6U) << "nor the store itself";
+  const Result<Manifest> manifest = Open(Store::Use::kRead).Load(captured.name);
+  ASSERT_TRUE(manifest);
+  EXPECT_EQ(manifest->roots.size(), 3U);
+}
+
+TEST_F(BundleTest, OfNothingIsNone) {
+  const Result<Captured> none = TryCapture();
+  ASSERT_FALSE(none);
+  ExpectError(none.error(), ENODATA, "nothing to capture");
+  fs::remove_all(tree_.Path("/engine"));
+  ASSERT_FALSE(TryCapture());
+  EXPECT_FALSE(fs::exists(ManifestPath()));
+}
+
+TEST_F(BundleTest, TooMuchIsRefusedAndTheOldOneStays) {
+  Fill();
+  MustCapture();
+  const std::string manifest = TextAt(ManifestPath());
+  tree_.Write("/engine/triton/big", Text(3'000'000, 9));
+  max_bytes_ = 2'000'000;
+  const Result<Captured> refused = TryCapture();
+  ASSERT_FALSE(refused);
+  ExpectError(refused.error(), EFBIG, "--limit");
+  EXPECT_EQ(TextAt(ManifestPath()), manifest);
+  EXPECT_EQ(FilesBelow(OwnStore() + "/staging"), 0U);
+}
+
+TEST_F(BundleTest, StopsWhenAsked) {
+  Fill();
+  Store store = Open();
+  std::stop_source stop;
+  stop.request_stop();
+  CaptureRequest request;
+  request.service_id = "svc1";
+  request.roots = roots_;
+  request.stop = stop.get_token();
+  const Result<Captured> stopped = Capture(store, request);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ECANCELED);
+  EXPECT_EQ(FilesBelow(OwnStore() + "/staging"), 0U);
+  EXPECT_EQ(FilesBelow(OwnStore() + "/bundles"), 0U);
+}
+
+TEST_F(BundleTest, BringsBackAnObjectThatWasLost) {
+  Fill();
+  const std::string before = Picture();
+  MustCapture();
+  fs::remove_all(OwnStore() + "/objects");
+  fs::create_directories(OwnStore() + "/objects");
+  EXPECT_FALSE(MustCapture().is_unchanged);
+  Empty();
+  MustRestore();
+  EXPECT_EQ(Picture(), before);
+}
+
+}  // namespace
+}  // namespace ppc::artifact

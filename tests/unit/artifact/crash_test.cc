@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Captures that are killed at any system call, and the order in which they make things durable.
+// PPC_ARTIFACT_KILLS: how many are killed; PPC_ARTIFACT_SEED: of the choice where.
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <random>
+
+#include "tests/unit/artifact/fixture.h"
+
+namespace ppc::artifact {
+namespace {
+
+// Called at each stop of a child, on its way into a system call and out of it: false = kill it now.
+using AtStop = std::function<bool(pid_t child, uint64_t stop)>;
+
+class CrashTest : public ArtifactTest {
+ protected:
+  // Runs `body` in a child; the number of stops, and whether it came to its end.
+  struct Run {
+    uint64_t stops = 0;
+    bool has_ended = false;
+    int exit_status = -1;
+  };
+  Run Traced(const std::function<int()>& body, const AtStop& at_stop) {
+    const pid_t child = fork();
+    if (child == 0) {
+      ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+      raise(SIGSTOP);
+      _exit(body());
+    }
+    Run run;
+    int status = 0;
+    waitpid(child, &status, 0);
+    ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD);
+    while (true) {
+      ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+      if (waitpid(child, &status, 0) != child) break;
+      if (WIFEXITED(status) || WIFSIGNALED(status)) {
+        run.has_ended = WIFEXITED(status);
+        run.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        break;
+      }
+      if (!WIFSTOPPED(status) || WSTOPSIG(status) != (SIGTRAP | 0x80)) continue;
+      if (!at_stop(child, run.stops++)) kill(child, SIGKILL);
+    }
+    return run;
+  }
+
+  // What a next start finds: every bundle that is listed is whole.
+  void ExpectAllWhole() {
+    const Store store = Open();
+    const Result<std::vector<BundleName>> names = store.List();
+    ASSERT_TRUE(names);
+    for (const BundleName& name : *names) {
+      const Result<Manifest> manifest = store.Load(name);
+      ASSERT_TRUE(manifest) << manifest.error().message;
+      for (const Entry& entry : manifest->entries) {
+        if (entry.kind != Kind::kFile) continue;
+        const Result<bool> read = ReadObject(store, entry, -1);
+        ASSERT_TRUE(read) << read.error().message;
+      }
+    }
+  }
+
+  // An engine's next state: some files new, some changed, some gone.
+  void NextState(unsigned round) {
+    const std::string directory = "/engine/triton/r" + std::to_string(round % 3);
+    fs::remove_all(tree_.Path(directory));
+    for (unsigned i = 0; i < 8; ++i) {
+      tree_.Write(directory + "/k" + std::to_string(i), Text(2000 + 500 * i, round * 8 + i));
+    }
+    tree_.Write("/engine/vllm/plan.json", std::to_string(round));
+    tree_.Link("/engine/vllm/l" + std::to_string(round), "plan.json");
+  }
+
+  static unsigned Number(const char* name, unsigned fallback) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? fallback : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
+  }
+};
+
+TEST_F(CrashTest, KilledCapturesNeverLeaveATornBundle) {
+  const unsigned kills = Number("PPC_ARTIFACT_KILLS", 40);
+  std::mt19937 random(Number("PPC_ARTIFACT_SEED", 1));
+  const auto capture = [this] { return TryCapture(Compress::kAlways) ? 0 : 1; };
+  NextState(0);
+  MustCapture();
+  unsigned killed = 0;
+  unsigned ended = 0;
+  uint64_t stops = 600;  // of a whole capture, as the last one had
+  for (unsigned round = 1; killed < kills; ++round) {
+    ASSERT_LT(ended, 3 * kills + 10) << "captures end before they are killed";
+    NextState(round);
+    const uint64_t at = random() % stops;
+    const Run run = Traced(capture, [at](pid_t, uint64_t stop) { return stop != at; });
+    if (run.has_ended) {
+      ASSERT_EQ(run.exit_status, 0);
+      ++ended;
+      stops = std::max<uint64_t>(run.stops, 100);
+    } else {
+      ++killed;
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectAllWhole()) << "killed at stop " << at << " of round " << round;
+    // The store goes on working, and what was left half done is no more after a sweep.
+    if (round % 10 == 0) {
+      const Result<Captured> captured = TryCapture();
+      ASSERT_TRUE(captured) << captured.error().message;
+      ASSERT_TRUE(Open().Sweep());
+      EXPECT_EQ(FilesBelow(OwnStore() + "/staging"), 0U);
+      const std::string before = Picture();
+      Empty();
+      MustRestore();
+      ASSERT_EQ(Picture(), before);
+    }
+  }
+}
+
+TEST_F(CrashTest, KilledRestoresAreCompletedByTheNext) {
+  NextState(0);
+  NextState(1);
+  MustCapture();
+  const std::string before = Picture();
+  std::mt19937 random(Number("PPC_ARTIFACT_SEED", 1));
+  const auto restore = [this] { return TryRestore() ? 0 : 1; };
+  const unsigned kills = Number("PPC_ARTIFACT_KILLS", 20);
+  for (unsigned round = 0; round < kills; ++round) {
+    Empty();
+    const uint64_t at = random() % 500;
+    Traced(restore, [at](pid_t, uint64_t stop) { return stop != at; });
+    // No file is seen that is not whole.
+    for (const auto& entry : fs::recursive_directory_iterator(tree_.Path("/engine"))) {
+      const std::string path = entry.path().string();
+      if (!entry.is_regular_file() || path.find(".ppc-restore.") != std::string::npos) continue;
+      ASSERT_NE(before.find(std::to_string(std::hash<std::string>()(TextAt(path)))),
+                std::string::npos)
+          << path << " is torn, killed at " << at;
+    }
+    MustRestore();
+    ASSERT_EQ(FilesBelow(tree_.Path("/engine")), 19U);
+    for (const Root& root : roots_) {
+      for (const auto& entry : fs::directory_iterator(root.directory)) {
+        ASSERT_FALSE(entry.path().filename().string().starts_with(".ppc-restore."));
+      }
+    }
+  }
+}
+
+// What a power cut can take: nothing gets its name before its bytes are the disk's, and the list
+// its own before all objects have theirs.
+TEST_F(CrashTest, NamesComeAfterTheBytesTheyStandFor) {
+  NextState(0);
+  std::vector<long> calls;
+  const Run run = Traced([this] { return TryCapture(Compress::kAlways) ? 0 : 1; },
+                         [&calls](pid_t child, uint64_t) {
+                           __ptrace_syscall_info info{};
+                           if (ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info) > 0 &&
+                               info.op == PTRACE_SYSCALL_INFO_ENTRY) {
+                             calls.push_back(static_cast<long>(info.entry.nr));
+                           }
+                           return true;
+                         });
+  ASSERT_EQ(run.exit_status, 0);
+  std::string order;  // w(rite), S(yncfs), r(ename), f(sync); repeated ones once
+  for (const long call : calls) {
+    const char letter = call == SYS_write                               ? 'w'
+                        : call == SYS_syncfs                            ? 'S'
+                        : call == SYS_renameat || call == SYS_renameat2 ? 'r'
+                        : call == SYS_fsync || call == SYS_fdatasync    ? 'f'
+                                                                        : 0;
+    if (letter != 0 && (order.empty() || order.back() != letter)) order += letter;
+  }
+  // The key; objects written, synced, named, synced; the list written, synced, named, its
+  // directories synced.
+  EXPECT_EQ(order, "wfwSrSwfrf");
+}
+
+}  // namespace
+}  // namespace ppc::artifact

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns files by name below an open directory.
+// Threads: any.
+#ifndef PPC_TOOLS_PPCCTL_ARTIFACT_FILES_AT_H_
+#define PPC_TOOLS_PPCCTL_ARTIFACT_FILES_AT_H_
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/base/result.h"
+
+namespace ppc::artifact {
+
+// Sorted, without "." and "..".
+Result<std::vector<std::string>> NamesAt(int directory, const std::string& path);
+
+// EFBIG: it has more.
+Result<std::string> ReadFileAt(int directory, const std::string& path, size_t max_bytes);
+
+// A new file, the disk's when this returns; nothing is left of one that fails.
+Status WriteFileAt(int directory, const std::string& path, std::string_view text, mode_t mode);
+
+// mkdir -p; 0 or errno.
+int MakeDirectories(const std::string& path, mode_t mode);
+
+// 0 or errno.
+int SyncDirectoryAt(int directory, const std::string& path);
+
+// 16 digits that nobody else takes, in whatever pid namespace.
+std::string RandomName();
+
+int64_t ModifiedNs(const struct stat& info);
+
+}  // namespace ppc::artifact
+
+#endif  // PPC_TOOLS_PPCCTL_ARTIFACT_FILES_AT_H_

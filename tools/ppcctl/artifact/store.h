@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns where one user's bundles lie: a directory that is his alone, with
+//   key                  the secret that seals his lists (or elsewhere)
+//   lock                 shared by all who read or add, exclusive for who removes
+//   objects/ab/DIGEST.F  what files hold, by the hash of that; F is the form, raw or zst
+//   staging/             objects that are not whole yet
+//   bundles/ID/KEY       sealed lists
+// Bytes are the disk's before a name is given to them, objects' before the list's.
+// Threads: one at a time.
+#ifndef PPC_TOOLS_PPCCTL_ARTIFACT_STORE_H_
+#define PPC_TOOLS_PPCCTL_ARTIFACT_STORE_H_
+
+#include <string>
+#include <vector>
+
+#include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
+#include "tools/ppcctl/artifact/manifest.h"
+
+namespace ppc::artifact {
+
+struct BundleName {
+  std::string service_id;
+  std::string key_id;
+
+  std::string Text() const { return service_id + "/" + key_id; }
+  bool operator==(const BundleName&) const = default;
+};
+
+// ID/KEY, or ID with an empty key_id: all of the service's.
+Result<BundleName> ReadBundleName(const std::string& text);
+
+class Store {
+ public:
+  struct Place {
+    std::string directory;  // of all users
+    std::string key_file;   // "" = beside the objects
+  };
+  enum class Use {
+    kRead,   // ENOENT: nothing was ever captured
+    kWrite,  // makes what is missing
+  };
+  // Holds the lock, shared, as long as it lives.
+  static Result<Store> Open(const Place& place, Use use);
+
+  // Sorted; whatever lies there, good or not.
+  Result<std::vector<BundleName>> List() const;
+  // ENOENT: there is none.  Otherwise as Decode(), the bundle named.
+  Result<Manifest> Load(const BundleName& name) const;
+  // In place of what has the name so far.  Its objects are there, and the disk's.
+  Status Save(const Manifest& manifest) const;
+  Status Remove(const BundleName& name) const;
+
+  bool HasLeftovers() const;  // something half done, by somebody at work or killed
+  // Removes objects that no list names and what was left half done.  EBUSY: another ppcctl is
+  // at work here, after `patience_ms` still, or a list cannot be read.  The number of files.
+  Result<size_t> Sweep(int patience_ms = 0);
+
+  // "objects/ab/DIGEST.zst"
+  static std::string ObjectPath(const Entry& entry);
+  UniqueFd OpenObject(const Entry& entry) const;  // invalid with errno set
+
+  int fd() const { return directory_.Get(); }
+  const std::string& path() const { return path_; }
+
+  // What went wrong with `what` in this store, and what to do about it.
+  Error Failure(const std::string& what, int code) const;
+
+ private:
+  Store() = default;
+  Status OpenDirectory(const Place& place, Use use);
+  Status LoadSecret(const std::string& file, Use use);
+  Status Lock(Use use);
+
+  std::string path_;
+  UniqueFd directory_;
+  UniqueFd lock_;
+  std::string secret_;
+};
+
+}  // namespace ppc::artifact
+
+#endif  // PPC_TOOLS_PPCCTL_ARTIFACT_STORE_H_

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Removing what no bundle names.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <unordered_set>
+
+#include "tools/ppcctl/artifact/files_at.h"
+#include "tools/ppcctl/artifact/store.h"
+
+namespace ppc::artifact {
+namespace {
+
+constexpr int kBetweenTriesMs = 100;
+
+bool TakeForItself(int lock, int patience_ms) {
+  while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    if (patience_ms <= 0) return false;
+    poll(nullptr, 0, kBetweenTriesMs);
+    patience_ms -= kBetweenTriesMs;
+  }
+  return true;
+}
+
+size_t RemoveAll(int directory, const std::string& path,
+                 const std::unordered_set<std::string>& kept) {
+  size_t removed = 0;
+  const Result<std::vector<std::string>> names = NamesAt(directory, path);
+  if (!names) return 0;
+  for (const std::string& name : *names) {
+    const std::string file = path + "/" + name;
+    if (!kept.contains(file) && unlinkat(directory, file.c_str(), 0) == 0) ++removed;
+  }
+  return removed;
+}
+
+}  // namespace
+
+bool Store::HasLeftovers() const {
+  const Result<std::vector<std::string>> names = NamesAt(fd(), "staging");
+  return names && !names->empty();
+}
+
+Result<size_t> Store::Sweep(int patience_ms) {
+  if (!TakeForItself(lock_.Get(), patience_ms)) {
+    flock(lock_.Get(), LOCK_SH);
+    return Error{EBUSY, "another ppcctl works in " + path_ + "; unused objects stay for now"};
+  }
+  size_t removed = RemoveAll(fd(), "staging", {});
+  const Result<std::vector<BundleName>> bundles = List();
+  if (!bundles) return bundles.error();
+  std::unordered_set<std::string> kept;
+  for (const BundleName& name : *bundles) {
+    const Result<Manifest> manifest = Load(name);
+    // Whoever wrote it may still need what it names.
+    if (!manifest)
+      return Error{EBUSY, manifest.error().message + "; until then unused objects stay"};
+    for (const Entry& entry : manifest->entries) {
+      if (entry.kind == Kind::kFile) kept.insert(ObjectPath(entry));
+    }
+  }
+  const Result<std::vector<std::string>> shelves = NamesAt(fd(), "objects");
+  if (!shelves) return Failure("list", shelves.error().code);
+  for (const std::string& shelf : *shelves) removed += RemoveAll(fd(), "objects/" + shelf, kept);
+  const Result<std::vector<std::string>> services = NamesAt(fd(), "bundles");
+  if (services) {
+    for (const std::string& service : *services) {
+      unlinkat(fd(), ("bundles/" + service).c_str(), AT_REMOVEDIR);  // the empty ones
+    }
+  }
+  flock(lock_.Get(), LOCK_SH);
+  return removed;
+}
+
+}  // namespace ppc::artifact

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ppcctl/artifact/walk.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <vector>
+
+#include "tools/ppcctl/artifact/files_at.h"
+
+namespace ppc::artifact {
+namespace {
+
+// An open directory each.
+constexpr int kMaxDepth = 100;
+
+class Walker {
+ public:
+  Walker(const std::set<FileId>& others, LeftOut* left_out, const Visitor& visit)
+      : others_(others), left_out_(left_out), visit_(visit) {}
+
+  Status Enter(int directory, const std::string& prefix, int depth) {
+    const Result<std::vector<std::string>> names = NamesAt(directory, ".");
+    if (!names) {
+      left_out_->Add(prefix.empty() ? "." : prefix, std::strerror(names.error().code));
+      return Ok();
+    }
+    for (const std::string& name : *names) {
+      if (depth == 0 && name.starts_with(kRestoring)) continue;
+      struct stat info {};
+      // Gone meanwhile: as if it had never been there.
+      if (fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      Entry entry;
+      entry.path = prefix + name;
+      entry.mode = info.st_mode & 0777;
+      entry.mtime_ns = ModifiedNs(info);
+      Status status = Ok();
+      if (info.st_uid != geteuid()) {
+        left_out_->Add(entry.path, "it belongs to user " + std::to_string(info.st_uid));
+      } else if (const std::string problem = PathProblem(entry.path); !problem.empty()) {
+        left_out_->Add(entry.path, problem);
+      } else if (S_ISDIR(info.st_mode)) {
+        status = Directory(directory, name, info, std::move(entry), depth);
+      } else if (S_ISLNK(info.st_mode)) {
+        status = Link(directory, name, std::move(entry));
+      } else if (S_ISREG(info.st_mode)) {
+        status = File(directory, name, std::move(entry));
+      } else {
+        left_out_->Add(entry.path, "it is neither a file, a directory nor a link");
+      }
+      if (!status) return status;
+    }
+    return Ok();
+  }
+
+ private:
+  Status Directory(int directory, const std::string& name, const struct stat& info, Entry&& entry,
+                   int depth) {
+    if (others_.contains({info.st_dev, info.st_ino})) return Ok();
+    const std::string path = entry.path;
+    if (depth >= kMaxDepth) {
+      left_out_->Add(path, "it is nested too deeply");
+      return Ok();
+    }
+    const UniqueFd fd(
+        openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd.IsValid()) {
+      left_out_->Add(path, std::strerror(errno));
+      return Ok();
+    }
+    entry.kind = Kind::kDirectory;
+    if (Status status = visit_(std::move(entry), UniqueFd()); !status) return status;
+    return Enter(fd.Get(), path + "/", depth + 1);
+  }
+
+  Status Link(int directory, const std::string& name, Entry&& entry) {
+    std::array<char, PATH_MAX> target{};
+    const ssize_t bytes = readlinkat(directory, name.c_str(), target.data(), target.size());
+    if (bytes < 0) return Ok();
+    entry.kind = Kind::kLink;
+    entry.target.assign(target.data(), static_cast<size_t>(bytes));
+    if (const std::string problem = LinkProblem(entry.path, entry.target); !problem.empty()) {
+      left_out_->Add(entry.path, problem);
+      return Ok();
+    }
+    return visit_(std::move(entry), UniqueFd());
+  }
+
+  Status File(int directory, const std::string& name, Entry&& entry) {
+    const UniqueFd fd(
+        openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!fd.IsValid()) {
+      if (errno != ENOENT) left_out_->Add(entry.path, std::strerror(errno));
+      return Ok();
+    }
+    return visit_(std::move(entry), fd);
+  }
+
+  const std::set<FileId>& others_;
+  LeftOut* const left_out_;
+  const Visitor& visit_;
+};
+
+}  // namespace
+
+Result<UniqueFd> OpenRoot(const Root& root) {
+  const std::string shown = "root " + root.name + ", " + root.directory;
+  UniqueFd fd(open(root.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.IsValid()) return PosixError(shown, errno);
+  struct stat info {};
+  if (fstat(fd.Get(), &info) != 0) return PosixError(shown, errno);
+  if (info.st_uid != geteuid()) {
+    return Error{EPERM, shown + ": it belongs to user " + std::to_string(info.st_uid) +
+                            ", not to this one; give --root " + root.name + "=DIR"};
+  }
+  if ((info.st_mode & S_IWOTH) != 0) {
+    return Error{
+        EPERM, shown + ": others may write to it; chmod o-w, or give --root " + root.name + "=DIR"};
+  }
+  return fd;
+}
+
+Status Walk(const UniqueFd& root, const std::set<FileId>& others, LeftOut* left_out,
+            const Visitor& visit) {
+  return Walker(others, left_out, visit).Enter(root.Get(), "", 0);
+}
+
+}  // namespace ppc::artifact
