@@ -49,8 +49,10 @@ bool IsFromOurs(msghdr& message) {
 
 }  // namespace
 
-Result<std::unique_ptr<NotifyRelay>> NotifyRelay::Open(std::function<void()> on_ready) {
-  std::unique_ptr<NotifyRelay> relay(new NotifyRelay(std::move(on_ready)));
+Result<std::unique_ptr<NotifyRelay>> NotifyRelay::Open(std::function<void()> on_ready,
+                                                       std::function<void()> on_told_ready) {
+  std::unique_ptr<NotifyRelay> relay(
+      new NotifyRelay(std::move(on_ready), std::move(on_told_ready)));
   if (const char* own = std::getenv("NOTIFY_SOCKET")) relay->upstream_ = own;
   relay->socket_.Reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   relay->stop_.Reset(eventfd(0, EFD_CLOEXEC));
@@ -106,6 +108,10 @@ bool NotifyRelay::TakeOne() {
   if (got < 0) return errno == EINTR;
   if (!IsFromOurs(message)) return true;
   const std::string state(text.data(), static_cast<size_t>(got));
+  if (state == kToldReady) {
+    on_told_ready_();
+    return true;
+  }
   if (HasLine(state, "READY=1")) on_ready_();
   if (!upstream_.empty() && state != "BARRIER=1") control::NotifyAt(upstream_, state);
   return true;

@@ -18,6 +18,7 @@ constexpr const char* kPolicies = "Policies";
 constexpr const char* kServices = "Services";
 constexpr const char* kState = "State";
 constexpr const char* kTemplates = "Templates";
+constexpr const char* kArtifacts = "Start-up artifacts";
 constexpr const char* kCache = "Page cache";
 
 constexpr std::span<const Option> kNone;
@@ -69,6 +70,12 @@ constexpr std::array kRegOptions = {
            "auto (default: kmod on a ppc mount, else observer), kmod, observer, poll", 0,
            "auto kmod observer poll"},
     kTimeout};
+constexpr Option kArtifactRoot = {
+    "--root", "NAME=DIR",
+    "a directory more, or another for vllm, inductor, triton,\n"
+    "flashinfer, deepgemm or cuda; without DIR it is left out (repeat)"};
+constexpr Option kArtifactKey = {"--key", "NAME=VALUE",
+                                 "what else must be the same for a restore (repeat)"};
 constexpr std::array kRunOptions = {
     kId,
     kParam,
@@ -81,6 +88,10 @@ constexpr std::array kRunOptions = {
     Option{"--ready-on", "TEXT", "the service is ready when CMD prints TEXT"},
     Option{"--report", "FILE",
            "write what the start-up's time went to: .html, .md, .json, or lines"},
+    Option{"--artifacts", nullptr,
+           "restore what a start-up like this one compiled before, and capture it when ready"},
+    kArtifactRoot,
+    kArtifactKey,
     Option{"--required", nullptr,
            "do not run CMD if the service cannot be started (exit status 125)"},
     Option{"--timeout", "SECONDS",
@@ -135,6 +146,27 @@ constexpr std::array kSynthOptions = {
     kStore,
     kShared,
     kStoreKey};
+constexpr Option kArtifactDir = {
+    "--dir", "DIR",
+    "where bundles lie; default $PPC_ARTIFACT_DIR, else `artifacts` beside\n"
+    "the template store"};
+constexpr Option kArtifactKeyFile = {
+    "--key-file", "FILE",
+    "the secret that seals them; default $PPC_ARTIFACT_KEY, else a file `key` there"};
+constexpr std::array kCaptureOptions = {
+    kId,
+    kParam,
+    kParams,
+    kArtifactRoot,
+    kArtifactKey,
+    Option{"--compress", "WHEN", "auto (default: what the file system cannot clone), always, never",
+           0, "auto always never"},
+    Option{"--limit", "SIZE", "capture nothing if the roots hold more (default 8G)"},
+    kArtifactDir,
+    kArtifactKeyFile};
+constexpr std::array kArtifactRestoreOptions = {
+    kId, kParam, kParams, kArtifactRoot, kArtifactKey, kArtifactDir, kArtifactKeyFile};
+constexpr std::array kArtifactStoreOptions = {kArtifactDir, kArtifactKeyFile};
 constexpr std::array kWarmOptions = {
     kId, kParam, kParams,
     Option{"--limit", "SIZE", "read at most so much; default: half of the available memory"},
@@ -145,7 +177,8 @@ constexpr std::array kResidencyOptions = {
 
 constexpr std::array kFamilies = {
     Family{"service", kServices, "Tell the policy of a service's start, readiness and end."},
-    Family{"template", kTemplates, "What policies have learnt of services."}};
+    Family{"template", kTemplates, "What policies have learnt of services."},
+    Family{"artifact", kArtifacts, "What start-ups have compiled, to be restored at the next."}};
 
 const std::array kVerbs = {
     Verb{"reg_policy", kPolicies, "DIR POLICY [CONFIG]",
@@ -165,24 +198,27 @@ const std::array kVerbs = {
         kTimeoutOnly, Off},
     Verb{"on", kPolicies, "", "Switch it on again, with all that was registered before and since.",
          kTimeoutOnly, On},
-    Verb{"run", kServices, "[DIR] -- CMD [ARG]...",
-         "Start a service, run CMD, and stop the service when CMD ends.\n"
-         "DIR is where the model lies, or a file of it.  Without it CMD's words are searched: "
-         "model\n"
-         "files, directories with some, Hugging Face names in the hub cache.  If they name none, "
-         "the\n"
-         "big model files that CMD opens are noted, and its next start is accelerated.\n"
-         "The service's ID comes from the model, the tensor-parallel size and the program, unless\n"
-         "--id or --param say otherwise.\n"
-         "If a ppcd runs, DIR is registered with it where it is not, and stays so afterwards (see\n"
-         "rm_policy).  If none runs, one is started that ends with CMD; an ordinary user's keeps\n"
-         "what it learns in ~/.local/state/ppc/templates.\n"
-         "The service is ready when CMD calls `ppcctl service ready`, prints the --ready-on text,\n"
-         "sends READY=1 to $NOTIFY_SOCKET (passed on to ppcctl's own), or ends with status 0; a\n"
-         "recording also ends when CMD has read nothing for a while.  Signals are passed on; the\n"
-         "exit status is CMD's.  What goes wrong is one warning, CMD runs all the same (but see\n"
-         "--required).  With --json the warnings are JSON objects.",
-         kRunOptions, Run},
+    Verb{
+        "run", kServices, "[DIR] -- CMD [ARG]...",
+        "Start a service, run CMD, and stop the service when CMD ends.\n"
+        "DIR is where the model lies, or a file of it.  Without it CMD's words are searched: "
+        "model\n"
+        "files, directories with some, Hugging Face names in the hub cache.  If they name none, "
+        "the\n"
+        "big model files that CMD opens are noted, and its next start is accelerated.\n"
+        "The service's ID comes from the model, the tensor-parallel size and the program, unless\n"
+        "--id or --param say otherwise.\n"
+        "If a ppcd runs, DIR is registered with it where it is not, and stays so afterwards (see\n"
+        "rm_policy).  If none runs, one is started that ends with CMD; an ordinary user's keeps\n"
+        "what it learns in ~/.local/state/ppc/templates.\n"
+        "The service is ready when CMD calls `ppcctl service ready`, prints the --ready-on text,\n"
+        "sends READY=1 to $NOTIFY_SOCKET (passed on to ppcctl's own), or ends with status 0; a\n"
+        "recording also ends when CMD has read nothing for a while.  Signals are passed on; the\n"
+        "exit status is CMD's.  What goes wrong is one warning, CMD runs all the same (but see\n"
+        "--required).  With --json the warnings are JSON objects.\n"
+        "--artifacts restores the service's bundle before CMD starts, and captures one when it is\n"
+        "ready: see `ppcctl artifact capture --help`.",
+        kRunOptions, Run},
     Verb{"plan", kServices, "[DIR] [-- CMD [ARG]...]",
          "Show what run would do, and how fast a start can be at best.\n"
          "Nothing is changed, no daemon started, nothing of the model read.  The bound is that of\n"
@@ -302,6 +338,29 @@ const std::array kVerbs = {
          "Loaders: mmap and read take the slices of each of the --tp workers file by file (with\n"
          "-layers layer by layer), whole has every worker read all, ranks deals files out.",
          kSynthOptions, TemplateSynth},
+    Verb{"artifact capture", kArtifacts, "[-- CMD [ARG]...]",
+         "Keep what a service's start-up compiled and planned, for the next on such a machine.\n"
+         "A bundle of what engines' cache directories hold now, under the service's ID and a key:\n"
+         "GPUs, driver, CPU, versions of CUDA, Python and engines, and with CMD, as the engine is\n"
+         "started, a digest of its options.  It is whole or it is not there, whatever happens\n"
+         "meanwhile, and this user's alone.",
+         kCaptureOptions, ArtifactCapture},
+    Verb{"artifact restore", kArtifacts, "[-- CMD [ARG]...]",
+         "Put a service's bundle back into the directories of its engine.\n"
+         "With the same options and CMD as it was captured.  Files that are there stay.  On "
+         "another\n"
+         "key nothing is restored; what differs is told, and the exit status is 1.",
+         kArtifactRestoreOptions, ArtifactRestore},
+    Verb{"artifact verify", kArtifacts, "[ID|ID/KEY]",
+         "Read bundles, and check their seals and every byte.\n"
+         "Exit status 1 if one is damaged or forged.",
+         kArtifactStoreOptions, ArtifactVerify},
+    Verb{"artifact list", kArtifacts, "[ID|ID/KEY]",
+         "List this user's bundles, ID/KEY each, and what they are for.", kArtifactStoreOptions,
+         ArtifactList},
+    Verb{"artifact rm", kArtifacts, "ID|ID/KEY",
+         "Remove a service's bundles, or one of them, and what no other needs.",
+         kArtifactStoreOptions, ArtifactRm},
 };
 
 constexpr std::array kNotes = {
@@ -310,8 +369,11 @@ constexpr std::array kNotes = {
          "not\n"
          "to be had PPC_SERVICE_SOCKET (default service/ppcd.sock beside it); PPC_TEMPLATE_DIR is "
          "the\n"
-         "template store; PPC_MOUNT and PPC_SERVICE_ID name a directory and a service.  PPC=off:\n"
-         "run starts CMD and does no more."},
+         "template store; PPC_ARTIFACT_DIR and PPC_ARTIFACT_KEY are --dir and --key-file of "
+         "artifact;\n"
+         "PPC_MOUNT and PPC_SERVICE_ID name a directory and a service.  PPC=off: run starts CMD "
+         "and\n"
+         "does no more."},
     Note{"Exit status",
          "0 done, 1 failed or the answer is no, 2 wrong usage, 3 ppcd is unreachable.\n"
          "run: that of CMD; 127 CMD is not found, 126 it cannot be executed, 125 ppcctl itself\n"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/base/clock.h"
+#include "tools/ppcctl/artifact/run_artifacts.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/learnt_model.h"
@@ -86,6 +87,16 @@ Result<StartedService> Start(const ServiceRequest& request, const Target& target
   return StartService(*complete);
 }
 
+std::shared_ptr<RunArtifacts> RestoreArtifacts(const Args& args, const ServiceRequest& request,
+                                               const Target& target,
+                                               const std::vector<std::string>& words) {
+  if (!args.Has("--artifacts")) return nullptr;
+  const Result<std::string> id = ArtifactServiceId(request.spec, target, args.command, words);
+  if (id) return RunArtifacts::Begin(args, *id);
+  Complain("warning: artifacts: " + id.error().message);
+  return nullptr;
+}
+
 }  // namespace
 
 int Run(const Args& args) {
@@ -118,17 +129,26 @@ int Run(const Args& args) {
     child.environment = {{"PPC_MOUNT", started->mount}, {"PPC_SERVICE_ID", started->id}};
     if (!started->socket.empty()) child.environment.emplace_back("PPC_SOCKET", started->socket);
     if (started->daemon) child.onlooker = started->daemon->pid();
-    child.ready_text = args.Get("--ready-on");
-    child.on_ready_text = [service] { service->Ready(); };
-    if (auto opened = NotifyRelay::Open(child.on_ready_text)) {
-      relay = *std::move(opened);
-      child.environment.emplace_back("NOTIFY_SOCKET", relay->address());
-    }
   } else if (args.Has("--required")) {
     Complain(started.error());
     return kExitRunFailed;
   } else if (!target.directory.empty()) {
     Complain("warning: " + started.error().message + "; running without");
+  }
+  const std::shared_ptr<RunArtifacts> artifacts = RestoreArtifacts(args, *request, target, words);
+  if (service || artifacts) {
+    child.ready_text = args.Get("--ready-on");
+    child.on_ready_text = [service, artifacts] {
+      if (service) service->Ready();
+      if (artifacts) artifacts->Ready();
+    };
+    const auto on_told_ready = [artifacts] {
+      if (artifacts) artifacts->Ready();
+    };
+    if (auto opened = NotifyRelay::Open(child.on_ready_text, on_told_ready)) {
+      relay = *std::move(opened);
+      child.environment.emplace_back("NOTIFY_SOCKET", relay->address());
+    }
   }
   Learning learning(learnt, target.directory);
   std::unique_ptr<StartReport> report;
@@ -153,6 +173,7 @@ int Run(const Args& args) {
     Complain(std::string("warning: the policy takes longer to end the service; ") +
              (started->daemon ? "what it learnt may be lost" : "it goes on without ppcctl"));
   }
+  if (artifacts) artifacts->End(status && *status == 0);
   if (status && !target.is_in_words) learning.Finish();
   if (status) return *status;
   Complain(status.error());

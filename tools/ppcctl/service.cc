@@ -2,8 +2,11 @@
 // ppcctl service start|ready|stop and service-id.
 #include <cstdio>
 
+#include "daemon/wire/notify.h"
 #include "daemon/wire/service_id.h"
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/environment.h"
+#include "tools/ppcctl/notify_relay.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/verbs.h"
 
@@ -45,7 +48,15 @@ int ServiceStart(const Args& args) {
   return kExitOk;
 }
 
-int ServiceReady(const Args& args) { return TellAboutService(args, "service_ready"); }
+int ServiceReady(const Args& args) {
+  const int status = TellAboutService(args, "service_ready");
+  const Result<std::string> id = ReadServiceId(args);
+  // `ppcctl run` around this service has more to do then.
+  if (status == kExitOk && id && *id == FromEnvironment("PPC_SERVICE_ID")) {
+    control::NotifySystemd(kToldReady);
+  }
+  return status;
+}
 
 int ServiceStop(const Args& args) { return TellAboutService(args, "service_stop"); }
 

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// `ppcctl artifact` and `ppcctl run --artifacts`, with what an engine would leave behind.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/supervisor/daemon_fixture.h"
+
+namespace ppc::control {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ArtifactVerbsTest : public DaemonTest {
+ protected:
+  void SetUp() override {
+    DaemonTest::SetUp();
+    cache_ = dir_ + "/home/.triton/cache";
+    store_ = dir_ + "/artifacts/" + std::to_string(geteuid());
+    for (const char* directory : {"/home", "/tmp", "/xdg"})
+      fs::create_directories(dir_ + directory);
+    fs::permissions(dir_ + "/home", fs::perms::owner_all);
+    for (const char* variable : {"HOME=", "TMPDIR=", "PPC_ARTIFACT_DIR="}) {
+      std::erase_if(environment_,
+                    [&](const std::string& entry) { return entry.starts_with(variable); });
+    }
+    environment_.push_back("HOME=" + dir_ + "/home");
+    environment_.push_back("TMPDIR=" + dir_ + "/tmp");
+    environment_.push_back("XDG_RUNTIME_DIR=" + dir_ + "/xdg");
+    environment_.push_back("PPC_ARTIFACT_DIR=" + dir_ + "/artifacts");
+    environment_.push_back("TRITON_CACHE_DIR=" + cache_);
+    config_ = R"({"fake":{"log":")" + dir_ + R"(/runner.log"}})";
+  }
+  // A start that compiles what it does not find, and counts that.
+  std::string Engine(const std::string& and_then = "true") const {
+    return "mkdir -p " + cache_ + "/k && if [ ! -s " + cache_ +
+           "/k/kernel ]; then echo compiled >> " + dir_ + "/compiler; echo binary > " + cache_ +
+           "/k/kernel; fi; " + and_then;
+  }
+  size_t Compilations() {
+    const std::string text = ReadText(dir_ + "/compiler");
+    return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+  ProcessResult Run(const std::string& script, std::vector<std::string> options = {}) {
+    std::vector<std::string> words = {"run", "--artifacts", "--id", "svc1"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"--", "/bin/sh", "-c", script});
+    return Ctl(words);
+  }
+  // With a policy: the service is started, on /proc.
+  ProcessResult RunAsService(const std::string& script, std::vector<std::string> options = {}) {
+    std::vector<std::string> words = {"run",      "--artifacts", "--id",     "svc1",
+                                      "--policy", "alpha",       "--config", config_};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"/proc", "--", "/bin/sh", "-c", script});
+    return Ctl(words);
+  }
+  void Told(const ProcessResult& result, const std::string& part) {
+    EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+  }
+  Json JsonOf(std::vector<std::string> words, int exit_status) {
+    words.emplace_back("--json");
+    const ProcessResult result = Ctl(words);
+    EXPECT_EQ(result.exit_status, exit_status) << result.err;
+    const Result<Json> json = ParseJsonObject(result.out, words[1]);
+    EXPECT_TRUE(json) << result.out;
+    return json ? *json : Json::object();
+  }
+  void Capture() {
+    fs::create_directories(cache_ + "/k");
+    std::ofstream(cache_ + "/k/kernel") << "binary";
+    const ProcessResult captured = Ctl({"artifact", "capture", "--id", "svc1"});
+    ASSERT_EQ(captured.exit_status, 0) << captured.err;
+  }
+
+  std::string cache_;
+  std::string store_;
+  std::string config_;
+};
+
+TEST_F(ArtifactVerbsTest, ASecondStartCompilesNothing) {
+  const ProcessResult first = Run(Engine());
+  EXPECT_EQ(first.exit_status, 0);
+  Told(first, "1 files captured");
+  EXPECT_EQ(Compilations(), 1U);
+  fs::remove_all(dir_ + "/home");
+  const ProcessResult second = Run(Engine());
+  EXPECT_EQ(second.exit_status, 0);
+  Told(second, "1 files restored");
+  EXPECT_EQ(second.err.find("captured"), std::string::npos) << "nothing has changed";
+  EXPECT_EQ(Compilations(), 1U);
+  EXPECT_EQ(ReadText(cache_ + "/k/kernel"), "binary\n");
+}
+
+TEST_F(ArtifactVerbsTest, AnotherKeyOrCommandCompilesAnew) {
+  Run(Engine());
+  fs::remove_all(dir_ + "/home");
+  const ProcessResult key = Run(Engine(), {"--key", "quant=fp8"});
+  Told(key, "nothing is restored, they are for another key: quant is 'fp8', there was none");
+  EXPECT_EQ(Compilations(), 2U);
+  fs::remove_all(dir_ + "/home");
+  const ProcessResult command = Run(Engine("echo other options"));
+  Told(command, "config is '");
+  EXPECT_EQ(Compilations(), 3U);
+}
+
+TEST_F(ArtifactVerbsTest, AStartThatFailsBeforeItIsReadyIsNotCaptured) {
+  EXPECT_EQ(Run(Engine("exit 3")).exit_status, 3);
+  EXPECT_FALSE(fs::exists(store_));
+}
+
+TEST_F(ArtifactVerbsTest, ReadinessByItsOutputCaptures) {
+  const ProcessResult result =
+      Run(Engine("echo up and running; exit 3"), {"--ready-on", "and run"});
+  EXPECT_EQ(result.exit_status, 3);
+  EXPECT_EQ(result.out, "up and running\n");
+  Told(result, "1 files captured");
+}
+
+// By the command itself, which tells ppcd and not us.
+TEST_F(ArtifactVerbsTest, ReadinessByTheVerbCaptures) {
+  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
+  const ProcessResult result = RunAsService(Engine(ctl + " service ready; exit 3"));
+  EXPECT_EQ(result.exit_status, 3) << result.err;
+  Told(result, "1 files captured");
+  const std::string log = ReadText(dir_ + "/runner.log");
+  EXPECT_NE(log.find("service_ready"), std::string::npos);
+  EXPECT_EQ(log.find("service_ready"), log.rfind("service_ready")) << "once: " << log;
+}
+
+TEST_F(ArtifactVerbsTest, WithAServiceReadinessIsToldAndCaptured) {
+  const ProcessResult result =
+      RunAsService(Engine("echo up and running; exit 3"), {"--ready-on", "up and"});
+  EXPECT_EQ(result.exit_status, 3);
+  Told(result, "1 files captured");
+  EXPECT_NE(ReadText(dir_ + "/runner.log").find("service_ready"), std::string::npos);
+}
+
+TEST_F(ArtifactVerbsTest, RunFailsOpen) {
+  Run(Engine());
+  const auto run_with_warning = [this](const std::string& part) {
+    fs::remove_all(dir_ + "/home");
+    const ProcessResult result = Run(Engine("exit 5"));
+    EXPECT_EQ(result.exit_status, 5);
+    Told(result, "warning: artifacts: ");
+    Told(result, part);
+  };
+  for (const auto& entry : fs::recursive_directory_iterator(store_ + "/objects")) {
+    if (entry.is_regular_file()) std::ofstream(entry.path()) << "nonsense";
+  }
+  // Another script than was captured: no bundle of its key is touched.
+  const ProcessResult damaged = [this] {
+    fs::remove_all(dir_ + "/home");
+    return Run(Engine());
+  }();
+  EXPECT_EQ(damaged.exit_status, 0);
+  Told(damaged, "is damaged; nothing is restored");
+  EXPECT_EQ(Compilations(), 2U);
+  run_with_warning("config is '");
+  fs::permissions(store_, fs::perms::all);
+  run_with_warning("chmod 700");
+  const ProcessResult wrong = Run("exit 6", {"--root", "nonsense"});
+  EXPECT_EQ(wrong.exit_status, 6);
+  Told(wrong, "--root 'nonsense' is not NAME=DIR");
+}
+
+TEST_F(ArtifactVerbsTest, TellAsJson) {
+  Capture();
+  Json list = JsonOf({"artifact", "list"}, 0);
+  ASSERT_EQ(list["bundles"].size(), 1U);
+  const Json bundle = list["bundles"][0];
+  EXPECT_EQ(bundle["service_id"], "svc1");
+  EXPECT_EQ(bundle["files"], 1);
+  EXPECT_EQ(bundle["bytes"], 6);
+  EXPECT_TRUE(bundle["key"].contains("cpu"));
+  EXPECT_EQ(bundle["roots"]["triton"], cache_);
+  EXPECT_EQ(list["schema"], 1);
+  fs::remove_all(dir_ + "/home");
+  EXPECT_EQ(JsonOf({"artifact", "restore", "--id", "svc1"}, 0)["files"], 1);
+  const Json again = JsonOf({"artifact", "capture", "--id", "svc1"}, 0);
+  EXPECT_EQ(again["bundle"], bundle["bundle"]);
+  EXPECT_EQ(JsonOf({"artifact", "verify", bundle["bundle"]}, 0)["bundles"].size(), 1U);
+  Json other = JsonOf({"artifact", "restore", "--id", "svc1", "--key", "gpu=another"}, 1);
+  EXPECT_EQ(other["ok"], false);
+  EXPECT_EQ(other["differences"][0]["part"], "gpu");
+  EXPECT_EQ(other["differences"][0]["here"], "another");
+  EXPECT_EQ(other["nearest"], bundle["bundle"]);
+  EXPECT_EQ(JsonOf({"artifact", "rm", "svc1"}, 0)["bundles"], 1);
+  EXPECT_TRUE(JsonOf({"artifact", "list"}, 0)["bundles"].empty());
+}
+
+TEST_F(ArtifactVerbsTest, VerifyFindsWhatListDoesNotRead) {
+  Capture();
+  EXPECT_EQ(Ctl({"artifact", "verify"}).exit_status, 0);
+  for (const auto& entry : fs::recursive_directory_iterator(store_ + "/objects")) {
+    if (entry.is_regular_file()) std::ofstream(entry.path()) << "change";
+  }
+  EXPECT_EQ(Ctl({"artifact", "list"}).err, "");
+  const ProcessResult damaged = Ctl({"artifact", "verify"});
+  EXPECT_EQ(damaged.exit_status, 1);
+  ExpectOneLine(damaged);
+  Told(damaged, "of 'k/kernel' is damaged; capture anew after: ppcctl artifact rm svc1/");
+}
+
+TEST_F(ArtifactVerbsTest, SayWhatIsWrongInOneLine) {
+  const auto refused = [this](const std::vector<std::string>& words, int exit_status,
+                              const std::string& part) {
+    const ProcessResult result = Ctl(words);
+    EXPECT_EQ(result.exit_status, exit_status) << part;
+    ExpectOneLine(result);
+    Told(result, part);
+  };
+  refused({"artifact", "restore", "--id", "svc1"}, 1, "nothing was captured yet");
+  refused({"artifact", "capture", "--id", "svc1"}, 1, "nothing to capture");
+  refused({"artifact", "capture"}, 2, "--id ID");
+  refused({"artifact", "capture", "--id", "../x"}, 2, "");
+  refused({"artifact", "capture", "--id", "svc1", "--key", "x"}, 2, "NAME=VALUE");
+  refused({"artifact", "capture", "--id", "svc1", "--root", "x"}, 2, "NAME=DIR");
+  refused({"artifact", "capture", "--id", "svc1", "--limit", "x"}, 2, "--limit");
+  refused({"artifact", "capture", "--id", "svc1", "--compress", "x"}, 2, "--compress");
+  Capture();
+  refused({"artifact", "verify", "svc2"}, 1, "there is no bundle svc2");
+  refused({"artifact", "rm", "svc1/x"}, 2, "ID/KEY");
+  refused({"artifact", "restore", "--id", "svc2"}, 1, "nothing was captured of service svc2");
+}
+
+TEST_F(ArtifactVerbsTest, ListIsEmptyBeforeTheFirst) {
+  const ProcessResult list = Ctl({"artifact", "list"});
+  EXPECT_EQ(list.exit_status, 0);
+  EXPECT_EQ(list.out + list.err, "");
+}
+
+}  // namespace
+}  // namespace ppc::control
