@@ -79,8 +79,8 @@ def cut(place, cache, chance, longest):
         verified = run(*place.command("verify", cache, f"{mounted}/store"), check=False)
         told = json.loads(verified.stdout)
         if verified.returncode:
-            return f"after the cut: {verified.stdout} {verified.stderr}"
-        return "" if len(told["bundles"]) == 1 else f"the bundle is gone: {verified.stdout}"
+            return next((bundle["error"] for bundle in told.get("bundles", ()) if "error" in bundle), str(told))
+        return "" if len(told["bundles"]) == 1 else "the bundle is gone"
     finally:
         run("umount", mounted)
 

@@ -19,8 +19,54 @@ namespace {
 // Called at each stop of a child, on its way into a system call and out of it: false = kill it now.
 using AtStop = std::function<bool(pid_t child, uint64_t stop)>;
 
+// The system call that a child is about to do; -1: it comes from one.
+long CallOf(pid_t child) {
+  __ptrace_syscall_info info{};
+  const bool is_entry = ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info) > 0 &&
+                        info.op == PTRACE_SYSCALL_INFO_ENTRY;
+  return is_entry ? static_cast<long>(info.entry.nr) : -1;
+}
+
+// Those that give and take names, and make them last: between them a state is another.
+bool IsOfNames(long call) {
+  return call == SYS_renameat || call == SYS_renameat2 || call == SYS_linkat ||
+         call == SYS_unlinkat || call == SYS_mkdirat || call == SYS_syncfs || call == SYS_fsync;
+}
+
 class CrashTest : public ArtifactTest {
  protected:
+  // Kills at a stop of no choice, or at a call of names; each as likely, and each fifth is let go,
+  // which tells how many there are.
+  class Killer {
+   public:
+    explicit Killer(unsigned seed) : random_(seed) {}
+
+    AtStop Next() {
+      last_stop_ = std::max(last_stop_, stop_);
+      last_name_ = std::max(last_name_, name_);
+      stop_ = name_ = 0;
+      const unsigned round = round_++;
+      const uint64_t at_stop = round % 5 != 0 && round % 2 != 0 ? random_() % last_stop_ + 1 : 0;
+      const uint64_t at_name = round % 5 != 0 && round % 2 == 0 ? random_() % last_name_ + 1 : 0;
+      return [this, at_stop, at_name](pid_t child, uint64_t) {
+        name_ += IsOfNames(CallOf(child)) ? 1 : 0;
+        return ++stop_ != at_stop && (name_ != at_name || at_name == 0);
+      };
+    }
+    std::string Where() const {
+      return "stop " + std::to_string(stop_) + " of " + std::to_string(last_stop_) + ", name " +
+             std::to_string(name_) + " of " + std::to_string(last_name_);
+    }
+
+   private:
+    std::mt19937 random_;
+    unsigned round_ = 0;
+    uint64_t stop_ = 0;
+    uint64_t name_ = 0;
+    uint64_t last_stop_ = 0;
+    uint64_t last_name_ = 0;
+  };
+
   // Runs `body` in a child; the number of stops, and whether it came to its end.
   struct Run {
     uint64_t stops = 0;
@@ -87,26 +133,18 @@ class CrashTest : public ArtifactTest {
 
 TEST_F(CrashTest, KilledCapturesNeverLeaveATornBundle) {
   const unsigned kills = Number("PPC_ARTIFACT_KILLS", 40);
-  std::mt19937 random(Number("PPC_ARTIFACT_SEED", 1));
+  Killer killer(Number("PPC_ARTIFACT_SEED", 1));
   const auto capture = [this] { return TryCapture(Compress::kAlways) ? 0 : 1; };
-  NextState(0);
-  MustCapture();
   unsigned killed = 0;
-  unsigned ended = 0;
-  uint64_t stops = 600;  // of a whole capture, as the last one had
-  for (unsigned round = 1; killed < kills; ++round) {
-    ASSERT_LT(ended, 3 * kills + 10) << "captures end before they are killed";
+  for (unsigned round = 0; killed < kills; ++round) {
+    ASSERT_LT(round, 3 * kills + 10) << "captures end before they are killed";
     NextState(round);
-    const uint64_t at = random() % stops;
-    const Run run = Traced(capture, [at](pid_t, uint64_t stop) { return stop != at; });
+    const Run run = Traced(capture, killer.Next());
+    killed += run.has_ended ? 0 : 1;
     if (run.has_ended) {
       ASSERT_EQ(run.exit_status, 0);
-      ++ended;
-      stops = std::max<uint64_t>(run.stops, 100);
-    } else {
-      ++killed;
     }
-    ASSERT_NO_FATAL_FAILURE(ExpectAllWhole()) << "killed at stop " << at << " of round " << round;
+    ASSERT_NO_FATAL_FAILURE(ExpectAllWhole()) << "killed at " << killer.Where();
     // The store goes on working, and what was left half done is no more after a sweep.
     if (round % 10 == 0) {
       const Result<Captured> captured = TryCapture();
@@ -126,20 +164,19 @@ TEST_F(CrashTest, KilledRestoresAreCompletedByTheNext) {
   NextState(1);
   MustCapture();
   const std::string before = Picture();
-  std::mt19937 random(Number("PPC_ARTIFACT_SEED", 1));
+  Killer killer(Number("PPC_ARTIFACT_SEED", 1));
   const auto restore = [this] { return TryRestore() ? 0 : 1; };
   const unsigned kills = Number("PPC_ARTIFACT_KILLS", 20);
   for (unsigned round = 0; round < kills; ++round) {
     Empty();
-    const uint64_t at = random() % 500;
-    Traced(restore, [at](pid_t, uint64_t stop) { return stop != at; });
+    Traced(restore, killer.Next());
     // No file is seen that is not whole.
     for (const auto& entry : fs::recursive_directory_iterator(tree_.Path("/engine"))) {
       const std::string path = entry.path().string();
       if (!entry.is_regular_file() || path.find(".ppc-restore.") != std::string::npos) continue;
       ASSERT_NE(before.find(std::to_string(std::hash<std::string>()(TextAt(path)))),
                 std::string::npos)
-          << path << " is torn, killed at " << at;
+          << path << " is torn, killed at " << killer.Where();
     }
     MustRestore();
     ASSERT_EQ(FilesBelow(tree_.Path("/engine")), 19U);
@@ -158,11 +195,7 @@ TEST_F(CrashTest, NamesComeAfterTheBytesTheyStandFor) {
   std::vector<long> calls;
   const Run run = Traced([this] { return TryCapture(Compress::kAlways) ? 0 : 1; },
                          [&calls](pid_t child, uint64_t) {
-                           __ptrace_syscall_info info{};
-                           if (ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info) > 0 &&
-                               info.op == PTRACE_SYSCALL_INFO_ENTRY) {
-                             calls.push_back(static_cast<long>(info.entry.nr));
-                           }
+                           calls.push_back(CallOf(child));
                            return true;
                          });
   ASSERT_EQ(run.exit_status, 0);
