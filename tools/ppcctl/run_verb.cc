@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl run: a service around a command.  Differs from a bare start only in
 // what the policy is told: nothing here may keep the command from running.
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -111,6 +112,10 @@ int Run(const Args& args) {
   const Result<ServiceRequest> request = ReadRequest(args, kDefaultTimeoutMs);
   if (!request) {
     Complain(request.error());
+    return kExitRunFailed;
+  }
+  if (!args.Has("--artifacts") && (args.Has("--root") || args.Has("--key"))) {
+    Complain(Error{EINVAL, "--root and --key are of artifacts; give --artifacts, too"});
     return kExitRunFailed;
   }
   const std::vector<std::string> words = WordsOf(args.command);

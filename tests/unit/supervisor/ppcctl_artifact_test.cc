@@ -165,6 +165,14 @@ TEST_F(ArtifactVerbsTest, RunFailsOpen) {
   Told(wrong, "--root 'nonsense' is not NAME=DIR");
 }
 
+TEST_F(ArtifactVerbsTest, RunTakesTheirOptionsWithThemAlone) {
+  const ProcessResult result = Ctl({"run", "--key", "a=b", "--", "/bin/echo", "ran"});
+  EXPECT_EQ(result.exit_status, 125);
+  EXPECT_EQ(result.out, "");
+  ExpectOneLine(result);
+  Told(result, "give --artifacts, too");
+}
+
 TEST_F(ArtifactVerbsTest, TellAsJson) {
   Capture();
   Json list = JsonOf({"artifact", "list"}, 0);
