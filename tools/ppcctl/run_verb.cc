@@ -98,24 +98,48 @@ std::shared_ptr<RunArtifacts> RestoreArtifacts(const Args& args, const ServiceRe
   return nullptr;
 }
 
+// nullptr: there can be no socket for it.
+std::unique_ptr<NotifyRelay> ListenForReadiness(const std::shared_ptr<RunningService>& service,
+                                                const std::shared_ptr<RunArtifacts>& artifacts,
+                                                Child* child) {
+  child->on_ready_text = [service, artifacts] {
+    if (service) service->Ready();
+    if (artifacts) artifacts->Ready();
+  };
+  const auto on_told_ready = [artifacts] {
+    if (artifacts) artifacts->Ready();
+  };
+  auto opened = NotifyRelay::Open(child->on_ready_text, on_told_ready);
+  if (!opened) return nullptr;
+  child->environment.emplace_back("NOTIFY_SOCKET", (*opened)->address());
+  return *std::move(opened);
+}
+
+int RunPlain(const Args& args) {
+  Child plain;
+  plain.command = args.command;
+  const Result<int> ended = RunChild(plain);
+  if (ended) return *ended;
+  Complain(ended.error());
+  return ExitStatusOf(ended.error());
+}
+
+Result<ServiceRequest> ReadRunRequest(const Args& args) {
+  if (!args.Has("--artifacts") && (args.Has("--root") || args.Has("--key"))) {
+    return Error{EINVAL, "--root and --key are of artifacts; give --artifacts, too"};
+  }
+  return ReadRequest(args, kDefaultTimeoutMs);
+}
+
 }  // namespace
 
 int Run(const Args& args) {
   if (const char* wish = std::getenv("PPC"); wish != nullptr && std::string_view(wish) == "off") {
-    Child plain;
-    plain.command = args.command;
-    const Result<int> ended = RunChild(plain);
-    if (ended) return *ended;
-    Complain(ended.error());
-    return ExitStatusOf(ended.error());
+    return RunPlain(args);
   }
-  const Result<ServiceRequest> request = ReadRequest(args, kDefaultTimeoutMs);
+  const Result<ServiceRequest> request = ReadRunRequest(args);
   if (!request) {
     Complain(request.error());
-    return kExitRunFailed;
-  }
-  if (!args.Has("--artifacts") && (args.Has("--root") || args.Has("--key"))) {
-    Complain(Error{EINVAL, "--root and --key are of artifacts; give --artifacts, too"});
     return kExitRunFailed;
   }
   const std::vector<std::string> words = WordsOf(args.command);
@@ -143,17 +167,7 @@ int Run(const Args& args) {
   const std::shared_ptr<RunArtifacts> artifacts = RestoreArtifacts(args, *request, target, words);
   if (service || artifacts) {
     child.ready_text = args.Get("--ready-on");
-    child.on_ready_text = [service, artifacts] {
-      if (service) service->Ready();
-      if (artifacts) artifacts->Ready();
-    };
-    const auto on_told_ready = [artifacts] {
-      if (artifacts) artifacts->Ready();
-    };
-    if (auto opened = NotifyRelay::Open(child.on_ready_text, on_told_ready)) {
-      relay = *std::move(opened);
-      child.environment.emplace_back("NOTIFY_SOCKET", relay->address());
-    }
+    relay = ListenForReadiness(service, artifacts, &child);
   }
   Learning learning(learnt, target.directory);
   std::unique_ptr<StartReport> report;
