@@ -121,7 +121,9 @@ std::vector<ShownCommand> CommandsOfDocument(const std::string& name, const std:
       line.back() = ' ';
       line += more;
     }
-    const bool is_drawing = line.find("─") != std::string::npos;
+    // A drawing, or what a program says: `NAME: text`.
+    static const std::regex kSaid("^[a-z-]+: ");
+    const bool is_drawing = line.find("─") != std::string::npos || std::regex_search(line, kSaid);
     const size_t before = commands.size();
     if (!is_drawing) Append(where, WithoutExec(line), false, &commands);
     const std::string code = line.substr(0, line.find(" #"));

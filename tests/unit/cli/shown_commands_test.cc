@@ -40,6 +40,11 @@ struct RunBy {
 constexpr std::array kRunBy = {
     RunBy{"ppc-policy-test", "unit/sim/policy_test_test.py"},
     RunBy{"ppc-runner", "e2e/102-standalone.sh"},
+    RunBy{"ppcctl artifact capture", "unit/supervisor/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact list", "unit/supervisor/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact restore", "unit/supervisor/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact rm", "unit/supervisor/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact verify", "unit/supervisor/ppcctl_artifact_test.cc"},
     RunBy{"ppcctl bind-pid", "unit/supervisor/ppcctl_verbs_test.cc"},
     RunBy{"ppcctl doctor", "here e2e/123-doctor.sh"},
     RunBy{"ppcctl drop", "here unit/supervisor/ppcctl_verbs_test.cc"},
@@ -53,7 +58,7 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl rm_policy", "e2e/021-stop-runner.sh"},
     RunBy{"ppcctl run",
           "e2e/080-run.sh e2e/124-report.sh unit/supervisor/ppcctl_test.cc "
-          "unit/supervisor/ppcctl_run_test.cc"},
+          "unit/supervisor/ppcctl_run_test.cc unit/supervisor/ppcctl_artifact_test.cc"},
     RunBy{"ppcctl service ready", "e2e/124-report.sh unit/supervisor/ppcctl_test.cc"},
     RunBy{"ppcctl service start", "e2e/121-rights.sh e2e/080-run.sh nodes/service.py"},
     RunBy{"ppcctl service stop", "e2e/080-run.sh"},
