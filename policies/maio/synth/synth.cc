@@ -74,7 +74,8 @@ class Walk {
   Template Finish() {
     for (uint32_t rank = 0; by_layer_ && rank < options_.tp; rank++) Layers(rank);
     files_.clear();
-    Template t = std::move(recorder_).Finish(options_.service_id, kComplete | kSynthetic, options_.created_ns);
+    Template t = std::move(recorder_).Finish(options_.service_id, kComplete | kSynthetic,
+                                             options_.created_ns);
     for (TemplateGroup& group : t.groups) {
       group.time_ms.clear();  // nobody has measured
       group.first_ms = group.last_ms = 0;
