@@ -73,3 +73,25 @@ ppcctl service start "$MNT" --id svc-live --workers 1 --pid $$ >/dev/null || fai
 loadmodel --workers 1 --ready-cmd "ppcctl service ready '$MNT' --id svc-live" "$MNT" >"$WORK/live.own" &
 must ppcctl report "$MNT" --id svc-live --out "$WORK/live.json"
 has "$(cat "$WORK/live.json")" '"is_ready": true'
+
+# The other three limits, by a loader whose own work or the kernel's is what takes longest; neighbours of the
+# machine have no part in it.
+[[ -n ${PPC_TEST_ALL:-} ]] || exit 0
+before_others=(nice -n -15)
+if chrt -r 1 true 2>/dev/null; then before_others=(chrt -r 1); fi
+# toil NAME LIMIT SECONDS BEFORE...: a cold start of a loader that works so long for each model.
+toil() {
+  drop_caches
+  must_run "$1" ppcctl run "$MNT" --id "svc-$1" --report "$WORK/$1.json" -- "${@:4}" \
+    /usr/bin/python3 -B "$(dirname "$0")/toil.py" "$2" "$3" "$MNT" ppcctl service ready
+}
+toil cpu cpu 6 "${before_others[@]}"
+agrees cpu cpu
+toil kernel kernel 6 "${before_others[@]}"
+agrees kernel kernel
+# Five for one CPU.
+for _ in {1..4}; do
+  taskset -c 0 bash -c 'while :; do :; done' &
+done
+toil crowd cpu 2 taskset -c 0
+agrees crowd no-cpu
