@@ -84,8 +84,8 @@ static __always_inline ssize_t ppc_read_lower(struct kiocb *iocb, struct iov_ite
 	};
 	ssize_t ret = lower->f_op->read_iter(&kiocb, to);
 
-	/* nothing was read, so both are as they were */
-	if (unlikely(ret == -EIO) &&
+	/* from the page cache nothing was read then, and the iterator stands as it did */
+	if (unlikely(ret == -EIO) && !(kiocb.ki_flags & (IOCB_DIRECT | IOCB_NOWAIT)) &&
 	    ppc_drop_failed(lower->f_mapping, kiocb.ki_pos >> PAGE_SHIFT))
 		ret = lower->f_op->read_iter(&kiocb, to);
 	iocb->ki_pos = kiocb.ki_pos;

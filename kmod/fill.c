@@ -149,31 +149,36 @@ void ppc_fill(struct file *file, pgoff_t first, unsigned long nr)
  *
  * The lower file system reads a folio as a whole, so one bad sector takes all of
  * its pages with it.  Its own read-ahead may have made smaller ones: with this
- * one gone, the caller's next try gets the page it asks for.
+ * one gone, the caller's next try gets the page it asks for.  So does the next
+ * try of those who met it together, once one of them has dropped it.
  *
  * Context: may sleep.
- * Return: whether to try again
+ * Return: whether to try again, once
  */
 bool ppc_drop_failed(struct address_space *mapping, pgoff_t index)
 {
-	struct folio *folio = filemap_get_folio(mapping, index);
-	bool dropped = false;
+	struct folio *folio;
+	bool again = false;
 
-	if (ppc_no_folio(folio))
+	if (!ppc_fills_large(mapping) ||
+	    index >= DIV_ROUND_UP(i_size_read(mapping->host), PAGE_SIZE))
 		return false;
-	if (folio_order(folio) > ppc_min_order(mapping)) {
-		folio_lock(folio);
-		/* gone by now: somebody else was here with the same page */
-		dropped = folio->mapping != mapping;
-		if (!dropped && !folio_test_uptodate(folio) && !folio_test_dirty(folio) &&
-		    !folio_test_writeback(folio)) {
+	folio = filemap_get_folio(mapping, index);
+	if (ppc_no_folio(folio))
+		return true;
+	if (folio_order(folio) <= ppc_min_order(mapping)) {
+		/* a page that another one reads anew, or has read */
+		again = folio_test_locked(folio) || folio_test_uptodate(folio);
+	} else if (!folio_lock_killable(folio)) {
+		again = folio->mapping != mapping || folio_test_uptodate(folio);
+		if (!again && !folio_test_dirty(folio) && !folio_test_writeback(folio)) {
 			ppc_remove_failed(mapping, folio);
-			dropped = true;
+			again = true;
 		}
 		folio_unlock(folio);
 	}
 	folio_put(folio);
-	return dropped;
+	return again;
 }
 
 #endif

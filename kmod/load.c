@@ -126,6 +126,7 @@ static u32 ppc_load_why_none(const struct ppc_loader *l, const struct ppc_step_i
 static int ppc_wait_folio(struct ppc_loader *l, pgoff_t index, pgoff_t end, unsigned long *nr)
 {
 	struct folio *folio = filemap_get_folio(l->mapping, index);
+	bool failed;
 	int err;
 
 	*nr = 1;
@@ -141,7 +142,11 @@ static int ppc_wait_folio(struct ppc_loader *l, pgoff_t index, pgoff_t end, unsi
 		else
 			l->req->failed += (u64)*nr << PAGE_SHIFT;
 	}
+	failed = !err && !folio_test_uptodate(folio);
 	folio_put(folio);
+	/* nor is it to fail for those who read the lower file by another path */
+	if (failed)
+		ppc_drop_failed(l->mapping, index);
 	return err;
 }
 

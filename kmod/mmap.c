@@ -28,7 +28,7 @@ static vm_fault_t ppc_fault(struct vm_fault *vmf)
 			return ret;
 	}
 	ret = po->map.lower->fault(vmf);
-	if (unlikely(ret & VM_FAULT_SIGBUS) &&
+	if (unlikely((ret & (VM_FAULT_SIGBUS | VM_FAULT_RETRY)) == VM_FAULT_SIGBUS) &&
 	    ppc_drop_failed(vmf->vma->vm_file->f_mapping, vmf->pgoff))
 		ret = po->map.lower->fault(vmf);
 	/* VM_FAULT_RETRY: the locks are gone, and with them perhaps vma and po */
