@@ -52,7 +52,7 @@ std::vector<std::string> SplitPath(const std::string& text) {
 std::string FindProgram(const Environment& environment, const std::string& word) {
   if (word.find('/') != std::string::npos) return access(word.c_str(), X_OK) == 0 ? word : "";
   for (const std::string& directory : SplitPath(environment("PATH"))) {
-    const std::string program = directory + "/" + word;
+    std::string program = directory + "/" + word;
     if (access(program.c_str(), X_OK) == 0) return program;
   }
   return "";
@@ -171,7 +171,7 @@ std::string CudaOfEnvironment(const Environment& environment) {
 
 std::string InterpreterOf(const Environment& environment, const std::vector<std::string>& command) {
   for (size_t i = 0; i < command.size() && i < kMaxWords; ++i) {
-    const std::string program = FindProgram(environment, command[i]);
+    std::string program = FindProgram(environment, command[i]);
     if (program.empty()) continue;
     if (IsInterpreter(NameIn(program))) return program;
     if (std::string found = InterpreterOfScript(environment, program); !found.empty()) return found;
