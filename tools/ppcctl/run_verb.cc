@@ -115,6 +115,14 @@ std::unique_ptr<NotifyRelay> ListenForReadiness(const std::shared_ptr<RunningSer
   return *std::move(opened);
 }
 
+// --timeout has been read without an error before.
+void EndService(RunningService& service, const Args& args, bool is_private, bool has_succeeded) {
+  const Result<unsigned> limit = ReadTimeoutMs(args, kRunEndTimeoutMs);
+  if (service.End(has_succeeded, limit ? *limit : kRunEndTimeoutMs)) return;
+  Complain(std::string("warning: the policy takes longer to end the service; ") +
+           (is_private ? "what it learnt may be lost" : "it goes on without ppcctl"));
+}
+
 int RunPlain(const Args& args) {
   Child plain;
   plain.command = args.command;
@@ -187,11 +195,7 @@ int Run(const Args& args) {
     const Status written = WriteReport(args.Get("--report"), report->End());
     if (!written) Complain("warning: " + written.error().message);
   }
-  const unsigned end_timeout = args.Has("--timeout") ? request->timeout_ms : kRunEndTimeoutMs;
-  if (service && !service->End(status && *status == 0, end_timeout)) {
-    Complain(std::string("warning: the policy takes longer to end the service; ") +
-             (started->daemon ? "what it learnt may be lost" : "it goes on without ppcctl"));
-  }
+  if (service) EndService(*service, args, started->daemon != nullptr, status && *status == 0);
   if (artifacts) artifacts->End(status && *status == 0);
   if (status && !target.is_in_words) learning.Finish();
   if (status) return *status;
