@@ -10,7 +10,8 @@ namespace ppc::sim {
 namespace {
 
 constexpr uint64_t kGatherBytes = 1 << 20;
-constexpr uint64_t kRunNs = 1'000'000;  // later insertions are of another request
+constexpr uint64_t kRunNs = 1'000'000;      // later insertions are of another request
+constexpr uint64_t kReturnNs = 10'000'000;  // at the beginning of a file again
 
 }  // namespace
 
@@ -58,7 +59,8 @@ void Kernel::NoteAccess(const Thread* thread, const CacheFile* file, uint32_t fi
   const uint64_t offset = first_page * kPage;
   const uint64_t end = end_page * kPage;
   Watched& reader = WatchedOf(thread, file);
-  reader.time_ns = scheduler_->NowNs();
+  const uint64_t now = scheduler_->NowNs();
+  const bool is_back = now - std::exchange(reader.time_ns, now) >= kReturnNs && offset == 0;
   FlushInsertions(&reader);
   if (attached_options_.trace) {
     if (reader.end > reader.first && reader.flags == flags && offset >= reader.first &&
@@ -74,7 +76,7 @@ void Kernel::NoteAccess(const Thread* thread, const CacheFile* file, uint32_t fi
     }
   }
   if (!attached_options_.progress) return;
-  if (reader.is_told && offset / beacon_ == reader.told / beacon_ &&
+  if (reader.is_told && !is_back && offset / beacon_ == reader.told / beacon_ &&
       end <= reader.told_end + beacon_) {
     return;
   }

@@ -21,6 +21,7 @@
 #define GATHER_BYTES (1ULL << 20)	/* accesses and insertions are told in pieces up to this */
 #define WAKE_NS (10ULL * 1000 * 1000)	/* between two wake-ups for positions */
 #define URGENT_NS (1000ULL * 1000)	/* the same, for misses; the runner's nap */
+#define RETURN_NS (10ULL * 1000 * 1000)	/* at a file's beginning again: it is read once more */
 #define MAX_FOLIO_ORDER 13
 
 /* Known before loading, so that what this kernel lacks is left out by the verifier. */

@@ -155,7 +155,7 @@ static __always_inline void note_access(struct inode *host, __u64 offset, __u64 
 	struct obs_reader *reader;
 	struct obs_dir *config;
 	__u8 flags = 0;
-	_Bool is_new;
+	_Bool is_new, is_back;
 	__u64 now;
 	__u32 dir;
 
@@ -171,6 +171,8 @@ static __always_inline void note_access(struct inode *host, __u64 offset, __u64 
 	if (mapped)
 		flags = kObsMmap | (current_syscall() >= 0 && has_task_regs ? kObsNotUser : 0);
 	now = bpf_ktime_get_ns();
+	/* A file within one stride would not be told of again, though it is read once more. */
+	is_back = !offset && now - reader->time_ns >= RETURN_NS;
 	reader->time_ns = now;
 	flush_misses(&key, reader, config, now);
 	if (config->wants_trace) {
@@ -192,7 +194,7 @@ static __always_inline void note_access(struct inode *host, __u64 offset, __u64 
 	if (config->wants_progress) {
 		__u64 beacon = config->beacon ? config->beacon : GATHER_BYTES;
 
-		if (!is_new && reader->told != ~0ULL && offset / beacon == reader->told / beacon &&
+		if (!is_new && !is_back && reader->told != ~0ULL && offset / beacon == reader->told / beacon &&
 		    end <= reader->told_end + beacon) {
 			note_coalesced(dir);
 			return;

@@ -50,6 +50,26 @@ TEST_F(ObserverTest, AWarmReadIsPositionsAndNoMisses) {
   EXPECT_GT(counters->events_coalesced, 50u);
 }
 
+// By the same thread: a file that lies within one beacon has no other place to be told of.
+TEST_F(ObserverTest, AFileThatIsReadOnceMoreIsToldOfOnceMore) {
+  if (!Open()) GTEST_SKIP() << why_not_;
+  InChild([&] { ReadAll("model", 8 * kMiB); });
+  ASSERT_TRUE(backend_->Attach({.progress = true, .beacon_bytes = 64 * kMiB}));
+  InChild([&] {
+    for (int i = 0; i < 3; ++i) {
+      for (int piece = 0; piece < 2; ++piece) ReadAll("model", 64 << 10);
+      usleep(50'000);
+    }
+  });
+  const std::vector<Event> events = Events();
+  const auto positions = std::count_if(events.begin(), events.end(), IsProgress);
+  EXPECT_GE(positions, 3);
+  EXPECT_EQ(Bytes(events, IsMissEvent), 0u);
+  EXPECT_TRUE(std::all_of(events.begin(), events.end(), [](const Event& event) {
+    return !IsProgress(event) || event.offset == 0;
+  }));
+}
+
 TEST_F(ObserverTest, ATraceOfAMappingCoversIt) {
   if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.trace = true}));
