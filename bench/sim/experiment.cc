@@ -144,7 +144,17 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["again_s"] = run.again_s;
   m["again_disk_share"] = Share(run.again_bytes, run.model_bytes);
   m["majflt"] = static_cast<double>(run.report.majflt);
-  (void)s;
+  if (!s.kv.is_on) return;
+  // All of the last pass: what it stalls, its time against what computing and the disk need at
+  // least, the first object being waited for in any case.
+  const double compute = s.kv.compute_s * s.kv.layers;
+  const auto bytes = static_cast<double>(s.kv.bytes());
+  const double first = static_cast<double>(s.disk.latency_ns) / 1e9 +
+                       static_cast<double>(s.kv.object_bytes) / s.disk.bytes_per_s;
+  m["stall_s"] = run.report.load_s() - compute;
+  m["pass_bound_ratio"] =
+      run.report.load_s() / std::max(compute + first, bytes / s.disk.bytes_per_s);
+  m["pass_disk_share"] = Share(run.report.bytes, s.kv.bytes());
 }
 
 // How the other services fared, the worst of all counts; and how evenly the disk was given to
@@ -219,6 +229,12 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
     metrics["native_startup_ratio"] =
         metrics["startup_s"] /
         (static_cast<double>(native->report.ready_ns - native->zero_ns) / 1e9);
+    if (scenario.kv.is_on) {
+      std::map<std::string, double> of_native;
+      AddMetrics(native_scenario, *native, &of_native);
+      metrics["native_stall_ratio"] = metrics["stall_s"] / of_native["stall_s"];
+      metrics["native_disk_ratio"] = metrics["pass_disk_share"] / of_native["pass_disk_share"];
+    }
   }
   outcome.series = std::move(run->series);
   outcome.policy_status = std::move(run->status);

@@ -56,8 +56,9 @@ Status Runner::Start() {
   config.manual = true;
   config.checkpoints = options_.checkpoints;
   const double share = parsed->is_blind ? kBlindShare : parsed->threshold;
-  config.memory = [this, share](const std::shared_ptr<const Cgroup>&) {
-    return std::make_shared<SimMemory>(&kernel_->cache(), share);
+  const uint64_t limit = parsed->limit_bytes;
+  config.memory = [this, share, limit](const std::shared_ptr<const Cgroup>&) {
+    return std::make_shared<SimMemory>(&kernel_->cache(), share, limit);
   };
   runtime_ = std::make_unique<Runtime>(&backend_, plugin_->table(), std::move(config));
   backend_.OnWait([this] { TurnEnds(); });

@@ -92,6 +92,24 @@ Status ReadSystem(const Json& json, System* s) {
                {"again_after_s", Set(&s->again_after_s)}});
 }
 
+Status ReadKv(const Json& json, KvOptions* kv) {
+  kv->is_on = true;
+  return Each(json, "kv",
+              {{"layers", Set(&kv->layers)},
+               {"chunks", Set(&kv->chunks)},
+               {"object_kb", [kv](const Json& v) { kv->object_bytes = v.get<uint64_t>() << 10; }},
+               {"compute_ms", [kv](const Json& v) { kv->compute_s = v.get<double>() / 1e3; }},
+               {"passes", Set(&kv->passes)},
+               {"is_dropped", Set(&kv->is_dropped)},
+               {"pause_s", Set(&kv->pause_s)},
+               {"layout", Choose<KvLayout>(&kv->layout, {{"files", KvLayout::kFiles},
+                                                         {"large", KvLayout::kLarge}})},
+               {"order", Choose<KvOrder>(&kv->order, {{"chain", KvOrder::kChain},
+                                                      {"random", KvOrder::kRandom},
+                                                      {"changed", KvOrder::kChanged}})},
+               {"swaps_in_100", Set(&kv->swaps_in_100)}});
+}
+
 Status ReadExpectations(const Json& json, std::map<std::string, Expectation>* out) {
   if (!json.is_object()) return Error{EINVAL, "expect is not an object"};
   for (const auto& [metric, bounds] : json.items()) {
@@ -193,6 +211,7 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
                                 return ReadStranger(one, &s);
                               });
                             })},
+       {"kv", Nested(&inner, [&](const Json& v) { return ReadKv(v, &s.kv); })},
        {"machine", Nested(&inner, [&](const Json& v) { return ReadMachine(v, &s); })},
        {"service", Nested(&inner, [&](const Json& v) { return ReadService(v, &s.service); })},
        {"system", Nested(&inner, [&](const Json& v) { return ReadSystem(v, &s.system); })},
@@ -203,6 +222,12 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
   for (const Other& other : s.others) workers += other.service.workers;
   if (workers < 1 || workers > 24) {
     return Error{EINVAL, name + ": \"workers\" must be 1 to 24, of all services together"};
+  }
+  if (s.kv.is_on && (s.kv.objects() == 0 || s.kv.object_bytes == 0 || s.kv.passes == 0)) {
+    return Error{EINVAL, name + ": the numbers of \"kv\" must be above 0"};
+  }
+  if (s.kv.is_on && (!s.log.empty() || !s.others.empty() || !s.strangers.empty())) {
+    return Error{EINVAL, name + ": \"kv\" is the only service, and there are no strangers"};
   }
   if (!s.log.empty() && !s.others.empty()) {
     return Error{EINVAL, name + ": a recorded log is one service's"};

@@ -13,6 +13,7 @@
 
 #include "bench/sim/disk.h"
 #include "bench/sim/kernel.h"
+#include "bench/sim/kv_service.h"
 #include "bench/sim/service.h"
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
@@ -58,6 +59,7 @@ struct Scenario {
   std::string about;
   std::string known_short;  // what is missing when an expectation is known not to hold
   std::string log;          // path of a recorded log: the service, in place of the modelled one
+  KvOptions kv;             // or a consumer of KV-cache objects
   std::string model = "qwen2.5-72b";
   uint64_t scale = 64;
   uint64_t layers = 0;  // the model's first ones alone, before scaling; 0: all

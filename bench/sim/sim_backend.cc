@@ -183,6 +183,13 @@ MemoryReading SimMemory::Read(bool) {
   host.cache = cache_->resident_bytes();
   host.used = cache_->used_bytes();
   host.threshold = share(host.limit);
+  if (limit_bytes_ != 0) {
+    MemoryReading own = host;
+    own.limit = limit_bytes_;
+    own.used = own.cache;
+    own.threshold = share(own.limit);
+    if (own.Slack() < host.Slack()) host = own;
+  }
   if (options.limit_bytes == 0) return host;
   MemoryReading group = host;
   group.limit = options.limit_bytes;

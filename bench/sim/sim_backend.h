@@ -79,15 +79,18 @@ class SimBackend : public Backend {
 // The directory of a payer's control group below the root of a simulated /sys.
 std::string ControlGroupOf(const std::string& root, PayerId payer);
 
-// The tighter of the service's control group and the machine, at `share` of each.
+// The tightest of the service's control group, the machine and the configured limit of page cache
+// (0: none), at `share` of each.
 class SimMemory : public MemorySource {
  public:
-  SimMemory(PageCache* cache, double share) : cache_(cache), share_(share) {}
+  SimMemory(PageCache* cache, double share, uint64_t limit_bytes)
+      : cache_(cache), share_(share), limit_bytes_(limit_bytes) {}
   MemoryReading Read(bool with_cache) override;
 
  private:
   PageCache* const cache_;
   const double share_;
+  const uint64_t limit_bytes_;
 };
 
 }  // namespace ppc::sim

@@ -68,6 +68,7 @@ Result<uint64_t> StartUp::AddFiles(PageCache* cache) {
     }
     return model_.bytes;
   }
+  if (s_.kv.is_on) return AddObjects(cache);
   Result<bench::ModelSpec> spec = bench::FindModel(s_.model);
   if (spec.ok() && s_.layers > 0) spec = bench::KeepLayers(*spec, s_.layers);
   if (!spec.ok()) return spec.error();
@@ -295,6 +296,7 @@ ServiceReport StartUp::Serve(bool through_ppc) {
   if (!s_.log.empty()) {
     return LogService(kernel_.get(), log_, s_.nodes, through_ppc, proc).Run();
   }
+  if (s_.kv.is_on) return ServeObjects(through_ppc, proc);
   service_ = std::make_unique<Service>(kernel_.get(), &model_, ServiceOf(), through_ppc, proc);
   return service_->Run();
 }

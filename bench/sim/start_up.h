@@ -57,7 +57,9 @@ class StartUp {
  private:
   Status Build();
   Result<uint64_t> AddFiles(PageCache* cache);
+  uint64_t AddObjects(PageCache* cache);
   ServiceReport Serve(bool through_ppc);
+  ServiceReport ServeObjects(bool through_ppc, const std::string& proc);
   void Main();
   Status StartRunner();
   Status StartPolicy();

@@ -21,6 +21,18 @@ const ModelFiles& StartUp::ModelOf(size_t other) const {
   return s_.others[other].model.empty() ? model_ : other_models_[other];
 }
 
+// Of the consumer of KV-cache objects, in place of a model.
+uint64_t StartUp::AddObjects(PageCache* cache) {
+  model_.shards = KvService::AddFiles(cache, s_.kv, s_.directory);
+  return model_.bytes = s_.kv.bytes();
+}
+
+ServiceReport StartUp::ServeObjects(bool through_ppc, const std::string& proc) {
+  KvOptions kv = s_.kv;
+  kv.is_dropped &= !s_.system.is_cached;
+  return KvService(kernel_.get(), kv, seed_, through_ppc, proc).Run(model_.shards);
+}
+
 void StartUp::RunOther(size_t index) {
   const bool through_ppc = runner_ != nullptr;
   const Other& other = s_.others[index];
