@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what a registration may say.  Bytes.
+#ifndef POLICIES_KVTIER_CONFIG_H_
+#define POLICIES_KVTIER_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/base/result.h"
+
+namespace ppc::kvtier {
+
+enum class ReaderIs { kProcess, kThread };
+
+struct Config {
+  uint64_t block = 1 << 20;   // files that are larger are taken apart into blocks
+  uint64_t ahead = 64 << 20;  // of a reader, at most; and a quarter of the budget
+  uint64_t table = 24 << 20;  // of what was learnt
+  ReaderIs reader = ReaderIs::kProcess;
+};
+
+// The error names the option.
+Result<Config> ParseConfig(const std::string& text);
+
+}  // namespace ppc::kvtier
+
+#endif  // POLICIES_KVTIER_CONFIG_H_

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/kvtier/keeper.h"
+
+#include <algorithm>
+
+namespace ppc::kvtier {
+
+void Keeper::Came(Object* object, bool wanted) {
+  if (wanted && object->heat < Object::kMostHeat) object->heat++;
+  if (object->Is(Object::kResident)) return;
+  object->Set(Object::kResident);
+  kept_ += object->bytes();
+}
+
+void Keeper::Grew(const Object& object, uint64_t before) {
+  if (!object.Is(Object::kResident)) return;
+  kept_ += object.bytes() - before;
+}
+
+void Keeper::Went(Object* object) {
+  if (!object->Is(Object::kResident)) return;
+  object->Clear(Object::kResident);
+  kept_ -= std::min(kept_, object->bytes());
+}
+
+void Keeper::Displaced(const Object& object) {
+  if (!object.Is(Object::kResident)) return;
+  displaced_.push_back(object);
+}
+
+// Mapped, dirty or pinned: not tried again at once.
+void Keeper::Stayed(Object* object) {
+  Came(object, /*wanted=*/false);
+  object->heat = std::max<uint8_t>(object->heat, 2);
+}
+
+void Keeper::Ask(Key key, uint64_t bytes, ppc::IoList* out) {
+  // All of the block: read-ahead may have brought more than was read.
+  out->Add(FileOf(key), BlockOf(key) * block_bytes_, block_bytes_);
+  kept_ -= std::min(kept_, bytes);
+  dropped_ += bytes;
+}
+
+void Keeper::Drop(uint64_t bytes, ppc::IoList* out) {
+  uint64_t left = bytes;
+  const auto taken = [&left](uint64_t part) { left -= std::min(left, part); };
+  for (; !displaced_.empty() && out->size() < PPC_MAX_IOS; displaced_.pop_back()) {
+    Ask(displaced_.back().key, displaced_.back().bytes(), out);
+    taken(displaced_.back().bytes());
+  }
+  const size_t places = table_->places();
+  // Each pass takes one off every heat, so this many are enough for anything.
+  const size_t steps = std::min(kMostSteps, places * (Object::kMostHeat + 1));
+  for (size_t i = 0; i < steps && left > 0 && out->size() < PPC_MAX_IOS; i++) {
+    Object& object = table_->At(hand_++ % places);
+    if (object.key == 0 || object.walk != 0) continue;
+    const bool is_cold = object.heat == 0 || object.Is(Object::kWrong);
+    if (object.heat > 0) object.heat--;
+    if (!is_cold || !object.Is(Object::kResident)) continue;
+    object.Clear(Object::kResident | Object::kGuessed | Object::kWrong);
+    Ask(object.key, object.bytes(), out);
+    taken(object.bytes());
+  }
+}
+
+}  // namespace ppc::kvtier
