@@ -218,6 +218,7 @@ struct ppc_context {
 	uint64_t beacon_bytes;   /* distance of PROGRESS events */
 	void *host;              /* the runtime's own */
 
+	/* A message about a service begins "NAME: service ID: ", so that it is found by that. */
 	void (*log)(const struct ppc_context *, int level, const char *message);
 	uint64_t (*now_ns)(const struct ppc_context *); /* CLOCK_MONOTONIC; simulated time in replay */
 	/* Choose events; beacon_bytes 0 = keep.  May be called again at any time. */

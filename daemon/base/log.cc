@@ -3,12 +3,19 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdlib>
 #include <ctime>
 #include <deque>
 #include <mutex>
+#include <utility>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/files.h"
+#include "daemon/base/json.h"
+#include "daemon/base/rate_limit.h"
 
 namespace ppc {
 namespace {
@@ -16,7 +23,9 @@ namespace {
 struct LogState {
   std::string program = "ppc";
   LogLevel level = LogLevel::kInfo;
-  bool journal = false;
+  bool is_journal = false;
+  bool is_json = false;
+  std::string directory;
 };
 
 // The last messages, of any thread.
@@ -27,21 +36,15 @@ struct LogRing {
   std::deque<LogLine> lines;
 };
 
+struct LogLimit {
+  std::mutex mutex;
+  RateLimit rate{kLogBurst, kLogPeriodNs};
+  uint64_t left_out = 0;  // since the last line
+};
+
 LogRing& Ring() {
   static LogRing ring;
   return ring;
-}
-
-void Keep(LogLevel level, const std::string& message) {
-  LogRing& ring = Ring();
-  const std::lock_guard lock(ring.mutex);
-  if (ring.most == 0) return;
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  if (ring.lines.size() >= ring.most) ring.lines.pop_front();
-  const uint64_t time_ns =
-      static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
-  ring.lines.push_back(LogLine{++ring.count, time_ns, level, message});
 }
 
 LogState& State() {
@@ -49,11 +52,79 @@ LogState& State() {
   return state;
 }
 
+uint64_t RealTimeNs() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+void Keep(uint64_t time_ns, LogLevel level, const LogAbout& about, const std::string& text) {
+  LogRing& ring = Ring();
+  const std::lock_guard lock(ring.mutex);
+  if (ring.most == 0) return;
+  if (ring.lines.size() >= ring.most) ring.lines.pop_front();
+  ring.lines.push_back(LogLine{++ring.count, time_ns, level, about, text});
+}
+
+// False: not now.  How many were left out before is told once.
+bool MayLog(LogLevel level, const LogAbout& about, uint64_t* left_out) {
+  static LogLimit limit;
+  if (level == LogLevel::kDebug) return true;
+  const std::string key =
+      about.directory + "\n" + about.service + "\n" + std::to_string(static_cast<int>(level));
+  const std::lock_guard lock(limit.mutex);
+  if (!limit.rate.Take(key, MonotonicNs())) {
+    ++limit.left_out;
+    return false;
+  }
+  *left_out = std::exchange(limit.left_out, 0);
+  return true;
+}
+
+// "2026-01-31T12:00:00.123456Z"
+std::string TimeText(uint64_t time_ns) {
+  const auto seconds = static_cast<std::time_t>(time_ns / 1000000000);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S.", &parts);
+  const std::string micros = std::to_string(time_ns / 1000 % 1000000);
+  return text.data() + std::string(6 - micros.size(), '0') + micros + "Z";
+}
+
+std::string JsonLine(uint64_t time_ns, LogLevel level, const LogAbout& about,
+                     const std::string& message, uint64_t left_out) {
+  const LogState& state = State();
+  Json line{{"time", TimeText(time_ns)},
+            {"program", state.program},
+            {"pid", getpid()},
+            {"priority", static_cast<int>(level)},
+            {"message", message}};
+  const std::string& directory = about.directory.empty() ? state.directory : about.directory;
+  if (!directory.empty()) line["directory"] = directory;
+  if (!about.service.empty()) line["service"] = about.service;
+  if (left_out > 0) line["left_out"] = left_out;
+  return DumpJson(line);
+}
+
+std::string TextLine(LogLevel level, const std::string& text) {
+  const LogState& state = State();
+  std::string line;
+  if (state.is_journal) line += "<" + std::to_string(static_cast<int>(level)) + ">";
+  line += state.program + ": " + text;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
+
 }  // namespace
 
 void SetLog(const std::string& program, LogLevel level) {
-  State() = LogState{program, level, std::getenv("JOURNAL_STREAM") != nullptr};
+  const char* format = std::getenv(kLogFormatVariable);
+  State() = LogState{program, level, std::getenv("JOURNAL_STREAM") != nullptr,
+                     format != nullptr && std::string_view(format) == "json", ""};
 }
+
+void SetLogDirectory(const std::string& directory) { State().directory = directory; }
 
 void KeepLog(size_t lines) { Ring().most = lines; }
 
@@ -63,19 +134,37 @@ std::vector<LogLine> RecentLog() {
   return {ring.lines.begin(), ring.lines.end()};
 }
 
-void Log(LogLevel level, const std::string& message) {
-  const LogState& state = State();
-  if (level > state.level) return;
-  Keep(level, message);
-  std::string line;
-  if (state.journal) line += "<" + std::to_string(static_cast<int>(level)) + ">";
-  line += state.program + ": " + message;
-  for (char& c : line) {
-    if (c == '\n') c = ' ';
-  }
-  line += '\n';
+void Log(LogLevel level, const std::string& message) { Log(level, LogAbout{}, message); }
+
+void Log(LogLevel level, const LogAbout& about, const std::string& message) {
+  if (level > State().level) return;
+  uint64_t left_out = 0;
+  if (!MayLog(level, about, &left_out)) return;
+  const uint64_t time_ns = RealTimeNs();
+  std::string text = about.directory.empty() ? message : about.directory + ": " + message;
+  if (left_out > 0) text += " (and " + std::to_string(left_out) + " lines not logged)";
+  Keep(time_ns, level, about, text);
+  const std::string line = (State().is_json ? JsonLine(time_ns, level, about, message, left_out)
+                                            : TextLine(level, text)) +
+                           "\n";
   // A log that cannot be written has nobody to tell.
   (void)WriteAll(STDERR_FILENO, line.data(), line.size());
+}
+
+std::string ServiceNamedBy(std::string_view message) {
+  constexpr std::string_view kService = "service ";
+  const size_t at = message.find(kService);
+  const bool is_first =
+      at == 0 || (at != message.npos && at >= 2 && message.substr(at - 2, 2) == ": " &&
+                  message.find(": ") == at - 2);
+  if (!is_first) return "";
+  const std::string_view rest = message.substr(at + kService.size());
+  const auto is_of_id = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
+  };
+  const auto end = std::find_if_not(rest.begin(), rest.end(), is_of_id);
+  const bool has_colon = end != rest.end() && *end == ':';
+  return has_colon ? std::string(rest.begin(), end) : "";
 }
 
 }  // namespace ppc

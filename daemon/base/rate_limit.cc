@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/supervisor/rate_limit.h"
+#include "daemon/base/rate_limit.h"
 
 #include <algorithm>
 
-namespace ppc::control {
+namespace ppc {
 
 bool RateLimit::Take(const std::string& key, uint64_t now_ns) {
   const auto it = full_again_ns_.find(key);
@@ -22,4 +22,4 @@ bool RateLimit::Take(const std::string& key, uint64_t now_ns) {
   return true;
 }
 
-}  // namespace ppc::control
+}  // namespace ppc

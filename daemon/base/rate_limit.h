@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns how often something may happen: for each key so many times at once, then once in a period.
 // Threads: one at a time.
-#ifndef PPC_DAEMON_SUPERVISOR_RATE_LIMIT_H_
-#define PPC_DAEMON_SUPERVISOR_RATE_LIMIT_H_
+#ifndef PPC_DAEMON_BASE_RATE_LIMIT_H_
+#define PPC_DAEMON_BASE_RATE_LIMIT_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 
-namespace ppc::control {
+namespace ppc {
 
 class RateLimit {
  public:
@@ -27,6 +27,6 @@ class RateLimit {
   std::map<std::string, uint64_t> full_again_ns_;  // when nothing will be missing any more
 };
 
-}  // namespace ppc::control
+}  // namespace ppc
 
-#endif  // PPC_DAEMON_SUPERVISOR_RATE_LIMIT_H_
+#endif  // PPC_DAEMON_BASE_RATE_LIMIT_H_

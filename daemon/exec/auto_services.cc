@@ -71,7 +71,7 @@ void AutoServices::Start(const Process& reader, const std::optional<Identity>& i
   if (!identity->cgroup.empty()) message["cgroup"] = identity->cgroup;
   parts_.control(std::move(message), [this, reader, id](const Result<Json>& answer) {
     const bool is_started = answer.ok();
-    Log(is_started ? LogLevel::kInfo : LogLevel::kWarning,
+    Log(is_started ? LogLevel::kInfo : LogLevel::kWarning, {"", id},
         "service " + id + " of process " + std::to_string(reader.pid) +
             ", of which nobody told: " + (is_started ? "started" : answer.error().message));
     parts_.elsewhere(nullptr, [this, reader, id, is_started] {

@@ -75,7 +75,8 @@ void PolicyServices::LogMessage(int level, const char* message) {
                     : level <= PPC_LOG_WARNING ? PPC_LOG_WARNING
                     : level <= PPC_LOG_INFO    ? PPC_LOG_INFO
                                                : PPC_LOG_DEBUG;
-  Log(static_cast<LogLevel>(known), std::string("policy: ") + message);
+  Log(static_cast<LogLevel>(known), {"", ServiceNamedBy(message)},
+      std::string("policy: ") + message);
 }
 
 uint64_t PolicyServices::NowNs() { return parts_.backend->NowNs(); }

@@ -156,6 +156,7 @@ Status Session::Init(const Json& message) {
   if (runtime_ != nullptr) return Error{EALREADY, "this runner has its policy already"};
   const Result<Choice> choice = ReadChoice(message);
   if (!choice) return choice.error();
+  SetLogDirectory(choice->directory);
   TakeCheckpoints(*choice);
   Status opened = OpenParts(*choice);
   if (!opened) return opened;

@@ -154,6 +154,8 @@ int Main(int argc, char** argv) {
     std::printf("%s", options->text.c_str());
     return 0;
   }
+  // Runners are told by it.
+  setenv(kLogFormatVariable, options->log_format.c_str(), 1);
   SetLog("ppcd", options->is_verbose ? LogLevel::kDebug : LogLevel::kInfo);
   KeepLog(kLogLinesKept);
   const Status status = Serve(*options);

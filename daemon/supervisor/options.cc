@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/base/dir_stream.h"
+#include "daemon/base/log.h"
 #include "daemon/policy/plugin.h"
 #include "daemon/wire/protocol.h"
 
@@ -38,12 +39,18 @@ constexpr std::array kOptions = {
                 "characters; nobody but the owner may read FILE"},
     cli::Option{"--private", nullptr, "remove the state directory at the end (ppcctl run does so)"},
     cli::Option{"--foreground", nullptr, "stay in the foreground (always so)"},
+    cli::Option{"--log-format", "FORMAT",
+                "text (default), or json: one object per line, with directory and service;\n"
+                "its runners log the same way",
+                0, "text json"},
     cli::Option{"--verbose", nullptr, "log more", 'v'}};
 const std::array kSelf = {cli::Verb{"", "", "", "", kOptions}};
 constexpr std::array kNotes = {
-    cli::Note{"Environment",
-              "PPC_RUNNER is the program of the runner, PPC_POLICY_DIR where policies lie;\n"
-              "PPC_SOCKET, PPC_SERVICE_SOCKET and PPC_TEMPLATE_DIR are the defaults of options."},
+    cli::Note{
+        "Environment",
+        "PPC_RUNNER is the program of the runner, PPC_POLICY_DIR where policies lie;\n"
+        "PPC_SOCKET, PPC_SERVICE_SOCKET, PPC_TEMPLATE_DIR and PPC_LOG_FORMAT are the defaults of\n"
+        "options."},
     cli::Note{"Exit status", "0 stopped by SIGTERM or SIGINT, 1 failed, 2 wrong usage."}};
 const cli::Program kProgram = {
     "ppcd",
@@ -131,6 +138,10 @@ Result<Options> ParseOptions(std::span<char* const> arguments) {
   options.roots = RootsFromEnvironment();
   options.metrics = args.Get("--metrics");
   options.metrics_token = args.Get("--metrics-token");
+  options.log_format = args.Get("--log-format", FromEnvironment(kLogFormatVariable, "text"));
+  if (options.log_format != "text" && options.log_format != "json") {
+    return Error{EINVAL, "--log-format '" + options.log_format + "': it is text or json"};
+  }
   options.is_private = args.Has("--private");
   options.is_verbose = args.Has("--verbose");
   options.service_socket = ServiceSocketOf(args, options);

@@ -21,6 +21,7 @@ struct Options {
   std::string runner;         // program
   std::string metrics;        // address and port, "" = none
   std::string metrics_token;  // file
+  std::string log_format = "text";
   SysRoots roots;
   bool is_private = false;  // of one command: the state directory goes with ppcd
   bool is_verbose = false;

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/rate_limit.h"
 #include "daemon/supervisor/peer.h"
-#include "daemon/supervisor/rate_limit.h"
 
 namespace ppc::control {
 

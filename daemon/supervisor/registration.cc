@@ -102,10 +102,10 @@ void Registration::WhenStarted(StatusHandler done) {
 void Registration::LendCheckpoints(Json& init, std::vector<UniqueFd>& lent) {
   Result<UniqueFd> file = environment_.state.OpenCheckpoints(mount_.path, /*is_fresh=*/!has_run_);
   if (!file) {
-    return Log(LogLevel::kWarning, mount_.path +
-                                       ": a service whose runner dies in the middle of "
-                                       "its load starts over: " +
-                                       file.error().message);
+    return Log(LogLevel::kWarning, {mount_.path, ""},
+               "a service whose runner dies in the middle of "
+               "its load starts over: " +
+                   file.error().message);
   }
   init["checkpoints"] = kRunnerLentFd + lent.size();
   lent.push_back(std::move(*file));
@@ -119,7 +119,7 @@ void Registration::LendPrograms(Json& init, std::vector<UniqueFd>& lent) {
   if (observer_ == nullptr) {
     Result<std::unique_ptr<ObserverHub::Place>> place = environment_.observers.Enter();
     if (!place) {
-      return Log(LogLevel::kDebug, mount_.path + ": " + place.error().message);
+      return Log(LogLevel::kDebug, {mount_.path, ""}, place.error().message);
     }
     observer_ = std::move(*place);
   }
@@ -136,8 +136,8 @@ void Registration::SpawnRunner() {
   init_error_.clear();
   Result<std::string> cgroup = environment_.cgroups.MakeRunnerGroup(RunnerName());
   if (!cgroup) {
-    Log(LogLevel::kDebug,
-        mount_.path + ": runner stays in ppcd's cgroup: " + cgroup.error().message);
+    Log(LogLevel::kDebug, {mount_.path, ""},
+        "runner stays in ppcd's cgroup: " + cgroup.error().message);
   }
   RunnerProcess::Callbacks callbacks;
   callbacks.on_event = [this](const Json& event) { HandleEvent(event); };
@@ -207,8 +207,8 @@ void Registration::HandleRunning(const Json& answer) {
   state_ = State::kRunning;
   has_run_ = true;
   running_since_ns_ = last_answer_ns_ = MonotonicNs();
-  Log(LogLevel::kInfo, mount_.path + ": policy '" + choice_.name + "' runs (pid " +
-                           std::to_string(runner_->pid()) + ")");
+  Log(LogLevel::kInfo, {mount_.path, ""},
+      "policy '" + choice_.name + "' runs (pid " + std::to_string(runner_->pid()) + ")");
   if (is_restart) {
     std::deque<std::string> ids;
     for (const Service* service : services_.InOrder()) ids.push_back(service->id);
@@ -234,7 +234,7 @@ void Registration::TakeNumber(const std::string& id, const Json& reply) {
 void Registration::HandleEvent(const Json& event) {
   const Result<std::string> kind = JsonString(event, "event", "");
   if (!kind || *kind != "dropped") {
-    Log(LogLevel::kDebug, mount_.path + ": runner says " + DumpJson(event).substr(0, 200));
+    Log(LogLevel::kDebug, {mount_.path, ""}, "runner says " + DumpJson(event).substr(0, 200));
     return;
   }
   const Result<std::string> error = JsonString(event, "error", "no reason given");
@@ -255,7 +255,7 @@ void Registration::HandleExit(int wait_status) {
   environment_.loop.Cancel(drain_timer_);
   environment_.loop.Cancel(watch_timer_);
   if (state_ == State::kDraining) {
-    Log(LogLevel::kInfo, mount_.path + ": policy '" + choice_.name + "' removed");
+    Log(LogLevel::kInfo, {mount_.path, ""}, "policy '" + choice_.name + "' removed");
     return Finish(Error{ENODEV, mount_.path + " lost its policy"});
   }
   const bool says_gone = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitMountGone;
@@ -276,7 +276,7 @@ void Registration::HandleDeath(const std::string& how) {
   if (!has_run_) {
     const int code = init_error_.empty() ? EIO : init_error_code_;
     const std::string prefix = init_error_.empty() ? "policy '" + choice_.name + "': " : "";
-    Log(LogLevel::kError, mount_.path + ": " + prefix + story);
+    Log(LogLevel::kError, {mount_.path, ""}, prefix + story);
     return Finish(Error{code, prefix + story});
   }
   const uint64_t quick_ns =
@@ -292,8 +292,8 @@ void Registration::HandleDeath(const std::string& how) {
   const Millis delay = environment_.options.first_back_off * (1 << std::max(quick_deaths_ - 1, 0));
   state_ = State::kRestarting;
   ++restarts_;
-  Log(LogLevel::kWarning, mount_.path + ": " + story + "; native policy in force, restart in " +
-                              std::to_string(delay.count()) + " ms");
+  Log(LogLevel::kWarning, {mount_.path, ""},
+      story + "; native policy in force, restart in " + std::to_string(delay.count()) + " ms");
   back_off_timer_ = environment_.loop.After(delay, [this] {
     if (environment_.probe.IsThere(mount_)) return SpawnRunner();
     Finish(Gone());
@@ -311,9 +311,9 @@ void Registration::Fail(const std::string& why) {
   ++failures_;
   state_ = State::kFailed;
   last_error_ = why;
-  Log(LogLevel::kError, mount_.path + ": " + why + "; native policy in force, tried again in " +
-                            std::to_string(delay / std::chrono::seconds(1)) +
-                            " s, or when it is registered again");
+  Log(LogLevel::kError, {mount_.path, ""},
+      why + "; native policy in force, tried again in " +
+          std::to_string(delay / std::chrono::seconds(1)) + " s, or when it is registered again");
   RunDeferred();
   callbacks_.on_change();
   WatchMount();
@@ -323,7 +323,7 @@ void Registration::Fail(const std::string& why) {
 void Registration::TryAgain() {
   if (state_ != State::kFailed) return;
   if (!environment_.probe.IsThere(mount_)) return Finish(Gone());
-  Log(LogLevel::kInfo, mount_.path + ": policy '" + choice_.name + "' is tried again");
+  Log(LogLevel::kInfo, {mount_.path, ""}, "policy '" + choice_.name + "' is tried again");
   quick_deaths_ = 0;
   state_ = State::kRestarting;
   ++restarts_;
@@ -369,12 +369,12 @@ void Registration::Remove(StatusHandler done) {
     return;
   }
   if (runner_->IsStopped()) {
-    Log(LogLevel::kWarning, mount_.path + ": the runner is stopped by a signal; killing it");
+    Log(LogLevel::kWarning, {mount_.path, ""}, "the runner is stopped by a signal; killing it");
     return runner_->Kill(SIGKILL);
   }
   runner_->Ask({{"op", "stop"}}, environment_.options.drain_timeout, [](const Result<Json>&) {});
   drain_timer_ = environment_.loop.After(environment_.options.drain_timeout, [this] {
-    Log(LogLevel::kWarning, mount_.path + ": the runner did not drain in time; killing it");
+    Log(LogLevel::kWarning, {mount_.path, ""}, "the runner did not drain in time; killing it");
     if (runner_) runner_->Kill(SIGKILL);
   });
 }

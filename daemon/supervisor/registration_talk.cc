@@ -65,7 +65,7 @@ void Registration::ReplayServices(std::deque<std::string> ids) {
   SendControl(message, [this, id = service->id, next](const Result<Json>& reply) {
     if (!reply) {
       last_error_ = "service " + id + " was not taken up again: " + reply.error().message;
-      Log(LogLevel::kWarning, mount_.path + ": " + last_error_);
+      Log(LogLevel::kWarning, {mount_.path, ""}, last_error_);
       // It has never been taken up: what hangs or dies of it would do so for ever.
       const Service* failed = services_.Find(id);
       if (failed != nullptr && failed->is_starting) {
@@ -185,7 +185,7 @@ void Registration::WatchRunner() {
     if (runner_->IsStopped()) {
       last_answer_ns_ = MonotonicNs();
     } else if (MonotonicNs() - last_answer_ns_ > limit_ns) {
-      Log(LogLevel::kError, mount_.path + ": the runner does not answer any more; killing it");
+      Log(LogLevel::kError, {mount_.path, ""}, "the runner does not answer any more; killing it");
       return runner_->Kill(SIGKILL);
     }
     WatchRunner();

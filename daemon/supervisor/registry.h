@@ -15,6 +15,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/json.h"
+#include "daemon/base/rate_limit.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/supervisor/cgroups.h"
@@ -25,7 +26,6 @@
 #include "daemon/supervisor/observer_hub.h"
 #include "daemon/supervisor/options.h"
 #include "daemon/supervisor/peer.h"
-#include "daemon/supervisor/rate_limit.h"
 #include "daemon/supervisor/registration.h"
 #include "daemon/supervisor/state_dir.h"
 #include "daemon/wire/protocol.h"

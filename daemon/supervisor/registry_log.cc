@@ -14,11 +14,13 @@ void Registry::ShowLog(const Json& body, const Reply& reply) {
   const std::string path = mount == body.end() ? "" : NormalPath(mount->get<std::string>());
   Json lines = Json::array();
   for (const LogLine& line : RecentLog()) {
-    if (!IsAbout(line.text, path)) continue;
+    if (line.about.directory != path && !IsAbout(line.text, path)) continue;
     lines.push_back({{"number", line.number},
                      {"time_ns", line.time_ns},
                      {"priority", static_cast<int>(line.level)},
                      {"text", line.text}});
+    if (!line.about.directory.empty()) lines.back()["directory"] = line.about.directory;
+    if (!line.about.service.empty()) lines.back()["service"] = line.about.service;
   }
   Json answer = OkAnswer();
   answer["lines"] = std::move(lines);

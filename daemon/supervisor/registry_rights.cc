@@ -158,8 +158,9 @@ void Registry::WatchGroups() {
           is_any_left = true;
           continue;
         }
-        Log(LogLevel::kInfo, registration->mount().path + ": control group " + DumpJson(cgroup) +
-                                 " of service " + id + " is gone; service stopped");
+        Log(LogLevel::kInfo, {registration->mount().path, id},
+            "control group " + DumpJson(cgroup) + " of service " + id +
+                " is gone; service stopped");
         StopService(*registration, id, "exit", [](const Result<Json>&) {});
       }
     }

@@ -191,7 +191,7 @@ void Registry::FinishServiceStart(const std::string& handle, const Service& star
     const std::string why = "service " + started.id + " was not started: " + answer.error().message;
     if (is_latest) {
       if (!reply) registration->SetLastError(why);
-      if (!reply) Log(LogLevel::kError, registration->mount().path + ": " + why);
+      if (!reply) Log(LogLevel::kError, {registration->mount().path, started.id}, why);
       // One that refuses has stopped what ran under this name before: it is to be gone on both
       // sides.
       StopService(*registration, started.id, "not started", [](const Result<Json>&) {});
@@ -271,8 +271,8 @@ void Registry::WatchRoot(const std::string& handle, const Service& service) {
     if (registration == nullptr || registration->services().Find(id) == nullptr) {
       return UnwatchRoot(handle + "/" + id);
     }
-    Log(LogLevel::kInfo, registration->mount().path + ": process " + std::to_string(pid) +
-                             " of service " + id + " has ended; service stopped");
+    Log(LogLevel::kInfo, {registration->mount().path, id},
+        "process " + std::to_string(pid) + " of service " + id + " has ended; service stopped");
     StopService(*registration, id, "exit", [](const Result<Json>&) {});
   };
   // The number may have been taken by another process before the pidfd was opened.

@@ -106,7 +106,7 @@ void Registry::AdoptOne(const Json& state) {
   if (const auto failed = state.find("failed"); failed != state.end() && failed->is_string()) {
     return registration.ResumeFailed(failed->get<std::string>());
   }
-  Log(LogLevel::kInfo, *path + ": adopted with policy '" + *policy + "'");
+  Log(LogLevel::kInfo, {*path, ""}, "adopted with policy '" + *policy + "'");
   registration.Resume();
   for (const Service* service : registration.services().InOrder()) {
     if (service->root_pid != 0) WatchRoot(registration.handle(), *service);

@@ -81,7 +81,7 @@ Preparation Preparer::Prepare() {
   const bool is_known = rc == 0;
   const bool wanted = config_.record != RecordMode::kAlways;
   if (!is_known && rc != -ENOENT) {
-    Log(PPC_LOG_WARNING, "maio: " + error);
+    Log(PPC_LOG_WARNING, "maio: service " + spec_.service_id + ": " + error);
     out_.reason = error;
   } else if (!is_known) {
     out_.reason = "no template yet";

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <ctime>
 #include <memory>
+#include <utility>
 
 namespace ppc::ctl {
 namespace {
@@ -46,10 +47,12 @@ std::vector<LoggedLine> LinesOfJournal(const std::string& mount, const std::stri
     const Result<Json> entry = ParseJsonObject(text, "line of the journal");
     text.clear();
     if (!entry) continue;
-    LoggedLine line{JournalNumber(*entry, "__REALTIME_TIMESTAMP") * 1000,
-                    static_cast<int>(JournalNumber(*entry, "PRIORITY")),
-                    JournalText(*entry, "MESSAGE")};
+    LoggedLine line;
+    line.time_ns = JournalNumber(*entry, "__REALTIME_TIMESTAMP") * 1000;
+    line.priority = static_cast<int>(JournalNumber(*entry, "PRIORITY"));
+    line.text = JournalText(*entry, "MESSAGE");
     const bool is_runners = !runner_pid.empty() && JournalText(*entry, "_PID") == runner_pid;
+    TakeObject(&line);
     if (mount.empty() || is_runners || line.text.find(mount) != std::string::npos) {
       lines.push_back(std::move(line));
     }
@@ -57,11 +60,28 @@ std::vector<LoggedLine> LinesOfJournal(const std::string& mount, const std::stri
   return lines;
 }
 
+void TakeObject(LoggedLine* line) {
+  if (!line->text.starts_with('{')) return;
+  const Result<Json> object = ParseJsonObject(line->text, "line");
+  if (!object || !object->contains("message")) return;
+  line->directory = JournalText(*object, "directory");
+  line->service = JournalText(*object, "service");
+  line->priority = object->value("priority", line->priority);
+  line->text = JournalText(*object, "program") + ": " +
+               (line->directory.empty() ? "" : line->directory + ": ") +
+               JournalText(*object, "message");
+}
+
 std::vector<LoggedLine> LinesOfAnswer(const Json& answer) {
   std::vector<LoggedLine> lines;
   for (const Json& entry : answer.value("lines", Json::array())) {
-    lines.push_back(LoggedLine{entry.value("time_ns", uint64_t{0}), entry.value("priority", 6),
-                               entry.value("text", "")});
+    LoggedLine line;
+    line.time_ns = entry.value("time_ns", uint64_t{0});
+    line.priority = entry.value("priority", 6);
+    line.text = entry.value("text", "");
+    line.directory = entry.value("directory", "");
+    line.service = entry.value("service", "");
+    lines.push_back(std::move(line));
   }
   return lines;
 }

@@ -16,11 +16,16 @@ struct LoggedLine {
   uint64_t time_ns = 0;  // since 1970
   int priority = 6;      // as of syslog
   std::string text;
+  std::string directory;  // "" = none, or not told
+  std::string service;    // likewise
 };
 
 // The journal's, of `mount` ("": of all) and of the runner with that number; the last 5000 lines
 // are looked at.  Nothing: there is no journal, or nothing of ppcd in it.
 std::vector<LoggedLine> LinesOfJournal(const std::string& mount, const std::string& runner_pid);
+
+// Of a line that was logged as a JSON object (ppcd --log-format json): as it would be in text.
+void TakeObject(LoggedLine* line);
 
 // Of ppcd's answer to `log`.
 std::vector<LoggedLine> LinesOfAnswer(const Json& answer);

@@ -47,12 +47,23 @@ int Logs(const Args& args) {
     lines = LinesOfAnswer(outcome.answer);
     source = "ppcd";
   }
+  if (const std::string id = args.Get("--id"); !id.empty()) {
+    // The journal has text alone, if that is the format; "svc-1" is not "svc-12".
+    const std::string named = " service " + id;
+    std::erase_if(lines, [&](const LoggedLine& line) {
+      const std::string text = line.text + " ";
+      return line.service != id && text.find(named + " ") == std::string::npos &&
+             text.find(named + ":") == std::string::npos;
+    });
+  }
   if (std::ssize(lines) > *most) lines.erase(lines.begin(), lines.end() - *most);
   Json list = Json::array();
   for (const LoggedLine& line : lines) {
     if (WantsJson()) {
       list.push_back(
           {{"time", LogTime(line.time_ns)}, {"priority", line.priority}, {"text", line.text}});
+      if (!line.directory.empty()) list.back()["directory"] = line.directory;
+      if (!line.service.empty()) list.back()["service"] = line.service;
     } else {
       std::printf("%s  %s\n", LogTime(line.time_ns).c_str(), line.text.c_str());
     }

@@ -121,7 +121,8 @@ constexpr Option kCount = {"--count", "N", "end after N looks"};
 constexpr std::array kTopOptions = {kInterval, kCount};
 constexpr std::array kEventsOptions = {Option{"--follow", nullptr, "go on with what changes", 'f'},
                                        kInterval, kCount};
-constexpr std::array kLogsOptions = {Option{"--lines", "N", "the last N (default 100)", 'n'}};
+constexpr std::array kLogsOptions = {Option{"--id", "ID", "what is about this service alone"},
+                                     Option{"--lines", "N", "the last N (default 100)", 'n'}};
 constexpr std::array kServiceIdOptions = {
     kParam, kParams, Option{"--verbose", nullptr, "print the text that is hashed, too", 'v'}};
 constexpr Option kStore = {"--dir", "DIR",

@@ -73,7 +73,7 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl xpus", "here unit/supervisor/ppcctl_verbs_test.cc"},
     RunBy{"ppcd",
           "e2e/lib.sh unit/supervisor/daemon_fixture.cc unit/supervisor/ppcd_metrics_test.cc "
-          "unit/supervisor/ppcd_service_socket_test.cc"},
+          "unit/supervisor/ppcd_service_socket_test.cc unit/supervisor/ppcd_log_test.cc"},
 };
 
 const Program& ProgramNamed(const std::string& name) {

@@ -10,7 +10,7 @@
 #include <cerrno>
 
 #include "daemon/machine/proc_info.h"
-#include "daemon/supervisor/rate_limit.h"
+#include "daemon/base/rate_limit.h"
 #include "daemon/wire/listen_socket.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
 
