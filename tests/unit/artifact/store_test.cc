@@ -96,21 +96,35 @@ TEST_F(StoreTest, AKeyThatOthersCanReadIsRefused) {
   ExpectRefused(EBADMSG, "16 to 4096 bytes");
 }
 
-TEST_F(StoreTest, AKeyElsewhereIsMadeOnceAndKept) {
+TEST_F(StoreTest, AKeyElsewhereIsReadAndNeverMade) {
   Fill();
   place_.key_file = tree_.Path("/elsewhere.key");
+  tree_.Write("/elsewhere.key", "a secret of thirty-two bytes, or");
+  chmod(place_.key_file.c_str(), 0600);
   MustCapture();
-  const std::string secret = TextAt(place_.key_file);
-  EXPECT_EQ(secret.size(), 32U);
   EXPECT_FALSE(fs::exists(OwnStore() + "/key"));
-  MustCapture();
-  EXPECT_EQ(TextAt(place_.key_file), secret);
-  Empty();
   fs::remove(place_.key_file);
-  const Result<Restored> refused = TryRestore();
-  ASSERT_FALSE(refused);
-  ExpectError(refused.error(), ENOENT, "--key-file FILE");
-  EXPECT_FALSE(fs::exists(place_.key_file)) << "a restore makes none";
+  ExpectRefused(ENOKEY, "there is no key file " + place_.key_file);
+  EXPECT_FALSE(fs::exists(place_.key_file));
+}
+
+// With a wrong key, of a newer version, or not to be read at all.
+TEST_F(StoreTest, ABundleThatCannotBeReadIsNotReplaced) {
+  Fill();
+  MustCapture();
+  const std::string bundle = TextAt(ManifestPath());
+  tree_.Write("/engine/triton/new", "new");
+  const std::string secret = TextAt(OwnStore() + "/key");
+  std::ofstream(OwnStore() + "/key", std::ios::binary) << "another secret altogether";
+  ExpectRefused(EKEYREJECTED, "another key file");
+  EXPECT_EQ(TextAt(ManifestPath()), bundle);
+  std::ofstream(OwnStore() + "/key", std::ios::binary) << secret;
+  fs::remove(ManifestPath());
+  fs::create_directories(ManifestPath());
+  ExpectRefused(EISDIR, "bundle svc1/");
+  fs::remove(ManifestPath());
+  std::ofstream(ManifestPath(), std::ios::binary) << bundle;
+  EXPECT_EQ(MustCapture().files, 6U);
 }
 
 TEST_F(StoreTest, NeverCapturedIsToldApart) {

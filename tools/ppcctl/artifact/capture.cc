@@ -183,6 +183,8 @@ Result<Captured> Capture(Store& store, const CaptureRequest& request) {
   // Of one that is killed at each start there would be ever more.
   if (store.HasLeftovers()) (void)store.Sweep();
   const Result<Manifest> before = store.Load(name);
+  // One that another key file seals, or that a newer ppcctl wrote, is not ours to replace.
+  if (!before && before.error().code != ENOENT) return before.error();
   Capturer capturer(store, request, before ? &*before : nullptr);
   if (Status status = capturer.Take(request.roots); !status) return status.error();
   Captured& captured = capturer.captured();

@@ -134,8 +134,14 @@ Status Store::LoadSecret(const std::string& file, Use use) {
                            O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   };
   UniqueFd key = open_key();
+  // A path that was given wrong must not become another key.
+  if (!key.IsValid() && errno == ENOENT && !file.empty()) {
+    return Error{ENOKEY, "there is no key file " + shown +
+                             "; give the one that bundles were captured with, or make one: "
+                             "(umask 077; head -c 32 /dev/urandom > FILE)"};
+  }
   if (!key.IsValid() && errno == ENOENT && use == Use::kWrite) {
-    if (Status status = MakeKey(file.empty() ? fd() : AT_FDCWD, name); !status) {
+    if (Status status = MakeKey(fd(), name); !status) {
       return Failure("key: " + status.error().message, status.error().code);
     }
     key = open_key();

@@ -40,7 +40,8 @@ class Store {
     kRead,   // ENOENT: nothing was ever captured
     kWrite,  // makes what is missing
   };
-  // Holds the lock, shared, as long as it lives.
+  // Holds the lock, shared, as long as it lives.  ENOKEY: the key file given is not there; the
+  // one beside the objects is made with what else is missing.
   static Result<Store> Open(const Place& place, Use use);
 
   // Sorted; whatever lies there, good or not.
