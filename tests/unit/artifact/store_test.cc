@@ -231,6 +231,30 @@ TEST_F(StoreTest, NothingIsSweptWhileAnotherIsAtWork) {
   EXPECT_EQ(swept.error().code, EBUSY);
 }
 
+TEST_F(StoreTest, WhoKeepsTheLockIsNotWaitedForWithoutLimit) {
+  Fill();
+  MustCapture();
+  const UniqueFd lock(open((OwnStore() + "/lock").c_str(), O_RDONLY));
+  ASSERT_EQ(flock(lock.Get(), LOCK_EX), 0);
+  for (const Store::Use use : {Store::Use::kRead, Store::Use::kWrite}) {
+    const Result<Store> busy = Store::Open(place_, use, /*patience_ms=*/100);
+    ASSERT_FALSE(busy);
+    ExpectError(busy.error(), EBUSY, "another ppcctl keeps " + OwnStore() + "/lock");
+  }
+}
+
+// The capture that goes on after it must not keep others out.
+TEST_F(StoreTest, ASweepThatFailsLetsOthersInAgain) {
+  Fill();
+  MustCapture();
+  std::ofstream(ManifestPath(), std::ios::app) << "x";
+  Store store = Open();
+  ASSERT_FALSE(store.Sweep());
+  const UniqueFd lock(open((OwnStore() + "/lock").c_str(), O_RDONLY));
+  EXPECT_EQ(flock(lock.Get(), LOCK_SH | LOCK_NB), 0);
+  EXPECT_NE(flock(lock.Get(), LOCK_EX | LOCK_NB), 0) << "it is kept, and shared";
+}
+
 TEST_F(StoreTest, NamesAreTheListsOwn) {
   EXPECT_TRUE(ReadBundleName("svc1"));
   EXPECT_TRUE(ReadBundleName("svc1/" + std::string(32, 'a')));

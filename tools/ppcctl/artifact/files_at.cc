@@ -3,6 +3,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,9 +66,36 @@ int MakeDirectories(const std::string& path, mode_t mode) {
   }
 }
 
+int SyncFileAt(int directory, const std::string& path) {
+  const UniqueFd fd(openat(directory, path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  return fd.IsValid() && fsync(fd.Get()) == 0 ? 0 : errno;
+}
+
 int SyncDirectoryAt(int directory, const std::string& path) {
   const UniqueFd fd(openat(directory, path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   return fd.IsValid() && fsync(fd.Get()) == 0 ? 0 : errno;
+}
+
+void RemoveTreeAt(int directory, const std::string& name) {
+  if (unlinkat(directory, name.c_str(), 0) == 0 || errno != EISDIR) return;
+  const UniqueFd fd(
+      openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.IsValid()) return;
+  if (const Result<std::vector<std::string>> names = NamesAt(fd.Get(), "."); names) {
+    for (const std::string& child : *names) RemoveTreeAt(fd.Get(), child);
+  }
+  unlinkat(directory, name.c_str(), AT_REMOVEDIR);
+}
+
+int LockWithin(int fd, int operation, int patience_ms) {
+  constexpr int kBetweenTriesMs = 50;
+  while (flock(fd, operation | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK || patience_ms <= 0) return errno;
+    poll(nullptr, 0, kBetweenTriesMs);
+    patience_ms -= kBetweenTriesMs;
+  }
+  return 0;
 }
 
 std::string RandomName() {

@@ -28,7 +28,15 @@ Status WriteFileAt(int directory, const std::string& path, std::string_view text
 int MakeDirectories(const std::string& path, mode_t mode);
 
 // 0 or errno.
+int SyncFileAt(int directory, const std::string& path);
 int SyncDirectoryAt(int directory, const std::string& path);
+
+// With all below it, as far as it can be.
+void RemoveTreeAt(int directory, const std::string& name);
+
+// flock(2), tried for `patience_ms`; 0 or errno, of which EWOULDBLOCK: another still has it.
+// Whatever `fd` had before is given up first.
+int LockWithin(int fd, int operation, int patience_ms);
 
 // 16 digits that nobody else takes, in whatever pid namespace.
 std::string RandomName();

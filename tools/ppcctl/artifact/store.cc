@@ -68,11 +68,12 @@ Error Store::Failure(const std::string& what, int code) const {
   return error;
 }
 
-Result<Store> Store::Open(const Place& place, Use use) {
+Result<Store> Store::Open(const Place& place, Use use, int patience_ms) {
   if (place.directory.empty()) {
     return Error{ENOENT, "nowhere to keep artifacts: set HOME, XDG_STATE_HOME or PPC_ARTIFACT_DIR"};
   }
   Store store;
+  store.patience_ms_ = patience_ms;
   if (Status status = store.OpenDirectory(place, use); !status) return status.error();
   if (Status status = store.Lock(use); !status) return status.error();
   if (Status status = store.LoadSecret(place.key_file, use); !status) return status.error();
@@ -120,10 +121,11 @@ Status Store::Lock(Use use) {
     }
     return Failure("open lock", errno);
   }
-  while (flock(lock_.Get(), LOCK_SH) != 0) {
-    if (errno != EINTR) return Failure("lock", errno);
+  const int code = LockWithin(lock_.Get(), LOCK_SH, patience_ms_);
+  if (code == EWOULDBLOCK) {
+    return Error{EBUSY, "another ppcctl keeps " + path_ + "/lock; wait for it, or end it"};
   }
-  return Ok();
+  return code == 0 ? Ok() : Status(Failure("lock", code));
 }
 
 Status Store::LoadSecret(const std::string& file, Use use) {

@@ -42,7 +42,9 @@ class Store {
   };
   // Holds the lock, shared, as long as it lives.  ENOKEY: the key file given is not there; the
   // one beside the objects is made with what else is missing.
-  static Result<Store> Open(const Place& place, Use use);
+  // EBUSY: somebody removes here, after `patience_ms` still.
+  static constexpr int kPatienceMs = 60'000;
+  static Result<Store> Open(const Place& place, Use use, int patience_ms = kPatienceMs);
 
   // Sorted; whatever lies there, good or not.
   Result<std::vector<BundleName>> List() const;
@@ -54,7 +56,8 @@ class Store {
 
   bool HasLeftovers() const;  // something half done, by somebody at work or killed
   // Removes objects that no list names and what was left half done.  EBUSY: another ppcctl is
-  // at work here, after `patience_ms` still, or a list cannot be read.  The number of files.
+  // at work here, after `patience_ms` still, or a list cannot be read.  ENOLCK: the store cannot be
+  // used any more, the lock is another's now.  The number of files.
   Result<size_t> Sweep(int patience_ms = 0);
 
   // "objects/ab/DIGEST.zst"
@@ -72,10 +75,12 @@ class Store {
   Status OpenDirectory(const Place& place, Use use);
   Status LoadSecret(const std::string& file, Use use);
   Status Lock(Use use);
+  Result<size_t> RemoveUnused() const;
 
   std::string path_;
   UniqueFd directory_;
   UniqueFd lock_;
+  int patience_ms_ = 0;
   std::string secret_;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Removing what no bundle names.
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -13,17 +12,6 @@
 
 namespace ppc::artifact {
 namespace {
-
-constexpr int kBetweenTriesMs = 100;
-
-bool TakeForItself(int lock, int patience_ms) {
-  while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    if (patience_ms <= 0) return false;
-    poll(nullptr, 0, kBetweenTriesMs);
-    patience_ms -= kBetweenTriesMs;
-  }
-  return true;
-}
 
 size_t RemoveAll(int directory, const std::string& path,
                  const std::unordered_set<std::string>& kept) {
@@ -45,10 +33,17 @@ bool Store::HasLeftovers() const {
 }
 
 Result<size_t> Store::Sweep(int patience_ms) {
-  if (!TakeForItself(lock_.Get(), patience_ms)) {
-    flock(lock_.Get(), LOCK_SH);
-    return Error{EBUSY, "another ppcctl works in " + path_ + "; unused objects stay for now"};
+  Result<size_t> removed =
+      Error{EBUSY, "another ppcctl works in " + path_ + "; unused objects stay for now"};
+  if (LockWithin(lock_.Get(), LOCK_EX, patience_ms) == 0) removed = RemoveUnused();
+  // One that is not to be had has cost us ours; who comes next waits for no more than removing.
+  if (LockWithin(lock_.Get(), LOCK_SH, patience_ms_) != 0) {
+    return Error{ENOLCK, "another ppcctl keeps " + path_ + "/lock; wait for it, or end it"};
   }
+  return removed;
+}
+
+Result<size_t> Store::RemoveUnused() const {
   size_t removed = RemoveAll(fd(), "staging", {});
   const Result<std::vector<BundleName>> bundles = List();
   if (!bundles) return bundles.error();
@@ -71,7 +66,6 @@ Result<size_t> Store::Sweep(int patience_ms) {
       unlinkat(fd(), ("bundles/" + service).c_str(), AT_REMOVEDIR);  // the empty ones
     }
   }
-  flock(lock_.Get(), LOCK_SH);
   return removed;
 }
 
