@@ -168,6 +168,20 @@ TEST_F(BundleTest, TooMuchIsRefusedAndTheOldOneStays) {
   EXPECT_EQ(FilesBelow(OwnStore() + "/staging"), 0U);
 }
 
+TEST_F(BundleTest, ReadsNoMoreThanTheSizeItSaw) {
+  Fill();
+  const Store store = Open();
+  StagedObjects objects(store, Compress::kNever);
+  const UniqueFd file(open(tree_.Path("/engine/vllm/copy").c_str(), O_RDONLY));
+  Entry entry;
+  const Status grown = objects.Add(file.Get(), 699'999, {}, &entry);
+  ASSERT_FALSE(grown);
+  EXPECT_EQ(grown.error().code, ESTALE);
+  EXPECT_EQ(FilesBelow(OwnStore() + "/staging"), 0U);
+  ASSERT_TRUE(objects.Add(file.Get(), 700'000, {}, &entry));
+  EXPECT_EQ(entry.size, 700'000U);
+}
+
 TEST_F(BundleTest, StopsWhenAsked) {
   Fill();
   Store store = Open();

@@ -151,9 +151,10 @@ class Capturer {
         ++captured_.unread;
         return true;
       }
-      if (Status status = objects_.Add(fd.Get(), request_.stop, entry); !status) {
-        return status.error();
-      }
+      const Status status =
+          objects_.Add(fd.Get(), static_cast<uint64_t>(before.st_size), request_.stop, entry);
+      if (!status && status.error().code == ESTALE) continue;
+      if (!status) return status.error();
       if (fstat(fd.Get(), &after) == 0 && IsSame(before, after) &&
           entry->size == static_cast<uint64_t>(after.st_size)) {
         return true;
@@ -181,7 +182,11 @@ bool IsSame(const Manifest& one, const Manifest& other) {
 Result<Captured> Capture(Store& store, const CaptureRequest& request) {
   const BundleName name{request.service_id, KeyIdOf(request.key)};
   // Of one that is killed at each start there would be ever more.
-  if (store.HasLeftovers()) (void)store.Sweep();
+  if (store.HasLeftovers()) {
+    if (const Result<size_t> swept = store.Sweep(); !swept && swept.error().code == ENOLCK) {
+      return swept.error();
+    }
+  }
   const Result<Manifest> before = store.Load(name);
   // One that another key file seals, or that a newer ppcctl wrote, is not ours to replace.
   if (!before && before.error().code != ENOENT) return before.error();

@@ -37,7 +37,8 @@ struct Captured {
 };
 
 // The store's bundle of this service and key, in place of the one before; that one stays on any
-// error.  ENODATA: the roots hold no file; as Store::Load(): there is one that cannot be read.  What is written to meanwhile is left out.
+// error.  ENODATA: the roots hold no file; as Store::Load(): there is one that cannot be read. What
+// is written to meanwhile is left out.
 Result<Captured> Capture(Store& store, const CaptureRequest& request);
 
 }  // namespace ppc::artifact

@@ -164,13 +164,13 @@ StagedObjects::~StagedObjects() {
   for (const auto& [name, staged] : staged_) unlinkat(store_.fd(), staged.c_str(), 0);
 }
 
-Status StagedObjects::Add(int fd, const std::stop_token& stop, Entry* entry) {
+Status StagedObjects::Add(int fd, uint64_t size, const std::stop_token& stop, Entry* entry) {
   const std::string staged = "staging/" + RandomName();
   const UniqueFd target(openat(store_.fd(), staged.c_str(),
                                O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!target.IsValid()) return store_.Failure("create", errno);
   const auto discard = [&] { unlinkat(store_.fd(), staged.c_str(), 0); };
-  if (Status status = Fill(fd, target.Get(), stop, entry); !status) {
+  if (Status status = Fill(fd, target.Get(), size, stop, entry); !status) {
     discard();
     return status;
   }
@@ -178,16 +178,19 @@ Status StagedObjects::Add(int fd, const std::stop_token& stop, Entry* entry) {
   struct stat info {};
   const bool is_known =
       staged_.contains(name) || fstatat(store_.fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+  shelves_.insert(name.substr(0, name.rfind('/')));
   if (is_known) {
     discard();
     return Ok();
   }
+  // Begun for all, so that syncing the first does not leave the rest of the work to each.
+  sync_file_range(target.Get(), 0, 0, SYNC_FILE_RANGE_WRITE);
   if (fstat(target.Get(), &info) == 0) stored_bytes_ += static_cast<uint64_t>(info.st_size);
   staged_.emplace(name, staged);
   return Ok();
 }
 
-Status StagedObjects::Fill(int source, int target, const std::stop_token& stop,
+Status StagedObjects::Fill(int source, int target, uint64_t size, const std::stop_token& stop,
                            Entry* entry) const {
   Packer packer(target);
   int from = source;
@@ -208,6 +211,8 @@ Status StagedObjects::Fill(int source, int target, const std::stop_token& stop,
     if (got < 0) return PosixError("read", static_cast<int>(-got));
     if (got == 0) break;
     const auto bytes = static_cast<size_t>(got);
+    // Not for ever after one that is appended to.
+    if (bytes > size - entry->size) return PosixError("read", ESTALE);
     if (is_first && !is_cloned && compress_ != Compress::kNever && IsWorthIt(piece, bytes)) {
       taker.Pack();
     }
@@ -223,9 +228,12 @@ Status StagedObjects::Fill(int source, int target, const std::stop_token& stop,
 }
 
 Status StagedObjects::Commit() {
-  if (staged_.empty()) return Ok();
-  // One for all: a small file each would wait for the disk by itself.
-  if (syncfs(store_.fd()) != 0) return store_.Failure("sync", errno);
+  // Of these alone: all that others have written to this file system may take minutes.
+  for (const auto& [name, staged] : staged_) {
+    if (const int code = SyncFileAt(store_.fd(), staged); code != 0) {
+      return store_.Failure("sync", code);
+    }
+  }
   while (!staged_.empty()) {
     const auto first = staged_.begin();
     const std::string directory = first->first.substr(0, first->first.rfind('/'));
@@ -237,7 +245,12 @@ Status StagedObjects::Commit() {
     }
     staged_.erase(first);
   }
-  if (syncfs(store_.fd()) != 0) return store_.Failure("sync", errno);
+  if (!shelves_.empty()) shelves_.insert("objects");
+  for (const std::string& shelf : shelves_) {
+    if (const int code = SyncDirectoryAt(store_.fd(), shelf); code != 0) {
+      return store_.Failure("sync", code);
+    }
+  }
   return Ok();
 }
 
@@ -251,8 +264,10 @@ Result<bool> ReadObject(const Store& store, const Entry& entry, int target,
   const bool is_cloned =
       target >= 0 && entry.form == Form::kRaw && ioctl(target, FICLONE, object.Get()) == 0;
   Checker checker(entry, is_cloned ? -1 : target);
-  Status status = entry.form == Form::kZstd ? Unpack(object.Get(), checker, stop)
-                                            : Copy(object.Get(), checker, stop);
+  // Of a clone what it holds, whatever happens to the object meanwhile.
+  const int source = is_cloned ? target : object.Get();
+  Status status =
+      entry.form == Form::kZstd ? Unpack(source, checker, stop) : Copy(source, checker, stop);
   if (status) status = checker.Finish();
   if (!status) return status.error();
   return is_cloned;

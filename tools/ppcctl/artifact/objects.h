@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <stop_token>
 #include <string>
 
@@ -31,26 +32,29 @@ class StagedObjects {
   StagedObjects& operator=(const StagedObjects&) = delete;
 
   // Reads `fd` from its beginning to its end: size, digest and form of `entry`.  ECANCELED:
-  // stopped.
-  Status Add(int fd, const std::stop_token& stop, Entry* entry);
-  // Gives them their names, all on disk before the first has its own, and after the last.
+  // stopped; ESTALE: it has more than `size` bytes by now.
+  Status Add(int fd, uint64_t size, const std::stop_token& stop, Entry* entry);
+  // Gives them their names, all on disk before the first has its own, and after the last; names
+  // that others gave meanwhile, too.
   Status Commit();
 
   bool is_empty() const { return staged_.empty(); }
   uint64_t stored_bytes() const { return stored_bytes_; }  // of what was not there
 
  private:
-  Status Fill(int source, int target, const std::stop_token& stop, Entry* entry) const;
+  Status Fill(int source, int target, uint64_t size, const std::stop_token& stop,
+              Entry* entry) const;
 
   const Store& store_;
   const Compress compress_;
   std::map<std::string, std::string> staged_;  // name in the store -> name in staging
+  std::set<std::string> shelves_;              // directories that have names of ours
   uint64_t stored_bytes_ = 0;
 };
 
-// Writes what `entry` holds to `target`, or with -1 only looks; whether it was cloned.  ENOENT: it
-// is missing; EBADMSG: it is not what its name says, or cannot be read; ECANCELED; else what
-// `target` says.
+// Writes what `entry` holds to the empty file `target`, or with -1 only looks; whether it was
+// cloned.  ENOENT: it is missing; EBADMSG: it is not what its name says, or cannot be read;
+// ECANCELED; else what `target` says.
 Result<bool> ReadObject(const Store& store, const Entry& entry, int target,
                         const std::stop_token& stop = {});
 
