@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `ppcctl artifact` and `ppcctl run --artifacts`, with what an engine would leave behind.
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -163,6 +165,16 @@ TEST_F(ArtifactVerbsTest, RunFailsOpen) {
   const ProcessResult wrong = Run("exit 6", {"--root", "nonsense"});
   EXPECT_EQ(wrong.exit_status, 6);
   Told(wrong, "--root 'nonsense' is not NAME=DIR");
+}
+
+// Another ppcctl that removes, and stands still.
+TEST_F(ArtifactVerbsTest, RunDoesNotWaitForWhoKeepsTheLock) {
+  Run(Engine());
+  const UniqueFd lock(open((store_ + "/lock").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(flock(lock.Get(), LOCK_EX), 0);
+  const ProcessResult result = Run("exit 5");
+  EXPECT_EQ(result.exit_status, 5);
+  Told(result, "warning: artifacts: another ppcctl keeps " + store_ + "/lock");
 }
 
 TEST_F(ArtifactVerbsTest, RunTakesTheirOptionsWithThemAlone) {

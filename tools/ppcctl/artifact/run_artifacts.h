@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the artifacts of one `ppcctl run`: restored before its command starts, captured once it is
-// ready.  Whatever goes wrong is one warning.
+// ready, each by a process of its own: neither the command nor our end waits for a store that does
+// not answer.  Whatever goes wrong is one warning.
 #ifndef PPC_TOOLS_PPCCTL_ARTIFACT_RUN_ARTIFACTS_H_
 #define PPC_TOOLS_PPCCTL_ARTIFACT_RUN_ARTIFACTS_H_
 
 #include <future>
 #include <memory>
 #include <mutex>
-#include <stop_token>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "daemon/base/json.h"
 #include "tools/ppcctl/args.h"
 #include "tools/ppcctl/artifact/capture.h"
+#include "tools/ppcctl/artifact/helper_process.h"
 #include "tools/ppcctl/artifact/store.h"
 #include "tools/ppcctl/run_target.h"
 
@@ -26,10 +29,14 @@ Result<std::string> ArtifactServiceId(const Json& spec, const Target& target,
                                       const std::vector<std::string>& command,
                                       const std::vector<std::string>& words);
 
-class RunArtifacts : public std::enable_shared_from_this<RunArtifacts> {
+class RunArtifacts {
  public:
-  // Restores what there is.  nullptr: nothing is to be captured either; why has been said.
+  // Restores what there is, for a limited time.  nullptr: nothing is to be captured either; why
+  // has been said.
   static std::shared_ptr<RunArtifacts> Begin(const Args& args, const std::string& service_id);
+  ~RunArtifacts();
+  RunArtifacts(const RunArtifacts&) = delete;
+  RunArtifacts& operator=(const RunArtifacts&) = delete;
 
   // By any thread, the first time counts.  Does not wait.
   void Ready();
@@ -40,15 +47,20 @@ class RunArtifacts : public std::enable_shared_from_this<RunArtifacts> {
  private:
   RunArtifacts(artifact::Store::Place place, artifact::CaptureRequest request)
       : place_(std::move(place)), request_(std::move(request)) {}
-  void Restore() const;
+  using Lines = std::vector<std::string>;
+  bool Restore() const;  // false: the store does not answer
   void Start(bool is_beside_command);
-  void Capture() const;
+  // Of the processes; what is to be told.
+  Lines RestoreNow() const;
+  Lines CaptureNow() const;
 
   const artifact::Store::Place place_;
-  artifact::CaptureRequest request_;
-  std::stop_source stop_;
+  const artifact::CaptureRequest request_;
   std::mutex mutex_;
-  std::future<void> capture_;  // not valid = none so far
+  bool has_ended_ = false;
+  std::optional<artifact::HelperProcess> capture_;  // none so far
+  std::future<void> told_;
+  std::thread teller_;
 };
 
 }  // namespace ppc::ctl
