@@ -127,10 +127,40 @@ TEST_F(BundleTest, LeavesOutWhatIsAnothers) {
 
 TEST_F(BundleTest, RefusesARootThatOthersMayWriteTo) {
   Fill();
-  chmod(tree_.Path("/engine/vllm").c_str(), 0777);
+  for (const mode_t mode : {0777, 0770}) {
+    chmod(tree_.Path("/engine/vllm").c_str(), mode);
+    const Result<Captured> refused = TryCapture();
+    ASSERT_FALSE(refused);
+    ExpectError(refused.error(), EPERM, "chmod go-w");
+  }
+}
+
+TEST_F(BundleTest, LeavesOutWhatOthersMayWriteTo) {
+  Fill();
+  chmod(tree_.Path("/engine/vllm/copy").c_str(), 0664);
+  chmod(tree_.Path("/engine/triton/ab").c_str(), 0777);
+  const Captured captured = MustCapture();
+  EXPECT_EQ(captured.files, 2U);
+  EXPECT_EQ(captured.left_out.count, 2U);
+  EXPECT_EQ(captured.left_out.first, "ab: others may write to it; chmod go-w");
+}
+
+TEST_F(BundleTest, FollowsALinkToARootThatIsThisUsersAlone) {
+  Fill();
+  const std::string before = Picture();
+  const std::string root = tree_.Path("/engine/vllm");
+  fs::rename(root, tree_.Path("/disk"));
+  tree_.Link("/engine/vllm", "../disk");
+  EXPECT_EQ(MustCapture().files, 5U);
+  fs::remove_all(tree_.Path("/engine/triton"));
+  fs::remove(tree_.Path("/disk/copy"));
+  EXPECT_EQ(MustRestore().files, 4U);
+  EXPECT_EQ(Picture(), before);
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to give links away";
+  ASSERT_EQ(lchown(root.c_str(), 12345, 0), 0);
   const Result<Captured> refused = TryCapture();
   ASSERT_FALSE(refused);
-  ExpectError(refused.error(), EPERM, "chmod o-w");
+  ExpectError(refused.error(), EPERM, "it is another user's link; give --root vllm=DIR");
 }
 
 TEST_F(BundleTest, RootsWithinRootsAreCapturedOnce) {

@@ -68,6 +68,24 @@ TEST_F(RestoreTest, DoesNotFollowLinksOutOfARoot) {
   EXPECT_TRUE(fs::is_empty(tree_.Path("/elsewhere")));
 }
 
+TEST_F(RestoreTest, ADirectoryThatOthersMayWriteToIsNotRestoredTo) {
+  const std::string directory = tree_.Path("/engine/triton/ab");
+  for (const mode_t mode : {0777, 0770}) {
+    Empty();
+    fs::create_directories(directory);
+    chmod(directory.c_str(), mode);
+    const Result<Restored> refused = TryRestore();
+    ASSERT_FALSE(refused);
+    ExpectError(refused.error(), EPERM, directory + ": ");
+    EXPECT_EQ(FilesBelow(tree_.Path("/engine")), 0U);
+  }
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to give directories away";
+  Empty();
+  fs::create_directories(directory);
+  ASSERT_EQ(chown(directory.c_str(), 12345, 0), 0);
+  EXPECT_FALSE(TryRestore());
+}
+
 TEST_F(RestoreTest, TwiceIsOnce) {
   Empty();
   MustRestore();

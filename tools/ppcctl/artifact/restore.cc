@@ -9,10 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <memory>
-#include <system_error>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/unique_fd.h"
@@ -24,6 +22,7 @@ namespace ppc::artifact {
 namespace {
 
 constexpr mode_t kOwnMode = 0700;
+constexpr mode_t kRestoredModes = 0755;
 
 enum class There {
   kAbsent,
@@ -32,9 +31,10 @@ enum class There {
   kOther,      // whatever else: it stays, and a directory's contents are not for us
 };
 
-There Look(int root, const Entry& entry) {
+// `directory`: its own, or that of the staging it is in.
+There Look(int directory, const std::string& name, const Entry& entry) {
   struct stat info {};
-  if (fstatat(root, entry.path.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+  if (fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
     return errno == ENOENT ? There::kAbsent : There::kOther;
   }
   if (entry.kind == Kind::kDirectory && S_ISDIR(info.st_mode)) return There::kDirectory;
@@ -61,23 +61,44 @@ void SetTime(int directory, const std::string& path, const Entry& entry) {
   utimensat(directory, path.c_str(), times, AT_SYMLINK_NOFOLLOW);
 }
 
-// Where the file system has no such rename, a name is linked; a directory only where nothing is.
-int RenameToAbsent(int from, int to, const Entry& entry) {
-  const char* path = entry.path.c_str();
-  if (renameat2(from, path, to, path, RENAME_NOREPLACE) == 0) return 0;
-  if (errno != EINVAL && errno != ENOSYS) return errno;
-  if (entry.kind != Kind::kDirectory) {
-    if (linkat(from, path, to, path, 0) != 0) return errno;
-    unlinkat(from, path, 0);
-    return 0;
-  }
-  if (Look(to, entry) != There::kAbsent) return EEXIST;
-  return renameat(from, path, to, path) == 0 ? 0 : errno;
-}
-
 std::string Parent(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// Where the file system has no such rename, a name is linked; a directory only where nothing is.
+int RenameToAbsent(int from, int to, const Entry& entry) {
+  const char* path = entry.path.c_str();
+  const std::string name = NameOf(entry.path);
+  if (renameat2(from, path, to, name.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  if (entry.kind != Kind::kDirectory) {
+    if (linkat(from, path, to, name.c_str(), 0) != 0) return errno;
+    unlinkat(from, path, 0);
+    return 0;
+  }
+  if (Look(to, name, entry) != There::kAbsent) return EEXIST;
+  return renameat(from, path, to, name.c_str()) == 0 ? 0 : errno;
+}
+
+// A directory below a root, name by name and by no link; invalid with errno set, EPERM: one on the
+// way is not this user's alone.  (openat2(2) is hidden from many a container.)
+UniqueFd OpenBelow(int root, const std::string& path, int flags) {
+  UniqueFd fd(openat(root, ".", flags | O_DIRECTORY | O_CLOEXEC));
+  for (size_t begin = 0; fd.IsValid() && begin < path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    const std::string name = path.substr(begin, end - begin);
+    fd.Reset(openat(fd.Get(), name.c_str(), flags | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat info {};
+    if (fd.IsValid() && (fstat(fd.Get(), &info) != 0 || !OwnProblem(info).empty())) {
+      fd.Reset();
+      errno = EPERM;
+    }
+    begin = end + 1;
+  }
+  return fd;
 }
 
 // One root: what it lacks is laid out in a directory inside it, which vanishes with this.
@@ -85,7 +106,7 @@ class RootRestore {
  public:
   RootRestore(const Store& store, const Root& root) : store_(store), root_(root) {}
   ~RootRestore() {
-    if (!staging_name_.empty()) RemoveTree(staging_name_);
+    if (!staging_name_.empty()) RemoveTreeAt(fd_.Get(), staging_name_);
   }
   RootRestore(const RootRestore&) = delete;
   RootRestore& operator=(const RootRestore&) = delete;
@@ -104,7 +125,12 @@ class RootRestore {
     const std::string parent = Parent(entry.path);
     const auto known = directories_.find(parent);
     const There around = known == directories_.end() ? There::kDirectory : known->second;
-    const There there = around == There::kDirectory ? Look(fd_.Get(), entry) : around;
+    There there = around;
+    if (around == There::kDirectory) {
+      const Result<There> looked = LookBelow(parent, entry);
+      if (!looked) return looked.error();
+      there = *looked;
+    }
     if (entry.kind == Kind::kDirectory) directories_[entry.path] = there;
     if (there == There::kOther) {
       if (entry.kind != Kind::kDirectory) ++restored->kept;
@@ -133,19 +159,17 @@ class RootRestore {
 
   // Everything is there to be seen, a directory with all below it at once.
   Status Show(Restored* restored) {
+    opened_.Reset();                       // what lies at a path may be another by now
     std::map<std::string, bool> is_moved;  // with all that is below
     std::vector<const Entry*> shown_directories;
     for (size_t i = 0; i < absent_.size(); ++i) {
       const Entry& entry = *absent_[i];
       const auto parent = is_moved.find(Parent(entry.path));
       int code = 0;
-      if (parent == is_moved.end() || !parent->second) {
-        code =
-            torn_[i]
-                ? (renameat(staging_.Get(), entry.path.c_str(), fd_.Get(), entry.path.c_str()) == 0
-                       ? 0
-                       : errno)
-                : RenameToAbsent(staging_.Get(), fd_.Get(), entry);
+      if (parent == is_moved.end() || !parent->second) code = Move(entry, torn_[i]);
+      if (code == ENOENT && Look(staging_.Get(), entry.path, entry) == There::kAbsent) {
+        return Error{EIO, "restore to root " + root_.name + ", " + root_.directory + ": '" +
+                              entry.path + "' was removed before it was in place; restore again"};
       }
       // Somebody was faster, or is in the way: his stays.
       const bool is_lost = code == EEXIST || code == ENOTDIR || code == ENOENT || code == EISDIR;
@@ -163,8 +187,11 @@ class RootRestore {
     }
     // Their contents no longer change them; the innermost first.
     for (auto entry = shown_directories.rbegin(); entry != shown_directories.rend(); ++entry) {
-      fchmodat(fd_.Get(), (*entry)->path.c_str(), (*entry)->mode, 0);
-      SetTime(fd_.Get(), (*entry)->path, **entry);
+      const UniqueFd fd = OpenBelow(fd_.Get(), (*entry)->path, O_RDONLY);
+      if (!fd.IsValid()) continue;
+      const timespec times[2] = {{0, UTIME_OMIT}, TimeOf(**entry)};
+      fchmod(fd.Get(), (*entry)->mode & kRestoredModes);
+      futimens(fd.Get(), times);
     }
     return Ok();
   }
@@ -180,6 +207,35 @@ class RootRestore {
     return error;
   }
 
+  // The directory of that path; -1 with errno as OpenBelow().
+  int Opened(const std::string& path) {
+    if (!opened_.IsValid() || path != opened_path_) {
+      opened_ = OpenBelow(fd_.Get(), path, O_PATH);
+      opened_path_ = path;
+    }
+    return opened_.Get();
+  }
+
+  Result<There> LookBelow(const std::string& parent, const Entry& entry) {
+    const int directory = Opened(parent);
+    if (directory >= 0) return Look(directory, NameOf(entry.path), entry);
+    if (errno == EPERM) {
+      return Error{EPERM, "root " + root_.name + ", " + root_.directory + "/" + parent +
+                              ": it is another user's, or others may write to it; chmod go-w, or " +
+                              "give --root " + root_.name + "=DIR"};
+    }
+    return errno == ENOENT ? There::kAbsent : There::kOther;
+  }
+
+  // To its place; 0 or errno.
+  int Move(const Entry& entry, bool is_torn) {
+    const int directory = Opened(Parent(entry.path));
+    if (directory < 0) return errno == EPERM || errno == ELOOP ? EEXIST : errno;
+    if (!is_torn) return RenameToAbsent(staging_.Get(), directory, entry);
+    const std::string name = NameOf(entry.path);
+    return renameat(staging_.Get(), entry.path.c_str(), directory, name.c_str()) == 0 ? 0 : errno;
+  }
+
   Status LayOutFile(const Entry& entry, const std::stop_token& stop, Restored* restored) {
     const UniqueFd fd(openat(staging_.Get(), entry.path.c_str(),
                              O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -192,17 +248,19 @@ class RootRestore {
     }
     if (*is_cloned) ++restored->cloned;
     const timespec times[2] = {{0, UTIME_OMIT}, TimeOf(entry)};
-    if (fchmod(fd.Get(), entry.mode) != 0 || futimens(fd.Get(), times) != 0) return Failure(errno);
+    if (fchmod(fd.Get(), entry.mode & kRestoredModes) != 0 || futimens(fd.Get(), times) != 0)
+      return Failure(errno);
     return Ok();
   }
 
   // The directories that lead to what is missing, in the staging directory too.
   Status MakePlace(const std::string& parent) {
     if (!staging_.IsValid()) {
-      std::string name = root_.directory + "/" + kRestoring + "XXXXXX";
-      if (mkdtemp(name.data()) == nullptr) return Failure(errno);
+      const std::string name = kRestoring + RandomName();
+      if (mkdirat(fd_.Get(), name.c_str(), kOwnMode) != 0) return Failure(errno);
       staging_name_ = name;
-      staging_.Reset(open(name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+      staging_.Reset(
+          openat(fd_.Get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       if (!staging_.IsValid() || flock(staging_.Get(), LOCK_EX | LOCK_NB) != 0) {
         return Failure(errno);
       }
@@ -219,11 +277,6 @@ class RootRestore {
     return Ok();
   }
 
-  static void RemoveTree(const std::string& path) {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-
   // Of restores that were killed: whoever is at work holds a lock.
   void RemoveLeftovers() const {
     const Result<std::vector<std::string>> names = NamesAt(fd_.Get(), ".");
@@ -233,7 +286,7 @@ class RootRestore {
       const UniqueFd left(
           openat(fd_.Get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       if (left.IsValid() && flock(left.Get(), LOCK_EX | LOCK_NB) == 0) {
-        RemoveTree(root_.directory + "/" + name);
+        RemoveTreeAt(fd_.Get(), name);
       }
     }
   }
@@ -244,6 +297,8 @@ class RootRestore {
   std::string staging_name_;
   UniqueFd staging_;
   std::string place_;  // made last
+  std::string opened_path_;
+  UniqueFd opened_;
   std::map<std::string, There> directories_;
   std::vector<const Entry*> absent_;
   std::vector<bool> torn_;  // of each of them

@@ -5,6 +5,7 @@
 #ifndef PPC_TOOLS_PPCCTL_ARTIFACT_WALK_H_
 #define PPC_TOOLS_PPCCTL_ARTIFACT_WALK_H_
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -37,8 +38,11 @@ using FileId = std::pair<dev_t, ino_t>;
 // `fd` is open for reading at a file, else invalid.
 using Visitor = std::function<Status(Entry&& entry, const UniqueFd& fd)>;
 
-// Opens a root.  EPERM: it is not this user's alone, and what is restored to it, or was captured
-// from it, is run; ENOENT, ENOTDIR.
+// Why what is restored, or was captured, must not come from there: it is run; "" = it may, it is
+// this user's alone.
+std::string OwnProblem(const struct stat& info);
+
+// Opens a root, which a link of this user's may lead to.  EPERM: as OwnProblem(); ENOENT, ENOTDIR.
 Result<UniqueFd> OpenRoot(const Root& root);
 
 // `others`: directories that belong to other roots.  Ends with the visitor's first error.
