@@ -359,8 +359,9 @@ const std::array kVerbs = {
     Verb{"artifact list", kArtifacts, "[ID|ID/KEY]",
          "List this user's bundles, ID/KEY each, and what they are for.", kArtifactStoreOptions,
          ArtifactList},
-    Verb{"artifact rm", kArtifacts, "ID|ID/KEY",
-         "Remove a service's bundles, or one of them, and what no other needs.",
+    Verb{"artifact rm", kArtifacts, "[ID|ID/KEY]",
+         "Remove a service's bundles, or one of them, and what no other needs.\n"
+         "Without ID no bundle, only what none needs.",
          kArtifactStoreOptions, ArtifactRm},
 };
 

@@ -92,6 +92,30 @@ TEST_F(BundleTest, WhatNoBundleNamesAnyMoreGoes) {
   EXPECT_EQ(MustRestore().files, 4U);
 }
 
+TEST_F(BundleTest, TheOldestOfAServiceGo) {
+  const auto set_time = [](const std::string& path, time_t seconds) {
+    const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+    utimensat(AT_FDCWD, path.c_str(), times, 0);
+  };
+  const auto capture = [&](const std::string& driver) {
+    key_["driver"] = driver;
+    tree_.Write("/engine/triton/kernel", driver);
+    set_time(tree_.Path("/engine/triton/kernel"), 1'600'000'000);
+    return MustCapture();
+  };
+  const BundleName first = capture("first").name;
+  const BundleName second = capture("second").name;
+  set_time(OwnStore() + "/bundles/" + first.Text(), 1'700'000'000);
+  set_time(OwnStore() + "/bundles/" + second.Text(), 1'700'000'001);
+  EXPECT_TRUE(capture("first").is_unchanged) << "it is in use";
+  for (int i = 0; i < 7; ++i) capture(std::to_string(i));
+  const Store store = Open();
+  EXPECT_EQ(store.List().value().size(), 8U);
+  EXPECT_TRUE(store.Load(first));
+  EXPECT_FALSE(store.Load(second));
+  EXPECT_EQ(FilesBelow(OwnStore() + "/objects"), 8U);
+}
+
 TEST_F(BundleTest, WhatAKilledOneLeftGoes) {
   Fill();
   Open();

@@ -154,6 +154,23 @@ TEST_F(StoreTest, AFullDiskIsSaidAndTheOldBundleStays) {
   });
 }
 
+// As where there is room for the objects and not for the list.
+TEST_F(StoreTest, ObjectsOfAListThatCannotBeSavedGo) {
+  Fill();
+  const BundleName name = MustCapture().name;
+  Store store = Open();
+  ASSERT_TRUE(store.Remove(name));
+  ASSERT_TRUE(store.Sweep());
+  fs::remove_all(OwnStore() + "/bundles/svc1");
+  tree_.Link("/store/" + std::to_string(geteuid()) + "/bundles/svc1", "nowhere");
+  CaptureRequest request;
+  request.service_id = "svc1";
+  request.key = key_;
+  request.roots = roots_;
+  EXPECT_FALSE(Capture(store, request));
+  EXPECT_EQ(FilesBelow(OwnStore() + "/objects"), 0U);
+}
+
 TEST_F(StoreTest, AFullDiskOfTheEngineRestoresNothing) {
   Fill();
   MustCapture();

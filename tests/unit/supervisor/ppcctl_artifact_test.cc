@@ -223,6 +223,16 @@ TEST_F(ArtifactVerbsTest, VerifyFindsWhatListDoesNotRead) {
   Told(damaged, "of 'k/kernel' is damaged; capture anew after: ppcctl artifact rm svc1/");
 }
 
+TEST_F(ArtifactVerbsTest, RmWithoutAnOperandRemovesWhatNoBundleNeeds) {
+  Capture();
+  fs::create_directories(store_ + "/objects/ff");
+  std::ofstream(store_ + "/objects/ff/unused.raw") << "unused";
+  const Json removed = JsonOf({"artifact", "rm"}, 0);
+  EXPECT_EQ(removed["bundles"], 0);
+  EXPECT_EQ(removed["objects"], 1);
+  EXPECT_EQ(JsonOf({"artifact", "list"}, 0)["bundles"].size(), 1U);
+}
+
 TEST_F(ArtifactVerbsTest, SayWhatIsWrongInOneLine) {
   const auto refused = [this](const std::vector<std::string>& words, int exit_status,
                               const std::string& part) {

@@ -286,7 +286,9 @@ int ArtifactList(const Args& args) { return Show(args, /*thoroughly=*/false); }
 int ArtifactRm(const Args& args) {
   Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kWrite);
   if (!store) return Failed(store.error());
-  const Result<std::vector<BundleName>> names = Wanted(*store, args);
+  // Without an operand no bundle, only what none needs.
+  const Result<std::vector<BundleName>> names =
+      args.operands.empty() ? std::vector<BundleName>() : Wanted(*store, args);
   if (!names) return Told(names.error());
   for (const BundleName& name : *names) {
     if (Status status = store->Remove(name); !status) return Failed(status.error());

@@ -19,6 +19,8 @@ namespace {
 // A clock that ticks this seldom has two changes at one time.
 constexpr int64_t kTickNs = 2 * static_cast<int64_t>(kNsPerSec);
 constexpr int kReadings = 3;
+// Of one service: each driver, package and option is another key, and none comes back.
+constexpr size_t kBundlesKept = 8;
 
 int64_t NowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -199,11 +201,20 @@ Result<Captured> Capture(Store& store, const CaptureRequest& request) {
   }
   // An object that was lost is brought back.
   captured.is_unchanged = before && !capturer.has_objects() && IsSame(*before, capturer.manifest());
-  if (captured.is_unchanged) return captured;
-  if (Status status = capturer.Commit(); !status) return status.error();
-  if (Status status = store.Save(capturer.manifest()); !status) return status.error();
-  // What the one before alone had.  Whoever is at work here does it later.
-  if (before) (void)store.Sweep();
+  if (captured.is_unchanged) {
+    store.Renew(name);
+    return captured;
+  }
+  Status status = capturer.Commit();
+  if (status) status = store.Save(capturer.manifest());
+  if (!status) {
+    // The objects that have their names would fill the disk until some later capture.  Unless it is
+    // the disk that fails: which of the lists it has is not known.
+    if (status.error().code != EIO) (void)store.Sweep();
+    return status.error();
+  }
+  // What those before alone had.  Whoever is at work here does it later.
+  if (store.RemoveOldest(name, kBundlesKept) > 0 || before) (void)store.Sweep();
   return captured;
 }
 

@@ -237,6 +237,27 @@ Status Store::Remove(const BundleName& name) const {
   return Ok();
 }
 
+void Store::Renew(const BundleName& name) const {
+  utimensat(fd(), PathOf(name).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
+size_t Store::RemoveOldest(const BundleName& kept, size_t count) const {
+  const Result<std::vector<BundleName>> names = List();
+  if (!names) return 0;
+  std::vector<std::pair<int64_t, BundleName>> others;
+  for (const BundleName& name : *names) {
+    struct stat info {};
+    if (name.service_id != kept.service_id || name == kept) continue;
+    if (fstatat(fd(), PathOf(name).c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    others.emplace_back(ModifiedNs(info), name);
+  }
+  std::sort(others.begin(), others.end(),
+            [](const auto& one, const auto& other) { return one.first > other.first; });
+  size_t removed = 0;
+  for (size_t i = count - 1; i < others.size(); ++i) removed += Remove(others[i].second) ? 1 : 0;
+  return removed;
+}
+
 std::string Store::ObjectPath(const Entry& entry) {
   return "objects/" + entry.digest.substr(0, 2) + "/" + entry.digest +
          (entry.form == Form::kZstd ? ".zst" : ".raw");

@@ -53,6 +53,11 @@ class Store {
   // In place of what has the name so far.  Its objects are there, and the disk's.
   Status Save(const Manifest& manifest) const;
   Status Remove(const BundleName& name) const;
+  // As if it were saved now: it is in use.
+  void Renew(const BundleName& name) const;
+  // Removes all of that service but `kept` and those `count` - 1 that were saved or renewed last;
+  // how many.
+  size_t RemoveOldest(const BundleName& kept, size_t count) const;
 
   bool HasLeftovers() const;  // something half done, by somebody at work or killed
   // Removes objects that no list names and what was left half done.  EBUSY: another ppcctl is
