@@ -227,6 +227,27 @@ TEST_F(StoreTest, RemovingABundleLeavesWhatOthersNeed) {
   ExpectError(none.error(), ENOENT, "there is none");
 }
 
+TEST_F(StoreTest, WhereLocksMayNotReachOnlyWhatIsOldGoes) {
+  place_.is_shared = true;
+  Fill();
+  const BundleName name = MustCapture().name;
+  Store store = Open();
+  const auto make_old = [this] {
+    const timespec times[2] = {{1'700'000'000, 0}, {1'700'000'000, 0}};
+    for (const auto& entry : fs::recursive_directory_iterator(OwnStore() + "/objects")) {
+      utimensat(AT_FDCWD, entry.path().c_str(), times, 0);
+    }
+  };
+  ASSERT_TRUE(store.Remove(name));
+  EXPECT_EQ(store.Sweep().value(), 0U) << "another's capture may be about to name it";
+  make_old();
+  EXPECT_EQ(MustCapture().stored_bytes, 0U) << "claims what it finds: that is young again";
+  ASSERT_TRUE(store.Remove(name));
+  EXPECT_EQ(store.Sweep().value(), 0U);
+  make_old();
+  EXPECT_EQ(store.Sweep().value(), 4U);
+}
+
 TEST_F(StoreTest, NothingIsSweptWhileAListCannotBeRead) {
   Fill();
   MustCapture();

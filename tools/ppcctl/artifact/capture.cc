@@ -146,7 +146,7 @@ class Capturer {
       entry->mode = before.st_mode & 0777;
       entry->mtime_ns = ModifiedNs(before);
       if (const Entry* known = before_.Find(manifest_.roots[entry->root].name, entry->path, before);
-          known != nullptr && store_.OpenObject(*known).IsValid()) {
+          known != nullptr && store_.Claim(Store::ObjectPath(*known))) {
         entry->size = known->size;
         entry->digest = known->digest;
         entry->form = known->form;

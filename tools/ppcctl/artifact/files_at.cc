@@ -3,13 +3,16 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <ctime>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/dir_stream.h"
@@ -74,6 +77,24 @@ int SyncFileAt(int directory, const std::string& path) {
 int SyncDirectoryAt(int directory, const std::string& path) {
   const UniqueFd fd(openat(directory, path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   return fd.IsValid() && fsync(fd.Get()) == 0 ? 0 : errno;
+}
+
+bool MayBeShared(int fd) {
+  constexpr std::array<uint32_t, 10> kLocal = {
+      EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,  BTRFS_SUPER_MAGIC,     TMPFS_MAGIC,
+      RAMFS_MAGIC,      F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1,  // ZFS
+      0xca451a4e,                                                             // bcachefs
+      0x52654973};                                                            // ReiserFS
+  struct statfs info {};
+  if (fstatfs(fd, &info) != 0) return true;
+  return std::find(kLocal.begin(), kLocal.end(), static_cast<uint32_t>(info.f_type)) ==
+         kLocal.end();
+}
+
+bool IsOlderThan(int directory, const std::string& path, int64_t seconds) {
+  struct stat info {};
+  return fstatat(directory, path.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+         info.st_mtim.tv_sec < time(nullptr) - seconds;
 }
 
 void RemoveTreeAt(int directory, const std::string& name) {

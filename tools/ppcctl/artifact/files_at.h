@@ -31,6 +31,13 @@ int MakeDirectories(const std::string& path, mode_t mode);
 int SyncFileAt(int directory, const std::string& path);
 int SyncDirectoryAt(int directory, const std::string& path);
 
+// Whether other machines may write to its file system, whose locks may not be seen here: all but
+// those that are known to lie on a disk or in memory.
+bool MayBeShared(int fd);
+
+// Whether it has not been written to, or touched, for so long.
+bool IsOlderThan(int directory, const std::string& path, int64_t seconds);
+
 // With all below it, as far as it can be.
 void RemoveTreeAt(int directory, const std::string& name);
 

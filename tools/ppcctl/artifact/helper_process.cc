@@ -71,10 +71,10 @@ Result<HelperProcess> HelperProcess::Start(const Body& body) {
     return PosixError("socketpair", errno);
   }
   UniqueFd ours(ends[0]);
-  const UniqueFd childs(ends[1]);
+  const UniqueFd child_end(ends[1]);
   const pid_t pid = fork();
   if (pid < 0) return PosixError("fork", errno);
-  if (pid == 0) RunAsChild(body, childs.Get());
+  if (pid == 0) RunAsChild(body, child_end.Get());
   // Not valid: it has ended and been reaped, or cannot be killed.
   UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   return HelperProcess(std::move(process), std::move(ours));

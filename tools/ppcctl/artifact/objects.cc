@@ -175,9 +175,7 @@ Status StagedObjects::Add(int fd, uint64_t size, const std::stop_token& stop, En
     return status;
   }
   const std::string name = Store::ObjectPath(*entry);
-  struct stat info {};
-  const bool is_known =
-      staged_.contains(name) || fstatat(store_.fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+  const bool is_known = staged_.contains(name) || store_.Claim(name);
   shelves_.insert(name.substr(0, name.rfind('/')));
   if (is_known) {
     discard();
@@ -185,6 +183,7 @@ Status StagedObjects::Add(int fd, uint64_t size, const std::stop_token& stop, En
   }
   // Begun for all, so that syncing the first does not leave the rest of the work to each.
   sync_file_range(target.Get(), 0, 0, SYNC_FILE_RANGE_WRITE);
+  struct stat info {};
   if (fstat(target.Get(), &info) == 0) stored_bytes_ += static_cast<uint64_t>(info.st_size);
   staged_.emplace(name, staged);
   return Ok();

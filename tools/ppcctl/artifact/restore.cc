@@ -277,12 +277,16 @@ class RootRestore {
     return Ok();
   }
 
-  // Of restores that were killed: whoever is at work holds a lock.
+  // Of restores that were killed: whoever is at work holds a lock, and on another machine has begun
+  // lately.
   void RemoveLeftovers() const {
+    constexpr int64_t kLeftAgeS = 3600;
+    const bool is_shared = MayBeShared(fd_.Get());
     const Result<std::vector<std::string>> names = NamesAt(fd_.Get(), ".");
     if (!names) return;
     for (const std::string& name : *names) {
       if (!name.starts_with(kRestoring)) continue;
+      if (is_shared && !IsOlderThan(fd_.Get(), name, kLeftAgeS)) continue;
       const UniqueFd left(
           openat(fd_.Get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       if (left.IsValid() && flock(left.Get(), LOCK_EX | LOCK_NB) == 0) {

@@ -75,6 +75,7 @@ Result<Store> Store::Open(const Place& place, Use use, int patience_ms) {
   Store store;
   store.patience_ms_ = patience_ms;
   if (Status status = store.OpenDirectory(place, use); !status) return status.error();
+  store.is_shared_ = place.is_shared ? *place.is_shared : MayBeShared(store.fd());
   if (Status status = store.Lock(use); !status) return status.error();
   if (Status status = store.LoadSecret(place.key_file, use); !status) return status.error();
   return store;
@@ -261,6 +262,13 @@ size_t Store::RemoveOldest(const BundleName& kept, size_t count) const {
 std::string Store::ObjectPath(const Entry& entry) {
   return "objects/" + entry.digest.substr(0, 2) + "/" + entry.digest +
          (entry.form == Form::kZstd ? ".zst" : ".raw");
+}
+
+bool Store::Claim(const std::string& object) const {
+  struct stat info {};
+  // Our lock keeps who sweeps on this machine out.
+  return is_shared_ ? utimensat(fd(), object.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0
+                    : fstatat(fd(), object.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 UniqueFd Store::OpenObject(const Entry& entry) const {

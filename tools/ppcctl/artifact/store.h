@@ -10,6 +10,7 @@
 #ifndef PPC_TOOLS_PPCCTL_ARTIFACT_STORE_H_
 #define PPC_TOOLS_PPCCTL_ARTIFACT_STORE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ class Store {
   struct Place {
     std::string directory;  // of all users
     std::string key_file;   // "" = beside the objects
+    // Whether other machines write to it; without a value as its file system lets suppose.
+    std::optional<bool> is_shared = std::nullopt;
   };
   enum class Use {
     kRead,   // ENOENT: nothing was ever captured
@@ -60,7 +63,8 @@ class Store {
   size_t RemoveOldest(const BundleName& kept, size_t count) const;
 
   bool HasLeftovers() const;  // something half done, by somebody at work or killed
-  // Removes objects that no list names and what was left half done.  EBUSY: another ppcctl is
+  // Removes objects that no list names and what was left half done; where other machines may be at
+  // work unseen only what is a day old.  EBUSY: another ppcctl is
   // at work here, after `patience_ms` still, or a list cannot be read.  ENOLCK: the store cannot be
   // used any more, the lock is another's now.  The number of files.
   Result<size_t> Sweep(int patience_ms = 0);
@@ -68,6 +72,8 @@ class Store {
   // "objects/ab/DIGEST.zst"
   static std::string ObjectPath(const Entry& entry);
   UniqueFd OpenObject(const Entry& entry) const;  // invalid with errno set
+  // Whether the object of that path is there.  It then stays until a list can name it.
+  bool Claim(const std::string& object) const;
 
   int fd() const { return directory_.Get(); }
   const std::string& path() const { return path_; }
@@ -86,6 +92,7 @@ class Store {
   UniqueFd directory_;
   UniqueFd lock_;
   int patience_ms_ = 0;
+  bool is_shared_ = false;
   std::string secret_;
 };
 

@@ -13,14 +13,19 @@
 namespace ppc::artifact {
 namespace {
 
-size_t RemoveAll(int directory, const std::string& path,
+// Longer than a capture takes, and two machines' clocks differ.
+constexpr int64_t kSharedAgeS = 24 * 3600;
+
+size_t RemoveAll(int directory, const std::string& path, bool is_shared,
                  const std::unordered_set<std::string>& kept) {
   size_t removed = 0;
   const Result<std::vector<std::string>> names = NamesAt(directory, path);
   if (!names) return 0;
   for (const std::string& name : *names) {
     const std::string file = path + "/" + name;
-    if (!kept.contains(file) && unlinkat(directory, file.c_str(), 0) == 0) ++removed;
+    if (kept.contains(file)) continue;
+    if (is_shared && !IsOlderThan(directory, file, kSharedAgeS)) continue;
+    if (unlinkat(directory, file.c_str(), 0) == 0) ++removed;
   }
   return removed;
 }
@@ -44,7 +49,7 @@ Result<size_t> Store::Sweep(int patience_ms) {
 }
 
 Result<size_t> Store::RemoveUnused() const {
-  size_t removed = RemoveAll(fd(), "staging", {});
+  size_t removed = RemoveAll(fd(), "staging", is_shared_, {});
   const Result<std::vector<BundleName>> bundles = List();
   if (!bundles) return bundles.error();
   std::unordered_set<std::string> kept;
@@ -59,9 +64,10 @@ Result<size_t> Store::RemoveUnused() const {
   }
   const Result<std::vector<std::string>> shelves = NamesAt(fd(), "objects");
   if (!shelves) return Failure("list", shelves.error().code);
-  for (const std::string& shelf : *shelves) removed += RemoveAll(fd(), "objects/" + shelf, kept);
+  for (const std::string& shelf : *shelves)
+    removed += RemoveAll(fd(), "objects/" + shelf, is_shared_, kept);
   const Result<std::vector<std::string>> services = NamesAt(fd(), "bundles");
-  if (services) {
+  if (services && !is_shared_) {
     for (const std::string& service : *services) {
       unlinkat(fd(), ("bundles/" + service).c_str(), AT_REMOVEDIR);  // the empty ones
     }
