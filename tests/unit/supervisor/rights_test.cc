@@ -9,8 +9,8 @@
 
 #include <cerrno>
 
-#include "daemon/machine/proc_info.h"
 #include "daemon/base/rate_limit.h"
+#include "daemon/machine/proc_info.h"
 #include "daemon/wire/listen_socket.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
 
