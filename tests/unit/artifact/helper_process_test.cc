@@ -20,7 +20,7 @@ Lines Hang() {
 }
 
 TEST(HelperProcessTest, TellsWhatItsBodyReturned) {
-  const Lines lines = {"one", "a line\nbroken", std::string(100'000, 'x')};
+  Lines lines = {"one", "a line\nbroken", std::string(100'000, 'x')};
   Result<HelperProcess> helper = HelperProcess::Start([&] { return lines; });
   ASSERT_TRUE(helper);
   const Result<Lines> told = helper->Wait(-1);

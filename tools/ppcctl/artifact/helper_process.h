@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/result.h"
@@ -25,6 +26,8 @@ class HelperProcess {
 
   HelperProcess(HelperProcess&&) = default;
   HelperProcess& operator=(HelperProcess&&) = delete;
+  HelperProcess(const HelperProcess&) = delete;
+  HelperProcess& operator=(const HelperProcess&) = delete;
   ~HelperProcess() { GiveUp(); }
 
   // What the body has returned.  ETIMEDOUT: not yet, after `limit_ms` (-1 = none); EPIPE: it died,
