@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: each policy that cannot be used gets one clear error, and harms nothing else.
+# natively by default
 . "$(dirname "$0")/lib.sh"
 start_daemon
 serve

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: hooks that throw, return nonsense, hang or crash cost the policy, never the load.
+# natively by default
 . "$(dirname "$0")/lib.sh"
 reference_checksum >/dev/null
 start_daemon

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: policies are swapped in the middle of a load; no byte changes.
+# natively by default
 . "$(dirname "$0")/lib.sh"
 reference_checksum >/dev/null
 start_daemon
