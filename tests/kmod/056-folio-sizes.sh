@@ -57,25 +57,58 @@ must umount "$MNT"
 # of four pages at most (read-around of faults before 6.16).
 FAULTY_FS=$(stat -f -c %T "$PPC_TEST_DIR")
 make_bad_disk
-mount_ppc
+mount_ppc odirect=pass
 beside=$((BAD / 16384 * 16384 - 4096))
 drop_caches
 bad_sectors 2
 ppcdev "open $BASE/a" mmap "fork touch $beside 1" "!EPROTO fork touch $BAD 1" || fail "the bad sectors take more with them below"
 bad_sectors 0
-want=$(ppcdev "open $BASE/a" mmap "msum $beside 4K" "read $beside 4K 4K")
-for how in 'attach managed' "attach managed|lookup a|load $((BAD / 65536 * 65536)) 64K wait"; do
+want=$(ppcdev "open $BASE/a" mmap "msum $beside 4K" "read $beside 4K 4K" "splice $beside 4K")
+# What is not waited for stays as it failed.
+load="lookup a|load $((BAD / 65536 * 65536)) 64K"
+for how in "attach managed" "attach managed|$load wait" "attach managed|$load|sleep 500"; do
   IFS='|' read -ra first <<<"$how"
-  for way in "mmap|fork touch $beside 1|!EPROTO fork touch $BAD 1|msum $beside 4K" \
-    "advise f random|read $beside 4K 4K|!EIO read $BAD 4K 4K"; do
-    IFS='|' read -ra commands <<<"$way"
+  for way in "msum|mmap|fork touch $beside 1|!EPROTO fork touch $BAD 1|msum $beside 4K" \
+    "read|advise f random|read $beside 4K 4K|!EIO read $BAD 4K 4K" "splice|advise f random|splice $beside 4K"; do
+    verb=${way%%|*}
+    IFS='|' read -ra commands <<<"${way#*|}"
     drop_caches
     bad_sectors 2
     out=$(dev "${first[@]}" "open $MNT/a" "${commands[@]}") || fail "$how, $way: beside the bad sectors: $out"
     bad_sectors 0
-    verb=${way%%|*}
-    if [[ $verb == mmap ]]; then verb=msum; else verb="read"; fi
     eq "$(field "$verb" hash "$out")" "$(field "$verb" hash "$want")" "$how, $verb: bytes beside the bad sectors"
   done
 done
+# Many who meet the same failed folio, each for another page.
+for ((round = 0; round < 5; round++)); do
+  drop_caches
+  bad_sectors 2
+  dev "${first[@]}" >/dev/null
+  python3 - "$MNT/a" "$beside" <<'PY' || fail "of several readers beside the bad sectors one got an error"
+import os, sys, threading
+fd, at, bad = os.open(sys.argv[1], os.O_RDONLY), int(sys.argv[2]), []
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+together = threading.Barrier(6)
+def read(offset):
+    together.wait()
+    try:
+        os.pread(fd, 4096, offset)
+    except OSError as error:
+        bad.append(error)
+readers = [threading.Thread(target=read, args=(at - i * 4096,)) for i in range(6)]
+for reader in readers: reader.start()
+for reader in readers: reader.join()
+sys.exit(bool(bad))
+PY
+  bad_sectors 0
+done
+release_bad_disk
+
+# A direct read that fails has moved on in its buffer: it is not made again, whatever failed in the cache.
+make_disk
+make_file a 4M
+mount_ppc odirect=pass
+drop_caches
+dev 'attach managed' 'lookup a' "open $MNT/a direct" "sh $DISK fails" 'load 0 64K' 'sleep 500' '!EIO read 4K 4K 4K' \
+  "sh $DISK works" >/dev/null
 exit 0
