@@ -152,7 +152,7 @@ void ppc_fill(struct file *file, pgoff_t first, unsigned long nr)
  * one gone, the caller's next try gets the page it asks for.  So does the next
  * try of those who met it together, once one of them has dropped it.
  *
- * Context: may sleep.
+ * Context: may sleep; mmap_lock or the VMA lock may be held, no folio's.
  * Return: whether to try again, once
  */
 bool ppc_drop_failed(struct address_space *mapping, pgoff_t index)
