@@ -156,6 +156,38 @@ Status ReadStranger(const Json& json, Scenario* s) {
   return read;
 }
 
+// What no single member tells.
+Status CheckScenario(const Scenario& s, const std::string& name) {
+  uint32_t workers = s.service.workers;
+  for (const Other& other : s.others) workers += other.service.workers;
+  if (workers < 1 || workers > 24) {
+    return Error{EINVAL, name + ": \"workers\" must be 1 to 24, of all services together"};
+  }
+  if (s.kv.is_on && (s.kv.objects() == 0 || s.kv.object_bytes == 0 || s.kv.passes == 0)) {
+    return Error{EINVAL, name + ": the numbers of \"kv\" must be above 0"};
+  }
+  if (s.kv.is_on && (!s.log.empty() || !s.others.empty() || !s.strangers.empty())) {
+    return Error{EINVAL, name + ": \"kv\" is the only service, and there are no strangers"};
+  }
+  if (!s.log.empty() && !s.others.empty()) {
+    return Error{EINVAL, name + ": a recorded log is one service's"};
+  }
+  if (s.system.dies_at > 0 && !s.others.empty()) {
+    return Error{EINVAL, name + ": \"dies_at\" is for one service alone"};
+  }
+  if (s.scale == 0 || s.consumer <= 0 || s.nodes < 1 || s.cpu.cpus < 1 || s.disk.queue_depth < 1 ||
+      s.disk.bytes_per_s <= 0 || s.disk.request_bytes < kPage) {
+    return Error{EINVAL, name + ": scale, consumer and the machine's numbers must be above 0"};
+  }
+  if (s.slow_at_s > 0 && s.slow_bytes_per_s <= 0) {
+    return Error{EINVAL, name + ": \"slow_at_s\" needs \"slow_mbps\""};
+  }
+  if (!s.service.ranks.empty() && s.service.ranks.size() != s.service.workers) {
+    return Error{EINVAL, name + ": \"ranks\" needs one number per worker"};
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Status ReadService(const Json& json, ServiceOptions* s) {
@@ -218,33 +250,7 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
        {"expect", Nested(&inner, [&](const Json& v) { return ReadExpectations(v, &s.expect); })}});
   if (!read) return read.error();
   if (!inner) return Error{EINVAL, name + ": " + inner.error().message};
-  uint32_t workers = s.service.workers;
-  for (const Other& other : s.others) workers += other.service.workers;
-  if (workers < 1 || workers > 24) {
-    return Error{EINVAL, name + ": \"workers\" must be 1 to 24, of all services together"};
-  }
-  if (s.kv.is_on && (s.kv.objects() == 0 || s.kv.object_bytes == 0 || s.kv.passes == 0)) {
-    return Error{EINVAL, name + ": the numbers of \"kv\" must be above 0"};
-  }
-  if (s.kv.is_on && (!s.log.empty() || !s.others.empty() || !s.strangers.empty())) {
-    return Error{EINVAL, name + ": \"kv\" is the only service, and there are no strangers"};
-  }
-  if (!s.log.empty() && !s.others.empty()) {
-    return Error{EINVAL, name + ": a recorded log is one service's"};
-  }
-  if (s.system.dies_at > 0 && !s.others.empty()) {
-    return Error{EINVAL, name + ": \"dies_at\" is for one service alone"};
-  }
-  if (s.scale == 0 || s.consumer <= 0 || s.nodes < 1 || s.cpu.cpus < 1 || s.disk.queue_depth < 1 ||
-      s.disk.bytes_per_s <= 0 || s.disk.request_bytes < kPage) {
-    return Error{EINVAL, name + ": scale, consumer and the machine's numbers must be above 0"};
-  }
-  if (s.slow_at_s > 0 && s.slow_bytes_per_s <= 0) {
-    return Error{EINVAL, name + ": \"slow_at_s\" needs \"slow_mbps\""};
-  }
-  if (!s.service.ranks.empty() && s.service.ranks.size() != s.service.workers) {
-    return Error{EINVAL, name + ": \"ranks\" needs one number per worker"};
-  }
+  if (Status checked = CheckScenario(s, name); !checked) return checked.error();
   return s;
 }
 

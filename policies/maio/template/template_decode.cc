@@ -210,7 +210,7 @@ bool ReadTable(std::span<const uint8_t> bytes, Template* t, std::vector<Entry>* 
     entry.raw = raw;
     if (entry.is_packed && raw > budget) return fail("sections that unpack to more than 32 MiB");
     if (entry.is_packed) budget -= raw;
-    entries->push_back(std::move(entry));
+    entries->push_back(entry);
   }
   return true;
 }

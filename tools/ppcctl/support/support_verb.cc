@@ -33,7 +33,7 @@ std::string UsualName(std::time_t now) {
 Status WriteNew(const std::string& file, const std::string& data) {
   const UniqueFd fd(open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.IsValid()) return PosixError(file, errno);
-  const Status written = WriteAll(fd.Get(), data.data(), data.size());
+  Status written = WriteAll(fd.Get(), data.data(), data.size());
   if (!written) unlink(file.c_str());
   return written;
 }
