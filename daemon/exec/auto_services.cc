@@ -49,9 +49,10 @@ bool AutoServices::Takes(const Event& event, uint64_t file_bytes) {
 void AutoServices::Decide() {
   for (const Process& reader : std::exchange(wanted_, {})) {
     auto identity = std::make_shared<std::optional<Identity>>();
-    parts_.elsewhere(
+    const bool is_taken = parts_.look_up(
         [roots = parts_.roots, reader, identity] { *identity = Identify(roots, reader); },
         [this, reader, identity] { Start(reader, *identity); });
+    if (!is_taken) Decided(reader);
   }
 }
 
@@ -95,7 +96,7 @@ void AutoServices::Stop(const std::string& id) {
 void AutoServices::EndGone() {
   for (const auto& [id, leader] : std::map(live_)) {  // one that ends leaves the list
     auto is_there = std::make_shared<bool>();
-    parts_.elsewhere(
+    (void)parts_.look_up(
         [roots = parts_.roots, is_there, leader = leader] {
           *is_there = IsSameProcess(roots, leader.pid, leader.start_ns);
         },

@@ -18,6 +18,7 @@
 
 #include "daemon/backend/backend.h"
 #include "daemon/base/json.h"
+#include "daemon/exec/elsewhere.h"
 #include "daemon/exec/service_table.h"
 
 namespace ppc {
@@ -33,6 +34,8 @@ class AutoServices {
     // Runtime::Control and Runtime::Do.
     std::function<void(Json message, std::function<void(Result<Json>)> done)> control;
     std::function<void(std::function<void()> work, std::function<void()> done)> elsewhere;
+    // For what reads of a process, which may take as long as it hangs.
+    Elsewhere look_up;
     // Whose somebody is has been decided.
     std::function<void()> on_decided;
   };

@@ -183,7 +183,13 @@ void Runtime::Control(Json message, std::function<void(Result<Json>)> done) {
     if (started_ && !shut_down_) return executor_->CatchUp(now);
     now();
   };
-  Do([this, call] { Prepare(call.get()); }, apply);
+  const auto prepare = [this, call] { Prepare(call.get()); };
+  const Result<std::string> op = JsonString(call->message, "op", "");
+  if (!op || *op != "explain_pid") return Do(prepare, apply);
+  // The one message that reads what a process keeps to itself while it hangs.
+  if (LookUp(prepare, apply)) return;
+  call->error = Error{EAGAIN, "too many processes are being looked up; try again"};
+  Do(nullptr, apply);
 }
 
 // work() on the control worker, done() on the executor's thread; where there is but one, at once.
@@ -194,6 +200,14 @@ void Runtime::Do(std::function<void()> work, std::function<void()> done) {
   }
   if (work) work();
   if (done) done();
+}
+
+// Never on the executor's thread, where a process that hangs would hold up all others.
+bool Runtime::LookUp(std::function<void()> work, std::function<void()> done) {
+  if (!config_.manual) return lookups_->Submit(std::move(work), std::move(done)).ok();
+  work();
+  done();
+  return true;
 }
 
 Result<Json> Runtime::Control(const Json& message) {

@@ -24,17 +24,18 @@ Executor::Executor(Parts parts, Options options)
   AddSource(stop_fd_.Get(), [](short) {});
   AddSource(parts_.background->fd(), [this](short) { parts_.background->ClearWake(); });
   AddSource(parts_.control->fd(), [this](short) { parts_.control->ClearWake(); });
-  parts_.services->Use(Helper(), [this] { ReleaseHeld(); });
+  AddSource(parts_.lookups->fd(), [this](short) { parts_.lookups->ClearWake(); });
+  parts_.services->Use(Helper(parts_.control), Helper(parts_.lookups), [this] { ReleaseHeld(); });
   if (options_.manual) return;
   parts_.files->UseRenewal([this](uint64_t file) {
     (void)parts_.control->Submit([this, file] { parts_.files->Renew(file); }, nullptr);
   });
 }
 
-Elsewhere Executor::Helper() const {
+Elsewhere Executor::Helper(Worker* worker) const {
   if (options_.manual) return nullptr;
-  return [control = parts_.control](std::function<void()> work, std::function<void()> done) {
-    return control->Submit(std::move(work), std::move(done)).ok();
+  return [worker](std::function<void()> work, std::function<void()> done) {
+    return worker->Submit(std::move(work), std::move(done)).ok();
   };
 }
 
@@ -78,14 +79,32 @@ void Executor::CatchUp(std::function<void()> next) {
   for (int i = 0; i < kMaxCatchUp && DrainBatch() == kBatch; ++i) {
   }
   if (parts_.autos != nullptr) parts_.autos->Decide();
-  WhenSettled(std::move(next), kMaxSettle);
+  if (held_.empty() || options_.manual) return next();
+  const uint64_t until = parts_.backend->NowNs() + kMaxSettleNs;
+  settling_.push_back(std::make_shared<Settling>(Settling{std::move(next), until}));
+  WhenSettled(settling_.back());
 }
 
-// Behind the look-ups that are under way.  They may make others necessary.
-void Executor::WhenSettled(std::function<void()> next, int rounds) {
-  if (held_.empty() || rounds == 0 || options_.manual) return next();
-  const auto again = [this, next, rounds] { WhenSettled(next, rounds - 1); };
-  if (!parts_.control->Submit(nullptr, again)) next();
+// Behind the look-ups of files and readers that are under way.  They may make others necessary.
+void Executor::WhenSettled(const std::shared_ptr<Settling>& message) {
+  if (!message->next) return;
+  const auto again = [this, message] { WhenSettled(message); };
+  const auto readers = [this, message, again] {
+    if (!parts_.lookups->Submit(nullptr, again)) message->until_ns = 0;
+  };
+  const bool waits = !held_.empty() && message->rounds-- > 0;
+  if (waits && parts_.control->Submit(nullptr, readers)) return;
+  std::erase(settling_, message);
+  std::exchange(message->next, nullptr)();
+}
+
+// Whoever sent them is answered although a reader is not known yet.
+void Executor::SettleLate(uint64_t now_ns) {
+  for (const std::shared_ptr<Settling>& message : std::vector(settling_)) {
+    if (now_ns < message->until_ns) continue;
+    message->rounds = 0;
+    WhenSettled(message);
+  }
 }
 
 // After events a nap: whoever missed once misses again soon, and being woken for each would
@@ -207,7 +226,7 @@ bool Executor::HandleCompletions() {
 }
 
 bool Executor::HandleHelpers() {
-  const size_t known = parts_.control->RunDone();
+  const size_t known = parts_.control->RunDone() + parts_.lookups->RunDone();
   const size_t done = parts_.background->RunDone();
   if (done > 0) ++plan_epoch_;
   if (parts_.autos != nullptr) parts_.autos->Decide();
@@ -225,6 +244,7 @@ void Executor::TickIfDue() {
   ++stats_.ticks;
   ++plan_epoch_;
   ReleaseHeld();  // what could not be asked for when it came
+  SettleLate(now);
   if (parts_.host->Has(Hook::kEvict) &&
       (evict_every_tick_ || (parts_.services->IsAnyAbove() && look_.IsKnown()))) {
     SubmitEvicts(parts_.host->Evict(nullptr));

@@ -80,7 +80,8 @@ class Executor {
     DemandMeter* demand = nullptr;
     std::atomic<uint64_t>* own_cache = nullptr;
     AutoServices* autos = nullptr;       // may be nullptr
-    Worker* control = nullptr;           // short jobs: look-ups, memory, messages
+    Worker* control = nullptr;           // short jobs: names, memory, messages
+    Worker* lookups = nullptr;           // of processes, each as long as it hangs
     Worker* background = nullptr;        // the policy's
     EventLogWriter* recorder = nullptr;  // may be nullptr
   };
@@ -106,13 +107,11 @@ class Executor {
   // there was any.
   bool Pump();
   // Handles the events that are there, so that what is done next knows of all that came before
-  // it, and then calls `next`: at once, or when the readers of those events are known.  On the
-  // executor's thread.
+  // it, and then calls `next`: at once, or when the readers of those events are known, or after two
+  // seconds.  On the executor's thread.
   void CatchUp(std::function<void()> next);
   // What waits for a decision or a look-up is tried again.
   void ReleaseHeld();
-  // The way to have something done that may wait; empty where nothing is done elsewhere.
-  Elsewhere Helper() const;
   void RequestStop();
   // Every tick asks the policy what to drop, whatever memory says (PPC_WANT_EVICT).
   void SetEvictEveryTick(bool on) { evict_every_tick_ = on; }
@@ -128,7 +127,16 @@ class Executor {
     std::function<void(short)> ready;
   };
 
-  void WhenSettled(std::function<void()> next, int rounds);
+  // What a message is to do next, once.
+  struct Settling {
+    std::function<void()> next;
+    uint64_t until_ns = 0;
+    int rounds = kMaxSettle;
+  };
+  // The way to have something done that may wait; empty where nothing is done elsewhere.
+  Elsewhere Helper(Worker* worker) const;
+  void WhenSettled(const std::shared_ptr<Settling>& message);
+  void SettleLate(uint64_t now_ns);
   size_t DrainBatch();
   void BeginBatch();
   void EndBatch();
@@ -162,6 +170,7 @@ class Executor {
   static constexpr size_t kRecentFiles = 64;
   static constexpr int kMaxCatchUp = 256;  // batches: somebody may add events all the time
   static constexpr int kMaxSettle = 8;     // rounds of look-ups that a message waits for
+  static constexpr uint64_t kMaxSettleNs = 2'000'000'000;  // and no longer: a process may hang
 
   const Parts parts_;
   const Options options_;
@@ -179,6 +188,7 @@ class Executor {
   std::vector<uint64_t> recorded_files_;
   std::array<FileCopy, kRecentFiles> recent_files_;  // direct-mapped
   HeldEvents held_;
+  std::vector<std::shared_ptr<Settling>> settling_;
   std::unordered_set<uint64_t> asked_files_;
   uint64_t gone_file_ = 0;  // a look-up has just said so
   bool has_lost_ = false;   // the next event is to say so

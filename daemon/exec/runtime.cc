@@ -88,6 +88,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
   const uint64_t window = options.window_bytes != 0 ? options.window_bytes : mount_window;
   background_ = std::make_unique<Worker>("ppc-background", config_.manual);
   control_ = std::make_unique<Worker>("ppc-control", config_.manual);
+  lookups_ = std::make_unique<Worker>("ppc-readers", config_.manual);
   if (options.auto_service && host_->Has(Hook::kControl)) {
     autos_ = std::make_unique<AutoServices>(
         AutoServices::Parts{services_.get(), config_.roots,
@@ -97,13 +98,16 @@ void Runtime::BuildParts(const ppc_operation& table) {
                             [this](std::function<void()> work, std::function<void()> done) {
                               Do(std::move(work), std::move(done));
                             },
+                            [this](std::function<void()> work, std::function<void()> done) {
+                              return LookUp(std::move(work), std::move(done));
+                            },
                             [this] { executor_->ReleaseHeld(); }});
   }
   executor_ = std::make_unique<Executor>(
       Executor::Parts{backend_, loader_.get(), evictor_.get(), &completions_, host_.get(),
                       policy_services_.get(), files_.get(), services_.get(), &config_.topology,
-                      &demand_, &own_cache_, autos_.get(), control_.get(), background_.get(),
-                      config_.recorder},
+                      &demand_, &own_cache_, autos_.get(), control_.get(), lookups_.get(),
+                      background_.get(), config_.recorder},
       Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes, window,
                         config_.manual});
 }
@@ -242,6 +246,7 @@ void Runtime::Shutdown() {
   evictor_->Stop(/*abandon=*/false);
   // Results of what was still in flight reach the policy before ppc_exit.
   executor_->Pump();
+  is_stuck_ = lookups_->Close();
   control_->Finish();
   background_->Finish();
   host_->Exit();

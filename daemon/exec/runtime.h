@@ -106,6 +106,8 @@ class Runtime {
   void Control(Json message, std::function<void(Result<Json>)> done);
   // work() on the control worker's thread, then done() on the executor's; either may be empty.
   void Do(std::function<void()> work, std::function<void()> done);
+  // After Shutdown: a thread waits for a process that hangs, and so would the destructor.
+  bool IsStuck() const { return is_stuck_; }
 
   // What the runtime may keep in the page cache of what the machine has, see kNoMemoryShare.  Any
   // thread.
@@ -133,6 +135,8 @@ class Runtime {
   Status Want(uint32_t want, uint64_t beacon_bytes);
   Status AttachAsWanted();
   Status Background(void (*work)(void*), void (*done)(void*), void* arg);
+  // As Do, for what reads of a process; false: too many wait already.
+  bool LookUp(std::function<void()> work, std::function<void()> done);
   // On the control worker, on the executor's thread, on the control worker again.
   void Prepare(ControlCall* call);
   void Apply(ControlCall* call);
@@ -168,6 +172,7 @@ class Runtime {
   uint64_t beacon_bytes_ = 0;
   bool started_ = false;
   bool shut_down_ = false;
+  bool is_stuck_ = false;
   uint64_t started_ns_ = 0;
 
   std::unique_ptr<FileTable> files_;
@@ -180,7 +185,8 @@ class Runtime {
   std::unique_ptr<AutoServices> autos_;  // nullptr: there are none
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Worker> background_;  // the policy's slow work
-  std::unique_ptr<Worker> control_;     // short: look-ups, messages, status
+  std::unique_ptr<Worker> control_;     // short: names of files, memory, messages, status
+  std::unique_ptr<Worker> lookups_;     // readers: /proc/PID/environ waits for the process's memory
 };
 
 }  // namespace ppc

@@ -92,10 +92,10 @@ ServiceTable::ServiceTable(Backend* backend, const Topology* topology, SysRoots 
   Changed();
 }
 
-void ServiceTable::Use(Elsewhere elsewhere, std::function<void()> on_answer) {
+void ServiceTable::Use(Elsewhere elsewhere, Elsewhere look_up, std::function<void()> on_answer) {
   (void)Memory(default_.get(), 0, /*with_cache=*/true);
-  elsewhere_ = elsewhere;
-  readers_.Use(std::move(elsewhere), std::move(on_answer));
+  elsewhere_ = std::move(elsewhere);
+  readers_.Use(std::move(look_up), std::move(on_answer));
 }
 
 std::unique_ptr<Service> ServiceTable::Make(const std::string& id,

@@ -87,8 +87,9 @@ class ServiceTable {
 
   // The mount itself; cgroup "" = none.
   Status OpenDefault(const std::string& cgroup);
-  // From now on what may wait is done elsewhere; on_answer: somebody's reader is known now.
-  void Use(Elsewhere elsewhere, std::function<void()> on_answer);
+  // From now on what may wait is done elsewhere, and readers are looked up by look_up, which may
+  // take as long as a process hangs; on_answer: somebody's reader is known now.
+  void Use(Elsewhere elsewhere, Elsewhere look_up, std::function<void()> on_answer);
 
   // A service of a "service_start" message: service_id, cgroup, xpus, workers; not yet in the
   // table.

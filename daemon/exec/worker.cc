@@ -96,6 +96,14 @@ void Worker::Finish() {
   is_closed_ = true;
 }
 
+bool Worker::Close() {
+  std::deque<Job> jobs;  // what they hold goes without the lock
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+  jobs.swap(jobs_);
+  return works_;
+}
+
 size_t Worker::Pending() const {
   const std::lock_guard lock(mutex_);
   return jobs_.size() + done_.size() + (works_ ? 1 : 0);

@@ -34,7 +34,7 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // EAGAIN: there are kMaxJobs; ESHUTDOWN: Finish is over.
+  // EAGAIN: there are kMaxJobs; ESHUTDOWN: Finish or Close is over.
   Status Submit(Function work, Function done);
   // Readable once RunDone has something to do, until ClearWake.
   int fd() const { return done_fd_.Get(); }
@@ -45,6 +45,9 @@ class Worker {
   // Until every job is done, those that done() submits meanwhile included (a chain that does not
   // end is cut); then nothing is taken any more.
   void Finish();
+  // Nothing is taken any more and what waits is given up; what runs is not waited for.  True:
+  // something runs.
+  bool Close();
   // Submitted and not yet done.
   size_t Pending() const;
 

@@ -291,9 +291,7 @@ int Session::Serve(UniqueFd socket) {
 int Session::RunAlone() {
   runtime_->executor().AddSource(signals_.Get(), [this](short) { runtime_->RequestStop(); });
   Log(LogLevel::kInfo, "policy " + plugin_->Name() + " is attached");
-  const int code = Finish(runtime_->Run());
-  std::printf("%s\n", DumpJson(runtime_->StatusJson()).c_str());
-  return code;
+  return Finish(runtime_->Run());
 }
 
 void Session::Tell(const char* event, const std::string& error) {
@@ -331,6 +329,10 @@ int Session::Finish(Executor::End end) {
     const Status written = recorder_->Finish();
     if (!written) Log(LogLevel::kError, written.error().message);
   }
+  if (socket_ == nullptr) std::printf("%s\n", DumpJson(runtime_->StatusJson()).c_str());
+  std::fflush(nullptr);
+  // No destructor may wait for a process that hangs.
+  if (runtime_->IsStuck()) _exit(code);
   return code;
 }
 

@@ -249,7 +249,7 @@ TEST_F(ServiceTableTest, LooksAtMemoryLeaveTimeForOthers) {
         elsewhere.insert(elsewhere.end(), {work, done});
         return true;
       },
-      nullptr);
+      nullptr, nullptr);
   const auto looks_in_a_second = [&](uint64_t took_ms) {
     memory->took_ms = took_ms;
     memory->looks = 0;

@@ -74,6 +74,21 @@ class ThreadsTest : public testing::Test {
         [&] { return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
     return answer.get();
   }
+  // Whoever opens the FIFO reads the text, while action() lasts.
+  template <typename Action>
+  static void Answering(const std::string& fifo, const std::string& text, Action action) {
+    std::atomic<bool> is_over = false;
+    std::thread writer([&] {
+      while (!is_over) {
+        const UniqueFd fd(open(fifo.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+        if (fd.IsValid()) (void)!write(fd.Get(), text.data(), text.size());
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    action();
+    is_over = true;
+    writer.join();
+  }
   void IsOfService(int pid, const std::string& id) {
     tree_.Write("/proc/" + std::to_string(pid) + "/environ", "PPC_SERVICE_ID=" + id);
   }
@@ -108,22 +123,40 @@ TEST_F(ThreadsTest, AProcessThatIsSlowToLookUpKeepsNobodyElseWaiting) {
   EXPECT_EQ(seen_.size(), 5u);
   for (const Seen& seen : seen_) EXPECT_EQ(seen.pid, 11);
   // Now it answers, more than once: the service, then the worker.
-  std::atomic<bool> is_over = false;
-  std::thread writer([&] {
-    while (!is_over) {
-      const UniqueFd fd(open(slow.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
-      constexpr char kText[] = "PPC_SERVICE_ID=a";
-      if (fd.IsValid()) (void)!write(fd.Get(), kText, sizeof(kText));
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  });
-  TurnUntil([&] { return seen_.size() == 9; });
-  is_over = true;
-  writer.join();
+  Answering(slow, "PPC_SERVICE_ID=a", [this] { TurnUntil([&] { return seen_.size() == 9; }); });
   // Nothing of it is lost, and it is in its order.
   for (uint64_t mib = 1; mib < 5; ++mib) EXPECT_EQ(seen_[4 + mib], (Seen{10, 0, mib * kMiB}));
   EXPECT_EQ(runtime_->executor().Stats().strangers, 0u);
   EXPECT_GE(runtime_->executor().Stats().held, 4u);
+}
+
+// Its memory is locked while it waits for a server that is gone, say: whoever reads
+// /proc/PID/environ waits with it.
+TEST_F(ThreadsTest, AProcessThatHangsHoldsUpNeitherMessagesNorTheEnd) {
+  tree_.Write("/proc/10/stat", "10 (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+  const std::string slow = tree_.Path("/proc/10/environ");
+  ASSERT_EQ(mkfifo(slow.c_str(), 0600), 0);
+  Start();
+  ASSERT_TRUE(Tell({{"op", "service_start"}, {"service_id", "a"}, {"workers", 1}}).ok());
+  Miss(10, 0);
+  Executor& executor = runtime_->executor();
+  // What reads the same is answered later, all else is not behind it.
+  runtime_->Control({{"op", "explain_pid"}, {"pid", 10}}, [](const Result<Json>&) {});
+  std::atomic<bool> has_status = false;
+  runtime_->Do([&] { has_status = runtime_->StatusJson().contains("services"); }, nullptr);
+  TurnUntil([&] { return has_status.load(); });
+  std::atomic<bool> is_stopped = false;
+  runtime_->Control({{"op", "service_stop"}, {"service_id", "a"}},
+                    [&](const Result<Json>& answer) { is_stopped = answer.ok(); });
+  while (!is_stopped) {
+    backend_.AdvanceClock(100 * kMs);
+    executor.RunOnce();
+  }
+  EXPECT_TRUE(seen_.empty());
+  runtime_->Shutdown();
+  EXPECT_TRUE(runtime_->IsStuck());
+  // So that the test can end; a runner leaves without waiting.
+  Answering(slow, "", [this] { runtime_.reset(); });
 }
 
 TEST_F(ThreadsTest, AFileThatIsSlowToNameKeepsOnlyItsReadersWaiting) {
