@@ -39,7 +39,7 @@ kernel_run_kmod() {
   key=$(kernel_runs_key "${files[@]}" build/bin/ppcdev build/bin/ppc-answers)
   if [[ -n $pattern ]]; then parts=("$pattern"); fi
   for part in "${parts[@]}"; do
-    kernel_run "$name-${part//[^0-9a-z-]/_}" "$key" "$release" --append "$append" --mem 1536M --nodes 2 --disk ext4:640M --disk xfs:640M \
+    kernel_run "$name-${part//[^0-9a-z-]/_}" "$key" "$release" --append "$append" --one-thread --mem 1536M --nodes 2 --disk ext4:640M --disk xfs:640M \
       --disk ext4:192M,mbps=20,lat_us=4000 --timeout 5400 -- \
       tests/kmod/run "$@" -k "$part" --slow /mnt/disk2 /mnt/disk0 /mnt/disk1 || status=1
   done
