@@ -3,7 +3,8 @@
 # The part of tests/all/packages that runs in a guest with systemd: the life of the packages on a machine.
 # check() is the caller's.
 
-models=/mnt/disk0/models plain=/mnt/disk0/plain service=model.service
+# One by the module, one by the observer, one that nobody has registered.
+models=/mnt/disk0/models plain=/mnt/disk0/plain fresh=/mnt/disk0/fresh service=model.service
 
 apt() { apt-get -q -y --no-install-recommends -o Dpkg::Use-Pty=0 "$@"; }
 
@@ -44,6 +45,18 @@ make_model() {
   while ((${#header} % 8)); do header+=' '; done
   { printf '%b' "\\x$(printf %02x ${#header})\\0\\0\\0\\0\\0\\0\\0" && printf %s "$header" && head -c "$bytes" /dev/urandom; } \
     >"$1/model.safetensors"
+  echo "$(sha256sum <"$1/model.safetensors" | cut -d ' ' -f 1) $1" >>/tmp/sums
+}
+
+# sum_is DIR TEXT: what somebody read is what make_model wrote; sums has `SUM DIR` of each.
+sum_is() { is "${2%% *}" "$(sed -n "s,  *$1\$,,p" /tmp/sums)"; }
+sum_of() { sha256sum "$1/model.safetensors"; }
+
+# Nothing to complain of: each directory by its own backend, whatever runs just now.
+healthy() {
+  local said
+  said=$(ppcctl doctor) || { echo "$said" && return 1; }
+  has "$said" "0 problems, $1 "
 }
 
 units_are_there() {
@@ -116,32 +129,88 @@ is_served() { ppcctl status --json "$plain" | grep -qE '"misses":[[:space:]]*[1-
 by_drop_in() {
   local dir=/etc/systemd/system/$service.d
   mkdir -p "$dir"
-  printf '[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c "sleep 3; sha256sum %s/model.safetensors"\n' \
+  printf '[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c "sleep 10; sha256sum %s/model.safetensors"\n' \
     "$models" >"/etc/systemd/system/$service"
   sed "s,/srv/models,$models,g; s,srv-models,mnt-disk0-models,g; s,^#Exec,Exec," /usr/share/doc/ppc/examples/service.conf \
     >"$dir/ppc.conf"
   systemctl daemon-reload
-  local id
-  id=$(ppcctl service-id --param unit=model)
   cold
-  systemctl start "$service" && has "$(ppcctl status "$models")" "$id" &&
-    has "$(timeout 60 ppcctl top "$models" --json --count 1)" "$id" || return
+  systemctl start "$service" && has "$(ppcctl status "$models")" "$id" && unit_read_well || return
   systemctl stop "$service"
   within 60 is_learnt "$id"
 }
+unit_read_well() { sum_is "$models" "$(journalctl -b -u "$service" -o cat | grep -E '^[0-9a-f]{64} ' | tail -n 1)"; }
 is_learnt() { has "$(ppcctl template list)" "$1"; }
+
+# While the unit starts again `top` has it, and `report` tells what its start took.
+top_and_report() {
+  local report=/tmp/live.json watcher
+  cold
+  systemctl start --no-block "$service"
+  within 60 is_told "$models" "$id" || return
+  ppcctl report "$models" --id "$id" --out $report &
+  watcher=$!
+  within 60 is_on_top && within 120 is_active && unit_read_well && wait $watcher || return
+  has "$(tr -d ' ' <$report)" '"is_ready":true' && has "$(ppcctl report --from $report)" "limit: " &&
+    ppcctl report --from $report | sed 's/^/# report: /' >&3
+}
+is_told() { has "$(ppcctl status --json "$1")" "\"$2\""; }
+is_on_top() { has "$(timeout 60 ppcctl top "$models" --json --count 1)" "\"$id\""; }
+is_active() { is "$(systemctl is-active "$service")" active; }
 
 # What the first start taught is loaded at the next one before anybody reads.
 is_accelerated() {
+  systemctl stop "$service"
   cold
   ppcctl service start "$models" --param unit=model && within 120 is_loaded &&
     has "$(ppcctl policy "$models" '{"op": "status"}' | tr -d ' ')" '"mode":"use"' &&
-    ppcctl service stop "$models" --param unit=model && systemctl start "$service"
+    ppcctl service stop "$models" --param unit=model && systemctl start "$service" && unit_read_well
 }
 is_loaded() {
   local resident
   resident=$(ppcctl residency --json "$models/model.safetensors" | grep -oE '"resident": *[0-9]+' | grep -oE '[0-9]+$' | head -n 1)
-  ((resident >= 64 << 20))
+  ((resident >= 64 << 20)) || { echo "resident: $resident" && return 1; }
+}
+
+# One command, for a directory that nobody has named before.
+by_run() {
+  local said
+  cold
+  said=$(ppcctl run --report /tmp/run.json -- sha256sum "$fresh/model.safetensors" 2>/tmp/run.err) ||
+    { cat /tmp/run.err && return 1; }
+  sum_is "$fresh" "$said" && is "$(cat /tmp/run.err)" "" && has "$(ppcctl status "$fresh")" "backend observer" &&
+    has "$(ppcctl report --from /tmp/run.json)" "limit: " && healthy 3 && ppcctl rm_policy "$fresh"
+}
+
+# The hook and the device as they are installed, but with a time-out for an emulated CPU; a container that reads
+# when it is told to, its image a directory.
+hooks=/usr/share/containers/oci/hooks.d/50-ppc.json cdi=/etc/cdi/ppc.json box=/mnt/disk0/box
+box_image() {
+  mkdir -p $box/bin $box/tmp /tmp/go /etc/cdi
+  cp /bin/busybox $box/bin/ && ln -sf busybox $box/bin/sh
+  sed -i 's/"1000"/"60000"/; s/"timeout": 10/"timeout": 90/' $hooks
+  sed 's/"1000"/"60000"/; s/"timeout": 10/"timeout": 90/' /usr/share/ppc/cdi/ppc.json >$cdi
+}
+boxes() { podman --root /mnt/disk0/store --runroot /run/ppc-test-store --storage-driver vfs "$@"; }
+by_podman() { # RUNTIME OPTIONS...
+  local name=box-$1-$RANDOM
+  cold
+  boxes --runtime "$1" run -d --name "$name" --network none --annotation ppc.model=/model --annotation "ppc.service-id=$name" \
+    --annotation ppc.workers=1 -v "$models:/model:ro" -v /tmp/go:/go:ro "${@:2}" --rootfs $box \
+    /bin/sh -c 'until [ -e /go/$0 ]; do busybox sleep 1; done; busybox sha256sum /model/model.safetensors' "$name" || return
+  is_told "$models" "$name" && within 120 is_loaded && healthy 2 || return
+  touch "/tmp/go/$name"
+  is "$(boxes wait "$name")" 0 && sum_is "$models" "$(boxes logs "$name")" && within 60 is_forgotten "$name" && boxes rm "$name"
+}
+is_forgotten() { ! is_told "$models" "$1" >/dev/null || { echo "$1 is a service still" && return 1; }; }
+by_hook() { rm -f $cdi && by_podman "$1"; }
+by_device() {
+  local hidden=/tmp/50-ppc.json
+  box_image
+  mv $hooks $hidden
+  by_podman crun --device ppc.dev/service=auto || return
+  mv $hidden $hooks
+  rm -r /etc/cdi
 }
 
 policy_of_others() { # SCRATCH
@@ -155,12 +224,11 @@ policy_of_others() { # SCRATCH
 # A reader goes on, from cold caches too, and reads the same, while everything below it is replaced.
 upgrade_under_load() { # REPOSITORY VERSION
   local sum reader
-  sum=$(sha256sum <"$models/model.safetensors")
-  use "$1" || return
+  sum=$(sum_of "$models") && sum_is "$models" "$sum" && use "$1" || return
   (
     while [[ ! -e /tmp/enough ]]; do
       cold
-      [[ $(sha256sum <"$models/model.safetensors") == "$sum" ]] || { echo "wrong bytes" && exit 1; }
+      [[ $(sum_of "$models") == "$sum" ]] || { echo "wrong bytes" && exit 1; }
       echo read >>/tmp/rounds
     done
   ) &
@@ -171,9 +239,9 @@ upgrade_under_load() { # REPOSITORY VERSION
   sleep 1
   touch /tmp/enough
   wait "$reader" || return
-  echo "# rounds read under the upgrade: $(wc -l </tmp/rounds)"
+  echo "# rounds read under the upgrade: $(wc -l </tmp/rounds)" >&3
   is "$(dpkg-query -W -f '${Version}' ppc)" "$2" && units_are_there && within 60 has_both &&
-    has "$(ppcctl status "$models")" running
+    has "$(ppcctl status "$models")" running && healthy 2
 }
 
 # Mounts stay until somebody unmounts them, and are readable meanwhile.
@@ -186,7 +254,8 @@ removed() {
   pgrep -l 'ppcd|ppc-runner' && return 1
   [[ ! -e /run/ppc ]] || { echo "/run/ppc stayed: $(ls /run/ppc)" && return 1; }
   [[ -d /var/lib/ppc/templates ]] || { echo "the templates are gone" && return 1; }
-  sha256sum "$models/model.safetensors" && umount "$models" && rmmod ppc
+  sum_is "$models" "$(sum_of "$models")" && umount "$models" && rmmod ppc && sum_is "$models" "$(sum_of "$models")" &&
+    sum_is "$plain" "$(sum_of "$plain")"
 }
 
 purged() { # SNAPSHOT
@@ -200,23 +269,44 @@ purged() { # SNAPSHOT
     is "$(journalctl -p 3 -b -o cat _COMM=systemd | grep -c ppc)" 0
 }
 
+# The module's package, as it was built by DKMS in the release's root.
+module_purged() {
+  apt-mark unhold ppc-dkms
+  apt purge ppc-dkms || return
+  local left
+  left=$(find /usr/src /var/lib/dkms /lib/modules -name '*ppc*' ! -path '*/kernel/*' ! -path '/usr/src/linux-headers-*')
+  [[ -z $left ]] || { echo "left: $left" && return 1; }
+}
+
 in_guest() { # SCRATCH VERSION NEXT
-  local scratch=$1
+  local scratch=$1 id dir
   export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
-  make_model "$models" && make_model "$plain"
+  exec 3>&1
+  for dir in "$models" "$plain" "$fresh"; do make_model "$dir"; done
   check sources use "$scratch/repo-$2"
   snapshot >/tmp/before
   check install apt install ppc
+  if ((failures)); then return; fi
   check units units_are_there
   check confinement confinement
   check fstab by_fstab
   check registration-by-unit by_unit
+  check doctor healthy 2
   check socket-activation by_socket
+  id=$(ppcctl service-id --param unit=model)
   check service-by-drop-in by_drop_in
+  check top-and-report top_and_report
   check second-start-is-accelerated is_accelerated
+  check doctor-with-a-service healthy 2
+  check service-by-run by_run
+  check image-of-containers box_image
+  check service-by-hook-runc by_hook runc
+  check service-by-hook-crun by_hook crun
+  check service-by-cdi by_device
   check observer-without-cap-sys-admin observer_only
   check policy-of-others policy_of_others "$scratch"
   check upgrade-under-load upgrade_under_load "$scratch/repo-$3" "$3"
   check remove removed
   check purge-leaves-nothing purged /tmp/before
+  check purge-of-the-module module_purged
 }
