@@ -125,12 +125,17 @@ observer_only() {
 is_observed() { has "$(ppcctl status "$plain")" "running"; }
 is_served() { ppcctl status --json "$plain" | grep -qE '"misses":[[:space:]]*[1-9]'; }
 
-# The drop-in as it is shipped, for a unit that starts up, reads its model and is ready then.
+# The drop-in as it is shipped, for a unit that takes its time, reads its model and says then that it is ready.
 by_drop_in() {
   local dir=/etc/systemd/system/$service.d
   mkdir -p "$dir"
-  printf '[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c "sleep 10; sha256sum %s/model.safetensors"\n' \
-    "$models" >"/etc/systemd/system/$service"
+  cat >"/etc/systemd/system/$service" <<UNIT
+[Service]
+Type=notify
+NotifyAccess=all
+TimeoutStartSec=300
+ExecStart=/bin/sh -c "sleep 10; sha256sum $models/model.safetensors; systemd-notify --ready; exec sleep infinity"
+UNIT
   sed "s,/srv/models,$models,g; s,srv-models,mnt-disk0-models,g; s,^#Exec,Exec," /usr/share/doc/ppc/examples/service.conf \
     >"$dir/ppc.conf"
   systemctl daemon-reload

@@ -9,6 +9,7 @@
 
 #include "daemon/base/clock.h"
 #include "tests/unit/temp_tree.h"
+#include "tools/ppcctl/process_tree.h"
 #include "tools/ppcctl/report/parts.h"
 #include "tools/ppcctl/report/start_report.h"
 
@@ -173,6 +174,28 @@ TEST(ReportTest, PagesTellTheSame) {
   EXPECT_EQ(page.find("svc-<b>"), std::string::npos);
   EXPECT_EQ(page.find("http"), std::string::npos) << "needs nothing else";
   EXPECT_EQ(Json::parse(ReportFor("x.json", report))["limit"]["name"], "disk");
+}
+
+// What a unit's drop-in has told is a control group, in which it is itself for a moment.
+TEST(ReportTest, TheFirstOfAUnitIsItsCommand) {
+  const TempTree tree;
+  const auto put = [&tree](int pid, const char* name, const char* cgroup, int start) {
+    const std::string process = "/proc/" + std::to_string(pid);
+    tree.Write(process + "/comm", std::string(name) + "\n");
+    tree.Write(process + "/cgroup", std::string("0::") + cgroup + "\n");
+    tree.Write(process + "/stat", std::to_string(pid) + " (" + name +
+                                      ") S 1 1 1 0 -1 4194560 1 0 0 0 1 1 0 0 20 0 1 0 " +
+                                      std::to_string(start) + " 1 1\n");
+  };
+  const SysRoots roots{"", tree.Root()};
+  const std::string unit = "/system.slice/llm.service";
+  put(7, "sh", "/system.slice/other.service", 10);
+  put(30, "ppcctl", unit.c_str(), 20);
+  EXPECT_EQ(FirstOfCgroup(roots, unit, "ppcctl"), std::nullopt) << "not yet";
+  put(12, "worker", unit.c_str(), 50);  // the numbers have begun anew
+  put(40, "serve", unit.c_str(), 40);
+  put(41, "worker", unit.c_str(), 40);
+  EXPECT_EQ(FirstOfCgroup(roots, unit, "ppcctl"), 40);
 }
 
 // A child that burns CPU, and one that sleeps.

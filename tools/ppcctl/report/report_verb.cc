@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl report: what a start-up's time went to.
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <optional>
+#include <thread>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
 #include "daemon/machine/proc_info.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/output.h"
+#include "tools/ppcctl/process_tree.h"
 #include "tools/ppcctl/report/parts.h"
 #include "tools/ppcctl/report/start_report.h"
 #include "tools/ppcctl/spec.h"
@@ -17,6 +21,7 @@ namespace ppc::ctl {
 namespace {
 
 constexpr size_t kMostBytes = 64 << 20;
+constexpr uint64_t kUnitStartNs = 10 * kNsPerSec;
 
 int Show(const Args& args, const Json& report) {
   if (args.Has("--out")) {
@@ -44,16 +49,31 @@ Result<Json> Saved(const std::string& file) {
   return Error{EINVAL, file + " is not a report; ppcctl run --report FILE.json writes one"};
 }
 
-// The root process that ppcd was told of.
+// What a unit's drop-in tells is the unit; its command may not have begun yet.
+Result<int> ProcessOfUnit(const std::string& id, const std::string& cgroup) {
+  const SysRoots roots = RootsFromEnvironment();
+  const uint64_t end_ns = MonotonicNs() + kUnitStartNs;
+  do {
+    // ExecStartPre= is ppcctl itself.
+    if (const std::optional<pid_t> first = FirstOfCgroup(roots, cgroup, "ppcctl")) return *first;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  } while (MonotonicNs() < end_ns);
+  return Error{
+      ESRCH, "no process of " + cgroup + " runs, whose service " + id + " is; name one with --pid"};
+}
+
+// The root process that ppcd was told of, or the first of the unit's.
 Result<int> ProcessOf(const std::string& mount, const std::string& id) {
   const Outcome outcome = AskOnce({{"op", "status"}, {"mount", mount}});
   if (outcome.exit_status != kExitOk) return Error{ECOMM, ""};
   for (const Json& directory : outcome.answer.value("mounts", Json::array())) {
     const Json services = directory.value("services", Json::array());
     for (const Json& service : services) {
-      if (service.value("service_id", "") == id && service.value("pid", 0) > 0) {
-        return service.value("pid", 0);
-      }
+      if (service.value("service_id", "") != id) continue;
+      if (service.value("pid", 0) > 0) return service.value("pid", 0);
+      // Another group, a session's for instance, has others in it.
+      const std::string cgroup = service.value("cgroup", "");
+      if (cgroup.ends_with(".service")) return ProcessOfUnit(id, cgroup);
     }
   }
   return Error{ENOENT, "service " + id + " was told without its process; name it with --pid"};
