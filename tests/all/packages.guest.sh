@@ -197,6 +197,7 @@ box_image() {
   sed 's/"1000"/"60000"/; s/"timeout": 10/"timeout": 90/' /usr/share/ppc/cdi/ppc.json >$cdi
 }
 boxes() { podman --root /mnt/disk0/store --runroot /run/ppc-test-store --storage-driver vfs "$@"; }
+# shellcheck disable=SC2016  # the container's shell expands it
 by_podman() { # RUNTIME OPTIONS...
   local name=box-$1-$RANDOM
   cold
@@ -245,6 +246,7 @@ upgrade_under_load() { # REPOSITORY VERSION
   touch /tmp/enough
   wait "$reader" || return
   echo "# rounds read under the upgrade: $(wc -l </tmp/rounds)" >&3
+  # shellcheck disable=SC2016  # dpkg's
   is "$(dpkg-query -W -f '${Version}' ppc)" "$2" && units_are_there && within 60 has_both &&
     has "$(ppcctl status "$models")" running && healthy 2
 }
@@ -291,6 +293,8 @@ in_guest() { # SCRATCH VERSION NEXT
   check sources use "$scratch/repo-$2"
   snapshot >/tmp/before
   check install apt install ppc
+  # Without it all that follows would only be noise.
+  # shellcheck disable=SC2154  # the caller's
   if ((failures)); then return; fi
   check units units_are_there
   check confinement confinement
