@@ -251,6 +251,12 @@ upgrade_under_load() { # REPOSITORY VERSION
     has "$(ppcctl status "$models")" running && healthy 2
 }
 
+downgrade() { # REPOSITORY VERSION
+  use "$1" && apt install --allow-downgrades "ppc=$2" || return
+  # shellcheck disable=SC2016  # dpkg's
+  is "$(dpkg-query -W -f '${Version}' ppc)" "$2" && units_are_there && within 60 has_both && healthy 2
+}
+
 # Mounts stay until somebody unmounts them, and are readable meanwhile.
 removed() {
   systemctl stop "$service"
@@ -315,6 +321,7 @@ in_guest() { # SCRATCH VERSION NEXT
   check observer-without-cap-sys-admin observer_only
   check policy-of-others policy_of_others "$scratch"
   check upgrade-under-load upgrade_under_load "$scratch/repo-$3" "$3"
+  check downgrade downgrade "$scratch/repo-$2" "$2"
   check remove removed
   check purge-leaves-nothing purged /tmp/before
   check purge-of-the-module module_purged
