@@ -13,8 +13,10 @@ CONTAINERD=''
 cleanup_all() {
   trap - EXIT
   if [[ -n $CONTAINERD ]]; then kill "$CONTAINERD" && wait "$CONTAINERD"; fi
-  if [[ $runtime == podman* ]]; then boxes rm -af -t 0 >/dev/null 2>&1; fi
-  umount -q "$WORK/store/vfs" "$WORK/store"
+  if [[ $runtime == podman* ]]; then
+    boxes rm -af -t 0 >/dev/null 2>&1
+    umount -q "$WORK/store/vfs" "$WORK/store"
+  fi
   cleanup
 }
 trap cleanup_all EXIT
