@@ -93,7 +93,7 @@ struct ppc_io {
 	uint64_t size;    /* bytes; clamped to the file's end */
 	int32_t xpu;      /* load: put it on this XPU's NUMA node; PPC_NO_XPU = any */
 	uint32_t group;   /* load: 0..63 of its service, unit of interruption, see PPC_IOS_REPLACE */
-	uint32_t flags;   /* evict: PPC_IO_* */
+	uint32_t flags;   /* PPC_IO_* */
 	uint32_t service; /* load: who is charged, id of the service; 0 = the first */
 	uint64_t cookie;  /* given back in ppc_result */
 };
@@ -101,6 +101,7 @@ struct ppc_io {
 #define PPC_IO_UNMAP 0x01u       /* evict: also pages that processes map (they re-fault) */
 #define PPC_IO_EVEN_LOCKED 0x02u /* evict: also mlocked pages */
 #define PPC_IO_DRAIN 0x04u       /* evict: spend effort on stragglers (rarely) */
+#define PPC_IO_MANY 0x08u        /* load: small, one of many; a disk serves many at once (PPC_CAN_MANY) */
 
 /* struct prefetch_ios.flags */
 #define PPC_IOS_REPLACE 0x01u /* first interrupt what is queued or in flight in the groups named here */
@@ -195,6 +196,7 @@ struct ppc_residency {
 #define PPC_CAN_NODE 0x10u
 #define PPC_IS_SAMPLED 0x20u /* accesses are seen now and then: a recording has holes */
 #define PPC_CAN_DEADLINES 0x40u /* lists may say when ranges are needed, struct timed_prefetch_ios */
+#define PPC_CAN_MANY 0x100u /* loads may have PPC_IO_MANY */
 #define PPC_IS_TRACED 0x80u /* there is a trace_file; without one trace() does nothing */
 
 #define PPC_MAX_CHECKPOINT 262144u /* bytes, of one service */

@@ -48,6 +48,7 @@ struct LoadItem {
   uint64_t cookie = 0;
   uint32_t group = 0;  // of the payer's service
   int node = -1;
+  bool is_small = false;     // one of many: what counts is how many are under way
   uint64_t deadline_ns = 0;  // when its reader will be there; 0 = not known
   std::shared_ptr<Payer> payer;
   uint32_t slot = 0;        // of the group; set by LoadQueue

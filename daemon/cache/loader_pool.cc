@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "daemon/base/cpu_set.h"
@@ -90,13 +91,42 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
       workers_.push_back(std::move(worker));
     }
   }
-  if (options_.manual) return;
+  for (const NumaNode& node : nodes) {
+    if (takes_any_[static_cast<size_t>(node.id)]) small_nodes_.push_back(node.id);
+  }
+  if (options_.manual) {
+    for (int i = 0; i < options_.small_loads; ++i) AddSmall();
+    return;
+  }
   for (auto& worker : workers_) {
     worker->thread = std::thread([this, raw = worker.get()] { Run(raw); });
   }
 }
 
 LoaderPool::~LoaderPool() { Stop(); }
+
+// mutex_ held.
+void LoaderPool::AddSmall() {
+  auto worker = std::make_unique<Worker>();
+  worker->index = small_workers_.size();
+  worker->is_for_small = true;
+  worker->node = small_nodes_[worker->index % small_nodes_.size()];
+  small_workers_.push_back(std::move(worker));
+}
+
+// mutex_ held.  Where the system has no more threads those that there are will do, or the others.
+void LoaderPool::StartSmall() {
+  while (static_cast<int>(small_workers_.size()) < options_.small_loads) {
+    AddSmall();
+    Worker* const worker = small_workers_.back().get();
+    try {
+      worker->thread = std::thread([this, worker] { Run(worker); });
+    } catch (const std::system_error&) {
+      small_workers_.pop_back();
+      return;
+    }
+  }
+}
 
 void LoaderPool::Stop() {
   {
@@ -109,9 +139,12 @@ void LoaderPool::Stop() {
     }
   }
   for (auto& wake : wake_) wake->notify_all();
-  for (auto& worker : workers_) {
-    if (worker->thread.joinable()) worker->thread.join();
-    if (options_.manual && worker->chunk) Finish(worker.get(), Interruption::kShutdown);
+  small_wake_.notify_all();
+  for (const auto* const workers : {&workers_, &small_workers_}) {
+    for (const auto& worker : *workers) {
+      if (worker->thread.joinable()) worker->thread.join();
+      if (options_.manual && worker->chunk) Finish(worker.get(), Interruption::kShutdown);
+    }
   }
 }
 
@@ -129,6 +162,16 @@ void LoaderPool::Run(Worker* worker) {
       if (stopping_) return;
       const Took took = Take(worker, &lock);
       if (stopping_) return;
+      if (took != Took::kChunk && worker->is_for_small) {
+        ++small_idle_;
+        if (took == Took::kNoRoom) {
+          small_wake_.wait_for(lock, std::chrono::nanoseconds(options_.retry_ns));
+        } else {
+          small_wake_.wait(lock);
+        }
+        --small_idle_;
+        continue;
+      }
       if (took != Took::kChunk) {
         ++idle_[node];
         if (took == Took::kNoRoom && !has_prober_[node]) {
@@ -173,6 +216,7 @@ void LoaderPool::WakeWhereWorkIs() {
     const auto slot = static_cast<size_t>(node);
     if (idle_[slot] > 0 && HasWorkFor(node)) wake_[slot]->notify_one();
   }
+  if (small_idle_ > 0 && queue_.Items() > 0) small_wake_.notify_one();
 }
 
 // mutex_ held.
@@ -195,6 +239,9 @@ void LoaderPool::Submit(std::span<LoadItem> items, bool replaces) {
         slots.insert(queue_.SlotOf(ServiceOf(item.payer), item.group));
       for (const uint32_t slot : slots) ReplaceLocked(slot);
     }
+    const bool has_small =
+        options_.small_loads > 0 && std::ranges::any_of(items, &LoadItem::is_small);
+    if (has_small && !options_.manual) StartSmall();
     const uint64_t list = queue_.NewList();
     for (LoadItem& item : items) {
       std::optional<LoadItem> dropped;
@@ -219,6 +266,7 @@ void LoaderPool::Submit(std::span<LoadItem> items, bool replaces) {
       }
       WakeFor(node);
     }
+    if (has_small) small_wake_.notify_all();
   }
   for (const IoResult& result : pushed_out) completions_->Push(result);
 }
@@ -285,11 +333,17 @@ uint64_t LoaderPool::QueuedOf(uint32_t service) const {
 
 bool LoaderPool::IsIdle() const {
   const std::lock_guard lock(mutex_);
-  return queue_.Items() == 0 && busy_ == 0;
+  return queue_.Items() == 0 && busy_ + small_busy_ == 0;
+}
+
+int LoaderPool::SmallThreads() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(small_workers_.size());
 }
 
 bool LoaderPool::RunSlice(size_t index) {
-  Worker* worker = workers_[index].get();
+  Worker* const worker = index < workers_.size() ? workers_[index].get()
+                                                 : small_workers_[index - workers_.size()].get();
   if (!worker->chunk) {
     std::unique_lock lock(mutex_);
     if (stopping_ || Take(worker, &lock) != Took::kChunk) return false;
@@ -302,7 +356,7 @@ void LoaderPool::RunUntilIdle() {
   bool progress = true;
   while (progress) {
     progress = false;
-    for (size_t i = 0; i < workers_.size(); ++i) progress |= RunSlice(i);
+    for (size_t i = 0; i < workers_.size() + small_workers_.size(); ++i) progress |= RunSlice(i);
   }
 }
 

@@ -10,6 +10,10 @@
 // What memory or the device interrupted goes back to the head of its queue; the rest is
 // reported as interrupted.  Ranges of a replaced group that were still queued are only
 // counted: whoever replaced them knows.
+//
+// Small items (LoadItem::is_small), of which many are under way at once, have threads of their own,
+// which are started with the first of them: a disk takes as long for one page as for a hundred at
+// a time.  They are not what the device's speed is told by.
 // Threads: Submit, Interrupt, NoteDemand by the executor; Stats by any.
 // Paper: section 3.2 (loader: core-bound pool, XPU affinity, interruptible).
 #ifndef PPC_DAEMON_CACHE_LOADER_POOL_H_
@@ -65,6 +69,7 @@ class LoaderPool {
     uint64_t chunk_bytes = 8 << 20;
     int threads_per_node = 0;  // 0 = clamp(CPUs of the node / 4, Capabilities::least_loads, 16)
     size_t max_items = 131072;
+    int small_loads = 0;                    // small items under way at once; 0 = as all others
     bool manual = false;                    // no threads: RunSlice drives it (tests, simulator)
     uint64_t retry_ns = 100 * 1000 * 1000;  // how soon who found no memory looks again
     BandwidthGovernor::Options governor;
@@ -103,9 +108,12 @@ class LoaderPool {
   uint64_t Queued() const;
   uint64_t QueuedOf(uint32_t service) const;
   int Threads() const { return static_cast<int>(workers_.size()); }
+  // Of small items, so far.
+  int SmallThreads() const;
   bool IsIdle() const;
 
-  // One step of worker `index`; false: nothing to do (or no room).  Only with `manual`.
+  // One step of worker `index`, those of small items last; false: nothing to do (or no room).  Only
+  // with `manual`.
   bool RunSlice(size_t index);
   void RunUntilIdle();
 
@@ -120,6 +128,7 @@ class LoaderPool {
   struct Worker {
     size_t index = 0;
     int node = 0;
+    bool is_for_small = false;
     CpuList cpus;
     std::vector<const Payer*> looked;  // at their memory, for the chunk that is being taken
     std::optional<Chunk> chunk;
@@ -128,6 +137,8 @@ class LoaderPool {
   enum class Took { kChunk, kNothing, kNoRoom };
 
   void Run(Worker* worker);
+  void StartSmall();
+  void AddSmall();
   Took Take(Worker* worker, std::unique_lock<std::mutex>* lock);
   Took TakeKnown(Worker* worker, std::shared_ptr<Payer>* unknown);
   bool IsKnown(Payer* payer, uint64_t now) const;
@@ -175,6 +186,11 @@ class LoaderPool {
   std::vector<bool> has_prober_;         // by node: one thread looks for room every retry_ns
   bool stopping_ = false;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<Worker>> small_workers_;  // grows under the lock
+  std::vector<int> small_nodes_;                        // where they are, in turn
+  std::condition_variable small_wake_;
+  int small_idle_ = 0;
+  int small_busy_ = 0;
 };
 
 }  // namespace ppc

@@ -45,6 +45,9 @@ LoaderPool::Took LoaderPool::Choose(Worker* worker, uint64_t now, LoadItem** cho
   // A payer without room must not hold up the others.
   const auto may_be_loaded = [&](const LoadItem* front) {
     if (*unknown != nullptr) return false;
+    // Each to its own, if there are two kinds.
+    const bool is_small = front->is_small && !small_workers_.empty();
+    if (is_small != worker->is_for_small) return false;
     has_work = true;
     if (now < queue_.RestUntil(front->slot)) return false;
     *bytes = std::min(front->size, options_.chunk_bytes);
@@ -89,9 +92,11 @@ LoaderPool::Took LoaderPool::TakeKnown(Worker* worker, std::shared_ptr<Payer>* u
   if (!HasWorkFor(worker->node)) return Took::kNothing;
   const uint64_t now = backend_->NowNs();
   const int allowed = governor_.Allowed(now);
-  if (static_cast<int>(worker->index) >= allowed && busy_ >= allowed) {
-    return Took::kNoRoom;
-  }
+  const bool is_beyond = static_cast<int>(worker->index) >= allowed;
+  // While the others are held back, who is for small items has as few.
+  const bool is_held =
+      worker->is_for_small ? allowed < static_cast<int>(workers_.size()) : busy_ >= allowed;
+  if (is_beyond && is_held) return Took::kNoRoom;
   LoadItem* front = nullptr;
   uint64_t bytes = 0;
   const Took took = Choose(worker, now, &front, &bytes, unknown);
@@ -109,7 +114,7 @@ LoaderPool::Took LoaderPool::TakeKnown(Worker* worker, std::shared_ptr<Payer>* u
                           .cookie = front->cookie};
   queue_.Advance(front, bytes);
   inflight_ += bytes;
-  ++busy_;
+  ++(worker->is_for_small ? small_busy_ : busy_);
   ++stats_.chunks;
   worker->chunk = std::move(chunk);
   return Took::kChunk;
@@ -123,7 +128,7 @@ Interruption LoaderPool::Check(const Worker& worker, const Chunk& chunk) {
       return Interruption::kGeneration;
     }
     const int allowed = governor_.Allowed(backend_->NowNs());
-    if (busy_ > allowed && static_cast<int>(worker.index) >= allowed) {
+    if (!worker.is_for_small && busy_ > allowed && static_cast<int>(worker.index) >= allowed) {
       return Interruption::kBandwidth;
     }
   }
@@ -160,15 +165,16 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
                             .group = item.slot,
                             .generation = item.generation,
                             .newest = newest,
+                            .is_small = item.is_small,
                             .node = worker.node};
   const uint64_t start = backend_->NowNs();
-  {
+  if (!item.is_small) {
     const std::lock_guard lock(mutex_);
     meter_.Begin(start);
   }
   const Result<LoadResult> loaded = backend_->Load(request);
   const uint64_t now = backend_->NowNs();
-  {
+  if (!item.is_small) {
     const std::lock_guard lock(mutex_);
     meter_.End(now, loaded ? loaded->loaded : 0, now - start);
   }
@@ -178,7 +184,8 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
   if (loaded->loaded > 0 && options_.on_loaded) options_.on_loaded(loaded->loaded);
   {
     const std::lock_guard lock(mutex_);
-    if (loaded->loaded > 0) governor_.OnLoaded(now, loaded->loaded, now - start);
+    const bool tells = loaded->loaded > 0 && !item.is_small;
+    if (tells) governor_.OnLoaded(now, loaded->loaded, now - start);
     Account(*chunk, *loaded);
     // Whatever the budget says: at once it would be the same again.
     if (loaded->stop == LoadStop::kNoMemory || loaded->stop == LoadStop::kLater) {
@@ -274,7 +281,7 @@ void LoaderPool::Finish(Worker* worker, Interruption reason) {
   const uint64_t executed = chunk.result.size;
   {
     const std::lock_guard lock(mutex_);
-    --busy_;
+    --(worker->is_for_small ? small_busy_ : busy_);
     if (reason != Interruption::kNone) ++stats_.interrupted[static_cast<size_t>(reason)];
     inflight_ -= chunk.taken;
     queue_.GiveBack(chunk.item, chunk.taken - std::min(chunk.taken, chunk.result.ok));

@@ -10,6 +10,11 @@
 #include "daemon/base/clock.h"
 
 namespace ppc {
+namespace {
+
+constexpr uint64_t kSmallLoad = 1 << 20;  // a larger one is no small one, whatever was said
+
+}  // namespace
 
 Executor::Executor(Parts parts, Options options)
     : parts_(parts),
@@ -165,14 +170,16 @@ void Executor::SubmitLoads(const RawList& list) {
     if (!range) continue;
     const std::shared_ptr<Payer>& payer = parts_.services->Get(range->service)->payer;
     if (payer->rate != nullptr) TellDevice(range->file, payer->rate.get());
-    loads_.push_back(LoadItem{.file = range->file,
-                              .offset = range->offset,
-                              .size = range->size,
-                              .cookie = range->cookie,
-                              .group = range->group,
-                              .node = parts_.topology->NodeOfXpu(range->xpu),
-                              .deadline_ns = list.deadlines.empty() ? 0 : list.deadlines[i],
-                              .payer = payer});
+    loads_.push_back(
+        LoadItem{.file = range->file,
+                 .offset = range->offset,
+                 .size = range->size,
+                 .cookie = range->cookie,
+                 .group = range->group,
+                 .node = parts_.topology->NodeOfXpu(range->xpu),
+                 .is_small = (range->flags & PPC_IO_MANY) != 0 && range->size <= kSmallLoad,
+                 .deadline_ns = list.deadlines.empty() ? 0 : list.deadlines[i],
+                 .payer = payer});
   }
   stats_.prefetch_ranges += loads_.size();
   parts_.loader->Submit(loads_, (list.flags & PPC_IOS_REPLACE) != 0);

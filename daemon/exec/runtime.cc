@@ -56,6 +56,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
       backend_, config_.topology.nodes,
       LoaderPool::Options{.chunk_bytes = options.chunk_bytes,
                           .threads_per_node = options.threads_per_node,
+                          .small_loads = backend_->Caps().small_loads,
                           .manual = config_.manual,
                           .neighbours_wait = mind,
                           .on_loaded = [this](uint64_t bytes) { own_cache_ += bytes; }},
@@ -147,7 +148,8 @@ ContextFacts Runtime::Facts() {
   facts.caps = (caps.unmap ? PPC_CAN_UNMAP : 0u) | (caps.progress ? PPC_CAN_PROGRESS : 0u) |
                (caps.trace ? PPC_CAN_TRACE : 0u) | (caps.charge ? PPC_CAN_CHARGE : 0u) |
                (caps.node ? PPC_CAN_NODE : 0u) | (caps.sampled ? PPC_IS_SAMPLED : 0u) |
-               PPC_CAN_DEADLINES | (config_.options.trace_file.empty() ? 0u : PPC_IS_TRACED);
+               PPC_CAN_DEADLINES | PPC_CAN_MANY |
+               (config_.options.trace_file.empty() ? 0u : PPC_IS_TRACED);
   facts.nr_nodes = static_cast<int>(config_.topology.nodes.size());
   facts.nr_xpus = static_cast<int>(config_.topology.xpus.size());
   const Result<BackendCounters> counters = backend_->Counters();

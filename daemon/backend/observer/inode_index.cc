@@ -221,15 +221,17 @@ Result<FileInfo> InodeIndex::InfoOf(uint64_t file, const struct stat& info) cons
 }
 
 Result<FileInfo> InodeIndex::Resolve(uint64_t file, std::string* path) {
-  const std::lock_guard lock(mutex_);
   const Error stale{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
+  std::unique_lock lock(mutex_);
   const std::optional<InodeTable::File> known = files_.Get(file);
   if (!known) return stale;
   const std::string name = PathOf(*known);
+  lock.unlock();
   const Result<UniqueFd> fd = OpenBelow(name, O_PATH | O_NOFOLLOW);
   struct stat info {};
-  if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != known->ino ||
-      info.st_dev != known->dev) {
+  const bool is_there = fd && fstat(fd->Get(), &info) == 0;
+  lock.lock();
+  if (!is_there || info.st_ino != known->ino || info.st_dev != known->dev) {
     Forget(file);
     return stale;
   }
@@ -238,12 +240,13 @@ Result<FileInfo> InodeIndex::Resolve(uint64_t file, std::string* path) {
 }
 
 Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  // The disk is asked without the lock: thousands of files are looked up side by side.
   const Result<UniqueFd> place = OpenBelow(path, O_PATH);
   if (!place) return place.error();
   struct stat info {};
   if (fstat(place->Get(), &info) != 0) return PosixError("look up " + path, errno);
   if (!S_ISREG(info.st_mode)) return Error{EINVAL, path + " is no regular file"};
+  const std::lock_guard lock(mutex_);
   const uint64_t known = files_.NumberOf(info.st_dev, info.st_ino);
   if (known != 0) return InfoOf(known, info);
   // By its own name: symbolic links that stay below the root lead to it.

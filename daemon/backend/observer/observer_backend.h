@@ -84,7 +84,7 @@ class ObserverBackend : public Backend {
   bool Take(const obs_event& raw);
   void Put(const Event& event);
   void GatherOld();
-  Result<std::shared_ptr<const UniqueFd>> OpenFor(uint64_t file);
+  Result<std::shared_ptr<const UniqueFd>> OpenFor(uint64_t file, bool is_kept = true);
   bool CloseIdle(uint64_t now_ns);
   void KeepOpen(uint64_t file);
   // Whether a load of the file makes sense now, else why not.

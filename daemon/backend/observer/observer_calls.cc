@@ -13,13 +13,14 @@
 namespace ppc {
 namespace {
 
+constexpr int kLoadsAtOnce = 32;              // in the cgroup: as many as there are of small ones
 constexpr uint64_t kIdleNs = 500 * kNsPerMs;  // an open file holds the file system below
 // Where opening again would drop what the service has read.
 constexpr uint64_t kKeepNs = 30 * kNsPerSec;
 
 }  // namespace
 
-Result<std::shared_ptr<const UniqueFd>> ObserverBackend::OpenFor(uint64_t file) {
+Result<std::shared_ptr<const UniqueFd>> ObserverBackend::OpenFor(uint64_t file, bool is_kept) {
   const uint64_t now = MonotonicNs();
   {
     const std::lock_guard lock(mutex_);
@@ -32,6 +33,7 @@ Result<std::shared_ptr<const UniqueFd>> ObserverBackend::OpenFor(uint64_t file) 
   Result<UniqueFd> fd = index_->Open(file);
   if (!fd) return fd.error();
   auto shared = std::make_shared<const UniqueFd>(std::move(*fd));
+  if (!is_kept) return shared;
   const std::lock_guard lock(mutex_);
   open_[file] = OpenFile{shared, now, kIdleNs};
   return shared;
@@ -73,7 +75,9 @@ std::shared_ptr<CgroupLoader> ObserverBackend::LoaderOf(uint32_t handle) {
 }
 
 Result<LoadResult> ObserverBackend::Load(const LoadRequest& request) {
-  const Result<std::shared_ptr<const UniqueFd>> fd = OpenFor(request.file);
+  // Thousands of small files a second would take all descriptors.
+  const Result<std::shared_ptr<const UniqueFd>> fd =
+      OpenFor(request.file, !request.is_small || kept_.HasDrops());
   if (!fd) return fd.error();
   if (request.IsInterrupted()) return LoadResult{.stop = LoadStop::kCancelled};
   const LoadStop may = MayLoad(request.file, (*fd)->Get());
@@ -182,6 +186,7 @@ Result<Residency> ObserverBackend::Resident(uint64_t file, uint64_t offset, uint
 
 Result<uint32_t> ObserverBackend::Charge(int cgroup_fd) {
   CgroupLoaderOptions options;
+  options.lanes = kLoadsAtOnce;
   options.on_process = [this](pid_t pid, bool is_there) {
     if (is_there) {
       programs_->AddOwn(pid);

@@ -177,5 +177,81 @@ TEST_F(LoaderThreadsTest, WhoReadsMemoryHoldsUpNobody) {
   EXPECT_EQ(backend_->Resident(1, 0, 8 * kMiB, {})->resident, 8 * kMiB);
 }
 
+// ------------------------------------------------------------------ small items
+
+LoadItem Small(LoadItem item) {
+  item.is_small = true;
+  return item;
+}
+
+TEST_F(LoaderThreadsTest, SmallItemsHaveThreadsOfTheirOwn) {
+  Make({.threads_per_node = 1, .small_loads = 3});
+  ASSERT_EQ(pool_->Threads(), 1);
+  ASSERT_EQ(pool_->SmallThreads(), 3);
+  Submit({Small(Item(0, 4096, 63)), Item(8 * kMiB, 2 * kMiB, 0)});
+  EXPECT_FALSE(pool_->RunSlice(0) && backend_->Resident(1, 0, 4096, {})->resident > 0);
+  EXPECT_EQ(backend_->Resident(1, 8 * kMiB, 2 * kMiB, {})->resident, 2 * kMiB);
+  EXPECT_FALSE(pool_->RunSlice(0));  // what is left is not its own
+  EXPECT_TRUE(pool_->RunSlice(2));
+  EXPECT_EQ(backend_->Resident(1, 0, 4096, {})->resident, 4096u);
+  EXPECT_FALSE(pool_->RunSlice(1));
+  EXPECT_TRUE(pool_->IsIdle());
+}
+
+TEST_F(LoaderThreadsTest, WithoutSuchThreadsAnyLoadsSmallItems) {
+  Make({.threads_per_node = 1});
+  Submit({Small(Item(0, 4096, 63))});
+  pool_->RunUntilIdle();
+  EXPECT_EQ(backend_->Resident(1, 0, 4096, {})->resident, 4096u);
+  EXPECT_EQ(Results().size(), 1u);
+}
+
+// They say how long the disk takes to answer, not what it gives.
+TEST_F(LoaderThreadsTest, SmallItemsDoNotTellTheDevicesSpeed) {
+  Make({.threads_per_node = 1, .small_loads = 2});
+  std::vector<LoadItem> items;
+  for (uint64_t i = 0; i < 100; ++i) items.push_back(Small(Item(i * kMiB, 4096, 63)));
+  Submit(items);
+  pool_->RunUntilIdle();
+  EXPECT_EQ(pool_->Device().bytes_per_s, 0u);
+  EXPECT_EQ(pool_->Stats().loaded, 100u * 4096);
+}
+
+TEST_F(LoaderThreadsTest, AnInterruptedGroupOfSmallItemsIsOver) {
+  Make({.threads_per_node = 1, .small_loads = 2});
+  std::vector<LoadItem> items;
+  for (uint64_t i = 0; i < 100; ++i) items.push_back(Small(Item(i * kMiB, 4096, 63)));
+  Submit(items);
+  EXPECT_TRUE(pool_->RunSlice(1));
+  pool_->Interrupt(4, 63);
+  EXPECT_TRUE(pool_->IsIdle());
+  EXPECT_EQ(pool_->Stats().loaded, 4096u);
+}
+
+// With real threads, which come with the first of them: as many are under way at once.
+TEST_F(LoaderThreadsTest, AsManySmallItemsAreUnderWayAsThereAreThreads) {
+  constexpr int kAtOnce = 8;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int held = 0;
+  backend_->OnLoad([&](const LoadRequest& request) {
+    if (request.length > 4096) return;
+    std::unique_lock lock(mutex);
+    ++held;
+    changed.notify_all();
+    changed.wait_for(lock, std::chrono::seconds(10), [&] { return held >= kAtOnce; });
+  });
+  LoaderPool pool(backend_.get(), Nodes(1), {.threads_per_node = 1, .small_loads = kAtOnce},
+                  &completions_);
+  EXPECT_EQ(pool.SmallThreads(), 0);
+  std::vector<LoadItem> items{Item(128 * kMiB, 2 * kMiB)};
+  for (uint64_t i = 0; i < kAtOnce; ++i) items.push_back(Small(Item(i * kMiB, 4096, 63)));
+  pool.Submit(items, false);
+  Await(kAtOnce + 1);
+  EXPECT_EQ(pool.SmallThreads(), kAtOnce);
+  EXPECT_EQ(held, kAtOnce);
+  pool.Stop();
+}
+
 }  // namespace
 }  // namespace ppc
