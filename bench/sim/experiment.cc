@@ -120,6 +120,7 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   const CacheStats& cache = run.cache;
   m["startup_s"] = static_cast<double>(run.report.ready_ns - run.zero_ns) / 1e9;
   m["load_s"] = run.report.load_s();
+  m["small_s"] = static_cast<double>(run.report.small_ns) / 1e9;
   m["disk_share"] = Share(run.disk.bytes, run.model_bytes);
   m["requests"] = static_cast<double>(run.disk.requests);
   m["reread_share"] = Share(cache.reread, run.needed);
@@ -225,6 +226,9 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
     native_scenario.warm_share = scenario.warm_share;
     const Result<StartUpResult> native = StartUp(native_scenario, seed, directory.path()).Go();
     if (!native) return native.error();
+    if (native->report.small_ns > 0)
+      metrics["native_small_ratio"] =
+          metrics["small_s"] * 1e9 / static_cast<double>(native->report.small_ns);
     metrics["native_load_ratio"] = metrics["load_s"] / native->report.load_s();
     metrics["native_startup_ratio"] =
         metrics["startup_s"] /

@@ -65,8 +65,9 @@ Status Runner::Start() {
   Status started = Ok();
   Scheduler& scheduler = kernel_->scheduler();
   executor_ = scheduler.Spawn([this] { RunExecutor(); });
-  is_idle_.assign(static_cast<size_t>(runtime_->loader().Threads()), false);
-  for (int i = 0; i < runtime_->loader().Threads(); ++i) {
+  const int threads = runtime_->loader().Threads() + runtime_->loader().SmallThreads();
+  is_idle_.assign(static_cast<size_t>(threads), false);
+  for (int i = 0; i < threads; ++i) {
     loaders_.push_back(scheduler.Spawn([this, i] { RunLoader(static_cast<size_t>(i)); }));
   }
   evictor_ = scheduler.Spawn([this] { RunEvictor(); });

@@ -92,6 +92,12 @@ Status ReadSystem(const Json& json, System* s) {
                {"again_after_s", Set(&s->again_after_s)}});
 }
 
+Status ReadPackages(const Json& json, PackageOptions* out) {
+  return Each(json, "packages",
+              {{"files", Set(&out->files)},
+               {"kb", [out](const Json& v) { out->bytes = v.get<uint64_t>() << 10; }}});
+}
+
 Status ReadKv(const Json& json, KvOptions* kv) {
   kv->is_on = true;
   return Each(json, "kv",
@@ -244,6 +250,7 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
                               });
                             })},
        {"kv", Nested(&inner, [&](const Json& v) { return ReadKv(v, &s.kv); })},
+       {"packages", Nested(&inner, [&](const Json& v) { return ReadPackages(v, &s.packages); })},
        {"machine", Nested(&inner, [&](const Json& v) { return ReadMachine(v, &s); })},
        {"service", Nested(&inner, [&](const Json& v) { return ReadService(v, &s.service); })},
        {"system", Nested(&inner, [&](const Json& v) { return ReadSystem(v, &s.system); })},

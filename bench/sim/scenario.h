@@ -63,6 +63,7 @@ struct Scenario {
   std::string model = "qwen2.5-72b";
   uint64_t scale = 64;
   uint64_t layers = 0;  // the model's first ones alone, before scaling; 0: all
+  PackageOptions packages;
   DiskOptions disk;
   double slow_at_s = 0;  // the disk becomes slow so long after the clock's start; 0: never
   double slow_bytes_per_s = 0;

@@ -27,8 +27,13 @@ struct ModelFiles {
   std::vector<std::string> small;
   uint64_t bytes = 0;  // of the shards
 };
+// Small files beside the model, read before it: packages of the program.
+struct PackageOptions {
+  uint32_t files = 0;
+  uint64_t bytes = 12 << 10;  // of one, in the mean
+};
 ModelFiles AddModel(PageCache* cache, const bench::ModelSpec& model, uint64_t scale,
-                    const std::string& directory);
+                    const std::string& directory, const PackageOptions& packages);
 
 // Starts a numbered process; worker < 0: none.  proc: directory that stands for the root of /proc,
 // where its environment is put for the providers of worker numbers, and for who tells services
@@ -69,6 +74,7 @@ struct ServiceOptions {
 
 struct ServiceReport {
   uint64_t exec_ns = 0;
+  uint64_t small_ns = 0;  // of reading small files
   uint64_t load_ns = 0;
   uint64_t ready_ns = 0;
   uint64_t bytes = 0;  // copied by all workers

@@ -72,14 +72,14 @@ Result<uint64_t> StartUp::AddFiles(PageCache* cache) {
   Result<bench::ModelSpec> spec = bench::FindModel(s_.model);
   if (spec.ok() && s_.layers > 0) spec = bench::KeepLayers(*spec, s_.layers);
   if (!spec.ok()) return spec.error();
-  model_ = AddModel(cache, *spec, s_.scale, s_.directory);
+  model_ = AddModel(cache, *spec, s_.scale, s_.directory, s_.packages);
   other_models_.assign(s_.others.size(), ModelFiles{});
   for (size_t i = 0; i < s_.others.size(); ++i) {
     if (s_.others[i].model.empty()) continue;
     spec = bench::FindModel(s_.others[i].model);
     if (spec.ok() && s_.layers > 0) spec = bench::KeepLayers(*spec, s_.layers);
     if (!spec.ok()) return spec.error();
-    other_models_[i] = AddModel(cache, *spec, s_.scale, OtherDirectory(s_, i));
+    other_models_[i] = AddModel(cache, *spec, s_.scale, OtherDirectory(s_, i), {});
   }
   return model_.bytes;
 }

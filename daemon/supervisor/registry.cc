@@ -73,6 +73,7 @@ void Registry::Handle(const Request& request, const Peer& peer, const Reply& rep
   if (request.op == "rm_policy") return RmPolicy(body, reply);
   if (request.op == "service_start") return ServiceStart(body, peer, reply);
   if (request.op == "service_ready") return ServiceReady(body, peer, reply);
+  if (request.op == "service_phase") return ServicePhase(body, peer, reply);
   if (request.op == "service_stop") return ServiceStop(body, peer, reply);
   if (request.op == "policy") return PolicyMessage(body, reply);
   if (request.op == "list") return List(reply);

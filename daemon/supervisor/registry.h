@@ -68,6 +68,7 @@ class Registry {
   void RmPolicy(const Json& body, const Reply& reply);
   void ServiceStart(Json body, const Peer& peer, const Reply& reply);
   void ServiceReady(const Json& body, const Peer& peer, const Reply& reply);
+  void ServicePhase(const Json& body, const Peer& peer, const Reply& reply);
   void ServiceStop(const Json& body, const Peer& peer, const Reply& reply);
   void PolicyMessage(const Json& body, const Reply& reply);
   void List(const Reply& reply);

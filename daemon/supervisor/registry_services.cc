@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <utility>
@@ -237,6 +238,30 @@ void Registry::ServiceReady(const Json& body, const Peer& peer, const Reply& rep
         }
         reply(answer ? Merge(OkAnswer(), *answer) : OkAnswer());
       });
+}
+
+// "ready" is what service_ready says.
+void Registry::ServicePhase(const Json& body, const Peer& peer, const Reply& reply) {
+  const std::string phase = body.at("phase").get<std::string>();
+  if (phase == "ready") return ServiceReady(body, peer, reply);
+  constexpr std::array kPhases = {"init", "weights", "compile", "graphs"};
+  if (std::ranges::find(kPhases, phase) == kPhases.end()) {
+    return reply(ErrorAnswer(
+        Error{EINVAL, "no phase \"" + phase + "\"; init, weights, compile, graphs or ready"}));
+  }
+  const Result<Registration*> found = FindFor(peer, body.at("mount").get<std::string>());
+  if (!found) return reply(ErrorAnswer(found.error()));
+  const std::string id = body.at("service_id").get<std::string>();
+  Registration& registration = **found;
+  if (const Result<Service*> service = FindService(registration, id, peer); !service) {
+    return reply(ErrorAnswer(service.error()));
+  }
+  registration.Control({{"op", "service_phase"}, {"service_id", id}, {"phase", phase}},
+                       [reply](const Result<Json>& answer) {
+                         if (!answer && !IsUnknownToPolicy(answer))
+                           return reply(ErrorAnswer(answer.error()));
+                         reply(answer ? Merge(OkAnswer(), *answer) : OkAnswer());
+                       });
 }
 
 void Registry::ServiceStop(const Json& body, const Peer& peer, const Reply& reply) {

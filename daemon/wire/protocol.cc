@@ -43,6 +43,7 @@ constexpr std::array kServiceStart = {kMount,
                                       Field{"pid", Kind::kCount, false},
                                       Field{"wait_ms", Kind::kCount, false}};
 constexpr std::array kServiceOther = {kMount, kServiceId};
+constexpr std::array kServicePhase = {kMount, kServiceId, Field{"phase", Kind::kString, true}};
 constexpr std::array kPolicy = {kMount, Field{"message", Kind::kObject, true}};
 constexpr std::array kStatus = {Field{"mount", Kind::kString, false}};
 constexpr std::array kMetrics = {Field{"format", Kind::kString, false}};
@@ -54,6 +55,7 @@ constexpr std::array kOperations = {
     Operation{"rm_policy", true, false, kMountOnly},
     Operation{"service_start", true, true, kServiceStart},
     Operation{"service_ready", true, true, kServiceOther},
+    Operation{"service_phase", true, true, kServicePhase},
     Operation{"service_stop", true, true, kServiceOther},
     Operation{"policy", true, false, kPolicy},
     Operation{"list", false, false, {}},

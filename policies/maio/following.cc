@@ -17,8 +17,15 @@ unsigned long long ToPrint(uint64_t value) { return value; }
 
 }  // namespace
 
-Following::Following(Run* run, Template t, const std::vector<uint64_t>& numbers, uint32_t copies)
+Following::Following(Run* run, Template t, std::vector<uint64_t> numbers, uint32_t copies)
     : run_(run), copies_(copies) {
+  const uint64_t cookie = static_cast<uint64_t>(run_->slot + 1) << 56;
+  // What is still reported of the service that had the slot before is none of ours.
+  // Nor what is reported of the layout that this one replaces.
+  const uint64_t nonce = (((run_->start_ns >> 20) + run_->layouts++) & 0x7fff) << 32;
+  small_ =
+      std::make_unique<SmallFiles>(&t, &numbers, run_->spec.number, cookie | 1ull << 49 | nonce,
+                                   (run_->context->caps & PPC_CAN_MANY) != 0);
   layout_ = std::make_unique<Layout>(std::move(t), numbers, run_->config.max_pieces);
   affinity_ = std::make_unique<Affinity>(run_->context, *layout_, run_->config.affinity);
   ppc_memory memory = run_->Memory();
@@ -26,13 +33,9 @@ Following::Following(Run* run, Template t, const std::vector<uint64_t>& numbers,
   beacon_bytes_ = BeaconBytes(distance);
   // What is in the cache already, of this model perhaps, takes nothing away from it.
   const uint64_t other = memory.used - std::min(memory.used, memory.cache);
-  constrained_ = layout_->bytes() > memory.threshold - std::min(memory.threshold, other);
+  constrained_ = template_bytes() > memory.threshold - std::min(memory.threshold, other);
   table_ = std::make_unique<PieceTable>(layout_.get());
   matcher_ = std::make_unique<Matcher>(table_.get(), run_->context->window_bytes, beacon_bytes_);
-  uint64_t cookie = static_cast<uint64_t>(run_->slot + 1) << 56;
-  // What is still reported of the service that had the slot before is none of ours.
-  // Nor what is reported of the layout that this one replaces.
-  const uint64_t nonce = (((run_->start_ns >> 20) + run_->layouts++) & 0x7fff) << 32;
   planner_ = std::make_unique<Planner>(table_.get(), matcher_.get(), affinity_.get(),
                                        run_->spec.number, cookie | 1ull << 48 | nonce);
   if ((run_->context->caps & PPC_CAN_DEADLINES) != 0) planner_->TellDeadlines();
@@ -93,7 +96,7 @@ void Following::BindGroups() {
 
 bool Following::Holds(uint64_t number, uint64_t page, uint64_t pages) const {
   int32_t file = layout_->FileOf(number);
-  if (file < 0) return false;
+  if (file < 0) return small_->Knows(number);
   auto [first, last] = layout_->PiecesOf(static_cast<uint32_t>(file), page, page + pages);
   for (uint32_t p = first; p < last; p++) {
     if (layout_->pieces()[p].pending != 0) return true;
@@ -132,7 +135,7 @@ void Following::UnlistedFile(const miss_io& event) {
   }
   uint64_t consumed = 0;
   for (const Cursor& cursor : matcher_->cursors()) consumed += cursor.consumed;
-  if (consumed * 20 < layout_->bytes() && unlisted_bytes_ * 8 > layout_->bytes())
+  if (consumed * 20 < layout_->bytes() && unlisted_bytes_ * 8 > template_bytes())
     matcher_->GiveUp();
 }
 
@@ -177,7 +180,7 @@ bool Following::IsReadAhead(const miss_io& event, uint32_t file) const {
 void Following::Event(const miss_io& event) {
   int32_t file = layout_->FileOf(event.file);
   if (file < 0) {
-    UnlistedFile(event);
+    if (!SmallFile(event)) UnlistedFile(event);
     return;
   }
   bool weights = layout_->files()[file].kind != FileKind::kSmall;
@@ -244,7 +247,12 @@ void Following::Plan(const ppc_plan_request& request, IoList* out) {
   stand_down_->Update(request.device_rate, request.device_step_ns, matcher_->cursors(),
                       run_->Now());
   planner_->SetWindow(stand_down_->window());
-  planner_->Plan(request.max_bytes, memory, run_->Now(), out);
+  const uint64_t small = PlanSmall(request.max_bytes, out);
+  const uint64_t left = request.max_bytes - std::min(request.max_bytes, small);
+  memory.room -= std::min(memory.room, small);
+  if (left > 0) planner_->Plan(left, memory, run_->Now(), out);
+  // Of the model there is nothing to do.
+  if (out->empty()) (void)small_->Plan(left, run_->Now(), out);
   for (size_t i = before; i < out->size(); i++) {
     const ppc_io& io = out->ios()[i];
     node_bytes_[io.xpu < 0 ? -1 : affinity_->NodeOfXpu(io.xpu)] += io.size;
@@ -263,12 +271,16 @@ void Following::Evict(const Evictor::Held& held, IoList* out) {
 }
 
 bool Following::EvictAll(const Evictor::Held& held, IoList* out) {
-  evictor_->EvictAll(run_->Now(), (run_->context->caps & PPC_CAN_UNMAP) != 0, held, out);
-  return !evictor_->HasEnded(run_->Now());
+  const bool can_unmap = (run_->context->caps & PPC_CAN_UNMAP) != 0;
+  evictor_->EvictAll(run_->Now(), can_unmap, held, out);
+  const bool has_more = small_->Release(can_unmap, held, out);
+  return has_more || !evictor_->HasEnded(run_->Now());
 }
 
 void Following::Done(const ppc_result& result) {
-  if (result.kind == PPC_LOADED) {
+  if (small_->Owns(result.cookie)) {
+    small_->Done(result);
+  } else if (result.kind == PPC_LOADED) {
     planner_->Done(result);
     if (leftovers_ != nullptr) leftovers_->Found(result);
   } else if (leftovers_ == nullptr || !leftovers_->Done(result)) {
@@ -327,6 +339,8 @@ void Following::End() {
   for (uint32_t g = 0; g < layout_->groups().size(); g++) {
     run_->context->interrupt_of(run_->context, run_->spec.number, g);
   }
+  if (!small_->finished() || small_->stats().asked != 0)
+    run_->context->interrupt_of(run_->context, run_->spec.number, SmallFiles::kGroup);
   for (const auto& [file, unused] : native_files_)
     run_->context->file_native(run_->context, file, 0);
   native_files_.clear();
@@ -367,7 +381,7 @@ bool Following::BeginsAgain(const miss_io& event) {
 bool Following::FittedBadly() const {
   const uint64_t events = matcher_->matched() + matcher_->unknown();
   const bool strange = events >= 64 && matcher_->unknown() * 10 > events;
-  const bool other = unlisted_bytes_ * 4 > layout_->bytes();
+  const bool other = unlisted_bytes_ * 4 > template_bytes();
   return strange || other;
 }
 

@@ -22,6 +22,7 @@
 #include "policies/maio/follow/matcher.h"
 #include "policies/maio/follow/piece_table.h"
 #include "policies/maio/follow/planner.h"
+#include "policies/maio/follow/small_files.h"
 #include "policies/maio/follow/stand_down.h"
 #include "policies/maio/run.h"
 #include "ppc.hpp"
@@ -32,7 +33,7 @@ class Following {
  public:
   // run outlives this.  numbers: this run's number of each file of the template, 0: left out;
   // copies: of each worker's list, of a template for fewer workers, 0: none.
-  Following(Run* run, Template t, const std::vector<uint64_t>& numbers, uint32_t copies);
+  Following(Run* run, Template t, std::vector<uint64_t> numbers, uint32_t copies);
 
   void Event(const miss_io& event);
   void Plan(const ppc_plan_request& request, IoList* out);
@@ -40,17 +41,19 @@ class Following {
   // Other services wait for room.
   void SetContended(bool is_contended) { evictor_->SetContended(is_contended); }
   // There is something that it has not loaded.
-  bool IsLoading() const { return !planner_->finished(); }
+  bool IsLoading() const { return !planner_->finished() || !small_->finished(); }
   // Drops whatever is left; false once there is nothing to do any more.
   bool EvictAll(const Evictor::Held& held, IoList* out);
   void Done(const ppc_result& result);
   void Tick(uint64_t now_ns);
   // All that is to be read has been.
   void Rest();
+  // The model has been read: what readers were thought to be still in may go.
+  void EndWeights();
   // Nothing is loaded any more, and no file is treated in a way of its own.
   void End();
 
-  bool Knows(uint64_t file) const { return layout_->FileOf(file) >= 0; }
+  bool Knows(uint64_t file) const { return layout_->FileOf(file) >= 0 || small_->Knows(file); }
   // Still needs pages of the range.
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;
   // Too much of what was read is not in the template.
@@ -82,6 +85,10 @@ class Following {
     std::map<uint32_t, uint32_t> per_group;
   };
 
+  // See following_small.cc.
+  bool SmallFile(const miss_io& event);
+  uint64_t PlanSmall(uint64_t max_bytes, IoList* out);
+  uint64_t template_bytes() const { return layout_->bytes() + small_->stats().bytes; }
   void FindCached();
   void BindGroups();
   void NoteMiss(const miss_io& event, uint32_t file, int32_t slot);
@@ -100,6 +107,7 @@ class Following {
 
   Run* const run_;
   std::string reason_;
+  std::unique_ptr<SmallFiles> small_;
   std::unique_ptr<Layout> layout_;
   std::unique_ptr<PieceTable> table_;
   std::unique_ptr<Affinity> affinity_;

@@ -23,7 +23,16 @@ void Following::Describe(Json* out) const {
   Json& json = *out;
   const PlannerStats& plan = planner_->stats();
   const EvictorStats& evict = evictor_->stats();
-  json["template_bytes"] = layout_->bytes();
+  json["template_bytes"] = template_bytes();
+  const SmallFilesStats& small = small_->stats();
+  if (small.files != 0) {
+    json["small_files"] = small.files;
+    json["small_bytes"] = small.bytes;
+    json["small_asked"] = small.asked;
+    json["small_loaded"] = small.loaded;
+    json["small_redundant"] = small.redundant;
+    json["small_missed"] = small.missed;
+  }
   json["constrained"] = constrained_;
   json["distance"] = evictor_->distance();
   json["beacon"] = beacon_bytes_;
@@ -76,6 +85,11 @@ void Following::Stats() const {
     total += layout_->groups()[g].bytes;
     state = std::max(state, static_cast<uint64_t>(matcher_->cursors()[g].state));
   }
+  const SmallFilesStats& small = small_->stats();
+  stat("small_files", small.files);
+  stat("small_asked_bytes", small.asked);
+  stat("small_loaded_bytes", small.loaded);
+  stat("small_missed_bytes", small.missed);
   stat("sync_state", state);
   stat("coverage_percent", total != 0 ? consumed * 100 / total : 0);
   stat("matched_events", matcher_->matched());

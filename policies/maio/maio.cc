@@ -5,11 +5,12 @@
 //
 // Control messages: {"op": "service_start", "service_id": ..., "service": n,
 // "workers": n, "xpus": [...], "params": {...}}, {"op": "service_ready", ...},
-// {"op": "service_stop", ...}, {"op": "status"}.
+// {"op": "service_phase", ..., "phase": "weights"}, {"op": "service_stop", ...}, {"op": "status"}.
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,7 @@ class Maio : public Policy {
     }
     std::string op = message["op"].get<std::string>();
     if (op == "service_start") return Reply(StartService(message));
+    if (op == "service_phase") return Reply(PhaseOf(message));
     if (op == "service_ready" || op == "service_stop") return Reply(EndService(message, op));
     if (op == "status") return Reply(Status());
     return nullptr;
@@ -177,6 +179,20 @@ class Maio : public Policy {
       return reply;
     }
     return {{"error", "maio: no service " + id + " was started on this mount"}};
+  }
+
+  Json PhaseOf(const Json& message) {
+    const auto text = [&](const char* key) {
+      auto it = message.find(key);
+      return it != message.end() && it->is_string() ? it->get<std::string>() : std::string();
+    };
+    const std::optional<Phase> phase = ParsePhase(text("phase"));
+    if (!phase) return {{"error", "maio: a phase is init, weights, compile, graphs or ready"}};
+    if (*phase == Phase::kReady) return EndService(message, "service_ready");
+    for (auto& service : services_) {
+      if (service->id() == text("service_id")) return service->Begins(*phase);
+    }
+    return {{"error", "maio: no service " + text("service_id") + " was started on this mount"}};
   }
 
   // Where the host has no thread for it, here and now.

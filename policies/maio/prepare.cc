@@ -4,7 +4,10 @@
 #include "policies/maio/prepare.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <system_error>
+#include <thread>
 
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/record/regroup.h"
@@ -154,17 +157,45 @@ void Preparer::CompleteFromHeaders(Template* t) {
   *t = std::move(whole);
 }
 
+// In the order of the table, which is that of the recording: what is needed first is known first.
+// Thousands of files on a cold disk take a while, so several are asked for at once; the reader
+// finds their inodes in memory, then.
+std::vector<ppc_file_info> Preparer::LookUp(const Template& t) const {
+  std::vector<ppc_file_info> infos(t.files.size());
+  std::atomic<size_t> next{0};
+  const auto look = [&] {
+    for (size_t i = next++; i < infos.size(); i = next++) {
+      if (context_->file_info(context_, t.files[i].path.c_str(), &infos[i]) != 0) infos[i] = {};
+    }
+  };
+  std::vector<std::jthread> others;
+  try {
+    const size_t threads = std::min(kLookUpsAtOnce, infos.size() / kPackageFiles * 4);
+    for (size_t i = 1; i < threads; i++) others.emplace_back(look);
+  } catch (const std::system_error&) {
+    // No more threads: those that there are will do.
+  }
+  look();
+  return infos;
+}
+
 // This run's number of each file, 0 for those that changed or are gone.
 std::vector<uint64_t> Preparer::CheckFiles(const Template& t) {
   std::vector<uint64_t> numbers(t.files.size(), 0);
   uint64_t deadline = context_->now_ns(context_) + kHeadersBudgetNs;
   out_.stale_files = 0;
   out_.synthesized_files = 0;
+  const std::vector<ppc_file_info> infos = LookUp(t);
   for (size_t i = 0; i < t.files.size(); i++) {
     const TemplateFile& file = t.files[i];
-    ppc_file_info info = {};
-    bool good =
-        context_->file_info(context_, file.path.c_str(), &info) == 0 && info.size == file.size;
+    const ppc_file_info& info = infos[i];
+    bool good = info.file != 0 && info.size == file.size;
+    // Of a small file all is read, whatever it holds.
+    const bool is_package = file.kind == FileKind::kSmall && info.file != 0;
+    if (is_package && !Known(file.fingerprint)) {
+      numbers[i] = info.file;
+      continue;
+    }
     // A copied model has other times but the same contents.
     if (good && info.mtime_ns != file.mtime_ns && Known(file.fingerprint) &&
         context_->now_ns(context_) < deadline) {

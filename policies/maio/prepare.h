@@ -45,6 +45,7 @@ class Preparer {
   void CompleteFromHeaders(Template* t);
   bool Use(Template* t);
   int LoadKnown(Template* t, std::string* error);
+  std::vector<ppc_file_info> LookUp(const Template& t) const;
   std::vector<uint64_t> CheckFiles(const Template& t);
   uint32_t TensorParallel() const;  // 0: not told
   SynthOptions SynthOptionsFor(uint32_t workers) const;

@@ -47,14 +47,24 @@ void Recording::Event(const miss_io& event) {
   if (file < 0) return;
   bool weights = recorder_.files()[file].kind != FileKind::kSmall;
   const uint32_t group = run_->workers.Resolve(event, weights);
-  recorder_.Touch(run_->workers.RecordedAs(event, group), static_cast<uint32_t>(file),
-                  event.offset / kPage, (event.offset + event.size + kPage - 1) / kPage,
-                  event.time_ns);
+  uint64_t first = event.offset / kPage;
+  uint64_t end = (event.offset + event.size + kPage - 1) / kPage;
+  // A fault maps what of the cache lies around it, which is not told; to have as much there the
+  // kernel reads around a miss.
+  if (!weights && (event.flags & PPC_F_MMAP) != 0) {
+    first = first / kAroundPages * kAroundPages;
+    end = (end + kAroundPages - 1) / kAroundPages * kAroundPages;
+  }
+  // Whoever reads it: the order in which small files are needed is one of all processes.
+  const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
+  recorder_.Touch(as, static_cast<uint32_t>(file), first, end, event.time_ns);
 }
+
+bool Recording::HasSubstance() const { return weight_bytes() != 0 || files() >= kPackageFiles; }
 
 bool Recording::HasNews() const {
   const uint64_t bytes = recorder_.bytes();
-  return weight_bytes() != 0 && bytes != stored_bytes_ && bytes != pending_bytes_;
+  return HasSubstance() && bytes != stored_bytes_ && bytes != pending_bytes_;
 }
 
 bool Recording::IsDue(uint64_t now_ns) const {
@@ -89,8 +99,12 @@ void Recording::TakeFinished(const Finishing& finished) {
 
 // The headers are in the cache, the service has just read them.
 void Finishing::FillFingerprints() {
-  for (TemplateFile& file : recorder_.files())
+  size_t small = 0;
+  for (TemplateFile& file : recorder_.files()) {
+    // Of packages only names and sizes count, and there are tens of thousands.
+    if (file.kind == FileKind::kSmall && ++small > kPackageFiles) continue;
     file.fingerprint = FingerprintOf(context_, file.path, file.size, &file.kind);
+  }
 }
 
 // A recording that was cut short replaces neither a whole one nor one that got further.

@@ -63,10 +63,13 @@ class Recording {
   void Event(const miss_io& event);
   bool Knows(uint64_t file) const { return recorder_.FileOf(file) >= 0; }
   void Swap(uint32_t a, uint32_t b) { recorder_.Swap(a, b); }
+  void Mark(Phase phase, uint64_t now_ns) { recorder_.Mark(phase, /*is_told=*/true, now_ns); }
   // Some of the start was not told of.
   void Miss() { has_missed_ = true; }
 
-  // Model data has been recorded that is not stored or on its way.
+  // A model was read, or many small files were: the packages of a program.
+  bool HasSubstance() const;
+  // Such has been recorded that is not stored or on its way.
   bool HasNews() const;
   // The service rests: one that cannot be stored is not tried again before there is more of it.
   bool IsDue(uint64_t now_ns) const;

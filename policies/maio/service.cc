@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <utility>
@@ -80,6 +81,7 @@ void Service::Begin(Preparation p) {
   if (p.is_recorded) {
     recording_ = std::make_unique<Recording>(&run_, p.found);
     if (is_early_lost_) recording_->Miss();
+    for (auto [phase, ms] : phases_) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
   }
   if (p.followed) {
     Follow(&p);
@@ -106,7 +108,8 @@ bool Service::IsHeldBack() const {
 }
 
 void Service::Follow(Preparation* p) {
-  following_ = std::make_unique<Following>(&run_, *std::move(p->followed), p->numbers, p->copies);
+  following_ =
+      std::make_unique<Following>(&run_, *std::move(p->followed), std::move(p->numbers), p->copies);
   following_->OnSwap([this](uint32_t a, uint32_t b) {
     if (recording_ != nullptr) recording_->Swap(a, b);
   });
@@ -198,7 +201,23 @@ void Service::Tick(uint64_t now_ns) {
 
 // ------------------------------------------------------------------------ end
 
+void Service::NotePhase(Phase phase) {
+  if (std::ranges::find(phases_, phase, &std::pair<Phase, uint64_t>::first) != phases_.end())
+    return;
+  const uint64_t now = run_.Now();
+  phases_.emplace_back(phase, (now - std::min(run_.start_ns, now)) / 1'000'000);
+  if (mode_ == Mode::kRecord) recording_->Mark(phase, now);
+}
+
+Json Service::Begins(Phase phase) {
+  NotePhase(phase);
+  // What is compiled next needs memory, and nobody reads the model again.
+  if ((phase == Phase::kCompile || phase == Phase::kGraphs) && follows()) following_->EndWeights();
+  return Status();
+}
+
 Json Service::Ready() {
+  NotePhase(Phase::kReady);
   if (mode_ == Mode::kRecord) FinishRecording(kComplete);
   if (follows()) {
     following_->Rest();
@@ -233,7 +252,7 @@ void Service::GiveBack() {
 }
 
 void Service::FinishRecording(uint32_t flags) {
-  if (recording_->weight_bytes() == 0) {
+  if (!recording_->HasSubstance()) {
     reason_ = "nothing recorded: no model data was read through the mount";
     return;
   }
@@ -313,6 +332,9 @@ Json Service::Status() const {
                {"mode", ModeName(mode_)},
                {"reason", reason_},
                {"treatment", treatment_}};
+  if (!phases_.empty()) json["phases"] = Json::array();
+  for (auto [phase, ms] : phases_)
+    json["phases"].push_back({{"phase", PhaseName(phase)}, {"ms", ms}});
   if (run_.spec.nodes > 1) {
     json["node"] = run_.spec.node;
     json["nodes"] = run_.spec.nodes;

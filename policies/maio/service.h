@@ -19,6 +19,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "policies/maio/config.h"
 #include "policies/maio/following.h"
@@ -45,6 +47,8 @@ class Service {
 
   nlohmann::json Start();
   nlohmann::json Ready();
+  // Another part of the start-up; of each the first time counts.
+  nlohmann::json Begins(Phase phase);
   nlohmann::json Stop();
   nlohmann::json Status() const;
 
@@ -92,6 +96,7 @@ class Service {
   void RecordNextTime();
   // *said, "" nothing, becomes the reason once work(), in the background, has set it.
   void SayWhenDone(std::function<void()> work, std::shared_ptr<std::string> said);
+  void NotePhase(Phase phase);
   bool follows() const { return following_ != nullptr && mode_ != Mode::kIdle; }
   void Stats() const;
 
@@ -119,6 +124,7 @@ class Service {
   bool is_again_ = false;  // reads its model another time, without being told of
   uint32_t agains_ = 0;    // so often, each soon after the load before
   uint64_t ready_ns_ = 0;
+  std::vector<std::pair<Phase, uint64_t>> phases_;  // that were told, and after how many ms
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // expires with this object
 };
 

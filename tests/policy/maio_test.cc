@@ -17,11 +17,13 @@ TEST_F(MaioTest, RecordsWhatEachWorkerReads) {
   std::string error;
   ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &t, &error), 0) << error;
   EXPECT_EQ(t.flags, maio::kComplete | maio::kTraced);
-  ASSERT_EQ(t.groups.size(), 2u);
+  ASSERT_EQ(t.groups.size(), 3u);
   EXPECT_EQ(t.groups[0].id, 0u);
   EXPECT_EQ(t.groups[1].id, 1u);
+  EXPECT_EQ(t.groups[2].id, maio::kCommonGroup);  // small files are everybody's
+  EXPECT_EQ(maio::SequenceBytes(t.groups[2]), 8192u);
   EXPECT_EQ(maio::DistinctBytes(t), model_.bytes() + 8192);
-  uint64_t expected = 8192;
+  uint64_t expected = 0;
   for (const Access& a : WorkerAccesses(model_, 0)) expected += a.size;
   EXPECT_EQ(maio::SequenceBytes(t.groups[0]), expected);
   EXPECT_EQ(t.files.size(), 5u);
@@ -289,7 +291,7 @@ TEST_F(MaioTest, TwoServicesShareAModel) {
   ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &a, &error), 0);
   ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), "feedfacefeedface"), &b, &error), 0);
   EXPECT_EQ(maio::DistinctBytes(a), maio::DistinctBytes(b));
-  ASSERT_EQ(b.groups.size(), 2u);
+  ASSERT_EQ(b.groups.size(), 3u);
   EXPECT_EQ(maio::SequenceBytes(a.groups[1]), maio::SequenceBytes(b.groups[1]));
 }
 

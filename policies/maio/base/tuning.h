@@ -104,6 +104,12 @@ inline constexpr uint32_t kAgainsToKeep = 2;
 inline constexpr uint64_t kAgainSoonNs = 600'000'000'000;
 // Files of no known kind up to this are small: read by anybody, kept until ready.
 inline constexpr uint64_t kSmallBytes = 32ull << 20;
+// What the kernel reads around a fault of a mapped file.
+inline constexpr uint64_t kAroundPages = 32;
+// So many of them are a program's packages: worth a template without a model, and no fingerprints.
+inline constexpr size_t kPackageFiles = 256;
+// Looked up at a time: each costs the disk an answer or two.
+inline constexpr size_t kLookUpsAtOnce = 16;
 // Of a hook, for looking what is cached; of work in the background, for reading headers: a store
 // that hangs must not keep others waiting.
 inline constexpr uint64_t kFindBudgetNs = 400'000'000;

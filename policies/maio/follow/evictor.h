@@ -63,6 +63,8 @@ class Evictor {
     swap_left_ = bytes;
     swap_until_ns_ = now_ns + kSwapNs;
   }
+  // What readers have passed goes as soon as room is needed, however close behind them it is.
+  void HoldNothing() { distance_ = 0; }
   // A miss near a piece that was released made the kernel read it, as a whole or in part.  Of these
   // `bytes` were missed: the distance was too short.  It goes again when the reader, if it is known
   // (group slot, or -1), has read as much more as for any other.

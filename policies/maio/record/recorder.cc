@@ -72,6 +72,18 @@ void Recorder::Swap(uint32_t a, uint32_t b) {
   }
 }
 
+void Recorder::Mark(Phase phase, bool is_told, uint64_t now_ns) {
+  const auto known = std::ranges::find(phases_, phase, &PhaseMark::phase);
+  if (known != phases_.end() && (known->is_told || !is_told)) return;
+  if (known != phases_.end()) phases_.erase(known);
+  PhaseMark mark;
+  mark.phase = phase;
+  mark.is_told = is_told;
+  mark.ms = (now_ns - std::min(start_ns_, now_ns)) / 1'000'000;
+  for (const auto& [id, group] : groups_) mark.positions.emplace_back(id, group.bytes);
+  phases_.push_back(std::move(mark));
+}
+
 // Joins a range to the last extent of its file when that is close and recent.
 bool Recorder::Extend(Group* group, uint32_t file, uint64_t first, uint64_t end) {
   auto last = group->last.find(file);
@@ -102,7 +114,11 @@ bool Recorder::Extend(Group* group, uint32_t file, uint64_t first, uint64_t end)
 
 void Recorder::List(Group* group, uint32_t file, uint64_t first, uint64_t end, uint64_t now_ns) {
   if (group->full) return;
-  if (files_[file].kind != FileKind::kSmall) weight_bytes_ += (end - first) * kPage;
+  if (files_[file].kind != FileKind::kSmall) {
+    const bool has_begun = weight_bytes_ >= kWeightsBeginBytes;
+    weight_bytes_ += (end - first) * kPage;
+    if (!has_begun && weight_bytes_ >= kWeightsBeginBytes) Mark(Phase::kWeights, false, now_ns);
+  }
   uint64_t mark = group->bytes / kTimeMarkBytes;
   if (!Extend(group, file, first, end)) {
     if (group->size() >= kMaxExtents) Shrink(group);
@@ -214,6 +230,7 @@ Template Recorder::Finish(const std::string& service_id, uint32_t flags, uint64_
   t.flags = flags;
   t.created_ns = created_ns;
   t.files = std::move(files_);
+  t.phases = std::move(phases_);
   for (auto& [id, group] : groups_) {
     if (group.size() == 0) continue;
     Pack(&group, 0);

@@ -24,6 +24,8 @@ inline constexpr uint64_t kRowPages = (32 << 10) / kPage;
 // A page touched again after its group has read so much more is a second pass
 // and is listed again; sooner it is a repeat of the same.
 inline constexpr uint64_t kSecondPassBytes = 256ull << 20;
+// Headers, and a look at a file or two: with more of it the model is being read.
+inline constexpr uint64_t kWeightsBeginBytes = 16ull << 20;
 
 class Recorder {
  public:
@@ -40,6 +42,10 @@ class Recorder {
 
   // What was recorded for one of two groups was the other's, and the other way round.
   void Swap(uint32_t a, uint32_t b);
+
+  // A phase begins; of each the first time counts, and what the service says before what was seen.
+  void Mark(Phase phase, bool is_told, uint64_t now_ns);
+  const std::vector<PhaseMark>& phases() const { return phases_; }
 
   // Nobody will read of the file any more: what is known of it is given back.
   void Forget(uint32_t file);
@@ -81,6 +87,7 @@ class Recorder {
   std::vector<TemplateFile> files_;
   std::unordered_map<uint64_t, uint32_t> by_number_;
   std::map<uint32_t, Group> groups_;
+  std::vector<PhaseMark> phases_;
   uint64_t bytes_ = 0;
   uint64_t weight_bytes_ = 0;
 };

@@ -82,13 +82,33 @@ bool ValidPath(const std::string& path) {
   return true;
 }
 
+bool IsLibrary(const std::string& path) {
+  const size_t name = path.rfind('/') + 1;  // npos + 1: all of it
+  return EndsWith(path, ".so") || path.find(".so.", name) != std::string::npos;
+}
+
 FileKind KindOfPath(const std::string& path) {
   if (EndsWith(path, ".safetensors")) return FileKind::kSafetensors;
   if (EndsWith(path, ".gguf")) return FileKind::kGguf;
-  for (const char* suffix : {".json", ".txt", ".model", ".tiktoken", ".jinja", ".py", ".md"}) {
+  // However large: whoever maps it keeps it.
+  if (IsLibrary(path)) return FileKind::kSmall;
+  for (const char* suffix :
+       {".json", ".txt", ".model", ".tiktoken", ".jinja", ".py", ".pyc", ".md"}) {
     if (EndsWith(path, suffix)) return FileKind::kSmall;
   }
   return FileKind::kOther;
+}
+
+const char* PhaseName(Phase phase) {
+  constexpr const char* kNames[kPhases] = {"init", "weights", "compile", "graphs", "ready"};
+  return kNames[static_cast<size_t>(phase)];
+}
+
+std::optional<Phase> ParsePhase(const std::string& name) {
+  for (size_t i = 0; i < kPhases; i++) {
+    if (name == PhaseName(static_cast<Phase>(i))) return static_cast<Phase>(i);
+  }
+  return std::nullopt;
 }
 
 std::string Check(const Template& t) {
@@ -104,6 +124,13 @@ std::string Check(const Template& t) {
     path_bytes += file.path.size();
     if (path_bytes > kMaxPathBytes) return "the paths of the files are too long together";
     if (file.size > kMaxFileBytes) return file.path + ": size too large";
+  }
+  uint32_t phases = 0;
+  for (const PhaseMark& mark : t.phases) {
+    const uint32_t bit = 1u << static_cast<uint32_t>(mark.phase);
+    if ((phases & bit) != 0) return std::string("phase ") + PhaseName(mark.phase) + " listed twice";
+    phases |= bit;
+    if (mark.positions.size() > kMaxGroups) return "a phase of too many groups";
   }
   std::set<uint32_t> ids;
   size_t marks = 0;

@@ -20,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policies/maio/template/digest.h"
@@ -82,6 +83,20 @@ struct TemplateGroup {
   std::vector<uint32_t> time_ms;  // since the previous mark, one per kTimeMarkBytes
 };
 
+// Parts of a start-up, in the order in which they come; a service tells of those that it has.
+enum class Phase : uint8_t { kInit = 0, kWeights = 1, kCompile = 2, kGraphs = 3, kReady = 4 };
+inline constexpr size_t kPhases = 5;
+const char* PhaseName(Phase phase);
+std::optional<Phase> ParsePhase(const std::string& name);
+
+// When a phase began, by the clock and by what had been read.
+struct PhaseMark {
+  Phase phase = Phase::kInit;
+  bool is_told = false;  // by the service; else it was seen: the model began to be read
+  uint64_t ms = 0;       // since the start of the service
+  std::vector<std::pair<uint32_t, uint64_t>> positions;  // group, bytes of its sequence
+};
+
 struct Template {
   uint32_t flags = 0;
   std::string service_id;
@@ -90,6 +105,7 @@ struct Template {
   std::string meta = "{}";  // canonical JSON
   std::vector<TemplateFile> files;
   std::vector<TemplateGroup> groups;
+  std::vector<PhaseMark> phases;  // at most one of each, in the order of time
 };
 
 // Bytes of one group's sequence / of all distinct pages of all groups.
@@ -101,6 +117,8 @@ bool ValidServiceId(const std::string& service_id);
 // Relative, no empty, "." or ".." component, no NUL, at most 4095 bytes.
 bool ValidPath(const std::string& path);
 FileKind KindOfPath(const std::string& path);
+// A shared library, by its name.
+bool IsLibrary(const std::string& path);
 
 // Empty when the template can be encoded and used, else what is wrong with it.
 std::string Check(const Template& t);

@@ -143,6 +143,32 @@ bool ReadTime(ByteReader r, Template* t) {
   return true;
 }
 
+// What a later version may add to the phases is not known here, and left out.
+bool ReadPhases(ByteReader r, Template* t) {
+  const uint64_t count = r.Varint();
+  if (!r.ok() || count > r.left()) return false;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint8_t phase = r.Fixed<uint8_t>();
+    PhaseMark mark;
+    mark.is_told = (r.Fixed<uint8_t>() & 1) != 0;
+    mark.ms = r.Varint();
+    const uint64_t positions = r.Varint();
+    if (!r.ok() || positions > kMaxGroups) return false;
+    for (uint64_t p = 0; p < positions; p++) {
+      const uint64_t group = r.Varint();
+      const uint64_t bytes = r.Varint();
+      if (group > kCommonGroup) return false;
+      mark.positions.emplace_back(static_cast<uint32_t>(group), bytes);
+    }
+    if (!r.ok()) return false;
+    if (phase >= kPhases) continue;
+    mark.phase = static_cast<Phase>(phase);
+    if (t->phases.size() >= kPhases) return false;
+    t->phases.push_back(std::move(mark));
+  }
+  return true;
+}
+
 struct Entry {
   uint16_t type = 0;
   std::span<const uint8_t> bytes;
@@ -228,7 +254,8 @@ std::optional<Template> Decode(std::span<const uint8_t> bytes, std::string* erro
   }
   // Files before groups before time marks, whatever the order in the table; unknown types are
   // from a later minor version and skipped.
-  for (uint16_t type : {kSectionMeta, kSectionFiles, kSectionGroups, kSectionTime}) {
+  for (uint16_t type :
+       {kSectionMeta, kSectionFiles, kSectionGroups, kSectionTime, kSectionPhases}) {
     for (const Entry& entry : entries) {
       if (entry.type != type) continue;
       std::vector<uint8_t> unpacked;
@@ -241,7 +268,8 @@ std::optional<Template> Decode(std::span<const uint8_t> bytes, std::string* erro
       bool ok = type == kSectionMeta     ? ReadMeta(r, &t)
                 : type == kSectionFiles  ? ReadFiles(r, &t)
                 : type == kSectionGroups ? ReadGroups(r, &t, error)
-                                         : ReadTime(r, &t);
+                : type == kSectionTime   ? ReadTime(r, &t)
+                                         : ReadPhases(r, &t);
       if (!ok) {
         if (error->empty()) *error = "malformed section of type " + std::to_string(type);
         return std::nullopt;

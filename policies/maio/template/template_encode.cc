@@ -126,6 +126,22 @@ Section TimeSection(const Template& t) {
   return {kSectionTime, std::move(w.bytes())};
 }
 
+Section PhasesSection(const Template& t) {
+  ByteWriter w;
+  w.Varint(t.phases.size());
+  for (const PhaseMark& mark : t.phases) {
+    w.Fixed(static_cast<uint8_t>(mark.phase));
+    w.Fixed(static_cast<uint8_t>(mark.is_told ? 1 : 0));
+    w.Varint(mark.ms);
+    w.Varint(mark.positions.size());
+    for (auto [group, bytes] : mark.positions) {
+      w.Varint(group);
+      w.Varint(bytes);
+    }
+  }
+  return {kSectionPhases, std::move(w.bytes())};
+}
+
 void Compress(Section* section) {
   if (section->bytes.size() < kCompressFrom) return;
   std::vector<uint8_t> out(ZSTD_compressBound(section->bytes.size()));
@@ -155,6 +171,7 @@ std::vector<uint8_t> EncodeSections(const Template& t, bool compress) {
   for (const TemplateGroup& group : t.groups) nodes.insert(group.node);
   for (uint32_t node : nodes) sections.push_back(GroupsSection(t, node));
   sections.push_back(TimeSection(t));
+  if (!t.phases.empty()) sections.push_back(PhasesSection(t));
   return Assemble(t, std::move(sections), compress);
 }
 
@@ -170,7 +187,7 @@ std::vector<uint8_t> Assemble(const Template& t, std::vector<Section> sections, 
   ByteWriter w;
   w.Raw(kMagic, sizeof(kMagic));
   w.Fixed(kMajor);
-  w.Fixed(kMinor);
+  w.Fixed(t.phases.empty() ? uint16_t{0} : kMinor);
   w.Fixed(t.flags);
   Fingerprint id = BinaryId(t.service_id);
   w.Raw(id.data(), id.size());

@@ -18,7 +18,7 @@ namespace ppc::maio {
 
 inline constexpr uint8_t kMagic[8] = {'P', 'P', 'C', 'T', '\r', '\n', 0x1a, '\n'};
 inline constexpr uint16_t kMajor = 2;
-inline constexpr uint16_t kMinor = 0;
+inline constexpr uint16_t kMinor = 1;  // of a template with phases; one without is as before
 inline constexpr size_t kPreambleBytes = 64;
 inline constexpr size_t kSectionEntryBytes = 32;
 inline constexpr size_t kTrailerBytes = 32;
@@ -39,6 +39,7 @@ enum SectionType : uint16_t {
   kSectionFiles = 2,
   kSectionGroups = 3,  // of one node
   kSectionTime = 5,
+  kSectionPhases = 6,  // minor version 1
 };
 
 enum Opcode : uint8_t {

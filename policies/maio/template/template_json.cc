@@ -89,6 +89,17 @@ std::string ToJson(const Template& t, bool extents) {
   json["groups"] = Json::array();
   for (const TemplateGroup& group : t.groups)
     json["groups"].push_back(GroupJson(t, group, extents));
+  if (!t.phases.empty()) {
+    json["phases"] = Json::array();
+    for (const PhaseMark& mark : t.phases) {
+      uint64_t bytes = 0;
+      for (auto [group, position] : mark.positions) bytes += position;
+      json["phases"].push_back({{"phase", PhaseName(mark.phase)},
+                                {"ms", mark.ms},
+                                {"bytes", bytes},
+                                {"told", mark.is_told}});
+    }
+  }
   // Paths come from a file: replace what is not UTF-8 rather than fail.
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -133,6 +133,28 @@ TEST_F(PpcdRightsTest, WhatRootStartsForAGroupIsTheGroups) {
       << "a group has no right to what is above it";
 }
 
+// Who may say that a service is ready may say how far it is.
+TEST_F(PpcdRightsTest, PhasesAreToldByWhoMayTellReadiness) {
+  ASSERT_EQ(CodeOf(AskAs(owner_, Start("svc-a"))), "");
+  Json phase = About("service_phase", "svc-a");
+  EXPECT_EQ(CodeOf(AskAs(owner_, phase)), "EINVAL") << "which?";
+  phase["phase"] = "weights";
+  for (const Caller& caller : {container_root_, neighbour_, stranger_}) {
+    EXPECT_EQ(CodeOf(AskAs(caller, phase)), "EACCES") << caller.name;
+    ExpectRefusalIsLogged(caller, "service_phase");
+  }
+  EXPECT_EQ(CodeOf(AskAs(owner_, phase)), "");
+  EXPECT_EQ(CodeOf(AskAs(admin_, phase)), "");
+  phase["phase"] = "loading";
+  const Json unknown = AskAs(owner_, phase);
+  EXPECT_EQ(CodeOf(unknown), "EINVAL");
+  EXPECT_NE(DumpJson(unknown).find("weights, compile"), std::string::npos) << unknown;
+  phase["phase"] = "ready";
+  EXPECT_EQ(CodeOf(AskAs(neighbour_, phase)), "EACCES");
+  EXPECT_EQ(CodeOf(AskAs(owner_, phase)), "");
+  EXPECT_EQ(AskAs(owner_, Json{{"op", "status"}})["mounts"][0]["services"][0]["state"], "ready");
+}
+
 TEST_F(PpcdRightsTest, RightsOutliveARestart) {
   ASSERT_EQ(CodeOf(AskAs(owner_, Start("svc-a"))), "");
   StopDaemon();

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The list of small files and how far it is loaded, see small_files.h.  Called from the policy's
+// one thread.
+#include "policies/maio/follow/small_files.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "policies/maio/base/tuning.h"
+
+namespace ppc::maio {
+namespace {
+
+constexpr uint32_t kNone = ~0u;
+
+bool IsSmall(const TemplateFile& file) { return file.kind == FileKind::kSmall; }
+
+// Bytes of the common group's sequence when the model began to be read; all, if that is not known.
+uint64_t BeforeWeights(const Template& t) {
+  for (const PhaseMark& mark : t.phases) {
+    if (mark.phase != Phase::kWeights) continue;
+    for (auto [group, bytes] : mark.positions) {
+      if (group == kCommonGroup) return bytes;
+    }
+    return 0;
+  }
+  return ~0ull;
+}
+
+}  // namespace
+
+SmallFiles::SmallFiles(Template* t, std::vector<uint64_t>* numbers, uint32_t service,
+                       uint64_t cookie, bool is_many)
+    : service_(service), cookie_(cookie & ~kPartMask), is_many_(is_many) {
+  // What processes of no worker read comes first, as a recording has it; in older ones each worker
+  // has its own, and who lists a file first tells its order.
+  std::vector<TemplateGroup*> groups;
+  for (TemplateGroup& group : t->groups) groups.push_back(&group);
+  std::ranges::stable_partition(groups, [](auto* group) { return group->id == kCommonGroup; });
+  std::vector<uint32_t> lister(t->files.size(), kNone);
+  const uint64_t before_weights = BeforeWeights(*t);
+  for (TemplateGroup* group : groups) {
+    ExtentList rest;
+    uint64_t pos = 0;
+    for (const Extent& e : group->extents) {
+      if (!IsSmall(t->files[e.file])) {
+        rest.push_back(e);
+      } else if (lister[e.file] == kNone || lister[e.file] == group->id) {
+        lister[e.file] = group->id;
+        AddParts((*numbers)[e.file], t->files[e.file], e);
+      }
+      if (group->id == kCommonGroup && pos < before_weights)
+        early_ = static_cast<uint32_t>(parts_.size());
+      pos += e.pages * kPage;
+    }
+    group->extents = std::move(rest);
+  }
+  // The files that stay have new places.
+  std::vector<uint32_t> places(t->files.size(), kNone);
+  std::vector<TemplateFile> files;
+  std::vector<uint64_t> kept;
+  for (size_t i = 0; i < t->files.size(); i++) {
+    if (IsSmall(t->files[i])) {
+      stats_.files += (*numbers)[i] != 0 ? 1 : 0;
+      continue;
+    }
+    places[i] = static_cast<uint32_t>(files.size());
+    files.push_back(std::move(t->files[i]));
+    kept.push_back((*numbers)[i]);
+  }
+  if (files.size() != places.size()) {
+    for (TemplateGroup& group : t->groups) {
+      ExtentList moved;
+      group.extents.ForEachSeries([&](const Extent& e, uint64_t stride, uint64_t count) {
+        moved.AppendSeries({places[e.file], e.page, e.pages}, stride, count);
+      });
+      moved.shrink_to_fit();
+      group.extents = std::move(moved);
+    }
+  }
+  t->files = std::move(files);
+  *numbers = std::move(kept);
+  parts_.shrink_to_fit();
+  for (uint32_t i = 0; i < parts_.size(); i++) by_file_.push_back({parts_[i].number, i});
+  std::ranges::sort(by_file_);
+  if (before_weights == ~0ull) early_ = static_cast<uint32_t>(parts_.size());
+  finished_ = parts_.empty();
+}
+
+void SmallFiles::AddParts(uint64_t number, const TemplateFile& file, const Extent& extent) {
+  if (number == 0) return;
+  uint64_t at = extent.page * kPage;
+  const uint64_t end = std::min(at + extent.pages * kPage, file.size);
+  const bool is_library = IsLibrary(file.path);
+  while (at < end && parts_.size() < kMaxParts) {
+    const uint64_t bytes = std::min(end - at, kPartBytes);
+    parts_.push_back(
+        {number, at, static_cast<uint32_t>(bytes), State::kPending, 0, is_library, false});
+    stats_.bytes += bytes;
+    at += bytes;
+  }
+}
+
+bool SmallFiles::Knows(uint64_t file) const {
+  const auto it = std::ranges::lower_bound(by_file_, Place{file, 0});
+  return it != by_file_.end() && it->number == file;
+}
+
+void SmallFiles::Touch(uint64_t file, uint64_t offset, uint64_t size, bool is_miss) {
+  if (!is_miss) return;
+  auto it = std::ranges::lower_bound(by_file_, Place{file, 0});
+  for (; it != by_file_.end() && it->number == file; ++it) {
+    Part& part = parts_[it->part];
+    if (part.offset >= offset + size || part.offset + part.bytes <= offset) continue;
+    if (part.state == State::kThere) continue;
+    if (!part.is_missed) stats_.missed += part.bytes;
+    part.is_missed = true;
+    if (part.state == State::kPending) Follow(it->part);
+    // What of it the reader does not read itself is not worth another request.
+    if (part.state == State::kPending && size >= part.bytes) part.state = State::kThere;
+  }
+}
+
+// The reader is ahead of what is asked for: go on from where it is, what it skipped comes last.
+void SmallFiles::Follow(uint32_t part) {
+  const bool is_near = misses_ != 0 && part > last_miss_ && part - last_miss_ <= kNearParts;
+  misses_ = is_near ? misses_ + 1 : 1;
+  last_miss_ = part;
+  if (misses_ < kMissesToFollow || part <= next_) return;
+  has_skipped_ = true;
+  next_ = part;
+}
+
+bool SmallFiles::FindNext() {
+  for (;;) {
+    while (next_ < parts_.size() && parts_[next_].state != State::kPending) next_++;
+    if (next_ < parts_.size()) return true;
+    if (!std::exchange(has_skipped_, false)) break;
+    next_ = 0;
+  }
+  finished_ = true;
+  return false;
+}
+
+uint64_t SmallFiles::Plan(uint64_t max_bytes, uint64_t now_ns, IoList* out) {
+  // What is refused is never reported.
+  if (std::exchange(is_told_, false) || under_way_ == 0) told_ns_ = now_ns;
+  if (now_ns > told_ns_ + kExpiryNs) under_way_ = 0;
+  uint64_t asked = 0;
+  while (!finished_ && asked < max_bytes && under_way_ < kMostUnderWay && FindNext()) {
+    Part& part = parts_[next_];
+    ppc_io& io = out->Add(part.number, part.offset, part.bytes);
+    io.group = kGroup;
+    io.service = service_;
+    io.flags = is_many_ ? PPC_IO_MANY : 0;
+    io.cookie = cookie_ | next_;
+    part.state = State::kAsked;
+    part.tries++;
+    // A page at least is what it takes of memory.
+    asked += std::max<uint64_t>(part.bytes, kPage);
+    stats_.asked += part.bytes;
+    under_way_++;
+    next_++;
+  }
+  if (!finished_) (void)FindNext();
+  return asked;
+}
+
+bool SmallFiles::Release(bool can_unmap, const Evictor::Held& held, IoList* out) {
+  for (size_t asked = 0; released_ < parts_.size() && asked < kMostUnderWay; released_++) {
+    const Part& part = parts_[released_];
+    const uint64_t pages = (part.offset % kPage + part.bytes + kPage - 1) / kPage;
+    if (held(part.number, part.offset / kPage, pages)) continue;
+    ppc_io& io = out->Add(part.number, part.offset, part.bytes);
+    io.flags = can_unmap && !part.is_library ? PPC_IO_UNMAP : 0;
+    io.cookie = cookie_ | released_;
+    asked++;
+  }
+  return released_ < parts_.size();
+}
+
+void SmallFiles::Done(const ppc_result& result) {
+  if (result.kind != PPC_LOADED) return;
+  stats_.loaded += result.ok;
+  stats_.redundant += result.resident;
+  const auto index = static_cast<uint32_t>(result.cookie & kPartMask);
+  if (index >= parts_.size()) return;
+  Part& part = parts_[index];
+  if (part.state != State::kAsked) return;
+  under_way_ -= std::min<size_t>(under_way_, 1);
+  is_told_ = true;
+  if (result.interrupted != 0 && result.error == 0 && part.tries < kMaxTries) {
+    part.state = State::kPending;
+    finished_ = false;
+    has_skipped_ |= index < next_;
+    return;
+  }
+  part.state = State::kThere;
+}
+
+}  // namespace ppc::maio
