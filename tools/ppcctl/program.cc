@@ -4,6 +4,7 @@
 #include <array>
 
 #include "daemon/wire/protocol.h"
+#include "tools/ppcctl/program_options.h"
 #include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
@@ -22,159 +23,6 @@ constexpr const char* kArtifacts = "Start-up artifacts";
 constexpr const char* kCache = "Page cache";
 
 constexpr std::span<const Option> kNone;
-
-constexpr std::array kCommon = {
-    Option{"--json", nullptr, "print one JSON object, of an error too", 'j'}};
-
-constexpr Option kId = {"--id", "ID", "service ID; default: computed from --param"};
-constexpr Option kParam = {"--param", "KEY=VALUE", "parameter of the service (repeat)"};
-constexpr Option kParams = {"--params", "JSON|@FILE", "parameters as one JSON object"};
-constexpr Option kXpu = {"--xpu", "LIST", "XPU of each worker, e.g. 0,1,2,3"};
-constexpr Option kWorkers = {"--workers", "N", "number of workers; default: one per XPU"};
-constexpr Option kNodeWorkers = {"--workers", "N",
-                                 "number of workers, or FIRST-LAST: those of a service on several\n"
-                                 "nodes that are this node's; default: one per XPU"};
-constexpr Option kNode = {"--node", "K", "this node's number, of --nodes, from 0"};
-constexpr Option kNodes = {"--nodes", "N", "nodes that the service runs on"};
-constexpr Option kCgroup = {"--cgroup", "PATH", "who pays for the cache; default: the caller's"};
-constexpr Option kTimeout = {"--timeout", "SECONDS", "wait for ppcd at most so long"};
-
-constexpr std::array kTimeoutOnly = {kTimeout};
-constexpr std::array kReportOptions = {
-    kId,
-    kParam,
-    kParams,
-    Option{"--pid", "PID", "its process; default: as the service was started"},
-    Option{"--out", "FILE", "write it there: .html, .md, .json, or lines"},
-    Option{"--from", "FILE.json", "show one that was written before"}};
-constexpr std::array kBundleOptions = {
-    Option{"--output", "FILE", "write it there; default ppc-support-TIME.tar.zst"}, kTimeout};
-constexpr std::array kMetricsOptions = {
-    Option{"--format", "FORMAT", "openmetrics (default), or the older text format, prometheus", 0,
-           "openmetrics prometheus"},
-    kTimeout};
-constexpr std::array kStartOptions = {
-    kId,
-    kParam,
-    kParams,
-    kXpu,
-    kNodeWorkers,
-    kNode,
-    kNodes,
-    kCgroup,
-    Option{"--pid", "PID", "root process of the service: its end stops the service"},
-    kTimeout};
-constexpr std::array kNameOptions = {kId, kParam, kParams, kTimeout};
-constexpr std::array kRegOptions = {
-    Option{"--backend", "KIND",
-           "auto (default: kmod on a ppc mount, else observer), kmod, observer, poll", 0,
-           "auto kmod observer poll"},
-    kTimeout};
-constexpr Option kArtifactRoot = {
-    "--root", "NAME=DIR",
-    "a directory more, or another for vllm, inductor, triton,\n"
-    "flashinfer, deepgemm or cuda; without DIR it is left out (repeat)"};
-constexpr Option kArtifactKey = {"--key", "NAME=VALUE",
-                                 "what else must be the same for a restore (repeat)"};
-constexpr std::array kRunOptions = {
-    kId,
-    kParam,
-    kParams,
-    kXpu,
-    kWorkers,
-    kCgroup,
-    Option{"--policy", "POLICY", "of the directory, if it has none yet (default maio)"},
-    Option{"--config", "JSON|@FILE", "the policy's configuration"},
-    Option{"--ready-on", "TEXT", "the service is ready when CMD prints TEXT"},
-    Option{"--report", "FILE",
-           "write what the start-up's time went to: .html, .md, .json, or lines"},
-    Option{"--artifacts", nullptr,
-           "restore what this service's start compiled before, capture it when ready"},
-    Option{"--root", "NAME=DIR", "with --artifacts: as of `ppcctl artifact capture` (repeat)"},
-    Option{"--key", "NAME=VALUE", "the same"},
-    Option{"--required", nullptr,
-           "do not run CMD if the service cannot be started (exit status 125)"},
-    Option{"--timeout", "SECONDS",
-           "wait for ppcd at most so long (default 5, 10 when CMD has ended)"}};
-constexpr std::array kPlanOptions = {
-    kId,
-    kParam,
-    kParams,
-    kXpu,
-    kWorkers,
-    kCgroup,
-    Option{"--policy", "POLICY", "of the directory, if it has none yet (default maio)"},
-    Option{"--config", "JSON|@FILE", "the policy's configuration"},
-    Option{"--disk-mbps", "MB/S", "what the disk gives; default: what loads have measured here"},
-    Option{"--init", "SECONDS", "before the load begins; default: as it was recorded"},
-    Option{"--hot-load", "SECONDS", "the load with everything cached; default 0"},
-    kTimeout};
-constexpr std::array kWaitOptions = {
-    kId, kParam, kParams,
-    Option{"--for", "WHAT", "ready (default), or done: it has been stopped", 0, "ready done"},
-    Option{"--timeout", "SECONDS", "wait at most so long; default: without end"}};
-constexpr std::array kServiceName = {kId, kParam, kParams};
-constexpr std::array kBindOptions = {kId, kParam, kParams,
-                                     Option{"--worker", "N", "its worker, from 0"}};
-constexpr Option kInterval = {"--interval", "SECONDS", "between two looks (default 2)"};
-constexpr Option kCount = {"--count", "N", "end after N looks"};
-constexpr std::array kTopOptions = {kInterval, kCount};
-constexpr std::array kEventsOptions = {Option{"--follow", nullptr, "go on with what changes", 'f'},
-                                       kInterval, kCount};
-constexpr std::array kLogsOptions = {Option{"--id", "ID", "what is about this service alone"},
-                                     Option{"--lines", "N", "the last N (default 100)", 'n'}};
-constexpr std::array kServiceIdOptions = {
-    kParam, kParams, Option{"--verbose", nullptr, "print the text that is hashed, too", 'v'}};
-constexpr Option kStore = {"--dir", "DIR",
-                           "template store; default $PPC_TEMPLATE_DIR, else for root\n"
-                           "/var/lib/ppc/templates, for others that in ~/.local/state/ppc"};
-constexpr Option kShared = {"--store", "STORE",
-                            "dir:/PATH or etcd:http://HOST:PORT/PREFIX that nodes share, instead"};
-constexpr Option kStoreKey = {"--store-key", "FILE", "key of the templates in it"};
-constexpr std::array kStoreOnly = {kStore, kShared, kStoreKey};
-constexpr std::array kVerifyOptions = {
-    kStore, kShared, kStoreKey,
-    Option{"--root", "MNT", "also look whether the files below MNT are the same"}};
-constexpr std::array kSynthOptions = {
-    kId,
-    kParam,
-    kParams,
-    Option{"--tp", "N", "tensor-parallel workers (default 1)"},
-    Option{"--loader", "KIND",
-           "mmap (default), read, mmap-layers, read-layers, whole (default of GGUF), ranks", 0,
-           "mmap read mmap-layers read-layers whole ranks"},
-    Option{"--root", "MNT", "what the mount shows; default: the ppc mount that DIR lies on"},
-    kStore,
-    kShared,
-    kStoreKey};
-constexpr Option kArtifactDir = {
-    "--dir", "DIR",
-    "where bundles lie; default $PPC_ARTIFACT_DIR, else `artifacts` beside\n"
-    "the template store"};
-constexpr Option kArtifactKeyFile = {
-    "--key-file", "FILE",
-    "the secret that seals them; default $PPC_ARTIFACT_KEY, else a file `key` there"};
-constexpr std::array kCaptureOptions = {
-    kId,
-    kParam,
-    kParams,
-    kArtifactRoot,
-    kArtifactKey,
-    Option{"--compress", "WHEN", "auto (default: what the file system cannot clone), always, never",
-           0, "auto always never"},
-    Option{"--limit", "SIZE", "capture nothing if the roots hold more (default 8G)"},
-    kArtifactDir,
-    kArtifactKeyFile};
-constexpr std::array kArtifactRestoreOptions = {
-    kId, kParam, kParams, kArtifactRoot, kArtifactKey, kArtifactDir, kArtifactKeyFile};
-constexpr std::array kArtifactStoreOptions = {kArtifactDir, kArtifactKeyFile};
-constexpr std::array kWarmOptions = {
-    kId, kParam, kParams,
-    Option{"--limit", "SIZE", "read at most so much; default: half of the available memory"},
-    kStore};
-constexpr std::array kDropOptions = {kId, kParam, kParams, kStore};
-constexpr std::array kResidencyOptions = {
-    Option{"--nodes", nullptr, "bytes per NUMA node (ppc mounts, needs root)", 'n'}};
 
 constexpr std::array kFamilies = {
     Family{"service", kServices, "Tell the policy of a service's start, readiness and end."},
@@ -233,6 +81,18 @@ const std::array kVerbs = {
          "Tell the policy that a service has loaded its model.\n"
          "MNT and --id default to $PPC_MOUNT and $PPC_SERVICE_ID, which `ppcctl run` sets.",
          kNameOptions, ServiceReady},
+    Verb{"service phase", kServices, "[ID] PHASE [MNT]",
+         "Tell the policy that a part of a service's start-up begins.\n"
+         "PHASE is init, weights (the model is loaded), compile, graphs (they are captured), or\n"
+         "ready, which is what `service ready` says.  ID and MNT default to $PPC_SERVICE_ID and\n"
+         "$PPC_MOUNT, which `ppcctl run` sets.",
+         kNameOptions, ServicePhase},
+    Verb{"service env", kServices, "[ID] [NAME=VALUE]...",
+         "Keep values for the next start of a service, or print those that are kept.\n"
+         "They are printed as lines for a shell: eval \"$(ppcctl service env ID)\"; `ppcctl run\n"
+         "--env-from-service` sets them for its command.  NAME= keeps the value no longer.  They\n"
+         "are this user's, lie beside his artifacts, and are no place for secrets.",
+         kEnvOptions, ServiceEnv},
     Verb{"service stop", kServices, "[MNT]", "Tell the policy that a service has ended.",
          kNameOptions, ServiceStop},
     Verb{"service-id", kServices, "", "Print the ID of the service that has these parameters.",

@@ -19,6 +19,7 @@
 #include "tools/ppcctl/run.h"
 #include "tools/ppcctl/run_target.h"
 #include "tools/ppcctl/running_service.h"
+#include "tools/ppcctl/service_env.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/user_dirs.h"
@@ -98,15 +99,50 @@ std::shared_ptr<RunArtifacts> RestoreArtifacts(const Args& args, const ServiceRe
   return nullptr;
 }
 
+// On other directories that the start reads: each a registration of its own.
+using Services = std::vector<std::shared_ptr<RunningService>>;
+Services StartOthers(const Args& args, const ServiceRequest& request,
+                     const StartedService& started) {
+  Services others;
+  for (const std::string& given : args.All("--also")) {
+    const std::unique_ptr<char, FreeText> real(realpath(given.c_str(), nullptr));
+    const int code = errno;
+    // A part of it already.
+    if (real && (std::string(real.get()) + "/").starts_with(started.mount + "/")) continue;
+    const Result<StartedService> other =
+        real ? StartBeside(started, real.get(), request)
+             : Result<StartedService>(PosixError("--also " + given, code));
+    if (other) {
+      others.push_back(std::make_shared<RunningService>(other->socket, other->mount, other->id,
+                                                        request.timeout_ms));
+    } else {
+      Complain("warning: " + other.error().message + "; " + given + " is read natively");
+    }
+  }
+  return others;
+}
+
+// Beside what this process' environment has.
+void AddKeptEnvironment(const Args& args, const Result<std::string>& id, Child* child) {
+  if (!args.Has("--env-from-service")) return;
+  const auto kept = id ? KeptEnvironment(args, *id)
+                       : Result<std::vector<std::pair<std::string, std::string>>>(id.error());
+  if (!kept) return Complain("warning: --env-from-service: " + kept.error().message);
+  child->environment.insert(child->environment.end(), kept->begin(), kept->end());
+}
+
 // nullptr: there can be no socket for it.
 std::unique_ptr<NotifyRelay> ListenForReadiness(const std::shared_ptr<RunningService>& service,
+                                                const Services& others,
                                                 const std::shared_ptr<RunArtifacts>& artifacts,
                                                 Child* child) {
-  child->on_ready_text = [service, artifacts] {
+  child->on_ready_text = [service, others, artifacts] {
     if (service) service->Ready();
+    for (const auto& other : others) other->Ready();
     if (artifacts) artifacts->Ready();
   };
-  const auto on_told_ready = [artifacts] {
+  const auto on_told_ready = [others, artifacts] {
+    for (const auto& other : others) other->Ready();
     if (artifacts) artifacts->Ready();
   };
   auto opened = NotifyRelay::Open(child->on_ready_text, on_told_ready);
@@ -159,6 +195,7 @@ int Run(const Args& args) {
   Child child;
   child.command = args.command;
   std::shared_ptr<RunningService> service;
+  Services others;
   std::unique_ptr<NotifyRelay> relay;
   if (started) {
     service = std::make_shared<RunningService>(started->socket, started->mount, started->id,
@@ -166,16 +203,21 @@ int Run(const Args& args) {
     child.environment = {{"PPC_MOUNT", started->mount}, {"PPC_SERVICE_ID", started->id}};
     if (!started->socket.empty()) child.environment.emplace_back("PPC_SOCKET", started->socket);
     if (started->daemon) child.onlooker = started->daemon->pid();
+    others = StartOthers(args, *request, *started);
   } else if (args.Has("--required")) {
     Complain(started.error());
     return kExitRunFailed;
   } else if (!target.directory.empty()) {
     Complain("warning: " + started.error().message + "; running without");
   }
+  AddKeptEnvironment(args,
+                     started ? Result<std::string>(started->id)
+                             : ArtifactServiceId(request->spec, target, args.command, words),
+                     &child);
   const std::shared_ptr<RunArtifacts> artifacts = RestoreArtifacts(args, *request, target, words);
   if (service || artifacts) {
     child.ready_text = args.Get("--ready-on");
-    relay = ListenForReadiness(service, artifacts, &child);
+    relay = ListenForReadiness(service, others, artifacts, &child);
   }
   Learning learning(learnt, target.directory);
   std::unique_ptr<StartReport> report;
@@ -195,8 +237,11 @@ int Run(const Args& args) {
     const Status written = WriteReport(args.Get("--report"), report->End());
     if (!written) Complain("warning: " + written.error().message);
   }
-  if (service) EndService(*service, args, started->daemon != nullptr, status && *status == 0);
-  if (artifacts) artifacts->End(status && *status == 0);
+  const bool has_succeeded = status && *status == 0;
+  if (service) EndService(*service, args, started->daemon != nullptr, has_succeeded);
+  for (const auto& other : others)
+    EndService(*other, args, started->daemon != nullptr, has_succeeded);
+  if (artifacts) artifacts->End(has_succeeded);
   if (status && !target.is_in_words) learning.Finish();
   if (status) return *status;
   Complain(status.error());

@@ -74,6 +74,28 @@ Place FindPlace(const Json& mounts, const ServiceRequest& request) {
   return place;
 }
 
+namespace {
+
+// Where the directory has no policy yet, and where one was asked for.
+Status RegisterAndStart(const ServiceRequest& request, StartedService& service) {
+  const bool is_asked = !request.policy.empty() || !request.config.empty();
+  const Result<Json> list = Ask(service, {{"op", "list"}}, request.timeout_ms);
+  if (!list) return list.error();
+  const Place place = FindPlace(list->value("mounts", Json::array()), request);
+  const std::string policy = request.policy.empty() ? kDefaultPolicy : request.policy;
+  if (place.policy.empty() || is_asked) {
+    Json registration{
+        {"op", "reg_policy"}, {"mount", place.directory}, {"policy", policy}, {"backend", "auto"}};
+    if (!request.config.empty()) registration["config"] = request.config;
+    // The policy's own start, which ppcd bounds, is within libppc's default.
+    const Result<Json> answer = Ask(service, registration, 0);
+    if (!answer) return answer.error();
+  }
+  return StartOn(place.directory, request, service);
+}
+
+}  // namespace
+
 Result<StartedService> StartService(const ServiceRequest& request) {
   StartedService service;
   const bool is_asked = !request.policy.empty() || !request.config.empty();
@@ -92,19 +114,20 @@ Result<StartedService> StartService(const ServiceRequest& request) {
       return status.error();
     }
   }
-  const Result<Json> list = Ask(service, {{"op", "list"}}, request.timeout_ms);
-  if (!list) return list.error();
-  const Place place = FindPlace(list->value("mounts", Json::array()), request);
-  const std::string policy = request.policy.empty() ? kDefaultPolicy : request.policy;
-  if (place.policy.empty() || is_asked) {
-    Json registration{
-        {"op", "reg_policy"}, {"mount", place.directory}, {"policy", policy}, {"backend", "auto"}};
-    if (!request.config.empty()) registration["config"] = request.config;
-    // The policy's own start, which ppcd bounds, is within libppc's default.
-    const Result<Json> answer = Ask(service, registration, 0);
-    if (!answer) return answer.error();
-  }
-  if (Status status = StartOn(place.directory, request, service); !status) return status.error();
+  if (Status status = RegisterAndStart(request, service); !status) return status.error();
+  return service;
+}
+
+Result<StartedService> StartBeside(const StartedService& first, const std::string& directory,
+                                   ServiceRequest request) {
+  StartedService service;
+  service.socket = first.socket;
+  request.directory = directory;
+  // Templates are named by the service alone, and it has one for each directory.
+  request.spec.erase("service_id");
+  request.spec["params"] = {{"beside", first.id}, {"directory", directory}};
+  if (StartOn(directory, request, service)) return service;
+  if (Status status = RegisterAndStart(request, service); !status) return status.error();
   return service;
 }
 

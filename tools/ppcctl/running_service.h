@@ -36,6 +36,10 @@ struct StartedService {
 // Registers the directory where it is not, and starts the service.
 Result<StartedService> StartService(const ServiceRequest& request);
 
+// The same start on another directory that it reads from, at the same daemon; by an ID of its own.
+Result<StartedService> StartBeside(const StartedService& first, const std::string& directory,
+                                   ServiceRequest request);
+
 // What to register, and what is registered there ("" = nothing), by the "mounts" that `list`
 // answers: the directory itself, or one around it that is registered or a ppc mount.
 struct Place {

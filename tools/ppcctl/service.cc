@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppcctl service start|ready|stop and service-id.
+// ppcctl service start|ready|phase|stop and service-id.
+#include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "daemon/wire/notify.h"
@@ -56,6 +58,36 @@ int ServiceReady(const Args& args) {
     control::NotifySystemd(kToldReady);
   }
   return status;
+}
+
+int ServicePhase(const Args& args) {
+  constexpr std::array kPhases = {"init", "weights", "compile", "graphs", "ready"};
+  const auto is_phase = [&](const std::string& word) {
+    return std::ranges::find(kPhases, word) != kPhases.end();
+  };
+  // [ID] PHASE [MNT]: the last of the first two that is one.
+  Args named = args;
+  const size_t words = args.operands.size();
+  const bool has_id = words > 1 && is_phase(args.operands[1]);
+  const std::string phase = words == 0 ? "" : args.operands[has_id ? 1 : 0];
+  if (!is_phase(phase)) {
+    return WrongUsage("which phase? init, weights, compile, graphs or ready" +
+                      (phase.empty() ? "" : ", not '" + phase + "'"));
+  }
+  if (has_id) named.options["--id"] = {args.operands[0]};
+  const size_t used = has_id ? 2 : 1;
+  named.operands.assign(args.operands.begin() + static_cast<std::ptrdiff_t>(used),
+                        args.operands.end());
+  if (phase == "ready") return ServiceReady(named);
+  const Result<std::string> mount = ReadMount(named);
+  if (!mount) return WrongUsage(mount.error().message);
+  const Result<std::string> id = ReadServiceId(named);
+  if (!id) return WrongUsage(id.error().message);
+  const Result<unsigned> timeout = ReadTimeoutMs(named, 0);
+  if (!timeout) return WrongUsage(timeout.error().message);
+  const Json request{
+      {"op", "service_phase"}, {"mount", *mount}, {"service_id", *id}, {"phase", phase}};
+  return AskOnce(request, *timeout).exit_status;
 }
 
 int ServiceStop(const Args& args) { return TellAboutService(args, "service_stop"); }

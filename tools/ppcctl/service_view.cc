@@ -68,6 +68,8 @@ void AddPolicyStatus(const Json& reply, DirectoryView& directory) {
     seen.loaded = Count(service, "loaded");
     seen.redundant = Count(service, "redundant");
     seen.recorded = Count(service, "recorded_bytes");
+    for (const Json& phase : JsonMember(service, "phases"))
+      seen.phases.emplace_back(Word(phase, "phase"), Count(phase, "ms"));
     for (const Json& group : JsonMember(service, "groups")) {
       seen.consumed += Count(group, "consumed");
       seen.sequence += Count(group, "total");

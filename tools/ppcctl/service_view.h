@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
@@ -24,6 +25,7 @@ struct ServiceView {
   uint64_t loaded = 0;    // bytes read ahead, and found there
   uint64_t redundant = 0;
   uint64_t recorded = 0;
+  std::vector<std::pair<std::string, uint64_t>> phases;  // and when each began, ms
   uint64_t resident = 0;  // clean cache charged to it, or of the runner
 };
 

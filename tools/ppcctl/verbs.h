@@ -11,6 +11,8 @@ int RegPolicy(const Args& args);
 int RmPolicy(const Args& args);
 int ServiceStart(const Args& args);
 int ServiceReady(const Args& args);
+int ServicePhase(const Args& args);
+int ServiceEnv(const Args& args);
 int ServiceStop(const Args& args);
 int ServiceId(const Args& args);
 int Run(const Args& args);

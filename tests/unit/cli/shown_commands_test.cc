@@ -58,7 +58,10 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl rm_policy", "e2e/021-stop-runner.sh"},
     RunBy{"ppcctl run",
           "e2e/080-run.sh e2e/124-report.sh unit/supervisor/ppcctl_test.cc "
-          "unit/supervisor/ppcctl_run_test.cc unit/supervisor/ppcctl_artifact_test.cc"},
+          "unit/supervisor/ppcctl_run_test.cc unit/supervisor/ppcctl_artifact_test.cc "
+          "unit/supervisor/ppcctl_service_test.cc"},
+    RunBy{"ppcctl service env", "unit/supervisor/ppcctl_service_test.cc"},
+    RunBy{"ppcctl service phase", "unit/supervisor/ppcctl_service_test.cc"},
     RunBy{"ppcctl service ready", "e2e/124-report.sh unit/supervisor/ppcctl_test.cc"},
     RunBy{"ppcctl service start", "e2e/121-rights.sh e2e/080-run.sh nodes/service.py"},
     RunBy{"ppcctl service stop", "e2e/080-run.sh"},

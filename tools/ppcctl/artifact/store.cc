@@ -11,6 +11,7 @@
 
 #include "daemon/base/files.h"
 #include "daemon/wire/service_id.h"
+#include "daemon/wire/sha256.h"
 #include "tools/ppcctl/artifact/files_at.h"
 
 namespace ppc::artifact {
@@ -26,6 +27,12 @@ bool IsKeyId(std::string_view text) {
 
 std::string PathOf(const BundleName& name) {
   return std::string(kBundles) + "/" + name.service_id + "/" + name.key_id;
+}
+
+constexpr size_t kSealBytes = 5 + 64 + 1;
+
+std::string SealOf(const std::string& secret, const std::string& text) {
+  return "hmac " + control::HmacSha256Hex(secret, text) + "\n";
 }
 
 // A key that appears whole or not at all, and never in place of another.
@@ -223,6 +230,33 @@ Status Store::Save(const Manifest& manifest) const {
     if (const int code = SyncDirectoryAt(fd(), changed); code != 0) return Failure("fsync", code);
   }
   return Ok();
+}
+
+Result<std::string> Store::LoadSealed(const std::string& path, size_t max_bytes) const {
+  Result<std::string> text = ReadFileAt(fd(), path, max_bytes + kSealBytes);
+  if (!text) return text.error();
+  const size_t end = text->size() < kSealBytes ? 0 : text->size() - kSealBytes;
+  const std::string body = text->substr(0, end);
+  if (body.empty() || text->substr(end) != SealOf(secret_, body)) {
+    return Error{EKEYREJECTED,
+                 "forged or damaged, or sealed with another key file: give that one, "
+                 "or remove " +
+                     path_ + "/" + path};
+  }
+  return body;
+}
+
+Status Store::SaveSealed(const std::string& path, const std::string& text) const {
+  const std::string fresh = "staging/" + RandomName();
+  if (Status status = WriteFileAt(fd(), fresh, text + SealOf(secret_, text), 0600); !status)
+    return Failure("write", status.error().code);
+  if (renameat(fd(), fresh.c_str(), fd(), path.c_str()) != 0) {
+    const int code = errno;
+    unlinkat(fd(), fresh.c_str(), 0);
+    return Failure("rename", code);
+  }
+  const int code = SyncDirectoryAt(fd(), path.substr(0, path.rfind('/')));
+  return code == 0 ? Ok() : Status(Failure("fsync", code));
 }
 
 Status Store::Remove(const BundleName& name) const {

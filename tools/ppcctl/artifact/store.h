@@ -5,6 +5,7 @@
 //   objects/ab/DIGEST.F  what files hold, by the hash of that; F is the form, raw or zst
 //   staging/             objects that are not whole yet
 //   bundles/ID/KEY       sealed lists
+//   values/ID            see values.h
 // Bytes are the disk's before a name is given to them, objects' before the list's.
 // Threads: one at a time.
 #ifndef PPC_TOOLS_PPCCTL_ARTIFACT_STORE_H_
@@ -74,6 +75,11 @@ class Store {
   UniqueFd OpenObject(const Entry& entry) const;  // invalid with errno set
   // Whether the object of that path is there.  It then stays until a list can name it.
   bool Claim(const std::string& object) const;
+
+  // Small texts of this user's beside the bundles, sealed as these are.  EKEYREJECTED: with another
+  // secret, or changed.
+  Result<std::string> LoadSealed(const std::string& path, size_t max_bytes) const;
+  Status SaveSealed(const std::string& path, const std::string& text) const;
 
   int fd() const { return directory_.Get(); }
   const std::string& path() const { return path_; }

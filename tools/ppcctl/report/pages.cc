@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A report for people and for programs.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -68,6 +69,13 @@ std::string Escaped(const std::string& text) {
   return out;
 }
 
+Json PhasesOf(const Json& report) { return report.value("phases", Json::array()); }
+
+std::string TookText(const Json& phase) {
+  if (!phase.contains("took_ms")) return "";
+  return " (" + Fixed(phase.value("took_ms", 0.0) / 1000, 2) + " s)";
+}
+
 // How far the readers were, over time.
 std::string Curve(const Json& report, double left, double top, double width, double height) {
   const double total = PartOf(report, "total_s");
@@ -108,13 +116,31 @@ Json ReportJson(const StartLog& log, const StartParts& parts, const Limit& limit
           {"progress", progress}};
 }
 
+Json PhasesJson(const std::vector<std::pair<std::string, uint64_t>>& phases) {
+  Json list = Json::array();
+  for (size_t i = 0; i < phases.size(); ++i) {
+    list.push_back({{"phase", phases[i].first}, {"ms", phases[i].second}});
+    if (i + 1 < phases.size())
+      list.back()["took_ms"] =
+          phases[i + 1].second - std::min(phases[i].second, phases[i + 1].second);
+  }
+  return list;
+}
+
 std::string ReportText(const Json& report) {
   std::vector<std::vector<std::string>> rows;
   for (const Row& row : kRows) {
     rows.push_back({std::string("  ") + row.name, Fixed(PartOf(report, row.key), 2) + " s",
                     Share(report, row.key)});
   }
-  return Head(report) + "\n" + Table(rows) + "limit: " + report["limit"].value("name", "") + ": " +
+  std::string phases;
+  for (const Json& phase : PhasesOf(report)) {
+    phases += (phases.empty() ? "phases: " : ", ") + phase.value("phase", "") + " at " +
+              Fixed(phase.value("ms", 0.0) / 1000, 2) + " s" + TookText(phase);
+  }
+  if (!phases.empty()) phases += "\n";
+  return Head(report) + "\n" + Table(rows) + phases +
+         "limit: " + report["limit"].value("name", "") + ": " +
          report["limit"].value("reason", "") + "\n  " + report["limit"].value("advice", "") + "\n";
 }
 
@@ -124,6 +150,13 @@ std::string ReportMarkdown(const Json& report) {
     text += std::string("| ") + row.name + " | " + Fixed(PartOf(report, row.key), 2) + " | " +
             Share(report, row.key) + " |\n";
   }
+  std::string phases;
+  for (const Json& phase : PhasesOf(report)) {
+    phases +=
+        "| " + phase.value("phase", "") + " | " + Fixed(phase.value("ms", 0.0) / 1000, 2) + " | " +
+        (phase.contains("took_ms") ? Fixed(phase.value("took_ms", 0.0) / 1000, 2) : "") + " |\n";
+  }
+  if (!phases.empty()) text += "\n| phase | began, s | took, s |\n|---|---|---|\n" + phases;
   return text + "\n**Limit: " + report["limit"].value("name", "") + ".** " +
          report["limit"].value("reason", "") + "; " + report["limit"].value("advice", "") + ".\n";
 }
@@ -144,6 +177,14 @@ std::string ReportPage(const Json& report) {
               " s</td><td>" + Share(report, row.key) + "</td></tr>";
     at += wide;
   }
+  std::string phases;
+  for (const Json& phase : PhasesOf(report)) {
+    phases += "<tr><td></td><td>" + Escaped(phase.value("phase", "")) + "</td><td>at " +
+              Fixed(phase.value("ms", 0.0) / 1000, 2) + " s</td><td>" + TookText(phase) +
+              "</td></tr>";
+  }
+  if (!phases.empty())
+    legend += "<tr><td></td><td><b>phases</b></td><td></td><td></td></tr>" + phases;
   const std::string title =
       Escaped(report.value("service_id", "") + " in " + report.value("directory", ""));
   return "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Start-up of " + title +

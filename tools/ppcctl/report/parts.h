@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "daemon/base/json.h"
 #include "tools/ppcctl/report/sampler.h"
@@ -41,6 +43,10 @@ Limit LimitOf(const StartParts& parts);
 
 // What a report file has: {"schema", "service_id", "directory", "command", "parts", "limit", ...}.
 Json ReportJson(const StartLog& log, const StartParts& parts, const Limit& limit);
+
+// What the service itself told of its start-up: phases, and after how many ms each began.  Adds how
+// long each took, up to the next; the last has no end.
+Json PhasesJson(const std::vector<std::pair<std::string, uint64_t>>& phases);
 
 // For people: lines; Markdown; one page that needs nothing else.  Of what ReportJson() made.
 std::string ReportText(const Json& report);

@@ -43,14 +43,19 @@ class StartReport::Asker {
     progress->missed = directory->second.miss_bytes;
     progress->disk_rate = directory->second.device_rate;
     progress->is_ready = service->second.state == "ready";
+    if (!service->second.phases.empty()) phases_ = service->second.phases;
     return true;
   }
+
+  // Behind the last Ask().
+  const std::vector<std::pair<std::string, uint64_t>>& phases() const { return phases_; }
 
  private:
   const std::string socket_;
   const std::string mount_;
   const std::string id_;
   std::unique_ptr<DaemonLink> link_;
+  std::vector<std::pair<std::string, uint64_t>> phases_;
 };
 
 StartReport::StartReport(std::string socket, std::string mount, std::string id, std::string command)
@@ -78,6 +83,8 @@ Json StartReport::End() {
   report["service_id"] = id_;
   report["directory"] = mount_;
   report["command"] = command_;
+  // By the policy's clock, which begins when the service was told of.
+  report["phases"] = PhasesJson(asker_->phases());
   return report;
 }
 
