@@ -4,14 +4,14 @@
 // templates over a network needs neither it nor its thirty libraries in memory.
 //
 // Threads: any; each request has a connection of its own.
-#ifndef POLICIES_MAIO_TEMPLATE_HTTP_H_
-#define POLICIES_MAIO_TEMPLATE_HTTP_H_
+#ifndef PPC_DAEMON_NET_HTTP_H_
+#define PPC_DAEMON_NET_HTTP_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-namespace ppc::maio {
+namespace ppc {
 
 struct HttpReply {
   long status = 0;
@@ -25,6 +25,6 @@ inline constexpr size_t kMaxReplyBytes = 8u << 20;
 int HttpPost(const std::string& url, const std::string& json, uint32_t timeout_ms, HttpReply* reply,
              std::string* error);
 
-}  // namespace ppc::maio
+}  // namespace ppc
 
-#endif  // POLICIES_MAIO_TEMPLATE_HTTP_H_
+#endif  // PPC_DAEMON_NET_HTTP_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policies/maio/template/http.h"
+#include "daemon/net/http.h"
 
 #include <curl/curl.h>
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 
-namespace ppc::maio {
+namespace ppc {
 namespace {
 
 // Never unloaded: its libraries have handlers for the end of the process.
@@ -103,4 +103,4 @@ int HttpPost(const std::string& url, const std::string& json, uint32_t timeout_m
   return code == CURLE_WRITE_ERROR ? -EFBIG : -EIO;
 }
 
-}  // namespace ppc::maio
+}  // namespace ppc
