@@ -42,7 +42,7 @@ class PlannerTest : public ::testing::Test {
     memory.threshold = memory.room = ~0ull >> 1;
     IoList list;
     planner_->Plan(max_bytes, memory, 0, &list);
-    return {list.ios().begin(), list.ios().end()};
+    return std::move(list.ios());
   }
 
   ppc_context context_ = {};
