@@ -23,12 +23,13 @@ of_status() { python3 -c "import json,sys; print(json.load(open('$WORK/status'))
 
 drop_caches
 begin --policy readahead --record "$WORK/events"
-# It reads as fast as the policy loads, however busy the machine: what it overtakes is not loaded ahead.
+# It reads as the policy loads.  How much of it that is depends on the disk's other users, to whom the loader leaves time:
+# the kernel's own read-ahead alone would be 0.
 eq "$(dd if="$MNT/blobs/b" bs=64K status=none | "$(dirname "$0")/paced.py" "$MNT/blobs/b" | sha256sum)" "$wanted" "checksum"
 kill -TERM "$RUNNER"
 ends_with 0
 eq "$(kernel_state)" native "state afterwards"
-ge "$(of_status '["loader"]["loaded"]')" $((32 << 20)) "loaded ahead"
+ge "$(of_status '["loader"]["loaded"]')" $((8 << 20)) "loaded ahead"
 ge "$(stat -c %s "$WORK/events")" 500 "bytes of recorded events"
 eq "$(head -c 8 "$WORK/events")" PPCEVLOG "magic of the record"
 
