@@ -21,6 +21,7 @@ constexpr const char* kState = "State";
 constexpr const char* kTemplates = "Templates";
 constexpr const char* kArtifacts = "Start-up artifacts";
 constexpr const char* kCache = "Page cache";
+constexpr const char* kNodes = "Nodes";
 
 constexpr std::span<const Option> kNone;
 
@@ -159,6 +160,17 @@ const std::array kVerbs = {
          kBundleOptions, SupportBundle},
     Verb{"xpus", kState, "", "List the accelerators of this machine, as policies number them.",
          kNone, Xpus},
+    Verb{"node", kNodes, "",
+         "Show which models this machine has, and how much of each is in memory.\n"
+         "Also the free page cache, the disk's rate and start-ups in progress.  With --publish it\n"
+         "stays and keeps this in etcd, under a lease of 10 seconds.  While ppcd is down, or once\n"
+         "this machine is, the key goes.",
+         kNodeVerbOptions, ShowNode},
+    Verb{"place", kNodes, "",
+         "Print the node on which a service of a model starts soonest.\n"
+         "By what the nodes publish, or by files.  While etcd is away by what it said last, and a\n"
+         "warning.  Exit status 1 if no node has the model.",
+         kPlaceOptions, PlaceModel},
     Verb{"residency", kCache, "PATH", "Show how much of a file or directory is in the page cache.",
          kResidencyOptions, Residency},
     Verb{"warm", kCache, "[PATH]",
@@ -233,7 +245,8 @@ constexpr std::array kNotes = {
          "the\n"
          "template store; PPC_ARTIFACT_DIR and PPC_ARTIFACT_KEY are --dir and --key-file of "
          "artifact;\n"
-         "PPC_MOUNT and PPC_SERVICE_ID name a directory and a service.  PPC=off: run starts CMD "
+         "PPC_MOUNT and PPC_SERVICE_ID name a directory and a service; PPC_ETCD is --etcd.  "
+         "PPC=off: run starts CMD "
          "and\n"
          "does no more."},
     Note{"Exit status",

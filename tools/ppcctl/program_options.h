@@ -114,6 +114,17 @@ inline constexpr Option kCount = {"--count", "N", "end after N looks"};
 inline constexpr std::array kTopOptions = {kInterval, kCount};
 inline constexpr std::array kEventsOptions = {
     Option{"--follow", nullptr, "go on with what changes", 'f'}, kInterval, kCount};
+inline constexpr std::array kNodeVerbOptions = {
+    Option{"--name", "NODE", "what other machines call this one; default: its host name"},
+    Option{"--publish", "URL", "keep it in the etcd at http://HOST:PORT[/PREFIX] until SIGTERM"},
+    Option{"--interval", "SECONDS", "between two looks (default 3), with --publish"}};
+inline constexpr std::array kPlaceOptions = {
+    Option{"--model", "NAME", "as `ppcctl node` lists it, or its path"},
+    Option{"--nodes", "LIST", "these alone, e.g. a,b,c; default: all that are known"},
+    Option{"--etcd", "URL", "where they publish themselves; default: $PPC_ETCD"},
+    Option{"--from", "FILE", "what `ppcctl node --json` printed on one of them (repeat)"},
+    Option{"--last", "FILE", "keeps what etcd said last, for when it is away"},
+    Option{"--explain", nullptr, "print all nodes, and why each has its score"}};
 inline constexpr std::array kLogsOptions = {
     Option{"--id", "ID", "what is about this service alone"},
     Option{"--lines", "N", "the last N (default 100)", 'n'}};

@@ -49,6 +49,8 @@ int Doctor(const Args& args);
 int Metrics(const Args& args);
 int Report(const Args& args);
 int SupportBundle(const Args& args);
+int ShowNode(const Args& args);
+int PlaceModel(const Args& args);
 int Off(const Args& args);
 int On(const Args& args);
 

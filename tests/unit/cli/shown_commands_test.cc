@@ -52,6 +52,8 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl metrics", "unit/supervisor/ppcd_metrics_test.cc"},
     RunBy{"ppcctl off", "unit/supervisor/ppcd_off_test.cc"},
     RunBy{"ppcctl on", "unit/supervisor/ppcd_off_test.cc"},
+    RunBy{"ppcctl node", "all/place unit/supervisor/ppcctl_place_test.cc"},
+    RunBy{"ppcctl place", "all/place unit/supervisor/ppcctl_place_test.cc"},
     RunBy{"ppcctl plan", "e2e/080-run.sh"},
     RunBy{"ppcctl reg_policy", "e2e/lib.sh"},
     RunBy{"ppcctl report", "e2e/124-report.sh"},
