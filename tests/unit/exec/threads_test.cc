@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the executor's thread does not wait for: /proc, names of files, memory, control messages.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -40,6 +41,7 @@ class DoorBackend : public ReplayBackend {
 class ThreadsTest : public testing::Test {
  protected:
   ThreadsTest() {
+    signal(SIGPIPE, SIG_IGN);  // who reads a FIFO may close it at any time
     backend_.AddFile(1, "model/a", 256 * kMiB);
     backend_.AddFile(2, "model/b", 256 * kMiB);
     policy_.prefetch = [this](const miss_io& miss) {
