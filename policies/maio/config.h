@@ -34,6 +34,7 @@ struct Config {
   AtReady at_ready = AtReady::kAuto;
   AffinityFix affinity_fix = AffinityFix::kLeave;
   uint32_t affinity_fix_ahead_s = 30;
+  uint32_t standby = 0;   // percent of the model that stays for the next start
   uint32_t holdback = 0;  // percent of starts that run natively, to be compared with
   std::string store;      // shared by several nodes, see OpenStore(); "": the local one alone
   std::string store_key;  // file of the key of its templates, "": they carry none

@@ -141,6 +141,7 @@ class Following {
   uint64_t traced_ns_ = 0;
   uint64_t beacon_bytes_ = 0;
   bool constrained_ = false;
+  uint64_t standby_bytes_ = 0;
 };
 
 }  // namespace ppc::maio

@@ -34,6 +34,7 @@ void Following::Describe(Json* out) const {
     json["small_missed"] = small.missed;
   }
   json["constrained"] = constrained_;
+  if (standby_bytes_ != 0) json["standby_bytes"] = standby_bytes_;
   json["distance"] = evictor_->distance();
   json["beacon"] = beacon_bytes_;
   json["matched"] = matcher_->matched();

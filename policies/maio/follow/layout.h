@@ -42,6 +42,7 @@ enum PieceFlag : uint8_t {
   kPrefetched = 4,
   kKeep = 8,      // not released before ready
   kNoUnmap = 16,  // thrashed once: leave its mappings alone
+  kStandby = 32,  // nor after: for whoever starts next
 };
 
 struct Piece {

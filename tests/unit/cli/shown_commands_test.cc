@@ -75,6 +75,7 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl template synth",
           "e2e/114-large-template.sh unit/supervisor/ppcctl_template_test.cc"},
     RunBy{"ppcctl top", "e2e/080-run.sh"},
+    RunBy{"ppcctl warm", "unit/supervisor/ppcctl_verbs_test.cc"},
     RunBy{"ppcctl xpus", "here unit/supervisor/ppcctl_verbs_test.cc"},
     RunBy{"ppcd",
           "e2e/lib.sh unit/supervisor/daemon_fixture.cc unit/supervisor/ppcd_metrics_test.cc "
