@@ -35,7 +35,9 @@ must ppcctl service start --id svc-ahead --cgroup "$GROUP" --workers 1 "$MNT"
 # shellcheck disable=SC2094  # both read it
 eq "$(in_group cat <"$MNT/file" | "$(dirname "$0")/paced.py" "$MNT/file" | sha256sum)" "$wanted" "checksum"
 le "$(group_peak)" $((48 << 20)) "peak of the cgroup"
-ge "$(runner_field '["evictor"]["dropped"]')" $((40 << 20)) "dropped"
+dropped() { runner_field '["evictor"]["dropped"]'; }
+most_is_dropped() { (($(dropped) >= 40 << 20)); }
+within 20 most_is_dropped || fail "dropped: only $(dropped)"  # the evictor may be behind the reader
 ge "$(runner_field '["loader"]["loaded"]')" $((60 << 20)) "loaded ahead"
 
 # Nothing of ours keeps an idle service's cgroup populated.
