@@ -274,7 +274,7 @@ void Following::Evict(const Evictor::Held& held, IoList* out) {
   const uint64_t before = evictor_->stats().released;
   evictor_->Evict(memory, run_->Now(), (run_->context->caps & PPC_CAN_UNMAP) != 0, held, out);
   // Room that there is not otherwise: from now on all of it goes as it is needed.
-  if (standby_bytes_ != 0 && memory.used > memory.threshold &&
+  if (standby_bytes_ != 0 && memory.used > memory.threshold + evictor_->dropping_bytes() &&
       before == evictor_->stats().released) {
     evictor_->Add(table_->GiveUpHeads());
     standby_bytes_ = 0;

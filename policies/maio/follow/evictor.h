@@ -76,6 +76,7 @@ class Evictor {
   void WaitForReaders(uint64_t until_ns) { wait_until_ns_ = until_ns; }
 
   uint64_t distance() const { return distance_; }
+  uint64_t dropping_bytes() const { return dropping_; }  // asked to drop, memory still counts them
   uint64_t position(uint32_t group) const { return position_[group]; }
   uint64_t cookie() const { return cookie_; }
   const EvictorStats& stats() const { return stats_; }
