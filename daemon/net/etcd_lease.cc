@@ -7,7 +7,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/net/base64.h"
-#include "daemon/net/http.h"
+#include "daemon/net/etcd.h"
 
 namespace ppc {
 namespace {
@@ -25,20 +25,6 @@ std::string TextOf(const Json& json, const char* key) {
 }
 
 }  // namespace
-
-Result<std::pair<std::string, std::string>> EtcdLease::Split(const std::string& url,
-                                                             const std::string& usual_prefix) {
-  const bool is_web = url.starts_with("http://") || url.starts_with("https://");
-  const size_t host = is_web ? url.find("://") + 3 : 0;
-  const size_t path = is_web ? url.find('/', host) : std::string::npos;
-  const std::string name = url.substr(host, path == std::string::npos ? path : path - host);
-  if (!is_web || name.empty() || name.find_first_of(" @?#\\") != std::string::npos)
-    return Error{EINVAL, "'" + url + "': must be http://HOST:PORT or http://HOST:PORT/PREFIX"};
-  std::string prefix = path == std::string::npos ? "/" : url.substr(path);
-  if (prefix == "/") prefix = usual_prefix;
-  if (!prefix.ends_with('/')) prefix += '/';
-  return std::pair{url.substr(0, path), prefix};
-}
 
 EtcdLease::EtcdLease(Options options) : options_(std::move(options)) {
   thread_ = std::thread([this] { Run(); });
@@ -69,17 +55,7 @@ EtcdLease::State EtcdLease::Read() const {
 }
 
 Result<Json> EtcdLease::Ask(const std::string& path, const Json& request) const {
-  HttpReply reply;
-  std::string why;
-  const std::string url = options_.address + path;
-  const int rc = HttpPost(url, DumpJson(request), options_.ask_ms, &reply, &why);
-  if (rc != 0) return Error{-rc, why.empty() ? url + ": no memory" : why};
-  if (reply.status != 200)
-    return Error{EIO, url + ": status " + std::to_string(reply.status) + "; is it an etcd 3.4?"};
-  Result<Json> json = ParseJsonObject(reply.body, url);
-  if (!json) return json.error();
-  if (json->contains("error")) return Error{EIO, url + ": it refuses"};
-  return json;
+  return AskEtcd(options_.address, path, request, options_.ask_ms);
 }
 
 Status EtcdLease::Grant() {

@@ -14,7 +14,6 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
@@ -37,10 +36,6 @@ class EtcdLease {
     uint64_t failures = 0;   // requests, since the beginning
     std::string last_error;  // "" while it is up
   };
-
-  // "http://HOST:PORT[/PREFIX]": address and prefix, which ends with a slash.
-  static Result<std::pair<std::string, std::string>> Split(const std::string& url,
-                                                           const std::string& usual_prefix);
 
   explicit EtcdLease(Options options);
   // Gives the lease back, so that the keys go at once; waits for one request at most twice ask_ms.

@@ -16,8 +16,10 @@
 #include <cinttypes>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "daemon/net/base64.h"
+#include "daemon/net/etcd.h"
 #include "daemon/net/http.h"
 #include "policies/maio/template/store.h"
 
@@ -274,18 +276,12 @@ class EtcdTemplates : public TemplateStore {
 
 std::unique_ptr<TemplateStore> EtcdStore(const std::string& url, uint32_t timeout_ms,
                                          std::string* error) {
-  const bool is_web = url.starts_with("http://") || url.starts_with("https://");
-  const size_t host = is_web ? url.find("://") + 3 : 0;
-  const size_t path = is_web ? url.find('/', host) : std::string::npos;
-  const std::string name = url.substr(host, path == std::string::npos ? path : path - host);
-  if (!is_web || name.empty() || name.find_first_of(" @?#\\") != std::string::npos) {
+  const std::optional<EtcdPlace> place = SplitEtcdUrl(url, "/ppc/templates");
+  if (!place) {
     *error = "store 'etcd:" + url + "': must be etcd:http://HOST:PORT/PREFIX";
     return nullptr;
   }
-  std::string prefix = path == std::string::npos ? "/" : url.substr(path);
-  if (prefix == "/") prefix = "/ppc/templates";
-  if (!prefix.ends_with('/')) prefix += '/';
-  return std::make_unique<EtcdTemplates>(url.substr(0, path), prefix, timeout_ms);
+  return std::make_unique<EtcdTemplates>(place->address, place->prefix, timeout_ms);
 }
 
 }  // namespace ppc::maio

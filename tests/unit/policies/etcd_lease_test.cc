@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "daemon/net/base64.h"
+#include "daemon/net/etcd.h"
 #include "daemon/net/http.h"
 #include "tests/unit/policies/etcd_server.h"
 #include "tests/unit/policies/fake_http.h"
@@ -51,11 +52,11 @@ EtcdLease::Options OptionsFor(const std::string& address) {
 }
 
 TEST(EtcdLease, SplitsAnAddress) {
-  EXPECT_EQ(EtcdLease::Split("http://h:1", "/ppc/")->second, "/ppc/");
-  EXPECT_EQ(EtcdLease::Split("https://h:1/x", "/ppc/")->first, "https://h:1");
-  EXPECT_EQ(EtcdLease::Split("https://h:1/x", "/ppc/")->second, "/x/");
+  EXPECT_EQ(SplitEtcdUrl("http://h:1", "/ppc/")->prefix, "/ppc/");
+  EXPECT_EQ(SplitEtcdUrl("https://h:1/x", "/ppc/")->address, "https://h:1");
+  EXPECT_EQ(SplitEtcdUrl("https://h:1/x", "/ppc/")->prefix, "/x/");
   for (const char* url : {"", "h:1", "http://", "http:///x", "ftp://h", "http://a b", "http://u@h"})
-    EXPECT_FALSE(EtcdLease::Split(url, "/ppc/")) << url;
+    EXPECT_FALSE(SplitEtcdUrl(url, "/ppc/").has_value()) << url;
 }
 
 TEST(EtcdLease, KeysComeChangeAndGo) {

@@ -13,8 +13,6 @@
 #include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/net/base64.h"
-#include "daemon/net/etcd_lease.h"
-#include "daemon/net/http.h"
 
 namespace ppc::ctl {
 namespace {
@@ -41,9 +39,10 @@ std::optional<std::string> Decoded(const Json& entry, const char* key) {
 
 Result<EtcdPlace> ReadEtcdPlace(const std::string& url) {
   const std::string bare = url.starts_with("etcd:") ? url.substr(5) : url;
-  Result<std::pair<std::string, std::string>> split = EtcdLease::Split(bare, kUsualClusterPrefix);
-  if (!split) return split.error();
-  return EtcdPlace{std::move(split->first), std::move(split->second)};
+  std::optional<EtcdPlace> place = SplitEtcdUrl(bare, kUsualClusterPrefix);
+  if (!place)
+    return Error{EINVAL, "'" + url + "': must be http://HOST:PORT or http://HOST:PORT/PREFIX"};
+  return *std::move(place);
 }
 
 Result<std::string> NodeKey(const EtcdPlace& place, const std::string& node) {
@@ -57,14 +56,9 @@ Result<Cluster> ClusterInEtcd(const EtcdPlace& place, uint32_t timeout_ms) {
   const std::string first = place.prefix + kNodes;
   std::string behind = first;
   behind.back() = kBehindSlash;
-  HttpReply reply;
-  std::string why;
-  const int rc = HttpPost(url, DumpJson({{"key", Base64(first)}, {"range_end", Base64(behind)}}),
-                          timeout_ms, &reply, &why);
-  if (rc != 0) return Error{-rc, why};
-  if (reply.status != 200)
-    return Error{EIO, url + ": status " + std::to_string(reply.status) + "; is it an etcd 3.4?"};
-  const Result<Json> json = ParseJsonObject(reply.body, url);
+  const Result<Json> json =
+      AskEtcd(place.address, "/v3/kv/range",
+              {{"key", Base64(first)}, {"range_end", Base64(behind)}}, timeout_ms);
   if (!json) return json.error();
   const Json& list = json->contains("kvs") ? (*json)["kvs"] : Json::array();
   // An etcd without nodes has no list, but it says who it is.
@@ -92,7 +86,7 @@ Result<Cluster> ClusterInEtcd(const EtcdPlace& place, uint32_t timeout_ms) {
 Result<Cluster> ClusterInFiles(const std::vector<std::string>& files) {
   Cluster cluster{.source = "files"};
   for (const std::string& file : files) {
-    const Result<std::string> text = ReadFile(file == "-" ? "/dev/stdin" : file, kMaxFileBytes);
+    const Result<std::string> text = ReadFile(file, kMaxFileBytes);
     if (!text) return text.error();
     Take(ParseJsonObject(*text, file), file, &cluster);
   }

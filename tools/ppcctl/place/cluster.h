@@ -7,20 +7,16 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "daemon/base/result.h"
+#include "daemon/net/etcd.h"
 #include "tools/ppcctl/place/node_state.h"
 
 namespace ppc::ctl {
 
 inline constexpr const char* kUsualClusterPrefix = "/ppc/";
 
-struct EtcdPlace {
-  std::string address;  // http://HOST:PORT
-  std::string prefix;   // ends with a slash
-};
 // "http://HOST:PORT[/PREFIX]", or the same behind "etcd:" as in the setting `store`.
 Result<EtcdPlace> ReadEtcdPlace(const std::string& url);
 // Key of a node; EINVAL: it has a slash, or is empty or longer than 255.
@@ -36,8 +32,7 @@ struct Cluster {
 
 // All nodes whose lease lives.  What is there that is none is left out and told.
 Result<Cluster> ClusterInEtcd(const EtcdPlace& place, uint32_t timeout_ms);
-// Each file is what `ppcctl node --json` printed; "-" is standard input, where they may be many,
-// each on a line.
+// Each file is what `ppcctl node --json` printed.
 Result<Cluster> ClusterInFiles(const std::vector<std::string>& files);
 // `fresh` goes into `file`, in one step; a failure is told by whoever called.
 Status Remember(const std::string& file, const Cluster& fresh);
