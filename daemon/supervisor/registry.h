@@ -104,6 +104,7 @@ class Registry {
   // anything inside one.
   Result<Registration*> FindFor(const Peer& peer, const std::string& path);
   // EACCES: it is another's.
+  Result<Registration*> FindWithService(const Json& body, const Peer& peer);
   static Result<Service*> FindService(Registration& registration, const std::string& id,
                                       const Peer& peer);
   // May `peer` start it, with this body; and with that process as its root.

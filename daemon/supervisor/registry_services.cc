@@ -36,6 +36,11 @@ bool IsUnknownToPolicy(const Result<Json>& answer) {
   return !answer && (answer.error().code == EOPNOTSUPP || answer.error().code == ENOSYS);
 }
 
+void PassOn(const Result<Json>& answer, const Registry::Reply& reply) {
+  if (!answer && !IsUnknownToPolicy(answer)) return reply(ErrorAnswer(answer.error()));
+  reply(answer ? Merge(OkAnswer(), *answer) : OkAnswer());
+}
+
 Result<std::string> IdOf(const Json& body) {
   if (const auto it = body.find("service_id"); it != body.end()) {
     const std::string id = it->get<std::string>();
@@ -219,14 +224,21 @@ void Registry::FinishServiceStart(const std::string& handle, const Service& star
   reply(Merge(std::move(ok), is_plain ? Json{{"mode", "none"}} : *answer));
 }
 
-void Registry::ServiceReady(const Json& body, const Peer& peer, const Reply& reply) {
+// The directory of a message, which has the service that the message names.
+Result<Registration*> Registry::FindWithService(const Json& body, const Peer& peer) {
   const Result<Registration*> found = FindFor(peer, body.at("mount").get<std::string>());
+  if (!found) return found.error();
+  const Result<Service*> service =
+      FindService(**found, body.at("service_id").get<std::string>(), peer);
+  if (!service) return service.error();
+  return *found;
+}
+
+void Registry::ServiceReady(const Json& body, const Peer& peer, const Reply& reply) {
+  const Result<Registration*> found = FindWithService(body, peer);
   if (!found) return reply(ErrorAnswer(found.error()));
   const std::string id = body.at("service_id").get<std::string>();
   Registration& registration = **found;
-  if (const Result<Service*> service = FindService(registration, id, peer); !service) {
-    return reply(ErrorAnswer(service.error()));
-  }
   registration.Control(
       {{"op", "service_ready"}, {"service_id", id}},
       [this, id, reply, handle = registration.handle()](const Result<Json>& answer) {
@@ -236,7 +248,7 @@ void Registry::ServiceReady(const Json& body, const Peer& peer, const Reply& rep
           if (service != nullptr) NoteReady(*ready, *service, answer ? *answer : Json::object());
           Save(*ready);
         }
-        reply(answer ? Merge(OkAnswer(), *answer) : OkAnswer());
+        PassOn(answer, reply);
       });
 }
 
@@ -249,33 +261,21 @@ void Registry::ServicePhase(const Json& body, const Peer& peer, const Reply& rep
     return reply(ErrorAnswer(
         Error{EINVAL, "no phase \"" + phase + "\"; init, weights, compile, graphs or ready"}));
   }
-  const Result<Registration*> found = FindFor(peer, body.at("mount").get<std::string>());
+  const Result<Registration*> found = FindWithService(body, peer);
   if (!found) return reply(ErrorAnswer(found.error()));
   const std::string id = body.at("service_id").get<std::string>();
   Registration& registration = **found;
-  if (const Result<Service*> service = FindService(registration, id, peer); !service) {
-    return reply(ErrorAnswer(service.error()));
-  }
   registration.Control({{"op", "service_phase"}, {"service_id", id}, {"phase", phase}},
-                       [reply](const Result<Json>& answer) {
-                         if (!answer && !IsUnknownToPolicy(answer))
-                           return reply(ErrorAnswer(answer.error()));
-                         reply(answer ? Merge(OkAnswer(), *answer) : OkAnswer());
-                       });
+                       [reply](const Result<Json>& answer) { PassOn(answer, reply); });
 }
 
 void Registry::ServiceStop(const Json& body, const Peer& peer, const Reply& reply) {
-  const Result<Registration*> found = FindFor(peer, body.at("mount").get<std::string>());
+  const Result<Registration*> found = FindWithService(body, peer);
   if (!found) return reply(ErrorAnswer(found.error()));
   const std::string id = body.at("service_id").get<std::string>();
   Registration& registration = **found;
-  if (const Result<Service*> service = FindService(registration, id, peer); !service) {
-    return reply(ErrorAnswer(service.error()));
-  }
-  StopService(registration, id, "asked", [reply](const Result<Json>& answer) {
-    if (!answer && !IsUnknownToPolicy(answer)) return reply(ErrorAnswer(answer.error()));
-    reply(answer ? Merge(OkAnswer(), *answer) : OkAnswer());
-  });
+  StopService(registration, id, "asked",
+              [reply](const Result<Json>& answer) { PassOn(answer, reply); });
 }
 
 // The service is forgotten even if the policy does not answer: it has ended.
