@@ -19,7 +19,7 @@ using maio::FakeHttp;
 constexpr uint64_t kGb = 1'000'000'000;
 
 NodeState Node(const std::string& name, uint64_t resident) {
-  NodeState node{.name = name, .time_s = 1, .memory = 100 * kGb, .free = 90 * kGb};
+  NodeState node{.name = name, .memory = 100 * kGb, .free = 90 * kGb};
   node.disk_rates["/models"] = 3 * kGb;
   node.models.push_back({.name = "org/m",
                          .path = "/models/m",
@@ -46,6 +46,20 @@ TEST(PlaceTest, ANodeIsTheSameBehindItsText) {
   const Result<NodeState> back = NodeFromJson(*json, "node");
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(*back, node);
+}
+
+TEST(PlaceTest, ALittleMemoryIsNoNews) {
+  const NodeState told = Node("a", kGb);
+  NodeState now = told;
+  now.free -= kGb;
+  now.memory += kGb;
+  EXPECT_FALSE(IsNews(told, now));
+  now.free = told.free - 4 * kGb;
+  EXPECT_TRUE(IsNews(told, now));
+  for (uint64_t resident : {kGb - 4096, kGb + 4096}) EXPECT_TRUE(IsNews(told, Node("a", resident)));
+  now = told;
+  now.starts.clear();
+  EXPECT_TRUE(IsNews(told, now));
 }
 
 TEST(PlaceTest, NonsenseIsOneLineThatNamesIt) {

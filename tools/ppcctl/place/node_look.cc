@@ -4,7 +4,6 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -85,8 +84,17 @@ void NodeLook::LookAtTemplates() {
   known_ = std::move(there);
 }
 
+NodeLook::Readers NodeLook::ReadersIn(const std::string& directory) const {
+  Readers readers;
+  for (const auto& [id, known] : known_) {
+    std::error_code none;
+    readers.emplace(fs::weakly_canonical(fs::path(directory) / known.largest_file, none), id);
+  }
+  return readers;
+}
+
 ModelState NodeLook::LookAtModel(const std::string& name, const std::string& path,
-                                 const std::string& directory) const {
+                                 const std::string& directory, const Readers& readers) const {
   ModelState model{.name = name, .path = path, .directory = directory};
   const std::vector<std::string> files = ModelFiles(path);
   for (const std::string& file : files) {
@@ -97,17 +105,15 @@ ModelState NodeLook::LookAtModel(const std::string& name, const std::string& pat
     model.resident += std::min(map->resident, map->size);
     for (const auto& [node, bytes] : map->nodes) model.by_node[node] += bytes;
   }
-  for (const auto& [id, known] : known_) {
+  for (const std::string& file : files) {
     std::error_code none;
-    const fs::path read = fs::weakly_canonical(fs::path(directory) / known.first_file, none);
-    const bool is_of_it = std::any_of(files.begin(), files.end(), [&](const std::string& file) {
-      std::error_code error;
-      return fs::weakly_canonical(file, error) == read;
-    });
-    if (!is_of_it) continue;
-    model.has_template = true;
-    if (!artifacts_.empty() && fs::is_directory(fs::path(artifacts_) / "bundles" / id, none))
-      model.has_artifacts = true;
+    const auto [first, last] = readers.equal_range(fs::weakly_canonical(file, none));
+    for (auto it = first; it != last; ++it) {
+      model.has_template = true;
+      if (!artifacts_.empty() &&
+          fs::is_directory(fs::path(artifacts_) / "bundles" / it->second, none))
+        model.has_artifacts = true;
+    }
   }
   return model;
 }
@@ -116,16 +122,14 @@ Result<NodeState> NodeLook::Take(DaemonLink& link) {
   const Result<View> view = LookAtServices(link, "", /*ask_policies=*/true);
   if (!view) return view.error();
   NodeState node{.name = name_};
-  node.time_s = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(
-                                          std::chrono::system_clock::now().time_since_epoch())
-                                          .count());
   LookAtTemplates();
   uint64_t resident = 0;
   for (const auto& [directory, state] : *view) {
     if (state.device_rate > 0)
       node.disk_rates[directory] = static_cast<uint64_t>(state.device_rate);
+    const Readers readers = ReadersIn(directory);
     for (const auto& [path, name] : ModelsIn(directory)) {
-      node.models.push_back(LookAtModel(name, path, directory));
+      node.models.push_back(LookAtModel(name, path, directory, readers));
       resident += node.models.back().resident;
     }
     for (const auto& [id, service] : state.services) {

@@ -21,18 +21,21 @@ class NodeLook {
   // `artifacts`: the directory of bundles, may be missing.
   NodeLook(std::string name, std::string templates, std::string artifacts);
 
-  // Reads no file of a model, but asks for each what of it is in memory.  Directories are those
-  // registered with ppcd; of these models lie in them or one level below.
+  // Reads no file of a model, but asks for each what of it is in memory, page by page.  Directories
+  // are those registered with ppcd; of these models lie in them or one level below.
   Result<NodeState> Take(DaemonLink& link);
 
  private:
   struct Template {
     std::filesystem::file_time_type written;
-    std::string first_file;  // below the registered directory
+    std::string largest_file;  // below the registered directory
   };
   void LookAtTemplates();
+  // Which templates name a file of this directory, by its real path.
+  using Readers = std::multimap<std::string, std::string>;
+  Readers ReadersIn(const std::string& directory) const;
   ModelState LookAtModel(const std::string& name, const std::string& path,
-                         const std::string& directory) const;
+                         const std::string& directory, const Readers& readers) const;
 
   const std::string name_;
   const std::string templates_;

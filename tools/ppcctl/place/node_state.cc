@@ -11,6 +11,7 @@ namespace ppc::ctl {
 namespace {
 
 constexpr size_t kMaxEntries = 65536;
+constexpr uint64_t kSmallShare = 32;  // of the memory: nobody chooses another node for that
 
 Json NumbersOf(const std::map<int, uint64_t>& numbers) {
   Json out = Json::object();
@@ -94,8 +95,7 @@ Status Fill(const Json& json, NodeState* node) {
   if (name->empty()) return Error{EINVAL, "'node' is missing"};
   node->name = *std::move(name);
   for (const auto& [key, out] :
-       {std::pair{"time_s", &node->time_s}, std::pair{"memory_bytes", &node->memory},
-        std::pair{"free_bytes", &node->free}}) {
+       {std::pair{"memory_bytes", &node->memory}, std::pair{"free_bytes", &node->free}}) {
     const Result<uint64_t> number = JsonSize(json, key, 0);
     if (!number) return number.error();
     *out = *number;
@@ -133,12 +133,22 @@ Json ToJson(const NodeState& node) {
   }
   return {{"schema", 1},
           {"node", node.name},
-          {"time_s", node.time_s},
           {"memory_bytes", node.memory},
           {"free_bytes", node.free},
           {"disk_rates", Json(node.disk_rates)},
           {"models", std::move(models)},
           {"starts", std::move(starts)}};
+}
+
+bool IsNews(const NodeState& told, const NodeState& now) {
+  const auto is_near = [&told](uint64_t before, uint64_t after) {
+    return std::max(before, after) - std::min(before, after) <= told.memory / kSmallShare;
+  };
+  if (!is_near(told.memory, now.memory) || !is_near(told.free, now.free)) return true;
+  NodeState same = now;
+  same.memory = told.memory;
+  same.free = told.free;
+  return same != told;
 }
 
 Result<NodeState> NodeFromJson(const Json& json, const std::string& what) {

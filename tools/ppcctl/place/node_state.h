@@ -39,7 +39,6 @@ struct StartState {
 
 struct NodeState {
   std::string name;
-  uint64_t time_s = 0;                         // since the epoch, by the node's clock
   uint64_t memory = 0;                         // bytes of page cache that models may have at all
   uint64_t free = 0;                           // of these, without another model's leaving
   std::map<std::string, uint64_t> disk_rates;  // by registered directory, bytes a second
@@ -50,6 +49,9 @@ struct NodeState {
 };
 
 Json ToJson(const NodeState& node);
+// Whether others should hear of it: memory comes and goes by a little all the time, and etcd keeps
+// what each key has ever been until it is compacted.
+bool IsNews(const NodeState& told, const NodeState& now);
 // EINVAL: what it is not, in one line; `what` names the text.
 Result<NodeState> NodeFromJson(const Json& json, const std::string& what);
 

@@ -3,11 +3,11 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cmath>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -31,14 +31,17 @@ constexpr unsigned kNodeTimeoutMs = 5000;
 constexpr uint32_t kEtcdTimeoutMs = 3000;
 constexpr uint32_t kLeaseS = 10;
 constexpr int64_t kUsualIntervalS = 3;
+constexpr int kPauses = 9;  // as long as a look each, before the next one
 
 std::string EtcdGiven(const Args& args, const char* option) {
   return args.Get(option, FromEnvironment("PPC_ETCD"));
 }
 
-// Until a signal ends it, or for `seconds`; true: it was a signal.
-bool EndsWithin(const sigset_t& signals, int64_t seconds) {
-  const timespec wait{.tv_sec = static_cast<time_t>(seconds), .tv_nsec = 0};
+// Until a signal ends it, or for so long; true: it was a signal.
+bool EndsWithin(const sigset_t& signals, std::chrono::nanoseconds pause) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(pause);
+  const timespec wait{.tv_sec = static_cast<time_t>(seconds.count()),
+                      .tv_nsec = static_cast<long>((pause - seconds).count())};
   for (;;) {
     if (sigtimedwait(&signals, nullptr, &wait) > 0) return true;
     if (errno != EINTR) return false;
@@ -52,14 +55,26 @@ int Publish(NodeLook& look, const EtcdPlace& place, const std::string& key, int6
   sigprocmask(SIG_BLOCK, &signals, nullptr);  // before there are threads
   EtcdLease lease({.address = place.address, .lease_s = kLeaseS});
   bool was_there = true;
+  std::optional<NodeState> told;
+  std::chrono::nanoseconds pause{};
   do {
+    const auto began = std::chrono::steady_clock::now();
     DaemonLink link(kNodeTimeoutMs);
-    const Result<NodeState> node = look.Take(link);
+    Result<NodeState> node = look.Take(link);
     // Without ppcd the node starts nothing sooner than another: it is not offered.
-    lease.Set(node ? EtcdLease::Values{{key, DumpJson(ToJson(*node))}} : EtcdLease::Values{});
-    if (was_there && !node) Complain("warning: this node is not offered: " + node.error().message);
-    was_there = node.ok();
-  } while (!EndsWithin(signals, interval_s));
+    if (!node) {
+      lease.Set({});
+      if (was_there) Complain("warning: this node is not offered: " + node.error().message);
+      told.reset();
+    } else if (!told || IsNews(*told, *node)) {
+      lease.Set({{key, DumpJson(ToJson(*node))}});
+      told = *std::move(node);
+    }
+    was_there = told.has_value();
+    // A look at terabytes takes its time: at most a tenth of a CPU.
+    pause = std::max<std::chrono::nanoseconds>(
+        std::chrono::seconds(interval_s), kPauses * (std::chrono::steady_clock::now() - began));
+  } while (!EndsWithin(signals, pause));
   return kExitOk;
 }
 
