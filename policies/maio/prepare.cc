@@ -176,6 +176,7 @@ std::vector<ppc_file_info> Preparer::LookUp(const Template& t) const {
     // No more threads: those that there are will do.
   }
   look();
+  others.clear();
   return infos;
 }
 
