@@ -22,8 +22,9 @@ load_and() {
   local percent=$1 load
   shift
   drop_caches
-  start_service svc-restart 2
+  # What is loaded ahead begins at once.
   before=$(sectors) stolen_before=$(stolen)
+  start_service svc-restart 2
   load_in_group --workers 2 >"$WORK/report" &
   load=$!
   within 60 has_read "$percent" || fail "the load does not get to $percent%"
