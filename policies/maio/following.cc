@@ -17,16 +17,13 @@ unsigned long long ToPrint(uint64_t value) { return value; }
 
 }  // namespace
 
-Following::Following(Run* run, Template t, std::vector<uint64_t> numbers, uint32_t copies)
-    : run_(run), copies_(copies) {
-  const uint64_t cookie = static_cast<uint64_t>(run_->slot + 1) << 56;
-  // What is still reported of the service that had the slot before is none of ours.
-  // Nor what is reported of the layout that this one replaces.
-  const uint64_t nonce = (((run_->start_ns >> 20) + run_->layouts++) & 0x7fff) << 32;
-  small_ =
-      std::make_unique<SmallFiles>(&t, &numbers, run_->spec.number, cookie | 1ull << 49 | nonce,
-                                   (run_->context->caps & PPC_CAN_MANY) != 0);
-  layout_ = std::make_unique<Layout>(std::move(t), numbers, run_->config.max_pieces);
+Following::Following(Run* run, Tables tables, uint32_t copies)
+    : run_(run),
+      copies_(copies),
+      layout_(std::move(tables.layout)),
+      small_(std::move(tables.small)) {
+  const uint64_t cookie = run_->cookie();
+  const uint64_t nonce = tables.nonce;
   affinity_ = std::make_unique<Affinity>(run_->context, *layout_, run_->config.affinity);
   ppc_memory memory = run_->Memory();
   uint64_t distance = BarDistance(run_->config, memory.threshold, layout_->groups().size());

@@ -25,6 +25,7 @@
 #include "policies/maio/follow/small_files.h"
 #include "policies/maio/follow/stand_down.h"
 #include "policies/maio/run.h"
+#include "policies/maio/tables.h"
 #include "ppc.hpp"
 
 namespace ppc::maio {
@@ -33,7 +34,7 @@ class Following {
  public:
   // run outlives this.  numbers: this run's number of each file of the template, 0: left out;
   // copies: of each worker's list, of a template for fewer workers, 0: none.
-  Following(Run* run, Template t, std::vector<uint64_t> numbers, uint32_t copies);
+  Following(Run* run, Tables tables, uint32_t copies);
 
   void Event(const miss_io& event);
   void Plan(const ppc_plan_request& request, IoList* out);
@@ -106,9 +107,10 @@ class Following {
   void SaveProgress();
 
   Run* const run_;
+  const uint32_t copies_;
   std::string reason_;
-  std::unique_ptr<SmallFiles> small_;
   std::unique_ptr<Layout> layout_;
+  std::unique_ptr<SmallFiles> small_;
   std::unique_ptr<PieceTable> table_;
   std::unique_ptr<Affinity> affinity_;
   std::unique_ptr<Matcher> matcher_;
@@ -121,7 +123,6 @@ class Following {
   uint64_t saved_released_ = 0;  // what had been released then
 
   std::map<std::pair<int32_t, uint64_t>, Votes> votes_;
-  const uint32_t copies_;
   uint32_t turn_ = 0;
   uint32_t swaps_ = 0;  // times a process turned out to be another worker
   std::function<void(uint32_t, uint32_t)> on_swap_;

@@ -77,7 +77,7 @@ Fingerprint FingerprintOf(const ppc_context* context, const std::string& path, u
   return FileFingerprint(&source, path, size, kind);
 }
 
-Preparation Preparer::Prepare() {
+void Preparer::Prepare() {
   Template t;
   std::string error;
   const int rc = LoadKnown(&t, &error);
@@ -106,11 +106,18 @@ Preparation Preparer::Prepare() {
   if (!used && is_known && out_.found.bytes == 0) out_.found.bytes = DistinctBytes(t);
   if (!used && wanted && config_.prefetch) FollowProvisionally(provisional ? &t : nullptr);
   out_.is_recorded = !used && config_.record != RecordMode::kNever;
-  return std::move(out_);
 }
 
-Preparation Preparer::PrepareFrom(Template t) {
-  (void)Use(&t);
+Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
+  if (followed_) {
+    Tables tables;
+    tables.nonce = nonce;
+    tables.small = std::make_unique<SmallFiles>(&*followed_, &numbers_, spec_.number,
+                                                cookie | 1ull << 49 | nonce,
+                                                (context_->caps & PPC_CAN_MANY) != 0);
+    tables.layout = std::make_unique<Layout>(std::move(*followed_), numbers_, config_.max_pieces);
+    out_.followed = std::move(tables);
+  }
   return std::move(out_);
 }
 
@@ -239,8 +246,8 @@ bool Preparer::Use(Template* t) {
     }
   }
   out_.generation = std::max(out_.generation, t->generation);
-  out_.followed = std::move(*t);
-  out_.numbers = std::move(numbers);
+  followed_ = std::move(*t);
+  numbers_ = std::move(numbers);
   return true;
 }
 

@@ -14,15 +14,15 @@
 #include "policies/maio/config.h"
 #include "policies/maio/recording.h"
 #include "policies/maio/synth/synth.h"
+#include "policies/maio/tables.h"
 #include "policies/maio/template/template.h"
 #include "ppc.h"
 
 namespace ppc::maio {
 
 struct Preparation {
-  std::optional<Template> followed;
-  std::vector<uint64_t> numbers;  // of its files in this run, 0: changed or gone
-  bool is_recorded = false;       // the start, whatever is followed
+  std::optional<Tables> followed;
+  bool is_recorded = false;  // the start, whatever is followed
   std::string reason;
   FoundTemplate found;
   uint32_t copies = 0;  // of each worker's list, of a template for fewer workers
@@ -36,9 +36,11 @@ class Preparer {
   Preparer(const ppc_context* context, const Config& config, const ServiceSpec& spec)
       : context_(context), config_(config), spec_(spec), start_ns_(context->now_ns(context)) {}
 
-  Preparation Prepare();
+  void Prepare();
   // Of a template that is at hand.
-  Preparation PrepareFrom(Template t);
+  void PrepareFrom(Template t) { (void)Use(&t); }
+  // What was found; cookie: of the service, nonce: of this layout.
+  Preparation Finish(uint64_t cookie, uint64_t nonce);
 
  private:
   void FollowProvisionally(Template* known);
@@ -59,6 +61,8 @@ class Preparer {
   const Config config_;
   const ServiceSpec spec_;
   const uint64_t start_ns_;
+  std::optional<Template> followed_;
+  std::vector<uint64_t> numbers_;  // of its files in this run, 0: changed or gone
   Preparation out_;
 };
 

@@ -31,6 +31,11 @@ struct Run {
     if (context->memory(context, spec.number, &memory) != 0) memory = {};
     return memory;
   }
+  // The upper byte of its requests' cookies.
+  uint64_t cookie() const { return static_cast<uint64_t>(slot + 1) << 56; }
+  // What is still reported of the service that had the slot before is none of ours.
+  // Nor what is reported of the layout that the next one replaces.
+  uint64_t NextNonce() { return (((start_ns >> 20) + layouts++) & 0x7fff) << 32; }
   void Log(int level, const std::string& message) const {
     context->log(context, level, message.c_str());
   }

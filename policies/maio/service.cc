@@ -55,9 +55,10 @@ Json Service::Start() {
 void Service::Prepare() {
   auto result = std::make_shared<Preparation>();
   auto preparer = std::make_shared<Preparer>(run_.context, run_.config, run_.spec);
-  const auto prepare = [result, preparer] {
-    *result = preparer->Prepare();
+  const auto prepare = [result, preparer, cookie = run_.cookie(), nonce = run_.NextNonce()] {
+    preparer->Prepare();
     malloc_trim(0);  // what that took is back before the tables are made
+    *result = preparer->Finish(cookie, nonce);
   };
   background_(prepare, [this, result, alive = std::weak_ptr<bool>(alive_)] {
     // It may have been stopped, or be ready, meanwhile.
@@ -108,8 +109,7 @@ bool Service::IsHeldBack() const {
 }
 
 void Service::Follow(Preparation* p) {
-  following_ =
-      std::make_unique<Following>(&run_, *std::move(p->followed), std::move(p->numbers), p->copies);
+  following_ = std::make_unique<Following>(&run_, *std::move(p->followed), p->copies);
   following_->OnSwap([this](uint32_t a, uint32_t b) {
     if (recording_ != nullptr) recording_->Swap(a, b);
   });

@@ -54,18 +54,22 @@ void Service::FollowOtherNode(Template t) {
   auto result = std::make_shared<Preparation>();
   auto preparer = std::make_shared<Preparer>(run_.context, run_.config, run_.spec);
   seeks_node_ = true;
-  background_([own, result, preparer] { *result = preparer->PrepareFrom(std::move(*own)); },
-              [this, result, alive = std::weak_ptr<bool>(alive_)] {
-                if (alive.expired()) return;
-                seeks_node_ = false;
-                if (!result->followed || !follows()) return;
-                following_->End();
-                Follow(result.get());
-                *result = Preparation();
-                observed_.assign(kMostUnknownPages, {});  // once
-                reason_ += ", as another node of the recording";
-                run_.Log(PPC_LOG_INFO, "maio: service " + id() + ": reads as another node did");
-              });
+  background_(
+      [own, result, preparer, cookie = run_.cookie(), nonce = run_.NextNonce()] {
+        preparer->PrepareFrom(std::move(*own));
+        *result = preparer->Finish(cookie, nonce);
+      },
+      [this, result, alive = std::weak_ptr<bool>(alive_)] {
+        if (alive.expired()) return;
+        seeks_node_ = false;
+        if (!result->followed || !follows()) return;
+        following_->End();
+        Follow(result.get());
+        *result = Preparation();
+        observed_.assign(kMostUnknownPages, {});  // once
+        reason_ += ", as another node of the recording";
+        run_.Log(PPC_LOG_INFO, "maio: service " + id() + ": reads as another node did");
+      });
 }
 
 }  // namespace ppc::maio

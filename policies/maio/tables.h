@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A template cut into what is loaded and dropped.  Of the largest models that takes a second, so it
+// is made where no event waits for it.
+#ifndef POLICIES_MAIO_TABLES_H_
+#define POLICIES_MAIO_TABLES_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "policies/maio/follow/layout.h"
+#include "policies/maio/follow/small_files.h"
+
+namespace ppc::maio {
+
+struct Tables {
+  std::unique_ptr<SmallFiles> small;
+  std::unique_ptr<Layout> layout;
+  uint64_t nonce = 0;  // tells its cookies from those of what was followed before
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_TABLES_H_
