@@ -80,6 +80,7 @@ Result<Config> ParseConfig(const std::string& text) {
   reader.Int("affinity_fix_ahead_s", &config.affinity_fix_ahead_s, 0, 86400, "seconds");
   reader.Int("max_pieces", &config.max_pieces, 0, 1 << 30);
   reader.Int("standby", &config.standby, 0, 100, "percent");
+  reader.Int("recover_s", &config.recover_s, 0, kMostRecoverS, "seconds");
   reader.Int("holdback", &config.holdback, 0, 100, "percent");
   reader.Text("store", &config.store);
   reader.Text("store_key", &config.store_key);

@@ -23,6 +23,8 @@ enum class RecordMode { kAuto, kAlways, kNever };
 enum class AtReady { kAuto, kKeep, kAll };
 enum class AffinityFix { kLeave, kEvict };
 
+inline constexpr uint32_t kMostRecoverS = 3600;
+
 struct Config {
   uint64_t distance = 0;  // 0: from the budget, see BarDistance()
   bool prefetch = true;
@@ -34,10 +36,11 @@ struct Config {
   AtReady at_ready = AtReady::kAuto;
   AffinityFix affinity_fix = AffinityFix::kLeave;
   uint32_t affinity_fix_ahead_s = 30;
-  uint32_t standby = 0;   // percent of the model that stays for the next start
-  uint32_t holdback = 0;  // percent of starts that run natively, to be compared with
-  std::string store;      // shared by several nodes, see OpenStore(); "": the local one alone
-  std::string store_key;  // file of the key of its templates, "": they carry none
+  uint32_t standby = 0;     // percent of the model that stays for the next start
+  uint32_t recover_s = 60;  // a start is waited for after a failure, 0: not
+  uint32_t holdback = 0;    // percent of starts that run natively, to be compared with
+  std::string store;        // shared by several nodes, see OpenStore(); "": the local one alone
+  std::string store_key;    // file of the key of its templates, "": they carry none
   // A service named in the registration itself (paper, section 4.1) starts with it.
   nlohmann::json service;
 };
@@ -57,6 +60,8 @@ struct ServiceSpec {
   // Told of again after the runner died: the load may be under way.
   bool is_resumed = false;
   nlohmann::json params;
+
+  bool operator==(const ServiceSpec&) const = default;
 };
 
 // EINVAL: one line that names the option, what it must be and what it is.
