@@ -204,6 +204,7 @@ class Maio : public Policy {
     if (wait_s == 0) return {{"wait_s", 0}};
     Json reply = {{"wait_s", wait_s}};
     if ((*known)->is_awaited()) return reply;  // told twice
+    (*known)->Forgive();
     ServiceSpec spec = (*known)->spec();
     spec.is_resumed = false;
     Result<Service*> service = Put(std::move(spec));

@@ -300,7 +300,7 @@ void Service::FinishRecording(uint32_t flags) {
 // The template fitted badly: record again next time.
 void Service::Retire() {
   following_->End();
-  if (mode_ == Mode::kRecord) return;  // a new one is being stored
+  if (mode_ == Mode::kRecord || is_forgiven_) return;  // a new one is being stored
   if (run_.config.record == RecordMode::kNever) return;
   if (!following_->FittedBadly()) {
     if (following_->has_joined()) RecordNextTime();

@@ -55,6 +55,8 @@ class Service {
   // Another part of the start-up; of each the first time counts.
   nlohmann::json Begins(Phase phase);
   nlohmann::json Stop();
+  // Before Stop: its process failed, which says nothing of how well the template fitted.
+  void Forgive() { is_forgiven_ = true; }
   nlohmann::json Status() const;
 
   void Event(const miss_io& event);
@@ -131,6 +133,7 @@ class Service {
   std::unique_ptr<Following> following_;  // following, or beside recording; idle: what it left
   bool evict_all_ = false;                // idle: all that is left goes
   bool is_stopped_ = false;
+  bool is_forgiven_ = false;
   uint32_t ticks_ = 0;
   bool is_again_ = false;  // reads its model another time, without being told of
   uint32_t agains_ = 0;    // so often, each soon after the load before

@@ -83,6 +83,32 @@ TEST_F(MaioRecoverTest, KilledHalfWay) {
   EXPECT_EQ(sim->reclaimed_bytes, 0u);
 }
 
+// Replaced at once, its memory full of what comes late: what the dead process had of its own is
+// room enough to begin, and not to go on.
+TEST_F(MaioRecoverTest, AReplacementAtOnce) {
+  Setup setup = Scarce();
+  Record(setup);
+  setup.rate = 90 << 10;
+  auto sim = Make(setup);
+  sim->set_other(12 * kMiB);
+  Start(sim.get(), setup);
+  AddReaders(sim.get(), setup);
+  while (sim->readers[0].at < sim->readers[0].accesses.size() / 2) sim->RunFor(1);
+  sim->readers.clear();
+  sim->set_other(0);
+  const uint64_t missing = model_.bytes() - sim->resident();
+  const uint64_t before = sim->disk_bytes;
+  setup.rate = 400 << 10;
+  const uint64_t took_ms = Restart(sim.get(), setup);
+  const uint64_t read = sim->disk_bytes - before;
+  RecordProperty("bound_percent",
+                 static_cast<int>(took_ms * 100 * setup.options.disk_bytes_per_ms / missing));
+  RecordProperty("missing_percent", static_cast<int>(read * 100 / missing));
+  EXPECT_LE(took_ms * setup.options.disk_bytes_per_ms * 100, missing * 115) << took_ms << " ms";
+  EXPECT_LE(read * 100, missing * 110);
+  EXPECT_EQ(sim->reclaimed_bytes, 0u);
+}
+
 // What is on its way goes on: the start joins, it does not begin anew.
 TEST_F(MaioRecoverTest, JoinsInTheMiddle) {
   const Setup setup = Scarce();
