@@ -113,6 +113,13 @@ Result<ServiceSpec> ParseService(const Json& message) {
   return spec;
 }
 
+Result<uint32_t> ParseWait(const Json& message, uint32_t usual) {
+  ConfigReader reader(message, "service option");
+  reader.Int("wait_s", &usual, 1, kMostRecoverS, "seconds");
+  if (!reader.status()) return Named(reader.status().error());
+  return usual;
+}
+
 uint64_t BarDistance(const Config& config, uint64_t budget, size_t groups) {
   uint64_t distance = config.distance != 0 ? config.distance : kGiB;
   return std::max(std::min(distance, budget / 8 / std::max<size_t>(groups, 2)), kMiB);

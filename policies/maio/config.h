@@ -67,6 +67,8 @@ struct ServiceSpec {
 // EINVAL: one line that names the option, what it must be and what it is.
 Result<Config> ParseConfig(const std::string& text);
 Result<ServiceSpec> ParseService(const nlohmann::json& message);
+// Seconds, of a "service_failed" message; usual: where it says none.
+Result<uint32_t> ParseWait(const nlohmann::json& message, uint32_t usual);
 
 // Distance kept behind each group's reader: the configured one, else 1 GiB; at most an eighth of
 // the budget for all of them (one alone: a sixteenth), never below 1 MiB.

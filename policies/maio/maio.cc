@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "daemon/base/config_reader.h"
 #include "policies/maio/config.h"
 #include "policies/maio/service.h"
 #include "ppc.hpp"
@@ -191,10 +190,9 @@ class Maio : public Policy {
   // Its process failed.  "wait_s" of the answer: how long whoever told it is to wait for the next
   // start until it says service_stop; 0: it may do so at once.
   Json AwaitService(const Json& message) {
-    uint32_t wait_s = config_.recover_s;
-    ConfigReader reader(message, "service option");
-    reader.Int("wait_s", &wait_s, 1, kMostRecoverS, "seconds");
-    if (!reader.status()) return {{"error", "maio: " + reader.status().error().message}};
+    const Result<uint32_t> told = ParseWait(message, config_.recover_s);
+    if (!told) return {{"error", told.error().message}};
+    const uint32_t wait_s = *told;
     const auto it = message.find("service_id");
     const std::string id =
         it != message.end() && it->is_string() ? it->get<std::string>() : std::string();

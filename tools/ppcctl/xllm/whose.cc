@@ -112,9 +112,9 @@ int ListenerOf(const SysRoots& roots, uint16_t port) {
 }
 
 std::vector<Service> ServicesOf(const SysRoots& roots, const Json& status, int pid) {
-  if (const auto id = ProcessEnv(ProcessEnviron(roots, pid), "PPC_SERVICE_ID")) {
-    if (std::vector<Service> found = ServicesNamed(status, *id); !found.empty()) return found;
-  }
+  // Of another service than those that are started it is no member, wherever it runs.
+  if (const auto id = ProcessEnv(ProcessEnviron(roots, pid), "PPC_SERVICE_ID"))
+    return ServicesNamed(status, *id);
   std::set<int64_t> ancestors;
   for (std::optional<int> one = pid; one && *one > 0 && ancestors.insert(*one).second;)
     one = ProcessParent(roots, *one);
