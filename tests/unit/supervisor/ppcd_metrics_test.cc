@@ -167,13 +167,13 @@ TEST_F(MetricsTest, WhatTheNodeHasInMemoryIsShownWhileItIsFresh) {
   ASSERT_EQ(Ask({{"op", "node_state"}, {"node", node}, {"for_s", 60}})["ok"], true);
   const std::string model = "('directory', '/models') ('model', 'org/\"m\"')";
   const std::string parsed = Parsed(Ctl({"metrics"}).out);
-  for (const std::string& line :
-       {"ppc_node_memory_bytes ('kind', 'free') 400\n", "ppc_model_bytes " + model + " 500\n",
-        "ppc_model_resident_bytes " + model + " 250\n",
-        "ppc_model_has " + model + " ('what', 'template') 1\n",
-        "ppc_model_has " + model + " ('what', 'artifacts') 0\n",
-        "ppc_start_left_bytes ('directory', '/models') ('service', 'svc-one') 77\n",
-        "ppc_node_disk_bytes_per_second ('directory', '/models') 3000000000\n"}) {
+  for (const std::string& line : std::vector<std::string>{
+           "ppc_node_memory_bytes ('kind', 'free') 400\n", "ppc_model_bytes " + model + " 500\n",
+           "ppc_model_resident_bytes " + model + " 250\n",
+           "ppc_model_has " + model + " ('what', 'template') 1\n",
+           "ppc_model_has " + model + " ('what', 'artifacts') 0\n",
+           "ppc_start_left_bytes ('directory', '/models') ('service', 'svc-one') 77\n",
+           "ppc_node_disk_bytes_per_second ('directory', '/models') 3000000000\n"}) {
     EXPECT_NE(parsed.find(line), std::string::npos) << line << parsed;
   }
   // Nonsense is 0, and no family is broken by it.
