@@ -85,7 +85,8 @@ void Runtime::Prepare(ControlCall* call) {
     return;
   }
   call->op = *op;
-  const bool is_service = *op == "service_ready" || *op == "service_stop" || *op == "service_phase";
+  const bool is_service = *op == "service_ready" || *op == "service_stop" ||
+                          *op == "service_phase" || *op == "service_failed";
   const bool is_process = *op == "explain_pid" || *op == "bind_pid";
   if (!id && (is_service || is_process || *op == "service_start")) {
     call->error = id.error();

@@ -200,6 +200,40 @@ std::string StartsText(MetricsFormat format, const StartTimes& starts) {
   return family.text();
 }
 
+// Somebody else's text: what is not as it should be is 0 or "".
+std::string NodeText(MetricsFormat format, const Json& node) {
+  Family memory(format, "ppc_node_memory_bytes", "gauge", "bytes",
+                "Page cache that models may have on this machine, and what is free of it.");
+  Family bytes(format, "ppc_model_bytes", "gauge", "bytes", "Size of the models of this machine.");
+  Family resident(format, "ppc_model_resident_bytes", "gauge", "bytes",
+                  "What of them is in memory.");
+  Family has(format, "ppc_model_has", "gauge", "", "1 where a template, or artifacts, are there.");
+  Family left(format, "ppc_start_left_bytes", "gauge", "bytes",
+              "Start-ups in progress, and what they still read; 0: not known.");
+  Family rate(format, "ppc_node_disk_bytes_per_second", "gauge", "",
+              "The disk's rate as other machines are told of it.");
+  memory.Add("", {{"kind", "all"}}, Value(node, "memory_bytes"));
+  memory.Add("", {{"kind", "free"}}, Value(node, "free_bytes"));
+  for (const Json& model : JsonMember(node, "models")) {
+    Labels labels = {{"directory", Word(model, "directory")}, {"model", Word(model, "model")}};
+    bytes.Add("", labels, Value(model, "bytes"));
+    resident.Add("", labels, Value(model, "resident"));
+    labels.emplace_back("what", "");
+    for (const char* what : {"template", "artifacts"}) {
+      labels.back().second = what;
+      has.Add("", labels, JsonMember(model, what) == true ? 1 : 0);
+    }
+  }
+  for (const Json& start : JsonMember(node, "starts")) {
+    left.Add("", {{"directory", Word(start, "directory")}, {"service", Word(start, "service_id")}},
+             Value(start, "left"));
+  }
+  for (const auto& [directory, value] : JsonMember(node, "disk_rates").items()) {
+    if (value.is_number()) rate.Add("", {{"directory", directory}}, value.get<double>());
+  }
+  return memory.text() + bytes.text() + resident.text() + has.text() + left.text() + rate.text();
+}
+
 }  // namespace
 
 void StartTimes::Add(const std::string& directory, const std::string& treatment, double seconds) {
@@ -211,7 +245,8 @@ void StartTimes::Add(const std::string& directory, const std::string& treatment,
   histogram.sum_s += seconds;
 }
 
-std::string MetricsText(const Json& status, const StartTimes& starts, MetricsFormat format) {
+std::string MetricsText(const Json& status, const StartTimes& starts, MetricsFormat format,
+                        const Json& node) {
   const Json& daemon = JsonMember(status, "daemon");
   const Json& mounts = JsonMember(status, "mounts");
   Family build(format, "ppc_build_info", "gauge", "", "1, with the version of ppcd.");
@@ -221,6 +256,7 @@ std::string MetricsText(const Json& status, const StartTimes& starts, MetricsFor
   std::string text = build.text() + up.text() + DirectoriesText(format, mounts);
   for (const Counter& counter : kCounters) text += CounterText(format, counter, mounts);
   text += ServicesText(format, mounts) + StartsText(format, starts);
+  if (node.is_object()) text += NodeText(format, node);
   return format == MetricsFormat::kOpenMetrics ? text + "# EOF\n" : text;
 }
 

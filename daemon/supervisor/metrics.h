@@ -41,8 +41,9 @@ enum class MetricsFormat {
 };
 
 // `status`: the answer to `status`, of all directories.  Counters of a directory
-// begin anew with its runner.
-std::string MetricsText(const Json& status, const StartTimes& starts, MetricsFormat format);
+// begin anew with its runner.  `node`: what `ppcctl node --json` prints; null: not known.
+std::string MetricsText(const Json& status, const StartTimes& starts, MetricsFormat format,
+                        const Json& node = Json());
 
 const char* MetricsType(MetricsFormat format);  // the content type
 

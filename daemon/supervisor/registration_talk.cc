@@ -58,6 +58,7 @@ void Registration::ReplayServices(std::deque<std::string> ids) {
   Json message = service->message;
   message["resumed"] = true;
   message["ready"] = service->is_ready;
+  if (service->is_failed) message["failed"] = true;
   ids.pop_front();
   const std::function<void()> next = [this, ids, alive = std::weak_ptr<bool>(alive_)] {
     if (!alive.expired() && state_ == State::kRunning) ReplayServices(ids);

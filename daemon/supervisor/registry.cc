@@ -74,6 +74,7 @@ void Registry::Handle(const Request& request, const Peer& peer, const Reply& rep
   if (request.op == "service_start") return ServiceStart(body, peer, reply);
   if (request.op == "service_ready") return ServiceReady(body, peer, reply);
   if (request.op == "service_phase") return ServicePhase(body, peer, reply);
+  if (request.op == "service_failed") return ServiceFailed(body, peer, reply);
   if (request.op == "service_stop") return ServiceStop(body, peer, reply);
   if (request.op == "policy") return PolicyMessage(body, reply);
   if (request.op == "list") return List(reply);
@@ -82,6 +83,7 @@ void Registry::Handle(const Request& request, const Peer& peer, const Reply& rep
   }
   if (request.op == "log") return ShowLog(body, reply);
   if (request.op == "metrics") return ShowMetrics(body, reply);
+  if (request.op == "node_state") return TakeNodeState(body, reply);
   Json answer = OkAnswer();
   if (request.op == "ping") {
     answer["version"] = kVersionText;

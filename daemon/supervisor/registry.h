@@ -56,7 +56,7 @@ class Registry {
   void Shutdown(std::function<void()> done);
 
  private:
-  // A process whose end stops a service.
+  // A process whose end stops a service, or is its failure.
   struct RootWatch {
     UniqueFd pidfd;
   };
@@ -70,6 +70,10 @@ class Registry {
   void ServiceReady(const Json& body, const Peer& peer, const Reply& reply);
   void ServicePhase(const Json& body, const Peer& peer, const Reply& reply);
   void ServiceStop(const Json& body, const Peer& peer, const Reply& reply);
+  // See registry_failed.cc.
+  void ServiceFailed(const Json& body, const Peer& peer, const Reply& reply);
+  void FailService(Registration& registration, Service& service, Json message, const Reply& reply);
+  void EndAwaited(const std::string& handle, const std::string& id, uint64_t start);
   void PolicyMessage(const Json& body, const Reply& reply);
   void List(const Reply& reply);
   void ShowStatus(const Json& body, const Reply& reply);
@@ -85,6 +89,7 @@ class Registry {
   // What a state file says of a registration.
   static Json SavedState(const MountInfo& mount, const PolicyChoice& choice);
   void ShowMetrics(const Json& body, const Reply& reply);
+  void TakeNodeState(const Json& body, const Reply& reply);
   void NoteReady(const Registration& registration, Service& service, const Json& answer);
   // "" = any.
   static bool IsAbout(const std::string& text, const std::string& path);
@@ -124,6 +129,7 @@ class Registry {
   void StopService(Registration& registration, const std::string& id, const char* reason,
                    std::function<void(Result<Json>)> done);
   void WatchRoot(const std::string& handle, const Service& service);
+  void EndOfRoot(const std::string& handle, const std::string& id);
   void UnwatchRoot(const std::string& key);
   // Now and then: of services of the service socket whose control group is gone, the end.
   void WatchGroups();
@@ -144,6 +150,9 @@ class Registry {
   uint64_t next_start_ = 1;  // serial of a service_start
   uint64_t started_ns_;
   StartTimes start_times_;
+  // What `ppcctl node` has told of this machine; looking for it takes longer than this loop may.
+  Json node_state_;
+  uint64_t node_state_until_ns_ = 0;
   static constexpr uint64_t kStartPeriodNs = 5 * kNsPerSec;
   RateLimit starts_{16, kStartPeriodNs};
   bool watches_groups_ = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What monitoring is told: of status, and of the starts that this ppcd has seen.
+// What monitoring is told: of status, of the starts that this ppcd has seen, and what `ppcctl node`
+// has told of the machine.
 #include <cerrno>
 #include <utility>
 
@@ -10,7 +11,8 @@ namespace ppc::control {
 
 void Registry::Metrics(MetricsFormat format, const std::function<void(std::string)>& told) {
   ShowStatus(Json::object(), [this, format, told](const Json& status) {
-    told(MetricsText(status, start_times_, format));
+    const bool is_fresh = MonotonicNs() < node_state_until_ns_;
+    told(MetricsText(status, start_times_, format, is_fresh ? node_state_ : Json()));
   });
 }
 
@@ -28,6 +30,12 @@ void Registry::ShowMetrics(const Json& body, const Reply& reply) {
     answer["text"] = std::move(text);
     reply(std::move(answer));
   });
+}
+
+void Registry::TakeNodeState(const Json& body, const Reply& reply) {
+  node_state_ = body.at("node");
+  node_state_until_ns_ = MonotonicNs() + body.at("for_s").get<uint64_t>() * kNsPerSec;
+  reply(OkAnswer());
 }
 
 // A service is ready once, however often it says so.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations on services: start, ready, stop, and the watch on a service's
-// root process, whose end stops the service.
+// root process, whose end stops the service or is its failure.
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -163,6 +163,7 @@ void Registry::AcceptServiceStart(const std::string& handle, const Service& star
   }
   if (known != nullptr && known->start == started.start) {
     known->is_starting = true;
+    known->is_failed = false;
     if (std::exchange(known->is_pending, false)) known->message = started.message;
     if (started.owner.is_claimed) WatchGroups();
     UnwatchRoot(handle + "/" + started.id);
@@ -291,25 +292,17 @@ void Registry::StopService(Registration& registration, const std::string& id, co
 void Registry::WatchRoot(const std::string& handle, const Service& service) {
   const std::string key = handle + "/" + service.id;
   RootWatch watch{UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, service.root_pid, 0)))};
-  const auto stop = [this, handle, id = service.id, pid = service.root_pid] {
-    Registration* registration = FindByHandle(handle);
-    if (registration == nullptr || registration->services().Find(id) == nullptr) {
-      return UnwatchRoot(handle + "/" + id);
-    }
-    Log(LogLevel::kInfo, {registration->mount().path, id},
-        "process " + std::to_string(pid) + " of service " + id + " has ended; service stopped");
-    StopService(*registration, id, "exit", [](const Result<Json>&) {});
-  };
+  const auto end = [this, handle, id = service.id] { EndOfRoot(handle, id); };
   // The number may have been taken by another process before the pidfd was opened.
   const bool is_same = watch.pidfd.IsValid() &&
                        IsSameProcess(options_.roots, service.root_pid, service.pid_start_ns);
   if (!is_same) {
-    loop_.After(Millis(0), stop);
+    loop_.After(Millis(0), end);
     return;
   }
   const int fd = watch.pidfd.Get();
   roots_[key] = std::move(watch);
-  if (!loop_.Watch(fd, EPOLLIN, [stop](uint32_t) { stop(); })) roots_.erase(key);
+  if (!loop_.Watch(fd, EPOLLIN, [end](uint32_t) { end(); })) roots_.erase(key);
 }
 
 void Registry::UnwatchRoot(const std::string& key) {

@@ -69,9 +69,10 @@ Json Services::Describe(const Peer& peer) const {
     if (!MayTouch(peer, service.owner)) continue;
     Json entry{{"service_id", id},
                {"service", service.number},
-               {"state", service.is_pending || service.is_starting ? "starting"
-                         : service.is_ready                        ? "ready"
-                                                                   : "started"}};
+               {"state", service.is_failed                           ? "awaited"
+                         : service.is_pending || service.is_starting ? "starting"
+                         : service.is_ready                          ? "ready"
+                                                                     : "started"}};
     for (const char* key : {"xpus", "workers", "node", "nodes", "cgroup", "params"}) {
       if (service.message.contains(key)) entry[key] = service.message[key];
     }
@@ -84,7 +85,8 @@ Json Services::Describe(const Peer& peer) const {
 Json Services::Save() const {
   Json list = Json::array();
   for (const auto& [id, service] : services_) {
-    if (service.is_pending) continue;
+    // Who would count the time until its next start ends with this ppcd.
+    if (service.is_pending || service.is_failed) continue;
     list.push_back({{"message", service.message},
                     {"ready", service.is_ready},
                     {"pid", service.root_pid},

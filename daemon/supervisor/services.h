@@ -28,6 +28,7 @@ struct Service {
   uint64_t start = 0;        // serial of the latest service_start sent for it
   uint64_t started_ns = 0;   // when that was asked; 0: before this ppcd
   bool is_ready = false;
+  bool is_failed = false;     // its next start is awaited, see registry_failed.cc
   pid_t root_pid = 0;         // 0: not watched
   uint64_t pid_start_ns = 0;  // so that a reused number is not taken for it
   Owner owner;

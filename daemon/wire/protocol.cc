@@ -44,9 +44,12 @@ constexpr std::array kServiceStart = {kMount,
                                       Field{"wait_ms", Kind::kCount, false}};
 constexpr std::array kServiceOther = {kMount, kServiceId};
 constexpr std::array kServicePhase = {kMount, kServiceId, Field{"phase", Kind::kString, true}};
+constexpr std::array kServiceFailed = {kMount, kServiceId, Field{"wait_s", Kind::kCount, false}};
 constexpr std::array kPolicy = {kMount, Field{"message", Kind::kObject, true}};
 constexpr std::array kStatus = {Field{"mount", Kind::kString, false}};
 constexpr std::array kMetrics = {Field{"format", Kind::kString, false}};
+constexpr std::array kNodeState = {Field{"node", Kind::kObject, true},
+                                   Field{"for_s", Kind::kCount, true}};
 constexpr std::array kParams = {Field{"params", Kind::kObject, true}};
 
 constexpr std::array kOperations = {
@@ -56,12 +59,14 @@ constexpr std::array kOperations = {
     Operation{"service_start", true, true, kServiceStart},
     Operation{"service_ready", true, true, kServiceOther},
     Operation{"service_phase", true, true, kServicePhase},
+    Operation{"service_failed", true, true, kServiceFailed},
     Operation{"service_stop", true, true, kServiceOther},
     Operation{"policy", true, false, kPolicy},
     Operation{"list", false, false, {}},
     Operation{"status", false, true, kStatus},
     Operation{"log", false, false, kStatus},
     Operation{"metrics", false, false, kMetrics},
+    Operation{"node_state", false, false, kNodeState},
     Operation{"off", true, false, {}},
     Operation{"on", true, false, {}},
     Operation{"service_id", false, true, kParams},

@@ -80,6 +80,7 @@ Result<Config> ParseConfig(const std::string& text) {
   reader.Int("affinity_fix_ahead_s", &config.affinity_fix_ahead_s, 0, 86400, "seconds");
   reader.Int("max_pieces", &config.max_pieces, 0, 1 << 30);
   reader.Int("standby", &config.standby, 0, 100, "percent");
+  reader.Int("recover_s", &config.recover_s, 0, kMostRecoverS, "seconds");
   reader.Int("holdback", &config.holdback, 0, 100, "percent");
   reader.Text("store", &config.store);
   reader.Text("store_key", &config.store_key);
@@ -110,6 +111,13 @@ Result<ServiceSpec> ParseService(const Json& message) {
   if (!reader.status()) return Named(reader.status().error());
   if (const Status status = NumberWorkers(&spec); !status) return Named(status.error());
   return spec;
+}
+
+Result<uint32_t> ParseWait(const Json& message, uint32_t usual) {
+  ConfigReader reader(message, "service option");
+  reader.Int("wait_s", &usual, 1, kMostRecoverS, "seconds");
+  if (!reader.status()) return Named(reader.status().error());
+  return usual;
 }
 
 uint64_t BarDistance(const Config& config, uint64_t budget, size_t groups) {

@@ -23,6 +23,8 @@ enum class RecordMode { kAuto, kAlways, kNever };
 enum class AtReady { kAuto, kKeep, kAll };
 enum class AffinityFix { kLeave, kEvict };
 
+inline constexpr uint32_t kMostRecoverS = 3600;
+
 struct Config {
   uint64_t distance = 0;  // 0: from the budget, see BarDistance()
   bool prefetch = true;
@@ -34,10 +36,11 @@ struct Config {
   AtReady at_ready = AtReady::kAuto;
   AffinityFix affinity_fix = AffinityFix::kLeave;
   uint32_t affinity_fix_ahead_s = 30;
-  uint32_t standby = 0;   // percent of the model that stays for the next start
-  uint32_t holdback = 0;  // percent of starts that run natively, to be compared with
-  std::string store;      // shared by several nodes, see OpenStore(); "": the local one alone
-  std::string store_key;  // file of the key of its templates, "": they carry none
+  uint32_t standby = 0;     // percent of the model that stays for the next start
+  uint32_t recover_s = 60;  // a start is waited for after a failure, 0: not
+  uint32_t holdback = 0;    // percent of starts that run natively, to be compared with
+  std::string store;        // shared by several nodes, see OpenStore(); "": the local one alone
+  std::string store_key;    // file of the key of its templates, "": they carry none
   // A service named in the registration itself (paper, section 4.1) starts with it.
   nlohmann::json service;
 };
@@ -57,11 +60,15 @@ struct ServiceSpec {
   // Told of again after the runner died: the load may be under way.
   bool is_resumed = false;
   nlohmann::json params;
+
+  bool operator==(const ServiceSpec&) const = default;
 };
 
 // EINVAL: one line that names the option, what it must be and what it is.
 Result<Config> ParseConfig(const std::string& text);
 Result<ServiceSpec> ParseService(const nlohmann::json& message);
+// Seconds, of a "service_failed" message; usual: where it says none.
+Result<uint32_t> ParseWait(const nlohmann::json& message, uint32_t usual);
 
 // Distance kept behind each group's reader: the configured one, else 1 GiB; at most an eighth of
 // the budget for all of them (one alone: a sixteenth), never below 1 MiB.

@@ -61,33 +61,9 @@ Following::Following(Run* run, Tables tables, uint32_t copies)
     planner_->WaitForReaders(run_->Now() + kAwayNs);
     evictor_->WaitForReaders(run_->Now() + kAwayKeepNs);
   }
-  if (taken_over || memory.room < kChunkBytes) FindCached();
-  if (memory.room < kChunkBytes) evictor_->AllowSwap(memory.threshold / 2, run_->Now());
-}
-
-// There is no room: an earlier run of the service may have left it full, perhaps of what is needed
-// late.  Only what we know to be there can make room.
-void Following::FindCached() {
-  if (run_->context->resident == nullptr) return;
-  const uint64_t deadline = run_->Now() + kFindBudgetNs;
-  std::vector<uint8_t> bitmap;
-  for (const LayoutFile& file : layout_->files()) {
-    if (file.number == 0 || run_->Now() > deadline) continue;
-    bitmap.assign((file.bytes / kPage + 8) / 8, 0);
-    ppc_residency state = {};
-    if (run_->context->resident(run_->context, file.number, 0, file.bytes, &state, bitmap.data(),
-                                bitmap.size()) != 0 ||
-        state.resident == 0) {
-      continue;
-    }
-    for (uint32_t p = file.first_piece; p < file.last_piece; p++) {
-      const Piece& piece = layout_->pieces()[p];
-      bool is_there = true;
-      for (uint64_t i = piece.page; is_there && i < piece.end_page() && i * kPage < file.bytes; i++)
-        is_there = bitmap[i / 8] >> (i % 8) & 1;
-      if (is_there) planner_->Found(p);
-    }
-  }
+  if (taken_over || run_->is_awaited || IsLeftOver(memory)) FindCached();
+  // Nobody knows when it comes: until then all pages are worth the same.
+  if (!run_->is_awaited) MakeRoom(memory);
 }
 
 void Following::BindGroups() {

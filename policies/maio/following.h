@@ -51,6 +51,10 @@ class Following {
   void Rest();
   // The model has been read: what readers were thought to be still in may go.
   void EndWeights();
+  // Who was awaited is there.
+  void Join();
+  // EvictAll leaves what was in the page cache already.
+  void KeepFound();
   // Nothing is loaded any more, and no file is treated in a way of its own.
   void End();
 
@@ -90,6 +94,8 @@ class Following {
   bool SmallFile(const miss_io& event);
   uint64_t PlanSmall(uint64_t max_bytes, IoList* out);
   uint64_t template_bytes() const { return layout_->bytes() + small_->stats().bytes; }
+  bool IsLeftOver(const ppc_memory& memory) const;
+  void MakeRoom(const ppc_memory& memory);
   void FindCached();
   void BindGroups();
   void NoteMiss(const miss_io& event, uint32_t file, int32_t slot);
@@ -143,6 +149,7 @@ class Following {
   uint64_t beacon_bytes_ = 0;
   bool constrained_ = false;
   uint64_t standby_bytes_ = 0;
+  bool has_found_ = false;  // an earlier run has left some
 };
 
 }  // namespace ppc::maio

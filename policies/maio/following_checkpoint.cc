@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A service that a new runner takes over in the middle of its load goes on where it was.
+// A service that a new runner takes over in the middle of its load goes on where it was; one whose
+// process failed is joined by the next one.
 #include <string>
+#include <vector>
 
+#include "policies/maio/base/tuning.h"
 #include "policies/maio/following.h"
 
 namespace ppc::maio {
@@ -28,6 +31,55 @@ bool Following::TakeOver() {
   constrained_ = progress->is_constrained;
   reason_ = "goes on where the load was";
   return true;
+}
+
+// There is not room for all, and an earlier run of the service may have left pages of what is
+// needed late: a reader that is killed gives back memory of its own, so there may be some room.
+bool Following::IsLeftOver(const ppc_memory& memory) const {
+  return memory.room < kChunkBytes ||
+         (memory.room < template_bytes() && memory.cache >= kChunkBytes);
+}
+
+void Following::MakeRoom(const ppc_memory& memory) {
+  if (memory.room < kChunkBytes || has_found_)
+    evictor_->AllowSwap(memory.threshold / 2, run_->Now());
+}
+
+// Only what we know to be there can make room.
+void Following::FindCached() {
+  if (run_->context->resident == nullptr) return;
+  const uint64_t deadline = run_->Now() + kFindBudgetNs;
+  std::vector<uint8_t> bitmap;
+  for (const LayoutFile& file : layout_->files()) {
+    if (file.number == 0 || run_->Now() > deadline) continue;
+    bitmap.assign((file.bytes / kPage + 8) / 8, 0);
+    ppc_residency state = {};
+    if (run_->context->resident(run_->context, file.number, 0, file.bytes, &state, bitmap.data(),
+                                bitmap.size()) != 0 ||
+        state.resident == 0) {
+      continue;
+    }
+    for (uint32_t p = file.first_piece; p < file.last_piece; p++) {
+      const Piece& piece = layout_->pieces()[p];
+      bool is_there = true;
+      for (uint64_t i = piece.page; is_there && i < piece.end_page() && i * kPage < file.bytes; i++)
+        is_there = bitmap[i / 8] >> (i % 8) & 1;
+      if (!is_there) continue;
+      planner_->Found(p);
+      has_found_ = true;
+    }
+  }
+}
+
+void Following::Join() {
+  checkpoint_ = Checkpoint();
+  OpenCheckpoint();
+  MakeRoom(run_->Memory());
+}
+
+void Following::KeepFound() {
+  table_->KeepFound();
+  small_->KeepFound();
 }
 
 // Not what is on its way: who comes after finds it in the page cache.

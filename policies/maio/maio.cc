@@ -5,8 +5,10 @@
 //
 // Control messages: {"op": "service_start", "service_id": ..., "service": n,
 // "workers": n, "xpus": [...], "params": {...}}, {"op": "service_ready", ...},
-// {"op": "service_phase", ..., "phase": "weights"}, {"op": "service_stop", ...}, {"op": "status"}.
+// {"op": "service_phase", ..., "phase": "weights"}, {"op": "service_failed", ..., "wait_s": n},
+// {"op": "service_stop", ...}, {"op": "status"}.
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -110,6 +112,7 @@ class Maio : public Policy {
     std::string op = message["op"].get<std::string>();
     if (op == "service_start") return Reply(StartService(message));
     if (op == "service_phase") return Reply(PhaseOf(message));
+    if (op == "service_failed") return Reply(AwaitService(message));
     if (op == "service_ready" || op == "service_stop") return Reply(EndService(message, op));
     if (op == "status") return Reply(Status());
     return nullptr;
@@ -143,9 +146,29 @@ class Maio : public Policy {
   Json StartService(const Json& message) {
     Result<ServiceSpec> spec = ParseService(message);
     if (!spec) return {{"error", spec.error().message}};
+    for (auto& known : services_) {
+      if (known->id() != spec->service_id || !known->Join(*spec)) continue;
+      UpdateWant();
+      return known->Status();
+    }
+    Result<Service*> service = Put(*std::move(spec));
+    if (!service) return {{"error", service.error().message}};
+    // Ready before this runner was started: it serves, and nothing of it is loaded or dropped.
+    const auto says = [&message](const char* key) {
+      const auto it = message.find(key);
+      return it != message.end() && *it == true;
+    };
+    Json reply = says("ready")    ? (*service)->Status()
+                 : says("failed") ? (*service)->Await()
+                                  : (*service)->Start();
+    UpdateWant();
+    return reply;
+  }
+
+  Result<Service*> Put(ServiceSpec spec) {
     // The same service again: a retried start.
     std::erase_if(services_, [&](auto& s) {
-      if (s->id() != spec->service_id) return false;
+      if (s->id() != spec.service_id) return false;
       s->Stop();
       return true;
     });
@@ -156,17 +179,41 @@ class Maio : public Policy {
                        [&](auto& s) { return s->slot() == slot; })) {
       slot++;
     }
-    if (slot >= kMaxServices) return {{"error", "maio: too many services on this mount"}};
+    if (slot >= kMaxServices) return Error{ENOSPC, "maio: too many services on this mount"};
     services_.push_back(std::make_unique<Service>(
-        context(), config_, std::move(*spec), slot, shared_.get(),
+        context(), config_, std::move(spec), slot, shared_.get(),
         [this](auto work, auto done) { InBackground(std::move(work), std::move(done)); }));
     Number();
-    // Ready before this runner was started: it serves, and nothing of it is loaded or dropped.
-    const auto ready = message.find("ready");
-    const bool is_ready = ready != message.end() && *ready == true;
-    Json reply = is_ready ? services_.back()->Status() : services_.back()->Start();
+    return services_.back().get();
+  }
+
+  // Its process failed.  "wait_s" of the answer: how long whoever told it is to wait for the next
+  // start until it says service_stop; 0: it may do so at once.
+  Json AwaitService(const Json& message) {
+    const Result<uint32_t> told = ParseWait(message, config_.recover_s);
+    if (!told) return {{"error", told.error().message}};
+    const uint32_t wait_s = *told;
+    const auto it = message.find("service_id");
+    const std::string id =
+        it != message.end() && it->is_string() ? it->get<std::string>() : std::string();
+    const auto known =
+        std::ranges::find_if(services_, [&](const auto& service) { return service->id() == id; });
+    if (known == services_.end()) return NotStarted(id);
+    if (wait_s == 0) return {{"wait_s", 0}};
+    Json reply = {{"wait_s", wait_s}};
+    if ((*known)->is_awaited()) return reply;  // told twice
+    (*known)->Forgive();
+    ServiceSpec spec = (*known)->spec();
+    spec.is_resumed = false;
+    Result<Service*> service = Put(std::move(spec));
+    if (!service) return {{"error", service.error().message}};
+    reply.update((*service)->Await());
     UpdateWant();
     return reply;
+  }
+
+  static Json NotStarted(const std::string& id) {
+    return {{"error", "maio: no service " + id + " was started on this mount"}};
   }
 
   Json EndService(const Json& message, const std::string& op) {
@@ -178,7 +225,7 @@ class Maio : public Policy {
       UpdateWant();
       return reply;
     }
-    return {{"error", "maio: no service " + id + " was started on this mount"}};
+    return NotStarted(id);
   }
 
   Json PhaseOf(const Json& message) {
@@ -192,7 +239,7 @@ class Maio : public Policy {
     for (auto& service : services_) {
       if (service->id() == text("service_id")) return service->Begins(*phase);
     }
-    return {{"error", "maio: no service " + text("service_id") + " was started on this mount"}};
+    return NotStarted(text("service_id"));
   }
 
   // Where the host has no thread for it, here and now.

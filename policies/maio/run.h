@@ -44,10 +44,11 @@ struct Run {
   const Config config;
   const ServiceSpec spec;
   const uint32_t slot;
-  const uint64_t start_ns;
+  uint64_t start_ns;
   WorkerMap workers;
   uint64_t last_event_ns = 0;
-  uint32_t layouts = 0;  // it has followed
+  uint32_t layouts = 0;     // it has followed
+  bool is_awaited = false;  // its process failed, and no other has come yet
 };
 
 }  // namespace ppc::maio

@@ -52,6 +52,24 @@ Json Service::Start() {
   return Status();
 }
 
+Json Service::Await() {
+  run_.is_awaited = true;
+  return Start();
+}
+
+bool Service::Join(const ServiceSpec& spec) {
+  const bool is_on_its_way = mode_ == Mode::kUse || mode_ == Mode::kStarting || is_held_back_;
+  if (!run_.is_awaited || !is_on_its_way || spec != run_.spec) return false;
+  Joined();
+  return true;
+}
+
+void Service::Joined() {
+  run_.is_awaited = false;
+  run_.start_ns = run_.Now();
+  if (follows()) following_->Join();
+}
+
 void Service::Prepare() {
   auto result = std::make_shared<Preparation>();
   auto preparer = std::make_shared<Preparer>(run_.context, run_.config, run_.spec);
@@ -145,6 +163,7 @@ bool Service::Holds(uint64_t file, uint64_t page, uint64_t pages) const {
 }
 
 void Service::Event(const miss_io& event) {
+  if (run_.is_awaited) Joined();
   if (mode_ == Mode::kUse) {  // nearly always
     run_.last_event_ns = event.time_ns;
     return following_->Event(event);
@@ -237,6 +256,9 @@ Json Service::Ready() {
 Json Service::Stop() {
   if (mode_ == Mode::kRecord) FinishRecording(kPartial);
   if (follows()) Retire();
+  evict_all_ = run_.is_awaited && follows() && run_.config.bar;
+  if (evict_all_) following_->KeepFound();
+  run_.is_awaited = false;
   Json status = Status();
   mode_ = Mode::kIdle;
   is_stopped_ = true;
@@ -278,7 +300,7 @@ void Service::FinishRecording(uint32_t flags) {
 // The template fitted badly: record again next time.
 void Service::Retire() {
   following_->End();
-  if (mode_ == Mode::kRecord) return;  // a new one is being stored
+  if (mode_ == Mode::kRecord || is_forgiven_) return;  // a new one is being stored
   if (run_.config.record == RecordMode::kNever) return;
   if (!following_->FittedBadly()) {
     if (following_->has_joined()) RecordNextTime();
@@ -332,6 +354,7 @@ Json Service::Status() const {
                {"mode", ModeName(mode_)},
                {"reason", reason_},
                {"treatment", treatment_}};
+  if (run_.is_awaited) json["awaited"] = true;
   if (!phases_.empty()) json["phases"] = Json::array();
   for (auto [phase, ms] : phases_)
     json["phases"].push_back({{"phase", PhaseName(phase)}, {"ms", ms}});

@@ -46,10 +46,17 @@ class Service {
           SharedStore* shared, Background background);
 
   nlohmann::json Start();
+  // In place of Start, of one whose process failed: what the next start needs is loaded before it
+  // is told of.  A stop gives back what that took.
+  nlohmann::json Await();
+  // That start has come; false: it is another one, or there is nothing to join.
+  bool Join(const ServiceSpec& spec);
   nlohmann::json Ready();
   // Another part of the start-up; of each the first time counts.
   nlohmann::json Begins(Phase phase);
   nlohmann::json Stop();
+  // Before Stop: its process failed, which says nothing of how well the template fitted.
+  void Forgive() { is_forgiven_ = true; }
   nlohmann::json Status() const;
 
   void Event(const miss_io& event);
@@ -60,12 +67,17 @@ class Service {
   bool Done(const ppc_result& result);
   void Tick(uint64_t now_ns);
 
+  const ServiceSpec& spec() const { return run_.spec; }
+  bool is_awaited() const { return run_.is_awaited; }
   const std::string& id() const { return run_.spec.service_id; }
   uint32_t number() const { return run_.spec.number; }
   uint32_t slot() const { return run_.slot; }
   Mode mode() const { return mode_; }
   // Nothing is to come of it, but for another pass.
-  bool IsOver() const { return mode_ == Mode::kIdle && (!is_held_back_ || ready_ns_ != 0); }
+  bool IsOver() const {
+    const bool is_idle = mode_ == Mode::kIdle && !evict_all_ && !run_.is_awaited;
+    return is_idle && (!is_held_back_ || ready_ns_ != 0);
+  }
   uint32_t want() const;
   // 0: it does not matter.
   uint64_t beacon_bytes() const;
@@ -79,6 +91,7 @@ class Service {
     std::string path;
   };
 
+  void Joined();
   void Prepare();
   void Begin(Preparation preparation);
   void Follow(Preparation* preparation);  // takes its template
@@ -120,6 +133,7 @@ class Service {
   std::unique_ptr<Following> following_;  // following, or beside recording; idle: what it left
   bool evict_all_ = false;                // idle: all that is left goes
   bool is_stopped_ = false;
+  bool is_forgiven_ = false;
   uint32_t ticks_ = 0;
   bool is_again_ = false;  // reads its model another time, without being told of
   uint32_t agains_ = 0;    // so often, each soon after the load before

@@ -94,6 +94,13 @@ const std::array kVerbs = {
          "--env-from-service` sets them for its command.  NAME= keeps the value no longer.  They\n"
          "are this user's, lie beside his artifacts, and are no place for secrets.",
          kEnvOptions, ServiceEnv},
+    Verb{"service failed", kServices, "[MNT]",
+         "Tell the policy that a service's process has failed and will be started again.\n"
+         "What the next start needs is loaded from now on, before its process exists; `service\n"
+         "start` of the same service joins that.  Where it does not come the service is stopped, "
+         "and\n"
+         "the memory given back.  ppcd knows by itself how the process of --pid has ended.",
+         kFailedOptions, ServiceFailed},
     Verb{"service stop", kServices, "[MNT]", "Tell the policy that a service has ended.",
          kNameOptions, ServiceStop},
     Verb{"service-id", kServices, "", "Print the ID of the service that has these parameters.",
@@ -160,12 +167,19 @@ const std::array kVerbs = {
          kBundleOptions, SupportBundle},
     Verb{"xpus", kState, "", "List the accelerators of this machine, as policies number them.",
          kNone, Xpus},
-    Verb{"node", kNodes, "",
-         "Show which models this machine has, and how much of each is in memory.\n"
-         "Also the free page cache, the disk's rate and start-ups in progress.  With --publish it\n"
-         "stays and keeps this in etcd, under a lease of 10 seconds.  While ppcd is down, or once\n"
-         "this machine is, the key goes.",
-         kNodeVerbOptions, ShowNode},
+    Verb{
+        "node", kNodes, "",
+        "Show which models this machine has, and how much of each is in memory.\n"
+        "Also the free page cache, the disk's rate and start-ups in progress.  With --publish it\n"
+        "stays and keeps this in etcd, under a lease of 10 seconds, and in ppcd's metrics.  While\n"
+        "ppcd is down, or once this machine is, the key goes.",
+        kNodeVerbOptions, ShowNode},
+    Verb{"watch-xllm", kNodes, "",
+         "Tell ppcd what the xLLM instances of this machine say of themselves in etcd.\n"
+         "An instance registers when it is ready, and its service is told so; one whose lease\n"
+         "expires has died, and its service is told that it has failed.  Whose service it is, the\n"
+         "process says that listens at its address.  Runs until SIGTERM; root's.",
+         kWatchXllmOptions, WatchXllm},
     Verb{"place", kNodes, "",
          "Print the node on which a service of a model starts soonest.\n"
          "By what the nodes publish, or by files.  While etcd is away by what it said last, and a\n"

@@ -55,6 +55,9 @@ inline constexpr std::array kStartOptions = {
     Option{"--pid", "PID", "root process of the service: its end stops the service"},
     kTimeout};
 inline constexpr std::array kNameOptions = {kId, kParam, kParams, kTimeout};
+inline constexpr std::array kFailedOptions = {
+    kId, kParam, kParams,
+    Option{"--within", "SECONDS", "for so long; default: as the policy is set"}, kTimeout};
 inline constexpr std::array kRegOptions = {
     Option{"--backend", "KIND",
            "auto (default: kmod on a ppc mount, else observer), kmod, observer, poll", 0,
@@ -117,7 +120,13 @@ inline constexpr std::array kEventsOptions = {
 inline constexpr std::array kNodeVerbOptions = {
     Option{"--name", "NODE", "what other machines call this one; default: its host name"},
     Option{"--publish", "URL", "keep it in the etcd at http://HOST:PORT[/PREFIX] until SIGTERM"},
-    Option{"--interval", "SECONDS", "between two looks (default 3), with --publish"}};
+    Option{"--metrics", nullptr, "keep it in ppcd's metrics until SIGTERM; --publish does so, too"},
+    Option{"--interval", "SECONDS", "between two looks (default 3), with either"}};
+inline constexpr std::array kWatchXllmOptions = {
+    Option{"--etcd", "URL", "where they register, http://HOST:PORT; default: $PPC_ETCD"},
+    Option{"--namespace", "NAME", "what xLLM was given as --etcd_namespace"},
+    Option{"--instance", "IP:PORT=ID", "the service of that instance (repeat)"},
+    Option{"--interval", "SECONDS", "between two looks (default 1)"}};
 inline constexpr std::array kPlaceOptions = {
     Option{"--model", "NAME", "as `ppcctl node` lists it, or its path"},
     Option{"--nodes", "LIST", "these alone, e.g. a,b,c; default: all that are known"},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl run: a service around a command.  Differs from a bare start only in
 // what the policy is told: nothing here may keep the command from running.
+#include <sys/wait.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -9,6 +11,7 @@
 #include <utility>
 
 #include "daemon/base/clock.h"
+#include "daemon/machine/process_end.h"
 #include "tools/ppcctl/artifact/run_artifacts.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/daemon_link.h"
@@ -152,11 +155,22 @@ std::unique_ptr<NotifyRelay> ListenForReadiness(const std::shared_ptr<RunningSer
 }
 
 // --timeout has been read without an error before.
-void EndService(RunningService& service, const Args& args, bool is_private, bool has_succeeded) {
+void EndService(RunningService& service, const Args& args, bool is_private,
+                RunningService::Outcome outcome) {
   const Result<unsigned> limit = ReadTimeoutMs(args, kRunEndTimeoutMs);
-  if (service.End(has_succeeded, limit ? *limit : kRunEndTimeoutMs)) return;
+  // A ppcd of our own ends with us.
+  if (is_private && outcome == RunningService::Outcome::kFailed)
+    outcome = RunningService::Outcome::kEnded;
+  if (service.End(outcome, limit ? *limit : kRunEndTimeoutMs)) return;
   Complain(std::string("warning: the policy takes longer to end the service; ") +
            (is_private ? "what it learnt may be lost" : "it goes on without ppcctl"));
+}
+
+RunningService::Outcome OutcomeOf(const Result<int>& status) {
+  using enum RunningService::Outcome;
+  if (!status || *status == kExitNotExecutable || *status == kExitNotFound) return kEnded;
+  if (*status == 0) return kSucceeded;
+  return IsFailure(W_EXITCODE(*status, 0)) ? kFailed : kEnded;
 }
 
 int RunPlain(const Args& args) {
@@ -238,9 +252,9 @@ int Run(const Args& args) {
     if (!written) Complain("warning: " + written.error().message);
   }
   const bool has_succeeded = status && *status == 0;
-  if (service) EndService(*service, args, started->daemon != nullptr, has_succeeded);
-  for (const auto& other : others)
-    EndService(*other, args, started->daemon != nullptr, has_succeeded);
+  const RunningService::Outcome outcome = OutcomeOf(status);
+  if (service) EndService(*service, args, started->daemon != nullptr, outcome);
+  for (const auto& other : others) EndService(*other, args, started->daemon != nullptr, outcome);
   if (artifacts) artifacts->End(has_succeeded);
   if (status && !target.is_in_words) learning.Finish();
   if (status) return *status;

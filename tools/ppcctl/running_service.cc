@@ -137,10 +137,11 @@ void RunningService::Ready() {
   });
 }
 
-bool RunningService::End(bool has_succeeded, unsigned limit_ms) {
-  Later([self = shared_from_this(), has_succeeded] {
+bool RunningService::End(Outcome outcome, unsigned limit_ms) {
+  Later([self = shared_from_this(), outcome] {
+    const bool has_succeeded = outcome == Outcome::kSucceeded;
     if (has_succeeded && !self->is_ready_ && !self->IsReadyAlready()) self->Tell("service_ready");
-    self->Tell("service_stop");
+    self->Tell(outcome == Outcome::kFailed ? "service_failed" : "service_stop");
   });
   return last_.wait_for(std::chrono::milliseconds(limit_ms)) == std::future_status::ready;
 }

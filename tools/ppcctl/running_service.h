@@ -61,8 +61,10 @@ class RunningService : public std::enable_shared_from_this<RunningService> {
   // By any thread.  Does not wait.
   void Ready();
 
-  // The command has ended.  False: what there is to tell is not told yet after `limit_ms`.
-  bool End(bool has_succeeded, unsigned limit_ms);
+  enum class Outcome { kSucceeded, kFailed, kEnded };
+  // The command has ended; kFailed: another may be started in its place.  False: what there is to
+  // tell is not told yet after `limit_ms`.
+  bool End(Outcome outcome, unsigned limit_ms);
 
  private:
   void Later(std::function<void()> function);

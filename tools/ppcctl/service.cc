@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppcctl service start|ready|phase|stop and service-id.
+// ppcctl service start|ready|phase|failed|stop and service-id.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -18,14 +18,16 @@ namespace {
 // The policy writes what it learnt meanwhile.
 constexpr unsigned kEndTimeoutMs = 35000;
 
-int TellAboutService(const Args& args, const char* op) {
+int TellAboutService(const Args& args, const char* op, const Json& more = Json::object()) {
   const Result<std::string> mount = ReadMount(args);
   if (!mount) return WrongUsage(mount.error().message);
   const Result<std::string> id = ReadServiceId(args);
   if (!id) return WrongUsage(id.error().message);
   const Result<unsigned> timeout = ReadTimeoutMs(args, kEndTimeoutMs);
   if (!timeout) return WrongUsage(timeout.error().message);
-  return AskOnce({{"op", op}, {"mount", *mount}, {"service_id", *id}}, *timeout).exit_status;
+  Json request{{"op", op}, {"mount", *mount}, {"service_id", *id}};
+  request.update(more);
+  return AskOnce(request, *timeout).exit_status;
 }
 
 }  // namespace
@@ -88,6 +90,16 @@ int ServicePhase(const Args& args) {
   const Json request{
       {"op", "service_phase"}, {"mount", *mount}, {"service_id", *id}, {"phase", phase}};
   return AskOnce(request, *timeout).exit_status;
+}
+
+int ServiceFailed(const Args& args) {
+  Json more = Json::object();
+  if (args.Has("--within")) {
+    const Result<int64_t> seconds = ReadWhole("--within", args.Get("--within"), 1);
+    if (!seconds) return WrongUsage(seconds.error().message);
+    more["wait_s"] = *seconds;
+  }
+  return TellAboutService(args, "service_failed", more);
 }
 
 int ServiceStop(const Args& args) { return TellAboutService(args, "service_stop"); }

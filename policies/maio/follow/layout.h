@@ -43,6 +43,7 @@ enum PieceFlag : uint8_t {
   kKeep = 8,      // not released before ready
   kNoUnmap = 16,  // thrashed once: leave its mappings alone
   kStandby = 32,  // nor after: for whoever starts next
+  kRead = 64,     // some of it was not there before we asked for it
 };
 
 struct Piece {

@@ -19,10 +19,15 @@ void PieceTable::SetState(uint32_t index, PieceState state) {
   if (state == PieceState::kAbsent && before != state && on_absent_) on_absent_(index);
 }
 
-void PieceTable::Load(uint32_t piece) {
-  At(piece).flags |= kPrefetched;
+void PieceTable::Load(uint32_t piece, bool is_read) {
+  At(piece).flags |= static_cast<uint8_t>(kPrefetched | (is_read ? kRead : 0));
   At(piece).flags &= static_cast<uint8_t>(~kReleased);
   SetState(piece, PieceState::kResident);
+}
+
+void PieceTable::LoadPart(uint32_t piece, bool is_read) {
+  if (is_read) At(piece).flags |= kRead;
+  SetState(piece, PieceState::kTouched);
 }
 
 void PieceTable::Touch(uint32_t piece) {
@@ -114,6 +119,12 @@ std::vector<uint32_t> PieceTable::GiveUpHeads() {
     if (piece.pending == 0) free.push_back(p);
   }
   return free;
+}
+
+void PieceTable::KeepFound() {
+  for (Piece& piece : layout_->pieces_) {
+    if ((piece.flags & kRead) == 0) piece.flags |= kStandby;
+  }
 }
 
 void PieceTable::ForgoAll() {

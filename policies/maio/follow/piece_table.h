@@ -47,10 +47,10 @@ class PieceTable {
 
   // ------------------------------------------------------------ what is there
   void Queue(uint32_t piece) { SetState(piece, PieceState::kQueued); }
-  // What was asked for is there.
-  void Load(uint32_t piece);
+  // What was asked for is there; is_read: it was not before.
+  void Load(uint32_t piece, bool is_read = true);
   // Only a part of it is.
-  void LoadPart(uint32_t piece) { SetState(piece, PieceState::kTouched); }
+  void LoadPart(uint32_t piece, bool is_read = true);
   // It is there, whoever loaded it.
   void Find(uint32_t piece) { SetState(piece, PieceState::kResident); }
   // The front end loads some of an absent one.
@@ -76,6 +76,8 @@ class PieceTable {
   uint64_t KeepHeads(uint64_t bytes);
   // They are as any other.  Returns those that nobody reads any more.
   std::vector<uint32_t> GiveUpHeads();
+  // What we have not read ourselves stays as those do.
+  void KeepFound();
   // No group needs any piece.
   void ForgoAll();
 

@@ -296,6 +296,7 @@ void Planner::Done(const ppc_result& result) {
   if (it == chunks_.end()) return Late(result);
   Chunk& chunk = it->second;
   chunk.reported += result.size;
+  chunk.is_read |= result.ok != 0;
   uint64_t good = GoodBytes(result);
   if (good != 0) chunk.good.emplace_back(result.offset, result.offset + good);
   if (result.interrupted) stats_.interrupted += result.size - std::min(result.size, good);
@@ -315,7 +316,7 @@ void Planner::Late(const ppc_result& result) {
     const Piece& piece = layout_->pieces()[p];
     uint64_t piece_end = std::min(piece.end_page() * kPage, layout_->files()[piece.file].bytes);
     if (!Plannable(piece) || piece.offset() < result.offset || piece_end > end) continue;
-    table_->Load(p);
+    table_->Load(p, result.ok != 0);
   }
 }
 
@@ -335,9 +336,9 @@ void Planner::Close(std::map<uint64_t, Chunk>::iterator it) {
       if (from <= reach) reach = std::max(reach, to);
     }
     if (reach >= end) {
-      table_->Load(p);
+      table_->Load(p, chunk.is_read);
     } else if (reach > start) {
-      table_->LoadPart(p);
+      table_->LoadPart(p, chunk.is_read);
       Reopen(p);
     } else {
       table_->Lose(p);

@@ -75,6 +75,7 @@ class Planner {
     uint64_t offset = 0;
     uint64_t bytes = 0;
     uint64_t reported = 0;  // bytes
+    bool is_read = false;   // some of it from the disk
     uint64_t ns = 0;
     uint64_t deadline_ns = 0;                         // 0: not told
     std::vector<std::pair<uint64_t, uint64_t>> good;  // ranges of the file that are resident

@@ -170,6 +170,7 @@ uint64_t SmallFiles::Plan(uint64_t max_bytes, uint64_t now_ns, IoList* out) {
 bool SmallFiles::Release(bool can_unmap, const Evictor::Held& held, IoList* out) {
   for (size_t asked = 0; released_ < parts_.size() && asked < kMostUnderWay; released_++) {
     const Part& part = parts_[released_];
+    if (keeps_found_ && !part.is_read) continue;
     const uint64_t pages = (part.offset % kPage + part.bytes + kPage - 1) / kPage;
     if (held(part.number, part.offset / kPage, pages)) continue;
     ppc_io& io = out->Add(part.number, part.offset, part.bytes);
@@ -187,6 +188,7 @@ void SmallFiles::Done(const ppc_result& result) {
   const auto index = static_cast<uint32_t>(result.cookie & kPartMask);
   if (index >= parts_.size()) return;
   Part& part = parts_[index];
+  part.is_read |= result.ok != 0;
   if (part.state != State::kAsked) return;
   under_way_ -= std::min<size_t>(under_way_, 1);
   is_told_ = true;

@@ -50,6 +50,9 @@ class SmallFiles {
   // them, some at a time; false once there is nothing to drop any more.
   bool Release(bool can_unmap, const Evictor::Held& held, IoList* out);
 
+  // Release leaves what was there before it was asked for.
+  void KeepFound() { keeps_found_ = true; }
+
   // Nothing is left to be asked for.
   bool finished() const { return finished_; }
   // What comes next was read before the model was, when it was recorded.
@@ -66,6 +69,7 @@ class SmallFiles {
     uint8_t tries = 0;
     bool is_library = false;
     bool is_missed = false;  // some of it
+    bool is_read = false;    // some of it, for us
   };
   struct Place {
     uint64_t number = 0;
@@ -100,8 +104,9 @@ class SmallFiles {
   uint32_t misses_ = 0;  // in a row
   size_t under_way_ = 0;
   uint32_t released_ = 0;  // parts below have been dropped
-  bool is_told_ = false;   // something was reported since Plan
-  uint64_t told_ns_ = 0;   // when Plan found that, or nothing under way
+  bool keeps_found_ = false;
+  bool is_told_ = false;  // something was reported since Plan
+  uint64_t told_ns_ = 0;  // when Plan found that, or nothing under way
   SmallFilesStats stats_;
 };
 

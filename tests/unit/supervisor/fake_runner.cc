@@ -6,6 +6,7 @@
 //   control: "refuse" | "crash" | "hang" | "unknown"      stop: "hang"
 //   refuse_again: true; every service_start but the first is refused
 //   numbers: true; service_start is answered with the number of those before it
+//   wait_s: service_failed is answered with it
 //   slow: {op of a control message: ms until the first of it is answered}
 //   memory: {"budget", "wants"}; it keeps as much of "wants" as its share is
 //   reply: what the policy answers to every control message
@@ -100,6 +101,7 @@ void HandleControl(const Json& request) {
   if (mode == "unknown") return Refuse("EOPNOTSUPP", "the policy has no ppc_control");
   Json reply{{"mode", "record"}, {"echo", request["message"]}};
   if (op == "service_start" && g_fake.value("numbers", false)) reply["service"] = starts - 1;
+  if (op == "service_failed" && g_fake.contains("wait_s")) reply["wait_s"] = g_fake["wait_s"];
   Send(Json{{"ok", true}, {"reply", std::move(reply)}}.dump());
 }
 

@@ -77,5 +77,18 @@ TEST_F(PlaceVerbsTest, ANodeTellsOfItself) {
   EXPECT_NE(Ctl({"node"}).out.find("IN MEMORY"), std::string::npos);
 }
 
+TEST_F(PlaceVerbsTest, ANodeKeepsItselfInTheMetrics) {
+  StartDaemon();
+  EXPECT_EQ(Ctl({"metrics"}).out.find("ppc_node_memory_bytes"), std::string::npos);
+  // timeout(1) ends it by SIGTERM.
+  const ProcessResult told =
+      RunProcess({"/usr/bin/timeout", "3", std::string(PPC_TEST_BIN_DIR) + "/ppcctl", "node",
+                  "--metrics", "--interval", "1"},
+                 environment_);
+  EXPECT_EQ(told.exit_status, 124) << told.err;
+  EXPECT_EQ(told.err, "");
+  EXPECT_NE(Ctl({"metrics"}).out.find("ppc_node_memory_bytes{kind=\"all\"} "), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ppc::control

@@ -147,6 +147,44 @@ TEST_F(MetricsTest, TheSocketAndTheAddressTellTheSame) {
   EXPECT_NE(Parsed(Ctl({"metrics"}).out).find(start), std::string::npos);
 }
 
+// What `ppcctl node` has seen, for as long as it says: ppcd looks for none of it.
+TEST_F(MetricsTest, WhatTheNodeHasInMemoryIsShownWhileItIsFresh) {
+  StartDaemon();
+  EXPECT_EQ(Parsed(Ctl({"metrics"}).out).find("ppc_model"), std::string::npos);
+  const Json node = {
+      {"node", "a"},
+      {"memory_bytes", 1000},
+      {"free_bytes", 400},
+      {"disk_rates", {{"/models", 3e9}}},
+      {"models",
+       {{{"model", "org/\"m\""},
+         {"directory", "/models"},
+         {"bytes", 500},
+         {"resident", 250},
+         {"template", true},
+         {"artifacts", false}}}},
+      {"starts", {{{"service_id", "svc-one"}, {"directory", "/models"}, {"left", 77}}}}};
+  ASSERT_EQ(Ask({{"op", "node_state"}, {"node", node}, {"for_s", 60}})["ok"], true);
+  const std::string model = "('directory', '/models') ('model', 'org/\"m\"')";
+  const std::string parsed = Parsed(Ctl({"metrics"}).out);
+  for (const std::string& line : std::vector<std::string>{
+           "ppc_node_memory_bytes ('kind', 'free') 400\n", "ppc_model_bytes " + model + " 500\n",
+           "ppc_model_resident_bytes " + model + " 250\n",
+           "ppc_model_has " + model + " ('what', 'template') 1\n",
+           "ppc_model_has " + model + " ('what', 'artifacts') 0\n",
+           "ppc_start_left_bytes ('directory', '/models') ('service', 'svc-one') 77\n",
+           "ppc_node_disk_bytes_per_second ('directory', '/models') 3000000000\n"}) {
+    EXPECT_NE(parsed.find(line), std::string::npos) << line << parsed;
+  }
+  // Nonsense is 0, and no family is broken by it.
+  const Json nonsense = {{"models", {"m"}}, {"starts", 3}, {"disk_rates", {1}}};
+  ASSERT_EQ(Ask({{"op", "node_state"}, {"node", nonsense}, {"for_s", 0}})["ok"], true);
+  EXPECT_EQ(Parsed(Ctl({"metrics"}).out).find("ppc_model"), std::string::npos);  // not fresh
+  ASSERT_EQ(Ask({{"op", "node_state"}, {"node", nonsense}, {"for_s", 60}})["ok"], true);
+  EXPECT_NE(Parsed(Ctl({"metrics"}).out).find("ppc_model_bytes"), std::string::npos);
+  EXPECT_EQ(Ask({{"op", "node_state"}, {"node", 7}, {"for_s", 60}})["code"], "EINVAL");
+}
+
 TEST_F(MetricsTest, NobodyElseIsTold) {
   const int port = FreePort();
   StartDaemon({"--metrics", "127.0.0.1:" + std::to_string(port), "--metrics-token", TokenFile()});

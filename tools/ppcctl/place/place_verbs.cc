@@ -31,6 +31,7 @@ constexpr unsigned kNodeTimeoutMs = 5000;
 constexpr uint32_t kEtcdTimeoutMs = 3000;
 constexpr uint32_t kLeaseS = 10;
 constexpr int64_t kUsualIntervalS = 3;
+constexpr int64_t kLeastFreshS = 15;
 constexpr int kPauses = 9;  // as long as a look each, before the next one
 
 std::string EtcdGiven(const Args& args, const char* option) {
@@ -48,12 +49,28 @@ bool EndsWithin(const sigset_t& signals, std::chrono::nanoseconds pause) {
   }
 }
 
-int Publish(NodeLook& look, const EtcdPlace& place, const std::string& key, int64_t interval_s) {
+// ppcd's metrics show it for a while.
+void TellMetrics(DaemonLink& link, const NodeState& node, std::chrono::nanoseconds pause) {
+  static bool was_told = true;
+  const int64_t pause_s = std::chrono::ceil<std::chrono::seconds>(pause).count();
+  const Result<Json> answer = link.Ask({{"op", "node_state"},
+                                        {"node", ToJson(node)},
+                                        {"for_s", std::max(kLeastFreshS, 3 * pause_s)}});
+  const bool is_told = answer.ok();
+  if (!is_told && was_told)
+    Complain("warning: ppcd's metrics do not show this node: " + answer.error().message);
+  was_told = is_told;
+}
+
+// place: where to keep it, too; nullptr: nowhere.
+int Publish(NodeLook& look, const EtcdPlace* place, const std::string& key, int64_t interval_s) {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
   sigprocmask(SIG_BLOCK, &signals, nullptr);  // before there are threads
-  EtcdLease lease({.address = place.address, .lease_s = kLeaseS});
+  std::optional<EtcdLease> lease;
+  if (place != nullptr)
+    lease.emplace(EtcdLease::Options{.address = place->address, .lease_s = kLeaseS});
   bool was_there = true;
   std::optional<NodeState> told;
   std::chrono::nanoseconds pause{};
@@ -63,12 +80,15 @@ int Publish(NodeLook& look, const EtcdPlace& place, const std::string& key, int6
     Result<NodeState> node = look.Take(link);
     // Without ppcd the node starts nothing sooner than another: it is not offered.
     if (!node) {
-      lease.Set({});
+      if (lease) lease->Set({});
       if (was_there) Complain("warning: this node is not offered: " + node.error().message);
       told.reset();
-    } else if (!told || IsNews(*told, *node)) {
-      lease.Set({{key, DumpJson(ToJson(*node))}});
-      told = *std::move(node);
+    } else {
+      TellMetrics(link, *node,
+                  std::max<std::chrono::nanoseconds>(std::chrono::seconds(interval_s), pause));
+      const bool is_news = !told || IsNews(*told, *node);
+      if (lease && is_news) lease->Set({{key, DumpJson(ToJson(*node))}});
+      if (is_news) told = *std::move(node);
     }
     was_there = told.has_value();
     // A look at terabytes takes its time: at most a tenth of a CPU.
@@ -192,15 +212,16 @@ void PrintChoice(const Choice& choice, bool explain) {
 int ShowNode(const Args& args) {
   const std::string name = args.Get("--name", HostName());
   NodeLook look(name, TemplateDir(), ArtifactPlace(args).directory);
-  if (args.Has("--publish")) {
+  if (args.Has("--publish") || args.Has("--metrics")) {
+    const Result<int64_t> interval =
+        ReadWhole("--interval", args.Get("--interval", std::to_string(kUsualIntervalS)), 1);
+    if (!interval) return WrongUsage(interval.error().message);
+    if (!args.Has("--publish")) return Publish(look, nullptr, "", *interval);
     const Result<EtcdPlace> place = ReadEtcdPlace(args.Get("--publish"));
     if (!place) return WrongUsage("--publish " + place.error().message);
     const Result<std::string> key = NodeKey(*place, name);
     if (!key) return WrongUsage("--name: " + key.error().message);
-    const Result<int64_t> interval =
-        ReadWhole("--interval", args.Get("--interval", std::to_string(kUsualIntervalS)), 1);
-    if (!interval) return WrongUsage(interval.error().message);
-    return Publish(look, *place, *key, *interval);
+    return Publish(look, &*place, *key, *interval);
   }
   DaemonLink link(kNodeTimeoutMs);
   const Result<NodeState> node = look.Take(link);

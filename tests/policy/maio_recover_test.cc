@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MAIO after a service's process has failed: what the next start needs is loaded before that is
+// told of, that start joins, and where none comes the memory is given back.
+#include <gtest/gtest.h>
+
+#include "tests/policy/maio_fixture.h"
+
+namespace ppc::test {
+namespace {
+
+class MaioRecoverTest : public MaioTest {
+ protected:
+  // Readers faster than the disk, half of the memory that the model needs.
+  static Setup Scarce() {
+    Setup setup;
+    setup.shape.shards = 8;  // 192 MiB
+    setup.rate = 400 << 10;
+    setup.init_ms = 0;
+    setup.options.limit = 96 * kMiB;
+    return setup;
+  }
+  nlohmann::json Fail(Simulator* sim) { return End(sim, "service_failed"); }
+
+  // Milliseconds that a start takes from now on.
+  uint64_t Restart(Simulator* sim, const Setup& setup) {
+    const uint64_t began = sim->ms();
+    EXPECT_EQ(Start(sim, setup)["mode"], "use");
+    sim->readers.clear();
+    AddReaders(sim, setup);
+    for (Reader& reader : sim->readers) reader.pid += 50;
+    EXPECT_TRUE(sim->Run(120000));
+    return sim->ms() - began;
+  }
+};
+
+// Told three seconds before the new process, in which half of the model does not fit all the same.
+TEST_F(MaioRecoverTest, TheNextStartFindsWhatWasLoadedMeanwhile) {
+  const Setup setup = Scarce();
+  Record(setup);
+  uint64_t took_ms[2] = {};
+  uint64_t read[2] = {};
+  for (const bool is_told : {false, true}) {
+    auto sim = Use(setup);
+    sim->RunFor(5000);  // it did not fit: nothing of it stays
+    EXPECT_EQ(sim->resident(), 0u);
+    const uint64_t before = sim->disk_bytes;
+    const nlohmann::json reply = is_told ? Fail(sim.get()) : End(sim.get(), "service_stop");
+    EXPECT_EQ(reply.value("wait_s", 0), is_told ? 60 : 0) << reply;
+    sim->RunFor(3000);
+    EXPECT_LE(sim->resident(), setup.options.limit * 85 / 100);
+    EXPECT_GE(sim->resident(), is_told ? setup.options.limit * 75 / 100 : 0);
+    took_ms[is_told] = Restart(sim.get(), setup);
+    read[is_told] = sim->disk_bytes - before;
+    EXPECT_LE(sim->peak, setup.options.limit * 85 / 100 + 4 * kMiB);
+    EXPECT_EQ(sim->reclaimed_bytes, 0u);
+  }
+  RecordProperty("told_percent", static_cast<int>(took_ms[1] * 100 / took_ms[0]));
+  EXPECT_LE(took_ms[1] * 100, took_ms[0] * 65) << took_ms[1] << " of " << took_ms[0];
+  EXPECT_LE(read[1] * 100, read[0] * 102);  // nothing twice
+}
+
+// Killed half way: what was loaded ahead of it stays, and the beginning comes beside it.
+TEST_F(MaioRecoverTest, KilledHalfWay) {
+  Setup setup = Scarce();
+  Record(setup);
+  setup.rate = 90 << 10;  // the loader is ahead of them
+  auto sim = Make(setup);
+  Start(sim.get(), setup);
+  AddReaders(sim.get(), setup);
+  while (sim->readers[0].at < sim->readers[0].accesses.size() / 2) sim->RunFor(1);
+  sim->readers.clear();
+  const uint64_t left = sim->resident();
+  ASSERT_GT(left, 0u);
+  const uint64_t before = sim->disk_bytes;
+  Fail(sim.get());
+  sim->RunFor(3000);
+  EXPECT_GE(sim->resident() + 8 * kMiB, setup.options.limit * 80 / 100);
+  setup.rate = 400 << 10;
+  Restart(sim.get(), setup);
+  // Nothing that was there is read again, but for a little that made room.
+  EXPECT_LE(sim->disk_bytes - before, model_.bytes() - left + model_.bytes() / 20);
+  EXPECT_EQ(sim->reclaimed_bytes, 0u);
+}
+
+// Replaced at once, its memory full of what comes late: what the dead process had of its own is
+// room enough to begin, and not to go on.
+TEST_F(MaioRecoverTest, AReplacementAtOnce) {
+  Setup setup = Scarce();
+  Record(setup);
+  setup.rate = 90 << 10;
+  auto sim = Make(setup);
+  sim->set_other(12 * kMiB);
+  Start(sim.get(), setup);
+  AddReaders(sim.get(), setup);
+  while (sim->readers[0].at < sim->readers[0].accesses.size() / 2) sim->RunFor(1);
+  sim->readers.clear();
+  sim->set_other(0);
+  const uint64_t missing = model_.bytes() - sim->resident();
+  const uint64_t before = sim->disk_bytes;
+  setup.rate = 400 << 10;
+  const uint64_t took_ms = Restart(sim.get(), setup);
+  const uint64_t read = sim->disk_bytes - before;
+  RecordProperty("bound_percent",
+                 static_cast<int>(took_ms * 100 * setup.options.disk_bytes_per_ms / missing));
+  RecordProperty("missing_percent", static_cast<int>(read * 100 / missing));
+  EXPECT_LE(took_ms * setup.options.disk_bytes_per_ms * 100, missing * 115) << took_ms << " ms";
+  EXPECT_LE(read * 100, missing * 110);
+  EXPECT_EQ(sim->reclaimed_bytes, 0u);
+}
+
+// The start joins, it does not begin anew: what was asked for is not asked for again.
+TEST_F(MaioRecoverTest, TheStartJoins) {
+  const Setup setup = Scarce();
+  Record(setup);
+  auto sim = Use(setup);
+  sim->RunFor(5000);
+  const uint64_t before = sim->disk_bytes;
+  Fail(sim.get());
+  sim->RunFor(1000);
+  const uint64_t asked = sim->stats["asked_bytes"];
+  EXPECT_GE(asked, 64 * kMiB);
+  Start(sim.get(), setup);
+  sim->RunFor(1000);
+  EXPECT_EQ(sim->stats["asked_bytes"], asked);        // there is no room for more
+  EXPECT_LE(sim->disk_bytes - before, asked + kMiB);  // and the small files
+}
+
+TEST_F(MaioRecoverTest, NobodyComesAndTheMemoryIsGivenBack) {
+  Setup setup = Scarce();
+  Record(setup);
+  setup.config = {{"standby", 20}};
+  auto sim = Use(setup);
+  sim->RunFor(5000);
+  const uint64_t stays = sim->resident();
+  for (int told = 0; told < 2; told++) {  // by two, perhaps
+    EXPECT_EQ(Fail(sim.get())["wait_s"], 60);
+    sim->RunFor(1500);
+  }
+  EXPECT_GT(sim->resident(), 2 * stays);
+  End(sim.get(), "service_stop");
+  sim->RunFor(12000);
+  EXPECT_EQ(sim->resident(), stays);
+  EXPECT_EQ(sim->want, 0u);
+}
+
+// It fitted: what the failed process had is there as it was.
+TEST_F(MaioRecoverTest, WhatWasThereBeforeStays) {
+  Setup setup;
+  Record(setup);
+  auto sim = Use(setup);
+  sim->RunFor(5000);
+  const uint64_t stays = sim->resident();
+  EXPECT_GE(stays, model_.bytes());
+  const uint64_t before = sim->disk_bytes;
+  Fail(sim.get());
+  sim->RunFor(3000);
+  End(sim.get(), "service_stop");
+  sim->RunFor(12000);
+  EXPECT_EQ(sim->resident(), stays);
+  EXPECT_EQ(sim->disk_bytes, before);
+}
+
+// Others' pages are not what another number of workers needs in that order: it begins anew.
+TEST_F(MaioRecoverTest, AnotherShapeOfStartDoesNotJoin) {
+  const Setup setup = Scarce();
+  Record(setup);
+  auto sim = Use(setup);
+  Fail(sim.get());
+  sim->RunFor(1000);
+  nlohmann::json message = StartMessage(setup);
+  message["xpus"] = {1, 0};
+  Settle(sim.get(), message);
+  AddReaders(sim.get(), setup);
+  EXPECT_TRUE(sim->Run(120000));
+  EXPECT_EQ(sim->reclaimed_bytes, 0u);
+}
+
+TEST_F(MaioRecoverTest, SwitchedOffNothingIsLoaded) {
+  Setup setup = Scarce();
+  Record(setup);
+  setup.config = {{"recover_s", 0}};
+  auto sim = Use(setup);
+  sim->RunFor(5000);
+  const uint64_t before = sim->disk_bytes;
+  EXPECT_EQ(Fail(sim.get())["wait_s"], 0);
+  sim->RunFor(3000);
+  EXPECT_EQ(sim->disk_bytes, before);
+  // Told by name it is another matter.
+  const nlohmann::json reply =
+      sim->Control({{"op", "service_failed"}, {"service_id", kId}, {"wait_s", 7}});
+  EXPECT_EQ(reply["wait_s"], 7) << reply;
+  sim->RunBackground();
+  sim->RunFor(3000);
+  EXPECT_GT(sim->disk_bytes, before);
+}
+
+TEST_F(MaioRecoverTest, RefusesNonsense) {
+  const Setup setup = Scarce();
+  auto sim = Make(setup);
+  EXPECT_TRUE(Fail(sim.get()).contains("error"));  // never started
+  Start(sim.get(), setup);
+  for (const nlohmann::json& wait :
+       {nlohmann::json(0), nlohmann::json(3601), nlohmann::json("soon")}) {
+    const nlohmann::json reply =
+        sim->Control({{"op", "service_failed"}, {"service_id", kId}, {"wait_s", wait}});
+    ASSERT_TRUE(reply.contains("error")) << wait;
+    EXPECT_NE(reply["error"].get<std::string>().find("wait_s"), std::string::npos) << reply;
+  }
+}
+
+// Before anything was recorded there is nothing to load but what the headers say.
+TEST_F(MaioRecoverTest, AFirstStartThatFailsIsRecordedAgain) {
+  Setup setup;
+  auto sim = Make(setup);
+  EXPECT_EQ(Start(sim.get(), setup)["mode"], "record");
+  Fail(sim.get());
+  sim->RunFor(1000);
+  EXPECT_EQ(Start(sim.get(), setup)["mode"], "record");
+  AddReaders(sim.get(), setup);
+  ASSERT_TRUE(sim->Run(60000));
+  sim->RunFor(50);
+  EXPECT_EQ(End(sim.get(), "service_ready")["reason"], "template stored");
+}
+
+}  // namespace
+}  // namespace ppc::test
