@@ -20,6 +20,8 @@ namespace {
 
 constexpr uint64_t kScanPartNs = 50 * kNsPerMs;  // questions wait for so long
 constexpr uint64_t kScanPauseNs = kNsPerSec;     // between two looks at what changed
+constexpr uint64_t kScanRestNs =
+    10 * kNsPerMs;  // between two parts: others want the index and the disk
 constexpr uint64_t kLookAtDirNs = kNsPerSec;
 constexpr std::chrono::seconds kAnswerTime(1);
 
@@ -33,7 +35,10 @@ void NameThread() {
 }  // namespace
 
 ObserverWorker::ObserverWorker(InodeIndex* index, Options options)
-    : index_(index), options_(std::move(options)), wants_scan_(options_.wants_scan) {
+    : index_(index),
+      options_(std::move(options)),
+      has_listed_(!options_.wants_scan),
+      wants_scan_(options_.wants_scan) {
   thread_ = std::thread([this] { Work(); });
 }
 
@@ -122,9 +127,11 @@ bool ObserverWorker::AnswerOne(std::unique_lock<std::mutex>* lock) {
   if (questions_.empty()) return false;
   const auto question = std::move(questions_.front());
   questions_.pop_front();
+  ++answering_;
   lock->unlock();
   question();
   lock->lock();
+  --answering_;
   return true;
 }
 
@@ -154,8 +161,11 @@ void ObserverWorker::Work() {
     (void)AnswerOne(&lock);
     const auto moved = std::exchange(moved_, {});
     const bool looks = std::exchange(is_hurried_, false) || now >= look_due;
-    const bool scans = questions_.empty() && wants_scan_ && now >= scan_due;
+    // Who starts on a cold disk waits for what is looked up, not for what is listed.
+    const bool is_asked = !questions_.empty() || answering_ != 0;
+    const bool scans = !is_asked && wants_scan_ && now >= scan_due;
     if (scans) wants_scan_ = false;
+    if (is_asked && now >= scan_due) scan_due = MonotonicNs() + kScanRestNs;
     lock.unlock();
     bool is_done = true;
     bool is_forgotten = false;  // it may be there under another name
@@ -170,7 +180,8 @@ void ObserverWorker::Work() {
       if (!scanned) Log(LogLevel::kWarning, scanned.error().message);
       is_done = !scanned || *scanned;
       // Somebody who reads many unlisted files asks for a look each time: at most one a second.
-      scan_due = is_done ? MonotonicNs() + kScanPauseNs : 0;
+      scan_due = MonotonicNs() + (is_done ? kScanPauseNs : kScanRestNs);
+      if (is_done) has_listed_.store(true, std::memory_order_relaxed);
     }
     lock.lock();
     if (!is_done || is_forgotten) wants_scan_ = true;

@@ -51,6 +51,8 @@ class ObserverWorker {
   void NoteMoved(uint64_t ino, uint32_t dev);
   // `look` is due now.
   void Hurry();
+  // All that lay below the directory when it was registered has been listed.
+  bool HasListed() const { return has_listed_.load(std::memory_order_relaxed); }
   // The directory's name leads to another one, or nowhere.
   bool IsGone() const { return is_gone_.load(std::memory_order_relaxed); }
 
@@ -71,6 +73,7 @@ class ObserverWorker {
   InodeIndex* const index_;
   const Options options_;
   std::atomic<bool> is_gone_{false};
+  std::atomic<bool> has_listed_;
   std::atomic<bool> is_stuck_{false};  // an answer is overdue
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -81,6 +84,7 @@ class ObserverWorker {
   std::deque<std::function<void()>> questions_;
   std::condition_variable asked_;  // for helpers
   size_t idle_ = 0;                // of all threads, those that wait
+  size_t answering_ = 0;
   std::vector<std::thread> helpers_;
   std::thread thread_;
 };
