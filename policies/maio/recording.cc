@@ -38,6 +38,7 @@ void Recording::NoteCached(const miss_io& event, uint64_t size) {
 }
 
 void Recording::Event(const miss_io& event) {
+  has_holes_ |= (event.flags & PPC_F_LOST) != 0;
   // With TRACE every access comes as ACCESS too; misses alone are the paper's way.
   bool traced = (run_->context->caps & PPC_CAN_TRACE) != 0;
   bool touch = event.kind == PPC_ACCESS ||
@@ -83,7 +84,7 @@ Finishing Recording::Finish(uint32_t flags) {
                                {"recorder", "maio 1"}};
   out.meta_ = meta.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if ((run_->context->caps & PPC_CAN_TRACE) != 0) flags |= kTraced;
-  const bool has_holes = (run_->context->caps & PPC_IS_SAMPLED) != 0;
+  const bool has_holes = has_holes_ || (run_->context->caps & PPC_IS_SAMPLED) != 0;
   if (has_holes || cached_bytes_ * kWarmShare > recorder_.bytes()) flags |= kWarmSuspect;
   out.flags_ = flags;
   out.found_ = found_;

@@ -93,6 +93,7 @@ class Recording {
   uint64_t pending_bytes_ = 0;  // of what is on its way
   uint64_t cached_bytes_ = 0;   // of the recorded files, cached before they were read
   bool has_missed_ = false;
+  bool has_holes_ = false;  // events were lost in between
 };
 
 }  // namespace ppc::maio

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
+#include "policies/maio/directories.h"
 #include "policies/maio/template/template.h"
 
 namespace ppc::maio {
@@ -103,7 +104,12 @@ void Service::Begin(Preparation p) {
     for (auto [phase, ms] : phases_) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
   }
   if (p.followed) {
+    std::vector<std::string> directories = SmallDirectories(*p.followed);
     Follow(&p);
+    if (!directories.empty())
+      background_([context = run_.context,
+                   list = std::move(directories)] { ReadDirectories(context, list); },
+                  [] {});
     if (!following_->reason().empty()) reason_ += "; " + following_->reason();
   }
   if (is_fetched_) reason_ += ", from the store";

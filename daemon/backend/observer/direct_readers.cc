@@ -46,7 +46,7 @@ bool DirectReaders::NoteLoad(uint64_t file, uint32_t folder) {
     const std::lock_guard lock(mutex_);
     folders_[file] = folder;
   }
-  return !has_loaded_.exchange(true, std::memory_order_relaxed);
+  return !has_loaded_.exchange(true) && !is_due_.load();
 }
 
 void DirectReaders::Unmark(uint64_t file, uint64_t bytes) {
@@ -64,14 +64,20 @@ uint64_t DirectReaders::Look(uint64_t now_ns) {
   if (read_.exchange(0, std::memory_order_relaxed) >= kTrustBytes) {
     trusted_until_ns_ = now_ns + kTrustNs;
   }
-  if (has_loaded_.exchange(false, std::memory_order_relaxed)) {
+  if (has_loaded_.exchange(false)) active_until_ns_ = now_ns + kActiveNs;
+  bool is_active = now_ns < active_until_ns_;
+  const bool is_marked = LookAtMarks();
+  if (!is_marked && !is_active) {
+    is_due_.store(false);
+    // Who loads from now on asks for a look; who came in between has not.
+    if (!has_loaded_.exchange(false)) {
+      processes_.clear();
+      return 0;
+    }
     active_until_ns_ = now_ns + kActiveNs;
+    is_active = true;
   }
-  const bool is_active = now_ns < active_until_ns_;
-  if (!LookAtMarks() && !is_active) {
-    processes_.clear();
-    return 0;
-  }
+  is_due_.store(true);
   if (now_ns < trusted_until_ns_) return kLookAgainNs;
   if (is_active) {
     ++looks_;

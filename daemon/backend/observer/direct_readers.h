@@ -38,7 +38,7 @@ class DirectReaders {
   };
   State Of(uint32_t folder) const;
 
-  // Something of the file is to be loaded.  True: nobody looks yet (see Look).
+  // Something of the file is to be loaded.  True: no look is due (see Look).
   bool NoteLoad(uint64_t file, uint32_t folder);
   // Somebody reads through the cache.
   void NoteRead(uint64_t file, uint64_t bytes) {
@@ -73,6 +73,7 @@ class DirectReaders {
   const SysRoots roots_;
   const FolderOf folder_of_;
   std::atomic<bool> has_loaded_{false};
+  std::atomic<bool> is_due_{false};  // a look, by itself
   std::atomic<uint64_t> read_{0};
   std::atomic<bool> has_marks_{false};
 

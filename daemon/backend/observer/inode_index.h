@@ -37,7 +37,8 @@ class InodeIndex {
 
   // Lists the directory's files until `deadline_ns` (CLOCK_MONOTONIC); false: there are more.
   Result<bool> Scan(uint64_t deadline_ns);
-  // Looks at directories that changed since, and goes on where Scan stopped.
+  // Goes on where Scan stopped, then looks at directories that changed since; false: there are
+  // more.
   Result<bool> Rescan(uint64_t deadline_ns);
 
   // ESTALE: unknown, or the file is gone.
@@ -113,6 +114,7 @@ class InodeIndex {
   InodeTable files_;
   std::vector<uint32_t> devices_;
   uint64_t unseen_ = 0;
+  uint32_t next_look_ = 0;  // directory; of the thread that scans
 };
 
 }  // namespace ppc

@@ -82,14 +82,16 @@ void InodeIndex::KeepName(uint64_t number, uint32_t parent, const char* name) {
 }
 
 Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
-  const std::lock_guard lock(mutex_);
   std::vector<Fresh> fresh;
-  for (uint32_t at = 0; at < dirs_.size(); ++at) {  // grows while it is walked
-    if (dirs_[at].mtime_ns != 0) continue;
-    if (MonotonicNs() >= deadline_ns) {
+  // Grows while it is walked.  Between two directories others may have the index.
+  for (uint32_t at = 0;; ++at) {
+    const std::lock_guard lock(mutex_);
+    while (at < dirs_.size() && dirs_[at].mtime_ns != 0) ++at;
+    const bool is_done = at >= dirs_.size();
+    if (is_done || MonotonicNs() >= deadline_ns) {
       const Status learnt = Learn(fresh);
       if (!learnt) return learnt.error();
-      return false;
+      return is_done;
     }
     const Status listed = ListDirectory(at, &fresh);
     if (!listed && at == 0) return listed.error();
@@ -97,23 +99,28 @@ Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
     if (!listed && listed.error().code == ENOSPC) return listed.error();
     if (!listed) dirs_[at].mtime_ns = 1;
   }
-  const Status learnt = Learn(fresh);
-  if (!learnt) return learnt.error();
-  return true;
 }
 
+// What has not been listed comes first: with thousands of directories a look at each takes longer
+// than a part, on a cold disk always.
 Result<bool> InodeIndex::Rescan(uint64_t deadline_ns) {
-  {
-    const std::lock_guard lock(mutex_);
-    for (uint32_t at = 0; at < dirs_.size() && MonotonicNs() < deadline_ns; ++at) {
-      if (dirs_[at].mtime_ns == 0) continue;
-      const std::string path = at == 0 ? "" : PathOf(dirs_[at].parent, dirs_[at].name);
-      const Result<UniqueFd> fd = OpenBelow(path, O_PATH | O_DIRECTORY);
-      struct stat info {};
-      if (!fd || fstat(fd->Get(), &info) != 0) continue;
-      if (ModifiedNs(info) != dirs_[at].mtime_ns) dirs_[at].mtime_ns = 0;
-    }
+  Result<bool> listed = Scan(deadline_ns);
+  if (!listed || !*listed) return listed;
+  for (;; ++next_look_) {
+    std::unique_lock lock(mutex_);
+    if (next_look_ >= dirs_.size()) break;
+    if (MonotonicNs() >= deadline_ns) return false;
+    const int64_t known_ns = dirs_[next_look_].mtime_ns;
+    const std::string path =
+        next_look_ == 0 ? "" : PathOf(dirs_[next_look_].parent, dirs_[next_look_].name);
+    lock.unlock();
+    const Result<UniqueFd> fd = OpenBelow(path, O_PATH | O_DIRECTORY);
+    struct stat info {};
+    if (!fd || fstat(fd->Get(), &info) != 0 || ModifiedNs(info) == known_ns) continue;
+    lock.lock();
+    dirs_[next_look_].mtime_ns = 0;
   }
+  next_look_ = 0;
   return Scan(deadline_ns);
 }
 

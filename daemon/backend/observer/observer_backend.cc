@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
@@ -141,6 +142,8 @@ Status ObserverBackend::Attach(const AttachOptions& options) {
   const Status watched = programs_->Watch(
       {.progress = options.progress, .trace = options.trace, .beacon_bytes = options.beacon_bytes});
   if (!watched) return watched;
+  // What is read of files that are not listed yet is told to nobody.
+  has_lost_ |= options.trace && !worker_->HasListed();
   worker_->WantScan();  // what came while nobody watched was told to nobody
   attached_ = true;
   return Ok();
@@ -164,7 +167,9 @@ bool ObserverBackend::Take(const obs_event& raw) {
   if (raw.kind == kObsUnknown) worker_->WantScan();
   if (raw.kind == kObsMoved) worker_->NoteMoved(raw.file, raw.dev);
   if (raw.kind == kObsUnknown || raw.kind == kObsMoved) return true;
-  Put(FromRecord(raw));
+  Event event = FromRecord(raw);
+  if (std::exchange(has_lost_, false)) event.flags |= kEventLost;
+  Put(event);
   return filling_.count < filling_.batch.size();
 }
 

@@ -109,6 +109,7 @@ class ObserverBackend : public Backend {
   // The executor's.
   Filling filling_;
   std::deque<Event> later_;
+  bool has_lost_ = false;  // to be told with the next event
   uint64_t gathered_ns_ = 0;
   bool attached_ = false;
 

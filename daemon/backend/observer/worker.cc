@@ -10,6 +10,7 @@
 #include <csignal>
 #include <future>
 #include <memory>
+#include <system_error>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
@@ -19,13 +20,25 @@ namespace {
 
 constexpr uint64_t kScanPartNs = 50 * kNsPerMs;  // questions wait for so long
 constexpr uint64_t kScanPauseNs = kNsPerSec;     // between two looks at what changed
+constexpr uint64_t kScanRestNs =
+    10 * kNsPerMs;  // between two parts: others want the index and the disk
 constexpr uint64_t kLookAtDirNs = kNsPerSec;
 constexpr std::chrono::seconds kAnswerTime(1);
+
+void NameThread() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  pthread_setname_np(pthread_self(), "ppc-observe");
+}
 
 }  // namespace
 
 ObserverWorker::ObserverWorker(InodeIndex* index, Options options)
-    : index_(index), options_(std::move(options)), wants_scan_(options_.wants_scan) {
+    : index_(index),
+      options_(std::move(options)),
+      has_listed_(!options_.wants_scan),
+      wants_scan_(options_.wants_scan) {
   thread_ = std::thread([this] { Work(); });
 }
 
@@ -35,7 +48,9 @@ ObserverWorker::~ObserverWorker() {
     stopping_ = true;
   }
   wake_.notify_all();
+  asked_.notify_all();
   thread_.join();
+  for (std::thread& helper : helpers_) helper.join();
 }
 
 void ObserverWorker::WantScan() {
@@ -73,8 +88,10 @@ ObserverWorker::Answer ObserverWorker::Ask(std::function<Answer()> question) {
       promise->set_value(question());
       is_stuck_.store(false, std::memory_order_relaxed);
     });
+    if (questions_.size() > idle_) StartHelper();
   }
   wake_.notify_all();
+  asked_.notify_one();
   if (answer.wait_for(kAnswerTime) == std::future_status::ready) return answer.get();
   is_stuck_.store(true, std::memory_order_relaxed);
   // It may have come in between.
@@ -85,6 +102,39 @@ ObserverWorker::Answer ObserverWorker::Ask(std::function<Answer()> question) {
   return Answer{late, ""};
 }
 
+// mutex_ held.  Where the system has no more threads those that there are will do.
+void ObserverWorker::StartHelper() {
+  if (stopping_ || helpers_.size() >= kMostHelpers) return;
+  try {
+    helpers_.emplace_back([this] { Help(); });
+  } catch (const std::system_error&) {
+  }
+}
+
+void ObserverWorker::Help() {
+  NameThread();
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (AnswerOne(&lock)) continue;
+    ++idle_;
+    asked_.wait(lock);
+    --idle_;
+  }
+}
+
+// False: nobody asks.
+bool ObserverWorker::AnswerOne(std::unique_lock<std::mutex>* lock) {
+  if (questions_.empty()) return false;
+  const auto question = std::move(questions_.front());
+  questions_.pop_front();
+  ++answering_;
+  lock->unlock();
+  question();
+  lock->lock();
+  --answering_;
+  return true;
+}
+
 void ObserverWorker::LookAtDirectory() {
   struct stat info {};
   is_gone_.store(stat(options_.dir.c_str(), &info) != 0 || info.st_dev != options_.dev ||
@@ -93,10 +143,7 @@ void ObserverWorker::LookAtDirectory() {
 }
 
 void ObserverWorker::Work() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  pthread_setname_np(pthread_self(), "ppc-observe");
+  NameThread();
   uint64_t dir_due = MonotonicNs() + kLookAtDirNs;
   uint64_t scan_due = 0;
   uint64_t look_due = 0;
@@ -106,16 +153,20 @@ void ObserverWorker::Work() {
     uint64_t due = std::min(dir_due, look_due);
     if (wants_scan_) due = std::min(due, scan_due);
     if (questions_.empty() && moved_.empty() && !is_hurried_ && now < due) {
+      ++idle_;
       wake_.wait_for(lock, std::chrono::nanoseconds(due - now));
+      --idle_;
       continue;
     }
-    const auto questions = std::exchange(questions_, {});
+    (void)AnswerOne(&lock);
     const auto moved = std::exchange(moved_, {});
     const bool looks = std::exchange(is_hurried_, false) || now >= look_due;
-    const bool scans = questions.empty() && wants_scan_ && now >= scan_due;
+    // Who starts on a cold disk waits for what is looked up, not for what is listed.
+    const bool is_asked = !questions_.empty() || answering_ != 0;
+    const bool scans = !is_asked && wants_scan_ && now >= scan_due;
     if (scans) wants_scan_ = false;
+    if (is_asked && now >= scan_due) scan_due = MonotonicNs() + kScanRestNs;
     lock.unlock();
-    for (const auto& question : questions) question();
     bool is_done = true;
     bool is_forgotten = false;  // it may be there under another name
     for (const auto& [ino, dev] : moved) is_forgotten |= !index_->Relearn(ino, dev);
@@ -129,7 +180,8 @@ void ObserverWorker::Work() {
       if (!scanned) Log(LogLevel::kWarning, scanned.error().message);
       is_done = !scanned || *scanned;
       // Somebody who reads many unlisted files asks for a look each time: at most one a second.
-      scan_due = is_done ? MonotonicNs() + kScanPauseNs : 0;
+      scan_due = MonotonicNs() + (is_done ? kScanPauseNs : kScanRestNs);
+      if (is_done) has_listed_.store(true, std::memory_order_relaxed);
     }
     lock.lock();
     if (!is_done || is_forgotten) wants_scan_ = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the observer's own thread: whatever may wait for a file system or reads /proc is done here,
-// never by whoever consumes the events.
+// never by whoever consumes the events.  Questions that come while it is busy get helpers: a cold
+// disk answers many as fast as one.
 // Threads: any; Ask by those that can do without an answer.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_WORKER_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_WORKER_H_
@@ -50,22 +51,29 @@ class ObserverWorker {
   void NoteMoved(uint64_t ino, uint32_t dev);
   // `look` is due now.
   void Hurry();
+  // All that lay below the directory when it was registered has been listed.
+  bool HasListed() const { return has_listed_.load(std::memory_order_relaxed); }
   // The directory's name leads to another one, or nowhere.
   bool IsGone() const { return is_gone_.load(std::memory_order_relaxed); }
 
-  // What `question` says, asked on the thread.  ETIMEDOUT: the file system has not answered; while
-  // it does not, nobody waits for it again.
+  // What `question` says, asked on the thread or by a helper.  ETIMEDOUT: the file system has not
+  // answered; while it does not, nobody waits for it again.
   Answer Ask(std::function<Answer()> question);
 
  private:
   void Work();
+  void Help();
+  bool AnswerOne(std::unique_lock<std::mutex>* lock);
+  void StartHelper();
   void LookAtDirectory();
 
   static constexpr size_t kMaxMoved = 65536;
+  static constexpr size_t kMostHelpers = 15;  // and the thread: as many as a policy asks at once
 
   InodeIndex* const index_;
   const Options options_;
   std::atomic<bool> is_gone_{false};
+  std::atomic<bool> has_listed_;
   std::atomic<bool> is_stuck_{false};  // an answer is overdue
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -74,6 +82,10 @@ class ObserverWorker {
   bool is_hurried_ = false;
   std::vector<std::pair<uint64_t, uint32_t>> moved_;  // inode, device
   std::deque<std::function<void()>> questions_;
+  std::condition_variable asked_;  // for helpers
+  size_t idle_ = 0;                // of all threads, those that wait
+  size_t answering_ = 0;
+  std::vector<std::thread> helpers_;
   std::thread thread_;
 };
 

@@ -8,13 +8,12 @@
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
+#include "policies/maio/follow/scattered.h"
 
 namespace ppc::maio {
 namespace {
 
 constexpr uint32_t kNone = ~0u;
-
-bool IsSmall(const TemplateFile& file) { return file.kind == FileKind::kSmall; }
 
 // Bytes of the common group's sequence when the model began to be read; all, if that is not known.
 uint64_t BeforeWeights(const Template& t) {
@@ -39,16 +38,25 @@ SmallFiles::SmallFiles(Template* t, std::vector<uint64_t>* numbers, uint32_t ser
   for (TemplateGroup& group : t->groups) groups.push_back(&group);
   std::ranges::stable_partition(groups, [](auto* group) { return group->id == kCommonGroup; });
   std::vector<uint32_t> lister(t->files.size(), kNone);
+  const std::vector<bool> is_scattered = ScatteredFiles(*t);
+  Cells cells(*t, is_scattered);
+  const auto is_taken = [&](uint32_t file) {
+    return is_scattered[file] || t->files[file].kind == FileKind::kSmall;
+  };
   const uint64_t before_weights = BeforeWeights(*t);
   for (TemplateGroup* group : groups) {
     ExtentList rest;
     uint64_t pos = 0;
     for (const Extent& e : group->extents) {
-      if (!IsSmall(t->files[e.file])) {
+      if (!is_taken(e.file)) {
         rest.push_back(e);
+      } else if (is_scattered[e.file]) {
+        cells.ForEachNew(e, [&](const Extent& cell) {
+          AddParts((*numbers)[cell.file], t->files[cell.file], cell, true);
+        });
       } else if (lister[e.file] == kNone || lister[e.file] == group->id) {
         lister[e.file] = group->id;
-        AddParts((*numbers)[e.file], t->files[e.file], e);
+        AddParts((*numbers)[e.file], t->files[e.file], e, IsLibrary(t->files[e.file].path));
       }
       if (group->id == kCommonGroup && pos < before_weights)
         early_ = static_cast<uint32_t>(parts_.size());
@@ -60,8 +68,8 @@ SmallFiles::SmallFiles(Template* t, std::vector<uint64_t>* numbers, uint32_t ser
   std::vector<uint32_t> places(t->files.size(), kNone);
   std::vector<TemplateFile> files;
   std::vector<uint64_t> kept;
-  for (size_t i = 0; i < t->files.size(); i++) {
-    if (IsSmall(t->files[i])) {
+  for (uint32_t i = 0; i < t->files.size(); i++) {
+    if (is_taken(i)) {
       stats_.files += (*numbers)[i] != 0 ? 1 : 0;
       continue;
     }
@@ -88,15 +96,15 @@ SmallFiles::SmallFiles(Template* t, std::vector<uint64_t>* numbers, uint32_t ser
   finished_ = parts_.empty();
 }
 
-void SmallFiles::AddParts(uint64_t number, const TemplateFile& file, const Extent& extent) {
+void SmallFiles::AddParts(uint64_t number, const TemplateFile& file, const Extent& extent,
+                          bool stays_mapped) {
   if (number == 0) return;
   uint64_t at = extent.page * kPage;
   const uint64_t end = std::min(at + extent.pages * kPage, file.size);
-  const bool is_library = IsLibrary(file.path);
   while (at < end && parts_.size() < kMaxParts) {
     const uint64_t bytes = std::min(end - at, kPartBytes);
     parts_.push_back(
-        {number, at, static_cast<uint32_t>(bytes), State::kPending, 0, is_library, false});
+        {number, at, static_cast<uint32_t>(bytes), State::kPending, 0, stays_mapped, false});
     stats_.bytes += bytes;
     at += bytes;
   }
@@ -174,7 +182,7 @@ bool SmallFiles::Release(bool can_unmap, const Evictor::Held& held, IoList* out)
     const uint64_t pages = (part.offset % kPage + part.bytes + kPage - 1) / kPage;
     if (held(part.number, part.offset / kPage, pages)) continue;
     ppc_io& io = out->Add(part.number, part.offset, part.bytes);
-    io.flags = can_unmap && !part.is_library ? PPC_IO_UNMAP : 0;
+    io.flags = can_unmap && !part.stays_mapped ? PPC_IO_UNMAP : 0;
     io.cookie = cookie_ | released_;
     asked++;
   }

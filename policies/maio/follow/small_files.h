@@ -5,7 +5,7 @@
 // the disk takes to answer.  So they are kept apart from the model: one list in the order in which
 // they were read first, loaded in that order, many at once, and kept until the service is ready.
 // No positions, no workers, no releasing: a table of some bytes for each, where a layout has lists
-// for each file and group.
+// for each file and group.  Files that are read in crumbs (scattered.h) are served alike.
 #ifndef POLICIES_MAIO_FOLLOW_SMALL_FILES_H_
 #define POLICIES_MAIO_FOLLOW_SMALL_FILES_H_
 
@@ -34,8 +34,8 @@ class SmallFiles {
   // The load group of theirs; the workers' are numbered from 0.
   static constexpr uint32_t kGroup = 63;
 
-  // Takes small files and their extents out of a template; numbers: of its files in this run, of
-  // which those that stay are left.  is_many: the host knows PPC_IO_MANY.
+  // Takes small and scattered files and their extents out of a template; numbers: of its files in
+  // this run, of which those that stay are left.  is_many: the host knows PPC_IO_MANY.
   SmallFiles(Template* t, std::vector<uint64_t>* numbers, uint32_t service, uint64_t cookie,
              bool is_many);
 
@@ -46,8 +46,8 @@ class SmallFiles {
   uint64_t Plan(uint64_t max_bytes, uint64_t now_ns, IoList* out);
   bool Owns(uint64_t cookie) const { return (cookie & ~kPartMask) == cookie_; }
   void Done(const ppc_result& result);
-  // Of a service that is ready: drops what nobody needs (held), libraries only where nobody maps
-  // them, some at a time; false once there is nothing to drop any more.
+  // Of a service that is ready: drops what nobody needs (held), some of it only where nobody maps
+  // it, some at a time; false once there is nothing to drop any more.
   bool Release(bool can_unmap, const Evictor::Held& held, IoList* out);
 
   // Release leaves what was there before it was asked for.
@@ -67,9 +67,9 @@ class SmallFiles {
     uint32_t bytes = 0;
     State state = State::kPending;
     uint8_t tries = 0;
-    bool is_library = false;
-    bool is_missed = false;  // some of it
-    bool is_read = false;    // some of it, for us
+    bool stays_mapped = false;  // a library's, a memory image's: dropped only where nobody maps it
+    bool is_missed = false;     // some of it
+    bool is_read = false;       // some of it, for us
   };
   struct Place {
     uint64_t number = 0;
@@ -77,7 +77,7 @@ class SmallFiles {
     auto operator<=>(const Place&) const = default;
   };
 
-  void AddParts(uint64_t number, const TemplateFile& file, const Extent& extent);
+  void AddParts(uint64_t number, const TemplateFile& file, const Extent& extent, bool stays_mapped);
   void Follow(uint32_t part);
   bool FindNext();
 

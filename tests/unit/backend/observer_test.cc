@@ -131,5 +131,32 @@ TEST_F(ObserverTest, OurOwnLoadIsNoEvent) {
   EXPECT_EQ(end->done, kMiB);
 }
 
+// A look at each takes longer than a part: what is not listed must come first.
+TEST_F(ObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
+  Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(SysRoots{});
+  if (!programs) GTEST_SKIP() << programs.error().message;
+  constexpr size_t kDirectories = 400;
+  for (size_t i = 0; i < kDirectories; ++i) {
+    const std::string name = "d" + std::to_string(i);
+    std::filesystem::create_directory(Path(name));
+    std::filesystem::copy_file("/proc/self/comm", Path(name + "/file"));
+  }
+  InodeIndex index(dir_, programs->get());
+  bool is_done = false;
+  for (int part = 0; !is_done && part < 4000; ++part) {
+    const Result<bool> scanned = index.Rescan(MonotonicNs() + kNsPerMs / 5);
+    ASSERT_TRUE(scanned) << scanned.error().message;
+    is_done = *scanned;
+  }
+  EXPECT_TRUE(is_done);
+  EXPECT_EQ(index.Files(), kDirectories + 1);
+  // And what comes later is found.
+  std::filesystem::copy_file("/proc/self/comm", Path("d7/later"));
+  const Result<bool> again = index.Rescan(MonotonicNs() + 60 * kNsPerSec);
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(*again);
+  EXPECT_EQ(index.Files(), kDirectories + 2);
+}
+
 }  // namespace
 }  // namespace ppc

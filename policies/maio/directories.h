@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Directories of small files, read ahead: programs list what lies beside the files that they read
+// (packages of packages, caches of compiled modules), and no file's pages bring that into memory.
+// Threads: the background's, and helpers of its own while it runs.
+#ifndef POLICIES_MAIO_DIRECTORIES_H_
+#define POLICIES_MAIO_DIRECTORIES_H_
+
+#include <string>
+#include <vector>
+
+#include "policies/maio/template/template.h"
+#include "ppc.h"
+
+namespace ppc::maio {
+
+// Of a template's small files, in its order; none where they are few.
+std::vector<std::string> SmallDirectories(const Template& t);
+
+// Lists these, and the directories in them that are none of them.
+void ReadDirectories(const ppc_context* context, const std::vector<std::string>& directories);
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_DIRECTORIES_H_
