@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <utility>
@@ -44,6 +45,8 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
     if (fstatat(at, found->d_name, &child, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (child.st_dev != info.st_dev && S_ISDIR(child.st_mode)) continue;  // another file system
     if (S_ISDIR(child.st_mode)) {
+      const ObserverPrograms::Root root{child.st_dev, child.st_ino};
+      if (std::find(below_.begin(), below_.end(), root) != below_.end()) continue;
       if (dirs_.size() < kMaxDirectories) {
         const auto [entry, is_new] = dir_numbers_.try_emplace({directory, found->d_name},
                                                               static_cast<uint32_t>(dirs_.size()));
@@ -56,8 +59,11 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
       KeepName(known, directory, found->d_name);
       continue;
     }
+    if (IsMetInode(child.st_dev, child.st_ino)) continue;
     UniqueFd file = OpenForReading(at, found->d_name);
     if (!file.IsValid()) continue;
+    if (files_.Size() + fresh->size() >= limits_.listed) BeFull(file.Get());
+    if (HasMet()) return Ok();
     fresh->push_back(Fresh{std::move(file), directory, found->d_name, child});
     if (fresh->size() < kBatch) continue;
     Status learnt = Learn(*fresh);
@@ -84,25 +90,25 @@ void InodeIndex::KeepName(uint64_t number, uint32_t parent, const char* name) {
 Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
   const std::lock_guard lock(mutex_);
   std::vector<Fresh> fresh;
-  for (uint32_t at = 0; at < dirs_.size(); ++at) {  // grows while it is walked
-    if (dirs_[at].mtime_ns != 0) continue;
+  for (uint32_t at = 0; at < dirs_.size() && !IsFull(); ++at) {  // grows while it is walked
+    if (dirs_[at].mtime_ns != 0 || dirs_[at].is_others) continue;
     if (MonotonicNs() >= deadline_ns) {
       const Status learnt = Learn(fresh);
-      if (!learnt) return learnt.error();
-      return false;
+      if (!learnt && !IsFull()) return learnt.error();
+      return IsFull();
     }
     const Status listed = ListDirectory(at, &fresh);
-    if (!listed && at == 0) return listed.error();
+    if (!listed && at == 0 && !IsFull()) return listed.error();
     // One that cannot be listed (gone, no permission) is not tried over and over.
-    if (!listed && listed.error().code == ENOSPC) return listed.error();
     if (!listed) dirs_[at].mtime_ns = 1;
   }
   const Status learnt = Learn(fresh);
-  if (!learnt) return learnt.error();
+  if (!learnt && !IsFull()) return learnt.error();
   return true;
 }
 
 Result<bool> InodeIndex::Rescan(uint64_t deadline_ns) {
+  if (IsFull()) return true;
   {
     const std::lock_guard lock(mutex_);
     for (uint32_t at = 0; at < dirs_.size() && MonotonicNs() < deadline_ns; ++at) {

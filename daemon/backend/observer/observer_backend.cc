@@ -43,17 +43,20 @@ Event FromRecord(const obs_event& raw) {
 
 void ObserverBackend::RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
 
-ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots)
+ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots, InodeIndex::Limits limits)
     : dir_(std::move(dir)),
       roots_(roots),
+      limits_(limits),
       names_(dir_),
+      met_(MetFiles::kMostPlaces),
       mappers_(roots.Proc("")),
       direct_(roots, [this](dev_t dev, ino_t ino) { return index_->FolderOf(dev, ino); }),
       kept_(roots) {}
 
 Result<std::unique_ptr<ObserverBackend>> ObserverBackend::Open(
-    const std::string& dir, const SysRoots& roots, std::unique_ptr<ObserverPrograms> programs) {
-  std::unique_ptr<ObserverBackend> backend(new ObserverBackend(dir, roots));
+    const std::string& dir, const SysRoots& roots, std::unique_ptr<ObserverPrograms> programs,
+    InodeIndex::Limits limits) {
+  std::unique_ptr<ObserverBackend> backend(new ObserverBackend(dir, roots, limits));
   backend->programs_ = std::move(programs);
   const Status started = backend->Start();
   if (!started) return started.error();
@@ -73,7 +76,9 @@ Status ObserverBackend::Start() {
   programs_->AddOwn(getpid());
   ring_.reset(ring_buffer__new(programs_->RingFd(), OnRecord, this, nullptr));
   if (ring_ == nullptr) return PosixError("map the ring of events", errno);
-  index_ = std::make_unique<InodeIndex>(dir_, programs_.get());
+  programs_->SetRoot(dir_, info.st_dev, info.st_ino);
+  index_ = std::make_unique<InodeIndex>(dir_, programs_.get(), &met_, limits_);
+  (void)index_->LookBelow();
   const Result<bool> scanned = index_->Scan(MonotonicNs() + kFirstScanNs);
   if (!scanned) return scanned.error();
   if (index_->Files() == 0 && index_->Unseen() > 0) {
@@ -130,6 +135,11 @@ Capabilities ObserverBackend::Caps() const {
         "this file system drops a file's pages at every open: a file is loaded only once the "
         "service reads it, and stays open here for half a minute");
   }
+  if (index_->IsCut()) {
+    caps.limits.push_back(
+        "not all files can be listed here, and this file system opens none by "
+        "its number: what is not listed is not seen");
+  }
   std::string direct = direct_.Words();
   if (!direct.empty()) caps.limits.push_back(std::move(direct));
   return caps;
@@ -161,11 +171,19 @@ int ObserverBackend::OnRecord(void* self, void* data, size_t bytes) {
 }
 
 bool ObserverBackend::Take(const obs_event& raw) {
-  if (raw.kind == kObsUnknown) worker_->WantScan();
   if (raw.kind == kObsMoved) worker_->NoteMoved(raw.file, raw.dev);
-  if (raw.kind == kObsUnknown || raw.kind == kObsMoved) return true;
-  Put(FromRecord(raw));
+  if (raw.kind == kObsUnknown) TakeUnknown(raw);
+  if (raw.kind != kObsUnknown && raw.kind != kObsMoved) Put(FromRecord(raw));
   return filling_.count < filling_.batch.size();
+}
+
+void ObserverBackend::TakeUnknown(const obs_event& raw) {
+  if (!index_->HasMet()) return worker_->NoteUnlisted(raw.file, raw.dev);
+  Event event = FromRecord(raw);
+  event.file = index_->Meet(raw.file, raw.dev, raw.generation);
+  event.kind = static_cast<EventKind>(raw.miss_kind);
+  event.flags = kEventNotUser;
+  if (event.file != 0) Put(event);
 }
 
 void ObserverBackend::Put(const Event& event) {
@@ -278,6 +296,7 @@ Result<BackendCounters> ObserverBackend::Counters() {
 uint64_t ObserverBackend::Look() {
   const uint64_t now = MonotonicNs();
   const bool is_open = CloseIdle(now);
+  if (index_->LookBelow()) worker_->WantScan();
   const uint64_t again = direct_.Look(now);
   if (again != 0) return again;
   return is_open ? kOpenLookNs : kIdleLookNs;
