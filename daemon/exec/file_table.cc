@@ -32,11 +32,13 @@ void FileTable::Learn(const FileInfo& info, const std::string& path, uint64_t no
   KnownFile* known = &entry->second;
   known->is_asked = false;
   known->checked_ns = now;
-  const bool is_same = !is_new && known->path == path;
+  // Without a name it is one that nobody has opened for a while.
+  const bool is_same = !is_new && (known->path == path || path.empty());
   if (!is_same && !is_new) Unname(*known);
   known->info = info;
   if (!is_same) known->path = path;
   // The name may have been another file's: its copy of it must not be the key any more.
+  if (known->path.empty()) return;
   const auto named = by_path_.find(known->path);
   if (named != by_path_.end() && named->second == info.file) return;
   if (named != by_path_.end()) by_path_.erase(named);
@@ -97,7 +99,13 @@ bool FileTable::Peek(uint64_t file, uint64_t now_ns, FileCopy* out) {
 
 bool FileTable::InfoOf(uint64_t file, uint64_t now_ns, FileInfo* out) {
   const auto use = [&](const KnownFile& known, uint64_t) { *out = known.info; };
-  return WithKnown(file, now_ns, use) || (Ask(file, now_ns) && WithKnown(file, now_ns, use));
+  if (WithKnown(file, now_ns, use)) return true;
+  // Of one of very many files that are to be loaded the size would be read from the disk first.
+  if (const std::optional<FileInfo> peeked = backend_->Peek(file)) {
+    *out = *peeked;
+    return true;
+  }
+  return Ask(file, now_ns) && WithKnown(file, now_ns, use);
 }
 
 bool FileTable::Copy(uint64_t file, uint64_t now_ns, FileCopy* out) {

@@ -40,8 +40,8 @@ namespace ppc {
 class InodeIndex {
  public:
   struct Limits {
-    size_t listed = 16384;     // by name
-    size_t in_kernel = 16384;  // of the met
+    size_t listed = 8192;     // by name
+    size_t in_kernel = 8192;  // of the met
   };
   // programs and met must outlive this.
   InodeIndex(std::string root, ObserverPrograms* programs, MetFiles* met, Limits limits);
@@ -55,6 +55,7 @@ class InodeIndex {
   Result<bool> Rescan(uint64_t deadline_ns);
 
   // ESTALE: unknown, or the file is gone.
+  // *path is empty where only the file's number is known at the moment.
   Result<FileInfo> Resolve(uint64_t file, std::string* path);
   // Of a regular file below the directory, by symbolic links that stay there too.
   Result<FileInfo> Lookup(const std::string& path);
@@ -71,6 +72,8 @@ class InodeIndex {
   // The number of a file that may be one of the directory's (Resolve tells); 0: it cannot.  Waits
   // for no file system.
   uint64_t Meet(uint64_t ino, uint32_t dev, uint32_t generation);
+  // A met file, as far as is known without a look at it.
+  std::optional<FileInfo> Peek(uint64_t file) const;
   // It will be read: the kernel is to tell of it.
   void Expect(uint64_t file);
   // Looks which directories are registered below this one now; true: others than before.

@@ -6,6 +6,7 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -134,9 +135,11 @@ Result<FileInfo> InodeIndex::ResolveMet(uint64_t number, std::string* path) {
   const std::string prefix = root_ == "/" ? root_ : root_ + "/";
   const bool is_below = whole.starts_with(prefix);
   std::string name = is_below ? whole.substr(prefix.size()) : "";
-  // Nobody has its name in memory any more: it may be ours, and is not told of this time.
+  // Nobody has its name in memory: that it is ours has to be known, else it is not told of this
+  // time.
   struct stat again {};
   const bool is_named = stat(whole.c_str(), &again) == 0 && again.st_ino == info.st_ino;
+  if (!is_named && met_->IsConfirmed(number)) return InfoOf(number, info);
   if (!is_named) return Error{EAGAIN, "the name of a file of " + root_ + " is not known now"};
   bool is_listed = false;
   {
@@ -185,6 +188,17 @@ void InodeIndex::UnlistMet(size_t most) {
     if (met_->NumberOf(ino) == number) (void)met_->Confirm(number, /*is_listed=*/false);
     programs_->RemoveInode({ino, met_key_dev_, 0});
   }
+}
+
+std::optional<FileInfo> InodeIndex::Peek(uint64_t number) const {
+  if (!MetFiles::IsMet(number) || !met_->IsConfirmed(number)) return std::nullopt;
+  const std::optional<MetFiles::File> file = met_->Get(number);
+  if (!file) return std::nullopt;
+  return FileInfo{.file = number,
+                  .size = Backend::kUnknownSize,
+                  .ino = file->ino,
+                  .dev_major = major(met_dev_),
+                  .dev_minor = minor(met_dev_)};
 }
 
 void InodeIndex::Expect(uint64_t file) {

@@ -47,6 +47,8 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
     if (S_ISDIR(child.st_mode)) {
       const ObserverPrograms::Root root{child.st_dev, child.st_ino};
       if (std::find(below_.begin(), below_.end(), root) != below_.end()) continue;
+      if (dirs_.size() >= kMaxDirectories) BeFull(at);
+      if (HasMet()) return Ok();
       if (dirs_.size() < kMaxDirectories) {
         const auto [entry, is_new] = dir_numbers_.try_emplace({directory, found->d_name},
                                                               static_cast<uint32_t>(dirs_.size()));

@@ -127,6 +127,12 @@ bool MetFiles::Confirm(uint64_t number, bool is_listed) {
   return true;
 }
 
+bool MetFiles::IsConfirmed(uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  const Row* const row = RowOf(number);
+  return row != nullptr && row->state >= kConfirmed;
+}
+
 void MetFiles::Refuse(uint64_t number, uint64_t now_ns) {
   const std::lock_guard lock(mutex_);
   Row* const row = RowOf(number);

@@ -42,6 +42,7 @@ class MetFiles {
   uint64_t NumberOf(uint64_t ino) const;
   // It is one of the directory's; is_listed: and the kernel tells of it.  False: that was known.
   bool Confirm(uint64_t number, bool is_listed);
+  bool IsConfirmed(uint64_t number) const;
   // It is none, which is believed for ten seconds.
   void Refuse(uint64_t number, uint64_t now_ns);
   void Forget(uint64_t number);

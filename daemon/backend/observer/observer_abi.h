@@ -18,7 +18,7 @@ typedef long long int64_t;
 enum {
   kObsMaxDirs = 64,          // registered directories that one set of programs serves
   kObsMaxInodes = 1 << 17,   // listed files of all directories together; others are met
-  kObsMaxReaders = 1 << 14,  // (file, thread) pairs whose position is kept
+  kObsMaxReaders = 1 << 13,  // (file, thread) pairs whose position is kept
   kObsMaxOwn = 1 << 10,      // processes that load for us
   kObsMostNews = 64,         // insertions told of one unlisted inode
   kObsMostDepth = 40,        // directories between a file and a registered one

@@ -255,6 +255,8 @@ WaitOutcome ObserverBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollf
 // ----------------------------------------------------------------------- names
 
 Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
+  // It has just been read from a local file system: what is asked for is in memory.
+  if (MetFiles::IsMet(file)) return index_->Resolve(file, path);
   ObserverWorker::Answer answer = worker_->Ask([this, file] {
     std::string name;
     Result<FileInfo> info = index_->Resolve(file, &name);

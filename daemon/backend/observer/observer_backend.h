@@ -52,6 +52,7 @@ class ObserverBackend : public Backend {
   WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) override;
   Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
   Result<FileInfo> Lookup(const std::string& path) override;
+  std::optional<FileInfo> Peek(uint64_t file) const override { return index_->Peek(file); }
   Result<LoadResult> Load(const LoadRequest& request) override;
   Result<EvictResult> Evict(const EvictRequest& request) override;
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
