@@ -10,7 +10,7 @@ import time
 from . import objects
 
 FOLDERS = 1000
-PER_SECOND = 4000  # files that are read
+PER_SECOND = 2500  # files that are read
 
 
 def path_of(folder, number):
