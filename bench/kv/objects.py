@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file an object, named by a hash; and passes over them, as an engine reads the layers of a request."""
+"""A file an object, named, written and read as LMCache's local-disk backend does (0.5.6, _key_to_path and read_file;
+without O_DIRECT); and passes over them, as an engine reads the layers of a request."""
 import ctypes
 import glob
 import hashlib
@@ -14,7 +15,8 @@ TOOLS = {"PATH": os.environ.get("PATH", "") + ":/sbin:/usr/sbin"}
 
 
 def name_of(number):
-    return hashlib.sha256(str(number).encode()).hexdigest() + ".pt"
+    chunk = hashlib.sha256(str(number).encode()).hexdigest()
+    return f"meta-llama-Llama-3.1-8B-Instruct@1@0@{chunk}@bfloat16.pt"
 
 
 def drop_caches():
@@ -56,17 +58,19 @@ def sectors_read(device):
         return int(file.read().split()[2]) * 512
 
 
-def read_pass(folder, order, layer, compute_s):
+def read_pass(folder, order, layer, compute_s, object_bytes=64 << 10):
     """Reads the objects, and computes after each layer.  Seconds in all, seconds stalled, a digest of the bytes,
     and how long each object took."""
     digest = hashlib.blake2b()
+    buffer = bytearray(object_bytes)
     waits = []
     computed = 0.0
     began = time.monotonic()
     for place, number in enumerate(order):
         before = time.monotonic()
-        with open(os.path.join(folder, name_of(number)), "rb", buffering=0) as file:
-            digest.update(file.read())
+        with open(os.path.join(folder, name_of(number)), "rb") as file:
+            file.readinto(buffer)
+        digest.update(buffer)
         waits.append(time.monotonic() - before)
         if compute_s and (place + 1) % layer == 0:
             before = time.monotonic()
