@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One set of programs for several directories, on this machine's own kernel.
+#include <bpf/bpf.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -8,6 +9,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -149,6 +151,51 @@ TEST_F(ObserverSharedTest, AnEventSaysTheReadersCgroup) {
   }
   EXPECT_GT(events, 0u);
   EXPECT_EQ(rmdir(group.c_str()), 0);
+}
+
+// However many files somebody reads: what the kernel lists of a directory has a bound.
+TEST_F(ObserverSharedTest, TheKernelsListDoesNotGrow) {
+  const std::string dir = Make("many");
+  constexpr int kFiles = 600;
+  for (int i = 0; i < kFiles; ++i) {
+    const UniqueFd fd(open((dir + "/" + std::to_string(i)).c_str(), O_CREAT | O_RDWR, 0644));
+    ASSERT_EQ(ftruncate(fd.Get(), 4096), 0);
+  }
+  const Attacher attacher(set_.get());
+  const uint32_t number = *set_->AddDirectory();
+  const auto backend = Observe(dir, number, {.listed = 16, .in_kernel = 32});
+  ASSERT_TRUE(backend->Attach({}));
+  const Result<ObserverFds> fds = set_->Share(number);
+  ASSERT_TRUE(fds);
+  const auto listed = [&] {
+    size_t count = 0;
+    obs_inode_key key{};
+    const obs_inode_key* from = nullptr;
+    obs_inode inode{};
+    const int map = (*fds)[kObsFdInodes].Get();
+    while (bpf_map_get_next_key(map, from, &key) == 0) {
+      from = &key;
+      if (bpf_map_lookup_elem(map, &key, &inode) == 0 && inode.dir == number) ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(listed(), 16u);
+  std::set<uint64_t> met;
+  std::array<Event, 256> batch;
+  for (int i = 0; i < kFiles; i += 50) {
+    const std::string command = "cd '" + dir + "' && cat $(seq " + std::to_string(i) + " " +
+                                std::to_string(i + 49) + ") >/dev/null";
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    while (const size_t got = backend->Drain(batch)) {
+      for (size_t at = 0; at < got; ++at) {
+        if (backend->Resolve(batch[at].file, nullptr)) met.insert(batch[at].file);
+      }
+    }
+    EXPECT_LE(listed(), 48u) << i;
+  }
+  if (met.empty()) GTEST_SKIP() << "this file system opens no files by number";
+  EXPECT_GT(met.size(), kFiles * 9u / 10);
+  EXPECT_GT(listed(), 40u);
 }
 
 TEST_F(ObserverSharedTest, ThereIsAnEndToDirectories) {
