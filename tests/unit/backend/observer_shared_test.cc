@@ -156,8 +156,8 @@ TEST_F(ObserverSharedTest, AnEventSaysTheReadersCgroup) {
 // However many files somebody reads: what the kernel lists of a directory has a bound.
 TEST_F(ObserverSharedTest, TheKernelsListDoesNotGrow) {
   const std::string dir = Make("many");
-  constexpr int kFiles = 600;
-  for (int i = 0; i < kFiles; ++i) {
+  constexpr int kMany = 600;
+  for (int i = 0; i < kMany; ++i) {
     const UniqueFd fd(open((dir + "/" + std::to_string(i)).c_str(), O_CREAT | O_RDWR, 0644));
     ASSERT_EQ(ftruncate(fd.Get(), 4096), 0);
   }
@@ -182,7 +182,7 @@ TEST_F(ObserverSharedTest, TheKernelsListDoesNotGrow) {
   EXPECT_EQ(listed(), 16u);
   std::set<uint64_t> met;
   std::array<Event, 256> batch;
-  for (int i = 0; i < kFiles; i += 50) {
+  for (int i = 0; i < kMany; i += 50) {
     const std::string command = "cd '" + dir + "' && cat $(seq " + std::to_string(i) + " " +
                                 std::to_string(i + 49) + ") >/dev/null";
     ASSERT_EQ(std::system(command.c_str()), 0);
@@ -194,7 +194,7 @@ TEST_F(ObserverSharedTest, TheKernelsListDoesNotGrow) {
     EXPECT_LE(listed(), 48u) << i;
   }
   if (met.empty()) GTEST_SKIP() << "this file system opens no files by number";
-  EXPECT_GT(met.size(), kFiles * 9u / 10);
+  EXPECT_GT(met.size(), kMany * 9u / 10);
   EXPECT_GT(listed(), 40u);
 }
 
