@@ -52,7 +52,16 @@ class Box:
         self.log.close()
 
     def runner(self):
-        return json.loads(self.ask("status", "--json", self.folder).stdout)["mounts"][0]["runner"]
+        """What the runner says of itself; one that has much to do may need more than one question."""
+        deadline = time.monotonic() + 60
+        while True:
+            done = self.ask("status", "--json", self.folder, check=False)
+            if done.returncode == 0:
+                return json.loads(done.stdout)["mounts"][0]["runner"]
+            if time.monotonic() > deadline:
+                raise BoxError(f"status: {(done.stderr or done.stdout).strip()}")
+            print(f"# status: {(done.stderr or done.stdout).strip()}", flush=True)
+            time.sleep(1)
 
     def stats(self):
         return self.runner()["stats"]

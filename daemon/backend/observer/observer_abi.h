@@ -43,10 +43,10 @@ struct obs_inode {
 
 // An unlisted inode that was met.
 struct obs_news {
-  uint64_t addr;     // of the inode
+  uint64_t addr;  // of the inode
   uint64_t since_ns;
-  uint32_t told;     // insertions
-  uint32_t dir;      // that it lies in; kObsMaxDirs: none, kObsAnyDir: that cannot be told
+  uint32_t told;  // insertions
+  uint32_t dir;   // that it lies in; kObsMaxDirs: none, kObsAnyDir: that cannot be told
 };
 
 // A registered directory's own inode.
@@ -73,7 +73,7 @@ struct obs_dir {
   uint32_t wants_unlisted;  // every insertion into an unlisted file, not the first alone
   uint64_t root_dev;        // of the directory itself, as stat() has it
   uint64_t root_ino;
-  uint32_t depth;           // of its path: of two that hold a file the deeper one has it
+  uint32_t depth;  // of its path: of two that hold a file the deeper one has it
   uint32_t pad;
 };
 
