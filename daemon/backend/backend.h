@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -209,6 +210,13 @@ class Backend {
   // ESTALE: the number is unknown or its file gone.  path may be nullptr.
   virtual Result<FileInfo> Resolve(uint64_t file, std::string* path) = 0;
   virtual Result<FileInfo> Lookup(const std::string& path) = 0;
+  // What is known of a file without asking its file system; nullopt: nothing, ask.  Where only the
+  // size would have to be asked it is kUnknownSize.
+  static constexpr uint64_t kUnknownSize = uint64_t{1} << 62;
+  virtual std::optional<FileInfo> Peek(uint64_t file) const {
+    (void)file;
+    return std::nullopt;
+  }
   virtual Result<LoadResult> Load(const LoadRequest& request) = 0;
   // Loads of the group are interrupted (LoadRequest::newest says so already): for a backend that
   // waits where it cannot look.  It may answer kCancelled to loads of other groups as well.

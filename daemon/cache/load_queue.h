@@ -107,6 +107,10 @@ class LoadQueue {
   void GiveBack(const LoadItem& item, uint64_t bytes);
   // The service's reader waits for the device itself: until then it has no time, whatever was said.
   void Press(uint32_t service, uint64_t until_ns);
+  // Somebody waits for this group's service.
+  bool IsPressed(uint32_t slot, uint64_t now_ns) const {
+    return now_ns < groups_[slot].turn->pressed_until_ns;
+  }
 
   // Empties a group's queues and makes what is in flight of it old.
   void Replace(uint32_t slot, uint64_t* dropped_items, uint64_t* dropped_bytes);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/cache/loader_pool.h"
+#include "daemon/machine/mem_policy.h"
 
 namespace ppc {
 
@@ -154,10 +155,15 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
   // Steps end at multiples of 2 MiB.
   const uint64_t step = std::min(item.size, kStepBytes - item.offset % kStepBytes);
   const std::atomic<uint64_t>* newest = nullptr;
+  const uint64_t start = backend_->NowNs();
+  bool is_waited = false;
   {
     const std::lock_guard lock(mutex_);
     newest = queue_.Newest(item.slot);
+    is_waited = queue_.IsPressed(item.slot, start);
   }
+  // Before writers and what is loaded for services of which nobody waits.
+  if (!options_.manual) SetIoPriority(is_waited ? IoPriority::kWaited : IoPriority::kAhead);
   const LoadRequest request{.file = item.file,
                             .offset = item.offset,
                             .length = step,
@@ -167,7 +173,6 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
                             .newest = newest,
                             .is_small = item.is_small,
                             .node = worker.node};
-  const uint64_t start = backend_->NowNs();
   if (!item.is_small) {
     const std::lock_guard lock(mutex_);
     meter_.Begin(start);

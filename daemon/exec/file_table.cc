@@ -30,12 +30,25 @@ void FileTable::Learn(const FileInfo& info, const std::string& path, uint64_t no
   const std::lock_guard lock(mutex_);
   const auto [entry, is_new] = by_id_.try_emplace(info.file);
   KnownFile* known = &entry->second;
-  if (!is_new && known->path != path) {
-    const auto named = by_path_.find(known->path);
-    if (named != by_path_.end() && named->second == info.file) by_path_.erase(named);
-  }
-  *known = KnownFile{info, path, now};
-  by_path_[path] = info.file;
+  known->is_asked = false;
+  known->checked_ns = now;
+  // Without a name it is one that nobody has opened for a while.
+  const bool is_same = !is_new && (known->path == path || path.empty());
+  if (!is_same && !is_new) Unname(*known);
+  known->info = info;
+  if (!is_same) known->path = path;
+  // The name may have been another file's: its copy of it must not be the key any more.
+  if (known->path.empty()) return;
+  const auto named = by_path_.find(known->path);
+  if (named != by_path_.end() && named->second == info.file) return;
+  if (named != by_path_.end()) by_path_.erase(named);
+  by_path_.emplace(known->path, info.file);
+}
+
+// mutex_ held.
+void FileTable::Unname(const KnownFile& known) {
+  const auto named = by_path_.find(known.path);
+  if (named != by_path_.end() && named->second == known.info.file) by_path_.erase(named);
 }
 
 bool FileTable::Ask(uint64_t file, uint64_t now) {
@@ -49,7 +62,9 @@ bool FileTable::Ask(uint64_t file, uint64_t now) {
   const auto it = by_id_.find(file);
   if (it == by_id_.end()) return false;
   it->second.is_asked = false;
-  if (info.error().code == ESTALE) by_id_.erase(it);
+  if (info.error().code != ESTALE) return false;
+  Unname(it->second);
+  by_id_.erase(it);
   return false;
 }
 
@@ -84,7 +99,13 @@ bool FileTable::Peek(uint64_t file, uint64_t now_ns, FileCopy* out) {
 
 bool FileTable::InfoOf(uint64_t file, uint64_t now_ns, FileInfo* out) {
   const auto use = [&](const KnownFile& known, uint64_t) { *out = known.info; };
-  return WithKnown(file, now_ns, use) || (Ask(file, now_ns) && WithKnown(file, now_ns, use));
+  if (WithKnown(file, now_ns, use)) return true;
+  // Of one of very many files that are to be loaded the size would be read from the disk first.
+  if (const std::optional<FileInfo> peeked = backend_->Peek(file)) {
+    *out = *peeked;
+    return true;
+  }
+  return Ask(file, now_ns) && WithKnown(file, now_ns, use);
 }
 
 bool FileTable::Copy(uint64_t file, uint64_t now_ns, FileCopy* out) {
@@ -150,8 +171,8 @@ uint64_t FileTable::Bytes() const {
 void FileTable::Trim() {
   const std::lock_guard lock(mutex_);
   if (by_id_.size() <= kMaxFiles) return;
-  by_id_.clear();
   by_path_.clear();
+  by_id_.clear();
 }
 
 }  // namespace ppc

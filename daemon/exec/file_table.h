@@ -9,6 +9,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -67,6 +68,7 @@ class FileTable : public FileResolver {
   void NoteAnswer(uint64_t asked_ns);
   void Learn(const FileInfo& info, const std::string& path, uint64_t now);
   bool Ask(uint64_t file, uint64_t now);
+  void Unname(const KnownFile& known);
   // Calls use(known) under the lock if there is anything to be used; whether it did.
   template <typename Use>
   bool WithKnown(uint64_t file, uint64_t now_ns, Use use);
@@ -74,13 +76,13 @@ class FileTable : public FileResolver {
   static constexpr uint64_t kFreshNs = 2ULL * 1000 * 1000 * 1000;
   static constexpr uint64_t kRenewalNs = 100 * 1000 * 1000;
   static constexpr uint64_t kSlowNs = 20 * 1000 * 1000;
-  static constexpr size_t kMaxFiles = 65536;
+  static constexpr size_t kMaxFiles = 16384;  // 270 bytes each, with names as long as a hash
 
   Backend* const backend_;
   std::function<void(uint64_t file)> renew_;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, KnownFile> by_id_;
-  std::unordered_map<std::string, uint64_t> by_path_;
+  std::unordered_map<std::string_view, uint64_t> by_path_;  // of the paths in by_id_
 };
 
 }  // namespace ppc

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <string>
 
 namespace ppc {
@@ -23,11 +24,18 @@ Status PreferNode(int node) {
   return Ok();
 }
 
-void LowerIoPriority() {
+void SetIoPriority(IoPriority priority) {
+  static thread_local std::optional<IoPriority> now;
+  if (now == priority) return;
+  now = priority;
   constexpr int kWhoProcess = 1;  // IOPRIO_WHO_PROCESS; 0 = the calling thread
-  constexpr int kBestEffort7 = (2 << 13) | 7;
+  constexpr int kBestEffort = 2 << 13;
+  // Who has said nothing is at 4.
+  const int level = priority == IoPriority::kWaited ? 0 : 7;
   // Only a preference: schedulers without priorities refuse or ignore it.
-  (void)syscall(SYS_ioprio_set, kWhoProcess, 0, kBestEffort7);
+  (void)syscall(SYS_ioprio_set, kWhoProcess, 0, kBestEffort | level);
 }
+
+void LowerIoPriority() { SetIoPriority(IoPriority::kAhead); }
 
 }  // namespace ppc

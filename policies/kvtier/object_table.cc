@@ -28,8 +28,10 @@ void Object::Extend(uint64_t first, uint64_t count) {
 
 ObjectTable::ObjectTable(size_t max_bytes)
     : max_sets_(std::bit_floor(std::max<size_t>(max_bytes / (kWays * sizeof(Object)), 1))),
-      sets_(std::min(max_sets_, kFirstSets)),
-      places_(sets_ * kWays) {}
+      sets_(std::min(max_sets_, kFirstSets)) {
+  places_.reserve(max_sets_ * kWays);  // address space: so it grows where it is
+  places_.resize(sets_ * kWays);
+}
 
 std::array<size_t, 2> ObjectTable::SetsOf(Key key) const {
   const uint64_t hash = MixKey(key);
@@ -118,19 +120,18 @@ Object* ObjectTable::Add(Key key, Object* displaced) {
   return place;
 }
 
+// In its place, so that there never are two: with one bit more of the hash an object stays in its
+// set or goes to that set's twin in the new half.
 void ObjectTable::Grow() {
-  std::vector<Object> old = std::move(places_);
+  const size_t old_sets = sets_;
   sets_ *= 2;
-  places_.assign(sets_ * kWays, Object{});
-  for (const Object& object : old) {
-    if (object.key == 0) continue;
-    // Each old set's objects are spread over two: there is room.
-    Object* const place = Put(object.key);
-    if (place != nullptr) {
-      *place = object;
-    } else {
-      size_--;
-      displaced_++;
+  places_.resize(sets_ * kWays);
+  for (size_t set = 0; set < old_sets; set++) {
+    for (size_t way = 0; way < kWays; way++) {
+      Object* const object = &places_[set * kWays + way];
+      const std::array<size_t, 2> sets = SetsOf(object->key);
+      if (object->key == 0 || sets[0] == set || sets[1] == set) continue;
+      places_[(set + old_sets) * kWays + way] = std::exchange(*object, Object{});
     }
   }
 }

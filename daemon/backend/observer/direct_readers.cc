@@ -22,6 +22,7 @@ constexpr uint64_t kYoungNs = 60 * kNsPerSec;
 constexpr uint64_t kReadsBytes = 1 << 20;  // since the last look: it reads something
 constexpr uint64_t kTrustBytes = 4 << 20;  // more than headers
 constexpr uint64_t kUnmarkBytes = 16 << 20;
+constexpr size_t kMostFiles = 65536;
 constexpr uint64_t kCpuShare = 20;  // looks take at most this part of one CPU
 
 // By calls, and past the cache by whatever means.
@@ -44,7 +45,7 @@ DirectReaders::State DirectReaders::Of(uint32_t folder) const {
 bool DirectReaders::NoteLoad(uint64_t file, uint32_t folder) {
   if (HasMarks()) {
     const std::lock_guard lock(mutex_);
-    folders_[file] = folder;
+    if (folders_.size() < kMostFiles) folders_[file] = folder;
   }
   return !has_loaded_.exchange(true) && !is_due_.load();
 }

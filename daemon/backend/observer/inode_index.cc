@@ -64,8 +64,8 @@ class Window {
 
 }  // namespace
 
-InodeIndex::InodeIndex(std::string root, ObserverPrograms* programs)
-    : root_(std::move(root)), programs_(programs) {
+InodeIndex::InodeIndex(std::string root, ObserverPrograms* programs, MetFiles* met, Limits limits)
+    : root_(std::move(root)), programs_(programs), limits_(limits), met_(met) {
   dirs_.push_back(Directory{});
 }
 
@@ -73,6 +73,7 @@ InodeIndex::~InodeIndex() {
   for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
     if (const auto file = files_.Get(number)) programs_->RemoveInode(file->key);
   }
+  UnlistMet(0);
   for (const uint32_t dev : devices_) programs_->RemoveDevice(dev);
 }
 
@@ -119,6 +120,7 @@ Status InodeIndex::Learn(std::span<Fresh> fresh) {
   if (!programs_->CanLearn()) {
     for (Fresh& file : fresh) {
       const Result<uint64_t> added = Add(&file, nullptr);
+      if (!added && added.error().code == ENOSPC) BeFull(file.fd.Get());
       if (!added) return added.error();
     }
     return Ok();
@@ -133,6 +135,7 @@ Status InodeIndex::Learn(std::span<Fresh> fresh) {
     const std::optional<size_t> index = window.IndexOf(vma.start);
     if (!index || *index >= fresh.size()) continue;
     const Result<uint64_t> added = Add(&fresh[*index], &vma);
+    if (!added && added.error().code == ENOSPC) BeFull(fresh[*index].fd.Get());
     if (!added) return added.error();
   }
   return Ok();
@@ -167,6 +170,7 @@ Result<uint64_t> InodeIndex::Add(Fresh* fresh, const obs_vma* seen) {
   inode.file = number;
   inode.dir = programs_->Directory();
   Status listed = programs_->AddInode(key, inode);
+  if (!listed && listed.error().code == EEXIST) listed = Ok();  // but it has a number here, too
   if (listed) listed = NoteDevice(key.dev);
   if (!listed) return listed.error();
   const InodeTable::File file{fresh->parent, fresh->name, dev, fresh->info.st_ino, key};
@@ -187,6 +191,13 @@ void InodeIndex::Forget(uint64_t number) {
 }
 
 bool InodeIndex::Relearn(uint64_t ino, uint32_t dev) {
+  if (HasMet() && dev == met_key_dev_) {
+    if (const uint64_t met = met_->NumberOf(ino); met != 0) {
+      programs_->RemoveInode({ino, dev, 0});
+      met_->Forget(met);
+      return true;  // the next who reads it has met another file
+    }
+  }
   const std::lock_guard lock(mutex_);
   for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
     const std::optional<InodeTable::File> file = files_.Get(number);
@@ -221,6 +232,7 @@ Result<FileInfo> InodeIndex::InfoOf(uint64_t file, const struct stat& info) cons
 }
 
 Result<FileInfo> InodeIndex::Resolve(uint64_t file, std::string* path) {
+  if (MetFiles::IsMet(file)) return ResolveMet(file, path);
   const Error stale{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
   std::unique_lock lock(mutex_);
   const std::optional<InodeTable::File> known = files_.Get(file);
@@ -249,6 +261,10 @@ Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
   const std::lock_guard lock(mutex_);
   const uint64_t known = files_.NumberOf(info.st_dev, info.st_ino);
   if (known != 0) return InfoOf(known, info);
+  if (IsMetInode(info.st_dev, info.st_ino)) {
+    const uint64_t met = met_->NumberOf(info.st_ino);
+    if (OpenMet(met, O_PATH)) return InfoOf(met, info);
+  }
   // By its own name: symbolic links that stay below the root lead to it.
   char real[PATH_MAX];
   char base[PATH_MAX];
@@ -270,6 +286,11 @@ Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
 }
 
 Result<UniqueFd> InodeIndex::Open(uint64_t file) {
+  if (MetFiles::IsMet(file)) {
+    Result<UniqueFd> fd = OpenMet(file, O_RDONLY | O_NONBLOCK | O_NOATIME);
+    if (!fd && fd.error().code == EPERM) fd = OpenMet(file, O_RDONLY | O_NONBLOCK);
+    return fd;
+  }
   std::string name;
   Identity wanted;
   {
@@ -294,6 +315,11 @@ Result<UniqueFd> InodeIndex::Open(uint64_t file) {
 }
 
 std::optional<InodeIndex::Identity> InodeIndex::IdentityOf(uint64_t file) const {
+  if (MetFiles::IsMet(file)) {
+    const std::optional<MetFiles::File> met = met_->Get(file);
+    if (!met) return std::nullopt;
+    return Identity{met_dev_, met->ino, ""};  // here stat() and maps say the same device
+  }
   const std::lock_guard lock(mutex_);
   const std::optional<InodeTable::File> known = files_.Get(file);
   if (!known) return std::nullopt;
@@ -302,7 +328,7 @@ std::optional<InodeIndex::Identity> InodeIndex::IdentityOf(uint64_t file) const 
 
 size_t InodeIndex::Files() const {
   const std::lock_guard lock(mutex_);
-  return files_.Numbers();
+  return files_.Size() + met_->Files();
 }
 
 uint64_t InodeIndex::Unseen() const {

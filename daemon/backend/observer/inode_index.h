@@ -3,6 +3,12 @@
 // names, and the list of inodes that the BPF programs look into.  stat() does not tell the latter
 // (overlay, btrfs, NFS): the kernel is asked, by a look at our own mapping of each file.
 //
+// So many files are listed.  Where there are more (ext4, xfs and what else opens a file by the
+// number of its inode) the others are met: each when somebody reads it, and nothing is known of it
+// but its inode.  The kernel's list holds the last of them.
+//
+// What lies below another registered directory that is further down is that one's.
+//
 // Holds no descriptor: the file system below can be unmounted.
 // Threads: any.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_INODE_INDEX_H_
@@ -10,17 +16,21 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/backend/backend.h"
 #include "daemon/backend/observer/inode_table.h"
+#include "daemon/backend/observer/met_files.h"
 #include "daemon/backend/observer/programs.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
@@ -29,8 +39,12 @@ namespace ppc {
 
 class InodeIndex {
  public:
-  // programs must outlive this.
-  InodeIndex(std::string root, ObserverPrograms* programs);
+  struct Limits {
+    size_t listed = 8192;     // by name
+    size_t in_kernel = 8192;  // of the met
+  };
+  // programs and met must outlive this.
+  InodeIndex(std::string root, ObserverPrograms* programs, MetFiles* met, Limits limits);
   ~InodeIndex();
   InodeIndex(const InodeIndex&) = delete;
   InodeIndex& operator=(const InodeIndex&) = delete;
@@ -42,6 +56,7 @@ class InodeIndex {
   Result<bool> Rescan(uint64_t deadline_ns);
 
   // ESTALE: unknown, or the file is gone.
+  // *path is empty where only the file's number is known at the moment.
   Result<FileInfo> Resolve(uint64_t file, std::string* path);
   // Of a regular file below the directory, by symbolic links that stay there too.
   Result<FileInfo> Lookup(const std::string& path);
@@ -50,6 +65,20 @@ class InodeIndex {
   // The kernel met the inode (ino, dev) at another address or generation than was learnt.  False:
   // it is no file of that name any more, and may have become one of another.
   bool Relearn(uint64_t ino, uint32_t dev);
+  // The kernel met an inode that it has not on its list.  Listed by name it may be all the same,
+  // if it was another directory's.
+  void Relist(uint64_t ino, uint32_t dev);
+  // Not all files are listed.
+  bool HasMet() const { return has_met_.load(std::memory_order_relaxed); }
+  // The number of a file that may be one of the directory's (Resolve tells); 0: it cannot.  Waits
+  // for no file system.
+  uint64_t Meet(uint64_t ino, uint32_t dev, uint32_t generation);
+  // A met file, as far as is known without a look at it.
+  std::optional<FileInfo> Peek(uint64_t file) const;
+  // It will be read: the kernel is to tell of it.
+  void Expect(uint64_t file);
+  // Looks which directories are registered below this one now; true: others than before.
+  bool LookBelow();
 
   // A number in /proc/PID/maps: device and inode as stat() shows them, and the base name.
   struct Identity {
@@ -60,6 +89,7 @@ class InodeIndex {
   std::optional<Identity> IdentityOf(uint64_t file) const;
   // The number of the directory that a file lies in.
   std::optional<uint32_t> FolderOf(uint64_t file) const {
+    if (MetFiles::IsMet(file)) return 0;
     const std::lock_guard lock(mutex_);
     const std::optional<InodeTable::File> known = files_.Get(file);
     if (!known) return std::nullopt;
@@ -68,6 +98,7 @@ class InodeIndex {
   std::optional<uint32_t> FolderOf(dev_t dev, ino_t ino) const {
     const std::lock_guard lock(mutex_);
     const std::optional<InodeTable::File> known = files_.Get(files_.NumberOf(dev, ino));
+    if (!known && IsMetInode(dev, ino)) return 0;
     if (!known) return std::nullopt;
     return known->parent;
   }
@@ -75,12 +106,15 @@ class InodeIndex {
   size_t Files() const;
   // Files that the page cache does not know (no mapping is possible): their reads are not seen.
   uint64_t Unseen() const;
+  // Files are left out: there are too many, and this file system does not open them by number.
+  bool IsCut() const { return is_cut_.load(std::memory_order_relaxed); }
 
  private:
   struct Directory {
     uint32_t parent = 0;
     std::string name;
-    int64_t mtime_ns = 0;  // when it was listed, 0 = not yet
+    int64_t mtime_ns = 0;    // when it was listed, 0 = not yet
+    bool is_others = false;  // registered by itself, or below such a one
   };
   struct Fresh {  // found, not learnt yet
     UniqueFd fd;
@@ -100,11 +134,23 @@ class InodeIndex {
   Status Learn(std::span<Fresh> fresh);
   Result<uint64_t> Add(Fresh* fresh, const obs_vma* seen);
   void Forget(uint64_t file);
+  bool IsFull() const { return HasMet() || IsCut(); }
+  // There are too many files, of which this is one.
+  void BeFull(int fd);
+  bool IsMetInode(dev_t dev, ino_t ino) const {
+    return HasMet() && dev == met_dev_ && met_->NumberOf(ino) != 0;
+  }
+  Result<UniqueFd> OpenMet(const MetFiles::File& file, int flags) const;
+  Result<UniqueFd> OpenMet(uint64_t number, int flags);
+  Result<FileInfo> ResolveMet(uint64_t number, std::string* path);
+  bool IsBelowOther(const std::string& path);
+  Status ListMet(uint64_t number, const MetFiles::File& file);
+  void UnlistMet(size_t most);
   Result<FileInfo> InfoOf(uint64_t file, const struct stat& info) const;
   Status NoteDevice(uint32_t dev);
 
   static constexpr size_t kBatch = 256;  // files learnt with one look
-  static constexpr size_t kMaxDirectories = 65536;
+  static constexpr size_t kMaxDirectories = 16384;
 
   const std::string root_;
   ObserverPrograms* const programs_;
@@ -115,6 +161,18 @@ class InodeIndex {
   std::vector<uint32_t> devices_;
   uint64_t unseen_ = 0;
   uint32_t next_look_ = 0;  // directory; of the thread that scans
+  std::vector<ObserverPrograms::Root> below_;
+
+  const Limits limits_;
+  MetFiles* const met_;
+  std::atomic<bool> is_cut_{false};
+  std::atomic<bool> has_met_{false};
+  // Of the met; written before has_met_ is.
+  dev_t met_dev_ = 0;
+  uint32_t met_key_dev_ = 0;
+  int handle_type_ = 0;
+  std::mutex listed_mutex_;
+  std::deque<std::pair<uint64_t, uint64_t>> listed_;  // met that the kernel knows: number, inode
 };
 
 }  // namespace ppc

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <utility>
@@ -44,6 +45,10 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
     if (fstatat(at, found->d_name, &child, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (child.st_dev != info.st_dev && S_ISDIR(child.st_mode)) continue;  // another file system
     if (S_ISDIR(child.st_mode)) {
+      const ObserverPrograms::Root root{child.st_dev, child.st_ino};
+      if (std::find(below_.begin(), below_.end(), root) != below_.end()) continue;
+      if (dirs_.size() >= kMaxDirectories) BeFull(at);
+      if (HasMet()) return Ok();
       if (dirs_.size() < kMaxDirectories) {
         const auto [entry, is_new] = dir_numbers_.try_emplace({directory, found->d_name},
                                                               static_cast<uint32_t>(dirs_.size()));
@@ -56,8 +61,11 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
       KeepName(known, directory, found->d_name);
       continue;
     }
+    if (IsMetInode(child.st_dev, child.st_ino)) continue;
     UniqueFd file = OpenForReading(at, found->d_name);
     if (!file.IsValid()) continue;
+    if (files_.Size() + fresh->size() >= limits_.listed) BeFull(file.Get());
+    if (HasMet()) return Ok();
     fresh->push_back(Fresh{std::move(file), directory, found->d_name, child});
     if (fresh->size() < kBatch) continue;
     Status learnt = Learn(*fresh);
@@ -86,17 +94,16 @@ Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
   // Grows while it is walked.  Between two directories others may have the index.
   for (uint32_t at = 0;; ++at) {
     const std::lock_guard lock(mutex_);
-    while (at < dirs_.size() && dirs_[at].mtime_ns != 0) ++at;
-    const bool is_done = at >= dirs_.size();
+    while (at < dirs_.size() && (dirs_[at].mtime_ns != 0 || dirs_[at].is_others)) ++at;
+    const bool is_done = at >= dirs_.size() || IsFull();
     if (is_done || MonotonicNs() >= deadline_ns) {
       const Status learnt = Learn(fresh);
-      if (!learnt) return learnt.error();
-      return is_done;
+      if (!learnt && !IsFull()) return learnt.error();
+      return is_done || IsFull();
     }
     const Status listed = ListDirectory(at, &fresh);
-    if (!listed && at == 0) return listed.error();
+    if (!listed && at == 0 && !IsFull()) return listed.error();
     // One that cannot be listed (gone, no permission) is not tried over and over.
-    if (!listed && listed.error().code == ENOSPC) return listed.error();
     if (!listed) dirs_[at].mtime_ns = 1;
   }
 }
@@ -105,11 +112,12 @@ Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
 // than a part, on a cold disk always.
 Result<bool> InodeIndex::Rescan(uint64_t deadline_ns) {
   Result<bool> listed = Scan(deadline_ns);
-  if (!listed || !*listed) return listed;
+  if (!listed || !*listed || IsFull()) return listed;
   for (;; ++next_look_) {
     std::unique_lock lock(mutex_);
     if (next_look_ >= dirs_.size()) break;
     if (MonotonicNs() >= deadline_ns) return false;
+    if (dirs_[next_look_].is_others) continue;
     const int64_t known_ns = dirs_[next_look_].mtime_ns;
     const std::string path =
         next_look_ == 0 ? "" : PathOf(dirs_[next_look_].parent, dirs_[next_look_].name);

@@ -46,6 +46,8 @@ class InodeTable {
   void Remove(uint64_t number);
   // nullopt: never given, or removed.
   std::optional<File> Get(uint64_t number) const;
+  // Files that are there.
+  size_t Size() const { return by_stat_.size(); }
   // Numbers given so far.
   size_t Numbers() const { return files_.size(); }
   // Taken by names, those of removed files included.

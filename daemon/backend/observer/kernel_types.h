@@ -15,11 +15,35 @@ struct super_block {
 	unsigned long s_magic;
 };
 
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
 struct inode {
 	struct super_block *i_sb;
+	struct hlist_head i_dentry;
 	unsigned long i_ino;
 	unsigned int i_generation;
 	long long i_size;
+};
+
+/* Before 7.1 or so the list of an inode's names is in a named union. */
+union dentry_lists {
+	struct hlist_node d_alias;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct inode *d_inode;
+	union dentry_lists d_u;
+};
+
+struct dentry___flat {
+	struct hlist_node d_alias;
 };
 
 /* Whether this kernel has btrfs is asked before they are used. */

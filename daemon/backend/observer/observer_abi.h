@@ -17,9 +17,12 @@ typedef long long int64_t;
 
 enum {
   kObsMaxDirs = 64,          // registered directories that one set of programs serves
-  kObsMaxInodes = 1 << 18,   // files of all directories together
-  kObsMaxReaders = 1 << 14,  // (file, thread) pairs whose position is kept
+  kObsMaxInodes = 1 << 17,   // listed files of all directories together; others are met
+  kObsMaxReaders = 1 << 13,  // (file, thread) pairs whose position is kept
   kObsMaxOwn = 1 << 10,      // processes that load for us
+  kObsMostNews = 64,         // insertions told of one unlisted inode
+  kObsMostDepth = 40,        // directories between a file and a registered one
+  kObsAnyDir = kObsMaxDirs + 1,
 };
 
 // An inode as the page cache knows it (mapping->host); see ObserverMaps::inodes.
@@ -38,6 +41,21 @@ struct obs_inode {
   uint32_t has_subvolumes;  // no file: look again with the subvolume
 };
 
+// An unlisted inode that was met.
+struct obs_news {
+  uint64_t addr;  // of the inode
+  uint64_t since_ns;
+  uint32_t told;  // insertions
+  uint32_t dir;   // that it lies in; kObsMaxDirs: none, kObsAnyDir: that cannot be told
+};
+
+// A registered directory's own inode.
+struct obs_root_key {
+  uint64_t ino;
+  uint32_t dev;  // the kernel's form
+  uint32_t pad;
+};
+
 // A device with files of a directory.
 struct obs_device_key {
   uint32_t dev;
@@ -52,6 +70,10 @@ struct obs_dir {
   uint32_t is_watched;   // insertions are told; without it nothing is
   uint32_t wants_trace;  // every access
   uint32_t wants_progress;
+  uint32_t wants_unlisted;  // every insertion into an unlisted file, not the first alone
+  uint64_t root_dev;        // of the directory itself, as stat() has it
+  uint64_t root_ino;
+  uint32_t depth;  // of its path: of two that hold a file the deeper one has it
   uint32_t pad;
 };
 
@@ -110,13 +132,14 @@ struct obs_event {
   uint64_t time_ns;
   uint64_t start_ns;
   uint64_t cgroup;
-  uint64_t addr;  // kObsMoved: of the inode that was met
   int32_t tgid;
   int32_t tid;
   uint16_t cpu;
   uint8_t kind;
   uint8_t flags;
-  uint32_t dev;  // kObsUnknown, kObsMoved
+  uint32_t dev;         // kObsUnknown, kObsMoved
+  uint32_t generation;  // kObsUnknown
+  uint32_t miss_kind;   // kObsUnknown: what it is to the reader
 };
 
 // Per CPU and directory.

@@ -44,17 +44,20 @@ Event FromRecord(const obs_event& raw) {
 
 void ObserverBackend::RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
 
-ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots)
+ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots, InodeIndex::Limits limits)
     : dir_(std::move(dir)),
       roots_(roots),
+      limits_(limits),
       names_(dir_),
+      met_(MetFiles::kMostPlaces),
       mappers_(roots.Proc("")),
       direct_(roots, [this](dev_t dev, ino_t ino) { return index_->FolderOf(dev, ino); }),
       kept_(roots) {}
 
 Result<std::unique_ptr<ObserverBackend>> ObserverBackend::Open(
-    const std::string& dir, const SysRoots& roots, std::unique_ptr<ObserverPrograms> programs) {
-  std::unique_ptr<ObserverBackend> backend(new ObserverBackend(dir, roots));
+    const std::string& dir, const SysRoots& roots, std::unique_ptr<ObserverPrograms> programs,
+    InodeIndex::Limits limits) {
+  std::unique_ptr<ObserverBackend> backend(new ObserverBackend(dir, roots, limits));
   backend->programs_ = std::move(programs);
   const Status started = backend->Start();
   if (!started) return started.error();
@@ -74,7 +77,9 @@ Status ObserverBackend::Start() {
   programs_->AddOwn(getpid());
   ring_.reset(ring_buffer__new(programs_->RingFd(), OnRecord, this, nullptr));
   if (ring_ == nullptr) return PosixError("map the ring of events", errno);
-  index_ = std::make_unique<InodeIndex>(dir_, programs_.get());
+  programs_->SetRoot(dir_, info.st_dev, info.st_ino);
+  index_ = std::make_unique<InodeIndex>(dir_, programs_.get(), &met_, limits_);
+  (void)index_->LookBelow();
   const Result<bool> scanned = index_->Scan(MonotonicNs() + kFirstScanNs);
   if (!scanned) return scanned.error();
   if (index_->Files() == 0 && index_->Unseen() > 0) {
@@ -131,6 +136,11 @@ Capabilities ObserverBackend::Caps() const {
         "this file system drops a file's pages at every open: a file is loaded only once the "
         "service reads it, and stays open here for half a minute");
   }
+  if (index_->IsCut()) {
+    caps.limits.push_back(
+        "not all files can be listed here, and this file system opens none by "
+        "its number: what is not listed is not seen");
+  }
   std::string direct = direct_.Words();
   if (!direct.empty()) caps.limits.push_back(std::move(direct));
   return caps;
@@ -164,13 +174,19 @@ int ObserverBackend::OnRecord(void* self, void* data, size_t bytes) {
 }
 
 bool ObserverBackend::Take(const obs_event& raw) {
-  if (raw.kind == kObsUnknown) worker_->WantScan();
   if (raw.kind == kObsMoved) worker_->NoteMoved(raw.file, raw.dev);
-  if (raw.kind == kObsUnknown || raw.kind == kObsMoved) return true;
-  Event event = FromRecord(raw);
-  if (std::exchange(has_lost_, false)) event.flags |= kEventLost;
-  Put(event);
+  if (raw.kind == kObsUnknown) TakeUnknown(raw);
+  if (raw.kind != kObsUnknown && raw.kind != kObsMoved) Put(FromRecord(raw));
   return filling_.count < filling_.batch.size();
+}
+
+void ObserverBackend::TakeUnknown(const obs_event& raw) {
+  if (!index_->HasMet()) return worker_->NoteUnlisted(raw.file, raw.dev);
+  Event event = FromRecord(raw);
+  event.file = index_->Meet(raw.file, raw.dev, raw.generation);
+  event.kind = static_cast<EventKind>(raw.miss_kind);
+  event.flags = kEventNotUser;
+  if (event.file != 0) Put(event);
 }
 
 void ObserverBackend::Put(const Event& event) {
@@ -180,7 +196,9 @@ void ObserverBackend::Put(const Event& event) {
   // A beacon stands for what was read since the last one.
   const bool is_beacon = event.kind == EventKind::kProgress && event.offset >= kBeaconBytes;
   direct_.NoteRead(event.file, is_beacon ? kBeaconBytes : event.length);
-  filling_.batch[filling_.count++] = event;
+  Event& told = filling_.batch[filling_.count++];
+  told = event;
+  if (std::exchange(has_lost_, false)) told.flags |= kEventLost;
 }
 
 // A reader that pauses leaves its last accesses and insertions untold.
@@ -242,6 +260,8 @@ WaitOutcome ObserverBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollf
 // ----------------------------------------------------------------------- names
 
 Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
+  // It has just been read from a local file system: what is asked for is in memory.
+  if (MetFiles::IsMet(file)) return index_->Resolve(file, path);
   ObserverWorker::Answer answer = worker_->Ask([this, file] {
     std::string name;
     Result<FileInfo> info = index_->Resolve(file, &name);
@@ -283,6 +303,7 @@ Result<BackendCounters> ObserverBackend::Counters() {
 uint64_t ObserverBackend::Look() {
   const uint64_t now = MonotonicNs();
   const bool is_open = CloseIdle(now);
+  if (index_->LookBelow()) worker_->WantScan();
   const uint64_t again = direct_.Look(now);
   if (again != 0) return again;
   return is_open ? kOpenLookNs : kIdleLookNs;

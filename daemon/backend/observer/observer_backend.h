@@ -40,7 +40,7 @@ class ObserverBackend : public Backend {
   // work here and what to do.
   static Result<std::unique_ptr<ObserverBackend>> Open(
       const std::string& dir, const SysRoots& roots,
-      std::unique_ptr<ObserverPrograms> programs = nullptr);
+      std::unique_ptr<ObserverPrograms> programs = nullptr, InodeIndex::Limits limits = {});
   ~ObserverBackend() override;
 
   Capabilities Caps() const override;
@@ -52,6 +52,7 @@ class ObserverBackend : public Backend {
   WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) override;
   Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
   Result<FileInfo> Lookup(const std::string& path) override;
+  std::optional<FileInfo> Peek(uint64_t file) const override { return index_->Peek(file); }
   Result<LoadResult> Load(const LoadRequest& request) override;
   Result<EvictResult> Evict(const EvictRequest& request) override;
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
@@ -78,10 +79,11 @@ class ObserverBackend : public Backend {
     size_t count = 0;
   };
 
-  ObserverBackend(std::string dir, const SysRoots& roots);
+  ObserverBackend(std::string dir, const SysRoots& roots, InodeIndex::Limits limits);
   Status Start();
   static int OnRecord(void* self, void* data, size_t bytes);
   bool Take(const obs_event& raw);
+  void TakeUnknown(const obs_event& raw);
   void Put(const Event& event);
   void GatherOld();
   Result<std::shared_ptr<const UniqueFd>> OpenFor(uint64_t file, bool is_kept = true);
@@ -97,12 +99,14 @@ class ObserverBackend : public Backend {
 
   const std::string dir_;
   const SysRoots roots_;
+  const InodeIndex::Limits limits_;
   const RootFiles names_;
+  MetFiles met_;
   std::unique_ptr<ObserverPrograms> programs_;
   std::unique_ptr<InodeIndex> index_;
   std::unique_ptr<ring_buffer, RingDeleter> ring_;
   Mappers mappers_;
-  OwnPages own_pages_;
+  OwnPages own_pages_{&met_};
   DirectReaders direct_;
   KeptCache kept_;
 

@@ -33,7 +33,7 @@ Result<std::shared_ptr<const UniqueFd>> ObserverBackend::OpenFor(uint64_t file, 
   Result<UniqueFd> fd = index_->Open(file);
   if (!fd) return fd.error();
   auto shared = std::make_shared<const UniqueFd>(std::move(*fd));
-  if (!is_kept) return shared;
+  if (!is_kept || MetFiles::IsMet(file)) return shared;
   const std::lock_guard lock(mutex_);
   open_[file] = OpenFile{shared, now, kIdleNs};
   return shared;
@@ -80,6 +80,7 @@ Result<LoadResult> ObserverBackend::Load(const LoadRequest& request) {
       OpenFor(request.file, !request.is_small || kept_.HasDrops());
   if (!fd) return fd.error();
   if (request.IsInterrupted()) return LoadResult{.stop = LoadStop::kCancelled};
+  index_->Expect(request.file);
   const LoadStop may = MayLoad(request.file, (*fd)->Get());
   if (may != LoadStop::kDone) return LoadResult{.stop = may};
   ppc_load load{};

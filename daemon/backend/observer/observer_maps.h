@@ -23,6 +23,7 @@
 #define URGENT_NS (1000ULL * 1000)	/* the same, for misses; the runner's nap */
 #define RETURN_NS (10ULL * 1000 * 1000)	/* at a file's beginning again: it is read once more */
 #define MAX_FOLIO_ORDER 13
+#define NEWS_NS (10ULL * 1000 * 1000 * 1000)	/* what was told of so long ago is told again */
 
 /* Known before loading, so that what this kernel lacks is left out by the verifier. */
 const volatile _Bool has_task_regs = 0;
@@ -64,12 +65,20 @@ struct {
 	__type(value, __u32);
 } dir_devices SEC(".maps");
 
+/* Registered directories by their own inodes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 2 * kObsMaxDirs);
+	__type(key, struct obs_root_key);
+	__type(value, __u32);
+} roots SEC(".maps");
+
 /* Unlisted inodes that were told of already. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, struct obs_inode_key);
-	__type(value, __u64);
+	__type(value, struct obs_news);
 } unknown SEC(".maps");
 
 struct {

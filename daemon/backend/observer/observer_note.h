@@ -25,42 +25,110 @@ static __always_inline __u32 subvolume_of(struct inode *host)
 	return BPF_CORE_READ(inode, root, root_key.objectid);
 }
 
-static __always_inline void send_strange(const struct obs_inode_key *key, __u64 addr, __u32 dir,
-					 __u8 kind)
+/*
+ * The innermost registered directory that the inode has a name in.  A name of it is there while
+ * somebody reads it; of overlay's inodes it is the lower file's, which says nothing.
+ */
+static __always_inline __u32 dir_of(struct inode *host)
+{
+	struct hlist_node *alias = BPF_CORE_READ(host, i_dentry.first);
+	struct dentry___flat *flat = 0;
+	struct dentry *at = 0;
+	__u64 place;
+
+	if (!alias)
+		return kObsMaxDirs;
+	if (bpf_core_field_exists(at->d_u.d_alias))
+		place = bpf_core_field_offset(struct dentry, d_u.d_alias);
+	else if (bpf_core_field_exists(flat->d_alias))
+		place = bpf_core_field_offset(struct dentry___flat, d_alias);
+	else
+		return kObsAnyDir;
+	at = (void *)alias - place;
+	for (int i = 0; i < kObsMostDepth; i++) {
+		struct dentry *parent = BPF_CORE_READ(at, d_parent);
+		struct inode *folder = BPF_CORE_READ(parent, d_inode);
+		struct obs_root_key key = {};
+		__u32 *dir;
+
+		if (parent == at || !folder)
+			break;
+		key.ino = BPF_CORE_READ(folder, i_ino);
+		key.dev = BPF_CORE_READ(folder, i_sb, s_dev);
+		dir = bpf_map_lookup_elem(&roots, &key);
+		if (dir)
+			return *dir;
+		at = parent;
+	}
+	return kObsMaxDirs;
+}
+
+/* Of an inode that is not listed, or not like this, the first insertion in a while; 0: it was told. */
+static __always_inline struct obs_news *new_news(struct inode *host, const struct obs_inode_key *key,
+						 struct obs_news **old)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct obs_news news = { .addr = (__u64)host, .since_ns = now };
+
+	*old = bpf_map_lookup_elem(&unknown, key);
+	if (*old && (*old)->addr == news.addr && now - (*old)->since_ns < NEWS_NS)
+		return 0;
+	*old = 0;
+	news.dir = dir_of(host);
+	bpf_map_update_elem(&unknown, key, &news, BPF_ANY);
+	return bpf_map_lookup_elem(&unknown, key);
+}
+
+static __always_inline void tell_moved(struct inode *host, const struct obs_inode_key *key, __u32 dir)
 {
 	struct obs_dir *config = bpf_map_lookup_elem(&dirs, &dir);
+	struct obs_news *old;
 	struct obs_event event;
 
-	if (!config || !config->is_watched)
+	if (!config || !config->is_watched || !new_news(host, key, &old))
 		return;
 	start_event(&event, key->ino, bpf_ktime_get_ns());
-	event.addr = addr;
 	event.dev = key->dev;
-	event.kind = kind;
+	event.kind = kObsMoved;
 	send(&event, dir, config, 1);
 }
 
-/* An inode that is not listed, or not like this: told once. */
-static __always_inline _Bool is_news(const struct obs_inode_key *key, __u64 addr)
+/*
+ * An insertion into an inode that is not listed.  All directories on this device may be the one that
+ * has it; who lists all its files looks for it once, who does not has its misses from here.
+ */
+static __always_inline void tell_unknown(struct inode *host, const struct obs_inode_key *key,
+					 __u64 offset, __u64 end)
 {
-	__u64 *seen = bpf_map_lookup_elem(&unknown, key);
+	struct obs_news *old = 0;
+	struct obs_news *news = new_news(host, key, &old);
+	_Bool is_first = news != 0;
+	struct obs_event event;
 
-	if (seen && *seen == addr)
-		return 0;
-	bpf_map_update_elem(&unknown, key, &addr, BPF_ANY);
-	return 1;
-}
-
-/* All directories on this device may be the one that has it. */
-static __always_inline void tell_unknown(struct inode *host, const struct obs_inode_key *key)
-{
-	if (!is_news(key, (__u64)host))
+	if (!news)
+		news = old;
+	if (!news || news->told >= kObsMostNews || (!is_first && news->dir == kObsMaxDirs))
 		return;
+	news->told++;
+	start_event(&event, key->ino, bpf_ktime_get_ns());
+	identify((struct task_struct *)bpf_get_current_task(), &event.start_ns, &event.cgroup);
+	event.offset = offset;
+	event.length = end - offset;
+	event.dev = key->dev;
+	event.generation = BPF_CORE_READ(host, i_generation);
+	event.kind = kObsUnknown;
+	event.miss_kind = has_task_regs && current_syscall() < 0 ? kObsMissFault : kObsMissRead;
 	for (__u32 dir = 0; dir < kObsMaxDirs; dir++) {
 		struct obs_device_key place = { .dev = key->dev, .dir = dir };
+		struct obs_dir *config;
 
-		if (bpf_map_lookup_elem(&dir_devices, &place))
-			send_strange(key, (__u64)host, dir, kObsUnknown);
+		if (!bpf_map_lookup_elem(&dir_devices, &place))
+			continue;
+		config = bpf_map_lookup_elem(&dirs, &dir);
+		if (!config || !config->is_watched)
+			continue;
+		if (config->wants_unlisted ? news->dir == dir || news->dir == kObsAnyDir : is_first)
+			send(&event, dir, config, is_first);
 	}
 }
 
@@ -82,8 +150,7 @@ static __always_inline struct obs_inode *find(struct inode *host, struct obs_ino
 		return 0;
 	if (inode->generation != BPF_CORE_READ(host, i_generation) ||
 	    (inode->by_addr && inode->addr != (__u64)host)) {
-		if (is_news(key, (__u64)host))
-			send_strange(key, (__u64)host, inode->dir, kObsMoved);
+		tell_moved(host, key, inode->dir);
 		return 0;
 	}
 	return inode;
@@ -224,7 +291,7 @@ static __always_inline void note_insertion(struct inode *host, __u64 offset, __u
 	if (!inode) {
 		if (bpf_map_lookup_elem(&devices, &inode_key.dev) &&
 		    !bpf_map_lookup_elem(&inodes, &inode_key) && !is_own())
-			tell_unknown(host, &inode_key);
+			tell_unknown(host, &inode_key, offset, end);
 		return;
 	}
 	dir = inode->dir;

@@ -11,11 +11,16 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/backend/observer/met_files.h"
+
 namespace ppc {
 
 class OwnPages {
  public:
   static constexpr uint64_t kUnit = 64 << 10;  // what the kernel's least read-ahead brings
+
+  // Of met files, which may be many, the first units are marked there.  met must outlive this.
+  explicit OwnPages(MetFiles* met) : met_(met) {}
 
   void Add(uint64_t file, uint64_t offset, uint64_t length);
   // Nothing of the range is cached any more.  What a unit of ours has outside of it stays ours.
@@ -25,6 +30,9 @@ class OwnPages {
                                                     uint64_t length) const;
 
  private:
+  void Mark(uint64_t file, uint64_t first, uint64_t end, bool is_ours);
+
+  MetFiles* const met_;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::vector<bool>> files_;
 };

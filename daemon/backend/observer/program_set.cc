@@ -193,6 +193,7 @@ Result<ObserverFds> ObserverProgramSet::Share(uint32_t dir) const {
       bpf_map__fd(s->maps.dir_devices),
       bpf_map__fd(s->maps.dirs),
       bpf_map__fd(s->maps.readers),
+      bpf_map__fd(s->maps.roots),
       bpf_map__fd(s->maps.own),
       bpf_map__fd(s->maps.counts),
       state,

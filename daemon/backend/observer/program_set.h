@@ -33,6 +33,7 @@ enum ObserverFd {
   kObsFdDirDevices,
   kObsFdDirs,
   kObsFdReaders,
+  kObsFdRoots,
   kObsFdOwn,
   kObsFdCounts,
   kObsFdState,

@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,6 +45,9 @@ void ClearObserverDirectory(const ObserverFds& fds, uint32_t dir) {
   DeleteWhere<obs_device_key, uint32_t>(
       fds[kObsFdDirDevices].Get(), 32 * kObsMaxDirs,
       [dir](const obs_device_key& key, uint32_t) { return key.dir == dir; });
+  DeleteWhere<obs_root_key, uint32_t>(
+      fds[kObsFdRoots].Get(), 4 * kObsMaxDirs,
+      [dir](const obs_root_key&, uint32_t owner) { return owner == dir; });
   DeleteWhere<obs_reader_key, obs_reader>(
       fds[kObsFdReaders].Get(), 2 * kObsMaxReaders,
       [dir](const obs_reader_key& key, const obs_reader&) { return key.dir == dir; });
@@ -96,7 +100,12 @@ obs_state ObserverPrograms::State() const {
 
 // --------------------------------------------------------------------- wants
 
-Status ObserverPrograms::Tell(const obs_dir& config) {
+Status ObserverPrograms::Tell(obs_dir config) {
+  config.wants_unlisted = told_.wants_unlisted;
+  config.root_dev = told_.root_dev;
+  config.root_ino = told_.root_ino;
+  config.depth = told_.depth;
+  told_ = config;
   if (bpf_map_update_elem(Fd(kObsFdDirs), &dir_, &config, BPF_ANY) != 0) {
     return PosixError("tell the observer what is wanted", errno);
   }
@@ -114,6 +123,10 @@ Status ObserverPrograms::Watch(const Wants& wants) {
                        .is_watched = 1,
                        .wants_trace = wants.trace,
                        .wants_progress = wants.progress,
+                       .wants_unlisted = 0,
+                       .root_dev = 0,
+                       .root_ino = 0,
+                       .depth = 0,
                        .pad = 0};
   const uint32_t updates_before = State().updates;
   Status told = Tell(config);
@@ -133,6 +146,38 @@ Status ObserverPrograms::Watch(const Wants& wants) {
   }
 }
 
+void ObserverPrograms::SetRoot(const std::string& path, dev_t dev, ino_t ino) {
+  const std::lock_guard lock(mutex_);
+  told_.root_dev = dev;
+  told_.root_ino = ino;
+  const obs_root_key key{ino, (major(dev) << 20) | minor(dev), 0};
+  (void)bpf_map_update_elem(Fd(kObsFdRoots), &key, &dir_, BPF_ANY);
+  told_.depth = static_cast<uint32_t>(std::count(path.begin(), path.end(), '/'));
+  (void)Tell(told_);
+}
+
+void ObserverPrograms::WantUnlisted() {
+  const std::lock_guard lock(mutex_);
+  told_.wants_unlisted = 1;
+  (void)Tell(told_);
+}
+
+std::vector<ObserverPrograms::Root> ObserverPrograms::DeeperRoots() {
+  const std::lock_guard lock(roots_mutex_);
+  const uint64_t now = MonotonicNs();
+  if (deeper_ns_ != 0 && now < deeper_ns_ + kNsPerSec) return deeper_;
+  deeper_ns_ = now;
+  deeper_.clear();
+  obs_dir own{};
+  if (bpf_map_lookup_elem(Fd(kObsFdDirs), &dir_, &own) != 0) return deeper_;
+  for (uint32_t dir = 0; dir < kObsMaxDirs; ++dir) {
+    obs_dir other{};
+    if (dir == dir_ || bpf_map_lookup_elem(Fd(kObsFdDirs), &dir, &other) != 0) continue;
+    if (other.depth > own.depth) deeper_.push_back({other.root_dev, other.root_ino});
+  }
+  return deeper_;
+}
+
 void ObserverPrograms::Unwatch() {
   const std::lock_guard lock(mutex_);
   (void)Tell(obs_dir{});
@@ -140,7 +185,17 @@ void ObserverPrograms::Unwatch() {
 
 // --------------------------------------------------------------------- maps
 
+bool ObserverPrograms::IsDeepers(const obs_inode_key& key) const {
+  obs_inode listed{};
+  obs_dir own{};
+  obs_dir other{};
+  return bpf_map_lookup_elem(Fd(kObsFdInodes), &key, &listed) == 0 && listed.dir < kObsMaxDirs &&
+         listed.dir != dir_ && bpf_map_lookup_elem(Fd(kObsFdDirs), &dir_, &own) == 0 &&
+         bpf_map_lookup_elem(Fd(kObsFdDirs), &listed.dir, &other) == 0 && other.depth > own.depth;
+}
+
 Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& inode) {
+  if (IsDeepers(key)) return Error{EEXIST, "a file belongs to a directory below this one"};
   if (key.subvolume != 0) {
     // That such files are told apart by the subvolume: nobody's, and there until the programs go,
     // since another directory may have one.
@@ -152,8 +207,8 @@ Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& ino
     return Ok();
   }
   if (errno != E2BIG) return PosixError("list a file for the observer", errno);
-  return Error{ENOSPC, "the observer lists at most " + std::to_string(kObsMaxInodes) +
-                           " files; register the models' directory, not one above it"};
+  return Error{ENOSPC,
+               "the observer lists at most " + std::to_string(kObsMaxInodes) + " files in all"};
 }
 
 // Whoever meets it next otherwise than listed is told of, though he was once.
@@ -162,6 +217,8 @@ void ObserverPrograms::BeNews(const obs_inode_key& key) {
 }
 
 void ObserverPrograms::RemoveInode(const obs_inode_key& key) {
+  obs_inode listed{};
+  if (bpf_map_lookup_elem(Fd(kObsFdInodes), &key, &listed) == 0 && listed.dir != dir_) return;
   (void)bpf_map_delete_elem(Fd(kObsFdInodes), &key);
   BeNews(key);
 }

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "daemon/backend/observer/observer_abi.h"
@@ -48,7 +49,21 @@ class ObserverPrograms {
   Status Watch(const Wants& wants);
   void Unwatch();
 
+  // Where the directory is; before anything is listed.
+  void SetRoot(const std::string& path, dev_t dev, ino_t ino);
+  // Whoever inserts into an unlisted file is told of as for a listed one.
+  void WantUnlisted();
+  // Directories that lie deeper than this one, maybe below it; as of a second ago.
+  struct Root {
+    dev_t dev = 0;
+    ino_t ino = 0;
+    bool operator==(const Root&) const = default;
+  };
+  std::vector<Root> DeeperRoots();
+
+  // EEXIST: a deeper directory has listed it.  ENOSPC: no more can be listed.
   Status AddInode(const obs_inode_key& key, const obs_inode& inode);
+  // Unless it is another directory's.
   void RemoveInode(const obs_inode_key& key);
   Status AddDevice(uint32_t dev);
   void RemoveDevice(uint32_t dev);
@@ -67,15 +82,20 @@ class ObserverPrograms {
   ObserverPrograms(std::unique_ptr<ObserverProgramSet> own, ObserverFds fds, uint32_t dir);
   Status Start();
   void BeNews(const obs_inode_key& key);
+  bool IsDeepers(const obs_inode_key& key) const;
   int Fd(ObserverFd which) const { return fds_[which].Get(); }
   obs_state State() const;
-  Status Tell(const obs_dir& config);
+  Status Tell(obs_dir config);
 
   const std::unique_ptr<ObserverProgramSet> own_;  // null: ppcd has it
   const ObserverFds fds_;
   const uint32_t dir_;
   obs_state about_{};
   std::mutex mutex_;  // one look at mappings, one change of wants at a time
+  obs_dir told_{};    // the last time
+  std::mutex roots_mutex_;
+  std::vector<Root> deeper_;
+  uint64_t deeper_ns_ = 0;  // when they were looked at
 };
 
 // Forgets what is listed for `dir`; takes as long as reading all that is listed, some 100 ns each.

@@ -61,6 +61,15 @@ void ObserverWorker::WantScan() {
   wake_.notify_all();
 }
 
+void ObserverWorker::NoteUnlisted(uint64_t ino, uint32_t dev) {
+  {
+    const std::lock_guard lock(mutex_);
+    wants_scan_ = true;
+    if (unlisted_.size() < kMaxMoved) unlisted_.emplace_back(ino, dev);
+  }
+  wake_.notify_all();
+}
+
 void ObserverWorker::NoteMoved(uint64_t ino, uint32_t dev) {
   {
     const std::lock_guard lock(mutex_);
@@ -152,7 +161,7 @@ void ObserverWorker::Work() {
     const uint64_t now = MonotonicNs();
     uint64_t due = std::min(dir_due, look_due);
     if (wants_scan_) due = std::min(due, scan_due);
-    if (questions_.empty() && moved_.empty() && !is_hurried_ && now < due) {
+    if (questions_.empty() && moved_.empty() && unlisted_.empty() && !is_hurried_ && now < due) {
       ++idle_;
       wake_.wait_for(lock, std::chrono::nanoseconds(due - now));
       --idle_;
@@ -160,6 +169,7 @@ void ObserverWorker::Work() {
     }
     (void)AnswerOne(&lock);
     const auto moved = std::exchange(moved_, {});
+    const auto unlisted = std::exchange(unlisted_, {});
     const bool looks = std::exchange(is_hurried_, false) || now >= look_due;
     // Who starts on a cold disk waits for what is looked up, not for what is listed.
     const bool is_asked = !questions_.empty() || answering_ != 0;
@@ -170,6 +180,7 @@ void ObserverWorker::Work() {
     bool is_done = true;
     bool is_forgotten = false;  // it may be there under another name
     for (const auto& [ino, dev] : moved) is_forgotten |= !index_->Relearn(ino, dev);
+    for (const auto& [ino, dev] : unlisted) index_->Relist(ino, dev);
     if (looks) look_due = MonotonicNs() + options_.look();
     if (now >= dir_due) {
       LookAtDirectory();

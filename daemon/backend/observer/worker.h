@@ -45,8 +45,9 @@ class ObserverWorker {
   ObserverWorker(const ObserverWorker&) = delete;
   ObserverWorker& operator=(const ObserverWorker&) = delete;
 
-  // Somebody reads a file that is not listed.
   void WantScan();
+  // Somebody reads a file that is not listed, or was another directory's.
+  void NoteUnlisted(uint64_t ino, uint32_t dev);
   // See InodeIndex::Relearn.
   void NoteMoved(uint64_t ino, uint32_t dev);
   // `look` is due now.
@@ -81,6 +82,7 @@ class ObserverWorker {
   bool wants_scan_;
   bool is_hurried_ = false;
   std::vector<std::pair<uint64_t, uint32_t>> moved_;  // inode, device
+  std::vector<std::pair<uint64_t, uint32_t>> unlisted_;
   std::deque<std::function<void()>> questions_;
   std::condition_variable asked_;  // for helpers
   size_t idle_ = 0;                // of all threads, those that wait

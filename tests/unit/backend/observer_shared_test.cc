@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One set of programs for several directories, on this machine's own kernel.
+#include <bpf/bpf.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -8,81 +9,17 @@
 
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "daemon/backend/observer/observer_backend.h"
 #include "daemon/backend/observer/program_set.h"
 #include "daemon/base/clock.h"
-#include "tests/unit/backend/observer_fixture.h"
+#include "tests/unit/backend/observer_shared_fixture.h"
 
 namespace ppc {
 namespace {
-
-// As ppcd does: attaches when a runner says that it wants something else.
-class Attacher {
- public:
-  explicit Attacher(ObserverProgramSet* set)
-      : thread_([set](const std::stop_token& stop) {
-          while (!stop.stop_requested()) {
-            pollfd fd{set->WakeFd(), POLLIN, 0};
-            if (poll(&fd, 1, 5) > 0) (void)set->Update();
-          }
-        }) {}
-
- private:
-  std::jthread thread_;
-};
-
-class ObserverSharedTest : public BuildTreeTest {
- protected:
-  void SetUp() override {
-    ASSERT_NO_FATAL_FAILURE(BuildTreeTest::SetUp());
-    Result<std::unique_ptr<ObserverProgramSet>> set = ObserverProgramSet::Load(SysRoots{});
-    if (!set) GTEST_SKIP() << set.error().message;
-    set_ = std::move(*set);
-  }
-
-  std::string Make(const std::string& name) const {
-    const std::string dir = dir_ + "/" + name;
-    mkdir(dir.c_str(), 0755);
-    const UniqueFd fd(open((dir + "/model").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
-    const std::vector<char> bytes(1 << 20, 'x');
-    EXPECT_EQ(write(fd.Get(), bytes.data(), bytes.size()), 1 << 20);
-    fsync(fd.Get());
-    posix_fadvise(fd.Get(), 0, 0, POSIX_FADV_DONTNEED);
-    return dir;
-  }
-  std::unique_ptr<ObserverBackend> Observe(const std::string& dir, uint32_t number) const {
-    Result<ObserverFds> fds = set_->Share(number);
-    EXPECT_TRUE(fds);
-    auto programs = ObserverPrograms::Adopt(std::move(*fds), number);
-    EXPECT_TRUE(programs);
-    auto backend = ObserverBackend::Open(dir, SysRoots{}, std::move(*programs));
-    EXPECT_TRUE(backend);
-    return std::move(*backend);
-  }
-  static void ReadCold(const std::string& dir) {
-    const UniqueFd fd(open((dir + "/model").c_str(), O_RDONLY | O_CLOEXEC));
-    posix_fadvise(fd.Get(), 0, 0, POSIX_FADV_DONTNEED);
-    const std::string command = "cat '" + dir + "/model' >/dev/null";
-    EXPECT_EQ(std::system(command.c_str()), 0);
-  }
-  static uint64_t Misses(ObserverBackend* backend) {
-    std::array<Event, 256> batch;
-    uint64_t bytes = 0;
-    const uint64_t until = MonotonicNs() + 400 * kNsPerMs;
-    while (MonotonicNs() < until) {
-      const size_t got = backend->Drain(batch);
-      for (size_t i = 0; i < got; ++i) bytes += IsMiss(batch[i].kind) ? batch[i].length : 0;
-      if (got == 0) (void)backend->Wait(20 * kNsPerMs, false, {});
-    }
-    return bytes;
-  }
-
-  std::unique_ptr<ObserverProgramSet> set_;
-};
 
 TEST_F(ObserverSharedTest, EachIsToldOfItsOwn) {
   const std::string one = Make("one");
@@ -214,6 +151,51 @@ TEST_F(ObserverSharedTest, AnEventSaysTheReadersCgroup) {
   }
   EXPECT_GT(events, 0u);
   EXPECT_EQ(rmdir(group.c_str()), 0);
+}
+
+// However many files somebody reads: what the kernel lists of a directory has a bound.
+TEST_F(ObserverSharedTest, TheKernelsListDoesNotGrow) {
+  const std::string dir = Make("many");
+  constexpr int kMany = 600;
+  for (int i = 0; i < kMany; ++i) {
+    const UniqueFd fd(open((dir + "/" + std::to_string(i)).c_str(), O_CREAT | O_RDWR, 0644));
+    ASSERT_EQ(ftruncate(fd.Get(), 4096), 0);
+  }
+  const Attacher attacher(set_.get());
+  const uint32_t number = *set_->AddDirectory();
+  const auto backend = Observe(dir, number, {.listed = 16, .in_kernel = 32});
+  ASSERT_TRUE(backend->Attach({}));
+  const Result<ObserverFds> fds = set_->Share(number);
+  ASSERT_TRUE(fds);
+  const auto listed = [&] {
+    size_t count = 0;
+    obs_inode_key key{};
+    const obs_inode_key* from = nullptr;
+    obs_inode inode{};
+    const int map = (*fds)[kObsFdInodes].Get();
+    while (bpf_map_get_next_key(map, from, &key) == 0) {
+      from = &key;
+      if (bpf_map_lookup_elem(map, &key, &inode) == 0 && inode.dir == number) ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(listed(), 16u);
+  std::set<uint64_t> met;
+  std::array<Event, 256> batch;
+  for (int i = 0; i < kMany; i += 50) {
+    const std::string command = "cd '" + dir + "' && cat $(seq " + std::to_string(i) + " " +
+                                std::to_string(i + 49) + ") >/dev/null";
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    while (const size_t got = backend->Drain(batch)) {
+      for (size_t at = 0; at < got; ++at) {
+        if (backend->Resolve(batch[at].file, nullptr)) met.insert(batch[at].file);
+      }
+    }
+    EXPECT_LE(listed(), 48u) << i;
+  }
+  if (met.empty()) GTEST_SKIP() << "this file system opens no files by number";
+  EXPECT_GT(met.size(), kMany * 9u / 10);
+  EXPECT_GT(listed(), 40u);
 }
 
 TEST_F(ObserverSharedTest, ThereIsAnEndToDirectories) {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose threads load what, and when they wake.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -64,6 +68,25 @@ TEST_F(LoaderThreadsTest, ThreadsOfTheRightNodeAreWoken) {
   const Residency resident = *backend_->Resident(1, 0, 0, {});
   EXPECT_EQ(resident.node[1], 20 * kMiB);
   EXPECT_EQ(resident.node[2], 20 * kMiB);
+}
+
+TEST_F(LoaderThreadsTest, WhatSomebodyWaitsForGoesBeforeWriters) {
+  constexpr int kBestEffort = 2 << 13;
+  std::atomic<long> seen{-1};
+  backend_->OnLoad([&](const LoadRequest&) { seen = syscall(SYS_ioprio_get, 1, 0); });
+  LoaderPool pool(backend_.get(), {NumaNode{0, {}}}, {.threads_per_node = 1}, &completions_);
+  const auto load = [&](uint64_t at) {
+    std::vector<LoadItem> items{Item(at, 2 * kMiB)};
+    pool.Submit(items, false);
+    pollfd ready{completions_.fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&ready, 1, 10000), 1);
+    (void)Results();
+  };
+  load(0);
+  EXPECT_EQ(seen, kBestEffort | 7);
+  pool.NoteMiss(4);  // whose item it is
+  load(2 * kMiB);
+  EXPECT_EQ(seen, kBestEffort | 0);
 }
 
 // A device may name a node that is offline, or not allowed to us.

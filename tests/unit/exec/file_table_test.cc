@@ -43,6 +43,26 @@ TEST_F(FileTableTest, ARenameIsSeenAfterAWhile) {
   EXPECT_EQ(Get(1)->bytes, 6000u);
 }
 
+// As who writes a file anew under its name.
+TEST_F(FileTableTest, ANameThatAnotherFileTakesIsTheOthers) {
+  (void)Get(1);
+  backend_.AddFile(2, "a", 7000);
+  ASSERT_NE(Get(2), nullptr);
+  uint64_t id = 0;
+  uint64_t bytes = 0;
+  EXPECT_TRUE(files_.FindPath("a", &id, &bytes));
+  EXPECT_EQ(id, 2u);
+  // That the first one has another name, or goes, takes it from nobody.
+  backend_.AddFile(1, "longer than what a string has room for in itself", 5000);
+  backend_.AdvanceClock(3ULL * 1000 * 1000 * 1000);
+  ASSERT_NE(Get(2), nullptr);
+  EXPECT_EQ(Get(1)->path, "longer than what a string has room for in itself");
+  EXPECT_TRUE(files_.FindPath("a", &id, &bytes));
+  EXPECT_EQ(id, 2u);
+  EXPECT_TRUE(files_.FindPath("longer than what a string has room for in itself", &id, &bytes));
+  EXPECT_EQ(id, 1u);
+}
+
 TEST_F(FileTableTest, ACopySaysHowLongItHolds) {
   const uint64_t now = backend_.NowNs();
   FileCopy copy;

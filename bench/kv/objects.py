@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file an object, named, written and read as LMCache's local-disk backend does (0.5.6, _key_to_path and read_file;
+without O_DIRECT); and passes over them, as an engine reads the layers of a request."""
+import ctypes
+import glob
+import hashlib
+import os
+import random
+import shutil
+import subprocess
+import time
+
+CACHESTAT = 451
+TOOLS = {"PATH": os.environ.get("PATH", "") + ":/sbin:/usr/sbin"}
+
+
+def name_of(number):
+    chunk = hashlib.sha256(str(number).encode()).hexdigest()
+    return f"meta-llama-Llama-3.1-8B-Instruct@1@0@{chunk}@bfloat16.pt"
+
+
+def drop_caches():
+    os.sync()
+    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+        file.write("3")
+
+
+def order_of(kind, count):
+    """Numbers of objects: "chain" as they come, "turned" a sequence of its own from the middle on, "random"."""
+    numbers = list(range(count))
+    if kind == "turned":
+        rest = numbers[count // 2:]
+        random.Random(7).shuffle(rest)
+        return numbers[:count // 2] + rest
+    if kind.startswith("random"):
+        random.Random(kind).shuffle(numbers)
+    return numbers
+
+
+def make_image(scratch, count, object_bytes):
+    """An ext4 image with a folder kv of so many objects; its path."""
+    source, image = os.path.join(scratch, "source"), os.path.join(scratch, "kv.img")
+    os.makedirs(os.path.join(source, "kv"))
+    content = random.Random(1)
+    for number in range(count):
+        with open(os.path.join(source, "kv", name_of(number)), "wb") as file:
+            file.write(content.randbytes(object_bytes))
+    megabytes = count * object_bytes // 900000 + count // 1000 + 100
+    subprocess.run(["mke2fs", "-q", "-t", "ext4", "-d", source, image, f"{megabytes}M"], check=True,
+                   env=os.environ | TOOLS, stdout=subprocess.DEVNULL)
+    shutil.rmtree(source)
+    return image
+
+
+def sectors_read(device):
+    """Bytes that came from a block device so far."""
+    with open(f"/sys/block/{os.path.basename(device)}/stat", encoding="ascii") as file:
+        return int(file.read().split()[2]) * 512
+
+
+def read_pass(folder, order, layer, compute_s, object_bytes=64 << 10):
+    """Reads the objects, and computes after each layer.  Seconds in all, seconds stalled, a digest of the bytes,
+    and how long each object took."""
+    digest = hashlib.blake2b()
+    buffer = bytearray(object_bytes)
+    waits = []
+    computed = 0.0
+    began = time.monotonic()
+    for place, number in enumerate(order):
+        before = time.monotonic()
+        with open(os.path.join(folder, name_of(number)), "rb") as file:
+            file.readinto(buffer)
+        digest.update(buffer)
+        waits.append(time.monotonic() - before)
+        if compute_s and (place + 1) % layer == 0:
+            before = time.monotonic()
+            time.sleep(compute_s)
+            computed += time.monotonic() - before
+    took = time.monotonic() - began
+    return {"took": took, "stalled": took - computed, "digest": digest.hexdigest(),
+            "p99": sorted(waits)[len(waits) * 99 // 100]}
+
+
+class CacheStat:
+    """Bytes of files in the page cache, by cachestat(2)."""
+
+    def __init__(self):
+        self.call = ctypes.CDLL(None, use_errno=True).syscall
+        self.all = (ctypes.c_uint64 * 2)(0, 0)
+        self.found = (ctypes.c_uint64 * 5)()
+
+    def of(self, path):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            if self.call(CACHESTAT, descriptor, self.all, self.found, 0) != 0:
+                raise OSError(ctypes.get_errno(), "cachestat")
+            return self.found[0] * 4096
+        finally:
+            os.close(descriptor)
+
+    def below(self, folder):
+        return sum(self.of(path) for path in glob.glob(os.path.join(folder, "*")))
