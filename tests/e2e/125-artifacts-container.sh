@@ -98,9 +98,10 @@ whole engine 1000 "$WORK/store"
 has "$(cat "$WORK/err")" "ppcctl: artifacts: 1 files restored" "what the second says"
 eq "$(compiled)" 1 "runs of the compiler, second container"
 
-# A volume that is read-only restores; it cannot capture, which is no matter where nothing is new.
+# A volume that is read-only restores; what is new would not be captured.
 whole engine 1000 "$WORK/store:ro"
 has "$(cat "$WORK/err")" "1 files restored" "what one says whose volume is read-only"
+has "$(cat "$WORK/err")" "Read-only file system" "its capture"
 eq "$(compiled)" 1 "runs of the compiler with a read-only volume"
 
 # Another key: nothing.
