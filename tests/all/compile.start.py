@@ -76,7 +76,8 @@ def main():
     kept = os.environ.get(KEPT)
     if kept is None:
         subprocess.run(["ppcctl", "service", "env", SERVICE, f"{KEPT}=21474836480"], check=True)
-    print(json.dumps({"torch": torch.__version__, "began": BEGAN, "seconds": seconds, "outputs": digest.hexdigest(), "found": FOUND, "kept": kept,
+    print(json.dumps({"torch": torch.__version__, "began": BEGAN, "seconds": seconds, "outputs": digest.hexdigest(),
+                      "found": FOUND, "kept": kept,
                       **{f"{what}_{name}": counters[group][f"{prefix}_cache_{name}"]
                          for what, group, prefix in (("graph", "inductor", "fxgraph"),
                                                      ("autograd", "aot_autograd", "autograd"))

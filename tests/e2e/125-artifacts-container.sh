@@ -128,6 +128,6 @@ eq "$(compiled)" $((before + 1)) "runs of the compiler, forged"
 # Without a volume, or with one that is a stranger's, the container starts all the same.
 whole engine 1000 ""
 has "$(cat "$WORK/err")" "warning: artifacts: " "without a volume"
-mkdir -p -m 755 "$WORK/strange/1000"
+mkdir -p "$WORK/strange/1000"
 whole engine 1000 "$WORK/strange"
 has "$(cat "$WORK/err")" "belongs to user 0" "a stranger's volume"

@@ -173,10 +173,11 @@ class Capturer {
   Captured captured_;
 };
 
-// An empty file is a lock, which each start opens anew: its time alone is no change.
+// An empty file is a lock, which each start opens anew, and in a directory things come and go:
+// their time alone is no change.
 bool IsSameEntry(const Entry& one, const Entry& other) {
-  const bool is_lock = one.kind == Kind::kFile && one.size == 0;
-  if (!is_lock || one.mtime_ns == other.mtime_ns) return one == other;
+  const bool has_contents = one.kind != Kind::kDirectory && one.size != 0;
+  if (has_contents || one.mtime_ns == other.mtime_ns) return one == other;
   Entry later = other;
   later.mtime_ns = one.mtime_ns;
   return one == later;
