@@ -106,12 +106,19 @@ std::optional<std::string> OptionValue(const std::vector<std::string>& words,
 std::string ProgramOf(const std::vector<std::string>& words) {
   std::string program;
   bool is_module = false;
+  bool is_ours = false;  // ppcctl run OPTIONS DIR --: only then comes the command
   for (const std::string& word : words) {
+    if (is_ours) {
+      is_ours = word != "--";
+      continue;
+    }
     const bool is_python = IsPython(program);
     if (is_python && word == "-c") break;
     if (is_python && word == "-m") is_module = true;
     if (!CanBeProgram(word)) continue;
     program = is_module ? word : BaseName(word);
+    is_ours = program == "ppcctl";
+    if (is_ours) continue;
     if (is_module || !(IsIn(kWrappers, program) || IsIn(kShells, program) || IsPython(program))) {
       break;
     }

@@ -3,6 +3,7 @@
 #include <sys/un.h>
 
 #include <cerrno>
+#include <chrono>
 #include <stop_token>
 
 #include "tests/unit/artifact/fixture.h"
@@ -60,6 +61,20 @@ TEST_F(BundleTest, DoesNotCompressInVain) {
   Empty();
   MustRestore();
   EXPECT_TRUE(TextAt(tree_.Path("/engine/triton/noise")) == noise);
+}
+
+// As inductor's: a start that compiles nothing takes them all.
+TEST_F(BundleTest, ALockThatWasTakenIsNoChange) {
+  Fill();
+  const std::string lock = tree_.Path("/engine/triton/lock");
+  tree_.Write("/engine/triton/lock", "");
+  MustCapture();
+  const auto later = fs::last_write_time(lock) + std::chrono::seconds(5);
+  fs::last_write_time(lock, later);
+  fs::last_write_time(tree_.Path("/engine/triton/ab"), later);
+  EXPECT_TRUE(MustCapture().is_unchanged);
+  tree_.Write("/engine/triton/lock", "its holder");
+  EXPECT_FALSE(MustCapture().is_unchanged);
 }
 
 TEST_F(BundleTest, SecondCaptureReadsOnlyWhatChanged) {

@@ -28,6 +28,7 @@ TEST(Roots, AreWhereEnginesKeepThem) {
   EXPECT_EQ(Directories(DefaultRoots(Of({{"HOME", "/home/u"}, {"USER", "u/v"}}))),
             (Map{{"vllm", "/home/u/.cache/vllm"},
                  {"inductor", "/tmp/torchinductor_u_v"},
+                 {"inductor-headers", "/tmp/torchinductor_u_v/precompiled_headers"},
                  {"triton", "/home/u/.triton/cache"},
                  {"flashinfer", "/home/u/.cache/flashinfer"},
                  {"deepgemm", "/home/u/.deep_gemm"},
@@ -46,15 +47,17 @@ TEST(Roots, FollowTheEnginesVariables) {
                                          {"CUDA_CACHE_PATH", "/c/cuda"}}))),
             (Map{{"vllm", "/c/vllm"},
                  {"inductor", "/c/inductor"},
+                 {"inductor-headers", "/tmp/torchinductor_u/precompiled_headers"},
                  {"triton", "/c/triton"},
                  {"flashinfer", "/c/.cache/flashinfer"},
                  {"deepgemm", "/c/jit"},
                  {"cuda", "/c/cuda"}}));
   const Map other = Directories(DefaultRoots(Of(
       {{"USER", "u"}, {"TMPDIR", "/scratch"}, {"XDG_CACHE_HOME", "/x"}, {"DG_CACHE_DIR", "/dg"}})));
-  EXPECT_EQ(
-      other,
-      (Map{{"vllm", "/x/vllm"}, {"inductor", "/scratch/torchinductor_u"}, {"deepgemm", "/dg"}}))
+  EXPECT_EQ(other, (Map{{"vllm", "/x/vllm"},
+                        {"inductor", "/scratch/torchinductor_u"},
+                        {"inductor-headers", "/scratch/torchinductor_u/precompiled_headers"},
+                        {"deepgemm", "/dg"}}))
       << "without HOME no directory of it";
 }
 
@@ -63,10 +66,12 @@ TEST(Roots, GivenOnesAreAddedReplacedAndLeftOut) {
   const Result<std::vector<Root>> roots =
       RootsWith(environment, {"tokenizer=/m/tok", "triton=/t", "vllm=", "cuda=", "deepgemm="});
   ASSERT_TRUE(roots) << roots.error().message;
-  EXPECT_EQ(Directories(*roots), (Map{{"tokenizer", "/m/tok"},
-                                      {"triton", "/t"},
-                                      {"inductor", "/tmp/torchinductor_u"},
-                                      {"flashinfer", "/home/u/.cache/flashinfer"}}));
+  EXPECT_EQ(Directories(*roots),
+            (Map{{"tokenizer", "/m/tok"},
+                 {"triton", "/t"},
+                 {"inductor", "/tmp/torchinductor_u"},
+                 {"inductor-headers", "/tmp/torchinductor_u/precompiled_headers"},
+                 {"flashinfer", "/home/u/.cache/flashinfer"}}));
   for (const char* bad : {"/t", "=/t", "a b=/t", "../x=/t"}) {
     const Result<std::vector<Root>> refused = RootsWith(environment, {bad});
     ASSERT_FALSE(refused) << bad;

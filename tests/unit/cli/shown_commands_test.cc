@@ -60,7 +60,8 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl report", "e2e/124-report.sh"},
     RunBy{"ppcctl rm_policy", "e2e/021-stop-runner.sh"},
     RunBy{"ppcctl run",
-          "e2e/080-run.sh e2e/124-report.sh unit/supervisor/ppcctl_test.cc "
+          "e2e/080-run.sh e2e/124-report.sh e2e/125-artifacts-container.sh all/compile "
+          "unit/supervisor/ppcctl_test.cc "
           "unit/supervisor/ppcctl_run_test.cc unit/supervisor/ppcctl_artifact_test.cc "
           "unit/supervisor/ppcctl_service_test.cc"},
     RunBy{"ppcctl service env", "unit/supervisor/ppcctl_service_test.cc"},

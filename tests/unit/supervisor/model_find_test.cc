@@ -144,6 +144,10 @@ TEST(CommandWords, TellTheProgramBehindItsWrappers) {
   EXPECT_EQ(program({"python3", "-c", "import torch"}), "python");
   EXPECT_EQ(program({"bash", "-lc", "exec 'llama-server' -m x"}), "llama-server");
   EXPECT_EQ(program({"torchrun", "--nproc_per_node", "4", "load.py"}), "load.py");
+  // A container's, which the hook sees.
+  EXPECT_EQ(program({"ppcctl", "run", "--id", "x1", "/m", "--", "env", "A=1", "vllm", "serve"}),
+            "vllm");
+  EXPECT_EQ(program({"tini", "ppcctl", "run", "--artifacts", "--", "python3", "x.py"}), "x.py");
 }
 
 TEST_F(ModelFindTest, TheServiceIdHasWhatChangesReading) {

@@ -95,6 +95,28 @@ TEST_F(ArtifactVerbsTest, ASecondStartCompilesNothing) {
   EXPECT_EQ(ReadText(cache_ + "/k/kernel"), "binary\n");
 }
 
+// What was compiled, and a value that the engine found out for it: both are there at the second
+// start.
+TEST_F(ArtifactVerbsTest, ASecondStartHasWhatTheFirstKeptForItToo) {
+  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
+  const std::string start = Engine("[ -n \"$KV_BYTES\" ] && echo \"kept $KV_BYTES\" || " + ctl +
+                                   " service env svc1 KV_BYTES=4096");
+  const ProcessResult first = Run(start, {"--env-from-service"});
+  EXPECT_EQ(first.exit_status, 0) << first.err;
+  EXPECT_EQ(first.out, "");
+  Told(first, "1 files captured");
+  fs::remove_all(dir_ + "/home");
+  const ProcessResult second = Run(start, {"--env-from-service"});
+  EXPECT_EQ(second.out, "kept 4096\n");
+  Told(second, "1 files restored");
+  EXPECT_EQ(Compilations(), 1U);
+  // Nor does removing the bundles take the value away, or the other way round.
+  EXPECT_EQ(Ctl({"artifact", "rm", "svc1"}).exit_status, 0);
+  EXPECT_EQ(Run(start, {"--env-from-service"}).out, "kept 4096\n");
+  EXPECT_EQ(Ctl({"service", "env", "svc1", "KV_BYTES="}).exit_status, 0);
+  EXPECT_EQ(JsonOf({"artifact", "list"}, 0)["bundles"].size(), 1U);
+}
+
 TEST_F(ArtifactVerbsTest, AnotherKeyOrCommandCompilesAnew) {
   Run(Engine());
   fs::remove_all(dir_ + "/home");

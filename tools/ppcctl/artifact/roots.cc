@@ -20,12 +20,13 @@ std::string FirstOf(const Environment& environment, std::initializer_list<const 
   return "";
 }
 
-// As Python's getpass.getuser(), with what torch puts in place of separators.
+// As Python's getpass.getuser(), with what torch puts in place of separators, and of a user without
+// a name, as containers run many.
 std::string UserName(const Environment& environment) {
   std::string name = FirstOf(environment, {"LOGNAME", "USER", "LNAME", "USERNAME"});
   if (name.empty()) {
     const passwd* entry = getpwuid(geteuid());  // NOLINT: one thread, at the beginning
-    if (entry != nullptr) name = entry->pw_name;
+    name = entry != nullptr ? entry->pw_name : "uid_" + std::to_string(geteuid());
   }
   for (char& c : name) {
     if (std::string("\\/:*?\"<>|").find(c) != std::string::npos) c = '_';
@@ -62,14 +63,15 @@ std::vector<Root> DefaultRoots(const Environment& environment) {
   const auto below = [](const std::string& directory, const std::string& path) {
     return directory.empty() ? directory : directory + path;
   };
-  const std::string user = UserName(environment);
   std::string temporary = FirstOf(environment, {"TMPDIR", "TEMP", "TMP"});
   if (temporary.empty()) temporary = "/tmp";
+  const std::string inductor = temporary + "/torchinductor_" + UserName(environment);
   const std::vector<Root> all = {
       {"vllm",
        or_else("VLLM_CACHE_ROOT", below(or_else("XDG_CACHE_HOME", in_home("/.cache")), "/vllm"))},
-      {"inductor", or_else("TORCHINDUCTOR_CACHE_DIR",
-                           user.empty() ? "" : temporary + "/torchinductor_" + user)},
+      {"inductor", or_else("TORCHINDUCTOR_CACHE_DIR", inductor)},
+      // Wherever the others are.
+      {"inductor-headers", inductor + "/precompiled_headers"},
       {"triton",
        or_else("TRITON_CACHE_DIR", below(or_else("TRITON_HOME", home), "/.triton/cache"))},
       {"flashinfer", below(or_else("FLASHINFER_WORKSPACE_BASE", home), "/.cache/flashinfer")},

@@ -16,7 +16,8 @@ namespace ppc::artifact {
 using Environment = std::function<std::string(const std::string& name)>;
 Environment OwnEnvironment();
 
-// vllm, inductor, triton, flashinfer, deepgemm, cuda, as far as HOME or their variables name them.
+// vllm, inductor, inductor-headers, triton, flashinfer, deepgemm, cuda, as far as HOME or their
+// variables name them.
 std::vector<Root> DefaultRoots(const Environment& environment);
 
 // The defaults, and over them each NAME=DIR; without a DIR that root is left out.
