@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "policies/maio/base/tuning.h"
+#include "policies/maio/directories.h"
 #include "policies/maio/record/regroup.h"
 #include "policies/maio/shared_store.h"
 #include "policies/maio/synth/synth.h"
@@ -112,6 +113,7 @@ Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
   if (followed_) {
     Tables tables;
     tables.nonce = nonce;
+    tables.directories = SmallDirectories(*followed_);
     tables.small = std::make_unique<SmallFiles>(&*followed_, &numbers_, spec_.number,
                                                 cookie | 1ull << 49 | nonce,
                                                 (context_->caps & PPC_CAN_MANY) != 0);

@@ -104,7 +104,7 @@ void Service::Begin(Preparation p) {
     for (auto [phase, ms] : phases_) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
   }
   if (p.followed) {
-    std::vector<std::string> directories = SmallDirectories(*p.followed);
+    std::vector<std::string> directories = std::move(p.followed->directories);
     Follow(&p);
     if (!directories.empty())
       background_([context = run_.context,

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/follow/small_files.h"
@@ -16,7 +18,8 @@ namespace ppc::maio {
 struct Tables {
   std::unique_ptr<SmallFiles> small;
   std::unique_ptr<Layout> layout;
-  uint64_t nonce = 0;  // tells its cookies from those of what was followed before
+  std::vector<std::string> directories;  // to be read ahead
+  uint64_t nonce = 0;                    // tells its cookies from those of what was followed before
 };
 
 }  // namespace ppc::maio

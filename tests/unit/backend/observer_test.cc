@@ -141,7 +141,8 @@ TEST_F(ObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
     std::filesystem::create_directory(Path(name));
     std::filesystem::copy_file("/proc/self/comm", Path(name + "/file"));
   }
-  InodeIndex index(dir_, programs->get());
+  MetFiles met(16);
+  InodeIndex index(dir_, programs->get(), &met, {});
   bool is_done = false;
   for (int part = 0; !is_done && part < 4000; ++part) {
     const Result<bool> scanned = index.Rescan(MonotonicNs() + kNsPerMs / 5);
