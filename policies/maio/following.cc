@@ -61,7 +61,7 @@ Following::Following(Run* run, Tables tables, uint32_t copies)
     planner_->WaitForReaders(run_->Now() + kAwayNs);
     evictor_->WaitForReaders(run_->Now() + kAwayKeepNs);
   }
-  if (taken_over || run_->is_awaited || IsLeftOver(memory)) FindCached();
+  if (taken_over || run_->is_awaited || memory.room < kChunkBytes) FindCached();
   // Nobody knows when it comes: until then all pages are worth the same.
   if (!run_->is_awaited) MakeRoom(memory);
 }

@@ -33,19 +33,12 @@ bool Following::TakeOver() {
   return true;
 }
 
-// There is not room for all, and an earlier run of the service may have left pages of what is
-// needed late: a reader that is killed gives back memory of its own, so there may be some room.
-bool Following::IsLeftOver(const ppc_memory& memory) const {
-  return memory.room < kChunkBytes ||
-         (memory.room < template_bytes() && memory.cache >= kChunkBytes);
-}
-
 void Following::MakeRoom(const ppc_memory& memory) {
-  if (memory.room < kChunkBytes || has_found_)
-    evictor_->AllowSwap(memory.threshold / 2, run_->Now());
+  if (memory.room < kChunkBytes) evictor_->AllowSwap(memory.threshold / 2, run_->Now());
 }
 
-// Only what we know to be there can make room.
+// There is no room: an earlier run of the service may have left it full, perhaps of what is needed
+// late.  Only what we know to be there can make room.
 void Following::FindCached() {
   if (run_->context->resident == nullptr) return;
   const uint64_t deadline = run_->Now() + kFindBudgetNs;
@@ -64,9 +57,7 @@ void Following::FindCached() {
       bool is_there = true;
       for (uint64_t i = piece.page; is_there && i < piece.end_page() && i * kPage < file.bytes; i++)
         is_there = bitmap[i / 8] >> (i % 8) & 1;
-      if (!is_there) continue;
-      planner_->Found(p);
-      has_found_ = true;
+      if (is_there) planner_->Found(p);
     }
   }
 }

@@ -210,7 +210,8 @@ TEST_F(CtlTest, RunForwardsSignalsWhileNobodyReadsItsOutput) {
 }
 
 TEST_F(CtlTest, RunDoesNotHoldTheExitStatusForLong) {
-  Start({{"slow", {{"service_stop", 4000}}}});
+  // A command that fails is told of as such, and stopped where its policy does not wait for another.
+  Start({{"slow", {{"service_stop", 4000}, {"service_failed", 4000}}}});
   const uint64_t before = MonotonicNs();
   const ProcessResult result =
       Ctl({"run", "--id", "svc-run", "--timeout", "0.5", "/proc", "--", "/bin/sh", "-c", "exit 7"});
