@@ -210,7 +210,8 @@ TEST_F(CtlTest, RunForwardsSignalsWhileNobodyReadsItsOutput) {
 }
 
 TEST_F(CtlTest, RunDoesNotHoldTheExitStatusForLong) {
-  // A command that fails is told of as such, and stopped where its policy does not wait for another.
+  // A command that fails is told of as such, and stopped where its policy does not wait for
+  // another.
   Start({{"slow", {{"service_stop", 4000}, {"service_failed", 4000}}}});
   const uint64_t before = MonotonicNs();
   const ProcessResult result =
