@@ -124,7 +124,8 @@ static __always_inline void tell_unknown(struct inode *host, const struct obs_in
 
 		if (!bpf_map_lookup_elem(&dir_devices, &place))
 			continue;
-		config = bpf_map_lookup_elem(&dirs, &dir);
+		/* by the copy: whose address is taken is no counter that older verifiers can follow */
+		config = bpf_map_lookup_elem(&dirs, &place.dir);
 		if (!config || !config->is_watched)
 			continue;
 		if (config->wants_unlisted ? news->dir == dir || news->dir == kObsAnyDir : is_first)
