@@ -130,7 +130,7 @@ class InodeIndex {
   // Of a path that leads here through directories, made where they are new.
   uint32_t DirectoryOf(const std::string& path);
   Status ListDirectory(uint32_t directory, std::vector<Fresh>* fresh);
-  void KeepName(uint64_t number, uint32_t parent, const char* name);
+  bool KeepName(uint64_t number, uint32_t parent, int directory, const char* name);
   Status Learn(std::span<Fresh> fresh);
   Result<uint64_t> Add(Fresh* fresh, const obs_vma* seen);
   void Forget(uint64_t file);

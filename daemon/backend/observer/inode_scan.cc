@@ -2,6 +2,8 @@
 // Owns the looks at the registered directories: which files are new, and which have another name.
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,10 +59,8 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
       continue;
     }
     if (!S_ISREG(child.st_mode)) continue;
-    if (const uint64_t known = files_.NumberOf(child.st_dev, child.st_ino); known != 0) {
-      KeepName(known, directory, found->d_name);
-      continue;
-    }
+    const uint64_t known = files_.NumberOf(child.st_dev, child.st_ino);
+    if (known != 0 && KeepName(known, directory, at, found->d_name)) continue;
     if (IsMetInode(child.st_dev, child.st_ino)) continue;
     UniqueFd file = OpenForReading(at, found->d_name);
     if (!file.IsValid()) continue;
@@ -76,17 +76,26 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
 }
 
 // A file was met under this name: it has moved, unless the name that we know is as good (a hard
-// link).
-void InodeIndex::KeepName(uint64_t number, uint32_t parent, const char* name) {
+// link).  False: it is another one, which has the inode of a file that is gone.
+bool InodeIndex::KeepName(uint64_t number, uint32_t parent, int directory, const char* name) {
   std::optional<InodeTable::File> file = files_.Get(number);
-  if (!file || (file->parent == parent && file->name == name)) return;
+  if (!file || (file->parent == parent && file->name == name)) return true;
   const Result<UniqueFd> fd = OpenBelow(PathOf(*file), O_PATH | O_NOFOLLOW);
   struct stat info {};
   if (fd && fstat(fd->Get(), &info) == 0 && info.st_ino == file->ino && info.st_dev == file->dev)
-    return;
+    return true;
+  const std::optional<uint32_t> was = programs_->GenerationOf(file->key);
+  const UniqueFd found = OpenForReading(directory, name);
+  int is = 0;
+  const bool is_known = was && found.IsValid() && ioctl(found.Get(), FS_IOC_GETVERSION, &is) == 0;
+  if (is_known && static_cast<uint32_t>(is) != *was) {
+    Forget(number);
+    return false;
+  }
   file->parent = parent;
   file->name = name;
   files_.Change(number, *file);
+  return true;
 }
 
 Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {

@@ -194,6 +194,13 @@ bool ObserverPrograms::IsDeepers(const obs_inode_key& key) const {
          bpf_map_lookup_elem(Fd(kObsFdDirs), &listed.dir, &other) == 0 && other.depth > own.depth;
 }
 
+std::optional<uint32_t> ObserverPrograms::GenerationOf(const obs_inode_key& key) const {
+  obs_inode listed{};
+  if (bpf_map_lookup_elem(Fd(kObsFdInodes), &key, &listed) != 0 || listed.dir != dir_)
+    return std::nullopt;
+  return listed.generation;
+}
+
 Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& inode) {
   if (IsDeepers(key)) return Error{EEXIST, "a file belongs to a directory below this one"};
   if (key.subvolume != 0) {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,8 @@ class ObserverPrograms {
 
   // EEXIST: a deeper directory has listed it.  ENOSPC: no more can be listed.
   Status AddInode(const obs_inode_key& key, const obs_inode& inode);
+  // Of the inode as it is listed for this directory.
+  std::optional<uint32_t> GenerationOf(const obs_inode_key& key) const;
   // Unless it is another directory's.
   void RemoveInode(const obs_inode_key& key);
   Status AddDevice(uint32_t dev);

@@ -270,7 +270,9 @@ TEST_F(ObserverTest, AnInodeUsedAgainIsAnotherFile) {
   std::string path;
   ASSERT_TRUE(backend_->Resolve(events.back().file, &path));
   EXPECT_EQ(path, "again");
-  EXPECT_EQ(backend_->Resolve(before->file, nullptr).error().code, ESTALE);
+  const Result<FileInfo> gone = backend_->Resolve(before->file, nullptr);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, ESTALE);
 }
 
 TEST_F(ObserverTest, ADirectoryThatGoesIsNoticed) {
