@@ -57,9 +57,8 @@ TEST_F(MountGoesTest, AMountThatCameBackUnderItsNameWithAnotherNumberIsTheOneTha
   ASSERT_TRUE(Register({{"log", dir_ + "/new.log"}}).value("ok", false));
   EXPECT_TRUE(Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}})
                   .value("ok", false));
-  EXPECT_TRUE(Eventually([this] {
-    return ReadText(dir_ + "/new.log").find("service_start") != std::string::npos;
-  }));
+  EXPECT_TRUE(Eventually(
+      [this] { return ReadText(dir_ + "/new.log").find("service_start") != std::string::npos; }));
   kill(old_runner, SIGKILL);
   EXPECT_TRUE(Eventually([this] { return Ask({{"op", "list"}})["mounts"].size() == 1; }));
   StopDaemon(SIGKILL);
