@@ -159,5 +159,31 @@ TEST_F(ObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
   EXPECT_EQ(index.Files(), kDirectories + 2);
 }
 
+// Nobody has read either: only the look at the directory can tell that it is another file.
+TEST_F(ObserverTest, ALookTellsAFileFromTheOneThatHadItsInode) {
+  Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(SysRoots{});
+  if (!programs) GTEST_SKIP() << programs.error().message;
+  MetFiles met(16);
+  InodeIndex index(dir_, programs->get(), &met, {});
+  ASSERT_TRUE(index.Rescan(MonotonicNs() + 60 * kNsPerSec));
+  const Result<FileInfo> before = index.Lookup("model");
+  ASSERT_TRUE(before);
+  struct stat was {};
+  struct stat is {};
+  ASSERT_EQ(stat(Path("model").c_str(), &was), 0);
+  for (int i = 0; i < 50 && is.st_ino != was.st_ino; ++i) {
+    ASSERT_EQ(unlink(Path(i == 0 ? "model" : "again").c_str()), 0);
+    Write("again", kMiB);
+    ASSERT_EQ(stat(Path("again").c_str(), &is), 0);
+  }
+  if (is.st_ino != was.st_ino) GTEST_SKIP() << "this file system uses no inode's number again";
+  const Result<bool> again = index.Rescan(MonotonicNs() + 60 * kNsPerSec);
+  ASSERT_TRUE(again);
+  const Result<FileInfo> after = index.Lookup("again");
+  ASSERT_TRUE(after);
+  EXPECT_NE(after->file, before->file);
+  EXPECT_FALSE(index.Resolve(before->file, nullptr));
+}
+
 }  // namespace
 }  // namespace ppc
