@@ -107,9 +107,11 @@ class LoadQueue {
   void GiveBack(const LoadItem& item, uint64_t bytes);
   // The service's reader waits for the device itself: until then it has no time, whatever was said.
   void Press(uint32_t service, uint64_t until_ns);
-  // Somebody waits for this group's service.
+  // Somebody waits for this group's service; not once the service has ended, of which a load may
+  // still be in flight.
   bool IsPressed(uint32_t slot, uint64_t now_ns) const {
-    return now_ns < groups_[slot].turn->pressed_until_ns;
+    const Turn* const turn = groups_[slot].turn;
+    return turn != nullptr && now_ns < turn->pressed_until_ns;
   }
 
   // Empties a group's queues and makes what is in flight of it old.

@@ -175,6 +175,17 @@ TEST_F(ServicesTest, WhoHasMissedHasNoTime) {
   EXPECT_EQ(TakeBytes(500)[1], 0u);
 }
 
+// Its last load may still be in flight.
+TEST_F(ServicesTest, NobodyWaitsForWhoHasEnded) {
+  Want(1, 1, 100);
+  const uint32_t slot = Next(0)->slot;
+  queue_.Press(1, now_ns_ + kSecond);
+  EXPECT_TRUE(queue_.IsPressed(slot, now_ns_));
+  EXPECT_EQ(TakeBytes(100)[1], 100u);
+  queue_.Free(1);
+  EXPECT_FALSE(queue_.IsPressed(slot, now_ns_));
+}
+
 TEST_F(ServicesTest, WhoWasAwayIsNotMadeUpFor) {
   Want(1, 100, 100);
   EXPECT_EQ(TakeBytes(5000)[1], 5000u);
