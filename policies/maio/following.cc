@@ -61,7 +61,7 @@ Following::Following(Run* run, Tables tables, uint32_t copies)
     planner_->WaitForReaders(run_->Now() + kAwayNs);
     evictor_->WaitForReaders(run_->Now() + kAwayKeepNs);
   }
-  if (taken_over || run_->is_awaited || memory.room < kChunkBytes) FindCached();
+  if (taken_over || run_->is_awaited || MayBeLeftOver(memory)) FindCached();
   // Nobody knows when it comes: until then all pages are worth the same.
   if (!run_->is_awaited) MakeRoom(memory);
 }
@@ -210,7 +210,7 @@ void Following::Event(const miss_io& event) {
     }
   }
   if (match.moved || restarted) {
-    evictor_->AllowSwap(run_->Memory().threshold / 2, run_->Now());
+    evictor_->AllowSwap(run_->Memory().threshold / 2, run_->Now() + kSwapNs);
     planner_->Reset(g);
     run_->context->interrupt_of(run_->context, run_->spec.number, g);
     planner_->Interrupted(g);

@@ -94,6 +94,7 @@ class Following {
   bool SmallFile(const miss_io& event);
   uint64_t PlanSmall(uint64_t max_bytes, IoList* out);
   uint64_t template_bytes() const { return layout_->bytes() + small_->stats().bytes; }
+  bool MayBeLeftOver(const ppc_memory& memory) const;
   void MakeRoom(const ppc_memory& memory);
   void FindCached();
   void BindGroups();
@@ -148,6 +149,7 @@ class Following {
   uint64_t beacon_bytes_ = 0;
   bool constrained_ = false;
   uint64_t standby_bytes_ = 0;
+  bool has_found_ = false;  // an earlier run has left some
 };
 
 }  // namespace ppc::maio

@@ -33,12 +33,21 @@ bool Following::TakeOver() {
   return true;
 }
 
-void Following::MakeRoom(const ppc_memory& memory) {
-  if (memory.room < kChunkBytes) evictor_->AllowSwap(memory.threshold / 2, run_->Now());
+// There is not room for all, and an earlier run of the service may have left pages of what is
+// needed late.  A reader that was killed gives back memory of its own: there may be some room.
+bool Following::MayBeLeftOver(const ppc_memory& memory) const {
+  return memory.room < kChunkBytes ||
+         (memory.room < template_bytes() && memory.cache >= kChunkBytes);
 }
 
-// There is no room: an earlier run of the service may have left it full, perhaps of what is needed
-// late.  Only what we know to be there can make room.
+// As much of what was left goes as it takes to load ahead of the readers; the rest need not be read.
+// They may come to it late: there is no hurry.
+void Following::MakeRoom(const ppc_memory& memory) {
+  if (memory.room < kChunkBytes || has_found_)
+    evictor_->AllowSwap(memory.threshold / 2, ~0ull);
+}
+
+// Only what we know to be there can make room.
 void Following::FindCached() {
   if (run_->context->resident == nullptr) return;
   const uint64_t deadline = run_->Now() + kFindBudgetNs;
@@ -57,7 +66,9 @@ void Following::FindCached() {
       bool is_there = true;
       for (uint64_t i = piece.page; is_there && i < piece.end_page() && i * kPage < file.bytes; i++)
         is_there = bitmap[i / 8] >> (i % 8) & 1;
-      if (is_there) planner_->Found(p);
+      if (!is_there) continue;
+      planner_->Found(p);
+      has_found_ = true;
     }
   }
 }

@@ -110,7 +110,10 @@ class Service {
   // *said, "" nothing, becomes the reason once work(), in the background, has set it.
   void SayWhenDone(std::function<void()> work, std::shared_ptr<std::string> said);
   void NotePhase(Phase phase);
-  bool follows() const { return following_ != nullptr && mode_ != Mode::kIdle; }
+  // Not what an earlier pass left, while the next is prepared.
+  bool follows() const {
+    return following_ != nullptr && (mode_ == Mode::kUse || mode_ == Mode::kRecord);
+  }
   void Stats() const;
 
   Run run_;

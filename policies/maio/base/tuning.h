@@ -71,15 +71,23 @@ inline constexpr uint64_t kMaxDistance = 8ull << 30;
 inline constexpr uint64_t kWidenNs = 1'000'000'000;
 // Of the distance, while loading stands still for want of room.
 inline constexpr uint64_t kTightShare = 2;
-// What was still mapped is tried again, not for ever.
-inline constexpr uint64_t kRetryNs = 1'000'000'000;
-inline constexpr uint32_t kMaxAttempts = 5;
+// What was still mapped is tried again, each time after twice as long, not for ever: most loaders
+// unmap a file once they have read it.
+inline constexpr uint64_t kFirstRetryNs = 125'000'000;
+inline constexpr uint32_t kMaxAttempts = 6;
+// Of what was released so lately nobody knows whether it is there.
+inline constexpr uint64_t kReleasedNs = 1'000'000'000;
 // A drop that was refused is never reported.
 inline constexpr uint64_t kDropNs = 2'000'000'000;
-// What is needed last makes room for what is needed now: so much at a time, for so long after a
-// reader jumped; no new search so soon after one that found too little.
-inline constexpr uint64_t kSwapBytes = 32ull << 20;
+// What is needed last makes room for what is needed now: so much at a time (of the threshold, and at
+// most), then not before memory tells what that has given; after a reader jumped for so long.  Of
+// what is merely spare, or too much, so much at a time.  No new search so soon after one that found
+// too little.
+inline constexpr uint64_t kSwapShare = 40;
+inline constexpr uint64_t kSwapMost = 128ull << 20;
+inline constexpr uint64_t kSwapPauseNs = 50'000'000;
 inline constexpr uint64_t kSwapNs = 10'000'000'000;
+inline constexpr uint64_t kSwapBytes = 32ull << 20;
 inline constexpr uint64_t kScarceNs = 10'000'000;
 // What is still held so long after ready is another's.
 inline constexpr uint64_t kEndNs = 10'000'000'000;

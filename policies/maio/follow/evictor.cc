@@ -109,8 +109,8 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
     if (piece.pending == 0 && !(piece.flags & kKeep))
       released.push_back(p);  // a reader may be back
   }
-  // While loading stands still just below the threshold, less is kept behind the readers: the
-  // device would be idle until they have read the whole distance, which is longest when they begin.
+  // While loading stands still for want of room less is kept behind the readers: the device would be
+  // idle until they have read the whole distance, which is longest when they begin.
   const bool is_waiting =
       memory.withheld_pages == 0 && memory.used < memory.threshold && memory.room < kChunkBytes;
   const uint64_t distance = is_waiting ? distance_ / kTightShare : distance_;
@@ -149,8 +149,11 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   const uint64_t tolerated = std::min(step, Unburnt());
   uint64_t wanted = over > tolerated ? over - tolerated : 0;
   uint64_t min_ahead = distance_;
-  uint64_t swap = std::min(step, swap_left_);
-  if (swap != 0 && urgent < step) {
+  const uint64_t swap = std::min({memory.threshold / kSwapShare, kSwapMost, swap_left_});
+  // Only once loading stands still close in front of a reader: all that goes is read again.
+  const bool is_stuck = urgent < kChunkBytes && memory.used + kChunkBytes > threshold;
+  if (swap != 0 && is_stuck && now_ns >= next_swap_ns_) {
+    next_swap_ns_ = now_ns + kSwapPauseNs;
     wanted += swap;
     min_ahead = std::max(min_ahead, urgent + swap);
   }
@@ -288,7 +291,7 @@ uint64_t Evictor::Unneeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
     const Piece& piece = layout_->pieces()[p];
     const bool there = piece.state == PieceState::kResident || piece.state == PieceState::kTouched;
     if (!there || taken[p] || (piece.flags & (kKeep | kConsumed)) ||
-        (piece.release_us != 0 && now_ns < piece.release_us * 1000 + kRetryNs)) {
+        (piece.release_us != 0 && now_ns < piece.release_us * 1000 + kReleasedNs)) {
       continue;
     }
     bool behind = true;
@@ -364,8 +367,9 @@ void Evictor::Done(const ppc_result& result, uint64_t now_ns) {
   }
   if (attempts > kMaxAttempts) return;
   if (retries_.size() >= kMaxRetries) return;
+  const uint64_t due = kFirstRetryNs << (attempts - 1);
   retries_.push_back(
-      {static_cast<uint32_t>(file), result.offset, result.size, now_ns + kRetryNs, attempts});
+      {static_cast<uint32_t>(file), result.offset, result.size, now_ns + due, attempts});
 }
 
 void Evictor::Resume(const Progress& progress) {

@@ -58,10 +58,10 @@ class Evictor {
   }
   // Others beside our readers wait for room.
   void SetContended(bool is_contended) { is_contended_ = is_contended; }
-  // A reader jumped or began again: room may be full of what is needed much later.  For a while.
-  void AllowSwap(uint64_t bytes, uint64_t now_ns) {
+  // Room may be full of what is needed much later: so much of it may go.
+  void AllowSwap(uint64_t bytes, uint64_t until_ns) {
     swap_left_ = bytes;
-    swap_until_ns_ = now_ns + kSwapNs;
+    swap_until_ns_ = until_ns;
   }
   // What readers have passed goes as soon as room is needed, however close behind them it is.
   void HoldNothing() { distance_ = 0; }
@@ -131,6 +131,7 @@ class Evictor {
   uint64_t widened_ns_ = 0;
   uint64_t swap_left_ = 0;
   uint64_t swap_until_ns_ = 0;
+  uint64_t next_swap_ns_ = 0;
   uint64_t wait_until_ns_ = 0;
   uint64_t scarce_ns_ = 0;      // nothing more is to be found before that
   uint64_t threshold_ = ~0ull;  // of memory, when looked at last

@@ -251,12 +251,19 @@ TEST_F(MaioEvictorTest, WithNothingLeftToDropItDoesNotSearchAtEachEvent) {
   EXPECT_EQ(Over(100 * kMiB), kMiB);
 }
 
-// After a jump room is made for what is absent right before the reader, but not for ever.
+// After a jump room is made for what is absent right before the reader: step by step, as memory
+// shows what the last step has given, and not for ever.
 TEST_F(MaioEvictorTest, SwappingRunsDown) {
+  constexpr uint64_t kStep = 800 * kMiB / kSwapShare;
   See(6, true);
-  table_->Lose(20);
-  evictor_->AllowSwap(100 * kMiB, now_ns_);
-  EXPECT_GE(Over(0), 16 * kMiB);
+  table_->Lose(10);
+  evictor_->AllowSwap(100 * kMiB, now_ns_ + kSwapNs);
+  EXPECT_GE(Over(0), kStep);
+  EXPECT_GE(first_, kFileMiB / 2 * kMiB);
+  Report();
+  EXPECT_EQ(Over(0), 0u);
+  now_ns_ += kSwapPauseNs;
+  EXPECT_GE(Over(0), kStep);
   now_ns_ += kSwapNs + 1;
   EXPECT_EQ(Over(0), 6 * kMiB);  // what its reader, who rests, has read
   EXPECT_EQ(first_, 0u);
@@ -293,7 +300,7 @@ TEST_F(MaioEvictorTest, AtTheEndWhatIsMappedOrOnItsWayIsTriedAgain) {
   evictor_->Done(result, now_ns_);
   table_->Find(3);
   EXPECT_FALSE(evictor_->HasEnded(now_ns_));
-  now_ns_ += 1'000'000'000;
+  now_ns_ += kFirstRetryNs;
   list.Clear();
   evictor_->EvictAll(now_ns_, true, held, &list);
   uint64_t again = 0;
