@@ -79,8 +79,8 @@ inline constexpr uint32_t kMaxAttempts = 6;
 inline constexpr uint64_t kReleasedNs = 1'000'000'000;
 // A drop that was refused is never reported.
 inline constexpr uint64_t kDropNs = 2'000'000'000;
-// What is needed last makes room for what is needed now: so much at a time (of the threshold, and at
-// most), then not before memory tells what that has given; after a reader jumped for so long.  Of
+// What is needed last makes room for what is needed now: so much at a time (of the threshold, and
+// at most), then not before memory tells what that has given; after a reader jumped for so long. Of
 // what is merely spare, or too much, so much at a time.  No new search so soon after one that found
 // too little.
 inline constexpr uint64_t kSwapShare = 40;
