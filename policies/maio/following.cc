@@ -210,7 +210,7 @@ void Following::Event(const miss_io& event) {
     }
   }
   if (match.moved || restarted) {
-    evictor_->AllowSwap(run_->Memory().threshold / 2, run_->Now() + kSwapNs);
+    evictor_->AllowSwap(run_->Memory().threshold / 2, run_->Now());
     planner_->Reset(g);
     run_->context->interrupt_of(run_->context, run_->spec.number, g);
     planner_->Interrupted(g);

@@ -40,11 +40,8 @@ bool Following::MayBeLeftOver(const ppc_memory& memory) const {
          (memory.room < template_bytes() && memory.cache >= kChunkBytes);
 }
 
-// As much of what was left goes as it takes to load ahead of the readers; the rest need not be read.
-// They may come to it late: there is no hurry.
 void Following::MakeRoom(const ppc_memory& memory) {
-  if (memory.room < kChunkBytes || has_found_)
-    evictor_->AllowSwap(memory.threshold / 2, ~0ull);
+  if (memory.room < kChunkBytes || has_found_) evictor_->AllowRoom(memory.threshold / 2);
 }
 
 // Only what we know to be there can make room.

@@ -58,10 +58,18 @@ class Evictor {
   }
   // Others beside our readers wait for room.
   void SetContended(bool is_contended) { is_contended_ = is_contended; }
-  // Room may be full of what is needed much later: so much of it may go.
-  void AllowSwap(uint64_t bytes, uint64_t until_ns) {
+  // A reader jumped or began again: room may be full of what is needed much later.  For a while.
+  void AllowSwap(uint64_t bytes, uint64_t now_ns) {
     swap_left_ = bytes;
-    swap_until_ns_ = until_ns;
+    swap_until_ns_ = now_ns + kSwapNs;
+    is_patient_ = false;
+  }
+  // An earlier run has left it full of that, and it need not be read again: as little of it as may
+  // be, once loading stands still close in front of a reader.  Whenever that is.
+  void AllowRoom(uint64_t bytes) {
+    swap_left_ = bytes;
+    swap_until_ns_ = ~0ull;
+    is_patient_ = true;
   }
   // What readers have passed goes as soon as room is needed, however close behind them it is.
   void HoldNothing() { distance_ = 0; }
@@ -111,6 +119,8 @@ class Evictor {
   void BurnAgain(uint64_t now_ns, std::vector<uint32_t>* released);
   void ReleaseSpare(const ppc_memory& memory, uint32_t flags, uint64_t now_ns, const Held& held,
                     ppc::IoList* out);
+  uint64_t SwapNow(const ppc_memory& memory, uint64_t threshold, uint64_t urgent, uint64_t step,
+                   uint64_t now_ns);
   void AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out);
   uint64_t Unneeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
                     std::vector<uint32_t>* out) const;
@@ -131,6 +141,7 @@ class Evictor {
   uint64_t widened_ns_ = 0;
   uint64_t swap_left_ = 0;
   uint64_t swap_until_ns_ = 0;
+  bool is_patient_ = false;
   uint64_t next_swap_ns_ = 0;
   uint64_t wait_until_ns_ = 0;
   uint64_t scarce_ns_ = 0;      // nothing more is to be found before that

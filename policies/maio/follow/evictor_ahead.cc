@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the readers need last, which makes room for what they need now; see evictor.h.
+#include <algorithm>
+#include <vector>
+
+#include "policies/maio/base/tuning.h"
+#include "policies/maio/follow/evictor.h"
+
+namespace ppc::maio {
+
+// How much of what is needed last is to make room now; threshold: with what is withheld.
+uint64_t Evictor::SwapNow(const ppc_memory& memory, uint64_t threshold, uint64_t urgent,
+                          uint64_t step, uint64_t now_ns) {
+  if (!is_patient_) return urgent < step ? std::min(step, swap_left_) : 0;
+  // Not before memory says what the last step has given.
+  const bool is_stuck = urgent < kChunkBytes && memory.used + kChunkBytes > threshold;
+  if (!is_stuck || now_ns < next_swap_ns_) return 0;
+  next_swap_ns_ = now_ns + kPatienceNs;
+  return std::min({memory.threshold / kPatientShare, kMostPatient, swap_left_});
+}
+
+// As prefetch measures it; but what a reader has left out it may still be in.
+uint64_t Evictor::Ahead(uint32_t group, uint32_t file, uint64_t pos) const {
+  const Cursor& cursor = matcher_->cursors()[group];
+  const Stream& stream = cursor.streams[file];
+  const uint64_t base = stream.active ? stream.pos : cursor.pos;
+  return pos > base ? pos - base : 0;
+}
+
+// How far ahead of its nearest reader a piece is used next; 0 while a reader may still be in it.
+uint64_t Evictor::NextUse(uint32_t index) const {
+  uint64_t nearest = ~0ull;
+  const uint32_t file = layout_->pieces()[index].file;
+  layout_->ForEachUse(index, [&](uint32_t group, uint32_t at) {
+    const Use use = layout_->UseAt(group, file, at);
+    if (use.state == UseState::kBurnt) return;
+    const bool inside = use.state == UseState::kPassed;
+    nearest = std::min(nearest, inside ? 0 : Ahead(group, file, use.pos));
+  });
+  return nearest;
+}
+
+// Beyond what was asked for nothing is there.
+BackwardUses Evictor::Farthest(uint32_t group) const {
+  const uint64_t end = std::max(planner_->horizon(group), matcher_->cursors()[group].pos + 1);
+  return BackwardUses(*layout_, group, end, [this, group](uint32_t file, uint64_t pos) {
+    return Ahead(group, file, pos);
+  });
+}
+
+// Pieces that were read in this pass and are listed again: the last needed first.  The ends of the
+// sequences are walked from behind, so what was read last goes, and the beginning stays.
+void Evictor::ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const {
+  uint64_t sum = 0;
+  std::vector<bool> taken(layout_->pieces().size());
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
+    BackwardUses uses(*layout_, g, ~0ull,
+                      [this, g](uint32_t file, uint64_t pos) { return Ahead(g, file, pos); });
+    uint64_t ahead = 0;
+    for (Use use; sum < bytes && uses.Next(&use, &ahead);) {
+      if (ahead < min_ahead) break;
+      const Piece& piece = layout_->pieces()[use.piece];
+      bool resident = piece.state == PieceState::kResident || piece.state == PieceState::kTouched;
+      if (!resident || !(piece.flags & kConsumed) || (piece.flags & kKeep) || taken[use.piece] ||
+          NextUse(use.piece) < min_ahead) {
+        continue;
+      }
+      taken[use.piece] = true;
+      out->push_back(use.piece);
+      sum += piece.bytes();
+    }
+  }
+}
+
+// Resident pieces, the last needed first, at least min_ahead from the readers.  Returns their
+// bytes.
+uint64_t Evictor::Unneeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
+                           std::vector<uint32_t>* out) const {
+  uint64_t sum = 0;
+  size_t groups = layout_->groups().size();
+  std::vector<BackwardUses> uses;
+  for (uint32_t g = 0; g < groups; g++) uses.push_back(Farthest(g));
+  std::vector<bool> at_end(groups);
+  std::vector<bool> taken(layout_->pieces().size());
+  for (bool any = true; any && sum < bytes;) {
+    any = false;
+    for (uint32_t g = 0; g < groups && sum < bytes; g++) {
+      uint64_t ahead = 0;
+      for (Use use; !at_end[g] && uses[g].Next(&use, &ahead);) {
+        const Piece& piece = layout_->pieces()[use.piece];
+        if (ahead < min_ahead) {
+          at_end[g] = true;
+          break;
+        }
+        // A piece that is listed again later may be needed soon all the same.
+        if (use.state != UseState::kPending || piece.state != PieceState::kResident ||
+            taken[use.piece] || (piece.flags & kKeep) || NextUse(use.piece) < min_ahead) {
+          continue;
+        }
+        taken[use.piece] = true;
+        out->push_back(use.piece);
+        sum += piece.bytes();
+        any = true;
+        break;
+      }
+    }
+  }
+  // Then what the readers have jumped over, or populated by themselves and not used.
+  for (uint32_t p = 0; p < layout_->pieces().size() && sum < bytes; p++) {
+    const Piece& piece = layout_->pieces()[p];
+    const bool there = piece.state == PieceState::kResident || piece.state == PieceState::kTouched;
+    if (!there || taken[p] || (piece.flags & (kKeep | kConsumed)) ||
+        (piece.release_us != 0 && now_ns < piece.release_us * 1000 + kReleasedNs)) {
+      continue;
+    }
+    bool behind = true;
+    layout_->ForEachUse(p, [&](uint32_t group, uint32_t at) {
+      const Cursor& cursor = matcher_->cursors()[group];
+      const Stream& stream = cursor.streams[piece.file];
+      const uint64_t pos = stream.active ? stream.pos : cursor.pos;
+      behind &= layout_->UseAt(group, piece.file, at).pos + piece.bytes() + distance_ < pos;
+    });
+    if (!behind) continue;
+    out->push_back(p);
+    sum += piece.bytes();
+  }
+  return sum;
+}
+
+}  // namespace ppc::maio
