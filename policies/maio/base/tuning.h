@@ -116,7 +116,7 @@ inline constexpr uint64_t kAroundPages = 32;
 // So many of them are a program's packages: worth a template without a model, and no fingerprints.
 inline constexpr size_t kPackageFiles = 256;
 // Looked up at a time: each costs the disk an answer or two.
-inline constexpr size_t kLookUpsAtOnce = 16;
+inline constexpr size_t kLookUpsAtOnce = 48;
 // Of a hook, for looking what is cached; of work in the background, for reading headers: a store
 // that hangs must not keep others waiting.
 inline constexpr uint64_t kFindBudgetNs = 400'000'000;
