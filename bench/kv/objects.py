@@ -48,6 +48,10 @@ def make_image(scratch, count, object_bytes):
     megabytes = count * object_bytes // 900000 + count // 1000 + 100
     subprocess.run(["mke2fs", "-q", "-t", "ext4", "-d", source, image, f"{megabytes}M"], check=True,
                    env=os.environ | TOOLS, stdout=subprocess.DEVNULL)
+    # With an index to the folder, as the kernel makes one; status 1: it has made it.
+    done = subprocess.run(["e2fsck", "-fyD", image], env=os.environ | TOOLS, stdout=subprocess.DEVNULL, check=False)
+    if done.returncode > 1:
+        raise SystemExit(f"e2fsck -D: status {done.returncode}")
     shutil.rmtree(source)
     return image
 
@@ -60,7 +64,7 @@ def sectors_read(device):
 
 def read_pass(folder, order, layer, compute_s, object_bytes=64 << 10):
     """Reads the objects, and computes after each layer.  Seconds in all, seconds stalled, a digest of the bytes,
-    and how long each object took."""
+    and how long the first object took, and one at the 99th percentile."""
     digest = hashlib.blake2b()
     buffer = bytearray(object_bytes)
     waits = []
@@ -78,7 +82,7 @@ def read_pass(folder, order, layer, compute_s, object_bytes=64 << 10):
             computed += time.monotonic() - before
     took = time.monotonic() - began
     return {"took": took, "stalled": took - computed, "digest": digest.hexdigest(),
-            "p99": sorted(waits)[len(waits) * 99 // 100]}
+            "first": waits[0], "p99": sorted(waits)[len(waits) * 99 // 100]}
 
 
 class CacheStat:

@@ -73,6 +73,7 @@ void Walks::Arrive(const Arrival& arrival) {
       const uint64_t before = object->bytes();
       object->Extend(arrival.first_page, arrival.pages);
       keeper_->Grew(*object, before);
+      ledger_->Read(object->bytes() - before);
     }
     walk->read_ns = arrival.now_ns;
     return;

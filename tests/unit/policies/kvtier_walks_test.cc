@@ -87,6 +87,21 @@ TEST_F(KvTierWalksTest, NothingIsGuessedOfWhatIsNotKnown) {
   EXPECT_EQ(Of(1).confidence, 1);
 }
 
+// Whose reads are told page by page has read as much as one who takes all at once.
+TEST_F(KvTierWalksTest, WhatMayBeGuessedIsAShareOfAllThatWasRead) {
+  const uint64_t before = ledger_.AheadOf(1);
+  for (uint64_t page = 0; page < kObjectPages; page++) {
+    walks_.Arrive({.reader = {.pid = 100},
+                   .service = 7,
+                   .key = KeyOf(1, 0),
+                   .first_page = static_cast<uint32_t>(page),
+                   .pages = 1,
+                   .now_ns = now_,
+                   .is_miss = true});
+  }
+  EXPECT_EQ(ledger_.AheadOf(1), before + kObjectPages * kPage / Ledger::kReadPerWrong);
+}
+
 TEST_F(KvTierWalksTest, OneAheadFirstThenTwiceAsManyWithEach) {
   const std::vector<uint64_t> chain = Chain(1, 200);
   ReadAll(chain);
