@@ -16,6 +16,7 @@ uint64_t Smooth(uint64_t old, uint64_t sample, uint64_t weight) {
 void Pace::Arrive(uint64_t now_ns, bool has_waited, bool was_expected) {
   if (arrived_ns_ != 0 && now_ns >= arrived_ns_) {
     const uint64_t step = now_ns - arrived_ns_;
+    Count(step, has_waited);
     if (!has_waited_) {
       step_ns_ = is_measured_ ? Smooth(step_ns_, step, 64) : step;
       is_measured_ = true;
@@ -41,6 +42,19 @@ void Pace::Arrive(uint64_t now_ns, bool has_waited, bool was_expected) {
   }
 }
 
+// Objects that come one after the other, faster than any of them could be loaded, have to be there
+// before the first of them comes: as many as came the last times.
+void Pace::Count(uint64_t step, bool has_waited) {
+  // Who has waited did so for a load, and for those before it in the queue.
+  const uint64_t own = has_waited ? step / 4 : step;
+  if (load_ns_ == 0 || own < load_ns_) {
+    if (!has_waited) in_burst_ = std::min(in_burst_ + 1, kMostBurst);
+    return;
+  }
+  burst_ = std::max(in_burst_, burst_ - (burst_ + 7) / 8);
+  in_burst_ = 0;
+}
+
 // The least, which is without the queue of our own making; it rises again when the device is slow.
 void Pace::Loaded(uint64_t took_ns) {
   load_ns_ = load_ns_ == 0 || took_ns < load_ns_ ? took_ns : Smooth(load_ns_, took_ns, 64);
@@ -48,7 +62,7 @@ void Pace::Loaded(uint64_t took_ns) {
 
 uint64_t Pace::Needed() const {
   const uint64_t step = std::max<uint64_t>(step_ns_, 1000);
-  return std::min<uint64_t>((2 + 2 * load_ns_ / step) * boost_, 1 << 20);
+  return std::min<uint64_t>((2 + 2 * load_ns_ / step) * boost_ + burst_, 1 << 20);
 }
 
 }  // namespace ppc::kvtier

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns how far ahead of a reader objects must be asked for, from three measurements: the time from
-// one object to the next while nothing is missing, the time that a load takes, and how often one
-// came too late.
+// Owns how far ahead of a reader objects must be asked for, from four measurements: the time from
+// one object to the next while nothing is missing, the time that a load takes, how many come at
+// once, and how often one came too late.
 // Threads: one at a time.
 #ifndef POLICIES_KVTIER_PACE_H_
 #define POLICIES_KVTIER_PACE_H_
@@ -24,6 +24,9 @@ class Pace {
   uint64_t load_ns() const { return load_ns_; }
 
  private:
+  void Count(uint64_t step, bool has_waited);
+
+  static constexpr uint64_t kMostBurst = 1024;
   static constexpr uint64_t kMostBoost = 1024;
   static constexpr uint64_t kCalm = 4096;  // objects in time, until less is enough
 
@@ -32,6 +35,8 @@ class Pace {
   bool is_measured_ = false;  // step_ns_ is without any waiting
   uint64_t step_ns_ = 0;
   uint64_t load_ns_ = 0;
+  uint64_t in_burst_ = 0;  // so far
+  uint64_t burst_ = 0;
   uint64_t boost_ = 1;
   uint64_t in_time_ = 0;
   uint64_t since_boost_ = 0;

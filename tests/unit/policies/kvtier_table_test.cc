@@ -152,6 +152,19 @@ TEST(KvTierPace, LateObjectsWidenIt) {
   EXPECT_EQ(pace.Needed(), calm);
 }
 
+// A layer's objects at once, then its computing: all of the next have to be there by then.
+TEST(KvTierPace, WhatIsReadAtOnceIsNeededAtOnce) {
+  Pace pace;
+  pace.Loaded(3'000'000);
+  uint64_t now = 1'000'000;
+  for (int layer = 0; layer < 3; layer++) {
+    now += 25'000'000;
+    for (int i = 0; i < 50; i++) pace.Arrive(now += 100'000, false, true);
+  }
+  EXPECT_GE(pace.Needed(), 49u);
+  EXPECT_LE(pace.Needed(), 100u);
+}
+
 class KvTierKeeperTest : public ::testing::Test {
  protected:
   Object* Came(uint64_t file, int times) {
