@@ -119,6 +119,9 @@ class Evictor {
   void BurnAgain(uint64_t now_ns, std::vector<uint32_t>* released);
   void ReleaseSpare(const ppc_memory& memory, uint32_t flags, uint64_t now_ns, const Held& held,
                     ppc::IoList* out);
+  // What is not behind the readers, where that is not enough.
+  void EvictAhead(const ppc_memory& memory, uint64_t now_ns, uint32_t flags, const Held& held,
+                  ppc::IoList* out);
   uint64_t SwapNow(const ppc_memory& memory, uint64_t threshold, uint64_t urgent, uint64_t step,
                    uint64_t now_ns);
   void AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out);

@@ -9,6 +9,52 @@
 
 namespace ppc::maio {
 
+void Evictor::EvictAhead(const ppc_memory& memory, uint64_t now_ns, uint32_t flags,
+                         const Held& held, ppc::IoList* out) {
+  // While room is withheld nothing is loaded and what has been read goes; what is needed soon
+  // stays.
+  const uint64_t threshold = memory.threshold + memory.withheld_pages * kPage;
+  const uint64_t over = memory.used > threshold ? memory.used - threshold : 0;
+  if (now_ns > swap_until_ns_) swap_left_ = 0;
+  // What the readers went past without our knowing looks the farthest ahead of them, and is what
+  // they are in.  The kernel begins with what was read first.
+  if (now_ns < wait_until_ns_ && matcher_->IsAnyAway()) return;
+  std::vector<uint32_t> released;
+  // Not enough is behind the readers: what they need last makes room for what they need now.
+  // First what has been read and comes again only in another pass.
+  // Where there is little memory, little at a time: every byte of it is read again.
+  const uint64_t step = std::min(kSwapBytes, memory.threshold / 16);
+  const bool is_tight = memory.withheld_pages == 0 && memory.room < std::min(kChunkBytes, step) &&
+                        (layout_->has_passes() || swap_left_ != 0);
+  const uint64_t urgent = is_tight ? planner_->NearestAhead(now_ns) : ~0ull;
+  uint64_t again = over;
+  if (urgent != ~0ull) again += step;
+  if (layout_->has_passes() && dropping_ < again) {
+    ReadAgainLast(again - dropping_, std::max(distance_, urgent == ~0ull ? 0 : urgent), &released);
+    Release(released, flags, now_ns, held, out);
+  }
+  // A little above the threshold is no reason: what the readers load by themselves is needed now,
+  // and what they have read but not burnt yet makes up for it.
+  const uint64_t tolerated = std::min(step, Unburnt());
+  uint64_t wanted = over > tolerated ? over - tolerated : 0;
+  uint64_t min_ahead = distance_;
+  const uint64_t swap = SwapNow(memory, threshold, urgent, step, now_ns);
+  if (swap != 0) {
+    wanted += swap;
+    min_ahead = std::max(min_ahead, urgent + swap);
+  }
+  // What is being dropped already makes room, too.
+  if (dropping_ >= wanted || now_ns < scarce_ns_) return;
+  released.clear();
+  if (Unneeded(wanted - dropping_, min_ahead, now_ns, &released) < wanted - dropping_)
+    scarce_ns_ = now_ns + kScarceNs;
+  const uint64_t before = stats_.released;
+  Release(released, 0, now_ns, held, out);
+  const uint64_t unneeded = stats_.released - before;
+  stats_.unneeded += unneeded;
+  swap_left_ -= std::min(swap_left_, unneeded);
+}
+
 // How much of what is needed last is to make room now; threshold: with what is withheld.
 uint64_t Evictor::SwapNow(const ppc_memory& memory, uint64_t threshold, uint64_t urgent,
                           uint64_t step, uint64_t now_ns) {

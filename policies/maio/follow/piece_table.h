@@ -36,6 +36,7 @@ class PieceTable {
  public:
   // layout: as it was made; nobody else changes it from here on.
   explicit PieceTable(Layout* layout) : layout_(layout) {}
+  ~PieceTable() = default;
   PieceTable(const PieceTable&) = delete;
   PieceTable& operator=(const PieceTable&) = delete;
 

@@ -23,6 +23,7 @@ namespace ppc::maio {
 class WorkerMap {
  public:
   WorkerMap(const ServiceSpec& spec, int32_t nr_xpus);
+  ~WorkerMap() = default;
   WorkerMap(const WorkerMap&) = delete;
   WorkerMap& operator=(const WorkerMap&) = delete;
 
