@@ -157,7 +157,7 @@ void Runtime::EndService(const std::string& id) {
 // Who is ours has changed.
 void Runtime::TellNeighbours() { neighbours_.SetServices(services_->Cgroups()); }
 
-void Runtime::Control(Json message, std::function<void(Result<Json>)> done) {
+void Runtime::Control(Json message, const std::function<void(Result<Json>)>& done) {
   auto call = std::make_shared<ControlCall>();
   call->message = std::move(message);
   const auto finish = [this, call, done] {
@@ -194,7 +194,7 @@ void Runtime::Control(Json message, std::function<void(Result<Json>)> done) {
 }
 
 // work() on the control worker, done() on the executor's thread; where there is but one, at once.
-void Runtime::Do(std::function<void()> work, std::function<void()> done) {
+void Runtime::Do(const std::function<void()>& work, const std::function<void()>& done) {
   if (!config_.manual) {
     const Status taken = control_->Submit(work, done);
     if (taken) return;

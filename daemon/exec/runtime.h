@@ -103,9 +103,9 @@ class Runtime {
   StatusParts GatherStatus();
   Json StatusJson(const StatusParts& parts);
   // `done` is called on the control worker's thread.  One after the other.
-  void Control(Json message, std::function<void(Result<Json>)> done);
+  void Control(Json message, const std::function<void(Result<Json>)>& done);
   // work() on the control worker's thread, then done() on the executor's; either may be empty.
-  void Do(std::function<void()> work, std::function<void()> done);
+  void Do(const std::function<void()>& work, const std::function<void()>& done);
   // After Shutdown: a thread waits for a process that hangs, and so would the destructor.
   bool IsStuck() const { return is_stuck_; }
 

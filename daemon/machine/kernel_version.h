@@ -6,7 +6,9 @@
 
 #include <sys/utsname.h>
 
-#include <cstdio>
+#include <charconv>
+#include <cstring>
+#include <system_error>
 
 namespace ppc {
 
@@ -15,7 +17,11 @@ inline int KernelVersion() {
   utsname name{};
   int major = 0;
   int minor = 0;
-  if (uname(&name) != 0 || std::sscanf(name.release, "%d.%d", &major, &minor) != 2) return 0;
+  if (uname(&name) != 0) return 0;
+  const char* const end = name.release + std::strlen(name.release);
+  const auto [dot, error] = std::from_chars(name.release, end, major);
+  if (error != std::errc() || dot == end || *dot != '.') return 0;
+  if (std::from_chars(dot + 1, end, minor).ec != std::errc()) return 0;
   return major * 1000 + minor;
 }
 

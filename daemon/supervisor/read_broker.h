@@ -74,6 +74,7 @@ class ReadBroker {
   };
 
   ReadBroker() = default;
+  ~ReadBroker() = default;
   ReadBroker(const ReadBroker&) = delete;
   ReadBroker& operator=(const ReadBroker&) = delete;
 

@@ -21,6 +21,8 @@ class StateDir {
   // and all that is in it: nobody comes back to it.
   static Result<StateDir> Open(const std::string& path, bool is_private = false);
   ~StateDir();
+  StateDir(const StateDir&) = delete;
+  StateDir& operator=(const StateDir&) = delete;
   StateDir(StateDir&&) = default;
   StateDir& operator=(StateDir&&) = delete;
 

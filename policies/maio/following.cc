@@ -188,23 +188,27 @@ void Following::Event(const miss_io& event) {
     if (weights && user) Vote(event, group, static_cast<uint32_t>(file));
     return;
   }
-  uint32_t g = static_cast<uint32_t>(slot);
+  Observe(event, static_cast<uint32_t>(file), static_cast<uint32_t>(slot), restarted);
+}
+
+// Of one of the groups.
+void Following::Observe(const miss_io& event, uint32_t file, uint32_t g, bool restarted) {
   Observation o;
   o.group = g;
-  o.file = static_cast<uint32_t>(file);
+  o.file = file;
   o.first_page = event.offset / kPage;
   o.end_page = (event.offset + event.size + kPage - 1) / kPage;
   o.open_id = event.open_id;
-  o.miss = miss;
-  o.user = user;
+  o.miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
+  o.user = (event.flags & PPC_F_NOT_USER) == 0;
   o.idle_loader = planner_->queued_bytes(g) == 0;
   o.now_ns = event.time_ns;
   MatchResult match = matcher_->Observe(o);
   if (!native_files_.empty() || matcher_->cursors()[g].state == SyncState::kLost)
     FollowSync(event, g);
-  if (weights && o.user) {
+  if (layout_->files()[file].kind != FileKind::kSmall && o.user) {
     if (match.foreign >= 0) {
-      Vote(event, group, static_cast<uint32_t>(file));
+      Vote(event, layout_->groups()[g].id, file);
     } else if (!votes_.empty() && IsOwn(o)) {
       votes_.erase({event.pid, event.start_ns});
     }

@@ -118,26 +118,27 @@ Capabilities ObserverBackend::Caps() const {
       "the kernel's own read-ahead stays on; there is no demand window",
       "pages that several processes have touched are not evicted before they are unmapped",
       "loaded and evicted bytes are estimates where others use the same pages",
-      "opens and closes are not seen, and accesses through mappings that are in place already only "
-      "where a page is not mapped yet",
-      "readers with O_DIRECT are not seen by what they read, but by a look at their descriptors: "
-      "what is loaded before they open the files is read for nothing"};
+      ("opens and closes are not seen, and accesses through mappings that are in place already "
+       "only "
+       "where a page is not mapped yet"),
+      ("readers with O_DIRECT are not seen by what they read, but by a look at their descriptors: "
+       "what is loaded before they open the files is read for nothing")};
   if (!programs_->KnowsFaultKind()) {
-    caps.limits.push_back(
+    caps.limits.emplace_back(
         "this kernel does not tell populated pages from the process's own faults (5.15 does)");
   }
   if (!programs_->CanLearn()) {
-    caps.limits.push_back(
+    caps.limits.emplace_back(
         "this kernel does not show page-cache inodes (5.13 does): overlay, btrfs and NFS are not "
         "seen");
   }
   if (kept_.HasDrops()) {
-    caps.limits.push_back(
+    caps.limits.emplace_back(
         "this file system drops a file's pages at every open: a file is loaded only once the "
         "service reads it, and stays open here for half a minute");
   }
   if (index_->IsCut()) {
-    caps.limits.push_back(
+    caps.limits.emplace_back(
         "not all files can be listed here, and this file system opens none by "
         "its number: what is not listed is not seen");
   }
@@ -149,7 +150,7 @@ Capabilities ObserverBackend::Caps() const {
 uint64_t ObserverBackend::NowNs() const { return MonotonicNs(); }
 
 Status ObserverBackend::Attach(const AttachOptions& options) {
-  const Status watched = programs_->Watch(
+  Status watched = programs_->Watch(
       {.progress = options.progress, .trace = options.trace, .beacon_bytes = options.beacon_bytes});
   if (!watched) return watched;
   // What is read of files that are not listed yet is told to nobody.

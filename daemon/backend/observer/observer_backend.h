@@ -42,6 +42,8 @@ class ObserverBackend : public Backend {
       const std::string& dir, const SysRoots& roots,
       std::unique_ptr<ObserverPrograms> programs = nullptr, InodeIndex::Limits limits = {});
   ~ObserverBackend() override;
+  ObserverBackend(const ObserverBackend&) = delete;
+  ObserverBackend& operator=(const ObserverBackend&) = delete;
 
   Capabilities Caps() const override;
   uint64_t NowNs() const override;

@@ -206,7 +206,7 @@ Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& ino
   if (key.subvolume != 0) {
     // That such files are told apart by the subvolume: nobody's, and there until the programs go,
     // since another directory may have one.
-    const Status added = AddInode({key.ino, key.dev, 0}, {0, 0, kObsMaxDirs, 0, 0, 1});
+    Status added = AddInode({key.ino, key.dev, 0}, {0, 0, kObsMaxDirs, 0, 0, 1});
     if (!added) return added;
   }
   if (bpf_map_update_elem(Fd(kObsFdInodes), &key, &inode, BPF_ANY) == 0) {
