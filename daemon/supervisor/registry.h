@@ -72,7 +72,8 @@ class Registry {
   void ServiceStop(const Json& body, const Peer& peer, const Reply& reply);
   // See registry_failed.cc.
   void ServiceFailed(const Json& body, const Peer& peer, const Reply& reply);
-  void FailService(Registration& registration, Service& service, Json message, const Reply& reply);
+  void FailService(Registration& registration, Service& service, const Json& message,
+                   const Reply& reply);
   void EndAwaited(const std::string& handle, const std::string& id, uint64_t start);
   void PolicyMessage(const Json& body, const Reply& reply);
   void List(const Reply& reply);

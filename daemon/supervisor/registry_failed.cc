@@ -30,10 +30,10 @@ void Registry::ServiceFailed(const Json& body, const Peer& peer, const Reply& re
     }
     message["wait_s"] = wait_s;
   }
-  FailService(**found, *(*found)->services().Find(id), std::move(message), reply);
+  FailService(**found, *(*found)->services().Find(id), message, reply);
 }
 
-void Registry::FailService(Registration& registration, Service& service, Json message,
+void Registry::FailService(Registration& registration, Service& service, const Json& message,
                            const Reply& reply) {
   UnwatchRoot(registration.handle() + "/" + service.id);
   service.root_pid = 0;
@@ -80,7 +80,8 @@ void Registry::EndOfRoot(const std::string& handle, const std::string& id) {
           (has_failed ? " has ended by a failure; its next start is awaited"
                       : " has ended; service stopped"));
   if (!has_failed) return StopService(*registration, id, "exit", [](const Result<Json>&) {});
-  FailService(*registration, *service, {{"op", "service_failed"}, {"service_id", id}}, [](Json) {});
+  FailService(*registration, *service, {{"op", "service_failed"}, {"service_id", id}},
+              [](const Json&) {});
 }
 
 }  // namespace ppc::control

@@ -119,8 +119,7 @@ Capabilities ObserverBackend::Caps() const {
       "pages that several processes have touched are not evicted before they are unmapped",
       "loaded and evicted bytes are estimates where others use the same pages",
       ("opens and closes are not seen, and accesses through mappings that are in place already "
-       "only "
-       "where a page is not mapped yet"),
+       "only where a page is not mapped yet"),
       ("readers with O_DIRECT are not seen by what they read, but by a look at their descriptors: "
        "what is loaded before they open the files is read for nothing")};
   if (!programs_->KnowsFaultKind()) {
