@@ -155,6 +155,14 @@ bool Following::IsReadAhead(const miss_io& event, uint32_t file) const {
   return before != end;
 }
 
+// A reader is elsewhere, or begins again.
+void Following::Jumped(uint32_t g) {
+  evictor_->AllowSwap(run_->Memory().threshold / 2, run_->Now());
+  planner_->Reset(g);
+  run_->context->interrupt_of(run_->context, run_->spec.number, g);
+  planner_->Interrupted(g);
+}
+
 void Following::Event(const miss_io& event) {
   int32_t file = layout_->FileOf(event.file);
   if (file < 0) {
@@ -188,37 +196,28 @@ void Following::Event(const miss_io& event) {
     if (weights && user) Vote(event, group, static_cast<uint32_t>(file));
     return;
   }
-  Observe(event, static_cast<uint32_t>(file), static_cast<uint32_t>(slot), restarted);
-}
-
-// Of one of the groups.
-void Following::Observe(const miss_io& event, uint32_t file, uint32_t g, bool restarted) {
+  uint32_t g = static_cast<uint32_t>(slot);
   Observation o;
   o.group = g;
-  o.file = file;
+  o.file = static_cast<uint32_t>(file);
   o.first_page = event.offset / kPage;
   o.end_page = (event.offset + event.size + kPage - 1) / kPage;
   o.open_id = event.open_id;
-  o.miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
-  o.user = (event.flags & PPC_F_NOT_USER) == 0;
+  o.miss = miss;
+  o.user = user;
   o.idle_loader = planner_->queued_bytes(g) == 0;
   o.now_ns = event.time_ns;
   MatchResult match = matcher_->Observe(o);
   if (!native_files_.empty() || matcher_->cursors()[g].state == SyncState::kLost)
     FollowSync(event, g);
-  if (layout_->files()[file].kind != FileKind::kSmall && o.user) {
+  if (weights && o.user) {
     if (match.foreign >= 0) {
-      Vote(event, layout_->groups()[g].id, file);
+      Vote(event, group, static_cast<uint32_t>(file));
     } else if (!votes_.empty() && IsOwn(o)) {
       votes_.erase({event.pid, event.start_ns});
     }
   }
-  if (match.moved || restarted) {
-    evictor_->AllowSwap(run_->Memory().threshold / 2, run_->Now());
-    planner_->Reset(g);
-    run_->context->interrupt_of(run_->context, run_->spec.number, g);
-    planner_->Interrupted(g);
-  }
+  if (match.moved || restarted) Jumped(g);
   if (event.time_ns >= traced_ns_ + kTraceNs) Trace(event.time_ns);
 }
 

@@ -94,7 +94,7 @@ class Following {
   bool SmallFile(const miss_io& event);
   uint64_t PlanSmall(uint64_t max_bytes, IoList* out);
   uint64_t template_bytes() const { return layout_->bytes() + small_->stats().bytes; }
-  void Observe(const miss_io& event, uint32_t file, uint32_t g, bool restarted);
+  void Jumped(uint32_t g);
   bool MayBeLeftOver(const ppc_memory& memory) const;
   void MakeRoom(const ppc_memory& memory);
   void FindCached();
