@@ -21,7 +21,8 @@ Following::Following(Run* run, Tables tables, uint32_t copies)
     : run_(run),
       copies_(copies),
       layout_(std::move(tables.layout)),
-      small_(std::move(tables.small)) {
+      small_(std::move(tables.small)),
+      has_found_(!tables.cached.empty()) {
   const uint64_t cookie = run_->cookie();
   const uint64_t nonce = tables.nonce;
   affinity_ = std::make_unique<Affinity>(run_->context, *layout_, run_->config.affinity);
@@ -61,7 +62,7 @@ Following::Following(Run* run, Tables tables, uint32_t copies)
     planner_->WaitForReaders(run_->Now() + kAwayNs);
     evictor_->WaitForReaders(run_->Now() + kAwayKeepNs);
   }
-  if (taken_over || run_->is_awaited || MayBeLeftOver(memory)) FindCached();
+  for (const uint32_t piece : tables.cached) planner_->Found(piece);
   // Nobody knows when it comes: until then all pages are worth the same.
   if (!run_->is_awaited) MakeRoom(memory);
 }

@@ -95,9 +95,7 @@ class Following {
   uint64_t PlanSmall(uint64_t max_bytes, IoList* out);
   uint64_t template_bytes() const { return layout_->bytes() + small_->stats().bytes; }
   void Jumped(uint32_t g);
-  bool MayBeLeftOver(const ppc_memory& memory) const;
   void MakeRoom(const ppc_memory& memory);
-  void FindCached();
   void BindGroups();
   void NoteMiss(const miss_io& event, uint32_t file, int32_t slot);
   bool IsReadAhead(const miss_io& event, uint32_t file) const;
@@ -150,7 +148,7 @@ class Following {
   uint64_t beacon_bytes_ = 0;
   bool constrained_ = false;
   uint64_t standby_bytes_ = 0;
-  bool has_found_ = false;  // an earlier run has left some
+  const bool has_found_;  // an earlier run has left some
 };
 
 }  // namespace ppc::maio

@@ -33,41 +33,9 @@ bool Following::TakeOver() {
   return true;
 }
 
-// There is not room for all, and an earlier run of the service may have left pages of what is
-// needed late.  A reader that was killed gives back memory of its own: there may be some room.
-bool Following::MayBeLeftOver(const ppc_memory& memory) const {
-  return memory.room < kChunkBytes ||
-         (memory.room < template_bytes() && memory.cache >= kChunkBytes);
-}
-
+// Only what we know to be there can make room.
 void Following::MakeRoom(const ppc_memory& memory) {
   if (memory.room < kChunkBytes || has_found_) evictor_->AllowRoom(memory.threshold / 2);
-}
-
-// Only what we know to be there can make room.
-void Following::FindCached() {
-  if (run_->context->resident == nullptr) return;
-  const uint64_t deadline = run_->Now() + kFindBudgetNs;
-  std::vector<uint8_t> bitmap;
-  for (const LayoutFile& file : layout_->files()) {
-    if (file.number == 0 || run_->Now() > deadline) continue;
-    bitmap.assign((file.bytes / kPage + 8) / 8, 0);
-    ppc_residency state = {};
-    if (run_->context->resident(run_->context, file.number, 0, file.bytes, &state, bitmap.data(),
-                                bitmap.size()) != 0 ||
-        state.resident == 0) {
-      continue;
-    }
-    for (uint32_t p = file.first_piece; p < file.last_piece; p++) {
-      const Piece& piece = layout_->pieces()[p];
-      bool is_there = true;
-      for (uint64_t i = piece.page; is_there && i < piece.end_page() && i * kPage < file.bytes; i++)
-        is_there = bitmap[i / 8] >> (i % 8) & 1;
-      if (!is_there) continue;
-      planner_->Found(p);
-      has_found_ = true;
-    }
-  }
 }
 
 void Following::Join() {

@@ -33,8 +33,15 @@ struct Preparation {
 
 class Preparer {
  public:
-  Preparer(const ppc_context* context, const Config& config, const ServiceSpec& spec)
-      : context_(context), config_(config), spec_(spec), start_ns_(context->now_ns(context)) {}
+  // memory: of the service, now; goes_on: it takes over a load, or is loaded for in advance.
+  Preparer(const ppc_context* context, const Config& config, const ServiceSpec& spec,
+           const ppc_memory& memory, bool goes_on)
+      : context_(context),
+        config_(config),
+        spec_(spec),
+        memory_(memory),
+        goes_on_(goes_on),
+        start_ns_(context->now_ns(context)) {}
 
   void Prepare();
   // Of a template that is at hand.
@@ -49,6 +56,8 @@ class Preparer {
   int LoadKnown(Template* t, std::string* error);
   std::vector<ppc_file_info> LookUp(const Template& t) const;
   std::vector<uint64_t> CheckFiles(const Template& t);
+  bool MayBeLeftOver(const Tables& tables) const;
+  std::vector<uint32_t> FindCached(const Layout& layout) const;
   uint32_t TensorParallel() const;  // 0: not told
   SynthOptions SynthOptionsFor(uint32_t workers) const;
   std::optional<Template> SynthesizeModel();
@@ -60,6 +69,8 @@ class Preparer {
   const ppc_context* const context_;
   const Config config_;
   const ServiceSpec spec_;
+  const ppc_memory memory_;
+  const bool goes_on_;
   const uint64_t start_ns_;
   std::optional<Template> followed_;
   std::vector<uint64_t> numbers_;  // of its files in this run, 0: changed or gone

@@ -73,7 +73,8 @@ void Service::Joined() {
 
 void Service::Prepare() {
   auto result = std::make_shared<Preparation>();
-  auto preparer = std::make_shared<Preparer>(run_.context, run_.config, run_.spec);
+  auto preparer = std::make_shared<Preparer>(run_.context, run_.config, run_.spec, run_.Memory(),
+                                             run_.is_awaited || run_.spec.is_resumed);
   const auto prepare = [result, preparer, cookie = run_.cookie(), nonce = run_.NextNonce()] {
     preparer->Prepare();
     malloc_trim(0);  // what that took is back before the tables are made

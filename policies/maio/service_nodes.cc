@@ -52,7 +52,8 @@ void Service::NoteUnknown(const std::string& path, uint64_t page) {
 void Service::FollowOtherNode(Template t) {
   auto own = std::make_shared<Template>(std::move(t));
   auto result = std::make_shared<Preparation>();
-  auto preparer = std::make_shared<Preparer>(run_.context, run_.config, run_.spec);
+  auto preparer = std::make_shared<Preparer>(run_.context, run_.config, run_.spec, run_.Memory(),
+                                             run_.is_awaited || run_.spec.is_resumed);
   seeks_node_ = true;
   background_(
       [own, result, preparer, cookie = run_.cookie(), nonce = run_.NextNonce()] {

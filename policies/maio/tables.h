@@ -19,6 +19,7 @@ struct Tables {
   std::unique_ptr<SmallFiles> small;
   std::unique_ptr<Layout> layout;
   std::vector<std::string> directories;  // to be read ahead
+  std::vector<uint32_t> cached;          // pieces that an earlier run has left
   uint64_t nonce = 0;                    // tells its cookies from those of what was followed before
 };
 

@@ -22,10 +22,11 @@ class MaioRecoverTest : public MaioTest {
   }
   nlohmann::json Fail(Simulator* sim) { return End(sim, "service_failed"); }
 
-  // Milliseconds that a start takes from now on.
-  uint64_t Restart(Simulator* sim, const Setup& setup) {
+  // Milliseconds that a start takes from now on, whose processes need so much memory of their own.
+  uint64_t Restart(Simulator* sim, const Setup& setup, uint64_t own = 0) {
     const uint64_t began = sim->ms();
     EXPECT_EQ(Start(sim, setup)["mode"], "use");
+    sim->set_other(own);
     sim->readers.clear();
     AddReaders(sim, setup);
     for (Reader& reader : sim->readers) reader.pid += 50;
@@ -83,30 +84,53 @@ TEST_F(MaioRecoverTest, KilledHalfWay) {
   EXPECT_EQ(sim->reclaimed_bytes, 0u);
 }
 
-// Replaced at once, its memory full of what comes late: what the dead process had of its own is
-// room enough to begin, and not to go on.
-TEST_F(MaioRecoverTest, AReplacementAtOnce) {
-  Setup setup = Scarce();
-  Record(setup);
-  setup.rate = 90 << 10;
-  auto sim = Make(setup);
-  sim->set_other(12 * kMiB);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
-  while (sim->readers[0].at < sim->readers[0].accesses.size() / 2) sim->RunFor(1);
-  sim->readers.clear();
-  sim->set_other(0);
-  const uint64_t missing = model_.bytes() - sim->resident();
-  const uint64_t before = sim->disk_bytes;
-  setup.rate = 400 << 10;
-  const uint64_t took_ms = Restart(sim.get(), setup);
-  const uint64_t read = sim->disk_bytes - before;
-  RecordProperty("bound_percent",
-                 static_cast<int>(took_ms * 100 * setup.options.disk_bytes_per_ms / missing));
-  RecordProperty("missing_percent", static_cast<int>(read * 100 / missing));
-  EXPECT_LE(took_ms * setup.options.disk_bytes_per_ms * 100, missing * 115) << took_ms << " ms";
-  EXPECT_LE(read * 100, missing * 110);
-  EXPECT_EQ(sim->reclaimed_bytes, 0u);
+// Killed half way and replaced at once, its memory full of what comes late: what the dead process
+// had of its own is room when the service begins, and the next one's own a moment later.
+struct Replaced {
+  uint64_t missing = 0;  // bytes
+  uint64_t took = 0;     // of the disk's time, in bytes
+  uint64_t read = 0;     // bytes
+};
+
+class MaioReplaceTest : public MaioRecoverTest {
+ protected:
+  Replaced Replace(uint64_t demand_latency_ms) {
+    constexpr uint64_t kOwn = 12 * kMiB;
+    Setup setup = Scarce();
+    setup.options.demand_latency_ms = demand_latency_ms;
+    Record(setup);
+    setup.rate = 90 << 10;
+    auto sim = Make(setup);
+    sim->set_other(kOwn);
+    Start(sim.get(), setup);
+    AddReaders(sim.get(), setup);
+    while (sim->readers[0].at < sim->readers[0].accesses.size() / 2) sim->RunFor(1);
+    sim->readers.clear();
+    sim->set_other(0);
+    Replaced out;
+    out.missing = model_.bytes() - sim->resident();
+    const uint64_t before = sim->disk_bytes;
+    setup.rate = 400 << 10;
+    out.took = Restart(sim.get(), setup, kOwn) * setup.options.disk_bytes_per_ms;
+    out.read = sim->disk_bytes - before;
+    EXPECT_EQ(sim->reclaimed_bytes, 0u);
+    RecordProperty("bound_percent", static_cast<int>(out.took * 100 / out.missing));
+    RecordProperty("missing_percent", static_cast<int>(out.read * 100 / out.missing));
+    return out;
+  }
+};
+
+TEST_F(MaioReplaceTest, AtOnce) {
+  const Replaced out = Replace(4);
+  EXPECT_LE(out.took * 100, out.missing * 115);
+  EXPECT_LE(out.read * 100, out.missing * 110);
+}
+
+// Where what is not loaded ahead is slow: natively, as it would read in the room that there is, it
+// takes three times as long.
+TEST_F(MaioReplaceTest, AtOnceFromASlowDisk) {
+  const Replaced out = Replace(40);
+  EXPECT_LE(out.took * 100, out.missing * 200);
 }
 
 // The start joins, it does not begin anew: what was asked for is not asked for again.

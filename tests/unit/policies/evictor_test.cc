@@ -316,6 +316,15 @@ TEST_F(MaioEvictorTest, AtTheEndWhatIsMappedOrOnItsWayIsTriedAgain) {
   uint64_t again = 0;
   for (const ppc_io& io : list.ios()) again += io.size;
   EXPECT_EQ(again, 3 * kMiB);
+  // Still mapped: the next time comes after twice as long.
+  result.cookie = evictor_->cookie() + 1;
+  evictor_->Done(result, now_ns_);
+  for (const bool is_due : {false, true}) {
+    now_ns_ += kFirstRetryNs;
+    list.Clear();
+    evictor_->EvictAll(now_ns_, true, held, &list);
+    EXPECT_NE(list.empty(), is_due);
+  }
 }
 
 TEST_F(MaioEvictorTest, LittleMemoryToleratesLittle) {
