@@ -165,6 +165,17 @@ TEST(KvTierPace, WhatIsReadAtOnceIsNeededAtOnce) {
   EXPECT_LE(pace.Needed(), 100u);
 }
 
+// A chain that is read for the first time, from memory: nothing is known of loads.
+TEST(KvTierPace, WithoutLoadsThereAreNoBursts) {
+  Pace pace;
+  uint64_t now = 1'000'000;
+  for (int i = 0; i < 500; i++) pace.Arrive(now += 100'000, false, false);
+  pace.Loaded(3'000'000);
+  const uint64_t needed = pace.Needed();
+  pace.Arrive(now += 25'000'000, false, false);
+  EXPECT_LE(pace.Needed(), needed);
+}
+
 class KvTierKeeperTest : public ::testing::Test {
  protected:
   Object* Came(uint64_t file, int times) {
