@@ -69,7 +69,7 @@ class ObserverWorker {
   void LookAtDirectory();
 
   static constexpr size_t kMaxMoved = 65536;
-  static constexpr size_t kMostHelpers = 47;  // and the thread: as many as a policy asks at once
+  static constexpr size_t kMostHelpers = 15;  // and the thread: as many as a policy asks at once
 
   InodeIndex* const index_;
   const Options options_;

@@ -116,9 +116,9 @@ inline constexpr uint64_t kAroundPages = 32;
 // So many of them are a program's packages: worth a template without a model, and no fingerprints.
 inline constexpr size_t kPackageFiles = 256;
 // Looked up at a time: each costs the disk an answer or two.
-inline constexpr size_t kLookUpsAtOnce = 48;
-// Of a hook, for looking what is cached; of work in the background, for reading headers: a store
-// that hangs must not keep others waiting.
+inline constexpr size_t kLookUpsAtOnce = 16;
+// Of work in the background, for looking what is cached and for reading headers: neither many pages
+// nor a store that hangs must keep a start waiting.
 inline constexpr uint64_t kFindBudgetNs = 400'000'000;
 inline constexpr uint64_t kHeadersBudgetNs = 30'000'000'000;
 // Larger headers cost the runner too much memory.
