@@ -226,14 +226,14 @@ lease_runs_out() {
 # expect_native_read_ahead FD FILE OFFSET_MIB: a small read there through FD, which was open
 # before, must bring in what the kernel's read-ahead does: more than was read, less than a window.
 expect_native_read_ahead() {
-  local before='' after
-  after=$(resident_of "$2")
+  local before after
   # What a runner that is gone has asked for may still be on its way.
-  while [[ $before != "$after" ]]; do
+  at_rest() {
+    before=$(resident_of "$1")
     sleep 0.3
-    before=$after
-    after=$(resident_of "$2")
-  done
+    [[ $before == "$(resident_of "$1")" ]]
+  }
+  within 10 at_rest "$2" || fail "$2 is still being loaded"
   dd of=/dev/null bs=4096 skip=$(($3 * 256)) count=4 iflag=fullblock status=none <&"$1" ||
     fail "cannot read through the open file"
   sleep 0.3
