@@ -36,20 +36,6 @@ class Block(nn.Module):
         return x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
 
 
-class Tower(nn.Module):
-    """Blocks of several widths: as many kernels as a model of many layers has that fit no other."""
-
-    def __init__(self, widths):
-        super().__init__()
-        self.into = nn.ModuleList(nn.Linear(before, width) for before, width in zip(widths, widths[1:]))
-        self.blocks = nn.ModuleList(Block(width, 4) for width in widths[1:])
-
-    def forward(self, x):
-        for into, block in zip(self.into, self.blocks):
-            x = block(into(x))
-        return x
-
-
 def rotary(x, angles):
     one, other = x.chunk(2, -1)
     return torch.cat((one * angles.cos() - other * angles.sin(), other * angles.cos() + one * angles.sin()), -1)
@@ -74,7 +60,6 @@ def starts():
     yield torch.compile(sample), (torch.randn(4, 512), 0.7)
     for width, heads in ((64, 4), (96, 6)):
         yield torch.compile(Block(width, heads)), (torch.randn(2, 16, width),)
-    yield torch.compile(Tower((32, 48, 80, 112, 144, 176, 208, 240))), (torch.randn(2, 16, 32),)
     yield torch.compile(nn.Sequential(nn.Conv1d(8, 16, 3), nn.GELU(), nn.GroupNorm(4, 16)).eval()), (torch.randn(2, 8, 40),)
     yield learn, (torch.randn(32, 32), torch.randn(8, 32))
 
