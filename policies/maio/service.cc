@@ -170,7 +170,11 @@ bool Service::Holds(uint64_t file, uint64_t page, uint64_t pages) const {
 }
 
 void Service::Event(const miss_io& event) {
-  if (run_.is_awaited) Joined();
+  if (run_.is_awaited) {
+    // What the process that failed did last may be told late.
+    if (event.time_ns < run_.start_ns) return;
+    Joined();
+  }
   if (mode_ == Mode::kUse) {  // nearly always
     run_.last_event_ns = event.time_ns;
     return following_->Event(event);

@@ -168,6 +168,23 @@ TEST_F(MaioRecoverTest, NobodyComesAndTheMemoryIsGivenBack) {
   EXPECT_EQ(sim->want, 0u);
 }
 
+// What the failed process did last may be told after its failure: that is not the next one.
+TEST_F(MaioRecoverTest, WhatIsToldLateIsNobodysStart) {
+  const Setup setup = Scarce();
+  Record(setup);
+  auto sim = Use(setup);
+  sim->RunFor(5000);
+  const uint64_t stays = sim->resident();
+  const Access last = sim->readers[0].accesses[sim->readers[0].accesses.size() / 2];
+  Fail(sim.get());
+  sim->TellLate(sim->readers[0], last.file, last.offset / kPage, 20);
+  sim->RunFor(1500);
+  EXPECT_GT(sim->resident(), stays + 32 * kMiB);
+  End(sim.get(), "service_stop");
+  sim->RunFor(12000);
+  EXPECT_EQ(sim->resident(), stays);
+}
+
 // It fitted: what the failed process had is there as it was.
 TEST_F(MaioRecoverTest, WhatWasThereBeforeStays) {
   Setup setup;

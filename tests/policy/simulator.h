@@ -69,6 +69,8 @@ class Simulator : public FakeHost {
   // Runs until all readers are through or so many milliseconds have passed.
   bool Run(uint64_t max_ms);
   void RunFor(uint64_t ms);
+  // Of a read that long ago, which was told late.
+  void TellLate(const Reader& r, uint64_t file, uint64_t page, uint64_t age_ms);
   // The runner dies, and what it has under way; readers go on natively.
   void Crash();
   // A new one is there; its services are to be started again.
