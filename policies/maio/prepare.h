@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a service starts with: the template from the store, as far as it still
-// fits the files, or one from the model's headers.  Reads files, so it is run in
-// the background, and shares nothing with the service.
+// fits the files, or one from the model's headers; and what of it an earlier run
+// has left in memory.  Reads files, so it is run in the background, and shares
+// nothing with the service.
 #ifndef POLICIES_MAIO_PREPARE_H_
 #define POLICIES_MAIO_PREPARE_H_
 
