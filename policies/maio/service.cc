@@ -352,7 +352,7 @@ void Service::RecordNextTime() {
   SayWhenDone(work, said);
 }
 
-void Service::SayWhenDone(std::function<void()> work, std::shared_ptr<std::string> said) {
+void Service::SayWhenDone(std::function<void()> work, const std::shared_ptr<std::string>& said) {
   background_(std::move(work), [this, said, alive = std::weak_ptr<bool>(alive_)] {
     if (!alive.expired() && !said->empty()) reason_ = *said;
   });

@@ -108,7 +108,7 @@ class Service {
   void SetAside();
   void RecordNextTime();
   // *said, "" nothing, becomes the reason once work(), in the background, has set it.
-  void SayWhenDone(std::function<void()> work, std::shared_ptr<std::string> said);
+  void SayWhenDone(std::function<void()> work, const std::shared_ptr<std::string>& said);
   void NotePhase(Phase phase);
   // Not what an earlier pass left, while the next is prepared.
   bool follows() const {

@@ -95,13 +95,13 @@ struct Replaced {
 class MaioReplaceTest : public MaioRecoverTest {
  protected:
   Replaced Replace(uint64_t demand_latency_ms) {
-    constexpr uint64_t kOwn = 12 * kMiB;
+    constexpr uint64_t kOwnBytes = 12 * kMiB;
     Setup setup = Scarce();
     setup.options.demand_latency_ms = demand_latency_ms;
     Record(setup);
     setup.rate = 90 << 10;
     auto sim = Make(setup);
-    sim->set_other(kOwn);
+    sim->set_other(kOwnBytes);
     Start(sim.get(), setup);
     AddReaders(sim.get(), setup);
     while (sim->readers[0].at < sim->readers[0].accesses.size() / 2) sim->RunFor(1);
@@ -111,7 +111,7 @@ class MaioReplaceTest : public MaioRecoverTest {
     out.missing = model_.bytes() - sim->resident();
     const uint64_t before = sim->disk_bytes;
     setup.rate = 400 << 10;
-    out.took = Restart(sim.get(), setup, kOwn) * setup.options.disk_bytes_per_ms;
+    out.took = Restart(sim.get(), setup, kOwnBytes) * setup.options.disk_bytes_per_ms;
     out.read = sim->disk_bytes - before;
     EXPECT_EQ(sim->reclaimed_bytes, 0u);
     RecordProperty("bound_percent", static_cast<int>(out.took * 100 / out.missing));

@@ -76,11 +76,6 @@ void Simulator::Emit(const Reader& r, uint32_t kind, uint64_t file, uint64_t pag
   events_sent++;
 }
 
-void Simulator::TellLate(const Reader& r, uint64_t file, uint64_t page, uint64_t age_ms) {
-  Emit(r, PPC_PROGRESS, file, page, 1, 0);
-  events_.back().time_ns -= age_ms * 1'000'000;
-}
-
 // True when the page is there and was touched.
 bool Simulator::Touch(Reader* r, const Access& a, uint64_t page) {
   Pages& pages = pages_[a.file];

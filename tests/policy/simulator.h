@@ -70,7 +70,10 @@ class Simulator : public FakeHost {
   bool Run(uint64_t max_ms);
   void RunFor(uint64_t ms);
   // Of a read that long ago, which was told late.
-  void TellLate(const Reader& r, uint64_t file, uint64_t page, uint64_t age_ms);
+  void TellLate(const Reader& r, uint64_t file, uint64_t page, uint64_t age_ms) {
+    Emit(r, PPC_PROGRESS, file, page, 1, 0);
+    events_.back().time_ns -= age_ms * 1'000'000;
+  }
   // The runner dies, and what it has under way; readers go on natively.
   void Crash();
   // A new one is there; its services are to be started again.
