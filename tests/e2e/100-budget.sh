@@ -28,9 +28,10 @@ is_v1 || eq "$(group_stat pgscan)" 0 "pages scanned by the kernel"
 ge "$(runner_field '["loader"]["queued"]')" $((30 << 20)) "what waits for room"
 must ppcctl rm_policy "$MNT"
 
-# One that drops what was read: the whole file goes through.
+# One that drops what was read: the whole file goes through.  Its reader waits for 2 MiB at a time; ahead
+# of it is half a window at least, less the 1 MiB that it may have gone on untold.
 drop_caches
-register "$MNT" readahead '{"behind":"4M","window_max":"8M"}'
+register "$MNT" readahead '{"behind":"4M","window_min":"8M","window_max":"8M"}'
 must ppcctl service start --id svc-ahead --cgroup "$GROUP" --workers 1 "$MNT"
 # shellcheck disable=SC2094  # both read it
 eq "$(in_group cat <"$MNT/file" | "$(dirname "$0")/paced.py" "$MNT/file" | sha256sum)" "$wanted" "checksum"

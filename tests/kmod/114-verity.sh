@@ -31,7 +31,10 @@ must cmp "$MNT/a" "$BASE/a"
 block=$(filefrag -v "$BASE/a" | awk '$1 == "0:" {print $4 + 0}')
 must umount "$MNT"
 must umount "$BASE"
-printf X | dd of="$image" bs=1 seek=$((block * 4096 + 100)) conv=notrunc status=none
+# A block of zeros: one byte alone may be there already.  Not below a loop device that has yet to go.
+detached() { [[ -z $(losetup -j "$image") ]]; }
+eventually "$(seconds 10)" detached || fail "the loop device stays: $(losetup -j "$image")"
+dd if=/dev/zero of="$image" bs=4096 seek="$block" count=1 conv=notrunc,fsync status=none
 must mount -o loop "$image" "$BASE"
 mount_ppc
 for mode in '' 'attach managed'; do
