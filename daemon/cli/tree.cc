@@ -31,7 +31,9 @@ bool TakesCommand(const Verb& verb) {
 
 std::string BareOperand(const std::string& operand) {
   const size_t begin = operand.find_first_not_of('[');
-  return operand.substr(begin, operand.find_first_of("].", begin) - begin);
+  std::string name = operand.substr(begin, operand.find_first_of("].", begin) - begin);
+  std::ranges::replace(name, '=', '-');  // CLI11 2.4 refuses it in a name
+  return name;
 }
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }

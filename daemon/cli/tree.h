@@ -50,7 +50,7 @@ class Tree {
 // The words of Verb::operands up to "--".
 std::vector<std::string> OperandsOf(const Verb& verb);
 bool TakesCommand(const Verb& verb);
-// "DIR" of "[DIR]" and "DIR...".
+// "DIR" of "[DIR]" and "DIR...", as CLI11 is to know it.
 std::string BareOperand(const std::string& operand);
 
 // Help by CLI11, with verbs of families in the overall list.
