@@ -17,7 +17,8 @@ import time
 
 from .machine import read_text
 
-THREADS = 64  # requests that wait for their latency at once
+THREADS = 64  # requests that wait for their latency at once, of all connections
+CONNECTIONS = 16  # each has one request under way; libfuse has ten threads, so ten are
 # A bucket of nbdkit's default size saves up two seconds of bandwidth in every pause.
 BURST_S = 0.02
 MOUNT = {"ext4": "ro,noload", "xfs": "ro,norecovery,nouuid"}
@@ -140,7 +141,7 @@ class SlowDisk:
         _wait("nbdkit", lambda: os.path.exists(self.socket))
         with open(self._path("nbdfuse.log"), "a", encoding="utf-8") as log:
             self.fuse = subprocess.Popen(
-                ["nbdfuse", "--readonly", "--pidfile", self._path("nbdfuse.pid"),
+                ["nbdfuse", "--readonly", "--connections", str(CONNECTIONS), "--pidfile", self._path("nbdfuse.pid"),
                  os.path.join(self.nbd, "nbd"), "--unix", self.socket],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         _wait("nbdfuse", lambda: os.path.exists(os.path.join(self.nbd, "nbd")) or self.fuse.poll())
