@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/maio/directories.h"
 
-#include <algorithm>
-#include <atomic>
-#include <system_error>
-#include <thread>
+#include <cstddef>
 #include <unordered_set>
 
+#include "policies/maio/base/side_by_side.h"
 #include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
 namespace {
 
 using Names = std::unordered_set<std::string>;
+
+// Of the files' paths each once, in their order; "" not.
+std::vector<std::string> DirectoriesOf(std::span<const std::string> paths) {
+  std::vector<std::string> found;
+  Names seen;
+  for (const std::string& path : paths) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos || !seen.insert(path.substr(0, slash)).second) continue;
+    found.push_back(path.substr(0, slash));
+  }
+  return found;
+}
 
 // The directories in one.
 std::vector<std::string> List(const ppc_context* context, const std::string& path) {
@@ -28,38 +38,35 @@ std::vector<std::string> List(const ppc_context* context, const std::string& pat
 }  // namespace
 
 std::vector<std::string> SmallDirectories(const Template& t) {
-  const auto small = std::ranges::count(t.files, FileKind::kSmall, &TemplateFile::kind);
-  std::vector<std::string> found;
-  if (static_cast<size_t>(small) < kPackageFiles) return found;
-  Names seen;
+  std::vector<std::string> paths;
   for (const TemplateFile& file : t.files) {
-    const size_t slash = file.path.rfind('/');
-    if (file.kind != FileKind::kSmall || slash == std::string::npos) continue;
-    std::string path = file.path.substr(0, slash);
-    if (seen.insert(path).second) found.push_back(std::move(path));
+    if (file.kind == FileKind::kSmall) paths.push_back(file.path);
   }
-  return found;
+  if (paths.size() < kPackageFiles) return {};
+  return DirectoriesOf(paths);
+}
+
+std::vector<ppc_file_info> LookUp(const ppc_context* context, std::span<const std::string> paths) {
+  // Of one directory the first look-up would keep all others waiting.
+  if (paths.size() >= kPackageFiles / 2) {
+    const std::vector<std::string> directories = DirectoriesOf(paths);
+    SideBySide(directories.size(), [&](size_t i) { (void)List(context, directories[i]); });
+  }
+  std::vector<ppc_file_info> infos(paths.size());
+  SideBySide(paths.size(), [&](size_t i) {
+    if (context->file_info(context, paths[i].c_str(), &infos[i]) != 0) infos[i] = {};
+  });
+  return infos;
 }
 
 void ReadDirectories(const ppc_context* context, const std::vector<std::string>& directories) {
   const Names known(directories.begin(), directories.end());
-  std::atomic<size_t> next{0};
-  const auto read = [&] {
-    for (size_t i = next++; i < directories.size(); i = next++) {
-      for (const std::string& name : List(context, directories[i])) {
-        const std::string path = directories[i] + "/" + name;
-        if (!known.contains(path)) (void)List(context, path);
-      }
+  SideBySide(directories.size(), [&](size_t i) {
+    for (const std::string& name : List(context, directories[i])) {
+      const std::string path = directories[i] + "/" + name;
+      if (!known.contains(path)) (void)List(context, path);
     }
-  };
-  std::vector<std::jthread> others;
-  try {
-    const size_t threads = std::min(kLookUpsAtOnce, directories.size() / 16);
-    for (size_t i = 1; i < threads; i++) others.emplace_back(read);
-  } catch (const std::system_error&) {
-    // No more threads: those that there are will do.
-  }
-  read();
+  });
 }
 
 }  // namespace ppc::maio

@@ -6,6 +6,7 @@
 #ifndef POLICIES_MAIO_DIRECTORIES_H_
 #define POLICIES_MAIO_DIRECTORIES_H_
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ namespace ppc::maio {
 
 // Of a template's small files, in its order; none where they are few.
 std::vector<std::string> SmallDirectories(const Template& t);
+
+// What the host knows of these files, in their order; file 0: gone.  Thousands of them on a cold
+// disk take a while, so several are asked for at once, and of many their directories first.
+std::vector<ppc_file_info> LookUp(const ppc_context* context, std::span<const std::string> paths);
 
 // Lists these, and the directories in them that are none of them.
 void ReadDirectories(const ppc_context* context, const std::vector<std::string>& directories);

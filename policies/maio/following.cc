@@ -106,6 +106,7 @@ void Following::NoteMiss(const miss_io& event, uint32_t file, int32_t slot) {
 // nothing of the template: the service loads another model than it said.
 void Following::UnlistedFile(const miss_io& event) {
   if (event.kind != PPC_MISS_READ && event.kind != PPC_MISS_FAULT) return;
+  if (small_->IsLearning()) return;
   if (native_files_.emplace(event.file, true).second) {
     run_->context->file_native(run_->context, event.file, 1);
     unlisted_bytes_ += event.file_bytes;

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,8 @@ class Following {
   // Nothing is loaded any more, and no file is treated in a way of its own.
   void End();
 
+  // As SmallFiles::Learn.
+  uint32_t Learn(std::span<const ppc_file_info> found) { return small_->Learn(found); }
   bool Knows(uint64_t file) const { return layout_->FileOf(file) >= 0 || small_->Knows(file); }
   // Still needs pages of the range.
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;

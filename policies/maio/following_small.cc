@@ -24,8 +24,10 @@ uint64_t Following::PlanSmall(uint64_t max_bytes, IoList* out) {
   if (small_->finished()) return 0;
   const bool has_begun = std::ranges::any_of(
       matcher_->cursors(), [](const Cursor& cursor) { return cursor.consumed >= kKnownRateBytes; });
-  const bool is_first = small_->IsEarly() && !has_begun;
-  return small_->Plan(is_first ? max_bytes : max_bytes / kShare, run_->Now(), out);
+  if (!small_->IsEarly() || has_begun) return small_->Plan(max_bytes / kShare, run_->Now(), out);
+  const uint64_t asked = small_->Plan(max_bytes, run_->Now(), out);
+  // What is being looked up comes first, too.
+  return small_->IsEarly() && small_->IsLearning() ? max_bytes : asked;
 }
 
 void Following::EndWeights() {

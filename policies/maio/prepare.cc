@@ -4,10 +4,8 @@
 #include "policies/maio/prepare.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <system_error>
-#include <thread>
+#include <utility>
 
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/directories.h"
@@ -70,6 +68,11 @@ std::string TextOf(const nlohmann::json& params, std::initializer_list<const cha
 
 bool Known(const Fingerprint& fingerprint) { return fingerprint != Fingerprint{}; }
 
+// Of such a file all is read, whatever it holds.
+bool IsPackage(const TemplateFile& file) {
+  return file.kind == FileKind::kSmall && !Known(file.fingerprint);
+}
+
 }  // namespace
 
 Fingerprint FingerprintOf(const ppc_context* context, const std::string& path, uint64_t size,
@@ -113,7 +116,7 @@ Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
   if (followed_) {
     Tables tables;
     tables.nonce = nonce;
-    tables.directories = SmallDirectories(*followed_);
+    tables.later = {std::move(later_), SmallDirectories(*followed_)};
     tables.small = std::make_unique<SmallFiles>(&*followed_, &numbers_, spec_.number,
                                                 cookie | 1ull << 49 | nonce,
                                                 (context_->caps & PPC_CAN_MANY) != 0);
@@ -199,43 +202,34 @@ void Preparer::CompleteFromHeaders(Template* t) {
   *t = std::move(whole);
 }
 
-// In the order of the table, which is that of the recording: what is needed first is known first.
-// Thousands of files on a cold disk take a while, so several are asked for at once; the reader
-// finds their inodes in memory, then.
-std::vector<ppc_file_info> Preparer::LookUp(const Template& t) const {
-  std::vector<ppc_file_info> infos(t.files.size());
-  std::atomic<size_t> next{0};
-  const auto look = [&] {
-    for (size_t i = next++; i < infos.size(); i = next++) {
-      if (context_->file_info(context_, t.files[i].path.c_str(), &infos[i]) != 0) infos[i] = {};
-    }
-  };
-  std::vector<std::jthread> others;
-  try {
-    const size_t threads = std::min(kLookUpsAtOnce, infos.size() / kPackageFiles * 4);
-    for (size_t i = 1; i < threads; i++) others.emplace_back(look);
-  } catch (const std::system_error&) {
-    // No more threads: those that there are will do.
-  }
-  look();
-  others.clear();
-  return infos;
-}
-
-// This run's number of each file, 0 for those that changed or are gone.
+// This run's number of each file, 0 for those that changed or are gone.  In the order of the table,
+// which is that of the recording; thousands of files on a cold disk take a while, so of packages
+// only those that are needed first are looked up before loading begins.
 std::vector<uint64_t> Preparer::CheckFiles(const Template& t) {
   std::vector<uint64_t> numbers(t.files.size(), 0);
+  std::vector<size_t> asked;
+  std::vector<std::string> names;
+  size_t packages = 0;
+  later_.clear();
+  for (size_t i = 0; i < t.files.size(); i++) {
+    if (!IsPackage(t.files[i]) || packages++ < kLookUpsFirst) {
+      asked.push_back(i);
+      names.push_back(t.files[i].path);
+    } else {
+      numbers[i] = SmallFiles::kLater | later_.size();
+      later_.push_back(t.files[i].path);
+    }
+  }
   uint64_t deadline = context_->now_ns(context_) + kHeadersBudgetNs;
   out_.stale_files = 0;
   out_.synthesized_files = 0;
-  const std::vector<ppc_file_info> infos = LookUp(t);
-  for (size_t i = 0; i < t.files.size(); i++) {
+  const std::vector<ppc_file_info> infos = LookUp(context_, names);
+  for (size_t at = 0; at < asked.size(); at++) {
+    const size_t i = asked[at];
     const TemplateFile& file = t.files[i];
-    const ppc_file_info& info = infos[i];
+    const ppc_file_info& info = infos[at];
     bool good = info.file != 0 && info.size == file.size;
-    // Of a small file all is read, whatever it holds.
-    const bool is_package = file.kind == FileKind::kSmall && info.file != 0;
-    if (is_package && !Known(file.fingerprint)) {
+    if (IsPackage(file) && info.file != 0) {
       numbers[i] = info.file;
       continue;
     }
@@ -259,6 +253,7 @@ bool Preparer::Use(Template* t) {
   uint64_t total = 0;
   uint64_t stale = 0;
   for (size_t i = 0; i < numbers.size(); i++) {
+    if ((numbers[i] & SmallFiles::kLater) != 0) continue;
     total += t->files[i].size;
     if (numbers[i] == 0) stale += t->files[i].size;
   }

@@ -55,7 +55,6 @@ class Preparer {
   void CompleteFromHeaders(Template* t);
   bool Use(Template* t);
   int LoadKnown(Template* t, std::string* error);
-  std::vector<ppc_file_info> LookUp(const Template& t) const;
   std::vector<uint64_t> CheckFiles(const Template& t);
   bool MayBeLeftOver(const Tables& tables) const;
   std::vector<uint32_t> FindCached(const Layout& layout) const;
@@ -74,7 +73,8 @@ class Preparer {
   const bool goes_on_;
   const uint64_t start_ns_;
   std::optional<Template> followed_;
-  std::vector<uint64_t> numbers_;  // of its files in this run, 0: changed or gone
+  std::vector<uint64_t> numbers_;   // of its files in this run, 0: changed or gone
+  std::vector<std::string> later_;  // of them, see Later
   Preparation out_;
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
@@ -103,12 +104,7 @@ void Service::Begin(Preparation p) {
     for (auto [phase, ms] : phases_) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
   }
   if (p.followed) {
-    std::vector<std::string> directories = std::move(p.followed->directories);
     Follow(&p);
-    if (!directories.empty())
-      background_([context = run_.context,
-                   list = std::move(directories)] { ReadDirectories(context, list); },
-                  [] {});
     if (!following_->reason().empty()) reason_ += "; " + following_->reason();
   }
   if (is_fetched_) reason_ += ", from the store";
@@ -132,13 +128,36 @@ bool Service::IsHeldBack() const {
 }
 
 void Service::Follow(Preparation* p) {
+  later_ = std::make_shared<Later>(std::move(p->followed->later));
   following_ = std::make_unique<Following>(&run_, *std::move(p->followed), p->copies);
   following_->OnSwap([this](uint32_t a, uint32_t b) {
     if (recording_ != nullptr) recording_->Swap(a, b);
   });
+  LookUpLater(0);
   if (run_.spec.nodes == 1 || run_.spec.first_told) return;
   following_->OnUnknown(
       [this](const std::string& path, uint64_t page) { NoteUnknown(path, page); });
+}
+
+// Some at a time: the service loads those that are known, and others start meanwhile.
+void Service::LookUpLater(size_t first) {
+  const std::shared_ptr<const Later> later = later_;
+  const auto rest = std::span(later->files).subspan(first);
+  if (rest.empty()) {
+    later_.reset();
+    if (!later->directories.empty())
+      background_([context = run_.context, later] { ReadDirectories(context, later->directories); },
+                  [] {});
+    return;
+  }
+  const auto some = rest.first(std::min(rest.size(), kLookUpsNext));
+  auto found = std::make_shared<std::vector<ppc_file_info>>();
+  background_([context = run_.context, later, some, found] { *found = LookUp(context, some); },
+              [this, later, end = first + some.size(), found, alive = std::weak_ptr<bool>(alive_)] {
+                if (alive.expired() || later_ != later || following_ == nullptr) return;
+                stale_files_ += following_->Learn(*found);
+                LookUpLater(end);
+              });
 }
 
 // --------------------------------------------------------------------- events

@@ -95,6 +95,7 @@ class Service {
   void Prepare();
   void Begin(Preparation preparation);
   void Follow(Preparation* preparation);  // takes its template
+  void LookUpLater(size_t first);         // of later_, from there
   // See service_nodes.cc.
   void FetchShared(uint64_t known_ns);
   void Fetched();
@@ -134,6 +135,7 @@ class Service {
   bool expects_recording_ = false;        // nothing lies in the store
   std::unique_ptr<Recording> recording_;  // recording
   std::unique_ptr<Following> following_;  // following, or beside recording; idle: what it left
+  std::shared_ptr<const Later> later_;    // following: what is being looked for
   bool evict_all_ = false;                // idle: all that is left goes
   bool is_stopped_ = false;
   bool is_forgiven_ = false;

@@ -96,6 +96,7 @@ void Service::FinishRecording(uint32_t flags) {
 // The template fitted badly: record again next time.
 void Service::Retire() {
   following_->End();
+  later_.reset();
   if (mode_ == Mode::kRecord || is_forgiven_) return;  // a new one is being stored
   if (run_.config.record == RecordMode::kNever) return;
   if (!following_->FittedBadly()) {

@@ -15,12 +15,18 @@
 
 namespace ppc::maio {
 
+// Of packages, what is looked for while the first of them are loaded already.
+struct Later {
+  std::vector<std::string> files;        // the small ones without a number, in their order
+  std::vector<std::string> directories;  // to be read ahead, after that
+};
+
 struct Tables {
   std::unique_ptr<SmallFiles> small;
   std::unique_ptr<Layout> layout;
-  std::vector<std::string> directories;  // to be read ahead
-  std::vector<uint32_t> cached;          // pieces that an earlier run has left
-  uint64_t nonce = 0;                    // tells its cookies from those of what was followed before
+  Later later;
+  std::vector<uint32_t> cached;  // pieces that an earlier run has left
+  uint64_t nonce = 0;            // tells its cookies from those of what was followed before
 };
 
 }  // namespace ppc::maio

@@ -117,6 +117,10 @@ inline constexpr uint64_t kAroundPages = 32;
 inline constexpr size_t kPackageFiles = 256;
 // Looked up at a time: each costs the disk an answer or two.
 inline constexpr size_t kLookUpsAtOnce = 16;
+inline constexpr size_t kLookUpsPerHelper = 4;
+// Packages looked up before the first of them is loaded, and then between two hooks.
+inline constexpr size_t kLookUpsFirst = 256;
+inline constexpr size_t kLookUpsNext = 512;
 // Of work in the background, for looking what is cached and for reading headers: neither many pages
 // nor a store that hangs must keep a start waiting.
 inline constexpr uint64_t kFindBudgetNs = 400'000'000;

@@ -92,6 +92,7 @@ SmallFiles::SmallFiles(Template* t, std::vector<uint64_t>* numbers, uint32_t ser
   parts_.shrink_to_fit();
   for (uint32_t i = 0; i < parts_.size(); i++) by_file_.push_back({parts_[i].number, i});
   std::ranges::sort(by_file_);
+  learnt_ = std::ranges::lower_bound(by_file_, Place{kLater, 0}) - by_file_.begin();
   if (before_weights == ~0ull) early_ = static_cast<uint32_t>(parts_.size());
   finished_ = parts_.empty();
 }
@@ -108,6 +109,25 @@ void SmallFiles::AddParts(uint64_t number, const TemplateFile& file, const Exten
     stats_.bytes += bytes;
     at += bytes;
   }
+}
+
+uint32_t SmallFiles::Learn(std::span<const ppc_file_info> found) {
+  const auto known_end = by_file_.begin() + static_cast<std::ptrdiff_t>(learnt_);
+  auto it = known_end;
+  for (; it != by_file_.end() && (it->number & ~kLater) - looked_up_ < found.size(); ++it) {
+    Part& part = parts_[it->part];
+    part.number = it->number = found[(it->number & ~kLater) - looked_up_].file;
+    if (part.number != 0) continue;
+    part.state = State::kThere;
+    stats_.bytes -= part.bytes;
+  }
+  std::sort(known_end, it);
+  std::inplace_merge(by_file_.begin(), known_end, it);
+  learnt_ = it - by_file_.begin();
+  looked_up_ += found.size();
+  const auto gone = static_cast<uint32_t>(std::ranges::count(found, 0ull, &ppc_file_info::file));
+  stats_.files -= gone;
+  return gone;
 }
 
 bool SmallFiles::Knows(uint64_t file) const {
@@ -158,6 +178,7 @@ uint64_t SmallFiles::Plan(uint64_t max_bytes, uint64_t now_ns, IoList* out) {
   uint64_t asked = 0;
   while (!finished_ && asked < max_bytes && under_way_ < kMostUnderWay && FindNext()) {
     Part& part = parts_[next_];
+    if ((part.number & kLater) != 0) break;
     ppc_io& io = out->Add(part.number, part.offset, part.bytes);
     io.group = kGroup;
     io.service = service_;
@@ -178,6 +199,7 @@ uint64_t SmallFiles::Plan(uint64_t max_bytes, uint64_t now_ns, IoList* out) {
 bool SmallFiles::Release(bool can_unmap, const Evictor::Held& held, IoList* out) {
   for (size_t asked = 0; released_ < parts_.size() && asked < kMostUnderWay; released_++) {
     const Part& part = parts_[released_];
+    if (part.number == 0 || (part.number & kLater) != 0) continue;
     if (keeps_found_ && !part.is_read) continue;
     const uint64_t pages = (part.offset % kPage + part.bytes + kPage - 1) / kPage;
     if (held(part.number, part.offset / kPage, pages)) continue;

@@ -33,11 +33,18 @@ class SmallFiles {
  public:
   // The load group of theirs; the workers' are numbered from 0.
   static constexpr uint32_t kGroup = 63;
+  // In place of the number of a small file that is yet to be looked up, with its place among those.
+  static constexpr uint64_t kLater = 1ull << 63;
 
   // Takes small and scattered files and their extents out of a template; numbers: of its files in
   // this run, of which those that stay are left.  is_many: the host knows PPC_IO_MANY.
   SmallFiles(Template* t, std::vector<uint64_t>* numbers, uint32_t service, uint64_t cookie,
              bool is_many);
+
+  // What is known of those that come next of what is looked up later; how many are gone.
+  uint32_t Learn(std::span<const ppc_file_info> found);
+  // Some are still to be looked up: what is not known may be one of them.
+  bool IsLearning() const { return learnt_ < by_file_.size(); }
 
   bool Knows(uint64_t file) const;
   // The service has read something of one.
@@ -96,6 +103,8 @@ class SmallFiles {
   const bool is_many_;
   std::vector<Part> parts_;     // in the order of the recording
   std::vector<Place> by_file_;  // sorted
+  size_t learnt_ = 0;           // of by_file_: with a number
+  uint64_t looked_up_ = 0;      // of the files that were to be looked up later
   uint32_t early_ = 0;          // parts below were read before the model
   uint32_t next_ = 0;
   bool has_skipped_ = false;  // some before next_ are pending
