@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/maio/directories.h"
 
+#include <cerrno>
+#include <chrono>
 #include <cstddef>
+#include <numeric>
+#include <thread>
 #include <unordered_set>
+#include <utility>
 
 #include "policies/maio/base/side_by_side.h"
 #include "policies/maio/base/tuning.h"
@@ -11,6 +16,12 @@ namespace ppc::maio {
 namespace {
 
 using Names = std::unordered_set<std::string>;
+
+// Of a larger directory the rest is left to its readers.
+constexpr size_t kMostListed = 4096;
+// A disk that is busy answers in the end; one that hangs does not.
+constexpr int kLateTries = 10;
+constexpr std::chrono::milliseconds kLatePause(100);
 
 // Of the files' paths each once, in their order; "" not.
 std::vector<std::string> DirectoriesOf(std::span<const std::string> paths) {
@@ -27,11 +38,14 @@ std::vector<std::string> DirectoriesOf(std::span<const std::string> paths) {
 // The directories in one.
 std::vector<std::string> List(const ppc_context* context, const std::string& path) {
   std::vector<std::string> inside;
+  size_t entries = 0;
+  std::pair<std::vector<std::string>*, size_t*> out(&inside, &entries);
   const auto add = [](void* arg, const char* name, char kind) {
-    if (kind == 'd') static_cast<std::vector<std::string>*>(arg)->emplace_back(name);
-    return 0;
+    auto [list, count] = *static_cast<decltype(out)*>(arg);
+    if (kind == 'd') list->emplace_back(name);
+    return ++*count < kMostListed ? 0 : 1;
   };
-  if (context->list_dir(context, path.c_str(), add, &inside) != 0) inside.clear();
+  if (context->list_dir(context, path.c_str(), add, &out) != 0) inside.clear();
   return inside;
 }
 
@@ -46,17 +60,26 @@ std::vector<std::string> SmallDirectories(const Template& t) {
   return DirectoriesOf(paths);
 }
 
-std::vector<ppc_file_info> LookUp(const ppc_context* context, std::span<const std::string> paths) {
+std::vector<LookedUp> LookUp(const ppc_context* context, std::span<const std::string> paths) {
   // Of one directory the first look-up would keep all others waiting.
   if (paths.size() >= kPackageFiles / 2) {
     const std::vector<std::string> directories = DirectoriesOf(paths);
     SideBySide(directories.size(), [&](size_t i) { (void)List(context, directories[i]); });
   }
-  std::vector<ppc_file_info> infos(paths.size());
-  SideBySide(paths.size(), [&](size_t i) {
-    if (context->file_info(context, paths[i].c_str(), &infos[i]) != 0) infos[i] = {};
-  });
-  return infos;
+  std::vector<LookedUp> found(paths.size());
+  std::vector<size_t> asked(paths.size());
+  std::iota(asked.begin(), asked.end(), 0);
+  for (int tries = 0; !asked.empty() && tries < kLateTries; tries++) {
+    if (tries != 0) std::this_thread::sleep_for(kLatePause);
+    SideBySide(asked.size(), [&](size_t i) {
+      LookedUp& one = found[asked[i]];
+      const int rc = context->file_info(context, paths[asked[i]].c_str(), &one.info);
+      if (rc != 0) one.info = {};
+      one.is_gone = rc != 0 && rc != -ETIMEDOUT;
+    });
+    std::erase_if(asked, [&](size_t i) { return found[i].info.file != 0 || found[i].is_gone; });
+  }
+  return found;
 }
 
 void ReadDirectories(const ppc_context* context, const std::vector<std::string>& directories) {

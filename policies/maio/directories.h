@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Directories of small files, read ahead: programs list what lies beside the files that they read
-// (packages of packages, caches of compiled modules), and no file's pages bring that into memory.
-// Threads: the background's, and helpers of its own while it runs.
+// A template's files, found by their names; and directories of small files, read ahead: programs
+// list what lies beside the files that they read (packages of packages, caches of compiled
+// modules), and no file's pages bring that into memory. Threads: the background's, and helpers of
+// its own while it runs.
 #ifndef POLICIES_MAIO_DIRECTORIES_H_
 #define POLICIES_MAIO_DIRECTORIES_H_
 
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "policies/maio/base/looked_up.h"
 #include "policies/maio/template/template.h"
 #include "ppc.h"
 
@@ -18,9 +20,10 @@ namespace ppc::maio {
 // Of a template's small files, in its order; none where they are few.
 std::vector<std::string> SmallDirectories(const Template& t);
 
-// What the host knows of these files, in their order; file 0: gone.  Thousands of them on a cold
-// disk take a while, so several are asked for at once, and of many their directories first.
-std::vector<ppc_file_info> LookUp(const ppc_context* context, std::span<const std::string> paths);
+// Of these files, in their order.  Thousands of them on a cold disk take a while, so several are
+// asked for at once, and of many their directories first.  What is not answered in time is asked
+// for again, for a while.
+std::vector<LookedUp> LookUp(const ppc_context* context, std::span<const std::string> paths);
 
 // Lists these, and the directories in them that are none of them.
 void ReadDirectories(const ppc_context* context, const std::vector<std::string>& directories);

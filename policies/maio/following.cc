@@ -22,6 +22,7 @@ Following::Following(Run* run, Tables tables, uint32_t copies)
       copies_(copies),
       layout_(std::move(tables.layout)),
       small_(std::move(tables.small)),
+      learnt_ns_(run->Now()),
       has_found_(!tables.cached.empty()) {
   const uint64_t cookie = run_->cookie();
   const uint64_t nonce = tables.nonce;
@@ -106,7 +107,7 @@ void Following::NoteMiss(const miss_io& event, uint32_t file, int32_t slot) {
 // nothing of the template: the service loads another model than it said.
 void Following::UnlistedFile(const miss_io& event) {
   if (event.kind != PPC_MISS_READ && event.kind != PPC_MISS_FAULT) return;
-  if (small_->IsLearning()) return;
+  if (small_->IsLearning() && MayBeSmall(event)) return;
   if (native_files_.emplace(event.file, true).second) {
     run_->context->file_native(run_->context, event.file, 1);
     unlisted_bytes_ += event.file_bytes;
@@ -372,7 +373,8 @@ bool Following::FittedBadly() const {
   const uint64_t events = matcher_->matched() + matcher_->unknown();
   const bool strange = events >= 64 && matcher_->unknown() * 10 > events;
   const bool other = unlisted_bytes_ * 4 > template_bytes();
-  return strange || other;
+  const uint64_t gone = small_->stats().gone;
+  return strange || other || gone * kStaleShare > template_bytes() + gone;
 }
 
 }  // namespace ppc::maio

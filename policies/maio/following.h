@@ -60,7 +60,10 @@ class Following {
   void End();
 
   // As SmallFiles::Learn.
-  uint32_t Learn(std::span<const ppc_file_info> found) { return small_->Learn(found); }
+  uint32_t Learn(std::span<const LookedUp> found) {
+    learnt_ns_ = run_->Now();
+    return small_->Learn(found);
+  }
   bool Knows(uint64_t file) const { return layout_->FileOf(file) >= 0 || small_->Knows(file); }
   // Still needs pages of the range.
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;
@@ -94,6 +97,7 @@ class Following {
   };
 
   // See following_small.cc.
+  static bool MayBeSmall(const miss_io& event);
   bool SmallFile(const miss_io& event);
   uint64_t PlanSmall(uint64_t max_bytes, IoList* out);
   uint64_t template_bytes() const { return layout_->bytes() + small_->stats().bytes; }
@@ -119,6 +123,7 @@ class Following {
   std::string reason_;
   std::unique_ptr<Layout> layout_;
   std::unique_ptr<SmallFiles> small_;
+  uint64_t learnt_ns_;  // when some of it were looked up
   std::unique_ptr<PieceTable> table_;
   std::unique_ptr<Affinity> affinity_;
   std::unique_ptr<Matcher> matcher_;

@@ -17,6 +17,12 @@ bool Following::SmallFile(const miss_io& event) {
   return true;
 }
 
+// Of a file that is not known: it may be one that is yet to be looked up.
+bool Following::MayBeSmall(const miss_io& event) {
+  const FileKind kind = event.path != nullptr ? KindOfPath(event.path) : FileKind::kOther;
+  return kind == FileKind::kSmall || (kind == FileKind::kOther && event.file_bytes <= kSmallBytes);
+}
+
 // What programs read before the model comes before it, until the model is being read; then, and of
 // what they read later, a quarter: it is little, and a reader of it waits for each file by itself.
 uint64_t Following::PlanSmall(uint64_t max_bytes, IoList* out) {
@@ -26,8 +32,9 @@ uint64_t Following::PlanSmall(uint64_t max_bytes, IoList* out) {
       matcher_->cursors(), [](const Cursor& cursor) { return cursor.consumed >= kKnownRateBytes; });
   if (!small_->IsEarly() || has_begun) return small_->Plan(max_bytes / kShare, run_->Now(), out);
   const uint64_t asked = small_->Plan(max_bytes, run_->Now(), out);
-  // What is being looked up comes first, too.
-  return small_->IsEarly() && small_->IsLearning() ? max_bytes : asked;
+  // What is being looked up comes first, too, unless that takes too long.
+  const bool is_awaited = small_->IsLearning() && run_->Now() < learnt_ns_ + kLookUpsNs;
+  return small_->IsEarly() && is_awaited ? max_bytes : asked;
 }
 
 void Following::EndWeights() {

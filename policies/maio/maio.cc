@@ -243,12 +243,13 @@ class Maio : public Policy {
   }
 
   // Where the host has no thread for it, here and now.
-  void InBackground(std::function<void()> work, std::function<void()> done) {
+  void InBackground(const std::function<void()>& work, std::function<void()> done) {
     auto after = [this, done = std::move(done)] {
       done();
       UpdateWant();
     };
-    if (Background(work, after) == 0) return;
+    const int rc = Background(work, after);
+    if (rc == 0 || rc == -ESHUTDOWN) return;  // it ends: nobody needs that any more
     work();
     after();
   }

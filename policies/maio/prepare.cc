@@ -212,7 +212,8 @@ std::vector<uint64_t> Preparer::CheckFiles(const Template& t) {
   size_t packages = 0;
   later_.clear();
   for (size_t i = 0; i < t.files.size(); i++) {
-    if (!IsPackage(t.files[i]) || packages++ < kLookUpsFirst) {
+    const bool is_first = t.files[i].kind != FileKind::kSmall || packages++ < kLookUpsFirst;
+    if (is_first || !IsPackage(t.files[i])) {
       asked.push_back(i);
       names.push_back(t.files[i].path);
     } else {
@@ -223,11 +224,11 @@ std::vector<uint64_t> Preparer::CheckFiles(const Template& t) {
   uint64_t deadline = context_->now_ns(context_) + kHeadersBudgetNs;
   out_.stale_files = 0;
   out_.synthesized_files = 0;
-  const std::vector<ppc_file_info> infos = LookUp(context_, names);
+  const std::vector<LookedUp> found = LookUp(context_, names);
   for (size_t at = 0; at < asked.size(); at++) {
     const size_t i = asked[at];
     const TemplateFile& file = t.files[i];
-    const ppc_file_info& info = infos[at];
+    const ppc_file_info& info = found[at].info;
     bool good = info.file != 0 && info.size == file.size;
     if (IsPackage(file) && info.file != 0) {
       numbers[i] = info.file;
@@ -253,7 +254,6 @@ bool Preparer::Use(Template* t) {
   uint64_t total = 0;
   uint64_t stale = 0;
   for (size_t i = 0; i < numbers.size(); i++) {
-    if ((numbers[i] & SmallFiles::kLater) != 0) continue;
     total += t->files[i].size;
     if (numbers[i] == 0) stale += t->files[i].size;
   }

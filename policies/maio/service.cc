@@ -103,6 +103,7 @@ void Service::Begin(Preparation p) {
     if (is_early_lost_) recording_->Miss();
     for (auto [phase, ms] : phases_) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
   }
+  const uint64_t known_ns = p.found.created_ns;
   if (p.followed) {
     Follow(&p);
     if (!following_->reason().empty()) reason_ += "; " + following_->reason();
@@ -113,11 +114,11 @@ void Service::Begin(Preparation p) {
     early.event.path = early.path.empty() ? nullptr : early.path.c_str();
     Event(early.event);
   }
-  const uint64_t known_ns = p.found.created_ns;
   // The template, the headers and what sorted them were most of what there is.
   p = Preparation();
   background_([] { malloc_trim(0); }, [] {});
-  if (!is_fetched_ && !is_held_back_) FetchShared(known_ns);
+  if (!is_fetched_ && !is_held_back_) fetch_newer_ = known_ns;
+  if (later_ == nullptr) FetchNewer();
 }
 
 // A share of the starts that would follow a whole template; which of them, nobody chooses.
@@ -148,16 +149,19 @@ void Service::LookUpLater(size_t first) {
     if (!later->directories.empty())
       background_([context = run_.context, later] { ReadDirectories(context, later->directories); },
                   [] {});
+    FetchNewer();
     return;
   }
   const auto some = rest.first(std::min(rest.size(), kLookUpsNext));
-  auto found = std::make_shared<std::vector<ppc_file_info>>();
-  background_([context = run_.context, later, some, found] { *found = LookUp(context, some); },
-              [this, later, end = first + some.size(), found, alive = std::weak_ptr<bool>(alive_)] {
-                if (alive.expired() || later_ != later || following_ == nullptr) return;
-                stale_files_ += following_->Learn(*found);
-                LookUpLater(end);
-              });
+  auto found = std::make_shared<std::vector<LookedUp>>();
+  background_(
+      [context = run_.context, later, some, found] { *found = LookUp(context, some); },
+      [this, later, some, end = first + some.size(), found, alive = std::weak_ptr<bool>(alive_)] {
+        if (alive.expired() || later_ != later || following_ == nullptr) return;
+        found->resize(some.size());  // where that failed
+        stale_files_ += following_->Learn(*found);
+        LookUpLater(end);
+      });
 }
 
 // --------------------------------------------------------------------- events

@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,8 +96,9 @@ class Service {
   void Prepare();
   void Begin(Preparation preparation);
   void Follow(Preparation* preparation);  // takes its template
-  void LookUpLater(size_t first);         // of later_, from there
+  void LookUpLater(size_t first);         // of later_, from there; then FetchNewer
   // See service_nodes.cc.
+  void FetchNewer();
   void FetchShared(uint64_t known_ns);
   void Fetched();
   void NoteUnknown(const std::string& path, uint64_t page);
@@ -120,7 +122,8 @@ class Service {
   Run run_;
   SharedStore* const shared_;
   const Background background_;
-  bool is_fetched_ = false;  // its template came from the store
+  bool is_fetched_ = false;              // its template came from the store
+  std::optional<uint64_t> fetch_newer_;  // than of then, once all has been looked up
   bool seeks_node_ = false;
   std::vector<SharedStore::Observed> observed_;  // pages of no group of this node
   Mode mode_ = Mode::kIdle;

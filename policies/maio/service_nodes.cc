@@ -3,6 +3,7 @@
 // A service whose template other nodes use and make, too: what it finds in the store, and whose
 // part it reads when the nodes have changed places.
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "policies/maio/service.h"
@@ -15,6 +16,10 @@ constexpr size_t kUnknownPages = 6;
 constexpr size_t kMostUnknownPages = 64;
 
 }  // namespace
+
+void Service::FetchNewer() {
+  if (fetch_newer_) FetchShared(*std::exchange(fetch_newer_, std::nullopt));
+}
 
 void Service::FetchShared(uint64_t known_ns) {
   if (!shared_->IsFor(run_.spec)) return;
@@ -65,6 +70,7 @@ void Service::FollowOtherNode(Template t) {
         seeks_node_ = false;
         if (!result->followed || !follows()) return;
         following_->End();
+        stale_files_ = result->stale_files;
         Follow(result.get());
         *result = Preparation();
         observed_.assign(kMostUnknownPages, {});  // once

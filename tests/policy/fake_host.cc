@@ -28,6 +28,7 @@ const FakeFile* Find(FakeHost* host, const char* path, uint64_t* number) {
 
 int FileInfo(const ppc_context* context, const char* path, ppc_file_info* out) {
   uint64_t number = 0;
+  if (Self(context)->late_answers > 0 && Self(context)->late_answers-- > 0) return -ETIMEDOUT;
   const FakeFile* file = Find(Self(context), path, &number);
   if (file == nullptr) return -ENOENT;
   *out = {};

@@ -6,6 +6,7 @@
 #ifndef TESTS_POLICY_FAKE_HOST_H_
 #define TESTS_POLICY_FAKE_HOST_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -81,6 +82,7 @@ class FakeHost {
   std::vector<uint32_t> services = {0, 1};  // numbers: the mount itself and those that were started
   std::map<uint64_t, int> native;
   uint64_t reads = 0;
+  std::atomic<int> late_answers{0};             // so many of the next files are looked up too late
   std::map<uint64_t, ppc_residency> residency;  // what ppc_context.resident answers
 
   struct BackgroundWork {

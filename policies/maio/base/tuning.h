@@ -121,6 +121,8 @@ inline constexpr size_t kLookUpsPerHelper = 4;
 // Packages looked up before the first of them is loaded, and then between two hooks.
 inline constexpr size_t kLookUpsFirst = 256;
 inline constexpr size_t kLookUpsNext = 512;
+// So long the model waits for the next of them.
+inline constexpr uint64_t kLookUpsNs = 1'000'000'000;
 // Of work in the background, for looking what is cached and for reading headers: neither many pages
 // nor a store that hangs must keep a start waiting.
 inline constexpr uint64_t kFindBudgetNs = 400'000'000;

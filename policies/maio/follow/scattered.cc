@@ -41,6 +41,7 @@ std::vector<bool> ScatteredFiles(const Template& t) {
     }
   }
   std::vector<bool> is_scattered;
+  is_scattered.reserve(readings.size());
   for (const Reading& reading : readings) is_scattered.push_back(reading.IsScattered());
   return is_scattered;
 }

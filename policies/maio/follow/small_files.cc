@@ -15,6 +15,10 @@ namespace {
 
 constexpr uint32_t kNone = ~0u;
 
+bool IsTaken(const TemplateFile& file, bool is_scattered) {
+  return is_scattered || file.kind == FileKind::kSmall;
+}
+
 // Bytes of the common group's sequence when the model began to be read; all, if that is not known.
 uint64_t BeforeWeights(const Template& t) {
   for (const PhaseMark& mark : t.phases) {
@@ -32,31 +36,40 @@ uint64_t BeforeWeights(const Template& t) {
 SmallFiles::SmallFiles(Template* t, std::vector<uint64_t>* numbers, uint32_t service,
                        uint64_t cookie, bool is_many)
     : service_(service), cookie_(cookie & ~kPartMask), is_many_(is_many) {
+  const std::vector<bool> is_scattered = ScatteredFiles(*t);
+  TakeExtents(t, *numbers, is_scattered);
+  TakeFiles(t, numbers, is_scattered);
+  parts_.shrink_to_fit();
+  for (uint32_t i = 0; i < parts_.size(); i++) by_file_.push_back({parts_[i].number, i});
+  std::ranges::sort(by_file_);
+  learnt_ = std::ranges::lower_bound(by_file_, Place{kLater, 0}) - by_file_.begin();
+  finished_ = parts_.empty();
+}
+
+// Parts in their order, out of the template's groups.
+void SmallFiles::TakeExtents(Template* t, const std::vector<uint64_t>& numbers,
+                             const std::vector<bool>& is_scattered) {
   // What processes of no worker read comes first, as a recording has it; in older ones each worker
   // has its own, and who lists a file first tells its order.
   std::vector<TemplateGroup*> groups;
   for (TemplateGroup& group : t->groups) groups.push_back(&group);
   std::ranges::stable_partition(groups, [](auto* group) { return group->id == kCommonGroup; });
   std::vector<uint32_t> lister(t->files.size(), kNone);
-  const std::vector<bool> is_scattered = ScatteredFiles(*t);
   Cells cells(*t, is_scattered);
-  const auto is_taken = [&](uint32_t file) {
-    return is_scattered[file] || t->files[file].kind == FileKind::kSmall;
-  };
   const uint64_t before_weights = BeforeWeights(*t);
   for (TemplateGroup* group : groups) {
     ExtentList rest;
     uint64_t pos = 0;
     for (const Extent& e : group->extents) {
-      if (!is_taken(e.file)) {
+      if (!IsTaken(t->files[e.file], is_scattered[e.file])) {
         rest.push_back(e);
       } else if (is_scattered[e.file]) {
         cells.ForEachNew(e, [&](const Extent& cell) {
-          AddParts((*numbers)[cell.file], t->files[cell.file], cell, true);
+          AddParts(numbers[cell.file], t->files[cell.file], cell, true);
         });
       } else if (lister[e.file] == kNone || lister[e.file] == group->id) {
         lister[e.file] = group->id;
-        AddParts((*numbers)[e.file], t->files[e.file], e, IsLibrary(t->files[e.file].path));
+        AddParts(numbers[e.file], t->files[e.file], e, IsLibrary(t->files[e.file].path));
       }
       if (group->id == kCommonGroup && pos < before_weights)
         early_ = static_cast<uint32_t>(parts_.size());
@@ -64,12 +77,17 @@ SmallFiles::SmallFiles(Template* t, std::vector<uint64_t>* numbers, uint32_t ser
     }
     group->extents = std::move(rest);
   }
-  // The files that stay have new places.
+  if (before_weights == ~0ull) early_ = static_cast<uint32_t>(parts_.size());
+}
+
+// Out of the template's table; the files that stay have new places.
+void SmallFiles::TakeFiles(Template* t, std::vector<uint64_t>* numbers,
+                           const std::vector<bool>& is_scattered) {
   std::vector<uint32_t> places(t->files.size(), kNone);
   std::vector<TemplateFile> files;
   std::vector<uint64_t> kept;
   for (uint32_t i = 0; i < t->files.size(); i++) {
-    if (is_taken(i)) {
+    if (IsTaken(t->files[i], is_scattered[i])) {
       stats_.files += (*numbers)[i] != 0 ? 1 : 0;
       continue;
     }
@@ -89,12 +107,6 @@ SmallFiles::SmallFiles(Template* t, std::vector<uint64_t>* numbers, uint32_t ser
   }
   t->files = std::move(files);
   *numbers = std::move(kept);
-  parts_.shrink_to_fit();
-  for (uint32_t i = 0; i < parts_.size(); i++) by_file_.push_back({parts_[i].number, i});
-  std::ranges::sort(by_file_);
-  learnt_ = std::ranges::lower_bound(by_file_, Place{kLater, 0}) - by_file_.begin();
-  if (before_weights == ~0ull) early_ = static_cast<uint32_t>(parts_.size());
-  finished_ = parts_.empty();
 }
 
 void SmallFiles::AddParts(uint64_t number, const TemplateFile& file, const Extent& extent,
@@ -111,21 +123,23 @@ void SmallFiles::AddParts(uint64_t number, const TemplateFile& file, const Exten
   }
 }
 
-uint32_t SmallFiles::Learn(std::span<const ppc_file_info> found) {
+uint32_t SmallFiles::Learn(std::span<const LookedUp> found) {
   const auto known_end = by_file_.begin() + static_cast<std::ptrdiff_t>(learnt_);
   auto it = known_end;
   for (; it != by_file_.end() && (it->number & ~kLater) - looked_up_ < found.size(); ++it) {
     Part& part = parts_[it->part];
-    part.number = it->number = found[(it->number & ~kLater) - looked_up_].file;
-    if (part.number != 0) continue;
-    part.state = State::kThere;
+    const LookedUp& one = found[(it->number & ~kLater) - looked_up_];
+    part.number = it->number = one.info.file;
+    if (part.number == 0) part.state = State::kThere;
+    if (!one.is_gone) continue;
     stats_.bytes -= part.bytes;
+    stats_.gone += part.bytes;
   }
   std::sort(known_end, it);
   std::inplace_merge(by_file_.begin(), known_end, it);
   learnt_ = it - by_file_.begin();
   looked_up_ += found.size();
-  const auto gone = static_cast<uint32_t>(std::ranges::count(found, 0ull, &ppc_file_info::file));
+  const auto gone = static_cast<uint32_t>(std::ranges::count(found, true, &LookedUp::is_gone));
   stats_.files -= gone;
   return gone;
 }

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "policies/maio/base/looked_up.h"
 #include "policies/maio/follow/evictor.h"
 #include "policies/maio/template/template.h"
 #include "ppc.hpp"
@@ -23,6 +24,7 @@ namespace ppc::maio {
 struct SmallFilesStats {
   uint64_t files = 0;
   uint64_t bytes = 0;
+  uint64_t gone = 0;  // bytes, of files that were to be looked up later
   uint64_t asked = 0;
   uint64_t loaded = 0;
   uint64_t redundant = 0;  // asked for and found resident
@@ -42,7 +44,7 @@ class SmallFiles {
              bool is_many);
 
   // What is known of those that come next of what is looked up later; how many are gone.
-  uint32_t Learn(std::span<const ppc_file_info> found);
+  uint32_t Learn(std::span<const LookedUp> found);
   // Some are still to be looked up: what is not known may be one of them.
   bool IsLearning() const { return learnt_ < by_file_.size(); }
 
@@ -84,6 +86,10 @@ class SmallFiles {
     auto operator<=>(const Place&) const = default;
   };
 
+  void TakeExtents(Template* t, const std::vector<uint64_t>& numbers,
+                   const std::vector<bool>& is_scattered);
+  void TakeFiles(Template* t, std::vector<uint64_t>* numbers,
+                 const std::vector<bool>& is_scattered);
   void AddParts(uint64_t number, const TemplateFile& file, const Extent& extent, bool stays_mapped);
   void Follow(uint32_t part);
   bool FindNext();

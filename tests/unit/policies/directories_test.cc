@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <map>
 #include <mutex>
 #include <string>
@@ -53,6 +54,28 @@ TEST(DirectoriesTest, EachIsListedOnceWithTheDirectoriesInIt) {
   EXPECT_EQ(listed["gone"], 1);
   EXPECT_EQ(listed.size(), 1 + 3 * 100u);
   for (const auto& [path, times] : listed) EXPECT_EQ(times, 1) << path;
+}
+
+TEST(DirectoriesTest, OfManyFilesTheDirectoriesAreListedFirst) {
+  listed.clear();
+  ppc_context context = {};
+  context.list_dir = ListDir;
+  context.file_info = [](const ppc_context*, const char* path, ppc_file_info* out) {
+    const std::string name = path;
+    const std::lock_guard lock(listed_mutex);
+    EXPECT_EQ(listed[name.substr(0, name.find('/'))], 1) << name;
+    out->file = 1 + std::stoul(name.substr(name.find('/') + 1));
+    return name == "a/7" ? -ENOENT : 0;
+  };
+  std::vector<std::string> paths;
+  for (int i = 0; i < 200; i++) paths.push_back((i % 2 == 0 ? "b/" : "a/") + std::to_string(i));
+  const std::vector<LookedUp> found = LookUp(&context, paths);
+  ASSERT_EQ(found.size(), paths.size());
+  for (size_t i = 0; i < found.size(); i++) {
+    EXPECT_EQ(found[i].info.file, i == 7 ? 0 : i + 1);
+    EXPECT_EQ(found[i].is_gone, i == 7);
+  }
+  EXPECT_EQ(listed.size(), 2u);
 }
 
 }  // namespace

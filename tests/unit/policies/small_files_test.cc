@@ -221,5 +221,56 @@ TEST_F(SmallFilesTest, NonsenseIsBounded) {
   small.Done(stray);
 }
 
+// Of five files two are known, the others' numbers come in two lots and in no order.
+TEST_F(SmallFilesTest, WhatIsLookedUpLaterIsWaitedForInItsPlace) {
+  constexpr uint64_t kLater = SmallFiles::kLater;
+  constexpr uint64_t kPart = 512 << 10;
+  for (const uint64_t number : {uint64_t{20}, kLater, kLater | 1, uint64_t{10}, kLater | 2}) {
+    const uint32_t file = Small(number, 2 * kPart);
+    Read(kCommonGroup, file, 0, 2 * kPart / kPage);
+  }
+  SmallFiles small = Take();
+  EXPECT_TRUE(small.IsLearning());
+  EXPECT_EQ(small.stats().files, 5u);
+  EXPECT_EQ(Plan(&small), "20 20 ");
+  EXPECT_FALSE(small.finished());
+  EXPECT_FALSE(small.Knows(5));
+  IoList dropped;
+  (void)small.Release(
+      true, [](uint64_t, uint64_t, uint64_t) { return false; }, &dropped);
+  for (const ppc_io& io : dropped.ios()) EXPECT_TRUE(io.file == 10 || io.file == 20) << io.file;
+
+  std::vector<LookedUp> found(2);
+  found[0].info.file = 15;
+  found[1].is_gone = true;
+  EXPECT_EQ(small.Learn(found), 1u);
+  EXPECT_TRUE(small.IsLearning());
+  EXPECT_EQ(small.stats().files, 4u);
+  EXPECT_EQ(small.stats().gone, 2 * kPart);
+  EXPECT_EQ(small.stats().bytes, 8 * kPart);
+  EXPECT_EQ(Plan(&small), "15 15 10 10 ");
+
+  found.resize(1);
+  found[0].info.file = 5;
+  EXPECT_EQ(small.Learn(found), 0u);
+  EXPECT_FALSE(small.IsLearning());
+  for (const uint64_t number : {5, 10, 15, 20}) EXPECT_TRUE(small.Knows(number)) << number;
+  small.Touch(15, kPart, kPart, true);
+  EXPECT_EQ(small.stats().missed, kPart);
+  EXPECT_EQ(Plan(&small), "5 5 ");
+  EXPECT_TRUE(small.finished());
+}
+
+// It may be there: nothing of it is loaded, and it does not count as gone.
+TEST_F(SmallFilesTest, WhoDoesNotAnswerIsNotGone) {
+  Read(kCommonGroup, Small(SmallFiles::kLater), 0, 3);
+  SmallFiles small = Take();
+  EXPECT_EQ(small.Learn(std::vector<LookedUp>(1)), 0u);
+  EXPECT_EQ(Plan(&small), "");
+  EXPECT_TRUE(small.finished());
+  EXPECT_EQ(small.stats().gone, 0u);
+  EXPECT_EQ(small.stats().files, 1u);
+}
+
 }  // namespace
 }  // namespace ppc::maio
