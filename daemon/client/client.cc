@@ -199,10 +199,18 @@ Result<Json> ParseGiven(const char* text, const char* what) {
 
 std::string Text(const char* text) { return text == nullptr ? "" : text; }
 
-int ServiceCall(ppc_client* client, const char* op, const char* mount, const char* id) {
-  return Guard(client, [=] {
-    return SendRequest(client, Json{{"op", op}, {"mount", Text(mount)}, {"service_id", Text(id)}});
+// more(&request) adds what only this one has.
+template <typename More>
+int ServiceCall(ppc_client* client, const char* op, const char* mount, const char* id, More more) {
+  return Guard(client, [&] {
+    Json request{{"op", op}, {"mount", Text(mount)}, {"service_id", Text(id)}};
+    more(&request);
+    return SendRequest(client, std::move(request));
   });
+}
+
+int ServiceCall(ppc_client* client, const char* op, const char* mount, const char* id) {
+  return ServiceCall(client, op, mount, id, [](Json*) {});
 }
 
 }  // namespace
@@ -254,6 +262,19 @@ int ppc_service_start(struct ppc_client* client, const char* spec) {
 
 int ppc_service_ready(struct ppc_client* client, const char* mount, const char* service_id) {
   return ServiceCall(client, "service_ready", mount, service_id);
+}
+
+int ppc_service_phase(struct ppc_client* client, const char* mount, const char* service_id,
+                      const char* phase) {
+  return ServiceCall(client, "service_phase", mount, service_id,
+                     [=](Json* request) { (*request)["phase"] = Text(phase); });
+}
+
+int ppc_service_failed(struct ppc_client* client, const char* mount, const char* service_id,
+                       unsigned wait_s) {
+  return ServiceCall(client, "service_failed", mount, service_id, [=](Json* request) {
+    if (wait_s != 0) (*request)["wait_s"] = wait_s;
+  });
 }
 
 int ppc_service_stop(struct ppc_client* client, const char* mount, const char* service_id) {

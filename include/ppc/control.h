@@ -7,7 +7,7 @@
  * Thread safety: a connection is used by one thread at a time.
  *
  * ppcd has two sockets: root's, for everything, and the services' own, which takes
- * service_start, _ready, _stop and status of the services of the caller's control
+ * service_start, _ready, _phase, _failed, _stop and status of the services of the caller's control
  * group (docs/security.md).  Rights are those of the process that connected, while
  * it lives: connect anew after a fork.
  *
@@ -47,6 +47,14 @@ PPC_API int ppc_rm_policy(struct ppc_client *client, const char *mount);
  * policy has accepted; prefetch goes on in the background. */
 PPC_API int ppc_service_start(struct ppc_client *client, const char *spec);
 PPC_API int ppc_service_ready(struct ppc_client *client, const char *mount, const char *service_id);
+/* A part of the start-up begins: "init", "weights", "compile", "graphs", or "ready", as above. */
+PPC_API int ppc_service_phase(struct ppc_client *client, const char *mount, const char *service_id,
+			      const char *phase);
+/* Its process has failed and will be started again: what that needs may be loaded from now on.  The
+ * next start is awaited for wait_s seconds, 1 to 3600 (0: as long as the policy says), then the
+ * service is stopped; "wait_s" of the reply: for how long, 0: it has been stopped. */
+PPC_API int ppc_service_failed(struct ppc_client *client, const char *mount, const char *service_id,
+			       unsigned wait_s);
 PPC_API int ppc_service_stop(struct ppc_client *client, const char *mount, const char *service_id);
 
 /* Any request as JSON; also what the calls above use.  Answer text of the last call: */

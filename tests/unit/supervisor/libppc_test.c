@@ -24,9 +24,17 @@ static int with_daemon(void)
 	CHECK(strstr(ppc_error(client), "alpha") != NULL);
 	CHECK(ppc_reg_policy(client, "/proc", "alpha", "{broken") == -EINVAL);
 	CHECK(ppc_service_start(client, "{\"mount\":\"/proc\",\n \"service_id\":\"svc-c\"}") == 0);
+	CHECK(ppc_service_phase(client, "/proc", "svc-c", "weights") == 0);
+	CHECK(ppc_service_phase(client, "/proc", "svc-c", "later") == -EINVAL);
+	CHECK(ppc_service_phase(client, "/proc", "svc-c", NULL) == -EINVAL);
 	CHECK(ppc_service_ready(client, "/proc", "svc-c") == 0);
+	CHECK(ppc_service_failed(client, "/proc", "svc-c", 3601) == -EINVAL);
 	CHECK(ppc_service_stop(client, "/proc", "svc-c") == 0);
 	CHECK(ppc_service_stop(client, "/proc", "svc-c") == -ENOENT);
+	CHECK(ppc_service_failed(client, "/proc", "svc-c", 0) == -ENOENT);
+	CHECK(ppc_service_start(client, "{\"mount\":\"/proc\",\"service_id\":\"svc-c\"}") == 0);
+	CHECK(ppc_service_failed(client, "/proc", "svc-c", 60) == 0);
+	CHECK(strstr(ppc_reply(client), "\"wait_s\"") != NULL);
 	CHECK(ppc_request(client, "{\"op\":\"ping\"}") == 0);
 	CHECK(ppc_request(client, "[]") == -EINVAL);
 	CHECK(ppc_request(client, NULL) < 0);
