@@ -103,7 +103,7 @@ Status ConfigReader::Finish() const {
     const std::string near = DidYouMean(item.key(), known_);
     std::string all;
     for (const std::string& key : known_) all += " " + key;
-    return Error{EINVAL, "there is no " + what_ + " \"" + item.key() + "\"" +
+    return Error{EINVAL, "there is no " + what_ + " " + Shown(Json(item.key())) +
                              (near.empty() ? ";" : near) + " there are" + all};
   }
   return Ok();

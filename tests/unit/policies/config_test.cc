@@ -92,6 +92,18 @@ TEST(ParseConfig, AnUnknownOptionIsAnErrorThatNamesTheOthers) {
       << error;
 }
 
+TEST(ParseConfig, AnUnknownOptionIsNamedInOneLine) {
+  const Result<Config> config = ParseConfig("{\"st\\nand\": 1}");
+  ASSERT_FALSE(config);
+  EXPECT_TRUE(config.error().message.starts_with(R"(maio: there is no option "st\nand")"))
+      << config.error().message;
+  EXPECT_EQ(config.error().message.find('\n'), std::string::npos);
+  const std::string name(1000, 'x');
+  const Result<Config> longer = ParseConfig("{\"" + name + "\": 1}");
+  ASSERT_FALSE(longer);
+  EXPECT_LT(longer.error().message.size(), 500u);
+}
+
 TEST(ParseConfig, OptionsOfTheRuntimeAndOfAServiceAreOthers) {
   const Result<Config> config =
       ParseConfig(R"({"runtime": {"threshold": 0.5}, "service_id": "abcd", "workers": 2,
