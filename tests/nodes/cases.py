@@ -144,6 +144,7 @@ def read_only(store, results, config):
         follow(node, results, name, f"{label}/again", OWN, OWN[0])
         unimpressed(node, results, label, 1)
         results.check(not parts_of(name) & stored(store), f"{label}/nothing-there")
+        meet("read-only-checked")  # of the other one's, too
         run("mount", "-i", "-o", "remount,bind,rw", MOUNT)
         node.start(name, OWN[0])
         wait_for("the parts to be put and merged", lambda: parts_of(name) <= stored(store))
@@ -153,8 +154,10 @@ def read_only(store, results, config):
 
 
 def damage(name):
-    """One byte of each of the service's files, by the server; a file may have two names."""
-    paths = {os.stat(path).st_ino: path for path in glob.glob(f"{EXPORTED}/templates/{name[:2]}/{name}*")}
+    """One byte of each of the service's files, by the server; a file may have two names, and a put that was cut off leaves
+    an empty one."""
+    found = [path for path in glob.glob(f"{EXPORTED}/templates/{name[:2]}/{name}*") if ".tmp." not in path]
+    paths = {os.stat(path).st_ino: path for path in found}
     for path in paths.values():
         with open(path, "r+b") as file:
             file.seek(os.path.getsize(path) // 2)
