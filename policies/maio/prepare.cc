@@ -96,6 +96,7 @@ void Preparer::Prepare() {
     out_.reason = wanted ? "template found" : "recording was asked for";
   }
   if (is_known) {
+    Rename(&t);
     out_.generation = t.generation;
     // Who records compares with what there is.
     const bool is_repeated = !wanted || (t.flags & kProvisional) != 0;
@@ -169,6 +170,43 @@ int Preparer::LoadKnown(Template* t, std::string* error) {
   if (rc == 0 && TakeOwnGroups(spec_, t)) return 0;
   if (rc == 0 || is_without) *error = path + ": no part of this node";
   return rc == 0 ? -ENOENT : rc;
+}
+
+// Recorded when another directory was registered, above this one or in it: the same files had
+// longer or shorter names.  The largest tells.
+void Preparer::Rename(Template* t) const {
+  const auto largest = std::ranges::max_element(t->files, {}, &TemplateFile::size);
+  const auto is_there = [this](const std::string& path) {
+    ppc_file_info info = {};
+    return ValidPath(path) && context_->file_info(context_, path.c_str(), &info) == 0;
+  };
+  if (largest == t->files.end() || is_there(largest->path)) return;
+  const std::string& name = largest->path;
+  std::string above;  // to be taken away from the names
+  std::string below;  // to be put before them
+  for (size_t at = name.find('/'); above.empty() && at != std::string::npos;
+       at = name.find('/', at + 1)) {
+    if (is_there(name.substr(at + 1))) above = name.substr(0, at + 1);
+  }
+  if (above.empty()) {
+    MountSource source(context_);
+    const std::optional<std::string> dir = ModelDir(&source);
+    if (!dir || dir->empty() || !is_there(*dir + "/" + name)) return;
+    below = *dir + "/";
+  }
+  std::vector<std::string> before;
+  for (TemplateFile& file : t->files) {
+    before.push_back(file.path);
+    if (file.path.starts_with(above)) file.path = below + file.path.substr(above.size());
+  }
+  if (Check(*t).empty()) return;
+  for (size_t i = 0; i < before.size(); i++) t->files[i].path = std::move(before[i]);
+}
+
+std::optional<std::string> Preparer::ModelDir(ModelSource* source) const {
+  std::string model;
+  if (spec_.params.is_object()) model = TextOf(spec_.params, {"model_path", "path", "model"});
+  return FindModelDir(source, context_->mount, model);
 }
 
 // What is followed while the start is recorded, so that it is not slow: the doubtful template
@@ -299,9 +337,7 @@ SynthOptions Preparer::SynthOptionsFor(uint32_t workers) const {
 
 std::optional<Template> Preparer::SynthesizeModel() {
   MountSource source(context_);
-  std::string model;
-  if (spec_.params.is_object()) model = TextOf(spec_.params, {"model_path", "path", "model"});
-  std::optional<std::string> dir = FindModelDir(&source, context_->mount, model);
+  std::optional<std::string> dir = ModelDir(&source);
   if (!dir) return std::nullopt;
   std::string error;
   SynthOptions options = SynthOptionsFor(spec_.workers);

@@ -55,6 +55,8 @@ class Preparer {
   void CompleteFromHeaders(Template* t);
   bool Use(Template* t);
   int LoadKnown(Template* t, std::string* error);
+  void Rename(Template* t) const;
+  std::optional<std::string> ModelDir(ModelSource* source) const;
   std::vector<uint64_t> CheckFiles(const Template& t);
   bool MayBeLeftOver(const Tables& tables) const;
   std::vector<uint32_t> FindCached(const Layout& layout) const;
