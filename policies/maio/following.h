@@ -123,7 +123,7 @@ class Following {
   std::string reason_;
   std::unique_ptr<Layout> layout_;
   std::unique_ptr<SmallFiles> small_;
-  uint64_t learnt_ns_;  // when some of it were looked up
+  uint64_t learnt_ns_;  // when some of them were looked up last
   std::unique_ptr<PieceTable> table_;
   std::unique_ptr<Affinity> affinity_;
   std::unique_ptr<Matcher> matcher_;

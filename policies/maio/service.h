@@ -123,7 +123,7 @@ class Service {
   SharedStore* const shared_;
   const Background background_;
   bool is_fetched_ = false;              // its template came from the store
-  std::optional<uint64_t> fetch_newer_;  // than of then, once all has been looked up
+  std::optional<uint64_t> fetch_newer_;  // than one of that time, once all is looked up
   bool seeks_node_ = false;
   std::vector<SharedStore::Observed> observed_;  // pages of no group of this node
   Mode mode_ = Mode::kIdle;

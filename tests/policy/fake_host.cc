@@ -202,6 +202,7 @@ ppc_context* FakeHost::context() {
   context_.list_dir = ListDir;
   context_.background = [](const ppc_context* c, void (*work)(void*), void (*done)(void*),
                            void* arg) {
+    if (Self(c)->is_closing) return -ESHUTDOWN;
     Self(c)->background.push_back({work, done, arg});
     return 0;
   };

@@ -102,6 +102,13 @@ class MaioPackagesTest : public MaioTest {
     const nlohmann::json end = {{"op", op}, {"service_id", kId}};
     (void)library_.ops()->ppc_control(end.dump().c_str());
   }
+  void EndsLooking(const char* op) {
+    for (uint32_t f = 0; f < kFiles; f++) host_.AddFile(Name(f), kFileBytes);
+    Start();
+    End(op);
+    EXPECT_EQ(host_.RunBackground(), 2u) << "the lot under way, and memory given back";
+    EXPECT_TRUE(Asked().empty());
+  }
   // 0: the template is there.
   int Stored() {
     maio::Template t;
@@ -218,20 +225,15 @@ TEST_F(MaioPackagesTest, ATemplateOfWhichFewAreGoneStays) {
   EXPECT_EQ(Stored(), 0);
 }
 
-TEST_F(MaioPackagesTest, OfAServiceThatHasStoppedNothingIsLookedUp) {
-  for (uint32_t f = 0; f < kFiles; f++) host_.AddFile(Name(f), kFileBytes);
-  Start();
-  End("service_stop");
-  EXPECT_EQ(host_.RunBackground(), 2u) << "the lot under way, and memory given back";
-  EXPECT_TRUE(Asked().empty());
-}
+TEST_F(MaioPackagesTest, OfAServiceThatHasStoppedNothingIsLookedUp) { EndsLooking("service_stop"); }
+TEST_F(MaioPackagesTest, OfAServiceThatIsReadyNothingIsLookedUp) { EndsLooking("service_ready"); }
 
-TEST_F(MaioPackagesTest, OfAServiceThatIsReadyNothingIsLookedUp) {
+TEST_F(MaioPackagesTest, OfAPolicyThatIsRemovedNothingIsLookedUp) {
   for (uint32_t f = 0; f < kFiles; f++) host_.AddFile(Name(f), kFileBytes);
   Start();
-  End("service_ready");
-  EXPECT_EQ(host_.RunBackground(), 2u) << "the lot under way, and memory given back";
-  EXPECT_TRUE(Asked().empty());
+  host_.is_closing = true;
+  EXPECT_EQ(host_.RunBackground(), 2u) << "what was asked for before";
+  EXPECT_EQ(Asked().size(), maio::kLookUpsFirst + maio::kLookUpsNext);
 }
 
 }  // namespace

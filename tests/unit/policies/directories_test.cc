@@ -78,5 +78,19 @@ TEST(DirectoriesTest, OfManyFilesTheDirectoriesAreListedFirst) {
   EXPECT_EQ(listed.size(), 2u);
 }
 
+TEST(DirectoriesTest, OfALargeDirectoryOnlyTheBeginningIsListed) {
+  static size_t entries;
+  entries = 0;
+  ppc_context context = {};
+  context.list_dir = [](const ppc_context*, const char*, int (*entry)(void*, const char*, char),
+                        void* arg) {
+    while (entries < 100'000 && entry(arg, "file.py", 'f') == 0) entries++;
+    return 0;
+  };
+  ReadDirectories(&context, {"large"});
+  EXPECT_GT(entries, 1000u);
+  EXPECT_LT(entries, 10'000u);
+}
+
 }  // namespace
 }  // namespace ppc::maio
