@@ -14,31 +14,43 @@
 
 #define PPC_SET_ID	(S_ISUID | S_ISGID)
 
+/*
+ * Counts the mounts whose BASE is id-mapped.  Nobody can walk the first one
+ * before all CPUs have the new code: it is not mounted yet.
+ */
+DEFINE_STATIC_KEY_FALSE(ppc_idmapped_bases);
+
 static struct kmem_cache *ppc_inode_cache;
 static atomic64_t ppc_last_file_id = ATOMIC64_INIT(0);
 
-static umode_t ppc_mode_below(const struct inode *inode)
+static umode_t ppc_may_have(const struct inode *inode, umode_t mode)
 {
-	umode_t mode = PPC_I(inode)->lower->i_mode;
-
 	return PPC_SB(inode->i_sb)->nosuid ? mode & ~PPC_SET_ID : mode;
 }
 
-static bool ppc_is_current(const struct inode *inode)
+static umode_t ppc_mode_below(const struct inode *inode)
+{
+	return ppc_may_have(inode, PPC_I(inode)->lower->i_mode);
+}
+
+static __always_inline bool ppc_is_current(const struct inode *inode)
 {
 	const struct inode *lower = PPC_I(inode)->lower;
 
-	return inode->i_mode == ppc_mode_below(inode) &&
+	/* by ppc_copy_owner() ours never has a bit that it may not have */
+	return (likely(inode->i_mode == lower->i_mode) ||
+		inode->i_mode == ppc_mode_below(inode)) &&
 	       uid_eq(PPC_I(inode)->lower_uid, lower->i_uid) &&
 	       gid_eq(PPC_I(inode)->lower_gid, lower->i_gid);
 }
 
+/* What is stored here is all that our i_mode can be: no set-id bit where BASE is nosuid. */
 static void ppc_copy_owner(struct inode *inode, umode_t mode)
 {
 	struct ppc_idmap *idmap = ppc_idmap_of(PPC_SB(inode->i_sb)->lower_mnt);
 	struct ppc_inode *pi = PPC_I(inode);
 
-	inode->i_mode = mode;
+	inode->i_mode = ppc_may_have(inode, mode);
 	pi->lower_uid = READ_ONCE(pi->lower->i_uid);
 	pi->lower_gid = READ_ONCE(pi->lower->i_gid);
 	inode->i_uid = ppc_map_uid(idmap, pi->lower, pi->lower_uid);
@@ -94,6 +106,16 @@ static noinline int ppc_refresh_owner(struct inode *inode, bool wait)
 	return err;
 }
 
+/* For a stat, which notices each call. */
+static __always_inline int ppc_refresh_inline(struct inode *inode, bool wait)
+{
+	loff_t size = i_size_read(PPC_I(inode)->lower);
+
+	if (i_size_read(inode) != size)
+		i_size_write(inode, size);
+	return likely(ppc_is_current(inode)) ? 0 : ppc_refresh_owner(inode, wait);
+}
+
 /**
  * ppc_refresh - copy from the lower inode what the VFS reads from ours directly
  * @inode: ours
@@ -108,11 +130,7 @@ static noinline int ppc_refresh_owner(struct inode *inode, bool wait)
  */
 int ppc_refresh(struct inode *inode, bool wait)
 {
-	loff_t size = i_size_read(PPC_I(inode)->lower);
-
-	if (i_size_read(inode) != size)
-		i_size_write(inode, size);
-	return likely(ppc_is_current(inode)) ? 0 : ppc_refresh_owner(inode, wait);
+	return ppc_refresh_inline(inode, wait);
 }
 
 /*
@@ -135,7 +153,7 @@ static void ppc_drop_label(struct inode *inode, struct timespec64 ctime)
 }
 
 /* Some security module of this boot reads labels. */
-static bool ppc_labels __ro_after_init;
+static DEFINE_STATIC_KEY_FALSE_RO(ppc_labels);
 
 static noinline void ppc_compare_label(struct inode *inode)
 {
@@ -147,7 +165,7 @@ static noinline void ppc_compare_label(struct inode *inode)
 
 static inline void ppc_check_label(struct inode *inode)
 {
-	if (unlikely(ppc_labels))
+	if (static_branch_unlikely(&ppc_labels))
 		ppc_compare_label(inode);
 }
 
@@ -157,11 +175,13 @@ static inline void ppc_check_label(struct inode *inode)
  */
 static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
 {
+	struct ppc_idmap *mapped = PPC_IDMAP_GIVEN;
+
 	/* before the caller is asked about by the label of ours */
 	ppc_check_label(inode);
-	return inode_permission(PPC_SB(inode->i_sb)->idmapped ?
-				ppc_idmap_of(PPC_SB(inode->i_sb)->lower_mnt) : PPC_IDMAP_GIVEN,
-				PPC_I(inode)->lower, mask);
+	if (static_branch_unlikely(&ppc_idmapped_bases) && PPC_SB(inode->i_sb)->idmapped)
+		mapped = ppc_idmap_of(PPC_SB(inode->i_sb)->lower_mnt);
+	return inode_permission(mapped, PPC_I(inode)->lower, mask);
 }
 
 static noinline void ppc_map_owner(struct ppc_idmap *idmap, const struct inode *inode,
@@ -188,7 +208,7 @@ static int ppc_getattr(PPC_IDMAP_ARG const struct path *path, struct kstat *stat
 		stat->dev = inode->i_sb->s_dev;
 	if (unlikely(PPC_IDMAP_GIVEN != PPC_NO_IDMAP))
 		ppc_map_owner(PPC_IDMAP_GIVEN, inode, stat);
-	ppc_refresh(inode, false);
+	ppc_refresh_inline(inode, false);
 	ppc_check_label(inode);
 	return 0;
 }
@@ -298,7 +318,8 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	pi->mapping = ppc_bottom(lower)->i_mapping;
 	if (pi->mapping->a_ops && pi->mapping->a_ops->direct_IO)
 		inode->i_data.a_ops = &ppc_direct_aops;
-	ppc_label_is_of(pi, inode_get_ctime(lower));
+	if (static_branch_unlikely(&ppc_labels))
+		ppc_label_is_of(pi, inode_get_ctime(lower));
 	inode->i_generation = lower->i_generation;
 	inode->i_rdev = lower->i_rdev;
 	inode->i_blkbits = lower->i_blkbits;
@@ -441,8 +462,8 @@ static void ppc_inode_once(void *mem)
 
 int ppc_inode_cache_init(void)
 {
-	ppc_labels = security_ismaclabel(XATTR_SELINUX_SUFFIX) ||
-		     security_ismaclabel(XATTR_SMACK_SUFFIX);
+	if (security_ismaclabel(XATTR_SELINUX_SUFFIX) || security_ismaclabel(XATTR_SMACK_SUFFIX))
+		static_branch_enable(&ppc_labels);
 	ppc_inode_cache = kmem_cache_create("ppc_inode", sizeof(struct ppc_inode), 0,
 					    SLAB_RECLAIM_ACCOUNT | SLAB_ACCOUNT, ppc_inode_once);
 	return ppc_inode_cache ? 0 : -ENOMEM;

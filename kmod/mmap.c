@@ -71,13 +71,16 @@ static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end
 	if (unlikely(mode & PPC_MODE_TRACE))
 		return PPC_MAPPED_NONE;
 	if (mode & PPC_MODE_BEACON) {
-		pgoff_t stride = 1UL << READ_ONCE(po->sbi->beacon_shift);
-		pgoff_t beacon = round_down(vmf->pgoff, stride);
+		u32 shift = READ_ONCE(po->sbi->beacon_shift);
+		pgoff_t beacon = vmf->pgoff >> shift << shift;
 
 		if (vmf->pgoff == beacon)
 			return PPC_MAPPED_NONE;
-		from = max(start, beacon + 1);
-		end = min(end, beacon + stride - 1);
+		/* mostly of one stride; start <= vmf->pgoff <= end */
+		if (start <= beacon)
+			from = beacon + 1;
+		if (unlikely((end ^ beacon) >> shift))
+			end = beacon + (1UL << shift) - 1;
 		/* no more than a page table is mapped at once */
 		if (PPC_MAPS_FOLIOS && vmf->pgoff - beacon < PTRS_PER_PTE) {
 			from = max(from, ppc_beacon_end(po, vmf, beacon));

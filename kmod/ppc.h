@@ -6,6 +6,7 @@
 #define PPC_H
 
 #include <linux/fs.h>
+#include <linux/jump_label.h>
 #include <linux/mm.h>
 #include <linux/percpu.h>
 
@@ -39,6 +40,7 @@ void ppc_kill_sb(struct super_block *sb);
 /* inode.c */
 struct inode *ppc_iget(struct super_block *sb, struct inode *lower);
 struct inode *ppc_ilookup(struct ppc_sb *sbi, u64 file_id);
+DECLARE_STATIC_KEY_FALSE(ppc_idmapped_bases);
 int ppc_refresh(struct inode *inode, bool wait);
 struct inode *ppc_alloc_inode(struct super_block *sb);
 void ppc_free_inode(struct inode *inode);

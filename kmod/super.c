@@ -140,6 +140,8 @@ static void ppc_sb_free(struct ppc_sb *sbi)
 		kern_unmount_array(mounts, ARRAY_SIZE(mounts));
 	else if (sbi->asked_mnt)
 		kern_unmount(sbi->asked_mnt);
+	if (sbi->idmapped)
+		static_branch_dec(&ppc_idmapped_bases);
 	ppc_dev_put(sbi);
 	put_cred(sbi->cred);
 	kfree(sbi->base);
@@ -201,6 +203,8 @@ static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
 	sbi->caller_cred = ppc_wants_caller_cred(lower);
 	sbi->shares_mapping = ppc_shares_mapping(lower);
 	sbi->idmapped = is_idmapped_mnt(path->mnt);
+	if (sbi->idmapped)
+		static_branch_inc(&ppc_idmapped_bases);
 	/* two maps cannot be made one; and who answers for a server knows none */
 	if (sbi->idmapped || sbi->caller_cred || !ppc_may_idmap(lower))
 		ppc_refuse_idmap(sb);

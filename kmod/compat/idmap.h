@@ -55,7 +55,8 @@ static inline struct ppc_idmap *ppc_idmap_of(const struct vfsmount *mnt)
 	return NULL;
 }
 
-#define inode_permission(idmap, inode, mask)	inode_permission(inode, mask)
+#define inode_permission(idmap, inode, mask) \
+	((void)(idmap), inode_permission(inode, mask))
 #define vfs_getxattr(idmap, dentry, name, value, size) \
 	vfs_getxattr(dentry, name, value, size)
 

@@ -143,6 +143,10 @@ if [[ $refused != ENOSYS ]]; then
   if ((maps)); then
     must mount -t ppc "$PPC_TEST_DIR/i/base" "$PPC_TEST_DIR/b"
     same_ids "$PPC_TEST_DIR/b" "$PPC_TEST_DIR/i/base"
+    # Another one comes and goes.
+    must mount -t ppc "$PPC_TEST_DIR/i/base" "$PPC_TEST_DIR/m"
+    must umount "$PPC_TEST_DIR/m"
+    same_ids "$PPC_TEST_DIR/b" "$PPC_TEST_DIR/i/base"
     # Below it now is of the very id that was seen here.
     chown 5003 "$BASE/set-id" && chmod 6755 "$BASE/set-id"
     same_ids "$PPC_TEST_DIR/b" "$PPC_TEST_DIR/i/base"
