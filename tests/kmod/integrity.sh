@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Makes this machine one whose IMA or SELinux watches over mounts of ppc, until it is switched off.
-# usage: integrity.sh ima|selinux DISKDIR...
+# usage: integrity.sh ima|ima-reads|selinux DISKDIR...     ima-reads: whatever is read through a mount is measured, too
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -12,6 +12,7 @@ ima() {
   {
     echo "measure func=FILE_CHECK mask=MAY_READ fsname=ppc fowner=3003"
     echo "appraise func=BPRM_CHECK fsname=ppc fowner=3001"
+    if [[ $kind == ima-reads ]]; then echo "measure func=FILE_CHECK mask=MAY_READ fsname=ppc permit_directio"; fi
     for disk; do echo "appraise func=BPRM_CHECK fsuuid=$(findmnt -no UUID -T "$disk") fowner=3002"; done
   } >/sys/kernel/security/ima/policy
 }
@@ -32,6 +33,7 @@ selinux() {
 kind=${1:-}
 shift || true
 case $kind in
-  ima | selinux) "$kind" "$@" ;;
-  *) echo "integrity.sh: unknown kind '$kind'; know ima, selinux" >&2 && exit 2 ;;
+  ima | ima-reads) ima "$@" ;;
+  selinux) selinux "$@" ;;
+  *) echo "integrity.sh: unknown kind '$kind'; know ima, ima-reads, selinux" >&2 && exit 2 ;;
 esac
