@@ -5,6 +5,7 @@
 #define POLICIES_KVTIER_LEDGER_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace ppc::kvtier {
@@ -38,6 +39,10 @@ class Ledger {
     first_ = is_right ? std::min(first_ + 2, kMostFirst) : std::max(first_ - 1, 0);
   }
 
+  // Objects that a walk guesses at first.  While first guesses are right, as many as a layer may
+  // have: its reader takes them at once, and would wait for each.
+  size_t FirstDepth() const { return first_ >= kSureFirst ? kMostAtFirst : 1; }
+
   // What a walk may have loaded ahead of its reader, which has followed for `run` bytes.
   uint64_t AheadOf(uint64_t run) const {
     if (run == 0 && first_ < kLeastFirst) return 0;
@@ -50,6 +55,8 @@ class Ledger {
  private:
   static constexpr int kMostFirst = 16;
   static constexpr int kLeastFirst = 4;
+  static constexpr int kSureFirst = 8;
+  static constexpr size_t kMostAtFirst = 64;
 
   uint64_t read_ = 0;
   uint64_t wrong_ = 0;

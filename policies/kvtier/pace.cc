@@ -61,7 +61,16 @@ void Pace::Loaded(uint64_t took_ns) {
   load_ns_ = load_ns_ == 0 || took_ns < load_ns_ ? took_ns : Smooth(load_ns_, took_ns, 64);
 }
 
+Pace Pace::OfNext() const {
+  Pace next;
+  next.step_ns_ = step_ns_;
+  next.load_ns_ = load_ns_;
+  next.burst_ = burst_;
+  return next;
+}
+
 uint64_t Pace::Needed() const {
+  if (load_ns_ == 0) return kUnknown;
   const uint64_t step = std::max<uint64_t>(step_ns_, 1000);
   return std::min<uint64_t>((2 + 2 * load_ns_ / step) * boost_ + burst_, 1 << 20);
 }

@@ -12,6 +12,9 @@ namespace ppc::kvtier {
 
 class Pace {
  public:
+  // What the next reader is expected to be like: as fast as this one, from the same device.
+  Pace OfNext() const;
+
   // The reader has come to an object; has_waited: for the disk; was_expected: it was to be there.
   void Arrive(uint64_t now_ns, bool has_waited, bool was_expected);
   // One that was loaded for it, from the question to the answer.
@@ -26,6 +29,8 @@ class Pace {
  private:
   void Count(uint64_t step, bool has_waited);
 
+  // While nobody knows how long a load takes.
+  static constexpr uint64_t kUnknown = 64;
   static constexpr uint64_t kMostBurst = 1024;
   static constexpr uint64_t kMostBoost = 1024;
   static constexpr uint64_t kCalm = 4096;  // objects in time, until less is enough

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns one reader's way along a chain: where it is, what is expected next, and how far ahead that
-// is loaded.  The first guess is one object; each object that comes as expected doubles the
-// distance, one that does not halves it. Threads: one at a time.
+// is loaded.  The first guess is one object, or some where first guesses were right; each object
+// that comes as expected doubles the distance, one that does not halves it. Threads: one at a time.
 #ifndef POLICIES_KVTIER_WALK_H_
 #define POLICIES_KVTIER_WALK_H_
 
@@ -39,9 +39,16 @@ class Walk {
     bool is_read = false;
   };
 
-  // number: its place among all walks.
-  Walk(const Reader& reader, uint32_t service, int32_t xpu, uint8_t number, Key first)
-      : reader_(reader), service_(service), xpu_(xpu), number_(number), last_(first) {
+  // number: its place among all walks; depth: objects that are guessed at first.
+  Walk(const Reader& reader, uint32_t service, int32_t xpu, uint8_t number, Key first,
+       size_t depth = 1, const Pace& pace = {})
+      : reader_(reader),
+        service_(service),
+        xpu_(xpu),
+        number_(number),
+        last_(first),
+        depth_(depth),
+        pace_(pace) {
     recent_[0] = first;
   }
 
@@ -107,7 +114,7 @@ class Walk {
   std::deque<Slot> slots_;
   size_t ahead_from_ = 0;
   uint64_t ahead_bytes_ = 0;
-  size_t depth_ = 1;
+  size_t depth_;
   uint64_t run_bytes_ = 0;
   uint32_t proof_ = 0;
   uint32_t strays_ = 0;

@@ -133,8 +133,8 @@ Walk* Walks::Begin(const Arrival& arrival) {
     End(place->get(), /*is_left=*/false);
   }
   const auto number = static_cast<uint8_t>(place - walks_.begin());
-  *place =
-      std::make_unique<Walk>(arrival.reader, arrival.service, arrival.xpu, number, arrival.key);
+  *place = std::make_unique<Walk>(arrival.reader, arrival.service, arrival.xpu, number, arrival.key,
+                                  ledger_->FirstDepth(), last_pace_.OfNext());
   return place->get();
 }
 
@@ -142,6 +142,7 @@ void Walks::End(Walk* walk, bool is_left) {
   const bool is_asked = std::ranges::any_of(
       walk->slots(), [](const Walk::Slot& slot) { return slot.is_asked && !slot.is_done; });
   if (is_asked && options_.interrupt) options_.interrupt(walk->service(), walk->number());
+  if (walk->run_bytes() != 0) last_pace_ = walk->pace();
   walk->End(is_left, table_, ledger_);
   walks_[walk->number()].reset();
 }
@@ -174,7 +175,8 @@ void Walks::Ask(Walk* walk, uint64_t max_bytes, uint64_t now_ns, uint64_t* left,
   const bool can_tell = walk->pace().step_ns() != 0;
   for (size_t i = walk->ahead_from(); i < walk->slots().size(); i++) {
     Walk::Slot& slot = walk->slots()[i];
-    if (slot.is_asked || slot.is_done) continue;
+    // What was only believed to be there is asked for, too, once such a belief was wrong.
+    if (slot.is_asked || (slot.is_done && distrust_ == 0)) continue;
     const Object* const object = table_->Find(slot.key);
     if (object == nullptr) continue;
     if (object->Is(Object::kResident) && distrust_ == 0) {
@@ -192,6 +194,7 @@ void Walks::Ask(Walk* walk, uint64_t max_bytes, uint64_t now_ns, uint64_t* left,
     const uint64_t steps = i - walk->ahead_from() + 1;
     if (can_tell) out->Due(walk->read_ns + steps * walk->pace().step_ns());
     slot.is_asked = true;
+    slot.is_done = false;
     slot.asked_ns = now_ns;
     *left -= std::min(*left, object->bytes());
     if (distrust_ > 0) distrust_--;

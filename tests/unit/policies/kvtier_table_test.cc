@@ -123,7 +123,7 @@ TEST(KvTierLedger, FirstGuessesStopWhereTheyAreWrong) {
 
 TEST(KvTierPace, AheadByLoadTimeOverStepTime) {
   Pace pace;
-  EXPECT_EQ(pace.Needed(), 2u);
+  EXPECT_EQ(pace.Needed(), 64u) << "nothing is known of the device";
   pace.Loaded(20'000'000);
   for (uint64_t i = 1; i <= 1000; i++) pace.Arrive(i * 1'000'000, false, true);
   EXPECT_EQ(pace.step_ns(), 1'000'000u);
@@ -163,6 +163,22 @@ TEST(KvTierPace, WhatIsReadAtOnceIsNeededAtOnce) {
   }
   EXPECT_GE(pace.Needed(), 49u);
   EXPECT_LE(pace.Needed(), 100u);
+}
+
+// The next reader is like this one; how often this one waited is its own.
+TEST(KvTierPace, TheNextReaderBeginsWithWhatThisOneNeeded) {
+  Pace pace;
+  pace.Loaded(3'000'000);
+  uint64_t now = 1'000'000;
+  for (int layer = 0; layer < 3; layer++) {
+    now += 25'000'000;
+    for (int i = 0; i < 50; i++) pace.Arrive(now += 100'000, false, true);
+  }
+  const uint64_t calm = pace.Needed();
+  EXPECT_EQ(pace.OfNext().Needed(), calm);
+  for (int i = 0; i < 200; i++) pace.Arrive(now += 100'000, true, true);
+  EXPECT_GT(pace.Needed(), 2 * calm);
+  EXPECT_LT(pace.OfNext().Needed(), 2 * calm);
 }
 
 // A chain that is read for the first time, from memory: nothing is known of loads.

@@ -102,9 +102,22 @@ TEST_F(KvTierWalksTest, WhatMayBeGuessedIsAShareOfAllThatWasRead) {
   EXPECT_EQ(ledger_.AheadOf(1), before + kObjectPages * kPage / Ledger::kReadPerWrong);
 }
 
+TEST_F(KvTierWalksTest, SomeAheadAtOnceWhereFirstGuessesAreRight) {
+  const std::vector<uint64_t> chain = Chain(1, 200);
+  ReadAll(chain);
+  Rest();
+  Read(chain[0]);
+  EXPECT_EQ(Plan().size(), 21u) << "64, but 1 MiB while little was read";
+  ledger_.First(false);
+  Rest();
+  Read(chain[0]);
+  EXPECT_EQ(Plan().size(), 1u);
+}
+
 TEST_F(KvTierWalksTest, OneAheadFirstThenTwiceAsManyWithEach) {
   const std::vector<uint64_t> chain = Chain(1, 200);
   ReadAll(chain);
+  ledger_.First(false);
   Rest();
   // Too late each time, so that it is not pace that bounds it.
   std::vector<size_t> ahead;
