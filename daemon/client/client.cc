@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <ppc/control.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -40,6 +41,12 @@ std::vector<std::string> SocketsToTry(const char* named) {
   std::string admin = FromEnvironment("PPC_SOCKET", PPC_DEFAULT_SOCKET);
   std::string service = FromEnvironment("PPC_SERVICE_SOCKET", ServiceSocketBeside(admin));
   return {std::move(admin), std::move(service)};
+}
+
+// The service manager's ppcd has the usual socket.
+std::string HowToStart(const std::string& path) {
+  if (path != PPC_DEFAULT_SOCKET) return "ppcd --socket " + path;
+  return access("/run/systemd/system", F_OK) == 0 ? "systemctl start ppcd" : "ppcd";
 }
 
 class Connection {
@@ -101,7 +108,7 @@ class Connection {
     Error error = PosixError("ppcd does not answer at " + path_, code);
     error.message += code == EACCES || code == EPERM
                          ? "; that socket is root's (sudo), and ppcd has none for services here"
-                         : "; is it running? (systemctl start ppcd)";
+                         : "; is it running? (" + HowToStart(path_) + ")";
     return error;
   }
 

@@ -38,9 +38,10 @@ void Following::Vote(const miss_io& event, uint32_t from, uint32_t file) {
   uint32_t to = layout_->groups()[static_cast<size_t>(std::countr_zero(rest))].id;
   if (to == kCommonGroup) return;
   swaps_++;
-  run_->Log(PPC_LOG_INFO, "maio: service " + run_->spec.service_id + ": process " +
-                              std::to_string(event.pid) + " reads as worker " +
-                              std::to_string(static_cast<int32_t>(to)));
+  // One process that reads for several workers is each of them in turn.
+  run_->Log(PPC_LOG_DEBUG, "maio: service " + run_->spec.service_id + ": process " +
+                               std::to_string(event.pid) + " reads as worker " +
+                               std::to_string(static_cast<int32_t>(to)));
   if (from == kCommonGroup || layout_->SlotOf(from) < 0) {
     run_->workers.Move(event, to);
   } else {

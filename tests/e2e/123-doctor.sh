@@ -110,6 +110,12 @@ cure runner-stopped "$MNT"
 kill -STOP "$DAEMON"
 cure daemon-hangs --timeout 1 "$MNT"
 must ppcctl rm_policy "$MNT"
+register "$MNT" "$BAD/libppc_misbehave.so" '{"do":"throw"}'
+given_up() { miss && state_is failed; }
+echo x >"$MNT/tokenizer.json" && sync
+within 60 given_up || fail "the policy stays: $(ppcctl status "$MNT")"
+cure policy-failed "$MNT"
+must ppcctl rm_policy "$MNT"
 install -m 644 "$PPC_POLICY_DIR/libppc_null.so" "$WORK/mine.so"
 register "$MNT" "$WORK/mine.so"
 rm "$WORK/mine.so"

@@ -18,6 +18,22 @@ int AskWithTimeout(const Args& args, const Json& request, Json* answer = nullptr
   return outcome.exit_status;
 }
 
+// Which other registration would have had these files, for who did not mean it.
+void SayWhatIsAround(const std::string& mount) {
+  DaemonLink link;
+  const Result<Json> list = link.Ask({{"op", "list"}});
+  if (!list) return;
+  for (const Json& entry : list->value("mounts", Json::array())) {
+    const std::string other = entry.value("mount", "");
+    if (entry.value("state", "") == "native" || other.empty()) continue;
+    if (mount.starts_with(other + "/")) {
+      std::printf("  it lies in %s, whose policy leaves it to this one\n", other.c_str());
+    } else if (other.starts_with(mount + "/")) {
+      std::printf("  %s in it keeps its own policy\n", other.c_str());
+    }
+  }
+}
+
 }  // namespace
 
 int RegPolicy(const Args& args) {
@@ -48,6 +64,7 @@ int RegPolicy(const Args& args) {
     std::printf("%s: policy '%s' %s, backend %s\n", mount->c_str(), args.operands[1].c_str(),
                 answer.value("existing", false) ? "was registered already" : "registered",
                 answer.value("backend", "unknown").c_str());
+    SayWhatIsAround(*mount);
   }
   return status;
 }

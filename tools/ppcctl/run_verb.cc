@@ -248,7 +248,7 @@ int Run(const Args& args) {
   const Result<int> status = RunChild(child);
   relay.reset();
   if (report && status) {
-    const Status written = WriteReport(args.Get("--report"), report->End());
+    const Status written = WriteReport(args.Get("--report"), report->End(*status == 0));
     if (!written) Complain("warning: " + written.error().message);
   }
   const bool has_succeeded = status && *status == 0;

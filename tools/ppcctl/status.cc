@@ -2,6 +2,7 @@
 // ppcctl list and status.
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -45,9 +46,36 @@ void AddCounters(const Json& value, const std::string& name, Rows& rows) {
   rows.push_back({"    " + name, text});
 }
 
+// What MAIO's words mean; another policy's are printed as they are.
+std::string ModeInWords(const std::string& mode) {
+  static const std::map<std::string, std::string> kWords = {
+      {"record", "recording"},
+      {"use", "following what was recorded"},
+      {"starting", "looking for what was recorded"},
+      {"idle", "not loading"}};
+  const auto word = kWords.find(mode);
+  return word == kWords.end() ? mode : word->second;
+}
+
+// Policies answer root alone; another does without.
+void AddModes(DaemonLink& link, Json& mount) {
+  Json& services = mount["services"];
+  if (Text(mount, "state") != "running" || !services.is_array() || services.empty()) return;
+  const Result<Json> answer =
+      link.Ask({{"op", "policy"}, {"mount", mount["mount"]}, {"message", {{"op", "status"}}}});
+  if (!answer) return;
+  for (const Json& known : JsonMember(JsonMember(*answer, "reply"), "services")) {
+    for (Json& service : services) {
+      if (JsonMember(service, "service_id") != JsonMember(known, "service_id")) continue;
+      if (known.contains("mode")) service["mode"] = known["mode"];
+    }
+  }
+}
+
 void PrintService(const Json& service) {
   std::printf("  service %s  %s", Text(service, "service_id").c_str(),
               Text(service, "state").c_str());
+  if (service.contains("mode")) std::printf("  %s", ModeInWords(Text(service, "mode")).c_str());
   if (service.contains("workers")) std::printf("  workers %s", Text(service, "workers").c_str());
   if (service.contains("xpus")) std::printf("  xpus %s", Text(service, "xpus").c_str());
   if (service.contains("cgroup")) std::printf("  cgroup %s", Text(service, "cgroup").c_str());
@@ -110,9 +138,13 @@ int ShowStatus(const Args& args) {
     if (!mount) return WrongUsage(mount.error().message);
     request["mount"] = *mount;
   }
-  const Outcome outcome = AskOnce(request);
-  if (outcome.exit_status != kExitOk) return outcome.exit_status;
-  Json answer = outcome.answer;
+  DaemonLink link;
+  Result<Json> asked = link.Ask(request);
+  if (!asked) return link.Report(asked.error());
+  Json& answer = *asked;
+  if (answer.contains("mounts") && Text(answer, "rights") != "service") {
+    for (Json& mount : answer["mounts"]) AddModes(link, mount);
+  }
   const Json mounts = answer.value("mounts", Json::array());
   const bool is_well = std::none_of(mounts.begin(), mounts.end(), HasFailed);
   if (WantsJson()) {

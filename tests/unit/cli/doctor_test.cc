@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Causes that no machine of ours has: made up below a root of one's own.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -129,7 +131,15 @@ TEST_F(DoctorTest, ADaemonThatDoesNotAnswer) {
   patient_.daemon_error = ECONNREFUSED;
   Findings found;
   CheckDaemon(patient_, &found);
+  EXPECT_EQ(Only(found), "daemon-down ppcd &") << "no service manager";
+  std::filesystem::create_directories(tree_.Path("/run/systemd/system"));
+  found.clear();
+  CheckDaemon(patient_, &found);
   EXPECT_EQ(Only(found), "daemon-down systemctl start ppcd");
+  patient_.socket = "/tmp/own.sock";
+  found.clear();
+  CheckDaemon(patient_, &found);
+  EXPECT_EQ(Only(found), "daemon-down ppcd --socket /tmp/own.sock &") << "not the manager's";
   patient_.daemon_error = ETIMEDOUT;
   found.clear();
   CheckDaemon(patient_, &found);
@@ -217,6 +227,43 @@ TEST_F(DoctorTest, AFailedPolicyIsRegisteredAgain) {
   CheckDirectory(patient_, look_, &found);
   EXPECT_EQ(Only(found),
             "policy-failed ppcctl rm_policy /models && ppcctl reg_policy /models maio");
+  look_.mount["config"] = {{"standby", 20}};
+  found.clear();
+  CheckDirectory(patient_, look_, &found);
+  EXPECT_TRUE(Only(found).ends_with("reg_policy /models maio '{\"standby\":20}'")) << Only(found);
+}
+
+TEST_F(DoctorTest, ADirectoryIsMissedWhereRegisteringIsTheRemedy) {
+  const auto directory = [this] {
+    Findings found;
+    CheckDirectory(patient_, look_, &found);
+    return Only(found);
+  };
+  look_.parent.clear();
+  look_.mount = nullptr;
+  EXPECT_EQ(directory(), "not-registered ppcctl reg_policy /models maio");
+  patient_.daemon["off"] = true;
+  EXPECT_EQ(directory(), "") << "nothing is registered while it is off";
+}
+
+TEST_F(DoctorTest, AModelIsCachedBecauseItIsBeingLoaded) {
+  const std::string file = tree_.Path("/models/m.safetensors");
+  tree_.Write("/models/m.safetensors", std::string(1 << 20, 'x'));
+  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(fsync(fd), 0);  // not dirty
+  close(fd);
+  look_.path = tree_.Path("/models");
+  look_.model_files = {file};
+  const auto directory = [this] {
+    Findings found;
+    CheckDirectory(patient_, look_, &found);
+    return Only(found);
+  };
+  EXPECT_EQ(directory(), "cached ppcctl drop " + look_.path);
+  look_.mount["services"] = {{{"service_id", "svc"}, {"state", "started"}}};
+  EXPECT_EQ(directory(), "");
+  look_.mount["services"][0]["state"] = "ready";
+  EXPECT_EQ(directory(), "cached ppcctl drop " + look_.path);
 }
 
 TEST_F(DoctorTest, WordsOfAShell) {

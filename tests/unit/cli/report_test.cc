@@ -151,6 +151,37 @@ TEST(ReportTest, TheBeginIsFoundBetweenQuestions) {
   EXPECT_NEAR(PartsOf(log).init_s, 1.0, 0.1);
 }
 
+// The answer to the last question came after the end.
+TEST(ReportTest, PartsOfAShortStartAreNoMoreThanTheWhole) {
+  StartLog log;
+  log.begin_ns = kStart;
+  log.end_ns = kStart + 500 * kMs;
+  log.progress = {{.time_ns = kStart + 20 * kMs, .total = kModel},
+                  {.time_ns = kStart + 510 * kMs, .bytes = kModel, .total = kModel}};
+  const StartParts parts = PartsOf(log);
+  EXPECT_LE(parts.init_s, parts.total_s);
+  EXPECT_GE(parts.device_s, 0);
+}
+
+TEST(ReportTest, WhatThePolicyDidIsSaid) {
+  Json report = ReportJson({}, {}, {});
+  EXPECT_EQ(ReportText(report).find("recorded"), std::string::npos);
+  report["mode"] = "record";
+  EXPECT_NE(ReportText(report).find(", recorded for the next start"), std::string::npos);
+  report["mode"] = "use";
+  EXPECT_NE(ReportText(report).find("what an earlier start recorded"), std::string::npos);
+}
+
+// Nobody says that a command is ready whose work is done when it ends.
+TEST(ReportTest, WhoEndsWellWasReady) {
+  const auto ended = [](bool has_succeeded) {
+    StartReport report("/nowhere/ppcd.sock", "/models", "svc", "true");
+    return report.End(has_succeeded)["parts"]["is_ready"];
+  };
+  EXPECT_EQ(ended(false), false);
+  EXPECT_EQ(ended(true), true);
+}
+
 TEST(ReportTest, NothingSeenIsNoDivision) {
   StartLog log;
   log.begin_ns = log.end_ns = kStart;

@@ -171,6 +171,38 @@ TEST_F(VerbsTest, TopTellsOfEachServiceOnALine) {
   EXPECT_EQ(Ctl({"top", "--interval", "never"}).exit_status, 2);
 }
 
+TEST_F(VerbsTest, StatusSaysWhatIsDoneForAService) {
+  Json reply = PolicyAt(900, 1000);
+  reply["services"][0]["service_id"] = "svc-status";
+  Start({{"reply", reply}});
+  StartService("svc-status");
+  EXPECT_EQ(Told({"status"})["mounts"][0]["services"][0]["mode"], "use");
+  const ProcessResult text = Ctl({"status"});
+  EXPECT_NE(text.out.find("svc-status  started  following what was recorded"), std::string::npos)
+      << text.out;
+}
+
+TEST_F(VerbsTest, ARegistrationSaysWhichOthersAreAroundIt) {
+  Start();
+  const std::string inner = model_ + "/inner";
+  fs::create_directories(inner);
+  const auto said = [this](const std::string& directory) {
+    const ProcessResult result = Ctl({"reg_policy", "--backend", "poll", directory, "alpha"});
+    return result.out + result.err;
+  };
+  EXPECT_EQ(said(model_).find(" in it "), std::string::npos);
+  EXPECT_NE(said(inner).find("it lies in " + model_ + ","), std::string::npos);
+  ASSERT_EQ(Ctl({"rm_policy", model_}).exit_status, 0);
+  EXPECT_NE(said(model_).find(inner + " in it keeps"), std::string::npos);
+}
+
+TEST_F(VerbsTest, AReportOfAServiceThatHasEndedSaysSo) {
+  Start();
+  const ProcessResult gone = Ctl({"report", "/proc", "--id", "svc-gone"});
+  EXPECT_EQ(gone.exit_status, 1);
+  EXPECT_NE(gone.err.find("no service svc-gone in /proc now"), std::string::npos) << gone.err;
+}
+
 TEST_F(VerbsTest, WaitEndsWithWhatItWaitsFor) {
   Start();
   const ProcessResult never = Ctl({"wait", "/proc", "--id", "svc-wait", "--timeout", "0.2"});

@@ -29,6 +29,15 @@ bool IsBelowAny(const std::string& path, const std::vector<std::string>& directo
                      [&](const std::string& directory) { return IsBelow(path, directory); });
 }
 
+// As it was registered.
+std::string Registration(const DirectoryLook& look) {
+  std::string command = "ppcctl reg_policy " + ShellWord(look.parent) + " " +
+                        ShellWord(look.mount.value("policy", ""));
+  const Json& config = JsonMember(look.mount, "config");
+  if (!config.empty()) command += " " + ShellWord(DumpJson(config));
+  return command;
+}
+
 void CheckPolicy(const DirectoryLook& look, Findings* out) {
   const std::string directory = look.parent;
   const std::string state = look.mount.value("state", "");
@@ -44,8 +53,7 @@ void CheckPolicy(const DirectoryLook& look, Findings* out) {
     out->push_back({"policy-failed", directory,
                     "policy '" + look.mount.value("policy", "") +
                         "' was given up: " + look.mount.value("last_error", ""),
-                    "ppcctl rm_policy " + ShellWord(directory) + " && ppcctl reg_policy " +
-                        ShellWord(directory) + " " + look.mount.value("policy", ""),
+                    "ppcctl rm_policy " + ShellWord(directory) + " && " + Registration(look),
                     true});
   }
   const Result<std::string> status = ReadFile("/proc/" + std::to_string(runner) + "/status");
@@ -101,6 +109,12 @@ void CheckFile(const std::string& file, uint64_t* bytes, uint64_t* resident, Fin
        "sync " + ShellWord(file), true});
 }
 
+bool IsStarting(const DirectoryLook& look) {
+  const Json& services = JsonMember(look.mount, "services");
+  return std::any_of(services.begin(), services.end(),
+                     [](const Json& service) { return service.value("state", "") == "started"; });
+}
+
 // Reads one page of the file and looks whether it stays.
 bool GoesPastPageCache(const std::string& file) {
   const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
@@ -114,8 +128,8 @@ bool GoesPastPageCache(const std::string& file) {
 
 void CheckDirectory(const Patient& patient, const DirectoryLook& look, Findings* out) {
   if (look.parent.empty()) {
-    // Without ppcd nothing is registered, which CheckDaemon tells.
-    if (patient.daemon_error == 0) {
+    // Without ppcd, or with it off, nothing is registered, which CheckDaemon tells.
+    if (patient.daemon_error == 0 && !patient.daemon.value("off", false)) {
       out->push_back({"not-registered", look.path, "no policy looks after it",
                       "ppcctl reg_policy " + ShellWord(look.path) + " maio", true});
     }
@@ -137,7 +151,9 @@ void CheckDirectory(const Patient& patient, const DirectoryLook& look, Findings*
   uint64_t bytes = 0;
   uint64_t resident = 0;
   for (const std::string& file : look.model_files) CheckFile(file, &bytes, &resident, out);
-  if (bytes > 0 && static_cast<double>(resident) >= kCachedShare * static_cast<double>(bytes)) {
+  // While a service starts, its policy has just loaded them.
+  if (bytes > 0 && !IsStarting(look) &&
+      static_cast<double>(resident) >= kCachedShare * static_cast<double>(bytes)) {
     out->push_back({"cached", look.path,
                     HumanBytes(resident) + " of " + HumanBytes(bytes) +
                         " of models are in memory already: a start has nothing to wait for",

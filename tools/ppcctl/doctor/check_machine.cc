@@ -196,8 +196,13 @@ void CheckMachine(const Patient& patient, Findings* out) {
   }
 }
 
+// The service manager's ppcd has the usual socket.
+static std::string StartCommand(const Patient& patient) {
+  if (!patient.socket.empty()) return "ppcd --socket " + ShellWord(patient.socket) + " &";
+  return Exists(patient.host + "/run/systemd/system") ? "systemctl start ppcd" : "ppcd &";
+}
+
 void CheckDaemon(const Patient& patient, Findings* out) {
-  const std::string start = "systemctl start ppcd";
   switch (patient.daemon_error) {
     case 0:
       if (!patient.daemon.value("off", false)) return;
@@ -219,8 +224,8 @@ void CheckDaemon(const Patient& patient, Findings* out) {
       }
       return;
     default:
-      out->push_back(
-          {"daemon-down", "ppcd", "it does not run: " + patient.daemon_says, start, true});
+      out->push_back({"daemon-down", "ppcd", "it does not run: " + patient.daemon_says,
+                      StartCommand(patient), true});
   }
 }
 

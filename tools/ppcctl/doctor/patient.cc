@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
@@ -122,6 +123,7 @@ Patient LookAtPatient(const std::string& directory, unsigned timeout_ms) {
   Patient patient;
   patient.roots = RootsFromEnvironment();
   patient.template_dir = TemplateDir();
+  if (const char* socket = std::getenv("PPC_SOCKET"); socket != nullptr) patient.socket = socket;
   utsname kernel{};
   if (uname(&kernel) == 0) patient.release = kernel.release;
   DaemonLink link(timeout_ms);

@@ -39,6 +39,7 @@ struct Patient {
   std::string release;  // of the kernel
   int daemon_error = 0;  // errno of asking ppcd; 0 = it answered
   std::string daemon_says;
+  std::string socket;            // of ppcd, where PPC_SOCKET names one
   Json daemon = Json::object();  // of its status
   std::string template_dir;
   std::vector<std::string> registered;  // directories

@@ -37,13 +37,20 @@ std::string Share(const Json& report, const char* key) {
   return Fixed(total > 0 ? 100 * PartOf(report, key) / total : 0, 0) + "%";
 }
 
+// What the policy did meanwhile.
+std::string Mode(const Json& report) {
+  const std::string mode = report.value("mode", "");
+  if (mode == "use") return ", loaded ahead by what an earlier start recorded";
+  return mode == "record" ? ", recorded for the next start" : "";
+}
+
 std::string Head(const Json& report) {
   const Json& parts = report["parts"];
   return "start-up " + Fixed(PartOf(report, "total_s"), 1) + " s" +
          (parts.value("is_ready", false) ? "" : " (not ready when watching ended)") + ", " +
          HumanBytes(parts.value("bytes", uint64_t{0})) + " of the model read, " +
          HumanBytes(parts.value("missed", uint64_t{0})) + " not found in memory, " +
-         std::to_string(parts.value("readers", 0)) + " reading processes";
+         std::to_string(parts.value("readers", 0)) + " reading processes" + Mode(report);
 }
 
 std::string Escaped(const std::string& text) {

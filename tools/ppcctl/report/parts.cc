@@ -93,7 +93,8 @@ StartParts PartsOf(const StartLog& log) {
     parts.missed = std::max(parts.missed, progress.missed - log.progress.front().missed);
     if (progress.disk_rate > 0) parts.disk_rate = progress.disk_rate;
   }
-  const uint64_t begin_ns = LoadBegin(log);
+  // An answer may be later than the end.
+  const uint64_t begin_ns = std::min(LoadBegin(log), std::max(log.begin_ns, log.end_ns));
   parts.init_s = Seconds(begin_ns - std::min(log.begin_ns, begin_ns));
   const double load_s = parts.total_s - parts.init_s;
   const std::map<pid_t, OneReader> all = ReadersOf(log, begin_ns);

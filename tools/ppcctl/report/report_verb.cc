@@ -66,17 +66,22 @@ Result<int> ProcessOfUnit(const std::string& id, const std::string& cgroup) {
 Result<int> ProcessOf(const std::string& mount, const std::string& id) {
   const Outcome outcome = AskOnce({{"op", "status"}, {"mount", mount}});
   if (outcome.exit_status != kExitOk) return Error{ECOMM, ""};
+  bool is_there = false;
   for (const Json& directory : outcome.answer.value("mounts", Json::array())) {
     const Json services = directory.value("services", Json::array());
     for (const Json& service : services) {
       if (service.value("service_id", "") != id) continue;
+      is_there = true;
       if (service.value("pid", 0) > 0) return service.value("pid", 0);
       // Another group, a session's for instance, has others in it.
       const std::string cgroup = service.value("cgroup", "");
       if (cgroup.ends_with(".service")) return ProcessOfUnit(id, cgroup);
     }
   }
-  return Error{ENOENT, "service " + id + " was told without its process; name it with --pid"};
+  return Error{ENOENT,
+               is_there ? "service " + id + " was told without its process; name it with --pid"
+                        : "no service " + id + " in " + mount +
+                              " now; a report is made while it starts: ppcctl run --report FILE"};
 }
 
 }  // namespace

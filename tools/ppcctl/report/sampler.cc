@@ -106,10 +106,13 @@ void Sampler::Run() {
   }
   // The last thing that it did may have been to say that it is ready.
   Progress last;
-  if (!log_.is_ready && ask_(&last)) {
-    last.time_ns = MonotonicNs();
-    log_.progress.push_back(last);
-    log_.is_ready = last.is_ready;
+  if (!log_.is_ready) {
+    log_.end_ns = MonotonicNs();  // before the question, whose answer may take a while
+    if (ask_(&last)) {
+      last.time_ns = log_.end_ns;
+      log_.progress.push_back(last);
+      log_.is_ready = last.is_ready;
+    }
   }
   wake_.notify_all();
 }

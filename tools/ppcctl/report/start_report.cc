@@ -43,12 +43,15 @@ class StartReport::Asker {
     progress->missed = directory->second.miss_bytes;
     progress->disk_rate = directory->second.device_rate;
     progress->is_ready = service->second.state == "ready";
+    const std::string& mode = service->second.mode;
+    if (mode == "record" || mode == "use") mode_ = mode;
     if (!service->second.phases.empty()) phases_ = service->second.phases;
     return true;
   }
 
   // Behind the last Ask().
   const std::vector<std::pair<std::string, uint64_t>>& phases() const { return phases_; }
+  const std::string& mode() const { return mode_; }
 
  private:
   const std::string socket_;
@@ -56,6 +59,7 @@ class StartReport::Asker {
   const std::string id_;
   std::unique_ptr<DaemonLink> link_;
   std::vector<std::pair<std::string, uint64_t>> phases_;
+  std::string mode_;
 };
 
 StartReport::StartReport(std::string socket, std::string mount, std::string id, std::string command)
@@ -76,13 +80,15 @@ void StartReport::Wait() {
   if (sampler_) sampler_->Wait();
 }
 
-Json StartReport::End() {
-  const StartLog log = sampler_ ? sampler_->Finish() : StartLog{};
+Json StartReport::End(bool has_succeeded) {
+  StartLog log = sampler_ ? sampler_->Finish() : StartLog{};
+  log.is_ready = log.is_ready || has_succeeded;
   const StartParts parts = PartsOf(log);
   Json report = ReportJson(log, parts, LimitOf(parts));
   report["service_id"] = id_;
   report["directory"] = mount_;
   report["command"] = command_;
+  report["mode"] = asker_->mode();
   // By the policy's clock, which begins when the service was told of.
   report["phases"] = PhasesJson(asker_->phases());
   return report;

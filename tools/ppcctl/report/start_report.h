@@ -26,8 +26,9 @@ class StartReport {
   void Begin(pid_t pid, uint64_t begin_ns);
   // Until it is ready, or the process is gone.
   void Wait();
-  // As ReportJson() has it, with whose it is.
-  Json End();
+  // As ReportJson() has it, with whose it is.  has_succeeded: the process has ended well, which is
+  // as good as ready where nobody said that it was.
+  Json End(bool has_succeeded = false);
 
  private:
   class Asker;
