@@ -198,6 +198,7 @@ struct ppc_residency {
 #define PPC_CAN_DEADLINES 0x40u /* lists may say when ranges are needed, struct timed_prefetch_ios */
 #define PPC_CAN_MANY 0x100u /* loads may have PPC_IO_MANY */
 #define PPC_IS_TRACED 0x80u /* there is a trace_file; without one trace() does nothing */
+#define PPC_MISSES_HUGE 0x200u /* of a cached file, what is mapped by huge pages is not seen */
 
 #define PPC_MAX_CHECKPOINT 262144u /* bytes, of one service */
 

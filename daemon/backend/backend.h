@@ -85,6 +85,7 @@ struct Capabilities {
   bool open_close = false;
   bool managed_readahead = false;
   bool sampled = false;             // what is accessed is seen now and then, in no exact order
+  bool misses_huge = false;         // of a cached file, what is mapped by huge pages is not seen
   bool exact_counts = false;        // loaded and resident are counted, not estimated
   int least_loads = 2;              // at once, of one node: fewer leave a disk idle in between
   int small_loads = 32;             // at once: a disk answers after 2 ms, and reads 600 KB in these

@@ -9,6 +9,7 @@
 
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/directories.h"
+#include "policies/maio/in_memory.h"
 #include "policies/maio/record/regroup.h"
 #include "policies/maio/shared_store.h"
 #include "policies/maio/synth/synth.h"
@@ -111,6 +112,8 @@ void Preparer::Prepare() {
   if (!used && is_known && out_.found.bytes == 0) out_.found.bytes = DistinctBytes(t);
   if (!used && wanted && config_.prefetch) FollowProvisionally(provisional ? &t : nullptr);
   out_.is_recorded = !used && config_.record != RecordMode::kNever;
+  out_.is_warm =
+      out_.is_recorded && followed_ && IsMostlyThere(context_, followed_->files, numbers_);
 }
 
 Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
@@ -122,7 +125,7 @@ Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
                                                 cookie | 1ull << 49 | nonce,
                                                 (context_->caps & PPC_CAN_MANY) != 0);
     tables.layout = std::make_unique<Layout>(std::move(*followed_), numbers_, config_.max_pieces);
-    if (goes_on_ || MayBeLeftOver(tables)) tables.cached = FindCached(*tables.layout);
+    if (goes_on_ || MayBeLeftOver(tables)) tables.cached = FindCached(context_, *tables.layout);
     out_.followed = std::move(tables);
   }
   return std::move(out_);
@@ -133,31 +136,6 @@ Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
 bool Preparer::MayBeLeftOver(const Tables& tables) const {
   const uint64_t bytes = tables.layout->bytes() + tables.small->stats().bytes;
   return memory_.room < kChunkBytes || (memory_.room < bytes && memory_.cache >= kChunkBytes);
-}
-
-std::vector<uint32_t> Preparer::FindCached(const Layout& layout) const {
-  std::vector<uint32_t> cached;
-  if (context_->resident == nullptr) return cached;
-  const uint64_t deadline = context_->now_ns(context_) + kFindBudgetNs;
-  std::vector<uint8_t> bitmap;
-  for (const LayoutFile& file : layout.files()) {
-    if (file.number == 0 || context_->now_ns(context_) > deadline) continue;
-    bitmap.assign((file.bytes / kPage + 8) / 8, 0);
-    ppc_residency state = {};
-    if (context_->resident(context_, file.number, 0, file.bytes, &state, bitmap.data(),
-                           bitmap.size()) != 0 ||
-        state.resident == 0) {
-      continue;
-    }
-    for (uint32_t p = file.first_piece; p < file.last_piece; p++) {
-      const Piece& piece = layout.pieces()[p];
-      bool is_there = true;
-      for (uint64_t i = piece.page; is_there && i < piece.end_page() && i * kPage < file.bytes; i++)
-        is_there = bitmap[i / 8] >> (i % 8) & 1;
-      if (is_there) cached.push_back(p);
-    }
-  }
-  return cached;
 }
 
 // Of several nodes: the groups of this one, of the whole template or of the part that it recorded.
@@ -230,7 +208,7 @@ void Preparer::FollowProvisionally(Template* known) {
 }
 
 void Preparer::CompleteFromHeaders(Template* t) {
-  out_.reason += "; the table of extents was full when it was recorded";
+  out_.reason += "; not all fitted, or was seen, when it was recorded";
   std::optional<Template> headers = SynthesizeModel();
   if (!headers) return;
   Template whole = *t;

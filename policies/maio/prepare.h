@@ -24,6 +24,7 @@ namespace ppc::maio {
 struct Preparation {
   std::optional<Tables> followed;
   bool is_recorded = false;  // the start, whatever is followed
+  bool is_warm = false;      // most of what is followed is in memory already
   std::string reason;
   FoundTemplate found;
   uint32_t copies = 0;  // of each worker's list, of a template for fewer workers
@@ -59,7 +60,6 @@ class Preparer {
   std::optional<std::string> ModelDir(ModelSource* source) const;
   std::vector<uint64_t> CheckFiles(const Template& t);
   bool MayBeLeftOver(const Tables& tables) const;
-  std::vector<uint32_t> FindCached(const Layout& layout) const;
   uint32_t TensorParallel() const;  // 0: not told
   SynthOptions SynthOptionsFor(uint32_t workers) const;
   std::optional<Template> SynthesizeModel();

@@ -23,18 +23,32 @@ int32_t Recording::LearnFile(const miss_io& event) {
   file.mtime_ns = info.mtime_ns;
   file.kind = KindOfPath(file.path);
   if (file.kind == FileKind::kOther && file.size <= kSmallBytes) file.kind = FileKind::kSmall;
-  NoteCached(event, info.size);
+  if (file.kind != FileKind::kSmall) model_bytes_ += file.size;
+  NoteCached(event, file);
   return recorder_.AddFile(event.file, file);
 }
 
-// Without TRACE only misses are seen: what a file had in the cache before its first one will not
-// be in the template.  The first miss's own windows do not count.
-void Recording::NoteCached(const miss_io& event, uint64_t size) {
-  if ((run_->context->caps & PPC_CAN_TRACE) != 0 || run_->context->resident == nullptr) return;
+// Without TRACE only misses are seen, and the observer does not see what is mapped by huge pages:
+// what a file had in the cache before its first event will not be in the template.  The first
+// miss's own windows do not count.
+void Recording::NoteCached(const miss_io& event, const TemplateFile& file) {
+  const uint32_t caps = run_->context->caps;
+  const bool may_miss = (caps & PPC_CAN_TRACE) == 0 ||
+                        ((caps & PPC_MISSES_HUGE) != 0 && file.kind != FileKind::kSmall);
+  // What is loaded ahead is there, too.
+  if (!may_miss || is_followed_ || run_->context->resident == nullptr) return;
   ppc_residency state = {};
-  if (run_->context->resident(run_->context, event.file, 0, size, &state, nullptr, 0) != 0) return;
+  if (run_->context->resident(run_->context, event.file, 0, file.size, &state, nullptr, 0) != 0)
+    return;
   uint64_t own = event.size + 2 * std::max<uint64_t>(run_->context->window_bytes, kPage);
   cached_bytes_ += state.resident - std::min(state.resident, own);
+}
+
+bool Recording::MissesCached() const {
+  const uint32_t caps = run_->context->caps;
+  if ((caps & PPC_CAN_TRACE) == 0) return cached_bytes_ * kWarmShare > recorder_.bytes();
+  const bool is_cached = is_followed_ ? is_warm_ : cached_bytes_ * 2 > model_bytes_;
+  return (caps & PPC_MISSES_HUGE) != 0 && is_mapped_ && is_cached;
 }
 
 void Recording::Event(const miss_io& event) {
@@ -47,6 +61,7 @@ void Recording::Event(const miss_io& event) {
   int32_t file = LearnFile(event);
   if (file < 0) return;
   bool weights = recorder_.files()[file].kind != FileKind::kSmall;
+  is_mapped_ |= weights && (event.flags & PPC_F_MMAP) != 0;
   const uint32_t group = run_->workers.Resolve(event, weights);
   uint64_t first = event.offset / kPage;
   uint64_t end = (event.offset + event.size + kPage - 1) / kPage;
@@ -85,10 +100,11 @@ Finishing Recording::Finish(uint32_t flags) {
   out.meta_ = meta.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if ((run_->context->caps & PPC_CAN_TRACE) != 0) flags |= kTraced;
   const bool has_holes = has_holes_ || (run_->context->caps & PPC_IS_SAMPLED) != 0;
-  if (has_holes || cached_bytes_ * kWarmShare > recorder_.bytes()) flags |= kWarmSuspect;
+  if (has_holes || MissesCached()) flags |= kWarmSuspect;
   out.flags_ = flags;
   out.found_ = found_;
   out.is_first_ = stored_bytes_ == 0;
+  if ((run_->context->caps & PPC_MISSES_HUGE) != 0 && is_mapped_) out.mapped_bytes_ = model_bytes_;
   out.has_missed_ = has_missed_ || run_->spec.is_resumed;
   return out;
 }
@@ -133,6 +149,8 @@ void Finishing::Work() {
   Template t = std::move(recorder_).Finish(
       spec_.service_id, flags_,
       static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec));
+  // Another recording would see no more.
+  if (DistinctBytes(t) < mapped_bytes_ - mapped_bytes_ / kUnseenShare) t.flags |= kOverflow;
   t.generation = found_.generation + 1;
   t.meta = meta_;
   GiveWholeNumbers(spec_, &t);

@@ -48,7 +48,9 @@ class Finishing {
   uint32_t flags_ = 0;
   Template template_;
   FoundTemplate found_;
-  bool is_first_ = false;    // nothing of this start has been stored
+  bool is_first_ = false;  // nothing of this start has been stored
+  uint64_t mapped_bytes_ =
+      0;                     // of a mapped model, where not all of it may have been seen; 0: it was
   bool has_missed_ = false;  // its beginning was not seen
   std::string reason_;
   int level_ = PPC_LOG_INFO;
@@ -64,6 +66,11 @@ class Recording {
   bool Knows(uint64_t file) const { return recorder_.FileOf(file) >= 0; }
   void Swap(uint32_t a, uint32_t b) { recorder_.Swap(a, b); }
   void Mark(Phase phase, uint64_t now_ns) { recorder_.Mark(phase, /*is_told=*/true, now_ns); }
+  // is_followed: something is loaded ahead of its readers, of which most was there before: is_warm.
+  void Begins(bool is_followed, bool is_warm) {
+    is_followed_ = is_followed;
+    is_warm_ = is_warm;
+  }
   // Some of the start was not told of.
   void Miss() { has_missed_ = true; }
 
@@ -83,7 +90,8 @@ class Recording {
 
  private:
   int32_t LearnFile(const miss_io& event);
-  void NoteCached(const miss_io& event, uint64_t size);
+  void NoteCached(const miss_io& event, const TemplateFile& file);
+  bool MissesCached() const;
 
   Run* const run_;
   FoundTemplate found_;
@@ -92,8 +100,12 @@ class Recording {
   uint64_t tried_bytes_ = 0;    // when it was given away last
   uint64_t pending_bytes_ = 0;  // of what is on its way
   uint64_t cached_bytes_ = 0;   // of the recorded files, cached before they were read
+  uint64_t model_bytes_ = 0;    // of those that are the model, all of them
   bool has_missed_ = false;
   bool has_holes_ = false;  // events were lost in between
+  bool is_followed_ = false;
+  bool is_warm_ = false;
+  bool is_mapped_ = false;  // the model
 };
 
 }  // namespace ppc::maio

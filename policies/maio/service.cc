@@ -101,6 +101,7 @@ void Service::Begin(Preparation p) {
   if (p.is_recorded) {
     recording_ = std::make_unique<Recording>(&run_, p.found);
     if (is_early_lost_) recording_->Miss();
+    recording_->Begins(p.followed.has_value(), p.is_warm);
     for (auto [phase, ms] : phases_) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
   }
   const uint64_t known_ns = p.found.created_ns;

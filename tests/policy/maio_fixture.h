@@ -23,6 +23,8 @@ class MaioTest : public ::testing::Test {
     uint64_t init_ms = 500;    // between the first small read and the weights
     nlohmann::json config = nlohmann::json::object();
     uint32_t no_caps = 0;  // what the backend cannot do, PPC_CAN_*
+    uint32_t more_caps = 0;
+    bool is_mapped = true;  // else readers use read()
     std::vector<int> xpus = {0, 1};
     std::vector<int> reader_xpus = {0, 1};
     std::vector<uint32_t> order = {0, 1};  // which slice each reader takes
@@ -32,7 +34,7 @@ class MaioTest : public ::testing::Test {
     auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
     sim->template_dir = store_.path();
     sim->SetConfig(setup.config);
-    sim->caps &= ~setup.no_caps;
+    sim->caps = (sim->caps & ~setup.no_caps) | setup.more_caps;
     model_ = AddModel(sim.get(), setup.shape);
     EXPECT_EQ(sim->Init(), 0);
     return sim;
@@ -71,6 +73,7 @@ class MaioTest : public ::testing::Test {
       Reader r;
       r.pid = 100 + static_cast<int>(w);
       r.xpu = setup.reader_xpus.empty() ? -1 : setup.reader_xpus[w];
+      r.mapped = setup.is_mapped;
       r.bytes_per_ms = setup.rate;
       r.start_ms = sim->ms();
       r.accesses.push_back({model_.config_file, 0, 8 << 10, 0, 0});

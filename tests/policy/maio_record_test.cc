@@ -123,8 +123,8 @@ TEST_F(MaioRecordTest, StoppedBeforeItWasRecordedAgainItIsStillAsked) {
 // Misses alone (a module without TRACE) do not show what was cached already.
 class MaioMissRecordTest : public MaioRecordTest {
  protected:
-  uint32_t FlagsWhenCached(uint64_t bytes_per_shard, bool trace) {
-    Setup setup;
+  uint32_t FlagsWhenCached(uint64_t bytes_per_shard, bool trace, const Setup& other = {}) {
+    Setup setup = other;
     if (!trace) setup.no_caps = PPC_CAN_TRACE;
     auto sim = Make(setup);
     for (const uint64_t shard : model_.shards) sim->residency[shard].resident = bytes_per_shard;
@@ -144,6 +144,25 @@ TEST_F(MaioMissRecordTest, OnAColdCacheItIsNot) {
 }
 TEST_F(MaioMissRecordTest, WithTraceTheCacheDoesNotMatter) {
   EXPECT_EQ(FlagsWhenCached(8 * kMiB, true), maio::kComplete | maio::kTraced);
+}
+
+// The observer does not see what is mapped by huge pages.
+TEST_F(MaioMissRecordTest, OfACachedMappingByHugePagesItIsSuspect) {
+  Setup observer;
+  observer.more_caps = PPC_MISSES_HUGE;
+  EXPECT_EQ(FlagsWhenCached(20 * kMiB, true, observer),
+            maio::kComplete | maio::kTraced | maio::kWarmSuspect);
+}
+TEST_F(MaioMissRecordTest, OfAMappingThatIsMostlyMissedItIsNot) {
+  Setup observer;
+  observer.more_caps = PPC_MISSES_HUGE;
+  EXPECT_EQ(FlagsWhenCached(8 * kMiB, true, observer), maio::kComplete | maio::kTraced);
+}
+TEST_F(MaioMissRecordTest, OfCachedFilesThatAreReadItIsNot) {
+  Setup observer;
+  observer.more_caps = PPC_MISSES_HUGE;
+  observer.is_mapped = false;
+  EXPECT_EQ(FlagsWhenCached(20 * kMiB, true, observer), maio::kComplete | maio::kTraced);
 }
 
 TEST_F(MaioRecordTest, ASuspectTemplateIsRecordedAnew) {

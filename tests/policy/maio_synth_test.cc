@@ -113,6 +113,53 @@ TEST_F(MaioSynthTest, TheFirstStartFollowsTheHeadersAndIsRecorded) {
   EXPECT_EQ(Start(second.get(), setup)["reason"], "template found");
 }
 
+// The observer does not see what is mapped by huge pages; what is loaded ahead is no sign of them.
+TEST_F(MaioSynthTest, ARecordingIsSuspectWhereAMappedModelWasInMemoryBefore) {
+  for (const bool is_warm : {true, false}) {
+    Setup setup;
+    TempDir store;
+    auto sim = MakeReal(setup);
+    sim->template_dir = store.path();
+    sim->caps |= PPC_MISSES_HUGE;
+    if (is_warm) {
+      for (const uint64_t shard : shards_)
+        sim->residency[shard].resident = kTensors * kTensorBytes * 3 / 4;
+    }
+    ASSERT_EQ(sim->Init(), 0);
+    EXPECT_EQ(Start(sim.get(), setup)["mode"], "record");
+    EXPECT_EQ(RunToReady(sim.get(), setup)["reason"], "template stored");
+    maio::Template recorded;
+    std::string error;
+    ASSERT_EQ(maio::Load(maio::TemplatePath(store.path(), kId), &recorded, &error), 0) << error;
+    EXPECT_EQ((recorded.flags & maio::kWarmSuspect) != 0, is_warm);
+  }
+}
+
+// Some of what is mapped is never seen: another recording would be no better, the headers know.
+TEST_F(MaioSynthTest, WhatOfAMappedModelIsNotSeenComesFromTheHeaders) {
+  Setup setup;
+  const auto start = [&](bool is_whole) {
+    auto sim = MakeReal(setup);
+    sim->caps |= PPC_MISSES_HUGE;
+    EXPECT_EQ(sim->Init(), 0);
+    Start(sim.get(), setup);
+    AddRealReaders(sim.get(), setup);
+    for (Reader& reader : sim->readers) {
+      if (!is_whole) std::erase_if(reader.accesses, [](const Access& a) { return a.size > kMiB; });
+    }
+    EXPECT_TRUE(sim->Run(60000));
+    sim->RunFor(50);
+    return End(sim.get(), "service_ready");
+  };
+  start(/*is_whole=*/false);
+  maio::Template recorded;
+  std::string error;
+  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &recorded, &error), 0) << error;
+  EXPECT_EQ(recorded.flags, maio::kComplete | maio::kTraced | maio::kOverflow);
+  const nlohmann::json status = start(/*is_whole=*/true);
+  EXPECT_EQ(status["unknown"], 0) << status;
+}
+
 TEST_F(MaioSynthTest, RecordingWithoutPrefetchReadsByItself) {
   Setup setup;
   setup.config = {{"prefetch", false}};

@@ -71,7 +71,7 @@ void Simulator::Emit(const Reader& r, uint32_t kind, uint64_t file, uint64_t pag
   miss_io e = Event(kind, file, page * kPage, pages * kPage, r.pid);
   e.xpu = r.xpu;
   e.service = r.service;
-  e.flags = flags;
+  e.flags = flags | (r.mapped ? PPC_F_MMAP : 0);
   events_.push_back(e);
   events_sent++;
 }

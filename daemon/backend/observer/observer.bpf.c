@@ -121,7 +121,7 @@ int BPF_PROG(enter_map, struct vm_fault *vmf, unsigned long first, unsigned long
 	return 0;
 }
 
-/* From 7.0 a fault maps the whole folio, of which its tracepoint names one page. */
+/* From 6.18 a fault maps the whole folio, of which its tracepoint names one page. */
 SEC("fentry/set_pte_range")
 int BPF_PROG(enter_map_folio, struct vm_fault *vmf, void *folio, void *page, unsigned int pages,
 	     unsigned long address)
@@ -134,6 +134,19 @@ int BPF_PROG(enter_map_folio, struct vm_fault *vmf, void *folio, void *page, uns
 
 	if (host)
 		note_access(host, index << PAGE_SHIFT, (index + pages) << PAGE_SHIFT, 1);
+	return 0;
+}
+
+/* A huge page at once, which no tracepoint tells. */
+SEC("fentry/do_set_pmd")
+int BPF_PROG(enter_map_pmd, struct vm_fault *vmf)
+{
+	struct file *file = BPF_CORE_READ(vmf, vma, vm_file);
+	struct inode *host = file ? host_of_file(file) : 0;
+	__u64 index = BPF_CORE_READ(vmf, pgoff) / PMD_PAGES * PMD_PAGES;
+
+	if (host)
+		note_access(host, index << PAGE_SHIFT, (index + PMD_PAGES) << PAGE_SHIFT, 1);
 	return 0;
 }
 

@@ -82,7 +82,8 @@ struct obs_state {
   uint32_t has_tracepoints;
   uint32_t has_task_regs;
   uint32_t can_learn;
-  uint32_t inserts;  // attached now
+  uint32_t sees_pmds;  // what is mapped by huge pages
+  uint32_t inserts;    // attached now
   uint32_t accesses;
   int32_t error;     // errno of the last try to attach
   uint32_t updates;  // tries so far

@@ -112,6 +112,7 @@ Capabilities ObserverBackend::Caps() const {
   caps.trace = true;
   caps.charge = true;
   caps.node = true;
+  caps.misses_huge = !programs_->SeesHugePages();
   caps.exact_counts = false;
   caps.least_loads = 4;  // each waits for its step before it asks for the next
   caps.limits = {
@@ -125,6 +126,12 @@ Capabilities ObserverBackend::Caps() const {
   if (!programs_->KnowsFaultKind()) {
     caps.limits.emplace_back(
         "this kernel does not tell populated pages from the process's own faults (5.15 does)");
+  }
+  if (caps.misses_huge) {
+    caps.limits.emplace_back(
+        "this kernel lets nobody enter its functions: what is mapped by huge pages is not seen, "
+        "and "
+        "recordings of mapped models are completed from their headers");
   }
   if (!programs_->CanLearn()) {
     caps.limits.emplace_back(

@@ -27,6 +27,8 @@ namespace {
 
 constexpr char kKernelTypes[] = "/sys/kernel/btf/vmlinux";
 constexpr uint32_t kRingBytes = 2 << 20;
+// From here on a fault maps the whole folio around its page.
+constexpr int kMapsFolios = 6018;
 
 int LogLibbpf(libbpf_print_level level, const char* format, va_list arguments) {
   if (level == LIBBPF_DEBUG) return 0;
@@ -94,6 +96,7 @@ void ObserverProgramSet::Choose() {
   bpf_program__set_autoload(s->progs.enter_filemap_read, !has_tracepoints && has_filemap_read_);
   bpf_program__set_autoload(s->progs.enter_buffered_read, !has_tracepoints && !has_filemap_read_);
   bpf_program__set_autoload(s->progs.enter_map_folio, maps_folios_);
+  bpf_program__set_autoload(s->progs.enter_map_pmd, maps_pmds_);
   bpf_program__set_autoload(s->progs.list_vmas, state_.can_learn != 0);
 }
 
@@ -122,16 +125,28 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   state_.has_task_regs = HasKernelName(types, "bpf_task_pt_regs", BTF_KIND_FUNC);
   state_.can_learn = HasKernelName(types, "bpf_iter__task_vma", BTF_KIND_STRUCT);
   has_filemap_read_ = HasKernelName(types, "filemap_read", BTF_KIND_FUNC);
-  maps_folios_ = KernelVersion() >= 7000 && HasKernelName(types, "set_pte_range", BTF_KIND_FUNC);
+  maps_folios_ =
+      KernelVersion() >= kMapsFolios && HasKernelName(types, "set_pte_range", BTF_KIND_FUNC);
   const bool has_folios = HasKernelName(types, "folio", BTF_KIND_STRUCT);
+  maps_pmds_ = has_folios && HasKernelName(types, "do_set_pmd", BTF_KIND_FUNC);
+  state_.sees_pmds = maps_pmds_ || !has_folios;
   int code = LoadChosen(has_folios);
   // Some kernels allow tracepoints and no function entries.
-  if (code != 0 && std::exchange(maps_folios_, false)) code = LoadChosen(has_folios);
+  if (code != 0 && (maps_folios_ || maps_pmds_)) {
+    GiveUpEntries();
+    code = LoadChosen(has_folios);
+  }
   if (code != 0) return Explain(roots, code);
   wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.IsValid()) return PosixError("eventfd", errno);
   SayState();
   return Ok();
+}
+
+void ObserverProgramSet::GiveUpEntries() {
+  maps_folios_ = false;
+  maps_pmds_ = false;
+  state_.sees_pmds = false;
 }
 
 void ObserverProgramSet::SayState() {
@@ -237,16 +252,22 @@ Status ObserverProgramSet::Update() {
 Status ObserverProgramSet::AttachWanted(bool inserts, bool accesses) {
   observer_bpf* s = skeleton_.get();
   const std::array<bpf_program*, 1> insertions = {s->progs.on_insert};
-  const std::array<bpf_program*, 4> all = {s->progs.on_read, s->progs.on_map, s->progs.on_fault,
-                                           s->progs.enter_map_folio};
-  const auto tracepoints = std::span(all).first(maps_folios_ ? 4 : 3);
-  const std::array<bpf_program*, 3> entries = {
-      has_filemap_read_ ? s->progs.enter_filemap_read : s->progs.enter_buffered_read,
-      s->progs.enter_map, s->progs.enter_fault};
+  std::vector<bpf_program*> told = {s->progs.on_read, s->progs.on_map, s->progs.on_fault};
+  if (state_.has_tracepoints == 0) {
+    told = {has_filemap_read_ ? s->progs.enter_filemap_read : s->progs.enter_buffered_read,
+            s->progs.enter_map, s->progs.enter_fault};
+  }
   Status done = Attach(inserts, &insert_links_, insertions);
   if (!done) return done;
-  return Attach(accesses, &access_links_,
-                state_.has_tracepoints != 0 ? tracepoints : std::span(entries));
+  std::vector<bpf_program*> all = told;
+  if (maps_folios_) all.push_back(s->progs.enter_map_folio);
+  if (maps_pmds_) all.push_back(s->progs.enter_map_pmd);
+  done = Attach(accesses, &access_links_, all);
+  if (done || all.size() == told.size()) return done;
+  Log(LogLevel::kWarning,
+      done.error().message + ": a fault tells of its page, whatever else it maps");
+  GiveUpEntries();
+  return Attach(accesses, &access_links_, told);
 }
 
 Status ObserverProgramSet::Attach(bool on, std::vector<Link>* links,

@@ -85,6 +85,7 @@ class ObserverProgramSet {
   Status Open(const SysRoots& roots);
   int LoadChosen(bool has_folios);
   void Choose();
+  void GiveUpEntries();
   void SayState();
   Status AttachWanted(bool inserts, bool accesses);
   static Status Attach(bool on, std::vector<Link>* links, std::span<bpf_program* const> programs);
@@ -92,6 +93,7 @@ class ObserverProgramSet {
   std::unique_ptr<observer_bpf, SkeletonDeleter> skeleton_;
   bool has_filemap_read_ = true;
   bool maps_folios_ = false;  // a fault maps more than its tracepoint says
+  bool maps_pmds_ = false;    // or what none says
   obs_state state_{};
   UniqueFd wake_;
   std::vector<Link> access_links_;

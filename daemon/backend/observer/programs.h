@@ -41,6 +41,8 @@ class ObserverPrograms {
   bool KnowsFaultKind() const { return about_.has_task_regs != 0; }
   // Can learn inodes from the kernel; else only numbers of stat() are known.
   bool CanLearn() const { return about_.can_learn != 0; }
+  // What is mapped by huge pages is seen, or this kernel maps no files by them.
+  bool SeesHugePages() const { return about_.sees_pmds != 0; }
 
   // The directory's number in the maps.
   uint32_t Directory() const { return dir_; }

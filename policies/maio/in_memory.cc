@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/maio/in_memory.h"
+
+#include "policies/maio/base/tuning.h"
+
+namespace ppc::maio {
+
+std::vector<uint32_t> FindCached(const ppc_context* context, const Layout& layout) {
+  std::vector<uint32_t> cached;
+  if (context->resident == nullptr) return cached;
+  const uint64_t deadline = context->now_ns(context) + kFindBudgetNs;
+  std::vector<uint8_t> bitmap;
+  for (const LayoutFile& file : layout.files()) {
+    if (file.number == 0 || context->now_ns(context) > deadline) continue;
+    bitmap.assign((file.bytes / kPage + 8) / 8, 0);
+    ppc_residency state = {};
+    if (context->resident(context, file.number, 0, file.bytes, &state, bitmap.data(),
+                          bitmap.size()) != 0 ||
+        state.resident == 0) {
+      continue;
+    }
+    for (uint32_t p = file.first_piece; p < file.last_piece; p++) {
+      const Piece& piece = layout.pieces()[p];
+      bool is_there = true;
+      for (uint64_t i = piece.page; is_there && i < piece.end_page() && i * kPage < file.bytes; i++)
+        is_there = bitmap[i / 8] >> (i % 8) & 1;
+      if (is_there) cached.push_back(p);
+    }
+  }
+  return cached;
+}
+
+bool IsMostlyThere(const ppc_context* context, const std::vector<TemplateFile>& files,
+                   const std::vector<uint64_t>& numbers) {
+  if (context->resident == nullptr) return false;
+  const uint64_t deadline = context->now_ns(context) + kFindBudgetNs;
+  uint64_t bytes = 0;
+  uint64_t there = 0;
+  for (size_t i = 0; i < files.size() && context->now_ns(context) < deadline; i++) {
+    ppc_residency state = {};
+    if (files[i].kind == FileKind::kSmall || numbers[i] == 0) continue;
+    if (context->resident(context, numbers[i], 0, files[i].size, &state, nullptr, 0) != 0) continue;
+    bytes += files[i].size;
+    there += state.resident;
+  }
+  return there * 2 > bytes;
+}
+
+}  // namespace ppc::maio
