@@ -56,6 +56,15 @@ static pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, p
 	return end;
 }
 
+/* Whether [start, end] lies in one stride, behind all that is mapped with its beacon. */
+static bool ppc_is_past_beacon(const struct ppc_open *po, pgoff_t start, pgoff_t end, u32 shift)
+{
+	if (PPC_MAPS_FOLIOS)
+		return !((READ_ONCE(po->hints.beacon_page) ^ end) >> shift) &&
+		       start >= READ_ONCE(po->hints.beacon_end);
+	return !(((start - 1) ^ end) >> shift);
+}
+
 /*
  * Fault-around maps what is present without asking .fault.  While positions
  * are wanted, this takes its place and leaves out the first page of each beacon
@@ -66,21 +75,19 @@ static PPC_MAPPED ppc_map_pages(struct vm_fault *vmf, pgoff_t start, pgoff_t end
 {
 	struct ppc_open *po = ppc_vma_open(vmf->vma);
 	unsigned long mode = READ_ONCE(po->sbi->mode);
+	u32 shift = READ_ONCE(po->sbi->beacon_shift);
 	pgoff_t from = start;
 
 	if (unlikely(mode & PPC_MODE_TRACE))
 		return PPC_MAPPED_NONE;
-	if (mode & PPC_MODE_BEACON) {
-		u32 shift = READ_ONCE(po->sbi->beacon_shift);
-		pgoff_t beacon = vmf->pgoff >> shift << shift;
+	if ((mode & PPC_MODE_BEACON) && !ppc_is_past_beacon(po, start, end, shift)) {
+		pgoff_t stride = 1UL << shift;
+		pgoff_t beacon = round_down(vmf->pgoff, stride);
 
 		if (vmf->pgoff == beacon)
 			return PPC_MAPPED_NONE;
-		/* mostly of one stride; start <= vmf->pgoff <= end */
-		if (start <= beacon)
-			from = beacon + 1;
-		if (unlikely((end ^ beacon) >> shift))
-			end = beacon + (1UL << shift) - 1;
+		from = max(start, beacon + 1);
+		end = min(end, beacon + stride - 1);
 		/* no more than a page table is mapped at once */
 		if (PPC_MAPS_FOLIOS && vmf->pgoff - beacon < PTRS_PER_PTE) {
 			from = max(from, ppc_beacon_end(po, vmf, beacon));
