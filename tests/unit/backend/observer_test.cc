@@ -82,6 +82,20 @@ TEST_F(ObserverTest, ATraceOfAMappingCoversIt) {
   }
 }
 
+// What is written at once lies in large folios, and is mapped by huge pages where they are as
+// large.
+TEST_F(ObserverTest, ATraceOfAMappingByHugePagesCoversIt) {
+  const std::string all(8 * kMiB, 'x');
+  const UniqueFd fd(open(Path("model").c_str(), O_TRUNC | O_WRONLY | O_CLOEXEC));
+  ASSERT_EQ(write(fd.Get(), all.data(), all.size()), static_cast<ssize_t>(all.size()));
+  ASSERT_EQ(fsync(fd.Get()), 0);
+  if (!Open()) GTEST_SKIP() << why_not_;
+  if (backend_->Caps().misses_huge) GTEST_SKIP() << "this kernel lets nobody enter its functions";
+  ASSERT_TRUE(backend_->Attach({.trace = true}));
+  InChild([&] { TouchAll("model"); });
+  EXPECT_EQ(Bytes(Events(), IsAccess), 8 * kMiB);
+}
+
 TEST_F(ObserverTest, PopulatingIsNoUse) {
   if (!Open()) GTEST_SKIP() << why_not_;
   for (const std::string& limit : backend_->Caps().limits) {
