@@ -134,7 +134,8 @@ Walk* Walks::Begin(const Arrival& arrival) {
   }
   const auto number = static_cast<uint8_t>(place - walks_.begin());
   *place = std::make_unique<Walk>(arrival.reader, arrival.service, arrival.xpu, number, arrival.key,
-                                  ledger_->FirstDepth(), last_pace_.OfNext());
+                                  ledger_->FirstDepth(),
+                                  arrival.service == last_service_ ? last_pace_.OfNext() : Pace());
   return place->get();
 }
 
@@ -142,7 +143,10 @@ void Walks::End(Walk* walk, bool is_left) {
   const bool is_asked = std::ranges::any_of(
       walk->slots(), [](const Walk::Slot& slot) { return slot.is_asked && !slot.is_done; });
   if (is_asked && options_.interrupt) options_.interrupt(walk->service(), walk->number());
-  if (walk->run_bytes() != 0) last_pace_ = walk->pace();
+  if (walk->run_bytes() != 0) {
+    last_pace_ = walk->pace();
+    last_service_ = walk->service();
+  }
   walk->End(is_left, table_, ledger_);
   walks_[walk->number()].reset();
 }
@@ -236,7 +240,7 @@ void Walks::LoadDone(Object* object, const ppc_result& result, uint64_t end, uin
     slot->done_ns = slot->is_done ? now_ns : 0;
     // Given up on the way: asked for again while it still is ahead; what the disk refuses is not.
     if (!slot->is_done && result.interrupted) slot->is_asked = false;
-    if (is_whole) walk->pace().Loaded(now_ns - std::min(now_ns, slot->asked_ns));
+    if (is_whole && result.ok > 0) walk->pace().Loaded(now_ns - std::min(now_ns, slot->asked_ns));
   }
   if (!is_whole) return;
   if (result.ok > 0) {

@@ -79,6 +79,7 @@ class Walks {
   const Options options_;
   std::array<std::unique_ptr<Walk>, kMost> walks_;
   Pace last_pace_;  // of the walk that ended last
+  uint32_t last_service_ = 0;
   uint64_t turn_ = 0;
   uint32_t distrust_ = 0;
   uint64_t late_ = 0;

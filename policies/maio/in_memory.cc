@@ -30,7 +30,7 @@ std::vector<uint32_t> FindCached(const ppc_context* context, const Layout& layou
   return cached;
 }
 
-bool IsMostlyThere(const ppc_context* context, const std::vector<TemplateFile>& files,
+bool IsPartlyThere(const ppc_context* context, const std::vector<TemplateFile>& files,
                    const std::vector<uint64_t>& numbers) {
   if (context->resident == nullptr) return false;
   const uint64_t deadline = context->now_ns(context) + kFindBudgetNs;
@@ -43,7 +43,7 @@ bool IsMostlyThere(const ppc_context* context, const std::vector<TemplateFile>& 
     bytes += files[i].size;
     there += state.resident;
   }
-  return there * 2 > bytes;
+  return there * kUnseenShare > bytes;
 }
 
 }  // namespace ppc::maio

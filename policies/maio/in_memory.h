@@ -16,8 +16,8 @@ namespace ppc::maio {
 // Pieces that are there as a whole, as far as was found in kFindBudgetNs.
 std::vector<uint32_t> FindCached(const ppc_context* context, const Layout& layout);
 
-// More than half of the model files (numbers: of each in this run), in bytes.
-bool IsMostlyThere(const ppc_context* context, const std::vector<TemplateFile>& files,
+// More than 1/kUnseenShare of the model files (numbers: of each in this run), in bytes.
+bool IsPartlyThere(const ppc_context* context, const std::vector<TemplateFile>& files,
                    const std::vector<uint64_t>& numbers);
 
 }  // namespace ppc::maio

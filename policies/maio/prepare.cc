@@ -112,8 +112,8 @@ void Preparer::Prepare() {
   if (!used && is_known && out_.found.bytes == 0) out_.found.bytes = DistinctBytes(t);
   if (!used && wanted && config_.prefetch) FollowProvisionally(provisional ? &t : nullptr);
   out_.is_recorded = !used && config_.record != RecordMode::kNever;
-  out_.is_warm =
-      out_.is_recorded && followed_ && IsMostlyThere(context_, followed_->files, numbers_);
+  out_.is_warm = out_.is_recorded && followed_ && (context_->caps & PPC_MISSES_HUGE) != 0 &&
+                 IsPartlyThere(context_, followed_->files, numbers_);
 }
 
 Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
@@ -208,7 +208,7 @@ void Preparer::FollowProvisionally(Template* known) {
 }
 
 void Preparer::CompleteFromHeaders(Template* t) {
-  out_.reason += "; not all fitted, or was seen, when it was recorded";
+  out_.reason += "; the table of extents was full when it was recorded";
   std::optional<Template> headers = SynthesizeModel();
   if (!headers) return;
   Template whole = *t;

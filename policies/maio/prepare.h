@@ -24,7 +24,7 @@ namespace ppc::maio {
 struct Preparation {
   std::optional<Tables> followed;
   bool is_recorded = false;  // the start, whatever is followed
-  bool is_warm = false;      // most of what is followed is in memory already
+  bool is_warm = false;      // some of what is followed is in memory already, and may not be seen
   std::string reason;
   FoundTemplate found;
   uint32_t copies = 0;  // of each worker's list, of a template for fewer workers

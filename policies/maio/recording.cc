@@ -23,9 +23,11 @@ int32_t Recording::LearnFile(const miss_io& event) {
   file.mtime_ns = info.mtime_ns;
   file.kind = KindOfPath(file.path);
   if (file.kind == FileKind::kOther && file.size <= kSmallBytes) file.kind = FileKind::kSmall;
+  const int32_t index = recorder_.AddFile(event.file, file);
+  if (index < 0) return index;
   if (file.kind != FileKind::kSmall) model_bytes_ += file.size;
   NoteCached(event, file);
-  return recorder_.AddFile(event.file, file);
+  return index;
 }
 
 // Without TRACE only misses are seen, and the observer does not see what is mapped by huge pages:
@@ -36,7 +38,8 @@ void Recording::NoteCached(const miss_io& event, const TemplateFile& file) {
   const bool may_miss = (caps & PPC_CAN_TRACE) == 0 ||
                         ((caps & PPC_MISSES_HUGE) != 0 && file.kind != FileKind::kSmall);
   // What is loaded ahead is there, too.
-  if (!may_miss || is_followed_ || run_->context->resident == nullptr) return;
+  const bool is_loaded = is_followed_ && (caps & PPC_CAN_TRACE) != 0;
+  if (!may_miss || is_loaded || run_->context->resident == nullptr) return;
   ppc_residency state = {};
   if (run_->context->resident(run_->context, event.file, 0, file.size, &state, nullptr, 0) != 0)
     return;
@@ -47,16 +50,19 @@ void Recording::NoteCached(const miss_io& event, const TemplateFile& file) {
 bool Recording::MissesCached() const {
   const uint32_t caps = run_->context->caps;
   if ((caps & PPC_CAN_TRACE) == 0) return cached_bytes_ * kWarmShare > recorder_.bytes();
-  const bool is_cached = is_followed_ ? is_warm_ : cached_bytes_ * 2 > model_bytes_;
+  const bool is_cached = is_followed_ ? is_warm_ : cached_bytes_ * kUnseenShare > model_bytes_;
   return (caps & PPC_MISSES_HUGE) != 0 && is_mapped_ && is_cached;
 }
 
 void Recording::Event(const miss_io& event) {
   has_holes_ |= (event.flags & PPC_F_LOST) != 0;
   // With TRACE every access comes as ACCESS too; misses alone are the paper's way.
-  bool traced = (run_->context->caps & PPC_CAN_TRACE) != 0;
-  bool touch = event.kind == PPC_ACCESS ||
-               (!traced && (event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT));
+  const uint32_t caps = run_->context->caps;
+  const bool is_miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
+  // Of a huge page nothing comes but its miss.
+  const bool is_huge = (caps & PPC_MISSES_HUGE) != 0 && event.size >= kHugeBytes;
+  const bool touch =
+      event.kind == PPC_ACCESS || (is_miss && ((caps & PPC_CAN_TRACE) == 0 || is_huge));
   if (!touch || event.size == 0) return;
   int32_t file = LearnFile(event);
   if (file < 0) return;
@@ -104,7 +110,6 @@ Finishing Recording::Finish(uint32_t flags) {
   out.flags_ = flags;
   out.found_ = found_;
   out.is_first_ = stored_bytes_ == 0;
-  if ((run_->context->caps & PPC_MISSES_HUGE) != 0 && is_mapped_) out.mapped_bytes_ = model_bytes_;
   out.has_missed_ = has_missed_ || run_->spec.is_resumed;
   return out;
 }
@@ -149,8 +154,6 @@ void Finishing::Work() {
   Template t = std::move(recorder_).Finish(
       spec_.service_id, flags_,
       static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec));
-  // Another recording would see no more.
-  if (DistinctBytes(t) < mapped_bytes_ - mapped_bytes_ / kUnseenShare) t.flags |= kOverflow;
   t.generation = found_.generation + 1;
   t.meta = meta_;
   GiveWholeNumbers(spec_, &t);

@@ -48,9 +48,7 @@ class Finishing {
   uint32_t flags_ = 0;
   Template template_;
   FoundTemplate found_;
-  bool is_first_ = false;  // nothing of this start has been stored
-  uint64_t mapped_bytes_ =
-      0;                     // of a mapped model, where not all of it may have been seen; 0: it was
+  bool is_first_ = false;    // nothing of this start has been stored
   bool has_missed_ = false;  // its beginning was not seen
   std::string reason_;
   int level_ = PPC_LOG_INFO;
@@ -66,7 +64,7 @@ class Recording {
   bool Knows(uint64_t file) const { return recorder_.FileOf(file) >= 0; }
   void Swap(uint32_t a, uint32_t b) { recorder_.Swap(a, b); }
   void Mark(Phase phase, uint64_t now_ns) { recorder_.Mark(phase, /*is_told=*/true, now_ns); }
-  // is_followed: something is loaded ahead of its readers, of which most was there before: is_warm.
+  // is_followed: something is loaded ahead of its readers, of which some was there before: is_warm.
   void Begins(bool is_followed, bool is_warm) {
     is_followed_ = is_followed;
     is_warm_ = is_warm;

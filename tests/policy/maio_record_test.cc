@@ -153,16 +153,46 @@ TEST_F(MaioMissRecordTest, OfACachedMappingByHugePagesItIsSuspect) {
   EXPECT_EQ(FlagsWhenCached(20 * kMiB, true, observer),
             maio::kComplete | maio::kTraced | maio::kWarmSuspect);
 }
-TEST_F(MaioMissRecordTest, OfAMappingThatIsMostlyMissedItIsNot) {
+TEST_F(MaioMissRecordTest, OfAMappingThatIsMissedItIsNot) {
   Setup observer;
   observer.more_caps = PPC_MISSES_HUGE;
-  EXPECT_EQ(FlagsWhenCached(8 * kMiB, true, observer), maio::kComplete | maio::kTraced);
+  EXPECT_EQ(FlagsWhenCached(kMiB, true, observer), maio::kComplete | maio::kTraced);
 }
-TEST_F(MaioMissRecordTest, OfCachedFilesThatAreReadItIsNot) {
-  Setup observer;
-  observer.more_caps = PPC_MISSES_HUGE;
-  observer.is_mapped = false;
-  EXPECT_EQ(FlagsWhenCached(20 * kMiB, true, observer), maio::kComplete | maio::kTraced);
+// Nothing comes of a huge page but its miss; smaller ones are read ahead for whoever reads on.
+TEST_F(MaioRecordTest, AHugePageCountsAsReadWithItsMiss) {
+  constexpr uint64_t kHuge = 2 * kMiB;
+  for (const bool misses_huge : {true, false}) {
+    FakeHost host;
+    const TempDir store;
+    host.template_dir = store.path();
+    if (misses_huge) host.caps |= PPC_MISSES_HUGE;
+    host.memory.limit = host.memory.threshold = host.memory.room = 1ull << 30;
+    const uint64_t model = host.AddFile("m.safetensors", 64 * kMiB);
+    const PolicyLibrary library(PolicyPath("maio"));
+    ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+    const auto tell = [&](const char* op) {
+      const nlohmann::json message = {{"op", op}, {"service_id", kId}, {"service", 1}};
+      (void)library.ops()->ppc_control(message.dump().c_str());
+      host.RunBackground();
+    };
+    tell("service_start");
+    const auto comes = [&](uint32_t kind, uint64_t offset, uint64_t bytes) {
+      miss_io event = host.Event(kind, model, offset, bytes);
+      event.service = 1;
+      event.flags = PPC_F_MMAP;
+      if (kind == PPC_ACCESS) return (void)library.ops()->ppc_event(&event);
+      (void)library.ops()->ppc_prefetch(&event);
+    };
+    comes(PPC_ACCESS, 0, kMiB);
+    comes(PPC_MISS_FAULT, 8 * kMiB, kHuge);
+    comes(PPC_MISS_FAULT, 16 * kMiB, kMiB);
+    tell("service_ready");
+    maio::Template recorded;
+    std::string error;
+    ASSERT_EQ(maio::Load(maio::TemplatePath(store.path(), kId), &recorded, &error), 0) << error;
+    EXPECT_EQ(maio::DistinctBytes(recorded), kMiB + (misses_huge ? kHuge : 0));
+    library.ops()->ppc_exit();
+  }
 }
 
 TEST_F(MaioRecordTest, ASuspectTemplateIsRecordedAnew) {

@@ -135,31 +135,6 @@ TEST_F(MaioSynthTest, ARecordingIsSuspectWhereAMappedModelWasInMemoryBefore) {
   }
 }
 
-// Some of what is mapped is never seen: another recording would be no better, the headers know.
-TEST_F(MaioSynthTest, WhatOfAMappedModelIsNotSeenComesFromTheHeaders) {
-  Setup setup;
-  const auto start = [&](bool is_whole) {
-    auto sim = MakeReal(setup);
-    sim->caps |= PPC_MISSES_HUGE;
-    EXPECT_EQ(sim->Init(), 0);
-    Start(sim.get(), setup);
-    AddRealReaders(sim.get(), setup);
-    for (Reader& reader : sim->readers) {
-      if (!is_whole) std::erase_if(reader.accesses, [](const Access& a) { return a.size > kMiB; });
-    }
-    EXPECT_TRUE(sim->Run(60000));
-    sim->RunFor(50);
-    return End(sim.get(), "service_ready");
-  };
-  start(/*is_whole=*/false);
-  maio::Template recorded;
-  std::string error;
-  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &recorded, &error), 0) << error;
-  EXPECT_EQ(recorded.flags, maio::kComplete | maio::kTraced | maio::kOverflow);
-  const nlohmann::json status = start(/*is_whole=*/true);
-  EXPECT_EQ(status["unknown"], 0) << status;
-}
-
 TEST_F(MaioSynthTest, RecordingWithoutPrefetchReadsByItself) {
   Setup setup;
   setup.config = {{"prefetch", false}};

@@ -374,11 +374,10 @@ void Simulator::RunFor(uint64_t ms) {
 
 void Simulator::FindResident(uint64_t file, uint8_t* bitmap, size_t bytes, ppc_residency* out) {
   FakeHost::FindResident(file, bitmap, bytes, out);
-  if (bitmap == nullptr) return;
   const std::vector<uint8_t>& state = pages_[file].state;
-  for (size_t i = 0; i < state.size() && i / 8 < bytes; i++) {
+  for (size_t i = 0; i < state.size() && (bitmap == nullptr || i / 8 < bytes); i++) {
     if ((state[i] & kResident) == 0) continue;
-    bitmap[i / 8] |= static_cast<uint8_t>(1u << i % 8);
+    if (bitmap != nullptr) bitmap[i / 8] |= static_cast<uint8_t>(1u << i % 8);
     out->resident += kPage;
   }
 }

@@ -14,6 +14,8 @@
 namespace ppc::ctl {
 namespace {
 
+constexpr unsigned kPolicyTimeoutMs = 1000;
+
 std::string Text(const Json& object, const char* key, const std::string& fallback = "-") {
   const auto it = object.find(key);
   if (it == object.end() || it->is_null()) return fallback;
@@ -57,15 +59,15 @@ std::string ModeInWords(const std::string& mode) {
   return word == kWords.end() ? mode : word->second;
 }
 
-// Policies answer root alone; another does without.
+// Policies answer root alone; another does without, as does who is not answered soon.
 void AddModes(DaemonLink& link, Json& mount) {
-  Json& services = mount["services"];
-  if (Text(mount, "state") != "running" || !services.is_array() || services.empty()) return;
+  const auto services = mount.find("services");
+  if (Text(mount, "state") != "running" || services == mount.end() || services->empty()) return;
   const Result<Json> answer =
       link.Ask({{"op", "policy"}, {"mount", mount["mount"]}, {"message", {{"op", "status"}}}});
   if (!answer) return;
   for (const Json& known : JsonMember(JsonMember(*answer, "reply"), "services")) {
-    for (Json& service : services) {
+    for (Json& service : *services) {
       if (JsonMember(service, "service_id") != JsonMember(known, "service_id")) continue;
       if (known.contains("mode")) service["mode"] = known["mode"];
     }
@@ -143,7 +145,8 @@ int ShowStatus(const Args& args) {
   if (!asked) return link.Report(asked.error());
   Json& answer = *asked;
   if (answer.contains("mounts") && Text(answer, "rights") != "service") {
-    for (Json& mount : answer["mounts"]) AddModes(link, mount);
+    DaemonLink policies(kPolicyTimeoutMs);
+    for (Json& mount : answer["mounts"]) AddModes(policies, mount);
   }
   const Json mounts = answer.value("mounts", Json::array());
   const bool is_well = std::none_of(mounts.begin(), mounts.end(), HasFailed);

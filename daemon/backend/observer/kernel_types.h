@@ -86,6 +86,7 @@ struct vm_area_struct {
 struct vm_fault {
 	struct vm_area_struct *vma;
 	unsigned long pgoff;
+	unsigned long address;
 };
 
 struct folio {

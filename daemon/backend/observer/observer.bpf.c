@@ -138,15 +138,21 @@ int BPF_PROG(enter_map_folio, struct vm_fault *vmf, void *folio, void *page, uns
 }
 
 /* A huge page at once, which no tracepoint tells. */
-SEC("fentry/do_set_pmd")
-int BPF_PROG(enter_map_pmd, struct vm_fault *vmf)
+SEC("fexit/do_set_pmd")
+int BPF_PROG(exit_map_pmd, struct vm_fault *vmf)
 {
-	struct file *file = BPF_CORE_READ(vmf, vma, vm_file);
+	struct vm_area_struct *vma = BPF_CORE_READ(vmf, vma);
+	struct file *file = BPF_CORE_READ(vma, vm_file);
 	struct inode *host = file ? host_of_file(file) : 0;
-	__u64 index = BPF_CORE_READ(vmf, pgoff) / PMD_PAGES * PMD_PAGES;
+	__u64 index = BPF_CORE_READ(vma, vm_pgoff) +
+		      ((BPF_CORE_READ(vmf, address) - BPF_CORE_READ(vma, vm_start)) >> PAGE_SHIFT);
+	__u64 code = 0;
 
-	if (host)
-		note_access(host, index << PAGE_SHIFT, (index + PMD_PAGES) << PAGE_SHIFT, 1);
+	/* not 0: it is mapped in small pages instead */
+	if (!host || bpf_get_func_ret(ctx, &code) || (__u32)code)
+		return 0;
+	index = index / PMD_PAGES * PMD_PAGES;
+	note_access(host, index << PAGE_SHIFT, (index + PMD_PAGES) << PAGE_SHIFT, 1);
 	return 0;
 }
 

@@ -129,9 +129,8 @@ Capabilities ObserverBackend::Caps() const {
   }
   if (caps.misses_huge) {
     caps.limits.emplace_back(
-        "this kernel lets nobody enter its functions: what is mapped by huge pages is not seen, "
-        "and "
-        "recordings of mapped models are completed from their headers");
+        "this kernel lets nobody enter its functions: of cached files what is mapped by huge pages "
+        "is not seen, and the start of a model that was in memory is recorded again");
   }
   if (!programs_->CanLearn()) {
     caps.limits.emplace_back(

@@ -96,7 +96,7 @@ void ObserverProgramSet::Choose() {
   bpf_program__set_autoload(s->progs.enter_filemap_read, !has_tracepoints && has_filemap_read_);
   bpf_program__set_autoload(s->progs.enter_buffered_read, !has_tracepoints && !has_filemap_read_);
   bpf_program__set_autoload(s->progs.enter_map_folio, maps_folios_);
-  bpf_program__set_autoload(s->progs.enter_map_pmd, maps_pmds_);
+  bpf_program__set_autoload(s->progs.exit_map_pmd, maps_pmds_);
   bpf_program__set_autoload(s->progs.list_vmas, state_.can_learn != 0);
 }
 
@@ -132,8 +132,10 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   state_.sees_pmds = maps_pmds_ || !has_folios;
   int code = LoadChosen(has_folios);
   // Some kernels allow tracepoints and no function entries.
-  if (code != 0 && (maps_folios_ || maps_pmds_)) {
-    GiveUpEntries();
+  if ((maps_folios_ || maps_pmds_) && (code != 0 || !CanEnter())) {
+    maps_folios_ = false;
+    maps_pmds_ = false;
+    state_.sees_pmds = false;
     code = LoadChosen(has_folios);
   }
   if (code != 0) return Explain(roots, code);
@@ -143,10 +145,11 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   return Ok();
 }
 
-void ObserverProgramSet::GiveUpEntries() {
-  maps_folios_ = false;
-  maps_pmds_ = false;
-  state_.sees_pmds = false;
+// Whether the functions that map can be entered: tried once, for all that look at the state later.
+bool ObserverProgramSet::CanEnter() const {
+  const observer_bpf* s = skeleton_.get();
+  return (!maps_folios_ || Link(bpf_program__attach(s->progs.enter_map_folio)) != nullptr) &&
+         (!maps_pmds_ || Link(bpf_program__attach(s->progs.exit_map_pmd)) != nullptr);
 }
 
 void ObserverProgramSet::SayState() {
@@ -259,14 +262,8 @@ Status ObserverProgramSet::AttachWanted(bool inserts, bool accesses) {
   }
   Status done = Attach(inserts, &insert_links_, insertions);
   if (!done) return done;
-  std::vector<bpf_program*> all = told;
-  if (maps_folios_) all.push_back(s->progs.enter_map_folio);
-  if (maps_pmds_) all.push_back(s->progs.enter_map_pmd);
-  done = Attach(accesses, &access_links_, all);
-  if (done || all.size() == told.size()) return done;
-  Log(LogLevel::kWarning,
-      done.error().message + ": a fault tells of its page, whatever else it maps");
-  GiveUpEntries();
+  if (maps_folios_) told.push_back(s->progs.enter_map_folio);
+  if (maps_pmds_) told.push_back(s->progs.exit_map_pmd);
   return Attach(accesses, &access_links_, told);
 }
 

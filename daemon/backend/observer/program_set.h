@@ -85,7 +85,7 @@ class ObserverProgramSet {
   Status Open(const SysRoots& roots);
   int LoadChosen(bool has_folios);
   void Choose();
-  void GiveUpEntries();
+  bool CanEnter() const;
   void SayState();
   Status AttachWanted(bool inserts, bool accesses);
   static Status Attach(bool on, std::vector<Link>* links, std::span<bpf_program* const> programs);

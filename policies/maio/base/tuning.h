@@ -99,8 +99,9 @@ inline constexpr uint64_t kIdleRecordNs = 30'000'000'000;
 // Of the bytes, 1/so many: cached before they were read, a recording is suspect; changed, the model
 // is recorded again.
 inline constexpr uint64_t kWarmShare = 100;
-// 1/so much of a mapped model was not seen: the rest may have been mapped by huge pages.
+// 1/so much of a mapped model was in memory before: that may have been mapped by huge pages.
 inline constexpr uint64_t kUnseenShare = 20;
+inline constexpr uint64_t kHugeBytes = 2 << 20;
 inline constexpr uint64_t kStaleShare = 10;
 // After ready: misses of one worker, one after the other in the order of the template and so close
 // in time, are a new pass over the model (sleep mode, new weights); serving does not read so.  Such

@@ -51,9 +51,7 @@ enum TemplateFlag : uint32_t {
   kPartial = 1u << 4,      // ended before ready: usable up to its end
   kMerged = 1u << 5,       // of several parts
   kRerecord = 1u << 6,     // somebody asked for a new recording
-  // More extents than a template holds, or more than could be seen: the rest follows from the
-  // headers.
-  kOverflow = 1u << 7,
+  kOverflow = 1u << 7,     // more extents than a template holds: the rest follows from the headers
 };
 
 // Templates with one of these are followed while the start is recorded anew.

@@ -33,6 +33,7 @@ bool IsBelowAny(const std::string& path, const std::vector<std::string>& directo
 std::string Registration(const DirectoryLook& look) {
   std::string command = "ppcctl reg_policy " + ShellWord(look.parent) + " " +
                         ShellWord(look.mount.value("policy", ""));
+  if (look.mount.value("backend", "") == "poll") command += " --backend poll";
   const Json& config = JsonMember(look.mount, "config");
   if (!config.empty()) command += " " + ShellWord(DumpJson(config));
   return command;

@@ -123,7 +123,8 @@ Patient LookAtPatient(const std::string& directory, unsigned timeout_ms) {
   Patient patient;
   patient.roots = RootsFromEnvironment();
   patient.template_dir = TemplateDir();
-  if (const char* socket = std::getenv("PPC_SOCKET"); socket != nullptr) patient.socket = socket;
+  const char* socket = std::getenv("PPC_SOCKET");
+  if (socket != nullptr && std::string(socket) != PPC_DEFAULT_SOCKET) patient.socket = socket;
   utsname kernel{};
   if (uname(&kernel) == 0) patient.release = kernel.release;
   DaemonLink link(timeout_ms);
