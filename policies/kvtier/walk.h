@@ -40,8 +40,8 @@ class Walk {
   };
 
   // number: its place among all walks; depth: objects that are guessed at first.
-  Walk(const Reader& reader, uint32_t service, int32_t xpu, uint8_t number, Key first,
-       size_t depth = 1, const Pace& pace = {})
+  Walk(const Reader& reader, uint32_t service, int32_t xpu, uint8_t number, Key first, size_t depth,
+       const Pace& pace)
       : reader_(reader),
         service_(service),
         xpu_(xpu),

@@ -12,23 +12,10 @@ for file in "$base/a" "$base/inner/b"; do dd if=/dev/zero of="$file" bs=64K coun
 sync
 mount_ppc "$base" "$MNT"
 mount_ppc "$base/inner" "$MNT/inner"
-# missed DIR FILE: how many more misses the runner of DIR counts for a cold read of FILE.
-missed() {
-  local before
-  before=$(runner_field '["events"]["misses"]' "$1")
-  dd if="$2" iflag=nocache count=0 status=none
-  cat "$2" >/dev/null
-  sleep 1
-  echo $(($(runner_field '["events"]["misses"]' "$1") - before))
-}
-expect() { # has the other FILE
-  (($(missed "$1" "$3") > 0)) || fail "$1 is told nothing of $3"
-  eq "$(missed "$2" "$3")" 0 "what $2 is told of $3"
-}
 register "$MNT" kvtier
 register "$MNT/inner" kvtier
-expect "$MNT/inner" "$MNT" "$MNT/inner/b"
-expect "$MNT" "$MNT/inner" "$MNT/a"
+told_alone "$MNT/inner" "$MNT" "$MNT/inner/b"
+told_alone "$MNT" "$MNT/inner" "$MNT/a"
 must ppcctl rm_policy "$MNT/inner"
 must umount "$MNT/inner"
 (($(missed "$MNT" "$MNT/inner/b") > 0)) || fail "without the inner mount $MNT is not told of what lay there"

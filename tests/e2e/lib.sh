@@ -217,6 +217,20 @@ miss() {
   dd if="$MNT/tokenizer.json" iflag=nocache count=0 status=none
   cat "$MNT/tokenizer.json" >/dev/null
 }
+# missed DIR FILE: how many more misses the runner of DIR counts for a cold read of FILE.
+missed() {
+  local before
+  before=$(runner_field '["events"]["misses"]' "$1")
+  dd if="$2" iflag=nocache count=0 status=none
+  cat "$2" >/dev/null
+  sleep 1
+  echo $(($(runner_field '["events"]["misses"]' "$1") - before))
+}
+# told_alone DIR OTHER FILE: DIR is told of a cold read of FILE, and OTHER is not.
+told_alone() {
+  (($(missed "$1" "$3") > 0)) || fail "$1 is told nothing of $3"
+  eq "$(missed "$2" "$3")" 0 "what $2 is told of $3"
+}
 # A lease runs out over events that nobody takes; without a miss nobody needs it to.
 lease_runs_out() {
   miss

@@ -158,6 +158,12 @@ TEST_F(MaioMissRecordTest, OfAMappingThatIsMissedItIsNot) {
   observer.more_caps = PPC_MISSES_HUGE;
   EXPECT_EQ(FlagsWhenCached(kMiB, true, observer), maio::kComplete | maio::kTraced);
 }
+TEST_F(MaioMissRecordTest, OfCachedFilesThatAreReadItIsNot) {
+  Setup observer;
+  observer.more_caps = PPC_MISSES_HUGE;
+  observer.is_mapped = false;
+  EXPECT_EQ(FlagsWhenCached(20 * kMiB, true, observer), maio::kComplete | maio::kTraced);
+}
 // Nothing comes of a huge page but its miss; smaller ones are read ahead for whoever reads on.
 TEST_F(MaioRecordTest, AHugePageCountsAsReadWithItsMiss) {
   constexpr uint64_t kHuge = 2 * kMiB;

@@ -152,28 +152,29 @@ TEST(KvTierPace, LateObjectsWidenIt) {
   EXPECT_EQ(pace.Needed(), calm);
 }
 
-// A layer's objects at once, then its computing: all of the next have to be there by then.
-TEST(KvTierPace, WhatIsReadAtOnceIsNeededAtOnce) {
+// Of a reader that takes three layers of fifty objects, each at once, and computes between them.
+Pace AfterLayers(uint64_t* now) {
   Pace pace;
   pace.Loaded(3'000'000);
-  uint64_t now = 1'000'000;
   for (int layer = 0; layer < 3; layer++) {
-    now += 25'000'000;
-    for (int i = 0; i < 50; i++) pace.Arrive(now += 100'000, false, true);
+    *now += 25'000'000;
+    for (int i = 0; i < 50; i++) pace.Arrive(*now += 100'000, false, true);
   }
+  return pace;
+}
+
+// A layer's objects at once, then its computing: all of the next have to be there by then.
+TEST(KvTierPace, WhatIsReadAtOnceIsNeededAtOnce) {
+  uint64_t now = 1'000'000;
+  const Pace pace = AfterLayers(&now);
   EXPECT_GE(pace.Needed(), 49u);
   EXPECT_LE(pace.Needed(), 100u);
 }
 
 // The next reader is like this one; how often this one waited is its own.
 TEST(KvTierPace, TheNextReaderBeginsWithWhatThisOneNeeded) {
-  Pace pace;
-  pace.Loaded(3'000'000);
   uint64_t now = 1'000'000;
-  for (int layer = 0; layer < 3; layer++) {
-    now += 25'000'000;
-    for (int i = 0; i < 50; i++) pace.Arrive(now += 100'000, false, true);
-  }
+  Pace pace = AfterLayers(&now);
   const uint64_t calm = pace.Needed();
   EXPECT_EQ(pace.OfNext().Needed(), calm);
   for (int i = 0; i < 200; i++) pace.Arrive(now += 100'000, true, true);
