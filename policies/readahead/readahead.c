@@ -26,8 +26,10 @@ struct stream {
 	uint64_t file_bytes;
 	uint64_t pos;     /* the reader has come this far */
 	uint64_t next;    /* asked for up to here */
+	uint64_t cached;  /* the kernel has read ahead up to here by itself */
 	uint64_t window;  /* keep this much ahead; 0 until reads are sequential */
 	uint64_t evicted; /* dropped up to here */
+	int is_told;      /* PROGRESS says where the reader is */
 	uint64_t used;    /* sequence number of the last event, for replacement */
 };
 
@@ -136,12 +138,38 @@ static struct stream *find_stream(const struct miss_io *io)
 	return oldest;
 }
 
+/* A miss in sequence says that the window was too small. */
+static void grow(struct stream *s, int miss)
+{
+	if (s->window == 0)
+		s->window = window_min;
+	else if (miss && s->window < window_max)
+		s->window = s->window * 2 < window_max ? s->window * 2 : window_max;
+}
+
+/*
+ * Pages that came into the cache unread: the kernel's own read-ahead may be two windows before its
+ * reader, who would seem to jump there and back each time.
+ */
+static void note_cached(struct stream *s, const struct miss_io *io)
+{
+	uint64_t reach = s->next > s->cached ? s->next : s->cached;
+
+	if (s->window == 0 || io->offset > reach + window_min)
+		return;
+	if (io->offset + io->size > s->cached)
+		s->cached = io->offset + io->size;
+	grow(s, 1);
+}
+
 /* Moves the stream to where the reader is; returns 1 when it jumped. */
 static int advance(struct stream *s, const struct miss_io *io)
 {
 	uint64_t end = io->offset + io->size;
 	uint64_t reach = s->next > s->pos ? s->next : s->pos;
 	int miss = io->kind == PPC_MISS_READ || io->kind == PPC_MISS_FAULT;
+	int unread = miss && (io->flags & PPC_F_NOT_USER);
+	uint64_t pos = unread ? io->offset : end;
 	int first = s->used == 0;
 	/* Reading from the start is taken for sequential at once. */
 	int sequential = first ? io->offset == 0
@@ -150,36 +178,42 @@ static int advance(struct stream *s, const struct miss_io *io)
 
 	s->file_bytes = io->file_bytes;
 	s->used = ++sequence;
+	if (s->is_told && unread) {
+		note_cached(s, io);
+		return 0;
+	}
+	s->is_told |= !miss;
 	if (!sequential) {
-		s->pos = s->next = end;
+		s->pos = pos;
+		s->next = end;
+		s->cached = 0;
 		s->evicted = io->offset;
 		s->window = 0;
 		return !first;
 	}
-	if (end > s->pos)
-		s->pos = end;
-	if (s->next < s->pos)
-		s->next = s->pos;
-	/* A miss in sequence says that the window was too small. */
-	if (s->window == 0)
-		s->window = window_min;
-	else if (miss && s->window < window_max)
-		s->window = s->window * 2 < window_max ? s->window * 2 : window_max;
+	if (pos > s->pos)
+		s->pos = pos;
+	if (s->next < end)
+		s->next = end;
+	grow(s, miss);
 	return 0;
 }
 
 /* What is missing in the window, at most max bytes; 0 = nothing worth asking. */
 static uint64_t ahead(struct stream *s, uint64_t max, struct ppc_io *io)
 {
-	uint64_t target = s->pos + s->window;
+	uint64_t from = s->cached > s->pos ? s->cached : s->pos;
+	uint64_t target = from + s->window;
 	uint64_t size;
 
+	if (s->next < from)
+		s->next = from;
 	if (s->file_bytes && target > s->file_bytes)
 		target = s->file_bytes;
 	if (s->window == 0 || s->next >= target)
 		return 0;
 	/* Half a window left: not yet, unless the file ends there. */
-	if (s->next - s->pos > s->window / 2 && target != s->file_bytes)
+	if (s->next - from > s->window / 2 && target != s->file_bytes)
 		return 0;
 	size = target - s->next < max ? target - s->next : max;
 	memset(io, 0, sizeof(*io));
@@ -267,8 +301,10 @@ static void readahead_done(const struct ppc_result *result)
 		struct stream *s = &streams[i];
 		uint64_t from = result->offset + result->ok + result->resident;
 
-		if (s->file == result->file && i % 64 == result->group && s->next > from)
+		if (s->file == result->file && i % 64 == result->group && s->next > from) {
 			s->next = from > s->pos ? from : s->pos;
+			s->cached = 0;
+		}
 	}
 }
 

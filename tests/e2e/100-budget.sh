@@ -38,7 +38,7 @@ eq "$(in_group cat <"$MNT/file" | "$(dirname "$0")/paced.py" "$MNT/file" | sha25
 le "$(group_peak)" $((48 << 20)) "peak of the cgroup"
 dropped() { runner_field '["evictor"]["dropped"]'; }
 most_is_dropped() { (($(dropped) >= 40 << 20)); }
-within 20 most_is_dropped || fail "dropped: only $(dropped)"  # the evictor may be behind the reader
+within 20 most_is_dropped || fail "dropped: only $(dropped): $(ppcctl status --json)"  # the evictor may be behind the reader
 ge "$(runner_field '["loader"]["loaded"]')" $((60 << 20)) "loaded ahead"
 
 # Nothing of ours keeps an idle service's cgroup populated.

@@ -69,6 +69,43 @@ TEST(Readahead, FollowsSeveralReadersAndEvictsBehind) {
   EXPECT_LE(sim.peak, options.limit);
 }
 
+// Without the module the kernel reads ahead too, here two windows before its reader.
+TEST(Readahead, TakesTheKernelsReadAheadForNoJump) {
+  constexpr uint64_t kWindow = 8 * kMiB;
+  constexpr uint64_t kBehind = 4 * kMiB;
+  PolicyLibrary library(PolicyPath("readahead"));
+  FakeHost host;
+  host.SetConfig({{"window_min", kWindow}, {"window_max", kWindow}, {"behind", kBehind}});
+  const uint64_t file = host.AddFile("a", 96 * kMiB);
+  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  const auto cached = [&](uint64_t from, uint64_t size) {
+    miss_io event = host.Event(PPC_MISS_READ, file, from, size);
+    event.flags = PPC_F_NOT_USER;
+    const prefetch_ios* asked = library.ops()->ppc_prefetch(&event);
+    EXPECT_TRUE(asked == nullptr || (asked->flags & PPC_IOS_REPLACE) == 0);
+  };
+  uint64_t evicted = 0;
+  cached(0, 4096);
+  cached(4096, kWindow - 4096);
+  miss_io first = host.Event(PPC_MISS_READ, file, 0, 4096);
+  EXPECT_EQ(library.ops()->ppc_evict(&first), nullptr);  // nothing of it was read
+  for (uint64_t at = 0; at < 96 * kMiB; at += kMiB) {
+    miss_io progress = host.Event(PPC_PROGRESS, file, at, 128 << 10);
+    library.ops()->ppc_event(&progress);
+    const uint64_t ahead = at + 2 * kWindow;
+    if (at % kWindow == kMiB && ahead < 96 * kMiB) {
+      cached(ahead, 4096);
+      cached(ahead + 4096, kWindow - 4096);
+    }
+    const evict_ios* behind = library.ops()->ppc_evict(&progress);
+    for (uint32_t i = 0; behind != nullptr && i < behind->nr; ++i) {
+      EXPECT_EQ(behind->ios[i].offset, evicted);
+      evicted += behind->ios[i].size;
+    }
+  }
+  EXPECT_EQ(evicted, 95 * kMiB + (128 << 10) - kBehind);
+}
+
 TEST(Readahead, DoesNotReadAheadOfRandomReads) {
   Simulator sim(PolicyPath("readahead"), Options());
   uint64_t file = sim.AddFile("a", 512 * kMiB);
