@@ -26,7 +26,7 @@ class MaioPackagesTest : public MaioTest {
   // A template of all of them; those that exist are added to the host, by their place.
   void SetUp() override {
     MaioTest::SetUp();
-    maio::Template t;
+    maio::Template& t = template_;
     t.service_id = kId;
     t.flags = maio::kComplete | maio::kTraced;
     maio::TemplateGroup group;
@@ -49,9 +49,7 @@ class MaioPackagesTest : public MaioTest {
     t.groups.push_back({});
     t.groups.back().id = 0;
     t.groups.back().extents.push_back({kFiles, 0, kModelBytes / kPage});
-    std::string error;
-    ASSERT_EQ(maio::Check(t), "");
-    ASSERT_EQ(maio::Store(store_.path(), t, &error), 0) << error;
+    StoreIn(store_.path());
     host_.template_dir = store_.path();
     host_.caps |= PPC_CAN_MANY;
     host_.memory.limit = host_.memory.threshold = host_.memory.room = 1ull << 30;
@@ -60,6 +58,11 @@ class MaioPackagesTest : public MaioTest {
     host_.RunBackground();
     library_.ops()->ppc_exit();
     MaioTest::TearDown();
+  }
+  void StoreIn(const std::string& directory) {
+    std::string error;
+    ASSERT_EQ(maio::Check(template_), "");
+    ASSERT_EQ(maio::Store(directory, template_, &error), 0) << error;
   }
   static std::string Name(uint32_t f) { return "lib/m" + std::to_string(f) + ".py"; }
   void Start() {
@@ -117,6 +120,7 @@ class MaioPackagesTest : public MaioTest {
     return maio::Load(maio::TemplatePath(store_.path(), kId), &t, &error);
   }
 
+  maio::Template template_;
   FakeHost host_;
   uint64_t model_ = 0;
   uint64_t asked_of_model_ = 0;  // bytes
@@ -193,6 +197,47 @@ TEST_F(MaioPackagesTest, AnotherModelIsToldFromPackagesThatAreNotLookedUpYet) {
   event.path = "draft.safetensors";
   (void)library_.ops()->ppc_prefetch(&event);
   EXPECT_EQ(host_.native[draft], 1);
+}
+
+TEST_F(MaioPackagesTest, WhatHasAFingerprintIsJudgedAtOnce) {
+  maio::TemplateFile file;
+  file.path = "config.json";
+  file.size = kFileBytes;
+  file.kind = maio::FileKind::kSmall;
+  file.fingerprint.fill(1);
+  template_.groups[0].extents.push_back({static_cast<uint32_t>(template_.files.size()), 0, 2});
+  template_.files.push_back(file);
+  StoreIn(store_.path());
+  for (uint32_t f = 0; f < kFiles; f++) host_.AddFile(Name(f), kFileBytes);
+  host_.AddFile(file.path, kFileBytes + 1);
+  Start();
+  EXPECT_EQ(Status()["stale_files"], 1);
+  host_.RunBackground();
+  EXPECT_EQ(Status()["stale_files"], 1);
+}
+
+// Before a store that hangs nothing waits that a start needs.
+TEST_F(MaioPackagesTest, TheStoreIsAskedBehindTheLookUps) {
+  const TempDir store;
+  const uint64_t known_ns = template_.created_ns;
+  template_.created_ns = known_ns + 1;
+  StoreIn(store.path());
+  host_.SetConfig({{"store", "dir:" + store.path()}});
+  for (uint32_t f = 0; f < kFiles; f++) host_.AddFile(Name(f), kFileBytes);
+  Start();
+  const auto is_fetched = [&] {
+    maio::Template local;
+    std::string error;
+    EXPECT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &local, &error), 0) << error;
+    return local.created_ns == template_.created_ns;
+  };
+  for (size_t asked = Asked().size(); asked != kFiles; asked += Asked().size()) {
+    EXPECT_FALSE(is_fetched()) << Status();
+    ASSERT_EQ(host_.RunBackground(1), 1u);
+  }
+  EXPECT_FALSE(is_fetched());
+  host_.RunBackground();
+  EXPECT_TRUE(is_fetched());
 }
 
 TEST_F(MaioPackagesTest, WhoAnswersLateIsAskedAgain) {
