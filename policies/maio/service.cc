@@ -153,7 +153,7 @@ void Service::LookUpLater(size_t first) {
     FetchNewer();
     return;
   }
-  const auto some = rest.first(std::min(rest.size(), kLookUpsNext));
+  const auto some = rest.first(std::min({rest.size(), kLookUpsFirst + first, kLookUpsNext}));
   auto found = std::make_shared<std::vector<LookedUp>>();
   background_(
       [context = run_.context, later, some, found] { *found = LookUp(context, some); },
@@ -257,7 +257,8 @@ Json Service::Status() const {
   Json json = {{"service_id", id()},
                {"mode", ModeName(mode_)},
                {"reason", reason_},
-               {"treatment", treatment_}};
+               {"treatment", treatment_},
+               {"processes", run_.workers.processes()}};
   if (run_.is_awaited) json["awaited"] = true;
   if (!phases_.empty()) json["phases"] = Json::array();
   for (auto [phase, ms] : phases_)
@@ -269,7 +270,6 @@ Json Service::Status() const {
   if (mode_ == Mode::kRecord) {
     json["recorded_bytes"] = recording_->bytes();
     json["files"] = recording_->files();
-    json["processes"] = run_.workers.processes();
   }
   if (following_ == nullptr) return json;
   json["generation"] = generation_;

@@ -69,7 +69,9 @@ void AddModes(DaemonLink& link, Json& mount) {
   for (const Json& known : JsonMember(JsonMember(*answer, "reply"), "services")) {
     for (Json& service : *services) {
       if (JsonMember(service, "service_id") != JsonMember(known, "service_id")) continue;
-      if (known.contains("mode")) service["mode"] = known["mode"];
+      for (const char* key : {"mode", "processes"}) {
+        if (known.contains(key)) service[key] = known[key];
+      }
     }
   }
 }
@@ -78,7 +80,12 @@ void PrintService(const Json& service) {
   std::printf("  service %s  %s", Text(service, "service_id").c_str(),
               Text(service, "state").c_str());
   if (service.contains("mode")) std::printf("  %s", ModeInWords(Text(service, "mode")).c_str());
-  if (service.contains("workers")) std::printf("  workers %s", Text(service, "workers").c_str());
+  // Who was not told how many tells how many have read.
+  for (const char* count : {"workers", "processes"}) {
+    if (Text(service, count, "0") == "0") continue;
+    std::printf("  %s %s", count, Text(service, count).c_str());
+    break;
+  }
   if (service.contains("xpus")) std::printf("  xpus %s", Text(service, "xpus").c_str());
   if (service.contains("cgroup")) std::printf("  cgroup %s", Text(service, "cgroup").c_str());
   if (service.contains("pid")) std::printf("  pid %s", Text(service, "pid").c_str());

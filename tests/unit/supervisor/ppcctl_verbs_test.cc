@@ -174,11 +174,13 @@ TEST_F(VerbsTest, TopTellsOfEachServiceOnALine) {
 TEST_F(VerbsTest, StatusSaysWhatIsDoneForAService) {
   Json reply = PolicyAt(900, 1000);
   reply["services"][0]["service_id"] = "svc-status";
+  reply["services"][0]["processes"] = 3;
   Start({{"reply", reply}});
   StartService("svc-status");
   EXPECT_EQ(Told({"status"})["mounts"][0]["services"][0]["mode"], "use");
   const ProcessResult text = Ctl({"status"});
-  EXPECT_NE(text.out.find("svc-status  started  following what was recorded"), std::string::npos)
+  EXPECT_NE(text.out.find("svc-status  started  following what was recorded  processes 3"),
+            std::string::npos)
       << text.out;
 }
 
