@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <ppc/control.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -41,12 +40,6 @@ std::vector<std::string> SocketsToTry(const char* named) {
   std::string admin = FromEnvironment("PPC_SOCKET", PPC_DEFAULT_SOCKET);
   std::string service = FromEnvironment("PPC_SERVICE_SOCKET", ServiceSocketBeside(admin));
   return {std::move(admin), std::move(service)};
-}
-
-// The service manager's ppcd has the usual socket.
-std::string HowToStart(const std::string& path) {
-  if (path != PPC_DEFAULT_SOCKET) return "ppcd --socket " + path;
-  return access("/run/systemd/system", F_OK) == 0 ? "systemctl start ppcd" : "ppcd";
 }
 
 class Connection {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/wire/protocol.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -149,6 +151,12 @@ Result<Request> ParseRequest(std::string_view line) {
 
 std::string ServiceSocketBeside(const std::string& admin_socket) {
   return admin_socket.substr(0, admin_socket.rfind('/') + 1) + "service/ppcd.sock";
+}
+
+std::string HowToStart(const std::string& admin_socket, const std::string& root) {
+  if (admin_socket != kDefaultSocket) return "ppcd --socket " + admin_socket;
+  return access((root + "/run/systemd/system").c_str(), F_OK) == 0 ? "systemctl start ppcd"
+                                                                   : "ppcd";
 }
 
 Json OkAnswer() { return Json{{"ok", true}}; }

@@ -24,6 +24,9 @@ inline constexpr size_t kMaxServiceLineBytes = 16 * 1024;
 // Where the service socket is if nobody says otherwise: below the admin socket's directory, in one
 // of its own, which containers get without the other socket.
 std::string ServiceSocketBeside(const std::string& admin_socket);
+// The command that starts the ppcd of an admin socket.  The service manager's has the usual one;
+// root stands for "/".
+std::string HowToStart(const std::string& admin_socket, const std::string& root = "");
 
 // Descriptor on which a runner talks to ppcd.
 inline constexpr int kRunnerChannelFd = 3;

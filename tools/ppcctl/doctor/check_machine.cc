@@ -13,6 +13,7 @@
 #include "daemon/base/files.h"
 #include "daemon/machine/mount_table.h"
 #include "daemon/machine/proc_info.h"
+#include "daemon/wire/protocol.h"
 #include "tools/ppcctl/doctor/checks.h"
 #include "tools/ppcctl/text.h"
 
@@ -196,10 +197,9 @@ void CheckMachine(const Patient& patient, Findings* out) {
   }
 }
 
-// The service manager's ppcd has the usual socket.
 static std::string StartCommand(const Patient& patient) {
-  if (!patient.socket.empty()) return "ppcd --socket " + ShellWord(patient.socket) + " &";
-  return Exists(patient.host + "/run/systemd/system") ? "systemctl start ppcd" : "ppcd &";
+  const std::string command = control::HowToStart(ShellWord(patient.socket), patient.host);
+  return command.starts_with("ppcd") ? command + " &" : command;
 }
 
 void CheckDaemon(const Patient& patient, Findings* out) {

@@ -124,7 +124,7 @@ Patient LookAtPatient(const std::string& directory, unsigned timeout_ms) {
   patient.roots = RootsFromEnvironment();
   patient.template_dir = TemplateDir();
   const char* socket = std::getenv("PPC_SOCKET");
-  if (socket != nullptr && std::string(socket) != PPC_DEFAULT_SOCKET) patient.socket = socket;
+  if (socket != nullptr && *socket != 0) patient.socket = socket;
   utsname kernel{};
   if (uname(&kernel) == 0) patient.release = kernel.release;
   DaemonLink link(timeout_ms);

@@ -11,6 +11,7 @@
 
 #include "daemon/base/json.h"
 #include "daemon/machine/roots.h"
+#include "daemon/wire/protocol.h"
 
 namespace ppc::ctl {
 
@@ -39,8 +40,8 @@ struct Patient {
   std::string release;  // of the kernel
   int daemon_error = 0;  // errno of asking ppcd; 0 = it answered
   std::string daemon_says;
-  std::string socket;            // of ppcd, where PPC_SOCKET names one
-  Json daemon = Json::object();  // of its status
+  std::string socket = control::kDefaultSocket;  // of ppcd
+  Json daemon = Json::object();                  // of its status
   std::string template_dir;
   std::vector<std::string> registered;  // directories
   std::vector<DirectoryLook> directories;
