@@ -2,9 +2,10 @@
 /*
  * Read-ahead: the programming example of the paper's section 3.2.  What lies
  * ahead of a miss is prefetched, what lies behind is evicted when memory is
- * tight.  Like the kernel's read-ahead it works per open file and doubles its
- * window while reads stay sequential; it also follows PROGRESS events, so that
- * a reader that no longer misses is still kept ahead of.
+ * tight.  Like the kernel's read-ahead it works per open file (per process
+ * and file, where open files have no number) and doubles its window while reads
+ * stay sequential; it also follows PROGRESS events, so that a reader that no
+ * longer misses is still kept ahead of.
  *
  * Config: {"window_min": "2M", "window_max": "64M", "behind": "64M",
  *          "evict": true, "unmap": false}; sizes as numbers or "16M".
@@ -23,6 +24,7 @@
 struct stream {
 	uint64_t file; /* 0 = unused */
 	uint32_t open_id;
+	int32_t pid; /* tells readers of a file apart where open files have no number */
 	uint64_t file_bytes;
 	uint64_t pos;     /* the reader has come this far */
 	uint64_t next;    /* asked for up to here */
@@ -126,7 +128,8 @@ static struct stream *find_stream(const struct miss_io *io)
 	struct stream *oldest = &streams[0];
 
 	for (uint32_t i = 0; i < NR_STREAMS; i++) {
-		if (streams[i].file == io->file && streams[i].open_id == io->open_id)
+		if (streams[i].file == io->file && streams[i].open_id == io->open_id &&
+		    (io->open_id || streams[i].pid == io->pid))
 			return &streams[i];
 		if (streams[i].used < oldest->used)
 			oldest = &streams[i];
@@ -134,6 +137,7 @@ static struct stream *find_stream(const struct miss_io *io)
 	memset(oldest, 0, sizeof(*oldest));
 	oldest->file = io->file;
 	oldest->open_id = io->open_id;
+	oldest->pid = io->pid;
 	oldest->pos = oldest->next = oldest->evicted = io->offset;
 	return oldest;
 }

@@ -3,6 +3,8 @@
 // null, readahead and eager through their hook tables.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/policy/model.h"
 
 namespace ppc::test {
@@ -104,6 +106,27 @@ TEST(Readahead, TakesTheKernelsReadAheadForNoJump) {
     }
   }
   EXPECT_EQ(evicted, 95 * kMiB + (128 << 10) - kBehind);
+}
+
+TEST(Readahead, FollowsEachProcessWhereOpenFilesHaveNoNumber) {
+  PolicyLibrary library(PolicyPath("readahead"));
+  FakeHost host;
+  host.SetConfig({{"window_min", kMiB}, {"window_max", kMiB}});
+  const uint64_t file = host.AddFile("a", 96 * kMiB);
+  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  std::array<uint64_t, 2> asked = {};
+  for (uint64_t at = 0; at < 32 * kMiB; at += 64 << 10) {
+    for (const int pid : {100, 101}) {
+      const uint64_t start = pid == 100 ? 0 : 48 * kMiB;
+      miss_io event = host.Event(PPC_MISS_READ, file, start + at, 64 << 10, pid);
+      event.open_id = 0;
+      const prefetch_ios* list = library.ops()->ppc_prefetch(&event);
+      EXPECT_TRUE(list == nullptr || at == 0 || (list->flags & PPC_IOS_REPLACE) == 0) << at;
+      for (uint32_t i = 0; list != nullptr && i < list->nr; ++i)
+        asked[pid - 100] += list->ios[i].size;
+    }
+  }
+  for (const uint64_t bytes : asked) EXPECT_GE(bytes, 31 * kMiB);
 }
 
 TEST(Readahead, DoesNotReadAheadOfRandomReads) {
