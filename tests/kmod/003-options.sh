@@ -6,7 +6,8 @@
 . "$(dirname "$0")/lib.sh"
 
 mount_ppc
-has "$(grep " $MNT " /proc/mounts)" "ro,relatime,odirect=auto,queue=65536,window=1048576,beacon=4194304"
+shown=$(grep " $MNT " /proc/mounts)
+has "${shown/,seclabel,/,}" "ro,relatime,odirect=auto,queue=65536,window=1048576,beacon=4194304"
 refuse "write-protected" mount -o remount,rw "$MNT"
 has "$(dmesg | tail -n 5)" "this file system is read-only; write below $BASE" "kernel log after remount,rw"
 refuse "Read-only file system" touch "$MNT/x"
