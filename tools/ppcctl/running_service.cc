@@ -65,9 +65,7 @@ Place FindPlace(const Json& mounts, const ServiceRequest& request) {
     const std::string policy = TextOf(entry, "policy");
     const bool is_same = path == request.directory;
     const bool is_around = request.directory.starts_with(path + "/");
-    // On a directory of our own another policy is possible beside that one; not on its mount.
-    const bool is_other = !policy.empty() && !request.policy.empty() && policy != request.policy;
-    if (path.size() <= longest || (!is_same && (!is_around || is_other))) continue;
+    if (path.size() <= longest || (!is_same && !is_around)) continue;
     longest = path.size();
     place = Place{path, policy};
   }

@@ -56,6 +56,8 @@ void Describe(const maio::Template& t, Json* entry) {
   (*entry)["rerecord"] = (t.flags & maio::kRerecord) != 0;
   (*entry)["files"] = t.files.size();
   (*entry)["groups"] = t.groups.size();
+  (*entry)["workers"] = std::ranges::count_if(
+      t.groups, [](const auto& group) { return group.id != maio::kCommonGroup; });
   (*entry)["bytes"] = maio::DistinctBytes(t);
 }
 
@@ -175,7 +177,7 @@ int TemplateList(const Args& args) {
                                                      : "partial",
                 entry.value("overflow", false) ? ", table full" : "",
                 entry.value("rerecord", false) ? ", to be recorded anew" : "",
-                entry.value("files", size_t{0}), entry.value("groups", size_t{0}),
+                entry.value("files", size_t{0}), entry.value("workers", size_t{0}),
                 HumanBytes(entry.value("bytes", uint64_t{0})).c_str());
   }
   return kExitOk;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "daemon/base/clock.h"
+#include "policies/maio/template/template.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
 #include "tools/ppcctl/service_view.h"
 #include "tools/ppcctl/start_bound.h"
@@ -109,6 +110,27 @@ TEST_F(VerbsTest, PlanKnowsTheDaemonAndWhatItMeasured) {
   EXPECT_EQ(plan["policy"], "alpha");
   EXPECT_EQ(plan["service_id"], "svc-plan");
   EXPECT_EQ(plan["bound"]["disk_mbps"], 5.0);
+}
+
+TEST_F(VerbsTest, NodeAndListKnowATemplate) {
+  environment_.push_back("PPC_TEMPLATE_DIR=" + dir_ + "/templates");
+  Start();
+  ASSERT_EQ(Ctl({"reg_policy", "--backend", "poll", model_, "alpha"}).exit_status, 0);
+  const auto has_template = [this] { return Told({"node"})["models"][0]["template"]; };
+  EXPECT_EQ(has_template(), false);
+  maio::Template t;
+  t.service_id = "svc-node";
+  t.flags = maio::kComplete | maio::kTraced;
+  t.files.push_back({.path = "a.safetensors", .size = kModelBytes, .mtime_ns = 1});
+  for (const uint32_t id : {maio::kCommonGroup, 0U, 1U}) {
+    t.groups.push_back({.id = id});
+    t.groups.back().extents.push_back({0, 0, kModelBytes / 4096});
+  }
+  std::string error;
+  fs::create_directories(dir_ + "/templates");
+  ASSERT_EQ(maio::Store(dir_ + "/templates", t, &error), 0) << error;
+  EXPECT_EQ(has_template(), true);
+  EXPECT_NE(Ctl({"template", "list"}).out.find("1 files  2 workers"), std::string::npos);
 }
 
 Json StatusAt(uint64_t miss_bytes) {

@@ -62,10 +62,13 @@ NodeLook::NodeLook(std::string name, std::string templates, std::string artifact
 void NodeLook::LookAtTemplates() {
   std::map<std::string, Template> there;
   std::error_code error;
-  for (fs::directory_iterator entry(templates_, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
+  // As maio::TemplatePath has them: a directory for each beginning of an ID.
+  for (fs::recursive_directory_iterator entry(templates_, error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     const fs::path& path = entry->path();
-    if (path.extension() != kTemplateSuffix || path.stem().extension() == kPartSuffix) continue;
+    if (entry.depth() > 1 || path.extension() != kTemplateSuffix ||
+        path.stem().extension() == kPartSuffix)
+      continue;
     std::error_code none;
     const fs::file_time_type written = fs::last_write_time(path, none);
     const auto old = known_.find(path.stem());
