@@ -8,6 +8,10 @@
 
 namespace ppc::ctl {
 
+// What `ppcctl run` tells the command that it starts without a service.
+inline constexpr const char* kRunVariable = "PPC_RUN";
+inline constexpr const char* kRunWithout = "without";
+
 // "" where there is no such variable.
 inline std::string FromEnvironment(const char* name) {
   const char* value = std::getenv(name);

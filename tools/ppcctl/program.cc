@@ -262,7 +262,8 @@ constexpr std::array kNotes = {
          "PPC_MOUNT and PPC_SERVICE_ID name a directory and a service; PPC_ETCD is --etcd.  "
          "PPC=off: run starts CMD "
          "and\n"
-         "does no more."},
+         "does no more; service ready and phase in a CMD that run started without a service\n"
+         "(PPC_RUN=without) tell nobody and succeed."},
     Note{"Exit status",
          "0 done, 1 failed or the answer is no, 2 wrong usage, 3 ppcd is unreachable.\n"
          "run: that of CMD; 127 CMD is not found, 126 it cannot be executed, 125 ppcctl itself\n"

@@ -15,6 +15,7 @@
 #include "tools/ppcctl/artifact/run_artifacts.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/environment.h"
 #include "tools/ppcctl/learnt_model.h"
 #include "tools/ppcctl/notify_relay.h"
 #include "tools/ppcctl/open_models.h"
@@ -221,8 +222,10 @@ int Run(const Args& args) {
   } else if (args.Has("--required")) {
     Complain(started.error());
     return kExitRunFailed;
-  } else if (!target.directory.empty()) {
-    Complain("warning: " + started.error().message + "; running without");
+  } else {
+    child.environment = {{kRunVariable, kRunWithout}};
+    if (!target.directory.empty())
+      Complain("warning: " + started.error().message + "; running without");
   }
   AddKeptEnvironment(args,
                      started ? Result<std::string>(started->id)

@@ -18,7 +18,19 @@ namespace {
 // The policy writes what it learnt meanwhile.
 constexpr unsigned kEndTimeoutMs = 35000;
 
+// `ppcctl run` went on without a service, or PPC is off for this command: its script goes on, too.
+bool IsNobodyToTell(const Args& args) {
+  return args.operands.empty() && FromEnvironment("PPC_MOUNT").empty() &&
+         (FromEnvironment("PPC") == "off" || FromEnvironment(kRunVariable) == kRunWithout);
+}
+
+int TellNobody() {
+  if (WantsJson()) PrintJson({{"told", false}});
+  return kExitOk;
+}
+
 int TellAboutService(const Args& args, const char* op, const Json& more = Json::object()) {
+  if (IsNobodyToTell(args)) return TellNobody();
   const Result<std::string> mount = ReadMount(args);
   if (!mount) return WrongUsage(mount.error().message);
   const Result<std::string> id = ReadServiceId(args);
@@ -56,7 +68,8 @@ int ServiceReady(const Args& args) {
   const int status = TellAboutService(args, "service_ready");
   const Result<std::string> id = ReadServiceId(args);
   // `ppcctl run` around this service has more to do then.
-  if (status == kExitOk && id && *id == FromEnvironment("PPC_SERVICE_ID")) {
+  const bool is_own = IsNobodyToTell(args) || (id && *id == FromEnvironment("PPC_SERVICE_ID"));
+  if (status == kExitOk && is_own) {
     control::NotifySystemd(kToldReady);
   }
   return status;
@@ -81,6 +94,7 @@ int ServicePhase(const Args& args) {
   named.operands.assign(args.operands.begin() + static_cast<std::ptrdiff_t>(used),
                         args.operands.end());
   if (phase == "ready") return ServiceReady(named);
+  if (IsNobodyToTell(named)) return TellNobody();
   const Result<std::string> mount = ReadMount(named);
   if (!mount) return WrongUsage(mount.error().message);
   const Result<std::string> id = ReadServiceId(named);

@@ -106,6 +106,22 @@ TEST_F(RunTest, TheCommandReachesThePrivateDaemon) {
   EXPECT_EQ(Count(RunnerLog(), "service_ready"), 1U);
 }
 
+// Who says ready in a script says so in starts without a service, too.
+TEST_F(RunTest, ScriptsGoOnWithoutAService) {
+  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
+  const std::vector<std::string> script = {
+      "--", "/bin/sh", "-ec",
+      ctl + " service phase weights; " + ctl + " service ready; " + ctl + " service ready --json"};
+  const auto goes_on = [&](const ProcessResult& result) {
+    EXPECT_EQ(result.exit_status, 0) << result.err;
+    EXPECT_NE(result.out.find("\"told\": false"), std::string::npos) << result.out;
+    EXPECT_EQ(result.err.find("which mount"), std::string::npos) << result.err;
+  };
+  goes_on(Ctl(With({"run", "no/such/dir"}, script)));
+  environment_.push_back("PPC=off");
+  goes_on(Run(With({"/proc"}, script)));
+}
+
 TEST_F(RunTest, ThePrivateDaemonEndsWithAKilledPpcctl) {
   Run({"/proc", "--", "/bin/sh", "-c", "kill -9 $PPID; sleep 0.1"});
   EXPECT_TRUE(Eventually([this] { return fs::is_empty(runtime_); }));
