@@ -90,6 +90,9 @@ Result<MountInfo> MountProbe::FindFor(const std::string& path, BackendKind kind)
   if (mount.error().code != ENODEV || kind == BackendKind::kKmod) return mount;
   const Result<Directory> found = FindDirectory(path, roots_, DirectoryWalk::kNever);
   if (!found) return found.error();
+  // Every process would be a reader that nobody told of.
+  if (found->path == "/")
+    return Error{EINVAL, "/ is all of this machine; name a directory of models"};
   MountInfo plain;
   plain.path = found->path;
   plain.dev = found->dev;

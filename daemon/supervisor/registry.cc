@@ -106,14 +106,12 @@ Result<Registration*> Registry::Find(const std::string& path) {
     // The directory below a mount that came later.
     const auto plain = registrations_.find(mount->path);
     if (plain != registrations_.end()) return plain->second.get();
-    return Error{ENOENT, "no policy is registered on " + mount->path + "; run ppcctl reg_policy " +
-                             mount->path + " POLICY"};
+    return NotRegistered(mount->path);
   }
   // By name: a directory, or a mount that is gone already.
   if (Registration* registration = FindByPath(NormalPath(path), nullptr)) return registration;
   if (mount.error().code != ENODEV) return mount.error();
-  return Error{ENOENT, "no policy is registered on " + NormalPath(path) +
-                           "; run ppcctl reg_policy " + NormalPath(path) + " POLICY"};
+  return NotRegistered(NormalPath(path));
 }
 
 Registration* Registry::FindByPath(const std::string& path, const Registration* but) {
@@ -321,6 +319,11 @@ void Registry::ShowStatus(const Json& body, const Reply& reply) {
     answer["mounts"] = InOrder(std::move(gathered->mounts));
     reply(std::move(answer));
   };
+  for (Json& off : RememberedMounts()) {
+    if (!body.contains("mount") || off["mount"] == NormalPath(Text(body, "mount")))
+      gathered->mounts.push_back(std::move(off));
+  }
+  if (is_off_ && body.contains("mount") && !gathered->mounts.empty()) return finish_one();
   Registration* only = nullptr;
   if (body.contains("mount")) {
     const Result<Registration*> found = Find(Text(body, "mount"));

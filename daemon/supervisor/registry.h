@@ -103,6 +103,9 @@ class Registry {
   Result<MountInfo> FindAgain(const Json& state, const std::string& path) const;
   void AdoptOne(const Json& state);
   Result<Registration*> Find(const std::string& path);
+  Error NotRegistered(const std::string& path);
+  // The innermost that the path is, or lies in; nullptr: none.
+  Registration* FindAround(const std::string& path);
   // Another than `but`.
   Registration* FindByPath(const std::string& path, const Registration* but);
   Registration* FindByHandle(const std::string& handle);

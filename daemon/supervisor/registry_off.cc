@@ -13,17 +13,13 @@
 
 namespace ppc::control {
 
-// Beside the templates: what is there outlives a reboot.
-std::string Registry::OffMark() const {
-  const std::string& dir = options_.template_dir;
-  return dir.substr(0, dir.rfind('/') + 1) + "off";
-}
+std::string Registry::OffMark() const { return control::OffMark(options_.template_dir); }
 
 void Registry::SwitchOff(const Reply& reply) {
   const UniqueFd mark(open(OffMark().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
   Json answer = OkAnswer();
   answer["mark"] = OffMark();
-  answer["directories"] = registrations_.size();
+  answer["directories"] = is_off_ ? RememberedMounts().size() : registrations_.size();
   // Off all the same, now.
   if (!mark.IsValid()) {
     answer["warning"] = PosixError(OffMark(), errno).message + "; a reboot switches it on again";

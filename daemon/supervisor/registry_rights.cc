@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What peers of the service socket may do to services, what they see of them, and the end of those
 // that they leave behind.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -22,19 +24,41 @@ bool IsOfGroup(const Owner& owner, const Peer& peer) {
 
 }  // namespace
 
-Result<Registration*> Registry::FindFor(const Peer& peer, const std::string& path) {
-  if (peer.is_admin) return Find(path);
-  const std::string normal = NormalPath(path);
+Registration* Registry::FindAround(const std::string& path) {
   Registration* innermost = nullptr;
   for (auto& [key, registration] : registrations_) {
     const std::string& top = registration->mount().path;
-    const bool is_around = IsBelow(normal, top);
+    const bool is_around = IsBelow(path, top);
     if (!is_around || (innermost != nullptr && innermost->mount().path.size() >= top.size())) {
       continue;
     }
     innermost = registration.get();
   }
-  if (innermost != nullptr) return innermost;
+  return innermost;
+}
+
+Error Registry::NotRegistered(const std::string& path) {
+  if (is_off_) return Error{ESHUTDOWN, "PPC is switched off on this machine; ppcctl on"};
+  if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
+    return Error{ENOENT, path + " does not exist; `ppcctl list` shows what is registered"};
+  }
+  std::string where = "no policy is registered on " + path;
+  if (const Registration* around = FindAround(path); around != nullptr) {
+    const std::string& top = around->mount().path;
+    return Error{ENOENT, where + " itself: it lies in " + top + ", which has policy '" +
+                             around->choice().name + "'; name that one"};
+  }
+  return Error{ENOENT, where + "; run ppcctl reg_policy " + path + " POLICY"};
+}
+
+Result<Registration*> Registry::FindFor(const Peer& peer, const std::string& path) {
+  const std::string normal = NormalPath(path);
+  if (peer.is_admin) {
+    Result<Registration*> found = Find(path);
+    Registration* around = found || found.error().code != ENOENT ? nullptr : FindAround(normal);
+    return around == nullptr ? std::move(found) : around;
+  }
+  if (Registration* innermost = FindAround(normal); innermost != nullptr) return innermost;
   return Error{ENOENT, "no policy is registered on " + normal + " or above it; root does so: " +
                            "ppcctl reg_policy " + normal + " POLICY"};
 }

@@ -153,6 +153,10 @@ std::string ServiceSocketBeside(const std::string& admin_socket) {
   return admin_socket.substr(0, admin_socket.rfind('/') + 1) + "service/ppcd.sock";
 }
 
+std::string OffMark(const std::string& template_dir) {
+  return template_dir.substr(0, template_dir.rfind('/') + 1) + "off";
+}
+
 std::string HowToStart(const std::string& admin_socket, const std::string& root) {
   if (admin_socket != kDefaultSocket) return "ppcd --socket " + admin_socket;
   return access((root + "/run/systemd/system").c_str(), F_OK) == 0 ? "systemctl start ppcd"

@@ -24,6 +24,9 @@ inline constexpr size_t kMaxServiceLineBytes = 16 * 1024;
 // Where the service socket is if nobody says otherwise: below the admin socket's directory, in one
 // of its own, which containers get without the other socket.
 std::string ServiceSocketBeside(const std::string& admin_socket);
+// The file whose being there says that PPC is switched off: beside the templates, which outlive a
+// reboot.
+std::string OffMark(const std::string& template_dir);
 // The command that starts the ppcd of an admin socket.  The service manager's has the usual one;
 // root stands for "/".
 std::string HowToStart(const std::string& admin_socket, const std::string& root = "");

@@ -37,6 +37,7 @@ struct Daemon {
   Json mounts = Json::array();
   std::string template_dir;
   bool runs = false;
+  bool is_off = false;
   std::string why;  // it does not
 };
 
@@ -52,6 +53,7 @@ Daemon LookAtDaemon(unsigned timeout_ms) {
   }
   daemon.mounts = status->value("mounts", Json::array());
   const Json about = status->value("daemon", Json::object());
+  daemon.is_off = about.value("off", false);
   daemon.template_dir = about.value("template_dir", daemon.template_dir);
   return daemon;
 }
@@ -196,6 +198,22 @@ Result<std::string> IdOf(const ServiceRequest& request) {
   return name->id;
 }
 
+std::string NextStart(const Daemon& daemon, const Place& place, const ServiceRequest& request,
+                      const maio::Template* known, const Target& target) {
+  const std::string& has = place.policy;
+  const std::string& asked = request.policy;
+  if (daemon.is_off) return "runs natively: PPC is off; ppcctl on";
+  if (!has.empty() && !asked.empty() && has != asked)
+    return "runs natively: " + place.directory + " has another policy than --policy " + asked;
+  const std::string policy = has.empty() ? asked : has;
+  if (!policy.empty() && policy != kUsualPolicy) return "is the policy " + policy + "'s";
+  if (known != nullptr && (known->flags & maio::kProvisional) != 0)
+    return "follows the template and is recorded anew";
+  if (known != nullptr) return "follows the template";
+  return HasHeaders(target.model) ? "follows the model's headers and is recorded"
+                                  : "is recorded; the next one is accelerated";
+}
+
 const char* FoundBy(const Args& args, const Target& target) {
   if (!args.operands.empty()) return "as told";
   return target.is_in_words ? "named by the command" : "opened by the command's last start";
@@ -234,7 +252,6 @@ int Plan(const Args& args) {
                        .init_s = wishes->init_s.value_or(has_template ? RecordedInit(known) : 0),
                        .hot_load_s = wishes->hot_s.value_or(0),
                        .cache_bytes = CacheRoom(args)};
-  const bool is_provisional = has_template && (known.flags & maio::kProvisional) != 0;
   Json plan{
       {"model", target->model},
       {"found_by", FoundBy(args, *target)},
@@ -244,10 +261,7 @@ int Plan(const Args& args) {
       {"service_id", *id},
       {"daemon", {{"runs", daemon.runs}}},
       {"template", nullptr},
-      {"next_start", has_template && !is_provisional ? "follows the template"
-                     : has_template                  ? "follows the template and is recorded anew"
-                     : HasHeaders(target->model)     ? "follows the model's headers and is recorded"
-                                                     : "is recorded; the next one is accelerated"},
+      {"next_start", NextStart(daemon, place, *request, has_template ? &known : nullptr, *target)},
       {"bytes",
        {{"needed", needed.total},
         {"resident", needed.resident},

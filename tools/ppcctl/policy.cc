@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl reg_policy, rm_policy, policy.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <string>
 
 #include "daemon/backend/backend_kind.h"
+#include "daemon/wire/protocol.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/spec.h"
+#include "tools/ppcctl/user_dirs.h"
 #include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
@@ -16,6 +23,12 @@ int AskWithTimeout(const Args& args, const Json& request, Json* answer = nullptr
   Outcome outcome = AskOnce(request, *timeout);
   if (answer != nullptr) *answer = std::move(outcome.answer);
   return outcome.exit_status;
+}
+
+std::string Directories(const Json& answer, const char* one, const char* several) {
+  const auto count = answer.value("directories", uint64_t{0});
+  return std::to_string(count) + (count == 1 ? " directory" : " directories") +
+         (count == 1 ? one : several);
 }
 
 // Which other registration would have had these files, for who did not mean it.
@@ -91,23 +104,30 @@ int Off(const Args& args) {
     answer.erase("ok");
     PrintJson(answer);
   } else {
-    std::printf("off: %llu directories are the kernel's alone, until `ppcctl on`\n",
-                answer.value("directories", 0ULL));
+    std::printf("off: %s the kernel's alone, until `ppcctl on`\n",
+                Directories(answer, " is", " are").c_str());
   }
   return status;
 }
 
 int On(const Args& args) {
-  Json answer;
-  const int status = AskWithTimeout(args, {{"op", "on"}}, &answer);
-  if (status != kExitOk) return status;
+  const Result<unsigned> timeout = ReadTimeoutMs(args, 0);
+  if (!timeout) return WrongUsage(timeout.error().message);
+  DaemonLink link(*timeout);
+  Result<Json> asked = link.Ask({{"op", "on"}});
+  // Else nobody could, where only ppcds of single commands run.
+  if (!asked && link.is_unreachable() && asked.error().code != ETIMEDOUT) {
+    if (unlink(control::OffMark(TemplateDir()).c_str()) == 0) asked = Json{{"directories", 0}};
+  }
+  if (!asked) return link.Report(asked.error());
+  Json answer = *std::move(asked);
   if (WantsJson()) {
     answer.erase("ok");
     PrintJson(answer);
   } else {
-    std::printf("on: %llu directories have policies\n", answer.value("directories", 0ULL));
+    std::printf("on: %s\n", Directories(answer, " has its policy", " have policies").c_str());
   }
-  return status;
+  return kExitOk;
 }
 
 int PolicyMessage(const Args& args) {

@@ -109,8 +109,8 @@ int Wait(const Args& args) {
     const uint64_t now = MonotonicNs();
     if (now >= deadline) {
       return Failed(Error{ETIMEDOUT, NameOf(*question) + " is not " + goal + " after " +
-                                         args.Get("--timeout") + " s, but " +
-                                         (is_there ? state : "not started")});
+                                         args.Get("--timeout") + " s: it " +
+                                         (is_there ? "is " + state : "was not started")});
     }
     const uint64_t left_ms = (deadline - now) / kNsPerMs + 1;
     poll(nullptr, 0,

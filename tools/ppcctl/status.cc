@@ -163,8 +163,13 @@ int ShowStatus(const Args& args) {
     return is_well ? kExitOk : kExitFailed;
   }
   const Json daemon = answer.value("daemon", Json::object());
-  std::printf("ppcd %s, pid %s, up %s\n", Text(daemon, "version").c_str(),
-              Text(daemon, "pid").c_str(), HumanSeconds(daemon.value("uptime_s", 0.0)).c_str());
+  const bool is_off = daemon.value("off", false);
+  std::printf("ppcd %s, pid %s, up %s%s\n", Text(daemon, "version").c_str(),
+              Text(daemon, "pid").c_str(), HumanSeconds(daemon.value("uptime_s", 0.0)).c_str(),
+              is_off ? "; off: all directories are the kernel's alone, until `ppcctl on`" : "");
+  if (mounts.empty() && !is_off && args.operands.empty()) {
+    std::printf("nothing is registered: ppcctl reg_policy DIR maio, or ppcctl run DIR -- CMD\n");
+  }
   for (const Json& mount : mounts) PrintMount(mount);
   return is_well ? kExitOk : kExitFailed;
 }
