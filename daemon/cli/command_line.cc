@@ -64,7 +64,10 @@ Status CheckExtras(const Tree& tree, const CLI::App* app) {
       return UsageError(app, "unknown option '" + first + "'" + DidYouMean(name, OptionNames(app)));
     }
     if (tree.VerbOf(app) != nullptr) {
-      return UsageError(app, "'" + first + "' is one operand too many");
+      const bool takes_command =
+          std::string_view(tree.VerbOf(app)->operands).find("-- CMD") != std::string_view::npos;
+      return UsageError(app, "'" + first + "' is one operand too many" +
+                                 (takes_command ? "; a command comes behind `--`" : ""));
     }
     return UsageError(app, "unknown verb '" + first + "'" + WithFamily(app, first));
   }

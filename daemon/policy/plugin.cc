@@ -159,11 +159,12 @@ Result<std::string> FindPolicy(const std::string& name_or_path, const std::strin
   const char* from_env = std::getenv("PPC_POLICY_DIR");
   if (from_env != nullptr) return from_env + file;
   // A build tree keeps its policies beside bin/.
-  for (const std::string& base :
-       {ProgramDirectory() + "/../policies", std::string(PPC_DEFAULT_POLICY_DIR)}) {
+  const std::string built = ProgramDirectory() + "/../policies";
+  const std::string installed = PPC_DEFAULT_POLICY_DIR;
+  for (const std::string& base : {built, installed}) {
     if (access((base + file).c_str(), R_OK) == 0) return base + file;
   }
-  return "/usr/lib/ppc/policies" + file;
+  return (access(built.c_str(), R_OK) == 0 ? built : installed) + file;
 }
 
 }  // namespace ppc

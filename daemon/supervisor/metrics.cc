@@ -132,8 +132,10 @@ std::string DirectoriesText(MetricsFormat format, const Json& mounts) {
   Family restarts(format, "ppc_runner_restarts", "counter", "",
                   "How often the runner was started again.");
   Family queued(format, "ppc_load_queued_bytes", "gauge", "bytes", "Bytes that wait to be loaded.");
-  Family own(format, "ppc_cache_bytes", "gauge", "bytes",
-             "Page cache that the runner has loaded and that is still there.");
+  Family own(
+      format, "ppc_cache_bytes", "gauge", "bytes",
+      "Page cache that the runner has loaded and not dropped; what the kernel reclaimed since "
+      "its last look is in it.");
   Family rate(format, "ppc_device_bytes_per_second", "gauge", "",
               "What the disk gave while the runner loaded; 0: not known yet.");
   Family faults(format, "ppc_policy_faults", "counter", "", "Hooks of the policy that failed.");

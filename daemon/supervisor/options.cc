@@ -15,6 +15,7 @@
 
 #include "daemon/base/dir_stream.h"
 #include "daemon/base/log.h"
+#include "daemon/base/suggest.h"
 #include "daemon/policy/plugin.h"
 #include "daemon/wire/protocol.h"
 
@@ -100,7 +101,7 @@ void ScaleTimes(Options& options) {
 }
 
 // Names NAME of the files libppc_NAME.so.
-std::string KnownPolicies(const std::string& dir) {
+std::vector<std::string> KnownPolicies(const std::string& dir) {
   constexpr std::string_view kPrefix = "libppc_";
   constexpr std::string_view kSuffix = ".so";
   std::vector<std::string> names;
@@ -113,6 +114,10 @@ std::string KnownPolicies(const std::string& dir) {
     }
   }
   std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string Listed(const std::vector<std::string>& names) {
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   return list.empty() ? "none" : list;
@@ -156,8 +161,9 @@ Result<std::string> ResolvePolicy(const std::string& name_or_path) {
   const std::string installed = FindPolicy(name_or_path, kSystemPolicyDir).value();
   if (std::getenv("PPC_POLICY_DIR") == nullptr && IsFile(installed)) return installed;
   const std::string dir = path->substr(0, path->rfind('/'));
-  return Error{ENOENT,
-               "policy '" + name_or_path + "' is not in " + dir + "; there: " + KnownPolicies(dir)};
+  const std::vector<std::string> known = KnownPolicies(dir);
+  return Error{ENOENT, "policy '" + name_or_path + "' is not in " + dir +
+                           DidYouMean(name_or_path, known) + "; there: " + Listed(known)};
 }
 
 }  // namespace ppc::control

@@ -246,6 +246,11 @@ void Registry::Drop(const std::string& key, const std::string& handle) {
 
 void Registry::RmPolicy(const Json& body, const Reply& reply) {
   const Result<Registration*> found = Find(Text(body, "mount"));
+  if (!found && found.error().code == ENOENT) {
+    return reply(
+        ErrorAnswer(Error{ENOENT, "no policy is registered on " + NormalPath(Text(body, "mount")) +
+                                      "; `ppcctl list` shows where one is"}));
+  }
   if (!found) return reply(ErrorAnswer(found.error()));
   (*found)->Remove(
       [reply](const Status& status) { reply(status ? OkAnswer() : ErrorAnswer(status.error())); });

@@ -95,8 +95,9 @@ Status CheckServiceId(const std::string& id) {
                     std::all_of(id.begin(), id.end(), is_plain);
   if (good) return Ok();
   return Error{EINVAL,
-               "\"service_id\" must be 4 to 64 letters, digits, '.', '_' or '-', the first a "
-               "letter or digit; `ppcctl service-id` computes one"};
+               "service ID '" + id.substr(0, kMaxIdChars) +
+                   "': it must be 4 to 64 letters, digits, '.', '_' or '-', the first a letter or "
+                   "digit; `ppcctl service-id` computes one"};
 }
 
 }  // namespace ppc::control

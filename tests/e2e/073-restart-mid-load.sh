@@ -71,10 +71,10 @@ for percent in 10 50 90; do
   : >"$WORK/ppcd.log"
   load_and $percent kill_runner
   said+=" at$percent=$counted"
-  le "$used" $((undisturbed * 115 / 100)) "bytes from the disk with the runner killed at $percent%"
+  le "$used" $((undisturbed * 115 / 100)) "bytes from the disk with the runner killed at $percent% ($said)"
 done
 : >"$WORK/ppcd.log"
 load_and 50 kill_daemon
 said+=" ppcd=$counted"
-le "$used" $((undisturbed * 115 / 100)) "bytes from the disk with ppcd killed"
+le "$used" $((undisturbed * 115 / 100)) "bytes from the disk with ppcd killed ($said)"
 echo "# counted: percent of the model from the disk: $said"

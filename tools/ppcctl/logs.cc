@@ -56,6 +56,10 @@ int Logs(const Args& args) {
              text.find(named + ":") == std::string::npos;
     });
   }
+  if (lines.empty()) {
+    Complain("nothing is logged" + (mount.empty() ? "" : " of " + mount) +
+             (args.Has("--id") ? " of service " + args.Get("--id") : ""));
+  }
   if (std::ssize(lines) > *most) lines.erase(lines.begin(), lines.end() - *most);
   Json list = Json::array();
   for (const LoggedLine& line : lines) {

@@ -80,8 +80,12 @@ int ServicePhase(const Args& args) {
   const auto is_phase = [&](const std::string& word) {
     return std::ranges::find(kPhases, word) != kPhases.end();
   };
-  // [ID] PHASE [MNT]: the last of the first two that is one.
+  // [ID] PHASE [MNT]: the last of the first two that is one.  Other verbs have MNT first.
   Args named = args;
+  if (args.operands.size() == 2 && args.operands[0].find('/') != std::string::npos) {
+    std::swap(named.operands[0], named.operands[1]);
+    return ServicePhase(named);
+  }
   const size_t words = args.operands.size();
   const bool has_id = words > 1 && is_phase(args.operands[1]);
   const std::string phase = words == 0 ? "" : args.operands[has_id ? 1 : 0];

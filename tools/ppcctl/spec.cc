@@ -110,7 +110,8 @@ Result<Json> ReadServiceFields(const Args& args) {
   }
   // 8-15: this node's of a service on several.
   std::string workers = args.Get("--workers");
-  if (const size_t dash = workers.find('-'); args.Has("--workers") && dash != std::string::npos) {
+  if (const size_t dash = workers.find('-');
+      args.Has("--workers") && dash != std::string::npos && dash != 0) {
     const Result<int64_t> first = ReadWhole("--workers", workers.substr(0, dash));
     const Result<int64_t> last = ReadWhole("--workers", workers.substr(dash + 1));
     if (!first) return first.error();

@@ -255,8 +255,10 @@ int TemplateRm(const Args& args) {
   }
   const std::string path = maio::TemplatePath(TemplateStoreDir(args), args.operands[0]);
   if (path.empty()) return WrongUsage("'" + args.operands[0] + "' is not a service ID");
-  if (unlink(path.c_str()) != 0) return FailWith(PosixError(path, errno).message);
-  return kExitOk;
+  if (unlink(path.c_str()) == 0) return kExitOk;
+  return FailWith(errno == ENOENT
+                      ? path + ": no such template; `ppcctl template list` shows what there is"
+                      : PosixError(path, errno).message);
 }
 
 }  // namespace ppc::ctl

@@ -24,6 +24,12 @@ void Print(const Findings& findings, size_t directories) {
     std::printf("%s %s: %s%s\n  remedy: %s\n", finding.is_problem ? "problem" : "note",
                 finding.code.c_str(), about.c_str(), finding.cause.c_str(), finding.remedy.c_str());
   }
+  if (directories == 0) {
+    std::printf(
+        "no registered directory is known here, so nothing is accelerated: ppcctl run DIR -- CMD, "
+        "or "
+        "as root ppcctl reg_policy DIR maio\n");
+  }
   std::printf("%zu %s, %zu %s looked at\n", problems, problems == 1 ? "problem" : "problems",
               directories, directories == 1 ? "directory" : "directories");
 }
