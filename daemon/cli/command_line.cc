@@ -120,7 +120,7 @@ std::vector<std::string> ReversedWords(std::span<char* const> arguments) {
 
 // CLI11's words in ours.
 std::string Complaint(const std::string& what) {
-  const std::string line = FirstLine(what);
+  std::string line = FirstLine(what);
   if (const size_t at = line.find(" was given a disallowed flag override"); at != line.npos) {
     return "--" + line.substr(0, at) + " takes no value";
   }

@@ -21,6 +21,7 @@ inline constexpr const char* kDumpFlag = "--dump-help";
 class Tree {
  public:
   explicit Tree(const Program& program);
+  ~Tree() = default;
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
 

@@ -28,7 +28,7 @@ runner=$(runner_pid)
 refuse 1 "'maio'" reg_policy "$MNT" readahead
 refuse 1 "64M" reg_policy "$MNT" maio '{"distance":"32M"}'
 must reg_policy "$MNT" maio '{"distance":"64M"}'
-refuse 1 "service_id" ppcctl service start "$MNT" --id ../../x
+refuse 1 "service ID" ppcctl service start "$MNT" --id ../../x
 refuse 1 "not started" ppcctl service ready "$MNT" --id never
 refuse 1 "cgroup" ppcctl service start "$MNT" --id svc-one --cgroup /no/such
 

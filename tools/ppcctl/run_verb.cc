@@ -174,13 +174,33 @@ RunningService::Outcome OutcomeOf(const Result<int>& status) {
   return IsFailure(W_EXITCODE(*status, 0)) ? kFailed : kEnded;
 }
 
+void TellChild(const StartedService& started, Child* child) {
+  child->environment = {{"PPC_MOUNT", started.mount}, {"PPC_SERVICE_ID", started.id}};
+  if (!started.socket.empty()) child->environment.emplace_back("PPC_SOCKET", started.socket);
+  if (started.daemon) child->onlooker = started.daemon->pid();
+}
+
+void SaveReport(const Args& args, StartReport* report, const Result<int>& status) {
+  if (report == nullptr || !status) return;
+  const Status written = WriteReport(args.Get("--report"), report->End(*status == 0));
+  if (!written) Complain("warning: " + written.error().message);
+}
+
+void GoWithout(const Target& target, const Error& why, Child* child) {
+  child->environment = {{kRunVariable, kRunWithout}};
+  if (!target.directory.empty()) Complain("warning: " + why.message + "; running without");
+}
+
+int SayEnd(const Result<int>& status) {
+  if (status) return *status;
+  Complain(status.error());
+  return ExitStatusOf(status.error());
+}
+
 int RunPlain(const Args& args) {
   Child plain;
   plain.command = args.command;
-  const Result<int> ended = RunChild(plain);
-  if (ended) return *ended;
-  Complain(ended.error());
-  return ExitStatusOf(ended.error());
+  return SayEnd(RunChild(plain));
 }
 
 Result<ServiceRequest> ReadRunRequest(const Args& args) {
@@ -215,22 +235,17 @@ int Run(const Args& args) {
   if (started) {
     service = std::make_shared<RunningService>(started->socket, started->mount, started->id,
                                                request->timeout_ms);
-    child.environment = {{"PPC_MOUNT", started->mount}, {"PPC_SERVICE_ID", started->id}};
-    if (!started->socket.empty()) child.environment.emplace_back("PPC_SOCKET", started->socket);
-    if (started->daemon) child.onlooker = started->daemon->pid();
+    TellChild(*started, &child);
     others = StartOthers(args, *request, *started);
   } else if (args.Has("--required")) {
     Complain(started.error());
     return kExitRunFailed;
   } else {
-    child.environment = {{kRunVariable, kRunWithout}};
-    if (!target.directory.empty())
-      Complain("warning: " + started.error().message + "; running without");
+    GoWithout(target, started.error(), &child);
   }
-  AddKeptEnvironment(args,
-                     started ? Result<std::string>(started->id)
-                             : ArtifactServiceId(request->spec, target, args.command, words),
-                     &child);
+  const Result<std::string> id =
+      started ? started->id : ArtifactServiceId(request->spec, target, args.command, words);
+  AddKeptEnvironment(args, id, &child);
   const std::shared_ptr<RunArtifacts> artifacts = RestoreArtifacts(args, *request, target, words);
   if (service || artifacts) {
     child.ready_text = args.Get("--ready-on");
@@ -250,19 +265,13 @@ int Run(const Args& args) {
 
   const Result<int> status = RunChild(child);
   relay.reset();
-  if (report && status) {
-    const Status written = WriteReport(args.Get("--report"), report->End(*status == 0));
-    if (!written) Complain("warning: " + written.error().message);
-  }
-  const bool has_succeeded = status && *status == 0;
+  SaveReport(args, report.get(), status);
   const RunningService::Outcome outcome = OutcomeOf(status);
   if (service) EndService(*service, args, started->daemon != nullptr, outcome);
   for (const auto& other : others) EndService(*other, args, started->daemon != nullptr, outcome);
-  if (artifacts) artifacts->End(has_succeeded);
+  if (artifacts) artifacts->End(status && *status == 0);
   if (status && !target.is_in_words) learning.Finish();
-  if (status) return *status;
-  Complain(status.error());
-  return ExitStatusOf(status.error());
+  return SayEnd(status);
 }
 
 }  // namespace ppc::ctl

@@ -45,7 +45,7 @@ std::string ModuleFile(const Patient& patient) {
   const std::string below = patient.host + "/lib/modules/" + patient.release;
   for (const char* folder : {"/updates/dkms", "/updates", "/extra", "/kernel/fs/ppc", "/kmod"}) {
     for (const char* ending : {"", ".xz", ".zst", ".gz"}) {
-      const std::string file = below + folder + "/ppc.ko" + ending;
+      std::string file = below + folder + "/ppc.ko" + ending;
       if (Exists(file)) return file;
     }
   }

@@ -22,6 +22,8 @@ class StartReport {
   // socket "" = the usual one.  mount and id: the service's.
   StartReport(std::string socket, std::string mount, std::string id, std::string command);
   ~StartReport();
+  StartReport(const StartReport&) = delete;
+  StartReport& operator=(const StartReport&) = delete;
 
   void Begin(pid_t pid, uint64_t begin_ns);
   // Until it is ready, or the process is gone.
