@@ -54,7 +54,11 @@ enum ppc_kind {
 	PPC_CLOSE = 6,
 };
 
-#define PPC_F_NOT_USER 0x01u /* populate or GUP: position, but not consumption */
+/*
+ * Populate, GUP, or (observer: every miss) pages that came into the cache, for a reader or by the
+ * kernel's own read-ahead, which may be two windows before its reader: not consumption.
+ */
+#define PPC_F_NOT_USER 0x01u
 #define PPC_F_WRITE 0x02u
 #define PPC_F_HIT 0x04u
 #define PPC_F_DIRECT 0x08u
@@ -69,7 +73,7 @@ struct miss_io {
 	int32_t pid;         /* process (tgid), host view; 0 unknown */
 	int32_t tid;         /* thread */
 	uint64_t file;       /* file number, see ppc_context.file_info */
-	uint32_t open_id;    /* open file description */
+	uint32_t open_id;    /* open file description; 0: not known (observer) */
 	uint32_t kind;       /* enum ppc_kind */
 	uint32_t flags;      /* PPC_F_* */
 	int32_t xpu;         /* XPU the process is bound to, -1 unknown */
