@@ -164,25 +164,35 @@ void SmallFiles::Touch(uint64_t file, uint64_t offset, uint64_t size, bool is_mi
   }
 }
 
-// The reader is ahead of what is asked for: go on from where it is, what it skipped comes last.
+// The reader is ahead of what is asked for: go on from where it is.  What it skipped and has not
+// read itself comes between: of a program that begins, libraries are read while most of it is not.
 void SmallFiles::Follow(uint32_t part) {
   const bool is_near = misses_ != 0 && part > last_miss_ && part - last_miss_ <= kNearParts;
   misses_ = is_near ? misses_ + 1 : 1;
   last_miss_ = part;
   if (misses_ < kMissesToFollow || part <= next_) return;
+  skipped_ = has_skipped_ ? std::min(skipped_, next_) : next_;
   has_skipped_ = true;
+  was_skipped_ = true;  // first where the reader is
   next_ = part;
 }
 
+bool SmallFiles::FindSkipped() {
+  while (skipped_ < next_ && parts_[skipped_].state != State::kPending) skipped_++;
+  has_skipped_ = skipped_ < next_;
+  return has_skipped_;
+}
+
 bool SmallFiles::FindNext() {
-  for (;;) {
-    while (next_ < parts_.size() && parts_[next_].state != State::kPending) next_++;
-    if (next_ < parts_.size()) return true;
-    if (!std::exchange(has_skipped_, false)) break;
-    next_ = 0;
+  while (next_ < parts_.size() && parts_[next_].state != State::kPending) next_++;
+  const bool is_end = next_ >= parts_.size();
+  if (has_skipped_ && (is_end || !was_skipped_) && FindSkipped()) {
+    at_ = skipped_;
+    return true;
   }
-  finished_ = true;
-  return false;
+  at_ = next_;
+  finished_ = is_end;
+  return !is_end;
 }
 
 uint64_t SmallFiles::Plan(uint64_t max_bytes, uint64_t now_ns, IoList* out) {
@@ -191,20 +201,20 @@ uint64_t SmallFiles::Plan(uint64_t max_bytes, uint64_t now_ns, IoList* out) {
   if (now_ns > told_ns_ + kExpiryNs) under_way_ = 0;
   uint64_t asked = 0;
   while (!finished_ && asked < max_bytes && under_way_ < kMostUnderWay && FindNext()) {
-    Part& part = parts_[next_];
+    Part& part = parts_[at_];
     if ((part.number & kLater) != 0) break;
     ppc_io& io = out->Add(part.number, part.offset, part.bytes);
     io.group = kGroup;
     io.service = service_;
     io.flags = is_many_ ? PPC_IO_MANY : 0;
-    io.cookie = cookie_ | next_;
+    io.cookie = cookie_ | at_;
     part.state = State::kAsked;
     part.tries++;
     // A page at least is what it takes of memory.
     asked += std::max<uint64_t>(part.bytes, kPage);
     stats_.asked += part.bytes;
     under_way_++;
-    next_++;
+    was_skipped_ = at_ < next_;
   }
   if (!finished_) (void)FindNext();
   return asked;
@@ -239,7 +249,10 @@ void SmallFiles::Done(const ppc_result& result) {
   if (result.interrupted != 0 && result.error == 0 && part.tries < kMaxTries) {
     part.state = State::kPending;
     finished_ = false;
-    has_skipped_ |= index < next_;
+    if (index < next_) {
+      skipped_ = has_skipped_ ? std::min(skipped_, index) : index;
+      has_skipped_ = true;
+    }
     return;
   }
   part.state = State::kThere;

@@ -93,6 +93,7 @@ class SmallFiles {
   void AddParts(uint64_t number, const TemplateFile& file, const Extent& extent, bool stays_mapped);
   void Follow(uint32_t part);
   bool FindNext();
+  bool FindSkipped();
 
   static constexpr uint64_t kPartMask = 0xffffffff;
   // A library that is mapped is read here and there: a part is what is worth one request.
@@ -113,7 +114,10 @@ class SmallFiles {
   uint64_t looked_up_ = 0;      // of the files that were to be looked up later
   uint32_t early_ = 0;          // parts below were read before the model
   uint32_t next_ = 0;
+  uint32_t skipped_ = 0;      // parts below are not pending
   bool has_skipped_ = false;  // some before next_ are pending
+  bool was_skipped_ = false;  // what was asked for last
+  uint32_t at_ = 0;           // what FindNext has found
   bool finished_ = false;
   uint32_t last_miss_ = 0;
   uint32_t misses_ = 0;  // in a row
