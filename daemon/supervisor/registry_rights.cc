@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What peers of the service socket may do to services, what they see of them, and the end of those
 // that they leave behind.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -39,9 +37,6 @@ Registration* Registry::FindAround(const std::string& path) {
 
 Error Registry::NotRegistered(const std::string& path) {
   if (is_off_) return Error{ESHUTDOWN, "PPC is switched off on this machine; ppcctl on"};
-  if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
-    return Error{ENOENT, path + " does not exist; `ppcctl list` shows what is registered"};
-  }
   std::string where = "no policy is registered on " + path;
   if (const Registration* around = FindAround(path); around != nullptr) {
     const std::string& top = around->mount().path;

@@ -153,7 +153,7 @@ void Service::LookUpLater(size_t first) {
     FetchNewer();
     return;
   }
-  const auto some = rest.first(std::min({rest.size(), kLookUpsFirst + first, kLookUpsNext}));
+  const auto some = rest.first(std::min(rest.size(), kLookUpsNext));
   auto found = std::make_shared<std::vector<LookedUp>>();
   background_(
       [context = run_.context, later, some, found] { *found = LookUp(context, some); },

@@ -243,7 +243,7 @@ TEST_F(MaioPackagesTest, TheStoreIsAskedBehindTheLookUps) {
 TEST_F(MaioPackagesTest, WhoAnswersLateIsAskedAgain) {
   for (uint32_t f = 0; f < kFiles; f++) host_.AddFile(Name(f), kFileBytes);
   Start();
-  host_.late_answers = maio::kLookUpsFirst + 3;  // all of the next lot, and three once more
+  host_.late_answers = maio::kLookUpsNext + 3;  // all of the next lot, and three once more
   host_.RunBackground();
   EXPECT_EQ(Asked().size(), kFiles);
   EXPECT_EQ(Status()["stale_files"], 0);
@@ -278,7 +278,7 @@ TEST_F(MaioPackagesTest, OfAPolicyThatIsRemovedNothingIsLookedUp) {
   Start();
   host_.is_closing = true;
   EXPECT_EQ(host_.RunBackground(), 2u) << "what was asked for before";
-  EXPECT_EQ(Asked().size(), 2 * maio::kLookUpsFirst);
+  EXPECT_EQ(Asked().size(), maio::kLookUpsFirst + maio::kLookUpsNext);
 }
 
 }  // namespace

@@ -82,7 +82,8 @@ int ServicePhase(const Args& args) {
   };
   // [ID] PHASE [MNT]: the last of the first two that is one.  Other verbs have MNT first.
   Args named = args;
-  if (args.operands.size() == 2 && args.operands[0].find('/') != std::string::npos) {
+  if (args.operands.size() == 2 && args.operands[0].find('/') != std::string::npos &&
+      is_phase(args.operands[1])) {
     std::swap(named.operands[0], named.operands[1]);
     return ServicePhase(named);
   }

@@ -121,9 +121,8 @@ inline constexpr size_t kPackageFiles = 256;
 // Looked up at a time: each costs the disk an answer or two.
 inline constexpr size_t kLookUpsAtOnce = 16;
 inline constexpr size_t kLookUpsPerHelper = 4;  // fewer are not worth a thread
-// Packages looked up before the first of them is loaded, since a start waits for it; then, between
-// two hooks, as many as are known, up to kLookUpsNext.
-inline constexpr size_t kLookUpsFirst = 32;
+// Packages looked up before the first of them is loaded, and then between two hooks.
+inline constexpr size_t kLookUpsFirst = 256;
 inline constexpr size_t kLookUpsNext = 512;
 // So long the model waits for the next of them.
 inline constexpr uint64_t kLookUpsNs = 1'000'000'000;

@@ -171,10 +171,14 @@ void SmallFiles::Follow(uint32_t part) {
   misses_ = is_near ? misses_ + 1 : 1;
   last_miss_ = part;
   if (misses_ < kMissesToFollow || part <= next_) return;
-  skipped_ = has_skipped_ ? std::min(skipped_, next_) : next_;
-  has_skipped_ = true;
+  Skip(next_);
   was_skipped_ = true;  // first where the reader is
   next_ = part;
+}
+
+void SmallFiles::Skip(uint32_t part) {
+  skipped_ = has_skipped_ ? std::min(skipped_, part) : part;
+  has_skipped_ = true;
 }
 
 bool SmallFiles::FindSkipped() {
@@ -249,10 +253,7 @@ void SmallFiles::Done(const ppc_result& result) {
   if (result.interrupted != 0 && result.error == 0 && part.tries < kMaxTries) {
     part.state = State::kPending;
     finished_ = false;
-    if (index < next_) {
-      skipped_ = has_skipped_ ? std::min(skipped_, index) : index;
-      has_skipped_ = true;
-    }
+    if (index < next_) Skip(index);
     return;
   }
   part.state = State::kThere;

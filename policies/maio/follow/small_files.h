@@ -92,6 +92,7 @@ class SmallFiles {
                  const std::vector<bool>& is_scattered);
   void AddParts(uint64_t number, const TemplateFile& file, const Extent& extent, bool stays_mapped);
   void Follow(uint32_t part);
+  void Skip(uint32_t part);
   bool FindNext();
   bool FindSkipped();
 

@@ -81,6 +81,19 @@ TEST_F(DirectoryTest, APolicyOnADirectoryAsItIs) {
   EXPECT_EQ(Ask({{"op", "rm_policy"}, {"mount", Dir("models")}})["code"], "ENOENT");
 }
 
+TEST_F(DirectoryTest, RootsServicesMayNameWhatLiesInADirectory) {
+  ASSERT_TRUE(RegisterOn(Dir("models"), "").value("ok", false));
+  const std::string inner = Dir("models") + "/inner";
+  std::filesystem::create_directory(inner);
+  const Json started = Ask({{"op", "service_start"}, {"mount", inner}, {"service_id", "svc-in"}});
+  EXPECT_EQ(started["mount"], Dir("models")) << started;
+  ExpectIn(Ask({{"op", "policy"}, {"mount", inner}, {"message", {{"op", "status"}}}})["error"],
+           " itself: it lies in " + Dir("models"));
+  const ProcessResult two = Ctl({"service", "phase", inner, inner});
+  EXPECT_EQ(two.exit_status, 2);
+  ExpectOneLine(two);
+}
+
 TEST_F(DirectoryTest, AMountTakesTheModuleByItself) {
   const Json answer = RegisterOn(kMount, "");
   EXPECT_EQ(answer["backend"], "kmod") << answer;
@@ -93,6 +106,12 @@ TEST_F(DirectoryTest, AMountTakesTheModuleByItself) {
 TEST_F(DirectoryTest, BadInputIsOneLine) {
   ExpectIn(Refusal(Dir("file"), ""), "ENOTDIR " + Dir("file") + " is not a directory");
   ExpectIn(Refusal(Dir("none"), ""), "ENOENT " + Dir("none") + " does not exist");
+  ExpectIn(Refusal("/", "observer"), "EINVAL / is all of this machine");
+  const auto text_of = [this](const Json& request) { return Ask(request).value("error", ""); };
+  ExpectIn(text_of({{"op", "rm_policy"}, {"mount", Dir("other")}}),
+           "`ppcctl list` shows where one is");
+  ExpectIn(text_of({{"op", "reg_policy"}, {"mount", Dir("other")}, {"policy", "alpa"}}),
+           "did you mean 'alpha'");
   ExpectIn(Refusal("models", "observer"), "EINVAL mount must be an absolute path");
   ExpectIn(Refusal("/sys", ""), "EINVAL /sys is on sysfs, where there is nothing to load");
   ExpectIn(Refusal(Dir("models"), "ebpf"), "EINVAL there is no backend 'ebpf'; use auto, kmod");
