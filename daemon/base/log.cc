@@ -14,7 +14,6 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
-#include "daemon/base/json.h"
 #include "daemon/base/rate_limit.h"
 
 namespace ppc {
@@ -132,6 +131,16 @@ std::vector<LogLine> RecentLog() {
   LogRing& ring = Ring();
   const std::lock_guard lock(ring.mutex);
   return {ring.lines.begin(), ring.lines.end()};
+}
+
+Json LogLineJson(const LogLine& line) {
+  Json json{{"number", line.number},
+            {"time_ns", line.time_ns},
+            {"priority", static_cast<int>(line.level)},
+            {"text", line.text}};
+  if (!line.about.directory.empty()) json["directory"] = line.about.directory;
+  if (!line.about.service.empty()) json["service"] = line.about.service;
+  return json;
 }
 
 void Log(LogLevel level, const std::string& message) { Log(level, LogAbout{}, message); }

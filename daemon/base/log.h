@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/base/json.h"
+
 namespace ppc {
 
 enum class LogLevel : int { kError = 3, kWarning = 4, kInfo = 6, kDebug = 7 };
@@ -49,6 +51,8 @@ struct LogLine {
 };
 // In order; nothing unless KeepLog() was called.
 std::vector<LogLine> RecentLog();
+// {"number", "time_ns", "priority", "text"}, and "directory" and "service" where they are known.
+Json LogLineJson(const LogLine& line);
 
 void Log(LogLevel level, const std::string& message);
 void Log(LogLevel level, const LogAbout& about, const std::string& message);

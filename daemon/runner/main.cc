@@ -25,6 +25,8 @@ namespace ppc {
 namespace {
 
 constexpr int kSupervisorFd = 3;
+// Of which ppcd is told when it is asked for its log.
+constexpr size_t kLogLines = 200;
 
 // 0: it is not a positive number.
 int ToPositive(std::string_view text) {
@@ -53,6 +55,7 @@ int Main(int argc, char** argv) {
     return kExitStopped;
   }
   SetLog("ppc-runner", options->verbose ? LogLevel::kDebug : LogLevel::kInfo);
+  KeepLog(kLogLines);
   signal(SIGPIPE, SIG_IGN);
   // Few arenas: the runner's threads allocate little, and its memory is bounded.
   mallopt(M_ARENA_MAX, 2);

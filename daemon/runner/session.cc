@@ -238,6 +238,11 @@ void Session::AnswerNext(const std::shared_ptr<Received>& received) {
     return runtime_->Do(
         [this, parts = runtime_->GatherStatus()] { Send(runtime_->StatusJson(parts)); }, next);
   }
+  if (op && *op == "log") {
+    Json lines = Json::array();
+    for (const LogLine& line : RecentLog()) lines.push_back(LogLineJson(line));
+    return runtime_->Do([this, lines = std::move(lines)] { Send(Json{{"lines", lines}}); }, next);
+  }
   if (op && *op == "memory") {
     runtime_->SetMemoryShare(MemoryShareOf(*request, "share"));
     return runtime_->Do(

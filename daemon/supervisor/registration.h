@@ -114,6 +114,8 @@ class Registration {
 
   // Everything `status` shows; waits for the runner no longer than the status time-out.
   void Describe(const std::function<void(Json)>& done);
+  // The lines that its runner, as long as it lives, has logged, see LogLineJson().
+  void AskForLog(const std::function<void(Json)>& done);
 
  private:
   void SpawnRunner();

@@ -228,6 +228,22 @@ Json Registration::DescribeMute() const {
   return out;
 }
 
+void Registration::AskForLog(const std::function<void(Json)>& done) {
+  if (!runner_ || runner_->IsStopped()) return done(Json::array());
+  runner_->Ask({{"op", "log"}}, environment_.options.status_timeout,
+               [done, path = mount_.path](const Result<Json>& answer) {
+                 Json lines = Json::array();
+                 for (Json line : answer ? JsonMember(*answer, "lines") : Json()) {
+                   const Result<std::string> text = JsonString(line, "text", "");
+                   if (!line.is_object() || !text) continue;
+                   line["directory"] = path;
+                   line["text"] = path + ": " + *text;
+                   lines.push_back(std::move(line));
+                 }
+                 done(std::move(lines));
+               });
+}
+
 void Registration::Describe(const std::function<void(Json)>& done) {
   if (state_ != State::kRunning || !runner_) return done(DescribeWithoutRunner());
   if (runner_->IsStopped()) return done(DescribeMute());

@@ -1,30 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ppcd still knows of its log, for who has no journal.
+// What ppcd and its runners still know of their logs, for who has no journal.
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "daemon/base/log.h"
 #include "daemon/machine/mount_table.h"
 #include "daemon/supervisor/registry.h"
 
 namespace ppc::control {
+namespace {
+
+uint64_t TimeOf(const Json& line) {
+  const Json time_ns = JsonMember(line, "time_ns");
+  return time_ns.is_number_unsigned() ? time_ns.get<uint64_t>() : 0;
+}
+
+}  // namespace
 
 void Registry::ShowLog(const Json& body, const Reply& reply) {
   const auto mount = body.find("mount");
   const std::string path = mount == body.end() ? "" : NormalPath(mount->get<std::string>());
-  Json lines = Json::array();
+  struct Gathered {
+    std::vector<Json> lines;
+    size_t missing = 1;  // one for ppcd's own
+  };
+  const auto gathered = std::make_shared<Gathered>();
+  const auto finish_one = [gathered, reply] {
+    if (--gathered->missing > 0) return;
+    std::ranges::stable_sort(gathered->lines, {}, [](const Json& line) { return TimeOf(line); });
+    Json answer = OkAnswer();
+    answer["lines"] = gathered->lines;
+    reply(std::move(answer));
+  };
   for (const LogLine& line : RecentLog()) {
     if (line.about.directory != path && !IsAbout(line.text, path)) continue;
-    lines.push_back({{"number", line.number},
-                     {"time_ns", line.time_ns},
-                     {"priority", static_cast<int>(line.level)},
-                     {"text", line.text}});
-    if (!line.about.directory.empty()) lines.back()["directory"] = line.about.directory;
-    if (!line.about.service.empty()) lines.back()["service"] = line.about.service;
+    gathered->lines.push_back(LogLineJson(line));
   }
-  Json answer = OkAnswer();
-  answer["lines"] = std::move(lines);
-  reply(std::move(answer));
+  for (auto& [key, registration] : registrations_) {
+    if (!path.empty() && registration->mount().path != path) continue;
+    ++gathered->missing;
+    registration->AskForLog([gathered, finish_one](const Json& lines) {
+      gathered->lines.insert(gathered->lines.end(), lines.begin(), lines.end());
+      finish_one();
+    });
+  }
+  finish_one();
 }
 
 // Messages name their directory; "/m" is not "/models", but "/m/below" is another's, too.

@@ -129,6 +129,7 @@ void Handle(const std::string& line) {
   if (op == "init") HandleInit(request);
   if (op == "control") HandleControl(request);
   if (op == "status") HandleStatus();
+  if (op == "log") Send(Json{{"ok", true}, {"lines", g_fake.value("lines", Json::array())}}.dump());
   if (op == "memory") HandleMemory(request);
   if (op == "stop" && Mode("stop") == "hang") HangForever();
   const std::string log = Mode("log");

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "tests/unit/supervisor/daemon_fixture.h"
@@ -58,6 +59,29 @@ TEST_F(LogTest, JsonTellsDirectoryAndService) {
   const std::string one = Ctl({"logs", "--id", "svc-one"}).out;
   EXPECT_NE(one.find("svc-one has ended"), std::string::npos) << one;
   EXPECT_EQ(one.find("svc-two"), std::string::npos) << one;
+}
+
+// Who has no journal finds what the policy says, too, among ppcd's lines by when it was said.
+TEST_F(LogTest, LinesOfTheRunnerAreThere) {
+  StartDaemon();
+  const auto line = [](uint64_t time_ns, const char* text) {
+    return Json{{"number", 1}, {"time_ns", time_ns}, {"priority", 6}, {"text", text}};
+  };
+  Json first = line(1000000000, "maio: service svc-one: recording");
+  first["service"] = "svc-one";
+  Register(
+      {{"lines", {first, line(4000000000000000000, "the last"), "no line", Json{{"text", 3}}}}});
+  const std::string all = Ctl({"logs", kMount}).out;
+  const size_t began = all.find("/proc: maio: service svc-one: recording\n");
+  const size_t runs = all.find("/proc: policy 'alpha' runs");
+  const size_t last = all.find("/proc: the last\n");
+  ASSERT_NE(last, std::string::npos) << all;
+  EXPECT_LT(began, runs) << all;
+  EXPECT_LT(runs, last) << all;
+  const std::string one = Ctl({"logs", "--id", "svc-one"}).out;
+  EXPECT_EQ(std::count(one.begin(), one.end(), '\n'), 1) << one;
+  const Json other = Ask({{"op", "log"}, {"mount", kOtherMount}});
+  EXPECT_TRUE(other["lines"].empty()) << other;
 }
 
 TEST_F(LogTest, TextIsTheUsualForm) {
