@@ -122,6 +122,8 @@ class Registry {
   Status CheckRoom(const Peer& peer) const;
   Status CheckRoot(const HeldProcess& root, const Peer& peer) const;
   // As a start asks for it.
+  std::string IdBeside(Registration& registration, const Service& service) const;
+  bool IsRootAlive(const Registration& registration, const Service& service) const;
   Result<Service> NewService(Registration& registration, const Json& body, const Peer& peer);
   // Its cgroup, in the message and as its owner.
   Status Place(Service& service, const Json& body, const Peer& peer) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations on services: start, ready, stop, and the watch on a service's
 // root process, whose end stops the service or is its failure.
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "daemon/base/clock.h"
@@ -58,24 +60,58 @@ Result<std::string> IdOf(const Json& body) {
 
 }  // namespace
 
+// Several starts of one service at a time, each with a process of its own, are replicas: the first
+// has the name, the others "NAME.2", "NAME.3" and so on, and what was learnt of it.  A process that
+// tells of its start again keeps what it has.
+std::string Registry::IdBeside(Registration& registration, const Service& service) const {
+  std::string free;
+  for (size_t replica = 1; replica <= Services::kMaxServices; ++replica) {
+    std::string id = service.id + (replica == 1 ? "" : "." + std::to_string(replica));
+    const Service* known = registration.services().Find(id);
+    const bool is_same = known != nullptr && known->root_pid == service.root_pid &&
+                         known->pid_start_ns == service.pid_start_ns;
+    if (is_same) return id;
+    if (free.empty() && (known == nullptr || !IsRootAlive(registration, *known))) {
+      free = std::move(id);
+    }
+  }
+  return free.empty() ? service.id : free;
+}
+
+bool Registry::IsRootAlive(const Registration& registration, const Service& service) const {
+  const auto watch = roots_.find(registration.handle() + "/" + service.id);
+  if (watch == roots_.end()) return false;
+  pollfd ended{watch->second.pidfd.Get(), POLLIN, 0};
+  return poll(&ended, 1, 0) == 0;
+}
+
 Result<Service> Registry::NewService(Registration& registration, const Json& body,
                                      const Peer& peer) {
-  const Result<std::string> id = IdOf(body);
-  if (!id) return id.error();
-  if (Status status = CheckStart(registration, *id, body, peer); !status) return status.error();
-  const Result<uint32_t> number = registration.services().NumberFor(*id);
-  if (!number) return number.error();
+  const Result<std::string> name = IdOf(body);
+  if (!name) return name.error();
   Service service;
-  service.id = *id;
-  service.number = *number;
+  service.id = *name;
+  std::optional<HeldProcess> root;
   if (body.contains("pid")) {
-    const Result<HeldProcess> root = HeldProcess::Open(body["pid"].get<pid_t>(), options_.roots);
-    if (!root) return root.error();
-    if (Status status = CheckRoot(*root, peer); !status) return status.error();
+    Result<HeldProcess> opened = HeldProcess::Open(body["pid"].get<pid_t>(), options_.roots);
+    if (!opened) return opened.error();
+    root = *std::move(opened);
     service.root_pid = root->pid();
     service.pid_start_ns = root->StartNs();
+    service.id = IdBeside(registration, service);
+    if (Status status = CheckServiceId(service.id); !status) return status.error();
   }
-  service.message = {{"op", "service_start"}, {"service_id", *id}, {"service", *number}};
+  if (Status status = CheckStart(registration, service.id, body, peer); !status) {
+    return status.error();
+  }
+  if (root) {
+    if (Status status = CheckRoot(*root, peer); !status) return status.error();
+  }
+  const Result<uint32_t> number = registration.services().NumberFor(service.id);
+  if (!number) return number.error();
+  service.number = *number;
+  service.message = {{"op", "service_start"}, {"service_id", service.id}, {"service", *number}};
+  if (service.id != *name) service.message["template"] = *name;
   for (const char* key : {"params", "xpus", "workers", "node", "nodes", "first_worker", "pid"}) {
     if (body.contains(key)) service.message[key] = body[key];
   }
@@ -176,6 +212,7 @@ void Registry::AcceptServiceStart(const std::string& handle, const Service& star
   ok["mount"] = registration->mount().path;
   ok["service_id"] = started.id;
   ok["service"] = started.number;
+  if (started.message.contains("template")) ok["template"] = started.message["template"];
   ok["state"] = "starting";
   reply(std::move(ok));
 }
@@ -222,6 +259,7 @@ void Registry::FinishServiceStart(const std::string& handle, const Service& star
   ok["mount"] = registration->mount().path;
   ok["service_id"] = accepted.id;
   ok["service"] = accepted.number;
+  if (accepted.message.contains("template")) ok["template"] = accepted.message["template"];
   reply(Merge(std::move(ok), is_plain ? Json{{"mode", "none"}} : *answer));
 }
 

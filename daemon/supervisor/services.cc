@@ -73,7 +73,7 @@ Json Services::Describe(const Peer& peer) const {
                          : service.is_pending || service.is_starting ? "starting"
                          : service.is_ready                          ? "ready"
                                                                      : "started"}};
-    for (const char* key : {"xpus", "workers", "node", "nodes", "cgroup", "params"}) {
+    for (const char* key : {"template", "xpus", "workers", "node", "nodes", "cgroup", "params"}) {
       if (service.message.contains(key)) entry[key] = service.message[key];
     }
     if (service.root_pid != 0) entry["pid"] = service.root_pid;

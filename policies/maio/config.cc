@@ -101,6 +101,9 @@ Result<ServiceSpec> ParseService(const Json& message) {
   ConfigReader reader(message, "service option");
   reader.Text("service_id", &spec.service_id);
   if (!ValidServiceId(spec.service_id)) reader.Refuse("service_id", "4 to 64 of [0-9A-Za-z._-]");
+  spec.template_id = spec.service_id;
+  reader.Text("template", &spec.template_id);
+  if (!ValidServiceId(spec.template_id)) reader.Refuse("template", "4 to 64 of [0-9A-Za-z._-]");
   reader.Int("service", &spec.number, 0, kMostServices - 1);
   reader.Int("workers", &spec.workers, 0, kMostWorkers);
   ReadXpus(reader, &spec.xpus);

@@ -48,6 +48,9 @@ struct Config {
 // One running service.  XPU numbers index this machine's list.
 struct ServiceSpec {
   std::string service_id;
+  // Whose template it follows: its own, or that of the service which it is a replica of.  A replica
+  // records nothing: what one of them has read the others do not miss.
+  std::string template_id;
   uint32_t number = 0;   // who is charged, see struct ppc_io
   uint32_t workers = 0;  // of this node; 0: not told
   // Of a service on several nodes: which one this is.  Workers have numbers of their own on each;
@@ -61,6 +64,7 @@ struct ServiceSpec {
   bool is_resumed = false;
   nlohmann::json params;
 
+  bool IsReplica() const { return template_id != service_id; }
   bool operator==(const ServiceSpec&) const = default;
 };
 

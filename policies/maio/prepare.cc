@@ -111,7 +111,8 @@ void Preparer::Prepare() {
   const bool used = wanted && is_known && !provisional && Use(&t);
   if (!used && is_known && out_.found.bytes == 0) out_.found.bytes = DistinctBytes(t);
   if (!used && wanted && config_.prefetch) FollowProvisionally(provisional ? &t : nullptr);
-  out_.is_recorded = !used && config_.record != RecordMode::kNever;
+  out_.is_recorded = !used && config_.record != RecordMode::kNever && !spec_.IsReplica();
+  if (!used && spec_.IsReplica()) out_.reason += "; the first of the replicas records";
   out_.is_warm = out_.is_recorded && followed_ && (context_->caps & PPC_MISSES_HUGE) != 0 &&
                  IsPartlyThere(context_, followed_->files, numbers_);
 }
@@ -140,10 +141,10 @@ bool Preparer::MayBeLeftOver(const Tables& tables) const {
 
 // Of several nodes: the groups of this one, of the whole template or of the part that it recorded.
 int Preparer::LoadKnown(Template* t, std::string* error) {
-  int rc = Load(TemplatePath(context_->template_dir, spec_.service_id), t, error);
+  int rc = Load(TemplatePath(context_->template_dir, spec_.template_id), t, error);
   if (spec_.nodes == 1 || (rc == 0 && TakeOwnGroups(spec_, t))) return rc;
   const bool is_without = rc == 0;
-  const std::string path = PartPath(context_->template_dir, spec_.service_id, spec_.node);
+  const std::string path = PartPath(context_->template_dir, spec_.template_id, spec_.node);
   rc = Load(path, t, error);
   if (rc == 0 && TakeOwnGroups(spec_, t)) return 0;
   if (rc == 0 || is_without) *error = path + ": no part of this node";
@@ -303,7 +304,7 @@ uint32_t Preparer::TensorParallel() const {
 
 SynthOptions Preparer::SynthOptionsFor(uint32_t workers) const {
   SynthOptions options;
-  options.service_id = spec_.service_id;
+  options.service_id = spec_.template_id;
   options.max_header_bytes = kMaxHeaderBytes;
   options.created_ns = start_ns_;
   // Of several nodes all hold the model together, unless the parameters say otherwise.

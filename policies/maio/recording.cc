@@ -152,13 +152,13 @@ void Finishing::Work() {
   clock_gettime(CLOCK_REALTIME, &now);
   const uint64_t bytes = recorder_.bytes();
   Template t = std::move(recorder_).Finish(
-      spec_.service_id, flags_,
+      spec_.template_id, flags_,
       static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec));
   t.generation = found_.generation + 1;
   t.meta = meta_;
   GiveWholeNumbers(spec_, &t);
   const std::string name =
-      spec_.nodes > 1 ? PartName(spec_.service_id, spec_.node) : spec_.service_id;
+      spec_.nodes > 1 ? PartName(spec_.template_id, spec_.node) : spec_.template_id;
   std::string error;
   if (StoreAs(context_->template_dir, name, t, &error) != 0) {
     reason_ = error;

@@ -45,9 +45,10 @@ Service::Service(const ppc_context* context, const Config& config, ServiceSpec s
 Json Service::Start() {
   mode_ = Mode::kStarting;
   reason_ = "its template is being looked for";
-  const std::string path = TemplatePath(run_.context->template_dir, run_.spec.service_id);
+  const std::string path = TemplatePath(run_.context->template_dir, run_.spec.template_id);
   // A look-up in the local store, here: the reader's first access is to be seen already.
-  expects_recording_ = run_.config.record == RecordMode::kAlways || access(path.c_str(), R_OK) != 0;
+  expects_recording_ = !run_.spec.IsReplica() && (run_.config.record == RecordMode::kAlways ||
+                                                  access(path.c_str(), R_OK) != 0);
   Prepare();
   return Status();
 }

@@ -98,7 +98,7 @@ void Service::Retire() {
   following_->End();
   later_.reset();
   if (mode_ == Mode::kRecord || is_forgiven_) return;  // a new one is being stored
-  if (run_.config.record == RecordMode::kNever) return;
+  if (run_.config.record == RecordMode::kNever || run_.spec.IsReplica()) return;
   if (!following_->FittedBadly()) {
     if (following_->has_joined()) RecordNextTime();
     return;

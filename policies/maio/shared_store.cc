@@ -18,7 +18,7 @@ bool IsWhole(const Template& t) { return (t.flags & kProvisional) == 0; }
 
 // What this node alone records.
 std::string OwnName(const ServiceSpec& spec) {
-  return spec.nodes > 1 ? PartName(spec.service_id, spec.node) : spec.service_id;
+  return spec.nodes > 1 ? PartName(spec.template_id, spec.node) : spec.template_id;
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ void SharedStore::FindNode(const ServiceSpec& spec, std::vector<Observed> observ
       [work = work_, spec, observed = std::move(observed), found] {
         Template t;
         std::string error;
-        if (Load(TemplatePath(work->local, spec.service_id), &t, &error) != 0) return;
+        if (Load(TemplatePath(work->local, spec.template_id), &t, &error) != 0) return;
         const std::optional<ServiceSpec> other = NodeThatReads(t, spec, observed);
         if (other && TakeOwnGroups(*other, &t)) *found = std::move(t);
       },
@@ -103,7 +103,7 @@ bool SharedStore::Work::Fetch(const ServiceSpec& spec, uint64_t known_ns) {
     late = PutLate(spec, rc == 0 ? t.created_ns : 0, &late_error);
   if (spec.nodes > 1 && (rc == 0 || rc == -ENOENT)) {
     rc = Merge(spec, &t, &error);
-    if (rc == -ENOENT) rc = GetTemplate(store.get(), Key(), spec.service_id, &t, nullptr, &error);
+    if (rc == -ENOENT) rc = GetTemplate(store.get(), Key(), spec.template_id, &t, nullptr, &error);
   }
   const bool is_newer = rc == 0 && t.created_ns > known_ns;
   if (is_newer && is_configured) rc = Store(local, t, &error);
@@ -119,8 +119,8 @@ bool SharedStore::Work::Fetch(const ServiceSpec& spec, uint64_t known_ns) {
 int SharedStore::Work::PutLate(const ServiceSpec& spec, uint64_t store_ns, std::string* error) {
   Template mine;
   std::string ignored;
-  const std::string path = spec.nodes > 1 ? PartPath(local, spec.service_id, spec.node)
-                                          : TemplatePath(local, spec.service_id);
+  const std::string path = spec.nodes > 1 ? PartPath(local, spec.template_id, spec.node)
+                                          : TemplatePath(local, spec.template_id);
   if (Load(path, &mine, &ignored) != 0 || !IsWhole(mine) || mine.created_ns <= store_ns) return 0;
   return Replace(OwnName(spec), &mine, error);
 }
@@ -161,7 +161,7 @@ int SharedStore::Work::MarkBad(const std::string& name, std::string* error) {
 }
 
 int SharedStore::Work::Merge(const ServiceSpec& spec, Template* whole, std::string* error) {
-  return MergeParts(store.get(), Key(), spec.service_id, spec.nodes, whole, error);
+  return MergeParts(store.get(), Key(), spec.template_id, spec.nodes, whole, error);
 }
 
 // -------------------------------------------------------------------------- nodes

@@ -22,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kLockPeriodMs = 5;
-constexpr int kMaxTwins = 1000;
 
 std::optional<Known> Read(const fs::path& file) {
   const Result<std::string> text = ReadFile(file);
@@ -53,28 +52,20 @@ Result<KnownContainers> KnownContainers::Open(const std::string& directory, cons
   return KnownContainers(directory, roots, std::move(lock));
 }
 
-// Takes the notes of those away that have ended without a hook: their names are free.
-bool KnownContainers::IsTaken(const std::string& service_id) const {
+void KnownContainers::DropDead() const {
   std::error_code error;
   for (fs::directory_iterator entry(directory_, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
     const std::optional<Known> known = Read(entry->path());
     if (!known || !IsSameProcess(roots_, known->pid, known->start_ns)) {
       unlink(entry->path().c_str());
-      continue;
     }
-    if (known->service_id == service_id) return true;
   }
-  return false;
 }
 
-Result<std::string> KnownContainers::Take(const std::string& container, Known known) {
+Status KnownContainers::Note(const std::string& container, Known known) {
   unlink((directory_ + "/" + container).c_str());
-  const std::string told = known.service_id;
-  for (int twin = 2; IsTaken(known.service_id); ++twin) {
-    if (twin > kMaxTwins) return Error{EMFILE, "too many containers run service " + told};
-    known.service_id = told + "." + std::to_string(twin);
-  }
+  DropDead();
   known.start_ns = ProcessStartNs(roots_, known.pid).value_or(0);
   if (known.start_ns == 0) {
     return Error{ESRCH, "there is no process " + std::to_string(known.pid) + " here"};
@@ -86,8 +77,7 @@ Result<std::string> KnownContainers::Take(const std::string& container, Known kn
   const std::string file = directory_ + "/" + container;
   UniqueFd out(open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!out.IsValid()) return PosixError(file, errno);
-  if (Status status = WriteAll(out.Get(), note.data(), note.size()); !status) return status.error();
-  return known.service_id;
+  return WriteAll(out.Get(), note.data(), note.size());
 }
 
 std::optional<Known> KnownContainers::Forget(const std::string& container) {

@@ -29,16 +29,16 @@ class KnownContainers {
   static Result<KnownContainers> Open(const std::string& directory, const SysRoots& roots,
                                       unsigned timeout_ms);
 
-  // Two containers of one kind on one machine are two services: `known.service_id`, or the first of
-  // ID.2, ID.3, ... that no other living container has, is noted and returned.
-  Result<std::string> Take(const std::string& container, Known known);
+  // Notes what the container runs (start_ns is looked up), and drops the notes of those that have
+  // ended.
+  Status Note(const std::string& container, Known known);
   // nullopt: nothing is noted (any more).
   std::optional<Known> Forget(const std::string& container);
 
  private:
   KnownContainers(std::string directory, SysRoots roots, UniqueFd lock)
       : directory_(std::move(directory)), roots_(std::move(roots)), lock_(std::move(lock)) {}
-  bool IsTaken(const std::string& service_id) const;
+  void DropDead() const;
 
   std::string directory_;
   SysRoots roots_;

@@ -42,15 +42,6 @@ Status Ask(const Call& call, const Container& container, ctl::ServiceRequest req
   const Result<Json> list = lines->Answer();
   if (!list) return list.error();
   const ctl::Place place = ctl::FindPlace(list->value("mounts", Json::array()), request);
-  {
-    Result<KnownContainers> known = KnownContainers::Open(call.notes, call.roots, call.timeout_ms);
-    if (!known) return known.error();
-    const std::string id = request.spec["service_id"];
-    const Result<std::string> taken =
-        known->Take(container.id, {place.directory, id, container.pid});
-    if (!taken) return taken.error();
-    request.spec["service_id"] = *taken;
-  }
   const bool is_new = place.policy.empty() || !request.policy.empty();
   if (is_new) {
     Status status =
@@ -62,10 +53,17 @@ Status Ask(const Call& call, const Container& container, ctl::ServiceRequest req
   }
   request.spec["mount"] = place.directory;
   if (Status status = lines->Send(request.spec); !status) return status.error();
-  for (int answers = is_new ? 2 : 1; answers > 0; --answers) {
+  if (is_new) {
     if (Result<Json> answer = lines->Answer(); !answer) return answer.error();
   }
-  return Ok();
+  const Result<Json> answer = lines->Answer();
+  if (!answer) return answer.error();
+  // Of several containers of one service at a time each is a replica with an ID of its own.
+  const Result<std::string> id = JsonString(*answer, "service_id", "");
+  if (!id) return id.error();
+  Result<KnownContainers> known = KnownContainers::Open(call.notes, call.roots, call.timeout_ms);
+  if (!known) return known.error();
+  return known->Note(container.id, {place.directory, *id, container.pid});
 }
 
 Status Start(const Call& call, Container container) {

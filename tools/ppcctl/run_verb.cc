@@ -174,6 +174,17 @@ RunningService::Outcome OutcomeOf(const Result<int>& status) {
   return IsFailure(W_EXITCODE(*status, 0)) ? kFailed : kEnded;
 }
 
+// What outlives the command, and what the service is called if not as usual.
+void SayWhatIsNew(const StartedService& started) {
+  if (started.is_new) {
+    Complain(started.mount + " has policy '" + started.policy +
+             "' from now on; to undo that: ppcctl rm_policy " + ShellWord(started.mount));
+  }
+  if (started.id != started.name) {
+    Complain("service " + started.name + " runs already; this start is its replica " + started.id);
+  }
+}
+
 void TellChild(const StartedService& started, Child* child) {
   child->environment = {{"PPC_MOUNT", started.mount}, {"PPC_SERVICE_ID", started.id}};
   if (!started.socket.empty()) child->environment.emplace_back("PPC_SOCKET", started.socket);
@@ -235,6 +246,7 @@ int Run(const Args& args) {
   if (started) {
     service = std::make_shared<RunningService>(started->socket, started->mount, started->id,
                                                request->timeout_ms);
+    SayWhatIsNew(*started);
     TellChild(*started, &child);
     others = StartOthers(args, *request, *started);
   } else if (args.Has("--required")) {
@@ -244,7 +256,7 @@ int Run(const Args& args) {
     GoWithout(target, started.error(), &child);
   }
   const Result<std::string> id =
-      started ? started->id : ArtifactServiceId(request->spec, target, args.command, words);
+      started ? started->name : ArtifactServiceId(request->spec, target, args.command, words);
   AddKeptEnvironment(args, id, &child);
   const std::shared_ptr<RunArtifacts> artifacts = RestoreArtifacts(args, *request, target, words);
   if (service || artifacts) {

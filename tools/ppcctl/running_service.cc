@@ -52,6 +52,8 @@ Status StartOn(const std::string& directory, const ServiceRequest& request,
   const std::string mount = TextOf(*answer, "mount");
   service.mount = mount.empty() ? directory : mount;
   service.id = TextOf(*answer, "service_id");
+  const std::string first = TextOf(*answer, "template");
+  service.name = first.empty() ? service.id : first;
   return Ok();
 }
 
@@ -88,6 +90,8 @@ Status RegisterAndStart(const ServiceRequest& request, StartedService& service) 
     // The policy's own start, which ppcd bounds, is within libppc's default.
     const Result<Json> answer = Ask(service, registration, 0);
     if (!answer) return answer.error();
+    service.is_new = place.policy.empty() && service.daemon == nullptr;
+    service.policy = policy;
   }
   return StartOn(place.directory, request, service);
 }
@@ -123,7 +127,7 @@ Result<StartedService> StartBeside(const StartedService& first, const std::strin
   request.directory = directory;
   // Templates are named by the service alone, and it has one for each directory.
   request.spec.erase("service_id");
-  request.spec["params"] = {{"beside", first.id}, {"directory", directory}};
+  request.spec["params"] = {{"beside", first.name}, {"directory", directory}};
   if (StartOn(directory, request, service)) return service;
   if (Status status = RegisterAndStart(request, service); !status) return status.error();
   return service;

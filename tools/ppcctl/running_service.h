@@ -31,6 +31,9 @@ struct StartedService {
   std::string socket;                     // "" = the usual one
   std::string mount;                      // the directory registered
   std::string id;
+  std::string name;     // what is kept of it is by this: several starts at a time share it
+  bool is_new = false;  // the directory had no policy before, and keeps it: ppcd goes on
+  std::string policy;   // that it has now, if is_new
 };
 
 // Registers the directory where it is not, and starts the service.

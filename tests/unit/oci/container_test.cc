@@ -210,21 +210,21 @@ TEST_F(ContainerTest, SandboxesAndOtherContainersOfAPodAreLeftAlone) {
   EXPECT_FALSE(IsLeftAlone(WithModel({{"ppc.model", "/models/qwen"}})));
 }
 
-TEST_F(ContainerTest, TwinsAreTwoServicesAndTheDeadLeaveTheirName) {
+TEST_F(ContainerTest, NotesWhatAContainerRunsAndDropsTheDead) {
   const std::string notes = tree_.Path("/notes");
   tree_.Write("/proc/4322/stat", Stat(200));
   Result<KnownContainers> known = KnownContainers::Open(notes, Roots(), 100);
   ASSERT_TRUE(known.ok());
-  EXPECT_EQ(*known->Take("a", {"/m", "svc-a", 4321}), "svc-a");
-  EXPECT_EQ(*known->Take("b", {"/m", "svc-a", 4322}), "svc-a.2");
-  EXPECT_EQ(*known->Take("a", {"/m", "svc-a", 4321}), "svc-a");  // asked again
+  ASSERT_TRUE(known->Note("a", {"/m", "svc-a", 4321}).ok());
+  ASSERT_TRUE(known->Note("a", {"/m", "svc-a", 4321}).ok());  // told again
+  ASSERT_TRUE(known->Note("b", {"/m", "svc-a.2", 4322}).ok());
   EXPECT_EQ(KnownContainers::Open(notes, Roots(), 20).error().code, ETIMEDOUT);
   tree_.Write("/proc/4321/stat", Stat(300));  // another process has the number
-  EXPECT_EQ(*known->Take("c", {"/m", "svc-b", 4322}), "svc-b");
+  ASSERT_TRUE(known->Note("c", {"/m", "svc-b", 4322}).ok());
   EXPECT_FALSE(known->Forget("a").has_value());
-  EXPECT_EQ(*known->Take("d", {"/m", "svc-a", 4322}), "svc-a");
   EXPECT_EQ(known->Forget("b")->service_id, "svc-a.2");
   EXPECT_FALSE(known->Forget("b").has_value());
+  EXPECT_EQ(known->Note("d", {"/m", "svc-d", 1}).error().code, ESRCH);
 }
 
 }  // namespace

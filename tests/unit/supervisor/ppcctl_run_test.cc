@@ -153,6 +153,7 @@ TEST_F(RunTest, FailsOpenWithOneWarning) {
 
 TEST_F(RunTest, WarnsOnceWhenTheDaemonGoesAway) {
   StartDaemon();
+  ASSERT_TRUE(Register()["ok"]);
   const ProcessResult result =
       Run({"/proc", "--", "/bin/sh", "-c",
            "kill -9 " + std::to_string(daemon_) + "; sleep 0.2; echo ran"});
@@ -178,7 +179,9 @@ TEST_F(RunTest, RegistersWithADaemonThatRunsAndLeavesIt) {
   for (int i = 0; i < 2; ++i) {
     const ProcessResult result = Run({"/proc", "--", "/bin/sh", "-c", "echo $PPC_SOCKET"});
     EXPECT_EQ(result.exit_status, 0);
-    EXPECT_EQ(result.err, "");
+    EXPECT_EQ(result.err, i > 0 ? ""
+                                : "ppcctl: /proc has policy 'alpha' from now on; to undo that: "
+                                  "ppcctl rm_policy /proc\n");
     EXPECT_EQ(result.out, socket_ + "\n");
   }
   EXPECT_EQ(Count(RunnerLog(), "\"op\":\"init\""), 1U);
@@ -190,6 +193,21 @@ TEST_F(RunTest, RegistersWithADaemonThatRunsAndLeavesIt) {
   EXPECT_EQ(busy.out, "ran\n");
   ExpectOneLine(busy);
   EXPECT_NE(busy.err.find("rm_policy"), std::string::npos) << busy.err;
+}
+
+TEST_F(RunTest, TwoAtATimeAreReplicas) {
+  StartDaemon();
+  ASSERT_TRUE(Register()["ok"]);
+  const std::string inner = dir_ + "/inner";
+  std::ofstream(inner) << "\"$@\" run --id svc-one /proc -- /bin/sh -c 'echo $PPC_SERVICE_ID'";
+  const std::string ppcctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
+  const ProcessResult result = Ctl({"run", "--id", "svc-one", "/proc", "--", "/bin/sh", "-c",
+                                    "echo $PPC_SERVICE_ID; exec /bin/sh " + inner + " " + ppcctl});
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_EQ(result.out, "svc-one\nsvc-one.2\n");
+  ExpectOneLine(result);
+  EXPECT_NE(result.err.find("its replica svc-one.2"), std::string::npos) << result.err;
+  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].empty(); }));
 }
 
 TEST_F(RunTest, FindsTheModelAmongTheWords) {
