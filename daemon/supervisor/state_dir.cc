@@ -36,6 +36,17 @@ Status MakeDirectories(const std::string& path) {
   }
 }
 
+// What lies in it names libraries to be loaded.
+Status CheckOwn(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) return PosixError(path, errno);
+  if (S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
+      (info.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+    return Ok();
+  return Error{EPERM, path + " is no directory that uid " + std::to_string(geteuid()) +
+                          " owns and nobody else may write; give --state-dir another"};
+}
+
 bool EndsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
@@ -49,6 +60,7 @@ std::string HolderOf(const std::string& lock_path) {
 
 Result<StateDir> StateDir::Open(const std::string& path, bool is_private) {
   if (Status status = MakeDirectories(path + "/mounts"); !status) return status.error();
+  if (Status status = CheckOwn(path + "/mounts"); !status) return status.error();
   const std::string lock_path = path + "/ppcd.lock";
   UniqueFd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.IsValid()) return PosixError("open " + lock_path, errno);

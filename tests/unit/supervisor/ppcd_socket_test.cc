@@ -281,6 +281,19 @@ TEST_F(SocketTest, EndsCleanlyOnSigterm) {
   EXPECT_NE(stat(socket_.c_str(), &info), 0) << "the socket should be removed";
 }
 
+// What lies there is loaded: it would be who wrote it that says what.
+TEST_F(SocketTest, AStateDirectoryOfOthersIsRefused) {
+  const std::string state = dir_ + "/other";
+  ASSERT_EQ(mkdir(state.c_str(), 0755), 0);
+  ASSERT_EQ(mkdir((state + "/mounts").c_str(), 0755), 0);
+  ASSERT_EQ(chmod((state + "/mounts").c_str(), 0777), 0);
+  const ProcessResult result = RunProcess(
+      {PPC_TEST_BIN_DIR "/ppcd", "--socket", dir_ + "/s/ppcd.sock", "--state-dir", state},
+      environment_);
+  EXPECT_EQ(result.exit_status, 1);
+  EXPECT_NE(result.err.find("give --state-dir another"), std::string::npos) << result.err;
+}
+
 TEST_F(SocketTest, WrongArgumentsAreUsageErrors) {
   const std::string ppcd = std::string(PPC_TEST_BIN_DIR) + "/ppcd";
   for (const char* argument : {"--nonsense", "operand", "--socket"}) {
