@@ -15,8 +15,19 @@ namespace {
 
 constexpr int64_t kMaxWorkers = 4096;
 
+// On a machine without XPUs, or with some that are not known as such, numbers are the workers' own.
+// Of a service that is taken up again one may be gone.
+Status CheckXpus(const std::vector<int>& xpus, const Json& message, size_t count) {
+  if (count == 0 || message.value("resumed", Json()) == true) return Ok();
+  const auto missing =
+      std::ranges::find_if(xpus, [count](int xpu) { return static_cast<size_t>(xpu) >= count; });
+  if (missing == xpus.end()) return Ok();
+  return Error{EINVAL, "there is no XPU " + std::to_string(*missing) + " here, only 0 to " +
+                           std::to_string(count - 1) + "; `ppcctl xpus` lists them"};
+}
+
 // "xpus" of a message; without it worker w stands for XPU w.
-Result<std::vector<int>> XpusOf(const Json& message) {
+Result<std::vector<int>> XpusOf(const Json& message, size_t count) {
   std::vector<int> xpus;
   const auto list = message.find("xpus");
   if (list != message.end() && !list->is_null()) {
@@ -28,6 +39,7 @@ Result<std::vector<int>> XpusOf(const Json& message) {
       xpus.push_back(static_cast<int>(xpu.get<int64_t>()));
     }
   }
+  if (const Status status = CheckXpus(xpus, message, count); !status) return status.error();
   const Result<int64_t> workers = JsonInt(message, "workers", 0);
   if (!workers) return workers.error();
   if (*workers < 0 || *workers > kMaxWorkers) {
@@ -140,7 +152,7 @@ Result<std::unique_ptr<Service>> ServiceTable::Prepare(const Json& message) {
   if (id->empty()) return Error{EINVAL, "service_start needs \"service_id\""};
   const Result<std::string> path = JsonString(message, "cgroup", "");
   if (!path) return path.error();
-  Result<std::vector<int>> xpus = XpusOf(message);
+  Result<std::vector<int>> xpus = XpusOf(message, topology_->xpus.size());
   if (!xpus) return xpus.error();
   std::shared_ptr<const Cgroup> cgroup;
   if (!path->empty()) {

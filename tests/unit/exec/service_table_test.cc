@@ -226,6 +226,18 @@ TEST_F(ServiceTableTest, WrongStartsChangeNothing) {
   EXPECT_EQ(services_->Started(), 0u);
 }
 
+TEST_F(ServiceTableTest, XpusThatAreNotThereAreRefused) {
+  EXPECT_TRUE(services_->Start({{"service_id", "a"}, {"xpus", {5}}}).ok()) << "none is known";
+  topology_.xpus.resize(2);
+  EXPECT_TRUE(services_->Start({{"service_id", "a"}, {"xpus", {0, 1}}}).ok());
+  const auto refused = services_->Start({{"service_id", "b"}, {"xpus", {1, 2}}});
+  ASSERT_EQ(refused.error().code, EINVAL);
+  EXPECT_EQ(refused.error().message,
+            "there is no XPU 2 here, only 0 to 1; `ppcctl xpus` lists them");
+  EXPECT_TRUE(services_->Start({{"service_id", "b"}, {"workers", 4}}).ok());
+  EXPECT_TRUE(services_->Start({{"service_id", "b"}, {"xpus", {2}}, {"resumed", true}}).ok());
+}
+
 // Where a look takes long, whoever looks has other things to do, too: answering for one.
 TEST_F(ServiceTableTest, LooksAtMemoryLeaveTimeForOthers) {
   constexpr uint64_t kMs = 1'000'000;
