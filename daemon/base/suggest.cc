@@ -45,4 +45,13 @@ std::string DidYouMean(std::string_view given, std::span<const std::string> know
   return closest == nullptr ? "" : "; did you mean '" + *closest + "'?";
 }
 
+std::string ShellWord(const std::string& word) {
+  static constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 }  // namespace ppc

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns guessing what a mistyped name was to be: verbs, options, keys of configurations.
+// Owns what is said to who has to type something: what a mistyped name was to be (verbs, options,
+// keys of configurations), and words of commands.
 // Threads: pure functions, any thread.
 #ifndef PPC_DAEMON_BASE_SUGGEST_H_
 #define PPC_DAEMON_BASE_SUGGEST_H_
@@ -16,6 +17,9 @@ size_t EditDistance(std::string_view a, std::string_view b);
 
 // "; did you mean 'status'?", or "" where nothing known is near.
 std::string DidYouMean(std::string_view given, std::span<const std::string> known);
+
+// A word for a shell's command line, in quotes where it needs them.
+std::string ShellWord(const std::string& word);
 
 }  // namespace ppc
 

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <span>
 
+#include "daemon/base/suggest.h"
+
 namespace ppc::control {
 namespace {
 
@@ -158,7 +160,14 @@ std::string OffMark(const std::string& template_dir) {
 }
 
 std::string HowToStart(const std::string& admin_socket, const std::string& root) {
-  if (admin_socket != kDefaultSocket) return "ppcd --socket " + admin_socket;
+  if (admin_socket != kDefaultSocket) {
+    // A socket of the usual name has a directory to itself, as in docs/run.md.
+    const size_t slash = admin_socket.rfind('/');
+    const std::string state = admin_socket.substr(slash + 1) == "ppcd.sock"
+                                  ? admin_socket.substr(0, slash)
+                                  : admin_socket + ".state";
+    return "ppcd --socket " + ShellWord(admin_socket) + " --state-dir " + ShellWord(state);
+  }
   return access((root + "/run/systemd/system").c_str(), F_OK) == 0 ? "systemctl start ppcd"
                                                                    : "ppcd";
 }

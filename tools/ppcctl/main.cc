@@ -16,15 +16,20 @@ namespace {
 
 constexpr std::string_view kRun = "run";
 
+bool IsJson(std::string_view argument) { return argument == "--json" || argument == "-j"; }
+
 // Of arguments that may be wrong: what comes before "--" counts.
 bool AskForJson(std::span<char* const> arguments) {
   const auto end = std::find(arguments.begin(), arguments.end(), std::string_view("--"));
-  return std::any_of(arguments.begin(), end, [](std::string_view argument) {
-    return argument == "--json" || argument == "-j";
-  });
+  return std::any_of(arguments.begin(), end, IsJson);
 }
 
-int Main(std::span<char* const> arguments) {
+int Main(std::span<char*> arguments) {
+  // An option of every verb may come before it.
+  if (arguments.size() > 1 && IsJson(arguments[0])) {
+    const auto end = std::find(arguments.begin(), arguments.end(), std::string_view("--"));
+    std::rotate(arguments.begin(), arguments.begin() + 1, end);
+  }
   if (arguments.empty()) {
     std::fprintf(stderr, "%s", cli::Help(CtlProgram()).c_str());
     return kExitUsage;
@@ -47,7 +52,7 @@ int Main(std::span<char* const> arguments) {
 int main(int argc, char** argv) {
   try {
     return ppc::ctl::Main(
-        std::span<char* const>(argv, static_cast<size_t>(argc)).subspan(argc > 0 ? 1 : 0));
+        std::span<char*>(argv, static_cast<size_t>(argc)).subspan(argc > 0 ? 1 : 0));
   } catch (const std::exception& e) {
     std::fprintf(stderr, "ppcctl: internal error: %s\n", e.what());
     return argc > 1 && argv[1] == ppc::ctl::kRun ? ppc::ctl::kExitRunFailed : ppc::ctl::kExitFailed;

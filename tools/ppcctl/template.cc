@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppcctl template list|show|dump: reads template files, asks no daemon.
+// ppcctl template list, show and dump: they read template files and ask no daemon.
 #include "policies/maio/template/template.h"
 
 #include <sys/stat.h>
@@ -14,6 +14,7 @@
 
 #include "daemon/base/json.h"
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/log_lines.h"
 #include "tools/ppcctl/template_store.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/user_dirs.h"
@@ -24,6 +25,56 @@ namespace {
 
 constexpr const char* kSuffix = ".ppct";
 
+// Small files are many, and said in one row.
+std::string FileTable(const maio::Template& t) {
+  std::vector<std::vector<std::string>> rows = {{"  FILE", "KIND", "SIZE"}};
+  uint64_t small_files = 0, small_bytes = 0;
+  for (const maio::TemplateFile& file : t.files) {
+    if (file.kind == maio::FileKind::kSmall) {
+      ++small_files;
+      small_bytes += file.size;
+    } else {
+      rows.push_back({"  " + file.path, maio::KindName(file.kind), HumanBytes(file.size)});
+    }
+  }
+  if (small_files != 0) {
+    rows.push_back(
+        {"  " + std::to_string(small_files) + " small files", "", HumanBytes(small_bytes)});
+  }
+  return Table(rows);
+}
+
+// SEQUENCE: what its workers read, in that order; of several nodes each has its own numbers.
+std::string GroupTable(const maio::Template& t) {
+  std::vector<std::vector<std::string>> rows = {{"  WORKER", "NODE", "SEQUENCE", "PIECES", "TIME"}};
+  for (const maio::TemplateGroup& group : t.groups) {
+    const bool is_common = group.id == maio::kCommonGroup;
+    rows.push_back({is_common ? "  several" : "  " + std::to_string(group.id),
+                    std::to_string(group.node), HumanBytes(maio::SequenceBytes(group)),
+                    std::to_string(group.extents.size()),
+                    HumanSeconds(static_cast<double>(group.first_ms) / 1000) + " to " +
+                        HumanSeconds(static_cast<double>(group.last_ms) / 1000)});
+  }
+  return Table(rows);
+}
+
+void PrintForPeople(const maio::Template& t, const Json& json) {
+  std::string flags;
+  for (const Json& flag : json["flags"]) flags += " " + flag.get<std::string>();
+  std::printf("service %s  generation %llu  %s\n", t.service_id.c_str(),
+              static_cast<unsigned long long>(t.generation), LogTime(t.created_ns).c_str());
+  std::printf(" %s  %s of the model, %s of template\n", flags.c_str(),
+              HumanBytes(maio::DistinctBytes(t)).c_str(),
+              HumanBytes(json["template_bytes"].get<uint64_t>()).c_str());
+  std::printf("%s%s", FileTable(t).c_str(), GroupTable(t).c_str());
+  for (const Json& phase : json.value("phases", Json::array())) {
+    std::printf("  phase %s  after %s  %s read%s\n", phase["phase"].get<std::string>().c_str(),
+                HumanSeconds(phase["ms"].get<double>() / 1000).c_str(),
+                HumanBytes(phase["bytes"].get<uint64_t>()).c_str(),
+                phase["told"].get<bool>() ? "" : "  (seen, not told)");
+  }
+}
+
 int PrintTemplate(const Args& args, bool with_extents) {
   const Result<maio::Template> loaded = LoadTemplate(args, args.operands[0]);
   if (!loaded) {
@@ -32,7 +83,11 @@ int PrintTemplate(const Args& args, bool with_extents) {
   }
   const Result<Json> json = ParseJson(maio::ToJson(*loaded, with_extents), "template");
   if (!json) return Failed(json.error());
-  PrintJson(*json);
+  if (WantsJson() || with_extents) {
+    PrintJson(*json);
+  } else {
+    PrintForPeople(*loaded, *json);
+  }
   return kExitOk;
 }
 

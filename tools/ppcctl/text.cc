@@ -106,13 +106,4 @@ bool IsUtf8Locale() {
   return std::string_view(nl_langinfo(CODESET)) == "UTF-8";
 }
 
-std::string ShellWord(const std::string& word) {
-  static constexpr const char* kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,-";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 }  // namespace ppc::ctl

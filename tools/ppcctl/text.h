@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/suggest.h"
+
 namespace ppc::ctl {
 
 struct FreeText {
@@ -25,9 +27,6 @@ std::string HumanCounter(const std::string& name, uint64_t value);
 
 // Rows with as many cells each, columns aligned and two blanks apart.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
-
-// A word for a shell's command line, in quotes where it needs them.
-std::string ShellWord(const std::string& word);
 
 // One character per share (0..1): full to empty blocks, or ASCII where the
 // locale has no UTF-8.

@@ -64,6 +64,8 @@ enum class FileKind : uint8_t {
   kSmall = 3,  // configuration, tokenizer, index: kept until ready
 };
 
+const char* KindName(FileKind kind);
+
 struct TemplateFile {
   std::string path;  // relative to the mount
   uint64_t size = 0;

@@ -23,19 +23,6 @@ Json FlagNames(uint32_t flags) {
   return names;
 }
 
-const char* KindName(FileKind kind) {
-  switch (kind) {
-    case FileKind::kSafetensors:
-      return "safetensors";
-    case FileKind::kGguf:
-      return "gguf";
-    case FileKind::kSmall:
-      return "small";
-    default:
-      return "other";
-  }
-}
-
 Json GroupJson(const Template& t, const TemplateGroup& group, bool extents) {
   Json g;
   if (group.id == kCommonGroup) {
@@ -63,6 +50,19 @@ Json GroupJson(const Template& t, const TemplateGroup& group, bool extents) {
 }
 
 }  // namespace
+
+const char* KindName(FileKind kind) {
+  switch (kind) {
+    case FileKind::kSafetensors:
+      return "safetensors";
+    case FileKind::kGguf:
+      return "gguf";
+    case FileKind::kSmall:
+      return "small";
+    default:
+      return "other";
+  }
+}
 
 std::string ToJson(const Template& t, bool extents) {
   Json json;

@@ -139,7 +139,14 @@ TEST_F(DoctorTest, ADaemonThatDoesNotAnswer) {
   patient_.socket = "/tmp/own.sock";
   found.clear();
   CheckDaemon(patient_, &found);
-  EXPECT_EQ(Only(found), "daemon-down ppcd --socket /tmp/own.sock &") << "not the manager's";
+  EXPECT_EQ(Only(found),
+            "daemon-down ppcd --socket /tmp/own.sock --state-dir /tmp/own.sock.state &")
+      << "not the manager's";
+  patient_.socket = "/run/my ppc/ppcd.sock";
+  found.clear();
+  CheckDaemon(patient_, &found);
+  EXPECT_EQ(Only(found),
+            "daemon-down ppcd --socket '/run/my ppc/ppcd.sock' --state-dir '/run/my ppc' &");
   patient_.daemon_error = ETIMEDOUT;
   found.clear();
   CheckDaemon(patient_, &found);

@@ -69,6 +69,20 @@ TEST_F(CtlOutputTest, HelpIsOnStdoutAndFine) {
   EXPECT_EQ(Ctl({}).exit_status, 2);
 }
 
+TEST_F(CtlOutputTest, JsonMayComeFirst) {
+  const ProcessResult usage = Ctl({"--json", "statuz"});
+  EXPECT_EQ(usage.exit_status, 2);
+  const Json told = Json::parse(usage.out, nullptr, false);
+  EXPECT_NE(told["error"].get<std::string>().find("did you mean 'status'"), std::string::npos)
+      << usage.out;
+  const Json xpus = Json::parse(Ctl({"-j", "xpus"}).out, nullptr, false);
+  EXPECT_TRUE(xpus.contains("xpus")) << xpus;
+  const ProcessResult id =
+      Ctl({"--json", "service", "start", "/proc", "--id", "abcd", "--workers", "-3"});
+  EXPECT_NE(id.out.find("'-3'"), std::string::npos) << id.out;
+  EXPECT_EQ(Ctl({"--json", "run", "/proc", "--", "/bin/echo", "--json"}).out, "--json\n");
+}
+
 TEST_F(CtlOutputTest, WrongUsageOfRunIsNoStatusOfACommand) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"run", "/proc", "--id", "abcd"},

@@ -40,6 +40,13 @@ TEST_F(CtlTemplateTest, TemplatesAreMadeFromHeadersComparedAndRemoved) {
   ASSERT_EQ(made.exit_status, 0) << made.err;
   const Json answer = *ParseJson(made.out, "synth");
   EXPECT_EQ(answer["template"]["groups"].size(), 3u);
+  const std::string shown = ctl({"template", "show", "made-up-1"}).out;
+  EXPECT_NE(shown.find("service made-up-1  generation "), std::string::npos) << shown;
+  EXPECT_NE(shown.find("  model/model.safetensors  safetensors  64.1 KiB"), std::string::npos)
+      << shown;
+  EXPECT_NE(shown.find("  WORKER   NODE  SEQUENCE"), std::string::npos) << shown;
+  const ProcessResult json_too = ctl({"template", "show", "made-up-1", "--json"});
+  EXPECT_EQ((*ParseJson(json_too.out, "show"))["groups"].size(), 3u);
   EXPECT_EQ(answer["template"]["files"][1]["path"], "model/model.safetensors");
   EXPECT_NE(ctl({"template", "list"}).out.find("made-up-1  synthetic"), std::string::npos);
   EXPECT_EQ(ctl({"template", "verify", "made-up-1", "--root", dir_ + "/base"}).exit_status, 0);
@@ -70,7 +77,9 @@ TEST_F(CtlTemplateTest, TemplatesAreMadeFromHeadersComparedAndRemoved) {
   EXPECT_EQ(changed.exit_status, 1);
   EXPECT_NE(changed.out.find("model/model.safetensors: has 65"), std::string::npos) << changed.out;
   EXPECT_EQ(ctl({"template", "rm", "made-up-1"}).exit_status, 0);
-  EXPECT_EQ(ctl({"template", "rm", "made-up-1"}).exit_status, 1);
+  const ProcessResult again = ctl({"template", "rm", "made-up-1"});
+  EXPECT_EQ(again.exit_status, 1);
+  EXPECT_NE(again.err.find("made-up-1.ppct: no such template"), std::string::npos) << again.err;
   EXPECT_EQ(ctl({"template", "rm", "../x"}).exit_status, 2);
 }
 

@@ -232,7 +232,9 @@ TEST_F(VerbsTest, WaitEndsWithWhatItWaitsFor) {
   const ProcessResult never = Ctl({"wait", "/proc", "--id", "svc-wait", "--timeout", "0.2"});
   EXPECT_EQ(never.exit_status, 1);
   ExpectOneLine(never);
-  EXPECT_NE(never.err.find("not started"), std::string::npos) << never.err;
+  EXPECT_NE(never.err.find("svc-wait on /proc is not ready after 0.2 s: it was not started"),
+            std::string::npos)
+      << never.err;
   StartService("svc-wait");
   const auto later = [this](const char* op) {
     return std::thread([this, op] {
@@ -297,6 +299,9 @@ TEST_F(VerbsTest, LogsComeFromTheJournalElseFromTheDaemon) {
   }
   EXPECT_GT(Told({"logs"})["lines"].size(), sys["lines"].size());
   EXPECT_EQ(Told({"logs", "--lines", "1"})["lines"].size(), 1U);
+  const ProcessResult nothing = Ctl({"logs", "/sys", "--id", "svc-none"});
+  EXPECT_EQ(nothing.exit_status, 0);
+  EXPECT_EQ(nothing.err, "ppcctl: nothing is logged of /sys of service svc-none\n");
 
   const std::string runner = std::to_string(RunnerPid());
   std::ofstream(tool) << "#!/bin/sh\n"
@@ -311,6 +316,12 @@ TEST_F(VerbsTest, LogsComeFromTheJournalElseFromTheDaemon) {
   EXPECT_EQ(journal["source"], "journal");
   ASSERT_EQ(journal["lines"].size(), 2U) << journal;
   EXPECT_EQ(journal["lines"][1]["text"], "of the runner");
+}
+
+TEST_F(VerbsTest, DoctorSaysThatNothingIsRegistered) {
+  StartDaemon();
+  const std::string said = Ctl({"doctor"}).out;
+  EXPECT_NE(said.find("no registered directory is known here"), std::string::npos) << said;
 }
 
 TEST_F(VerbsTest, EventsTellWhatChanges) {

@@ -198,7 +198,7 @@ void CheckMachine(const Patient& patient, Findings* out) {
 }
 
 static std::string StartCommand(const Patient& patient) {
-  const std::string command = control::HowToStart(ShellWord(patient.socket), patient.host);
+  const std::string command = control::HowToStart(patient.socket, patient.host);
   return command.starts_with("ppcd") ? command + " &" : command;
 }
 
