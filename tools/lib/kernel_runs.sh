@@ -7,10 +7,11 @@
 kernel_runs_key() { sha256sum "$@" | sha256sum | cut -c1-16; }
 
 # kernel_run NAME KEY RELEASE TOOLS_VM_ARGUMENT...: prints the result lines with the release before their names;
-# false when one failed.
+# false when one failed.  RELEASE "debug": the debug kernel.
 kernel_run() {
-  local name=$1 key=$2 release=$3 state=build/test passed log code status=0
+  local name=$1 key=$2 release=$3 state=build/test passed log code status=0 kernel=(--kernel "$3")
   shift 3
+  if [[ $release == debug ]]; then kernel=(--debug); fi
   mkdir -p "$state"
   passed=$state/$name-$release.passed
   if [[ -f $passed ]] && [[ $(head -n 1 "$passed") == "$key" ]]; then
@@ -18,7 +19,7 @@ kernel_run() {
     return
   fi
   log=$(mktemp)
-  tools/vm --kernel "$release" "$@" 2>&1 | sed -uE "s,^(ok|not ok|skip) ,&$release/," | tee "$log"
+  tools/vm "${kernel[@]}" "$@" 2>&1 | sed -uE "s,^(ok|not ok|skip) ,&$release/," | tee "$log"
   code=${PIPESTATUS[0]}
   if ((code == 0)) && ! grep -q '^not ok ' "$log"; then
     { echo "$key" && grep -E '^(ok|skip) ' "$log"; } >"$passed"
