@@ -113,7 +113,11 @@ class Registry {
   // anything inside one.
   Result<Registration*> FindFor(const Peer& peer, const std::string& path);
   // EACCES: it is another's.
-  Result<Registration*> FindWithService(const Json& body, const Peer& peer);
+  struct Named {
+    Registration* registration;
+    std::string id;
+  };
+  Result<Named> FindWithService(const Json& body, const Peer& peer);
   static Result<Service*> FindService(Registration& registration, const std::string& id,
                                       const Peer& peer);
   // May `peer` start it, with this body; and with that process as its root.

@@ -18,9 +18,9 @@ constexpr int64_t kMostWaitS = 3600;
 }  // namespace
 
 void Registry::ServiceFailed(const Json& body, const Peer& peer, const Reply& reply) {
-  const Result<Registration*> found = FindWithService(body, peer);
+  const Result<Named> found = FindWithService(body, peer);
   if (!found) return reply(ErrorAnswer(found.error()));
-  const std::string id = body.at("service_id").get<std::string>();
+  const std::string& id = found->id;
   Json message{{"op", "service_failed"}, {"service_id", id}};
   if (body.contains("wait_s")) {
     const auto wait_s = body["wait_s"].get<int64_t>();
@@ -30,7 +30,7 @@ void Registry::ServiceFailed(const Json& body, const Peer& peer, const Reply& re
     }
     message["wait_s"] = wait_s;
   }
-  FailService(**found, *(*found)->services().Find(id), message, reply);
+  FailService(*found->registration, *found->registration->services().Find(id), message, reply);
 }
 
 void Registry::FailService(Registration& registration, Service& service, const Json& message,

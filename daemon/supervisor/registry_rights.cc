@@ -61,6 +61,11 @@ Result<Registration*> Registry::FindFor(const Peer& peer, const std::string& pat
 Result<Service*> Registry::FindService(Registration& registration, const std::string& id,
                                        const Peer& peer) {
   Service* service = registration.services().Find(id);
+  // Who computes the name of what it runs may be a replica of it.
+  if (service != nullptr && !MayTouch(peer, service->owner)) {
+    Service* replica = registration.services().FindReplica(id, peer);
+    if (replica != nullptr) return replica;
+  }
   const std::string name = "service " + id.substr(0, 80);
   const std::string& path = registration.mount().path;
   if (service == nullptr) {

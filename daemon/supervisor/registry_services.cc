@@ -264,20 +264,20 @@ void Registry::FinishServiceStart(const std::string& handle, const Service& star
 }
 
 // The directory of a message, which has the service that the message names.
-Result<Registration*> Registry::FindWithService(const Json& body, const Peer& peer) {
+Result<Registry::Named> Registry::FindWithService(const Json& body, const Peer& peer) {
   const Result<Registration*> found = FindFor(peer, body.at("mount").get<std::string>());
   if (!found) return found.error();
   const Result<Service*> service =
       FindService(**found, body.at("service_id").get<std::string>(), peer);
   if (!service) return service.error();
-  return *found;
+  return Named{*found, (*service)->id};
 }
 
 void Registry::ServiceReady(const Json& body, const Peer& peer, const Reply& reply) {
-  const Result<Registration*> found = FindWithService(body, peer);
+  const Result<Named> found = FindWithService(body, peer);
   if (!found) return reply(ErrorAnswer(found.error()));
-  const std::string id = body.at("service_id").get<std::string>();
-  Registration& registration = **found;
+  const std::string& id = found->id;
+  Registration& registration = *found->registration;
   registration.Control(
       {{"op", "service_ready"}, {"service_id", id}},
       [this, id, reply, handle = registration.handle()](const Result<Json>& answer) {
@@ -300,19 +300,19 @@ void Registry::ServicePhase(const Json& body, const Peer& peer, const Reply& rep
     return reply(ErrorAnswer(
         Error{EINVAL, "no phase \"" + phase + "\"; init, weights, compile, graphs or ready"}));
   }
-  const Result<Registration*> found = FindWithService(body, peer);
+  const Result<Named> found = FindWithService(body, peer);
   if (!found) return reply(ErrorAnswer(found.error()));
-  const std::string id = body.at("service_id").get<std::string>();
-  Registration& registration = **found;
+  const std::string& id = found->id;
+  Registration& registration = *found->registration;
   registration.Control({{"op", "service_phase"}, {"service_id", id}, {"phase", phase}},
                        [reply](const Result<Json>& answer) { PassOn(answer, reply); });
 }
 
 void Registry::ServiceStop(const Json& body, const Peer& peer, const Reply& reply) {
-  const Result<Registration*> found = FindWithService(body, peer);
+  const Result<Named> found = FindWithService(body, peer);
   if (!found) return reply(ErrorAnswer(found.error()));
-  const std::string id = body.at("service_id").get<std::string>();
-  Registration& registration = **found;
+  const std::string& id = found->id;
+  Registration& registration = *found->registration;
   StopService(registration, id, "asked",
               [reply](const Result<Json>& answer) { PassOn(answer, reply); });
 }

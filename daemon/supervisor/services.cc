@@ -36,6 +36,14 @@ Service* Services::Find(const std::string& id) {
   return it == services_.end() ? nullptr : &it->second;
 }
 
+Service* Services::FindReplica(const std::string& id, const Peer& peer) {
+  for (auto& [own, service] : services_) {
+    const Json& name = JsonMember(service.message, "template");
+    if (name.is_string() && name == id && MayTouch(peer, service.owner)) return &service;
+  }
+  return nullptr;
+}
+
 std::string Services::Names(const Peer& peer) const {
   std::string names;
   for (const auto& [id, service] : services_) {

@@ -47,6 +47,8 @@ class Services {
   void Put(Service service);
   void Remove(const std::string& id);
   Service* Find(const std::string& id);
+  // The first replica of service `id` that `peer` may touch; nullptr: none.
+  Service* FindReplica(const std::string& id, const Peer& peer);
 
   // "a, b" for messages; "none".  Those that `peer` may touch.
   std::string Names(const Peer& peer) const;

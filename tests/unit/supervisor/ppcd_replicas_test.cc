@@ -64,8 +64,13 @@ TEST_F(ReplicasTest, PodsOfOneServiceDoNotNeedNamesOfTheirOwn) {
   const pid_t in_a = Keep(a), in_b = Keep(b);
   EXPECT_EQ(AskAs(a, Start("svc-one", {{"pid", in_a}}))["service_id"], "svc-one");
   EXPECT_EQ(AskAs(b, Start("svc-one", {{"pid", in_b}}))["service_id"], "svc-one.2");
+  // By the name that a pod computes it means its own; one without any has no rights.
+  EXPECT_EQ(CodeOf(AskAs(b, About("service_ready", "svc-one"))), "");
+  EXPECT_EQ(StatusOf()["services"][0]["state"], "started");
+  EXPECT_EQ(StatusOf()["services"][1]["state"], "ready");
+  EXPECT_EQ(CodeOf(AskAs({"c", "/pods/c", 0}, About("service_stop", "svc-one"))), "EACCES");
+  EXPECT_EQ(CodeOf(AskAs(b, About("service_stop", "svc-one"))), "");
   EXPECT_EQ(CodeOf(AskAs(b, About("service_stop", "svc-one"))), "EACCES");
-  EXPECT_EQ(CodeOf(AskAs(b, About("service_stop", "svc-one.2"))), "");
   // Whose process is no caller's does not become one.
   EXPECT_EQ(CodeOf(AskAs(b, Start("svc-one", {{"pid", in_a}}))), "EACCES");
   EXPECT_EQ(Services(), std::vector<std::string>{"svc-one"});
