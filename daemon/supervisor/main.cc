@@ -139,6 +139,7 @@ Status Serve(const Options& options) {
       "listening on " + path + (services ? ", for services on " + service_path : ""));
   NotifySystemd("READY=1");
   FeedWatchdog(events);
+  TellStatus(events, [&registry] { return registry.Summary(); });
   events.Run();
   return Ok();
 }

@@ -299,6 +299,21 @@ void Registry::List(const Reply& reply) {
   reply(std::move(answer));
 }
 
+std::string Registry::Summary() const {
+  if (is_off_) return "switched off; ppcctl on";
+  size_t services = 0, failed = 0;
+  for (const auto& [key, registration] : registrations_) {
+    services += registration->services().size();
+    if (registration->state() == Registration::State::kFailed) ++failed;
+  }
+  const auto count = [](size_t number, const char* one, const char* many) {
+    return std::to_string(number) + " " + (number == 1 ? one : many);
+  };
+  return count(registrations_.size(), "directory", "directories") + ", " +
+         count(services, "service", "services") +
+         (failed == 0 ? "" : ", " + count(failed, "policy has failed", "policies have failed"));
+}
+
 Json Registry::DescribeDaemon() const {
   return {{"version", kVersionText},
           {"pid", getpid()},

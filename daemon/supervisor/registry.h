@@ -52,6 +52,9 @@ class Registry {
   // Once the runners have said what they count.
   void Metrics(MetricsFormat format, const std::function<void(std::string)>& told);
 
+  // "2 directories, 3 services", for people.
+  std::string Summary() const;
+
   // Ends every runner, keeps the state files, then calls `done`.
   void Shutdown(std::function<void()> done);
 

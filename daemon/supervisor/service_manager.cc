@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "daemon/wire/notify.h"
@@ -118,6 +119,20 @@ void FeedWatchdog(EventLoop& loop) {
     loop.After(period, [again] { again(again); });
   };
   feed(feed);
+}
+
+void TellStatus(EventLoop& loop, std::function<std::string()> describe) {
+  constexpr Millis kPeriod(1000);
+  if (std::getenv("NOTIFY_SOCKET") == nullptr) return;
+  auto last = std::make_shared<std::string>();
+  const auto tell = [&loop, last, describe = std::move(describe)](const auto& again) -> void {
+    if (std::string now = describe(); now != *last) {
+      NotifySystemd("STATUS=" + now);
+      *last = std::move(now);
+    }
+    loop.After(kPeriod, [again] { again(again); });
+  };
+  tell(tell);
 }
 
 }  // namespace ppc::control

@@ -5,6 +5,7 @@
 #ifndef PPC_DAEMON_SUPERVISOR_SERVICE_MANAGER_H_
 #define PPC_DAEMON_SUPERVISOR_SERVICE_MANAGER_H_
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -40,6 +41,10 @@ class InheritedSockets {
 
 // Tells the watchdog, as often as it asks for, that the loop turns.  Nothing where there is none.
 void FeedWatchdog(EventLoop& loop);
+
+// Tells what `describe` says, a line, whenever that is another: `systemctl status` shows it.
+// Nothing where there is no manager.
+void TellStatus(EventLoop& loop, std::function<std::string()> describe);
 
 }  // namespace ppc::control
 

@@ -50,6 +50,8 @@ class Services {
   // The first replica of service `id` that `peer` may touch; nullptr: none.
   Service* FindReplica(const std::string& id, const Peer& peer);
 
+  size_t size() const { return services_.size(); }
+
   // "a, b" for messages; "none".  Those that `peer` may touch.
   std::string Names(const Peer& peer) const;
   // The accepted ones, in order of their numbers.

@@ -32,6 +32,15 @@ class SystemdTest : public DaemonTest {
     return fd;
   }
 
+  // The next message of ppcd to its manager; "": none in time.
+  static std::string Hear(int receiver, int timeout_ms) {
+    char text[256] = {};
+    pollfd waiting{receiver, POLLIN, 0};
+    if (poll(&waiting, 1, timeout_ms) <= 0) return "";
+    EXPECT_GT(recv(receiver, text, sizeof(text) - 1, 0), 0);
+    return text;
+  }
+
   // ppcd with `socket` as descriptor 3, called `name`, meant for itself or for somebody else.
   void StartWith(int socket, const std::string& name, bool is_meant = true) {
     daemon_ = fork();
@@ -123,6 +132,24 @@ TEST_F(SystemdTest, SocketsMeantForAnotherProcessAreNoneOfOurs) {
   EXPECT_TRUE(Eventually([this] { return RawClient(socket_).IsConnected(); })) << DaemonLog();
 }
 
+TEST_F(SystemdTest, TheManagerIsToldWhatThereIs) {
+  const std::string path = dir_ + "/notify";
+  const UniqueFd receiver = MakeSocket(path, SOCK_DGRAM);
+  environment_.push_back("NOTIFY_SOCKET=" + path);
+  StartDaemon();
+  EXPECT_EQ(Hear(receiver.Get(), 10000), "READY=1");
+  EXPECT_EQ(Hear(receiver.Get(), 10000), "STATUS=0 directories, 0 services");
+  Register();
+  Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  const auto becomes = [&](const std::string& status) {
+    return Eventually([&] { return Hear(receiver.Get(), 1500) == "STATUS=" + status; });
+  };
+  EXPECT_TRUE(becomes("1 directory, 1 service"));
+  EXPECT_EQ(Hear(receiver.Get(), 1500), "") << "nothing has changed";
+  Ask({{"op", "off"}});
+  EXPECT_TRUE(becomes("switched off; ppcctl on"));
+}
+
 TEST_F(SystemdTest, TheWatchdogHearsOfALoopThatTurnsAndOfNoOther) {
   const std::string path = dir_ + "/notify";
   const UniqueFd receiver = MakeSocket(path, SOCK_DGRAM);
@@ -130,11 +157,8 @@ TEST_F(SystemdTest, TheWatchdogHearsOfALoopThatTurnsAndOfNoOther) {
   environment_.push_back("WATCHDOG_USEC=200000");
   StartDaemon();
   const auto hears = [&](int timeout_ms) {
-    char text[64] = {};
-    pollfd waiting{receiver.Get(), POLLIN, 0};
-    if (poll(&waiting, 1, timeout_ms) <= 0) return std::string();
-    EXPECT_GT(recv(receiver.Get(), text, sizeof(text) - 1, 0), 0);
-    return std::string(text);
+    std::string text = Hear(receiver.Get(), timeout_ms);
+    return text.starts_with("STATUS=") ? Hear(receiver.Get(), timeout_ms) : text;
   };
   EXPECT_EQ(hears(10000), "READY=1");
   for (int i = 0; i < 3; ++i) EXPECT_EQ(hears(10000), "WATCHDOG=1");
