@@ -4,7 +4,6 @@
 #include "policies/maio/service.h"
 
 #include <malloc.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -45,10 +44,6 @@ Service::Service(const ppc_context* context, const Config& config, ServiceSpec s
 Json Service::Start() {
   mode_ = Mode::kStarting;
   reason_ = "its template is being looked for";
-  const std::string path = TemplatePath(run_.context->template_dir, run_.spec.template_id);
-  // A look-up in the local store, here: the reader's first access is to be seen already.
-  expects_recording_ = !run_.spec.IsReplica() && (run_.config.record == RecordMode::kAlways ||
-                                                  access(path.c_str(), R_OK) != 0);
   Prepare();
   return Status();
 }
@@ -175,7 +170,8 @@ uint32_t Service::want() const {
     case Mode::kRecord:
       return kRecordWant;
     case Mode::kStarting:
-      return expects_recording_ ? kRecordWant : kUseWant;
+      // Whether it has a template is not known yet: the reader's first access is to be seen.
+      return run_.spec.IsReplica() ? kUseWant : kRecordWant;
     case Mode::kUse:
       return kUseWant | (following_->looks_for_leftovers() ? PPC_WANT_EVICT : 0);
     default:

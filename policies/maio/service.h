@@ -135,7 +135,6 @@ class Service {
   uint32_t synthesized_files_ = 0;
   std::deque<EarlyEvent> early_;          // starting
   bool is_early_lost_ = false;            // there were too many
-  bool expects_recording_ = false;        // nothing lies in the store
   std::unique_ptr<Recording> recording_;  // recording
   std::unique_ptr<Following> following_;  // following, or beside recording; idle: what it left
   std::shared_ptr<const Later> later_;    // following: what is being looked for
