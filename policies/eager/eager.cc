@@ -8,11 +8,11 @@
 // Threads: as in ppc.h.
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "daemon/base/config_reader.h"
 #include "ppc.hpp"
 
 namespace {
@@ -20,19 +20,9 @@ namespace {
 class Eager : public ppc::Policy {
  public:
   int Init() override {
-    auto config = nlohmann::json::parse(context()->config, nullptr, false);
-    if (!config.is_object()) return Refuse("eager: the configuration is not a JSON object");
-    if (auto dir = config.find("dir"); dir != config.end()) {
-      if (!dir->is_string()) return Refuse("eager: \"dir\" must be a string");
-      dir_ = dir->get<std::string>();
-      has_dir_ = true;
-    }
-    if (auto files = config.find("files"); files != config.end()) {
-      if (!files->is_array()) return Refuse("eager: \"files\" must be an array of paths");
-      for (const auto& file : *files) {
-        if (!file.is_string()) return Refuse("eager: \"files\" must be an array of paths");
-        files_.push_back(file.get<std::string>());
-      }
+    if (const ppc::Status status = ReadConfig(context()->config); !status) {
+      Log(PPC_LOG_ERROR, "eager: " + status.error().message);
+      return -1;
     }
     return context()->want(context(), PPC_WANT_MANAGED_RA, 0);
   }
@@ -61,9 +51,21 @@ class Eager : public ppc::Policy {
   }
 
  private:
-  int Refuse(const char* message) {
-    Log(PPC_LOG_ERROR, message);
-    return -1;
+  ppc::Status ReadConfig(const char* text) {
+    const ppc::Result<ppc::Json> json = ppc::ParseJsonObject(text, "the configuration");
+    if (!json) return json.error();
+    ppc::ConfigReader reader(*json, "option");
+    has_dir_ = reader.Find("dir") != nullptr;
+    reader.Text("dir", &dir_);
+    if (const ppc::Json* files = reader.Find("files"); files != nullptr) {
+      const bool is_list = files->is_array() && std::ranges::all_of(*files, [](const auto& file) {
+                             return file.is_string();
+                           });
+      if (is_list) files_ = files->get<std::vector<std::string>>();
+      if (!is_list) reader.Refuse("files", "an array of paths");
+    }
+    (void)reader.Find("runtime");
+    return reader.Finish();
   }
 
   std::string Directory(const char* missed) const {

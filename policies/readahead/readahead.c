@@ -11,10 +11,9 @@
  *          "evict": true, "unmap": false}; sizes as numbers or "16M".
  * Threads: all hooks run on one thread, one at a time.
  */
-#include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "config.h"
 #include "ppc.h"
 
 #define NR_STREAMS 256u /* open files followed at once; the oldest is forgotten */
@@ -36,8 +35,7 @@ struct stream {
 };
 
 static const struct ppc_context *context;
-static uint64_t window_min, window_max, behind;
-static int evict_on, unmap_on;
+static struct readahead_config config;
 static struct stream streams[NR_STREAMS];
 static uint64_t sequence;
 
@@ -45,74 +43,15 @@ static struct ppc_io ios[NR_STREAMS];
 static struct prefetch_ios prefetch_list = {.ios = ios};
 static struct evict_ios evict_list = {.ios = ios};
 
-/* Value of a top-level key: enough JSON for flat configurations. */
-static const char *find_value(const char *json, const char *key)
-{
-	size_t n = strlen(key);
-	const char *p = json;
-
-	while ((p = strstr(p, key)) != NULL) {
-		if (p > json && p[-1] == '"' && p[n] == '"') {
-			p += n + 1;
-			while (isspace((unsigned char)*p))
-				p++;
-			if (*p == ':') {
-				do
-					p++;
-				while (isspace((unsigned char)*p));
-				return p;
-			}
-		}
-		p++;
-	}
-	return NULL;
-}
-
-static uint64_t config_bytes(const char *key, uint64_t fallback)
-{
-	const char *p = find_value(context->config, key);
-	char *end;
-	uint64_t value;
-
-	if (!p)
-		return fallback;
-	if (*p == '"')
-		p++;
-	if (!isdigit((unsigned char)*p))
-		return fallback;
-	value = strtoull(p, &end, 10);
-	switch (toupper((unsigned char)*end)) {
-	case 'G':
-		return value << 30;
-	case 'M':
-		return value << 20;
-	case 'K':
-		return value << 10;
-	default:
-		return value;
-	}
-}
-
-static int config_flag(const char *key, int fallback)
-{
-	const char *p = find_value(context->config, key);
-
-	return p ? strncmp(p, "true", 4) == 0 : fallback;
-}
-
 static int readahead_init(void *private)
 {
+	char error[256];
+
 	context = private;
 	memset(streams, 0, sizeof(streams));
 	sequence = 0;
-	window_min = config_bytes("window_min", 2ull << 20);
-	window_max = config_bytes("window_max", 64ull << 20);
-	behind = config_bytes("behind", 64ull << 20);
-	evict_on = config_flag("evict", 1);
-	unmap_on = config_flag("unmap", 0);
-	if (window_min == 0 || window_max < window_min) {
-		context->log(context, PPC_LOG_ERROR,
-			     "readahead: window_min must be above 0 and at most window_max");
+	if (readahead_read_config(context->config, &config, error, sizeof(error)) != 0) {
+		context->log(context, PPC_LOG_ERROR, error);
 		return -1;
 	}
 	return context->want(context, PPC_WANT_MANAGED_RA | PPC_WANT_PROGRESS, BEACON);
@@ -146,9 +85,9 @@ static struct stream *find_stream(const struct miss_io *io)
 static void grow(struct stream *s, int miss)
 {
 	if (s->window == 0)
-		s->window = window_min;
-	else if (miss && s->window < window_max)
-		s->window = s->window * 2 < window_max ? s->window * 2 : window_max;
+		s->window = config.window_min;
+	else if (miss && s->window < config.window_max)
+		s->window = s->window * 2 < config.window_max ? s->window * 2 : config.window_max;
 }
 
 /*
@@ -159,7 +98,7 @@ static void note_cached(struct stream *s, const struct miss_io *io)
 {
 	uint64_t reach = s->next > s->cached ? s->next : s->cached;
 
-	if (s->window == 0 || io->offset > reach + window_min)
+	if (s->window == 0 || io->offset > reach + config.window_min)
 		return;
 	if (io->offset + io->size > s->cached)
 		s->cached = io->offset + io->size;
@@ -177,8 +116,8 @@ static int advance(struct stream *s, const struct miss_io *io)
 	int first = s->used == 0;
 	/* Reading from the start is taken for sequential at once. */
 	int sequential = first ? io->offset == 0
-			       : io->offset + 2 * window_min >= s->pos &&
-					 io->offset <= reach + window_min;
+			       : io->offset + 2 * config.window_min >= s->pos &&
+					 io->offset <= reach + config.window_min;
 
 	s->file_bytes = io->file_bytes;
 	s->used = ++sequence;
@@ -237,7 +176,7 @@ static struct prefetch_ios *readahead_prefetch(struct miss_io *miss)
 
 	/* After a jump what is still queued for this stream is of no use. */
 	prefetch_list.flags = jumped ? PPC_IOS_REPLACE : 0;
-	prefetch_list.nr = ahead(s, window_max, &ios[0]) != 0;
+	prefetch_list.nr = ahead(s, config.window_max, &ios[0]) != 0;
 	return prefetch_list.nr ? &prefetch_list : NULL;
 }
 
@@ -268,7 +207,7 @@ static struct prefetch_ios *readahead_plan(const struct ppc_plan_request *reques
 static void behind_range(struct stream *s)
 {
 	struct ppc_io *io = &ios[evict_list.nr];
-	uint64_t until = s->pos > behind ? s->pos - behind : 0;
+	uint64_t until = s->pos > config.behind ? s->pos - config.behind : 0;
 
 	if (s->file == 0 || s->window == 0 || until <= s->evicted)
 		return;
@@ -276,7 +215,7 @@ static void behind_range(struct stream *s)
 	io->file = s->file;
 	io->offset = s->evicted;
 	io->size = until - s->evicted;
-	io->flags = unmap_on ? PPC_IO_UNMAP : 0;
+	io->flags = config.unmap ? PPC_IO_UNMAP : 0;
 	s->evicted = until;
 	evict_list.nr++;
 }
@@ -285,7 +224,7 @@ static void behind_range(struct stream *s)
 static struct evict_ios *readahead_evict(struct miss_io *event)
 {
 	evict_list.nr = 0;
-	if (!evict_on)
+	if (!config.evict)
 		return NULL;
 	if (event) {
 		behind_range(find_stream(event));

@@ -146,9 +146,21 @@ TEST(Readahead, DoesNotReadAheadOfRandomReads) {
 TEST(Readahead, RefusesNonsense) {
   PolicyLibrary library(PolicyPath("readahead"));
   FakeHost host;
-  host.SetConfig({{"window_min", "8M"}, {"window_max", "1M"}});
-  EXPECT_NE(library.ops()->ppc_init(host.context()), 0);
-  ASSERT_EQ(host.log.size(), 1u);
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"window_min": "8M", "window_max": "1M"})",
+       "readahead: option \"window_max\" must be at least window_min, not \"1M\""},
+      {R"({"window_min": 0})", "readahead: option \"window_min\" must be above 0, not 0"},
+      {R"({"evict": "yes"})", "readahead: option \"evict\" must be true or false, not \"yes\""},
+      {R"({"window_mxa": "1M"})",
+       "readahead: there is no option \"window_mxa\"; did you mean 'window_max'? there are "
+       "window_min window_max behind evict unmap runtime"}};
+  for (const auto& [config, said] : cases) {
+    host.log.clear();
+    host.SetConfig(nlohmann::json::parse(config));
+    EXPECT_NE(library.ops()->ppc_init(host.context()), 0) << config;
+    ASSERT_EQ(host.log.size(), 1u);
+    EXPECT_EQ(host.log[0], said);
+  }
 }
 
 TEST(Eager, QueuesTheWholeDirectoryOnce) {
@@ -183,7 +195,8 @@ TEST(Eager, TakesFilesFromItsConfiguration) {
   ASSERT_EQ(list->nr, 1u);
   EXPECT_EQ(list->ios[0].file, b);
   library.ops()->ppc_exit();
-  for (const char* bad : {"{\"files\": 3}", "{\"dir\": []}"}) {
+  for (const char* bad :
+       {"{\"files\": 3}", "{\"files\": [3]}", "{\"dir\": []}", "{\"dri\": \"a\"}"}) {
     host.SetConfig(nlohmann::json::parse(bad));
     EXPECT_NE(library.ops()->ppc_init(host.context()), 0) << bad;
   }
