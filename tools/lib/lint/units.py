@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what packaging/ gives to systemd: what units must not set, and systemd's own judgement."""
+"""Checks of packaging/: what units must not set, systemd's own judgement of them, and what the image installs."""
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+
+from lint import image
 
 UNITS = ("packaging/ppcd.service.in", "packaging/ppcd.socket", "packaging/ppc@.service.in",
          "packaging/examples/srv-models.mount")
@@ -94,7 +96,7 @@ def judgement(folder):
 def packaging(files):
     if UNITS[0] not in files:
         return []
-    findings = []
+    findings = image.lacking(files)
     for name in (*UNITS, *DROP_INS):
         findings += hides_openat2(name) + namespaces(name)
     if shutil.which("systemd-analyze"):
