@@ -171,9 +171,9 @@ is_accelerated() {
     has "$(ppcctl policy "$models" '{"op": "status"}' | tr -d ' ')" '"mode":"use"' &&
     ppcctl service stop "$models" --param unit=model && systemctl start "$service" && unit_read_well
 }
-is_loaded() {
+is_loaded() { # [DIR]
   local resident
-  resident=$(ppcctl residency --json "$models/model.safetensors" | grep -oE '"resident": *[0-9]+' | grep -oE '[0-9]+$' | head -n 1)
+  resident=$(ppcctl residency --json "${1:-$models}/model.safetensors" | grep -oE '"resident": *[0-9]+' | grep -oE '[0-9]+$' | head -n 1)
   ((resident >= 64 << 20)) || { echo "resident: $resident" && return 1; }
 }
 
@@ -198,23 +198,30 @@ box_image() {
 }
 boxes() { podman --root /mnt/disk0/store --runroot /run/ppc-test-store --storage-driver vfs "$@"; }
 # shellcheck disable=SC2016  # the container's shell expands it
-by_podman() { # RUNTIME OPTIONS...
+box_starts() { # RUNTIME NAME DIR OPTIONS...
+  boxes --runtime "$1" run -d --name "$2" --network none --annotation ppc.model=/model --annotation "ppc.service-id=$2" \
+    --annotation ppc.workers=1 -v "$3:/model:ro" -v /tmp/go:/go:ro "${@:4}" --rootfs $box \
+    /bin/sh -c 'until [ -e /go/$0 ]; do busybox sleep 1; done; busybox sha256sum /model/model.safetensors' "$2"
+}
+box_reads() { # NAME DIR
+  touch "/tmp/go/$1"
+  is "$(boxes wait "$1")" 0 && sum_is "$2" "$(boxes logs "$1")"
+}
+by_podman() { # RUNTIME DIR DIRECTORIES OPTIONS...
   local name=box-$1-$RANDOM
   cold
-  boxes --runtime "$1" run -d --name "$name" --network none --annotation ppc.model=/model --annotation "ppc.service-id=$name" \
-    --annotation ppc.workers=1 -v "$models:/model:ro" -v /tmp/go:/go:ro "${@:2}" --rootfs $box \
-    /bin/sh -c 'until [ -e /go/$0 ]; do busybox sleep 1; done; busybox sha256sum /model/model.safetensors' "$name" || return
-  is_told "$models" "$name" && within 120 is_loaded && healthy 2 || return
-  touch "/tmp/go/$name"
-  is "$(boxes wait "$name")" 0 && sum_is "$models" "$(boxes logs "$name")" && within 60 is_forgotten "$name" && boxes rm "$name"
+  box_starts "$1" "$name" "$2" "${@:4}" && is_told "$2" "$name" && within 120 is_loaded "$2" && healthy "$3" || return
+  box_reads "$name" "$2" && within 60 is_forgotten "$2" "$name" && boxes rm "$name" && healthy "$3"
 }
-is_forgotten() { ! is_told "$models" "$1" >/dev/null || { echo "$1 is a service still" && return 1; }; }
-by_hook() { rm -f $cdi && by_podman "$1"; }
+is_forgotten() { ! is_told "$@" >/dev/null || { echo "$2 is a service still" && return 1; }; }
+by_hook() { rm -f $cdi && by_podman "$1" "$models" 2; }
+# A directory that the hook registers, with the observer.
+by_hook_plainly() { by_podman "$1" "$fresh" 3 && has "$(ppcctl status "$fresh")" "backend observer" && ppcctl rm_policy "$fresh"; }
 by_device() {
   local hidden=/tmp/50-ppc.json
   box_image
   mv $hooks $hidden
-  by_podman crun --device ppc.dev/service=auto || return
+  by_podman crun "$models" 2 --device ppc.dev/service=auto || return
   mv $hidden $hooks
   rm -r /etc/cdi
 }
@@ -257,11 +264,18 @@ downgrade() { # REPOSITORY VERSION
   is "$(dpkg-query -W -f '${Version}' ppc)" "$2" && units_are_there && within 60 has_both && healthy 2
 }
 
-# Mounts stay until somebody unmounts them, and are readable meanwhile.
+# Mounts stay until somebody unmounts them, and are readable meanwhile; containers run on, and others start.
 removed() {
+  local name
+  box_image
+  box_starts runc hooked "$models" && box_starts crun described "$models" --device ppc.dev/service=auto || return
   systemctl stop "$service"
   systemctl disable --now ppc@mnt-disk0-models.service ppc@mnt-disk0-plain.service
   apt remove ppc || return
+  box_starts runc later-hooked "$models" && box_starts crun later-described "$models" --device ppc.dev/service=auto || return
+  for name in hooked described later-hooked later-described; do
+    box_reads "$name" "$models" && boxes rm "$name" || return
+  done
   is "$(systemctl is-active ppcd.service ppcd.socket ppcd-service.socket | paste -sd ' ')" "inactive inactive inactive" ||
     return
   pgrep -l 'ppcd|ppc-runner' && return 1
@@ -317,6 +331,7 @@ in_guest() { # SCRATCH VERSION NEXT
   check image-of-containers box_image
   check service-by-hook-runc by_hook runc
   check service-by-hook-crun by_hook crun
+  check service-by-hook-without-the-module by_hook_plainly crun
   check service-by-cdi by_device
   check observer-without-cap-sys-admin observer_only
   check policy-of-others policy_of_others "$scratch"

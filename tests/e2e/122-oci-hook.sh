@@ -107,6 +107,36 @@ within 20 is_told || fail "CDI: no service"
 must boxes rm -f -t 0 four
 within 20 services_are "" || fail "services after CDI: $(services)"
 
+# The programs go while containers run, as when the package is removed; before that, what names them.
+gone=$WORK/programs/ppc-oci-hook
+install -D "$hook" "$gone"
+hook=$gone configured "$PPC_E2E_BUILD/packaging/oci/50-ppc.json" >"$WORK/hooks/50-ppc.json"
+hook=$gone configured "$PPC_E2E_BUILD/packaging/oci/ppc.cdi.json" kind "ppc-e2e.dev/p$$" >"$CDI"
+cp "$CDI" "$WORK/device.json"
+told=(--annotation ppc.model=/model -v "$MODEL:/model:ro")
+box five "${told[@]}"
+box six "${told[@]}" --device "ppc-e2e.dev/p$$=auto"
+package_hooks() { must "$(dirname "$0")/../../packaging/oci/ppc-hooks" "$1" "$WORK/hooks/50-ppc.json" "$CDI"; }
+package_hooks off
+rm "$gone"
+sed -i "s,ppc.dev/service,ppc-e2e.dev/p$$," "$CDI"
+box seven "${told[@]}"
+box eight "${told[@]}" --device "ppc-e2e.dev/p$$=auto"
+for name in five six seven eight; do box_reads "$name"; done
+# Once more, those that were made with the hook.
+for name in five six; do
+  must boxes start "$name"
+  eq "$(timeout 120 podman --root "$WORK/store" --runroot "$WORK/state" --storage-driver vfs wait "$name")" 0 "$name, again"
+done
+package_hooks off # again: it has been done
+package_hooks on
+cmp "$CDI" "$WORK/device.json" || fail "the device is not as it was: $(cat "$CDI")"
+must boxes rm -f five six seven eight
+# What all that is for.
+cp "$WORK/device.json" "$CDI"
+boxes run --rm --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 --device "ppc-e2e.dev/p$$=auto" ppc-e2e \
+  /bin/cat /dev/null 2>/dev/null && fail "a container starts without its hook: nothing has to be taken away"
+
 # Whatever is wrong, the container starts; runc is the sterner one of the two.
 runc_box() { # NAME ANNOTATIONS HOOK-OPTIONS...
   local bundle=$WORK/bundle
