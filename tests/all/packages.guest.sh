@@ -67,14 +67,17 @@ units_are_there() {
 }
 
 # What systemd really made of the unit file.
+made_of() { systemctl show -P "$1" ppcd.service; }
 confinement() {
   local pid allowed=0 capability
-  pid=$(systemctl show -P MainPID ppcd.service)
+  pid=$(made_of MainPID)
   # CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER SETPCAP SYS_PTRACE SYS_ADMIN SYS_NICE SYS_RESOURCE PERFMON BPF
   for capability in 0 1 2 3 8 19 21 23 24 38 39; do allowed=$((allowed | 1 << capability)); done
   is "$(sed -n 's/^CapBnd:\s*//p' "/proc/$pid/status")" "$(printf %016x "$allowed")" &&
     is "$(sed -n 's/^Seccomp:\s*//p' "/proc/$pid/status")" 2 &&
-    is "$(readlink "/proc/$pid/ns/mnt")" "$(readlink /proc/1/ns/mnt)" && is "$(systemctl show -P WatchdogUSec ppcd)" 1min
+    is "$(readlink "/proc/$pid/ns/mnt")" "$(readlink /proc/1/ns/mnt)" && is "$(made_of WatchdogUSec)" 1min &&
+    is "$(made_of LimitDATA) $(made_of TasksMax) $(made_of CPUWeight) $(made_of MemoryMax)" "$((8 << 30)) 4096 50 infinity" &&
+    is "$(awk '/^Max data size/ {print $4}' "/proc/$pid/limits")" $((8 << 30))
 }
 
 by_fstab() {

@@ -16,6 +16,10 @@ NAMESPACES = re.compile(r"(Private(Tmp|Devices|Mounts|Users)|Protect(System|Home
                         r"|ControlGroups|Proc)|ProcSubset|(ReadWrite|ReadOnly|Inaccessible|Exec|NoExec)Paths|Bind(ReadOnly)?Paths"
                         r"|TemporaryFileSystem|Root(Directory|Image)|MountAPIVFS|DynamicUser|MountFlags)\s*=(.*)")
 OFF = ("", "no", "false", "off", "0", "n", "f")
+# What bounds ppcd itself, and what must not: a limit of its group's memory would be one of the page cache that its
+# runners load, a quota would stop them in the middle of a service's start.
+BOUNDS = ("LimitDATA", "TasksMax", "CPUWeight")
+NO_BOUNDS = ("MemoryHigh", "MemoryMax", "MemoryLimit", "CPUQuota")
 # The exposure that systemd sees, in tenths: it may not grow unnoticed.
 MOST_EXPOSED = 52
 
@@ -56,6 +60,14 @@ def hides_openat2(unit):
 def namespaces(unit):
     return [f"{unit}:{number}: {key}= makes a mount namespace, which keeps unmounted directories alive"
             for number, key, value in settings(unit) if NAMESPACES.match(f"{key}={value}") and is_on(value)]
+
+
+def bounds(unit):
+    told = {key: (number, value) for number, key, value in settings(unit)}
+    findings = [f"{unit}: {key}= is not set: nothing bounds what ppcd takes itself" for key in BOUNDS
+                if told.get(key, (0, ""))[1] in ("", "infinity")]
+    return findings + [f"{unit}:{told[key][0]}: {key}= would hold back what is loaded for services" for key in NO_BOUNDS
+                       if key in told]
 
 
 def analyze(*arguments):
@@ -99,6 +111,7 @@ def packaging(files):
     findings = image.lacking(files)
     for name in (*UNITS, *DROP_INS):
         findings += hides_openat2(name) + namespaces(name)
+    findings += bounds(UNITS[0])
     if shutil.which("systemd-analyze"):
         with tempfile.TemporaryDirectory() as folder:
             place(folder)
