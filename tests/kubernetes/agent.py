@@ -27,6 +27,8 @@ class Agent:
         self.volumes = {volume["name"]: volume for volume in pod["volumes"]}
         self.mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
         self.bundle = os.path.join(folder, "bundle")
+        self.runc = ["runc", "--root", os.path.join(folder, "runc")]
+        self.post_start = container["lifecycle"]["postStart"]["exec"]["command"]
         os.makedirs(self.bundle)
         self.configure(pod, container)
 
@@ -80,7 +82,7 @@ class Agent:
 
     @contextlib.contextmanager
     def running(self):
-        runc = ["runc", "--root", os.path.join(self.folder, "runc")]
+        runc = self.runc
         with open(os.path.join(self.folder, "log"), "a", encoding="utf-8") as log, subprocess.Popen(
                 [*runc, "run", "--bundle", self.bundle, self.name], stdout=log, stderr=log,
                 stdin=subprocess.DEVNULL) as process:
@@ -114,14 +116,36 @@ class Agent:
             value = value.get(key, {})
         return value if isinstance(value, int) else 0
 
+    def is_bounded(self):
+        """Whether its runner has a limit of the memory of its own."""
+        runners = json.loads(self.ask("status", "--json") or "{}").get("mounts", [])
+        try:
+            with open(f"/proc/{runners[0]['pid']}/limits", encoding="ascii") as file:
+                return any(line.startswith("Max data size") and line.split()[3] != "unlimited" for line in file)
+        except (IndexError, KeyError, OSError):
+            return False
+
     def resident(self, path):
         return json.loads(subprocess.run(["ppcctl", "residency", "--json", path], capture_output=True, text=True,
                                          check=True).stdout)["resident"]
 
+    def starts_its_pod(self):
+        """What the kubelet runs in the container once it has started; whether that went well."""
+        done = subprocess.run([*self.runc, "exec", self.name, *self.post_start], check=False, capture_output=True, text=True)
+        if done.returncode:
+            with open(os.path.join(self.folder, "log"), "a", encoding="utf-8") as log:
+                log.write(f"postStart: {done.stderr}")
+        return done.returncode == 0
+
+    def reason(self, path, name):
+        """Why the policy does what it does for the service whose name begins so; "" if there is none."""
+        said = json.loads(self.ask("policy", path, '{"op": "status"}') or "{}")
+        return next((one["reason"] for one in said.get("services", []) if one["service_id"].startswith(name)), "")
+
     @staticmethod
-    def drop_caches():
-        with open("/proc/sys/vm/drop_caches", "w", encoding="utf-8") as file:
-            file.write("3")
+    def drop(path):
+        subprocess.run(["sync", "-f", path], check=True)
+        subprocess.run(["ppcctl", "drop", path], check=True, stdout=subprocess.DEVNULL)
 
     @staticmethod
     def within(seconds, is_true):

@@ -6,9 +6,11 @@ a thing that nothing misses is a failure.  What a kubelet adds is added: read-on
 group namespace, the default masks.
 """
 import contextlib
+import json
 import os
 import pwd
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,7 +24,10 @@ from tests.kubernetes.agent import Agent, AgentError
 # In order; each is what somebody would miss.
 FUNCTIONS = ("answers on the node's socket", "registers a directory with the observer",
              "reads models of other users", "loads at the pod's cost", "knows a service's processes by their environment",
-             "drops what a pod maps", "keeps templates on the node")
+             "drops what a pod maps", "keeps templates on the node", "bounds its own memory",
+             "follows pods that tell nothing")
+
+UNTOLD_BYTES = 64 << 20
 
 
 def things(container, pod):
@@ -37,6 +42,8 @@ def things(container, pod):
         changes["hostPID"] = lambda c, p: p.update(hostPID=False)
     if "nsenter" in container["command"]:
         changes["the node's control group namespace"] = lambda c, p: c["command"].__delitem__(slice(0, 2))
+    if "prlimit" in container["command"]:
+        changes["prlimit"] = lambda c, p: c["command"].__delitem__(slice(c["command"].index("prlimit"), None))
     return changes
 
 
@@ -55,15 +62,19 @@ class Node:
         return int(numbers.get("cache", numbers.get("file", 0)))
 
     @contextlib.contextmanager
-    def reader(self, environment):
-        """Another user's process, whose mappings of the model stay; yields it, started and not reading yet."""
+    def reader(self, environment, model=None, pause=0.0):
+        """Another user's process, whose mappings of the model stay; yields it, started and not reading yet.  It pauses
+        after each MiB."""
         os.makedirs(self.group, exist_ok=True)
         nobody = pwd.getpwnam("nobody")
-        code = ("import mmap,os,sys\n"
+        code = ("import mmap,os,sys,time\n"
                 "files=[os.path.join(sys.argv[1],n) for n in sorted(os.listdir(sys.argv[1])) if n.endswith('.safetensors')]\n"
                 "sys.stdin.readline()\n"
                 "maps=[mmap.mmap(os.open(f,os.O_RDONLY),0,prot=mmap.PROT_READ) for f in files]\n"
-                "sum(m[at] for m in maps for at in range(0,len(m),4096))\n"
+                "for m in maps:\n"
+                "  for at in range(0,len(m),4096):\n"
+                "    m[at]\n"
+                "    if at % (1<<20) == 0: time.sleep(float(sys.argv[2]))\n"
                 "print('read',flush=True); sys.stdin.readline()")
 
         def enter():
@@ -72,8 +83,8 @@ class Node:
             os.setgid(nobody.pw_gid)
             os.setuid(nobody.pw_uid)
 
-        with subprocess.Popen(["/usr/bin/python3", "-c", code, self.model], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, text=True, preexec_fn=enter,
+        with subprocess.Popen(["/usr/bin/python3", "-c", code, model or self.model, str(pause)], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True, preexec_fn=enter, start_new_session=True,
                               env={"PATH": "/usr/bin:/bin", **environment}) as process:
             try:
                 yield process
@@ -94,18 +105,40 @@ class Node:
             raise AgentError("the reader failed")
 
 
-def works(node):
-    """Which functions work."""
+def follows_untold(node):
+    """Somebody reads a large model and tells nobody of it; whether his second start is followed."""
+    agent, model = node.agent, os.path.join(node.agent.volume("/var/lib/models"), "untold")
+    templates = os.path.join(agent.volume("/var/lib/ppc"), "templates")
+    is_learnt = lambda: any(name.startswith("auto-") and name.endswith(".ppct")
+                            for _, _, names in os.walk(templates) for name in names)
+    agent.drop(model)
+    with node.reader({}, model, 0.03) as process:
+        node.read(process)
+        # The recording ends when nothing has been read for 30 s.
+        if not agent.within(60, is_learnt):
+            return False
+    missed = agent.runner("events", "miss_bytes")
+    time.sleep(5)  # a pod is not there again before its end has been noticed
+    agent.drop(model)
+    with node.reader({}, model, 0.03) as process:
+        node.read(process)
+        is_followed = agent.within(5, lambda: agent.reason("/var/lib/models", "auto-").startswith("template found"))
+    return is_followed and agent.runner("events", "miss_bytes") - missed < UNTOLD_BYTES // 2
+
+
+def works(node, is_whole):
+    """Which functions work; what takes long is tried with the whole container only."""
     agent, done = node.agent, set()
     if not agent.within(15, lambda: agent.ask("list") is not None):
         return done
     done.add(FUNCTIONS[0])
     path = "/var/lib/models"
-    if agent.ask("reg_policy", path, "maio", '{"at_ready": "all"}', "--backend", "observer") is None:
+    if not agent.starts_its_pod() or '"observer"' not in (agent.ask("status", "--json", path) or ""):
         return done
     done.add(FUNCTIONS[1])
-    subprocess.run(["sync"], check=True)
-    agent.drop_caches()
+    if agent.is_bounded():
+        done.add(FUNCTIONS[7])
+    agent.drop(node.model)
     with node.reader({"PPC_SERVICE_ID": "svc-env"}) as process:
         agent.ask("service", "start", "--id", "svc-env", "--workers", "1", "--pid", str(process.pid),
                   "--param", f"model={path}/boxed", path)
@@ -116,15 +149,17 @@ def works(node):
         node.read(process)
         resident = agent.resident(node.model)
         agent.ask("service", "ready", "--id", "svc-env", path)
+        # What the kubelet counts as in use has not grown by the model.
         if resident >= node.bytes * 9 // 10 and agent.within(
-                10, lambda: agent.resident(node.model) < node.bytes // 2):
+                10, lambda: agent.resident(node.model) < node.bytes // 2 and node.cached() < node.bytes // 2):
             done.add(FUNCTIONS[5])
         agent.ask("service", "stop", "--id", "svc-env", path)
     # Started by somebody else, as a sidecar does: the reader is known by its environment alone.
     with node.reader({"PPC_SERVICE_ID": "svc-own"}) as process:
         agent.ask("service", "start", "--id", "svc-own", "--workers", "1", "--pid", str(os.getpid()), path)
+        agent.drop(node.model)
+        time.sleep(1)  # that was a stranger
         before = agent.runner("events", "strangers")
-        agent.drop_caches()
         node.read(process)
         if agent.within(5, lambda: agent.runner("events", "events") > 0) and agent.runner("events", "strangers") == before:
             done.add(FUNCTIONS[4])
@@ -134,7 +169,29 @@ def works(node):
     is_kept = lambda: any(name.endswith(".ppct") for _, _, names in os.walk(templates) for name in names)
     if agent.within(5, is_kept):
         done.add(FUNCTIONS[6])
+    if not is_whole or follows_untold(node):
+        done.add(FUNCTIONS[8])
     return done
+
+
+def make_large(folder):
+    """A model in one file, large enough that whoever reads it gets a service by himself."""
+    os.makedirs(folder)
+    header = json.dumps({"weight": {"dtype": "U8", "shape": [UNTOLD_BYTES], "data_offsets": [0, UNTOLD_BYTES]}}).encode()
+    with open(os.path.join(folder, "model.safetensors"), "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        for _ in range(UNTOLD_BYTES >> 20):
+            file.write(os.urandom(1 << 20))
+
+
+def give_away(folder):
+    """To another user, alone."""
+    nobody = pwd.getpwnam("nobody")
+    for name in os.listdir(folder):
+        os.chmod(os.path.join(folder, name), 0o600)
+        os.chown(os.path.join(folder, name), nobody.pw_uid, nobody.pw_gid)
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    os.chmod(folder, 0o700)
 
 
 def trial(file, build, change=None):
@@ -151,15 +208,12 @@ def trial(file, build, change=None):
         models = agent.volume("/var/lib/models")
         os.makedirs(models, exist_ok=True)
         shutil.copytree(os.path.join(build, "daemonset-model"), os.path.join(models, "boxed"))
-        nobody = pwd.getpwnam("nobody")
-        for name in os.listdir(os.path.join(models, "boxed")):
-            os.chmod(os.path.join(models, "boxed", name), 0o600)
-            os.chown(os.path.join(models, "boxed", name), nobody.pw_uid, nobody.pw_gid)
-        os.chown(os.path.join(models, "boxed"), nobody.pw_uid, nobody.pw_gid)
-        os.chmod(os.path.join(models, "boxed"), 0o700)
+        make_large(os.path.join(models, "untold"))
+        for name in ("boxed", "untold"):
+            give_away(os.path.join(models, name))
         os.chmod(disk, 0o755)
         with agent.running():
-            done = works(Node(folder, agent))
+            done = works(Node(folder, agent), change is None)
         return done, agent.log()
 
 
