@@ -2,6 +2,7 @@
 //
 // What a service tells of itself while it follows a template.
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "policies/maio/following.h"
@@ -63,11 +64,13 @@ void Following::Describe(Json* out) const {
   json["groups"] = Json::array();
   for (uint32_t g = 0; g < layout_->groups().size(); g++) {
     const Cursor& cursor = matcher_->cursors()[g];
+    const std::optional<uint64_t> ahead = planner_->ReadyAhead(g);
     json["groups"].push_back({{"group", static_cast<int32_t>(layout_->groups()[g].id)},
                               {"xpu", affinity_->xpu(g)},
                               {"state", SyncName(cursor.state)},
                               {"front", cursor.pos},
                               {"consumed", cursor.consumed},
+                              {"ahead", ahead ? Json(*ahead) : Json(nullptr)},
                               {"total", layout_->groups()[g].bytes}});
   }
 }

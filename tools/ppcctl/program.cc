@@ -129,9 +129,10 @@ const std::array kVerbs = {
     Verb{"top", kState, "[MNT]",
          "Show what services read and load, again and again.\n"
          "READ is the share of the template that was read, MB/S what is loaded ahead, HITS the\n"
-         "share of reads since the last look that found their bytes, LOST events of the\n"
-         "directory, LOADED IN when all is loaded at this rate.  Lines, where stdout is no\n"
-         "terminal; with --json an object per line.",
+         "share of reads since the last look that found their bytes, SLACK how far the loads are\n"
+         "ahead of the readers (all: nothing is left to load), LOST events of the directory,\n"
+         "LOADED IN when all is loaded at this rate.  Lines, where stdout is no terminal; with\n"
+         "--json an object per line.",
          kTopOptions, Top},
     Verb{"events", kState, "[MNT]",
          "Show the states of directories and services.\n"

@@ -22,6 +22,32 @@ double Ratio(uint64_t part, uint64_t whole) {
 
 uint64_t Grown(uint64_t before, uint64_t now) { return now > before ? now - before : 0; }
 
+WorkerView WorkerOf(const Json& group) {
+  WorkerView worker{Count(group, "consumed"), Count(group, "total"), std::nullopt};
+  if (JsonMember(group, "ahead").is_number_integer()) worker.ahead = Count(group, "ahead");
+  return worker;
+}
+
+// Who has read all has nothing ahead.
+bool HasGap(const WorkerView& worker) { return worker.ahead && worker.consumed < worker.total; }
+
+void AddSlack(const ServiceView& before, const ServiceView& now, double seconds, Pace* pace) {
+  for (size_t i = 0; i < now.workers.size(); ++i) {
+    const WorkerView& worker = now.workers[i];
+    if (!HasGap(worker)) continue;
+    const auto ahead = static_cast<double>(*worker.ahead);
+    if (pace->slack_bytes < 0 || ahead < pace->slack_bytes) pace->slack_bytes = ahead;
+    const uint64_t read =
+        i < before.workers.size() ? Grown(before.workers[i].consumed, worker.consumed) : 0;
+    if (read == 0 || seconds <= 0) continue;
+    const double lasts_s = ahead * seconds / static_cast<double>(read);
+    if (pace->slack_s < 0 || lasts_s < pace->slack_s) pace->slack_s = lasts_s;
+  }
+  // A policy that does not tell of gaps may have any.
+  pace->is_all_loaded = pace->slack_bytes < 0 && now.tells_slack && now.consumed < now.sequence;
+  if (pace->is_all_loaded) pace->slack_bytes = static_cast<double>(now.sequence - now.consumed);
+}
+
 }  // namespace
 
 View ViewOf(const Json& status) {
@@ -73,6 +99,8 @@ void AddPolicyStatus(const Json& reply, DirectoryView& directory) {
     for (const Json& group : JsonMember(service, "groups")) {
       seen.consumed += Count(group, "consumed");
       seen.sequence += Count(group, "total");
+      seen.tells_slack = group.contains("ahead");
+      seen.workers.push_back(WorkerOf(group));
     }
   }
 }
@@ -100,6 +128,7 @@ Pace PaceOf(const DirectoryView& before, const DirectoryView& now, const std::st
   const ServiceView& service = now.services.at(id);
   pace.progress = Ratio(service.consumed, service.sequence);
   const auto it = before.services.find(id);
+  AddSlack(it == before.services.end() ? service : it->second, service, seconds, &pace);
   if (it == before.services.end() || seconds <= 0) return pace;
   pace.load_rate = static_cast<double>(Grown(it->second.loaded, service.loaded)) / seconds;
   uint64_t read = 0;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,13 @@
 
 namespace ppc::ctl {
 
+struct WorkerView {
+  uint64_t consumed = 0;  // bytes of its sequence
+  uint64_t total = 0;     // of these
+  // How far it may read on before it meets what is not loaded; std::nullopt: all of it is.
+  std::optional<uint64_t> ahead;
+};
+
 struct ServiceView {
   std::string state;      // of ppcd: starting, started, ready
   std::string mode;       // of the policy: record, use, ...; "" = it does not tell
@@ -25,6 +33,8 @@ struct ServiceView {
   uint64_t loaded = 0;    // bytes read ahead, and found there
   uint64_t redundant = 0;
   uint64_t recorded = 0;
+  std::vector<WorkerView> workers;
+  bool tells_slack = false;                              // of each worker
   std::vector<std::pair<std::string, uint64_t>> phases;  // and when each began, ms
   uint64_t resident = 0;  // clean cache charged to it, or of the runner
 };
@@ -56,6 +66,11 @@ struct Pace {
   double load_rate = 0;   // bytes a second
   double hit_share = -1;  // of what the directory's services read
   double left_s = -1;     // until all is loaded
+  // How far the loads are ahead of the reader that they are least ahead of: bytes, and seconds at
+  // its pace since the look before.
+  double slack_bytes = -1;
+  double slack_s = -1;
+  bool is_all_loaded = false;  // slack_bytes is all that is left to read
 };
 Pace PaceOf(const DirectoryView& before, const DirectoryView& now, const std::string& id,
             double seconds);

@@ -47,6 +47,13 @@ std::string Percent(double share) {
   return share < 0 ? "-" : std::to_string(static_cast<int>(share * 100)) + "%";
 }
 
+// Whose readers stand still have bytes, and no seconds.
+std::string SlackText(const Pace& pace) {
+  if (pace.is_all_loaded) return "all";
+  if (pace.slack_s >= 0) return HumanSeconds(pace.slack_s);
+  return pace.slack_bytes < 0 ? "-" : HumanBytes(static_cast<uint64_t>(pace.slack_bytes));
+}
+
 struct Look {
   View view;
   uint64_t at_ns = 0;
@@ -54,21 +61,22 @@ struct Look {
 
 std::vector<std::vector<std::string>> TopRows(const Look& before, const Look& now) {
   std::vector<std::vector<std::string>> rows = {{"SERVICE", "STATE", "MODE", "READ", "MB/S", "HITS",
-                                                 "CACHE", "LOST", "LOADED IN", "DIRECTORY"}};
+                                                 "SLACK", "CACHE", "LOST", "LOADED IN",
+                                                 "DIRECTORY"}};
   const double seconds = static_cast<double>(now.at_ns - before.at_ns) / 1e9;
   for (const auto& [path, directory] : now.view) {
     const auto old = before.view.find(path);
     const DirectoryView& then = old == before.view.end() ? directory : old->second;
     if (directory.services.empty() && !directory.policy.empty()) {
-      rows.push_back({"-", directory.state, "-", "-", "-", "-", "-", std::to_string(directory.lost),
-                      "-", path});
+      rows.push_back({"-", directory.state, "-", "-", "-", "-", "-", "-",
+                      std::to_string(directory.lost), "-", path});
     }
     for (const auto& [id, service] : directory.services) {
       const Pace pace = PaceOf(then, directory, id, seconds);
       std::array<char, 32> rate{};
       std::snprintf(rate.data(), rate.size(), "%.0f", pace.load_rate / 1e6);
       rows.push_back({id, service.state, service.mode.empty() ? "-" : service.mode,
-                      Percent(pace.progress), rate.data(), Percent(pace.hit_share),
+                      Percent(pace.progress), rate.data(), Percent(pace.hit_share), SlackText(pace),
                       HumanBytes(service.resident), std::to_string(directory.lost),
                       pace.left_s < 0 ? "-" : HumanSeconds(pace.left_s), path});
     }
@@ -93,6 +101,8 @@ Json TopJson(const Look& before, const Look& now) {
                       {"progress", OrNull(pace.progress)},
                       {"load_bytes_per_s", pace.load_rate},
                       {"hit_share", OrNull(pace.hit_share)},
+                      {"slack_bytes", OrNull(pace.slack_bytes)},
+                      {"slack_s", OrNull(pace.slack_s)},
                       {"resident", service.resident},
                       {"events_lost", directory.lost},
                       {"left_s", OrNull(pace.left_s)}});

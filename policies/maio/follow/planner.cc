@@ -123,6 +123,23 @@ uint64_t Planner::NearestAhead(uint64_t now_ns) {
   return c.found ? c.ahead : ~0ull;
 }
 
+std::optional<uint64_t> Planner::ReadyAhead(uint32_t group) const {
+  const Cursor& cursor = matcher_->cursors()[group];
+  std::optional<uint64_t> nearest;
+  for (uint32_t f = 0; f < layout_->files().size(); f++) {
+    const UseList& list = layout_->ListOf(group, f);
+    for (uint32_t i = cursor.streams[f].front; i < list.size(); i++) {
+      const Use use = list.At(layout_->pieces(), i);
+      if (use.state != UseState::kPending) continue;
+      if (layout_->pieces()[use.piece].state == PieceState::kResident) continue;
+      const uint64_t ahead = Ahead(cursor, group, f, use.pos);
+      nearest = std::min(nearest.value_or(ahead), ahead);
+      break;
+    }
+  }
+  return nearest;
+}
+
 // The front end loads what it stands on by itself, a window at a time: start behind that.
 uint64_t Planner::StartOffset(const Candidate& c, const Piece& piece) const {
   // What lies before the reader is others' there.

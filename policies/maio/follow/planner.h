@@ -48,6 +48,8 @@ class Planner {
 
   // Distance from a reader to the nearest piece that is absent and not asked for.
   uint64_t NearestAhead(uint64_t now_ns);
+  // How far a group may read on before it meets what is not there; std::nullopt: all of it is.
+  std::optional<uint64_t> ReadyAhead(uint32_t group) const;
 
   // Look for absent pieces again, from the group's front on.
   void Reset(uint32_t group);

@@ -11,7 +11,6 @@
 #include "daemon/base/clock.h"
 #include "policies/maio/template/template.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
-#include "tools/ppcctl/service_view.h"
 #include "tools/ppcctl/start_bound.h"
 
 namespace ppc::control {
@@ -133,69 +132,38 @@ TEST_F(VerbsTest, NodeAndListKnowATemplate) {
   EXPECT_NE(Ctl({"template", "list"}).out.find("1 files  2 workers"), std::string::npos);
 }
 
-Json StatusAt(uint64_t miss_bytes) {
-  return {{"mounts",
-           {{{"mount", "/m"},
-             {"state", "running"},
-             {"policy", "maio"},
-             {"services", {{{"service_id", "svc"}, {"state", "started"}}}},
-             {"runner",
-              {{"events", {{"miss_bytes", miss_bytes}}},
-               {"device", {{"events_lost", 3}}},
-               {"own_cache", 77}}}}}}};
-}
-
-Json PolicyAt(uint64_t loaded, uint64_t consumed) {
+// What a policy says that has loaded all, of a service whose reader has half of it behind it.
+Json Following(const std::string& id) {
   return {{"services",
-           {{{"service_id", "svc"},
+           {{{"service_id", id},
              {"mode", "use"},
              {"template_bytes", 1000},
-             {"loaded", loaded},
+             {"loaded", 900},
              {"redundant", 100},
-             {"groups", {{{"consumed", consumed}, {"total", 2000}}}}}}}};
-}
-
-TEST(ServiceView, PaceIsWhatChangedBetweenTwoLooks) {
-  ctl::View before = ctl::ViewOf(StatusAt(0));
-  ctl::View now = ctl::ViewOf(StatusAt(100));
-  ctl::AddPolicyStatus(PolicyAt(100, 0), before["/m"]);
-  ctl::AddPolicyStatus(PolicyAt(500, 400), now["/m"]);
-  const ctl::Pace pace = ctl::PaceOf(before["/m"], now["/m"], "svc", 2);
-  EXPECT_DOUBLE_EQ(pace.progress, 0.2);
-  EXPECT_DOUBLE_EQ(pace.load_rate, 200);
-  EXPECT_DOUBLE_EQ(pace.hit_share, 0.75);
-  EXPECT_DOUBLE_EQ(pace.left_s, 2);
-  EXPECT_EQ(now["/m"].lost, 3U);
-  EXPECT_EQ(now["/m"].services["svc"].resident, 77U);
-  const ctl::Pace still = ctl::PaceOf(now["/m"], now["/m"], "svc", 2);
-  EXPECT_LT(still.hit_share, 0) << "nothing was read";
-  EXPECT_LT(still.left_s, 0) << "nothing is loaded";
-  EXPECT_TRUE(ctl::ViewOf(Json::array()).empty());
-  Json untold = StatusAt(0);
-  untold["mounts"][0]["runner"]["services"] = {{{"service_id", "auto-1"}, {"auto", true}}};
-  EXPECT_EQ(ctl::ViewOf(untold)["/m"].services["auto-1"].state, "auto");
+             {"groups", {{{"consumed", 1000}, {"total", 2000}, {"ahead", 300}}}}}}}};
 }
 
 TEST_F(VerbsTest, TopTellsOfEachServiceOnALine) {
-  Json reply = PolicyAt(900, 1000);
-  reply["services"][0]["service_id"] = "svc-top";
-  Start({{"reply", reply}});
+  Start({{"reply", Following("svc-top")}});
   StartService("svc-top");
   const Json line = Told({"top", "--interval", "0.05", "--count", "1"});
   EXPECT_EQ(line["services"][0]["service_id"], "svc-top");
   EXPECT_EQ(line["services"][0]["mode"], "use");
   EXPECT_DOUBLE_EQ(line["services"][0]["progress"], 0.5);
   EXPECT_EQ(line["services"][0]["left_s"], 0.0);
+  EXPECT_EQ(line["services"][0]["slack_bytes"], 300.0);
+  EXPECT_EQ(line["services"][0]["slack_s"], nullptr) << "nobody reads";
   const ProcessResult text = Ctl({"top", "--interval", "0.05", "--count", "2"});
   EXPECT_EQ(text.exit_status, 0) << text.err;
   EXPECT_EQ(text.out.find('\033'), std::string::npos) << "no terminal";
   EXPECT_NE(text.out.find("svc-top  started  use"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("SLACK"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("  300 B  "), std::string::npos) << text.out;
   EXPECT_EQ(Ctl({"top", "--interval", "never"}).exit_status, 2);
 }
 
 TEST_F(VerbsTest, StatusSaysWhatIsDoneForAService) {
-  Json reply = PolicyAt(900, 1000);
-  reply["services"][0]["service_id"] = "svc-status";
+  Json reply = Following("svc-status");
   reply["services"][0]["processes"] = 3;
   Start({{"reply", reply}});
   StartService("svc-status");
