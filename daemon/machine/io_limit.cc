@@ -136,6 +136,7 @@ void IoLimit::AddLevel(const std::string& directory) {
   if (!level.max.IsValid() && !level.bps.IsValid() && !level.iops.IsValid()) return;
   if (stat(directory.c_str(), &st) != 0) return;
   level.id = st.st_ino;
+  level.directory = directory;
   levels_.push_back(std::move(level));
 }
 
@@ -168,7 +169,7 @@ std::vector<IoLevel> IoLimit::Read(BlockDevice device) {
   }
   std::vector<IoLevel> levels;
   for (const Level& level : levels_) {
-    IoLevel found{level.id, 0, {}};
+    IoLevel found{level.id, 0, {}, level.directory};
     ForDevices(level.max, below_, [&](BlockDevice one, std::string_view line) {
       Tighten(Field(line, " rbps="), one, &found);
       Tighten(Field(line, " riops=") * request_bytes_, one, &found);

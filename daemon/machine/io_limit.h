@@ -35,6 +35,7 @@ struct IoLevel {
   uint64_t id = 0;     // of its directory: two services below it share its limit
   uint64_t rate = 0;   // bytes a second, 0 = no limit
   BlockDevice device;  // that the limit is for
+  std::string directory;
   bool operator==(const IoLevel&) const = default;
 };
 
@@ -51,6 +52,7 @@ class IoLimit {
  private:
   struct Level {
     uint64_t id = 0;
+    std::string directory;
     UniqueFd max;   // v2
     UniqueFd bps;   // v1
     UniqueFd iops;  // v1

@@ -24,6 +24,26 @@ cure() {
   must bash -c "$(remedy_of "$@")"
   within 10 gone "$@" || fail "$1 stays: $(ppcctl doctor "${@:2}" 2>&1)"
 }
+# A remedy that starts a ppcd, which stays when its shell ends.
+daemon_pid() {
+  ppcctl status --json 2>/dev/null | python3 -c 'import json, sys; print(json.load(sys.stdin)["daemon"]["pid"])' 2>/dev/null
+}
+is_another_daemon() {
+  local now
+  now=$(daemon_pid)
+  [[ -n $now && $now != "$DAEMON" ]] && DAEMON=$now
+}
+cure_by_ppcd() {
+  named "$@"
+  bash -c "$(remedy_of "$@")" >>"$WORK/ppcd.log" 2>&1
+  within 20 is_another_daemon || fail "no ppcd is there after '$1'"
+  within 10 gone "$@" || fail "$1 stays: $(ppcctl doctor "${@:2}" 2>&1)"
+}
+end_daemon() {
+  kill "$DAEMON"
+  within 20 is_dead "$DAEMON" || fail "ppcd stays"
+  DAEMON=''
+}
 # holds CODE PROGRAM: a fault that lasts as long as a process does.
 holds() {
   /usr/bin/python3 -c "$2" &
@@ -33,8 +53,11 @@ holds() {
   within 10 gone "$1" "$MNT" || fail "$1 stays: $(ppcctl doctor "$MNT")"
 }
 
-trap 'umount -q "$FAST/fuse"; cleanup' EXIT
-named daemon-down "$FAST"
+IO_GROUP=$GROUP
+if is_v1; then IO_GROUP=/sys/fs/cgroup/blkio/${GROUP##*/}; fi
+trap 'umount -q "$FAST/fuse"; [[ -z $DAEMON ]] || kill "$DAEMON"; cleanup; rmdir "$IO_GROUP" "$GROUP" 2>/dev/null' EXIT
+cure_by_ppcd daemon-down "$FAST"
+end_daemon
 start_daemon
 mkdir -p "$FAST/one" "$FAST/elsewhere"
 head -c 24M /dev/urandom >"$FAST/one/model.safetensors"
@@ -73,8 +96,30 @@ holds o-direct "import os, time; f = os.open($file, os.O_RDONLY | os.O_DIRECT); 
 holds madv-random "import mmap, time
 f = open($file, 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
 m.madvise(mmap.MADV_RANDOM); time.sleep(600)"
-named own-prefetch "$MNT" -- vllm serve "$MNT" --safetensors-load-strategy prefetch
-gone own-prefetch "$MNT" -- vllm serve "$MNT" --safetensors-load-strategy lazy || fail "lazy is no prefetch"
+# The same command without what is wrong is the remedy.
+command=(vllm serve "$MNT" --safetensors-load-strategy prefetch)
+named own-prefetch "$MNT" -- "${command[@]}"
+read -ra command <<<"$(remedy_of own-prefetch "$MNT" -- "${command[@]}")"
+eq "${command[*]}" "vllm serve $MNT --safetensors-load-strategy lazy" "the remedy"
+gone own-prefetch "$MNT" -- "${command[@]}" || fail "lazy is no prefetch"
+cat >"$WORK/maps.py" <<PY
+import mmap, sys, time
+f = open($file, "rb"); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+if "--numa" in sys.argv: m.madvise(mmap.MADV_RANDOM)
+with open("$WORK/mapped", "a") as told: told.write("x")
+time.sleep(600)
+PY
+/usr/bin/python3 "$WORK/maps.py" --numa distribute &
+numa=$!
+named madv-random "$MNT"
+remedy=$(remedy_of madv-random "$MNT")
+kill "$numa"
+bash -c "${remedy#start it again as: }" &
+numa=$!
+mapped_again() { [[ $(cat "$WORK/mapped") == xx ]]; }
+within 10 mapped_again || fail "'$remedy' does not run"
+gone madv-random "$MNT" || fail "madv-random stays: $(ppcctl doctor "$MNT")"
+kill "$numa"
 
 # Services: a template of files that have changed, a damaged one, a cgroup that is full, a wrong one.
 must mkmodel --model qwen2.5-7b --scale 256 --layers 1 --quiet --out "$MNT/small"
@@ -90,6 +135,69 @@ echo nonsense >"$PPC_TEMPLATE_DIR/sv/svc-one.ppct"
 cure template-damaged "$MNT"
 must ppcctl service stop "$MNT" --id svc-one
 
+# Half of a file was recorded, the other half is read.
+head -c 64M /dev/urandom >"$FAST/halves" && mv "$FAST/halves" "$MNT/halves.safetensors" && sync
+drop_caches
+must ppcctl service start "$MNT" --id svc-four --workers 1 --pid $$
+eq "$(mode_of svc-four)" record "mode of the first start"
+head -c 32M "$MNT/halves.safetensors" >/dev/null
+must ppcctl service ready "$MNT" --id svc-four
+must ppcctl service stop "$MNT" --id svc-four
+is_stored() { [[ -s $PPC_TEMPLATE_DIR/sv/svc-four.ppct ]]; }
+within 10 is_stored || fail "no template of svc-four"
+drop_caches
+must ppcctl service start "$MNT" --id svc-four --workers 1 --pid $$
+eq "$(mode_of svc-four)" use "mode of the second start"
+gone template-differs "$MNT" || fail "nothing was read yet"
+tail -c 32M "$MNT/halves.safetensors" >/dev/null
+cure template-differs "$MNT"
+must ppcctl service stop "$MNT" --id svc-four
+rm "$MNT/halves.safetensors"
+
+# The disk: one from which readers take next to nothing, and one that they wait for.
+cp -r "$MODEL" "$FAST/copy" && sync && mv "$FAST/copy" "$MNT/model"
+must ppcctl template synth "$MNT/model" --root "$MNT" --id svc-fast
+drop_caches
+must ppcctl service start "$MNT" --id svc-fast --workers 1 --pid $$
+loadmodel --workers 1 --staging 2M --device-mbps 2 "$MNT/model" >/dev/null &
+loader=$!
+within 30 found device-fast "$MNT" || fail "device-fast is not found: $(ppcctl policy "$MNT" '{"op": "status"}')"
+named device-fast "$MNT"
+must ppcctl doctor "$MNT" # a note is no problem
+kill "$loader"
+must ppcctl service stop "$MNT" --id svc-fast
+within 10 gone device-fast "$MNT" || fail "device-fast stays"
+rm -r "$MNT/model"
+must ppcctl rm_policy "$MNT"
+register "$MODEL" maio
+must ppcctl template synth "$MODEL" --root "$MODEL" --id svc-slow
+remedy=''
+is_slow() {
+  remedy=$(remedy_of device-slow "$MODEL")
+  [[ -n $remedy ]]
+}
+# Starts the service and its loader.
+load_slowly() {
+  must ppcctl service start "$MODEL" --id svc-slow --workers 1 --pid $$
+  loadmodel --workers 1 "$MODEL" >/dev/null &
+  loader=$!
+}
+drop_caches
+load_slowly
+within 20 is_slow || fail "device-slow is not found: $(ppcctl policy "$MODEL" '{"op": "status"}')"
+seen=$((seen + 1))
+echo "# device-slow: $remedy"
+kill "$loader"
+must bash -c "$remedy"
+gone device-slow "$MODEL" || fail "device-slow stays"
+must ppcctl service stop "$MODEL" --id svc-slow
+load_slowly
+while kill -0 "$loader" 2>/dev/null; do
+  ! is_slow || fail "the disk is waited for, of which all is in memory: $(ppcctl doctor "$MODEL")"
+done
+must ppcctl rm_policy "$MODEL"
+must ppcctl reg_policy "$MNT" maio
+
 limit_to 96M
 in_group /usr/bin/python3 -c 'import time; held = bytearray(64 << 20); held[::4096] = b"x" * len(held[::4096]); time.sleep(600)' &
 holder=$!
@@ -102,6 +210,14 @@ must ppcctl service stop "$MNT" --id svc-two
 must ppcctl service start "$MNT" --id svc-three --workers 1 --cgroup "$GROUP" --pid $$
 cure wrong-cgroup "$MNT"
 must ppcctl service stop "$MNT" --id svc-three
+mkdir -p "$IO_GROUP"
+limit_of=$IO_GROUP/io.max device=$(mountpoint -d "$(stat -c %m "$MNT")") word=rbps=
+if is_v1; then limit_of=$IO_GROUP/blkio.throttle.read_bps_device word=''; fi
+if echo "$device $word$((8 << 20))" >"$limit_of"; then
+  must ppcctl service start "$MNT" --id svc-five --workers 1 --cgroup "$GROUP"
+  cure io-limit "$MNT"
+  must ppcctl service stop "$MNT" --id svc-five
+fi
 
 # Processes and policies.
 runner=$(runner_pid)
@@ -120,5 +236,16 @@ install -m 644 "$PPC_POLICY_DIR/libppc_null.so" "$WORK/mine.so"
 register "$MNT" "$WORK/mine.so"
 rm "$WORK/mine.so"
 cure policy-missing "$MNT"
+
+# A ppcd that may not use BPF: the directory is polled until another one is there.
+end_daemon
+setpriv --bounding-set=-bpf,-sys_admin --inh-caps=-bpf,-sys_admin ppcd --state-dir "$WORK" >>"$WORK/ppcd.log" 2>&1 &
+DAEMON=$!
+within 20 ppcctl list >/dev/null 2>&1 || fail "ppcd does not answer"
+must ppcctl reg_policy "$MNT" null
+eq "$(status_field '["backend"]')" poll "what auto takes"
+cure_by_ppcd no-capability "$MNT"
+observed() { [[ $(status_field '["backend"]') == observer ]]; }
+within 20 observed || fail "it is still polled: $(ppcctl status "$MNT")"
 echo "# $seen causes"
-ge "$seen" 15 "causes"
+ge "$seen" 21 "causes"

@@ -1,68 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Causes that no machine of ours has: made up below a root of one's own.
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 
-#include "policies/maio/template/template.h"
-#include "tests/unit/temp_tree.h"
-#include "tools/ppcctl/doctor/checks.h"
+#include "daemon/base/files.h"
+#include "tests/unit/cli/doctor_fixture.h"
 #include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {
-
-constexpr const char* kAllCapabilities = "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n";
-
-class DoctorTest : public testing::Test {
- protected:
-  DoctorTest() {
-    patient_.roots = {tree_.Root(), tree_.Root()};
-    patient_.host = tree_.Root();
-    patient_.release = "6.1.0-1-amd64";
-    patient_.daemon = {{"pid", 42}};
-    tree_.Write("/sys/kernel/btf/vmlinux", "");
-    tree_.Write("/sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
-    tree_.Write("/proc/42/status", kAllCapabilities);
-    tree_.Write("/proc/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
-    look_.path = look_.parent = "/models";
-    look_.mount = {{"mount", "/models"}, {"state", "running"}, {"backend", "observer"},
-                   {"policy", "maio"},   {"pid", 0},           {"services", Json::array()}};
-  }
-  void WithFstab() {
-    tree_.Write("/etc/fstab",
-                "# a comment\n/dev/sda1 / ext4 defaults 0 1\n/models /models ppc defaults 0 0\n");
-  }
-  void Poll() {
-    look_.mount["backend"] = "poll";
-    patient_.directories = {look_};
-  }
-  Findings Machine() {
-    Findings found;
-    CheckMachine(patient_, &found);
-    return found;
-  }
-  Findings Services() {
-    Findings found;
-    CheckServices(patient_, look_, &found);
-    return found;
-  }
-  // "code remedy" of the only one; all codes where there are more.
-  static std::string Only(const Findings& found) {
-    if (found.size() == 1) return found[0].code + " " + found[0].remedy;
-    std::string codes;
-    for (const Finding& each : found) codes += each.code + ";";
-    return codes;
-  }
-  TempTree tree_;
-  Patient patient_;
-  DirectoryLook look_;
-};
 
 TEST_F(DoctorTest, AHealthyMachineHasNothing) {
   patient_.directories = {look_};
@@ -93,9 +43,54 @@ TEST_F(DoctorTest, AnUnsignedModuleUnderLockdown) {
   const Findings found = Machine();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].code, "unsigned-module");
+  EXPECT_NE(found[0].cause.find("mokutil --import"), std::string::npos);
+  // Of other lines nothing is taken.
+  const std::string others = "# /models /models ppc\n/models.old /models.old ppc-not x 0 0\n";
+  tree_.Write("/etc/fstab", others + "/models\t/models   ppc defaults 0 0\n");
+  ASSERT_EQ(system(Machine().at(0).remedy.c_str()), 0) << found[0].remedy;
+  EXPECT_EQ(*ReadFile(tree_.Path("/etc/fstab")),
+            others + "# /models\t/models   ppc defaults 0 0\n");
+  EXPECT_EQ(Only(Machine()), "");
+  WithFstab();
   tree_.Write("/lib/modules/6.1.0-1-amd64/updates/dkms/ppc.ko",
               "a signed one~Module signature appended~\n");
   EXPECT_EQ(Only(Machine()), "no-module modprobe ppc && mount /models");
+}
+
+// Programs that do to the tree what the real ones do to a machine, and refuse where those would.
+TEST_F(DoctorTest, WhatIsPrintedForAMountClearsIt) {
+  const std::string root = tree_.Root();
+  const auto program = [this, &root](const char* name, const std::string& script) {
+    tree_.Write(std::string("/bin/") + name, "#!/bin/sh -e\ncd " + ShellWord(root) + "\n" + script);
+    ASSERT_EQ(chmod(tree_.Path(std::string("/bin/") + name).c_str(), 0755), 0);
+  };
+  const std::string module = "lib/modules/6.1.0-1-amd64/updates/dkms/ppc.ko";
+  program("dkms", "[ \"$1 $2 $3\" = 'autoinstall -k 6.1.0-1-amd64' ]\nmkdir -p $(dirname " +
+                      module + ")\ntouch " + module + "\n");
+  program("modprobe",
+          "[ $1 = ppc ] && [ -e " + module + " ]\nmkdir -p sys/module/ppc sys/fs/ppc/3\n");
+  // The kernel loads the module of a file system by itself.
+  program("mount",
+          "grep -q \" $1 ppc\" etc/fstab\nbin/modprobe ppc\n"
+          "echo \"23 22 0:50 / $1 ro - ppc $1 ro\" >>proc/self/mountinfo\n");
+  program("udevadm",
+          "[ \"$*\" = 'trigger --action=add --subsystem-match=ppc' ]\n"
+          "mkdir -p dev\nfor each in sys/fs/ppc/*; do touch dev/ppc${each##*/}; done\n");
+  const auto cure = [this, &root](const char* code) {
+    const Findings found = Machine();
+    ASSERT_EQ(found.size(), 1U) << Only(found);
+    ASSERT_EQ(found[0].code, code);
+    const std::string command = "PATH=" + ShellWord(root + "/bin") + ":$PATH; " + found[0].remedy;
+    EXPECT_EQ(system(command.c_str()), 0) << command;
+  };
+  patient_.directories = {look_};
+  WithFstab();
+  cure("no-module");
+  cure("no-device");
+  EXPECT_EQ(Only(Machine()), "");
+  tree_.Write("/proc/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
+  cure("not-mounted");
+  EXPECT_EQ(Only(Machine()), "");
 }
 
 TEST_F(DoctorTest, TheObserverCannotAttach) {
@@ -107,6 +102,7 @@ TEST_F(DoctorTest, TheObserverCannotAttach) {
   EXPECT_EQ(found[0].code, "no-capability");
   EXPECT_EQ(found[0].cause.substr(0, found[0].cause.find(", so")),
             "it lacks CAP_SYS_PTRACE, CAP_SYS_NICE, CAP_PERFMON, CAP_BPF");
+  EXPECT_EQ(found[0].remedy, "kill 42 && tail --pid=42 -f /dev/null && ppcd &");
   tree_.Write("/sys/kernel/security/lockdown", "none integrity [confidentiality]\n");
   EXPECT_EQ(Machine().at(0).code, "lockdown");
   std::filesystem::remove(tree_.Path("/sys/kernel/btf/vmlinux"));
@@ -124,6 +120,8 @@ TEST_F(DoctorTest, DevicesOfMounts) {
   tree_.Write("/dev/ppc3", "");
   EXPECT_EQ(Only(Machine()), "");
   tree_.Write("/proc/42/status", "Uid:\t977\t977\t977\t977\nCapEff:\t000000c000880004\n");
+  EXPECT_EQ(Only(Machine()), "device-permission kill 42 && tail --pid=42 -f /dev/null && ppcd &");
+  std::filesystem::create_directories(tree_.Path("/run/systemd/system"));
   EXPECT_EQ(Only(Machine()), "device-permission systemctl restart ppcd");
 }
 
@@ -156,75 +154,6 @@ TEST_F(DoctorTest, ADaemonThatDoesNotAnswer) {
   found.clear();
   CheckDaemon(patient_, &found);
   EXPECT_EQ(Only(found), "daemon-hangs kill -CONT 77");
-}
-
-TEST_F(DoctorTest, AServiceWhoseTemplateIsOfAnotherLoader) {
-  look_.mount["services"] = {{{"service_id", "svc-one"}, {"workers", 1}}};
-  look_.policy = {{"services",
-                   {{{"service_id", "svc-one"},
-                     {"matched", uint64_t{100} << 20},
-                     {"unknown", uint64_t{90} << 20}}}}};
-  // Without a template nothing differs from it.
-  EXPECT_EQ(Only(Services()), "");
-  patient_.template_dir = tree_.Path("/templates");
-  std::filesystem::create_directories(patient_.template_dir);
-  maio::Template t;
-  t.service_id = "svc-one";
-  std::string error;
-  ASSERT_EQ(maio::Store(patient_.template_dir, t, &error), 0) << error;
-  EXPECT_EQ(Only(Services()),
-            "template-differs ppcctl template rerecord svc-one --dir " + patient_.template_dir);
-  look_.policy["services"][0]["unknown"] = uint64_t{2} << 20;
-  EXPECT_EQ(Only(Services()), "");
-}
-
-TEST_F(DoctorTest, ACgroupThatMayNotReadFast) {
-  struct stat info {};
-  ASSERT_EQ(stat(tree_.Root().c_str(), &info), 0);
-  const std::string disk =
-      std::to_string(major(info.st_dev)) + ":" + std::to_string(minor(info.st_dev));
-  look_.path = tree_.Root();
-  look_.mount["services"] = {{{"service_id", "svc-one"}, {"cgroup", "/svc"}}};
-  tree_.Write("/sys/fs/cgroup/cgroup.controllers", "io memory\n");
-  tree_.Write("/sys/fs/cgroup/svc/memory.max", "max\n");
-  tree_.Write("/sys/fs/cgroup/svc/io.max", disk + " rbps=max wbps=max riops=max wiops=max\n");
-  EXPECT_EQ(Only(Services()), "");
-  tree_.Write("/sys/fs/cgroup/svc/io.max", disk + " rbps=1048576 wbps=max riops=max wiops=max\n");
-  EXPECT_EQ(Only(Services()), "io-limit echo '" + disk + " rbps=max riops=max' > " +
-                                  tree_.Path("/sys/fs/cgroup/svc/io.max"));
-}
-
-TEST_F(DoctorTest, EventsThatWereLost) {
-  look_.mount["runner"]["device"] = {{"events_lost", 3}, {"events_queued", 1000}};
-  EXPECT_EQ(Only(Services()), "");
-  look_.mount["runner"]["device"]["events_lost"] = 30;
-  EXPECT_EQ(Only(Services()),
-            "events-lost ppcctl rm_policy /models && ppcctl reg_policy /models maio");
-}
-
-TEST_F(DoctorTest, ADiskThatIsBusyIsWorthKnowing) {
-  look_.mount["services"] = {{{"service_id", "svc-one"}}};
-  look_.policy = {
-      {"services", {{{"service_id", "svc-one"}, {"standing_down", true}, {"device_mbps", 20}}}}};
-  const Findings found = Services();
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].code, "device-slow");
-  EXPECT_FALSE(found[0].is_problem);
-}
-
-TEST_F(DoctorTest, AnEnginesOwnPrefetch) {
-  const auto of_words = [this](std::vector<std::string> words) {
-    patient_.command = std::move(words);
-    Findings found;
-    CheckCommand(patient_, &found);
-    return Only(found);
-  };
-  const std::string lazy = "own-prefetch start it with --safetensors-load-strategy lazy";
-  EXPECT_EQ(of_words({"vllm", "serve", "m", "--safetensors-load-strategy", "eager"}), lazy);
-  EXPECT_EQ(of_words({"vllm", "serve", "m", "--safetensors-load-strategy=prefetch"}), lazy);
-  EXPECT_EQ(of_words({"vllm", "serve", "m", "--safetensors-load-strategy", "lazy"}), "");
-  EXPECT_EQ(of_words({"sglang", "--weight-loader-prefetch-checkpoints"}),
-            "own-prefetch start it without --weight-loader-prefetch-checkpoints");
 }
 
 TEST_F(DoctorTest, AFailedPolicyIsRegisteredAgain) {

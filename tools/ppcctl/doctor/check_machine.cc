@@ -8,6 +8,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "daemon/base/files.h"
@@ -82,6 +83,31 @@ std::vector<std::string> NotMounted(const Patient& patient) {
   return points;
 }
 
+std::string StartCommand(const Patient& patient) {
+  const std::string command = control::HowToStart(patient.socket, patient.host);
+  return command.starts_with("ppcd") ? command + " &" : command;
+}
+
+// As root, with all that a service manager or a root's shell gives it.
+std::string RestartCommand(const Patient& patient) {
+  const std::string start = StartCommand(patient);
+  if (start.starts_with("systemctl")) return "systemctl restart ppcd";
+  const std::string pid = std::to_string(patient.daemon.value("pid", 0));
+  return "kill " + pid + " && tail --pid=" + pid + " -f /dev/null && " + start;
+}
+
+// Takes a mount point's line out of fstab, and keeps it as a comment.
+std::string WithoutLine(const Patient& patient, const std::string& point) {
+  std::string pattern;
+  for (const char c : point) {
+    // What the regular expression would take for something else.
+    if (std::string_view("\\.[]*^$|").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return "sed -i " + ShellWord("s|^[^#]*\\s" + pattern + "\\s\\s*ppc\\s|# &|") + " " +
+         ShellWord(patient.host + "/etc/fstab");
+}
+
 void CheckModule(const Patient& patient, Findings* out) {
   const bool is_loaded = Exists(patient.roots.Sys("/module/ppc"));
   const std::string file = ModuleFile(patient);
@@ -97,10 +123,10 @@ void CheckModule(const Patient& patient, Findings* out) {
     } else if (Lockdown(patient) != "none" && !IsSigned(file)) {
       out->push_back(
           {"unsigned-module", point,
-           "the kernel is locked down and takes signed modules only; " + file + " is not signed",
-           "sign it with a key that the machine's owner has enrolled (mokutil --import), "
-           "or take the line out of fstab: the observer needs no module",
-           true});
+           "the kernel is locked down and takes signed modules only; " + file +
+               " is not signed.  Sign it with a key that the machine's owner has enrolled (mokutil "
+               "--import), or do without the mount: the observer needs no module",
+           WithoutLine(patient, point), true});
     } else {
       out->push_back({"no-module", point, "fstab lists it as a ppc mount; the module is not loaded",
                       "modprobe ppc && mount " + ShellWord(point), true});
@@ -125,7 +151,7 @@ void CheckModule(const Patient& patient, Findings* out) {
     if (user && *user != info.st_uid && (caps & kOverride) == 0) {
       out->push_back({"device-permission", device,
                       "ppcd runs as user " + std::to_string(*user) + " and may not open it",
-                      "systemctl restart ppcd", true});
+                      RestartCommand(patient), true});
     }
   }
 }
@@ -190,16 +216,12 @@ void CheckMachine(const Patient& patient, Findings* out) {
                     "boot with lockdown=integrity, or mount the directory with the (signed) module",
                     true});
   } else if (const std::string missing = MissingCapabilities(patient); !missing.empty()) {
-    out->push_back(
-        {"no-capability", "ppcd",
-         "it lacks " + missing + ", so the observer cannot attach; directories are polled",
-         "systemctl restart ppcd (or start it as root with these capabilities)", true});
+    out->push_back({"no-capability", "ppcd",
+                    "it lacks " + missing +
+                        ", so the observer cannot attach; directories are polled.  "
+                        "Start it as root, with these capabilities",
+                    RestartCommand(patient), true});
   }
-}
-
-static std::string StartCommand(const Patient& patient) {
-  const std::string command = control::HowToStart(patient.socket, patient.host);
-  return command.starts_with("ppcd") ? command + " &" : command;
 }
 
 void CheckDaemon(const Patient& patient, Findings* out) {

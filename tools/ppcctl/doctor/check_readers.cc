@@ -2,9 +2,11 @@
 // What of the programs that read a directory keeps them from being faster.
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string_view>
 
 #include "tools/ppcctl/doctor/checks.h"
+#include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {
@@ -13,49 +15,73 @@ namespace {
 struct OwnPrefetch {
   std::string_view option;
   std::array<std::string_view, 2> values;  // with these; none = it is a switch
+  std::string_view instead;                // the value that loads nothing ahead
   const char* engine;
-  const char* remedy;
 };
 constexpr std::array kOwnPrefetch = {
-    OwnPrefetch{"--safetensors-load-strategy",
-                {"prefetch", "eager"},
-                "vLLM",
-                "start it with --safetensors-load-strategy lazy"},
-    OwnPrefetch{"--weight-loader-prefetch-checkpoints",
-                {"", ""},
-                "SGLang",
-                "start it without --weight-loader-prefetch-checkpoints"},
+    OwnPrefetch{"--safetensors-load-strategy", {"prefetch", "eager"}, "lazy", "vLLM"},
+    OwnPrefetch{"--weight-loader-prefetch-checkpoints", {"", ""}, "", "SGLang"},
 };
 
-// The words that switch it on, "" = they do not.
-std::string WordsOf(const OwnPrefetch& known, const std::vector<std::string>& words) {
+std::string CommandOf(const std::vector<std::string>& words) {
+  std::string command;
+  for (const std::string& word : words) command += (command.empty() ? "" : " ") + ShellWord(word);
+  return command;
+}
+
+// A running one is started by whoever knows its environment; a command that is to be started is
+// its own remedy.
+std::string RemedyBy(const std::vector<std::string>& words, bool is_running) {
+  return (is_running ? "start it again as: " : "") + CommandOf(words);
+}
+
+// The words that switch it on, "" = they do not; *better: the command without.
+std::string WordsOf(const OwnPrefetch& known, const std::vector<std::string>& words,
+                    std::vector<std::string>* better) {
+  *better = words;
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
+    const auto at = better->begin() + static_cast<std::ptrdiff_t>(i);
     if (known.values[0].empty()) {
-      if (word == known.option) return word;
-      continue;
+      if (word != known.option) continue;
+      better->erase(at);
+      return word;
     }
+    const std::string joined = std::string(known.option) + "=";
     std::string value;
     if (word == known.option && i + 1 < words.size()) value = words[i + 1];
-    if (word.starts_with(std::string(known.option) + "="))
-      value = word.substr(known.option.size() + 1);
-    if (value.empty()) continue;
-    if (value == known.values[0] || value == known.values[1]) {
-      return std::string(known.option) + " " + value;
+    if (word.starts_with(joined)) value = word.substr(joined.size());
+    if (value.empty() || (value != known.values[0] && value != known.values[1])) continue;
+    if (word == known.option) {
+      at[1] = known.instead;
+    } else {
+      *at = joined + std::string(known.instead);
     }
+    return std::string(known.option) + " " + value;
   }
   return "";
 }
 
-void CheckWords(const std::string& about, const std::vector<std::string>& words, Findings* out) {
+void CheckWords(const std::string& about, const std::vector<std::string>& words, bool is_running,
+                Findings* out) {
+  std::vector<std::string> better;
   for (const OwnPrefetch& known : kOwnPrefetch) {
-    const std::string found = WordsOf(known, words);
+    const std::string found = WordsOf(known, words, &better);
     if (found.empty()) continue;
     out->push_back({"own-prefetch", about,
                     std::string(known.engine) + "'s own prefetch is on (" + found +
                         "): it reads whole files, also what its workers do not need",
-                    known.remedy, true});
+                    RemedyBy(better, is_running), true});
   }
+}
+
+// llama.cpp's --numa and its value are what switches read-ahead off.
+std::string WithoutNuma(const std::vector<std::string>& words) {
+  std::vector<std::string> better = words;
+  const auto at = std::find(better.begin(), better.end(), "--numa");
+  if (at == better.end()) return "start it without what asks for random reads";
+  better.erase(at, at + std::min<std::ptrdiff_t>(2, better.end() - at));
+  return RemedyBy(better, true);
 }
 
 std::string NameOf(const Reader& reader) {
@@ -79,14 +105,14 @@ void CheckReaders(const Patient& /*patient*/, const DirectoryLook& look, Finding
                       "it has told the kernel that it reads " + reader.random_file +
                           " at random (MADV_RANDOM), which ends read-ahead; llama.cpp does so with "
                           "--numa",
-                      "start it without --numa", true});
+                      WithoutNuma(reader.words), true});
     }
-    CheckWords(NameOf(reader), reader.words, out);
+    CheckWords(NameOf(reader), reader.words, true, out);
   }
 }
 
 void CheckCommand(const Patient& patient, Findings* out) {
-  CheckWords("the command", patient.command, out);
+  CheckWords("the command", patient.command, false, out);
 }
 
 }  // namespace ppc::ctl

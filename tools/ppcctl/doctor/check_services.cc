@@ -25,8 +25,12 @@ namespace fs = std::filesystem;
 
 // Page cache below which loading ahead is pointless.
 constexpr uint64_t kLeastRoom = 64 << 20;
-// Bytes that a template did not foresee, before it counts as one of another loader.
-constexpr uint64_t kMuchUnknown = 16 << 20;
+// Events of a template's files that it did not foresee, before it counts as one of another loader:
+// half of those by which MAIO judges it.
+constexpr uint64_t kMuchUnknown = 32;
+// Bytes behind which a reader's pace is known, and in front of it that are nothing to it.
+constexpr uint64_t kSettled = 16 << 20;
+constexpr uint64_t kCaughtUp = 4 << 20;
 
 // The element of `list` with this service ID.
 const Json& OfService(const Json& list, const std::string& id) {
@@ -86,6 +90,21 @@ void CheckMemory(const Subject& subject, Findings* out) {
                   true});
 }
 
+// Of v1 both files: either may be what limits.
+std::string LiftCommand(const IoLevel& level) {
+  const std::string device =
+      std::to_string(level.device.major) + ":" + std::to_string(level.device.minor);
+  const auto write = [&level](const std::string& line, const char* file) {
+    return "echo '" + line + "' > " + ShellWord(level.directory + file);
+  };
+  std::error_code error;
+  if (fs::exists(level.directory + "/io.max", error)) {
+    return write(device + " rbps=max riops=max", "/io.max");
+  }
+  return write(device + " 0", "/blkio.throttle.read_bps_device") + " && " +
+         write(device + " 0", "/blkio.throttle.read_iops_device");
+}
+
 void CheckReadLimit(const Subject& subject, Findings* out) {
   const std::string cgroup = subject.service.value("cgroup", "");
   struct stat info {};
@@ -93,19 +112,17 @@ void CheckReadLimit(const Subject& subject, Findings* out) {
   const Result<Cgroup> group = Cgroup::Open(cgroup, subject.patient.roots);
   if (!group) return;
   IoLimit limits(subject.patient.roots, group->path());
-  const BlockDevice device{major(info.st_dev), minor(info.st_dev)};
   uint64_t rate = 0;
-  for (const IoLevel& level : limits.Read(device)) {
-    if (level.rate != 0 && (rate == 0 || level.rate < rate)) rate = level.rate;
+  std::string lift;
+  for (const IoLevel& level : limits.Read({major(info.st_dev), minor(info.st_dev)})) {
+    if (level.rate == 0) continue;
+    rate = rate == 0 ? level.rate : std::min(rate, level.rate);
+    lift += (lift.empty() ? "" : " && ") + LiftCommand(level);
   }
   if (rate == 0) return;
-  const std::vector<BlockDevice> below = DevicesBelow(subject.patient.roots, device);
-  const BlockDevice disk = below.empty() ? device : below.back();
   out->push_back(
       {"io-limit", subject.about,
-       "its cgroup may read " + HumanBytes(rate) + " a second from the disk, whoever reads",
-       "echo '" + std::to_string(disk.major) + ":" + std::to_string(disk.minor) +
-           " rbps=max riops=max' > " + group->path() + "/io.max",
+       "its cgroup may read " + HumanBytes(rate) + " a second from the disk, whoever reads", lift,
        true});
 }
 
@@ -137,19 +154,41 @@ void CheckTemplate(const Subject& subject, Findings* out) {
     return;
   }
   out->push_back({"template-differs", subject.about,
-                  HumanBytes(unknown) + " that it read are not in its template, " +
-                      HumanBytes(matched) + " are: it was recorded of another loader or split",
+                  "of " + std::to_string(unknown + matched) + " places in its files where it " +
+                      "read, " + std::to_string(unknown) +
+                      " are not in its template: that was recorded of another loader or split",
                   "ppcctl template rerecord " + subject.id + " --dir " + ShellWord(store), true});
+}
+
+// It has read much of what it reads, and stands in front of what is not loaded yet.
+bool HasCaughtUp(const Json& group) {
+  const uint64_t consumed = group.value("consumed", uint64_t{0});
+  const Json& ahead = JsonMember(group, "ahead");
+  return group.value("state", "") == "SYNC" && consumed >= kSettled &&
+         consumed < group.value("total", uint64_t{0}) && ahead.is_number_integer() &&
+         ahead.get<uint64_t>() < kCaughtUp;
 }
 
 void CheckPace(const Subject& subject, Findings* out) {
   const Json& follows = OfService(JsonMember(subject.look.policy, "services"), subject.id);
-  if (!follows.value("standing_down", false)) return;
-  out->push_back(
-      {"device-slow", subject.about,
-       "the disk gives " + std::to_string(follows.value("device_mbps", uint64_t{0})) +
-           " MB/s and is busy with what the service itself reads: nothing is loaded ahead",
-       "a faster disk, or fewer readers of this one", false});
+  const uint64_t rate = follows.value("device_mbps", uint64_t{0});
+  if (follows.value("standing_down", false)) {
+    out->push_back({"device-fast", subject.about,
+                    "the disk gives " + std::to_string(rate) +
+                        " MB/s, several times what its readers take: they hardly wait for it, "
+                        "and loading far ahead gains nothing",
+                    "none is needed; only readers that take more would gain, such as more workers",
+                    false});
+    return;
+  }
+  const Json& groups = JsonMember(follows, "groups");
+  if (rate == 0 || std::none_of(groups.begin(), groups.end(), HasCaughtUp)) return;
+  out->push_back({"device-slow", subject.about,
+                  "its readers have caught up with what is loaded and wait for the disk, which "
+                  "gives " +
+                      std::to_string(rate) +
+                      " MB/s: only a faster one helps, or loading before they begin",
+                  "ppcctl warm " + ShellWord(subject.look.parent) + " --id " + subject.id, false});
 }
 
 }  // namespace
