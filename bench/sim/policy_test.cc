@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppc-policy-test: a policy library over simulated start-ups, by the real runtime; says which rules
-// of the ABI it breaks.
+// ppc-policy-test: a policy library over modelled and recorded start-ups, by the real runtime; says
+// which rules of the ABI it breaks.
 // Threads: one; each start-up in a process of its own, which a policy may crash or hang.
 #include <poll.h>
 #include <signal.h>
@@ -15,11 +15,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "bench/common/options.h"
 #include "bench/sim/experiment.h"
+#include "bench/sim/policy_test_options.h"
+#include "daemon/backend/event_log.h"
 #include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
 #include "daemon/policy/plugin.h"
@@ -28,18 +32,7 @@ namespace {
 
 using namespace ppc;
 using namespace ppc::sim;
-using bench::Options;
-
-constexpr char kUsage[] =
-    "usage: ppc-policy-test FILE.so [--config JSON|@FILE] [--only NAME] [--verbose]\n"
-    "Loads the policy as ppc-runner does and runs it over start-ups in simulated time: by read "
-    "and\n"
-    "by mapping, in memory that does not hold the model, with two services and with a stranger,\n"
-    "on the module's events and on the observer's.  A line for each:\n"
-    "  ok NAME - what it did\n"
-    "  not ok NAME - which rule it breaks: ranges that were refused, hooks that threw or hung, a "
-    "crash\n"
-    "Exit status: 0 all are ok, 1 one is not, 2 the library cannot be loaded, or wrong usage.\n";
+namespace fs = std::filesystem;
 
 // Hooks run in real time; one that takes longer than this would be dropped on a real machine.
 constexpr uint64_t kSlowHookUs = 1'000'000;
@@ -49,22 +42,63 @@ constexpr double kMuchAgain = 0.05;
 constexpr double kMuchUnused = 0.05;
 
 struct Trace {
-  const char* name;
-  const char* scenario;  // JSON
+  std::string name;
+  Json scenario;
 };
-constexpr std::array kTraces = {
-    Trace{"read", R"({"scale": 128, "service": {"mode": "read"}})"},
-    Trace{"map", R"({"scale": 128})"},
-    Trace{"limit", R"({"scale": 64, "limit_share": 0.45})"},
-    Trace{"again", R"({"scale": 128, "system": {"again": 1}})"},
-    Trace{"two-services", R"({"scale": 128, "others": [{"after_s": 1}]})"},
-    Trace{"stranger", R"({"scale": 128, "strangers": [{"way": "touch", "after_s": 1}]})"},
-    Trace{
-        "observer-read",
-        R"({"scale": 128, "machine": {"observer": true, "nodes": 1}, "service": {"mode": "read"}})"},
-    Trace{"observer-limit",
-          R"({"scale": 64, "machine": {"observer": true, "nodes": 1}, "limit_share": 0.45})"},
-};
+constexpr const char* kObserver = R"({"machine": {"observer": true, "nodes": 1}})";
+constexpr std::array<std::pair<const char*, const char*>, 8> kModelled = {{
+    {"read", R"({"scale": 128, "service": {"mode": "read"}})"},
+    {"map", R"({"scale": 128})"},
+    {"limit", R"({"scale": 64, "limit_share": 0.45})"},
+    {"again", R"({"scale": 128, "system": {"again": 1}})"},
+    {"two-services", R"({"scale": 128, "others": [{"after_s": 1}]})"},
+    {"stranger", R"({"scale": 128, "strangers": [{"way": "touch", "after_s": 1}]})"},
+    {"observer-read",
+     R"({"scale": 128, "machine": {"observer": true, "nodes": 1}, "service": {"mode": "read"}})"},
+    {"observer-limit",
+     R"({"scale": 64, "machine": {"observer": true, "nodes": 1}, "limit_share": 0.45})"},
+}};
+
+Trace Recorded(const fs::path& log) {
+  Trace trace{log.stem(), Json::parse(kObserver)};
+  trace.scenario["log"] = log.string();
+  return trace;
+}
+
+// Recorded logs that come with this program: where it is installed, and in a build.
+Result<std::vector<Trace>> ShippedLogs() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const fs::path directory = (self.parent_path() / PPC_TRACES_BESIDE).lexically_normal();
+  std::vector<Trace> traces;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (entry.path().extension() == ".ppclog") traces.push_back(Recorded(entry.path()));
+  }
+  if (traces.empty()) {
+    return Error{ENOENT, directory.string() +
+                             " holds no recorded log (*.ppclog), which are installed with "
+                             "ppc-policy-test: install it again"};
+  }
+  std::ranges::sort(traces, {}, &Trace::name);
+  return traces;
+}
+
+Result<std::vector<Trace>> TracesFor(const std::string& log, const std::string& only) {
+  if (!log.empty()) {
+    if (const Result<EventLog> read = ReadEventLog(log); !read) return read.error();
+    return std::vector{Recorded(fs::absolute(log))};
+  }
+  Result<std::vector<Trace>> shipped = ShippedLogs();
+  if (!shipped) return shipped;
+  std::vector<Trace> traces;
+  std::string names;
+  for (const auto& [name, scenario] : kModelled) traces.push_back({name, Json::parse(scenario)});
+  traces.insert(traces.end(), shipped->begin(), shipped->end());
+  for (const Trace& trace : traces) names += (names.empty() ? "" : ", ") + trace.name;
+  if (!only.empty()) std::erase_if(traces, [&](const Trace& trace) { return trace.name != only; });
+  if (!traces.empty()) return traces;
+  return Error{EINVAL, "--only " + only + ": there is no such start-up; there are " + names};
+}
 
 int Fail(const Error& error) {
   std::fprintf(stderr, "ppc-policy-test: %s\n", error.message.c_str());
@@ -72,7 +106,7 @@ int Fail(const Error& error) {
 }
 
 Result<Outcome> RunTrace(const Trace& trace, const std::string& policy, const Json& config) {
-  Json json = Json::parse(trace.scenario);
+  Json json = trace.scenario;
   json["system"]["policy"] = policy;
   json["system"]["config"] = config;
   json["expect"] = {{"native_startup_ratio", {{"max", 1e9}}}};  // so that it is measured
@@ -203,9 +237,9 @@ bool Test(const Trace& trace, const std::string& policy, const Json& config, boo
     why = Broken(told["status"]);
   }
   if (why.empty()) {
-    std::printf("ok %s - %s\n", trace.name, Did(told).c_str());
+    std::printf("ok %s - %s\n", trace.name.c_str(), Did(told).c_str());
   } else {
-    std::printf("not ok %s - %s\n", trace.name, why.c_str());
+    std::printf("not ok %s - %s\n", trace.name.c_str(), why.c_str());
   }
   return why.empty();
 }
@@ -236,36 +270,35 @@ std::string Hooks(const ppc_operation& table) {
   return hooks.empty() ? "none of the four" : hooks;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const Result<Options> options =
-      Options::Parse(argc, argv, {"config", "only"}, {"help", "verbose"});
-  if (!options.ok()) return Fail(options.error());
-  if (options->Has("help") || options->words().size() != 1) {
-    std::fputs(kUsage, options->Has("help") ? stdout : stderr);
-    return options->Has("help") ? 0 : 2;
-  }
-  const Result<Json> config = ReadConfig(options->Text("config", ""));
+int Main(const cli::Args& args) {
+  const Result<Json> config = ReadConfig(args.Get("--config"));
   if (!config) return Fail(config.error());
+  const Result<std::vector<Trace>> traces = TracesFor(args.Get("--log"), args.Get("--only"));
+  if (!traces) return Fail(traces.error());
   std::array<char, PATH_MAX> real{};
-  if (realpath(options->words()[0].c_str(), real.data()) == nullptr) {
-    return Fail(PosixError(options->words()[0], errno));
+  if (realpath(args.operands[0].c_str(), real.data()) == nullptr) {
+    return Fail(PosixError(args.operands[0], errno));
   }
   const std::string policy = real.data();
   const Result<std::unique_ptr<Plugin>> plugin =
       Plugin::Open(policy, PluginOptions{.allow_any_owner = true});
   if (!plugin) return Fail(plugin.error());
   std::printf("# %s: hooks %s\n", (*plugin)->Name().c_str(), Hooks((*plugin)->table()).c_str());
-  const std::string only = options->Text("only", "");
   int failed = 0;
-  int ran = 0;
-  for (const Trace& trace : kTraces) {
-    if (!only.empty() && only != trace.name) continue;
-    ++ran;
-    failed += Test(trace, policy, *config, options->Has("verbose")) ? 0 : 1;
+  for (const Trace& trace : *traces) {
+    failed += Test(trace, policy, *config, args.Has("--verbose")) ? 0 : 1;
   }
-  if (ran == 0) return Fail(Error{EINVAL, "--only " + only + ": there is no such start-up"});
-  std::printf("%d ok, %d not ok\n", ran - failed, failed);
+  std::printf("%d ok, %d not ok\n", static_cast<int>(traces->size()) - failed, failed);
   return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::span<char* const> arguments(argv, static_cast<size_t>(argc));
+  const Result<cli::Parsed> parsed = cli::Parse(PolicyTestProgram(), arguments.subspan(1));
+  if (!parsed) return Fail(parsed.error());
+  if (parsed->verb != nullptr) return Main(parsed->args);
+  std::fputs(parsed->text.c_str(), stdout);
+  return 0;
 }

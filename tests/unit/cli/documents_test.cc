@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/sim/policy_test_options.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/runner/options.h"
 #include "daemon/supervisor/options.h"
@@ -19,7 +20,7 @@ namespace {
 
 const std::vector<const Program*>& Programs() {
   static const std::vector<const Program*> all = {&ctl::CtlProgram(), &control::DaemonProgram(),
-                                                  &RunnerProgram()};
+                                                  &RunnerProgram(), &sim::PolicyTestProgram()};
   return all;
 }
 

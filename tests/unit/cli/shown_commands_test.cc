@@ -14,6 +14,7 @@
 #include <set>
 #include <sstream>
 
+#include "bench/sim/policy_test_options.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/runner/options.h"
 #include "daemon/supervisor/options.h"
@@ -23,13 +24,6 @@ namespace ppc::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-// ppc-policy-test has no table of its own yet: it is held to this one, and this one to its usage.
-constexpr std::array kPolicyTestOptions = {Option{"--config", "JSON|@FILE", ""},
-                                           Option{"--only", "NAME", ""},
-                                           Option{"--verbose", nullptr, ""}};
-const std::array kPolicyTestSelf = {Verb{"", "", "FILE.so", "", kPolicyTestOptions}};
-const Program kPolicyTest = {"ppc-policy-test", 1, "", kPolicyTestSelf, {}, {}, {}, nullptr};
 
 // What runs the documented commands of a program and verb, all of them with each option that a
 // document has: "here" is this test, else files below tests/.
@@ -89,7 +83,7 @@ const Program& ProgramNamed(const std::string& name) {
   for (const Program* program : {&ctl::CtlProgram(), &control::DaemonProgram(), &RunnerProgram()}) {
     if (name == program->name) return *program;
   }
-  return kPolicyTest;
+  return sim::PolicyTestProgram();
 }
 
 std::string TextOf(const fs::path& path) {
@@ -269,13 +263,6 @@ TEST(ShownCommands, AreTakenByTheirPrograms) {
   EXPECT_GE(shown.commands.size(), 60U);
   for (const std::string& line : shown.missed) ADD_FAILURE() << "not understood: " << line;
   for (const ShownCommand& command : shown.commands) EXPECT_EQ(CheckShown(command).problem, "");
-}
-
-TEST(ShownCommands, TheTableOfThePolicyTestIsItsUsage) {
-  const std::string usage = TextOf(fs::path(PPC_TEST_SOURCE_DIR) / "bench/sim/policy_test.cc");
-  for (const Option& option : kPolicyTestOptions) {
-    EXPECT_TRUE(HasOption(usage, std::string("\\[") + option.name)) << option.name;
-  }
 }
 
 TEST(ShownCommands, AreRunByTests) {

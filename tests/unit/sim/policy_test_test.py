@@ -17,10 +17,10 @@ def run(*words):
 
 class PolicyTest(unittest.TestCase):
     def test_shipped_policies_keep_the_rules(self):
-        for name in ("null", "readahead", "eager", "maio"):
+        for name in ("null", "readahead", "eager", "maio", "kvtier"):
             status, said = run(os.path.join(POLICIES, f"libppc_{name}.so"))
             self.assertEqual(status, 0, said)
-            self.assertIn("8 ok, 0 not ok", said)
+            self.assertIn("11 ok, 0 not ok", said)
 
     def test_the_example_of_the_document_too(self):
         status, said = run(EXAMPLE)
@@ -54,6 +54,21 @@ class PolicyTest(unittest.TestCase):
             self.assertIn(why, said)
         status, said = run(os.path.join(POLICIES, "libppc_null.so"), "--only", "nothing")
         self.assertEqual((status, "there is no such start-up" in said), (2, True), said)
+
+    def test_recorded_logs_are_played(self):
+        status, said = run(os.path.join(POLICIES, "libppc_eager.so"), "--only", "recorded-read")
+        self.assertEqual(status, 0, said)
+        whole = re.search(r"ok recorded-read - [1-9][0-9]* events, [1-9][0-9]* ranges .* start-up ([0-9.]+) of", said)
+        self.assertLess(float(whole[1]), 0.8, said)
+        self.assertIn("1 ok, 0 not ok", said)
+        log = os.path.join(TOP, "bench/sim/traces/recorded-map.ppclog")
+        status, said = run(os.path.join(POLICIES, "libppc_null.so"), "--log", log)
+        self.assertEqual((status, "ok recorded-map - " in said, "1 ok, 0" in said), (0, True, True), said)
+        status, said = run(os.path.join(BAD, "libppc_misbehave.so"), "--config", '{"do": "nonsense"}', "--log", log)
+        self.assertEqual((status, "not ok recorded-map - " in said), (1, True), said)
+        for file in (__file__, "/nowhere"):
+            status, said = run(os.path.join(POLICIES, "libppc_null.so"), "--log", file)
+            self.assertEqual((status, file in said), (2, True), said)
 
 
 if __name__ == "__main__":
