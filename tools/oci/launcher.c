@@ -171,7 +171,18 @@ static const char* FindWorker(void) {
   return slash != NULL && access(path, X_OK) == 0 ? path : PPC_OCI_WORKER;
 }
 
+// For people; a runtime asks neither.
+static bool IsAnswered(const char* option) {
+  const bool is_help = strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0;
+  if (is_help)
+    puts("usage: ppc-oci-hook [--timeout-ms N] [--worker FILE] <STATE; see man 8 ppc-oci-hook");
+  if (strcmp(option, "--version") != 0) return is_help;
+  puts("ppc-oci-hook " PPC_VERSION);
+  return true;
+}
+
 int main(int argc, char** argv) {
+  if (argc == 2 && IsAnswered(argv[1])) return 0;
   const char* worker = NULL;
   int timeout_ms = kDefaultTimeoutMs;
   for (int i = 1; i < argc; ++i) {

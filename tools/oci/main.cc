@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <span>
 #include <string>
 
 #include "daemon/base/clock.h"
@@ -15,6 +16,7 @@
 #include "tools/oci/container.h"
 #include "tools/oci/daemon_lines.h"
 #include "tools/oci/known_containers.h"
+#include "tools/oci/programs.h"
 #include "tools/oci/service_request.h"
 #include "tools/ppcctl/environment.h"
 #include "tools/ppcctl/spec.h"
@@ -123,9 +125,14 @@ Status Run(const std::string& timeout) {
 }  // namespace ppc::oci
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: ppc-oci-worker TIMEOUT_MS <STATE\n");
-    return 2;
+  const bool is_option = argc > 1 && argv[1][0] == '-';
+  if (argc != 2 || is_option) {
+    const std::span<char* const> arguments(argv, static_cast<size_t>(argc));
+    const ppc::Result<ppc::cli::Parsed> parsed =
+        ppc::cli::Parse(ppc::oci::WorkerProgram(), arguments.subspan(argc > 0 ? 1 : 0));
+    if (parsed) std::fputs(parsed->text.c_str(), stdout);
+    if (!parsed) std::fprintf(stderr, "ppc-oci-worker: %s\n", parsed.error().message.c_str());
+    return parsed ? 0 : 2;
   }
   const ppc::Status status = ppc::oci::Run(argv[1]);
   if (status) return 0;

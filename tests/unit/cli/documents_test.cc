@@ -13,14 +13,16 @@
 #include "daemon/cli/command_line.h"
 #include "daemon/runner/options.h"
 #include "daemon/supervisor/options.h"
+#include "tools/oci/programs.h"
 #include "tools/ppcctl/program.h"
 
 namespace ppc::cli {
 namespace {
 
 const std::vector<const Program*>& Programs() {
-  static const std::vector<const Program*> all = {&ctl::CtlProgram(), &control::DaemonProgram(),
-                                                  &RunnerProgram(), &sim::PolicyTestProgram()};
+  static const std::vector<const Program*> all = {&ctl::CtlProgram(),  &control::DaemonProgram(),
+                                                  &RunnerProgram(),    &sim::PolicyTestProgram(),
+                                                  &oci::HookProgram(), &oci::WorkerProgram()};
   return all;
 }
 

@@ -9,10 +9,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <regex>
+#include <set>
 #include <string>
 
 #include "daemon/base/files.h"
 #include "tests/unit/temp_tree.h"
+#include "tools/oci/programs.h"
 
 namespace ppc::oci {
 namespace {
@@ -128,6 +131,36 @@ TEST_F(LauncherTest, OnlyTheAnnotationItselfMakesItRequired) {
                             R"({"annotations": {"x": "ppc.required", "y": "true"}})", "", "{"}) {
     EXPECT_EQ(Run(worker, state).status, 0) << state;
   }
+}
+
+// The launcher has no table of its own: its manual's is held to what it reads.
+TEST_F(LauncherTest, TheManualIsTheLaunchers) {
+  const std::string code = ReadFile(PPC_OCI_LAUNCHER).value();
+  std::set<std::string> read;
+  const std::regex option(R"re(argv\[i\], "(--[a-z-]+)")re");
+  for (std::sregex_iterator it(code.begin(), code.end(), option), end; it != end; ++it) {
+    read.insert((*it)[1]);
+  }
+  std::set<std::string> told;
+  for (const cli::Option& each : HookProgram().verbs[0].options) told.insert(each.name);
+  EXPECT_EQ(told, read);
+  std::smatch limits;
+  const std::regex limit(R"re(TimeoutMs = (\d+);[^;]*MaxTimeoutMs = (\d+))re");
+  ASSERT_TRUE(std::regex_search(code, limits, limit));
+  const std::string help = HookProgram().verbs[0].options[0].help;
+  EXPECT_NE(help.find(limits[1].str() + " if"), std::string::npos) << help;
+  EXPECT_NE(help.find(limits[2].str() + " at most"), std::string::npos) << help;
+}
+
+TEST_F(LauncherTest, BothAnswerPeople) {
+  const auto says = [this](const std::string& command) {
+    EXPECT_EQ(std::system((command + " >" + tree_.Path("/said") + " 2>&1 </dev/null").c_str()), 0);
+    return ReadFile(tree_.Path("/said")).value();
+  };
+  EXPECT_NE(says(PPC_OCI_HOOK " --help").find("[--timeout-ms N]"), std::string::npos);
+  EXPECT_EQ(says(PPC_OCI_HOOK " --version"),
+            std::string("ppc-oci-hook ") + HookProgram().version + "\n");
+  EXPECT_NE(says(PPC_OCI_WORKER " --help").find("TIMEOUT_MS"), std::string::npos);
 }
 
 }  // namespace
