@@ -52,7 +52,8 @@ class MaioSynthTest : public MaioTest {
     file.mtime_ns++;
   }
 
-  void AddRealReaders(Simulator* sim, const Setup& setup) {
+  // Two workers, who hold parts `first` and the next of so many of each tensor that is split.
+  void AddRealReaders(Simulator* sim, const Setup& setup, uint32_t first = 0, uint32_t parts = 2) {
     for (uint32_t w = 0; w < 2; w++) {
       Reader r;
       r.pid = 100 + static_cast<int>(w);
@@ -65,8 +66,8 @@ class MaioSynthTest : public MaioTest {
         r.accesses.push_back({shard, 0, 4096, 0, sim->ms() + setup.init_ms});
         for (uint64_t i = 0; i < tensors; i++) {
           const uint64_t at = 4096 + i * kTensorBytes;
-          const uint64_t half = kTensorBytes / 2;
-          r.accesses.push_back(i % 2 ? Access{shard, at + w * half, half, 0, 0}
+          const uint64_t part = kTensorBytes / parts;
+          r.accesses.push_back(i % 2 ? Access{shard, at + (first + w) * part, part, 0, 0}
                                      : Access{shard, at, kTensorBytes, 0, 0});
         }
       }
@@ -74,8 +75,9 @@ class MaioSynthTest : public MaioTest {
     }
   }
 
-  nlohmann::json RunToReady(Simulator* sim, const Setup& setup) {
-    AddRealReaders(sim, setup);
+  nlohmann::json RunToReady(Simulator* sim, const Setup& setup, uint32_t first = 0,
+                            uint32_t parts = 2) {
+    AddRealReaders(sim, setup, first, parts);
     EXPECT_TRUE(sim->Run(120000));
     sim->RunFor(300);
     return End(sim, "service_ready");
@@ -233,6 +235,96 @@ TEST_F(MaioSynthTest, ATemplateThatOverflowedIsUsedAndCompleted) {
   ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &t, &error), 0) << error;
   EXPECT_EQ(t.flags, maio::kComplete | maio::kTraced | maio::kOverflow);
   EXPECT_EQ(t.files.size(), 1u);
+}
+
+// Two nodes with two of four workers each; what has to be known of one is made from the headers.
+class MaioSynthNodesTest : public MaioSynthTest {
+ protected:
+  static constexpr uint32_t kWorkers = 4;
+  // Of this model, all that workers of one node read: half of what is split.
+  static constexpr uint64_t kNodeBytes = kShards * (4096 + kTensors * kTensorBytes * 3 / 4) + 8192;
+
+  nlohmann::json StartOn(Simulator* sim, uint32_t node, nlohmann::json params = {}) {
+    EXPECT_EQ(sim->Init(), 0);
+    nlohmann::json message = {
+        {"op", "service_start"}, {"service_id", kId}, {"service", 1}, {"workers", 2},
+        {"xpus", {0, 1}},        {"node", node},      {"nodes", 2}};
+    if (!params.is_null()) message["params"] = std::move(params);
+    return Settle(sim, message);
+  }
+  // The node's workers alone read, and next to nothing without having been read for.
+  void RecordNode(uint32_t node) {
+    Setup setup;
+    auto sim = MakeReal(setup);
+    const nlohmann::json started = StartOn(sim.get(), node);
+    EXPECT_EQ(started["mode"], "record") << started;
+    EXPECT_NE(started["reason"].get<std::string>().find("headers"), std::string::npos) << started;
+    EXPECT_EQ(started["template_bytes"], kNodeBytes) << started;
+    const nlohmann::json status = RunToReady(sim.get(), setup, node * 2, kWorkers);
+    EXPECT_EQ(status["reason"], "template stored") << status;
+    EXPECT_EQ(status["unknown"], 0) << status;
+    EXPECT_LE(sim->demand_bytes, 2 * kMiB);
+    EXPECT_LE(sim->disk_bytes, kNodeBytes * 101 / 100);
+    EXPECT_EQ(sim->reread_bytes, 0u);
+  }
+};
+
+TEST_F(MaioSynthNodesTest, AMissingPartIsMadeFromHeaders) {
+  RecordNode(0);  // neither has a part
+  RecordNode(1);  // the other's part is of no use to it
+  maio::Template whole;
+  std::string error;
+  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &whole, &error), 0) << error;
+  std::vector<std::pair<uint32_t, uint32_t>> groups;
+  for (const maio::TemplateGroup& group : whole.groups) {
+    if (group.id != maio::kCommonGroup) groups.emplace_back(group.node, group.id);
+  }
+  EXPECT_EQ(groups, (std::vector<std::pair<uint32_t, uint32_t>>{{0, 0}, {0, 1}, {1, 2}, {1, 3}}));
+}
+
+TEST_F(MaioSynthNodesTest, NeverRecordingANodeUsesTheHeadersAlone) {
+  for (const uint32_t node : {0u, 1u}) {
+    Setup setup;
+    setup.config = {{"record", "never"}};
+    auto sim = MakeReal(setup);
+    const nlohmann::json started = StartOn(sim.get(), node);
+    EXPECT_EQ(started["mode"], "use") << started;
+    EXPECT_EQ(started["template_bytes"], kNodeBytes) << started;
+    const nlohmann::json status = RunToReady(sim.get(), setup, node * 2, kWorkers);
+    EXPECT_LE(sim->demand_bytes, 2 * kMiB);
+    EXPECT_EQ(status["unknown"], 0) << status;
+  }
+}
+
+// Each node has the whole model: its workers 2 and 3 read what 0 and 1 of the other one do.
+TEST_F(MaioSynthNodesTest, DataParallelNodesReadTheSame) {
+  for (const uint32_t node : {0u, 1u}) {
+    Setup setup;
+    setup.config = {{"record", "never"}};
+    auto sim = MakeReal(setup);
+    EXPECT_EQ(StartOn(sim.get(), node, {{"tp", 2}})["mode"], "use");
+    const nlohmann::json status = RunToReady(sim.get(), setup);
+    EXPECT_LE(sim->demand_bytes, 2 * kMiB);
+    EXPECT_EQ(status["unknown"], 0) << status;
+    EXPECT_LE(status["over_prefetch"], 8192) << status;
+  }
+}
+
+TEST_F(MaioSynthNodesTest, AFileThatChangedIsTakenFromItsHeader) {
+  RecordNode(0);
+  RecordNode(1);
+  for (const uint32_t node : {0u, 1u}) {
+    Setup setup;
+    auto sim = MakeReal(setup);
+    Grow(sim.get(), 3);
+    const nlohmann::json started = StartOn(sim.get(), node);
+    EXPECT_EQ(started["mode"], "use") << started;
+    EXPECT_EQ(started["synthesized_files"], 1) << started;
+    const nlohmann::json status = RunToReady(sim.get(), setup, node * 2, kWorkers);
+    EXPECT_LE(sim->demand_bytes, 2 * kMiB);
+    EXPECT_EQ(status["unknown"], 0) << status;
+    EXPECT_EQ(status["over_prefetch"], 0) << status;
+  }
 }
 
 TEST_F(MaioSynthTest, DamagedHeadersMeanAnOrdinaryRecording) {
