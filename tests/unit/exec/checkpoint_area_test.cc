@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/fuzz.h"
+
 namespace ppc {
 namespace {
 
@@ -89,19 +91,52 @@ TEST_F(CheckpointAreaTest, ForgottenOnesMakeRoom) {
   EXPECT_EQ(area->Record("one more", 64), nullptr);
 }
 
-TEST_F(CheckpointAreaTest, WhateverIsInTheFile) {
-  (void)Open();
-  std::mt19937 random(1);
-  std::vector<uint8_t> noise(64 << 10);
-  for (int i = 0; i < 50; i++) {
-    for (uint8_t& byte : noise) byte = static_cast<uint8_t>(random());
-    ASSERT_EQ(pwrite(file_.Get(), noise.data(), noise.size(), 0), ssize_t(noise.size()));
-    const auto area = Open();
-    area->Begin("one", i % 2 != 0);
-    void* const record = area->Record("one", CheckpointArea::kMaxBytes);
-    if (record != nullptr) std::memset(record, 1, CheckpointArea::kMaxBytes);
-    area->End("one");
+// Some of the table, all of it, or the file's size.
+void Spoil(int file, std::mt19937* random) {
+  constexpr size_t kTableBytes = size_t{257} * 80;
+  const auto kind = (*random)() % 16;
+  if (kind == 0) {
+    std::vector<uint8_t> noise(kTableBytes);
+    for (uint8_t& byte : noise) byte = static_cast<uint8_t>((*random)());
+    ASSERT_EQ(pwrite(file, noise.data(), noise.size(), 0), ssize_t(noise.size()));
+  } else if (kind == 1) {
+    ASSERT_EQ(ftruncate(file, static_cast<off_t>((*random)() % (1 << 20))), 0);
   }
+  for (unsigned times = kind < 2 ? 0 : 1 + (*random)() % 4; times > 0; times--) {
+    const auto byte = static_cast<uint8_t>((*random)() % 2 == 0 ? (*random)() : (*random)() % 80);
+    const auto at = static_cast<off_t>((*random)() % kTableBytes);
+    ASSERT_EQ(pwrite(file, &byte, 1, at), 1);
+  }
+}
+
+// What is handed out is of the size that was asked for, and nobody else's.
+TEST_F(CheckpointAreaTest, WhateverIsInTheFile) {
+  const std::string kIds[] = {"", "one", "two"};
+  std::mt19937 random(1);
+  int handed_out = 0;
+  const int mutations = Mutations(20000);
+  GrowthCheck growth(mutations);
+  for (int i = 0; i < mutations; i++) {
+    growth.Round();
+    ASSERT_NO_FATAL_FAILURE(Spoil(file_.Get(), &random));
+    const auto area = Open();
+    const size_t bytes = i % 64 == 0 ? CheckpointArea::kMaxBytes : 1 + random() % kBytes;
+    area->Begin("one", i % 2 != 0);
+    std::vector<uint8_t*> records;
+    for (const std::string& id : kIds) {
+      auto* const record = static_cast<uint8_t*>(area->Record(id, bytes));
+      if (record == nullptr) continue;
+      std::memset(record, static_cast<int>(records.size() + 1), bytes);
+      records.push_back(record);
+    }
+    for (size_t r = 0; r < records.size(); r++) {
+      ASSERT_EQ(records[r][0], r + 1);
+      ASSERT_EQ(records[r][bytes - 1], r + 1);
+    }
+    handed_out += static_cast<int>(records.size());
+    if (i % 4 == 0) area->End("one");
+  }
+  EXPECT_GT(handed_out, mutations);
 }
 
 TEST_F(CheckpointAreaTest, NotAFileIsRefused) {

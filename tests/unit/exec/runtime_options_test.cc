@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+
+#include "tests/unit/fuzz.h"
+
 namespace ppc {
 namespace {
 
@@ -74,6 +78,58 @@ TEST(RuntimeOptions, WrongOnesAreNamed) {
     ASSERT_FALSE(refused.ok()) << json;
     EXPECT_NE(refused.error().message.find(name), std::string::npos) << refused.error().message;
   }
+}
+
+// Damaged or made up: refused in one line, or something that can be worked with.
+TEST(ConfigFuzz, RuntimeOptionsThatAreTakenAreInTheirBounds) {
+  const Json sample = {{"lease_ms", 500},
+                       {"threads_per_node", 4},
+                       {"threshold", 0.5},
+                       {"blind", false},
+                       {"hook_timeout_ms", 1000},
+                       {"max_faults", 2},
+                       {"cgroup", "/kubepods/a"},
+                       {"trace_file", "/tmp/t.jsonl"},
+                       {"template_dir", "/var/lib/ppc"},
+                       {"limit", "16M"},
+                       {"reserve", "10%"},
+                       {"memory_stall", 0.1},
+                       {"window", "1M"},
+                       {"chunk", "4M"},
+                       {"auto_service", true},
+                       {"xpu_libraries", {"nvml", "dcmi"}}};
+  std::mt19937 rng(4);
+  int taken = 0;
+  const int mutations = Mutations(20000);
+  GrowthCheck growth(mutations);
+  for (int i = 0; i < mutations; i++) {
+    growth.Round();
+    const Json runtime = Json::parse(Spoilt(&rng, sample), nullptr, /*allow_exceptions=*/false);
+    if (runtime.is_discarded()) continue;
+    const Status supervised = CheckSupervised(runtime);
+    if (!supervised) {
+      ASSERT_NO_FATAL_FAILURE(ExpectOneShortLine(supervised.error().message));
+    }
+    const Result<RuntimeOptions> parsed = ParseRuntimeOptions(runtime);
+    if (!parsed) {
+      ASSERT_NO_FATAL_FAILURE(ExpectOneShortLine(parsed.error().message));
+      continue;
+    }
+    taken++;
+    ASSERT_GE(parsed->lease_ms, 100u);
+    ASSERT_LE(parsed->lease_ms, 600000u);
+    ASSERT_TRUE(parsed->threads_per_node >= 0 && parsed->threads_per_node <= 64);
+    ASSERT_TRUE(parsed->threshold > 0 && parsed->threshold <= 1) << parsed->threshold;
+    ASSERT_TRUE(parsed->reserve_share >= 0 && parsed->reserve_share < 1) << parsed->reserve_share;
+    ASSERT_TRUE(parsed->stall_share >= 0 && parsed->stall_share <= 1) << parsed->stall_share;
+    ASSERT_GE(parsed->hook_timeout_ms, 1u);
+    ASSERT_GE(parsed->max_faults, 1u);
+    ASSERT_TRUE(parsed->window_bytes == 0 || std::has_single_bit(parsed->window_bytes));
+    ASSERT_LE(parsed->chunk_bytes, 8u << 20);
+    for (const std::string& path : {parsed->trace_file, parsed->template_dir})
+      ASSERT_TRUE(path.empty() || path.front() == '/') << path;
+  }
+  EXPECT_GT(taken, mutations / 100);
 }
 
 TEST(RuntimeOptions, WhoRegistersMayNotChooseWhatRootWrites) {

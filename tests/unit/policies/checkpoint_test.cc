@@ -6,13 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <random>
 
 #include "policies/maio/follow/affinity.h"
 #include "policies/maio/follow/evictor.h"
 #include "policies/maio/follow/progress.h"
+#include "tests/unit/fuzz.h"
 #include "tests/unit/units.h"
 
 namespace ppc::maio {
@@ -263,10 +263,11 @@ TEST_F(MaioProgressTest, OfAnotherTemplateItIsRefused) {
 TEST_F(MaioProgressTest, BytesAreNotTrusted) {
   const Note good = EncodeProgress(follower_->layout, follower_->Save());
   std::mt19937_64 random(1);
-  const char* given = std::getenv("PPC_FUZZ_MUTATIONS");
-  const int mutations = given != nullptr ? std::atoi(given) : 20000;
+  const int mutations = Mutations(20000);
+  GrowthCheck growth(mutations);
   uint32_t taken = 0;
   for (int i = 0; i < mutations; i++) {
+    growth.Round();
     Note note = good;
     const uint64_t changes = 1 + random() % 4;
     for (uint64_t c = 0; c < changes; c++) {

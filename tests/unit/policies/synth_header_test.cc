@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 
+#include "tests/unit/fuzz.h"
 #include "tests/unit/policies/synth_source_memory.h"
 
 namespace ppc::maio {
@@ -160,11 +160,12 @@ TEST(SynthGguf, BadHeadersAreErrors) {
 
 // Damaged headers of both kinds: an error or tensors within the file, never more.
 TEST(SynthHostile, MutatedHeadersAreRefusedOrConsistent) {
-  const char* given = std::getenv("PPC_FUZZ_MUTATIONS");
-  const int mutations = given != nullptr ? std::atoi(given) / 10 : 20000;
+  const int mutations = Mutations(200000) / 10;
+  GrowthCheck growth(mutations);
   std::mt19937 random(7);
   int accepted = 0;
   for (int i = 0; i < mutations; i++) {
+    growth.Round();
     std::string head = i % 2 ? SafetensorsHead(kGood) : GgufHead();
     for (int n = 1 + static_cast<int>(random() % 3); n > 0; n--) {
       size_t at = random() % head.size();

@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The decoder against damaged and hostile bytes.  Build with PPC_SANITIZE to
-// make out-of-bounds accesses visible; PPC_FUZZ_MUTATIONS sets how many
-// mutations are tried (tests/all/fuzz-templates does both).
+// make out-of-bounds accesses visible (tests/all/fuzz-templates does).
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 
 #include "policies/maio/template/template_format.h"
+#include "tests/unit/fuzz.h"
 #include "tests/unit/policies/template_samples.h"
 
 namespace ppc::maio {
 namespace {
-
-int Mutations() {
-  const char* given = std::getenv("PPC_FUZZ_MUTATIONS");
-  return given != nullptr ? std::atoi(given) : 60000;
-}
 
 // Not the code's own check: nothing that leaves the mount or confuses a C string.
 bool StaysInside(const std::string& path) {
@@ -116,8 +110,10 @@ TEST(TemplateFuzz, ResealedMutationsAreRefusedOrValid) {
   const std::vector<uint8_t> packed = Encode(sample);
   int accepted = 0;
   int refused_paths = 0;
-  const int mutations = Mutations();
+  const int mutations = Mutations(60000);
+  GrowthCheck growth(mutations);
   for (int i = 0; i < mutations; i++) {
+    growth.Round();
     std::vector<uint8_t> bytes = i % 4 == 3 ? packed : plain;
     if (i % 4 == 2) {
       Template t = sample;
