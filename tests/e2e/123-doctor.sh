@@ -159,7 +159,7 @@ cp -r "$MODEL" "$FAST/copy" && sync && mv "$FAST/copy" "$MNT/model"
 must ppcctl template synth "$MNT/model" --root "$MNT" --id svc-fast
 drop_caches
 must ppcctl service start "$MNT" --id svc-fast --workers 1 --pid $$
-loadmodel --workers 1 --staging 2M --device-mbps 2 "$MNT/model" >/dev/null &
+loadmodel --workers 1 --staging 1M --device-mbps 1 "$MNT/model" >/dev/null &
 loader=$!
 within 30 found device-fast "$MNT" || fail "device-fast is not found: $(ppcctl policy "$MNT" '{"op": "status"}')"
 named device-fast "$MNT"
