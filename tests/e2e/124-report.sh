@@ -23,21 +23,23 @@ import json, sys
 report, own = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
 parts, workers = report["parts"], own["workers"]
 mean = lambda key: sum(w[key] for w in workers) / len(workers)
-wanted = {"init_s": own["init_s"], "device_s": mean("device_wait_s"), "total_s": own["startup_s"]}
-cpu = mean("user_s") + mean("sys_s")
-seen = {**parts, "cpu_s": parts["user_s"] + parts["kernel_s"]}
-wanted["cpu_s"] = cpu
-wanted["disk_s"] = own["load_s"] - cpu - wanted["device_s"] - parts["no_cpu_s"]
-bad = [f"{key}: {seen[key]:.2f}, stopwatch {value:.2f}" for key, value in wanted.items()
-       if abs(seen[key] - value) > max(0.3, 0.1 * own["startup_s"])]
+wanted = {"init_s": own["init_s"], "device_s": mean("device_wait_s"), "total_s": own["startup_s"],
+          "user_s": mean("user_s"), "kernel_s": mean("sys_s")}
+wanted["disk_s"] = own["load_s"] - sum(wanted[k] for k in ("device_s", "user_s", "kernel_s")) - parts["no_cpu_s"]
+bad = [f"{key}: {parts[key]:.2f}, stopwatch {value:.2f}" for key, value in wanted.items()
+       if abs(parts[key] - value) > max(0.3, 0.1 * own["startup_s"])]
 rest = parts["total_s"] - sum(parts[k] for k in ("init_s", "disk_s", "user_s", "kernel_s", "no_cpu_s", "device_s"))
-if abs(rest) > 0.05 * parts["total_s"]:
-    bad.append(f"{rest:.2f} s unexplained")
+if abs(rest - parts["unexplained_s"]) > 1e-6:
+    bad.append(f"{rest:.2f} s are in no part, {parts['unexplained_s']:.2f} s said to be")
+# Of one thread: neither too little nor too much.
+for key in ("unexplained_s", "overlap_s"):
+    if parts[key] > 0.05 * parts["total_s"]:
+        bad.append(f"{key}: {parts[key]:.2f} of {parts['total_s']:.2f}")
 if not parts["is_ready"]:
     bad.append("not seen to be ready")
 if report["limit"]["name"] != sys.argv[3]:
     bad.append(f"limit {report['limit']['name']}, wanted {sys.argv[3]}")
-print("# ", {k: round(v, 2) for k, v in seen.items() if k.endswith("_s")}, *bad)
+print("#", sys.argv[3], {k: (round(v, 2), round(wanted.get(k, 0), 2)) for k, v in parts.items() if k.endswith("_s")}, *bad)
 sys.exit(bool(bad))
 PY
   ) || fail "$1: $said"
@@ -76,7 +78,6 @@ has "$(cat "$WORK/live.json")" '"is_ready": true'
 
 # The other three limits, by a loader whose own work or the kernel's is what takes longest; neighbours of the
 # machine have no part in it.
-[[ -n ${PPC_TEST_ALL:-} ]] || exit 0
 before_others=(nice -n -15)
 if chrt -r 1 true 2>/dev/null; then before_others=(chrt -r 1); fi
 # toil NAME LIMIT SECONDS BEFORE...: a cold start of a loader that works so long for each model.
@@ -93,5 +94,5 @@ agrees kernel kernel
 for _ in {1..4}; do
   taskset -c 0 bash -c 'while :; do :; done' &
 done
-toil crowd cpu 2 taskset -c 0
+toil crowd cpu 1.5 taskset -c 0
 agrees crowd no-cpu

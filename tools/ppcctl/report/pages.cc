@@ -22,6 +22,7 @@ constexpr std::array kRows = {
     Row{"kernel_s", "in the kernel: faults, copying", "#f2b134"},
     Row{"user_s", "the programs' own work", "#6b4e71"},
     Row{"no_cpu_s", "work and no CPU", "#2f4858"},
+    Row{"unexplained_s", "unexplained", "#d9d9d2"},
 };
 
 std::string Fixed(double value, int digits) {
@@ -113,6 +114,8 @@ Json ReportJson(const StartLog& log, const StartParts& parts, const Limit& limit
             {"kernel_s", parts.kernel_s},
             {"no_cpu_s", parts.no_cpu_s},
             {"device_s", parts.device_s},
+            {"unexplained_s", parts.unexplained_s},
+            {"overlap_s", parts.overlap_s},
             {"total_s", parts.total_s},
             {"bytes", parts.bytes},
             {"missed", parts.missed},

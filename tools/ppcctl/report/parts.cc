@@ -17,6 +17,11 @@ constexpr double kLeastBusy = 0.2;
 
 double Seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
+// A clock that sums up threads falls when one ends.
+double Grown(uint64_t first_ns, uint64_t last_ns) {
+  return Seconds(last_ns - std::min(first_ns, last_ns));
+}
+
 // When the model began to be read; the begin where nobody knows.
 uint64_t LoadBegin(const StartLog& log) {
   uint64_t most = 0;
@@ -54,16 +59,25 @@ struct OneReader {
   bool is_seen = false;
 
   double busy_s() const { return disk_s + runs_s; }
+  double seen_s() const { return busy_s() + sleeps_s; }
+  double user_s() const { return Grown(first_user_ns, last_user_ns); }
+  double kernel_s() const { return Grown(first_kernel_ns, last_kernel_ns); }
+  double no_cpu_s() const { return Grown(first_wait_ns, last_wait_ns); }
 };
+
+// Calls see(sample, seconds) for each sample and how long of the load it stands for.
+template <typename See>
+void ForEachSample(const StartLog& log, uint64_t begin_ns, See see) {
+  for (size_t i = 0; i < log.samples.size(); ++i) {
+    const uint64_t from = std::max(log.samples[i].time_ns, begin_ns);
+    const uint64_t until = i + 1 < log.samples.size() ? log.samples[i + 1].time_ns : log.end_ns;
+    if (until > from) see(log.samples[i], Seconds(until - from));
+  }
+}
 
 std::map<pid_t, OneReader> ReadersOf(const StartLog& log, uint64_t begin_ns) {
   std::map<pid_t, OneReader> readers;
-  for (size_t i = 0; i < log.samples.size(); ++i) {
-    const Sample& sample = log.samples[i];
-    if (sample.time_ns < begin_ns) continue;
-    const uint64_t until = i + 1 < log.samples.size() ? log.samples[i + 1].time_ns
-                                                      : std::max(log.end_ns, sample.time_ns);
-    const double lasts_s = Seconds(until - sample.time_ns);
+  ForEachSample(log, begin_ns, [&readers](const Sample& sample, double lasts_s) {
     for (const ProcessSample& process : sample.processes) {
       OneReader& reader = readers[process.pid];
       if (!std::exchange(reader.is_seen, true)) {
@@ -78,8 +92,39 @@ std::map<pid_t, OneReader> ReadersOf(const StartLog& log, uint64_t begin_ns) {
       if (process.doing == Doing::kRuns) reader.runs_s += lasts_s;
       if (process.doing == Doing::kSleeps) reader.sleeps_s += lasts_s;
     }
-  }
+  });
+  double busiest = 0;
+  for (const auto& [pid, reader] : readers) busiest = std::max(busiest, reader.busy_s());
+  std::erase_if(readers, [busiest](const auto& each) {
+    return each.second.seen_s() <= 0 || each.second.busy_s() < kLeastBusy * busiest;
+  });
   return readers;
+}
+
+// For how long at least one of the readers was there.
+double CoveredSeconds(const StartLog& log, uint64_t begin_ns,
+                      const std::map<pid_t, OneReader>& readers) {
+  double covered_s = 0;
+  ForEachSample(log, begin_ns, [&](const Sample& sample, double lasts_s) {
+    const bool is_there = std::ranges::any_of(sample.processes, [&](const ProcessSample& process) {
+      return readers.contains(process.pid);
+    });
+    if (is_there) covered_s += lasts_s;
+  });
+  return covered_s;
+}
+
+// What it ran by the kernel's own clocks, and at most as long as it was found running: the clocks
+// of several threads run side by side.
+void AddReader(const OneReader& reader, StartParts* parts) {
+  const double clocks_s = reader.user_s() + reader.kernel_s() + reader.no_cpu_s();
+  const double share = clocks_s > reader.runs_s ? reader.runs_s / clocks_s : 1;
+  parts->disk_s += reader.disk_s;
+  parts->device_s += reader.sleeps_s;
+  parts->user_s += share * reader.user_s();
+  parts->kernel_s += share * reader.kernel_s();
+  parts->no_cpu_s += share * reader.no_cpu_s();
+  parts->overlap_s += (1 - share) * clocks_s;
 }
 
 }  // namespace
@@ -96,44 +141,35 @@ StartParts PartsOf(const StartLog& log) {
   // An answer may be later than the end.
   const uint64_t begin_ns = std::min(LoadBegin(log), std::max(log.begin_ns, log.end_ns));
   parts.init_s = Seconds(begin_ns - std::min(log.begin_ns, begin_ns));
-  const double load_s = parts.total_s - parts.init_s;
-  const std::map<pid_t, OneReader> all = ReadersOf(log, begin_ns);
-  double busiest = 0;
-  for (const auto& [pid, reader] : all) busiest = std::max(busiest, reader.busy_s());
-  for (const auto& [pid, reader] : all) {
-    const double seen_s = reader.busy_s() + reader.sleeps_s;
-    if (seen_s <= 0 || reader.busy_s() < kLeastBusy * busiest) continue;
-    ++parts.readers;
-    // What it ran by the kernel's own clocks; the rest of what it was found running it waited.
-    const double user = Seconds(reader.last_user_ns - reader.first_user_ns);
-    const double kernel = Seconds(reader.last_kernel_ns - reader.first_kernel_ns);
-    const double waited = Seconds(reader.last_wait_ns - reader.first_wait_ns);
-    const double clocks = std::max(user + kernel + waited, 1e-9);
-    const double runs_s = reader.runs_s * load_s / seen_s;
-    parts.disk_s += reader.disk_s * load_s / seen_s;
-    parts.device_s += reader.sleeps_s * load_s / seen_s;
-    parts.user_s += runs_s * user / clocks;
-    parts.kernel_s += runs_s * kernel / clocks;
-    parts.no_cpu_s += runs_s * waited / clocks;
+  const std::map<pid_t, OneReader> readers = ReadersOf(log, begin_ns);
+  parts.readers = static_cast<uint32_t>(readers.size());
+  double seen_s = 0;
+  for (const auto& [pid, reader] : readers) {
+    AddReader(reader, &parts);
+    seen_s += reader.seen_s();
   }
-  if (parts.readers == 0) {
-    parts.device_s = load_s;
-    return parts;
-  }
+  // Those that are there at once are a mean, those that follow one another a sum.
+  const double weight = seen_s > 0 ? CoveredSeconds(log, begin_ns, readers) / seen_s : 0;
+  double explained_s = parts.init_s;
   for (double* part :
        {&parts.disk_s, &parts.device_s, &parts.user_s, &parts.kernel_s, &parts.no_cpu_s}) {
-    *part /= parts.readers;
+    *part *= weight;
+    explained_s += *part;
   }
+  parts.overlap_s *= weight;
+  parts.unexplained_s = std::max(0.0, parts.total_s - explained_s);
   return parts;
 }
 
 Limit LimitOf(const StartParts& parts) {
-  const std::array<std::pair<const char*, double>, 6> named = {{{"init", parts.init_s},
-                                                                {"disk", parts.disk_s},
-                                                                {"device", parts.device_s},
-                                                                {"kernel", parts.kernel_s},
-                                                                {"cpu", parts.user_s},
-                                                                {"no-cpu", parts.no_cpu_s}}};
+  const std::array<std::pair<const char*, double>, 7> named = {
+      {{"init", parts.init_s},
+       {"disk", parts.disk_s},
+       {"device", parts.device_s},
+       {"kernel", parts.kernel_s},
+       {"cpu", parts.user_s},
+       {"no-cpu", parts.no_cpu_s},
+       {"unexplained", parts.unexplained_s}}};
   const auto greatest = std::max_element(
       named.begin(), named.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   Limit limit;
@@ -159,6 +195,9 @@ Limit LimitOf(const StartParts& parts) {
   } else if (limit.name == "cpu") {
     limit.reason = part + " was the programs' own work";
     limit.advice = "more workers, or a format that needs no conversion";
+  } else if (limit.name == "unexplained") {
+    limit.reason = part + " was not seen: no process was looked at that read, or its clocks differ";
+    limit.advice = "have the whole start looked at: ppcctl run --report FILE";
   } else {
     limit.reason = part + " its processes had work and no CPU";
     limit.advice = "more CPUs for its cgroup (cpu.max), or fewer neighbours";

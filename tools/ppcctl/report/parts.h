@@ -14,7 +14,8 @@
 
 namespace ppc::ctl {
 
-// Seconds; they add up to the start-up.  Of several processes that read the model the mean.
+// Seconds; but for overlap_s they add up to the start-up.  Of several processes that read the model
+// at once the mean.
 struct StartParts {
   double init_s = 0;    // until the model begins to be read
   double disk_s = 0;    // waiting for the disk or for a page that is on its way
@@ -22,6 +23,11 @@ struct StartParts {
   double kernel_s = 0;  // in the kernel: faults, copying, mapping
   double no_cpu_s = 0;  // had work and no CPU
   double device_s = 0;  // asleep: the device, a timer, another process
+  // Nobody who read was seen, or was found running and no clock of the kernel says so.
+  double unexplained_s = 0;
+  // Clocks said more than was found running: of several threads at once, or of ones too short to be
+  // found.  In none of the parts.
+  double overlap_s = 0;
   double total_s = 0;
   uint64_t bytes = 0;    // of the model that were read
   uint64_t missed = 0;   // of them not found in the page cache
