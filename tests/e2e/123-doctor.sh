@@ -55,7 +55,17 @@ holds() {
 
 IO_GROUP=$GROUP
 if is_v1; then IO_GROUP=/sys/fs/cgroup/blkio/${GROUP##*/}; fi
-trap 'umount -q "$FAST/fuse"; [[ -z $DAEMON ]] || kill "$DAEMON"; cleanup; rmdir "$IO_GROUP" "$GROUP" 2>/dev/null' EXIT
+# The group's own processes are children of what bash knows.
+empty_group() { xargs -r kill <"$GROUP/cgroup.procs"; }
+leave() {
+  umount -q "$FAST/fuse"
+  [[ -z $DAEMON ]] || kill "$DAEMON"
+  empty_group
+  cleanup
+  [[ $IO_GROUP == "$GROUP" || ! -d $IO_GROUP ]] || rmdir "$IO_GROUP"
+  within 5 rmdir "$GROUP" 2>/dev/null || echo "FAIL: $GROUP stays"
+}
+trap leave EXIT
 cure_by_ppcd daemon-down "$FAST"
 end_daemon
 start_daemon
@@ -200,12 +210,11 @@ must ppcctl reg_policy "$MNT" maio
 
 limit_to 96M
 in_group /usr/bin/python3 -c 'import time; held = bytearray(64 << 20); held[::4096] = b"x" * len(held[::4096]); time.sleep(600)' &
-holder=$!
 holds_much() { (($(group_use) > 60 << 20)); }
 within 30 holds_much || fail "the holder holds $(group_use)"
 must ppcctl service start "$MNT" --id svc-two --workers 1 --cgroup "$GROUP"
 cure cgroup-limit "$MNT"
-kill $holder
+empty_group
 must ppcctl service stop "$MNT" --id svc-two
 must ppcctl service start "$MNT" --id svc-three --workers 1 --cgroup "$GROUP" --pid $$
 cure wrong-cgroup "$MNT"
