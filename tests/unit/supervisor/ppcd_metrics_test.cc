@@ -6,8 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <fstream>
+#include <sstream>
 
 #include "daemon/supervisor/metrics.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
@@ -62,45 +65,76 @@ class MetricsTest : public DaemonTest {
     return ntohs(any.sin_port);
   }
   // What a strict parser makes of it: "NAME LABELS VALUE" each.
-  std::string Parsed(const std::string& text) {
+  std::string Parsed(const std::string& text, const std::string& parser = "openmetrics.parser") {
     const std::string file = dir_ + "/metrics";
     std::ofstream(file) << text;
     const ProcessResult parsed = RunProcess(
         {"/usr/bin/python3", "-c",
          "import sys\n"
-         "from prometheus_client.openmetrics.parser import text_string_to_metric_families\n"
-         "for f in text_string_to_metric_families(open(sys.argv[1]).read()):\n"
-         "    for s in f.samples: print(s.name, *sorted(s.labels.items()), s.value)\n",
+         "from prometheus_client." +
+             parser +
+             " import text_string_to_metric_families\n"
+             "for f in text_string_to_metric_families(open(sys.argv[1]).read()):\n"
+             "    for s in f.samples: print(s.name, *sorted(s.labels.items()), s.value)\n",
          file},
         {"PATH=/usr/bin:/bin"});
     EXPECT_EQ(parsed.exit_status, 0) << parsed.err << text;
     return parsed.out;
   }
+  // Exit status, and what it complains of.
+  ProcessResult Promtool(const std::string& text) {
+    const std::string file = dir_ + "/metrics";
+    std::ofstream(file) << text;
+    return RunProcess({"/bin/sh", "-c", "promtool check metrics <" + file},
+                      {std::string("PATH=") + std::getenv("PATH")});
+  }
 };
 
-TEST_F(MetricsTest, AStrictParserTakesThem) {
+StartTimes SomeStarts() {
   StartTimes starts;
   starts.Add("/models", "policy", 0.5);
   starts.Add("/models", "policy", 20);
   starts.Add("/models", "native", 2000);
-  const Json status = {
-      {"daemon", {{"version", "0.1.0"}, {"uptime_s", 12.5}}},
-      {"mounts",
-       {{{"mount", "/with \"quotes\" and \\"},
-         {"policy", "maio"},
-         {"backend", "observer"},
-         {"state", "running"},
-         {"restarts", 2},
-         {"services", {{{"service_id", "svc-one"}, {"state", "ready"}}}},
-         {"runner",
-          {{"device", {{"events_queued", 5}, {"events_coalesced", 3}, {"events_lost", 1}}},
-           {"events", {{"miss_bytes", 4096}}},
-           {"loader", {{"asked", 300}, {"loaded", 200}, {"resident", 100}, {"device_mbps", 7}}},
-           {"services",
-            {{{"service_id", "svc-one"},
-              {"memory", {{"limit", uint64_t{25276502016}}, {"used", 1}, {"cache", 1}}}}}}}}},
-        {{"mount", "/failed"}, {"policy", "maio"}, {"state", "failed"}}}}};
-  const std::string parsed = Parsed(MetricsText(status, starts, MetricsFormat::kOpenMetrics));
+  return starts;
+}
+
+Json SomeStatus() {
+  return {{"daemon", {{"version", "0.1.0"}, {"uptime_s", 12.5}}},
+          {"mounts",
+           {{{"mount", "/with \"quotes\" and \\"},
+             {"policy", "maio"},
+             {"backend", "observer"},
+             {"state", "running"},
+             {"restarts", 2},
+             {"services", {{{"service_id", "svc-one"}, {"state", "ready"}}}},
+             {"runner",
+              {{"device", {{"events_queued", 5}, {"events_coalesced", 3}, {"events_lost", 1}}},
+               {"events", {{"miss_bytes", 4096}}},
+               {"loader", {{"asked", 300}, {"loaded", 200}, {"resident", 100}, {"device_mbps", 7}}},
+               {"services",
+                {{{"service_id", "svc-one"},
+                  {"memory", {{"limit", uint64_t{25276502016}}, {"used", 1}, {"cache", 1}}}}}}}}},
+            {{"mount", "/failed"}, {"policy", "maio"}, {"state", "failed"}}}}};
+}
+
+Json SomeNode() {
+  return {{"node", "a"},
+          {"memory_bytes", 1000},
+          {"free_bytes", 400},
+          {"disk_rates", {{"/models", 3e9}}},
+          {"models",
+           {{{"model", "org/\"m\""},
+             {"directory", "/models"},
+             {"bytes", 500},
+             {"resident", 250},
+             {"template", true},
+             {"artifacts", false}}}},
+          {"starts", {{{"service_id", "svc-one"}, {"directory", "/models"}, {"left", 77}}}}};
+}
+
+TEST_F(MetricsTest, AStrictParserTakesThem) {
+  const std::string parsed =
+      Parsed(MetricsText(SomeStatus(), SomeStarts(), MetricsFormat::kOpenMetrics));
   for (const char* line :
        {"ppc_build_info ('version', '0.1.0') 1\n", "ppc_up_seconds 12.5\n",
         "ppc_runner_restarts_total ('directory', '/with \"quotes\" and \\\\') 2\n",
@@ -112,6 +146,51 @@ TEST_F(MetricsTest, AStrictParserTakesThem) {
         "('le', '600.0') ('treatment', 'native') 0\n",
         "ppc_service_start_seconds_sum ('directory', '/models') ('treatment', 'policy') 20.5\n"}) {
     EXPECT_NE(parsed.find(line), std::string::npos) << line << parsed;
+  }
+}
+
+// One of the parsers writes 2.0 for 2.
+std::vector<std::string> SortedLines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    lines.push_back(line.ends_with(".0") ? line.substr(0, line.size() - 2) : line);
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+TEST_F(MetricsTest, TheOlderFormatTellsTheSame) {
+  const auto text = [](MetricsFormat format) {
+    return MetricsText(SomeStatus(), SomeStarts(), format, SomeNode());
+  };
+  const std::string older = text(MetricsFormat::kPrometheus);
+  EXPECT_EQ(SortedLines(Parsed(older, "parser")),
+            SortedLines(Parsed(text(MetricsFormat::kOpenMetrics))));
+  // What `ppcctl metrics` prints of a running ppcd is this format, too.
+  StartDaemon();
+  Register();
+  const ProcessResult printed = Ctl({"metrics", "--format", "prometheus"});
+  EXPECT_EQ(printed.exit_status, 0) << printed.err;
+  EXPECT_NE(Parsed(printed.out, "parser").find("ppc_runner_restarts_total ('directory', '/proc')"),
+            std::string::npos)
+      << printed.out;
+}
+
+// Prometheus's own check, of names, types, units and help.
+TEST_F(MetricsTest, PromtoolHasNoComplaint) {
+  if (std::system("command -v promtool >/dev/null") != 0) GTEST_SKIP() << "no promtool here";
+  const ProcessResult planted =
+      Promtool("# HELP ppc_loads Loads.\n# TYPE ppc_loads counter\nppc_loads 1\n");
+  EXPECT_NE(planted.exit_status, 0) << "it finds nothing";
+  StartDaemon();
+  Register();
+  for (const std::string& text :
+       {MetricsText(SomeStatus(), SomeStarts(), MetricsFormat::kPrometheus, SomeNode()),
+        Ctl({"metrics", "--format", "prometheus"}).out}) {
+    const ProcessResult result = Promtool(text);
+    EXPECT_EQ(result.exit_status, 0) << result.err << text;
+    EXPECT_EQ(result.out + result.err, "") << text;
   }
 }
 
@@ -151,20 +230,7 @@ TEST_F(MetricsTest, TheSocketAndTheAddressTellTheSame) {
 TEST_F(MetricsTest, WhatTheNodeHasInMemoryIsShownWhileItIsFresh) {
   StartDaemon();
   EXPECT_EQ(Parsed(Ctl({"metrics"}).out).find("ppc_model"), std::string::npos);
-  const Json node = {
-      {"node", "a"},
-      {"memory_bytes", 1000},
-      {"free_bytes", 400},
-      {"disk_rates", {{"/models", 3e9}}},
-      {"models",
-       {{{"model", "org/\"m\""},
-         {"directory", "/models"},
-         {"bytes", 500},
-         {"resident", 250},
-         {"template", true},
-         {"artifacts", false}}}},
-      {"starts", {{{"service_id", "svc-one"}, {"directory", "/models"}, {"left", 77}}}}};
-  ASSERT_EQ(Ask({{"op", "node_state"}, {"node", node}, {"for_s", 60}})["ok"], true);
+  ASSERT_EQ(Ask({{"op", "node_state"}, {"node", SomeNode()}, {"for_s", 60}})["ok"], true);
   const std::string model = "('directory', '/models') ('model', 'org/\"m\"')";
   const std::string parsed = Parsed(Ctl({"metrics"}).out);
   for (const std::string& line : std::vector<std::string>{
