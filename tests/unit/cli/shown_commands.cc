@@ -63,10 +63,15 @@ void Append(const std::string& where, const std::string& line, bool is_span,
             std::vector<ShownCommand>* commands) {
   for (const std::vector<std::string>& words : SimpleCommands(line)) {
     size_t at = 0;
-    // A prompt, what doctor prints, settings of the environment.
-    static const std::regex kBefore(R"(\$|remedy:|exec|[A-Z_]+=.*)");
+    // A prompt, what doctor prints, an element of a list in YAML, words of a shell, settings of the
+    // environment.
+    static const std::regex kBefore(R"(\$|remedy:|-|exec|until|while|if|do|then|[A-Z_]+=.*)");
     while (at < words.size() && std::regex_match(words[at], kBefore)) ++at;
     if (at == words.size()) continue;
+    if (words[at] == "trap" && at + 1 < words.size()) {
+      Append(where, words[at + 1], is_span, commands);
+      continue;
+    }
     const std::string program = words[at].substr(words[at].rfind('/') + 1);
     if (!IsOurs(program)) continue;
     commands->push_back({where, program, {words.begin() + at + 1, words.end()}, is_span});
@@ -145,6 +150,55 @@ std::vector<ShownCommand> CommandsOfUnit(const std::string& name, const std::str
     if (!line.starts_with("Exec")) continue;
     Append(name + ":" + std::to_string(number), WithoutExec(line), false, &commands);
   }
+  return commands;
+}
+
+std::vector<ShownCommand> CommandsOfReadme(const std::string& name, const std::string& text) {
+  std::vector<ShownCommand> commands;
+  std::istringstream lines(text);
+  std::string paragraphs;
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string where = name + ":" + std::to_string(++number);
+    if (line.starts_with("  ")) {
+      Append(where, line, false, &commands);
+    } else {
+      paragraphs += line + " ";
+    }
+  }
+  AppendSpans(name, paragraphs, &commands);
+  return commands;
+}
+
+std::vector<ShownCommand> CommandsOfManifest(const std::string& name, const std::string& text,
+                                             std::vector<std::string>* missed) {
+  static const std::regex kWords(R"re(\["(ppcctl|ppcd)".*\])re");
+  static const std::regex kMention(R"(\bppcctl\b)");
+  std::vector<ShownCommand> commands;
+  std::istringstream lines(text);
+  std::string comments;
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string where = name + ":" + std::to_string(++number);
+    const size_t begin = std::min(line.find_first_not_of(' '), line.size());
+    if (line.substr(begin, 1) == "#") {
+      comments += line.substr(begin + 1) + " ";
+      continue;
+    }
+    const size_t before = commands.size();
+    std::smatch list;
+    if (std::regex_search(line, list, kWords)) {
+      std::string words = list[0];
+      std::erase_if(words, [](char c) { return c == '[' || c == ']' || c == ','; });
+      Append(where, words, false, &commands);
+    } else {
+      Append(where, line, false, &commands);
+    }
+    if (commands.size() == before && std::regex_search(line, kMention)) {
+      missed->push_back(where + ": " + line);
+    }
+  }
+  AppendSpans(name, comments, &commands);
   return commands;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns finding the command lines of our programs in documents: fenced blocks, `spans`, and the Exec
-// lines of units.
+// Owns finding the command lines of our programs in documents: fenced blocks and `spans`; in Exec
+// lines of units; in the README.Debian and manifests of packages.
 // Threads: pure functions, any thread.
 #ifndef PPC_TESTS_UNIT_CLI_SHOWN_COMMANDS_H_
 #define PPC_TESTS_UNIT_CLI_SHOWN_COMMANDS_H_
@@ -25,6 +25,12 @@ std::vector<ShownCommand> CommandsOfDocument(const std::string& name, const std:
 
 // Of the lines Exec...= of a unit or drop-in.
 std::vector<ShownCommand> CommandsOfUnit(const std::string& name, const std::string& text);
+
+// Of a README.Debian: indented lines, and spans.
+std::vector<ShownCommand> CommandsOfReadme(const std::string& name, const std::string& text);
+// Of a YAML file: lists of words, lines for a shell, and spans in comments.
+std::vector<ShownCommand> CommandsOfManifest(const std::string& name, const std::string& text,
+                                             std::vector<std::string>* missed);
 
 }  // namespace ppc::cli
 

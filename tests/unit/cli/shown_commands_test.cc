@@ -43,6 +43,7 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl doctor", "here e2e/123-doctor.sh"},
     RunBy{"ppcctl drop", "here unit/supervisor/ppcctl_verbs_test.cc"},
     RunBy{"ppcctl explain-pid", "e2e/103-read-limit.sh"},
+    RunBy{"ppcctl list", "unit/supervisor/ppcctl_output_test.cc"},
     RunBy{"ppcctl metrics", "unit/supervisor/ppcd_metrics_test.cc"},
     RunBy{"ppcctl off", "unit/supervisor/ppcd_off_test.cc"},
     RunBy{"ppcctl on", "unit/supervisor/ppcd_off_test.cc"},
@@ -169,23 +170,25 @@ struct Shown {
 
 Shown AllShown() {
   const fs::path top = PPC_TEST_SOURCE_DIR;
-  std::vector<fs::path> documents = {top / "README.md", top / "packaging/README.md"};
-  for (const auto& entry : fs::recursive_directory_iterator(top / "docs")) {
-    if (entry.path().extension() == ".md") documents.push_back(entry.path());
-  }
-  std::sort(documents.begin(), documents.end());
   Shown shown;
   const auto append = [&](const std::vector<ShownCommand>& more) {
     shown.commands.insert(shown.commands.end(), more.begin(), more.end());
   };
-  for (const fs::path& path : documents) {
-    append(CommandsOfDocument(path.lexically_relative(top), TextOf(path), &shown.missed));
-  }
-  for (const char* dir : {"packaging", "packaging/examples"}) {
-    for (const auto& entry : fs::directory_iterator(top / dir)) {
-      if (!entry.is_regular_file()) continue;
-      append(CommandsOfUnit(entry.path().lexically_relative(top), TextOf(entry.path())));
+  std::vector<fs::path> files = {top / "README.md"};
+  for (const char* dir : {"docs", "packaging"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(top / dir)) {
+      if (entry.is_regular_file()) files.push_back(entry.path());
     }
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& path : files) {
+    const std::string name = path.lexically_relative(top);
+    if (path.extension() == ".md") append(CommandsOfDocument(name, TextOf(path), &shown.missed));
+    if (path.extension() == ".Debian") append(CommandsOfReadme(name, TextOf(path)));
+    if (path.extension() == ".yaml") append(CommandsOfManifest(name, TextOf(path), &shown.missed));
+    const bool is_unit =
+        path.parent_path() == top / "packaging" || path.parent_path() == top / "packaging/examples";
+    if (is_unit && path.extension() != ".md") append(CommandsOfUnit(name, TextOf(path)));
   }
   return shown;
 }
@@ -233,6 +236,29 @@ TEST(ShownCommands, AreCutAsAShellDoes) {
   EXPECT_EQ(missed, std::vector<std::string>{"x.md:9: sudo ppcctl list"});
   EXPECT_EQ(
       CommandsOfUnit("u", "#ExecStop=-+/usr/bin/ppcctl service stop %f\nUser=ppcctl\n").size(), 1U);
+}
+
+TEST(ShownCommands, AreFoundInPackagesFilesToo) {
+  const std::vector<ShownCommand> readme = CommandsOfReadme(
+      "r", "Title\n=====\n\nSee `ppcctl\nlist`, or:\n\n  ppcctl drop /m   # now\n  mokutil x\n");
+  ASSERT_EQ(readme.size(), 2U);
+  EXPECT_EQ(readme[0].words, (std::vector<std::string>{"drop", "/m"}));
+  EXPECT_EQ(readme[1].words, std::vector<std::string>{"list"});
+  std::vector<std::string> missed;
+  const std::vector<ShownCommand> manifest = CommandsOfManifest(
+      "y",
+      "# `ppcctl status` tells, and ppcctl alone is no command\nname: ppcd\n"
+      "args: [\"ppcd\", \"--state-dir\", \"/run/x\"]\n"
+      "  - until ppcctl list >/dev/null; do sleep 1; done; ppcctl off\n"
+      "  trap 'ppcctl service stop --id \"$S\" /m; exit 0' TERM\n  image: ppcctl\n",
+      &missed);
+  ASSERT_EQ(manifest.size(), 5U);
+  EXPECT_EQ(manifest[0].words, (std::vector<std::string>{"--state-dir", "/run/x"}));
+  EXPECT_EQ(manifest[1].words, std::vector<std::string>{"list"});
+  EXPECT_EQ(manifest[2].words, std::vector<std::string>{"off"});
+  EXPECT_EQ(manifest[3].words, (std::vector<std::string>{"service", "stop", "--id", "$S", "/m"}));
+  EXPECT_EQ(manifest[4].words, std::vector<std::string>{"status"});
+  EXPECT_EQ(missed, std::vector<std::string>{"y:6:   image: ppcctl"});
 }
 
 // This check can fail.
