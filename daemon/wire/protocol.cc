@@ -151,6 +151,12 @@ Result<Request> ParseRequest(std::string_view line) {
   return Error{EOPNOTSUPP, "unknown op " + DumpJson(name.substr(0, 64))};
 }
 
+std::vector<std::string> OperationNames() {
+  std::vector<std::string> names;
+  for (const Operation& operation : kOperations) names.emplace_back(operation.name);
+  return names;
+}
+
 std::string ServiceSocketBeside(const std::string& admin_socket) {
   return admin_socket.substr(0, admin_socket.rfind('/') + 1) + "service/ppcd.sock";
 }

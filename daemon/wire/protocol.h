@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
@@ -46,6 +47,8 @@ struct Request {
 // One line without its newline.  Version, op, presence and type of every field
 // are checked, unknown fields refused; meaning is the handler's business.
 Result<Request> ParseRequest(std::string_view line);
+// All that there are.
+std::vector<std::string> OperationNames();
 
 Json OkAnswer();
 // Of at most kMaxErrorText bytes: what is longer lacks its middle.

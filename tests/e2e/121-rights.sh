@@ -37,17 +37,27 @@ verbs=(
   "$(start "\"cgroup\": \"$POD_A\", \"pid\": 0")" "$(start '"cgroup": "/", "pid": 0')"
   "{\"op\": \"reg_policy\", \"mount\": \"$FAST\", \"policy\": \"maio\"}"
   "{\"op\": \"reg_policy\", \"mount\": \"$FAST\", \"policy\": \"$PPC_E2E_BUILD/policies/libppc_maio.so\"}"
-  "{\"op\": \"rm_policy\", \"mount\": \"$MNT\"}" "{\"op\": \"list\"}" "{\"op\": \"log\"}"
+  "{\"op\": \"rm_policy\", \"mount\": \"$MNT\"}" '{"op": "list"}' '{"op": "log"}' '{"op": "metrics"}' '{"op": "off"}' '{"op": "on"}'
+  '{"op": "node_state", "node": {}, "for_s": 1}' "$(about service_failed)" "$(about service_phase ', "phase": "weights"')"
   "{\"op\": \"policy\", \"mount\": \"$MNT\", \"message\": {\"op\": \"status\"}}"
   "{\"op\": \"policy\", \"mount\": \"$MNT\", \"message\": {\"op\": \"bind_pid\", \"service_id\": \"svc-a\", \"pid\": $VICTIM, \"worker\": 0}}"
 )
+# Every operation of the protocol is among them, or anybody's.
+tried=" ping service_id status $(grep -oE '"op": "[a-z_]+"' <<<"${verbs[*]}" | cut -d'"' -f4 | xargs) "
+operations=$(sed -nE 's/^ *Operation\{"([a-z_]+)".*/\1/p' "$here/../../daemon/wire/protocol.cc")
+has "$operations" service_start "operations of the protocol"
+for op in $operations; do has "$tried" " $op " "what is tried"; done
+# So many refusals of one user in one group are logged at once, and then one each two seconds.
+AT_ONCE=20
 # logged UID GROUP: how many refusals of that user there.
 logged() { grep -c "refused: uid $1 pid [0-9]* cgroup \"/$(basename "$2")\" " "$WORK/ppcd.log"; }
 # attack WHO UID GID GROUP
 attack() {
   local before after answers
   before=$(logged "$2" "$4")
-  answers=$(ask "$2" "$3" "$4" "$SERVICE_SOCKET" "${verbs[@]}")
+  answers=$(ask "$2" "$3" "$4" "$SERVICE_SOCKET" "${verbs[@]:0:AT_ONCE}")
+  sleep $((2 * (${#verbs[@]} - AT_ONCE) + 1))
+  answers+=$'\n'$(ask "$2" "$3" "$4" "$SERVICE_SOCKET" "${verbs[@]:AT_ONCE}")
   after=$(logged "$2" "$4")
   eq "$(sort <<<"$answers" | uniq -c | xargs)" "${#verbs[@]} EACCES" "$1: what ${#verbs[@]} requests got"
   eq $((after - before)) "${#verbs[@]}" "$1: refusals in the log"
