@@ -19,13 +19,14 @@ import time
 import yaml
 
 from bench.demo import host
+from tests.kubernetes import sidecar
 from tests.kubernetes.agent import Agent, AgentError
 
 # In order; each is what somebody would miss.
 FUNCTIONS = ("answers on the node's socket", "registers a directory with the observer",
              "reads models of other users", "loads at the pod's cost", "knows a service's processes by their environment",
              "drops what a pod maps", "keeps templates on the node", "bounds its own memory",
-             "follows pods that tell nothing")
+             "follows pods that tell nothing", "serves the sidecar")
 
 UNTOLD_BYTES = 64 << 20
 
@@ -126,7 +127,7 @@ def follows_untold(node):
     return is_followed and agent.runner("events", "miss_bytes") - missed < UNTOLD_BYTES // 2
 
 
-def works(node, is_whole):
+def works(node, file, is_whole):
     """Which functions work; what takes long is tried with the whole container only."""
     agent, done = node.agent, set()
     if not agent.within(15, lambda: agent.ask("list") is not None):
@@ -171,6 +172,11 @@ def works(node, is_whole):
         done.add(FUNCTIONS[6])
     if not is_whole or follows_untold(node):
         done.add(FUNCTIONS[8])
+    wrong = sidecar.works(os.path.join(os.path.dirname(file), "sidecar.yaml"), node) if is_whole else ""
+    if not wrong:
+        done.add(FUNCTIONS[9])
+    else:
+        print(f"# the sidecar: {wrong}")
     return done
 
 
@@ -212,8 +218,9 @@ def trial(file, build, change=None):
         for name in ("boxed", "untold"):
             give_away(os.path.join(models, name))
         os.chmod(disk, 0o755)
+        os.chmod(folder, 0o755)  # the sidecar is nobody
         with agent.running():
-            done = works(Node(folder, agent), change is None)
+            done = works(Node(folder, agent), file, change is None)
         return done, agent.log()
 
 
