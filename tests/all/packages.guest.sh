@@ -182,8 +182,8 @@ without_an_answer() {
   sed -i 's,--timeout 2 ,--timeout 60 ,' "$drop_in"
   systemctl daemon-reload
   # Ten of them are the service's own.
-  is_active && unit_read_well && ((took < 40)) || { echo "it took $took s" && return 1; }
-  within 60 ppcctl list && systemctl restart "$service"
+  ((took < 40)) || { echo "it took $took s" && return 1; }
+  is_active && unit_read_well && within 60 ppcctl list && systemctl restart "$service"
 }
 
 # What the first start taught is loaded at the next one before anybody reads.
