@@ -60,8 +60,4 @@ Result<std::string> Cgroups::MakeRunnerGroup(const std::string& name) const {
   return dir;
 }
 
-void Cgroups::RemoveRunnerGroup(const std::string& dir) {
-  if (!dir.empty()) rmdir(dir.c_str());
-}
-
 }  // namespace ppc::control

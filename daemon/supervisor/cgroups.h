@@ -37,7 +37,6 @@ class Cgroups {
   // Makes the directory of runner `name`; an error where there is no cgroup2 or
   // no right to write it, which is no reason not to run.
   Result<std::string> MakeRunnerGroup(const std::string& name) const;
-  static void RemoveRunnerGroup(const std::string& dir);
 
  private:
   // The directory of all runners' groups.
