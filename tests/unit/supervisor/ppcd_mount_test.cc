@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "daemon/base/unique_fd.h"
 #include "tests/unit/supervisor/daemon_fixture.h"
 
@@ -65,6 +67,49 @@ TEST_F(MountGoesTest, AMountThatCameBackUnderItsNameWithAnotherNumberIsTheOneTha
   StartDaemon();
   EXPECT_TRUE(WaitForState("running")) << "the end of the old one must not forget the new one";
   EXPECT_EQ(StatusOf()["services"][0]["service_id"], "svc-one");
+}
+
+// Its registration waits for the old one's end, and meanwhile there is no more registering.
+class ReplacedTest : public MountGoesTest {
+ protected:
+  void SetUp() override {
+    MountGoesTest::SetUp();
+    ASSERT_TRUE(Register({{"stop", "hang"}, {"log", dir_ + "/old.log"}}).value("ok", false));
+    // As long as it is open nothing else gets its inode number.
+    old_entry_.Reset(
+        open((dir_ + "/sysroot/sys/fs/ppc/0").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    Unmount(0);
+    Mount(0, kMount);
+    client_.emplace(socket_);
+    client_->SendLine(DumpJson({{"v", 1},
+                                {"op", "reg_policy"},
+                                {"mount", kMount},
+                                {"policy", "alpha"},
+                                {"config", {{"fake", {{"log", dir_ + "/new.log"}}}}}}));
+    // Its status would wait for the runner.
+    ASSERT_TRUE(Eventually([this] {
+      return Ask({{"op", "list"}})["mounts"][0]["state"] == "draining";
+    }));
+  }
+  bool HasStartedAnother() { return !ReadText(dir_ + "/new.log").empty(); }
+
+  UniqueFd old_entry_;
+  std::optional<RawClient> client_;
+};
+
+TEST_F(ReplacedTest, NotOnceItIsSwitchedOff) {
+  EXPECT_EQ(Ask({{"op", "off"}})["ok"], true);
+  const std::string said = client_->ReadLine();
+  EXPECT_NE(said.find("ESHUTDOWN"), std::string::npos) << said;
+  EXPECT_EQ(Ask({{"op", "status"}})["daemon"]["off"], true);
+  EXPECT_FALSE(HasStartedAnother());
+}
+
+TEST_F(ReplacedTest, NotOnceTheDaemonEnds) {
+  EXPECT_EQ(StopDaemon(), 0);
+  const std::string said = client_->ReadLine();
+  EXPECT_NE(said.find("ESHUTDOWN"), std::string::npos) << said;
+  EXPECT_FALSE(HasStartedAnother());
 }
 
 TEST_F(MountGoesTest, AMountThatIsGoneIsKnownByItsName) {
