@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -17,6 +18,7 @@
 #include <string>
 #include <thread>
 
+#include "daemon/net/etcd.h"
 #include "policies/maio/template/store.h"
 #include "tests/unit/temp_tree.h"
 
@@ -37,8 +39,20 @@ class EtcdServer {
 
   bool is_up() const { return pid_ > 0; }
   std::string url(const std::string& prefix) const { return client_ + prefix; }
+  // By the alarm that it raises itself when its space is full.
+  void RefuseWrites(bool refuses) const {
+    const Result<Json> status = Ask("status", Json::object());
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    const Result<Json> done = Ask("alarm", {{"action", refuses ? "ACTIVATE" : "DEACTIVATE"},
+                                            {"memberID", status->at("header").at("member_id")},
+                                            {"alarm", "NOSPACE"}});
+    ASSERT_TRUE(done.ok()) << done.error().message;
+  }
 
  private:
+  Result<Json> Ask(const std::string& what, const Json& request) const {
+    return AskEtcd(client_, "/v3/maintenance/" + what, request, 60000);
+  }
   static std::string FreeAddress() {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = {};

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "policies/maio/template/store.h"
+#include "policies/maio/template/template_compare.h"
 #include "tests/unit/policies/etcd_server.h"
 #include "tests/unit/policies/fake_http.h"
 #include "tests/unit/policies/template_samples.h"
@@ -131,6 +132,76 @@ TEST_F(RealEtcd, KeyedTemplatesAndParts) {
   EXPECT_EQ(back.generation, 1u);
   uint64_t generation = 0;
   EXPECT_EQ(GetTemplate(store_.get(), &key, id, &back, &generation, &error_), 0) << error_;
+}
+
+// What ends in the store are all parts and the one template that they make.
+TEST_F(RealEtcd, AHundredWritersOfPartsEndWithOneTemplate) {
+  constexpr uint32_t kNodes = 100;
+  constexpr uint32_t kWorkers = 50;  // groups have numbers below 63: two nodes record each
+  std::vector<Template> parts;
+  for (uint32_t node = 0; node < kNodes; node++) {
+    parts.push_back(PartOf(node, kNodes));
+    parts.back().groups[0].id = node % kWorkers;
+  }
+  const std::string id = parts[0].service_id;
+  std::atomic<int> failed = 0;
+  std::vector<std::thread> writers;
+  for (uint32_t node = 0; node < kNodes; node++) {
+    writers.emplace_back([&, node, store = Open()] {
+      std::string error;
+      Template part = parts[node];
+      Template whole;
+      const int put = PutTemplate(store.get(), nullptr, PartName(id, node), &part, 0, &error);
+      const int merged = MergeParts(store.get(), nullptr, id, kNodes, &whole, &error);
+      if (put != 0 || (merged != 0 && merged != -ENOENT)) failed++;
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(failed, 0);
+  Template whole;
+  uint64_t generation = 0;
+  ASSERT_EQ(GetTemplate(store_.get(), nullptr, id, &whole, &generation, &error_), 0) << error_;
+  EXPECT_EQ(generation, 1u);  // and the others find it there
+  std::optional<Template> expected = Merge(parts, &error_);
+  ASSERT_TRUE(expected) << error_;
+  expected->generation = 1;
+  EXPECT_EQ(Encode(whole), Encode(*expected));
+}
+
+// As an etcd is whose disk is full.
+TEST_F(RealEtcd, WhatCannotBeWrittenCanBeRead) {
+  const Bytes large = Random(2 << 20, 1);
+  TemplateStore::Value value;
+  ASSERT_EQ(store_->Put("abcd", large, 0, &error_), 0) << error_;
+  server_->RefuseWrites(true);
+  for (const Bytes& bytes : {Bytes{1}, large}) {
+    EXPECT_EQ(store_->Put("abcd", bytes, 1, &error_), -EIO);
+    EXPECT_NE(error_.find("space exceeded"), std::string::npos) << error_;
+    EXPECT_EQ(store_->Put("efgh", bytes, 0, &error_), -EIO);
+  }
+  EXPECT_EQ(store_->Get("abcd", &value, &error_), 0) << error_;
+  EXPECT_EQ(value.bytes, large);
+  EXPECT_EQ(store_->Get("efgh", &value, &error_), -ENOENT);
+  server_->RefuseWrites(false);
+  EXPECT_EQ(store_->Put("abcd", {2}, 1, &error_), 0) << error_;
+}
+
+TEST_F(RealEtcd, AByteThatIsWrongIsRefused) {
+  const StoreKey key(std::string(32, 'k'));
+  for (const StoreKey* sealed : {static_cast<const StoreKey*>(nullptr), &key}) {
+    const std::string name = sealed != nullptr ? "sealed" : "plain";
+    Template t = SampleTemplate();
+    ASSERT_EQ(PutTemplate(store_.get(), sealed, name, &t, 0, &error_), 0) << error_;
+    TemplateStore::Value good;
+    ASSERT_EQ(store_->Get(name, &good, &error_), 0) << error_;
+    for (uint64_t i = 0; i < 8; i++) {
+      Bytes bad = good.bytes;
+      bad[i * (bad.size() - 1) / 7] ^= 0xff;
+      ASSERT_EQ(store_->Put(name, bad, 1 + i, &error_), 0) << error_;
+      Template back;
+      EXPECT_EQ(GetTemplate(store_.get(), sealed, name, &back, nullptr, &error_), -EBADMSG) << i;
+    }
+  }
 }
 
 // ------------------------------------------------------------------- broken servers

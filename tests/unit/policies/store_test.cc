@@ -239,16 +239,6 @@ TEST_F(DirectoryStoreTest, KeyedTemplatesNeedTheKey) {
   EXPECT_EQ(GetTemplate(store_.get(), nullptr, "other", &back, nullptr, &error_), -EBADMSG);
 }
 
-Template PartOf(uint32_t node, uint32_t nodes) {
-  Template t = SampleTemplate();
-  t.groups.erase(t.groups.begin() + 1, t.groups.begin() + 2);
-  t.groups[0].id = node;
-  t.groups[0].node = node;
-  t.groups[0].extents = {{0, node, 1}, {1, nodes - node, 2}};
-  t.created_ns = 1000 + node;
-  return t;
-}
-
 TEST_F(DirectoryStoreTest, PartsAreNamesOfTheirService) {
   EXPECT_EQ(PartName("abcd", 3), "abcd.n3.part");
   EXPECT_EQ(ServiceOfName("abcd.n3.part"), "abcd");

@@ -46,6 +46,17 @@ inline Template SampleTemplate() {
   return t;
 }
 
+// What one of so many nodes has recorded.
+inline Template PartOf(uint32_t node, uint32_t nodes) {
+  Template t = SampleTemplate();
+  t.groups.erase(t.groups.begin() + 1, t.groups.begin() + 2);
+  t.groups[0].id = node;
+  t.groups[0].node = node;
+  t.groups[0].extents = {{0, node, 1}, {1, nodes - node, 2}};
+  t.created_ns = 1000 + node;
+  return t;
+}
+
 inline bool SameExtents(const TemplateGroup& a, const TemplateGroup& b) {
   return a.extents == b.extents;
 }
