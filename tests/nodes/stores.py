@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stores that both nodes share, which node 0 serves: a directory by NFS, etcd; and what can become of them."""
+import base64
 import glob
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 from cluster import INDEX, Failed, run, succeeds, wait_for, meet
 
@@ -63,6 +66,22 @@ class NfsStore:
     def bring_back(self):
         nfs.serve(EXPORTED, CLIENTS, WRITABLE)
 
+    def refuse_writes(self, refuses):
+        """Each node for itself."""
+        run("mount", "-i", "-o", f"remount,bind,{'ro' if refuses else 'rw'}", MOUNT)
+
+    def damage(self, name):
+        """One byte of each of the service's files, by the server; a file may have two names, and a put that was cut off
+        leaves an empty one."""
+        found = [path for path in glob.glob(f"{EXPORTED}/templates/{name[:2]}/{name}*") if ".tmp." not in path]
+        paths = {os.stat(path).st_ino: path for path in found}
+        for path in paths.values():
+            with open(path, "r+b") as file:
+                file.seek(os.path.getsize(path) // 2)
+                byte = file.read(1)
+                file.seek(-1, os.SEEK_CUR)
+                file.write(bytes([byte[0] ^ 0xff]))
+
 
 class EtcdStore:
     """Of one member, on node 0."""
@@ -76,6 +95,26 @@ class EtcdStore:
             self.bring_back()
         wait_for("etcd", lambda: succeeds("ppcctl", "template", "list", "--store", self.spec))
         meet("served")
+
+    def ask(self, what, request):
+        return json.load(urllib.request.urlopen(f"http://{SERVER}:2379/v3/{what}", json.dumps(request).encode(), 30))
+
+    def refuse_writes(self, refuses):
+        """By the alarm that it raises itself when its space is full: what is there can be read."""
+        if INDEX == 0:
+            member = self.ask("maintenance/status", {})["header"]["member_id"]
+            self.ask("maintenance/alarm", {"action": "ACTIVATE" if refuses else "DEACTIVATE", "memberID": member,
+                                           "alarm": "NOSPACE"})
+
+    def damage(self, name):
+        """The last byte of each of the service's values, behind the line that says what it is."""
+        first = f"/{self.spec.split('/', 3)[3]}/{name}".encode()
+        there = self.ask("kv/range", {"key": base64.b64encode(first).decode(),
+                                      "range_end": base64.b64encode(first[:-1] + bytes([first[-1] + 1])).decode()})["kvs"]
+        for pair in there:
+            value = base64.b64decode(pair["value"])
+            value = value[:-1] + bytes([value[-1] ^ 0xff])
+            self.ask("kv/put", {"key": pair["key"], "value": base64.b64encode(value).decode()})
 
     def is_written(self):
         """Connections stay; but an answer takes a second, and a put needs several."""
