@@ -141,9 +141,12 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
       Share(std::accumulate(cache.charged.begin(), cache.charged.end(), uint64_t{0}) - foreign,
             run.disk.bytes);
   m["foreign_share"] = Share(foreign, run.disk.bytes);
+  m["threshold_share"] = run.threshold_share;
   m["peak_share"] = Share(cache.peak, run.model_bytes);
   m["again_s"] = run.again_s;
   m["again_disk_share"] = Share(run.again_bytes, run.model_bytes);
+  m["restart_evicted_share"] = Share(run.restart_evicted, run.model_bytes);
+  m["restart_disk_share"] = Share(run.restart_read, run.model_bytes);
   m["majflt"] = static_cast<double>(run.report.majflt);
   if (!s.kv.is_on) return;
   // All of the last pass: what it stalls, its time against what computing and the disk need at

@@ -88,6 +88,12 @@ void Scheduler::Kill(Fiber* fiber) {
   });
 }
 
+void Scheduler::Release(Fiber* fiber) {
+  fiber->held_ = false;
+  if (!std::exchange(fiber->is_due_, false)) return;
+  queue_.push(Item{now_ns_, order_++, fiber, fiber->wakeups_, nullptr});
+}
+
 bool Scheduler::SleepUntil(uint64_t time_ns) {
   Fiber* fiber = current_;
   const uint64_t wakeups = ++fiber->wakeups_;
@@ -114,7 +120,11 @@ bool Scheduler::RunUntil(const std::function<bool()>& condition, uint64_t end_ns
     if (item.fiber == nullptr) {
       (*item.event)();
     } else if (!item.fiber->done_ && item.fiber->wakeups_ == item.wakeups) {
-      Resume(item.fiber);
+      if (item.fiber->held_) {
+        item.fiber->is_due_ = true;
+      } else {
+        Resume(item.fiber);
+      }
     }
   }
   return true;

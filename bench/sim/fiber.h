@@ -41,6 +41,8 @@ class Fiber {
   bool waits_ = false;
   bool done_ = false;
   bool killed_ = false;
+  bool held_ = false;
+  bool is_due_ = false;  // while it was held
 };
 
 // Thrown out of Sleep and Wait of a fiber that is killed.
@@ -63,6 +65,9 @@ class Scheduler {
   Fiber* Spawn(std::function<void()> body);
   // Unwinds the fiber; it runs no more.  Not from within itself.
   void Kill(Fiber* fiber);
+  // Runs no more until it is released; what it waits for happens meanwhile.
+  void Hold(Fiber* fiber) { fiber->held_ = true; }
+  void Release(Fiber* fiber);
 
   // From a fiber: until the time, or until Wake; true if woken before the time.
   bool SleepUntil(uint64_t time_ns);

@@ -44,8 +44,8 @@ Kernel::Kernel(Scheduler* scheduler, Disk* disk, PageCache* cache, const KernelO
       beacon_(options.beacon_bytes) {}
 
 bool Kernel::Managed(const OpenFile* open) const {
-  return !options_.observes && open->through_ppc && attached_ &&
-         attached_options_.managed_readahead && !open->file->is_native;
+  return !options_.observes && IsAttached(open) && DeviceOf(open).options.managed_readahead &&
+         !open->file->is_native;
 }
 
 OpenFile* Kernel::Open(Thread* thread, CacheFile* file, bool through_ppc, bool direct) {
@@ -55,16 +55,16 @@ OpenFile* Kernel::Open(Thread* thread, CacheFile* file, bool through_ppc, bool d
   open->id = next_open_++;
   open->through_ppc = through_ppc && !options_.observes;
   open->direct = direct;
-  if (open->through_ppc && attached_ && attached_options_.open_close) {
+  if (IsAttached(open) && DeviceOf(open).options.open_close) {
     Emit(thread, open, EventKind::kOpen, 0, 0, 0);
   }
   return open;
 }
 
 void Kernel::Close(Thread* thread, OpenFile* open) {
-  if (open->through_ppc && attached_) {
+  if (IsAttached(open)) {
     FlushAccess(open);
-    if (attached_options_.open_close) Emit(thread, open, EventKind::kClose, 0, 0, 0);
+    if (DeviceOf(open).options.open_close) Emit(thread, open, EventKind::kClose, 0, 0, 0);
   }
   std::erase_if(opens_, [open](const auto& other) { return other.get() == open; });
 }
@@ -90,7 +90,7 @@ uint32_t Kernel::Submit(Thread* thread, CacheFile* file, uint32_t first, uint32_
       PageOf(file, at).readahead = at == lookahead;
     }
     submitted += io.pages;
-    if (Watches() && !by_loader && thread->process != nullptr) {
+    if (Watches(file) && !by_loader && thread->process != nullptr) {
       // Page by page: the first is told at once, the rest together.
       const uint32_t page = io.first - file->first;
       NoteInsertion(thread, file, page, page + 1);
@@ -248,14 +248,14 @@ void Kernel::Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t byte
   const uint64_t stop = std::min(offset + bytes, file->bytes);
   if (offset >= stop) return;
   // odirect=auto: past the cache while nobody is attached.
-  if (open->direct && !(open->through_ppc && attached_)) {
+  if (open->direct && !IsAttached(open)) {
     ReadDirect(thread, open, offset, stop - offset);
     return;
   }
   const uint32_t first = PageOfOffset(offset);
   const uint32_t end = PageOfOffset(stop + kPage - 1);
   cpus_.Use(options_.cpu.fault_ns, thread);  // a system call costs about as much
-  if (open->through_ppc && attached_) NoticeRead(thread, open, first, end);
+  if (IsAttached(open)) NoticeRead(thread, open, first, end);
   for (uint32_t page = first; page < end; ++page) {
     if (IsAbsent(file, page)) SyncReadAhead(thread, open, page, end - page);
     if (PageOf(file, page).readahead) AsyncReadAhead(thread, open, page, end - page);
@@ -274,7 +274,7 @@ void Kernel::Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t byte
     open->prev_page = page;
     cpus_.Use(options_.cpu.copy_page_ns, thread);
   }
-  if (Watches()) NoteAccess(thread, file, first, end, 0);
+  if (Watches(file)) NoteAccess(thread, file, first, end, 0);
 }
 
 void Kernel::ReadQuietly(CacheFile* file, uint64_t offset, uint64_t bytes) {
@@ -294,7 +294,7 @@ void Kernel::MapAround(Thread* thread, OpenFile* open, uint32_t page) {
   const uint32_t process = thread->process->slot;
   uint32_t start = page / kAroundPages * kAroundPages;
   uint32_t end = std::min(start + kAroundPages, file->pages);
-  if (open->through_ppc && attached_ && attached_options_.progress) {
+  if (IsAttached(open) && DeviceOf(open).options.progress) {
     const auto stride = static_cast<uint32_t>(beacon_ / kPage);
     const uint32_t beacon = page / stride * stride;
     start = std::max(start, beacon + 1);
@@ -306,15 +306,15 @@ void Kernel::MapAround(Thread* thread, OpenFile* open, uint32_t page) {
     cache_->Map(file->first + i, process);
     thread->debt_ns += options_.cpu.map_page_ns;
   }
-  if (Watches()) NoteAccess(thread, file, start, end, kEventMmap);
+  if (Watches(file)) NoteAccess(thread, file, start, end, kEventMmap);
 }
 
 void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) {
   CacheFile* const file = open->file;
-  const bool ppc = open->through_ppc && attached_;
-  const bool traced = ppc && attached_options_.trace;
+  const bool ppc = IsAttached(open);
+  const bool traced = ppc && DeviceOf(open).options.trace;
   const auto stride = static_cast<uint32_t>(beacon_ / kPage);
-  const bool is_beacon = ppc && attached_options_.progress && page % stride == 0;
+  const bool is_beacon = ppc && DeviceOf(open).options.progress && page % stride == 0;
   const uint32_t process = thread->process->slot;
   const auto is_mapped = [&] { return (PageOf(file, page).mapped >> process & 1) != 0; };
   cpus_.Use(options_.cpu.fault_ns, thread);
@@ -325,7 +325,7 @@ void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) 
     if (!thread->faults) return;
   }
   if (ppc) NoticeFault(thread, open, page, is_user);
-  if (Watches()) {
+  if (Watches(file)) {
     NoteAccess(thread, file, page, page + 1,
                static_cast<uint8_t>(kEventMmap | (is_user ? 0 : kEventNotUser)));
   }

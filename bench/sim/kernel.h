@@ -26,6 +26,8 @@
 
 namespace ppc::sim {
 
+inline constexpr uint32_t kMaxMounts = 8;
+
 inline uint32_t PageOfOffset(uint64_t offset) { return static_cast<uint32_t>(offset / kPage); }
 
 // What the machine's CPUs take; measured constants, see README.md.
@@ -115,14 +117,20 @@ class Kernel {
   void Munmap(Thread* thread, OpenFile* open);
   void SetReadAhead(uint64_t bytes) { ra_pages_ = static_cast<uint32_t>(bytes / kPage); }
 
-  // ---- the module's device
-  void Attach(const AttachOptions& options);
-  void Detach();
-  const AttachOptions& attached_options() const { return attached_options_; }
-  bool is_attached() const { return attached_; }
-  std::deque<Event>& events() { return events_; }
-  void OnEvent(std::function<void()> wake) { wake_ = std::move(wake); }
-  uint64_t events_queued() const { return events_queued_; }
+  // ---- the module's devices, one for each mount
+  struct Device {
+    bool is_attached = false;
+    bool is_expired = false;  // its lease ran out
+    AttachOptions options;
+    std::deque<Event> events;
+    uint64_t queued = 0;
+    std::function<void()> wake;
+  };
+  Device& device(uint32_t mount) { return devices_[mount]; }
+  void Attach(uint32_t mount, const AttachOptions& options);
+  void Detach(uint32_t mount);
+  // Whoever is attached has not been heard of for its lease.
+  void Expire(uint32_t mount);
   LoadResult Load(const LoadRequest& request, const std::function<bool()>& cancelled);
   EvictResult Evict(const EvictRequest& request);
   // Brings a range in as a plain reader that nobody watches (the runtime itself).
@@ -140,6 +148,7 @@ class Kernel {
   // A thread that reads a file, as the observer keeps it; bytes.
   struct Watched {
     Event who;
+    uint32_t mount = 0;
     uint64_t time_ns = 0;
     uint64_t first = 0, end = 0;  // accessed and not told
     uint8_t flags = 0;
@@ -167,6 +176,11 @@ class Kernel {
     return PageOf(file, page).state == PageState::kAbsent;
   }
   bool Managed(const OpenFile* open) const;
+  const Device& DeviceOf(const OpenFile* open) const { return devices_[open->file->mount]; }
+  bool IsAttached(const OpenFile* open) const {
+    return open->through_ppc && DeviceOf(open).is_attached;
+  }
+  void Queue(uint32_t mount, const Event& event);
   bool CanUnmap(const Page& page) const;
 
   // Native read-ahead.
@@ -186,9 +200,12 @@ class Kernel {
   void FlushAccess(OpenFile* open);
   bool KnowsBeacon(const Thread* thread, OpenFile* open, uint64_t beacon);
   void FlushPeriodically();
+  bool IsTraced() const;
 
   // The observer.
-  bool Watches() const { return options_.observes && attached_; }
+  bool Watches(const CacheFile* file) const {
+    return options_.observes && devices_[file->mount].is_attached;
+  }
   void Tell(const Watched& reader, EventKind kind, uint8_t flags, uint64_t offset, uint64_t end);
   Watched& WatchedOf(const Thread* thread, const CacheFile* file);
   void FlushWatched();
@@ -210,11 +227,7 @@ class Kernel {
   uint32_t ra_pages_;
   uint64_t window_;
   uint64_t beacon_;
-  bool attached_ = false;
-  AttachOptions attached_options_;
-  std::deque<Event> events_;
-  uint64_t events_queued_ = 0;
-  std::function<void()> wake_;
+  std::array<Device, kMaxMounts> devices_;
   std::unordered_map<uint32_t, Io> ios_;
   uint32_t next_io_ = 1;
   uint32_t next_open_ = 1;

@@ -23,14 +23,13 @@ void Kernel::Tell(const Watched& reader, EventKind kind, uint8_t flags, uint64_t
   event.time_ns = scheduler_->NowNs();
   event.kind = kind;
   event.flags = flags;
-  events_.push_back(event);
-  ++events_queued_;
-  if (wake_) wake_();
+  Queue(reader.mount, event);
 }
 
 Kernel::Watched& Kernel::WatchedOf(const Thread* thread, const CacheFile* file) {
   Watched& reader = watched_[{file->number, thread->tid}];
   reader.who.file = file->number;
+  reader.mount = file->mount;
   reader.who.start_ns = thread->process->start_ns;
   reader.who.tgid = thread->process->pid;
   reader.who.tid = thread->tid;
@@ -62,7 +61,7 @@ void Kernel::NoteAccess(const Thread* thread, const CacheFile* file, uint32_t fi
   const uint64_t now = scheduler_->NowNs();
   const bool is_back = now - std::exchange(reader.time_ns, now) >= kReturnNs && offset == 0;
   FlushInsertions(&reader);
-  if (attached_options_.trace) {
+  if (devices_[file->mount].options.trace) {
     if (reader.end > reader.first && reader.flags == flags && offset >= reader.first &&
         offset <= reader.end && end - reader.first <= kGatherBytes) {
       reader.end = std::max(reader.end, end);
@@ -75,7 +74,7 @@ void Kernel::NoteAccess(const Thread* thread, const CacheFile* file, uint32_t fi
       reader.flags = flags;
     }
   }
-  if (!attached_options_.progress) return;
+  if (!devices_[file->mount].options.progress) return;
   if (reader.is_told && !is_back && offset / beacon_ == reader.told / beacon_ &&
       end <= reader.told_end + beacon_) {
     return;

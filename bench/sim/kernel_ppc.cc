@@ -8,22 +8,35 @@
 
 namespace ppc::sim {
 
-void Kernel::Attach(const AttachOptions& options) {
-  attached_ = true;
-  attached_options_ = options;
+void Kernel::Attach(uint32_t mount, const AttachOptions& options) {
+  Device& device = devices_[mount];
+  device.is_attached = true;
+  device.is_expired = false;
+  device.options = options;
   if (options.window_bytes != 0) window_ = options.window_bytes;
   if (options.beacon_bytes != 0) beacon_ = options.beacon_bytes;
   if (options.trace && !std::exchange(flushes_, true)) FlushPeriodically();
 }
 
-void Kernel::Detach() {
-  attached_ = false;
-  events_.clear();
+void Kernel::Detach(uint32_t mount) {
+  devices_[mount].is_attached = false;
+  devices_[mount].events.clear();
+}
+
+void Kernel::Expire(uint32_t mount) {
+  devices_[mount].is_expired = devices_[mount].is_attached;
+  Detach(mount);
+}
+
+bool Kernel::IsTraced() const {
+  return std::any_of(devices_.begin(), devices_.end(), [](const Device& device) {
+    return device.is_attached && device.options.trace;
+  });
 }
 
 void Kernel::FlushPeriodically() {
   scheduler_->At(scheduler_->NowNs() + 100'000'000, [this] {
-    if (!attached_ || !attached_options_.trace) {
+    if (!IsTraced()) {
       flushes_ = false;
       return;
     }
@@ -33,20 +46,25 @@ void Kernel::FlushPeriodically() {
   });
 }
 
+void Kernel::Queue(uint32_t mount, const Event& event) {
+  Device& device = devices_[mount];
+  device.events.push_back(event);
+  ++device.queued;
+  if (device.wake) device.wake();
+}
+
 void Kernel::Emit(Thread* thread, OpenFile* open, EventKind kind, uint8_t flags, uint32_t first,
                   uint32_t pages) {
-  events_.push_back(Event{.file = open->file->number,
-                          .offset = first * kPage,
-                          .length = pages * kPage,
-                          .time_ns = scheduler_->NowNs(),
-                          .start_ns = thread->process->start_ns,
-                          .open_id = open->id,
-                          .tgid = thread->process->pid,
-                          .tid = thread->tid,
-                          .kind = kind,
-                          .flags = flags});
-  ++events_queued_;
-  if (wake_) wake_();
+  Queue(open->file->mount, Event{.file = open->file->number,
+                                 .offset = first * kPage,
+                                 .length = pages * kPage,
+                                 .time_ns = scheduler_->NowNs(),
+                                 .start_ns = thread->process->start_ns,
+                                 .open_id = open->id,
+                                 .tgid = thread->process->pid,
+                                 .tid = thread->tid,
+                                 .kind = kind,
+                                 .flags = flags});
 }
 
 void Kernel::EmitAccess(Thread* thread, OpenFile* open, uint8_t flags, uint32_t first,
@@ -78,9 +96,7 @@ void Kernel::EmitAccess(Thread* thread, OpenFile* open, uint8_t flags, uint32_t 
 
 void Kernel::FlushAccess(OpenFile* open) {
   if (open->pending.length == 0) return;
-  events_.push_back(std::exchange(open->pending, Event{}));
-  ++events_queued_;
-  if (wake_) wake_();
+  Queue(open->file->mount, std::exchange(open->pending, Event{}));
 }
 
 bool Kernel::KnowsBeacon(const Thread* thread, OpenFile* open, uint64_t beacon) {
@@ -117,10 +133,10 @@ void Kernel::NoticeRead(Thread* thread, OpenFile* open, uint32_t first, uint32_t
       budget -= now;
     }
   }
-  if (attached_options_.trace) {
+  if (DeviceOf(open).options.trace) {
     EmitAccess(thread, open, missed ? 0 : kEventHit, first, end - first);
   }
-  if (attached_options_.progress) {
+  if (DeviceOf(open).options.progress) {
     const bool known = KnowsBeacon(thread, open, (end - 1) * kPage / beacon_);
     if (!known && !missed) {
       Emit(thread, open, EventKind::kProgress, kEventHit, first, end - first);
@@ -132,14 +148,14 @@ void Kernel::NoticeFault(Thread* thread, OpenFile* open, uint32_t page, bool is_
   const uint8_t who = is_user ? 0 : kEventNotUser;
   if (!IsAbsent(open->file, page)) {
     const auto flags = static_cast<uint8_t>(who | kEventHit | kEventMmap);
-    if (attached_options_.trace) EmitAccess(thread, open, flags, page, 1);
-    if (attached_options_.progress && page % (beacon_ / kPage) == 0) {
+    if (DeviceOf(open).options.trace) EmitAccess(thread, open, flags, page, 1);
+    if (DeviceOf(open).options.progress && page % (beacon_ / kPage) == 0) {
       Emit(thread, open, EventKind::kProgress, flags, page, 1);
     }
     return;
   }
   Emit(thread, open, EventKind::kMissFault, who, page, 1);
-  if (attached_options_.trace) {
+  if (DeviceOf(open).options.trace) {
     EmitAccess(thread, open, static_cast<uint8_t>(who | kEventMmap), page, 1);
   }
   if (Managed(open)) LoadWindow(thread, open, page, page + 1);

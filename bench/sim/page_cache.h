@@ -65,6 +65,7 @@ struct CacheFile {
   std::string head;    // first bytes; the rest reads as zeros
   uint32_t first = 0;  // index of its first page
   uint32_t pages = 0;
+  uint32_t mount = 0;  // of several
   bool is_native = false;
   bool is_gone = false;
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/sim/runner.h"
 
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace ppc::sim {
@@ -30,13 +33,22 @@ Topology TopologyOf(const RunnerOptions& options) {
 }  // namespace
 
 Runner::Runner(Kernel* kernel, const RunnerOptions& options)
-    : kernel_(kernel), options_(options), backend_(kernel) {}
+    : kernel_(kernel), options_(options), backend_(kernel, options.mount) {}
 
 Runner::~Runner() { Stop(); }
 
 Status Runner::Start() {
-  const Result<std::string> path = FindPolicy(options_.policy);
+  Result<std::string> path = FindPolicy(options_.policy);
   if (!path) return path.error();
+  // A library has one host in a process, and one path is loaded once: others have one of their own.
+  if (options_.mount > 0) {
+    const std::string copy = options_.directory + "/policy" + std::to_string(options_.mount);
+    std::error_code error;
+    std::filesystem::copy_file(*path, copy, std::filesystem::copy_options::overwrite_existing,
+                               error);
+    if (error) return Error{error.value(), "copy " + *path + " to " + copy};
+    path = copy;
+  }
   Result<std::unique_ptr<Plugin>> plugin =
       Plugin::Open(*path, PluginOptions{.allow_any_owner = true});
   if (!plugin) return plugin.error();
@@ -45,7 +57,7 @@ Status Runner::Start() {
       ParseRuntimeOptions(options_.config.value("runtime", Json::object()));
   if (!parsed) return parsed.error();
   RuntimeConfig config;
-  config.mount = "/sim";
+  config.mount = options_.path;
   config.policy_name = options_.policy;
   config.config = DumpJson(options_.config);
   config.options = *parsed;
@@ -57,10 +69,12 @@ Status Runner::Start() {
   config.checkpoints = options_.checkpoints;
   const double share = parsed->is_blind ? kBlindShare : parsed->threshold;
   const uint64_t limit = parsed->limit_bytes;
-  config.memory = [this, share, limit](const std::shared_ptr<const Cgroup>&) {
-    return std::make_shared<SimMemory>(&kernel_->cache(), share, limit);
-  };
+  if (!options_.knows_machine)
+    config.memory = [this, share, limit](const std::shared_ptr<const Cgroup>&) {
+      return std::make_shared<SimMemory>(&kernel_->cache(), share, limit);
+    };
   runtime_ = std::make_unique<Runtime>(&backend_, plugin_->table(), std::move(config));
+  runtime_->SetMemoryShare(options_.memory_share);
   backend_.OnWait([this] { TurnEnds(); });
   Status started = Ok();
   Scheduler& scheduler = kernel_->scheduler();
@@ -163,12 +177,27 @@ Result<Json> Runner::Control(const Json& message) {
   return answer;
 }
 
+std::vector<Fiber*> Runner::Fibers() const {
+  std::vector<Fiber*> all = loaders_;
+  all.push_back(evictor_);
+  all.push_back(executor_);
+  return all;
+}
+
+void Runner::Hold() {
+  is_held_ = true;
+  for (Fiber* fiber : Fibers()) kernel_->scheduler().Hold(fiber);
+}
+
+void Runner::Release() {
+  is_held_ = false;
+  for (Fiber* fiber : Fibers()) kernel_->scheduler().Release(fiber);
+}
+
 void Runner::Stop() {
   if (std::exchange(stopping_, true) || runtime_ == nullptr) return;
   Scheduler& scheduler = kernel_->scheduler();
-  for (Fiber* fiber : loaders_) scheduler.Kill(fiber);
-  scheduler.Kill(evictor_);
-  scheduler.Kill(executor_);
+  for (Fiber* fiber : Fibers()) scheduler.Kill(fiber);
   if (scheduler.Current() != nullptr) scheduler.Sleep(0);
   runtime_->Shutdown();
 }

@@ -15,6 +15,7 @@
 
 #include "bench/sim/sim_backend.h"
 #include "daemon/exec/runtime.h"
+#include "daemon/machine/host_memory.h"
 #include "daemon/policy/plugin.h"
 
 namespace ppc::sim {
@@ -28,6 +29,12 @@ struct RunnerOptions {
   uint64_t late_ns = 0;  // what the executor and the evictor wait for a CPU, at each turn
   std::vector<int> xpu_nodes;
   std::shared_ptr<CheckpointArea> checkpoints;
+  std::string path = "/sim";  // of the mount
+  uint32_t mount = 0;         // its number
+  // It reads of the machine's memory below `directory`, as it does outside of a simulation, and may
+  // keep so much of it.
+  bool knows_machine = false;
+  uint64_t memory_share = kNoMemoryShare;
 };
 
 class Runner {
@@ -41,9 +48,15 @@ class Runner {
   Status Start();
   Result<Json> Control(const Json& message);
   void Stop();
+  // As by SIGSTOP and SIGCONT.
+  void Hold();
+  void Release();
+  bool IsHeld() const { return is_held_; }
+  bool HasEnded() const { return has_ended_; }
   Runtime& runtime() { return *runtime_; }
 
  private:
+  std::vector<Fiber*> Fibers() const;
   void RunExecutor();
   void RunLoader(size_t index);
   void RunEvictor();
@@ -67,6 +80,7 @@ class Runner {
   uint64_t asked_ = 0;
   uint64_t dropped_ = 0;
   bool stopping_ = false;
+  bool is_held_ = false;
 };
 
 }  // namespace ppc::sim

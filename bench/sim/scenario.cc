@@ -78,18 +78,23 @@ Status ReadMachine(const Json& json, Scenario* s) {
 }
 
 Status ReadSystem(const Json& json, System* s) {
-  return Each(json, "system",
-              {{"policy", Set(&s->policy)},
-               {"config", Set(&s->config)},
-               {"read_ahead_kb", Set(&s->read_ahead_kb)},
-               {"cat_processes", Set(&s->cat_processes)},
-               {"is_cached", Set(&s->is_cached)},
-               {"lead_s", Set(&s->lead_s)},
-               {"records_first", Set(&s->records_first)},
-               {"dies_at", Set(&s->dies_at)},
-               {"away_s", Set(&s->away_s)},
-               {"again", Set(&s->again)},
-               {"again_after_s", Set(&s->again_after_s)}});
+  return Each(
+      json, "system",
+      {{"policy", Set(&s->policy)},
+       {"config", Set(&s->config)},
+       {"read_ahead_kb", Set(&s->read_ahead_kb)},
+       {"cat_processes", Set(&s->cat_processes)},
+       {"is_cached", Set(&s->is_cached)},
+       {"lead_s", Set(&s->lead_s)},
+       {"records_first", Set(&s->records_first)},
+       {"fault", Choose<Fault>(&s->fault, {{"runner_killed", Fault::kRunnerKilled},
+                                           {"runner_stopped", Fault::kRunnerStopped},
+                                           {"supervisor_killed", Fault::kSupervisorKilled}})},
+       {"dies_at", Set(&s->dies_at)},
+       {"dies_after_ready_s", Set(&s->dies_after_ready_s)},
+       {"away_s", Set(&s->away_s)},
+       {"again", Set(&s->again)},
+       {"again_after_s", Set(&s->again_after_s)}});
 }
 
 Status ReadPackages(const Json& json, PackageOptions* out) {
@@ -143,6 +148,7 @@ Status ReadOther(const Json& json, Scenario* s) {
   const Status read = Each(
       json, "others",
       {{"model", Set(&other.model)},
+       {"has_own_policy", Set(&other.has_own_policy)},
        {"after_s", Set(&other.after_s)},
        {"consumer", Set(&other.consumer)},
        {"service", Nested(&inner, [&](const Json& v) { return ReadService(v, &other.service); })}});
@@ -180,6 +186,19 @@ Status CheckScenario(const Scenario& s, const std::string& name) {
   }
   if (s.system.dies_at > 0 && !s.others.empty()) {
     return Error{EINVAL, name + ": \"dies_at\" is for one service alone"};
+  }
+  if (s.system.policy.empty() && (s.system.dies_at > 0 || s.system.dies_after_ready_s > 0)) {
+    return Error{EINVAL, name + ": only a \"policy\" can die"};
+  }
+  uint32_t mounts = 1;
+  for (const Other& other : s.others) {
+    mounts += other.has_own_policy ? 1 : 0;
+    if (other.has_own_policy && (other.model.empty() || s.limit_share > 0)) {
+      return Error{EINVAL, name + ": \"has_own_policy\" needs a \"model\", and no limit"};
+    }
+  }
+  if (mounts > kMaxMounts) {
+    return Error{EINVAL, name + ": at most " + std::to_string(kMaxMounts) + " policies"};
   }
   if (s.scale == 0 || s.consumer <= 0 || s.nodes < 1 || s.cpu.cpus < 1 || s.disk.queue_depth < 1 ||
       s.disk.bytes_per_s <= 0 || s.disk.request_bytes < kPage) {

@@ -20,6 +20,9 @@
 
 namespace ppc::sim {
 
+// What fails, and goes on later.
+enum class Fault { kRunnerKilled, kRunnerStopped, kSupervisorKilled };
+
 struct System {
   std::string policy;  // "": the lower file system itself
   Json config = Json::object();
@@ -28,10 +31,12 @@ struct System {
   bool is_cached = false;      // everything is there before the clock starts
   double lead_s = 0;           // the runtime is told so much earlier
   bool records_first = false;  // a recording run with all memory comes before
-  double dies_at = 0;          // the runner, when so much of the model came from the disk; 0: never
-  double away_s = 0.5;         // until another one has taken over
-  uint32_t again = 0;          // times the service reads the model anew after it is ready
-  double again_after_s = 60;   // so long after each load
+  Fault fault = Fault::kRunnerKilled;
+  double dies_at = 0;  // it fails when so much of the model came from the disk; 0: never
+  double dies_after_ready_s = 0;
+  double away_s = 0.5;        // until another one has taken over, or it goes on
+  uint32_t again = 0;         // times the service reads the model anew after it is ready
+  double again_after_s = 60;  // so long after each load
 };
 
 struct Expectation {
@@ -41,7 +46,8 @@ struct Expectation {
 
 // Another service on the same machine and mount, under the same limit.
 struct Other {
-  std::string model;  // in a directory of its own; "": the scenario's
+  std::string model;            // in a directory of its own; "": the scenario's
+  bool has_own_policy = false;  // for its directory
   double after_s = 0;
   double consumer = 0;  // as the scenario's, of this one's devices; 0: the same
   ServiceOptions service;

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/sim/sim_backend.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <string>
 #include <utility>
+
+#include "daemon/base/unique_fd.h"
 
 namespace ppc::sim {
 namespace {
@@ -36,27 +44,28 @@ WaitOutcome SimBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> ot
   if (turn_ends_) turn_ends_();
   const uint64_t end = NowNs() + timeout_ns;
   while (true) {
+    if (Device().is_expired) return WaitOutcome::kExpired;
     if (std::exchange(wait_ends_, false)) {
       if (poll(others.data(), others.size(), 0) > 0) return WaitOutcome::kOther;
-      return kernel_->events().empty() ? WaitOutcome::kTimeout : WaitOutcome::kEvents;
+      return Device().events.empty() ? WaitOutcome::kTimeout : WaitOutcome::kEvents;
     }
-    if (!nap && !kernel_->events().empty()) return WaitOutcome::kEvents;
+    if (!nap && !Device().events.empty()) return WaitOutcome::kEvents;
     if (NowNs() >= end) break;
     waiter_ = kernel_->scheduler().Current();
     naps_ = nap;
     kernel_->scheduler().SleepUntil(end);
     waiter_ = nullptr;
   }
-  return kernel_->events().empty() ? WaitOutcome::kTimeout : WaitOutcome::kEvents;
+  return Device().events.empty() ? WaitOutcome::kTimeout : WaitOutcome::kEvents;
 }
 
 Status SimBackend::Attach(const AttachOptions& options) {
-  kernel_->Attach(options);
+  kernel_->Attach(mount_, options);
   return Ok();
 }
 
 size_t SimBackend::Drain(std::span<Event> batch) {
-  std::deque<Event>& events = kernel_->events();
+  std::deque<Event>& events = Device().events;
   const size_t count = std::min(batch.size(), events.size());
   std::copy_n(events.begin(), count, batch.begin());
   events.erase(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(count));
@@ -65,22 +74,32 @@ size_t SimBackend::Drain(std::span<Event> batch) {
 
 // ------------------------------------------------------------------------ files
 
+CacheFile* SimBackend::Find(uint64_t number) {
+  CacheFile* file = kernel_->cache().Find(number);
+  return file != nullptr && file->mount == mount_ ? file : nullptr;
+}
+
+CacheFile* SimBackend::FindPath(const std::string& path) {
+  CacheFile* file = kernel_->cache().FindPath(path);
+  return file != nullptr && file->mount == mount_ ? file : nullptr;
+}
+
 Result<FileInfo> SimBackend::Resolve(uint64_t number, std::string* path) {
-  const CacheFile* file = kernel_->cache().Find(number);
+  const CacheFile* file = Find(number);
   if (file == nullptr) return Stale(number);
   if (path != nullptr) *path = file->path;
   return InfoOf(*file);
 }
 
 Result<FileInfo> SimBackend::Lookup(const std::string& path) {
-  const CacheFile* file = kernel_->cache().FindPath(path);
+  const CacheFile* file = FindPath(path);
   if (file == nullptr) return PosixError("look up " + path, ENOENT);
   return InfoOf(*file);
 }
 
 Result<size_t> SimBackend::Read(const std::string& path, uint64_t offset,
                                 std::span<uint8_t> buffer) {
-  CacheFile* file = kernel_->cache().FindPath(path);
+  CacheFile* file = FindPath(path);
   if (file == nullptr) return PosixError("open " + path, ENOENT);
   if (offset >= file->bytes) return size_t{0};
   const size_t bytes = std::min<size_t>(buffer.size(), file->bytes - offset);
@@ -97,7 +116,7 @@ Status SimBackend::List(const std::string& path, const DirEntry& entry) {
   const std::string prefix = path.empty() ? "" : path + "/";
   std::set<std::string> folders;  // said
   for (const CacheFile& file : kernel_->cache().files()) {
-    if (file.is_gone || !file.path.starts_with(prefix)) continue;
+    if (file.is_gone || file.mount != mount_ || !file.path.starts_with(prefix)) continue;
     std::string name = file.path.substr(prefix.size());
     const size_t slash = name.find('/');
     if (slash != std::string::npos) {
@@ -112,18 +131,18 @@ Status SimBackend::List(const std::string& path, const DirEntry& entry) {
 // ------------------------------------------------------------------------- work
 
 Result<LoadResult> SimBackend::Load(const LoadRequest& request) {
-  if (kernel_->cache().Find(request.file) == nullptr) return Stale(request.file);
+  if (Find(request.file) == nullptr) return Stale(request.file);
   return kernel_->Load(request, [&request] { return request.IsInterrupted(); });
 }
 
 Result<EvictResult> SimBackend::Evict(const EvictRequest& request) {
-  if (kernel_->cache().Find(request.file) == nullptr) return Stale(request.file);
+  if (Find(request.file) == nullptr) return Stale(request.file);
   return kernel_->Evict(request);
 }
 
 Result<Residency> SimBackend::Resident(uint64_t number, uint64_t offset, uint64_t length,
                                        std::span<uint8_t> bitmap) {
-  CacheFile* file = kernel_->cache().Find(number);
+  CacheFile* file = Find(number);
   if (file == nullptr) return Stale(number);
   const auto first = static_cast<uint32_t>(offset / kPage);
   const uint32_t end = length == 0 ? file->pages
@@ -160,17 +179,32 @@ Result<uint32_t> SimBackend::Charge(int cgroup_fd) {
 }
 
 Status SimBackend::SetFileNative(uint64_t number, bool native) {
-  CacheFile* file = kernel_->cache().Find(number);
+  CacheFile* file = Find(number);
   if (file == nullptr) return Stale(number);
   file->is_native = native;
   return Ok();
 }
 
 Result<BackendCounters> SimBackend::Counters() {
-  return BackendCounters{.events_queued = kernel_->events_queued(),
-                         .attached = kernel_->is_attached(),
+  return BackendCounters{.events_queued = Device().queued,
+                         .attached = Device().is_attached,
                          .window_bytes = kernel_->observes() ? 0 : kernel_->window_bytes(),
                          .beacon_bytes = kernel_->beacon_bytes()};
+}
+
+// In place: replacing a file's content costs some file systems a write to the disk.
+void WriteMemInfo(const PageCache& cache, const std::string& root) {
+  const MemoryOptions& options = cache.options();
+  const uint64_t room = options.node_bytes * std::max<uint32_t>(options.nodes, 1);
+  char text[256];
+  const int bytes =
+      std::snprintf(text, sizeof(text),
+                    "MemTotal: %12zu kB\nMemAvailable: %12zu kB\n"
+                    "Active(file): %12zu kB\nInactive(file): 0 kB\n",
+                    (room + options.other_bytes) >> 10, room >> 10, cache.resident_bytes() >> 10);
+  mkdir((root + "/proc").c_str(), 0700);
+  const UniqueFd file(open((root + "/proc/meminfo").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (pwrite(file.Get(), text, static_cast<size_t>(bytes), 0) != bytes) std::abort();
 }
 
 MemoryReading SimMemory::Read(bool) {

@@ -20,12 +20,12 @@ namespace ppc::sim {
 
 class SimBackend : public Backend {
  public:
-  explicit SimBackend(Kernel* kernel) : kernel_(kernel) {
-    kernel_->OnEvent([this] { WakeForEvent(); });
+  SimBackend(Kernel* kernel, uint32_t mount) : kernel_(kernel), mount_(mount) {
+    Device().wake = [this] { WakeForEvent(); };
   }
   SimBackend(const SimBackend&) = delete;
   SimBackend& operator=(const SimBackend&) = delete;
-  ~SimBackend() override { kernel_->OnEvent(nullptr); }
+  ~SimBackend() override { Device().wake = nullptr; }
 
   // A completion, or something to do for the executor's fiber.
   void EndWait();
@@ -49,7 +49,7 @@ class SimBackend : public Backend {
   }
   uint64_t NowNs() const override { return kernel_->scheduler().NowNs(); }
   Status Attach(const AttachOptions& options) override;
-  void Detach() override { kernel_->Detach(); }
+  void Detach() override { kernel_->Detach(mount_); }
   void RenewLease() override {}
   size_t Drain(std::span<Event> batch) override;
   WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) override;
@@ -68,8 +68,13 @@ class SimBackend : public Backend {
 
  private:
   void WakeForEvent();
+  // Of the mount.
+  CacheFile* Find(uint64_t number);
+  CacheFile* FindPath(const std::string& path);
+  Kernel::Device& Device() const { return kernel_->device(mount_); }
 
   Kernel* const kernel_;
+  const uint32_t mount_;
   Fiber* waiter_ = nullptr;  // in Wait
   bool naps_ = false;
   bool wait_ends_ = false;
@@ -92,6 +97,9 @@ class SimMemory : public MemorySource {
   const double share_;
   const uint64_t limit_bytes_;
 };
+
+// /proc/meminfo of a machine without a limit, below a simulated root.
+void WriteMemInfo(const PageCache& cache, const std::string& root);
 
 }  // namespace ppc::sim
 

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/sim/start_up.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "bench/common/slice.h"
@@ -15,7 +11,6 @@
 namespace ppc::sim {
 namespace {
 
-constexpr int kLauncherPid = 800'000'000;    // started all services
 constexpr uint64_t kLoaderBytes = 16 << 20;  // own memory of the service and of each worker
 constexpr uint64_t kMaxNs = 3'600'000'000'000;
 constexpr uint64_t kSampleNs = 250'000'000;
@@ -24,16 +19,6 @@ uint64_t LoaderBytes(const Scenario& s) {
   uint64_t bytes = kLoaderBytes * (1 + s.service.workers);
   for (const Other& other : s.others) bytes += kLoaderBytes * (1 + other.service.workers);
   return bytes;
-}
-
-// A process without an environment that the runtime finds in /proc.
-void WriteLauncher(const Scheduler& scheduler, const std::string& proc) {
-  Process process{.pid = kLauncherPid};
-  MakeProcess(scheduler, &process, -1, proc);
-  std::ofstream stat(proc + "/proc/" + std::to_string(kLauncherPid) + "/stat");
-  stat << kLauncherPid << " (launcher) S";
-  for (int field = 4; field <= 52; ++field) stat << " 1";
-  stat << "\n";
 }
 
 }  // namespace
@@ -80,6 +65,8 @@ Result<uint64_t> StartUp::AddFiles(PageCache* cache) {
     if (spec.ok() && s_.layers > 0) spec = bench::KeepLayers(*spec, s_.layers);
     if (!spec.ok()) return spec.error();
     other_models_[i] = AddModel(cache, *spec, s_.scale, OtherDirectory(s_, i), {});
+    for (const auto* paths : {&other_models_[i].shards, &other_models_[i].small})
+      for (const std::string& path : *paths) cache->FindPath(path)->mount = MountOf(i);
   }
   return model_.bytes;
 }
@@ -165,82 +152,6 @@ void StartUp::Cat(uint32_t processes) {
     });
   }
   while (left > 0) scheduler_->Wait();
-}
-
-Status StartUp::StartRunner() {
-  if (!checkpoints_.IsValid()) checkpoints_.Reset(memfd_create("checkpoints", MFD_CLOEXEC));
-  Result<std::unique_ptr<CheckpointArea>> area =
-      CheckpointArea::Open(UniqueFd(dup(checkpoints_.Get())));
-  if (!area) return area.error();
-  runner_ = std::make_unique<Runner>(
-      kernel_.get(), RunnerOptions{.policy = s_.system.policy,
-                                   .config = s_.system.config,
-                                   .directory = directory_,
-                                   .nodes = s_.nodes,
-                                   .cpus = s_.cpu.cpus,
-                                   .late_ns = static_cast<uint64_t>(s_.late_ms * 1e6),
-                                   .xpu_nodes = xpu_nodes_,
-                                   .checkpoints = std::move(*area)});
-  return runner_->Start();
-}
-
-// What is under way at that moment is lost, what is queued to be dropped is dropped.
-void StartUp::DieOnce(uint64_t disk_bytes) {
-  constexpr uint64_t kLookNs = 10'000'000;
-  while (!is_served_ && disk_->stats().bytes < disk_bytes) scheduler_->Sleep(kLookNs);
-  if (is_served_) return;
-  is_away_ = true;
-  runner_->Stop();
-  runner_.reset();
-  scheduler_->Sleep(static_cast<uint64_t>(s_.system.away_s * 1e9));
-  status_ = StartRunner();
-  if (status_) status_ = StartService(ServiceOf(), /*is_resumed=*/true);
-  is_away_ = false;
-}
-
-Status StartUp::StartPolicy() {
-  Status started = StartRunner();
-  if (!started) return started;
-  result_.zero_ns = scheduler_->NowNs();
-  if (!s_.strangers.empty()) WriteLauncher(*scheduler_, directory_);
-  started = StartService(ServiceOf(), /*is_resumed=*/false);
-  if (!started) return started;
-  if (s_.system.lead_s > 0) {
-    scheduler_->Sleep(static_cast<uint64_t>(s_.system.lead_s * 1e9));
-    result_.zero_ns = scheduler_->NowNs();
-  } else {
-    scheduler_->Sleep(static_cast<uint64_t>(kHookS * 1e9));
-  }
-  return Ok();
-}
-
-// The XPUs are given out in the order of the services.
-Status StartUp::StartService(const ServiceOptions& service, bool is_resumed) {
-  uint32_t first = service.number > 0 ? s_.service.workers : 0;
-  for (uint32_t i = 1; i < service.number; ++i) first += s_.others[i - 1].service.workers;
-  Json message{{"op", "service_start"}, {"service_id", service.id}, {"workers", service.workers}};
-  std::vector<int> xpus;
-  for (uint32_t i = 0; !s_.observes && i < service.workers; ++i)
-    xpus.push_back(static_cast<int>(first + i));
-  message["xpus"] = xpus;
-  // It only pays: who belongs to the service is told otherwise.
-  const std::string group =
-      ControlGroupOf(directory_, static_cast<PayerId>(kServicePays + service.number));
-  std::error_code error;
-  std::filesystem::create_directories(group, error);
-  message["cgroup"] = group;
-  message["by_cgroup"] = false;
-  // Told of a process, the runtime takes nobody else for the service.
-  if (!s_.strangers.empty()) message["pid"] = kLauncherPid;
-  if (is_resumed) message["resumed"] = true;
-  const Result<Json> answer = runner_->Control(message);
-  if (!answer && answer.error().code != ENOTSUP) return answer.error();
-  return Ok();
-}
-
-void StartUp::GetReady(const std::string& id, Json* told) {
-  const Result<Json> answer = runner_->Control(Json{{"op", "service_ready"}, {"service_id", id}});
-  if (answer && told != nullptr) *told = *answer;
 }
 
 void StartUp::SampleOften() {
@@ -329,10 +240,10 @@ void StartUp::Main() {
     status_ = StartPolicy();
     if (!status_) return;
   }
-  const bool through_ppc = runner_ != nullptr;
+  const bool through_ppc = supervisor_ != nullptr;
   if (through_ppc && s_.system.dies_at > 0) {
     const double share = s_.system.dies_at * static_cast<double>(model_.bytes);
-    scheduler_->Spawn([this, end = before.bytes + static_cast<uint64_t>(share)] { DieOnce(end); });
+    scheduler_->Spawn([this, end = before.bytes + static_cast<uint64_t>(share)] { FailAt(end); });
   }
   others_left_ = s_.others.size();
   result_.others.resize(s_.others.size());
@@ -352,20 +263,30 @@ void StartUp::Main() {
     result_.cache = cache_->stats();
     result_.disk = {disk_->stats().requests - before.requests, disk_->stats().bytes - before.bytes};
     Count();
+    const Result<RuntimeOptions> options =
+        ParseRuntimeOptions(s_.system.config.value("runtime", Json::object()));
+    const MemoryOptions& memory = cache_->options();
+    const uint64_t total = memory.node_bytes * memory.nodes + memory.other_bytes;
+    if (options.ok()) {
+      result_.threshold_share = static_cast<double>(cache_->stats().peak + memory.other_bytes) /
+                                (options->threshold * static_cast<double>(total));
+    }
   };
   if (s_.others.empty()) count();
   while (is_away_) scheduler_->Sleep(kSampleNs);
   if (!status_) return;
   Json ready;
-  if (through_ppc) GetReady(s_.service_id, &ready);
+  if (through_ppc) GetReady(0, s_.service_id, &ready);
   while (others_left_ > 0) scheduler_->Wait();
   for (Fiber* stranger : strangers_) scheduler_->Kill(stranger);
   if (!s_.others.empty()) count();
   if (!through_ppc) return;
-  result_.status = runner_->runtime().StatusJson();
+  if (s_.system.dies_after_ready_s > 0) FailAfterReady();
+  if (!status_) return;
+  result_.status = supervisor_->runtime(0).StatusJson();
   if (!ready.is_null()) result_.status["ready"] = ready;
   ServeAgain();
-  runner_->Stop();
+  supervisor_->RemoveAll();
 }
 
 Result<StartUpResult> StartUp::Go() {
@@ -379,13 +300,13 @@ Result<StartUpResult> StartUp::Go() {
   if (!ended) {
     // Fibers in the midst of the runtime cannot be unwound: the machine stays as it is.
     (void)scheduler_.release();
-    (void)runner_.release();
+    (void)supervisor_.release();
     (void)kernel_.release();
     (void)disk_.release();
     (void)cache_.release();
     return Error{ETIMEDOUT, s_.name + ": the service is not ready after an hour"};
   }
-  runner_.reset();
+  supervisor_.reset();
   scheduler_.reset();  // unwinds what still waits, while the machine is there
   if (!status_) return status_.error();
   return std::move(result_);

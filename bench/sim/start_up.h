@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/sim/experiment.h"
-#include "bench/sim/runner.h"
+#include "bench/sim/supervisor.h"
 #include "daemon/backend/event_log.h"
 
 namespace ppc::sim {
@@ -31,8 +31,9 @@ struct StartUpResult {
   CacheStats cache;
   DiskStats disk;
   uint64_t model_bytes = 0;
-  uint64_t unused = 0;  // read, never touched
-  uint64_t needed = 0;  // touched by anybody, of the service's model
+  double threshold_share = 0;  // of memory in use at most, of the machine's threshold
+  uint64_t unused = 0;         // read, never touched
+  uint64_t needed = 0;         // touched by anybody, of the service's model
   std::vector<OtherResult> others;
   std::vector<uint64_t> early;  // by service: of its model read until the first of them was ready
   uint64_t at_zero = 0;         // resident when the clock or, earlier, the policy started
@@ -40,6 +41,9 @@ struct StartUpResult {
   std::vector<Sample> series;
   double again_s = 0;        // of the last load after ready
   uint64_t again_bytes = 0;  // that it read from the disk
+  // After ready, from a failure of the system on.
+  uint64_t restart_evicted = 0;
+  uint64_t restart_read = 0;
 };
 
 // The directory and the id of a scenario's other service.
@@ -61,11 +65,16 @@ class StartUp {
   ServiceReport Serve(bool through_ppc);
   ServiceReport ServeObjects(bool through_ppc, const std::string& proc);
   void Main();
-  Status StartRunner();
+  uint32_t Mounts() const;
+  uint32_t MountOf(size_t other) const;
+  Status StartSupervisor();
   Status StartPolicy();
-  void DieOnce(uint64_t disk_bytes);
-  Status StartService(const ServiceOptions& service, bool is_resumed);
-  void GetReady(const std::string& id, Json* answer);
+  void TellMemory();
+  Status Fail();
+  void FailAt(uint64_t disk_bytes);
+  void FailAfterReady();
+  Status StartService(uint32_t mount, const ServiceOptions& service);
+  void GetReady(uint32_t mount, const std::string& id, Json* answer);
   void RunOther(size_t index);
   void RunStranger(const Stranger& stranger, uint32_t index);
   void NoteFirstReady();
@@ -94,11 +103,10 @@ class StartUp {
   std::vector<Fiber*> strangers_;
   EventLog log_;
   std::vector<int> xpu_nodes_;
-  UniqueFd checkpoints_;  // outlive runners
-  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<Service> service_;  // none: a log is replayed
   bool is_served_ = false;
-  bool is_away_ = false;  // the runner has died, and no other has taken over yet
+  bool is_away_ = false;  // the runner has failed, and no other has taken over yet
   StartUpResult result_;
   Status status_ = Ok();
   bool done_ = false;

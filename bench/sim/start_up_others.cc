@@ -34,7 +34,7 @@ ServiceReport StartUp::ServeObjects(bool through_ppc, const std::string& proc) {
 }
 
 void StartUp::RunOther(size_t index) {
-  const bool through_ppc = runner_ != nullptr;
+  const bool through_ppc = supervisor_ != nullptr;
   const Other& other = s_.others[index];
   OtherResult& result = result_.others[index];
   const ModelFiles& model = ModelOf(index);
@@ -45,14 +45,14 @@ void StartUp::RunOther(size_t index) {
   result.zero_ns = scheduler_->NowNs();
   result.model_bytes = model.bytes;
   if (through_ppc) {
-    const Status started = StartService(service, /*is_resumed=*/false);
+    const Status started = StartService(MountOf(index), service);
     if (!started) status_ = started;
     scheduler_->Sleep(static_cast<uint64_t>(kHookS * 1e9));
   }
   result.report =
       Service(kernel_.get(), &model, service, through_ppc, through_ppc ? directory_ : "").Run();
   NoteFirstReady();
-  if (through_ppc) GetReady(service.id, nullptr);
+  if (through_ppc) GetReady(MountOf(index), service.id, nullptr);
   --others_left_;
 }
 

@@ -6,15 +6,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "daemon/base/clock.h"
 
 namespace ppc::control {
 
-Result<std::unique_ptr<EventLoop>> EventLoop::Create() {
+Result<std::unique_ptr<EventLoop>> EventLoop::Create(Clock now_ns) {
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.IsValid()) return PosixError("epoll_create1", errno);
-  return std::unique_ptr<EventLoop>(new EventLoop(std::move(epoll)));
+  if (!now_ns) now_ns = MonotonicNs;
+  return std::unique_ptr<EventLoop>(new EventLoop(std::move(epoll), std::move(now_ns)));
 }
 
 Status EventLoop::Watch(int fd, uint32_t events, Handler handler) {
@@ -49,7 +51,7 @@ void EventLoop::Unwatch(int fd) {
 
 EventLoop::TimerId EventLoop::After(Millis delay, std::function<void()> function) {
   const auto wait_ns = static_cast<uint64_t>(std::max<int64_t>(delay.count(), 0)) * kNsPerMs;
-  const TimerId id{MonotonicNs() + wait_ns, next_serial_++};
+  const TimerId id{now_ns_() + wait_ns, next_serial_++};
   timers_.emplace(id, std::move(function));
   return id;
 }
@@ -59,17 +61,18 @@ void EventLoop::Cancel(TimerId id) { timers_.erase(id); }
 int EventLoop::NextTimeoutMs() const {
   if (timers_.empty()) return -1;
   const uint64_t due = timers_.begin()->first.first;
-  const uint64_t now = MonotonicNs();
+  const uint64_t now = now_ns_();
   if (due <= now) return 0;
   return static_cast<int>(std::min<uint64_t>((due - now) / kNsPerMs + 1, 60 * 1000));
 }
 
-void EventLoop::RunTimers() {
-  const uint64_t now = MonotonicNs();
+std::optional<uint64_t> EventLoop::RunTimers() {
+  const uint64_t now = now_ns_();
   while (!timers_.empty() && timers_.begin()->first.first <= now) {
     const auto node = timers_.extract(timers_.begin());
     node.mapped()();
   }
+  return timers_.empty() ? std::nullopt : std::optional(timers_.begin()->first.first);
 }
 
 void EventLoop::Dispatch(uint64_t serial, uint32_t events) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "daemon/base/result.h"
@@ -23,7 +24,10 @@ class EventLoop {
   using Handler = std::function<void(uint32_t events)>;
   using TimerId = std::pair<uint64_t, uint64_t>;  // due time, serial; {0, 0} is none
 
-  static Result<std::unique_ptr<EventLoop>> Create();
+  using Clock = std::function<uint64_t()>;
+
+  // now_ns: nullptr = CLOCK_MONOTONIC.
+  static Result<std::unique_ptr<EventLoop>> Create(Clock now_ns = nullptr);
 
   // Calls `handler` with EPOLL* bits, level triggered.  The descriptor stays the
   // caller's; Unwatch before closing it.  A handler may unwatch anything.
@@ -36,6 +40,8 @@ class EventLoop {
 
   void Run();
   void Quit() { quit_ = true; }
+  // In place of Run, where time is simulated: calls what is due; when the next timer is.
+  std::optional<uint64_t> RunTimers();
 
  private:
   struct Watcher {
@@ -43,12 +49,12 @@ class EventLoop {
     std::shared_ptr<Handler> handler;
   };
 
-  explicit EventLoop(UniqueFd epoll) : epoll_(std::move(epoll)) {}
+  EventLoop(UniqueFd epoll, Clock now_ns) : epoll_(std::move(epoll)), now_ns_(std::move(now_ns)) {}
   int NextTimeoutMs() const;
-  void RunTimers();
   void Dispatch(uint64_t serial, uint32_t events);
 
   UniqueFd epoll_;
+  const Clock now_ns_;
   std::map<int, Watcher> watchers_;       // by descriptor
   std::map<uint64_t, int> fd_by_serial_;  // an event of an earlier owner of a number finds none
   std::map<TimerId, std::function<void()>> timers_;

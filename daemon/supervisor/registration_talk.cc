@@ -55,10 +55,7 @@ void Registration::ReplayServices(std::deque<std::string> ids) {
     if (service == nullptr) ids.pop_front();
   }
   if (service == nullptr) return;
-  Json message = service->message;
-  message["resumed"] = true;
-  message["ready"] = service->is_ready;
-  if (service->is_failed) message["failed"] = true;
+  const Json message = service->Resumption();
   ids.pop_front();
   const std::function<void()> next = [this, ids, alive = std::weak_ptr<bool>(alive_)] {
     if (!alive.expired() && state_ == State::kRunning) ReplayServices(ids);

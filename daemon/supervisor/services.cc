@@ -14,6 +14,14 @@ bool Service::TakeNumber(const Json& answer) {
   return true;
 }
 
+Json Service::Resumption() const {
+  Json again = message;
+  again["resumed"] = true;
+  again["ready"] = is_ready;
+  if (is_failed) again["failed"] = true;
+  return again;
+}
+
 Result<uint32_t> Services::NumberFor(const std::string& id) const {
   if (const auto it = services_.find(id); it != services_.end()) return it->second.number;
   if (services_.size() >= kMaxServices) {

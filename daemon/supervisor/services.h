@@ -36,6 +36,8 @@ struct Service {
   // The runner has the last word on the number, it charges by it: takes it out of its answer
   // to a start.  False: it is the same, or the answer has none.
   bool TakeNumber(const Json& answer);
+  // What a runner that takes over is told.
+  Json Resumption() const;
 };
 
 class Services {

@@ -51,6 +51,27 @@ TEST(Scheduler, AFiberSleepsUntilItsTimeOrUntilWoken) {
   EXPECT_EQ(waited, start + 5030);
 }
 
+TEST(Scheduler, AHeldFiberGoesOnWhenItIsReleased) {
+  Scheduler scheduler;
+  const uint64_t start = scheduler.NowNs();
+  uint64_t slept = 0;
+  uint64_t waited = 0;
+  Fiber* sleeps = scheduler.Spawn([&] {
+    scheduler.SleepUntil(start + 100);
+    slept = scheduler.NowNs();
+    scheduler.Wait();
+    waited = scheduler.NowNs();
+  });
+  scheduler.At(start + 50, [&] { scheduler.Hold(sleeps); });
+  scheduler.At(start + 300, [&] { scheduler.Release(sleeps); });  // its time has come
+  scheduler.At(start + 400, [&] { scheduler.Hold(sleeps); });
+  scheduler.At(start + 500, [&] { scheduler.Wake(sleeps); });
+  scheduler.At(start + 600, [&] { scheduler.Release(sleeps); });
+  scheduler.RunUntil([&] { return sleeps->IsDone(); }, kEnd);
+  EXPECT_EQ(slept, start + 300);
+  EXPECT_EQ(waited, start + 600);
+}
+
 TEST(Scheduler, AKilledFiberUnwindsItsStack) {
   auto alive = std::make_shared<int>(1);
   Scheduler scheduler;

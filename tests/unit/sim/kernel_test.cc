@@ -29,7 +29,7 @@ class KernelTest : public ::testing::Test {
   }
   size_t Count(EventKind kind) {
     size_t count = 0;
-    for (const Event& event : kernel_.events()) count += event.kind == kind;
+    for (const Event& event : kernel_.device(0).events) count += event.kind == kind;
     return count;
   }
 
@@ -49,7 +49,7 @@ TEST_F(KernelTest, NativeMappingReads128KiBAtATime) {
   EXPECT_GE(disk.bytes, 8 * kMiB);
   EXPECT_LE(disk.bytes, 8 * kMiB + 256 * 1024);
   EXPECT_NEAR(static_cast<double>(disk.requests), 64, 4);
-  EXPECT_TRUE(kernel_.events().empty());
+  EXPECT_TRUE(kernel_.device(0).events.empty());
 }
 
 TEST_F(KernelTest, ReadAheadFollowsTheSetting) {
@@ -83,19 +83,19 @@ TEST_F(KernelTest, RandomReadsAreNot) {
 }
 
 TEST_F(KernelTest, AManagedMissLoadsItsWindowAndIsTold) {
-  kernel_.Attach({.managed_readahead = true});
+  kernel_.Attach(0, {.managed_readahead = true});
   MapAndTouch(true, kMiB + 5 * kPage, kMiB);
   EXPECT_EQ(disk_.stats().bytes, 2 * kMiB);
   EXPECT_EQ(disk_.stats().requests, 2u);
-  ASSERT_EQ(kernel_.events().size(), 2u);
-  EXPECT_EQ(kernel_.events()[0].kind, EventKind::kMissFault);
-  EXPECT_EQ(kernel_.events()[0].offset, kMiB + 5 * kPage);
-  EXPECT_EQ(kernel_.events()[0].length, kPage);
-  EXPECT_EQ(kernel_.events()[1].offset, 2 * kMiB);
+  ASSERT_EQ(kernel_.device(0).events.size(), 2u);
+  EXPECT_EQ(kernel_.device(0).events[0].kind, EventKind::kMissFault);
+  EXPECT_EQ(kernel_.device(0).events[0].offset, kMiB + 5 * kPage);
+  EXPECT_EQ(kernel_.device(0).events[0].length, kPage);
+  EXPECT_EQ(kernel_.device(0).events[1].offset, 2 * kMiB);
 }
 
 TEST_F(KernelTest, AFileSetBackIsNative) {
-  kernel_.Attach({.managed_readahead = true});
+  kernel_.Attach(0, {.managed_readahead = true});
   file_->is_native = true;
   MapAndTouch(true, 4 * kMiB, 1);
   EXPECT_EQ(disk_.stats().bytes, 128 * 1024u);
@@ -104,19 +104,19 @@ TEST_F(KernelTest, AFileSetBackIsNative) {
 
 TEST_F(KernelTest, HitsCrossBeacons) {
   MapAndTouch(false, 0, 16 * kMiB);
-  kernel_.Attach({.managed_readahead = true, .progress = true, .beacon_bytes = kMiB});
+  kernel_.Attach(0, {.managed_readahead = true, .progress = true, .beacon_bytes = kMiB});
   process_.slot = 1;
   MapAndTouch(true, 0, 16 * kMiB);
   EXPECT_EQ(Count(EventKind::kProgress), 16u);
-  EXPECT_EQ(kernel_.events().size(), 16u);
+  EXPECT_EQ(kernel_.device(0).events.size(), 16u);
 }
 
 TEST_F(KernelTest, TracingSeesEveryAccessMerged) {
-  kernel_.Attach({.managed_readahead = true, .trace = true});
+  kernel_.Attach(0, {.managed_readahead = true, .trace = true});
   MapAndTouch(true, 0, 2 * kMiB);
   Do([&] { kernel_.Close(&thread_, open_); });
   uint64_t bytes = 0;
-  for (const Event& event : kernel_.events()) {
+  for (const Event& event : kernel_.device(0).events) {
     if (event.kind == EventKind::kAccess) bytes += event.length;
   }
   EXPECT_EQ(bytes, 2 * kMiB);
@@ -128,7 +128,7 @@ TEST_F(KernelTest, DirectReadsPassTheCacheOnlyWhileNobodyIsAttached) {
     OpenFile* open = kernel_.Open(&thread_, file_, true, true);
     kernel_.Read(&thread_, open, 0, kMiB);
     EXPECT_EQ(cache_.resident_bytes(), 0u);
-    kernel_.Attach({.managed_readahead = true});
+    kernel_.Attach(0, {.managed_readahead = true});
     kernel_.Read(&thread_, open, 0, kMiB);
     EXPECT_EQ(cache_.resident_bytes(), kMiB);
   });
@@ -159,6 +159,28 @@ TEST_F(KernelTest, AnEvictedPageFaultsAgain) {
   const uint64_t before = disk_.stats().bytes;
   Do([&] { kernel_.Access(&thread_, open_, 0, kMiB); });
   EXPECT_GE(disk_.stats().bytes - before, kMiB);
+}
+
+// Each mount's events are for its own reader, and one without a lease has none.
+TEST_F(KernelTest, AMountIsNativeAgainWhenItsLeaseHasRunOut) {
+  CacheFile* other = cache_.AddFile("g", 16 * kMiB, "");
+  other->mount = 1;
+  kernel_.Attach(0, {.managed_readahead = true});
+  kernel_.Attach(1, {.managed_readahead = true});
+  MapAndTouch(true, 0, kPage);
+  EXPECT_EQ(kernel_.device(0).events.size(), 1u);
+  EXPECT_TRUE(kernel_.device(1).events.empty());
+  kernel_.Expire(1);
+  EXPECT_TRUE(kernel_.device(1).is_expired);
+  file_ = other;
+  const uint64_t before = disk_.stats().bytes;
+  MapAndTouch(true, 4 * kMiB, kPage);
+  EXPECT_TRUE(kernel_.device(1).events.empty());
+  EXPECT_EQ(disk_.stats().bytes - before, 128u * 1024);
+  kernel_.Attach(1, {.managed_readahead = true});
+  EXPECT_FALSE(kernel_.device(1).is_expired);
+  MapAndTouch(true, 8 * kMiB, kPage);
+  EXPECT_EQ(kernel_.device(1).events.size(), 1u);
 }
 
 }  // namespace

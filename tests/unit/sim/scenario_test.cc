@@ -31,6 +31,12 @@ TEST(Scenario, MistakesAreNamed) {
             std::string::npos);
   EXPECT_NE(ErrorOf(R"({"strangers": [{"way": "stare"}]})").find("map, read, touch"),
             std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"system": {"dies_at": 0.5}})").find("only a \"policy\" can die"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"system": {"policy": "maio", "fault": "sleepy"}})").find("runner_stopped"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"others": [{"has_own_policy": true}]})").find("needs a \"model\""),
+            std::string::npos);
   EXPECT_NE(ErrorOf(R"({"machine": {"mbps": 0}})").find("above 0"), std::string::npos);
   EXPECT_NE(ErrorOf(R"({"expect": {"load_s": {"less": 1}}})").find("less"), std::string::npos);
 }
