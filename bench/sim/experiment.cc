@@ -7,10 +7,12 @@
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "bench/sim/start_up.h"
+#include "daemon/base/files.h"
 
 namespace ppc::sim {
 namespace {
@@ -32,6 +34,20 @@ class TempDir {
  private:
   std::string path_;
 };
+
+// What the policy has stored, names and contents.
+std::string FilesIn(const std::string& directory) {
+  std::map<std::string, std::string> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (!entry.is_regular_file()) continue;
+    const Result<std::string> text = ReadFile(entry.path(), size_t{1} << 30);
+    files[entry.path()] = text.ok() ? *text : "";
+  }
+  std::string all;
+  for (const auto& [path, text] : files) all += path + '\n' + text;
+  return all;
+}
 
 // The same service without a policy, a limit or anything done before.
 Scenario Plain(const Scenario& scenario) {
@@ -126,6 +142,8 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["reread_share"] = Share(cache.reread, run.needed);
   m["unused_share"] = Share(run.unused, run.needed);
   m["redundant_share"] = Share(cache.reread + run.unused, run.needed);
+  m["excess_reread_share"] =
+      Share(cache.reread - std::min(cache.reread, run.report.lost), run.needed);
   m["refault_share"] = Share(cache.refaulted, cache.evicted);
   m["reclaimed_share"] = Share(cache.reclaimed, cache.read);
   m["limit_hits"] = static_cast<double>(cache.limit_hits);
@@ -161,11 +179,51 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["pass_disk_share"] = Share(run.report.bytes, s.kv.bytes());
 }
 
+// When each directory's bytes have come if all that want some at a time have equal parts of the
+// disk; since the first start.
+std::map<std::string, double> FairTimes(const Scenario& s, const StartUpResult& run) {
+  struct Claim {
+    double start_s;
+    double left;
+  };
+  std::map<std::string, Claim> claims{{s.directory, {0, static_cast<double>(run.needed)}}};
+  for (size_t i = 0; i < s.others.size(); ++i) {
+    claims.try_emplace(OtherDirectory(s, i),
+                       Claim{s.others[i].after_s, static_cast<double>(run.others[i].needed)});
+  }
+  std::map<std::string, double> ends;
+  double now = 0;
+  while (ends.size() < claims.size()) {
+    const auto is_active = [&](const auto& entry) {
+      return !ends.contains(entry.first) && entry.second.start_s <= now;
+    };
+    const auto active = std::count_if(claims.begin(), claims.end(), is_active);
+    const double rate =
+        s.disk.bytes_per_s / static_cast<double>(std::max<std::ptrdiff_t>(active, 1));
+    double step = std::numeric_limits<double>::infinity();
+    for (const auto& entry : claims) {
+      if (is_active(entry)) step = std::min(step, entry.second.left / rate);
+      if (entry.second.start_s > now) step = std::min(step, entry.second.start_s - now);
+    }
+    std::vector<std::string> done;
+    for (auto& entry : claims) {
+      if (!is_active(entry)) continue;
+      entry.second.left -= rate * step;
+      if (entry.second.left < 1) done.push_back(entry.first);
+    }
+    now += step;
+    for (const std::string& directory : done) ends[directory] = now;
+  }
+  return ends;
+}
+
 // How the other services fared, the worst of all counts; and how evenly the disk was given to
 // services with models of their own.
 Status AddOthers(const Scenario& s, const StartUpResult& run, uint64_t seed,
                  const std::string& directory, std::map<std::string, double>* out) {
   double worst = (*out)["bound_ratio"];
+  const std::map<std::string, double> fair = FairTimes(s, run);
+  double worst_fair = (*out)["startup_s"] / std::max((*out)["bound_s"], fair.at(s.directory));
   for (size_t i = 0; i < s.others.size(); ++i) {
     const Scenario alone = Alone(s, i);
     const Result<StartUpResult> cached = Cached(alone, seed, directory);
@@ -175,9 +233,13 @@ Status AddOthers(const Scenario& s, const StartUpResult& run, uint64_t seed,
     other.needed = run.others[i].needed;
     const double startup_s =
         static_cast<double>(run.others[i].report.ready_ns - run.others[i].zero_ns) / 1e9;
-    worst = std::max(worst, startup_s / Bound(alone, other, cached->report));
+    const double bound = Bound(alone, other, cached->report);
+    worst = std::max(worst, startup_s / bound);
+    const double fair_s = fair.at(OtherDirectory(s, i)) - s.others[i].after_s;
+    worst_fair = std::max(worst_fair, startup_s / std::max(bound, fair_s));
   }
   (*out)["worst_bound_ratio"] = worst;
+  (*out)["worst_fair_ratio"] = worst_fair;
   uint64_t sum = 0;
   uint64_t least = ~uint64_t{0};
   for (const uint64_t bytes : run.early) {
@@ -201,13 +263,16 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
     const Result<StartUpResult> recorded = Record(Alone(scenario, i), seed, directory.path());
     if (!recorded) return recorded.error();
   }
+  const std::string before = FilesIn(directory.path());
   Result<StartUpResult> run = StartUp(scenario, seed, directory.path()).Go();
   if (!run) return run.error();
+  const bool is_same = FilesIn(directory.path()) == before;
   const Result<StartUpResult> cached = Cached(scenario, seed, directory.path());
   if (!cached) return cached.error();
   Outcome outcome;
   AddMetrics(scenario, *run, &outcome.metrics);
   auto& metrics = outcome.metrics;
+  metrics["template_changed"] = is_same ? 0 : 1;
   metrics["cached_load_s"] = cached->report.load_s();
   metrics["bound_s"] = Bound(scenario, *run, cached->report);
   metrics["bound_ratio"] = metrics["startup_s"] / metrics["bound_s"];
@@ -216,9 +281,15 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
     if (!added) return added.error();
   }
   if (scenario.expect.contains("undisturbed_ratio")) {
+    // Nor were they there when it was recorded.
     Scenario undisturbed = scenario;
     undisturbed.strangers.clear();
-    const Result<StartUpResult> other = StartUp(undisturbed, seed, directory.path()).Go();
+    const TempDir apart;
+    if (scenario.system.records_first) {
+      const Result<StartUpResult> recorded = Record(undisturbed, seed, apart.path());
+      if (!recorded) return recorded.error();
+    }
+    const Result<StartUpResult> other = StartUp(undisturbed, seed, apart.path()).Go();
     if (!other) return other.error();
     metrics["undisturbed_ratio"] =
         metrics["startup_s"] / (static_cast<double>(other->report.ready_ns - other->zero_ns) / 1e9);

@@ -42,8 +42,10 @@ Status Runner::Start() {
   if (!path) return path.error();
   // A library has one host in a process, and one path is loaded once: others have one of their own.
   if (options_.mount > 0) {
-    const std::string copy = options_.directory + "/policy" + std::to_string(options_.mount);
+    const std::string libraries = options_.directory + "/policies";
+    const std::string copy = libraries + "/" + std::to_string(options_.mount);
     std::error_code error;
+    std::filesystem::create_directory(libraries, error);
     std::filesystem::copy_file(*path, copy, std::filesystem::copy_options::overwrite_existing,
                                error);
     if (error) return Error{error.value(), "copy " + *path + " to " + copy};

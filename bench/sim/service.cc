@@ -8,6 +8,7 @@
 #include <fstream>
 #include <numeric>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "bench/mkmodel/writer.h"
@@ -87,6 +88,7 @@ struct Service::Worker {
   uint32_t lanes_left = 0;
   uint64_t bytes = 0;
   uint64_t dies_at = ~uint64_t{0};
+  std::set<uint32_t> pages;  // of the cache: taken, by one that dies
   bool is_dead = false;
   double device_ns = 0;  // when the device is free
   Fiber* fiber = nullptr;
@@ -269,7 +271,8 @@ void Service::LoadShard(Worker* worker, Lane* lane, size_t shard) {
     if (worker->is_dead) break;
     TakeRows(worker, lane, open, header.data_offset,
              bench::SliceTensor(*tensor, worker->rank, options_.tp));
-    if (worker->bytes >= worker->dies_at) worker->is_dead = true;
+    if (worker->bytes >= worker->dies_at && !std::exchange(worker->is_dead, true))
+      CountLost(worker);
   }
   if (is_mapped) kernel_->Munmap(&lane->thread, open);
   kernel_->Close(&lane->thread, open);
@@ -328,6 +331,14 @@ void Service::Take(Worker* worker, Lane* lane, OpenFile* open, uint64_t offset, 
   if (options_.mode == ReadMode::kMmap) kernel_->Access(&lane->thread, open, offset, bytes);
   lane->fill += bytes;
   worker->bytes += bytes;
+  if (worker->dies_at == ~uint64_t{0} || bytes == 0) return;
+  for (uint32_t page = PageOfOffset(offset); page <= PageOfOffset(offset + bytes - 1); ++page)
+    worker->pages.insert(open->file->first + page);
+}
+
+void Service::CountLost(Worker* worker) {
+  for (const uint32_t page : worker->pages)
+    report_.lost += kernel_->cache().page(page).state == PageState::kAbsent ? kPage : 0;
 }
 
 void Service::NextPiece(Worker* worker, Lane* lane) {

@@ -78,6 +78,7 @@ struct ServiceReport {
   uint64_t load_ns = 0;
   uint64_t ready_ns = 0;
   uint64_t bytes = 0;  // copied by all workers
+  uint64_t lost = 0;   // read by a worker that died, and not in the cache any more when it did
   uint64_t majflt = 0;
   double init_s() const { return double(load_ns - exec_ns) / 1e9; }
   double load_s() const { return double(ready_ns - load_ns) / 1e9; }
@@ -107,6 +108,7 @@ class Service {
   void Take(Worker* worker, Lane* lane, OpenFile* open, uint64_t offset, uint64_t bytes);
   void Fetch(Worker* worker, Lane* lane, OpenFile* open, uint64_t offset, uint64_t bytes);
   void NextPiece(Worker* worker, Lane* lane);
+  void CountLost(Worker* worker);
   void PrefetchByItself(Worker* worker, uint32_t thread);
   std::unique_ptr<Worker> NewWorker(uint32_t index);
   void NewProcess(Process* process, int worker);
