@@ -35,12 +35,12 @@ class TempDir {
   std::string path_;
 };
 
-// What the policy has stored, names and contents.
-std::string FilesIn(const std::string& directory) {
+// Names and contents.
+std::string TemplatesIn(const std::string& directory) {
   std::map<std::string, std::string> files;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    if (!entry.is_regular_file()) continue;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, error)) {
+    if (entry.path().extension() != ".ppct") continue;
     const Result<std::string> text = ReadFile(entry.path(), size_t{1} << 30);
     files[entry.path()] = text.ok() ? *text : "";
   }
@@ -72,11 +72,16 @@ Scenario Alone(const Scenario& scenario, size_t other) {
   return alone;
 }
 
+Scenario WithAllMemory(Scenario scenario) {
+  scenario.limit_share = 0;
+  scenario.node_share = 0;
+  return scenario;
+}
+
 Result<StartUpResult> Record(const Scenario& scenario, uint64_t seed,
                              const std::string& directory) {
-  Scenario record = Plain(scenario);
-  record.limit_share = 0;
-  record.node_share = 0;
+  Scenario record = WithAllMemory(Plain(scenario));
+  record.draft.clear();
   record.service.restart_worker = -1;
   record.service.own_prefetch_threads = 0;
   record.service.order = ShardOrder::kFile;
@@ -92,12 +97,10 @@ Result<StartUpResult> Record(const Scenario& scenario, uint64_t seed,
 // With everything in the cache before it starts.
 Result<StartUpResult> Cached(const Scenario& scenario, uint64_t seed,
                              const std::string& directory) {
-  Scenario cached = Plain(scenario);
+  Scenario cached = WithAllMemory(Plain(scenario));
   cached.system.is_cached = true;
   // Past the cache there is nothing cached.
   if (cached.service.mode == ReadMode::kDirect) cached.service.mode = ReadMode::kRead;
-  cached.limit_share = 0;
-  cached.node_share = 0;
   return StartUp(cached, seed, directory).Go();
 }
 
@@ -263,10 +266,15 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
     const Result<StartUpResult> recorded = Record(Alone(scenario, i), seed, directory.path());
     if (!recorded) return recorded.error();
   }
-  const std::string before = FilesIn(directory.path());
+  for (uint32_t i = 0; i < scenario.system.starts_before; ++i) {
+    const Result<StartUpResult> start =
+        StartUp(WithAllMemory(scenario), seed + 2 + i, directory.path()).Go();
+    if (!start) return start.error();
+  }
+  const std::string before = TemplatesIn(directory.path());
   Result<StartUpResult> run = StartUp(scenario, seed, directory.path()).Go();
   if (!run) return run.error();
-  const bool is_same = FilesIn(directory.path()) == before;
+  const bool is_same = TemplatesIn(directory.path()) == before;
   const Result<StartUpResult> cached = Cached(scenario, seed, directory.path());
   if (!cached) return cached.error();
   Outcome outcome;

@@ -93,6 +93,7 @@ Status ReadSystem(const Json& json, System* s) {
        {"dies_at", Set(&s->dies_at)},
        {"dies_after_ready_s", Set(&s->dies_after_ready_s)},
        {"away_s", Set(&s->away_s)},
+       {"starts_before", Set(&s->starts_before)},
        {"again", Set(&s->again)},
        {"again_after_s", Set(&s->again_after_s)}});
 }
@@ -248,6 +249,7 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
        {"known_short", Set(&s.known_short)},
        {"log", Set(&s.log)},
        {"model", Set(&s.model)},
+       {"draft", Set(&s.draft)},
        {"scale", Set(&s.scale)},
        {"layers", Set(&s.layers)},
        {"consumer", Set(&s.consumer)},

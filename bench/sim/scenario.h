@@ -34,9 +34,10 @@ struct System {
   Fault fault = Fault::kRunnerKilled;
   double dies_at = 0;  // it fails when so much of the model came from the disk; 0: never
   double dies_after_ready_s = 0;
-  double away_s = 0.5;        // until another one has taken over, or it goes on
-  uint32_t again = 0;         // times the service reads the model anew after it is ready
-  double again_after_s = 60;  // so long after each load
+  double away_s = 0.5;         // until another one has taken over, or it goes on
+  uint32_t starts_before = 0;  // further start-ups before this one, with all memory
+  uint32_t again = 0;          // times the service reads the model anew after it is ready
+  double again_after_s = 60;   // so long after each load
 };
 
 struct Expectation {
@@ -69,6 +70,7 @@ struct Scenario {
   std::string model = "qwen2.5-72b";
   uint64_t scale = 64;
   uint64_t layers = 0;  // the model's first ones alone, before scaling; 0: all
+  std::string draft;    // a second model, which the workers load after it; not when recorded
   PackageOptions packages;
   DiskOptions disk;
   double slow_at_s = 0;  // the disk becomes slow so long after the clock's start; 0: never

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "bench/common/slice.h"
@@ -58,6 +59,14 @@ Result<uint64_t> StartUp::AddFiles(PageCache* cache) {
   if (spec.ok() && s_.layers > 0) spec = bench::KeepLayers(*spec, s_.layers);
   if (!spec.ok()) return spec.error();
   model_ = AddModel(cache, *spec, s_.scale, s_.directory, s_.packages);
+  if (!s_.draft.empty()) {
+    spec = bench::FindModel(s_.draft);
+    if (!spec.ok()) return spec.error();
+    ModelFiles draft = AddModel(cache, *spec, s_.scale, s_.directory + "/draft", {});
+    std::move(draft.headers.begin(), draft.headers.end(), std::back_inserter(model_.headers));
+    std::move(draft.shards.begin(), draft.shards.end(), std::back_inserter(model_.shards));
+    model_.bytes += draft.bytes;
+  }
   other_models_.assign(s_.others.size(), ModelFiles{});
   for (size_t i = 0; i < s_.others.size(); ++i) {
     if (s_.others[i].model.empty()) continue;

@@ -78,5 +78,18 @@ TEST(Scenario, ASeedDecidesEverything) {
   EXPECT_NE(first->metrics, other->metrics);
 }
 
+TEST(Scenario, WhetherTemplatesChangeIsSeen) {
+  Scenario scenario;
+  scenario.model = "qwen2.5-7b";
+  scenario.system.policy = "maio";
+  const Result<Outcome> records = RunScenario(scenario, 1);
+  ASSERT_TRUE(records.ok());
+  EXPECT_EQ(records->metrics.at("template_changed"), 1);
+  scenario.system.records_first = true;
+  const Result<Outcome> uses = RunScenario(scenario, 1);
+  ASSERT_TRUE(uses.ok());
+  EXPECT_EQ(uses->metrics.at("template_changed"), 0);
+}
+
 }  // namespace
 }  // namespace ppc::sim
