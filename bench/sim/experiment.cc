@@ -78,8 +78,8 @@ Scenario WithAllMemory(Scenario scenario) {
   return scenario;
 }
 
-Result<StartUpResult> Record(const Scenario& scenario, uint64_t seed,
-                             const std::string& directory) {
+Result<StartUpResult> RecordOne(const Scenario& scenario, uint64_t seed,
+                                const std::string& directory, uint32_t node) {
   Scenario record = WithAllMemory(Plain(scenario));
   record.draft.clear();
   record.service.restart_worker = -1;
@@ -87,11 +87,26 @@ Result<StartUpResult> Record(const Scenario& scenario, uint64_t seed,
   record.service.order = ShardOrder::kFile;
   record.service.ranks.clear();
   record.service.first_node = 0;
+  if (!scenario.node_records.empty()) {
+    record.service.ranks = scenario.node_records[node];
+    record.service.on_node = node;
+  }
   record.system.policy = scenario.system.policy;
   if (scenario.is_recorded_among_strangers) record.strangers = scenario.strangers;
   const Status read = ReadService(scenario.record, &record.service);
   if (!read) return read.error();
   return StartUp(record, seed + 1, directory).Go();
+}
+
+// On each of the service's machines, the last one's result.
+Result<StartUpResult> Record(const Scenario& scenario, uint64_t seed,
+                             const std::string& directory) {
+  for (uint32_t node = 0; node + 1 < scenario.node_records.size(); ++node) {
+    Result<StartUpResult> one = RecordOne(scenario, seed, directory, node);
+    if (!one) return one;
+  }
+  const size_t last = std::max<size_t>(scenario.node_records.size(), 1) - 1;
+  return RecordOne(scenario, seed, directory, static_cast<uint32_t>(last));
 }
 
 // With everything in the cache before it starts.
@@ -157,6 +172,7 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["stood_down_s"] = ready.is_object() ? ready.value("stood_down_ms", 0.0) / 1e3 : 0;
   m["standing_down"] = ready.is_object() && ready.value("standing_down", false) ? 1 : 0;
   m["swaps"] = ready.is_object() ? ready.value("swaps", 0.0) : 0;
+  m["unmatched_share"] = Share(run.demanded, run.needed);
   const uint64_t foreign = cache.charged[kRunnerPays] + cache.charged[kOthersPay];
   m["charged_share"] =
       Share(std::accumulate(cache.charged.begin(), cache.charged.end(), uint64_t{0}) - foreign,

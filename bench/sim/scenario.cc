@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/sim/scenario.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <functional>
 #include <utility>
@@ -176,6 +177,17 @@ Status CheckScenario(const Scenario& s, const std::string& name) {
   if (workers < 1 || workers > 24) {
     return Error{EINVAL, name + ": \"workers\" must be 1 to 24, of all services together"};
   }
+  if (s.service.on_node >= s.service.of_nodes) {
+    return Error{EINVAL, name + ": \"on_node\" must be below \"of_nodes\""};
+  }
+  const auto is_short = [&](const auto& ranks) { return ranks.size() != s.service.workers; };
+  if (!s.node_records.empty() &&
+      (s.node_records.size() != s.service.of_nodes ||
+       std::any_of(s.node_records.begin(), s.node_records.end(), is_short))) {
+    return Error{EINVAL, name +
+                             ": \"node_records\" needs one list for each of \"of_nodes\", with "
+                             "one number per worker"};
+  }
   if (s.kv.is_on && (s.kv.objects() == 0 || s.kv.object_bytes == 0 || s.kv.passes == 0)) {
     return Error{EINVAL, name + ": the numbers of \"kv\" must be above 0"};
   }
@@ -217,26 +229,33 @@ Status CheckScenario(const Scenario& s, const std::string& name) {
 }  // namespace
 
 Status ReadService(const Json& json, ServiceOptions* s) {
-  return Each(json, "service",
-              {{"workers", [s](const Json& v) { s->workers = s->tp = v.get<uint32_t>(); }},
-               {"mode", Choose<ReadMode>(&s->mode, {{"mmap", ReadMode::kMmap},
-                                                    {"read", ReadMode::kRead},
-                                                    {"direct", ReadMode::kDirect}})},
-               {"threads", Set(&s->threads)},
-               {"passes", Set(&s->passes)},
-               {"order", Choose<ShardOrder>(&s->order, {{"file", ShardOrder::kFile},
-                                                        {"shuffled", ShardOrder::kShuffled}})},
-               {"shuffles_alike", Set(&s->shuffles_alike)},
-               {"swap_tensors", Set(&s->swap_tensors)},
-               {"jitter", Set(&s->jitter)},
-               {"ranks", Set(&s->ranks)},
-               {"first_node", Set(&s->first_node)},
-               {"populates", Set(&s->populates)},
-               {"own_prefetch_threads", Set(&s->own_prefetch_threads)},
-               {"late_mib", [s](const Json& v) { s->late_bytes = v.get<uint64_t>() << 20; }},
-               {"restart_worker", Set(&s->restart_worker)},
-               {"restart_at", Set(&s->restart_at)},
-               {"restart_pause_s", Set(&s->restart_pause_s)}});
+  uint32_t all_workers = 0;
+  const Status read =
+      Each(json, "service",
+           {{"workers", [s](const Json& v) { s->workers = s->tp = v.get<uint32_t>(); }},
+            {"all_workers", Set(&all_workers)},
+            {"on_node", Set(&s->on_node)},
+            {"of_nodes", Set(&s->of_nodes)},
+            {"mode", Choose<ReadMode>(&s->mode, {{"mmap", ReadMode::kMmap},
+                                                 {"read", ReadMode::kRead},
+                                                 {"direct", ReadMode::kDirect}})},
+            {"threads", Set(&s->threads)},
+            {"passes", Set(&s->passes)},
+            {"order", Choose<ShardOrder>(&s->order, {{"file", ShardOrder::kFile},
+                                                     {"shuffled", ShardOrder::kShuffled}})},
+            {"shuffles_alike", Set(&s->shuffles_alike)},
+            {"swap_tensors", Set(&s->swap_tensors)},
+            {"jitter", Set(&s->jitter)},
+            {"ranks", Set(&s->ranks)},
+            {"first_node", Set(&s->first_node)},
+            {"populates", Set(&s->populates)},
+            {"own_prefetch_threads", Set(&s->own_prefetch_threads)},
+            {"late_mib", [s](const Json& v) { s->late_bytes = v.get<uint64_t>() << 20; }},
+            {"restart_worker", Set(&s->restart_worker)},
+            {"restart_at", Set(&s->restart_at)},
+            {"restart_pause_s", Set(&s->restart_pause_s)}});
+  if (all_workers > 0) s->tp = all_workers;
+  return read;
 }
 
 Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
@@ -256,6 +275,7 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
        {"init_share", Set(&s.init_share)},
        {"limit_share", Set(&s.limit_share)},
        {"record", Set(&s.record)},
+       {"node_records", Set(&s.node_records)},
        {"warm_share", Set(&s.warm_share)},
        {"replaced_shard", Set(&s.replaced_shard)},
        {"is_recorded_among_strangers", Set(&s.is_recorded_among_strangers)},

@@ -87,8 +87,10 @@ struct Scenario {
   ServiceOptions service;
   System system;
   Json record = Json::object();  // what of "service" was otherwise when recorded
-  double warm_share = 0;         // of each shard, in the cache at the start
-  int replaced_shard = -1;       // changed between recording and this run
+  // Of a service on several machines: the slices that each one's workers took when recorded.
+  std::vector<std::vector<uint32_t>> node_records;
+  double warm_share = 0;    // of each shard, in the cache at the start
+  int replaced_shard = -1;  // changed between recording and this run
   std::vector<Other> others;
   std::vector<Stranger> strangers;
   bool is_recorded_among_strangers = false;

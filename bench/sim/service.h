@@ -54,9 +54,11 @@ struct ServiceOptions {
   uint32_t threads = 1;  // per worker; each takes the next shard
   uint32_t passes = 1;
   ShardOrder order = ShardOrder::kFile;
-  bool shuffles_alike = true;         // the workers have the same order of shards
-  double swap_tensors = 0;            // share of neighbouring tensors that change places
-  double jitter = 0;                  // of the device's time per piece, +- this share
+  bool shuffles_alike = true;  // the workers have the same order of shards
+  double swap_tensors = 0;     // share of neighbouring tensors that change places
+  double jitter = 0;           // of the device's time per piece, +- this share
+  uint32_t on_node = 0;        // of `of_nodes`, where the service is on several machines
+  uint32_t of_nodes = 1;
   std::vector<uint32_t> ranks;        // slice of each process; empty: worker i takes slice i
   bool populates = false;             // MAP_POPULATE of each shard
   uint32_t own_prefetch_threads = 0;  // per worker: whole shards r::N in 16 MiB blocks

@@ -201,6 +201,7 @@ void StartUp::Count() {
     for (uint32_t i = file.first; i < file.first + file.pages; ++i) {
       const Page& page = cache_->page(i);
       if (page.wanted) needed += kPage;
+      if (page.wanted && !page.by_loader) result_.demanded += kPage;
       if (page.ever_read && !page.wanted) result_.unused += kPage;
     }
     // A log's files lie anywhere.

@@ -34,6 +34,7 @@ struct StartUpResult {
   double threshold_share = 0;  // of memory in use at most, of the machine's threshold
   uint64_t unused = 0;         // read, never touched
   uint64_t needed = 0;         // touched by anybody, of the service's model
+  uint64_t demanded = 0;       // of all that was touched, what the loader has not brought in
   std::vector<OtherResult> others;
   std::vector<uint64_t> early;  // by service: of its model read until the first of them was ready
   uint64_t at_zero = 0;         // resident when the clock or, earlier, the policy started

@@ -122,6 +122,10 @@ Status StartUp::StartService(uint32_t mount, const ServiceOptions& service) {
   for (uint32_t i = 0; !s_.observes && i < service.workers; ++i)
     xpus.push_back(static_cast<int>(first + i));
   message["xpus"] = xpus;
+  if (service.of_nodes > 1) {
+    message["node"] = service.on_node;
+    message["nodes"] = service.of_nodes;
+  }
   // It only pays: who belongs to the service is told otherwise.
   const std::string group =
       ControlGroupOf(directory_, static_cast<PayerId>(kServicePays + service.number));

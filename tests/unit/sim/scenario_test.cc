@@ -31,6 +31,11 @@ TEST(Scenario, MistakesAreNamed) {
             std::string::npos);
   EXPECT_NE(ErrorOf(R"({"strangers": [{"way": "stare"}]})").find("map, read, touch"),
             std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"service": {"on_node": 2, "of_nodes": 2}})").find("on_node"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"service": {"of_nodes": 2}, "node_records": [[0, 1]]})")
+                .find("one list for each"),
+            std::string::npos);
   EXPECT_NE(ErrorOf(R"({"system": {"dies_at": 0.5}})").find("only a \"policy\" can die"),
             std::string::npos);
   EXPECT_NE(ErrorOf(R"({"system": {"policy": "maio", "fault": "sleepy"}})").find("runner_stopped"),
