@@ -135,8 +135,10 @@ void PageCache::Add(uint32_t index, int node, bool by_loader, uint32_t io, Payer
   constexpr int kRounds = 64;
   for (int round = 0; IsFull() && round < kRounds; ++round) {
     ++stats_.limit_hits;
-    // Priorities from 1/4096 of the list on; the least is a batch.
-    if (ReclaimBatch(kReclaimBatch) == 0) ReclaimBatch(inactive_.size + active_.size);
+    // Batch after batch, through all pages if need be; what one has freed is enough.
+    uint64_t looked = 0;
+    while (ReclaimBatch(kReclaimBatch) == 0 && looked < inactive_.size + active_.size)
+      looked += kReclaimBatch;
   }
   Page& page = pages_[index];
   const auto wanted = static_cast<size_t>(std::clamp<int>(node, 0, int(node_pages_.size()) - 1));

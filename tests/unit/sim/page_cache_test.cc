@@ -48,6 +48,20 @@ TEST_F(PageCacheTest, WhatIsMappedAndTouchedGetsASecondChance) {
   EXPECT_EQ(cache.page(3).state, PageState::kUptodate);
 }
 
+// Where the first batch is in use the next ones are looked at, and no more goes than from one.
+TEST_F(PageCacheTest, ReclaimEndsWithTheFirstBatchThatFreesSomething) {
+  PageCache cache({.limit_bytes = 100 * kPage});
+  cache.AddFile("f", 1000 * kPage, "");
+  Read(&cache, 0, 100);
+  for (uint32_t i = 0; i < 40; ++i) {
+    cache.Map(i, 1);
+    cache.Touch(i, 1);
+  }
+  Read(&cache, 100, 1);
+  EXPECT_EQ(Resident(&cache, 0, 40), 40u);
+  EXPECT_EQ(cache.stats().reclaimed, 24 * kPage);  // the rest of the second batch
+}
+
 TEST_F(PageCacheTest, TouchedByTwoProcessesIsActiveAfterUnmapping) {
   PageCache cache({});
   cache.AddFile("f", 10 * kPage, "");
