@@ -308,6 +308,7 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
     // Nor were they there when it was recorded.
     Scenario undisturbed = scenario;
     undisturbed.strangers.clear();
+    undisturbed.system.config.erase("store");
     const TempDir apart;
     if (scenario.system.records_first) {
       const Result<StartUpResult> recorded = Record(undisturbed, seed, apart.path());
@@ -315,6 +316,7 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
     }
     const Result<StartUpResult> other = StartUp(undisturbed, seed, apart.path()).Go();
     if (!other) return other.error();
+    metrics["undisturbed_disk_ratio"] = Share(run->disk.bytes, other->disk.bytes);
     metrics["undisturbed_ratio"] =
         metrics["startup_s"] / (static_cast<double>(other->report.ready_ns - other->zero_ns) / 1e9);
   }
