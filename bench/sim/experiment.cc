@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -269,26 +270,77 @@ Status AddOthers(const Scenario& s, const StartUpResult& run, uint64_t seed,
   return Ok();
 }
 
+// Against the same without strangers and without a shared store.
+Status AddUndisturbed(const Scenario& scenario, const StartUpResult& run, uint64_t seed,
+                      std::map<std::string, double>* out) {
+  // Nor were they there when it was recorded.
+  Scenario undisturbed = scenario;
+  undisturbed.strangers.clear();
+  undisturbed.system.config.erase("store");
+  const TempDir apart;
+  if (scenario.system.records_first) {
+    const Result<StartUpResult> recorded = Record(undisturbed, seed, apart.path());
+    if (!recorded) return recorded.error();
+  }
+  const Result<StartUpResult> other = StartUp(undisturbed, seed, apart.path()).Go();
+  if (!other) return other.error();
+  (*out)["undisturbed_disk_ratio"] = Share(run.disk.bytes, other->disk.bytes);
+  (*out)["undisturbed_ratio"] =
+      (*out)["startup_s"] / (static_cast<double>(other->report.ready_ns - other->zero_ns) / 1e9);
+  return Ok();
+}
+
+// What was started before.
+Status Prepare(const Scenario& scenario, uint64_t seed, const std::string& directory) {
+  if (scenario.system.records_first) {
+    const Result<StartUpResult> recorded = Record(scenario, seed, directory);
+    if (!recorded) return recorded.error();
+  }
+  for (size_t i = 0; scenario.system.records_first && i < scenario.others.size(); ++i) {
+    const Result<StartUpResult> recorded = Record(Alone(scenario, i), seed, directory);
+    if (!recorded) return recorded.error();
+  }
+  for (uint32_t i = 0; i < scenario.system.starts_before; ++i) {
+    const Result<StartUpResult> start =
+        StartUp(WithAllMemory(scenario), seed + 2 + i, directory).Go();
+    if (!start) return start.error();
+  }
+  return Ok();
+}
+
+// Copies of the templates, each with a byte that is another one.
+void DamageInto(const std::string& directory, const std::string& store) {
+  std::error_code error;
+  const auto options = std::filesystem::copy_options::recursive;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, error)) {
+    if (entry.path().extension() != ".ppct") continue;
+    const std::string folder = entry.path().parent_path().filename();
+    std::filesystem::create_directory(store + "/" + folder, error);
+    const std::string copy = store + "/" + folder + "/" + entry.path().filename().string();
+    std::filesystem::copy(entry.path(), copy, options, error);
+    std::fstream file(copy, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(entry.file_size() / 2));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(entry.file_size() / 2));
+    file.put(static_cast<char>(~byte));
+  }
+}
+
 }  // namespace
 
 Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
   const TempDir directory;
   if (directory.path().empty()) return PosixError("make a temporary directory", errno);
-  if (scenario.system.records_first) {
-    const Result<StartUpResult> recorded = Record(scenario, seed, directory.path());
-    if (!recorded) return recorded.error();
-  }
-  for (size_t i = 0; scenario.system.records_first && i < scenario.others.size(); ++i) {
-    const Result<StartUpResult> recorded = Record(Alone(scenario, i), seed, directory.path());
-    if (!recorded) return recorded.error();
-  }
-  for (uint32_t i = 0; i < scenario.system.starts_before; ++i) {
-    const Result<StartUpResult> start =
-        StartUp(WithAllMemory(scenario), seed + 2 + i, directory.path()).Go();
-    if (!start) return start.error();
-  }
+  const Status prepared = Prepare(scenario, seed, directory.path());
+  if (!prepared) return prepared.error();
   const std::string before = TemplatesIn(directory.path());
-  Result<StartUpResult> run = StartUp(scenario, seed, directory.path()).Go();
+  const TempDir store;
+  Scenario measured = scenario;
+  if (scenario.system.is_store_damaged) {
+    DamageInto(directory.path(), store.path());
+    measured.system.config["store"] = "dir:" + store.path();
+  }
+  Result<StartUpResult> run = StartUp(measured, seed, directory.path()).Go();
   if (!run) return run.error();
   const bool is_same = TemplatesIn(directory.path()) == before;
   const Result<StartUpResult> cached = Cached(scenario, seed, directory.path());
@@ -305,20 +357,8 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
     if (!added) return added.error();
   }
   if (scenario.expect.contains("undisturbed_ratio")) {
-    // Nor were they there when it was recorded.
-    Scenario undisturbed = scenario;
-    undisturbed.strangers.clear();
-    undisturbed.system.config.erase("store");
-    const TempDir apart;
-    if (scenario.system.records_first) {
-      const Result<StartUpResult> recorded = Record(undisturbed, seed, apart.path());
-      if (!recorded) return recorded.error();
-    }
-    const Result<StartUpResult> other = StartUp(undisturbed, seed, apart.path()).Go();
-    if (!other) return other.error();
-    metrics["undisturbed_disk_ratio"] = Share(run->disk.bytes, other->disk.bytes);
-    metrics["undisturbed_ratio"] =
-        metrics["startup_s"] / (static_cast<double>(other->report.ready_ns - other->zero_ns) / 1e9);
+    const Status added = AddUndisturbed(scenario, *run, seed, &metrics);
+    if (!added) return added.error();
   }
   const auto wants_native = [](const auto& e) { return e.first.starts_with("native_"); };
   if (std::any_of(scenario.expect.begin(), scenario.expect.end(), wants_native)) {

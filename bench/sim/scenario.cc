@@ -94,6 +94,7 @@ Status ReadSystem(const Json& json, System* s) {
        {"dies_at", Set(&s->dies_at)},
        {"dies_after_ready_s", Set(&s->dies_after_ready_s)},
        {"away_s", Set(&s->away_s)},
+       {"is_store_damaged", Set(&s->is_store_damaged)},
        {"starts_before", Set(&s->starts_before)},
        {"again", Set(&s->again)},
        {"again_after_s", Set(&s->again_after_s)}});

@@ -34,10 +34,11 @@ struct System {
   Fault fault = Fault::kRunnerKilled;
   double dies_at = 0;  // it fails when so much of the model came from the disk; 0: never
   double dies_after_ready_s = 0;
-  double away_s = 0.5;         // until another one has taken over, or it goes on
-  uint32_t starts_before = 0;  // further start-ups before this one, with all memory
-  uint32_t again = 0;          // times the service reads the model anew after it is ready
-  double again_after_s = 60;   // so long after each load
+  double away_s = 0.5;            // until another one has taken over, or it goes on
+  bool is_store_damaged = false;  // a shared store has the templates, with a wrong byte each
+  uint32_t starts_before = 0;     // further start-ups before this one, with all memory
+  uint32_t again = 0;             // times the service reads the model anew after it is ready
+  double again_after_s = 60;      // so long after each load
 };
 
 struct Expectation {
