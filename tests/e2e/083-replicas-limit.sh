@@ -1,0 +1,66 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Description: a second service of a model starts two seconds after the first, in a cgroup of its own below one
+# limit: the model is read once, the limit is not hit, and what was read is charged to the two of them.
+# natively by default
+. "$(dirname "$0")/maio.sh"
+STAGING_MIB=1
+trap 'cleanup; rmdir "$GROUP"/* "$GROUP" 2>/dev/null' EXIT
+wanted=$(reference_checksum)
+start_daemon
+serve
+register "$MNT" maio
+is_v1 || echo +memory >"$GROUP/cgroup.subtree_control"
+mkdir "$GROUP/first" "$GROUP/second"
+
+announce() { must ppcctl service start --id "svc-$1" --cgroup "$GROUP/$1" --workers 2 --xpu 0,1 "$MNT"; }
+# load NAME MBPS: the model, by two workers each of whose devices is as fast as that.
+load() {
+  bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$GROUP/$1" \
+    loadmodel --workers 2 --staging 1M --init-s 3 --device-mbps "$2" "$MNT" >"$WORK/$1.report"
+}
+# Of files; the loader's own memory that its workers share is told with them.
+charged() {
+  awk -v name="$(is_v1 && echo cache || echo file)" '$1 == name {n += $2} $1 == "shmem" {n -= $2} END {print n}' \
+    "$GROUP/$1/memory.stat"
+}
+# What runs in the groups, the helper that loads for them included, is charged to neither.
+read_programs() {
+  local programs
+  programs=("$(command -v bash)" "$(command -v loadmodel)" "$(command -v ppc-runner)" "$PPC_POLICY_DIR/libppc_maio.so")
+  { printf '%s\n' "${programs[@]}" && ldd "${programs[@]}" | grep -o ' /[^ ]*'; } | sort -u | xargs cat >/dev/null
+}
+stop() {
+  local name
+  for name; do
+    eq "$(checksum_in "$(cat "$WORK/$name.report")")" "$wanted" "checksum of the $name"
+    must ppcctl service ready --id "svc-$name" "$MNT"
+    must ppcctl service stop --id "svc-$name" "$MNT"
+  done
+}
+for name in first second; do
+  drop_caches
+  announce "$name"
+  load "$name" 0 || fail "the recording run of the $name failed"
+  stop "$name"
+done
+# All of it stays, so that what was read is there to be counted.
+limit_group 150 4
+drop_caches
+read_programs
+before=$(sectors) max=$(group_event max) loads=()
+announce first
+load first 33 &
+loads+=($!)
+sleep 2
+announce second
+load second 33 &
+loads+=($!)
+wait "${loads[@]}" || fail "a load failed"
+used=$((($(sectors) - before) * 512)) paid=$(($(charged first) + $(charged second)))
+echo "# counted: disk=$((used * 100 / model_bytes))% charged=$(charged first)+$(charged second) limit hit $(($(group_event max) - max)) times"
+stop first second
+eq "$(group_event max)" "$max" "times the limit was hit"
+le "$used" $((model_bytes * 105 / 100)) "bytes from the disk for both"
+ge $((paid * 100)) $((used * 95)) "a hundred times what is charged to them, in bytes"
+le $((paid * 100)) $((used * 105)) "a hundred times what is charged to them, in bytes"
