@@ -92,12 +92,16 @@ class DoctorPaceTest : public DoctorTest {
                      {{{"service_id", "svc-one"},
                        {"standing_down", is_standing_down},
                        {"device_mbps", device_mbps},
+                       {"loaded", loaded_},
+                       {"redundant", redundant_},
                        {"groups", Json::array({group_})}}}}};
     found_ = Services();
     for (const Finding& each : found_) EXPECT_FALSE(each.is_problem) << each.code;
     return Only(found_);
   }
   Json group_;
+  uint64_t loaded_ = 100 << 20;
+  uint64_t redundant_ = 0;
   Findings found_;
 };
 
@@ -111,6 +115,12 @@ TEST_F(DoctorPaceTest, ADiskThatReadersWaitForIsWorthKnowing) {
   EXPECT_EQ(Pace(), "device-slow ppcctl warm /models --id svc-one");
   EXPECT_NE(found_.at(0).cause.find("gives 300 MB/s"), std::string::npos);
   EXPECT_EQ(Pace(0), "") << "nothing was measured";
+  redundant_ = 101 << 20;
+  EXPECT_EQ(Pace(), "") << "most of it was in memory";
+  redundant_ = 0;
+  loaded_ = 1 << 20;
+  EXPECT_EQ(Pace(), "") << "hardly anything came from the disk";
+  loaded_ = 100 << 20;
   group_["ahead"] = uint64_t{64} << 20;
   EXPECT_EQ(Pace(), "") << "the loads are ahead";
   group_["ahead"] = nullptr;

@@ -181,8 +181,11 @@ void CheckPace(const Subject& subject, Findings* out) {
                     false});
     return;
   }
+  // Of what was in memory before, a piece counts as absent until the loads have come by.
+  const uint64_t loaded = follows.value("loaded", uint64_t{0});
+  const bool is_from_disk = loaded >= kSettled && loaded > follows.value("redundant", uint64_t{0});
   const Json& groups = JsonMember(follows, "groups");
-  if (rate == 0 || std::none_of(groups.begin(), groups.end(), HasCaughtUp)) return;
+  if (rate == 0 || !is_from_disk || std::none_of(groups.begin(), groups.end(), HasCaughtUp)) return;
   out->push_back({"device-slow", subject.about,
                   "its readers have caught up with what is loaded and wait for the disk, which "
                   "gives " +
