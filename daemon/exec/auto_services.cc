@@ -51,23 +51,52 @@ void AutoServices::Decide() {
     auto identity = std::make_shared<std::optional<Identity>>();
     const bool is_taken = parts_.look_up(
         [roots = parts_.roots, reader, identity] { *identity = Identify(roots, reader); },
-        [this, reader, identity] { Start(reader, *identity); });
+        [this, reader, identity] { Place(reader, *identity); });
     if (!is_taken) Decided(reader);
   }
 }
 
+// Whoever has the name may have ended just now: then it is his successor's.
+void AutoServices::Place(const Process& reader, const std::optional<Identity>& identity) {
+  const auto twin = identity ? live_.find(identity->id) : live_.end();
+  if (twin == live_.end()) return Start(reader, identity);
+  auto is_there = std::make_shared<bool>(true);
+  const bool is_taken = parts_.look_up(
+      [roots = parts_.roots, is_there, leader = twin->second] {
+        *is_there = IsSameProcess(roots, leader.pid, leader.start_ns);
+      },
+      [this, is_there, reader, identity] {
+        if (!*is_there && live_.contains(identity->id)) Stop(identity->id);
+        Start(reader, identity);
+      });
+  if (!is_taken) Decided(reader);
+}
+
+// The first is called by its command's name, others beside it are its replicas.  "": it has one.
+std::string AutoServices::FreeName(const Identity& identity) const {
+  std::string free;
+  for (size_t replica = 1; replica <= kMaxServices; ++replica) {
+    std::string id = identity.id + (replica == 1 ? "" : "." + std::to_string(replica));
+    const auto known = live_.find(id);
+    if (known == live_.end()) {
+      if (free.empty()) free = std::move(id);
+    } else if (known->second.pid == identity.leader.pid) {
+      return "";
+    }
+  }
+  return free;
+}
+
 void AutoServices::Start(const Process& reader, const std::optional<Identity>& identity) {
   if (!identity || parts_.services->HasTold()) return Decided(reader);
+  const std::string id = FreeName(*identity);
+  if (id.empty()) return Decided(reader);
   Json message{{"op", "service_start"},
-               {"service_id", identity->id},
+               {"service_id", id},
                {"pid", identity->leader.pid},
                {"by_cgroup", false},
                {"auto", true}};
-  if (const auto twin = live_.find(identity->id); twin != live_.end()) {
-    if (twin->second.pid == identity->leader.pid) return Decided(reader);
-    message["service_id"] = identity->id + "-" + std::to_string(identity->leader.pid);
-  }
-  const std::string id = message["service_id"];
+  if (id != identity->id) message["template"] = identity->id;
   live_[id] = identity->leader;
   if (!identity->cgroup.empty()) message["cgroup"] = identity->cgroup;
   parts_.control(std::move(message), [this, reader, id](const Result<Json>& answer) {

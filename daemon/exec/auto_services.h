@@ -66,7 +66,9 @@ class AutoServices {
     bool is_decided = false;
   };
   static std::optional<Identity> Identify(const SysRoots& roots, const Process& reader);
+  void Place(const Process& reader, const std::optional<Identity>& identity);
   void Start(const Process& reader, const std::optional<Identity>& identity);
+  std::string FreeName(const Identity& identity) const;
   void Decided(const Process& reader);
   void Stop(const std::string& id);
 

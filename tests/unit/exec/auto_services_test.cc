@@ -90,6 +90,32 @@ TEST_F(AutoServicesTest, ItEndsWithItsLeaderAndIsFoundAgain) {
   EXPECT_EQ(told_[2]["service_id"], told_[0]["service_id"]);
 }
 
+TEST_F(AutoServicesTest, OneThatComesRightAfterItHasItsName) {
+  Process(9, 1, 9, "serve model");
+  StartHere();
+  Miss(9, 0);
+  std::filesystem::remove_all(tree_.Path("/proc/9"));
+  Process(30, 1, 30, "serve model");
+  Miss(30, 0);
+  ASSERT_EQ(told_.size(), 3u);
+  EXPECT_EQ(told_[1]["op"], "service_stop");
+  EXPECT_EQ(told_[2]["service_id"], told_[0]["service_id"]);
+  EXPECT_FALSE(told_[2].contains("template"));
+}
+
+TEST_F(AutoServicesTest, OneBesideItIsItsReplica) {
+  for (const int pid : {9, 30, 40}) Process(pid, 1, pid, "serve model");
+  Process(31, 30, 30);
+  StartHere();
+  for (const int pid : {9, 30, 31, 40}) Miss(pid, 0);
+  ASSERT_EQ(told_.size(), 3u);
+  const std::string id = told_[0]["service_id"];
+  EXPECT_EQ(told_[1]["service_id"], id + ".2");
+  EXPECT_EQ(told_[1]["template"], id);
+  EXPECT_EQ(told_[2]["service_id"], id + ".3");
+  EXPECT_EQ(services_, (std::vector<int>{0, 1, 1, 2}));
+}
+
 TEST_F(AutoServicesTest, AServiceThatIsToldOfDecidesAlone) {
   Process(9, 1, 9, "serve model");
   Process(20, 1, 20, "cp");
