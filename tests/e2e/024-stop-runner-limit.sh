@@ -30,7 +30,8 @@ went_on=$(read_so_far)
 must kill -CONT "$runner"
 wait "$load" || fail "the load failed"
 used=$(read_so_far)
-eq "$(runner_pid)" "$runner" "the runner"
+# The module's lease is two seconds, too: where it has run out another runner goes on.
+is_module || eq "$(runner_pid)" "$runner" "the runner"
 eq "$(checksum_in "$(cat "$WORK/report")")" "$wanted" "checksum"
 echo "# counted: percent of the model from the disk: stopped at $((stopped * 100 / model_bytes)), went on at" \
   "$((went_on * 100 / model_bytes)), in all $((used * 100 / model_bytes))"
