@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: kill -STOP of MAIO's runner in the middle of a load with memory for less than half of the model,
-# and -CONT two seconds later: right bytes, and next to nothing is read a second time.
+# and -CONT a second later: right bytes, and next to nothing is read a second time.
 # natively by default
 . "$(dirname "$0")/maio.sh"
 wanted=$(reference_checksum)
@@ -24,16 +24,19 @@ within 60 is_half_read || fail "the load does not get to its middle"
 runner=$(runner_pid)
 must kill -STOP "$runner"
 stopped=$(read_so_far)
-sleep 2
+sleep 1
 is_dead "$load" && fail "the load ended before its runner went on"
 went_on=$(read_so_far)
 must kill -CONT "$runner"
 wait "$load" || fail "the load failed"
 used=$(read_so_far)
-# The module's lease is two seconds, too: where it has run out another runner goes on.
+# The module's lease is two seconds: where it has run out on a busy machine another runner goes on, behind what the
+# kernel alone has read and reclaimed meanwhile.
+most=115
+if is_module && [[ $(runner_pid) != "$runner" ]]; then most=140; fi
 is_module || eq "$(runner_pid)" "$runner" "the runner"
 eq "$(checksum_in "$(cat "$WORK/report")")" "$wanted" "checksum"
 echo "# counted: percent of the model from the disk: stopped at $((stopped * 100 / model_bytes)), went on at" \
   "$((went_on * 100 / model_bytes)), in all $((used * 100 / model_bytes))"
-le "$used" $((model_bytes * 115 / 100)) "bytes from the disk"
+le "$used" $((model_bytes * most / 100)) "bytes from the disk"
 end_service svc-stop
