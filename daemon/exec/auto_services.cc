@@ -60,16 +60,26 @@ void AutoServices::Decide() {
 void AutoServices::Place(const Process& reader, const std::optional<Identity>& identity) {
   const auto twin = identity ? live_.find(identity->id) : live_.end();
   if (twin == live_.end()) return Start(reader, identity);
-  auto is_there = std::make_shared<bool>(true);
-  const bool is_taken = parts_.look_up(
-      [roots = parts_.roots, is_there, leader = twin->second] {
-        *is_there = IsSameProcess(roots, leader.pid, leader.start_ns);
-      },
-      [this, is_there, reader, identity] {
-        if (!*is_there && live_.contains(identity->id)) Stop(identity->id);
-        Start(reader, identity);
-      });
+  const bool is_taken =
+      EndIfGone(twin->first, twin->second, [this, reader, identity] { Start(reader, identity); });
   if (!is_taken) Decided(reader);
+}
+
+// Then then(), whatever was found; false: nobody can look.  The name may have a successor's process
+// by the time that is known.
+bool AutoServices::EndIfGone(const std::string& id, const Process& leader,
+                             std::function<void()> then) {
+  auto is_there = std::make_shared<bool>(true);
+  return parts_.look_up([roots = parts_.roots, is_there,
+                         leader] { *is_there = IsSameProcess(roots, leader.pid, leader.start_ns); },
+                        [this, is_there, id, leader, then = std::move(then)] {
+                          const auto known = live_.find(id);
+                          const bool is_its = known != live_.end() &&
+                                              known->second.pid == leader.pid &&
+                                              known->second.start_ns == leader.start_ns;
+                          if (!*is_there && is_its) Stop(id);
+                          then();
+                        });
 }
 
 // The first is called by its command's name, others beside it are its replicas.  "": it has one.
@@ -124,14 +134,7 @@ void AutoServices::Stop(const std::string& id) {
 
 void AutoServices::EndGone() {
   for (const auto& [id, leader] : std::map(live_)) {  // one that ends leaves the list
-    auto is_there = std::make_shared<bool>();
-    (void)parts_.look_up(
-        [roots = parts_.roots, is_there, leader = leader] {
-          *is_there = IsSameProcess(roots, leader.pid, leader.start_ns);
-        },
-        [this, is_there, id = id] {
-          if (!*is_there && live_.contains(id)) Stop(id);
-        });
+    (void)EndIfGone(id, leader, [] {});
   }
 }
 

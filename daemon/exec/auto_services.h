@@ -68,6 +68,7 @@ class AutoServices {
   static std::optional<Identity> Identify(const SysRoots& roots, const Process& reader);
   void Place(const Process& reader, const std::optional<Identity>& identity);
   void Start(const Process& reader, const std::optional<Identity>& identity);
+  bool EndIfGone(const std::string& id, const Process& leader, std::function<void()> then);
   std::string FreeName(const Identity& identity) const;
   void Decided(const Process& reader);
   void Stop(const std::string& id);

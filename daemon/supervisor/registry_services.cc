@@ -80,7 +80,11 @@ std::string Registry::IdBeside(Registration& registration, const Service& servic
 
 bool Registry::IsRootAlive(const Registration& registration, const Service& service) const {
   const auto watch = roots_.find(registration.handle() + "/" + service.id);
-  if (watch == roots_.end()) return false;
+  if (watch == roots_.end()) {
+    // A start that the policy has not answered yet.
+    return service.is_pending && service.root_pid != 0 &&
+           IsSameProcess(options_.roots, service.root_pid, service.pid_start_ns);
+  }
   pollfd ended{watch->second.pidfd.Get(), POLLIN, 0};
   return poll(&ended, 1, 0) == 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what a service manager (systemd) hands to ppcd beside its arguments: sockets that listen
-// already, and a watchdog that wants to hear of it.
+// already, and a watchdog that wants to hear of it; and what it is told meanwhile.
 // Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_SERVICE_MANAGER_H_
 #define PPC_DAEMON_SUPERVISOR_SERVICE_MANAGER_H_

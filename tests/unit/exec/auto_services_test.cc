@@ -103,6 +103,52 @@ TEST_F(AutoServicesTest, OneThatComesRightAfterItHasItsName) {
   EXPECT_FALSE(told_[2].contains("template"));
 }
 
+// Both have found that the one before has ended; the second must not end the first's service.
+TEST_F(AutoServicesTest, TwoThatComeRightAfterItAreOneService) {
+  Process(9, 1, 9, "serve model");
+  StartHere();
+  std::vector<std::string> ops;
+  std::vector<std::pair<std::function<void()>, std::function<void()>>> asked;
+  AutoServices::Parts parts;
+  parts.services = &runtime_->services();
+  parts.roots = SysRoots{tree_.Root(), tree_.Root()};
+  parts.control = [&ops](const Json& message, const std::function<void(Result<Json>)>& done) {
+    ops.push_back(message["op"]);
+    done(Json::object());
+  };
+  parts.elsewhere = [](const auto&, const std::function<void()>& done) { done(); };
+  parts.look_up = [&asked](auto work, auto done) {
+    asked.emplace_back(std::move(work), std::move(done));
+    return true;
+  };
+  parts.on_decided = [] {};
+  AutoServices services(std::move(parts));
+  const auto misses = [&](int pid) {
+    Event event = MissEvent(1, 0, kPageBytes, pid);
+    event.start_ns = 70000000;
+    (void)services.Takes(event, 64 * kMiB);
+  };
+  // All are looked up before the first answer comes.
+  const auto look = [&asked] {
+    while (!asked.empty()) {
+      const auto round = std::exchange(asked, {});
+      for (const auto& [work, done] : round) work();
+      for (const auto& [work, done] : round) done();
+    }
+  };
+  misses(9);
+  services.Decide();
+  look();
+  std::filesystem::remove_all(tree_.Path("/proc/9"));
+  Process(30, 1, 30, "serve model");
+  Process(31, 30, 30);
+  misses(30);
+  misses(31);
+  services.Decide();
+  look();
+  EXPECT_EQ(ops, (std::vector<std::string>{"service_start", "service_stop", "service_start"}));
+}
+
 TEST_F(AutoServicesTest, OneBesideItIsItsReplica) {
   for (const int pid : {9, 30, 40}) Process(pid, 1, pid, "serve model");
   Process(31, 30, 30);

@@ -40,6 +40,21 @@ TEST_F(ReplicasTest, TheSecondIsAServiceOfItsOwn) {
   EXPECT_EQ(StartOf(Engine())["service_id"], "svc-one");
 }
 
+// The second comes while the policy looks at the first.
+TEST_F(ReplicasTest, TwoAtOnceAreTwo) {
+  ASSERT_EQ(CodeOf(Ask({{"op", "rm_policy"}, {"mount", kMount}})), "");
+  Register({{"log", dir_ + "/runner.log"}, {"slow", {{"service_start", 300}}}});
+  RawClient one(socket_), two(socket_);
+  for (RawClient* client : {&one, &two}) {
+    Json start = Start("svc-one", {{"pid", Engine()}});
+    start["v"] = 1;
+    client->SendLine(DumpJson(start));
+  }
+  EXPECT_EQ(Json::parse(one.ReadLine())["service_id"], "svc-one");
+  EXPECT_EQ(Json::parse(two.ReadLine())["service_id"], "svc-one.2");
+  EXPECT_EQ(Services(), (std::vector<std::string>{"svc-one", "svc-one.2"}));
+}
+
 TEST_F(ReplicasTest, AStartThatIsToldAgainKeepsItsName) {
   const pid_t first = Engine(), second = Engine();
   StartOf(first);
