@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: loads are charged to a cgroup of the first version's memory hierarchy.
 # Once
+# Only --cgroup1
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-[[ ${PPC_TEST_CGROUP1:-} == 1 ]] || skip "the memory controller belongs to cgroup2"
 v1=$PPC_TEST_DIR/cgroup1
 mkdir -p "$v1"
 echo -memory >/sys/fs/cgroup/cgroup.subtree_control || fail "cannot free the memory controller"

@@ -1,28 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Description: LOAD makes large folios of sizes that the kernel has, truncating the lower file into one leaves the
-# right bytes, and one bad sector in it takes no other page with it than below.
+# Description: LOAD makes large folios of sizes that the kernel has, where the file system has any; truncating the
+# lower file into one leaves the right bytes, and one bad sector in it takes no other page with it than below.
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/kmod/faultydisk.sh
 . "$(dirname "$0")/faultydisk.sh"
 
 [[ -e /proc/kpageflags ]] || skip "this kernel does not show folios"
-# folios FILE: the pages of each folio of it, in order; of a mapping that touches them all.
+# folios FILE [FROM TO]: the pages of each folio of it, or between these pages, in order; of a mapping that touches
+# those pages.
 folios() {
-  python3 - "$1" <<'PY'
+  python3 - "$@" <<'PY'
 import mmap, os, struct, sys
 PAGE, HEAD, TAIL = 4096, 1 << 15, 1 << 16
 size = os.path.getsize(sys.argv[1])
 fd = os.open(sys.argv[1], os.O_RDONLY)
 area = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
-pages = (size + PAGE - 1) // PAGE
-sum(area[i * PAGE] for i in range(pages))
+area.madvise(mmap.MADV_RANDOM)
+pages = range(*map(int, sys.argv[2:4])) if sys.argv[2:] else range((size + PAGE - 1) // PAGE)
+sum(area[i * PAGE] for i in pages)
 with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
     start = next(int(line.split("-")[0], 16) for line in maps if line.rstrip().endswith(sys.argv[1]))
 found = []
 with open("/proc/self/pagemap", "rb") as pagemap, open("/proc/kpageflags", "rb") as flags:
-    for i in range(pages):
+    for i in pages:
         pagemap.seek((start // PAGE + i) * 8)
         frame = struct.unpack("Q", pagemap.read(8))[0] & ((1 << 55) - 1)
         flags.seek(frame * 8)
@@ -34,6 +36,10 @@ print(*found)
 PY
 }
 
+# xfs has large folios since 5.18, ext4 since 6.16.
+since=6.16 large=true
+if [[ $(stat -f -c %T "$PPC_TEST_DIR") == xfs ]]; then since=5.18; fi
+if kernel_before $since; then large=false; fi
 mount_ppc
 for pages in 10 7 3 515; do
   make_file "f$pages" $((pages * 4))K
@@ -42,7 +48,11 @@ for pages in 10 7 3 515; do
   eq "$(field resident resident "$out")" $((pages * 4096)) "loaded of $pages pages"
   sizes=$(folios "$BASE/f$pages")
   echo "# $pages pages: $sizes"
-  [[ $pages != 10 || $sizes == "8 "* ]] || skip "no large folios here: $sizes"
+  if $large; then
+    ((pages != 10)) || eq "${sizes%% *}" 8 "the first folio of ten pages"
+  else
+    [[ " $sizes" != *" "[!1]* ]] || fail "a large folio on a file system that has none: $sizes"
+  fi
   if kernel_before 6.9; then lacks " $sizes " " 2 " "folios of $pages pages, of which two make none before 6.9"; fi
   # Into the last folio, then into each that is left.
   for ((keep = pages - 1; keep > 0; keep -= 1 + keep / 4)); do
@@ -51,6 +61,15 @@ for pages in 10 7 3 515; do
     eq "$(sha256sum <"$MNT/f$pages")" "$want" "$keep of $pages pages"
   done
 done
+# The window that a fault has loaded at once, in its middle too.
+make_file window 8M
+drop_caches
+dev 'attach managed' "open $MNT/window" mmap 'touch 4M 4K' >/dev/null
+window=$(($(stat_of window_bytes_loaded) / 4096))
+sizes=$(folios "$BASE/window" 1024 $((1024 + window)))
+echo "# a window of $window pages from page 1024: $sizes"
+ge "$window" 16 "pages of the window"
+if $large; then eq "$sizes" "$window" "folios of a window of $window pages"; fi
 must umount "$MNT"
 
 # The file system below reads a folio as a whole.  Alone it makes small ones where pages are asked for one by one,

@@ -3,11 +3,12 @@
 # Description: files of persistent memory that are mapped directly (DAX) have no page cache: reads and faults
 # are whole and no event, loading them ahead is refused.
 # Once
+# Only --pmem
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 modprobe -a nd_e820 nd_pmem 2>/dev/null
-[[ -b /dev/pmem0 ]] || skip "no persistent memory"
+[[ -b /dev/pmem0 ]] || fail "no persistent memory: no /dev/pmem0"
 must mkfs.ext4 -q -b 4096 /dev/pmem0
 must mount -o dax=always /dev/pmem0 "$BASE"
 trap 'status=$?; umount "$MNT" "$BASE" 2>/dev/null; (exit $status); clean_up' EXIT

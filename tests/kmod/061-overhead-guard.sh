@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: what the module adds to each operation has not risen since it was recorded for this
 # kernel and compiler, in 060-overhead.baseline.
+# Only --icount
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/kmod/overhead.sh
@@ -10,13 +11,17 @@
 baseline=$(dirname "$0")/060-overhead.baseline
 module=$(modinfo -n ppc)
 compiler=$(readelf -p .comment "$module" | sed -nE 's/.*GCC: \(.*\) ([0-9.]+).*/gcc-\1/p' | head -n 1)
-key="$(uname -r) ${compiler:-unknown} $FS"
+# SELinux reads the label of each inode of ours and asks by it once more.
+lsm=''
+if [[ -e /sys/fs/selinux/enforce ]]; then lsm=+selinux; fi
+key="$(uname -r)$lsm ${compiler:-unknown} $FS"
 awk -v key="$key" '{print key, $2, $3, $4, $5}' <<<"$COUNTS" >>/out/overhead.baseline
 # Of a kernel that was not measured: the newest one of its series, whose fixes rarely touch these paths.
 if ! grep -q "^$key " "$baseline"; then
   series=$(uname -r | grep -oE '^[0-9]+\.[0-9]+\.')
-  key=$(awk -v series="$series" -v rest="${compiler:-unknown} $FS" \
-    'index($1, series) == 1 && $2 " " $3 == rest {print $1, $2, $3}' "$baseline" | sort -uV | tail -n 1)
+  key=$(awk -v series="$series" -v lsm="$lsm" -v rest="${compiler:-unknown} $FS" \
+    'index($1, series) == 1 && ($1 ~ /[+]selinux$/) == (lsm != "") && $2 " " $3 == rest {print $1, $2, $3}' \
+    "$baseline" | sort -uV | tail -n 1)
   [[ -n $key ]] ||
     skip "nothing recorded for $(uname -r), ${compiler:-unknown}, $FS; record it: bench/overhead --record --kernel $(uname -r)"
   echo "# compared with $key"

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: beside a task that floods the events a quiet one loses none of its own, and its load takes no more
 # than 1.05 times as long as beside the same flood on a plain directory.
+# Only --icount
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-[[ ${PPC_TEST_ICOUNT:-} == 1 ]] || skip "no instruction counting"
 make_file quiet 16M
 make_file flood 2M
 mount_ppc

@@ -5,7 +5,6 @@
 #   count MODE OP EXTRA LOWER
 # LOWER instructions on the lower file itself, EXTRA more through the mount.
 
-[[ ${PPC_TEST_ICOUNT:-} == 1 ]] || skip "no instruction counting"
 FS=$(findmnt -no FSTYPE -T "$PPC_TEST_DIR")
 
 # files DIR: what ppc-icount wants there.

@@ -34,15 +34,33 @@ kernel_run() {
 # kernel_run_kmod NAME RELEASE PATTERN APPEND ARGUMENT...: the module's guest tests on a machine with these
 # kernel parameters, with these arguments; in parts, each a run of its own, unless PATTERN names tests.
 kernel_run_kmod() {
-  local name=$1 release=$2 pattern=$3 append=$4 key part parts=('/0[0-3]' '/0[4-9]' '/1') files status=0
+  local name=$1 release=$2 pattern=$3 append=$4 key part files status=0
+  local parts=('/0[0-3]' '/0[4-9]' '/1' pmem icount) machine suite=tests/kmod/run pmem
   shift 4
   mapfile -t files < <(git ls-files kmod include tests/kmod)
   key=$(kernel_runs_key "${files[@]}" build/bin/ppcdev build/bin/ppc-answers)
   if [[ -n $pattern ]]; then parts=("$pattern"); fi
   for part in "${parts[@]}"; do
-    kernel_run "$name-${part//[^0-9a-z-]/_}" "$key" "$release" --append "$append" --one-thread --mem 1536M --nodes 2 --disk ext4:640M --disk xfs:640M \
-      --disk ext4:192M,mbps=20,lat_us=4000 --timeout 5400 -- \
-      tests/kmod/run "$@" -k "$part" --slow /mnt/disk2 /mnt/disk0 /mnt/disk1 || status=1
+    case $part in
+      # As in tests/kmod/run, for those that want such a machine.
+      pmem)
+        pmem=(--pmem -k /058)
+        # 6.11 made the first version's memory controller a choice, and Debian's newer ones are without.
+        if [[ $release == 5.* || $release =~ ^6\.[0-9](\.|$) ]]; then pmem=(--cgroup1 --pmem -k '/(048|058)'); fi
+        machine=(--append "memmap=96M!512M $append" --one-thread --mem 768M --disk ext4:128M --
+          "$suite" "$@" "${pmem[@]}" /mnt/disk0)
+        ;;
+      icount)
+        machine=(--append "$append" --icount --mem 768M --disk ext4:256M --disk xfs:384M --timeout 1800 --
+          "$suite" "$@" --icount -k overhead /mnt/disk0 /mnt/disk1)
+        ;;
+      *)
+        machine=(--append "$append" --one-thread --mem 1536M --nodes 2 --disk ext4:640M --disk xfs:640M
+          --disk "ext4:192M,mbps=20,lat_us=4000" --timeout 5400 --
+          "$suite" "$@" -k "$part" --slow /mnt/disk2 /mnt/disk0 /mnt/disk1)
+        ;;
+    esac
+    kernel_run "$name-${part//[^0-9a-z-]/_}" "$key" "$release" "${machine[@]}" || status=1
   done
   return "$status"
 }
