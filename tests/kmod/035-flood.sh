@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Description: who floods the rings, by events that cost him nothing or by real ones, loses his own and has
-# the reader woken only so often; others on the same ring lose none.
+# Description: who floods the rings, by events that cost him nothing or by real ones, alone or as a cgroup of
+# many, loses his own and has the reader woken only so often; others on the same ring lose none.
 # Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -9,7 +9,7 @@
 make_file flood 4M
 make_file quiet 4M
 mount_ppc queue=128
-# Rings of 64 and nobody who empties them: a flood of misses, then another task's few on the same CPU.
+# Rings of 128 and nobody who empties them: a flood of misses, then another task's few on the same CPU.
 drop_caches
 out=$(taskset -c 0 ppcdev "dev $DEV" attach "open $MNT/quiet" 'advise f random' "sh exec python3 -c 'import os
 f = os.open(\"$MNT/flood\", os.O_RDONLY)
@@ -20,6 +20,31 @@ eq "$quiet" 5 "events of the quiet task: $out"
 eq "$(field counts lost "$out")" 0 "LOST marks"
 ge "$(stat_of events_dropped_flood)" 400 "dropped events of the flood"
 eq "$(stat_of events_dropped_full)" 0 "events dropped because a ring was full"
+
+# The same by many tasks of one cgroup, none of which does much: it leaves an eighth of the ring to others.
+must umount "$MNT"
+mount_ppc queue=128
+crowd=/sys/fs/cgroup/ppc-crowd-$$
+mkdir "$crowd" || fail "no cgroup2"
+trap 'status=$?; rmdir "$crowd" 2>/dev/null; (exit $status); clean_up' EXIT
+drop_caches
+cat >"$PPC_TEST_DIR/crowd.py" <<PY
+import os
+with open("$crowd/cgroup.procs", "w", encoding="ascii") as procs: procs.write("0")
+for task in range(32):
+    if os.fork(): os.wait(); continue
+    f = os.open("$MNT/flood", os.O_RDONLY)
+    os.posix_fadvise(f, 0, 0, os.POSIX_FADV_RANDOM)
+    for i in range(8): os.pread(f, 4096, (task * 8 + i) * 4096)
+    os._exit(0)
+PY
+out=$(taskset -c 0 ppcdev "dev $DEV" attach "open $MNT/quiet" 'advise f random' "sh exec python3 $PPC_TEST_DIR/crowd.py" \
+  'read 0 20K 4K' "sh echo pid n=\$PPID" events)
+quiet=$(grep -cE "^event .*tgid=$(field pid n "$out")( |$)" <<<"$out")
+eq "$quiet" 5 "events beside a crowd's: $out"
+eq "$(field counts lost "$out")" 0 "LOST marks beside a crowd"
+ge "$(stat_of events_dropped_flood)" 128 "dropped events of the crowd"
+eq "$(stat_of events_dropped_full)" 0 "events dropped because a crowd filled a ring"
 
 # Positions told at no cost: one byte at a time, from place to place, and files opened and closed.
 must umount "$MNT"

@@ -61,7 +61,7 @@ ppcdev "dev $DEV" 'lookup a' 'load 0 - wait' >/dev/null &
 pid=$!
 sleep 0.7
 kill -9 $pid
-eventually 4 sh -c "! kill -0 $pid 2>/dev/null" || fail "the loader cannot be killed"
+eventually "$(seconds 4)" sh -c "! kill -0 $pid 2>/dev/null" || fail "the loader cannot be killed"
 
 # Unmount while LOAD runs.
 drop_caches
@@ -70,7 +70,7 @@ pid=$!
 sleep 0.7
 began=$SECONDS
 must umount "$MNT"
-le $((SECONDS - began)) 4 "seconds to unmount under LOAD"
+le $((SECONDS - began)) "$(seconds 4)" "seconds to unmount under LOAD"
 wait $pid || fail "loader after the unmount"
 eq "$(field load stop "$(cat "$PPC_TEST_DIR/out")")" 4 "stopped by the unmount"
 eq "$(field poll hup "$(cat "$PPC_TEST_DIR/out")")" 1 "POLLHUP after the unmount"

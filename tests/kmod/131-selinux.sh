@@ -118,7 +118,21 @@ label data_t open
 uses_of open read ok execmap EACCES
 must umount "$MNT"
 
-# 6. One label for all opens nothing: the lower files keep theirs.
+# 6. A file that is first met by its handle has the label of the lower one, not the default.
+must as mounter_t mount -t ppc "$BASE" "$MNT"
+by_handle=$(python3 - "$MNT" "$(ppc-answers handle "$BASE/closed")" <<'PY'
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+kind, handle = sys.argv[2].split()[0], bytes.fromhex(sys.argv[2].split()[1])
+fd = libc.open_by_handle_at(os.open(sys.argv[1], os.O_RDONLY), struct.pack("Ii", len(handle), int(kind)) + handle, os.O_RDONLY)
+print(os.getxattr(fd, "security.selinux").rstrip(b"\0").decode() if fd >= 0 else os.strerror(ctypes.get_errno()))
+PY
+)
+eq "$by_handle" system_u:object_r:closed_t "label of a file met by its handle"
+uses_of closed read EACCES
+must umount "$MNT"
+
+# 7. One label for all opens nothing: the lower files keep theirs.
 must mount -t ppc -o context=system_u:object_r:open_t "$BASE" "$MNT"
 eq "$(label_of "$MNT/closed")" system_u:object_r:open_t "label by context="
 uses_of below read ok execmap ok

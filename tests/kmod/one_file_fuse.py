@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A file system of one file, `a`, whose opens all ask for direct I/O: no read goes through the page cache.
-usage: direct_fuse.py MOUNTPOINT MIB    (byte N of the file is N / 4096 % 256; runs until it is unmounted)"""
+"""A file system of one file, `a`; runs until it is unmounted.
+usage: one_file_fuse.py MOUNTPOINT MIB      whose opens all ask for direct I/O: no read goes through the page
+                                            cache (byte N is N / 4096 % 256)
+       one_file_fuse.py MOUNTPOINT IMAGE    of that file's bytes, through the page cache"""
 import errno
 import os
 import stat
@@ -14,9 +16,10 @@ FILE = pyfuse3.ROOT_INODE + 1
 
 
 class OneFile(pyfuse3.Operations):
-    def __init__(self, size):
+    def __init__(self, what):
         super().__init__()
-        self.size = size
+        self.image = None if what.isdigit() else os.open(what, os.O_RDONLY)
+        self.size = int(what) << 20 if self.image is None else os.fstat(self.image).st_size
 
     async def getattr(self, inode, ctx=None):
         entry = pyfuse3.EntryAttributes()
@@ -33,17 +36,19 @@ class OneFile(pyfuse3.Operations):
         return await self.getattr(FILE)
 
     async def open(self, inode, flags, ctx):
-        return pyfuse3.FileInfo(fh=inode, direct_io=True)
+        return pyfuse3.FileInfo(fh=inode, direct_io=self.image is None)
 
     async def read(self, fh, off, size):
+        if self.image is not None:
+            return os.pread(self.image, size, off)
         end = min(off + size, self.size)
         return b"".join(bytes([page % 256]) * (min(end, (page + 1) * 4096) - max(off, page * 4096))
                         for page in range(off // 4096, (end + 4095) // 4096))
 
 
 def main():
-    options = {"default_permissions", "allow_other", "fsname=direct"}
-    pyfuse3.init(OneFile(int(sys.argv[2]) << 20), sys.argv[1], options)
+    options = {"default_permissions", "allow_other", "fsname=one-file"}
+    pyfuse3.init(OneFile(sys.argv[2]), sys.argv[1], options)
     try:
         trio.run(pyfuse3.main)
     finally:
