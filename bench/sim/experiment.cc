@@ -7,13 +7,12 @@
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
-#include <numeric>
 #include <utility>
 
+#include "bench/sim/metrics.h"
+#include "bench/sim/shared_store.h"
 #include "bench/sim/start_up.h"
-#include "daemon/base/files.h"
 
 namespace ppc::sim {
 namespace {
@@ -35,20 +34,6 @@ class TempDir {
  private:
   std::string path_;
 };
-
-// Names and contents.
-std::string TemplatesIn(const std::string& directory) {
-  std::map<std::string, std::string> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, error)) {
-    if (entry.path().extension() != ".ppct") continue;
-    const Result<std::string> text = ReadFile(entry.path(), size_t{1} << 30);
-    files[entry.path()] = text.ok() ? *text : "";
-  }
-  std::string all;
-  for (const auto& [path, text] : files) all += path + '\n' + text;
-  return all;
-}
 
 // The same service without a policy, a limit or anything done before.
 Scenario Plain(const Scenario& scenario) {
@@ -120,10 +105,6 @@ Result<StartUpResult> Cached(const Scenario& scenario, uint64_t seed,
   return StartUp(cached, seed, directory).Go();
 }
 
-double Share(uint64_t part, uint64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 // Contract: rich = max(init + L0, S / b); with a limit init + max(L0, (S - M) / b), M being the
 // cache that init can fill.  What a hook's lead lets in is told from it, a second pass over files
 // that do not fit reads again what did not.
@@ -138,65 +119,6 @@ double Bound(const Scenario& s, const StartUpResult& run, const ServiceReport& c
   const double again =
       (s.service.passes - 1) * std::max(0.0, static_cast<double>(run.needed) - room);
   return init + std::max(load, (need + again - filled) / b);
-}
-
-// Of what is read from the disk, read in the first half of the start-up.
-double EarlyShare(const StartUpResult& run) {
-  const double half_s = static_cast<double>(run.report.ready_ns - run.zero_ns) / 2e9;
-  uint64_t early = 0;
-  for (const Sample& sample : run.series) {
-    if (sample.t_s <= half_s) early = sample.disk_bytes;
-  }
-  return run.series.empty() ? 0 : Share(early, run.series.back().disk_bytes);
-}
-
-void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::string, double>* out) {
-  auto& m = *out;
-  const CacheStats& cache = run.cache;
-  m["startup_s"] = static_cast<double>(run.report.ready_ns - run.zero_ns) / 1e9;
-  m["load_s"] = run.report.load_s();
-  m["small_s"] = static_cast<double>(run.report.small_ns) / 1e9;
-  m["disk_share"] = Share(run.disk.bytes, run.model_bytes);
-  m["requests"] = static_cast<double>(run.disk.requests);
-  m["reread_share"] = Share(cache.reread, run.needed);
-  m["unused_share"] = Share(run.unused, run.needed);
-  m["redundant_share"] = Share(cache.reread + run.unused, run.needed);
-  m["excess_reread_share"] =
-      Share(cache.reread - std::min(cache.reread, run.report.lost), run.needed);
-  m["refault_share"] = Share(cache.refaulted, cache.evicted);
-  m["reclaimed_share"] = Share(cache.reclaimed, cache.read);
-  m["limit_hits"] = static_cast<double>(cache.limit_hits);
-  m["misplaced_share"] = Share(cache.misplaced, cache.exclusive);
-  m["afar_share"] = Share(cache.used_afar, cache.used_alone);
-  m["early_share"] = EarlyShare(run);
-  const Json ready = run.status.is_object() ? run.status.value("ready", Json::object()) : Json();
-  m["stood_down_s"] = ready.is_object() ? ready.value("stood_down_ms", 0.0) / 1e3 : 0;
-  m["standing_down"] = ready.is_object() && ready.value("standing_down", false) ? 1 : 0;
-  m["swaps"] = ready.is_object() ? ready.value("swaps", 0.0) : 0;
-  m["unmatched_share"] = Share(run.demanded, run.needed);
-  const uint64_t foreign = cache.charged[kRunnerPays] + cache.charged[kOthersPay];
-  m["charged_share"] =
-      Share(std::accumulate(cache.charged.begin(), cache.charged.end(), uint64_t{0}) - foreign,
-            run.disk.bytes);
-  m["foreign_share"] = Share(foreign, run.disk.bytes);
-  m["threshold_share"] = run.threshold_share;
-  m["peak_share"] = Share(cache.peak, run.model_bytes);
-  m["again_s"] = run.again_s;
-  m["again_disk_share"] = Share(run.again_bytes, run.model_bytes);
-  m["restart_evicted_share"] = Share(run.restart_evicted, run.model_bytes);
-  m["restart_disk_share"] = Share(run.restart_read, run.model_bytes);
-  m["majflt"] = static_cast<double>(run.report.majflt);
-  if (!s.kv.is_on) return;
-  // All of the last pass: what it stalls, its time against what computing and the disk need at
-  // least, the first object being waited for in any case.
-  const double compute = s.kv.compute_s * s.kv.layers;
-  const auto bytes = static_cast<double>(s.kv.bytes());
-  const double first = static_cast<double>(s.disk.latency_ns) / 1e9 +
-                       static_cast<double>(s.kv.object_bytes) / s.disk.bytes_per_s;
-  m["stall_s"] = run.report.load_s() - compute;
-  m["pass_bound_ratio"] =
-      run.report.load_s() / std::max(compute + first, bytes / s.disk.bytes_per_s);
-  m["pass_disk_share"] = Share(run.report.bytes, s.kv.bytes());
 }
 
 // When each directory's bytes have come if all that want some at a time have equal parts of the
@@ -270,26 +192,6 @@ Status AddOthers(const Scenario& s, const StartUpResult& run, uint64_t seed,
   return Ok();
 }
 
-// Against the same without strangers and without a shared store.
-Status AddUndisturbed(const Scenario& scenario, const StartUpResult& run, uint64_t seed,
-                      std::map<std::string, double>* out) {
-  // Nor were they there when it was recorded.
-  Scenario undisturbed = scenario;
-  undisturbed.strangers.clear();
-  undisturbed.system.config.erase("store");
-  const TempDir apart;
-  if (scenario.system.records_first) {
-    const Result<StartUpResult> recorded = Record(undisturbed, seed, apart.path());
-    if (!recorded) return recorded.error();
-  }
-  const Result<StartUpResult> other = StartUp(undisturbed, seed, apart.path()).Go();
-  if (!other) return other.error();
-  (*out)["undisturbed_disk_ratio"] = Share(run.disk.bytes, other->disk.bytes);
-  (*out)["undisturbed_ratio"] =
-      (*out)["startup_s"] / (static_cast<double>(other->report.ready_ns - other->zero_ns) / 1e9);
-  return Ok();
-}
-
 // What was started before.
 Status Prepare(const Scenario& scenario, uint64_t seed, const std::string& directory) {
   if (scenario.system.records_first) {
@@ -308,22 +210,41 @@ Status Prepare(const Scenario& scenario, uint64_t seed, const std::string& direc
   return Ok();
 }
 
-// Copies of the templates, each with a byte that is another one.
-void DamageInto(const std::string& directory, const std::string& store) {
-  std::error_code error;
-  const auto options = std::filesystem::copy_options::recursive;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, error)) {
-    if (entry.path().extension() != ".ppct") continue;
-    const std::string folder = entry.path().parent_path().filename();
-    std::filesystem::create_directory(store + "/" + folder, error);
-    const std::string copy = store + "/" + folder + "/" + entry.path().filename().string();
-    std::filesystem::copy(entry.path(), copy, options, error);
-    std::fstream file(copy, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(entry.file_size() / 2));
-    const int byte = file.get();
-    file.seekp(static_cast<std::streamoff>(entry.file_size() / 2));
-    file.put(static_cast<char>(~byte));
-  }
+// Against the same without strangers and without a shared store.
+Status AddUndisturbed(const Scenario& scenario, const StartUpResult& run, uint64_t seed,
+                      std::map<std::string, double>* out) {
+  // Nor were they there when it was recorded.
+  Scenario undisturbed = scenario;
+  undisturbed.strangers.clear();
+  undisturbed.system.config.erase("store");
+  undisturbed.system.store_late_s = 0;
+  undisturbed.system.is_store_lost = false;
+  const TempDir apart;
+  const Status prepared = Prepare(undisturbed, seed, apart.path());
+  if (!prepared) return prepared.error();
+  const Result<StartUpResult> other = StartUp(undisturbed, seed, apart.path()).Go();
+  if (!other) return other.error();
+  (*out)["undisturbed_disk_ratio"] = Share(run.disk.bytes, other->disk.bytes);
+  (*out)["undisturbed_ratio"] =
+      (*out)["startup_s"] / (static_cast<double>(other->report.ready_ns - other->zero_ns) / 1e9);
+  return Ok();
+}
+
+// What the store that went away in mid-write has when it is back, and how the next start fares.
+Status AddNext(Scenario scenario, uint64_t seed, const std::string& directory,
+               const std::string& store, std::map<std::string, double>* out) {
+  scenario.system.is_store_lost = false;
+  (*out)["store_cut_files"] = CutFilesIn(store);
+  ComeBack(store);
+  const StoredTemplates first = TemplatesInStore(store, directory);
+  const Result<StartUpResult> next = StartUp(scenario, seed, directory).Go();
+  if (!next) return next.error();
+  const StoredTemplates then = TemplatesInStore(store, directory);
+  (*out)["store_torn"] = first.torn + then.torn;
+  (*out)["store_whole"] = then.whole;
+  (*out)["next_startup_ratio"] =
+      static_cast<double>(next->report.ready_ns - next->zero_ns) / 1e9 / (*out)["startup_s"];
+  return Ok();
 }
 
 }  // namespace
@@ -334,12 +255,11 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
   const Status prepared = Prepare(scenario, seed, directory.path());
   if (!prepared) return prepared.error();
   const std::string before = TemplatesIn(directory.path());
-  const TempDir store;
+  const TempDir stores;
+  const std::string store = stores.path() + "/store";
   Scenario measured = scenario;
-  if (scenario.system.is_store_damaged) {
-    DamageInto(directory.path(), store.path());
-    measured.system.config["store"] = "dir:" + store.path();
-  }
+  if (!ShareTemplates(directory.path(), store, &measured.system))
+    return PosixError("make a store of templates", errno);
   Result<StartUpResult> run = StartUp(measured, seed, directory.path()).Go();
   if (!run) return run.error();
   const bool is_same = TemplatesIn(directory.path()) == before;
@@ -349,6 +269,10 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
   AddMetrics(scenario, *run, &outcome.metrics);
   auto& metrics = outcome.metrics;
   metrics["template_changed"] = is_same ? 0 : 1;
+  if (scenario.system.is_store_lost) {
+    const Status added = AddNext(measured, seed, directory.path(), store, &metrics);
+    if (!added) return added.error();
+  }
   metrics["cached_load_s"] = cached->report.load_s();
   metrics["bound_s"] = Bound(scenario, *run, cached->report);
   metrics["bound_ratio"] = metrics["startup_s"] / metrics["bound_s"];

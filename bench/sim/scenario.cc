@@ -95,6 +95,8 @@ Status ReadSystem(const Json& json, System* s) {
        {"dies_after_ready_s", Set(&s->dies_after_ready_s)},
        {"away_s", Set(&s->away_s)},
        {"is_store_damaged", Set(&s->is_store_damaged)},
+       {"is_store_lost", Set(&s->is_store_lost)},
+       {"store_late_s", Set(&s->store_late_s)},
        {"starts_before", Set(&s->starts_before)},
        {"again", Set(&s->again)},
        {"again_after_s", Set(&s->again_after_s)}});

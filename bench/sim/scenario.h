@@ -36,6 +36,9 @@ struct System {
   double dies_after_ready_s = 0;
   double away_s = 0.5;            // until another one has taken over, or it goes on
   bool is_store_damaged = false;  // a shared store has the templates, with a wrong byte each
+  double store_late_s = 0;        // so late is each answer of a shared directory of templates
+  bool is_store_lost = false;     // it goes away while a template is written to it
+  uint64_t store_lost_after = 0;  // bytes of one; not from the file
   uint32_t starts_before = 0;     // further start-ups before this one, with all memory
   uint32_t again = 0;             // times the service reads the model anew after it is ready
   double again_after_s = 60;      // so long after each load

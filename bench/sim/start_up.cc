@@ -296,6 +296,7 @@ void StartUp::Main() {
   result_.status = supervisor_->runtime(0).StatusJson();
   if (!ready.is_null()) result_.status["ready"] = ready;
   ServeAgain();
+  if (store_ != nullptr) result_.store_wait_s = static_cast<double>(store_->waited_ns()) / 1e9;
   supervisor_->RemoveAll();
 }
 
@@ -311,6 +312,7 @@ Result<StartUpResult> StartUp::Go() {
     // Fibers in the midst of the runtime cannot be unwound: the machine stays as it is.
     (void)scheduler_.release();
     (void)supervisor_.release();
+    (void)store_.release();
     (void)kernel_.release();
     (void)disk_.release();
     (void)cache_.release();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/sim/experiment.h"
+#include "bench/sim/shared_store.h"
 #include "bench/sim/supervisor.h"
 #include "daemon/backend/event_log.h"
 
@@ -40,6 +41,7 @@ struct StartUpResult {
   uint64_t at_zero = 0;         // resident when the clock or, earlier, the policy started
   Json status;
   std::vector<Sample> series;
+  double store_wait_s = 0;   // what the store's answers took
   double again_s = 0;        // of the last load after ready
   uint64_t again_bytes = 0;  // that it read from the disk
   // After ready, from a failure of the system on.
@@ -104,6 +106,7 @@ class StartUp {
   std::vector<Fiber*> strangers_;
   EventLog log_;
   std::vector<int> xpu_nodes_;
+  std::unique_ptr<SharedStore> store_;  // none: nothing is wrong with it
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<Service> service_;  // none: a log is replayed
   bool is_served_ = false;

@@ -49,6 +49,16 @@ Status StartUp::StartSupervisor() {
   options.runner.late_ns = static_cast<uint64_t>(s_.late_ms * 1e6);
   options.runner.xpu_nodes = xpu_nodes_;
   options.mounts = Mounts();
+  if (s_.system.store_late_s > 0 || s_.system.is_store_lost) {
+    constexpr size_t kKind = 4;  // dir:
+    const std::string place = s_.system.config.value("store", "dir:").substr(kKind);
+    const auto late_ns = static_cast<uint64_t>(s_.system.store_late_s * 1e9);
+    const uint64_t lost_after = s_.system.is_store_lost ? s_.system.store_lost_after : 0;
+    if (store_ == nullptr)
+      store_ = std::make_unique<SharedStore>(scheduler_.get(), place,
+                                             SharedStore::Options{late_ns, lost_after});
+    options.runner.background_pace = store_->Pace();
+  }
   Result<std::unique_ptr<Supervisor>> started = Supervisor::Start(kernel_.get(), options);
   if (!started) return started.error();
   supervisor_ = std::move(*started);

@@ -87,7 +87,8 @@ void Runtime::BuildParts(const ppc_operation& table) {
   const Result<BackendCounters> counters = backend_->Counters();
   const uint64_t mount_window = counters ? counters->window_bytes : 0;
   const uint64_t window = options.window_bytes != 0 ? options.window_bytes : mount_window;
-  background_ = std::make_unique<Worker>("ppc-background", config_.manual);
+  background_ = std::make_unique<Worker>("ppc-background", config_.manual,
+                                         std::move(config_.background_pace));
   control_ = std::make_unique<Worker>("ppc-control", config_.manual);
   lookups_ = std::make_unique<Worker>("ppc-readers", config_.manual);
   if (options.auto_service && host_->Has(Hook::kControl)) {

@@ -31,7 +31,8 @@ struct RuntimeConfig {
   std::shared_ptr<const VendorXpus> vendor_xpus;
   EventLogWriter* recorder = nullptr;
   std::shared_ptr<CheckpointArea> checkpoints;  // nullptr = services that begin again start over
-  bool manual = false;  // no threads of our own but the watchdog's: tests, simulator
+  bool manual = false;           // no threads of our own but the watchdog's: tests, simulator
+  Worker::Pace background_pace;  // of the policy's slow work, if manual
   // Memory of a service; nullptr = the machine's.
   ServiceTable::MemoryFactory memory;
   // From the watchdog's thread: a hook hangs.  The device is detached already; the process

@@ -5,12 +5,16 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 namespace ppc {
 
-Worker::Worker(std::string name, bool manual)
-    : name_(std::move(name)), manual_(manual), done_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+Worker::Worker(std::string name, bool manual, Pace pace)
+    : name_(std::move(name)),
+      manual_(manual),
+      pace_(std::move(pace)),
+      done_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Worker::~Worker() {
   {
@@ -45,6 +49,7 @@ void Worker::WorkOne(std::unique_lock<std::mutex>* lock) {
   jobs_.pop_front();
   works_ = true;
   lock->unlock();
+  if (pace_.before) pace_.before();
   if (job.work) job.work();
   job.work = nullptr;  // what it holds goes here, not on the executor's thread
   lock->lock();
@@ -71,13 +76,25 @@ void Worker::ClearWake() {
   (void)eventfd_read(done_fd_.Get(), &ignored);
 }
 
+void Worker::TakeDone(std::deque<Function>* ready) {
+  std::move(done_.begin(), done_.end(), std::back_inserter(*ready));
+  done_.clear();
+}
+
 size_t Worker::RunDone() {
   if (!has_done_.exchange(false, std::memory_order_acq_rel)) return 0;
   std::deque<Function> ready;
   {
     std::unique_lock lock(mutex_);
-    for (size_t left = manual_ ? jobs_.size() : 0; left > 0; --left) WorkOne(&lock);
-    ready.swap(done_);
+    for (size_t left = manual_ ? jobs_.size() : 0; left > 0 && !GoesOn(); --left) {
+      TakeDone(&ready);
+      WorkOne(&lock);
+    }
+    if (GoesOn()) {
+      has_done_.store(true, std::memory_order_release);
+    } else {
+      TakeDone(&ready);
+    }
   }
   // What they submit has its turn after this one.
   for (const Function& done : ready) done();
@@ -85,6 +102,7 @@ size_t Worker::RunDone() {
 }
 
 void Worker::Finish() {
+  pace_ = {};  // who waits has no turns to let pass
   for (int chain = 0; Pending() > 0; ++chain) {
     std::unique_lock lock(mutex_);
     if (chain >= kMaxChain) is_closed_ = true;

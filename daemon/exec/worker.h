@@ -4,7 +4,8 @@
 // A job is a pair: work() runs on the worker's thread, after that of every job submitted before;
 // done() then runs on the executor's, in the same order.  Either may be empty.
 // Threads: Submit by any; RunDone and Finish by the executor's.  A thread of its own exists from
-// the first job on; a manual worker has none, RunDone does its work too (tests, simulator).
+// the first job on; a manual worker has none, RunDone does its work too (tests, simulator), at the
+// Pace that it is given.
 #ifndef PPC_DAEMON_EXEC_WORKER_H_
 #define PPC_DAEMON_EXEC_WORKER_H_
 
@@ -27,8 +28,14 @@ class Worker {
   using Function = std::function<void()>;
   static constexpr size_t kMaxJobs = 4096;
 
+  // How long a manual worker's jobs take where time is not the machine's.
+  struct Pace {
+    Function before;                // each work()
+    std::function<bool()> goes_on;  // after it: the job is not over yet
+  };
+
   // name: of the thread, at most 15 bytes.
-  Worker(std::string name, bool manual);
+  Worker(std::string name, bool manual, Pace pace = {});
   // Finishes the work; what is still to be told nobody is told.
   ~Worker();
   Worker(const Worker&) = delete;
@@ -58,11 +65,14 @@ class Worker {
   };
   void Run();
   void WorkOne(std::unique_lock<std::mutex>* lock);
+  void TakeDone(std::deque<Function>* ready);
+  bool GoesOn() const { return pace_.goes_on && pace_.goes_on(); }
 
   static constexpr int kMaxChain = 64;
 
   const std::string name_;
   const bool manual_;
+  Pace pace_;
   const UniqueFd done_fd_;
   std::atomic<bool> has_done_{false};  // or, of a manual one, work
   mutable std::mutex mutex_;

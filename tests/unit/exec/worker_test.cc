@@ -81,6 +81,30 @@ TEST(WorkerTest, AManualOneWorksWhenItIsTold) {
   EXPECT_EQ(worker.RunDone(), 0u);
 }
 
+// What takes its time holds up what is behind it, and nobody else.
+TEST(WorkerTest, AManualOneTakesItsTime) {
+  std::vector<std::string> story;
+  bool goes_on = false;
+  Worker worker("test", /*manual=*/true,
+                {[&] { story.emplace_back("begins"); }, [&] { return goes_on; }});
+  const auto say = [&](const char* text) { return [&story, text] { story.emplace_back(text); }; };
+  ASSERT_TRUE(worker.Submit(say("work"), say("done")).ok());
+  ASSERT_TRUE(worker.Submit([&] { goes_on = true; }, say("done 2")).ok());
+  ASSERT_TRUE(worker.Submit(say("work 3"), say("done 3")).ok());
+  EXPECT_EQ(worker.RunDone(), 1u);
+  EXPECT_EQ(story, (std::vector<std::string>{"begins", "work", "begins", "done"}));
+  story.clear();
+  EXPECT_EQ(worker.RunDone(), 0u);
+  EXPECT_TRUE(story.empty());
+  goes_on = false;
+  EXPECT_EQ(worker.RunDone(), 2u);
+  EXPECT_EQ(story, (std::vector<std::string>{"begins", "work 3", "done 2", "done 3"}));
+  goes_on = true;
+  ASSERT_TRUE(worker.Submit(nullptr, say("done 4")).ok());
+  worker.Finish();
+  EXPECT_EQ(story.back(), "done 4");
+}
+
 // A turn of the executor ends, however much what is done gives to do.
 TEST(WorkerTest, WhatDoneSubmitsHasItsTurnLater) {
   Worker worker("test", /*manual=*/true);

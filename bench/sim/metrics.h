@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what is said of one start-up in numbers.  They are listed in README.md.
+// Threads: any.
+#ifndef PPC_BENCH_SIM_METRICS_H_
+#define PPC_BENCH_SIM_METRICS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "bench/sim/start_up.h"
+
+namespace ppc::sim {
+
+double Share(uint64_t part, uint64_t whole);
+void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::string, double>* out);
+
+}  // namespace ppc::sim
+
+#endif  // PPC_BENCH_SIM_METRICS_H_
