@@ -46,8 +46,11 @@ void Evictor::EvictAhead(const ppc_memory& memory, uint64_t now_ns, uint32_t fla
   // What is being dropped already makes room, too.
   if (dropping_ >= wanted || now_ns < scarce_ns_) return;
   released.clear();
-  if (Unneeded(wanted - dropping_, min_ahead, now_ns, &released) < wanted - dropping_)
-    scarce_ns_ = now_ns + kScarceNs;
+  uint64_t found = Unneeded(wanted - dropping_, min_ahead, now_ns, &released);
+  // Readers that load far ahead by themselves stop for nobody, up to the limit.
+  if (over > tolerated + dropping_ + found)
+    found += TouchedAhead(over - tolerated - dropping_ - found, min_ahead, &released);
+  if (found < wanted - dropping_) scarce_ns_ = now_ns + kScarceNs;
   const uint64_t before = stats_.released;
   Release(released, 0, now_ns, held, out);
   const uint64_t unneeded = stats_.released - before;
@@ -117,6 +120,29 @@ void Evictor::ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint
       sum += piece.bytes();
     }
   }
+}
+
+// Pieces that a reader's own read-ahead or populating has brought in, the last needed first.  Where
+// the readers are is known from the same reads, so what is near any of them stays.
+uint64_t Evictor::TouchedAhead(uint64_t bytes, uint64_t min_ahead,
+                               std::vector<uint32_t>* out) const {
+  uint64_t sum = 0;
+  std::vector<bool> taken(layout_->pieces().size());
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
+    BackwardUses uses(*layout_, g, ~0ull,
+                      [this, g](uint32_t file, uint64_t pos) { return Ahead(g, file, pos); });
+    uint64_t ahead = 0;
+    for (Use use; sum < bytes && uses.Next(&use, &ahead) && ahead >= min_ahead;) {
+      const Piece& piece = layout_->pieces()[use.piece];
+      const bool is_theirs =
+          piece.state == PieceState::kTouched && (piece.flags & (kKeep | kConsumed)) == 0;
+      if (!is_theirs || taken[use.piece] || NextUse(use.piece) < min_ahead) continue;
+      taken[use.piece] = true;
+      out->push_back(use.piece);
+      sum += piece.bytes();
+    }
+  }
+  return sum;
 }
 
 // Resident pieces, the last needed first, at least min_ahead from the readers.  Returns their
