@@ -25,7 +25,8 @@ bool Following::TakeOver() {
     reason_ = "the load starts over, its checkpoint is of another template";
     return false;
   }
-  for (uint32_t g = 0; g < layout_->groups().size(); g++) matcher_->Resume(g, progress->groups[g]);
+  for (uint32_t g = 0; g < layout_->groups().size(); g++)
+    matcher_->Resume(g, progress->groups[g], run_->Now());
   evictor_->Resume(*progress);
   run_->workers.Resume(progress->workers);
   constrained_ = progress->is_constrained;

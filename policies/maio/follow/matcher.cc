@@ -252,7 +252,7 @@ void Matcher::Finish(uint32_t group, uint32_t file, bool closed) {
   if (!stream.user || stream.pass >= list.size()) return;
   uint64_t tail = 0;
   uint32_t end = stream.pass;
-  uint64_t limit = 2 * std::max<uint64_t>(beacon_pages_, layout_->piece_pages()) * kPage;
+  const uint64_t limit = tail_bytes();
   while (end < list.size() && tail <= limit) {
     tail += layout_->pieces()[layout_->UseAt(group, file, end).piece].bytes();
     end++;

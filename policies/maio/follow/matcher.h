@@ -13,6 +13,7 @@
 #ifndef POLICIES_MAIO_FOLLOW_MATCHER_H_
 #define POLICIES_MAIO_FOLLOW_MATCHER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -115,8 +116,8 @@ class Matcher {
 
   // For one that goes on where this one is, see progress.h.
   GroupProgress Save(uint32_t group) const;
-  // Once, before anything else.
-  void Resume(uint32_t group, const GroupProgress& progress);
+  // Once, before anything else; now_ns: not 0.
+  void Resume(uint32_t group, const GroupProgress& progress, uint64_t now_ns);
 
   std::vector<Cursor>& cursors() { return cursors_; }
   const std::vector<Cursor>& cursors() const { return cursors_; }
@@ -144,6 +145,11 @@ class Matcher {
   void Pass(uint32_t group, uint32_t file, uint32_t index, uint64_t later = 0);
   void Finish(uint32_t group, uint32_t file, bool closed);
   bool IsSilent(uint32_t piece) const;
+  bool IsAtEnd(uint32_t group, uint32_t file) const;
+  // The last beacon that is told of a file may lie so much before the end of what is read.
+  uint64_t tail_bytes() const {
+    return 2 * std::max<uint64_t>(beacon_pages_, layout_->piece_pages()) * kPage;
+  }
   void Settle(uint32_t group);
   void CatchUp(const Observation& o, Stream* stream, const Arrival& a);
   void PassUpTo(uint32_t group, uint32_t file, uint32_t from, uint32_t end);

@@ -41,12 +41,15 @@ GroupProgress Matcher::Save(uint32_t group) const {
   return out;
 }
 
-void Matcher::Resume(uint32_t group, const GroupProgress& progress) {
+void Matcher::Resume(uint32_t group, const GroupProgress& progress, uint64_t now_ns) {
   Cursor& cursor = cursors_[group];
   cursor.pos = progress.pos;
   cursor.consumed = progress.consumed;
   cursor.last_ns = cursor.away_ns = progress.last_ns;
   cursor.rate = progress.rate;
+  // It may have begun meanwhile.
+  if (progress.last_ns == 0 && layout_->groups()[group].id != kCommonGroup)
+    cursor.away_ns = now_ns - std::min(now_ns - 1, kAwayKeepNs);
   for (const StreamProgress& saved : progress.streams) {
     Stream& stream = cursor.streams[saved.file];
     stream.front = saved.front;
@@ -88,10 +91,16 @@ bool Matcher::IsAnyAway() const {
 // it can have read in the time is a jump like any other.
 void Matcher::CatchUp(const Observation& o, Stream* stream, const Arrival& a) {
   Cursor& cursor = cursors_[o.group];
+  const bool is_new = cursor.consumed == 0;
+  if (is_new && o.now_ns > cursor.away_ns + 2 * kAwayKeepNs) {
+    cursor.away_ns = 0;  // it begins now
+    return;
+  }
   uint32_t others = 0;
   for (const uint32_t file : cursor.active) {
     const bool is_weights = layout_->files()[file].kind != FileKind::kSmall;
-    others += file != o.file && is_weights && cursor.streams[file].away ? 1 : 0;
+    const bool is_other = file != o.file && is_weights && cursor.streams[file].away;
+    others += is_other && !IsAtEnd(o.group, file) ? 1 : 0;
   }
   if (cursor.away_ns != 0) away_ns_[o.group] = o.now_ns - std::min(o.now_ns, cursor.away_ns);
   const bool is_first = std::exchange(cursor.away_ns, 0) != 0;
@@ -115,6 +124,16 @@ void Matcher::CatchUp(const Observation& o, Stream* stream, const Arrival& a) {
   } else if (was_away && pos > stream->pos && pos - stream->pos <= most) {
     PassUpTo(o.group, o.file, stream->pass, a.first);
   }
+}
+
+// Files are read one after the other, and some of those it has ended are active for a while.
+bool Matcher::IsAtEnd(uint32_t group, uint32_t file) const {
+  const UseList& list = layout_->ListOf(group, file);
+  uint64_t left = 0;
+  for (uint32_t i = cursors_[group].streams[file].pass; i < list.size() && left <= tail_bytes();
+       i++)
+    left += layout_->pieces()[layout_->UseAt(group, file, i).piece].bytes();
+  return left <= tail_bytes();
 }
 
 void Matcher::PassUpTo(uint32_t group, uint32_t file, uint32_t from, uint32_t end) {

@@ -94,7 +94,7 @@ Planner::Candidate Planner::Best(uint64_t now_ns) {
   best.deadline = std::numeric_limits<double>::max();
   for (uint32_t g = 0; g < next_.size(); g++) {
     const Cursor& cursor = matcher_->cursors()[g];
-    const bool is_away = cursor.away_ns != 0 && now_ns < wait_until_ns_;
+    const bool is_away = cursor.away_ns != 0 && cursor.consumed != 0 && now_ns < wait_until_ns_;
     if (cursor.state == SyncState::kLost || cursor.dropped || is_away) {
       skipped = true;
       continue;

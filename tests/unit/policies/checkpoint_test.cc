@@ -115,7 +115,8 @@ class MaioProgressTest : public ::testing::Test {
       return progress;
     }
     void Resume(const Progress& progress) {
-      for (uint32_t g = 0; g < layout.groups().size(); g++) matcher.Resume(g, progress.groups[g]);
+      for (uint32_t g = 0; g < layout.groups().size(); g++)
+        matcher.Resume(g, progress.groups[g], ns + 1);
       evictor.Resume(progress);
     }
     // As many pieces are held as uses are not burnt.
@@ -213,6 +214,69 @@ TEST_F(MaioProgressTest, WhatWasReadMeanwhileIsPassed) {
     EXPECT_NE(list.At(next.layout.pieces(), i).state, UseState::kPending) << i;
   EXPECT_EQ(next.matcher.cursors()[0].streams[1].front, 3u);
   next.Check();
+}
+
+// The one before died before the reader had begun, as far as was noted.
+TEST_F(MaioProgressTest, WhoHadNotBegunMayHaveBegunMeanwhile) {
+  const Progress nothing = Follower(template_).Save();
+  const auto pending = [](const Follower& follower) {
+    const UseList& list = follower.layout.ListOf(0, 0);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 20; i++)
+      count += list.At(follower.layout.pieces(), i).state == UseState::kPending ? 1 : 0;
+    return count;
+  };
+  Follower next(template_);
+  next.Resume(nothing);
+  EXPECT_TRUE(next.matcher.IsAnyAway());
+  next.ns = 300'000'000;
+  next.Read(0, 0, 20, 21);
+  EXPECT_EQ(pending(next), 0u);
+  EXPECT_EQ(next.matcher.jumps(), 0u);
+  next.Read(1, 0, 20, 21);
+  EXPECT_FALSE(next.matcher.IsAnyAway());
+  next.Check();
+  // Later it has been seen from its beginning, wherever that is.
+  Follower late(template_);
+  late.Resume(nothing);
+  late.ns = 1 + 3 * kAwayKeepNs;
+  late.Read(0, 0, 20, 24);
+  EXPECT_EQ(pending(late), 20u);
+}
+
+// Files read one after the other, of which those that were ended last look as if they were read.
+TEST(MaioProgress, FilesThatWereEndedAreNoStreams) {
+  Template t;
+  t.service_id = "abcd";
+  t.groups.resize(1);
+  for (uint32_t f = 0; f < 6; f++) {
+    t.files.push_back({"f" + std::to_string(f), 4 << 20, 0, FileKind::kSafetensors, {}});
+    t.groups[0].extents.push_back({f, 0, 4 * kMiBPages});
+  }
+  Layout layout(t, std::vector<uint64_t>{1, 2, 3, 4, 5, 6});
+  PieceTable table(&layout);
+  uint64_t ns = 1;
+  const auto read = [&ns](Matcher* matcher, uint32_t file, uint64_t mib) {
+    Observation o;
+    o.file = file;
+    o.first_page = mib * kMiBPages;
+    o.end_page = o.first_page + 1;
+    o.now_ns = ns += 10'000'000;
+    matcher->Observe(o);
+  };
+  Matcher matcher(&table, kMiB, kMiB);
+  for (uint32_t file = 0; file < 3; file++)
+    for (uint64_t mib = 0; mib < 4; mib++) read(&matcher, file, mib);
+  ASSERT_EQ(matcher.cursors()[0].active.size(), 3u);
+  Layout again(t, std::vector<uint64_t>{1, 2, 3, 4, 5, 6});
+  PieceTable next_table(&again);
+  Matcher next(&next_table, kMiB, kMiB);
+  next.Resume(0, matcher.Save(0), ns);
+  ns += 300'000'000;
+  read(&next, 5, 1);
+  for (const uint32_t file : {3u, 4u})
+    EXPECT_NE(again.ListOf(0, file).At(again.pieces(), 0).state, UseState::kPending) << file;
+  EXPECT_EQ(next.jumps(), 0u);
 }
 
 // Where they are now nobody knows before they have said so: it may all be behind them.

@@ -190,7 +190,7 @@ TEST_F(MaioEvictorTest, WhatADeadReaderHeldIsDroppedWhenTheRoomIsNeeded) {
 TEST_F(MaioEvictorTest, NothingAheadIsDroppedBeforeTheReaderHasSaidWhereItIs) {
   GroupProgress progress;
   progress.last_ns = now_ns_;
-  matcher_->Resume(0, progress);
+  matcher_->Resume(0, progress, now_ns_);
   evictor_->WaitForReaders(now_ns_ + kAwayKeepNs);
   EXPECT_EQ(Over(200 * kMiB), 0u);
   See(6, true);
@@ -201,7 +201,7 @@ TEST_F(MaioEvictorTest, NothingAheadIsDroppedBeforeTheReaderHasSaidWhereItIs) {
 TEST_F(MaioEvictorTest, AReaderThatNeverSaysWhereItIsHoldsNothingForEver) {
   GroupProgress progress;
   progress.last_ns = now_ns_;
-  matcher_->Resume(0, progress);
+  matcher_->Resume(0, progress, now_ns_);
   evictor_->WaitForReaders(now_ns_ + kAwayKeepNs);
   now_ns_ += kAwayKeepNs;
   EXPECT_GE(Over(200 * kMiB), 150 * kMiB);
