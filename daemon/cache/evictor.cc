@@ -8,12 +8,20 @@
 #include <csignal>
 #include <utility>
 
+#include "daemon/base/threads.h"
+
 namespace ppc {
 
 Evictor::Evictor(Backend* backend, Options options, Completions* completions)
     : backend_(backend), options_(std::move(options)), completions_(completions) {
   const int threads = options_.manual ? 0 : std::max(options_.threads, 1);
-  for (int i = 0; i < threads; i++) threads_.emplace_back([this] { Run(); });
+  try {
+    for (int i = 0; i < threads; i++)
+      threads_.push_back(StartThread("a thread that drops pages", [this] { Run(); }));
+  } catch (...) {
+    Stop(/*abandon=*/true);
+    throw;
+  }
 }
 
 Evictor::~Evictor() { Stop(/*abandon=*/true); }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "daemon/base/cpu_set.h"
+#include "daemon/base/threads.h"
 #include "daemon/machine/mem_policy.h"
 
 namespace ppc {
@@ -98,8 +99,12 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
     for (int i = 0; i < options_.small_loads; ++i) AddSmall();
     return;
   }
-  for (auto& worker : workers_) {
-    worker->thread = std::thread([this, raw = worker.get()] { Run(raw); });
+  try {
+    for (auto& worker : workers_)
+      worker->thread = StartThread("a thread that loads", [this, raw = worker.get()] { Run(raw); });
+  } catch (...) {
+    Stop();  // a thread that runs outlives nothing that it uses
+    throw;
   }
 }
 

@@ -8,6 +8,8 @@
 #include <iterator>
 #include <utility>
 
+#include "daemon/base/threads.h"
+
 namespace ppc {
 
 Worker::Worker(std::string name, bool manual, Pace pace)
@@ -33,7 +35,7 @@ Status Worker::Submit(Function work, Function done) {
       return Error{EAGAIN, std::to_string(kMaxJobs) + " jobs wait for " + name_ + " already"};
     }
     jobs_.push_back(Job{std::move(work), std::move(done)});
-    if (!manual_ && !thread_.joinable()) thread_ = std::thread([this] { Run(); });
+    if (!manual_ && !thread_.joinable()) thread_ = StartThread(name_, [this] { Run(); });
   }
   wake_.notify_one();
   if (manual_) {

@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/threads.h"
 
 namespace ppc {
 
-Watchdog::Watchdog(Options options) : options_(std::move(options)), thread_([this] { Run(); }) {}
+Watchdog::Watchdog(Options options)
+    : options_(std::move(options)), thread_(StartThread("the watchdog", [this] { Run(); })) {}
 
 Watchdog::~Watchdog() {
   {

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <system_error>
 #include <utility>
 
 #include "daemon/base/log.h"
@@ -153,6 +154,14 @@ Result<Session::Choice> Session::ReadChoice(const Json& message) {
 }
 
 Status Session::Init(const Json& message) {
+  try {
+    return Open(message);
+  } catch (const std::system_error& error) {  // no more threads
+    return Error{error.code().value(), error.what()};
+  }
+}
+
+Status Session::Open(const Json& message) {
   if (runtime_ != nullptr) return Error{EALREADY, "this runner has its policy already"};
   const Result<Choice> choice = ReadChoice(message);
   if (!choice) return choice.error();

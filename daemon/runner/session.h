@@ -39,6 +39,7 @@ class Session {
   int RunAlone();
 
  private:
+  Status Open(const Json& message);
   struct Choice {
     std::string directory;
     std::string policy;

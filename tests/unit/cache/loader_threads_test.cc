@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose threads load what, and when they wake.
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <span>
+#include <system_error>
 #include <thread>
 
 #include "tests/unit/cache/loader_fixture.h"
@@ -275,6 +280,33 @@ TEST_F(LoaderThreadsTest, AsManySmallItemsAreUnderWayAsThereAreThreads) {
   EXPECT_EQ(held, kAtOnce);
   pool.Stop();
 }
+
+// Sanitizers need memory of their own for each thread.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// In a process of its own, whose memory has room for the stacks of a few more.
+void StartMoreThanThereCanBe(Backend* backend) {
+  constexpr rlim_t kRoom = 64 << 20;
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t most = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + kRoom;
+  const rlimit limit{most, most};
+  setrlimit(RLIMIT_AS, &limit);
+  try {
+    Completions completions;
+    const LoaderPool pool(backend, Nodes(2), {.threads_per_node = 64}, &completions);
+  } catch (const std::system_error& error) {
+    std::fputs(error.what(), stderr);
+    std::_Exit(1);
+  }
+  std::_Exit(0);
+}
+
+// Those that run already end before the error does.
+TEST_F(LoaderThreadsTest, NoMoreThreadsIsOneErrorWithARemedy) {
+  EXPECT_EXIT(StartMoreThanThereCanBe(backend_.get()), testing::ExitedWithCode(1),
+              "cannot start a thread that loads; raise TasksMax=.*Resource temporarily");
+}
+#endif
 
 }  // namespace
 }  // namespace ppc
