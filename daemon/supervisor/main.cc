@@ -136,7 +136,8 @@ Status Serve(const Options& options) {
   if (!watched) return watched;
   registry.Adopt();
   Log(LogLevel::kInfo,
-      "listening on " + path + (services ? ", for services on " + service_path : ""));
+      "listening on " + path + (services ? ", for services on " + service_path : "") +
+          (metrics ? ", for metrics on port " + std::to_string(metrics->port()) : ""));
   NotifySystemd("READY=1");
   FeedWatchdog(events);
   TellStatus(events, [&registry] { return registry.Summary(); });

@@ -53,16 +53,14 @@ class MetricsTest : public DaemonTest {
     chmod(file.c_str(), mode);
     return file;
   }
-  // A port that nobody has: of a socket that is closed again.
-  static int FreePort() {
-    const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in any{};
-    any.sin_family = AF_INET;
-    any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t bytes = sizeof(any);
-    EXPECT_EQ(bind(fd.Get(), reinterpret_cast<const sockaddr*>(&any), bytes), 0);
-    EXPECT_EQ(getsockname(fd.Get(), reinterpret_cast<sockaddr*>(&any), &bytes), 0);
-    return ntohs(any.sin_port);
+  // The port that it was given.
+  int StartWithMetrics() {
+    StartDaemon({"--metrics", "127.0.0.1:0", "--metrics-token", TokenFile()});
+    const std::string before = "for metrics on port ";
+    const auto told = [&] { return DaemonLog().find(before) != std::string::npos; };
+    EXPECT_TRUE(Eventually(told)) << DaemonLog();
+    const std::string log = DaemonLog();
+    return told() ? std::atoi(log.c_str() + log.find(before) + before.size()) : 0;
   }
   // What a strict parser makes of it: "NAME LABELS VALUE" each.
   std::string Parsed(const std::string& text, const std::string& parser = "openmetrics.parser") {
@@ -195,8 +193,7 @@ TEST_F(MetricsTest, PromtoolHasNoComplaint) {
 }
 
 TEST_F(MetricsTest, TheSocketAndTheAddressTellTheSame) {
-  const int port = FreePort();
-  StartDaemon({"--metrics", "127.0.0.1:" + std::to_string(port), "--metrics-token", TokenFile()});
+  const int port = StartWithMetrics();
   Register();
   ASSERT_EQ(Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}})["ok"],
             true);
@@ -252,8 +249,7 @@ TEST_F(MetricsTest, WhatTheNodeHasInMemoryIsShownWhileItIsFresh) {
 }
 
 TEST_F(MetricsTest, NobodyElseIsTold) {
-  const int port = FreePort();
-  StartDaemon({"--metrics", "127.0.0.1:" + std::to_string(port), "--metrics-token", TokenFile()});
+  const int port = StartWithMetrics();
   for (const std::string& token : {std::string(), std::string("0123456789abcdef0124"),
                                    std::string(kToken) + "x", std::string(kToken, 10)}) {
     EXPECT_EQ(Fetch(port, Get("/metrics", token)).substr(0, 12), "HTTP/1.1 401") << token;
@@ -280,8 +276,7 @@ TEST_F(MetricsTest, NobodyElseIsTold) {
 // A runner that takes long to answer: the reader waits for it, others do not, and ppcd ends all
 // the same.
 TEST_F(MetricsTest, AReaderWaitsForTheRunners) {
-  const int port = FreePort();
-  StartDaemon({"--metrics", "127.0.0.1:" + std::to_string(port), "--metrics-token", TokenFile()});
+  const int port = StartWithMetrics();
   Register();
   kill(RunnerPid(), SIGSTOP);
   const std::string answer = Fetch(port, Get("/metrics", kToken));
