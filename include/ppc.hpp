@@ -155,14 +155,17 @@ class Policy {
   // refuses the object is gone before what it gave here is done.
   int Background(std::function<void()> work, std::function<void()> done) const {
     const size_t needed = offsetof(ppc_context, background) + sizeof(ppc_context::background);
-    if (context_ == nullptr || context_->size < needed || context_->background == nullptr)
-      return -ENOSYS;
-    auto task = std::make_unique<internal::BackgroundTask>(
-        internal::BackgroundTask{context_, std::move(work), std::move(done)});
-    const int code = context_->background(context_, internal::BackgroundTask::Work,
-                                          internal::BackgroundTask::Done, task.get());
-    if (code == 0) (void)task.release();
-    return code;
+    if (context_ == nullptr || context_->size < needed) return -ENOSYS;
+    return Give(context_->background, std::move(work), std::move(done));
+  }
+  // The same of ppc_context.background_remote; as Background() where the host has none.  What is
+  // given up at the end is not done.
+  int BackgroundRemote(std::function<void()> work, std::function<void()> done) const {
+    const size_t needed =
+        offsetof(ppc_context, background_remote) + sizeof(ppc_context::background_remote);
+    if (context_ == nullptr || context_->size < needed || context_->background_remote == nullptr)
+      return Background(std::move(work), std::move(done));
+    return Give(context_->background_remote, std::move(work), std::move(done));
   }
   void Log(int level, const std::string& message) const {
     if (context_ != nullptr && context_->log != nullptr) {
@@ -171,6 +174,17 @@ class Policy {
   }
 
  private:
+  int Give(decltype(ppc_context::background) taker, std::function<void()> work,
+           std::function<void()> done) const {
+    if (taker == nullptr) return -ENOSYS;
+    auto task = std::make_unique<internal::BackgroundTask>(
+        internal::BackgroundTask{context_, std::move(work), std::move(done)});
+    const int code =
+        taker(context_, internal::BackgroundTask::Work, internal::BackgroundTask::Done, task.get());
+    if (code == 0) (void)task.release();
+    return code;
+  }
+
   const ppc_context* context_ = nullptr;
 };
 

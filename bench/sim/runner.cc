@@ -69,7 +69,7 @@ Status Runner::Start() {
   config.topology = TopologyOf(options_);
   config.manual = true;
   config.checkpoints = options_.checkpoints;
-  config.background_pace = options_.background_pace;
+  config.remote_pace = options_.remote_pace;
   const double share = parsed->is_blind ? kBlindShare : parsed->threshold;
   const uint64_t limit = parsed->limit_bytes;
   if (!options_.knows_machine)

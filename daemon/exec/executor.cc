@@ -28,6 +28,7 @@ Executor::Executor(Parts parts, Options options)
   AddSource(parts_.completions->fd(), [](short) {});
   AddSource(stop_fd_.Get(), [](short) {});
   AddSource(parts_.background->fd(), [this](short) { parts_.background->ClearWake(); });
+  AddSource(parts_.remote->fd(), [this](short) { parts_.remote->ClearWake(); });
   AddSource(parts_.control->fd(), [this](short) { parts_.control->ClearWake(); });
   AddSource(parts_.lookups->fd(), [this](short) { parts_.lookups->ClearWake(); });
   parts_.services->Use(Helper(parts_.control), Helper(parts_.lookups), [this] { ReleaseHeld(); });
@@ -234,7 +235,7 @@ bool Executor::HandleCompletions() {
 
 bool Executor::HandleHelpers() {
   const size_t known = parts_.control->RunDone() + parts_.lookups->RunDone();
-  const size_t done = parts_.background->RunDone();
+  const size_t done = parts_.background->RunDone() + parts_.remote->RunDone();
   if (done > 0) ++plan_epoch_;
   if (parts_.autos != nullptr) parts_.autos->Decide();
   return known + done > 0;

@@ -83,6 +83,7 @@ class Executor {
     Worker* control = nullptr;           // short jobs: names, memory, messages
     Worker* lookups = nullptr;           // of processes, each as long as it hangs
     Worker* background = nullptr;        // the policy's
+    Worker* remote = nullptr;            // the policy's, that waits for other machines
     EventLogWriter* recorder = nullptr;  // may be nullptr
   };
   struct Options {

@@ -145,6 +145,11 @@ int PolicyServices::Background(void (*work)(void*), void (*done)(void*), void* a
   return taken ? 0 : -taken.error().code;
 }
 
+int PolicyServices::BackgroundRemote(void (*work)(void*), void (*done)(void*), void* arg) {
+  const Status taken = parts_.background_remote(work, done, arg);
+  return taken ? 0 : -taken.error().code;
+}
+
 int PolicyServices::XpuNode(int32_t xpu) { return parts_.topology->NodeOfXpu(xpu); }
 
 int PolicyServices::XpuOfProcess(int32_t pid, uint64_t start_ns) {

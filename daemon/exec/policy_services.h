@@ -32,6 +32,7 @@ class PolicyServices : public HostServices {
     DemandMeter* demand = nullptr;
     std::function<Status(uint32_t want, uint64_t beacon_bytes)> want;
     std::function<Status(void (*work)(void*), void (*done)(void*), void* arg)> background;
+    std::function<Status(void (*work)(void*), void (*done)(void*), void* arg)> background_remote;
     CheckpointArea* checkpoints = nullptr;  // none: there is nothing to come back to
   };
 
@@ -57,6 +58,7 @@ class PolicyServices : public HostServices {
   int64_t ReadFileAt(const char* path, uint64_t offset, void* buffer, size_t size) override;
   int ListDir(const char* path, int (*entry)(void*, const char*, char), void* arg) override;
   int Background(void (*work)(void*), void (*done)(void*), void* arg) override;
+  int BackgroundRemote(void (*work)(void*), void (*done)(void*), void* arg) override;
   int XpuNode(int32_t xpu) override;
   int XpuOfProcess(int32_t pid, uint64_t start_ns) override;
   void Interrupt(uint32_t group) override;

@@ -71,7 +71,10 @@ void Runtime::BuildParts(const ppc_operation& table) {
       backend_, files_.get(), services_.get(), &config_.topology, loader_.get(), &demand_,
       [this](uint32_t want, uint64_t beacon) { return Want(want, beacon); },
       [this](void (*work)(void*), void (*done)(void*), void* arg) {
-        return Background(work, done, arg);
+        return Background(background_.get(), work, done, arg);
+      },
+      [this](void (*work)(void*), void (*done)(void*), void* arg) {
+        return Background(remote_.get(), work, done, arg);
       },
       config_.checkpoints.get()});
   const uint64_t period = std::min<uint64_t>(options.lease_ms / 4, options.hook_timeout_ms);
@@ -87,8 +90,8 @@ void Runtime::BuildParts(const ppc_operation& table) {
   const Result<BackendCounters> counters = backend_->Counters();
   const uint64_t mount_window = counters ? counters->window_bytes : 0;
   const uint64_t window = options.window_bytes != 0 ? options.window_bytes : mount_window;
-  background_ = std::make_unique<Worker>("ppc-background", config_.manual,
-                                         std::move(config_.background_pace));
+  background_ = std::make_unique<Worker>("ppc-background", config_.manual);
+  remote_ = std::make_unique<Worker>("ppc-remote", config_.manual, std::move(config_.remote_pace));
   control_ = std::make_unique<Worker>("ppc-control", config_.manual);
   lookups_ = std::make_unique<Worker>("ppc-readers", config_.manual);
   if (options.auto_service && host_->Has(Hook::kControl)) {
@@ -109,7 +112,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
       Executor::Parts{backend_, loader_.get(), evictor_.get(), &completions_, host_.get(),
                       policy_services_.get(), files_.get(), services_.get(), &config_.topology,
                       &demand_, &own_cache_, autos_.get(), control_.get(), lookups_.get(),
-                      background_.get(), config_.recorder},
+                      background_.get(), remote_.get(), config_.recorder},
       Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes, window,
                         config_.manual});
 }
@@ -208,9 +211,9 @@ Status Runtime::Want(uint32_t want, uint64_t beacon_bytes) {
 }
 
 // A policy's exception must not end the process, whatever thread it is on.
-Status Runtime::Background(void (*work)(void*), void (*done)(void*), void* arg) {
+Status Runtime::Background(Worker* worker, void (*work)(void*), void (*done)(void*), void* arg) {
   auto thrown = std::make_shared<std::string>();
-  return background_->Submit(
+  return worker->Submit(
       [work, arg, thrown] {
         try {
           work(arg);
@@ -252,6 +255,8 @@ void Runtime::Shutdown() {
   is_stuck_ = lookups_->Close();
   control_->Finish();
   background_->Finish();
+  // What is there to be sent to other machines, from background work too; they may not answer.
+  if (!remote_->FinishWithin(std::chrono::seconds(PPC_REMOTE_EXIT_S))) is_stuck_ = true;
   host_->Exit();
   policy_services_->FlushTrace();
 }

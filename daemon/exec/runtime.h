@@ -31,8 +31,8 @@ struct RuntimeConfig {
   std::shared_ptr<const VendorXpus> vendor_xpus;
   EventLogWriter* recorder = nullptr;
   std::shared_ptr<CheckpointArea> checkpoints;  // nullptr = services that begin again start over
-  bool manual = false;           // no threads of our own but the watchdog's: tests, simulator
-  Worker::Pace background_pace;  // of the policy's slow work, if manual
+  bool manual = false;       // no threads of our own but the watchdog's: tests, simulator
+  Worker::Pace remote_pace;  // of the policy's work that waits for other machines, if manual
   // Memory of a service; nullptr = the machine's.
   ServiceTable::MemoryFactory memory;
   // From the watchdog's thread: a hook hangs.  The device is detached already; the process
@@ -135,7 +135,7 @@ class Runtime {
  private:
   Status Want(uint32_t want, uint64_t beacon_bytes);
   Status AttachAsWanted();
-  Status Background(void (*work)(void*), void (*done)(void*), void* arg);
+  Status Background(Worker* worker, void (*work)(void*), void (*done)(void*), void* arg);
   // As Do, for what reads of a process; false: too many wait already.
   bool LookUp(std::function<void()> work, std::function<void()> done);
   // On the control worker, on the executor's thread, on the control worker again.
@@ -186,6 +186,7 @@ class Runtime {
   std::unique_ptr<AutoServices> autos_;  // nullptr: there are none
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Worker> background_;  // the policy's slow work
+  std::unique_ptr<Worker> remote_;      // the policy's, that waits for other machines
   std::unique_ptr<Worker> control_;     // short: names of files, memory, messages, status
   std::unique_ptr<Worker> lookups_;     // readers: /proc/PID/environ waits for the process's memory
 };

@@ -116,6 +116,21 @@ void Worker::Finish() {
   is_closed_ = true;
 }
 
+bool Worker::FinishWithin(std::chrono::nanoseconds most) {
+  pace_ = {};
+  const auto until = std::chrono::steady_clock::now() + most;
+  bool in_time = true;
+  for (int chain = 0; in_time && Pending() > 0; ++chain) {
+    std::unique_lock lock(mutex_);
+    if (chain >= kMaxChain) is_closed_ = true;
+    in_time =
+        finished_.wait_until(lock, until, [this] { return manual_ || (jobs_.empty() && !works_); });
+    lock.unlock();
+    RunDone();
+  }
+  return !Close();
+}
+
 bool Worker::Close() {
   std::deque<Job> jobs;  // what they hold goes without the lock
   const std::lock_guard lock(mutex_);

@@ -10,6 +10,7 @@
 #define PPC_DAEMON_EXEC_WORKER_H_
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -52,6 +53,8 @@ class Worker {
   // Until every job is done, those that done() submits meanwhile included (a chain that does not
   // end is cut); then nothing is taken any more.
   void Finish();
+  // The same within a time: what is not back then is given up as by Close.  False: something runs.
+  bool FinishWithin(std::chrono::nanoseconds most);
   // Nothing is taken any more and what waits is given up; what runs is not waited for.  True:
   // something runs.
   bool Close();

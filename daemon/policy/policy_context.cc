@@ -93,6 +93,12 @@ int BackgroundCall(const ppc_context* context, void (*work)(void*), void (*done)
   return Host(context)->Background(work, done, arg);
 }
 
+int BackgroundRemoteCall(const ppc_context* context, void (*work)(void*), void (*done)(void*),
+                         void* arg) {
+  if (work == nullptr) return -EINVAL;
+  return Host(context)->BackgroundRemote(work, done, arg);
+}
+
 }  // namespace
 
 PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
@@ -125,6 +131,7 @@ PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
   context_.interrupt_of = InterruptOfCall;
   context_.background = BackgroundCall;
   context_.checkpoint = CheckpointCall;
+  context_.background_remote = BackgroundRemoteCall;
 }
 
 std::string PolicyContext::last_error() const {

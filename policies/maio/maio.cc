@@ -39,7 +39,7 @@ class Maio : public Policy {
     std::string error;
     shared_ = std::make_unique<SharedStore>(
         context(), [this](std::function<void()> work, std::function<void()> done) {
-          return Background(std::move(work), [this, done = std::move(done)] {
+          return BackgroundRemote(std::move(work), [this, done = std::move(done)] {
             done();
             UpdateWant();
           });

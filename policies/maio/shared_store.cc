@@ -83,7 +83,7 @@ void SharedStore::FindNode(const ServiceSpec& spec, std::vector<Observed> observ
       [found, done = std::move(done)] { done(std::move(*found)); });
 }
 
-// ------------------------------------------------------------- on the slow thread
+// ------------------------------------------------------------- on the remote thread
 
 void SharedStore::Work::Report(int code, const std::string& error) {
   if (code == 0 && std::exchange(has_failed, false))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The store that several nodes share, seen from a service: what lies in the local directory is used
-// at once, and the runtime's thread for slow work brings it and the store together.  No hook waits
+// at once, and the runtime's thread for remote work brings it and the store together.  No hook waits
 // for a store; one that fails is one warning, until it works again.
 #ifndef POLICIES_MAIO_SHARED_STORE_H_
 #define POLICIES_MAIO_SHARED_STORE_H_
@@ -21,7 +21,7 @@ namespace ppc::maio {
 
 class SharedStore {
  public:
-  // Policy::Background.
+  // Policy::BackgroundRemote.
   using Background = std::function<int(std::function<void()> work, std::function<void()> done)>;
 
   SharedStore(const ppc_context* context, Background background);
@@ -50,7 +50,7 @@ class SharedStore {
                 std::function<void(std::optional<Template> own)> done);
 
  private:
-  // Of the slow thread alone, once it is open.
+  // Of the remote thread alone, once it is open.
   struct Work {
     const ppc_context* context = nullptr;
     bool is_configured = false;

@@ -19,7 +19,7 @@ print("ready", flush=True)
 time.sleep(600)
 PY
 holder=$!
-eventually 120 grep -q ready "$PPC_TEST_DIR/holder" || fail "no holder of files"
+eventually "$(seconds 120)" grep -q ready "$PPC_TEST_DIR/holder" || fail "no holder of files"
 for mode in 'attach managed' 'attach trace managed' 'attach beacon'; do
   out=$(dev "$mode" "open $MNT/b" 'read 0 64K' 'sleep 300' detach info)
   ge "$(field info open "$out")" 20000 "open files"

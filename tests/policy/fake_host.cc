@@ -206,6 +206,7 @@ ppc_context* FakeHost::context() {
     Self(c)->background.push_back({work, done, arg});
     return 0;
   };
+  context_.background_remote = context_.background;
   return &context_;
 }
 

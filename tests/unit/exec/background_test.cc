@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A policy's slow work: ppc_context.background.
+// A policy's slow work: ppc_context.background and background_remote.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -73,6 +73,37 @@ TEST_F(BackgroundTest, HooksGoOnWhileItWorks) {
   go.set_value();
   while (!is_done) ASSERT_EQ(runtime_->executor().RunOnce(), Executor::End::kRunning);
   EXPECT_NE(worker, std::this_thread::get_id());
+}
+
+TEST_F(BackgroundTest, WhatWaitsForOtherMachinesHoldsUpNothingElse) {
+  std::promise<void> go;
+  bool is_done = false;
+  bool is_remote_done = false;
+  Pair remote{[&] { go.get_future().wait(); }, [&] { is_remote_done = true; }};
+  pair_.done = [&] { is_done = true; };
+  StartThreaded();
+  ASSERT_EQ(context_->background_remote(context_, Work, Done, &remote), 0);
+  ASSERT_EQ(Give(&pair_), 0);
+  while (!is_done) ASSERT_EQ(runtime_->executor().RunOnce(), Executor::End::kRunning);
+  EXPECT_FALSE(is_remote_done);
+  go.set_value();
+  while (!is_remote_done) ASSERT_EQ(runtime_->executor().RunOnce(), Executor::End::kRunning);
+}
+
+// A store that is not reachable any more keeps no policy from going.
+TEST_F(BackgroundTest, TheEndDoesNotWaitForOtherMachines) {
+  std::promise<void> go;
+  bool has_begun = false;
+  Pair remote{[&] { go.get_future().wait(); }, [] { ADD_FAILURE() << "nobody is there"; }};
+  Pair queued{[&] { has_begun = true; }, [] { ADD_FAILURE() << "nobody is there"; }};
+  StartThreaded();
+  ASSERT_EQ(context_->background_remote(context_, Work, Done, &remote), 0);
+  ASSERT_EQ(context_->background_remote(context_, Work, Done, &queued), 0);
+  runtime_->Shutdown();
+  EXPECT_TRUE(runtime_->IsStuck());
+  EXPECT_FALSE(has_begun);
+  EXPECT_EQ(context_->background_remote(context_, Work, Done, &queued), -ESHUTDOWN);
+  go.set_value();
 }
 
 TEST_F(BackgroundTest, WorkReadsFilesOfTheMount) {
