@@ -119,7 +119,6 @@ def follows_untold(node):
         if not agent.within(60, is_learnt):
             return False
     loaded = agent.runner("loader", "loaded")
-    time.sleep(5)  # a pod is not there again before its end has been noticed
     agent.drop(model)
     with node.reader({}, model, 0.03) as process:
         node.read(process)
