@@ -21,6 +21,7 @@
 #include "daemon/supervisor/registry.h"
 #include "daemon/supervisor/server.h"
 #include "daemon/supervisor/service_manager.h"
+#include "daemon/supervisor/syscall_filter.h"
 #include "daemon/wire/listen_socket.h"
 #include "daemon/wire/notify.h"
 
@@ -145,6 +146,13 @@ Status Serve(const Options& options) {
   return Ok();
 }
 
+// Where that cannot be, it serves all the same.
+void Filter() {
+  if (const Status filtered = FilterSystemCalls(); !filtered) {
+    Log(LogLevel::kWarning, "policies may use every system call: " + filtered.error().message);
+  }
+}
+
 int Main(int argc, char** argv) {
   const std::span<char* const> arguments(argv, static_cast<size_t>(argc));
   const Result<Options> options = ParseOptions(arguments.subspan(argc > 0 ? 1 : 0));
@@ -160,6 +168,7 @@ int Main(int argc, char** argv) {
   setenv(kLogFormatVariable, options->log_format.c_str(), 1);
   SetLog("ppcd", options->is_verbose ? LogLevel::kDebug : LogLevel::kInfo);
   KeepLog(kLogLinesKept);
+  if (options->is_filtered) Filter();
   const Status status = Serve(*options);
   if (status) return 0;
   Log(LogLevel::kError, status.error().message);

@@ -39,6 +39,9 @@ constexpr std::array kOptions = {
                 "what a reader of /metrics sends as its bearer token: a line of at least 16\n"
                 "characters; nobody but the owner may read FILE"},
     cli::Option{"--private", nullptr, "remove the state directory at the end (ppcctl run does so)"},
+    cli::Option{"--no-syscall-filter", nullptr,
+                "let policies use all system calls, not only those that ppcd and the policies of\n"
+                "this package need"},
     cli::Option{"--foreground", nullptr, "stay in the foreground (always so)"},
     cli::Option{"--log-format", "FORMAT",
                 "text (default), or json: one object per line, with directory and service;\n"
@@ -148,6 +151,7 @@ Result<Options> ParseOptions(std::span<char* const> arguments) {
     return Error{EINVAL, "--log-format '" + options.log_format + "': it is text or json"};
   }
   options.is_private = args.Has("--private");
+  options.is_filtered = !args.Has("--no-syscall-filter");
   options.is_verbose = args.Has("--verbose");
   options.service_socket = ServiceSocketOf(args, options);
   ScaleTimes(options);

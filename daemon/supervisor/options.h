@@ -24,6 +24,7 @@ struct Options {
   std::string log_format = "text";
   SysRoots roots;
   bool is_private = false;  // of one command: the state directory goes with ppcd
+  bool is_filtered = true;  // may use no other system calls than it needs
   bool is_verbose = false;
   std::string text;  // to be printed, and no more: --help, --version
 

@@ -7,7 +7,7 @@ import platform
 import struct
 import sys
 
-NUMBERS = {"x86_64": {"bpf": 321}, "aarch64": {"bpf": 280}}
+NUMBERS = {"x86_64": {"bpf": 321, "seccomp": 317}, "aarch64": {"bpf": 280, "seccomp": 277}}
 SAME = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427}
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 LOAD, EQUALS, RETURN = 0x20, 0x15, 0x06  # of classic BPF

@@ -116,14 +116,23 @@ class Agent:
             value = value.get(key, {})
         return value if isinstance(value, int) else 0
 
-    def is_bounded(self):
-        """Whether its runner has a limit of the memory of its own."""
+    def told_of_runner(self, name):
+        """Lines of a file of /proc about its runner."""
         runners = json.loads(self.ask("status", "--json") or "{}").get("mounts", [])
         try:
-            with open(f"/proc/{runners[0]['pid']}/limits", encoding="ascii") as file:
-                return any(line.startswith("Max data size") and line.split()[3] != "unlimited" for line in file)
+            with open(f"/proc/{runners[0]['pid']}/{name}", encoding="utf-8") as file:
+                return file.read().splitlines()
         except (IndexError, KeyError, OSError):
-            return False
+            return []
+
+    def is_bounded(self):
+        """Whether its runner has a limit of the memory of its own."""
+        return any(line.startswith("Max data size") and line.split()[3] != "unlimited"
+                   for line in self.told_of_runner("limits"))
+
+    def is_filtered(self):
+        """Whether a filter of system calls is over its runner."""
+        return "Seccomp:\t2" in self.told_of_runner("status")
 
     def resident(self, path):
         return json.loads(subprocess.run(["ppcctl", "residency", "--json", path], capture_output=True, text=True,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A policy that does what its config's "do" says: "refuse" or "throw-init" in
-// ppc_init; "throw", "hang", "crash" or "nonsense" in ppc_prefetch.
+// A policy that does what its config's "do" says: "refuse", "throw-init" or "ask" (the kernel for
+// what no policy needs) in ppc_init; "throw", "hang", "crash" or "nonsense" in ppc_prefetch.
 #include <ppc.h>
+#include <sys/personality.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <stdexcept>
@@ -16,6 +18,8 @@ bool Is(const char* what) { return std::strstr(g_config, what) != nullptr; }
 int Init(void* argument) {
   g_config = static_cast<ppc_context*>(argument)->config;
   if (Is("\"throw-init\"")) throw std::runtime_error("thrown in ppc_init");
+  // It asks for nothing and succeeds everywhere.
+  if (Is("\"ask\"") && personality(0xffffffff) < 0) return -errno;
   return Is("\"refuse\"") ? -22 : 0;
 }
 

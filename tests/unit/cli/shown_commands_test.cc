@@ -76,8 +76,9 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl warm", "unit/supervisor/ppcctl_verbs_test.cc"},
     RunBy{"ppcctl xpus", "here unit/supervisor/ppcctl_verbs_test.cc"},
     RunBy{"ppcd",
-          "e2e/lib.sh unit/supervisor/daemon_fixture.cc unit/supervisor/ppcd_metrics_test.cc "
-          "unit/supervisor/ppcd_service_socket_test.cc unit/supervisor/ppcd_log_test.cc"},
+          "e2e/lib.sh e2e/014-system-calls.sh unit/supervisor/daemon_fixture.cc "
+          "unit/supervisor/ppcd_metrics_test.cc unit/supervisor/ppcd_service_socket_test.cc "
+          "unit/supervisor/ppcd_log_test.cc"},
 };
 
 const Program& ProgramNamed(const std::string& name) {

@@ -106,6 +106,16 @@ TEST_F(RunTest, TheCommandReachesThePrivateDaemon) {
   EXPECT_EQ(Count(RunnerLog(), "service_ready"), 1U);
 }
 
+// What policies may ask the kernel for is bounded, what the command may is not.
+TEST_F(RunTest, TheFilterOfSystemCallsIsThePrivateDaemonsAlone) {
+  const std::string mode = "sed -n 's/^Seccomp:[^0-9]*//p' /proc/";
+  const ProcessResult own = RunProcess({"/bin/sh", "-c", mode + "self/status"}, {});
+  const ProcessResult result =
+      Run({"/proc", "--", "/bin/sh", "-c",
+           mode + "self/status; " + mode + "$(pgrep -P $PPID -x ppcd)/status"});
+  EXPECT_EQ(result.out, own.out + "2\n") << result.err;
+}
+
 // Who says ready in a script says so in starts without a service, too.
 TEST_F(RunTest, ScriptsGoOnWithoutAService) {
   const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";

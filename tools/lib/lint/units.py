@@ -20,6 +20,8 @@ OFF = ("", "no", "false", "off", "0", "n", "f")
 # runners load, a quota would stop them in the middle of a service's start.
 BOUNDS = ("LimitDATA", "TasksMax", "CPUWeight")
 NO_BOUNDS = ("MemoryHigh", "MemoryMax", "MemoryLimit", "CPUQuota")
+# What ppcd lets itself and its runners call: one list, which the unit's own filter may not undercut.
+CALLS = "daemon/supervisor/system_calls.txt"
 # The exposure that systemd sees, in tenths: it may not grow unnoticed.
 MOST_EXPOSED = 52
 
@@ -76,6 +78,24 @@ def analyze(*arguments):
     return done.stdout.splitlines(), done.returncode
 
 
+def calls_of(group):
+    """The system calls of one of systemd's groups, those within it included."""
+    if not group.startswith("@"):
+        return {group}
+    said, _ = analyze("syscall-filter", group)
+    # After the group's name and what it is for.
+    return set().union(*(calls_of(line.strip()) for line in said[1:] if line.strip() and not line.strip().startswith("#")))
+
+
+def refuses_needed(unit):
+    """What the unit's filter keeps from ppcd; what this systemd does not know is nothing that it could let through."""
+    needed = {word.partition("=")[0] for line in lines_of(CALLS) if not line.startswith("#") for word in line.split()}
+    filters = [(number, value.split()) for number, key, value in settings(unit) if key == "SystemCallFilter"]
+    allowed = set().union(*(calls_of(word) for _, words in filters for word in words))
+    lacking = sorted((needed & calls_of("@known")) - allowed - calls_of("@default"))
+    return [f"{unit}:{filters[0][0]}: SystemCallFilter= refuses {name}, which {CALLS} lets through" for name in lacking]
+
+
 def place(folder):
     """The units as they are installed, their programs replaced by one that is there."""
     for name in UNITS:
@@ -115,7 +135,7 @@ def packaging(files):
     if shutil.which("systemd-analyze"):
         with tempfile.TemporaryDirectory() as folder:
             place(folder)
-            findings += judgement(folder)
+            findings += judgement(folder) + refuses_needed(UNITS[0])
     if shutil.which("findmnt"):
         done = subprocess.run(["findmnt", "--verify", "--tab-file", "packaging/examples/fstab"], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
