@@ -120,7 +120,9 @@ TEST_F(DoctorTest, DevicesOfMounts) {
   tree_.Write("/dev/ppc3", "");
   EXPECT_EQ(Only(Machine()), "");
   tree_.Write("/proc/42/status", "Uid:\t977\t977\t977\t977\nCapEff:\t000000c000880004\n");
-  EXPECT_EQ(Only(Machine()), "device-permission kill 42 && tail --pid=42 -f /dev/null && ppcd &");
+  EXPECT_EQ(Only(Machine()),
+            "device-permission kill 42 && tail --pid=42 -f /dev/null && ppcd --socket "
+            "/run/ppc/ppcd.sock --state-dir /run/ppc/ppcd.sock.state &");
   std::filesystem::create_directories(tree_.Path("/run/systemd/system"));
   EXPECT_EQ(Only(Machine()), "device-permission systemctl restart ppcd");
 }

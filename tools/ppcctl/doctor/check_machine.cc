@@ -88,10 +88,20 @@ std::string StartCommand(const Patient& patient) {
   return command.starts_with("ppcd") ? command + " &" : command;
 }
 
+// Of ppcd's process; "" = none runs.
+std::string DaemonStatus(const Patient& patient) {
+  return Text(patient.roots.Proc("/" + std::to_string(patient.daemon.value("pid", 0)) + "/status"));
+}
+
 // As root, with all that a service manager or a root's shell gives it.
 std::string RestartCommand(const Patient& patient) {
-  const std::string start = StartCommand(patient);
+  std::string start = StartCommand(patient);
   if (start.starts_with("systemctl")) return "systemctl restart ppcd";
+  // Root's does not take over what another user may have written.
+  if (NumberAfter(DaemonStatus(patient), "Uid:").value_or(0) != 0) {
+    start = "ppcd --socket " + ShellWord(patient.socket) + " --state-dir " +
+            ShellWord(patient.socket + ".state") + " &";
+  }
   const std::string pid = std::to_string(patient.daemon.value("pid", 0));
   return "kill " + pid + " && tail --pid=" + pid + " -f /dev/null && " + start;
 }
@@ -143,14 +153,14 @@ void CheckModule(const Patient& patient, Findings* out) {
                       "udevadm trigger --action=add --subsystem-match=ppc", true});
       continue;
     }
-    const std::string status =
-        Text(patient.roots.Proc("/" + std::to_string(patient.daemon.value("pid", 0)) + "/status"));
+    const std::string status = DaemonStatus(patient);
     const std::optional<uint64_t> user = NumberAfter(status, "Uid:");
     const uint64_t caps = NumberAfter(status, "CapEff:", 16).value_or(~uint64_t{0});
     constexpr uint64_t kOverride = uint64_t{1} << 1;  // CAP_DAC_OVERRIDE
     if (user && *user != info.st_uid && (caps & kOverride) == 0) {
       out->push_back({"device-permission", device,
-                      "ppcd runs as user " + std::to_string(*user) + " and may not open it",
+                      "ppcd runs as user " + std::to_string(*user) +
+                          " and may not open it.  Start it as root, and register again what it has",
                       RestartCommand(patient), true});
     }
   }
@@ -166,9 +176,7 @@ constexpr std::array kObserverNeeds = {
 constexpr uint64_t kSysAdmin = uint64_t{1} << 21;
 
 std::string MissingCapabilities(const Patient& patient) {
-  const std::string status =
-      Text(patient.roots.Proc("/" + std::to_string(patient.daemon.value("pid", 0)) + "/status"));
-  const std::optional<uint64_t> caps = NumberAfter(status, "CapEff:", 16);
+  const std::optional<uint64_t> caps = NumberAfter(DaemonStatus(patient), "CapEff:", 16);
   if (!caps) return "";
   std::string missing;
   for (const Capability& each : kObserverNeeds) {
