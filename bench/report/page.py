@@ -1,45 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts table, pictures, captions and notes together: one HTML page that is also well-formed XML."""
+"""The page of results: table, pictures, captions and notes."""
 from xml.sax.saxutils import escape
 
-from . import (fig_bandwidth, fig_memory, fig_positions, fig_residency, fig_startup, look, table)
-
-CSS = """
-:root { color-scheme: light }
-body { font: 15px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; color: #1f2933;
-  background: #fff; max-width: 1060px; margin: 2em auto; padding: 0 1.2em }
-svg { font-family: inherit; display: block }
-h1 { font-size: 1.6em; margin: 0 0 .2em } h2 { font-size: 1.2em; margin: 2em 0 .3em }
-h3 { font-size: 1em; margin: 1.2em 0 .2em }
-p.lead { font-size: 1.08em; margin: .3em 0 1em } p.sub, figcaption { color: #52606d }
-figure { margin: .6em 0 1.6em; break-inside: avoid } figcaption { font-size: .9em; max-width: 62em }
-.scroll { overflow-x: auto }
-table { border-collapse: collapse; font-size: .82em; font-variant-numeric: tabular-nums }
-th, td { padding: .28em .55em; text-align: right; border-bottom: 1px solid #e3e7eb }
-th { vertical-align: bottom; font-weight: 600; border-bottom: 2px solid #9aa5b1 }
-th:first-child, td.name { text-align: left; white-space: nowrap }
-td.name i { display: inline-block; width: .7em; height: .7em; margin-right: .45em }
-td { white-space: nowrap }
-tr.case td { text-align: left; font-weight: 600; background: #f5f7f9; padding-top: .6em }
-tr.ours td { background: #eef7f2; font-weight: 600 } tr.note td { color: #7b8794 }
-dl { font-size: .85em; display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em }
-dt { font-weight: 600 } dd { margin: 0; color: #52606d }
-ul.claims { list-style: none; padding: 0 } ul.claims li { margin: .2em 0 }
-.ok, .fail, .open { display: inline-block; min-width: 3.2em; font-weight: 700; font-size: .8em }
-.ok { color: #0b6e4f } .fail { color: #b91c1c } .open { color: #92400e }
-@media print { body { margin: 0; max-width: none; font-size: 11px } details { display: block }
-  h2 { break-after: avoid } .scroll { overflow: visible } table { font-size: .62em } }
-"""
-
-
-def _figure(picture, caption):
-    return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
-
-
-def _facts(settings):
-    items = "".join(f"<dt>{escape(str(key))}</dt><dd>{escape(str(value))}</dd>"
-                    for key, value in settings.items())
-    return f"<dl>{items}</dl>"
+from . import (fig_bandwidth, fig_memory, fig_positions, fig_residency, fig_startup, frame, look,
+               table)
 
 
 def _claims(claims):
@@ -92,7 +56,7 @@ class Page:
             bound = self.results["bounds"].get(case, {}).get("startup_s")
             out.append(f"<h3>{escape(heading)}</h3>" +
                        fig_startup.draw(rows, bound, x_max, f"Start-up times, {heading}"))
-        return _figure("".join(out), escape(
+        return frame.figure("".join(out), escape(
             "Medians; the thin line is the range of several runs. What to see: init costs everybody "
             "the same, a good policy reads during it, and then the load takes only as long as the "
             "devices need."))
@@ -104,7 +68,7 @@ class Page:
             if not runs:
                 continue
             disk = self.results["measured"].get("disk_mbps", 200)
-            out.append(f"<h3>{escape(heading)}</h3>" + _figure(
+            out.append(f"<h3>{escape(heading)}</h3>" + frame.figure(
                 fig_bandwidth.draw(runs, self.samples, disk, self.x_range(runs),
                                    f"Disk bandwidth over time, {heading}"),
                 escape("Same axes for all. What to see: Native leaves the disk idle during init and "
@@ -123,7 +87,7 @@ class Page:
                     continue
                 picture = fig_positions.draw(groups, look.stages(run), self.x_range([run]),
                                              f"Positions, {heading}", self.results["group_names"])
-                out.append(f"<h3>{escape(run['name'])}, {_lower(case)}</h3>" + _figure(
+                out.append(f"<h3>{escape(run['name'])}, {_lower(case)}</h3>" + frame.figure(
                     picture, escape(
                         "Each line is a position in the recorded sequence of one group. What to see: "
                         "prefetch runs ahead of the worker, by as much as memory allows; eviction "
@@ -143,7 +107,7 @@ class Page:
                 out.append(f"<h3>{escape(run['name'])}, {_lower(case)}</h3>" + picture)
         if not out:
             return ""
-        return _figure(fig_residency.legend() + "".join(out), escape(
+        return frame.figure(fig_residency.legend() + "".join(out), escape(
             "The model's files from top to bottom; each sample asks the kernel about 8 neighbouring "
             "pages in each of 64 parts of a file. What to see: a moving window under MAIO (read "
             "ahead above the front, dropped behind it); with everything prefetched blindly, parts "
@@ -156,7 +120,7 @@ class Page:
             limit = self.results["measured"].get("limit_bytes") if case == "limit" else None
             if case != "limit" or not runs:
                 continue
-            out.append(_figure(fig_memory.draw(runs, self.samples, limit, self.x_range(runs),
+            out.append(frame.figure(fig_memory.draw(runs, self.samples, limit, self.x_range(runs),
                                                f"Page cache over time, {heading}"),
                                escape("What the kernel charges to the service as page cache. What to "
                                       "see: who runs into the limit makes the kernel choose what to "
@@ -174,15 +138,8 @@ class Page:
                     ("Positions of prefetch, worker and eviction", self.positions()),
                     ("What is in the page cache", self.residency()),
                     ("Page cache under the limit", self.memory()),
-                    ("How it was measured", _facts(data.get("settings", {}))),
+                    ("How it was measured", frame.facts(data.get("settings", {}))),
                     ("Notes", "<ul>" + "".join(f"<li>{escape(note)}</li>"
                                                for note in data.get("notes", [])) + "</ul>"
                      if data.get("notes") else "")]
-        body = "".join(f"<h2>{escape(name)}</h2>{content}" for name, content in sections if content)
-        title = escape(data.get("title", "Results"))
-        lead = f'<p class="lead">{escape(data["lead"])}</p>' if data.get("lead") else ""
-        return ('<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml" lang="en"><head>'
-                '<meta charset="utf-8"/>'
-                '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
-                f"<title>{title}</title><style>{CSS}</style></head><body><h1>{title}</h1>{lead}"
-                f"{body}</body></html>\n")
+        return frame.page(data.get("title", "Results"), data.get("lead"), sections)

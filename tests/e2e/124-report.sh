@@ -59,7 +59,16 @@ agrees init init
 # What was written can be shown again, in each form.
 has "$(ppcctl report --from "$WORK/disk.json")" "limit: disk: "
 must ppcctl report --from "$WORK/disk.json" --out "$WORK/disk.html"
-has "$(cat "$WORK/disk.html")" "svc-disk in $MNT"
+page=$(cat "$WORK/disk.html")
+has "$page" "svc-disk in $MNT"
+has "$page" "<b>disk.</b>"
+has "$page" "How far the readers were</title>"
+# A machine without the renderer's Python keeps what was seen.
+mkdir "$WORK/no-python"
+ln -s "$(command -v ppcctl)" "$WORK/no-python/ppcctl"
+refuse 1 "which ppcctl report --from $WORK/none.html.json shows" \
+  env PATH="$WORK/no-python" ppcctl report --from "$WORK/disk.json" --out "$WORK/none.html"
+has "$(ppcctl report --from "$WORK/none.html.json")" "limit: disk: "
 echo '{}' >"$WORK/other.json"
 refuse 1 "is not a report" ppcctl report --from "$WORK/other.json"
 refuse 1 "is not valid JSON" ppcctl report --from "$(dirname "$0")/maio.sh"

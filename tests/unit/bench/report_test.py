@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(TOP, "bench"), HERE]
 
 import synthetic_results  # noqa: E402
-from report import page, png, runs, svg, table  # noqa: E402
+from report import page, png, runs, start, svg, table  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -92,6 +92,48 @@ class ReportTest(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn(message, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1)
+
+
+class StartTest(unittest.TestCase):
+    """The page of one start-up: `ppcctl report` hands over its words, this draws."""
+
+    REPORT = {"service_id": "svc-<b>", "directory": "/models", "command": "serve 'x' && y", "head": "start-up 4.0 s",
+              "parts": {"total_s": 4.0, "bytes": 3 << 20}, "phase_rows": [{"name": "init", "began": "0.00", "took": ""}],
+              "limit": {"name": "disk", "reason": "3.0 s of 4.0 s", "advice": "record it"},
+              "rows": [{"key": "init_s", "name": "before", "s": 1.0, "seconds": "1.00", "share": "25%"},
+                       {"key": "disk_s", "name": "waiting", "s": 3.0, "seconds": "3.00", "share": "75%"}],
+              "progress": [[1.0, 0, 0], [2.5, 1 << 20, 4096], [4.0, 3 << 20, 8192]]}
+
+    def drawn(self, **changes):
+        self.html = start.render({**self.REPORT, **changes})
+        root = ElementTree.fromstring(self.html.split("\n", 1)[1])
+        return {node.find(SVG + "title").text: node for node in root.iter(SVG + "svg")}, " ".join(root.itertext())
+
+    def test_bar_is_as_long_as_the_start(self):
+        pictures, words = self.drawn()
+        bars = [rect for rect in pictures["Parts of the start-up"].iter(SVG + "rect")]
+        self.assertEqual([float(bar.get("width")) for bar in bars], [start.WIDTH / 4, start.WIDTH * 3 / 4])
+        self.assertEqual(float(bars[1].get("x")), start.LEFT + start.WIDTH / 4)
+        self.assertIn("Start-up of svc-<b> in /models", words)
+        self.assertIn("serve 'x' && y", words)
+        self.assertIn("record it", words)
+
+    def test_curve_ends_where_all_is_read(self):
+        pictures, _ = self.drawn()
+        read = list(pictures["How far the readers were"].iter(SVG + "polyline"))[-1]
+        (x0, y0), (x1, y1), (x2, y2) = ([float(n) for n in pair.split(",")] for pair in read.get("points").split())
+        self.assertEqual((x0, x1, x2), (start.LEFT + start.WIDTH / 4, start.LEFT + start.WIDTH * 2.5 / 4, start.LEFT + start.WIDTH))
+        self.assertAlmostEqual((y0 - y1) * 3, y0 - y2, delta=0.1)
+
+    def test_nothing_seen_is_no_picture_of_it(self):
+        nothing = {"parts": {"total_s": 0, "bytes": 0}, "progress": [], "phase_rows": []}
+        rows = [{**row, "s": 0, "seconds": "0.00"} for row in self.REPORT["rows"]]
+        self.assertEqual(list(self.drawn(**nothing, rows=rows)[0]), ["Parts of the start-up"])
+        self.assertNotIn("nan", self.html)
+
+    def test_page_is_one_file(self):
+        self.drawn()
+        self.assertEqual(re.findall(r"<script|src=|href=|url[(]", self.html), [])
 
 
 class SeriesTest(unittest.TestCase):

@@ -9,8 +9,10 @@
 #include <algorithm>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/files.h"
 #include "tests/unit/temp_tree.h"
 #include "tools/ppcctl/process_tree.h"
+#include "tools/ppcctl/report/page.h"
 #include "tools/ppcctl/report/parts.h"
 #include "tools/ppcctl/report/start_report.h"
 
@@ -265,7 +267,9 @@ TEST(ReportTest, NothingSeenIsNoDivision) {
   EXPECT_EQ(parts.total_s, 0);
   const Json report = ReportJson(log, parts, LimitOf(parts));
   EXPECT_NE(ReportText(report).find("not ready when watching ended"), std::string::npos);
-  EXPECT_NE(ReportPage(report).find("</html>"), std::string::npos);
+  const Result<std::string> page = ReportPage(report);
+  ASSERT_TRUE(page.ok()) << page.error().message;
+  EXPECT_NE(page->find("</html>"), std::string::npos);
 }
 
 TEST(ReportTest, PagesTellTheSame) {
@@ -274,13 +278,40 @@ TEST(ReportTest, PagesTellTheSame) {
   report["service_id"] = "svc-<b>";
   report["directory"] = "/models";
   report["command"] = "serve \"x\"";
-  EXPECT_NE(ReportFor("x.txt", report).find("limit: disk: "), std::string::npos);
-  EXPECT_NE(ReportFor("x.md", report).find("| waiting for the disk | "), std::string::npos);
-  const std::string page = ReportFor("x.html", report);
-  EXPECT_NE(page.find("svc-&lt;b&gt; in /models"), std::string::npos);
-  EXPECT_EQ(page.find("svc-<b>"), std::string::npos);
-  EXPECT_EQ(page.find("http"), std::string::npos) << "needs nothing else";
-  EXPECT_EQ(Json::parse(ReportFor("x.json", report))["limit"]["name"], "disk");
+  EXPECT_NE(ReportFor("x.txt", report)->find("limit: disk: "), std::string::npos);
+  EXPECT_NE(ReportFor("x.md", report)->find("| waiting for the disk | "), std::string::npos);
+  const Result<std::string> page = ReportFor("x.html", report);
+  ASSERT_TRUE(page.ok()) << page.error().message;
+  EXPECT_NE(page->find("svc-&lt;b&gt; in /models"), std::string::npos);
+  EXPECT_NE(page->find("waiting for the disk</td><td>3.0"), std::string::npos) << *page;
+  EXPECT_NE(page->find("<b>disk.</b>"), std::string::npos) << *page;
+  EXPECT_EQ(page->find("svc-<b>"), std::string::npos);
+  for (const char* link : {"src=", "href=", "url(", "<script"}) {
+    EXPECT_EQ(page->find(link), std::string::npos) << "needs nothing else";
+  }
+  EXPECT_EQ(Json::parse(*ReportFor("x.json", report))["limit"]["name"], "disk");
+}
+
+// A machine without the page's renderer loses nothing of what was seen.
+TEST(ReportTest, WhatCannotBeDrawnIsKept) {
+  const Result<std::string> without = ReportPage(ReportJson({}, {}, {}), "/none/python3");
+  ASSERT_FALSE(without.ok());
+  EXPECT_EQ(without.error().message, "a page is drawn by /none/python3, which is not here");
+  const Result<std::string> broken = ReportPage(ReportJson({}, {}, {}), "/bin/false");
+  ASSERT_FALSE(broken.ok());
+  EXPECT_EQ(broken.error().message, "the page cannot be drawn: it said nothing");
+  const TempTree tree;
+  const std::string file = tree.Root() + "/start.html";
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", tree.Root().c_str(), 1);
+  const Status written = WriteReport(file, ReportJson({}, {}, {}));
+  setenv("PATH", path.c_str(), 1);
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().message.find("ppcctl report --from " + file + ".json"),
+            std::string::npos)
+      << written.error().message;
+  EXPECT_EQ(Json::parse(*ReadFile(file + ".json"))["schema"], 1);
+  EXPECT_EQ(access(file.c_str(), F_OK), -1);
 }
 
 // What a unit's drop-in has told is a control group, in which it is itself for a moment.

@@ -13,16 +13,15 @@ namespace {
 struct Row {
   const char* key;
   const char* name;
-  const char* colour;
 };
 constexpr std::array kRows = {
-    Row{"init_s", "before the model is read", "#8da0b3"},
-    Row{"disk_s", "waiting for the disk", "#c8553d"},
-    Row{"device_s", "asleep: the device, a timer, others", "#588b8b"},
-    Row{"kernel_s", "in the kernel: faults, copying", "#f2b134"},
-    Row{"user_s", "the programs' own work", "#6b4e71"},
-    Row{"no_cpu_s", "work and no CPU", "#2f4858"},
-    Row{"unexplained_s", "unexplained", "#d9d9d2"},
+    Row{"init_s", "before the model is read"},
+    Row{"disk_s", "waiting for the disk"},
+    Row{"device_s", "asleep: the device, a timer, others"},
+    Row{"kernel_s", "in the kernel: faults, copying"},
+    Row{"user_s", "the programs' own work"},
+    Row{"no_cpu_s", "work and no CPU"},
+    Row{"unexplained_s", "unexplained"},
 };
 
 std::string Fixed(double value, int digits) {
@@ -54,48 +53,11 @@ std::string Head(const Json& report) {
          std::to_string(parts.value("readers", 0)) + " reading processes" + Mode(report);
 }
 
-std::string Escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 Json PhasesOf(const Json& report) { return report.value("phases", Json::array()); }
 
-std::string TookText(const Json& phase) {
-  if (!phase.contains("took_ms")) return "";
-  return " (" + Fixed(phase.value("took_ms", 0.0) / 1000, 2) + " s)";
-}
-
-// How far the readers were, over time.
-std::string Curve(const Json& report, double left, double top, double width, double height) {
-  const double total = PartOf(report, "total_s");
-  const double bytes = report["parts"].value("bytes", 0.0);
-  if (total <= 0 || bytes <= 0) return "";
-  std::string points;
-  for (const Json& point : report["progress"]) {
-    points += Fixed(left + width * point[0].get<double>() / total, 1) + "," +
-              Fixed(top + height - height * point[1].get<double>() / bytes, 1) + " ";
-  }
-  return "<polyline fill=\"none\" stroke=\"#1b3a4b\" stroke-width=\"2\" points=\"" + points +
-         "\"/>";
+// "": the last one has no end.
+std::string TookSeconds(const Json& phase) {
+  return phase.contains("took_ms") ? Fixed(phase.value("took_ms", 0.0) / 1000, 2) : "";
 }
 
 }  // namespace
@@ -146,7 +108,8 @@ std::string ReportText(const Json& report) {
   std::string phases;
   for (const Json& phase : PhasesOf(report)) {
     phases += (phases.empty() ? "phases: " : ", ") + phase.value("phase", "") + " at " +
-              Fixed(phase.value("ms", 0.0) / 1000, 2) + " s" + TookText(phase);
+              Fixed(phase.value("ms", 0.0) / 1000, 2) + " s";
+    if (const std::string took = TookSeconds(phase); !took.empty()) phases += " (" + took + " s)";
   }
   if (!phases.empty()) phases += "\n";
   return Head(report) + "\n" + Table(rows) + phases +
@@ -162,58 +125,34 @@ std::string ReportMarkdown(const Json& report) {
   }
   std::string phases;
   for (const Json& phase : PhasesOf(report)) {
-    phases +=
-        "| " + phase.value("phase", "") + " | " + Fixed(phase.value("ms", 0.0) / 1000, 2) + " | " +
-        (phase.contains("took_ms") ? Fixed(phase.value("took_ms", 0.0) / 1000, 2) : "") + " |\n";
+    phases += "| " + phase.value("phase", "") + " | " + Fixed(phase.value("ms", 0.0) / 1000, 2) +
+              " | " + TookSeconds(phase) + " |\n";
   }
   if (!phases.empty()) text += "\n| phase | began, s | took, s |\n|---|---|---|\n" + phases;
   return text + "\n**Limit: " + report["limit"].value("name", "") + ".** " +
          report["limit"].value("reason", "") + "; " + report["limit"].value("advice", "") + ".\n";
 }
 
-std::string ReportPage(const Json& report) {
-  constexpr double kWidth = 720;
-  const double total = PartOf(report, "total_s");
-  std::string bars;
-  std::string legend;
-  double at = 0;
+Json PageWords(const Json& report) {
+  Json words = report;
+  for (const char* key : {"service_id", "directory", "command"}) words[key] = report.value(key, "");
+  words["head"] = Head(report);
+  words["rows"] = Json::array();
   for (const Row& row : kRows) {
-    const double wide = total > 0 ? kWidth * PartOf(report, row.key) / total : 0;
-    bars += "<rect x=\"" + Fixed(at, 1) + "\" y=\"0\" width=\"" + Fixed(wide, 1) +
-            "\" height=\"40\" fill=\"" + row.colour + "\"><title>" + row.name + ": " +
-            Fixed(PartOf(report, row.key), 2) + " s</title></rect>";
-    legend += std::string("<tr><td><span style=\"background:") + row.colour +
-              "\"></span></td><td>" + row.name + "</td><td>" + Fixed(PartOf(report, row.key), 2) +
-              " s</td><td>" + Share(report, row.key) + "</td></tr>";
-    at += wide;
+    const double seconds = PartOf(report, row.key);
+    words["rows"].push_back({{"key", row.key},
+                             {"name", row.name},
+                             {"s", seconds},
+                             {"seconds", Fixed(seconds, 2)},
+                             {"share", Share(report, row.key)}});
   }
-  std::string phases;
+  words["phase_rows"] = Json::array();
   for (const Json& phase : PhasesOf(report)) {
-    phases += "<tr><td></td><td>" + Escaped(phase.value("phase", "")) + "</td><td>at " +
-              Fixed(phase.value("ms", 0.0) / 1000, 2) + " s</td><td>" + TookText(phase) +
-              "</td></tr>";
+    words["phase_rows"].push_back({{"name", phase.value("phase", "")},
+                                   {"began", Fixed(phase.value("ms", 0.0) / 1000, 2)},
+                                   {"took", TookSeconds(phase)}});
   }
-  if (!phases.empty())
-    legend += "<tr><td></td><td><b>phases</b></td><td></td><td></td></tr>" + phases;
-  const std::string title =
-      Escaped(report.value("service_id", "") + " in " + report.value("directory", ""));
-  return "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Start-up of " + title +
-         "</title><style>body{font:16px/1.5 sans-serif;max-width:760px;margin:2em auto;color:#222}"
-         "td{padding:.1em .8em .1em 0}td span{display:inline-block;width:1em;height:1em}"
-         "code{background:#eee;padding:.1em .3em}</style><h1>Start-up of " +
-         title + "</h1><p><code>" + Escaped(report.value("command", "")) + "</code></p><p>" +
-         Escaped(Head(report)) + "</p><svg viewBox=\"0 0 720 40\" width=\"720\" height=\"40\">" +
-         bars + "</svg><table>" + legend +
-         "</table><p><b>Limit: " + Escaped(report["limit"].value("name", "")) + ".</b> " +
-         Escaped(report["limit"].value("reason", "")) + "; " +
-         Escaped(report["limit"].value("advice", "")) +
-         ".</p><h2>How far the readers were</h2><svg viewBox=\"0 0 720 240\" width=\"720\" "
-         "height=\"240\"><rect x=\"0\" y=\"0\" width=\"720\" height=\"220\" fill=\"#f5f5f2\"/>" +
-         Curve(report, 0, 0, kWidth, 220) +
-         "<text x=\"0\" y=\"236\" font-size=\"12\">0 s</text><text x=\"720\" y=\"236\" "
-         "font-size=\"12\" text-anchor=\"end\">" +
-         Fixed(total, 1) + " s, " + HumanBytes(report["parts"].value("bytes", uint64_t{0})) +
-         "</text></svg></html>\n";
+  return words;
 }
 
 }  // namespace ppc::ctl

@@ -54,10 +54,11 @@ Json ReportJson(const StartLog& log, const StartParts& parts, const Limit& limit
 // long each took, up to the next; the last has no end.
 Json PhasesJson(const std::vector<std::pair<std::string, uint64_t>>& phases);
 
-// For people: lines; Markdown; one page that needs nothing else.  Of what ReportJson() made.
+// For people: lines; Markdown.  Of what ReportJson() made.
 std::string ReportText(const Json& report);
 std::string ReportMarkdown(const Json& report);
-std::string ReportPage(const Json& report);
+// The report with every word that its page shows.
+Json PageWords(const Json& report);
 
 }  // namespace ppc::ctl
 

@@ -10,6 +10,7 @@
 #include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/report/page.h"
 #include "tools/ppcctl/report/parts.h"
 #include "tools/ppcctl/service_view.h"
 
@@ -94,7 +95,7 @@ Json StartReport::End(bool has_succeeded) {
   return report;
 }
 
-std::string ReportFor(const std::string& file, const Json& report) {
+Result<std::string> ReportFor(const std::string& file, const Json& report) {
   if (file.ends_with(".html")) return ReportPage(report);
   if (file.ends_with(".md")) return ReportMarkdown(report);
   if (file.ends_with(".json")) return report.dump(1) + "\n";
@@ -102,10 +103,18 @@ std::string ReportFor(const std::string& file, const Json& report) {
 }
 
 Status WriteReport(const std::string& file, const Json& report) {
+  const Result<std::string> text = ReportFor(file, report);
+  if (!text) {
+    // What was seen is not seen again.
+    const std::string kept = file + ".json";
+    if (Status written = WriteReport(kept, report); !written) return written;
+    return Error{text.error().code, file + ": " + text.error().message + "; the report is in " +
+                                        kept + ", which ppcctl report --from " + kept +
+                                        " shows, with --out " + file + " as a page"};
+  }
   const UniqueFd fd(open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd.IsValid()) return PosixError("--report " + file, errno);
-  const std::string text = ReportFor(file, report);
-  return WriteAll(fd.Get(), text.data(), text.size());
+  return WriteAll(fd.Get(), text->data(), text->size());
 }
 
 }  // namespace ppc::ctl

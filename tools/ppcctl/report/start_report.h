@@ -43,7 +43,8 @@ class StartReport {
 };
 
 // By the ending of its name: .html, .md, .json, else lines.
-std::string ReportFor(const std::string& file, const Json& report);
+Result<std::string> ReportFor(const std::string& file, const Json& report);
+// What cannot be drawn as a page is kept as FILE.json, which the error says.
 Status WriteReport(const std::string& file, const Json& report);
 
 }  // namespace ppc::ctl
