@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <regex>
 #include <sstream>
 #include <string_view>
@@ -96,6 +97,26 @@ void AppendSpans(const std::string& where, const std::string& paragraph,
     // [DIR] is an operand that may be left out.
     Append(where, WithoutBrackets((*it)[1]), true, commands);
   }
+}
+
+// Where what begins at `begin` ends: of a shell's script with the lines that it goes on in, of
+// Python with its brackets, of C++ with its semicolon.
+size_t EndOfStatement(const std::string& file, const std::string& text, size_t begin) {
+  if (file.ends_with(".cc")) return std::min(text.find(';', begin), text.size());
+  const bool is_python = text.starts_with("#!/usr/bin/env python3") || file.ends_with(".py");
+  // Within the brackets of a call, or before those of a function of the test's own.
+  const size_t word = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", begin);
+  int depth = word != text.npos && text[word] == '(' ? 0 : 1;
+  for (size_t at = begin; at < text.size(); ++at) {
+    const char c = text[at];
+    if (is_python) {
+      depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+      if (c == ')' && depth == 0) return at;
+    } else if (c == '\n' && text[at - 1] != '\\') {
+      return at;
+    }
+  }
+  return text.size();
 }
 
 }  // namespace
@@ -200,6 +221,28 @@ std::vector<ShownCommand> CommandsOfManifest(const std::string& name, const std:
   }
   AppendSpans(name, comments, &commands);
   return commands;
+}
+
+std::vector<std::string> CallsOf(const TestText& test, const std::string& command,
+                                 const std::string& by) {
+  std::istringstream stream(command);
+  const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+  std::string shell = "\\b" + words[0];
+  std::string code = words.size() == 1 ? words[0] : "";
+  for (size_t i = 1; i < words.size(); ++i) {
+    shell += " +" + words[i];
+    code += (i == 1 ? "\"" : "\", *\"") + words[i];
+  }
+  if (words.size() > 1) code += "\"";
+  const std::string own = by.empty() ? "" : "|\\b" + by;
+  const std::regex call("(" + shell + "|" + code + own + ")(?![a-z_-])");
+  std::vector<std::string> calls;
+  const std::string& text = test.text;
+  for (std::sregex_iterator it(text.begin(), text.end(), call), end; it != end; ++it) {
+    const auto begin = static_cast<size_t>(it->position());
+    calls.push_back(text.substr(begin, EndOfStatement(test.file, text, begin) - begin));
+  }
+  return calls;
 }
 
 }  // namespace ppc::cli

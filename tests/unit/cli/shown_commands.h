@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns finding the command lines of our programs in documents: fenced blocks and `spans`; in Exec
-// lines of units; in the README.Debian and manifests of packages.
+// lines of units; in the README.Debian and manifests of packages; and what tests run of them.
 // Threads: pure functions, any thread.
 #ifndef PPC_TESTS_UNIT_CLI_SHOWN_COMMANDS_H_
 #define PPC_TESTS_UNIT_CLI_SHOWN_COMMANDS_H_
@@ -31,6 +31,16 @@ std::vector<ShownCommand> CommandsOfReadme(const std::string& name, const std::s
 // Of a YAML file: lists of words, lines for a shell, and spans in comments.
 std::vector<ShownCommand> CommandsOfManifest(const std::string& name, const std::string& text,
                                              std::vector<std::string>* missed);
+
+struct TestText {
+  std::string file;
+  std::string text;
+};
+
+// The statements of a test that run `command`: of the shell "ppcctl service start", of others
+// "service", "start", or a call of the test's own function `by` ("": it has none).
+std::vector<std::string> CallsOf(const TestText& test, const std::string& command,
+                                 const std::string& by);
 
 }  // namespace ppc::cli
 

@@ -25,15 +25,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What runs the documented commands of a program and verb, all of them with each option that a
-// document has: "here" is this test, else files below tests/.
+// What runs the documented commands of a program and verb, with each option that a document has in
+// one of its calls: "here" is this test, else files below tests/.
 struct RunBy {
   const char* command;
   const char* tests;
+  const char* by = "";  // a function of theirs that calls it
 };
 constexpr std::array kRunBy = {
-    RunBy{"ppc-policy-test", "unit/sim/policy_test_test.py"},
-    RunBy{"ppc-runner", "e2e/102-standalone.sh"},
+    RunBy{"ppc-policy-test", "unit/sim/policy_test_test.py", "run"},
+    RunBy{"ppc-runner", "e2e/102-standalone.sh", "begin"},
     RunBy{"ppcctl artifact capture", "unit/supervisor/ppcctl_artifact_test.cc"},
     RunBy{"ppcctl artifact list", "unit/supervisor/ppcctl_artifact_test.cc"},
     RunBy{"ppcctl artifact restore", "unit/supervisor/ppcctl_artifact_test.cc"},
@@ -51,7 +52,7 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl watch-xllm", "all/xllm"},
     RunBy{"ppcctl place", "all/place unit/supervisor/ppcctl_place_test.cc"},
     RunBy{"ppcctl plan", "e2e/080-run.sh"},
-    RunBy{"ppcctl reg_policy", "e2e/lib.sh"},
+    RunBy{"ppcctl reg_policy", "e2e/lib.sh e2e/013-no-bpf.sh"},
     RunBy{"ppcctl report", "e2e/124-report.sh"},
     RunBy{"ppcctl rm_policy", "e2e/021-stop-runner.sh"},
     RunBy{"ppcctl run",
@@ -61,10 +62,11 @@ constexpr std::array kRunBy = {
           "unit/supervisor/ppcctl_service_test.cc"},
     RunBy{"ppcctl service env", "unit/supervisor/ppcctl_service_test.cc"},
     RunBy{"ppcctl service phase", "unit/supervisor/ppcctl_service_test.cc"},
-    RunBy{"ppcctl service ready", "e2e/124-report.sh unit/supervisor/ppcctl_test.cc"},
+    RunBy{"ppcctl service ready",
+          "e2e/124-report.sh unit/supervisor/ppcctl_test.cc nodes/service.py"},
     RunBy{"ppcctl service start", "e2e/121-rights.sh e2e/080-run.sh nodes/service.py"},
     RunBy{"ppcctl service failed", "unit/supervisor/ppcd_failed_test.cc"},
-    RunBy{"ppcctl service stop", "e2e/080-run.sh"},
+    RunBy{"ppcctl service stop", "e2e/080-run.sh nodes/service.py"},
     RunBy{"ppcctl service-id", "here e2e/080-run.sh unit/supervisor/ppcctl_test.cc"},
     RunBy{"ppcctl status", "e2e/lib.sh"},
     RunBy{"ppcctl support-bundle", "e2e/080-run.sh"},
@@ -73,12 +75,14 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl template synth",
           "e2e/114-large-template.sh unit/supervisor/ppcctl_template_test.cc"},
     RunBy{"ppcctl top", "e2e/080-run.sh"},
-    RunBy{"ppcctl warm", "unit/supervisor/ppcctl_verbs_test.cc"},
+    RunBy{"ppcctl warm",
+          "unit/supervisor/ppcctl_verbs_test.cc unit/supervisor/ppcctl_template_test.cc"},
     RunBy{"ppcctl xpus", "here unit/supervisor/ppcctl_verbs_test.cc"},
     RunBy{"ppcd",
           "e2e/lib.sh e2e/014-system-calls.sh unit/supervisor/daemon_fixture.cc "
           "unit/supervisor/ppcd_metrics_test.cc unit/supervisor/ppcd_service_socket_test.cc "
-          "unit/supervisor/ppcd_log_test.cc"},
+          "unit/supervisor/ppcd_log_test.cc",
+          "StartDaemon"},
 };
 
 const Program& ProgramNamed(const std::string& name) {
@@ -199,19 +203,6 @@ std::vector<std::string> WordsIn(const std::string& text) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-// In a test of the shell "ppcctl service start", in others "service", "start".
-bool Calls(const std::string& text, const std::string& command) {
-  const std::vector<std::string> words = WordsIn(command);
-  std::string shell = "\\b" + words[0];
-  std::string code = words.size() == 1 ? words[0] : "";
-  for (size_t i = 1; i < words.size(); ++i) {
-    shell += " +" + words[i];
-    code += (i == 1 ? "\"" : "\", *\"") + words[i];
-  }
-  if (words.size() > 1) code += "\"";
-  return std::regex_search(text, std::regex("(" + shell + "|" + code + ")(?![a-z_-])"));
-}
-
 bool HasOption(const std::string& text, const std::string& option) {
   return std::regex_search(text, std::regex(option + "(?![a-z-])"));
 }
@@ -285,6 +276,23 @@ TEST(ShownCommands, WhatAProgramDoesNotTakeIsFound) {
   EXPECT_EQ(CheckShown({"x.md:1", "ppcctl", {"run"}, true}).problem, "");
 }
 
+// Nor does an option count that another command of the same test has.
+TEST(ShownCommands, AnOptionIsOfItsOwnCall) {
+  const auto has = [](const char* file, const std::string& text) {
+    const std::vector<std::string> calls = CallsOf({file, text}, "ppcctl service stop", "End");
+    return std::any_of(calls.begin(), calls.end(),
+                       [](const std::string& call) { return HasOption(call, "--id"); });
+  };
+  EXPECT_TRUE(has("x.sh", "ppcctl service stop /m \\\n  --id a\n"));
+  EXPECT_FALSE(has("x.sh", "ppcctl service stop /m\nppcctl service start --id a\n"));
+  EXPECT_FALSE(has("x.sh", "ppcctl service stopped --id a\n"));
+  EXPECT_TRUE(has("x.cc", "Ctl({\"service\", \"stop\",\n     \"--id\", \"a\"});"));
+  EXPECT_FALSE(has("x.cc", "Ctl({\"service\", \"stop\"}); Ctl({\"plan\", \"--id\"});"));
+  EXPECT_TRUE(has("x.cc", "End({\"--id\", \"a\"});"));
+  EXPECT_TRUE(has("x.py", "run(\"ppcctl\", \"service\", \"stop\",\n    str(1), \"--id\")"));
+  EXPECT_FALSE(has("x.py", "run(\"ppcctl\", \"service\", \"stop\")\nrun(\"plan\", \"--id\")"));
+}
+
 TEST(ShownCommands, AreTakenByTheirPrograms) {
   const Shown shown = AllShown();
   EXPECT_GE(shown.commands.size(), 60U);
@@ -299,9 +307,9 @@ TEST(ShownCommands, AreRunByTests) {
     if (checked.command.empty()) continue;
     documented[checked.command].insert(checked.options.begin(), checked.options.end());
   }
-  std::map<std::string, std::string> listed;
+  std::map<std::string, RunBy> listed;
   for (const RunBy& row : kRunBy) {
-    EXPECT_TRUE(listed.emplace(row.command, row.tests).second) << row.command << " is there twice";
+    EXPECT_TRUE(listed.emplace(row.command, row).second) << row.command << " is there twice";
     EXPECT_TRUE(documented.contains(row.command)) << "no document has " << row.command;
   }
   for (const auto& [command, options] : documented) {
@@ -310,16 +318,20 @@ TEST(ShownCommands, AreRunByTests) {
       ADD_FAILURE() << command << " is documented: say in kRunBy which test runs it";
       continue;
     }
-    std::string texts;
-    for (const std::string& test : WordsIn(it->second)) {
+    std::vector<std::string> calls;
+    for (const std::string& test : WordsIn(it->second.tests)) {
       if (test == "here") continue;
-      const std::string text = TextOf(fs::path(PPC_TEST_SOURCE_DIR) / "tests" / test);
-      EXPECT_TRUE(Calls(text, command)) << test << " does not run " << command;
-      texts += text;
+      const TestText text{test, TextOf(fs::path(PPC_TEST_SOURCE_DIR) / "tests" / test)};
+      const std::vector<std::string> of_test = CallsOf(text, command, it->second.by);
+      EXPECT_FALSE(of_test.empty()) << test << " does not run " << command;
+      calls.insert(calls.end(), of_test.begin(), of_test.end());
     }
     for (const std::string& option : options) {
-      EXPECT_TRUE(HasOption(texts, option))
-          << command << " " << option << " is documented, and no test listed for it has it";
+      const bool is_run = std::any_of(calls.begin(), calls.end(), [&](const std::string& call) {
+        return HasOption(call, option);
+      });
+      EXPECT_TRUE(is_run) << command << " " << option
+                          << " is documented, and no call of it in the tests listed has that";
     }
   }
 }

@@ -8,7 +8,19 @@
 namespace ppc::control {
 namespace {
 
-class CtlTemplateTest : public DaemonTest {};
+class CtlTemplateTest : public DaemonTest {
+ protected:
+  // One file with one tensor.
+  static void MakeModel(const std::string& path) {
+    std::filesystem::create_directories(path);
+    const std::string json =
+        R"({"m.q_proj.weight":{"dtype":"U8","shape":[64,1024],"data_offsets":[0,65536]}})";
+    std::string head(8, '\0');
+    head[0] = static_cast<char>(json.size());
+    std::ofstream(path + "/model.safetensors") << head + json << std::string(65536, 'x');
+    std::ofstream(path + "/config.json") << "{}";
+  }
+};
 
 TEST_F(CtlTemplateTest, ADamagedTemplateIsOneClearError) {
   std::ofstream(dir_ + "/bad.ppct") << "PPCT but not really";
@@ -24,13 +36,7 @@ TEST_F(CtlTemplateTest, ADamagedTemplateIsOneClearError) {
 TEST_F(CtlTemplateTest, TemplatesAreMadeFromHeadersComparedAndRemoved) {
   const std::string model = dir_ + "/base/model";
   const std::string store = dir_ + "/store";
-  std::filesystem::create_directories(model);
-  const std::string json =
-      R"({"m.q_proj.weight":{"dtype":"U8","shape":[64,1024],"data_offsets":[0,65536]}})";
-  std::string head(8, '\0');
-  head[0] = static_cast<char>(json.size());
-  std::ofstream(model + "/model.safetensors") << head + json << std::string(65536, 'x');
-  std::ofstream(model + "/config.json") << "{}";
+  MakeModel(model);
   const auto ctl = [&](std::vector<std::string> words) {
     words.insert(words.end(), {"--dir", store});
     return Ctl(words);
@@ -81,6 +87,24 @@ TEST_F(CtlTemplateTest, TemplatesAreMadeFromHeadersComparedAndRemoved) {
   EXPECT_EQ(again.exit_status, 1);
   EXPECT_NE(again.err.find("made-up-1.ppct: no such template"), std::string::npos) << again.err;
   EXPECT_EQ(ctl({"template", "rm", "../x"}).exit_status, 2);
+}
+
+// Of a service what its template names is read, and nothing beside it.
+TEST_F(CtlTemplateTest, WhatATemplateNamesIsWarmed) {
+  const std::string base = dir_ + "/base";
+  MakeModel(base + "/model");
+  std::ofstream(base + "/model/other.bin") << std::string(1 << 20, 'x');
+  const ProcessResult made = Ctl({"template", "synth", base + "/model", "--root", base, "--id",
+                                  "made-up-3", "--loader", "read"});
+  ASSERT_EQ(made.exit_status, 0) << made.err;
+  const ProcessResult warmed = Ctl({"warm", "--id", "made-up-3", base, "--json"});
+  ASSERT_EQ(warmed.exit_status, 0) << warmed.err;
+  const uint64_t read = (*ParseJson(warmed.out, "warm"))["read"];
+  EXPECT_GE(read, 65536U);
+  EXPECT_LT(read, 1U << 20);
+  const ProcessResult unknown = Ctl({"warm", "--id", "made-up-9", base});
+  EXPECT_EQ(unknown.exit_status, 1);
+  ExpectOneLine(unknown);
 }
 
 TEST_F(CtlTemplateTest, SynthSaysWhatIsWrong) {
