@@ -59,11 +59,15 @@ Result<std::unique_ptr<Server>> ServeAdmin(const Server::Environment& environmen
   return Server::Listen(environment, Server::Kind::kAdmin, options.socket, handler);
 }
 
-// In a directory of its own, which outlives ppcd where it is mounted into containers.
+// In a directory of its own, which outlives ppcd where it is mounted into containers; null:
+// without.
 Result<std::unique_ptr<Server>> ServeServices(const Server::Environment& environment,
                                               const Options& options,
+                                              std::optional<InheritedSocket> given,
                                               const Server::Handler& handler) {
+  if (given) return Server::Adopt(environment, Server::Kind::kService, std::move(*given), handler);
   const std::string& path = options.service_socket;
+  if (path.empty()) return std::unique_ptr<Server>();
   if (path == ServiceSocketBeside(options.socket) && !SocketAddress(path)) {
     Log(LogLevel::kWarning, "no socket for services: " + path +
                                 " is too long for a socket's name; give --service-socket another");
@@ -77,6 +81,17 @@ Result<std::unique_ptr<Server>> ServeServices(const Server::Environment& environ
     return PosixError("mkdir " + dir, errno);
   }
   return Server::Listen(environment, Server::Kind::kService, path, handler);
+}
+
+// Where it was asked for, else null.
+Result<std::unique_ptr<MetricsServer>> ServeMetrics(EventLoop& events, const Options& options,
+                                                    Registry& registry) {
+  if (options.metrics.empty()) return std::unique_ptr<MetricsServer>();
+  return MetricsServer::Listen(
+      events, options.metrics, options.metrics_token,
+      [&registry](MetricsFormat format, const std::function<void(std::string)>& told) {
+        registry.Metrics(format, told);
+      });
 }
 
 Status Serve(const Options& options) {
@@ -94,36 +109,23 @@ Status Serve(const Options& options) {
   Refusals refusals;
   const Server::Environment environment{events, refusals, options.roots};
   const Server::Handler handler = [&registry](const Request& request, const Peer& peer,
-                                              Server::Reply reply) {
-    registry.Handle(request, peer, std::move(reply));
+                                              const Server::Reply& reply) {
+    registry.Handle(request, peer, reply);
   };
   std::optional<InheritedSocket> given = inherited->Take(kAdminSocket);
   std::optional<InheritedSocket> given_services = inherited->Take(kServiceSocket);
   if (const Status status = inherited->CheckAllTaken(); !status) return status.error();
+  // Before root's socket: who has reached that finds it.
+  Result<std::unique_ptr<MetricsServer>> metrics = ServeMetrics(events, options, registry);
+  if (!metrics) return metrics.error();
   const std::string path = given ? given->path : options.socket;
   Result<std::unique_ptr<Server>> admin =
       ServeAdmin(environment, options, std::move(given), handler);
   if (!admin) return admin.error();
-  std::unique_ptr<Server> services;
   const std::string service_path = given_services ? given_services->path : options.service_socket;
-  if (!service_path.empty()) {
-    Result<std::unique_ptr<Server>> listening =
-        given_services ? Server::Adopt(environment, Server::Kind::kService,
-                                       std::move(*given_services), handler)
-                       : ServeServices(environment, options, handler);
-    if (!listening) return listening.error();
-    services = *std::move(listening);
-  }
-  std::unique_ptr<MetricsServer> metrics;
-  if (!options.metrics.empty()) {
-    Result<std::unique_ptr<MetricsServer>> listening = MetricsServer::Listen(
-        events, options.metrics, options.metrics_token,
-        [&registry](MetricsFormat format, const std::function<void(std::string)>& told) {
-          registry.Metrics(format, told);
-        });
-    if (!listening) return listening.error();
-    metrics = std::move(listening).value();
-  }
+  Result<std::unique_ptr<Server>> services =
+      ServeServices(environment, options, std::move(given_services), handler);
+  if (!services) return services.error();
 
   bool is_ending = false;
   Status watched = events.Watch(signals->Get(), EPOLLIN, [&](uint32_t) {
@@ -137,8 +139,8 @@ Status Serve(const Options& options) {
   if (!watched) return watched;
   registry.Adopt();
   Log(LogLevel::kInfo,
-      "listening on " + path + (services ? ", for services on " + service_path : "") +
-          (metrics ? ", for metrics on port " + std::to_string(metrics->port()) : ""));
+      "listening on " + path + (*services ? ", for services on " + service_path : "") +
+          (*metrics ? ", for metrics on port " + std::to_string((*metrics)->port()) : ""));
   NotifySystemd("READY=1");
   FeedWatchdog(events);
   TellStatus(events, [&registry] { return registry.Summary(); });

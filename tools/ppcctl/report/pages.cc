@@ -101,6 +101,7 @@ Json PhasesJson(const std::vector<std::pair<std::string, uint64_t>>& phases) {
 
 std::string ReportText(const Json& report) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(kRows.size());
   for (const Row& row : kRows) {
     rows.push_back({std::string("  ") + row.name, Fixed(PartOf(report, row.key), 2) + " s",
                     Share(report, row.key)});
