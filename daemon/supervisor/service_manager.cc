@@ -122,7 +122,7 @@ void FeedWatchdog(EventLoop& loop) {
 }
 
 void TellStatus(EventLoop& loop, std::function<std::string()> describe) {
-  constexpr Millis kPeriod(1000);
+  static constexpr Millis kPeriod(1000);
   if (std::getenv("NOTIFY_SOCKET") == nullptr) return;
   auto last = std::make_shared<std::string>();
   const auto tell = [&loop, last, describe = std::move(describe)](const auto& again) -> void {

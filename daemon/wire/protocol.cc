@@ -153,6 +153,7 @@ Result<Request> ParseRequest(std::string_view line) {
 
 std::vector<std::string> OperationNames() {
   std::vector<std::string> names;
+  names.reserve(kOperations.size());
   for (const Operation& operation : kOperations) names.emplace_back(operation.name);
   return names;
 }

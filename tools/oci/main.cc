@@ -116,7 +116,7 @@ Status Run(const std::string& timeout) {
     if (chdir("/proc/self/attr") != 0 && chdir("/") != 0) return PosixError("/", errno);
     return container->has_stopped ? Stop(call, *container) : Start(call, *container);
   };
-  const Status status = run();
+  Status status = run();
   if (status) return status;
   return Error{status.error().code, "container " + container->id + ": " + status.error().message};
 }

@@ -191,6 +191,12 @@ void TellChild(const StartedService& started, Child* child) {
   if (started.daemon) child->onlooker = started.daemon->pid();
 }
 
+std::unique_ptr<StartReport> WantedReport(const Args& args, const Result<StartedService>& started) {
+  if (!started || !args.Has("--report")) return nullptr;
+  return std::make_unique<StartReport>(started->socket, started->mount, started->id,
+                                       CommandLine(args.command));
+}
+
 void SaveReport(const Args& args, StartReport* report, const Result<int>& status) {
   if (report == nullptr || !status) return;
   const Status written = WriteReport(args.Get("--report"), report->End(*status == 0));
@@ -264,11 +270,7 @@ int Run(const Args& args) {
     relay = ListenForReadiness(service, others, artifacts, &child);
   }
   Learning learning(learnt, target.directory);
-  std::unique_ptr<StartReport> report;
-  if (started && args.Has("--report")) {
-    report = std::make_unique<StartReport>(started->socket, started->mount, started->id,
-                                           CommandLine(args.command));
-  }
+  const std::unique_ptr<StartReport> report = WantedReport(args, started);
   child.on_start = [&](pid_t pid) {
     if (report) report->Begin(pid, MonotonicNs());
     if (relay) relay->Start();
