@@ -109,8 +109,8 @@ Status Serve(const Options& options) {
   Refusals refusals;
   const Server::Environment environment{events, refusals, options.roots};
   const Server::Handler handler = [&registry](const Request& request, const Peer& peer,
-                                              const Server::Reply& reply) {
-    registry.Handle(request, peer, reply);
+                                              Reply reply) {
+    registry.Handle(request, peer, std::move(reply));
   };
   std::optional<InheritedSocket> given = inherited->Take(kAdminSocket);
   std::optional<InheritedSocket> given_services = inherited->Take(kServiceSocket);

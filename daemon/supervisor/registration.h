@@ -13,6 +13,7 @@
 #ifndef PPC_DAEMON_SUPERVISOR_REGISTRATION_H_
 #define PPC_DAEMON_SUPERVISOR_REGISTRATION_H_
 
+#include <cerrno>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -45,6 +46,12 @@ struct PolicyChoice {
     return path == other.path && config == other.config;
   }
 };
+
+// An answer of Registration::Control: the policy knows no such message.  One without services of
+// its own works without.
+inline bool IsUnknownToPolicy(const Result<Json>& answer) {
+  return !answer && (answer.error().code == EOPNOTSUPP || answer.error().code == ENOSYS);
+}
 
 class Registration {
  public:

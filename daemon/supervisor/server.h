@@ -28,7 +28,6 @@ namespace ppc::control {
 
 class Server {
  public:
-  using Reply = std::function<void(Json)>;
   using Handler = std::function<void(const Request&, const Peer&, Reply)>;
 
   enum class Kind { kAdmin, kService };

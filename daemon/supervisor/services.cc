@@ -52,6 +52,25 @@ Service* Services::FindReplica(const std::string& id, const Peer& peer) {
   return nullptr;
 }
 
+Result<Service*> Services::FindFor(const Peer& peer, const std::string& id,
+                                   const std::string& directory) {
+  Service* service = Find(id);
+  // Who computes the name of what it runs may be a replica of it.
+  if (service != nullptr && !MayTouch(peer, service->owner)) {
+    Service* replica = FindReplica(id, peer);
+    if (replica != nullptr) return replica;
+  }
+  const std::string name = "service " + id.substr(0, 80);
+  if (service == nullptr) {
+    return Error{ENOENT,
+                 name + " was not started on " + directory + "; started there: " + Names(peer)};
+  }
+  if (MayTouch(peer, service->owner)) return service;
+  return Error{EACCES, name + " on " + directory + " is not of control group " +
+                           DumpJson(peer.cgroup) +
+                           "; only that group, or root on ppcd's admin socket, may"};
+}
+
 std::string Services::Names(const Peer& peer) const {
   std::string names;
   for (const auto& [id, service] : services_) {

@@ -28,7 +28,7 @@ struct Service {
   uint64_t start = 0;        // serial of the latest service_start sent for it
   uint64_t started_ns = 0;   // when that was asked; 0: before this ppcd
   bool is_ready = false;
-  bool is_failed = false;     // its next start is awaited, see registry_failed.cc
+  bool is_failed = false;     // its next start is awaited, see service_ends.h
   pid_t root_pid = 0;         // 0: not watched
   uint64_t pid_start_ns = 0;  // so that a reused number is not taken for it
   Owner owner;
@@ -49,8 +49,10 @@ class Services {
   void Put(Service service);
   void Remove(const std::string& id);
   Service* Find(const std::string& id);
-  // The first replica of service `id` that `peer` may touch; nullptr: none.
-  Service* FindReplica(const std::string& id, const Peer& peer);
+  // The one that `peer` means by `id` on `directory`.  EACCES: it is another's.
+  Result<Service*> FindFor(const Peer& peer, const std::string& id, const std::string& directory);
+  // A serial for Service::start.
+  uint64_t NextStart() { return next_start_++; }
 
   size_t size() const { return services_.size(); }
 
@@ -67,7 +69,11 @@ class Services {
   void Restore(const Json& saved);
 
  private:
+  // The first replica of service `id` that `peer` may touch; nullptr: none.
+  Service* FindReplica(const std::string& id, const Peer& peer);
+
   std::map<std::string, Service> services_;
+  uint64_t next_start_ = 1;
 };
 
 }  // namespace ppc::control

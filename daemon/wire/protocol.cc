@@ -181,6 +181,12 @@ std::string HowToStart(const std::string& admin_socket, const std::string& root)
 
 Json OkAnswer() { return Json{{"ok", true}}; }
 
+Json OkAnswer(const Json& more) {
+  Json answer = more;
+  answer.update(OkAnswer());
+  return answer;
+}
+
 Json ErrorAnswer(const Error& error) {
   std::string line = error.message;
   // What was named may be as long as a request; the remedy comes last.

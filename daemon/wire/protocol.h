@@ -6,6 +6,7 @@
 #define PPC_DAEMON_WIRE_PROTOCOL_H_
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,7 +51,12 @@ Result<Request> ParseRequest(std::string_view line);
 // All that there are.
 std::vector<std::string> OperationNames();
 
+// Called once per request with the whole answer, from within its handler or later.
+using Reply = std::function<void(Json)>;
+
 Json OkAnswer();
+// With the members of `more` that it has not itself.
+Json OkAnswer(const Json& more);
 // Of at most kMaxErrorText bytes: what is longer lacks its middle.
 constexpr size_t kMaxErrorText = 1500;
 Json ErrorAnswer(const Error& error);

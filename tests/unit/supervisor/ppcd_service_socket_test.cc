@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "daemon/supervisor/peer.h"
-#include "daemon/supervisor/registry.h"
 #include "daemon/supervisor/server.h"
+#include "daemon/supervisor/start_rights.h"
 #include "tests/unit/supervisor/rights_fixture.h"
 
 namespace ppc::control {
@@ -143,11 +143,11 @@ TEST_F(ServiceSocketTest, HalfOfTheDescriptorsAreLeftToOthers) {
 
 TEST_F(ServiceSocketTest, AGroupHasSoManyServices) {
   std::vector<Json> starts;
-  for (size_t i = 0; i <= Registry::kMaxServicesOfGroup; ++i) {
+  for (size_t i = 0; i <= StartRights::kMaxServicesOfGroup; ++i) {
     starts.push_back(Start("svc-" + std::to_string(i)));
   }
   const std::vector<Json> answers = AskAs(pod_, starts);
-  for (size_t i = 0; i < Registry::kMaxServicesOfGroup; ++i) EXPECT_EQ(CodeOf(answers[i]), "");
+  for (size_t i = 0; i < StartRights::kMaxServicesOfGroup; ++i) EXPECT_EQ(CodeOf(answers[i]), "");
   EXPECT_EQ(CodeOf(answers.back()), "ENOSPC") << answers.back();
   EXPECT_EQ(CodeOf(AskAs(pod_, starts[0])), "") << "one that is there may start again";
   EXPECT_EQ(CodeOf(AskAs({"another", "/pods/b", 0}, Start("svc-other"))), "");
@@ -161,7 +161,7 @@ TEST_F(ServiceSocketTest, AUserHasSoManyServices) {
     const std::string name = "/pods/" + std::to_string(group);
     MakeGroup(name);
     std::vector<Json> starts;
-    for (size_t i = 0; i < Registry::kMaxServicesOfGroup; ++i) {
+    for (size_t i = 0; i < StartRights::kMaxServicesOfGroup; ++i) {
       starts.push_back(Start("svc-" + std::to_string(group) + "." + std::to_string(i)));
     }
     for (const Json& answer : AskAs({"one of many", name, 61001}, starts)) {
@@ -169,7 +169,7 @@ TEST_F(ServiceSocketTest, AUserHasSoManyServices) {
       if (!CodeOf(answer).empty() && refused.is_null()) refused = answer;
     }
   }
-  EXPECT_EQ(started, Registry::kMaxServicesOfUser);
+  EXPECT_EQ(started, StartRights::kMaxServicesOfUser);
   EXPECT_EQ(CodeOf(refused), "ENOSPC") << refused;
 }
 

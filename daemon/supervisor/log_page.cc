@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ppcd and its runners still know of their logs, for who has no journal.
+#include "daemon/supervisor/log_page.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -8,7 +9,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/machine/mount_table.h"
-#include "daemon/supervisor/registry.h"
 
 namespace ppc::control {
 namespace {
@@ -18,9 +18,23 @@ uint64_t TimeOf(const Json& line) {
   return time_ns.is_number_unsigned() ? time_ns.get<uint64_t>() : 0;
 }
 
+// Messages name their directory; "/m" is not "/models", but "/m/below" is another's, too.
+bool IsAbout(const std::string& text, const std::string& path) {
+  for (size_t at = text.find(path); at != std::string::npos; at = text.find(path, at + 1)) {
+    const char before = at == 0 ? ' ' : text[at - 1];
+    const size_t end = at + path.size();
+    const char after = end < text.size() ? text[end] : ' ';
+    const bool starts = before == ' ' || before == '\'' || before == '"' || before == '(';
+    if (path.empty() || (starts && std::string(" :;,'\")").find(after) != std::string::npos)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
-void Registry::ShowLog(const Json& body, const Reply& reply) {
+void ShowLog(const Registrations& registrations, const Json& body, const Reply& reply) {
   const auto mount = body.find("mount");
   const std::string path = mount == body.end() ? "" : NormalPath(mount->get<std::string>());
   struct Gathered {
@@ -39,7 +53,7 @@ void Registry::ShowLog(const Json& body, const Reply& reply) {
     if (line.about.directory != path && !IsAbout(line.text, path)) continue;
     gathered->lines.push_back(LogLineJson(line));
   }
-  for (auto& [key, registration] : registrations_) {
+  for (const auto& [key, registration] : registrations.all()) {
     if (!path.empty() && registration->mount().path != path) continue;
     ++gathered->missing;
     registration->AskForLog([gathered, finish_one](const Json& lines) {
@@ -48,20 +62,6 @@ void Registry::ShowLog(const Json& body, const Reply& reply) {
     });
   }
   finish_one();
-}
-
-// Messages name their directory; "/m" is not "/models", but "/m/below" is another's, too.
-bool Registry::IsAbout(const std::string& text, const std::string& path) {
-  for (size_t at = text.find(path); at != std::string::npos; at = text.find(path, at + 1)) {
-    const char before = at == 0 ? ' ' : text[at - 1];
-    const size_t end = at + path.size();
-    const char after = end < text.size() ? text[end] : ' ';
-    const bool starts = before == ' ' || before == '\'' || before == '"' || before == '(';
-    if (path.empty() || (starts && std::string(" :;,'\")").find(after) != std::string::npos)) {
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace ppc::control

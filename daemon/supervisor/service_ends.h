@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns how services end: asked to, with their root process, or by a failure that no next start has
+// followed in time.
+// Threads: the loop's.
+#ifndef PPC_DAEMON_SUPERVISOR_SERVICE_ENDS_H_
+#define PPC_DAEMON_SUPERVISOR_SERVICE_ENDS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+#include "daemon/supervisor/event_loop.h"
+#include "daemon/supervisor/registrations.h"
+#include "daemon/supervisor/root_watches.h"
+#include "daemon/supervisor/saved_registrations.h"
+#include "daemon/wire/protocol.h"
+
+namespace ppc::control {
+
+class ServiceEnds {
+ public:
+  static constexpr int64_t kMostWaitS = 3600;
+
+  // All must outlive it.
+  ServiceEnds(EventLoop& loop, const Registrations& registrations, const SavedRegistrations& saved,
+              RootWatches& roots)
+      : loop_(loop), registrations_(registrations), saved_(saved), roots_(roots) {}
+
+  // The service is forgotten even if the policy does not answer: it has ended.
+  void Stop(
+      Registration& registration, const std::string& id, const char* reason,
+      std::function<void(Result<Json>)> done = [](const Result<Json>&) {});
+
+  // Its process has failed: the policy may load what its next start needs before that is told of.
+  // `wait_s`: how long it is awaited, 0: as the policy says.  A failure that nobody follows is a
+  // stop after that.
+  void Fail(Registration& registration, Service& service, int64_t wait_s, const Reply& reply);
+
+  // Of its root process.
+  void TakeEndOfRoot(const std::string& handle, const std::string& id);
+
+ private:
+  void EndAwaited(const std::string& handle, const std::string& id, uint64_t start);
+
+  EventLoop& loop_;
+  const Registrations& registrations_;
+  const SavedRegistrations& saved_;
+  RootWatches& roots_;
+};
+
+}  // namespace ppc::control
+
+#endif  // PPC_DAEMON_SUPERVISOR_SERVICE_ENDS_H_

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what `list` and `status` show: of whatever is registered, is native, or is remembered while
+// PPC is off.
+// Threads: the loop's.
+#ifndef PPC_DAEMON_SUPERVISOR_STATUS_PAGE_H_
+#define PPC_DAEMON_SUPERVISOR_STATUS_PAGE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/json.h"
+#include "daemon/supervisor/mount_probe.h"
+#include "daemon/supervisor/off_switch.h"
+#include "daemon/supervisor/options.h"
+#include "daemon/supervisor/peer.h"
+#include "daemon/supervisor/registrations.h"
+#include "daemon/supervisor/saved_registrations.h"
+#include "daemon/wire/protocol.h"
+
+namespace ppc::control {
+
+class StatusPage {
+ public:
+  // All must outlive it.
+  StatusPage(const Options& options, const MountProbe& probe, const OffSwitch& off_switch,
+             const Registrations& registrations, const SavedRegistrations& saved)
+      : options_(options),
+        probe_(probe),
+        off_switch_(off_switch),
+        registrations_(registrations),
+        saved_(saved) {}
+
+  void List(const Reply& reply) const;
+  // Once the runners have said what they count.
+  void Show(const Json& body, const Reply& reply) const;
+  // Of a peer of the service socket: its services only.
+  void ShowOwn(const Json& body, const Peer& peer, const Reply& reply) const;
+  // "2 directories, 3 services", for people.
+  std::string Summary() const;
+
+ private:
+  Json Native() const;
+  // What is registered again as soon as PPC is switched on.
+  Json Remembered() const;
+  Json DescribeDaemon() const;
+
+  const Options& options_;
+  const MountProbe& probe_;
+  const OffSwitch& off_switch_;
+  const Registrations& registrations_;
+  const SavedRegistrations& saved_;
+  const uint64_t started_ns_ = MonotonicNs();
+};
+
+}  // namespace ppc::control
+
+#endif  // PPC_DAEMON_SUPERVISOR_STATUS_PAGE_H_
