@@ -2,6 +2,13 @@
 //
 // Process -> group (paper, section 4.1): a process is the worker whose XPU it
 // is bound to.  Workers keep their numbers between runs, whatever XPUs they get.
+//
+// Whose service a process is of, and which XPU it is bound to, is the runtime's
+// to know (daemon/exec/readers.h); it comes with every event and is not kept
+// here.  What is kept is which group's reads the process repeats, for which the
+// XPU is only the first guess: its own reads correct it, a process that takes
+// over a group is told from a second one by what was read before, and both go
+// into the checkpoint.  The runtime has no template to tell any of that by.
 #ifndef POLICIES_MAIO_FOLLOW_WORKER_MAP_H_
 #define POLICIES_MAIO_FOLLOW_WORKER_MAP_H_
 
