@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "policies/maio/config.h"
+#include "policies/maio/base/config.h"
 #include "policies/maio/service.h"
 #include "ppc.hpp"
 

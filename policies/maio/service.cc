@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
-#include "policies/maio/directories.h"
+#include "policies/maio/follow/directories.h"
 
 namespace ppc::maio {
 namespace {

@@ -23,12 +23,12 @@
 #include <utility>
 #include <vector>
 
-#include "policies/maio/config.h"
-#include "policies/maio/following.h"
-#include "policies/maio/prepare.h"
-#include "policies/maio/recording.h"
-#include "policies/maio/run.h"
-#include "policies/maio/shared_store.h"
+#include "policies/maio/base/config.h"
+#include "policies/maio/base/run.h"
+#include "policies/maio/follow/following.h"
+#include "policies/maio/record/recording.h"
+#include "policies/maio/synth/prepare.h"
+#include "policies/maio/template/shared_store.h"
 #include "ppc.hpp"
 
 namespace ppc::maio {

@@ -78,7 +78,9 @@ void Service::FinishRecording(uint32_t flags) {
   reason_ = "its template is being stored";
   auto finishing = std::make_shared<Finishing>(recording_->Finish(flags));
   auto finish = [context = run_.context, name = id(), finishing] {
-    finishing->Work();
+    finishing->Work([context](const std::string& path, uint64_t size, FileKind* kind) {
+      return FingerprintOf(context, path, size, kind);
+    });
     const std::string text = "maio: service " + name + ": " + finishing->reason();
     context->log(context, finishing->level(), text.c_str());
   };

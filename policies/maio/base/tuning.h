@@ -11,6 +11,8 @@
 namespace ppc::maio {
 
 // ----------------------------------------------------------------- loading
+// Of a layout: more than this are joined.
+inline constexpr uint32_t kMaxPieces = 1u << 17;
 // A chunk keeps a device busy for longer than asking for it takes; near a reader it has to be there
 // soon, and is as small as what the loader can be stopped at.
 inline constexpr uint64_t kChunkBytes = 8ull << 20;

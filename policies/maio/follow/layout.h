@@ -25,6 +25,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "policies/maio/base/tuning.h"
 #include "policies/maio/template/template.h"
 
 namespace ppc::maio {
@@ -186,9 +187,6 @@ struct LayoutFile {
   uint32_t first_cell = 0;  // of the grid
   uint32_t cells = 0;
 };
-
-// More pieces than this are joined.
-inline constexpr uint32_t kMaxPieces = 1u << 17;
 
 class Layout {
  public:

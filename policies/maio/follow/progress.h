@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "policies/maio/base/worker_map.h"
 #include "policies/maio/follow/layout.h"
 
 namespace ppc::maio {
@@ -49,22 +50,6 @@ struct GroupProgress {
   std::vector<StreamProgress> streams;
   std::vector<PassedProgress> passed;  // in the order of reading
   std::vector<UseRun> burnt;
-};
-
-struct ProcessProgress {
-  int32_t pid = 0;
-  int32_t xpu = -1;
-  uint64_t start_ns = 0;
-  uint64_t last_ns = 0;
-  uint32_t group = 0;
-  uint32_t slot = 0;
-};
-
-// Who is which worker.
-struct WorkersProgress {
-  std::vector<ProcessProgress> processes;
-  std::vector<std::pair<uint32_t, int32_t>> xpus;      // group, its XPU
-  std::vector<std::pair<uint32_t, uint32_t>> swapped;  // group, what has become of it
 };
 
 struct Progress {

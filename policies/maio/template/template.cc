@@ -62,14 +62,6 @@ uint64_t DistinctBytes(const Template& t) {
   return pages * kPage;
 }
 
-bool ValidServiceId(const std::string& service_id) {
-  if (service_id.size() < 4 || service_id.size() > 64 || service_id[0] == '.') return false;
-  return std::all_of(service_id.begin(), service_id.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
-           c == '_' || c == '-';
-  });
-}
-
 bool ValidPath(const std::string& path) {
   if (path.empty() || path.size() > 4095 || path.find('\0') != std::string::npos) return false;
   size_t start = 0;

@@ -23,14 +23,13 @@
 #include <utility>
 #include <vector>
 
+#include "policies/maio/base/names.h"
 #include "policies/maio/template/digest.h"
 #include "policies/maio/template/extent_list.h"
 
 namespace ppc::maio {
 
-inline constexpr uint64_t kPage = 4096;               // unit of templates on every host
-inline constexpr uint32_t kCommonGroup = 0xffffffff;  // processes bound to no worker
-inline constexpr uint32_t kMaxGroups = 64;            // load groups of the policy ABI
+inline constexpr uint64_t kPage = 4096;  // unit of templates on every host
 inline constexpr uint32_t kMaxFiles = 65536;
 inline constexpr size_t kMaxPathBytes = 8 << 20;  // of all files together
 inline constexpr size_t kMaxMetaBytes = 1 << 20;
@@ -114,8 +113,6 @@ struct Template {
 uint64_t SequenceBytes(const TemplateGroup& group);
 uint64_t DistinctBytes(const Template& t);
 
-// A service ID is 4 to 64 of [0-9A-Za-z._-], not starting with a dot.
-bool ValidServiceId(const std::string& service_id);
 // Relative, no empty, "." or ".." component, no NUL, at most 4095 bytes.
 bool ValidPath(const std::string& path);
 FileKind KindOfPath(const std::string& path);

@@ -4,7 +4,7 @@
 // something that can be worked with.
 #include <gtest/gtest.h>
 
-#include "policies/maio/config.h"
+#include "policies/maio/base/config.h"
 #include "tests/unit/fuzz.h"
 
 namespace ppc::maio {

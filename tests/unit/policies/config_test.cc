@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policies/maio/config.h"
+#include "policies/maio/base/config.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Directories that a start lists: those of its small files, and what lies in them.
-#include "policies/maio/directories.h"
+#include "policies/maio/follow/directories.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "policies/maio/config.h"
+#include "policies/maio/base/config.h"
 #include "tests/unit/units.h"
 
 namespace ppc::maio {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "policies/maio/base/tuning.h"
-#include "policies/maio/following.h"
+#include "policies/maio/follow/following.h"
 
 namespace ppc::maio {
 

@@ -3,8 +3,8 @@
 // The state of a service that follows a template: whose events become
 // positions, plans and evictions.  Owns all that belongs to this one pass of
 // the load, and notes it for whoever takes over after a crash.
-#ifndef POLICIES_MAIO_FOLLOWING_H_
-#define POLICIES_MAIO_FOLLOWING_H_
+#ifndef POLICIES_MAIO_FOLLOW_FOLLOWING_H_
+#define POLICIES_MAIO_FOLLOW_FOLLOWING_H_
 
 #include <functional>
 #include <map>
@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "policies/maio/base/run.h"
 #include "policies/maio/follow/affinity.h"
 #include "policies/maio/follow/checkpoint.h"
 #include "policies/maio/follow/evictor.h"
@@ -25,8 +26,7 @@
 #include "policies/maio/follow/planner.h"
 #include "policies/maio/follow/small_files.h"
 #include "policies/maio/follow/stand_down.h"
-#include "policies/maio/run.h"
-#include "policies/maio/tables.h"
+#include "policies/maio/follow/tables.h"
 #include "ppc.hpp"
 
 namespace ppc::maio {
@@ -161,4 +161,4 @@ class Following {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_FOLLOWING_H_
+#endif  // POLICIES_MAIO_FOLLOW_FOLLOWING_H_

@@ -2,8 +2,8 @@
 //
 // A template cut into what is loaded and dropped.  Of the largest models that takes a second, so it
 // is made where no event waits for it.
-#ifndef POLICIES_MAIO_TABLES_H_
-#define POLICIES_MAIO_TABLES_H_
+#ifndef POLICIES_MAIO_FOLLOW_TABLES_H_
+#define POLICIES_MAIO_FOLLOW_TABLES_H_
 
 #include <cstdint>
 #include <memory>
@@ -31,4 +31,4 @@ struct Tables {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_TABLES_H_
+#endif  // POLICIES_MAIO_FOLLOW_TABLES_H_

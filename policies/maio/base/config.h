@@ -2,8 +2,8 @@
 //
 // What a user can set: the registration's configuration and the specification
 // of a service.  Values; wrong types are errors, and unknown keys of a configuration.
-#ifndef POLICIES_MAIO_CONFIG_H_
-#define POLICIES_MAIO_CONFIG_H_
+#ifndef POLICIES_MAIO_BASE_CONFIG_H_
+#define POLICIES_MAIO_BASE_CONFIG_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/base/result.h"
-#include "policies/maio/follow/layout.h"
+#include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
 
@@ -83,4 +83,4 @@ uint64_t BeaconBytes(uint64_t distance);
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_CONFIG_H_
+#endif  // POLICIES_MAIO_BASE_CONFIG_H_

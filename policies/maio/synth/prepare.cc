@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a service starts with, see prepare.h.
-#include "policies/maio/prepare.h"
+#include "policies/maio/synth/prepare.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
-#include "policies/maio/directories.h"
-#include "policies/maio/in_memory.h"
+#include "policies/maio/follow/directories.h"
+#include "policies/maio/follow/in_memory.h"
 #include "policies/maio/record/regroup.h"
-#include "policies/maio/shared_store.h"
 #include "policies/maio/synth/synth.h"
+#include "policies/maio/template/shared_store.h"
 #include "policies/maio/template/template_compare.h"
 
 namespace ppc::maio {

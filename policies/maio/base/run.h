@@ -2,15 +2,15 @@
 //
 // One run of a service, as all its states know it: what it was started with,
 // and whose processes are which worker.
-#ifndef POLICIES_MAIO_RUN_H_
-#define POLICIES_MAIO_RUN_H_
+#ifndef POLICIES_MAIO_BASE_RUN_H_
+#define POLICIES_MAIO_BASE_RUN_H_
 
 #include <cstdint>
 #include <string>
 #include <utility>
 
-#include "policies/maio/config.h"
-#include "policies/maio/follow/worker_map.h"
+#include "policies/maio/base/config.h"
+#include "policies/maio/base/worker_map.h"
 #include "ppc.h"
 
 namespace ppc::maio {
@@ -53,4 +53,4 @@ struct Run {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_RUN_H_
+#endif  // POLICIES_MAIO_BASE_RUN_H_

@@ -9,8 +9,8 @@
 // XPU is only the first guess: its own reads correct it, a process that takes
 // over a group is told from a second one by what was read before, and both go
 // into the checkpoint.  The runtime has no template to tell any of that by.
-#ifndef POLICIES_MAIO_FOLLOW_WORKER_MAP_H_
-#define POLICIES_MAIO_FOLLOW_WORKER_MAP_H_
+#ifndef POLICIES_MAIO_BASE_WORKER_MAP_H_
+#define POLICIES_MAIO_BASE_WORKER_MAP_H_
 
 #include <array>
 #include <cstdint>
@@ -19,13 +19,29 @@
 #include <utility>
 #include <vector>
 
-#include "policies/maio/config.h"
-#include "policies/maio/follow/progress.h"
-#include "policies/maio/template/template.h"
+#include "policies/maio/base/config.h"
+#include "policies/maio/base/names.h"
 
 struct miss_io;
 
 namespace ppc::maio {
+
+// For a checkpoint.
+struct ProcessProgress {
+  int32_t pid = 0;
+  int32_t xpu = -1;
+  uint64_t start_ns = 0;
+  uint64_t last_ns = 0;
+  uint32_t group = 0;
+  uint32_t slot = 0;
+};
+
+// Who is which worker.
+struct WorkersProgress {
+  std::vector<ProcessProgress> processes;
+  std::vector<std::pair<uint32_t, int32_t>> xpus;      // group, its XPU
+  std::vector<std::pair<uint32_t, uint32_t>> swapped;  // group, what has become of it
+};
 
 class WorkerMap {
  public:
@@ -106,4 +122,4 @@ class WorkerMap {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_FOLLOW_WORKER_MAP_H_
+#endif  // POLICIES_MAIO_BASE_WORKER_MAP_H_

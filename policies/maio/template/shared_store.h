@@ -3,15 +3,15 @@
 // The store that several nodes share, seen from a service: what lies in the local directory is used
 // at once, and the runtime's thread for remote work brings it and the store together.  No hook waits
 // for a store; one that fails is one warning, until it works again.
-#ifndef POLICIES_MAIO_SHARED_STORE_H_
-#define POLICIES_MAIO_SHARED_STORE_H_
+#ifndef POLICIES_MAIO_TEMPLATE_SHARED_STORE_H_
+#define POLICIES_MAIO_TEMPLATE_SHARED_STORE_H_
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "policies/maio/config.h"
+#include "policies/maio/base/config.h"
 #include "policies/maio/template/store.h"
 #include "policies/maio/template/template.h"
 
@@ -85,4 +85,4 @@ std::optional<ServiceSpec> NodeThatReads(const Template& whole, const ServiceSpe
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_SHARED_STORE_H_
+#endif  // POLICIES_MAIO_TEMPLATE_SHARED_STORE_H_

@@ -4,18 +4,18 @@
 // fits the files, or one from the model's headers; and what of it an earlier run
 // has left in memory.  Reads files, so it is run in the background, and shares
 // nothing with the service.
-#ifndef POLICIES_MAIO_PREPARE_H_
-#define POLICIES_MAIO_PREPARE_H_
+#ifndef POLICIES_MAIO_SYNTH_PREPARE_H_
+#define POLICIES_MAIO_SYNTH_PREPARE_H_
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "policies/maio/config.h"
-#include "policies/maio/recording.h"
+#include "policies/maio/base/config.h"
+#include "policies/maio/follow/tables.h"
+#include "policies/maio/record/recording.h"
 #include "policies/maio/synth/synth.h"
-#include "policies/maio/tables.h"
 #include "policies/maio/template/template.h"
 #include "ppc.h"
 
@@ -86,4 +86,4 @@ Fingerprint FingerprintOf(const ppc_context* context, const std::string& path, u
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_PREPARE_H_
+#endif  // POLICIES_MAIO_SYNTH_PREPARE_H_

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "policies/maio/base/tuning.h"
-#include "policies/maio/following.h"
+#include "policies/maio/follow/following.h"
 
 namespace ppc::maio {
 // Nobody else's data: the guess of who the process is was right.

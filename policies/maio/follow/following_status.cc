@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "policies/maio/following.h"
+#include "policies/maio/follow/following.h"
 
 namespace ppc::maio {
 

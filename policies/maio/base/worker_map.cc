@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Process -> group, see worker_map.h.
-#include "policies/maio/follow/worker_map.h"
+#include "policies/maio/base/worker_map.h"
 
 #include <algorithm>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Parsing of configurations and service specifications.  Pure functions.
-#include "policies/maio/config.h"
+#include "policies/maio/base/config.h"
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 
 #include "daemon/base/config_reader.h"
-#include "policies/maio/template/template.h"
+#include "policies/maio/base/names.h"
 
 namespace ppc::maio {
 namespace {

@@ -1,59 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of a service whose start is recorded.  What has been recorded is
-// finished and stored in the background: that reads all files' headers and
-// waits for the store.
-#ifndef POLICIES_MAIO_RECORDING_H_
-#define POLICIES_MAIO_RECORDING_H_
+// The state of a service whose start is recorded.
+#ifndef POLICIES_MAIO_RECORD_RECORDING_H_
+#define POLICIES_MAIO_RECORD_RECORDING_H_
 
 #include <cstdint>
 #include <string>
 
+#include "policies/maio/base/run.h"
+#include "policies/maio/record/finishing.h"
 #include "policies/maio/record/recorder.h"
-#include "policies/maio/run.h"
 
 namespace ppc::maio {
-
-// What lay in the store before.
-struct FoundTemplate {
-  uint32_t flags = 0;
-  uint64_t bytes = 0;  // 0: nothing
-  uint64_t generation = 0;
-  uint64_t created_ns = 0;
-};
-
-// A recording on its way to the store; shares nothing with the service.
-class Finishing {
- public:
-  // Reads headers and writes the template.
-  void Work();
-
-  // What became of it, for people; and what was stored, 0: nothing.
-  const std::string& reason() const { return reason_; }
-  int level() const { return level_; }
-  uint64_t stored_bytes() const { return stored_bytes_; }
-  // What was stored, for the store that nodes share; once.
-  Template TakeTemplate() { return std::move(template_); }
-
- private:
-  friend class Recording;
-  explicit Finishing(Recorder recorder) : recorder_(std::move(recorder)) {}
-  void FillFingerprints();
-  bool Supersedes() const;
-
-  Recorder recorder_;
-  const ppc_context* context_ = nullptr;
-  ServiceSpec spec_;
-  std::string meta_;
-  uint32_t flags_ = 0;
-  Template template_;
-  FoundTemplate found_;
-  bool is_first_ = false;    // nothing of this start has been stored
-  bool has_missed_ = false;  // its beginning was not seen
-  std::string reason_;
-  int level_ = PPC_LOG_INFO;
-  uint64_t stored_bytes_ = 0;
-};
 
 class Recording {
  public:
@@ -108,4 +66,4 @@ class Recording {
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_RECORDING_H_
+#endif  // POLICIES_MAIO_RECORD_RECORDING_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policies/maio/in_memory.h"
+#include "policies/maio/follow/in_memory.h"
 
 #include "policies/maio/base/tuning.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "policies/maio/base/tuning.h"
-#include "policies/maio/following.h"
+#include "policies/maio/follow/following.h"
 
 namespace ppc::maio {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What of a model is in the page cache.  Asks of each file, so it is run in the background.
-#ifndef POLICIES_MAIO_IN_MEMORY_H_
-#define POLICIES_MAIO_IN_MEMORY_H_
+#ifndef POLICIES_MAIO_FOLLOW_IN_MEMORY_H_
+#define POLICIES_MAIO_FOLLOW_IN_MEMORY_H_
 
 #include <cstdint>
 #include <vector>
@@ -22,4 +22,4 @@ bool IsPartlyThere(const ppc_context* context, const std::vector<TemplateFile>& 
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_IN_MEMORY_H_
+#endif  // POLICIES_MAIO_FOLLOW_IN_MEMORY_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policies/maio/directories.h"
+#include "policies/maio/follow/directories.h"
 
 #include <cerrno>
 #include <chrono>

@@ -4,8 +4,8 @@
 // list what lies beside the files that they read (packages of packages, caches of compiled
 // modules), and no file's pages bring that into memory. Threads: the background's, and helpers of
 // its own while it runs.
-#ifndef POLICIES_MAIO_DIRECTORIES_H_
-#define POLICIES_MAIO_DIRECTORIES_H_
+#ifndef POLICIES_MAIO_FOLLOW_DIRECTORIES_H_
+#define POLICIES_MAIO_FOLLOW_DIRECTORIES_H_
 
 #include <span>
 #include <string>
@@ -30,4 +30,4 @@ void ReadDirectories(const ppc_context* context, const std::vector<std::string>&
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_DIRECTORIES_H_
+#endif  // POLICIES_MAIO_FOLLOW_DIRECTORIES_H_

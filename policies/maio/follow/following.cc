@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A service that follows a template: events, plans, evictions.
-#include "policies/maio/following.h"
+#include "policies/maio/follow/following.h"
 
 #include <algorithm>
 #include <cstdio>

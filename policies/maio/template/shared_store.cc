@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policies/maio/shared_store.h"
+#include "policies/maio/template/shared_store.h"
 
 #include <algorithm>
 #include <cerrno>
