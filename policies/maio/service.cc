@@ -5,20 +5,17 @@
 
 #include <malloc.h>
 
-#include <algorithm>
 #include <functional>
 #include <span>
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
-#include "policies/maio/follow/directories.h"
+#include "policies/maio/record/finishing.h"
+#include "policies/maio/template/aftercare.h"
 
 namespace ppc::maio {
-namespace {
 
 using Json = nlohmann::json;
-
-}  // namespace
 
 const char* ModeName(Mode mode) {
   switch (mode) {
@@ -37,7 +34,16 @@ Service::Service(const ppc_context* context, const Config& config, ServiceSpec s
                  SharedStore* shared, Background background)
     : run_(context, config, std::move(spec), slot),
       shared_(shared),
-      background_(std::move(background)) {}
+      background_(std::move(background)),
+      node_search_(shared, run_.spec, [this](Template own) { FollowOtherNode(std::move(own)); }),
+      look_ups_(
+          context, background_,
+          [this](std::span<const LookedUp> found) {
+            if (following_ == nullptr) return false;
+            stale_files_ += following_->Learn(found);
+            return true;
+          },
+          [this] { FetchNewer(); }) {}
 
 // ------------------------------------------------------------------- starting
 
@@ -87,7 +93,7 @@ void Service::Begin(Preparation p) {
   generation_ = p.generation;
   stale_files_ = p.stale_files;
   synthesized_files_ = p.synthesized_files;
-  is_held_back_ = p.followed && !p.is_recorded && IsHeldBack();
+  is_held_back_ = p.followed && !p.is_recorded && !is_again_ && run_.IsHeldBack();
   if (is_held_back_) {
     p.followed.reset();
     reason_ = "held back: this start runs natively, to be compared with";
@@ -96,9 +102,9 @@ void Service::Begin(Preparation p) {
   treatment_ = is_held_back_ ? "native" : p.is_recorded ? "record" : p.followed ? "policy" : "none";
   if (p.is_recorded) {
     recording_ = std::make_unique<Recording>(&run_, p.found);
-    if (is_early_lost_) recording_->Miss();
+    if (early_.has_lost()) recording_->Miss();
     recording_->Begins(p.followed.has_value(), p.is_warm);
-    for (auto [phase, ms] : phases_) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
+    for (auto [phase, ms] : phases_.all()) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
   }
   const uint64_t known_ns = p.found.created_ns;
   if (p.followed) {
@@ -107,57 +113,69 @@ void Service::Begin(Preparation p) {
   }
   if (is_fetched_) reason_ += ", from the store";
   run_.Log(PPC_LOG_INFO, "maio: service " + id() + ": " + ModeName(mode_) + " (" + reason_ + ")");
-  for (EarlyEvent& early : std::exchange(early_, {})) {
-    early.event.path = early.path.empty() ? nullptr : early.path.c_str();
-    Event(early.event);
-  }
+  early_.Replay([this](const miss_io& event) { Event(event); });
   // The template, the headers and what sorted them were most of what there is.
   p = Preparation();
   background_([] { malloc_trim(0); }, [] {});
   if (!is_fetched_ && !is_held_back_) fetch_newer_ = known_ns;
-  if (later_ == nullptr) FetchNewer();
-}
-
-// A share of the starts that would follow a whole template; which of them, nobody chooses.
-bool Service::IsHeldBack() const {
-  if (run_.config.holdback == 0 || run_.spec.is_resumed || is_again_) return false;
-  const std::string start = id() + " " + std::to_string(run_.start_ns);
-  return std::hash<std::string>{}(start) % 100 < run_.config.holdback;
+  if (look_ups_.has_ended()) FetchNewer();
 }
 
 void Service::Follow(Preparation* p) {
-  later_ = std::make_shared<Later>(std::move(p->followed->later));
+  Later later = std::move(p->followed->later);
   following_ = std::make_unique<Following>(&run_, *std::move(p->followed), p->copies);
   following_->OnSwap([this](uint32_t a, uint32_t b) {
     if (recording_ != nullptr) recording_->Swap(a, b);
   });
-  LookUpLater(0);
+  look_ups_.Begin(std::move(later));
   if (run_.spec.nodes == 1 || run_.spec.first_told) return;
   following_->OnUnknown(
-      [this](const std::string& path, uint64_t page) { NoteUnknown(path, page); });
+      [this](const std::string& path, uint64_t page) { node_search_.NoteUnknown(path, page); });
 }
 
-// Some at a time: the service loads those that are known, and others start meanwhile.
-void Service::LookUpLater(size_t first) {
-  const std::shared_ptr<const Later> later = later_;
-  const auto rest = std::span(later->files).subspan(first);
-  if (rest.empty()) {
-    later_.reset();
-    if (!later->directories.empty())
-      background_([context = run_.context, later] { ReadDirectories(context, later->directories); },
-                  [] {});
-    FetchNewer();
-    return;
-  }
-  const auto some = rest.first(std::min(rest.size(), kLookUpsNext));
-  auto found = std::make_shared<std::vector<LookedUp>>();
+void Service::FetchNewer() {
+  if (fetch_newer_) FetchShared(*std::exchange(fetch_newer_, std::nullopt));
+}
+
+void Service::FetchShared(uint64_t known_ns) {
+  if (!shared_->IsFor(run_.spec)) return;
+  shared_->Fetch(run_.spec, known_ns, [this, alive = std::weak_ptr<bool>(alive_)](bool changed) {
+    if (changed && !alive.expired()) Fetched();
+  });
+}
+
+// Used at once if nothing was read yet; else the next start uses it.
+void Service::Fetched() {
+  if (run_.last_event_ns != 0 || (mode_ != Mode::kRecord && mode_ != Mode::kUse)) return;
+  if (following_ != nullptr) following_->End();
+  following_.reset();
+  recording_.reset();
+  mode_ = Mode::kStarting;
+  is_fetched_ = true;
+  Prepare();
+}
+
+void Service::FollowOtherNode(Template t) {
+  if (!follows()) return node_search_.GoOn();
+  auto own = std::make_shared<Template>(std::move(t));
+  auto result = std::make_shared<Preparation>();
+  auto preparer = std::make_shared<Preparer>(run_.context, run_.config, run_.spec, run_.Memory(),
+                                             run_.is_awaited || run_.spec.is_resumed);
   background_(
-      [context = run_.context, later, some, found] { *found = LookUp(context, some); },
-      [this, later, some, end = first + some.size(), found, alive = std::weak_ptr<bool>(alive_)] {
-        if (alive.expired() || later_ != later || following_ == nullptr) return;
-        found->resize(some.size());  // where that failed
-        stale_files_ += following_->Learn(*found);
-        LookUpLater(end);
+      [own, result, preparer, cookie = run_.cookie(), nonce = run_.NextNonce()] {
+        preparer->PrepareFrom(std::move(*own));
+        *result = preparer->Finish(cookie, nonce);
+      },
+      [this, result, alive = std::weak_ptr<bool>(alive_)] {
+        if (alive.expired()) return;
+        if (!result->followed || !follows()) return node_search_.GoOn();
+        following_->End();
+        stale_files_ = result->stale_files;
+        Follow(result.get());
+        *result = Preparation();
+        node_search_.End();
+        reason_ += ", as another node of the recording";
+        run_.Log(PPC_LOG_INFO, "maio: service " + id() + ": reads as another node did");
       });
 }
 
@@ -207,14 +225,7 @@ void Service::Event(const miss_io& event) {
     (void)Start();
   }
   run_.last_event_ns = event.time_ns;
-  if (mode_ == Mode::kStarting) {
-    if (early_.size() < kMaxEarly) {
-      early_.push_back({event, event.path != nullptr ? event.path : ""});
-    } else {
-      is_early_lost_ = true;
-    }
-    return;
-  }
+  if (mode_ == Mode::kStarting) return early_.Put(event);
   if (mode_ == Mode::kRecord) recording_->Event(event);
   if (follows()) following_->Event(event);
 }
@@ -248,6 +259,109 @@ void Service::Tick(uint64_t now_ns) {
   if (ticks_ % kTicksPerTrim == 0) malloc_trim(0);
 }
 
+// --------------------------------------------------------------------- its end
+
+void Service::NotePhase(Phase phase) {
+  const uint64_t now = run_.Now();
+  const bool is_first = phases_.Note(phase, run_.start_ns, now);
+  if (is_first && mode_ == Mode::kRecord) recording_->Mark(phase, now);
+}
+
+Json Service::Begins(Phase phase) {
+  NotePhase(phase);
+  // What is compiled next needs memory, and nobody reads the model again.
+  if ((phase == Phase::kCompile || phase == Phase::kGraphs) && follows()) following_->EndWeights();
+  return Status();
+}
+
+Json Service::Ready() {
+  NotePhase(Phase::kReady);
+  if (mode_ == Mode::kRecord) FinishRecording(kComplete);
+  if (follows()) {
+    following_->Rest();
+    Stats();
+    const bool is_over = run_.config.at_ready == AtReady::kAuto && following_->constrained() &&
+                         agains_ < kAgainsToKeep;
+    evict_all_ = run_.config.bar && (run_.config.at_ready == AtReady::kAll || is_over);
+    Retire();
+  }
+  ready_ns_ = run_.Now();
+  is_again_ = false;
+  Json status = Status();
+  mode_ = Mode::kIdle;
+  return status;
+}
+
+Json Service::Stop() {
+  if (mode_ == Mode::kRecord) FinishRecording(kPartial);
+  if (follows()) Retire();
+  evict_all_ = run_.is_awaited && follows() && run_.config.bar;
+  if (evict_all_) following_->KeepFound();
+  run_.is_awaited = false;
+  Json status = Status();
+  mode_ = Mode::kIdle;
+  is_stopped_ = true;
+  GiveBack();
+  return status;
+}
+
+// Of one that has ended the tables go once nothing of it is to be dropped any more.
+void Service::GiveBack() {
+  if (!is_stopped_ || evict_all_) return;
+  following_.reset();
+  recording_.reset();
+}
+
+void Service::FinishRecording(uint32_t flags) {
+  if (!recording_->HasSubstance()) {
+    reason_ = "nothing recorded: no model data was read through the mount";
+    return;
+  }
+  if (!recording_->HasNews()) return;
+  reason_ = "its template is being stored";
+  auto finishing = std::make_shared<Finishing>(recording_->Finish(flags));
+  auto finish = [context = run_.context, name = id(), finishing] {
+    finishing->Work([context](const std::string& path, uint64_t size, FileKind* kind) {
+      return FingerprintOf(context, path, size, kind);
+    });
+    const std::string text = "maio: service " + name + ": " + finishing->reason();
+    context->log(context, finishing->level(), text.c_str());
+  };
+  // The store gets it whether the service is still there or not.
+  background_(finish, [this, finishing, shared = shared_, spec = run_.spec,
+                       alive = std::weak_ptr<bool>(alive_)] {
+    if (finishing->stored_bytes() != 0 && shared->IsFor(spec))
+      shared->Push(spec, finishing->TakeTemplate());
+    if (alive.expired()) return;
+    reason_ = finishing->reason();
+    if (recording_ != nullptr) recording_->TakeFinished(*finishing);
+  });
+}
+
+// The template fitted badly: record again next time.
+void Service::Retire() {
+  following_->End();
+  look_ups_.End();
+  if (mode_ == Mode::kRecord || is_forgiven_) return;  // a new one is being stored
+  if (run_.config.record == RecordMode::kNever || run_.spec.IsReplica()) return;
+  if (!following_->FittedBadly()) {
+    if (following_->has_joined()) SayWhenDone(RecordNextTime);
+    return;
+  }
+  if (shared_->IsFor(run_.spec)) shared_->MarkBad(run_.spec);
+  SayWhenDone(SetAside);
+}
+
+// What work() says, in the background, becomes the reason.
+void Service::SayWhenDone(Aftercare* work) {
+  auto said = std::make_shared<std::string>();
+  background_(
+      [context = run_.context, spec = run_.spec, work, said] { *said = work(context, spec); },
+      [this, said, alive = std::weak_ptr<bool>(alive_)] {
+        if (!alive.expired() && !said->empty()) reason_ = *said;
+      });
+}
+
 // --------------------------------------------------------------------- status
 
 Json Service::Status() const {
@@ -257,8 +371,7 @@ Json Service::Status() const {
                {"treatment", treatment_},
                {"processes", run_.workers.processes()}};
   if (run_.is_awaited) json["awaited"] = true;
-  if (!phases_.empty()) json["phases"] = Json::array();
-  for (auto [phase, ms] : phases_)
+  for (auto [phase, ms] : phases_.all())
     json["phases"].push_back({{"phase", PhaseName(phase)}, {"ms", ms}});
   if (run_.spec.nodes > 1) {
     json["node"] = run_.spec.node;

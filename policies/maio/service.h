@@ -14,20 +14,21 @@
 #ifndef POLICIES_MAIO_SERVICE_H_
 #define POLICIES_MAIO_SERVICE_H_
 
-#include <deque>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "policies/maio/base/background.h"
 #include "policies/maio/base/config.h"
+#include "policies/maio/base/early_events.h"
 #include "policies/maio/base/run.h"
 #include "policies/maio/follow/following.h"
+#include "policies/maio/follow/look_ups.h"
+#include "policies/maio/record/phase_times.h"
 #include "policies/maio/record/recording.h"
 #include "policies/maio/synth/prepare.h"
+#include "policies/maio/template/node_search.h"
 #include "policies/maio/template/shared_store.h"
 #include "ppc.hpp"
 
@@ -38,9 +39,6 @@ const char* ModeName(Mode mode);
 
 class Service {
  public:
-  // Does work() where it keeps nobody waiting, then done() between two hooks; or both at once.
-  using Background = std::function<void(std::function<void()> work, std::function<void()> done)>;
-
   // slot: small number, unique among the services of the mount.  shared: of the policy, which
   // outlives it.
   Service(const ppc_context* context, const Config& config, ServiceSpec spec, uint32_t slot,
@@ -86,32 +84,21 @@ class Service {
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;
 
  private:
-  // Before it is known what to do with it.
-  struct EarlyEvent {
-    miss_io event;
-    std::string path;
-  };
+  using Aftercare = std::string(const ppc_context* context, const ServiceSpec& spec);
 
   void Joined();
   void Prepare();
   void Begin(Preparation preparation);
   void Follow(Preparation* preparation);  // takes its template
-  void LookUpLater(size_t first);         // of later_, from there; then FetchNewer
-  // See service_nodes.cc.
   void FetchNewer();
   void FetchShared(uint64_t known_ns);
   void Fetched();
-  void NoteUnknown(const std::string& path, uint64_t page);
   void FollowOtherNode(Template t);
 
-  bool IsHeldBack() const;
   void FinishRecording(uint32_t flags);
   void Retire();
   void GiveBack();
-  void SetAside();
-  void RecordNextTime();
-  // *said, "" nothing, becomes the reason once work(), in the background, has set it.
-  void SayWhenDone(std::function<void()> work, const std::shared_ptr<std::string>& said);
+  void SayWhenDone(Aftercare* work);
   void NotePhase(Phase phase);
   // Not what an earlier pass left, while the next is prepared.
   bool follows() const {
@@ -124,8 +111,8 @@ class Service {
   const Background background_;
   bool is_fetched_ = false;              // its template came from the store
   std::optional<uint64_t> fetch_newer_;  // than one of that time, once all is looked up
-  bool seeks_node_ = false;
-  std::vector<SharedStore::Observed> observed_;  // pages of no group of this node
+  NodeSearch node_search_;
+  LookUps look_ups_;
   Mode mode_ = Mode::kIdle;
   std::string reason_;
   const char* treatment_ = "none";  // of this start: none, record, policy, native
@@ -133,11 +120,9 @@ class Service {
   uint64_t generation_ = 0;
   uint32_t stale_files_ = 0;
   uint32_t synthesized_files_ = 0;
-  std::deque<EarlyEvent> early_;          // starting
-  bool is_early_lost_ = false;            // there were too many
+  EarlyEvents early_;                     // starting
   std::unique_ptr<Recording> recording_;  // recording
   std::unique_ptr<Following> following_;  // following, or beside recording; idle: what it left
-  std::shared_ptr<const Later> later_;    // following: what is being looked for
   bool evict_all_ = false;                // idle: all that is left goes
   bool is_stopped_ = false;
   bool is_forgiven_ = false;
@@ -145,7 +130,7 @@ class Service {
   bool is_again_ = false;  // reads its model another time, without being told of
   uint32_t agains_ = 0;    // so often, each soon after the load before
   uint64_t ready_ns_ = 0;
-  std::vector<std::pair<Phase, uint64_t>> phases_;  // that were told, and after how many ms
+  PhaseTimes phases_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // expires with this object
 };
 

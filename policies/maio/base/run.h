@@ -6,6 +6,7 @@
 #define POLICIES_MAIO_BASE_RUN_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -30,6 +31,12 @@ struct Run {
     ppc_memory memory = {};
     if (context->memory(context, spec.number, &memory) != 0) memory = {};
     return memory;
+  }
+  // A share of the starts that would follow a whole template; which of them, nobody chooses.
+  bool IsHeldBack() const {
+    if (config.holdback == 0 || spec.is_resumed) return false;
+    const std::string start = spec.service_id + " " + std::to_string(start_ns);
+    return std::hash<std::string>{}(start) % 100 < config.holdback;
   }
   // The upper byte of its requests' cookies.
   uint64_t cookie() const { return static_cast<uint64_t>(slot + 1) << 56; }

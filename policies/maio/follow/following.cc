@@ -4,25 +4,19 @@
 #include "policies/maio/follow/following.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
-namespace {
-
-unsigned long long ToPrint(uint64_t value) { return value; }
-
-}  // namespace
 
 Following::Following(Run* run, Tables tables, uint32_t copies)
     : run_(run),
-      copies_(copies),
       layout_(std::move(tables.layout)),
       small_(std::move(tables.small)),
       learnt_ns_(run->Now()),
+      native_(run->context),
       has_found_(!tables.cached.empty()) {
   const uint64_t cookie = run_->cookie();
   const uint64_t nonce = tables.nonce;
@@ -46,6 +40,7 @@ Following::Following(Run* run, Tables tables, uint32_t copies)
   evictor_ =
       std::make_unique<Evictor>(table_.get(), matcher_.get(), planner_.get(), distance, cookie);
   stand_down_ = std::make_unique<StandDown>(run_->config.stand_down);
+  votes_ = std::make_unique<WorkerVotes>(layout_.get(), copies);
   if (run_->config.affinity_fix == AffinityFix::kEvict && run_->config.affinity &&
       run_->config.prefetch && (run_->context->caps & PPC_CAN_NODE) != 0) {
     leftovers_ = std::make_unique<Leftovers>(
@@ -57,15 +52,25 @@ Following::Following(Run* run, Tables tables, uint32_t copies)
   for (const LayoutFile& file : layout_->files()) {
     if (file.number != 0) run_->context->file_native(run_->context, file.number, 0);
   }
-  OpenCheckpoint();
-  const bool taken_over = TakeOver();
-  if (taken_over) {
+  notes_ = std::make_unique<ProgressNotes>(run_, layout_.get(), matcher_.get(), evictor_.get());
+  if (const std::optional<bool> was_constrained = notes_->TakeOver(&reason_)) {
+    constrained_ = *was_constrained;
     planner_->WaitForReaders(run_->Now() + kAwayNs);
     evictor_->WaitForReaders(run_->Now() + kAwayKeepNs);
   }
   for (const uint32_t piece : tables.cached) planner_->Found(piece);
   // Nobody knows when it comes: until then all pages are worth the same.
   if (!run_->is_awaited) MakeRoom(memory);
+}
+
+// Only what we know to be there can make room.
+void Following::MakeRoom(const ppc_memory& memory) {
+  if (memory.room < kChunkBytes || has_found_) evictor_->AllowRoom(memory.threshold / 2);
+}
+
+void Following::Join() {
+  notes_->OpenAnew();
+  MakeRoom(run_->Memory());
 }
 
 void Following::BindGroups() {
@@ -103,20 +108,23 @@ void Following::NoteMiss(const miss_io& event, uint32_t file, int32_t slot) {
   }
 }
 
-// Not in the template: the kernel's read-ahead serves it better than nothing.  Much of it and
-// nothing of the template: the service loads another model than it said.
+// False: it is none of the template's.
+bool Following::SmallFile(const miss_io& event) {
+  if (!small_->Knows(event.file)) return false;
+  (void)run_->workers.Resolve(event, false);
+  const bool is_miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
+  small_->Touch(event.file, event.offset, event.size, is_miss);
+  return true;
+}
+
+// Much of it and nothing of the template: the service loads another model than it said.
 void Following::UnlistedFile(const miss_io& event) {
   if (event.kind != PPC_MISS_READ && event.kind != PPC_MISS_FAULT) return;
-  if (small_->IsLearning() && MayBeSmall(event)) return;
-  if (native_files_.emplace(event.file, true).second) {
-    run_->context->file_native(run_->context, event.file, 1);
-    unlisted_bytes_ += event.file_bytes;
-    const FileKind kind = event.path != nullptr ? KindOfPath(event.path) : FileKind::kOther;
-    has_joined_ |= kind == FileKind::kSafetensors || kind == FileKind::kGguf;
-  }
+  if (small_->IsLearning() && SmallFiles::MayBe(event)) return;
+  native_.NoteUnlisted(event);
   uint64_t consumed = 0;
   for (const Cursor& cursor : matcher_->cursors()) consumed += cursor.consumed;
-  if (consumed * 20 < layout_->bytes() && unlisted_bytes_ * 8 > template_bytes())
+  if (consumed * 20 < layout_->bytes() && native_.unlisted_bytes() * 8 > template_bytes())
     matcher_->GiveUp();
 }
 
@@ -124,12 +132,9 @@ void Following::UnlistedFile(const miss_io& event) {
 void Following::FollowSync(const miss_io& event, uint32_t slot) {
   SyncState state = matcher_->cursors()[slot].state;
   if (state == SyncState::kLost) {
-    if (native_files_.emplace(event.file, true).second) {
-      run_->context->file_native(run_->context, event.file, 1);
-    }
-  } else if (state == SyncState::kSync && !native_files_.empty()) {
-    if (native_files_.erase(event.file) != 0)
-      run_->context->file_native(run_->context, event.file, 0);
+    native_.Leave(event.file);
+  } else if (state == SyncState::kSync) {
+    native_.Take(event.file);
   }
 }
 
@@ -156,6 +161,31 @@ bool Following::IsReadAhead(const miss_io& event, uint32_t file) const {
   if (first != last) return false;
   const auto [before, end] = layout_->PiecesOf(file, page - std::min(page, kReadAheadPages), page);
   return before != end;
+}
+
+// Nobody else's data: the guess of who the process is was right.
+bool Following::IsOwn(const Observation& o) const {
+  auto [first, last] = layout_->PiecesOf(o.file, o.first_page, o.end_page);
+  return first != last &&
+         layout_->ReadersOf(first, last, o.first_page, o.end_page) == uint64_t{1} << o.group;
+}
+
+// By what it reads the process may be another worker.
+void Following::Vote(const miss_io& event, uint32_t from, uint32_t file) {
+  const std::optional<uint32_t> to = votes_->Take(event, file);
+  if (!to) return;
+  // One process that reads for several workers is each of them in turn.
+  run_->Log(PPC_LOG_DEBUG, "maio: service " + run_->spec.service_id + ": process " +
+                               std::to_string(event.pid) + " reads as worker " +
+                               std::to_string(static_cast<int32_t>(*to)));
+  if (from == kCommonGroup || layout_->SlotOf(from) < 0) {
+    run_->workers.Move(event, *to);
+  } else {
+    run_->workers.Swap(from, *to);
+    if (on_swap_ && !run_->workers.told()) on_swap_(from, *to);
+  }
+  BindGroups();
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) planner_->Reset(g);
 }
 
 // A reader is elsewhere, or begins again.
@@ -211,13 +241,12 @@ void Following::Event(const miss_io& event) {
   o.idle_loader = planner_->queued_bytes(g) == 0;
   o.now_ns = event.time_ns;
   MatchResult match = matcher_->Observe(o);
-  if (!native_files_.empty() || matcher_->cursors()[g].state == SyncState::kLost)
-    FollowSync(event, g);
+  if (!native_.empty() || matcher_->cursors()[g].state == SyncState::kLost) FollowSync(event, g);
   if (weights && o.user) {
     if (match.foreign >= 0) {
       Vote(event, group, static_cast<uint32_t>(file));
-    } else if (!votes_.empty() && IsOwn(o)) {
-      votes_.erase({event.pid, event.start_ns});
+    } else if (!votes_->empty() && IsOwn(o)) {
+      votes_->Forget(event);
     }
   }
   if (match.moved || restarted) Jumped(g);
@@ -231,7 +260,10 @@ void Following::Plan(const ppc_plan_request& request, IoList* out) {
   stand_down_->Update(request.device_rate, request.device_step_ns, matcher_->cursors(),
                       run_->Now());
   planner_->SetWindow(stand_down_->window());
-  const uint64_t small = PlanSmall(request.max_bytes, out);
+  const bool has_begun = std::ranges::any_of(
+      matcher_->cursors(), [](const Cursor& cursor) { return cursor.consumed >= kKnownRateBytes; });
+  const uint64_t small =
+      small_->PlanBeside(request.max_bytes, has_begun, learnt_ns_, run_->Now(), out);
   const uint64_t left = request.max_bytes - std::min(request.max_bytes, small);
   memory.room -= std::min(memory.room, small);
   if (left > 0) planner_->Plan(left, memory, run_->Now(), out);
@@ -258,7 +290,7 @@ void Following::Evict(const Evictor::Held& held, IoList* out) {
     evictor_->Add(table_->GiveUpHeads());
     standby_bytes_ = 0;
   }
-  if (evictor_->stats().released >= saved_released_ + kReleasedPerNote) SaveProgress();
+  if (notes_->IsDue()) notes_->Save(constrained_);
 }
 
 bool Following::EvictAll(const Evictor::Held& held, IoList* out) {
@@ -297,28 +329,14 @@ void Following::Tick(uint64_t now_ns) {
   planner_->Expire(now_ns);
   if (leftovers_ != nullptr) leftovers_->Expire(now_ns);
   DropSilent(now_ns);
-  SaveProgress();
+  notes_->Save(constrained_);
   if (now_ns >= traced_ns_ + kTraceNs) Trace(now_ns);
 }
 
 void Following::Trace(uint64_t now_ns) {
   traced_ns_ = now_ns;
   if ((run_->context->caps & PPC_IS_TRACED) == 0) return;
-  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
-    const LayoutGroup& group = layout_->groups()[g];
-    const Cursor& cursor = matcher_->cursors()[g];
-    // Not through a JSON object: that would cost more than all events in between.  A service ID
-    // has no character that needs quoting.
-    char line[512];
-    std::snprintf(
-        line, sizeof(line),
-        R"({"evict":%llu,"front":%llu,"group":%d,"prefetch":%llu,"service":"%s",)"
-        R"("state":"%s","t":%llu,"total":%llu})",
-        ToPrint(evictor_->position(g)), ToPrint(cursor.pos), static_cast<int32_t>(group.id),
-        ToPrint(std::max(planner_->horizon(g), cursor.pos)), run_->spec.service_id.c_str(),
-        SyncName(cursor.state), ToPrint(now_ns), ToPrint(group.bytes));
-    run_->context->trace(run_->context, line);
-  }
+  maio::Trace(Parts(), now_ns);
 }
 
 void Following::Rest() {
@@ -326,17 +344,18 @@ void Following::Rest() {
   Trace(run_->Now());
 }
 
+void Following::EndWeights() {
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) matcher_->Rest(g);
+  evictor_->HoldNothing();
+}
+
 void Following::End() {
-  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
+  for (uint32_t g = 0; g < layout_->groups().size(); g++)
     run_->context->interrupt_of(run_->context, run_->spec.number, g);
-  }
   if (!small_->finished() || small_->stats().asked != 0)
     run_->context->interrupt_of(run_->context, run_->spec.number, SmallFiles::kGroup);
-  for (const auto& [file, unused] : native_files_)
-    run_->context->file_native(run_->context, file, 0);
-  native_files_.clear();
-  checkpoint_.Clear();
-  checkpoint_ = Checkpoint();
+  native_.TakeAll();
+  notes_->End();
 }
 
 bool Following::BeginsAgain(const miss_io& event) {
@@ -354,27 +373,23 @@ bool Following::BeginsAgain(const miss_io& event) {
     index = index ? std::min(*index, i) : i;
     return true;
   });
-  if (!index) return false;
-  const bool follows =
-      agains_ != 0 && group == again_group_ && event.time_ns < again_ns_ + kAgainNs &&
-      ((f == again_file_ && *index == again_index_ + 1) || (f != again_file_ && *index == 0));
-  // Several windows of one piece are one.
-  if (agains_ != 0 && group == again_group_ && f == again_file_ && *index == again_index_)
-    return false;
-  agains_ = follows ? agains_ + 1 : 1;
-  again_group_ = group;
-  again_file_ = f;
-  again_index_ = *index;
-  again_ns_ = event.time_ns;
-  return agains_ >= kAgainMisses;
+  return index && rereading_.Begins(group, f, *index, event.time_ns);
 }
 
 bool Following::FittedBadly() const {
   const uint64_t events = matcher_->matched() + matcher_->unknown();
   const bool strange = events >= 64 && matcher_->unknown() * 10 > events;
-  const bool other = unlisted_bytes_ * 4 > template_bytes();
+  const bool other = native_.unlisted_bytes() * 4 > template_bytes();
   const uint64_t gone = small_->stats().gone;
   return strange || other || gone * kStaleShare > template_bytes() + gone;
+}
+
+Followed Following::Parts() const {
+  return {*run_,         *layout_,         *small_,
+          *affinity_,    *matcher_,        *planner_,
+          *evictor_,     *stand_down_,     leftovers_.get(),
+          node_bytes_,   template_bytes(), standby_bytes_,
+          beacon_bytes_, votes_->swaps(),  constrained_};
 }
 
 }  // namespace ppc::maio

@@ -12,29 +12,31 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "policies/maio/base/run.h"
 #include "policies/maio/follow/affinity.h"
-#include "policies/maio/follow/checkpoint.h"
 #include "policies/maio/follow/evictor.h"
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/follow/leftovers.h"
 #include "policies/maio/follow/matcher.h"
+#include "policies/maio/follow/native_files.h"
 #include "policies/maio/follow/piece_table.h"
 #include "policies/maio/follow/planner.h"
+#include "policies/maio/follow/progress_notes.h"
+#include "policies/maio/follow/rereading.h"
 #include "policies/maio/follow/small_files.h"
 #include "policies/maio/follow/stand_down.h"
+#include "policies/maio/follow/status.h"
 #include "policies/maio/follow/tables.h"
+#include "policies/maio/follow/worker_votes.h"
 #include "ppc.hpp"
 
 namespace ppc::maio {
 
 class Following {
  public:
-  // run outlives this.  numbers: this run's number of each file of the template, 0: left out;
-  // copies: of each worker's list, of a template for fewer workers, 0: none.
+  // run outlives this.  copies: of each worker's list, of a template for fewer workers, 0: none.
   Following(Run* run, Tables tables, uint32_t copies);
 
   void Event(const miss_io& event);
@@ -55,7 +57,10 @@ class Following {
   // Who was awaited is there.
   void Join();
   // EvictAll leaves what was in the page cache already.
-  void KeepFound();
+  void KeepFound() {
+    table_->KeepFound();
+    small_->KeepFound();
+  }
   // Nothing is loaded any more, and no file is treated in a way of its own.
   void End();
 
@@ -69,8 +74,8 @@ class Following {
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;
   // Too much of what was read is not in the template.
   bool FittedBadly() const;
-  // Model files were read that are not in the template: a draft model, an adapter.
-  bool has_joined() const { return has_joined_; }
+  // Model files were read that are not in the template.
+  bool has_joined() const { return native_.has_joined(); }
   // Of a service that is ready: true once it reads its model anew.
   bool BeginsAgain(const miss_io& event);
   bool constrained() const { return constrained_; }
@@ -87,19 +92,11 @@ class Following {
   using Unknown = std::function<void(const std::string& path, uint64_t page)>;
   void OnUnknown(Unknown unknown) { on_unknown_ = std::move(unknown); }
 
-  void Describe(nlohmann::json* out) const;
-  void Stats() const;
+  void Describe(nlohmann::json* out) const { maio::Describe(Parts(), out); }
+  void Stats() const { maio::Stats(Parts()); }
 
  private:
-  struct Votes {
-    uint32_t total = 0;
-    std::map<uint32_t, uint32_t> per_group;
-  };
-
-  // See following_small.cc.
-  static bool MayBeSmall(const miss_io& event);
   bool SmallFile(const miss_io& event);
-  uint64_t PlanSmall(uint64_t max_bytes, IoList* out);
   uint64_t template_bytes() const { return layout_->bytes() + small_->stats().bytes; }
   void Jumped(uint32_t g);
   void MakeRoom(const ppc_memory& memory);
@@ -113,13 +110,9 @@ class Following {
   void Vote(const miss_io& event, uint32_t from, uint32_t file);
   void DropSilent(uint64_t now_ns);
   void Trace(uint64_t now_ns);
-  uint64_t OverPrefetched() const;
-  void OpenCheckpoint();
-  bool TakeOver();
-  void SaveProgress();
+  Followed Parts() const;
 
   Run* const run_;
-  const uint32_t copies_;
   std::string reason_;
   std::unique_ptr<Layout> layout_;
   std::unique_ptr<SmallFiles> small_;
@@ -131,25 +124,13 @@ class Following {
   std::unique_ptr<Evictor> evictor_;
   std::unique_ptr<Leftovers> leftovers_;  // with affinity_fix=evict
   std::unique_ptr<StandDown> stand_down_;
-  Checkpoint checkpoint_;
-  uint64_t saved_ns_ = ~0ull;    // last event when progress was saved; nothing was yet
-  uint64_t saved_released_ = 0;  // what had been released then
-
-  std::map<std::pair<int32_t, uint64_t>, Votes> votes_;
-  uint32_t turn_ = 0;
-  uint32_t swaps_ = 0;  // times a process turned out to be another worker
+  std::unique_ptr<ProgressNotes> notes_;
+  std::unique_ptr<WorkerVotes> votes_;
   std::function<void(uint32_t, uint32_t)> on_swap_;
   Unknown on_unknown_;
 
-  std::map<uint64_t, bool> native_files_;
-  uint64_t unlisted_bytes_ = 0;  // of files that the template does not have
-  bool has_joined_ = false;
-  // The last miss after ready, and how many in a row.
-  uint32_t again_group_ = 0;
-  uint32_t again_file_ = 0;
-  uint32_t again_index_ = 0;
-  uint32_t agains_ = 0;
-  uint64_t again_ns_ = 0;
+  NativeFiles native_;
+  Rereading rereading_;
   std::map<int32_t, uint64_t> node_bytes_;
   uint64_t first_event_ns_ = 0;
   uint64_t traced_ns_ = 0;

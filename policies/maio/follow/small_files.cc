@@ -199,6 +199,24 @@ bool SmallFiles::FindNext() {
   return !is_end;
 }
 
+bool SmallFiles::MayBe(const miss_io& event) {
+  const FileKind kind = event.path != nullptr ? KindOfPath(event.path) : FileKind::kOther;
+  return kind == FileKind::kSmall || (kind == FileKind::kOther && event.file_bytes <= kSmallBytes);
+}
+
+// What programs read before the model comes before it, until the model is being read; then, and of
+// what they read later, a quarter: it is little, and a reader of it waits for each file by itself.
+uint64_t SmallFiles::PlanBeside(uint64_t max_bytes, bool is_begun, uint64_t learnt_ns,
+                                uint64_t now_ns, IoList* out) {
+  constexpr uint64_t kShare = 4;
+  if (finished_) return 0;
+  if (!IsEarly() || is_begun) return Plan(max_bytes / kShare, now_ns, out);
+  const uint64_t asked = Plan(max_bytes, now_ns, out);
+  // What is being looked up comes first, too, unless that takes too long.
+  const bool is_awaited = IsLearning() && now_ns < learnt_ns + kLookUpsNs;
+  return IsEarly() && is_awaited ? max_bytes : asked;
+}
+
 uint64_t SmallFiles::Plan(uint64_t max_bytes, uint64_t now_ns, IoList* out) {
   // What is refused is never reported.
   if (std::exchange(is_told_, false) || under_way_ == 0) told_ns_ = now_ns;

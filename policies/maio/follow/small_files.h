@@ -49,10 +49,16 @@ class SmallFiles {
   bool IsLearning() const { return learnt_ < by_file_.size(); }
 
   bool Knows(uint64_t file) const;
+  // Of a file that is not known: it may be one that is yet to be looked up.
+  static bool MayBe(const miss_io& event);
   // The service has read something of one.
   void Touch(uint64_t file, uint64_t offset, uint64_t size, bool is_miss);
   // Adds what comes next, at most so many bytes (a little more is fine); the bytes.
   uint64_t Plan(uint64_t max_bytes, uint64_t now_ns, IoList* out);
+  // The same beside a model, which is read already (is_begun) or not; learnt_ns: when some were
+  // looked up last.
+  uint64_t PlanBeside(uint64_t max_bytes, bool is_begun, uint64_t learnt_ns, uint64_t now_ns,
+                      IoList* out);
   bool Owns(uint64_t cookie) const { return (cookie & ~kPartMask) == cookie_; }
   void Done(const ppc_result& result);
   // Of a service that is ready: drops what nobody needs (held), some of it only where nobody maps

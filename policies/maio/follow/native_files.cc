@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/maio/follow/native_files.h"
+
+#include "policies/maio/template/template.h"
+#include "ppc.h"
+
+namespace ppc::maio {
+
+bool NativeFiles::Add(uint64_t file) {
+  if (!files_.insert(file).second) return false;
+  context_->file_native(context_, file, 1);
+  return true;
+}
+
+void NativeFiles::NoteUnlisted(const miss_io& event) {
+  if (!Add(event.file)) return;
+  unlisted_bytes_ += event.file_bytes;
+  const FileKind kind = event.path != nullptr ? KindOfPath(event.path) : FileKind::kOther;
+  has_joined_ |= kind == FileKind::kSafetensors || kind == FileKind::kGguf;
+}
+
+void NativeFiles::Take(uint64_t file) {
+  if (files_.erase(file) != 0) context_->file_native(context_, file, 0);
+}
+
+void NativeFiles::TakeAll() {
+  for (const uint64_t file : files_) context_->file_native(context_, file, 0);
+  files_.clear();
+}
+
+}  // namespace ppc::maio

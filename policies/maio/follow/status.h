@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a service tells of itself while it follows a template.
+#ifndef POLICIES_MAIO_FOLLOW_STATUS_H_
+#define POLICIES_MAIO_FOLLOW_STATUS_H_
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "policies/maio/base/run.h"
+#include "policies/maio/follow/affinity.h"
+#include "policies/maio/follow/evictor.h"
+#include "policies/maio/follow/layout.h"
+#include "policies/maio/follow/leftovers.h"
+#include "policies/maio/follow/matcher.h"
+#include "policies/maio/follow/planner.h"
+#include "policies/maio/follow/small_files.h"
+#include "policies/maio/follow/stand_down.h"
+
+namespace ppc::maio {
+
+// Who knows it.
+struct Followed {
+  const Run& run;
+  const Layout& layout;
+  const SmallFiles& small;
+  const Affinity& affinity;
+  const Matcher& matcher;
+  const Planner& planner;
+  const Evictor& evictor;
+  const StandDown& stand_down;
+  const Leftovers* leftovers;  // nullptr: it looks for none
+  const std::map<int32_t, uint64_t>& node_bytes;
+  uint64_t template_bytes;
+  uint64_t standby_bytes;
+  uint64_t beacon_bytes;
+  uint32_t swaps;
+  bool is_constrained;
+};
+
+// Adds to the status.
+void Describe(const Followed& followed, nlohmann::json* out);
+// The same for monitoring, through the runtime.
+void Stats(const Followed& followed);
+// A line for each group, for pictures of the load.
+void Trace(const Followed& followed, uint64_t now_ns);
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_FOLLOW_STATUS_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Of a service on several nodes that reads pages which none of this node's groups
+// has: the nodes have changed places since the recording, so whose part is it that
+// this one reads?
+#ifndef POLICIES_MAIO_TEMPLATE_NODE_SEARCH_H_
+#define POLICIES_MAIO_TEMPLATE_NODE_SEARCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policies/maio/base/config.h"
+#include "policies/maio/template/shared_store.h"
+#include "policies/maio/template/template.h"
+
+namespace ppc::maio {
+
+class NodeSearch {
+ public:
+  // Told of the other node's part; it is not searched on until GoOn, or never, after End.
+  using Found = std::function<void(Template own)>;
+
+  // store outlives it.
+  NodeSearch(SharedStore* store, ServiceSpec spec, Found found)
+      : store_(store), spec_(std::move(spec)), found_(std::move(found)) {}
+
+  // A page that no group has.
+  void NoteUnknown(const std::string& path, uint64_t page);
+  void GoOn() { is_seeking_ = false; }
+  void End();
+
+ private:
+  SharedStore* const store_;
+  const ServiceSpec spec_;
+  const Found found_;
+  std::vector<SharedStore::Observed> observed_;
+  bool is_seeking_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // expires with this object
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_TEMPLATE_NODE_SEARCH_H_
