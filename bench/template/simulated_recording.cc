@@ -12,8 +12,8 @@
 #include "bench/common/content.h"
 #include "bench/common/slice.h"
 #include "bench/mkmodel/writer.h"
+#include "daemon/base/digests.h"
 #include "policies/maio/record/recorder.h"
-#include "policies/maio/template/digest.h"
 
 namespace ppc::bench {
 namespace {
@@ -128,7 +128,7 @@ maio::TemplateFile File(const std::string& path, uint64_t bytes, uint64_t seed) 
   // Downloads end some minutes apart.
   file.mtime_ns =
       1'760'000'000'000'000'000 + static_cast<int64_t>(MixWord(seed ^ bytes) % 3'600'000'000'000);
-  const maio::Sha256Digest digest = maio::Sha256Of(path.data(), path.size());
+  const Sha256Digest digest = Sha256Of(path.data(), path.size());
   std::copy_n(digest.begin(), file.fingerprint.size(), file.fingerprint.begin());
   return file;
 }

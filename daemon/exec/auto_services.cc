@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/exec/auto_services.h"
 
+#include "daemon/base/digests.h"
 #include "daemon/base/files.h"
 #include "daemon/base/log.h"
 #include "daemon/machine/proc_info.h"
-#include "daemon/wire/sha256.h"
 
 namespace ppc {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 // Stays the same from one run to the next.
 std::string NameOf(const std::string& words) {
   constexpr size_t kDigits = 16;
-  return "auto-" + control::Sha256Hex(words).substr(0, kDigits);
+  return "auto-" + Sha256Hex(words).substr(0, kDigits);
 }
 
 }  // namespace

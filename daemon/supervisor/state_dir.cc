@@ -13,9 +13,9 @@
 #include <memory>
 #include <system_error>
 
+#include "daemon/base/digests.h"
 #include "daemon/base/dir_stream.h"
 #include "daemon/base/files.h"
-#include "daemon/wire/sha256.h"
 
 namespace ppc::control {
 namespace {

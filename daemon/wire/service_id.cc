@@ -9,7 +9,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "daemon/wire/sha256.h"
+#include "daemon/base/digests.h"
 
 namespace ppc::control {
 namespace {

@@ -10,9 +10,9 @@
 #include <map>
 #include <system_error>
 
+#include "daemon/base/digests.h"
 #include "daemon/base/files.h"
 #include "daemon/base/json.h"
-#include "daemon/wire/sha256.h"
 #include "tools/ppcctl/user_dirs.h"
 
 namespace ppc::ctl {
@@ -82,7 +82,7 @@ Status LearntModel::Save(const OpenedModel& opened) const {
 
 std::string LearntModel::FileOf() const {
   const std::string key = DumpJson(Describe(command_, working_directory_));
-  return directory_ + "/commands/" + control::Sha256Hex(key).substr(0, kNameDigits) + ".json";
+  return directory_ + "/commands/" + Sha256Hex(key).substr(0, kNameDigits) + ".json";
 }
 
 }  // namespace ppc::ctl

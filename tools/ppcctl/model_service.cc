@@ -9,8 +9,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "daemon/base/digests.h"
 #include "daemon/base/files.h"
-#include "daemon/wire/sha256.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/model_find.h"
 
@@ -54,12 +54,12 @@ std::string ModelIdentity(const std::string& model) {
     if (IsModelFile(name)) lines.push_back(DescribeFile(entry->path()));
     if (!IsConfiguration(name)) continue;
     const Result<std::string> text = ReadFile(entry->path(), kMaxIndexBytes);
-    if (text) lines.push_back(name + " " + control::Sha256Hex(*text) + "\n");
+    if (text) lines.push_back(name + " " + Sha256Hex(*text) + "\n");
   }
   std::sort(lines.begin(), lines.end());
   std::string all;
   for (const std::string& line : lines) all += line;
-  return all.empty() ? "" : control::Sha256Hex(all).substr(0, kIdentityDigits);
+  return all.empty() ? "" : Sha256Hex(all).substr(0, kIdentityDigits);
 }
 
 Json ServiceParams(const std::string& model, const std::vector<std::string>& words) {

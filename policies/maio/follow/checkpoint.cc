@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "policies/maio/template/digest.h"
+#include "daemon/base/digests.h"
 
 namespace ppc::maio {
 namespace {

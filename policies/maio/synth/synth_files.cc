@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "daemon/base/digests.h"
+
 namespace ppc::maio {
 namespace {
 

@@ -4,7 +4,6 @@
 #include "policies/maio/template/store.h"
 
 #include <fcntl.h>
-#include <sha2.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -84,24 +83,10 @@ std::optional<StoreKey> StoreKey::Load(const std::string& path, std::string* err
   return StoreKey(std::move(secret));
 }
 
-// RFC 2104, of the name, a zero byte and the template.
+// Of the name, a zero byte and the template.
 Sha256Digest StoreKey::Digest(const std::string& name, const std::vector<uint8_t>& bytes) const {
-  std::array<uint8_t, SHA256_BLOCK_LENGTH> block = {};
-  if (secret_.size() > block.size()) {
-    const Sha256Digest digest = Sha256Of(secret_.data(), secret_.size());
-    std::copy(digest.begin(), digest.end(), block.begin());
-  } else {
-    std::copy(secret_.begin(), secret_.end(), block.begin());
-  }
-  std::array<uint8_t, SHA256_BLOCK_LENGTH> inner;
-  std::array<uint8_t, SHA256_BLOCK_LENGTH> outer;
-  for (size_t i = 0; i < block.size(); i++) {
-    inner[i] = block[i] ^ 0x36;
-    outer[i] = block[i] ^ 0x5c;
-  }
   const std::span text(reinterpret_cast<const uint8_t*>(name.c_str()), name.size() + 1);
-  const Sha256Digest digest = Sha256Of({inner, text, bytes});
-  return Sha256Of({outer, digest});
+  return HmacSha256(secret_, {text, bytes});
 }
 
 void Seal(const StoreKey& key, const std::string& name, std::vector<uint8_t>* bytes) {

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/digests.h"
 #include "policies/maio/template/template.h"
 
 namespace ppc::maio {

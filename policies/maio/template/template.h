@@ -16,6 +16,7 @@
 #ifndef POLICIES_MAIO_TEMPLATE_TEMPLATE_H_
 #define POLICIES_MAIO_TEMPLATE_TEMPLATE_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,10 +25,11 @@
 #include <vector>
 
 #include "policies/maio/base/names.h"
-#include "policies/maio/template/digest.h"
 #include "policies/maio/template/extent_list.h"
 
 namespace ppc::maio {
+
+using Fingerprint = std::array<uint8_t, 16>;
 
 inline constexpr uint64_t kPage = 4096;  // unit of templates on every host
 inline constexpr uint32_t kMaxFiles = 65536;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "daemon/base/digests.h"
 #include "policies/maio/template/template.h"
 #include "policies/maio/template/template_format.h"
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "daemon/base/digests.h"
 #include "policies/maio/template/template.h"
 #include "policies/maio/template/template_format.h"
 

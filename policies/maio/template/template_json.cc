@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "daemon/base/digests.h"
 #include "policies/maio/template/template.h"
 
 namespace ppc::maio {

@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-#include "daemon/wire/sha256.h"
+#include "daemon/base/digests.h"
 #include "tests/unit/artifact/fixture.h"
 
 namespace ppc::artifact {
@@ -17,7 +17,7 @@ Manifest Sample() {
   manifest.key = {{"gpu", "NVIDIA H200"}, {"odd", "a \"b\"\n"}};
   manifest.captured_ns = 1'700'000'000'123'456'789;
   manifest.roots = {{"triton", "/t"}, {"vllm", "/v"}};
-  const std::string digest = control::Sha256Hex("x");
+  const std::string digest = Sha256Hex("x");
   manifest.entries = {
       {Kind::kDirectory, 0, "ab", 0755, -5, 0, "", Form::kRaw, ""},
       {Kind::kFile, 0, "ab/a b%\n\xff", 0644, 7, 12, digest, Form::kZstd, ""},
@@ -115,31 +115,10 @@ TEST(Manifest, OfAnotherVersionIsNotGuessedAt) {
   const size_t at = text.find("\"version\":1");
   ASSERT_NE(at, std::string::npos);
   text.replace(at, 11, "\"version\":2");
-  text += "hmac " + control::HmacSha256Hex(kSecret, text) + "\n";
+  text += "hmac " + HmacSha256Hex(kSecret, text) + "\n";
   const Result<Manifest> read = Decode(text, kSecret);
   ASSERT_FALSE(read);
   ExpectError(read.error(), EBADMSG, "another version");
-}
-
-// RFC 4231, test cases 1, 2 and 6.
-TEST(Hmac, IsThatOfTheStandard) {
-  EXPECT_EQ(control::HmacSha256Hex(std::string(20, '\x0b'), "Hi There"),
-            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
-  EXPECT_EQ(control::HmacSha256Hex("Jefe", "what do ya want for nothing?"),
-            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-  EXPECT_EQ(control::HmacSha256Hex(std::string(131, '\xaa'),
-                                   "Test Using Larger Than Block-Size Key - Hash Key First"),
-            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
-}
-
-TEST(Sha256, InPiecesIsThatOfTheWhole) {
-  control::Sha256 pieces;
-  pieces.Update("ab");
-  pieces.Update("");
-  pieces.Update("c");
-  EXPECT_EQ(pieces.Hex(), control::Sha256Hex("abc"));
-  EXPECT_EQ(control::Sha256Hex("abc"),
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 }  // namespace

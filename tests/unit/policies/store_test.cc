@@ -13,6 +13,7 @@
 #include <set>
 #include <vector>
 
+#include "daemon/base/digests.h"
 #include "policies/maio/template/template_compare.h"
 #include "tests/unit/policies/template_samples.h"
 #include "tests/unit/temp_tree.h"

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "daemon/base/digests.h"
 #include "policies/maio/template/template_format.h"
 #include "tests/unit/fuzz.h"
 #include "tests/unit/policies/template_samples.h"

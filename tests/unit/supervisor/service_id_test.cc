@@ -6,27 +6,12 @@
 #include <cerrno>
 #include <string>
 
-#include "daemon/wire/sha256.h"
+#include "daemon/base/digests.h"
 
 namespace ppc::control {
 namespace {
 
 Json Parse(const std::string& text) { return *ParseJson(text, "test"); }
-
-TEST(Sha256, MatchesThePublishedVectors) {
-  EXPECT_EQ(Sha256Hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(Sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_EQ(Sha256Hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
-            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-  EXPECT_EQ(Sha256Hex(std::string(1000000, 'a')),
-            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-}
-
-TEST(Sha256, PadsEveryLengthAroundABlock) {
-  EXPECT_EQ(Sha256Hex(std::string(55, 'x')).substr(0, 8), "d5e28568");
-  EXPECT_EQ(Sha256Hex(std::string(56, 'x')).substr(0, 8), "04c26261");
-  EXPECT_EQ(Sha256Hex(std::string(64, 'x')).substr(0, 8), "7ce10097");
-}
 
 TEST(ServiceId, IsTheHashOfTheCanonicalText) {
   const Result<ServiceName> name = MakeServiceName(Parse(R"({"tp":4,"model":"qwen2.5-72b"})"));

@@ -10,9 +10,9 @@
 #include <sstream>
 #include <string_view>
 
+#include "daemon/base/digests.h"
 #include "daemon/base/files.h"
 #include "daemon/base/json.h"
-#include "daemon/wire/sha256.h"
 #include "tools/ppcctl/artifact/files_at.h"
 
 namespace ppc::artifact {
@@ -109,7 +109,7 @@ Probe CommandProbe(const std::vector<std::string>& command) {
       ++i;
     }
   }
-  const std::string digest = control::Sha256Hex(DumpJson(words)).substr(0, kConfigDigits);
+  const std::string digest = Sha256Hex(DumpJson(words)).substr(0, kConfigDigits);
   return [digest, is_given = !command.empty()](Key* key) {
     if (is_given) (*key)["config"] = digest;
   };

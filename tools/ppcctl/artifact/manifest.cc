@@ -8,9 +8,9 @@
 #include <charconv>
 #include <unordered_map>
 
+#include "daemon/base/digests.h"
 #include "daemon/base/json.h"
 #include "daemon/wire/service_id.h"
-#include "daemon/wire/sha256.h"
 
 namespace ppc::artifact {
 namespace {
@@ -177,9 +177,7 @@ std::string EntryProblem(const Entry& entry, const Manifest& manifest) {
 
 }  // namespace
 
-std::string KeyIdOf(const Key& key) {
-  return control::Sha256Hex(DumpJson(Json(key))).substr(0, kKeyDigits);
-}
+std::string KeyIdOf(const Key& key) { return Sha256Hex(DumpJson(Json(key))).substr(0, kKeyDigits); }
 
 std::string PathProblem(std::string_view path) {
   if (path.empty() || path.size() > kMaxPath) return "it is empty or too long";
@@ -231,14 +229,14 @@ std::string Encode(const Manifest& manifest, std::string_view secret) {
                                {"roots", roots}}) +
                      "\n";
   for (const Entry& entry : manifest.entries) text += LineOf(entry);
-  return text + std::string(kSeal) + control::HmacSha256Hex(secret, text) + "\n";
+  return text + std::string(kSeal) + HmacSha256Hex(secret, text) + "\n";
 }
 
 Result<Manifest> Decode(std::string_view text, std::string_view secret) {
   const size_t seal_bytes = kSeal.size() + kDigestDigits + 1;
   const size_t end = text.size() < seal_bytes ? 0 : text.size() - seal_bytes;
   const std::string_view body = text.substr(0, end);
-  const std::string seal = std::string(kSeal) + control::HmacSha256Hex(secret, body) + "\n";
+  const std::string seal = std::string(kSeal) + HmacSha256Hex(secret, body) + "\n";
   if (body.empty() || body.back() != '\n' || text.substr(end) != seal) {
     return Error{EKEYREJECTED,
                  "it is forged or damaged, or was captured with another key file: its seal is not "

@@ -12,9 +12,9 @@
 #include <memory>
 #include <vector>
 
+#include "daemon/base/digests.h"
 #include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
-#include "daemon/wire/sha256.h"
 #include "tools/ppcctl/artifact/files_at.h"
 
 namespace ppc::artifact {
@@ -88,7 +88,7 @@ class Packer {
   const int target_;
   std::vector<char> out_;
   std::unique_ptr<ZSTD_CCtx, FreeZstd> context_;
-  control::Sha256 digest_;
+  Sha256 digest_;
 };
 
 // Not the target's fault.
@@ -121,7 +121,7 @@ class Checker {
   const Entry& entry_;
   const int target_;
   uint64_t size_ = 0;
-  control::Sha256 digest_;
+  Sha256 digest_;
 };
 
 Status Unpack(int object, Checker& checker, const std::stop_token& stop) {

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "daemon/base/digests.h"
 #include "daemon/base/files.h"
 #include "daemon/wire/service_id.h"
-#include "daemon/wire/sha256.h"
 #include "tools/ppcctl/artifact/files_at.h"
 
 namespace ppc::artifact {
@@ -32,7 +32,7 @@ std::string PathOf(const BundleName& name) {
 constexpr size_t kSealBytes = 5 + 64 + 1;
 
 std::string SealOf(const std::string& secret, const std::string& text) {
-  return "hmac " + control::HmacSha256Hex(secret, text) + "\n";
+  return "hmac " + HmacSha256Hex(secret, text) + "\n";
 }
 
 // A key that appears whole or not at all, and never in place of another.
