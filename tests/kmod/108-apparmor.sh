@@ -3,6 +3,7 @@
 # Description: a confined program reads what its profile says of the mount's paths, and nothing else; what
 # it has opened it may list, send and protect, although the lower paths are not its own.
 # Once
+# Not --selinux
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
