@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The store that several nodes share, seen from a service: what lies in the local directory is used
-// at once, and the runtime's thread for remote work brings it and the store together.  No hook waits
-// for a store; one that fails is one warning, until it works again.
+// at once, and the runtime's thread for remote work brings it and the store together.  No hook
+// waits for a store; one that fails is one warning, until it works again.
 #ifndef POLICIES_MAIO_TEMPLATE_SHARED_STORE_H_
 #define POLICIES_MAIO_TEMPLATE_SHARED_STORE_H_
 
