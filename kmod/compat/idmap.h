@@ -47,6 +47,7 @@ static inline struct user_namespace *ppc_idmap_of(const struct vfsmount *mnt)
 {
 	return mnt_user_ns(mnt);
 }
+
 #ifndef PPC_HAVE_IS_IDMAPPED_MNT
 static inline bool is_idmapped_mnt(const struct vfsmount *mnt)
 {
