@@ -37,7 +37,8 @@ eq "$(head -c 8 "$WORK/events")" PPCEVLOG "magic of the record"
 drop_caches
 begin --policy eager --config '{"files":["snapshot/model","snapshot/out"]}'
 head -c 4096 "$MNT/blobs/b" >/dev/null
-sleep 3
+all_there() { (($(resident_of "$MNT/blobs/b") == 48 << 20)); }
+within 60 all_there || fail "of the file $(resident_of "$MNT/blobs/b") bytes are in memory"
 kill -INT "$RUNNER"
 ends_with 0
 ge "$(($(of_status '["loader"]["loaded"]') + $(of_status '["loader"]["resident"]')))" $((48 << 20)) \
