@@ -35,7 +35,8 @@ Service::Service(const ppc_context* context, const Config& config, ServiceSpec s
     : run_(context, config, std::move(spec), slot),
       shared_(shared),
       background_(std::move(background)),
-      node_search_(shared, run_.spec, [this](Template own) { FollowOtherNode(std::move(own)); }),
+      node_search_(context, background_, run_.spec,
+                   [this](Template own) { FollowOtherNode(std::move(own)); }),
       look_ups_(
           context, background_,
           [this](std::span<const LookedUp> found) {

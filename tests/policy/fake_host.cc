@@ -134,9 +134,12 @@ miss_io FakeHost::Event(uint32_t kind, uint64_t file, uint64_t offset, uint64_t 
 
 size_t FakeHost::RunBackground(size_t most) {
   size_t count = 0;
-  for (; !background.empty() && count < most; ++count) {
-    const BackgroundWork next = background.front();
-    background.pop_front();
+  for (; count < most; ++count) {
+    std::deque<BackgroundWork>& from =
+        background.empty() && !is_remote_silent ? remote : background;
+    if (from.empty()) break;
+    const BackgroundWork next = from.front();
+    from.pop_front();
     next.work(next.arg);
     if (next.done != nullptr) next.done(next.arg);
   }
@@ -206,7 +209,12 @@ ppc_context* FakeHost::context() {
     Self(c)->background.push_back({work, done, arg});
     return 0;
   };
-  context_.background_remote = context_.background;
+  context_.background_remote = [](const ppc_context* c, void (*work)(void*), void (*done)(void*),
+                                  void* arg) {
+    if (Self(c)->is_closing) return -ESHUTDOWN;
+    Self(c)->remote.push_back({work, done, arg});
+    return 0;
+  };
   return &context_;
 }
 

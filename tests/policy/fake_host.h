@@ -57,7 +57,8 @@ class FakeHost {
   void SetConfig(const nlohmann::json& config) { config_text_ = config.dump(); }
   ppc_context* context();
 
-  // Does what the policy gave to background(), as the runtime does between two hooks; how many.
+  // Does what the policy gave to background() and background_remote(), as the runtime does between
+  // two hooks; how many.
   size_t RunBackground(size_t most = ~size_t{0});
 
   miss_io Event(uint32_t kind, uint64_t file, uint64_t offset, uint64_t size, int pid = 100);
@@ -92,6 +93,8 @@ class FakeHost {
     void* arg;
   };
   std::deque<BackgroundWork> background;  // not done yet
+  std::deque<BackgroundWork> remote;      // the same of background_remote()
+  bool is_remote_silent = false;          // nothing of that comes back
 
   // Of each service, by number: what ppc_context.checkpoint hands out; in words, so that it is
   // aligned.  No room: it hands out nothing.

@@ -48,6 +48,7 @@ class MaioNodesTest : public MaioStoreTest {
     Setup setup = Large();
     setup.order = std::move(slices);
     Simulator* sim = OnNode(setup);
+    sim->is_remote_silent = is_store_silent_;
     const nlohmann::json started = StartOn(sim, node, first_worker);
     EXPECT_EQ(started["mode"], "use") << started;
     EXPECT_LE(started["groups"].size(), 3u);  // its own two, and what is no worker's
@@ -56,6 +57,7 @@ class MaioNodesTest : public MaioStoreTest {
     for (int again = 0; again < 60000 && !sim->Run(10); again++) sim->RunBackground();
     sim->RunFor(300);
     status_ = End(sim, "service_ready");
+    sim->is_remote_silent = false;
     EXPECT_EQ(status_["mode"], "use") << status_;
     uint64_t total = 0;
     uint64_t consumed = 0;
@@ -67,6 +69,7 @@ class MaioNodesTest : public MaioStoreTest {
     return static_cast<double>(sim->demand_bytes) / static_cast<double>(total);
   }
   double unmatched_ = 1;
+  bool is_store_silent_ = false;
 };
 
 TEST_F(MaioNodesTest, PartsBecomeOneTemplateOfWhichEachNodeTakesItsOwn) {
@@ -100,6 +103,17 @@ TEST_F(MaioNodesTest, NodesThatChangedPlacesAreToldByTheirWorkers) {
 TEST_F(MaioNodesTest, NodesThatChangedPlacesAreFoundByTheirReads) {
   RecordNode(0, {0, 1});
   RecordNode(1, {2, 3});
+  DemandOf(0, {2, 3});
+  EXPECT_NE(status_["reason"].get<std::string>().find("another node"), std::string::npos)
+      << status_;
+  EXPECT_LE(unmatched_, 0.02) << status_;
+}
+
+// And found in what this machine has, whether the store answers or not.
+TEST_F(MaioNodesTest, NodesThatChangedPlacesAreFoundWithoutTheStore) {
+  RecordNode(0, {0, 1});
+  RecordNode(1, {2, 3});
+  is_store_silent_ = true;
   DemandOf(0, {2, 3});
   EXPECT_NE(status_["reason"].get<std::string>().find("another node"), std::string::npos)
       << status_;

@@ -127,6 +127,9 @@ class Evictor {
   void AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out);
   uint64_t Unneeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
                     std::vector<uint32_t>* out) const;
+  uint64_t LastNeeded(uint64_t bytes, uint64_t min_ahead,
+                      const std::function<bool(const Piece&)>& is_meant,
+                      std::vector<uint32_t>* out) const;
   void ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const;
   uint64_t TouchedAhead(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const;
   BackwardUses Farthest(uint32_t group) const;

@@ -98,34 +98,11 @@ BackwardUses Evictor::Farthest(uint32_t group) const {
   });
 }
 
-// Pieces that were read in this pass and are listed again: the last needed first.  The ends of the
-// sequences are walked from behind, so what was read last goes, and the beginning stays.
-void Evictor::ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const {
-  uint64_t sum = 0;
-  std::vector<bool> taken(layout_->pieces().size());
-  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
-    BackwardUses uses(*layout_, g, ~0ull,
-                      [this, g](uint32_t file, uint64_t pos) { return Ahead(g, file, pos); });
-    uint64_t ahead = 0;
-    for (Use use; sum < bytes && uses.Next(&use, &ahead);) {
-      if (ahead < min_ahead) break;
-      const Piece& piece = layout_->pieces()[use.piece];
-      bool resident = piece.state == PieceState::kResident || piece.state == PieceState::kTouched;
-      if (!resident || !(piece.flags & kConsumed) || (piece.flags & kKeep) || taken[use.piece] ||
-          NextUse(use.piece) < min_ahead) {
-        continue;
-      }
-      taken[use.piece] = true;
-      out->push_back(use.piece);
-      sum += piece.bytes();
-    }
-  }
-}
-
-// Pieces that a reader's own read-ahead or populating has brought in, the last needed first.  Where
-// the readers are is known from the same reads, so what is near any of them stays.
-uint64_t Evictor::TouchedAhead(uint64_t bytes, uint64_t min_ahead,
-                               std::vector<uint32_t>* out) const {
+// The ends of the sequences are walked from behind, so that what is needed last goes and the
+// beginning stays.  Returns the bytes.
+uint64_t Evictor::LastNeeded(uint64_t bytes, uint64_t min_ahead,
+                             const std::function<bool(const Piece&)>& is_meant,
+                             std::vector<uint32_t>* out) const {
   uint64_t sum = 0;
   std::vector<bool> taken(layout_->pieces().size());
   for (uint32_t g = 0; g < layout_->groups().size(); g++) {
@@ -134,15 +111,35 @@ uint64_t Evictor::TouchedAhead(uint64_t bytes, uint64_t min_ahead,
     uint64_t ahead = 0;
     for (Use use; sum < bytes && uses.Next(&use, &ahead) && ahead >= min_ahead;) {
       const Piece& piece = layout_->pieces()[use.piece];
-      const bool is_theirs =
-          piece.state == PieceState::kTouched && (piece.flags & (kKeep | kConsumed)) == 0;
-      if (!is_theirs || taken[use.piece] || NextUse(use.piece) < min_ahead) continue;
+      if ((piece.flags & kKeep) != 0 || !is_meant(piece) || taken[use.piece] ||
+          NextUse(use.piece) < min_ahead) {
+        continue;
+      }
       taken[use.piece] = true;
       out->push_back(use.piece);
       sum += piece.bytes();
     }
   }
   return sum;
+}
+
+// Pieces that were read in this pass and are listed again.
+void Evictor::ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const {
+  const auto is_read = [](const Piece& piece) {
+    return (piece.state == PieceState::kResident || piece.state == PieceState::kTouched) &&
+           (piece.flags & kConsumed) != 0;
+  };
+  (void)LastNeeded(bytes, min_ahead, is_read, out);
+}
+
+// Pieces that a reader's own read-ahead or populating has brought in.  Where the readers are is
+// known from the same reads, so what is near any of them stays.
+uint64_t Evictor::TouchedAhead(uint64_t bytes, uint64_t min_ahead,
+                               std::vector<uint32_t>* out) const {
+  const auto is_theirs = [](const Piece& piece) {
+    return piece.state == PieceState::kTouched && (piece.flags & kConsumed) == 0;
+  };
+  return LastNeeded(bytes, min_ahead, is_theirs, out);
 }
 
 // Resident pieces, the last needed first, at least min_ahead from the readers.  Returns their

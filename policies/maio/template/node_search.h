@@ -9,13 +9,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "policies/maio/base/background.h"
 #include "policies/maio/base/config.h"
-#include "policies/maio/template/shared_store.h"
 #include "policies/maio/template/template.h"
+#include "ppc.h"
 
 namespace ppc::maio {
 
@@ -24,9 +26,11 @@ class NodeSearch {
   // Told of the other node's part; it is not searched on until GoOn, or never, after End.
   using Found = std::function<void(Template own)>;
 
-  // store outlives it.
-  NodeSearch(SharedStore* store, ServiceSpec spec, Found found)
-      : store_(store), spec_(std::move(spec)), found_(std::move(found)) {}
+  NodeSearch(const ppc_context* context, Background background, ServiceSpec spec, Found found)
+      : directory_(context->template_dir),
+        background_(std::move(background)),
+        spec_(std::move(spec)),
+        found_(std::move(found)) {}
 
   // A page that no group has.
   void NoteUnknown(const std::string& path, uint64_t page);
@@ -34,10 +38,18 @@ class NodeSearch {
   void End();
 
  private:
-  SharedStore* const store_;
+  struct Observed {
+    std::string path;
+    uint64_t page = 0;
+  };
+  static std::optional<ServiceSpec> WhoReads(const Template& whole, const ServiceSpec& spec,
+                                             const std::vector<Observed>& observed);
+
+  const std::string directory_;
+  const Background background_;
   const ServiceSpec spec_;
   const Found found_;
-  std::vector<SharedStore::Observed> observed_;
+  std::vector<Observed> observed_;
   bool is_seeking_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // expires with this object
 };

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
 #include <utility>
 
 #include "policies/maio/template/template_compare.h"
@@ -67,20 +66,6 @@ void SharedStore::MarkBad(const ServiceSpec& spec) {
         work->Report(rc == -ENOENT ? 0 : rc, error);
       },
       [] {});
-}
-
-void SharedStore::FindNode(const ServiceSpec& spec, std::vector<Observed> observed,
-                           std::function<void(std::optional<Template>)> done) {
-  auto found = std::make_shared<std::optional<Template>>();
-  background_(
-      [work = work_, spec, observed = std::move(observed), found] {
-        Template t;
-        std::string error;
-        if (Load(TemplatePath(work->local, spec.template_id), &t, &error) != 0) return;
-        const std::optional<ServiceSpec> other = NodeThatReads(t, spec, observed);
-        if (other && TakeOwnGroups(*other, &t)) *found = std::move(t);
-      },
-      [found, done = std::move(done)] { done(std::move(*found)); });
 }
 
 // ------------------------------------------------------------- on the remote thread
@@ -190,46 +175,6 @@ void GiveWholeNumbers(const ServiceSpec& spec, Template* t) {
     group.node = spec.node;
     if (group.id != kCommonGroup) group.id += spec.first_worker;
   }
-}
-
-std::optional<ServiceSpec> NodeThatReads(const Template& whole, const ServiceSpec& spec,
-                                         const std::vector<SharedStore::Observed>& observed) {
-  std::map<std::string, uint32_t> files;
-  for (uint32_t f = 0; f < whole.files.size(); f++) files[whole.files[f].path] = f;
-  struct Node {
-    uint32_t first_worker = kCommonGroup;
-    uint32_t end_worker = 0;
-    size_t hits = 0;
-  };
-  std::map<uint32_t, Node> nodes;
-  for (const TemplateGroup& group : whole.groups) {
-    if (group.id == kCommonGroup) continue;
-    Node& node = nodes[group.node];
-    node.first_worker = std::min(node.first_worker, group.id);
-    node.end_worker = std::max(node.end_worker, group.id + 1);
-    for (const SharedStore::Observed& o : observed) {
-      const auto file = files.find(o.path);
-      if (file == files.end()) continue;
-      bool has = false;
-      group.extents.ForEachSeries([&](const Extent& e, uint64_t stride, uint64_t count) {
-        if (has || e.file != file->second || o.page < e.page) return;
-        const uint64_t i = stride == 0 ? 0 : std::min((o.page - e.page) / stride, count - 1);
-        has = o.page - (e.page + i * stride) < e.pages;
-      });
-      node.hits += has ? 1 : 0;
-    }
-  }
-  const Node* best = nullptr;
-  for (const auto& [number, node] : nodes) {
-    const bool fits = node.end_worker - node.first_worker <= spec.workers;
-    if (fits && (best == nullptr || node.hits > best->hits)) best = &node;
-  }
-  if (best == nullptr || best->hits * 2 < observed.size() ||
-      best->first_worker == spec.first_worker)
-    return std::nullopt;
-  ServiceSpec other = spec;
-  other.first_worker = best->first_worker;
-  return other;
 }
 
 }  // namespace ppc::maio

@@ -40,14 +40,6 @@ class SharedStore {
   void Push(const ServiceSpec& spec, Template t);
   // The one in the store fitted badly: whoever starts next is to record anew.
   void MarkBad(const ServiceSpec& spec);
-  struct Observed {
-    std::string path;
-    uint64_t page = 0;
-  };
-  // Of a service on several nodes that reads pages which none of its groups has: calls done() with
-  // those of the node that read them when the template was recorded, or nothing.
-  void FindNode(const ServiceSpec& spec, std::vector<Observed> observed,
-                std::function<void(std::optional<Template> own)> done);
 
  private:
   // Of the remote thread alone, once it is open.
@@ -78,10 +70,6 @@ class SharedStore {
 bool TakeOwnGroups(const ServiceSpec& spec, Template* t);
 // The numbers that groups have in the template of all nodes.
 void GiveWholeNumbers(const ServiceSpec& spec, Template* t);
-// The node that read most of these when the template was recorded, as a spec whose first_worker is
-// its own; nothing if that is spec's.
-std::optional<ServiceSpec> NodeThatReads(const Template& whole, const ServiceSpec& spec,
-                                         const std::vector<SharedStore::Observed>& observed);
 
 }  // namespace ppc::maio
 
