@@ -103,31 +103,30 @@ size_t Worker::RunDone() {
   return ready.size();
 }
 
-void Worker::Finish() {
+void Worker::Drain(std::optional<std::chrono::steady_clock::time_point> until) {
   pace_ = {};  // who waits has no turns to let pass
-  for (int chain = 0; Pending() > 0; ++chain) {
-    std::unique_lock lock(mutex_);
-    if (chain >= kMaxChain) is_closed_ = true;
-    finished_.wait(lock, [this] { return manual_ || (jobs_.empty() && !works_); });
-    lock.unlock();
-    RunDone();
-  }
-  const std::lock_guard lock(mutex_);
-  is_closed_ = true;
-}
-
-bool Worker::FinishWithin(std::chrono::nanoseconds most) {
-  pace_ = {};
-  const auto until = std::chrono::steady_clock::now() + most;
+  const auto is_idle = [this] { return manual_ || (jobs_.empty() && !works_); };
   bool in_time = true;
   for (int chain = 0; in_time && Pending() > 0; ++chain) {
     std::unique_lock lock(mutex_);
     if (chain >= kMaxChain) is_closed_ = true;
-    in_time =
-        finished_.wait_until(lock, until, [this] { return manual_ || (jobs_.empty() && !works_); });
+    if (until) {
+      in_time = finished_.wait_until(lock, *until, is_idle);
+    } else {
+      finished_.wait(lock, is_idle);
+    }
     lock.unlock();
     RunDone();
   }
+}
+
+void Worker::Finish() {
+  Drain(std::nullopt);
+  (void)Close();
+}
+
+bool Worker::FinishWithin(std::chrono::nanoseconds most) {
+  Drain(std::chrono::steady_clock::now() + most);
   return !Close();
 }
 

@@ -16,6 +16,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -69,6 +70,8 @@ class Worker {
   void Run();
   void WorkOne(std::unique_lock<std::mutex>* lock);
   void TakeDone(std::deque<Function>* ready);
+  // Does what is there, until then if there is an end.
+  void Drain(std::optional<std::chrono::steady_clock::time_point> until);
   bool GoesOn() const { return pace_.goes_on && pace_.goes_on(); }
 
   static constexpr int kMaxChain = 64;
