@@ -118,9 +118,20 @@ label data_t open
 uses_of open read ok execmap EACCES
 must umount "$MNT"
 
-# 6. A file that is first met by its handle has the label of the lower one, not the default.
-must as mounter_t mount -t ppc "$BASE" "$MNT"
-by_handle=$(python3 - "$MNT" "$(ppc-answers handle "$BASE/closed")" <<'PY'
+# 6. A file that is first met by its handle has the label of the lower one, not the default.  Of a whole file system,
+# where a file's handle leads to no name.
+modprobe loop
+root=$PPC_TEST_DIR/root
+mkdir "$root"
+truncate -s 16M "$PPC_TEST_DIR/image"
+must mkfs.ext4 -q "$PPC_TEST_DIR/image"
+must mount -o loop "$PPC_TEST_DIR/image" "$root"
+trap 'status=$?; umount "$MNT" "$root" 2>/dev/null; (exit $status); clean_up' EXIT
+cp "$BASE/closed" "$root/closed"
+must chcon "$(label_of "$BASE")" "$root"
+must chcon system_u:object_r:closed_t "$root/closed"
+must as mounter_t mount -t ppc "$root" "$MNT"
+by_handle=$(python3 - "$MNT" "$(ppc-answers handle "$root/closed")" <<'PY'
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
 kind, handle = sys.argv[2].split()[0], bytes.fromhex(sys.argv[2].split()[1])
@@ -131,6 +142,7 @@ PY
 eq "$by_handle" system_u:object_r:closed_t "label of a file met by its handle"
 uses_of closed read EACCES
 must umount "$MNT"
+must umount "$root"
 
 # 7. One label for all opens nothing: the lower files keep theirs.
 must mount -t ppc -o context=system_u:object_r:open_t "$BASE" "$MNT"
