@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "daemon/base/threads.h"
@@ -34,8 +35,12 @@ Status Worker::Submit(Function work, Function done) {
     if (jobs_.size() + done_.size() >= kMaxJobs) {
       return Error{EAGAIN, std::to_string(kMaxJobs) + " jobs wait for " + name_ + " already"};
     }
+    try {
+      if (!manual_ && !thread_.joinable()) thread_ = StartThread(name_, [this] { Run(); });
+    } catch (const std::system_error& error) {
+      return Error{error.code().value(), error.what()};
+    }
     jobs_.push_back(Job{std::move(work), std::move(done)});
-    if (!manual_ && !thread_.joinable()) thread_ = StartThread(name_, [this] { Run(); });
   }
   wake_.notify_one();
   if (manual_) {

@@ -43,7 +43,7 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // EAGAIN: there are kMaxJobs; ESHUTDOWN: Finish or Close is over.
+  // EAGAIN: there are kMaxJobs, or no thread can be started; ESHUTDOWN: Finish or Close is over.
   Status Submit(Function work, Function done);
   // Readable once RunDone has something to do, until ClearWake.
   int fd() const { return done_fd_.Get(); }

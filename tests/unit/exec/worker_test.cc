@@ -3,9 +3,14 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <string>
@@ -148,6 +153,36 @@ TEST(WorkerTest, AChainWithoutEndIsCutAtTheEnd) {
   EXPECT_EQ(refused, 1);
   EXPECT_EQ(worker.Pending(), 0u);
 }
+
+// Sanitizers need memory of their own for each thread.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// In a process of its own, at first without room for another thread's stack.
+void SubmitWithoutAThread() {
+  rlimit limit{};
+  getrlimit(RLIMIT_AS, &limit);
+  const rlim_t before = limit.rlim_cur;
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  limit.rlim_cur = (pages + 256) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+  Worker worker("test", false);
+  std::string story;
+  setrlimit(RLIMIT_AS, &limit);
+  const Status taken = worker.Submit([&] { story += "first"; }, nullptr);
+  limit.rlim_cur = before;
+  setrlimit(RLIMIT_AS, &limit);
+  if (!taken) story = taken.error().message + "; ";
+  (void)worker.Submit([&] { story += "second"; }, nullptr);
+  worker.Finish();
+  std::fputs(story.c_str(), stderr);
+  std::_Exit(taken ? 1 : 0);
+}
+
+// Before the others (by its name): their threads would leave stacks to use again.
+TEST(WorkerDeathTest, WithoutAThreadNothingIsTaken) {
+  EXPECT_EXIT(SubmitWithoutAThread(), testing::ExitedWithCode(0),
+              "^cannot start test; raise TasksMax=.*; second$");
+}
+#endif
 
 TEST(WorkerTest, JobsAreBounded) {
   Worker worker("test", /*manual=*/true);
