@@ -3,7 +3,8 @@
 // and the time that one load of a step (2 MiB) takes, which is what a reader would wait.  What the
 // loading costs the CPU is in both.  An estimate is of windows of 100 ms in which something was
 // loaded, the newest counts as much as all before it; times are averaged and not rates, so that a
-// device that becomes slow shows within two of them.
+// device that becomes slow shows within two of them.  Where all loads end before the first window
+// does, they are the estimate.
 // Threads: none of its own; the caller locks.
 #ifndef PPC_DAEMON_CACHE_DEVICE_METER_H_
 #define PPC_DAEMON_CACHE_DEVICE_METER_H_
@@ -26,7 +27,7 @@ class DeviceMeter {
 
  private:
   void Account(uint64_t now_ns);
-  void CloseWindow();
+  void CloseAt(uint64_t now_ns);  // if the window is over by then
 
   static constexpr uint64_t kWindowNs = 100 * 1000 * 1000;
   static constexpr uint64_t kWholeBytes = 512 << 10;  // less says little about a step's time

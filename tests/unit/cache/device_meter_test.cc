@@ -23,6 +23,22 @@ TEST(DeviceMeter, KnowsNothingAtFirst) {
   EXPECT_EQ(meter.Speed().step_ns, 0u);
 }
 
+TEST(DeviceMeter, WhatIsLoadedWithinAWindowIsMeasured) {
+  DeviceMeter meter;
+  uint64_t now_ns = 1000 * kMs;
+  Load(&meter, &now_ns, 4, 10 * kMs, 2);
+  EXPECT_NEAR(static_cast<double>(meter.Speed().step_ns), 10.0 * kMs, 1000.0);
+  EXPECT_NEAR(static_cast<double>(meter.Speed().bytes_per_s), 8.0 * kMiB * 100, 1e7);
+  meter.Begin(now_ns);
+  EXPECT_EQ(meter.Speed().bytes_per_s, 0u) << "of a load that is under way";
+  EXPECT_EQ(meter.Speed().step_ns, 0u);
+  now_ns += 10 * kMs;
+  meter.End(now_ns, 2 * kMiB, 10 * kMs);
+  now_ns += 500 * kMs;
+  meter.Begin(now_ns);
+  EXPECT_NEAR(static_cast<double>(meter.Speed().step_ns), 10.0 * kMs, 1000.0) << "the next one";
+}
+
 TEST(DeviceMeter, LoadsSideBySideShareTheTime) {
   DeviceMeter meter;
   uint64_t now_ns = 1000 * kMs;
