@@ -38,23 +38,33 @@ static __always_inline bool ppc_is_current(const struct inode *inode)
 	const struct inode *lower = PPC_I(inode)->lower;
 
 	/* by ppc_copy_owner() ours never has a bit that it may not have */
-	return (likely(inode->i_mode == lower->i_mode) ||
-		inode->i_mode == ppc_mode_below(inode)) &&
-	       uid_eq(PPC_I(inode)->lower_uid, lower->i_uid) &&
-	       gid_eq(PPC_I(inode)->lower_gid, lower->i_gid);
+	return likely(likely(inode->i_mode == lower->i_mode) ||
+		      inode->i_mode == ppc_mode_below(inode)) &&
+	       likely(uid_eq(PPC_I(inode)->lower_uid, lower->i_uid)) &&
+	       likely(gid_eq(PPC_I(inode)->lower_gid, lower->i_gid));
+}
+
+static void ppc_map_owner_below(struct inode *inode)
+{
+	struct ppc_idmap *idmap = ppc_idmap_of(PPC_SB(inode->i_sb)->lower_mnt);
+	struct ppc_inode *pi = PPC_I(inode);
+
+	inode->i_uid = ppc_map_uid(idmap, pi->lower, pi->lower_uid);
+	inode->i_gid = ppc_map_gid(idmap, pi->lower, pi->lower_gid);
 }
 
 /* What is stored here is all that our i_mode can be: no set-id bit where BASE is nosuid. */
 static void ppc_copy_owner(struct inode *inode, umode_t mode)
 {
-	struct ppc_idmap *idmap = ppc_idmap_of(PPC_SB(inode->i_sb)->lower_mnt);
 	struct ppc_inode *pi = PPC_I(inode);
 
 	inode->i_mode = ppc_may_have(inode, mode);
 	pi->lower_uid = READ_ONCE(pi->lower->i_uid);
 	pi->lower_gid = READ_ONCE(pi->lower->i_gid);
-	inode->i_uid = ppc_map_uid(idmap, pi->lower, pi->lower_uid);
-	inode->i_gid = ppc_map_gid(idmap, pi->lower, pi->lower_gid);
+	inode->i_uid = pi->lower_uid;
+	inode->i_gid = pi->lower_gid;
+	if (static_branch_unlikely(&ppc_idmapped_bases))
+		ppc_map_owner_below(inode);
 }
 
 /*
@@ -111,7 +121,7 @@ static __always_inline int ppc_refresh_inline(struct inode *inode, bool wait)
 {
 	loff_t size = i_size_read(PPC_I(inode)->lower);
 
-	if (i_size_read(inode) != size)
+	if (unlikely(i_size_read(inode) != size))
 		i_size_write(inode, size);
 	return likely(ppc_is_current(inode)) ? 0 : ppc_refresh_owner(inode, wait);
 }
@@ -173,15 +183,21 @@ static inline void ppc_check_label(struct inode *inode)
  * Either BASE is id-mapped or the mount that the caller came by, never both; see
  * ppc_sb_inherit().
  */
-static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
+static noinline int ppc_permission_mapped(struct ppc_idmap *idmap, struct inode *inode, int mask)
 {
-	struct ppc_idmap *mapped = PPC_IDMAP_GIVEN;
-
 	/* before the caller is asked about by the label of ours */
 	ppc_check_label(inode);
-	if (static_branch_unlikely(&ppc_idmapped_bases) && PPC_SB(inode->i_sb)->idmapped)
-		mapped = ppc_idmap_of(PPC_SB(inode->i_sb)->lower_mnt);
-	return inode_permission(mapped, PPC_I(inode)->lower, mask);
+	if (PPC_SB(inode->i_sb)->idmapped)
+		idmap = ppc_idmap_of(PPC_SB(inode->i_sb)->lower_mnt);
+	return inode_permission(idmap, PPC_I(inode)->lower, mask);
+}
+
+/* Calls nothing but as its last step: each step of a path walk would save registers for it. */
+static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
+{
+	if (static_branch_unlikely(&ppc_labels) || static_branch_unlikely(&ppc_idmapped_bases))
+		return ppc_permission_mapped(PPC_IDMAP_GIVEN, inode, mask);
+	return inode_permission(PPC_IDMAP_GIVEN, PPC_I(inode)->lower, mask);
 }
 
 static noinline void ppc_map_owner(struct ppc_idmap *idmap, const struct inode *inode,
@@ -204,7 +220,7 @@ static int ppc_getattr(PPC_IDMAP_ARG const struct path *path, struct kstat *stat
 	if (err)
 		return err;
 	/* a subvolume of btrfs is not BASE's: the same number there is another file */
-	if (stat->dev == PPC_SB(inode->i_sb)->base_dev)
+	if (likely(stat->dev == PPC_SB(inode->i_sb)->base_dev))
 		stat->dev = inode->i_sb->s_dev;
 	if (unlikely(PPC_IDMAP_GIVEN != PPC_NO_IDMAP))
 		ppc_map_owner(PPC_IDMAP_GIVEN, inode, stat);

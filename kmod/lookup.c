@@ -42,8 +42,7 @@ static bool ppc_pair_matches(const struct dentry *dentry, const struct dentry *l
 	return ppc_same_name(lower, &dentry->d_name);
 }
 
-/* Not inline: it is seldom needed, and each d_revalidate() would save registers for it. */
-static noinline bool ppc_recheck(struct dentry *dentry, struct dentry *lower)
+static bool ppc_recheck(struct dentry *dentry, struct dentry *lower)
 {
 	bool ok;
 
@@ -57,21 +56,33 @@ static noinline bool ppc_recheck(struct dentry *dentry, struct dentry *lower)
 	return ok;
 }
 
-static int ppc_d_revalidate(PPC_D_REVALIDATE_ARGS)
+static noinline int ppc_revalidate(struct dentry *dentry, const struct qstr *name,
+				   unsigned int flags)
 {
 	struct dentry *lower = PPC_D(dentry);
 
-	if (unlikely(!lower))
-		return 0;
-	if (unlikely(ppc_lower_seq(lower) != READ_ONCE(dentry->d_time))) {
+	if (ppc_lower_seq(lower) != READ_ONCE(dentry->d_time)) {
 		if (flags & LOOKUP_RCU)
 			return -ECHILD;
 		if (!IS_ROOT(dentry) && !ppc_recheck(dentry, lower))
 			return 0;
 	}
 	if (lower->d_flags & DCACHE_OP_REVALIDATE)
-		return ppc_lower_d_revalidate(lower, PPC_D_REVALIDATE_NAME, flags);
+		return ppc_lower_d_revalidate(lower, name, flags);
 	return 1;
+}
+
+/* Calls nothing but as its last step: each step of a path walk would save registers for it. */
+static int ppc_d_revalidate(PPC_D_REVALIDATE_ARGS)
+{
+	struct dentry *lower = PPC_D(dentry);
+
+	if (unlikely(!lower))
+		return 0;
+	if (likely(ppc_lower_seq(lower) == READ_ONCE(dentry->d_time) &&
+		   !(lower->d_flags & DCACHE_OP_REVALIDATE)))
+		return 1;
+	return ppc_revalidate(dentry, PPC_D_REVALIDATE_NAME, flags);
 }
 
 static void ppc_d_release(struct dentry *dentry)
