@@ -60,8 +60,18 @@ struct btrfs_inode {
 	struct inode vfs_inode;
 };
 
+struct xarray {
+	void *xa_head;
+};
+
+struct xa_node {
+	unsigned char shift;
+	void *slots[64];
+};
+
 struct address_space {
 	struct inode *host;
+	struct xarray i_pages;
 };
 
 struct file {

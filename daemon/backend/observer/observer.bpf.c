@@ -35,6 +35,59 @@ static __always_inline unsigned int folio_order(struct folio *folio)
 	return order <= MAX_FOLIO_ORDER ? order : 0;
 }
 
+/* What the page cache has at a page: a folio, a value or nothing. */
+static __always_inline unsigned long entry_at(struct address_space *mapping, __u64 index)
+{
+	unsigned long entry = (unsigned long)BPF_CORE_READ(mapping, i_pages.xa_head);
+
+	/* Nodes are marked by 2 in the low bits; small ones of these name another slot. */
+	for (int level = 0; level < XA_MOST_LEVELS && (entry & 3) == 2; level++) {
+		struct xa_node *node = (void *)(entry - 2);
+		__u64 slot = index >> BPF_CORE_READ(node, shift) & (XA_SLOTS - 1);
+
+		if (bpf_core_read(&entry, sizeof(entry), &node->slots[slot]))
+			return 0;
+		if ((entry & 3) == 2 && entry >> 2 < XA_SLOTS &&
+		    bpf_core_read(&entry, sizeof(entry), &node->slots[entry >> 2 & (XA_SLOTS - 1)]))
+			return 0;
+	}
+	return entry;
+}
+
+/* The folio that holds a page; false: none. */
+static __always_inline _Bool folio_range(struct address_space *mapping, __u64 index, __u64 *first,
+					 __u64 *end)
+{
+	struct folio *folio = (void *)entry_at(mapping, index);
+
+	if (!folio || (unsigned long)folio & 3)
+		return 0;
+	*first = BPF_CORE_READ(folio, index);
+	*end = *first + (1ULL << folio_order(folio));
+	return *first <= index && index < *end;
+}
+
+/* Pages [first, end) are mapped; from 6.18 on their whole folios are. */
+static __always_inline void note_mapped(struct address_space *mapping, __u64 first, __u64 end)
+{
+	struct inode *host = BPF_CORE_READ(mapping, host);
+
+	if (!host)
+		return;
+	if (looks_for_folios) {
+		struct obs_inode_key key;
+		__u64 folio, folio_end;
+
+		if (!find(host, &key))
+			return;
+		if (folio_range(mapping, end - 1, &folio, &folio_end))
+			end = folio_end;
+		if (folio_range(mapping, first, &folio, &folio_end))
+			first = folio;
+	}
+	note_access(host, first << PAGE_SHIFT, end << PAGE_SHIFT, 1);
+}
+
 SEC("tp_btf/mm_filemap_add_to_page_cache")
 int BPF_PROG(on_insert, void *inserted)
 {
@@ -77,20 +130,14 @@ int BPF_PROG(on_read, struct address_space *mapping, unsigned long first, unsign
 SEC("tp_btf/mm_filemap_map_pages")
 int BPF_PROG(on_map, struct address_space *mapping, unsigned long first, unsigned long last)
 {
-	struct inode *host = BPF_CORE_READ(mapping, host);
-
-	if (host)
-		note_access(host, (__u64)first << PAGE_SHIFT, ((__u64)last + 1) << PAGE_SHIFT, 1);
+	note_mapped(mapping, first, (__u64)last + 1);
 	return 0;
 }
 
 SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(on_fault, struct address_space *mapping, unsigned long index)
 {
-	struct inode *host = BPF_CORE_READ(mapping, host);
-
-	if (host)
-		note_access(host, (__u64)index << PAGE_SHIFT, ((__u64)index + 1) << PAGE_SHIFT, 1);
+	note_mapped(mapping, index, (__u64)index + 1);
 	return 0;
 }
 

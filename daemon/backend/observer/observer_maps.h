@@ -24,11 +24,15 @@
 #define URGENT_NS (1000ULL * 1000)	/* the same, for misses; the runner's nap */
 #define RETURN_NS (10ULL * 1000 * 1000)	/* at a file's beginning again: it is read once more */
 #define MAX_FOLIO_ORDER 13
+#define XA_MOST_LEVELS 6
+#define XA_SLOTS 64
 #define NEWS_NS (10ULL * 1000 * 1000 * 1000)	/* what was told of so long ago is told again */
 
 /* Known before loading, so that what this kernel lacks is left out by the verifier. */
 const volatile _Bool has_task_regs = 0;
 const volatile _Bool has_folios = 1;
+/* A fault maps more than its tracepoint says, and nobody may enter the function that does. */
+const volatile _Bool looks_for_folios = 0;
 
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

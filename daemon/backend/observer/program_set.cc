@@ -108,6 +108,7 @@ int ObserverProgramSet::LoadChosen(bool has_folios) {
   if (skeleton_ == nullptr) return errno;
   skeleton_->rodata->has_task_regs = state_.has_task_regs != 0;
   skeleton_->rodata->has_folios = has_folios;
+  skeleton_->rodata->looks_for_folios = looks_for_folios_;
   Choose();
   return -observer_bpf__load(skeleton_.get());
 }
@@ -133,6 +134,7 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   int code = LoadChosen(has_folios);
   // Some kernels allow tracepoints and no function entries.
   if ((maps_folios_ || maps_pmds_) && (code != 0 || !CanEnter())) {
+    looks_for_folios_ = maps_folios_;
     maps_folios_ = false;
     maps_pmds_ = false;
     state_.sees_pmds = false;

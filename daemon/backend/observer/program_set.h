@@ -92,8 +92,9 @@ class ObserverProgramSet {
 
   std::unique_ptr<observer_bpf, SkeletonDeleter> skeleton_;
   bool has_filemap_read_ = true;
-  bool maps_folios_ = false;  // a fault maps more than its tracepoint says
-  bool maps_pmds_ = false;    // or what none says
+  bool maps_folios_ = false;       // a fault maps more than its tracepoint says
+  bool looks_for_folios_ = false;  // and no program may be where it does
+  bool maps_pmds_ = false;         // or what none says
   obs_state state_{};
   UniqueFd wake_;
   std::vector<Link> access_links_;

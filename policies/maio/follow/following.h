@@ -69,6 +69,7 @@ class Following {
     learnt_ns_ = run_->Now();
     return small_->Learn(found);
   }
+  const Layout& layout() const { return *layout_; }
   bool Knows(uint64_t file) const { return layout_->FileOf(file) >= 0 || small_->Knows(file); }
   // Still needs pages of the range.
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;

@@ -9,6 +9,25 @@
 #include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
+namespace {
+
+// A large folio is mapped whole, at the end of what a worker reads with what is its neighbour's.
+// The headers tell where that end is, if they give the worker any of the pages.
+void ClipTo(const Layout& headers, uint32_t group, uint64_t number, uint64_t* first,
+            uint64_t* end) {
+  const int32_t file = headers.FileOf(number);
+  const int32_t slot = headers.SlotOf(group);
+  if (file < 0 || slot < 0 || headers.joined()) return;
+  auto [piece, last] = headers.PiecesOf(static_cast<uint32_t>(file), *first, *end);
+  const auto is_own = [&](uint32_t p) { return (headers.pieces()[p].groups >> slot & 1) != 0; };
+  while (piece < last && !is_own(piece)) ++piece;
+  while (piece < last && !is_own(last - 1)) --last;
+  if (piece == last) return;
+  *first = std::max<uint64_t>(*first, headers.pieces()[piece].page);
+  *end = std::min(*end, headers.pieces()[last - 1].end_page());
+}
+
+}  // namespace
 
 int32_t Recording::LearnFile(const miss_io& event) {
   if (int32_t known = recorder_.FileOf(event.file); known >= 0) return known;
@@ -36,7 +55,7 @@ void Recording::NoteCached(const miss_io& event, const TemplateFile& file) {
   const bool may_miss = (caps & PPC_CAN_TRACE) == 0 ||
                         ((caps & PPC_MISSES_HUGE) != 0 && file.kind != FileKind::kSmall);
   // What is loaded ahead is there, too.
-  const bool is_loaded = is_followed_ && (caps & PPC_CAN_TRACE) != 0;
+  const bool is_loaded = beside_.is_followed && (caps & PPC_CAN_TRACE) != 0;
   if (!may_miss || is_loaded || run_->context->resident == nullptr) return;
   ppc_residency state = {};
   if (run_->context->resident(run_->context, event.file, 0, file.size, &state, nullptr, 0) != 0)
@@ -48,11 +67,12 @@ void Recording::NoteCached(const miss_io& event, const TemplateFile& file) {
 bool Recording::MissesCached() const {
   const uint32_t caps = run_->context->caps;
   if ((caps & PPC_CAN_TRACE) == 0) return cached_bytes_ * kWarmShare > recorder_.bytes();
-  const bool is_cached = is_followed_ ? is_warm_ : cached_bytes_ * kUnseenShare > model_bytes_;
+  const bool is_cached =
+      beside_.is_followed ? beside_.is_warm : cached_bytes_ * kUnseenShare > model_bytes_;
   return (caps & PPC_MISSES_HUGE) != 0 && is_mapped_ && is_cached;
 }
 
-void Recording::Event(const miss_io& event) {
+void Recording::Event(const miss_io& event, const Layout* followed) {
   has_holes_ |= (event.flags & PPC_F_LOST) != 0;
   // With TRACE every access comes as ACCESS too; misses alone are the paper's way.
   const uint32_t caps = run_->context->caps;
@@ -75,6 +95,8 @@ void Recording::Event(const miss_io& event) {
     first = first / kAroundPages * kAroundPages;
     end = (end + kAroundPages - 1) / kAroundPages * kAroundPages;
   }
+  if (weights && (event.flags & PPC_F_MMAP) != 0 && beside_.has_headers && followed != nullptr)
+    ClipTo(*followed, group, event.file, &first, &end);
   // Whoever reads it: the order in which small files are needed is one of all processes.
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
   recorder_.Touch(as, static_cast<uint32_t>(file), first, end, event.time_ns);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "policies/maio/base/run.h"
+#include "policies/maio/follow/layout.h"
 #include "policies/maio/record/finishing.h"
 #include "policies/maio/record/recorder.h"
 
@@ -18,15 +19,18 @@ class Recording {
   Recording(Run* run, const FoundTemplate& found)
       : run_(run), found_(found), recorder_(run->start_ns) {}
 
-  void Event(const miss_io& event);
+  // followed: nullptr: nothing is.
+  void Event(const miss_io& event, const Layout* followed);
   bool Knows(uint64_t file) const { return recorder_.FileOf(file) >= 0; }
   void Swap(uint32_t a, uint32_t b) { recorder_.Swap(a, b); }
   void Mark(Phase phase, uint64_t now_ns) { recorder_.Mark(phase, /*is_told=*/true, now_ns); }
-  // is_followed: something is loaded ahead of its readers, of which some was there before: is_warm.
-  void Begins(bool is_followed, bool is_warm) {
-    is_followed_ = is_followed;
-    is_warm_ = is_warm;
-  }
+  // What else is done of the start.
+  struct Beside {
+    bool is_followed = false;  // something is loaded ahead of its readers
+    bool is_warm = false;      // of which some was there before, and may not be seen
+    bool has_headers = false;  // it is what the model's headers say, at least beside
+  };
+  void Begins(const Beside& beside) { beside_ = beside; }
   // Some of the start was not told of.
   void Miss() { has_missed_ = true; }
 
@@ -59,8 +63,7 @@ class Recording {
   uint64_t model_bytes_ = 0;    // of those that are the model, all of them
   bool has_missed_ = false;
   bool has_holes_ = false;  // events were lost in between
-  bool is_followed_ = false;
-  bool is_warm_ = false;
+  Beside beside_;
   bool is_mapped_ = false;  // the model
 };
 

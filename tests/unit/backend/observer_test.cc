@@ -84,6 +84,15 @@ TEST_F(ObserverTest, ATraceOfAMappingCoversIt) {
   }
 }
 
+// What is read ahead for who reads on lies in larger and larger folios.
+TEST_F(ObserverTest, ATraceOfAMappingOfLargeFoliosCoversIt) {
+  if (!Open()) GTEST_SKIP() << why_not_;
+  InChild([&] { ReadAll("model", 128 << 10); });
+  ASSERT_TRUE(backend_->Attach({.trace = true}));
+  InChild([&] { TouchAll("model"); });
+  EXPECT_EQ(Bytes(Events(), IsAccess), 8 * kMiB);
+}
+
 // What is written at once lies in large folios, and is mapped by huge pages where they are as
 // large.
 TEST_F(ObserverTest, ATraceOfAMappingByHugePagesCoversIt) {
