@@ -54,7 +54,7 @@ static void ppc_map_owner_below(struct inode *inode)
 }
 
 /* What is stored here is all that our i_mode can be: no set-id bit where BASE is nosuid. */
-static void ppc_copy_owner(struct inode *inode, umode_t mode)
+static __always_inline void ppc_copy_owner(struct inode *inode, umode_t mode)
 {
 	struct ppc_inode *pi = PPC_I(inode);
 
@@ -345,11 +345,9 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	 */
 	inode->i_flags |= S_NOATIME | S_NOCMTIME;
 	ppc_dont_cache_acl(inode);
-	ppc_copy_owner(inode, lower->i_mode);
-	/* with its owner, or not before the open */
-	if (S_ISREG(inode->i_mode))
-		inode->i_mode &= ~PPC_SET_ID;
-	ppc_refresh(inode, false);
+	/* a file's set-id bits with its owner, or not before the open */
+	ppc_copy_owner(inode, S_ISREG(lower->i_mode) ? lower->i_mode & ~PPC_SET_ID : lower->i_mode);
+	ppc_refresh_inline(inode, false);
 	ppc_annotate_locks(inode);
 	switch (inode->i_mode & S_IFMT) {
 	case S_IFREG:
