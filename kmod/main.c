@@ -62,4 +62,6 @@ module_exit(ppc_exit);
 MODULE_AUTHOR("The PPC authors");
 MODULE_DESCRIPTION("PPC: programmable page cache, routing file system");
 MODULE_LICENSE("GPL");
+/* DKMS goes by it, and with it modpost writes srcversion where the kernel does not ask for that. */
+MODULE_VERSION(PPC_MODULE_VERSION);
 MODULE_ALIAS_FS("ppc");

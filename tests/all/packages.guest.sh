@@ -287,6 +287,28 @@ downgrade() { # REPOSITORY VERSION
   is "$(dpkg-query -W -f '${Version}' ppc)" "$2" && units_are_there && within 60 has_both && healthy 2
 }
 
+# The documented steps; the next version's module is the one that DKMS has built in the release's root.
+module_upgraded() { # SCRATCH VERSION NEXT
+  local installed
+  installed=$(modinfo -n ppc)
+  is "$(cat /sys/module/ppc/version)" "$2" && cp "$1/$(basename "$installed")" "$installed" && depmod &&
+    is "$(modinfo -F version ppc)" "$3" && is "$(cat /sys/module/ppc/version)" "$2" || return
+  ppcctl rm_policy "$models" && umount "$models" && rmmod ppc && mount "$models" &&
+    systemctl restart ppc@mnt-disk0-models.service || return
+  is "$(cat /sys/module/ppc/version)" "$3" && has "$(ppcctl status "$models")" "backend kmod" && within 60 has_both &&
+    sum_is "$models" "$(sum_of "$models")" && healthy 2
+}
+
+# As a boot finds it: nothing in /run, and the units that are enabled.
+off_over_a_boot() {
+  local units=(ppcd.socket ppcd-service.socket ppcd.service ppc@mnt-disk0-models.service ppc@mnt-disk0-plain.service)
+  ppcctl off && systemctl stop "${units[@]}" && rm -rf /run/ppc && systemd-tmpfiles --create ppc.conf &&
+    systemctl start "${units[@]}" || return
+  ! pgrep -l ppc-runner || return
+  has "$(ppcctl doctor)" "ppcctl on" && cold && sum_is "$models" "$(sum_of "$models")" && ! pgrep -l ppc-runner || return
+  ppcctl on && within 60 has_both && within 60 has "$(ppcctl status "$models")" running && healthy 2
+}
+
 # Mounts stay until somebody unmounts them, and are readable meanwhile; containers run on, and others start.
 removed() {
   local name
@@ -361,6 +383,8 @@ in_guest() { # SCRATCH VERSION NEXT
   check policy-of-others policy_of_others "$scratch"
   check upgrade-under-load upgrade_under_load "$scratch/repo-$3" "$3"
   check downgrade downgrade "$scratch/repo-$2" "$2"
+  check upgrade-of-the-module module_upgraded "$scratch" "$2" "$3"
+  check off-over-a-boot off_over_a_boot
   check remove removed
   check purge-leaves-nothing purged /tmp/before
   check purge-of-the-module module_purged
