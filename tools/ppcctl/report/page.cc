@@ -30,8 +30,8 @@ std::string RendererDir() {
   std::array<char, PATH_MAX> self{};
   const ssize_t bytes = readlink("/proc/self/exe", self.data(), self.size() - 1);
   const std::string own(self.data(), bytes > 0 ? static_cast<size_t>(bytes) : 0);
-  const std::string beside = own.substr(0, own.rfind('/')) + "/../libexec/ppc";
-  return access((beside + "/report").c_str(), F_OK) == 0 ? beside : PPC_LIBEXEC_DIR;
+  const std::string beside = own.substr(0, own.rfind('/')) + "/../share/ppc";
+  return access((beside + "/report").c_str(), F_OK) == 0 ? beside : PPC_DATA_DIR;
 }
 
 // Of a file in memory, from its beginning.
