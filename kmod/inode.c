@@ -25,7 +25,9 @@ static atomic64_t ppc_last_file_id = ATOMIC64_INIT(0);
 
 static umode_t ppc_may_have(const struct inode *inode, umode_t mode)
 {
-	return PPC_SB(inode->i_sb)->nosuid ? mode & ~PPC_SET_ID : mode;
+	if (unlikely(mode & PPC_SET_ID) && PPC_SB(inode->i_sb)->nosuid)
+		mode &= ~PPC_SET_ID;
+	return mode;
 }
 
 static umode_t ppc_mode_below(const struct inode *inode)
@@ -334,10 +336,11 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	pi->mapping = ppc_bottom(lower)->i_mapping;
 	if (pi->mapping->a_ops && pi->mapping->a_ops->direct_IO)
 		inode->i_data.a_ops = &ppc_direct_aops;
-	if (static_branch_unlikely(&ppc_labels))
+	if (static_branch_unlikely(&ppc_labels)) {
+		pi->label_ctime = (struct timespec64){};
 		ppc_label_is_of(pi, inode_get_ctime(lower));
+	}
 	inode->i_generation = lower->i_generation;
-	inode->i_rdev = lower->i_rdev;
 	inode->i_blkbits = lower->i_blkbits;
 	/*
 	 * Not S_VERITY: fs-verity and IMA would look for the Merkle tree of an inode
@@ -345,9 +348,13 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	 */
 	inode->i_flags |= S_NOATIME | S_NOCMTIME;
 	ppc_dont_cache_acl(inode);
+	i_size_write(inode, i_size_read(lower));
+	ppc_copy_owner(inode, lower->i_mode);
 	/* a file's set-id bits with its owner, or not before the open */
-	ppc_copy_owner(inode, S_ISREG(lower->i_mode) ? lower->i_mode & ~PPC_SET_ID : lower->i_mode);
-	ppc_refresh_inline(inode, false);
+	if (unlikely(inode->i_mode & PPC_SET_ID) && S_ISREG(inode->i_mode)) {
+		inode->i_mode &= ~PPC_SET_ID;
+		ppc_refresh_owner(inode, false);
+	}
 	ppc_annotate_locks(inode);
 	switch (inode->i_mode & S_IFMT) {
 	case S_IFREG:
@@ -435,7 +442,6 @@ struct inode *ppc_alloc_inode(struct super_block *sb)
 	pi->lower_gid = INVALID_GID;
 	atomic_set(&pi->nr_open, 0);
 	pi->native = false;
-	pi->label_ctime = (struct timespec64){};
 	return &pi->vfs_inode;
 }
 

@@ -186,7 +186,15 @@ int ppc_resident_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_resid
 
 /* sweep.c */
 void ppc_sweep_start(struct ppc_sb *sbi);
-void ppc_sweep_used(struct ppc_sb *sbi);
+void ppc_sweep_first(struct ppc_sb *sbi);
+
+/* A name was found or a file closed: there may be something to let go of. */
+static inline void ppc_sweep_used(struct ppc_sb *sbi)
+{
+	if (!READ_ONCE(sbi->used))
+		ppc_sweep_first(sbi);
+}
+
 void ppc_sweep_work(struct work_struct *work);
 
 /* stats.c */

@@ -182,15 +182,13 @@ void ppc_sweep_work(struct work_struct *work)
 }
 
 /**
- * ppc_sweep_used - a name was found or a file closed: there may be something to let go of
+ * ppc_sweep_first - the first use since the last sweep
  * @sbi: mount
  *
  * Context: any.
  */
-void ppc_sweep_used(struct ppc_sb *sbi)
+void ppc_sweep_first(struct ppc_sb *sbi)
 {
-	if (READ_ONCE(sbi->used))
-		return;
 	/* (C) before the look at resting */
 	smp_store_mb(sbi->used, true);
 	if (READ_ONCE(sbi->resting))
