@@ -82,7 +82,11 @@ static __always_inline void note_mapped(struct address_space *mapping, __u64 fir
 			return;
 		if (folio_range(mapping, end - 1, &folio, &folio_end))
 			end = folio_end;
-		if (folio_range(mapping, first, &folio, &folio_end))
+		else
+			folio = end;
+		if (folio > first)
+			folio_range(mapping, first, &folio, &folio_end);
+		if (folio < first)
 			first = folio;
 	}
 	note_access(host, first << PAGE_SHIFT, end << PAGE_SHIFT, 1);
