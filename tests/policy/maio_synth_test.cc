@@ -158,6 +158,12 @@ TEST_F(MaioSynthTest, WhatIsMappedBeyondASliceIsNotRecorded) {
   comes(1, middle - kPiece, 2 * kPiece, 0);  // a read() says what is read
   // What lies in no part of its own it reads otherwise than the headers say.
   comes(0, middle + 4 * kPiece, kPiece, PPC_F_MMAP);
+  // So does who goes on where the folio ended.
+  comes(1, middle - 4 * kPiece, kPiece, 0);
+  const uint64_t next = middle + 2 * kTensorBytes;  // of the next one
+  comes(0, next - kPiece, 2 * kPiece, PPC_F_MMAP);
+  comes(0, next + kPiece, kPiece, PPC_F_MMAP);
+  comes(1, next - 2 * kPiece, 2 * kPiece, 0);
   EXPECT_EQ(End(sim.get(), "service_ready")["reason"], "template stored");
   maio::Template recorded;
   std::string error;
@@ -165,7 +171,7 @@ TEST_F(MaioSynthTest, WhatIsMappedBeyondASliceIsNotRecorded) {
   for (const uint32_t worker : {0u, 1u}) {
     maio::PageSet pages;
     pages.Add(recorded, worker);
-    EXPECT_EQ(pages.bytes(), 4096 + 2 * kPiece) << worker;
+    EXPECT_EQ(pages.bytes(), 4096 + 5 * kPiece) << worker;
   }
 }
 

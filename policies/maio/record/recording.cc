@@ -5,29 +5,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "policies/maio/base/tuning.h"
 
 namespace ppc::maio {
-namespace {
-
-// A large folio is mapped whole, at the end of what a worker reads with what is its neighbour's.
-// The headers tell where that end is, if they give the worker any of the pages.
-void ClipTo(const Layout& headers, uint32_t group, uint64_t number, uint64_t* first,
-            uint64_t* end) {
-  const int32_t file = headers.FileOf(number);
-  const int32_t slot = headers.SlotOf(group);
-  if (file < 0 || slot < 0 || headers.joined()) return;
-  auto [piece, last] = headers.PiecesOf(static_cast<uint32_t>(file), *first, *end);
-  const auto is_own = [&](uint32_t p) { return (headers.pieces()[p].groups >> slot & 1) != 0; };
-  while (piece < last && !is_own(piece)) ++piece;
-  while (piece < last && !is_own(last - 1)) --last;
-  if (piece == last) return;
-  *first = std::max<uint64_t>(*first, headers.pieces()[piece].page);
-  *end = std::min(*end, headers.pieces()[last - 1].end_page());
-}
-
-}  // namespace
 
 int32_t Recording::LearnFile(const miss_io& event) {
   if (int32_t known = recorder_.FileOf(event.file); known >= 0) return known;
@@ -95,8 +77,13 @@ void Recording::Event(const miss_io& event, const Layout* followed) {
     first = first / kAroundPages * kAroundPages;
     end = (end + kAroundPages - 1) / kAroundPages * kAroundPages;
   }
-  if (weights && (event.flags & PPC_F_MMAP) != 0 && beside_.has_headers && followed != nullptr)
-    ClipTo(*followed, group, event.file, &first, &end);
+  if (weights && (event.flags & PPC_F_MMAP) != 0 && beside_.has_headers && followed != nullptr) {
+    const int32_t known = followed->FileOf(event.file);
+    if (known >= 0) {
+      std::tie(first, end) =
+          slice_ends_.Cut(*followed, group, static_cast<uint32_t>(known), first, end);
+    }
+  }
   // Whoever reads it: the order in which small files are needed is one of all processes.
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
   recorder_.Touch(as, static_cast<uint32_t>(file), first, end, event.time_ns);

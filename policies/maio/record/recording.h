@@ -11,6 +11,7 @@
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/record/finishing.h"
 #include "policies/maio/record/recorder.h"
+#include "policies/maio/record/slice_ends.h"
 
 namespace ppc::maio {
 
@@ -56,6 +57,7 @@ class Recording {
   Run* const run_;
   FoundTemplate found_;
   Recorder recorder_;
+  SliceEnds slice_ends_;
   uint64_t stored_bytes_ = 0;
   uint64_t tried_bytes_ = 0;    // when it was given away last
   uint64_t pending_bytes_ = 0;  // of what is on its way
