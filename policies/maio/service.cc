@@ -103,8 +103,8 @@ void Service::Begin(Preparation p) {
   treatment_ = is_held_back_ ? "native" : p.is_recorded ? "record" : p.followed ? "policy" : "none";
   if (p.is_recorded) {
     recording_ = std::make_unique<Recording>(&run_, p.found);
-    if (early_.has_lost()) recording_->Miss();
-    recording_->Begins({p.followed.has_value(), p.is_warm, p.has_headers});
+    recording_->Begins({early_.has_lost(), p.followed.has_value(), p.is_warm, p.has_headers,
+                        std::bind_front(&Service::OwnPart, this)});
     for (auto [phase, ms] : phases_.all()) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
   }
   const uint64_t known_ns = p.found.created_ns;
@@ -227,7 +227,7 @@ void Service::Event(const miss_io& event) {
   }
   run_.last_event_ns = event.time_ns;
   if (mode_ == Mode::kStarting) return early_.Put(event);
-  if (mode_ == Mode::kRecord) recording_->Event(event, follows() ? &following_->layout() : nullptr);
+  if (mode_ == Mode::kRecord) recording_->Event(event);
   if (follows()) following_->Event(event);
 }
 

@@ -206,7 +206,8 @@ by_run() {
   cold
   said=$(ppcctl run --report /tmp/run.json -- sha256sum "$fresh/model.safetensors" 2>/tmp/run.err) ||
     { cat /tmp/run.err && return 1; }
-  sum_is "$fresh" "$said" && is "$(cat /tmp/run.err)" "" && has "$(ppcctl status "$fresh")" "backend observer" &&
+  sum_is "$fresh" "$said" &&
+    is "$(cat /tmp/run.err)" "ppcctl: $fresh has policy 'maio' from now on; to undo that: ppcctl rm_policy $fresh" && has "$(ppcctl status "$fresh")" "backend observer" &&
     has "$(ppcctl report --from /tmp/run.json)" "limit: " && healthy 3 && ppcctl rm_policy "$fresh"
 }
 
@@ -291,12 +292,14 @@ downgrade() { # REPOSITORY VERSION
 module_upgraded() { # SCRATCH VERSION NEXT
   local installed
   installed=$(modinfo -n ppc)
-  is "$(cat /sys/module/ppc/version)" "$2" && cp "$1/$(basename "$installed")" "$installed" && depmod &&
+  is "$(cat /sys/module/ppc/version)" "$2" && cp "$installed" /tmp/ && cp "$1/$(basename "$installed")" "$installed" && depmod &&
     is "$(modinfo -F version ppc)" "$3" && is "$(cat /sys/module/ppc/version)" "$2" || return
   ppcctl rm_policy "$models" && umount "$models" && rmmod ppc && mount "$models" &&
     systemctl restart ppc@mnt-disk0-models.service || return
   is "$(cat /sys/module/ppc/version)" "$3" && has "$(ppcctl status "$models")" "backend kmod" && within 60 has_both &&
-    sum_is "$models" "$(sum_of "$models")" && healthy 2
+    sum_is "$models" "$(sum_of "$models")" && healthy 2 || return
+  # DKMS removes what it has installed, and nothing else.
+  cp "/tmp/$(basename "$installed")" "$installed" && depmod
 }
 
 # As a boot finds it: nothing in /run, and the units that are enabled.

@@ -211,6 +211,8 @@ class Layout {
   }
   // -1: not a file of the template.
   int32_t FileOf(uint64_t number) const;
+  // Of some pages of a file from the first to the last that a group reads, as far as pieces tell.
+  std::optional<Pages> OwnPart(uint32_t group_id, uint64_t number, Pages pages) const;
   // Indexes of the pieces that overlap pages [first, end) of a file.
   std::pair<uint32_t, uint32_t> PiecesOf(uint32_t file, uint64_t first, uint64_t end) const;
   const UseList& ListOf(uint32_t group, uint32_t file) const { return groups_[group].lists[file]; }

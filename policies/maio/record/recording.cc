@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <tuple>
+#include <optional>
 
 #include "policies/maio/base/tuning.h"
 
@@ -54,7 +54,7 @@ bool Recording::MissesCached() const {
   return (caps & PPC_MISSES_HUGE) != 0 && is_mapped_ && is_cached;
 }
 
-void Recording::Event(const miss_io& event, const Layout* followed) {
+void Recording::Event(const miss_io& event) {
   has_holes_ |= (event.flags & PPC_F_LOST) != 0;
   // With TRACE every access comes as ACCESS too; misses alone are the paper's way.
   const uint32_t caps = run_->context->caps;
@@ -77,12 +77,11 @@ void Recording::Event(const miss_io& event, const Layout* followed) {
     first = first / kAroundPages * kAroundPages;
     end = (end + kAroundPages - 1) / kAroundPages * kAroundPages;
   }
-  if (weights && (event.flags & PPC_F_MMAP) != 0 && beside_.has_headers && followed != nullptr) {
-    const int32_t known = followed->FileOf(event.file);
-    if (known >= 0) {
-      std::tie(first, end) =
-          slice_ends_.Cut(*followed, group, static_cast<uint32_t>(known), first, end);
-    }
+  if (weights && (event.flags & PPC_F_MMAP) != 0 && beside_.has_headers) {
+    const std::optional<Pages> own = beside_.own_part(group, event.file, {first, end});
+    const Pages kept = slice_ends_.Cut(group, static_cast<uint32_t>(file), {first, end}, own);
+    first = kept.first;
+    end = kept.end;
   }
   // Whoever reads it: the order in which small files are needed is one of all processes.
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
@@ -117,7 +116,7 @@ Finishing Recording::Finish(uint32_t flags) {
   out.flags_ = flags;
   out.found_ = found_;
   out.is_first_ = stored_bytes_ == 0;
-  out.has_missed_ = has_missed_ || run_->spec.is_resumed;
+  out.has_missed_ = beside_.has_missed || run_->spec.is_resumed;
   return out;
 }
 

@@ -5,10 +5,12 @@
 #define POLICIES_MAIO_RECORD_RECORDING_H_
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "policies/maio/base/run.h"
-#include "policies/maio/follow/layout.h"
 #include "policies/maio/record/finishing.h"
 #include "policies/maio/record/recorder.h"
 #include "policies/maio/record/slice_ends.h"
@@ -20,20 +22,20 @@ class Recording {
   Recording(Run* run, const FoundTemplate& found)
       : run_(run), found_(found), recorder_(run->start_ns) {}
 
-  // followed: nullptr: nothing is.
-  void Event(const miss_io& event, const Layout* followed);
+  void Event(const miss_io& event);
   bool Knows(uint64_t file) const { return recorder_.FileOf(file) >= 0; }
   void Swap(uint32_t a, uint32_t b) { recorder_.Swap(a, b); }
   void Mark(Phase phase, uint64_t now_ns) { recorder_.Mark(phase, /*is_told=*/true, now_ns); }
   // What else is done of the start.
   struct Beside {
+    bool has_missed = false;   // some of the start was not told of
     bool is_followed = false;  // something is loaded ahead of its readers
     bool is_warm = false;      // of which some was there before, and may not be seen
     bool has_headers = false;  // it is what the model's headers say, at least beside
+    // What they give a group of pages of a file, from the first to the last.
+    std::function<std::optional<Pages>(uint32_t group, uint64_t file, Pages pages)> own_part;
   };
-  void Begins(const Beside& beside) { beside_ = beside; }
-  // Some of the start was not told of.
-  void Miss() { has_missed_ = true; }
+  void Begins(Beside beside) { beside_ = std::move(beside); }
 
   // A model was read, or many small files were: the packages of a program.
   bool HasSubstance() const;
@@ -63,8 +65,7 @@ class Recording {
   uint64_t pending_bytes_ = 0;  // of what is on its way
   uint64_t cached_bytes_ = 0;   // of the recorded files, cached before they were read
   uint64_t model_bytes_ = 0;    // of those that are the model, all of them
-  bool has_missed_ = false;
-  bool has_holes_ = false;  // events were lost in between
+  bool has_holes_ = false;      // events were lost in between
   Beside beside_;
   bool is_mapped_ = false;  // the model
 };

@@ -8,19 +8,19 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 
-#include "policies/maio/follow/layout.h"
+#include "policies/maio/template/template.h"
 
 namespace ppc::maio {
 
 class SliceEnds {
  public:
-  // Of mapped pages [first, end) of a file those that the group is taken to have read: not what is
-  // none of its parts before the first and behind the last of them, unless it goes on there.  Where
-  // it has no part it reads otherwise than the headers say.  file: of the layout.
-  std::pair<uint64_t, uint64_t> Cut(const Layout& headers, uint32_t group, uint32_t file,
-                                    uint64_t first, uint64_t end);
+  // Of what a group has mapped of a file that which it is taken to have read.  own: from the first
+  // to the last page of it that the headers give the group; nothing: it reads otherwise than they
+  // say.  What is mapped before and behind that is not read, unless the group goes on there.
+  Pages Cut(uint32_t group, uint32_t file, Pages mapped, const std::optional<Pages>& own);
 
  private:
   struct Last {
