@@ -32,7 +32,7 @@ static umode_t ppc_may_have(const struct inode *inode, umode_t mode)
 
 static umode_t ppc_mode_below(const struct inode *inode)
 {
-	return ppc_may_have(inode, PPC_I(inode)->lower->i_mode);
+	return ppc_may_have(inode, READ_ONCE(PPC_I(inode)->lower->i_mode));
 }
 
 static __always_inline bool ppc_is_current(const struct inode *inode)
@@ -63,10 +63,13 @@ static __always_inline void ppc_copy_owner(struct inode *inode, umode_t mode)
 	inode->i_mode = ppc_may_have(inode, mode);
 	pi->lower_uid = READ_ONCE(pi->lower->i_uid);
 	pi->lower_gid = READ_ONCE(pi->lower->i_gid);
-	inode->i_uid = pi->lower_uid;
-	inode->i_gid = pi->lower_gid;
-	if (static_branch_unlikely(&ppc_idmapped_bases))
+	/* nobody ever sees the ids of an id-mapped BASE as they are below */
+	if (static_branch_unlikely(&ppc_idmapped_bases)) {
 		ppc_map_owner_below(inode);
+	} else {
+		inode->i_uid = pi->lower_uid;
+		inode->i_gid = pi->lower_gid;
+	}
 }
 
 /*
@@ -349,7 +352,7 @@ static void ppc_inode_init(struct inode *inode, struct inode *lower)
 	inode->i_flags |= S_NOATIME | S_NOCMTIME;
 	ppc_dont_cache_acl(inode);
 	i_size_write(inode, i_size_read(lower));
-	ppc_copy_owner(inode, lower->i_mode);
+	ppc_copy_owner(inode, READ_ONCE(lower->i_mode));
 	/* a file's set-id bits with its owner, or not before the open */
 	if (unlikely(inode->i_mode & PPC_SET_ID) && S_ISREG(inode->i_mode)) {
 		inode->i_mode &= ~PPC_SET_ID;

@@ -302,6 +302,7 @@ module_upgraded() { # SCRATCH VERSION NEXT
   cp "/tmp/$(basename "$installed")" "$installed" && depmod
 }
 
+is_running() { has "$(ppcctl status "$models")" running; }
 # As a boot finds it: nothing in /run, and the units that are enabled.
 off_over_a_boot() {
   local units=(ppcd.socket ppcd-service.socket ppcd.service ppc@mnt-disk0-models.service ppc@mnt-disk0-plain.service)
@@ -309,7 +310,7 @@ off_over_a_boot() {
     systemctl start "${units[@]}" || return
   ! pgrep -l ppc-runner || return
   has "$(ppcctl doctor)" "ppcctl on" && cold && sum_is "$models" "$(sum_of "$models")" && ! pgrep -l ppc-runner || return
-  ppcctl on && within 60 has_both && within 60 has "$(ppcctl status "$models")" running && healthy 2
+  ppcctl on && within 60 has_both && within 60 is_running && healthy 2
 }
 
 # Mounts stay until somebody unmounts them, and are readable meanwhile; containers run on, and others start.

@@ -54,17 +54,25 @@ static __always_inline unsigned long entry_at(struct address_space *mapping, __u
 	return entry;
 }
 
-/* The folio that holds a page; false: none. */
+/*
+ * The folio that holds a page; false: none.  An index beyond the tree leads to some other's entry,
+ * and what is freed meanwhile may say anything.
+ */
 static __always_inline _Bool folio_range(struct address_space *mapping, __u64 index, __u64 *first,
 					 __u64 *end)
 {
 	struct folio *folio = (void *)entry_at(mapping, index);
+	__u64 start, pages;
 
 	if (!folio || (unsigned long)folio & 3)
 		return 0;
-	*first = BPF_CORE_READ(folio, index);
-	*end = *first + (1ULL << folio_order(folio));
-	return *first <= index && index < *end;
+	start = BPF_CORE_READ(folio, index);
+	pages = 1ULL << folio_order(folio);
+	if (index < start || index - start >= pages)
+		return 0;
+	*first = start;
+	*end = start + pages;
+	return 1;
 }
 
 /* Pages [first, end) are mapped; from 6.18 on their whole folios are. */
@@ -76,17 +84,13 @@ static __always_inline void note_mapped(struct address_space *mapping, __u64 fir
 		return;
 	if (looks_for_folios) {
 		struct obs_inode_key key;
-		__u64 folio, folio_end;
+		__u64 folio = end, folio_end;
 
 		if (!find(host, &key))
 			return;
 		if (folio_range(mapping, end - 1, &folio, &folio_end))
 			end = folio_end;
-		else
-			folio = end;
-		if (folio > first)
-			folio_range(mapping, first, &folio, &folio_end);
-		if (folio < first)
+		if (folio < first || folio_range(mapping, first, &folio, &folio_end))
 			first = folio;
 	}
 	note_access(host, first << PAGE_SHIFT, end << PAGE_SHIFT, 1);
