@@ -75,8 +75,7 @@ void Service::Joined() {
 
 void Service::Prepare() {
   auto result = std::make_shared<Preparation>();
-  auto preparer = std::make_shared<Preparer>(run_.context, run_.config, run_.spec, run_.Memory(),
-                                             run_.is_awaited || run_.spec.is_resumed);
+  auto preparer = MakePreparer();
   const auto prepare = [result, preparer, cookie = run_.cookie(), nonce = run_.NextNonce()] {
     preparer->Prepare();
     malloc_trim(0);  // what that took is back before the tables are made
@@ -160,8 +159,7 @@ void Service::FollowOtherNode(Template t) {
   if (!follows()) return node_search_.GoOn();
   auto own = std::make_shared<Template>(std::move(t));
   auto result = std::make_shared<Preparation>();
-  auto preparer = std::make_shared<Preparer>(run_.context, run_.config, run_.spec, run_.Memory(),
-                                             run_.is_awaited || run_.spec.is_resumed);
+  auto preparer = MakePreparer();
   background_(
       [own, result, preparer, cookie = run_.cookie(), nonce = run_.NextNonce()] {
         preparer->PrepareFrom(std::move(*own));
@@ -170,6 +168,7 @@ void Service::FollowOtherNode(Template t) {
       [this, result, alive = std::weak_ptr<bool>(alive_)] {
         if (alive.expired()) return;
         if (!result->followed || !follows()) return node_search_.GoOn();
+        if (recording_ != nullptr) recording_->LeaveHeaders();
         following_->End();
         stale_files_ = result->stale_files;
         Follow(result.get());

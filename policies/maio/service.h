@@ -87,6 +87,10 @@ class Service {
   using Aftercare = std::string(const ppc_context* context, const ServiceSpec& spec);
 
   void Joined();
+  std::shared_ptr<Preparer> MakePreparer() const {
+    return std::make_shared<Preparer>(run_.context, run_.config, run_.spec, run_.Memory(),
+                                      run_.is_awaited || run_.spec.is_resumed);
+  }
   void Prepare();
   void Begin(Preparation preparation);
   void Follow(Preparation* preparation);  // takes its template

@@ -79,7 +79,7 @@ void Recording::Event(const miss_io& event) {
   }
   if (weights && (event.flags & PPC_F_MMAP) != 0 && beside_.has_headers) {
     const std::optional<Pages> own = beside_.own_part(group, event.file, {first, end});
-    const Pages kept = slice_ends_.Cut(group, static_cast<uint32_t>(file), {first, end}, own);
+    const Pages kept = slice_ends_.Cut(event.tid, static_cast<uint32_t>(file), {first, end}, own);
     first = kept.first;
     end = kept.end;
   }

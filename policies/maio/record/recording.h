@@ -36,6 +36,8 @@ class Recording {
     std::function<std::optional<Pages>(uint32_t group, uint64_t file, Pages pages)> own_part;
   };
   void Begins(Beside beside) { beside_ = std::move(beside); }
+  // What another node has recorded is followed from now on.
+  void LeaveHeaders() { beside_.has_headers = false; }
 
   // A model was read, or many small files were: the packages of a program.
   bool HasSubstance() const;

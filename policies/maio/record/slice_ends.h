@@ -17,17 +17,18 @@ namespace ppc::maio {
 
 class SliceEnds {
  public:
-  // Of what a group has mapped of a file that which it is taken to have read.  own: from the first
-  // to the last page of it that the headers give the group; nothing: it reads otherwise than they
-  // say.  What is mapped before and behind that is not read, unless the group goes on there.
-  Pages Cut(uint32_t group, uint32_t file, Pages mapped, const std::optional<Pages>& own);
+  // Of what a thread has mapped of a file that which it is taken to have read.  own: from the first
+  // to the last page of it that the headers give its group; nothing: it reads otherwise than they
+  // say.  What is mapped before and behind that is not read, unless it is more than a folio holds,
+  // or the thread goes on there.
+  Pages Cut(int32_t thread, uint32_t file, Pages mapped, const std::optional<Pages>& own);
 
  private:
   struct Last {
     uint64_t kept = 0;  // up to here it was taken to be read
     uint64_t end = 0;   // up to here it was mapped
   };
-  std::map<std::pair<uint32_t, uint32_t>, Last> last_;  // by group and file
+  std::map<std::pair<int32_t, uint32_t>, Last> last_;  // by thread and file
 };
 
 }  // namespace ppc::maio

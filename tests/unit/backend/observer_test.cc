@@ -93,6 +93,22 @@ TEST_F(ObserverTest, ATraceOfAMappingOfLargeFoliosCoversIt) {
   EXPECT_EQ(Bytes(Events(), IsAccess), 8 * kMiB);
 }
 
+// Beyond what the page cache has, its tree leads to other pages' entries.
+TEST_F(ObserverTest, APageThatIsMissedFarBehindSaysNothingOfOthers) {
+  if (!Open()) GTEST_SKIP() << why_not_;
+  const UniqueFd fd(open(Path("model").c_str(), O_RDONLY | O_CLOEXEC));
+  std::vector<char> head(64 << 10);
+  ASSERT_EQ(pread(fd.Get(), head.data(), head.size(), 0), static_cast<ssize_t>(head.size()));
+  ASSERT_TRUE(backend_->Attach({.trace = true}));
+  InChild([&] {
+    const void* const at = mmap(nullptr, 8 * kMiB, PROT_READ, MAP_PRIVATE, fd.Get(), 0);
+    (void)static_cast<const volatile char*>(at)[5 * kMiB + 4096];
+  });
+  const std::vector<Event> events = Events();
+  EXPECT_GT(Bytes(events, IsAccess), 0u);
+  EXPECT_LE(Bytes(events, IsAccess), kMiB);
+}
+
 // What is written at once lies in large folios, and is mapped by huge pages where they are as
 // large.
 TEST_F(ObserverTest, ATraceOfAMappingByHugePagesCoversIt) {

@@ -95,7 +95,6 @@ Json Versions(const Gathered& gathered) {
        {{"release", patient.release}, {"version", kernel.version}, {"machine", kernel.machine}}},
       {"system", SystemName(patient)},
       {"module", LineOf(patient.roots.Sys("/module/ppc/version"))},
-      {"module_version", LineOf(patient.roots.Sys("/module/ppc/version"))},
       {"module_srcversion", LineOf(patient.roots.Sys("/module/ppc/srcversion"))},
       {"has_btf", fs::exists(patient.roots.Sys("/kernel/btf/vmlinux"))},
       {"lockdown", LineOf(patient.roots.Sys("/kernel/security/lockdown"))},
