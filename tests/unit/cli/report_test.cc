@@ -188,6 +188,22 @@ TEST(ReportTest, ClocksThatSayOtherwiseAreTold) {
   EXPECT_NEAR(more.unexplained_s, 0, 0.05);
 }
 
+// Where there was no CPU to look with, the clocks tell how long it ran.
+TEST(ReportTest, OfALateLookTheClocksTell) {
+  const MadeUpStart start(0, {{{Doing::kDisk, 1000}, {Doing::kRuns, 3000}, {Doing::kDisk, 1000}}});
+  StartLog log = start.log();
+  // From just before it runs to just before it waits again nobody looked, but once.
+  std::erase_if(log.samples, [&log](const Sample& sample) {
+    const uint64_t at_ms = (sample.time_ns - log.begin_ns) / kMs;
+    return at_ms >= 1000 && at_ms < 4500 && at_ms != 2500;
+  });
+  const StartParts parts = PartsOf(log);
+  EXPECT_NEAR(parts.user_s, 3.0, 0.05);
+  EXPECT_NEAR(parts.disk_s, 2.0, 0.05);
+  EXPECT_NEAR(parts.overlap_s, 0, 0.05);
+  EXPECT_NEAR(parts.unexplained_s, 0, 0.05);
+}
+
 // With a thread goes what it had waited.
 TEST(ReportTest, AClockMayFall) {
   const MadeUpStart start(0, {{{Doing::kRuns, 2000, 1, 0.5}}});
@@ -352,9 +368,9 @@ TEST(ReportTest, LooksComeBeforeOthersWork) {
 }
 
 // Answers that take long, as those of a busy machine, are no reason to look less often.
-TEST(ReportTest, LooksGoOnAfterASlowAnswer) {
+TEST(ReportTest, LooksGoOnBesideASlowAnswer) {
   Sampler sampler(SysRoots{}, getpid(), MonotonicNs(), [](Progress*) {
-    usleep(150'000);
+    usleep(600'000);
     return true;
   });
   usleep(1'000'000);

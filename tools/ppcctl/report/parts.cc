@@ -12,6 +12,8 @@
 namespace ppc::ctl {
 namespace {
 
+// A look that comes so late says little of what was done since the one before.
+constexpr double kLate_s = 0.1;
 // A reader counts if it was busy for this share of the busiest one's time.
 constexpr double kLeastBusy = 0.2;
 
@@ -20,6 +22,11 @@ double Seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 // A clock that sums up threads falls when one ends.
 double Grown(uint64_t first_ns, uint64_t last_ns) {
   return Seconds(last_ns - std::min(first_ns, last_ns));
+}
+
+const ProcessSample* Find(const Sample& sample, pid_t pid) {
+  const auto found = std::ranges::find(sample.processes, pid, &ProcessSample::pid);
+  return found != sample.processes.end() ? &*found : nullptr;
 }
 
 // When the model began to be read; the begin where nobody knows.
@@ -65,34 +72,56 @@ struct OneReader {
   double no_cpu_s() const { return Grown(first_wait_ns, last_wait_ns); }
 };
 
-// Calls see(sample, seconds) for each sample and how long of the load it stands for.
+// Calls see(sample, next, seconds) for each sample, the one behind it (nullptr: none) and how long
+// of the load it stands for.
 template <typename See>
 void ForEachSample(const StartLog& log, uint64_t begin_ns, See see) {
   for (size_t i = 0; i < log.samples.size(); ++i) {
+    const Sample* const next = i + 1 < log.samples.size() ? &log.samples[i + 1] : nullptr;
     const uint64_t from = std::max(log.samples[i].time_ns, begin_ns);
-    const uint64_t until = i + 1 < log.samples.size() ? log.samples[i + 1].time_ns : log.end_ns;
-    if (until > from) see(log.samples[i], Seconds(until - from));
+    const uint64_t until = std::min(next != nullptr ? next->time_ns : log.end_ns, log.end_ns);
+    if (until > from) see(log.samples[i], next, Seconds(until - from));
   }
+}
+
+// What a process did between two looks: what it was found doing, but where the second came late
+// (there was no CPU to look with) its clocks tell how long it ran.
+void AddStretch(const ProcessSample& found, const ProcessSample* next, double lasts_s,
+                OneReader* reader) {
+  const auto add = [reader](Doing doing, double seconds) {
+    if (doing == Doing::kDisk) reader->disk_s += seconds;
+    if (doing == Doing::kRuns) reader->runs_s += seconds;
+    if (doing == Doing::kSleeps) reader->sleeps_s += seconds;
+  };
+  const bool is_still =
+      next != nullptr && next->doing == found.doing && found.doing == Doing::kRuns;
+  if (next == nullptr || lasts_s < kLate_s || is_still) return add(found.doing, lasts_s);
+  const double clocks_s = Grown(found.user_ns, next->user_ns) +
+                          Grown(found.kernel_ns, next->kernel_ns) +
+                          Grown(found.no_cpu_ns, next->no_cpu_ns);
+  const double ran_s = std::min(clocks_s, lasts_s);
+  add(Doing::kRuns, ran_s);
+  add(found.doing == Doing::kRuns ? next->doing : found.doing, lasts_s - ran_s);
 }
 
 std::map<pid_t, OneReader> ReadersOf(const StartLog& log, uint64_t begin_ns) {
   std::map<pid_t, OneReader> readers;
-  ForEachSample(log, begin_ns, [&readers](const Sample& sample, double lasts_s) {
-    for (const ProcessSample& process : sample.processes) {
-      OneReader& reader = readers[process.pid];
-      if (!std::exchange(reader.is_seen, true)) {
-        reader.first_user_ns = process.user_ns;
-        reader.first_kernel_ns = process.kernel_ns;
-        reader.first_wait_ns = process.no_cpu_ns;
-      }
-      reader.last_user_ns = process.user_ns;
-      reader.last_kernel_ns = process.kernel_ns;
-      reader.last_wait_ns = process.no_cpu_ns;
-      if (process.doing == Doing::kDisk) reader.disk_s += lasts_s;
-      if (process.doing == Doing::kRuns) reader.runs_s += lasts_s;
-      if (process.doing == Doing::kSleeps) reader.sleeps_s += lasts_s;
-    }
-  });
+  ForEachSample(log, begin_ns,
+                [&readers](const Sample& sample, const Sample* next, double lasts_s) {
+                  for (const ProcessSample& process : sample.processes) {
+                    OneReader& reader = readers[process.pid];
+                    if (!std::exchange(reader.is_seen, true)) {
+                      reader.first_user_ns = process.user_ns;
+                      reader.first_kernel_ns = process.kernel_ns;
+                      reader.first_wait_ns = process.no_cpu_ns;
+                    }
+                    reader.last_user_ns = process.user_ns;
+                    reader.last_kernel_ns = process.kernel_ns;
+                    reader.last_wait_ns = process.no_cpu_ns;
+                    AddStretch(process, next != nullptr ? Find(*next, process.pid) : nullptr,
+                               lasts_s, &reader);
+                  }
+                });
   double busiest = 0;
   for (const auto& [pid, reader] : readers) busiest = std::max(busiest, reader.busy_s());
   std::erase_if(readers, [busiest](const auto& each) {
@@ -105,7 +134,7 @@ std::map<pid_t, OneReader> ReadersOf(const StartLog& log, uint64_t begin_ns) {
 double CoveredSeconds(const StartLog& log, uint64_t begin_ns,
                       const std::map<pid_t, OneReader>& readers) {
   double covered_s = 0;
-  ForEachSample(log, begin_ns, [&](const Sample& sample, double lasts_s) {
+  ForEachSample(log, begin_ns, [&](const Sample& sample, const Sample*, double lasts_s) {
     const bool is_there = std::ranges::any_of(sample.processes, [&](const ProcessSample& process) {
       return readers.contains(process.pid);
     });

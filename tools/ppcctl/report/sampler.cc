@@ -21,7 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPeriod{20};
-constexpr int kLooksPerQuestion = 5;
+constexpr milliseconds kQuestions{100};
 // A service of many threads takes long to look at: a tenth of a CPU at most.
 constexpr int kIdlePerLook = 9;
 constexpr int kLooksFirst = -20;  // its nice value
@@ -93,41 +93,62 @@ Sampler::Sampler(SysRoots roots, pid_t pid, uint64_t begin_ns, Ask ask)
 
 Sampler::~Sampler() { (void)Finish(); }
 
-void Sampler::Run() {
-  // Among many that want a CPU a look would come late, when those who are looked at want one too:
-  // they would be found running more often than they do.  Root's alone; of this thread.
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLooksFirst);
+// Looks, and nothing that could wait for a ppcd that has no CPU.
+void Sampler::Look() {
   std::unique_lock lock(mutex_);
-  for (int look = 0; !is_ending_; ++look) {
+  while (!is_ending_) {
     lock.unlock();
     const uint64_t now_ns = MonotonicNs();
     const uint64_t used_before_ns = UsedNs();
     Sample sample = LookAtProcesses(roots_, pid_, now_ns);
-    Progress progress;
     const bool is_gone = access(roots_.Proc("/" + std::to_string(pid_)).c_str(), F_OK) != 0;
-    const bool has_progress = look % kLooksPerQuestion == 0 && ask_(&progress);
-    progress.time_ns = MonotonicNs();  // the answer is of now
     const uint64_t used_ns = UsedNs() - used_before_ns;
     lock.lock();
     if (log_.samples.size() < kMostSamples) log_.samples.push_back(std::move(sample));
-    if (has_progress) log_.progress.push_back(progress);
-    log_.end_ns = now_ns;
-    log_.is_ready = has_progress && progress.is_ready;
-    if (log_.is_ready || is_gone) is_ending_ = true;
+    if (!log_.is_ready) log_.end_ns = now_ns;
+    if (is_gone) End();
     const auto idle = std::max<std::chrono::nanoseconds>(
         kPeriod, std::chrono::nanoseconds(used_ns * kIdlePerLook));
     if (!is_ending_) wake_.wait_for(lock, idle, [this] { return is_ending_; });
   }
-  // The last thing that it did may have been to say that it is ready.
-  Progress last;
-  if (!log_.is_ready) {
-    log_.end_ns = MonotonicNs();  // before the question, whose answer may take a while
-    if (ask_(&last)) {
-      last.time_ns = log_.end_ns;
-      log_.progress.push_back(last);
-      log_.is_ready = last.is_ready;
-    }
+}
+
+void Sampler::AskOnce() {
+  const uint64_t asked_ns = MonotonicNs();  // the answer may take a while
+  Progress progress;
+  if (!ask_(&progress)) return;
+  const std::lock_guard lock(mutex_);
+  progress.time_ns = is_ending_ ? asked_ns : MonotonicNs();  // it is of now
+  log_.progress.push_back(progress);
+  if (!progress.is_ready) return;
+  log_.is_ready = true;
+  log_.end_ns = asked_ns;
+  End();
+}
+
+void Sampler::Run() {
+  // Among many that want a CPU a look would come late, when those who are looked at want one too:
+  // they would be found running more often than they do.  Root's alone; of these two threads.
+  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLooksFirst);
+  std::thread looks([this] { Look(); });
+  std::unique_lock lock(mutex_);
+  while (!is_ending_) {
+    lock.unlock();
+    AskOnce();
+    lock.lock();
+    wake_.wait_for(lock, kQuestions, [this] { return is_ending_; });
   }
+  const bool is_ready = log_.is_ready;
+  lock.unlock();
+  looks.join();
+  if (is_ready) return;
+  // The last thing that it did may have been to say that it is ready.
+  log_.end_ns = MonotonicNs();
+  AskOnce();
+}
+
+void Sampler::End() {
+  is_ending_ = true;
   wake_.notify_all();
 }
 
@@ -139,9 +160,8 @@ void Sampler::Wait() {
 StartLog Sampler::Finish() {
   {
     const std::lock_guard lock(mutex_);
-    is_ending_ = true;
+    End();
   }
-  wake_.notify_all();
   if (thread_.joinable()) thread_.join();
   return log_;
 }

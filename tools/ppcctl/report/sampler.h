@@ -80,6 +80,9 @@ class Sampler {
 
  private:
   void Run();
+  void Look();
+  void AskOnce();
+  void End();  // locked
 
   const SysRoots roots_;
   const pid_t pid_;
