@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who is looked at for a report, and how.
+#include "tools/ppcctl/report/sampler.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "daemon/base/clock.h"
+#include "tests/unit/temp_tree.h"
+#include "tools/ppcctl/process_tree.h"
+
+namespace ppc::ctl {
+namespace {
+
+// What a unit's drop-in has told is a control group, in which it is itself for a moment.
+TEST(SamplerTest, TheFirstOfAUnitIsItsCommand) {
+  const TempTree tree;
+  const auto put = [&tree](int pid, const char* name, const char* cgroup, int start) {
+    const std::string process = "/proc/" + std::to_string(pid);
+    tree.Write(process + "/comm", std::string(name) + "\n");
+    tree.Write(process + "/cgroup", std::string("0::") + cgroup + "\n");
+    tree.Write(process + "/stat", std::to_string(pid) + " (" + name +
+                                      ") S 1 1 1 0 -1 4194560 1 0 0 0 1 1 0 0 20 0 1 0 " +
+                                      std::to_string(start) + " 1 1\n");
+  };
+  const SysRoots roots{"", tree.Root()};
+  const std::string unit = "/system.slice/llm.service";
+  put(7, "sh", "/system.slice/other.service", 10);
+  put(30, "ppcctl", unit.c_str(), 20);
+  EXPECT_EQ(FirstOfCgroup(roots, unit, "ppcctl"), std::nullopt) << "not yet";
+  put(12, "worker", unit.c_str(), 50);  // the numbers have begun anew
+  put(40, "serve", unit.c_str(), 40);
+  put(41, "worker", unit.c_str(), 40);
+  EXPECT_EQ(FirstOfCgroup(roots, unit, "ppcctl"), 40);
+}
+
+// Else who waits for a CPU with it would be found running.
+TEST(SamplerTest, LooksComeBeforeOthersWork) {
+  int nice = 0;
+  Sampler sampler(SysRoots{}, getpid(), MonotonicNs(), [&nice](Progress* progress) {
+    nice = getpriority(PRIO_PROCESS, 0);  // of the thread that asks
+    progress->is_ready = true;
+    return true;
+  });
+  sampler.Wait();
+  (void)sampler.Finish();
+  const int before = getpriority(PRIO_PROCESS, 0);
+  EXPECT_EQ(nice, geteuid() == 0 ? -20 : before);
+  EXPECT_NE(before, -20) << "the rest of the program has what it had";
+}
+
+// Answers that take long, as those of a busy machine, are no reason to look less often.
+TEST(SamplerTest, LooksGoOnBesideASlowAnswer) {
+  Sampler sampler(SysRoots{}, getpid(), MonotonicNs(), [](Progress*) {
+    usleep(600'000);
+    return true;
+  });
+  usleep(1'000'000);
+  EXPECT_GE(sampler.Finish().samples.size(), 10u);
+}
+
+// A child that burns CPU, and one that sleeps.
+TEST(SamplerTest, RealProcessesAreSeen) {
+  const auto spawn = [](bool burns) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      while (burns) asm volatile("");  // a loop without effect may be left out
+      for (;;) pause();
+    }
+    return pid;
+  };
+  const pid_t burner = spawn(true);
+  const pid_t sleeper = spawn(false);
+  usleep(300'000);
+  const Sample sample = LookAtProcesses(SysRoots{}, getpid(), MonotonicNs());
+  const auto of = [&sample](pid_t pid) {
+    const auto it = std::find_if(sample.processes.begin(), sample.processes.end(),
+                                 [pid](const ProcessSample& each) { return each.pid == pid; });
+    return it == sample.processes.end() ? ProcessSample{} : *it;
+  };
+  EXPECT_EQ(of(burner).doing, Doing::kRuns);
+  EXPECT_GT(of(burner).user_ns + of(burner).no_cpu_ns, 0u);
+  EXPECT_EQ(of(sleeper).doing, Doing::kSleeps);
+  EXPECT_EQ(of(getpid()).pid, getpid());
+  for (const pid_t pid : {burner, sleeper}) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+}
+
+}  // namespace
+}  // namespace ppc::ctl
