@@ -31,14 +31,21 @@ class ObserverMetTest : public ObserverTest {
     constexpr long kXfs = 0x58465342;
     if (fs.f_type != kExt4 && fs.f_type != kXfs)
       GTEST_SKIP() << "the build tree's file system opens no files by number";
-    for (int i = 0; i < kFiles; ++i) Small(Name(i));
+    for (int i = 0; i < kFiles; ++i) Small("object-" + std::to_string(i));
+    for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("object-")) names_.push_back(name);
+    }
+    ASSERT_EQ(names_.size(), static_cast<size_t>(kFiles));
     Result<std::unique_ptr<ObserverBackend>> opened = ObserverBackend::Open(
         dir_, SysRoots{}, nullptr, InodeIndex::Limits{.listed = 4, .in_kernel = 8});
     if (!opened) GTEST_SKIP() << opened.error().message;
     backend_ = std::move(*opened);
     ASSERT_TRUE(backend_->Attach({.progress = true}));
   }
-  static std::string Name(int number) { return "object-" + std::to_string(number); }
+  // As the directory has them, which is another order on each file system: the first ones are
+  // listed.
+  std::string Name(int number) const { return names_[static_cast<size_t>(number)]; }
   void Small(const std::string& name) const {
     const UniqueFd fd(open(Path(name).c_str(), O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644));
     const std::vector<char> bytes(kFileBytes, 'x');
@@ -67,6 +74,7 @@ class ObserverMetTest : public ObserverTest {
     }
     return info ? path : info.error().message;
   }
+  std::vector<std::string> names_;
 };
 
 TEST_F(ObserverMetTest, AFileIsMetWithItsFirstMiss) {
