@@ -75,6 +75,21 @@ static __always_inline _Bool folio_range(struct address_space *mapping, __u64 in
 	return 1;
 }
 
+/* Somebody wants each page of the inode that is touched, and not positions alone. */
+static __always_inline _Bool is_traced(struct inode *host)
+{
+	struct obs_inode_key key;
+	struct obs_inode *inode = find(host, &key);
+	struct obs_dir *config;
+	__u32 dir;
+
+	if (!inode)
+		return 0;
+	dir = inode->dir;
+	config = bpf_map_lookup_elem(&dirs, &dir);
+	return config && config->wants_trace;
+}
+
 /* Pages [first, end) are mapped; from 6.18 on their whole folios are. */
 static __always_inline void note_mapped(struct address_space *mapping, __u64 first, __u64 end)
 {
@@ -82,12 +97,9 @@ static __always_inline void note_mapped(struct address_space *mapping, __u64 fir
 
 	if (!host)
 		return;
-	if (looks_for_folios) {
-		struct obs_inode_key key;
+	if (looks_for_folios && is_traced(host)) {
 		__u64 folio = end, folio_end;
 
-		if (!find(host, &key))
-			return;
 		if (folio_range(mapping, end - 1, &folio, &folio_end))
 			end = folio_end;
 		if (folio < first || folio_range(mapping, first, &folio, &folio_end))
