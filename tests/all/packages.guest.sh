@@ -207,7 +207,8 @@ by_run() {
   said=$(ppcctl run --report /tmp/run.json -- sha256sum "$fresh/model.safetensors" 2>/tmp/run.err) ||
     { cat /tmp/run.err && return 1; }
   sum_is "$fresh" "$said" &&
-    is "$(cat /tmp/run.err)" "ppcctl: $fresh has policy 'maio' from now on; to undo that: ppcctl rm_policy $fresh" && has "$(ppcctl status "$fresh")" "backend observer" &&
+    is "$(cat /tmp/run.err)" "ppcctl: $fresh has policy 'maio' from now on; to undo that: ppcctl rm_policy $fresh" &&
+    has "$(ppcctl status "$fresh")" "backend observer" &&
     has "$(ppcctl report --from /tmp/run.json)" "limit: " && healthy 3 && ppcctl rm_policy "$fresh"
 }
 

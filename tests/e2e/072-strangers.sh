@@ -60,7 +60,8 @@ strangers() { runner_field '["events"]["strangers"]'; }
 # Those that were set aside, too.
 templates() { find "$PPC_TEMPLATE_DIR" -name '*.ppct*' -exec sha256sum {} +; }
 
-# Where nobody may enter the kernel's functions, other folios of a stranger's are mapped beyond a slice's end, too.
+# Where nobody may enter the kernel's functions, large folios that a stranger has read are mapped whole: what of them lies
+# beyond a worker's slice comes as an event that fits no template.
 sees_all() { [[ $(ppcctl status --json "$MNT") != *"lets nobody enter its functions"* ]]; }
 # bytes_of ID FIELD: of both templates, svc-alone and this one, summed over the workers.
 bytes_of() {
