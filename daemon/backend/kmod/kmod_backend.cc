@@ -220,16 +220,8 @@ Result<LoadResult> KmodBackend::LoadNumber(uint64_t number, const LoadRequest& r
   if (request.charge == load.charge) {
     code = loader_.Call(PPC_IOC_LOAD, &load);
   } else {
-    const std::shared_ptr<CgroupLoader> loader = LoaderOf(request.charge);
-    code = loader == nullptr ? EBADF : loader->Load(&load, request.node);
-    if (code == EBUSY) {
-      if (!told_uncharged_.exchange(true)) {
-        Log(LogLevel::kWarning,
-            "a service's cgroup takes no process, since it has children with "
-            "controllers; its loads are charged to the runner's cgroup");
-      }
-      code = loader_.Call(PPC_IOC_LOAD, &load);
-    }
+    code = charged_.Load(request.charge, &load, request.node);
+    if (code == EBUSY) code = loader_.Call(PPC_IOC_LOAD, &load);
   }
   if (code != 0) return PosixError("load", code);
   return LoadResult{.loaded = load.loaded,
@@ -291,20 +283,8 @@ Result<Residency> KmodBackend::Resident(uint64_t file, uint64_t offset, uint64_t
   return out;
 }
 
-std::shared_ptr<CgroupLoader> KmodBackend::LoaderOf(uint32_t handle) {
-  const std::lock_guard lock(mutex_);
-  const auto found = loaders_.find(handle);
-  return found == loaders_.end() ? nullptr : found->second;
-}
-
 Result<uint32_t> KmodBackend::Charge(int cgroup_fd) {
-  if (!CanCharge()) {
-    Result<std::unique_ptr<CgroupLoader>> loader = CgroupLoader::Open(cgroup_fd, loader_.fd());
-    if (!loader) return loader.error();
-    const std::lock_guard lock(mutex_);
-    loaders_[++last_handle_] = std::move(*loader);
-    return last_handle_;
-  }
+  if (!CanCharge()) return charged_.Open(cgroup_fd, loader_.fd());
   ppc_charge charge{};
   charge.cgroup_fd = cgroup_fd;
   const int code = loader_.Call(PPC_IOC_CHARGE, &charge);
@@ -313,15 +293,11 @@ Result<uint32_t> KmodBackend::Charge(int cgroup_fd) {
 }
 
 void KmodBackend::Uncharge(uint32_t handle) {
-  if (CanCharge()) {
-    ppc_charge charge{};
-    charge.flags = PPC_CHARGE_RELEASE;
-    charge.handle = handle;
-    (void)loader_.Call(PPC_IOC_CHARGE, &charge);
-    return;
-  }
-  const std::lock_guard lock(mutex_);
-  loaders_.erase(handle);
+  if (!CanCharge()) return charged_.Close(handle);
+  ppc_charge charge{};
+  charge.flags = PPC_CHARGE_RELEASE;
+  charge.handle = handle;
+  (void)loader_.Call(PPC_IOC_CHARGE, &charge);
 }
 
 Result<size_t> KmodBackend::Read(const std::string& path, uint64_t offset,

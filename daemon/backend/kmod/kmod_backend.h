@@ -7,14 +7,12 @@
 #define PPC_DAEMON_BACKEND_KMOD_KMOD_BACKEND_H_
 
 #include <atomic>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "daemon/backend/backend.h"
-#include "daemon/backend/cgroup_loader.h"
+#include "daemon/backend/cgroup_loaders.h"
 #include "daemon/backend/kmod/file_numbers.h"
 #include "daemon/backend/kmod/upc_device.h"
 #include "daemon/backend/root_files.h"
@@ -59,7 +57,6 @@ class KmodBackend : public Backend {
   Result<EvictResult> EvictNumber(uint64_t number, const EvictRequest& request);
   KmodBackend(UpcDevice events, UpcDevice loader, RootFiles files, ppc_info info);
   bool CanCharge() const { return (info_.caps & PPC_CAP_CHARGE) != 0; }
-  std::shared_ptr<CgroupLoader> LoaderOf(uint32_t handle);
 
   static constexpr size_t kBatch = 512;
   static constexpr uint64_t kSlowNs = 20 * kNsPerMs;
@@ -74,11 +71,7 @@ class KmodBackend : public Backend {
   // Of the module's cancel slots, which groups share.
   std::array<std::atomic<uint64_t>, PPC_CANCEL_SLOTS> generations_{};
   std::vector<ppc_event> raw_;
-  // Where the kernel has no handles they are ours.
-  std::mutex mutex_;
-  std::map<uint32_t, std::shared_ptr<CgroupLoader>> loaders_;
-  uint32_t last_handle_ = 0;
-  std::atomic<bool> told_uncharged_{false};
+  CgroupLoaders charged_;  // where the kernel has no handles
 };
 
 }  // namespace ppc

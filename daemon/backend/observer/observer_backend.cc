@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns events and names; loads and evictions are in observer_calls.cc.
 #include "daemon/backend/observer/observer_backend.h"
 
 #include <bpf/libbpf.h>
@@ -20,9 +19,6 @@ namespace {
 
 constexpr uint64_t kFirstScanNs = 500 * kNsPerMs;  // what a registration waits for
 constexpr uint64_t kGatherNs = 100 * kNsPerMs;
-constexpr uint64_t kIdleLookNs = kNsPerSec;
-constexpr uint64_t kOpenLookNs = 200 * kNsPerMs;  // while files are open
-constexpr uint64_t kBeaconBytes = 4 << 20;
 
 Event FromRecord(const obs_event& raw) {
   Event event;
@@ -49,10 +45,7 @@ ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots, InodeIn
       roots_(roots),
       limits_(limits),
       names_(dir_),
-      met_(MetFiles::kMostPlaces),
-      mappers_(roots.Proc("")),
-      direct_(roots, [this](dev_t dev, ino_t ino) { return index_->FolderOf(dev, ino); }),
-      kept_(roots) {}
+      met_(MetFiles::kMostPlaces) {}
 
 Result<std::unique_ptr<ObserverBackend>> ObserverBackend::Open(
     const std::string& dir, const SysRoots& roots, std::unique_ptr<ObserverPrograms> programs,
@@ -68,7 +61,6 @@ Status ObserverBackend::Start() {
   struct stat info {};
   if (stat(dir_.c_str(), &info) != 0) return PosixError(dir_, errno);
   if (!S_ISDIR(info.st_mode)) return PosixError(dir_, ENOTDIR);
-  kept_.Begin(dir_.c_str());
   if (programs_ == nullptr) {
     Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(roots_);
     if (!programs) return programs.error();
@@ -79,6 +71,11 @@ Status ObserverBackend::Start() {
   if (ring_ == nullptr) return PosixError("map the ring of events", errno);
   programs_->SetRoot(dir_, info.st_dev, info.st_ino);
   index_ = std::make_unique<InodeIndex>(dir_, programs_.get(), &met_, limits_);
+  io_ = std::make_unique<ObserverIo>(dir_, roots_,
+                                     ObserverIo::Parts{.index = index_.get(),
+                                                       .met = &met_,
+                                                       .programs = programs_.get(),
+                                                       .hurry = [this] { worker_->Hurry(); }});
   (void)index_->LookBelow();
   const Result<bool> scanned = index_->Scan(MonotonicNs() + kFirstScanNs);
   if (!scanned) return scanned.error();
@@ -98,7 +95,7 @@ Status ObserverBackend::Start() {
 
 ObserverBackend::~ObserverBackend() {
   worker_.reset();
-  loaders_.clear();  // they tell the programs of their end
+  io_.reset();
   ring_.reset();
   index_.reset();
   if (programs_ != nullptr) programs_->RemoveOwn(getpid());
@@ -137,7 +134,7 @@ Capabilities ObserverBackend::Caps() const {
         "this kernel does not show page-cache inodes (5.13 does): overlay, btrfs and NFS are not "
         "seen");
   }
-  if (kept_.HasDrops()) {
+  if (io_->HasDrops()) {
     caps.limits.emplace_back(
         "this file system drops a file's pages at every open: a file is loaded only once the "
         "service reads it, and stays open here for half a minute");
@@ -147,7 +144,7 @@ Capabilities ObserverBackend::Caps() const {
         "not all files can be listed here, and this file system opens none by "
         "its number: what is not listed is not seen");
   }
-  std::string direct = direct_.Words();
+  std::string direct = io_->DirectWords();
   if (!direct.empty()) caps.limits.push_back(std::move(direct));
   return caps;
 }
@@ -196,12 +193,7 @@ void ObserverBackend::TakeUnknown(const obs_event& raw) {
 }
 
 void ObserverBackend::Put(const Event& event) {
-  if (IsMiss(event.kind)) own_pages_.Add(event.file, event.offset, event.length);
-  if ((event.flags & kEventMmap) != 0) mappers_.Note(event.tgid, event.time_ns);
-  if (kept_.IsAsked()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
-  // A beacon stands for what was read since the last one.
-  const bool is_beacon = event.kind == EventKind::kProgress && event.offset >= kBeaconBytes;
-  direct_.NoteRead(event.file, is_beacon ? kBeaconBytes : event.length);
+  io_->Note(event);
   Event& told = filling_.batch[filling_.count++];
   told = event;
   if (std::exchange(has_lost_, false)) told.flags |= kEventLost;
@@ -307,12 +299,8 @@ Result<BackendCounters> ObserverBackend::Counters() {
 
 // Of the worker.
 uint64_t ObserverBackend::Look() {
-  const uint64_t now = MonotonicNs();
-  const bool is_open = CloseIdle(now);
   if (index_->LookBelow()) worker_->WantScan();
-  const uint64_t again = direct_.Look(now);
-  if (again != 0) return again;
-  return is_open ? kOpenLookNs : kIdleLookNs;
+  return io_->Look(MonotonicNs());
 }
 
 }  // namespace ppc

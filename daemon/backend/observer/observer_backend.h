@@ -9,22 +9,15 @@
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
 
-#include <atomic>
 #include <deque>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "daemon/backend/backend.h"
-#include "daemon/backend/cgroup_loader.h"
-#include "daemon/backend/observer/direct_readers.h"
 #include "daemon/backend/observer/inode_index.h"
-#include "daemon/backend/observer/kept_cache.h"
-#include "daemon/backend/observer/mappers.h"
-#include "daemon/backend/observer/own_pages.h"
+#include "daemon/backend/observer/met_files.h"
+#include "daemon/backend/observer/observer_io.h"
 #include "daemon/backend/observer/programs.h"
 #include "daemon/backend/observer/worker.h"
 #include "daemon/backend/root_files.h"
@@ -55,12 +48,14 @@ class ObserverBackend : public Backend {
   Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
   Result<FileInfo> Lookup(const std::string& path) override;
   std::optional<FileInfo> Peek(uint64_t file) const override { return index_->Peek(file); }
-  Result<LoadResult> Load(const LoadRequest& request) override;
-  Result<EvictResult> Evict(const EvictRequest& request) override;
+  Result<LoadResult> Load(const LoadRequest& request) override { return io_->Load(request); }
+  Result<EvictResult> Evict(const EvictRequest& request) override { return io_->Evict(request); }
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
-                             std::span<uint8_t> bitmap) override;
-  Result<uint32_t> Charge(int cgroup_fd) override;
-  void Uncharge(uint32_t handle) override;
+                             std::span<uint8_t> bitmap) override {
+    return io_->Resident(file, offset, length, bitmap);
+  }
+  Result<uint32_t> Charge(int cgroup_fd) override { return io_->Charge(cgroup_fd); }
+  void Uncharge(uint32_t handle) override { io_->Uncharge(handle); }
   // The kernel's own read-ahead is always on.
   Status SetFileNative(uint64_t, bool) override { return Ok(); }
   Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) override;
@@ -70,11 +65,6 @@ class ObserverBackend : public Backend {
  private:
   struct RingDeleter {
     void operator()(ring_buffer* ring) const;
-  };
-  struct OpenFile {
-    std::shared_ptr<const UniqueFd> fd;
-    uint64_t used_ns = 0;
-    uint64_t keep_ns = 0;  // unused
   };
   struct Filling {  // what Drain copies into
     std::span<Event> batch;
@@ -88,14 +78,7 @@ class ObserverBackend : public Backend {
   void TakeUnknown(const obs_event& raw);
   void Put(const Event& event);
   void GatherOld();
-  Result<std::shared_ptr<const UniqueFd>> OpenFor(uint64_t file, bool is_kept = true);
-  bool CloseIdle(uint64_t now_ns);
-  void KeepOpen(uint64_t file);
-  // Whether a load of the file makes sense now, else why not.
-  LoadStop MayLoad(uint64_t file, int fd);
   uint64_t Look();
-  void ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t length);
-  std::shared_ptr<CgroupLoader> LoaderOf(uint32_t handle);
 
   static constexpr size_t kMaxLater = 65536;  // events taken out of the maps, not drained yet
 
@@ -107,10 +90,7 @@ class ObserverBackend : public Backend {
   std::unique_ptr<ObserverPrograms> programs_;
   std::unique_ptr<InodeIndex> index_;
   std::unique_ptr<ring_buffer, RingDeleter> ring_;
-  Mappers mappers_;
-  OwnPages own_pages_{&met_};
-  DirectReaders direct_;
-  KeptCache kept_;
+  std::unique_ptr<ObserverIo> io_;
 
   // The executor's.
   Filling filling_;
@@ -119,12 +99,6 @@ class ObserverBackend : public Backend {
   uint64_t gathered_ns_ = 0;
   bool attached_ = false;
 
-  std::mutex mutex_;
-  std::unordered_map<uint64_t, OpenFile> open_;
-  std::map<uint32_t, std::shared_ptr<CgroupLoader>> loaders_;
-  uint32_t last_handle_ = 0;
-
-  std::atomic<bool> told_uncharged_{false};
   std::unique_ptr<ObserverWorker> worker_;  // ends first
 };
 

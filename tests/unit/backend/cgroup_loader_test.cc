@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "daemon/backend/cgroup_loaders.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -135,6 +136,23 @@ TEST_F(CgroupLoaderTest, ACgroupThatGoesOrIsNoneIsAnError) {
   const auto none = CgroupLoader::Open(group_.Get(), device_.Get());
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find("join the cgroup"), std::string::npos);
+}
+
+TEST_F(CgroupLoaderTest, AHandleLoadsInItsCgroupUntilItIsClosed) {
+  CgroupLoaders loaders;
+  const CgroupLoaderOptions options{.program = PPC_TEST_RUNNER, .lanes = 1, .idle_ms = 60000};
+  const Result<uint32_t> first = loaders.Open(group_.Get(), device_.Get(), options);
+  const Result<uint32_t> second = loaders.Open(group_.Get(), device_.Get(), options);
+  ASSERT_TRUE(first && second);
+  EXPECT_NE(*first, 0u);
+  EXPECT_NE(*first, *second);
+  ppc_load load{};
+  EXPECT_EQ(loaders.Load(*second, &load, -1), ENOTTY);
+  EXPECT_EQ(loaders.Load(*second + 1, &load, -1), EBADF);
+  loaders.Close(*second);
+  loaders.Close(*second);
+  EXPECT_EQ(loaders.Load(*second, &load, -1), EBADF);
+  EXPECT_EQ(loaders.Load(*first, &load, -1), ENOTTY);
 }
 
 }  // namespace

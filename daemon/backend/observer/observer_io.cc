@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/observer/observer_io.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "daemon/backend/file_cache.h"
+#include "daemon/backend/observer/evict_ladder.h"
+#include "daemon/base/clock.h"
+
+namespace ppc {
+namespace {
+
+constexpr int kLoadsAtOnce = 32;  // in the cgroup: as many as there are of small ones
+constexpr uint64_t kBeaconBytes = 4 << 20;
+constexpr uint64_t kIdleLookNs = kNsPerSec;
+constexpr uint64_t kOpenLookNs = 200 * kNsPerMs;  // while files are open
+
+}  // namespace
+
+ObserverIo::ObserverIo(const std::string& dir, const SysRoots& roots, Parts parts)
+    : roots_(roots),
+      parts_(std::move(parts)),
+      files_(parts_.index),
+      own_pages_(parts_.met),
+      mappers_(roots.Proc("")),
+      direct_(roots, [this](dev_t dev, ino_t ino) { return parts_.index->FolderOf(dev, ino); }),
+      kept_(roots) {
+  kept_.Begin(dir.c_str());
+}
+
+void ObserverIo::Note(const Event& event) {
+  if (IsMiss(event.kind)) own_pages_.Add(event.file, event.offset, event.length);
+  if ((event.flags & kEventMmap) != 0) mappers_.Note(event.tgid, event.time_ns);
+  if (kept_.IsAsked()) kept_.NoteReader(event.file, event.tgid, event.start_ns);
+  // A beacon stands for what was read since the last one.
+  const bool is_beacon = event.kind == EventKind::kProgress && event.offset >= kBeaconBytes;
+  direct_.NoteRead(event.file, is_beacon ? kBeaconBytes : event.length);
+}
+
+uint64_t ObserverIo::Look(uint64_t now_ns) {
+  const bool is_open = files_.CloseIdle(now_ns);
+  const uint64_t again = direct_.Look(now_ns);
+  if (again != 0) return again;
+  return is_open ? kOpenLookNs : kIdleLookNs;
+}
+
+LoadStop ObserverIo::MayLoad(uint64_t file, int fd) {
+  const std::optional<uint32_t> folder = parts_.index->FolderOf(file);
+  if (folder && direct_.NoteLoad(file, *folder)) parts_.hurry();
+  const DirectReaders::State direct = folder ? direct_.Of(*folder) : DirectReaders::State::kNone;
+  if (direct == DirectReaders::State::kSeen) return LoadStop::kUnsupported;
+  if (direct == DirectReaders::State::kRemember) return LoadStop::kLater;
+  if (!kept_.DropsAtOpen(fd)) return LoadStop::kDone;
+  files_.Keep(file);
+  return kept_.HasReader(file) ? LoadStop::kDone : LoadStop::kLater;
+}
+
+Result<LoadResult> ObserverIo::Load(const LoadRequest& request) {
+  // Thousands of small files a second would take all descriptors.
+  const Result<OpenFiles::Fd> fd = files_.Open(request.file, !request.is_small || kept_.HasDrops());
+  if (!fd) return fd.error();
+  if (request.IsInterrupted()) return LoadResult{.stop = LoadStop::kCancelled};
+  parts_.index->Expect(request.file);
+  const LoadStop may = MayLoad(request.file, (*fd)->Get());
+  if (may != LoadStop::kDone) return LoadResult{.stop = may};
+  Result<LoadResult> result = LoadOpen(request, (*fd)->Get());
+  if (result && result->loaded > 0) own_pages_.Add(request.file, request.offset, result->done);
+  return result;
+}
+
+Result<LoadResult> ObserverIo::LoadOpen(const LoadRequest& request, int fd) {
+  if (request.charge != 0) {
+    ppc_load load{};
+    load.offset = request.offset;
+    load.length = request.length;
+    const int code = charged_.LoadFile(request.charge, fd, &load, request.node);
+    if (code == 0) {
+      return LoadResult{.loaded = load.loaded,
+                        .submitted = load.submitted,
+                        .resident = load.resident,
+                        .failed = 0,
+                        .done = load.done,
+                        .stop = static_cast<LoadStop>(load.stop)};
+    }
+    if (code != EBUSY) return PosixError("load", code);
+  }
+  const Result<FileLoad> loaded =
+      ppc::LoadFile(fd, request.offset, request.length, [&] { return request.IsInterrupted(); });
+  if (!loaded) return loaded.error();
+  return LoadResult{.loaded = loaded->loaded,
+                    .submitted = loaded->loaded,
+                    .resident = loaded->resident,
+                    .failed = 0,
+                    .done = loaded->done,
+                    .stop = loaded->is_interrupted ? LoadStop::kCancelled
+                            : loaded->is_eof       ? LoadStop::kEof
+                                                   : LoadStop::kDone};
+}
+
+Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
+  const Result<OpenFiles::Fd> fd = files_.Open(request.file);
+  if (!fd) return fd.error();
+  const std::optional<InodeIndex::Identity> identity = parts_.index->IdentityOf(request.file);
+  if (!identity) return Error{ESTALE, "evict: the file is gone"};
+  const Result<uint64_t> all = CachedBytes((*fd)->Get(), request.offset, request.length);
+  if (!all) return all.error();
+  EvictResult sum;
+  const std::vector<MappedPart> mapped =
+      mappers_.Of(*identity, request.offset, request.length, MonotonicNs());
+  for (const auto& [offset, length] :
+       own_pages_.Within(request.file, request.offset, request.length)) {
+    std::vector<MappedPart> parts;
+    for (const MappedPart& part : mapped) {
+      const uint64_t from = std::max(part.offset, offset);
+      const uint64_t to = std::min(part.offset + part.bytes, offset + length);
+      if (from < to) {
+        parts.push_back(MappedPart{part.pid, part.address + (from - part.offset), from, to - from});
+      }
+    }
+    const Result<EvictResult> done =
+        EvictRange((*fd)->Get(), offset, length, request.unmap, parts, roots_.Proc(""));
+    if (!done) return done.error();
+    if (done->dropped == done->asked) ForgetDropped(request.file, (*fd)->Get(), offset, length);
+    sum.dropped += done->dropped;
+    sum.mapped += done->mapped;
+    sum.busy += done->busy;
+  }
+  // Neither loaded by us nor missed by whom we serve: somebody else's, and left alone.
+  const uint64_t seen = sum.dropped + sum.mapped + sum.busy;
+  sum.busy += *all > seen ? *all - seen : 0;
+  sum.asked = sum.dropped + sum.mapped + sum.busy;
+  return sum;
+}
+
+// Later pages there are a stranger's.  What lies beside them in the same unit goes with another
+// part, or went with one before.
+void ObserverIo::ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t length) {
+  constexpr uint64_t kUnit = OwnPages::kUnit;
+  uint64_t from = offset / kUnit * kUnit;
+  uint64_t to = (offset + length + kUnit - 1) / kUnit * kUnit;
+  const auto is_empty = [&](uint64_t start, uint64_t end) {
+    const Result<uint64_t> bytes = start < end ? CachedBytes(fd, start, end - start) : uint64_t{0};
+    return bytes && *bytes == 0;
+  };
+  if (!is_empty(from, offset)) from = offset;
+  if (!is_empty(offset + length, to)) to = offset + length;
+  own_pages_.Remove(file, from, to - from);
+}
+
+Result<Residency> ObserverIo::Resident(uint64_t file, uint64_t offset, uint64_t length,
+                                       std::span<uint8_t> bitmap) {
+  const Result<OpenFiles::Fd> fd = files_.Open(file);
+  if (!fd) return fd.error();
+  std::fill(bitmap.begin(), bitmap.end(), uint8_t{0});
+  const Result<uint64_t> bytes =
+      bitmap.empty() ? CachedBytes((*fd)->Get(), offset, length)
+                     : CachedPages((*fd)->Get(), offset, length, bitmap.data(), bitmap.size());
+  if (!bytes) return bytes.error();
+  // The kernel has reclaimed it.
+  if (*bytes == 0 && length > 0) own_pages_.Remove(file, offset, length);
+  return Residency{.resident = *bytes};
+}
+
+Result<uint32_t> ObserverIo::Charge(int cgroup_fd) {
+  CgroupLoaderOptions options;
+  options.lanes = kLoadsAtOnce;
+  options.on_process = [programs = parts_.programs](pid_t pid, bool is_there) {
+    if (is_there) {
+      programs->AddOwn(pid);
+    } else {
+      programs->RemoveOwn(pid);
+    }
+  };
+  return charged_.Open(cgroup_fd, -1, std::move(options));
+}
+
+}  // namespace ppc

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what the observer does to files: loads, evictions, residency, and what has to be known for
+// them of who reads: whose pages they are, who maps them, who reads past the page cache.
+// Threads: Note by who drains events; Look by the observer's own thread; all else by any.
+#ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
+#define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/cgroup_loaders.h"
+#include "daemon/backend/observer/direct_readers.h"
+#include "daemon/backend/observer/inode_index.h"
+#include "daemon/backend/observer/kept_cache.h"
+#include "daemon/backend/observer/mappers.h"
+#include "daemon/backend/observer/open_files.h"
+#include "daemon/backend/observer/own_pages.h"
+#include "daemon/backend/observer/programs.h"
+#include "daemon/machine/roots.h"
+
+namespace ppc {
+
+class ObserverIo {
+ public:
+  struct Parts {  // all must outlive this
+    InodeIndex* index = nullptr;
+    MetFiles* met = nullptr;
+    ObserverPrograms* programs = nullptr;
+    std::function<void()> hurry;  // a Look() is due now
+  };
+
+  ObserverIo(const std::string& dir, const SysRoots& roots, Parts parts);
+
+  // What an event tells of pages and readers.
+  void Note(const Event& event);
+  // Closes what is idle and looks for readers with O_DIRECT; ns until it wants to be called again.
+  uint64_t Look(uint64_t now_ns);
+
+  // As in backend.h.
+  Result<LoadResult> Load(const LoadRequest& request);
+  Result<EvictResult> Evict(const EvictRequest& request);
+  Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
+                             std::span<uint8_t> bitmap);
+  Result<uint32_t> Charge(int cgroup_fd);
+  void Uncharge(uint32_t handle) { charged_.Close(handle); }
+
+  // What `status` says.
+  bool HasDrops() const { return kept_.HasDrops(); }
+  std::string DirectWords() const { return direct_.Words(); }
+
+ private:
+  // Whether a load of the file makes sense now, else why not.
+  LoadStop MayLoad(uint64_t file, int fd);
+  // By the process in the service's cgroup, or by ourselves.
+  Result<LoadResult> LoadOpen(const LoadRequest& request, int fd);
+  void ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t length);
+
+  const SysRoots roots_;
+  const Parts parts_;
+  OpenFiles files_;
+  OwnPages own_pages_;
+  Mappers mappers_;
+  DirectReaders direct_;
+  KeptCache kept_;
+  CgroupLoaders charged_;  // ends first: tells the programs of its processes
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_IO_H_
