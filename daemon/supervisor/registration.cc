@@ -1,36 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/supervisor/registration.h"
 
-#include <signal.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/supervisor/cgroups.h"
+#include "daemon/supervisor/runner_init.h"
 #include "daemon/wire/exit_codes.h"
 #include "daemon/wire/protocol.h"
 
 namespace ppc::control {
-namespace {
-
-std::string HowItEnded(int wait_status) {
-  if (WIFSIGNALED(wait_status)) {
-    const int signal = WTERMSIG(wait_status);
-    const char* name = sigabbrev_np(signal);
-    return "was killed by signal " + std::to_string(signal) +
-           (name == nullptr ? "" : std::string(" (SIG") + name + ")");
-  }
-  const int status = WEXITSTATUS(wait_status);
-  if (status == kExitExpired) return "ended because its lease had run out while it did not run";
-  return "exited with status " + std::to_string(status);
-}
-
-}  // namespace
 
 const char* Registration::ShownState() const {
   switch (state_) {
@@ -54,7 +37,15 @@ Registration::Registration(const Environment& environment, MountInfo mount, Poli
       mount_(std::move(mount)),
       choice_(std::move(choice)),
       handle_(std::move(handle)),
-      callbacks_(std::move(callbacks)) {}
+      callbacks_(std::move(callbacks)),
+      comebacks_(environment.options),
+      messages_(environment.loop, services_,
+                {.on_change = [this] { callbacks_.on_change(); },
+                 .on_failed =
+                     [this](const std::string& why) {
+                       last_error_ = why;
+                       Log(LogLevel::kWarning, {mount_.path, ""}, why);
+                     }}) {}
 
 Registration::~Registration() {
   for (const EventLoop::TimerId& timer : {back_off_timer_, drain_timer_, watch_timer_}) {
@@ -98,42 +89,9 @@ void Registration::WhenStarted(StatusHandler done) {
   }
 }
 
-// Where policies note how far their services are: whoever comes after this runner goes on there.
-void Registration::LendCheckpoints(Json& init, std::vector<UniqueFd>& lent) {
-  Result<UniqueFd> file = environment_.state.OpenCheckpoints(mount_.path, /*is_fresh=*/!has_run_);
-  if (!file) {
-    return Log(LogLevel::kWarning, {mount_.path, ""},
-               "a service whose runner dies in the middle of "
-               "its load starts over: " +
-                   file.error().message);
-  }
-  init["checkpoints"] = kRunnerLentFd + lent.size();
-  lent.push_back(std::move(*file));
-}
-
-// Programs for a runner that may want them; without, it tries by itself and says what is missing.
-void Registration::LendPrograms(Json& init, std::vector<UniqueFd>& lent) {
-  const bool may_observe =
-      choice_.backend == BackendKind::kAuto || choice_.backend == BackendKind::kObserver;
-  if (!mount_.is_plain || !may_observe) return;
-  if (observer_ == nullptr) {
-    Result<std::unique_ptr<ObserverHub::Place>> place = environment_.observers.Enter();
-    if (!place) {
-      return Log(LogLevel::kDebug, {mount_.path, ""}, place.error().message);
-    }
-    observer_ = std::move(*place);
-  }
-  Result<ObserverFds> fds = observer_->Share();
-  if (!fds) return;
-  init["lent"] = Json{{"observer", observer_->Directory()},
-                      {"first_descriptor", kRunnerLentFd + lent.size()},
-                      {"descriptors", fds->size()}};
-  std::move(fds->begin(), fds->end(), std::back_inserter(lent));
-}
-
 void Registration::SpawnRunner() {
   was_dropped_ = false;
-  init_error_.clear();
+  init_error_.reset();
   Result<std::string> cgroup = environment_.cgroups.MakeRunnerGroup(RunnerName());
   if (!cgroup) {
     Log(LogLevel::kDebug, {mount_.path, ""},
@@ -142,39 +100,29 @@ void Registration::SpawnRunner() {
   RunnerProcess::Callbacks callbacks;
   callbacks.on_event = [this](const Json& event) { HandleEvent(event); };
   callbacks.on_exit = [this](int wait_status) { HandleExit(wait_status); };
-  const auto runtime = choice_.config.find("runtime");
-  Json init{{"op", "init"},
-            {"mount", mount_.path},
-            {"backend", BackendName(choice_.backend)},
-            {"policy", choice_.path},
-            {"config", choice_.config},
-            {"template_dir", environment_.options.template_dir},
-            {"runtime", runtime == choice_.config.end() ? Json::object() : *runtime}};
-  reads_ = environment_.reads.Enter();
-  init["reads"] = ReadSharesJson(reads_->Tell());
-  if (!mount_.is_plain) init["device"] = mount_.Key();
+  RunnerInit init =
+      MakeRunnerInit(environment_, mount_, choice_, /*is_fresh=*/!has_run_, &observer_);
+  std::unique_ptr<ReadBroker::Place> reads = environment_.reads.Enter();
+  init.message["reads"] = ReadSharesJson(reads->Tell());
   memory_ = environment_.memory.Enter();
-  if (const std::optional<uint64_t> share = memory_->FirstShare()) init["memory_share"] = *share;
-  std::vector<UniqueFd> lent;
-  LendCheckpoints(init, lent);
-  LendPrograms(init, lent);
+  if (const std::optional<uint64_t> share = memory_->FirstShare())
+    init.message["memory_share"] = *share;
   Result<std::unique_ptr<RunnerProcess>> runner =
       RunnerProcess::Spawn(environment_.loop, environment_.options.runner, cgroup ? *cgroup : "",
-                           lent, std::move(callbacks));
+                           init.lent, std::move(callbacks));
   if (!runner) {
     memory_.reset();
-    reads_.reset();
-    init_error_ = runner.error().message;
-    init_error_code_ = runner.error().code;
+    init_error_ = runner.error();
     // From the loop: the caller may not be ready for the end yet.
     back_off_timer_ = environment_.loop.After(Millis(0), [this] { HandleDeath("did not start"); });
     return;
   }
-  runner_ = std::move(runner).value();
-  runner_->Ask(std::move(init), environment_.options.init_timeout,
-               [this, alive = std::weak_ptr<bool>(alive_)](Result<Json> answer) {
-                 if (!alive.expired()) HandleInitAnswer(std::move(answer));
-               });
+  runner_ = std::make_unique<RunnerTalk>(std::move(runner).value(), std::move(reads),
+                                         environment_.options, mount_.path);
+  runner_->Begin(std::move(init.message),
+                 [this, alive = std::weak_ptr<bool>(alive_)](Result<Json> answer) {
+                   if (!alive.expired()) HandleInitAnswer(std::move(answer));
+                 });
 }
 
 void Registration::HandleInitAnswer(Result<Json> answer) {
@@ -182,11 +130,8 @@ void Registration::HandleInitAnswer(Result<Json> answer) {
   if (answer && IsOk(*answer)) return HandleRunning(*answer);
   const Error error = answer ? AnswerError(*answer) : answer.error();
   // EPIPE: it died; HandleExit tells how.
-  if (answer || error.code != EPIPE) {
-    init_error_ = error.message;
-    init_error_code_ = error.code;
-  }
-  runner_->Kill(SIGKILL);  // HandleExit goes on
+  if (answer || error.code != EPIPE) init_error_ = error;
+  runner_->Kill();  // HandleExit goes on
 }
 
 // Moves what a runner says of its backend out of its answer.
@@ -206,29 +151,18 @@ void Registration::HandleRunning(const Json& answer) {
   const bool is_restart = has_run_;
   state_ = State::kRunning;
   has_run_ = true;
-  running_since_ns_ = last_answer_ns_ = MonotonicNs();
+  comebacks_.Running(MonotonicNs());
   Log(LogLevel::kInfo, {mount_.path, ""},
       "policy '" + choice_.name + "' runs (pid " + std::to_string(runner_->pid()) + ")");
-  if (is_restart) {
-    std::deque<std::string> ids;
-    for (const Service* service : services_.InOrder()) ids.push_back(service->id);
-    ReplayServices(std::move(ids));
-  }
   memory_->Begin([this](std::optional<uint64_t> share, MemoryBroker::AnswerHandler done) {
-    AskForMemory(share, std::move(done));
+    if (!runner_) return done(std::nullopt);
+    runner_->AskForMemory(share, std::move(done));
   });
   environment_.loop.Cancel(watch_timer_);
   WatchRunner();
   callbacks_.on_change();
   SettleStart(Ok());
-  RunDeferred();
-}
-
-// A fresh runner counts its services anew.
-void Registration::TakeNumber(const std::string& id, const Json& reply) {
-  Service* service = services_.Find(id);
-  if (service == nullptr || !service->TakeNumber(reply)) return;
-  callbacks_.on_change();
+  messages_.Open(runner_.get(), is_restart);
 }
 
 void Registration::HandleEvent(const Json& event) {
@@ -243,14 +177,15 @@ void Registration::HandleEvent(const Json& event) {
   // It ends by itself; see that it does.
   environment_.loop.Cancel(drain_timer_);
   drain_timer_ = environment_.loop.After(environment_.options.drain_timeout, [this] {
-    if (runner_) runner_->Kill(SIGKILL);
+    if (runner_) runner_->Kill();
   });
 }
 
 void Registration::HandleExit(int wait_status) {
   old_runner_ = std::move(runner_);
+  old_runner_->Ended();
+  messages_.Hold();
   memory_.reset();
-  reads_.reset();
   if (observer_ != nullptr) observer_->Silence();
   environment_.loop.Cancel(drain_timer_);
   environment_.loop.Cancel(watch_timer_);
@@ -265,68 +200,57 @@ void Registration::HandleExit(int wait_status) {
   }
   if (was_dropped_ && has_run_) return Fail("policy dropped: " + last_error_);
   if (was_dropped_) {
-    init_error_ = "policy '" + choice_.name + "' was dropped while it started: " + last_error_;
-    init_error_code_ = EIO;
+    init_error_ =
+        Error{EIO, "policy '" + choice_.name + "' was dropped while it started: " + last_error_};
   }
   HandleDeath(HowItEnded(wait_status));
 }
 
 void Registration::HandleDeath(const std::string& how) {
-  const std::string story = init_error_.empty() ? "ppc-runner " + how : init_error_;
+  const std::string story = init_error_ ? init_error_->message : "ppc-runner " + how;
   if (!has_run_) {
-    const int code = init_error_.empty() ? EIO : init_error_code_;
-    const std::string prefix = init_error_.empty() ? "policy '" + choice_.name + "': " : "";
-    Log(LogLevel::kError, {mount_.path, ""}, prefix + story);
-    return Finish(Error{code, prefix + story});
+    const Error error =
+        init_error_ ? *init_error_ : Error{EIO, "policy '" + choice_.name + "': " + story};
+    Log(LogLevel::kError, {mount_.path, ""}, error.message);
+    return Finish(error);
   }
-  const uint64_t quick_ns =
-      static_cast<uint64_t>(environment_.options.quick_death.count()) * kNsPerMs;
-  const bool did_run = state_ == State::kRunning;
-  const bool was_quick = !did_run || MonotonicNs() - running_since_ns_ < quick_ns;
-  quick_deaths_ = was_quick ? quick_deaths_ + 1 : 0;
   last_error_ = story;
-  if (quick_deaths_ >= environment_.options.max_quick_deaths) {
-    return Fail("gave up after " + std::to_string(quick_deaths_) +
+  const std::optional<Millis> pause =
+      comebacks_.Died(MonotonicNs(), /*did_run=*/state_ == State::kRunning);
+  if (!pause) {
+    return Fail("gave up after " + std::to_string(comebacks_.DeathsInARow()) +
                 " deaths in a row; the last: " + story);
   }
-  const Millis delay = environment_.options.first_back_off * (1 << std::max(quick_deaths_ - 1, 0));
   state_ = State::kRestarting;
-  ++restarts_;
   Log(LogLevel::kWarning, {mount_.path, ""},
-      story + "; native policy in force, restart in " + std::to_string(delay.count()) + " ms");
-  back_off_timer_ = environment_.loop.After(delay, [this] {
+      story + "; native policy in force, restart in " + std::to_string(pause->count()) + " ms");
+  back_off_timer_ = environment_.loop.After(*pause, [this] {
     if (environment_.probe.IsThere(mount_)) return SpawnRunner();
     Finish(Gone());
   });
 }
 
 void Registration::Fail(const std::string& why) {
-  constexpr Millis kLongestRetry = std::chrono::hours(1);
-  constexpr int kMostDoublings = 6;
-  // Who has lived as long as the longest pause begins anew.
-  if (has_run_ && MonotonicNs() - running_since_ns_ > kLongestRetry / Millis(1) * kNsPerMs)
-    failures_ = 0;
-  const Millis delay = std::min(
-      environment_.options.first_retry * (1 << std::min(failures_, kMostDoublings)), kLongestRetry);
-  ++failures_;
+  const Millis pause = comebacks_.Failed(MonotonicNs());
   state_ = State::kFailed;
   last_error_ = why;
   Log(LogLevel::kError, {mount_.path, ""},
       why + "; native policy in force, tried again in " +
-          std::to_string(delay / std::chrono::seconds(1)) + " s, or when it is registered again");
-  RunDeferred();
+          std::to_string(pause / std::chrono::seconds(1)) + " s, or when it is registered again");
+  messages_.Refuse(Error{ENOTCONN, "the policy of " + mount_.path + " has failed (" + last_error_ +
+                                       "); register it again"});
   callbacks_.on_change();
   WatchMount();
-  back_off_timer_ = environment_.loop.After(delay, [this] { TryAgain(); });
+  back_off_timer_ = environment_.loop.After(pause, [this] { TryAgain(); });
 }
 
 void Registration::TryAgain() {
   if (state_ != State::kFailed) return;
   if (!environment_.probe.IsThere(mount_)) return Finish(Gone());
   Log(LogLevel::kInfo, {mount_.path, ""}, "policy '" + choice_.name + "' is tried again");
-  quick_deaths_ = 0;
+  comebacks_.TryAgain();
+  messages_.Hold();
   state_ = State::kRestarting;
-  ++restarts_;
   environment_.loop.Cancel(watch_timer_);
   callbacks_.on_change();
   SpawnRunner();
@@ -347,7 +271,8 @@ void Registration::Finish(const Error& error) {
   is_gone_ = true;
   SettleStart(error);
   state_ = State::kDraining;
-  RunDeferred();
+  messages_.Refuse(
+      Error{ENOTCONN, "the policy of " + mount_.path + " does not run: " + last_error_});
   callbacks_.on_gone();
   for (StatusHandler& waiter : std::exchange(remove_waiters_, {})) waiter(Ok());
 }
@@ -361,6 +286,7 @@ void Registration::Remove(StatusHandler done) {
   if (state_ == State::kDraining) return;
   SettleStart(Error{ECANCELED, "rm_policy came before the policy of " + mount_.path + " ran"});
   state_ = State::kDraining;
+  messages_.Refuse(Error{ENOTCONN, "the policy of " + mount_.path + " is being removed"});
   environment_.loop.Cancel(back_off_timer_);
   if (!runner_) {
     back_off_timer_ = environment_.loop.After(Millis(0), [this] {
@@ -370,12 +296,83 @@ void Registration::Remove(StatusHandler done) {
   }
   if (runner_->IsStopped()) {
     Log(LogLevel::kWarning, {mount_.path, ""}, "the runner is stopped by a signal; killing it");
-    return runner_->Kill(SIGKILL);
+    return runner_->Kill();
   }
-  runner_->Ask({{"op", "stop"}}, environment_.options.drain_timeout, [](const Result<Json>&) {});
+  runner_->End();
   drain_timer_ = environment_.loop.After(environment_.options.drain_timeout, [this] {
     Log(LogLevel::kWarning, {mount_.path, ""}, "the runner did not drain in time; killing it");
-    if (runner_) runner_->Kill(SIGKILL);
+    if (runner_) runner_->Kill();
+  });
+}
+
+void Registration::Control(Json message, JsonHandler done) {
+  messages_.Send(std::move(message), std::move(done));
+}
+
+// One that runs but is mute for long is killed, which restarts it.
+void Registration::WatchRunner() {
+  watch_timer_ = environment_.loop.After(environment_.options.watch_period, [this] {
+    if (state_ != State::kRunning || !runner_) return;
+    // A mount that goes ends its device, and the runner says so.
+    if (mount_.is_plain && !environment_.probe.IsThere(mount_)) {
+      Log(LogLevel::kInfo, Gone().message + "; its policy is removed");
+      return Remove([](const Status&) {});
+    }
+    if (!runner_->Watch()) {
+      Log(LogLevel::kError, {mount_.path, ""}, "the runner does not answer any more; killing it");
+      return runner_->Kill();
+    }
+    WatchRunner();
+  });
+}
+
+Json Registration::DescribeWithoutRunner() const {
+  Json out{{"mount", mount_.path},
+           {"backend", Backend()},
+           {"limits", limits_},
+           {"policy", choice_.name},
+           {"policy_path", choice_.path},
+           {"config", choice_.config},
+           {"handle", handle_},
+           {"state", ShownState()},
+           {"restarts", comebacks_.Restarts()},
+           {"last_error", last_error_},
+           {"services", services_.Describe(Peer{.is_admin = true})}};
+  if (!mount_.is_plain) out["device"] = mount_.Key();
+  const Json statistics = environment_.probe.Statistics(mount_);
+  if (!statistics.empty()) out["kernel"] = statistics;
+  if (runner_) out["pid"] = runner_->pid();
+  return out;
+}
+
+// Of a runner that does not answer.
+Json Registration::DescribeMute() const {
+  Json out = DescribeWithoutRunner();
+  const Result<std::string> attached = JsonString(out.value("kernel", Json::object()), "state", "");
+  if (!runner_->IsStopped()) out["state"] = "unresponsive";
+  out["last_error"] = runner_->WhyMute(/*has_lease_expired=*/attached && *attached == "expired");
+  return out;
+}
+
+void Registration::AskForLog(const std::function<void(Json)>& done) {
+  if (!runner_) return done(Json::array());
+  runner_->AskForLog(done);
+}
+
+void Registration::Describe(const std::function<void(Json)>& done) {
+  if (state_ != State::kRunning || !runner_) return done(DescribeWithoutRunner());
+  if (runner_->IsStopped()) return done(DescribeMute());
+  runner_->AskForStatus([this, alive = std::weak_ptr<bool>(alive_),
+                         before = DescribeWithoutRunner(), done](Result<Json> counters) {
+    if (alive.expired()) return done(before);
+    if (counters) {
+      TakeBackend(*counters);
+      Json out = DescribeWithoutRunner();
+      out["runner"] = std::move(*counters);
+      return done(out);
+    }
+    if (state_ != State::kRunning || !runner_) return done(DescribeWithoutRunner());
+    done(DescribeMute());
   });
 }
 

@@ -13,8 +13,6 @@
 #ifndef PPC_DAEMON_SUPERVISOR_REGISTRATION_H_
 #define PPC_DAEMON_SUPERVISOR_REGISTRATION_H_
 
-#include <cerrno>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,51 +21,22 @@
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
-#include "daemon/supervisor/cgroups.h"
+#include "daemon/supervisor/comebacks.h"
+#include "daemon/supervisor/environment.h"
 #include "daemon/supervisor/event_loop.h"
 #include "daemon/supervisor/memory_broker.h"
 #include "daemon/supervisor/mount_probe.h"
 #include "daemon/supervisor/observer_hub.h"
-#include "daemon/supervisor/options.h"
-#include "daemon/supervisor/read_broker.h"
-#include "daemon/supervisor/runner_process.h"
+#include "daemon/supervisor/policy_choice.h"
+#include "daemon/supervisor/policy_messages.h"
+#include "daemon/supervisor/runner_talk.h"
 #include "daemon/supervisor/services.h"
-#include "daemon/supervisor/state_dir.h"
 
 namespace ppc::control {
-
-struct PolicyChoice {
-  std::string name;  // as asked for
-  std::string path;
-  Json config;  // object
-  BackendKind backend = BackendKind::kAuto;
-
-  bool IsSamePolicy(const PolicyChoice& other) const {
-    return path == other.path && config == other.config;
-  }
-};
-
-// An answer of Registration::Control: the policy knows no such message.  One without services of
-// its own works without.
-inline bool IsUnknownToPolicy(const Result<Json>& answer) {
-  return !answer && (answer.error().code == EOPNOTSUPP || answer.error().code == ENOSYS);
-}
 
 class Registration {
  public:
   enum class State { kStarting, kRunning, kDraining, kRestarting, kFailed };
-
-  // What all registrations share; must outlive them.
-  struct Environment {
-    EventLoop& loop;
-    const Options& options;
-    const MountProbe& probe;
-    const Cgroups& cgroups;
-    ObserverHub& observers;
-    MemoryBroker& memory;
-    ReadBroker& reads;
-    const StateDir& state;
-  };
 
   struct Callbacks {
     // Services or choice changed: the state file is stale.
@@ -126,8 +95,6 @@ class Registration {
 
  private:
   void SpawnRunner();
-  void LendCheckpoints(Json& init, std::vector<UniqueFd>& lent);
-  void LendPrograms(Json& init, std::vector<UniqueFd>& lent);
   void HandleInitAnswer(Result<Json> answer);
   void HandleRunning(const Json& answer);
   void TakeBackend(Json& answer);
@@ -139,14 +106,8 @@ class Registration {
   void TryAgain();
   void Finish(const Error& error);
   void SettleStart(const Status& status);
-  void ReplayServices(std::deque<std::string> ids);
-  void TakeNumber(const std::string& id, const Json& reply);
-  void SendControl(const Json& message, JsonHandler done);
-  void StopLater(const Json& message);
-  void AskForMemory(std::optional<uint64_t> share, MemoryBroker::AnswerHandler done);
   void WatchRunner();
   void WatchMount();
-  void RunDeferred();
   Json DescribeWithoutRunner() const;
   Json DescribeMute() const;
   std::string RunnerName() const;
@@ -164,22 +125,16 @@ class Registration {
   std::string last_error_;
   std::string backend_;          // as the runner names it
   Json limits_ = Json::array();  // what it cannot do here, sentences
-  std::string init_error_;
-  int init_error_code_ = 0;
-  int quick_deaths_ = 0;
-  uint64_t restarts_ = 0;
-  uint64_t running_since_ns_ = 0;
-  uint64_t last_answer_ns_ = 0;
+  std::optional<Error> init_error_;
+  Comebacks comebacks_;
   Services services_;
+  PolicyMessages messages_;
   std::unique_ptr<ObserverHub::Place> observer_;  // null: the runner has no use for it
   std::unique_ptr<MemoryBroker::Place> memory_;   // of the runner that there is
-  std::unique_ptr<ReadBroker::Place> reads_;      // the same
-  std::unique_ptr<RunnerProcess> runner_;
-  std::unique_ptr<RunnerProcess> old_runner_;  // ended; freed at the next start
+  std::unique_ptr<RunnerTalk> runner_;
+  std::unique_ptr<RunnerTalk> old_runner_;  // ended; freed at the next start
   std::vector<StatusHandler> start_waiters_;
   std::vector<StatusHandler> remove_waiters_;
-  std::vector<StatusHandler> deferred_;  // for a runner that is coming back
-  int failures_ = 0;                     // since it last ran for long
   EventLoop::TimerId back_off_timer_{};
   EventLoop::TimerId drain_timer_{};
   EventLoop::TimerId watch_timer_{};

@@ -36,7 +36,7 @@ class RegistrationMaker {
   ObserverHub observers_;
   MemoryBroker memory_;
   ReadBroker reads_;
-  const Registration::Environment environment_;
+  const Environment environment_;
   uint64_t next_handle_ = 1;
 };
 

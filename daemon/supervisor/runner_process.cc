@@ -14,9 +14,11 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "daemon/base/files.h"
 #include "daemon/base/log.h"
+#include "daemon/wire/exit_codes.h"
 #include "daemon/wire/protocol.h"
 
 namespace ppc::control {
@@ -77,6 +79,18 @@ void CloseFrom(int first) {
 }
 
 }  // namespace
+
+std::string HowItEnded(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int signal = WTERMSIG(wait_status);
+    const char* name = sigabbrev_np(signal);
+    return "was killed by signal " + std::to_string(signal) +
+           (name == nullptr ? "" : std::string(" (SIG") + name + ")");
+  }
+  const int status = WEXITSTATUS(wait_status);
+  if (status == kExitExpired) return "ended because its lease had run out while it did not run";
+  return "exited with status " + std::to_string(status);
+}
 
 Result<std::unique_ptr<RunnerProcess>> RunnerProcess::Spawn(EventLoop& loop,
                                                             const std::string& program,

@@ -21,6 +21,9 @@
 
 namespace ppc::control {
 
+// What to say of a runner that has ended so, as waitid() tells: "was killed by ...".
+std::string HowItEnded(int wait_status);
+
 class RunnerProcess {
  public:
   using AnswerHandler = std::function<void(Result<Json>)>;

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/supervisor/policy_messages.h"
+
+#include <utility>
+
+namespace ppc::control {
+
+PolicyMessages::PolicyMessages(EventLoop& loop, Services& services, Callbacks callbacks)
+    : loop_(loop), services_(services), callbacks_(std::move(callbacks)) {}
+
+void PolicyMessages::Send(Json message, JsonHandler done) {
+  if (runner_ != nullptr) return SendNow(message, std::move(done));
+  if (refusal_) return done(*refusal_);
+  waiting_.push_back(Waiting{std::move(message), std::move(done)});
+}
+
+void PolicyMessages::Open(RunnerTalk* runner, bool is_restart) {
+  runner_ = runner;
+  refusal_.reset();
+  life_ = std::make_shared<bool>(true);
+  if (is_restart) {
+    std::deque<std::string> ids;
+    for (const Service* service : services_.InOrder()) ids.push_back(service->id);
+    TellServices(std::move(ids));
+  }
+  for (Waiting& waiting : std::exchange(waiting_, {}))
+    Send(std::move(waiting.message), std::move(waiting.done));
+}
+
+void PolicyMessages::Hold() {
+  runner_ = nullptr;
+  refusal_.reset();
+  life_.reset();
+}
+
+void PolicyMessages::Refuse(const Error& why) {
+  Hold();
+  refusal_ = why;
+  for (const Waiting& waiting : std::exchange(waiting_, {})) waiting.done(why);
+}
+
+void PolicyMessages::SendNow(const Json& message, JsonHandler done) {
+  const Json to_repeat = message.value("op", "") == "service_stop" ? message : Json();
+  runner_->Control(message, [this, alive = std::weak_ptr<bool>(alive_), to_repeat,
+                             done = std::move(done)](Result<Json> reply) {
+    if (!reply && reply.error().code == EAGAIN && !alive.expired() && !to_repeat.is_null()) {
+      StopLater(to_repeat);
+    }
+    done(std::move(reply));
+  });
+}
+
+// A service that has ended must end, though the runner takes no more questions now.  One of its
+// name that has been started meanwhile is another.
+void PolicyMessages::StopLater(const Json& message) {
+  constexpr Millis kAgain{500};
+  loop_.After(kAgain, [this, life = Life(life_), message] {
+    if (life.expired()) return;  // a new runner does not know it
+    if (services_.Find(message.value("service_id", "")) != nullptr) return;
+    SendNow(message, [](const Result<Json>&) {});
+  });
+}
+
+// One after the other: a runner takes only so many questions at once.
+void PolicyMessages::TellServices(std::deque<std::string> ids) {
+  const Service* service = nullptr;
+  while (service == nullptr && !ids.empty()) {
+    service = services_.Find(ids.front());  // it may have been stopped meanwhile
+    ids.pop_front();
+  }
+  if (service == nullptr) return;
+  const std::function<void()> next = [this, ids, life = Life(life_)] {
+    if (!life.expired()) TellServices(ids);
+  };
+  SendNow(service->Resumption(), [this, alive = std::weak_ptr<bool>(alive_), id = service->id,
+                                  next](const Result<Json>& reply) {
+    if (!alive.expired()) HandleTold(id, reply, next);
+  });
+}
+
+void PolicyMessages::HandleTold(const std::string& id, const Result<Json>& reply,
+                                const std::function<void()>& next) {
+  Service* const service = services_.Find(id);
+  if (!reply) {
+    callbacks_.on_failed("service " + id + " was not taken up again: " + reply.error().message);
+    // It has never been taken up: what hangs or dies of it would do so for ever.
+    if (service != nullptr && service->is_starting) {
+      services_.Remove(id);
+      callbacks_.on_change();
+    }
+    return next();
+  }
+  if (service == nullptr) return next();
+  // A fresh runner counts its services anew.
+  if (service->TakeNumber(*reply)) callbacks_.on_change();
+  service->is_starting = false;
+  if (!service->is_ready || runner_ == nullptr) return next();
+  SendNow({{"op", "service_ready"}, {"service_id", id}}, [next](const Result<Json>&) { next(); });
+}
+
+}  // namespace ppc::control

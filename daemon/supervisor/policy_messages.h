@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the messages for one directory's policy across the lives of its runners: those that wait for
+// a runner, the refusals while there will be none, and telling a fresh one of the services.
+// Threads: the loop's.
+#ifndef PPC_DAEMON_SUPERVISOR_POLICY_MESSAGES_H_
+#define PPC_DAEMON_SUPERVISOR_POLICY_MESSAGES_H_
+
+#include <cerrno>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+#include "daemon/supervisor/event_loop.h"
+#include "daemon/supervisor/runner_talk.h"
+#include "daemon/supervisor/services.h"
+
+namespace ppc::control {
+
+// An answer of the policy: it knows no such message.  One without services of its own works
+// without.
+inline bool IsUnknownToPolicy(const Result<Json>& answer) {
+  return !answer && (answer.error().code == EOPNOTSUPP || answer.error().code == ENOSYS);
+}
+
+class PolicyMessages {
+ public:
+  using JsonHandler = RunnerTalk::JsonHandler;
+
+  struct Callbacks {
+    std::function<void()> on_change;                    // services changed
+    std::function<void(const std::string&)> on_failed;  // a service was not taken up again
+  };
+
+  // loop and services must outlive this.
+  PolicyMessages(EventLoop& loop, Services& services, Callbacks callbacks);
+  PolicyMessages(const PolicyMessages&) = delete;
+  PolicyMessages& operator=(const PolicyMessages&) = delete;
+
+  // The answer is the policy's object.  Without a runner it waits for one that is coming.
+  void Send(Json message, JsonHandler done);
+
+  // The policy runs.  `is_restart`: the runner is told of the services first.
+  void Open(RunnerTalk* runner, bool is_restart);
+  // The runner has gone, another one is coming.
+  void Hold();
+  // There will be none: who waits and whoever comes is told why.
+  void Refuse(const Error& why);
+
+ private:
+  struct Waiting {
+    Json message;
+    JsonHandler done;
+  };
+  // Of one runner, expires with it.
+  using Life = std::weak_ptr<bool>;
+
+  void SendNow(const Json& message, JsonHandler done);
+  void TellServices(std::deque<std::string> ids);
+  void HandleTold(const std::string& id, const Result<Json>& reply,
+                  const std::function<void()>& next);
+  void StopLater(const Json& message);
+
+  EventLoop& loop_;
+  Services& services_;
+  const Callbacks callbacks_;
+  RunnerTalk* runner_ = nullptr;
+  std::optional<Error> refusal_;
+  std::vector<Waiting> waiting_;
+  std::shared_ptr<bool> life_;
+  // Expires with this object, which some answers outlive.
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ppc::control
+
+#endif  // PPC_DAEMON_SUPERVISOR_POLICY_MESSAGES_H_

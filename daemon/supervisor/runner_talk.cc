@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/supervisor/runner_talk.h"
+
+#include <signal.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "daemon/base/clock.h"
+#include "daemon/wire/protocol.h"
+
+namespace ppc::control {
+namespace {
+
+// The policy's object out of the runner's answer; {"error": ...} is a refusal.
+Result<Json> PolicyReply(const Result<Json>& answer) {
+  if (!answer) return answer.error();
+  if (!IsOk(*answer)) return AnswerError(*answer);
+  Json reply = *answer;
+  if (const auto inner = answer->find("reply"); inner != answer->end()) {
+    reply = inner->is_object() ? *inner : Json::object();
+  }
+  reply.erase("ok");
+  reply.erase("v");
+  const auto refusal = reply.find("error");
+  if (refusal == reply.end()) return reply;
+  Error error = AnswerError(reply);
+  if (!reply.contains("code")) error.code = EINVAL;
+  return error;
+}
+
+// What a runner says of its memory; nothing if that is no answer.
+std::optional<MemoryReport> MemoryOf(const Result<Json>& answer) {
+  if (!answer || !IsOk(*answer)) return std::nullopt;
+  MemoryReport report;
+  for (const auto& [key, value] :
+       {std::pair{"budget", &report.budget}, {"keeps", &report.keeps}, {"wants", &report.wants}}) {
+    const auto member = answer->find(key);
+    if (member == answer->end() || !member->is_number_unsigned()) return std::nullopt;
+    *value = member->get<uint64_t>();
+  }
+  return report;
+}
+
+}  // namespace
+
+RunnerTalk::RunnerTalk(std::unique_ptr<RunnerProcess> process,
+                       std::unique_ptr<ReadBroker::Place> reads, const Options& options,
+                       std::string directory)
+    : options_(options),
+      directory_(std::move(directory)),
+      heard_ns_(MonotonicNs()),
+      reads_(std::move(reads)),
+      process_(std::move(process)) {}
+
+void RunnerTalk::Kill() { process_->Kill(SIGKILL); }
+
+// Every answer is a sign of life.
+void RunnerTalk::Ask(Json message, Millis timeout, JsonHandler done) {
+  process_->Ask(std::move(message), timeout,
+                [this, alive = std::weak_ptr<bool>(alive_), done](Result<Json> answer) {
+                  if (answer && !alive.expired()) heard_ns_ = MonotonicNs();
+                  done(std::move(answer));
+                });
+}
+
+void RunnerTalk::Begin(Json init, JsonHandler done) {
+  Ask(std::move(init), options_.init_timeout, std::move(done));
+}
+
+void RunnerTalk::End() {
+  Ask({{"op", "stop"}}, options_.drain_timeout, [](const Result<Json>&) {});
+}
+
+void RunnerTalk::Control(const Json& message, JsonHandler done) {
+  const bool is_start = message.value("op", "") == "service_start";
+  Ask({{"op", "control"}, {"message", message}},
+      is_start ? options_.start_timeout : options_.control_timeout,
+      [this, alive = std::weak_ptr<bool>(alive_),
+       done = std::move(done)](const Result<Json>& answer) {
+        Result<Json> reply = PolicyReply(answer);
+        if (!reply && reply.error().code == ETIMEDOUT && !alive.expired() && IsStopped()) {
+          reply =
+              Error{ETIMEDOUT, "the runner of " + directory_ + " (pid " + std::to_string(pid()) +
+                                   ") is stopped by a signal; kill -CONT it"};
+        }
+        done(std::move(reply));
+      });
+}
+
+void RunnerTalk::AskForStatus(JsonHandler done) {
+  Ask({{"op", "status"}}, options_.status_timeout,
+      [done = std::move(done)](const Result<Json>& answer) {
+        if (!answer) return done(answer.error());
+        if (!IsOk(*answer)) return done(AnswerError(*answer));
+        Json counters = *answer;
+        counters.erase("ok");
+        done(std::move(counters));
+      });
+}
+
+void RunnerTalk::AskForLog(const std::function<void(Json)>& done) {
+  if (IsStopped()) return done(Json::array());
+  Ask({{"op", "log"}}, options_.status_timeout,
+      [done, directory = directory_](const Result<Json>& answer) {
+        Json lines = Json::array();
+        for (Json line : answer ? JsonMember(*answer, "lines") : Json()) {
+          const Result<std::string> text = JsonString(line, "text", "");
+          if (!line.is_object() || !text) continue;
+          line["directory"] = directory;
+          line["text"] = directory + ": " + *text;
+          lines.push_back(std::move(line));
+        }
+        done(std::move(lines));
+      });
+}
+
+void RunnerTalk::AskForMemory(std::optional<uint64_t> share, MemoryBroker::AnswerHandler done) {
+  if (reads_ == nullptr || IsStopped()) {
+    if (reads_) reads_->Stopped();
+    return done(std::nullopt);
+  }
+  Json message{{"op", "memory"}, {"reads", ReadSharesJson(reads_->Tell())}};
+  if (share) message["share"] = *share;
+  Ask(std::move(message), options_.status_timeout,
+      [this, alive = std::weak_ptr<bool>(alive_),
+       done = std::move(done)](const Result<Json>& answer) {
+        std::optional<MemoryReport> report = MemoryOf(answer);
+        if (report && !alive.expired() && reads_) {
+          const auto told = ReadReportsOf(*answer);
+          if (told) report->is_moving = reads_->Hear(*told);
+        }
+        done(report);
+      });
+}
+
+bool RunnerTalk::Watch() {
+  Ask({{"op", "status"}}, options_.watch_period, [](const Result<Json>&) {});
+  if (IsStopped()) heard_ns_ = MonotonicNs();
+  const uint64_t limit_ns = static_cast<uint64_t>(options_.silence_limit.count()) * kNsPerMs;
+  return MonotonicNs() - heard_ns_ <= limit_ns;
+}
+
+std::string RunnerTalk::WhyMute(bool has_lease_expired) const {
+  const bool is_stopped = IsStopped();
+  return "the runner (pid " + std::to_string(pid()) + ") " +
+         (is_stopped ? "is stopped by a signal" : "does not answer") + "; " +
+         (has_lease_expired ? "its lease has run out: the native policy is in force; "
+                            : "the native policy is in force once its lease has run out; ") +
+         (is_stopped ? "kill -CONT it, or remove the policy" : "remove the policy if this stays");
+}
+
+}  // namespace ppc::control

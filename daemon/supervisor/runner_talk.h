@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns one runner and the conversation with it: control messages, memory, status, log, and whether
+// it still answers.
+// Threads: the loop's.  Handlers are called once, from the loop; those of a runner that ends before
+// it has answered, with EPIPE.
+#ifndef PPC_DAEMON_SUPERVISOR_RUNNER_TALK_H_
+#define PPC_DAEMON_SUPERVISOR_RUNNER_TALK_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+#include "daemon/supervisor/memory_broker.h"
+#include "daemon/supervisor/options.h"
+#include "daemon/supervisor/read_broker.h"
+#include "daemon/supervisor/runner_process.h"
+
+namespace ppc::control {
+
+class RunnerTalk {
+ public:
+  using JsonHandler = std::function<void(Result<Json>)>;
+
+  // `reads`: its place among those that share the devices.  `directory` is for messages.  options
+  // must outlive this.
+  RunnerTalk(std::unique_ptr<RunnerProcess> process, std::unique_ptr<ReadBroker::Place> reads,
+             const Options& options, std::string directory);
+  RunnerTalk(const RunnerTalk&) = delete;
+  RunnerTalk& operator=(const RunnerTalk&) = delete;
+
+  pid_t pid() const { return process_->pid(); }
+  // By a signal: it answers nothing, and would find all questions when it goes on.
+  bool IsStopped() const { return process_->IsStopped(); }
+  void Kill();
+  // It has ended: its share is the others'.
+  void Ended() { reads_.reset(); }
+
+  // The first message; the answer says what runs.
+  void Begin(Json init, JsonHandler done);
+  // Asks it to drain and end.
+  void End();
+  // A message for the policy.  The answer is the policy's object; a refusal of its is an error.
+  void Control(const Json& message, JsonHandler done);
+  // What it counts and knows.
+  void AskForStatus(JsonHandler done);
+  // The lines that it has logged, see LogLineJson(); none from one that is stopped.
+  void AskForLog(const std::function<void(Json)>& done);
+  // Tells its shares; the answer is what it needs.
+  void AskForMemory(std::optional<uint64_t> share, MemoryBroker::AnswerHandler done);
+
+  // Asks for a sign of life, now and then.  False: it runs and has been mute for too long.  One
+  // that is stopped is left alone: somebody stopped it, and the lease has made the mount native.
+  bool Watch();
+  // What is to be said of one that does not answer.
+  std::string WhyMute(bool has_lease_expired) const;
+
+ private:
+  void Ask(Json message, Millis timeout, JsonHandler done);
+
+  const Options& options_;
+  const std::string directory_;
+  uint64_t heard_ns_;
+  std::unique_ptr<ReadBroker::Place> reads_;
+  const std::unique_ptr<RunnerProcess> process_;
+  // Expires with this object, which some answers outlive.
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ppc::control
+
+#endif  // PPC_DAEMON_SUPERVISOR_RUNNER_TALK_H_
