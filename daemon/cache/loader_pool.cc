@@ -261,13 +261,9 @@ void LoaderPool::Submit(std::span<LoadItem> items, bool replaces) {
       stats_.asked += bytes;
       if (dropped) {
         ++stats_.interrupted[static_cast<size_t>(Interruption::kQueue)];
-        pushed_out.push_back(IoResult{.group = dropped->group,
-                                      .service = ServiceOf(dropped->payer),
-                                      .file = dropped->file,
-                                      .offset = dropped->offset,
-                                      .size = dropped->size,
-                                      .cookie = dropped->cookie,
-                                      .interrupted = true});
+        IoResult& result = pushed_out.emplace_back(ResultOf(*dropped));
+        result.size = dropped->size;
+        result.interrupted = true;
       }
       WakeFor(node);
     }

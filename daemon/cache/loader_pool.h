@@ -35,14 +35,11 @@
 #include "daemon/cache/bandwidth_governor.h"
 #include "daemon/cache/completions.h"
 #include "daemon/cache/device_meter.h"
+#include "daemon/cache/load_chunk.h"
 #include "daemon/cache/load_queue.h"
 #include "daemon/machine/topology.h"
 
 namespace ppc {
-
-enum class Interruption { kNone, kGeneration, kMemory, kBandwidth, kQueue, kShutdown, kLater };
-inline constexpr size_t kInterruptions = 7;
-const char* InterruptionName(Interruption reason);
 
 // Bytes unless said otherwise; only what happened.
 struct LoaderStats {
@@ -118,20 +115,13 @@ class LoaderPool {
   void RunUntilIdle();
 
  private:
-  struct Chunk {
-    LoadItem item;         // the part this worker took; offset and size shrink with progress
-    uint64_t taken = 0;    // bytes at the start
-    uint64_t granted = 0;  // of the budget, not yet given back
-    uint64_t rated = 0;    // of the read rate
-    IoResult result;
-  };
   struct Worker {
     size_t index = 0;
     int node = 0;
     bool is_for_small = false;
     CpuList cpus;
     std::vector<const Payer*> looked;  // at their memory, for the chunk that is being taken
-    std::optional<Chunk> chunk;
+    std::optional<LoadChunk> chunk;
     std::thread thread;
   };
   enum class Took { kChunk, kNothing, kNoRoom };
@@ -146,12 +136,11 @@ class LoaderPool {
   Took Choose(Worker* worker, uint64_t now, LoadItem** chosen, uint64_t* bytes,
               std::shared_ptr<Payer>* unknown);
   bool Slice(Worker* worker);
-  Interruption Check(const Worker& worker, const Chunk& chunk);
-  Interruption LoadStep(const Worker& worker, Chunk* chunk);
+  Interruption Check(const Worker& worker, const LoadItem& rest);
+  Interruption LoadStep(const Worker& worker, LoadChunk* chunk);
   void MindNeighbours(uint64_t now);
-  Interruption EndStep(Chunk* chunk, const LoadResult& loaded, uint64_t step);
-  Interruption HandleError(Chunk* chunk, const Error& error);
-  void Account(const Chunk& chunk, const LoadResult& result);
+  Interruption HandleError(LoadChunk* chunk, const Error& error);
+  void Account(const LoadItem& item, const LoadResult& result);
   void Finish(Worker* worker, Interruption reason);
   void ReplaceLocked(uint32_t slot);
   bool HasWorkFor(int node) const;

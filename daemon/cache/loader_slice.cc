@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the life of one chunk: taking it from the queue within the budget, loading it step
-// by step, interrupting it, reporting it.
+// Owns the steps: taking a chunk from the queue within the budget, loading it step by step,
+// interrupting it, reporting it.
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "daemon/cache/loader_pool.h"
 #include "daemon/machine/mem_policy.h"
 
 namespace ppc {
-
-const char* InterruptionName(Interruption reason) {
-  static constexpr const char* kNames[kInterruptions] = {
-      "none", "generation", "memory", "bandwidth", "queue", "shutdown", "later"};
-  return kNames[static_cast<size_t>(reason)];
-}
 
 // mutex_ held.  Whether what is known of a payer's memory and read limits will do for a chunk.
 bool LoaderPool::IsKnown(Payer* payer, uint64_t now) const {
@@ -102,39 +95,26 @@ LoaderPool::Took LoaderPool::TakeKnown(Worker* worker, std::shared_ptr<Payer>* u
   uint64_t bytes = 0;
   const Took took = Choose(worker, now, &front, &bytes, unknown);
   if (took != Took::kChunk) return took;
-  Chunk chunk;
-  chunk.item = *front;
-  chunk.item.size = bytes;
-  chunk.taken = bytes;
-  chunk.granted = front->payer && front->payer->budget ? bytes : 0;
-  chunk.rated = front->payer && front->payer->rate ? bytes : 0;
-  chunk.result = IoResult{.group = front->group,
-                          .service = ServiceOf(front->payer),
-                          .file = front->file,
-                          .offset = front->offset,
-                          .cookie = front->cookie};
+  worker->chunk.emplace(*front, bytes);
   queue_.Advance(front, bytes);
   inflight_ += bytes;
   ++(worker->is_for_small ? small_busy_ : busy_);
   ++stats_.chunks;
-  worker->chunk = std::move(chunk);
   return Took::kChunk;
 }
 
-Interruption LoaderPool::Check(const Worker& worker, const Chunk& chunk) {
+Interruption LoaderPool::Check(const Worker& worker, const LoadItem& rest) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return Interruption::kShutdown;
-    if (queue_.Generation(chunk.item.slot) != chunk.item.generation) {
-      return Interruption::kGeneration;
-    }
+    if (queue_.Generation(rest.slot) != rest.generation) return Interruption::kGeneration;
     const int allowed = governor_.Allowed(backend_->NowNs());
     if (!worker.is_for_small && busy_ > allowed && static_cast<int>(worker.index) >= allowed) {
       return Interruption::kBandwidth;
     }
   }
   // Outside the lock: this asks the kernel.
-  if (chunk.item.payer && chunk.item.payer->budget && chunk.item.payer->budget->IsAbove()) {
+  if (rest.payer && rest.payer->budget && rest.payer->budget->IsAbove()) {
     return Interruption::kMemory;
   }
   return Interruption::kNone;
@@ -142,18 +122,17 @@ Interruption LoaderPool::Check(const Worker& worker, const Chunk& chunk) {
 
 // One step; false: the worker has no chunk any more.
 bool LoaderPool::Slice(Worker* worker) {
-  Chunk* chunk = &*worker->chunk;
-  Interruption reason = Check(*worker, *chunk);
+  LoadChunk* const chunk = &*worker->chunk;
+  Interruption reason = Check(*worker, chunk->Rest());
   if (reason == Interruption::kNone) reason = LoadStep(*worker, chunk);
-  if (reason == Interruption::kNone && chunk->item.size > 0) return true;
+  if (reason == Interruption::kNone && !chunk->IsOver()) return true;
   Finish(worker, reason);
   return false;
 }
 
-Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
-  LoadItem& item = chunk->item;
-  // Steps end at multiples of 2 MiB.
-  const uint64_t step = std::min(item.size, kStepBytes - item.offset % kStepBytes);
+Interruption LoaderPool::LoadStep(const Worker& worker, LoadChunk* chunk) {
+  const LoadItem& item = chunk->Rest();
+  const uint64_t step = chunk->NextStep();
   const std::atomic<uint64_t>* newest = nullptr;
   const uint64_t start = backend_->NowNs();
   bool is_waited = false;
@@ -191,13 +170,13 @@ Interruption LoaderPool::LoadStep(const Worker& worker, Chunk* chunk) {
     const std::lock_guard lock(mutex_);
     const bool tells = loaded->loaded > 0 && !item.is_small;
     if (tells) governor_.OnLoaded(now, loaded->loaded, now - start);
-    Account(*chunk, *loaded);
+    Account(item, *loaded);
     // Whatever the budget says: at once it would be the same again.
     if (loaded->stop == LoadStop::kNoMemory || loaded->stop == LoadStop::kLater) {
       queue_.RestUntil(item.slot) = now + options_.retry_ns;
     }
   }
-  return EndStep(chunk, *loaded, step);
+  return chunk->EndStep(*loaded, step);
 }
 
 void LoaderPool::MindNeighbours(uint64_t now) {
@@ -209,99 +188,44 @@ void LoaderPool::MindNeighbours(uint64_t now) {
   governor_.OnNeighbours(wait);
 }
 
-Interruption LoaderPool::EndStep(Chunk* chunk, const LoadResult& loaded, uint64_t step) {
-  LoadItem& item = chunk->item;
-  chunk->result.ok += loaded.loaded;
-  chunk->result.resident += loaded.resident;
-  chunk->result.failed += loaded.failed;
-  switch (loaded.stop) {
-    case LoadStop::kCancelled:
-      // A backend with few places for groups may mean another one: the same step again, unless
-      // Check() says that it was this one.
-      return Interruption::kNone;
-    case LoadStop::kUnmount:
-      return Interruption::kShutdown;
-    case LoadStop::kNoMemory:
-      return Interruption::kMemory;
-    case LoadStop::kLater:
-      return Interruption::kLater;
-    case LoadStop::kUnsupported:
-      chunk->result.error = EOPNOTSUPP;
-      item.size = 0;
-      return Interruption::kNone;
-    case LoadStop::kSignal:
-      return Interruption::kNone;  // the same step again
-    case LoadStop::kEof:
-      chunk->result.size += loaded.done;
-      item.size = 0;
-      return Interruption::kNone;
-    case LoadStop::kDone:
-      break;
-  }
-  // A device that says done without having done anything must not keep us here.
-  const uint64_t done = loaded.done == 0 ? step : std::min(loaded.done, step);
-  chunk->result.size += done;
-  item.offset += done;
-  item.size -= done;
-  const uint64_t back = std::min(done, chunk->granted);
-  if (back > 0) item.payer->budget->Release(back);
-  chunk->granted -= back;
-  return Interruption::kNone;
-}
-
 // mutex_ held.
-void LoaderPool::Account(const Chunk& chunk, const LoadResult& result) {
+void LoaderPool::Account(const LoadItem& item, const LoadResult& result) {
   stats_.loaded += result.loaded;
   stats_.resident += result.resident;
   stats_.failed += result.failed;
-  if (chunk.item.node >= 0 && chunk.item.node < kMaxNodes) {
-    stats_.node_loaded[static_cast<size_t>(chunk.item.node)] += result.loaded;
+  if (item.node >= 0 && item.node < kMaxNodes) {
+    stats_.node_loaded[static_cast<size_t>(item.node)] += result.loaded;
   } else {
     stats_.node_unknown += result.loaded;
   }
 }
 
-Interruption LoaderPool::HandleError(Chunk* chunk, const Error& error) {
-  if (error.code == ENODEV) return Interruption::kShutdown;
-  chunk->result.error = error.code;
-  chunk->result.failed += chunk->item.size;
-  chunk->result.size += chunk->item.size;
-  {
+Interruption LoaderPool::HandleError(LoadChunk* chunk, const Error& error) {
+  const uint64_t left = chunk->Rest().size;
+  const Interruption reason = chunk->Fail(error);
+  if (reason == Interruption::kNone) {
     const std::lock_guard lock(mutex_);
-    stats_.failed += chunk->item.size;
+    stats_.failed += left;
   }
-  chunk->item.size = 0;
-  return Interruption::kNone;
+  return reason;
 }
 
 void LoaderPool::Finish(Worker* worker, Interruption reason) {
-  Chunk chunk = std::move(*worker->chunk);
+  LoadChunk chunk = std::move(*worker->chunk);
   worker->chunk.reset();
-  if (chunk.granted > 0) chunk.item.payer->budget->Release(chunk.granted);
-  // What was resident already did not come from the device.
-  if (chunk.rated > chunk.result.ok)
-    chunk.item.payer->rate->GiveBack(chunk.rated - chunk.result.ok);
-  const bool put_back = reason == Interruption::kMemory || reason == Interruption::kBandwidth ||
-                        reason == Interruption::kLater;
-  const uint64_t executed = chunk.result.size;
+  chunk.GiveBack();
+  const LoadItem& rest = chunk.Rest();
   {
     const std::lock_guard lock(mutex_);
     --(worker->is_for_small ? small_busy_ : busy_);
     if (reason != Interruption::kNone) ++stats_.interrupted[static_cast<size_t>(reason)];
-    inflight_ -= chunk.taken;
-    queue_.GiveBack(chunk.item, chunk.taken - std::min(chunk.taken, chunk.result.ok));
-    if (put_back) {
-      // Replaced meanwhile: nobody wants the rest.
-      if (queue_.Generation(chunk.item.slot) == chunk.item.generation) {
-        queue_.PutBack(chunk.item);
-      }
-    }
+    inflight_ -= chunk.Taken();
+    queue_.GiveBack(rest, chunk.NotLoaded());
+    // Replaced meanwhile: nobody wants the rest.
+    if (IsPutBack(reason) && queue_.Generation(rest.slot) == rest.generation) queue_.PutBack(rest);
   }
-  // Of a chunk that goes on later only what was executed is told.
-  if (put_back && executed == 0) return;
-  if (!put_back) chunk.result.size += chunk.item.size;
-  chunk.result.interrupted = reason != Interruption::kNone && !put_back;
-  completions_->Push(chunk.result);
+  const std::optional<IoResult> report = chunk.Report(reason);
+  if (report) completions_->Push(*report);
 }
 
 }  // namespace ppc
