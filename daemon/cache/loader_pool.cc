@@ -18,26 +18,6 @@
 namespace ppc {
 namespace {
 
-constexpr int kMostThreads = 16;
-
-int ThreadsFor(const NumaNode& node, int configured, int least) {
-  if (configured > 0) return configured;
-  return std::clamp(static_cast<int>(node.cpus.size()) / 4, std::min(least, kMostThreads),
-                    kMostThreads);
-}
-
-int TotalThreads(const std::vector<NumaNode>& nodes, int configured, int least) {
-  int total = 0;
-  for (const NumaNode& node : nodes) total += ThreadsFor(node, configured, least);
-  return total;
-}
-
-int NodeSlots(const std::vector<NumaNode>& nodes) {
-  int highest = 0;
-  for (const NumaNode& node : nodes) highest = std::max(highest, node.id);
-  return std::min(highest + 1, kMaxNodes);
-}
-
 BandwidthGovernor::Options PerNode(BandwidthGovernor::Options options,
                                    const std::vector<NumaNode>& nodes) {
   options.floor *= static_cast<int>(nodes.size());
@@ -59,41 +39,20 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
     : backend_(backend),
       options_(options),
       completions_(completions),
-      nodes_(NodeSlots(nodes)),
-      has_threads_(static_cast<size_t>(nodes_), false),
-      takes_any_(static_cast<size_t>(nodes_), false),
-      queue_(nodes_, options_.max_items),
-      governor_(PerNode(options_.governor, nodes),
-                TotalThreads(nodes, options_.threads_per_node, backend->Caps().least_loads)),
-      idle_(static_cast<size_t>(nodes_), 0),
-      has_prober_(static_cast<size_t>(nodes_), false) {
-  for (int i = 0; i < nodes_; ++i) wake_.push_back(std::make_unique<std::condition_variable>());
-  const bool has_cpus = std::any_of(nodes.begin(), nodes.end(),
-                                    [](const NumaNode& node) { return !node.cpus.empty(); });
-  for (const NumaNode& node : nodes) {
-    const auto slot = static_cast<size_t>(node.id);
-    has_threads_[slot] = true;
-    // Memory of a device or beyond a link is for who names it.
-    takes_any_[slot] = !node.cpus.empty() || !has_cpus;
+      layout_(nodes, options_.threads_per_node, backend->Caps().least_loads),
+      queue_(layout_.Nodes(), options_.max_items),
+      governor_(PerNode(options_.governor, nodes), static_cast<int>(layout_.Threads().size())),
+      idle_(static_cast<size_t>(layout_.Nodes()), 0),
+      has_prober_(static_cast<size_t>(layout_.Nodes()), false) {
+  for (int i = 0; i < layout_.Nodes(); ++i) {
+    wake_.push_back(std::make_unique<std::condition_variable>());
   }
-  // Nodes in turn: where only the first few threads may load, every node has some of them.
-  const int least = backend->Caps().least_loads;
-  const int total = TotalThreads(nodes, options_.threads_per_node, least);
-  for (int i = 0; static_cast<int>(workers_.size()) < total; ++i) {
-    for (const NumaNode& node : nodes) {
-      if (i >= ThreadsFor(node, options_.threads_per_node, least)) continue;
-      auto worker = std::make_unique<Worker>();
-      worker->index = workers_.size();
-      worker->node = node.id;
-      // Bound to one core each, in turn; a node without CPUs is served from anywhere.
-      if (!node.cpus.empty()) {
-        worker->cpus = {node.cpus[static_cast<size_t>(i) % node.cpus.size()]};
-      }
-      workers_.push_back(std::move(worker));
-    }
-  }
-  for (const NumaNode& node : nodes) {
-    if (takes_any_[static_cast<size_t>(node.id)]) small_nodes_.push_back(node.id);
+  for (const LoaderLayout::Thread& thread : layout_.Threads()) {
+    auto worker = std::make_unique<Worker>();
+    worker->index = workers_.size();
+    worker->node = thread.node;
+    worker->cpus = thread.cpus;
+    workers_.push_back(std::move(worker));
   }
   if (options_.manual) {
     for (int i = 0; i < options_.small_loads; ++i) AddSmall();
@@ -115,7 +74,7 @@ void LoaderPool::AddSmall() {
   auto worker = std::make_unique<Worker>();
   worker->index = small_workers_.size();
   worker->is_for_small = true;
-  worker->node = small_nodes_[worker->index % small_nodes_.size()];
+  worker->node = layout_.NodeInTurn(worker->index);
   small_workers_.push_back(std::move(worker));
 }
 
@@ -199,17 +158,18 @@ void LoaderPool::Run(Worker* worker) {
 
 // mutex_ held.
 bool LoaderPool::HasWorkFor(int node) const {
-  return queue_.Bytes(node) != 0 ||
-         (takes_any_[static_cast<size_t>(node)] && queue_.Bytes(-1) != 0);
+  return queue_.Bytes(node) != 0 || (layout_.TakesAny(node) && queue_.Bytes(-1) != 0);
 }
 
 // mutex_ held.
 void LoaderPool::WakeFor(int node) {
-  size_t slot = static_cast<size_t>(node);
-  if (node < 0 || node >= nodes_) {
+  auto slot = static_cast<size_t>(node);
+  if (node < 0 || node >= layout_.Nodes()) {
     slot = 0;
-    for (size_t i = 1; i < idle_.size(); ++i) {
-      if (takes_any_[i] && (!takes_any_[slot] || idle_[i] > idle_[slot])) slot = i;
+    for (int i = 1; i < layout_.Nodes(); ++i) {
+      const auto other = static_cast<size_t>(i);
+      if (!layout_.TakesAny(i)) continue;
+      if (!layout_.TakesAny(static_cast<int>(slot)) || idle_[other] > idle_[slot]) slot = other;
     }
   }
   if (idle_[slot] > 0) wake_[slot]->notify_one();
@@ -217,7 +177,7 @@ void LoaderPool::WakeFor(int node) {
 
 // mutex_ held.
 void LoaderPool::WakeWhereWorkIs() {
-  for (int node = 0; node < nodes_; ++node) {
+  for (int node = 0; node < layout_.Nodes(); ++node) {
     const auto slot = static_cast<size_t>(node);
     if (idle_[slot] > 0 && HasWorkFor(node)) wake_[slot]->notify_one();
   }
@@ -250,8 +210,8 @@ void LoaderPool::Submit(std::span<LoadItem> items, bool replaces) {
     const uint64_t list = queue_.NewList();
     for (LoadItem& item : items) {
       std::optional<LoadItem> dropped;
-      const bool has_node = item.node >= 0 && item.node < nodes_;
-      if (has_node && !has_threads_[static_cast<size_t>(item.node)]) item.node = -1;
+      const bool has_node = item.node >= 0 && item.node < layout_.Nodes();
+      if (has_node && !layout_.HasThreads(item.node)) item.node = -1;
       const uint64_t bytes = item.size;
       const int node = item.node;
       if (!queue_.Append(std::move(item), list, &dropped)) {

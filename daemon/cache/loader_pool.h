@@ -37,6 +37,7 @@
 #include "daemon/cache/device_meter.h"
 #include "daemon/cache/load_chunk.h"
 #include "daemon/cache/load_queue.h"
+#include "daemon/cache/loader_layout.h"
 #include "daemon/machine/topology.h"
 
 namespace ppc {
@@ -157,12 +158,10 @@ class LoaderPool {
   Backend* const backend_;
   const Options options_;
   Completions* const completions_;
-  int nodes_ = 1;
+  const LoaderLayout layout_;
 
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<std::condition_variable>> wake_;  // by node
-  std::vector<bool> has_threads_;                               // by node
-  std::vector<bool> takes_any_;  // by node: its threads load what is for no node, too
   LoadQueue queue_;
   BandwidthGovernor governor_;
   DeviceMeter meter_;
@@ -176,7 +175,6 @@ class LoaderPool {
   bool stopping_ = false;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Worker>> small_workers_;  // grows under the lock
-  std::vector<int> small_nodes_;                        // where they are, in turn
   std::condition_variable small_wake_;
   int small_idle_ = 0;
   int small_busy_ = 0;

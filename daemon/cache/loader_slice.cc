@@ -56,7 +56,7 @@ LoaderPool::Took LoaderPool::Choose(Worker* worker, uint64_t now, LoadItem** cho
     return false;
   };
   for (const int node : {worker->node, -1}) {
-    if (node < 0 && !takes_any_[static_cast<size_t>(worker->node)]) break;
+    if (node < 0 && !layout_.TakesAny(worker->node)) break;
     *chosen = queue_.Next(node, now, may_be_loaded);
     if (*chosen != nullptr) return Took::kChunk;
   }
