@@ -129,6 +129,10 @@ class LoadQueue {
   // Of one node, -1: of none.
   uint64_t Bytes(int node) const { return node_bytes_[Index(node)]; }
   uint64_t BytesOf(uint32_t service) const;
+  // Whether there is something of a node, or of none, for who takes that, too.
+  bool HasFor(int node, bool takes_any) const {
+    return Bytes(node) != 0 || (takes_any && Bytes(-1) != 0);
+  }
 
  private:
   struct Share {  // of a service, by node

@@ -41,6 +41,9 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
       completions_(completions),
       layout_(nodes, options_.threads_per_node, backend->Caps().least_loads),
       queue_(layout_.Nodes(), options_.max_items),
+      // Driven by hand no time passes between two slices, whatever changed.
+      admission_(&queue_, &layout_, options_.chunk_bytes,
+                 options_.manual ? 0 : LoadAdmission::kMemoryAgeNs),
       governor_(PerNode(options_.governor, nodes), static_cast<int>(layout_.Threads().size())),
       idle_(static_cast<size_t>(layout_.Nodes()), 0),
       has_prober_(static_cast<size_t>(layout_.Nodes()), false) {
@@ -124,11 +127,11 @@ void LoaderPool::Run(Worker* worker) {
     {
       std::unique_lock lock(mutex_);
       if (stopping_) return;
-      const Took took = Take(worker, &lock);
+      const Found found = Take(worker, &lock);
       if (stopping_) return;
-      if (took != Took::kChunk && worker->is_for_small) {
+      if (found != Found::kItem && worker->is_for_small) {
         ++small_idle_;
-        if (took == Took::kNoRoom) {
+        if (found == Found::kNoRoom) {
           small_wake_.wait_for(lock, std::chrono::nanoseconds(options_.retry_ns));
         } else {
           small_wake_.wait(lock);
@@ -136,9 +139,9 @@ void LoaderPool::Run(Worker* worker) {
         --small_idle_;
         continue;
       }
-      if (took != Took::kChunk) {
+      if (found != Found::kItem) {
         ++idle_[node];
-        if (took == Took::kNoRoom && !has_prober_[node]) {
+        if (found == Found::kNoRoom && !has_prober_[node]) {
           has_prober_[node] = true;
           wake_[node]->wait_for(lock, std::chrono::nanoseconds(options_.retry_ns));
           has_prober_[node] = false;
@@ -154,11 +157,6 @@ void LoaderPool::Run(Worker* worker) {
     while (Slice(worker)) {
     }
   }
-}
-
-// mutex_ held.
-bool LoaderPool::HasWorkFor(int node) const {
-  return queue_.Bytes(node) != 0 || (layout_.TakesAny(node) && queue_.Bytes(-1) != 0);
 }
 
 // mutex_ held.
@@ -179,7 +177,7 @@ void LoaderPool::WakeFor(int node) {
 void LoaderPool::WakeWhereWorkIs() {
   for (int node = 0; node < layout_.Nodes(); ++node) {
     const auto slot = static_cast<size_t>(node);
-    if (idle_[slot] > 0 && HasWorkFor(node)) wake_[slot]->notify_one();
+    if (idle_[slot] > 0 && queue_.HasFor(node, layout_.TakesAny(node))) wake_[slot]->notify_one();
   }
   if (small_idle_ > 0 && queue_.Items() > 0) small_wake_.notify_one();
 }
@@ -307,7 +305,7 @@ bool LoaderPool::RunSlice(size_t index) {
                                                  : small_workers_[index - workers_.size()].get();
   if (!worker->chunk) {
     std::unique_lock lock(mutex_);
-    if (stopping_ || Take(worker, &lock) != Took::kChunk) return false;
+    if (stopping_ || Take(worker, &lock) != Found::kItem) return false;
   }
   Slice(worker);
   return true;

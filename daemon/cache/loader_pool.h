@@ -35,8 +35,10 @@
 #include "daemon/cache/bandwidth_governor.h"
 #include "daemon/cache/completions.h"
 #include "daemon/cache/device_meter.h"
+#include "daemon/cache/load_admission.h"
 #include "daemon/cache/load_chunk.h"
 #include "daemon/cache/load_queue.h"
+#include "daemon/cache/load_worker.h"
 #include "daemon/cache/loader_layout.h"
 #include "daemon/machine/topology.h"
 
@@ -116,26 +118,17 @@ class LoaderPool {
   void RunUntilIdle();
 
  private:
-  struct Worker {
-    size_t index = 0;
-    int node = 0;
-    bool is_for_small = false;
+  using Found = LoadAdmission::Found;
+  struct Worker : LoadWorker {
     CpuList cpus;
-    std::vector<const Payer*> looked;  // at their memory, for the chunk that is being taken
-    std::optional<LoadChunk> chunk;
     std::thread thread;
   };
-  enum class Took { kChunk, kNothing, kNoRoom };
 
   void Run(Worker* worker);
   void StartSmall();
   void AddSmall();
-  Took Take(Worker* worker, std::unique_lock<std::mutex>* lock);
-  Took TakeKnown(Worker* worker, std::shared_ptr<Payer>* unknown);
-  bool IsKnown(Payer* payer, uint64_t now) const;
-  bool Grant(Payer* payer, uint64_t now, uint64_t* bytes);
-  Took Choose(Worker* worker, uint64_t now, LoadItem** chosen, uint64_t* bytes,
-              std::shared_ptr<Payer>* unknown);
+  Found Take(LoadWorker* worker, std::unique_lock<std::mutex>* lock);
+  Found TakeKnown(LoadWorker* worker, std::shared_ptr<Payer>* unknown);
   bool Slice(Worker* worker);
   Interruption Check(const Worker& worker, const LoadItem& rest);
   Interruption LoadStep(const Worker& worker, LoadChunk* chunk);
@@ -144,16 +137,11 @@ class LoaderPool {
   void Account(const LoadItem& item, const LoadResult& result);
   void Finish(Worker* worker, Interruption reason);
   void ReplaceLocked(uint32_t slot);
-  bool HasWorkFor(int node) const;
   void WakeFor(int node);
   void WakeWhereWorkIs();
 
-  // A reading of memory serves the threads that take chunks within this time.
-  static constexpr uint64_t kMemoryAgeNs = 1000 * 1000;
   // Who has missed something may be faster than was thought.
   static constexpr uint64_t kMissedNs = 500 * 1000 * 1000;
-  // An older one, because reading takes so long, is worth nothing.
-  static constexpr uint64_t kOldestMemoryNs = 500 * 1000 * 1000;
 
   Backend* const backend_;
   const Options options_;
@@ -163,6 +151,7 @@ class LoaderPool {
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<std::condition_variable>> wake_;  // by node
   LoadQueue queue_;
+  LoadAdmission admission_;
   BandwidthGovernor governor_;
   DeviceMeter meter_;
   LoaderStats stats_;

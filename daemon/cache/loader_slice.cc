@@ -9,98 +9,42 @@
 
 namespace ppc {
 
-// mutex_ held.  Whether what is known of a payer's memory and read limits will do for a chunk.
-bool LoaderPool::IsKnown(Payer* payer, uint64_t now) const {
-  // Driven by hand no time passes between two slices, whatever changed.
-  const uint64_t age_ns = options_.manual ? 0 : kMemoryAgeNs;
-  return (!payer->budget || payer->budget->IsKnown(now, age_ns)) &&
-         (!payer->rate || payer->rate->IsKnown(now));
-}
-
-// mutex_ held.  Cuts *bytes to what the payer's memory and its cgroup's read limits allow now.
-bool LoaderPool::Grant(Payer* payer, uint64_t now, uint64_t* bytes) {
-  if (payer->budget) {
-    // Whoever reads it does not come back: nothing may be loaded blindly.
-    if (!payer->budget->IsKnown(now, kOldestMemoryNs)) return false;
-    *bytes = payer->budget->Reserve(*bytes);
-  }
-  if (*bytes == 0 || !payer->rate) return *bytes > 0;
-  const uint64_t rated = payer->rate->Take(now, *bytes);
-  if (payer->budget) payer->budget->Release(*bytes - rated);
-  *bytes = rated;
-  return rated > 0;
-}
-
-// mutex_ held.  The next range that may be loaded now, the node's own first; *bytes of it are
-// granted by its budget.  *unknown: the payer that must be looked at before anything is chosen.
-LoaderPool::Took LoaderPool::Choose(Worker* worker, uint64_t now, LoadItem** chosen,
-                                    uint64_t* bytes, std::shared_ptr<Payer>* unknown) {
-  bool has_work = false;
-  // A payer without room must not hold up the others.
-  const auto may_be_loaded = [&](const LoadItem* front) {
-    if (*unknown != nullptr) return false;
-    // Each to its own, if there are two kinds.
-    const bool is_small = front->is_small && !small_workers_.empty();
-    if (is_small != worker->is_for_small) return false;
-    has_work = true;
-    if (now < queue_.RestUntil(front->slot)) return false;
-    *bytes = std::min(front->size, options_.chunk_bytes);
-    // Chunks end at multiples of their size, so that large folios are not cut.
-    *bytes = std::min(*bytes, options_.chunk_bytes - front->offset % options_.chunk_bytes);
-    if (front->payer == nullptr) return true;
-    Payer* const payer = front->payer.get();
-    const bool has_looked = std::ranges::find(worker->looked, payer) != worker->looked.end();
-    if ((has_looked || IsKnown(payer, now)) && Grant(payer, now, bytes)) return true;
-    // That there is no room must not be old: who believes it sleeps.
-    if (!has_looked) *unknown = front->payer;
-    return false;
-  };
-  for (const int node : {worker->node, -1}) {
-    if (node < 0 && !layout_.TakesAny(worker->node)) break;
-    *chosen = queue_.Next(node, now, may_be_loaded);
-    if (*chosen != nullptr) return Took::kChunk;
-  }
-  return has_work ? Took::kNoRoom : Took::kNothing;
-}
-
 // `lock` is of mutex_; it is let go while the kernel is asked, which may take long.
-LoaderPool::Took LoaderPool::Take(Worker* worker, std::unique_lock<std::mutex>* lock) {
+LoaderPool::Found LoaderPool::Take(LoadWorker* worker, std::unique_lock<std::mutex>* lock) {
   worker->looked.clear();
   while (!stopping_) {
     std::shared_ptr<Payer> unknown;
-    const Took took = TakeKnown(worker, &unknown);
-    if (unknown == nullptr) return took;
+    const Found found = TakeKnown(worker, &unknown);
+    if (unknown == nullptr) return found;
     lock->unlock();
     const uint64_t now = backend_->NowNs();
-    if (unknown->rate && !unknown->rate->IsKnown(now)) unknown->rate->Refresh(now);
-    if (unknown->budget) unknown->budget->Refresh(now);
+    LoadAdmission::Look(unknown.get(), now);
     lock->lock();
     // Not if there is more room than was seen.
     if (now >= kicked_ns_) worker->looked.push_back(unknown.get());
   }
-  return Took::kNothing;
+  return Found::kNothing;
 }
 
 // mutex_ held.
-LoaderPool::Took LoaderPool::TakeKnown(Worker* worker, std::shared_ptr<Payer>* unknown) {
-  if (!HasWorkFor(worker->node)) return Took::kNothing;
+LoaderPool::Found LoaderPool::TakeKnown(LoadWorker* worker, std::shared_ptr<Payer>* unknown) {
+  if (!queue_.HasFor(worker->node, layout_.TakesAny(worker->node))) return Found::kNothing;
   const uint64_t now = backend_->NowNs();
   const int allowed = governor_.Allowed(now);
   const bool is_beyond = static_cast<int>(worker->index) >= allowed;
   // While the others are held back, who is for small items has as few.
   const bool is_held =
       worker->is_for_small ? allowed < static_cast<int>(workers_.size()) : busy_ >= allowed;
-  if (is_beyond && is_held) return Took::kNoRoom;
-  LoadItem* front = nullptr;
-  uint64_t bytes = 0;
-  const Took took = Choose(worker, now, &front, &bytes, unknown);
-  if (took != Took::kChunk) return took;
-  worker->chunk.emplace(*front, bytes);
-  queue_.Advance(front, bytes);
-  inflight_ += bytes;
+  if (is_beyond && is_held) return Found::kNoRoom;
+  LoadAdmission::Choice choice = admission_.Choose(*worker, !small_workers_.empty(), now);
+  *unknown = std::move(choice.unknown);
+  if (choice.found != Found::kItem) return choice.found;
+  worker->chunk.emplace(*choice.item, choice.bytes);
+  queue_.Advance(choice.item, choice.bytes);
+  inflight_ += choice.bytes;
   ++(worker->is_for_small ? small_busy_ : busy_);
   ++stats_.chunks;
-  return Took::kChunk;
+  return Found::kItem;
 }
 
 Interruption LoaderPool::Check(const Worker& worker, const LoadItem& rest) {
