@@ -5,7 +5,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <set>
 #include <system_error>
@@ -44,12 +43,8 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
       // Driven by hand no time passes between two slices, whatever changed.
       admission_(&queue_, &layout_, options_.chunk_bytes,
                  options_.manual ? 0 : LoadAdmission::kMemoryAgeNs),
-      governor_(PerNode(options_.governor, nodes), static_cast<int>(layout_.Threads().size())),
-      idle_(static_cast<size_t>(layout_.Nodes()), 0),
-      has_prober_(static_cast<size_t>(layout_.Nodes()), false) {
-  for (int i = 0; i < layout_.Nodes(); ++i) {
-    wake_.push_back(std::make_unique<std::condition_variable>());
-  }
+      idle_(&queue_, &layout_, options_.retry_ns),
+      governor_(PerNode(options_.governor, nodes), static_cast<int>(layout_.Threads().size())) {
   for (const LoaderLayout::Thread& thread : layout_.Threads()) {
     auto worker = std::make_unique<Worker>();
     worker->index = workers_.size();
@@ -105,8 +100,7 @@ void LoaderPool::Stop() {
       backend_->Interrupt(slot);
     }
   }
-  for (auto& wake : wake_) wake->notify_all();
-  small_wake_.notify_all();
+  idle_.WakeAll();
   for (const auto* const workers : {&workers_, &small_workers_}) {
     for (const auto& worker : *workers) {
       if (worker->thread.joinable()) worker->thread.join();
@@ -122,64 +116,22 @@ void LoaderPool::Run(Worker* worker) {
   if (!worker->cpus.empty()) (void)BindThread(worker->cpus);
   (void)PreferNode(worker->node);
   LowerIoPriority();
-  const auto node = static_cast<size_t>(worker->node);
   while (true) {
     {
       std::unique_lock lock(mutex_);
       if (stopping_) return;
       const Found found = Take(worker, &lock);
       if (stopping_) return;
-      if (found != Found::kItem && worker->is_for_small) {
-        ++small_idle_;
-        if (found == Found::kNoRoom) {
-          small_wake_.wait_for(lock, std::chrono::nanoseconds(options_.retry_ns));
-        } else {
-          small_wake_.wait(lock);
-        }
-        --small_idle_;
-        continue;
-      }
       if (found != Found::kItem) {
-        ++idle_[node];
-        if (found == Found::kNoRoom && !has_prober_[node]) {
-          has_prober_[node] = true;
-          wake_[node]->wait_for(lock, std::chrono::nanoseconds(options_.retry_ns));
-          has_prober_[node] = false;
-        } else {
-          wake_[node]->wait(lock);
-        }
-        --idle_[node];
+        idle_.Wait(*worker, found == Found::kNoRoom, &lock);
         continue;
       }
       // There may be more than this thread can take: pass it on.
-      WakeWhereWorkIs();
+      idle_.WakeWhereWorkIs();
     }
     while (Slice(worker)) {
     }
   }
-}
-
-// mutex_ held.
-void LoaderPool::WakeFor(int node) {
-  auto slot = static_cast<size_t>(node);
-  if (node < 0 || node >= layout_.Nodes()) {
-    slot = 0;
-    for (int i = 1; i < layout_.Nodes(); ++i) {
-      const auto other = static_cast<size_t>(i);
-      if (!layout_.TakesAny(i)) continue;
-      if (!layout_.TakesAny(static_cast<int>(slot)) || idle_[other] > idle_[slot]) slot = other;
-    }
-  }
-  if (idle_[slot] > 0) wake_[slot]->notify_one();
-}
-
-// mutex_ held.
-void LoaderPool::WakeWhereWorkIs() {
-  for (int node = 0; node < layout_.Nodes(); ++node) {
-    const auto slot = static_cast<size_t>(node);
-    if (idle_[slot] > 0 && queue_.HasFor(node, layout_.TakesAny(node))) wake_[slot]->notify_one();
-  }
-  if (small_idle_ > 0 && queue_.Items() > 0) small_wake_.notify_one();
 }
 
 // mutex_ held.
@@ -223,9 +175,9 @@ void LoaderPool::Submit(std::span<LoadItem> items, bool replaces) {
         result.size = dropped->size;
         result.interrupted = true;
       }
-      WakeFor(node);
+      idle_.WakeFor(node);
     }
-    if (has_small) small_wake_.notify_all();
+    if (has_small) idle_.WakeSmall();
   }
   for (const IoResult& result : pushed_out) completions_->Push(result);
 }
@@ -262,7 +214,7 @@ void LoaderPool::Kick() {
   const uint64_t now = backend_->NowNs();
   const std::lock_guard lock(mutex_);
   kicked_ns_ = std::max(kicked_ns_, now);
-  WakeWhereWorkIs();
+  idle_.WakeWhereWorkIs();
 }
 
 LoaderStats LoaderPool::Stats() const {

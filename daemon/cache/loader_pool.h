@@ -21,7 +21,6 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +34,7 @@
 #include "daemon/cache/bandwidth_governor.h"
 #include "daemon/cache/completions.h"
 #include "daemon/cache/device_meter.h"
+#include "daemon/cache/idle_workers.h"
 #include "daemon/cache/load_admission.h"
 #include "daemon/cache/load_chunk.h"
 #include "daemon/cache/load_queue.h"
@@ -137,8 +137,6 @@ class LoaderPool {
   void Account(const LoadItem& item, const LoadResult& result);
   void Finish(Worker* worker, Interruption reason);
   void ReplaceLocked(uint32_t slot);
-  void WakeFor(int node);
-  void WakeWhereWorkIs();
 
   // Who has missed something may be faster than was thought.
   static constexpr uint64_t kMissedNs = 500 * 1000 * 1000;
@@ -149,23 +147,19 @@ class LoaderPool {
   const LoaderLayout layout_;
 
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<std::condition_variable>> wake_;  // by node
   LoadQueue queue_;
   LoadAdmission admission_;
+  IdleWorkers idle_;
   BandwidthGovernor governor_;
   DeviceMeter meter_;
   LoaderStats stats_;
-  std::vector<int> idle_;  // threads that wait, by node
   uint64_t inflight_ = 0;
   int busy_ = 0;
   uint64_t kicked_ns_ = 0;
   std::atomic<bool> is_looking_{false};  // at neighbours
-  std::vector<bool> has_prober_;         // by node: one thread looks for room every retry_ns
   bool stopping_ = false;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Worker>> small_workers_;  // grows under the lock
-  std::condition_variable small_wake_;
-  int small_idle_ = 0;
   int small_busy_ = 0;
 };
 
