@@ -10,7 +10,7 @@ namespace ppc::sim {
 namespace {
 
 constexpr double kBlindShare = 16;            // as the runtime has it
-constexpr uint64_t kRetryNs = 100'000'000;    // LoaderPool::Options::retry_ns
+constexpr uint64_t kRetryNs = 100'000'000;    // LoaderOptions::retry_ns
 constexpr uint64_t kHookTimeoutMs = 600'000;  // hooks run in real time, which means nothing here
 
 Topology TopologyOf(const RunnerOptions& options) {

@@ -7,7 +7,7 @@
 // first, so that they share it alike whatever their ranges are cut to; of those that have time,
 // whose reader will be there first.  So a slow reader gets what it needs, just in time, and the
 // rest of the device is for who waits for it.  Nobody starves: who has time now has none later.
-// Threads: none of its own; LoaderPool locks.  Newest is read without the lock.
+// Threads: none of its own; LoadScheduler locks.  Newest is read without the lock.
 #ifndef PPC_DAEMON_CACHE_LOAD_QUEUE_H_
 #define PPC_DAEMON_CACHE_LOAD_QUEUE_H_
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the pool: threads, queue, waking.  What happens to one chunk is in loader_slice.cc.
 #include "daemon/cache/loader_pool.h"
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <csignal>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -17,9 +14,8 @@
 namespace ppc {
 namespace {
 
-BandwidthGovernor::Options PerNode(BandwidthGovernor::Options options,
-                                   const std::vector<NumaNode>& nodes) {
-  options.floor *= static_cast<int>(nodes.size());
+LoaderOptions PerNode(LoaderOptions options, const std::vector<NumaNode>& nodes) {
+  options.governor.floor *= static_cast<int>(nodes.size());
   return options;
 }
 
@@ -36,15 +32,9 @@ void BlockSignals() {
 LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Options options,
                        Completions* completions)
     : backend_(backend),
-      options_(options),
-      completions_(completions),
+      options_(PerNode(std::move(options), nodes)),
       layout_(nodes, options_.threads_per_node, backend->Caps().least_loads),
-      queue_(layout_.Nodes(), options_.max_items),
-      // Driven by hand no time passes between two slices, whatever changed.
-      admission_(&queue_, &layout_, options_.chunk_bytes,
-                 options_.manual ? 0 : LoadAdmission::kMemoryAgeNs),
-      idle_(&queue_, &layout_, options_.retry_ns),
-      governor_(PerNode(options_.governor, nodes), static_cast<int>(layout_.Threads().size())) {
+      scheduler_(backend, &layout_, options_, completions, [this] { return StartSmall(); }) {
   for (const LoaderLayout::Thread& thread : layout_.Threads()) {
     auto worker = std::make_unique<Worker>();
     worker->index = workers_.size();
@@ -67,7 +57,6 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
 
 LoaderPool::~LoaderPool() { Stop(); }
 
-// mutex_ held.
 void LoaderPool::AddSmall() {
   auto worker = std::make_unique<Worker>();
   worker->index = small_workers_.size();
@@ -76,8 +65,8 @@ void LoaderPool::AddSmall() {
   small_workers_.push_back(std::move(worker));
 }
 
-// mutex_ held.  Where the system has no more threads those that there are will do, or the others.
-void LoaderPool::StartSmall() {
+// From Submit.  Where the system has no more threads those that there are will do, or the others.
+int LoaderPool::StartSmall() {
   while (static_cast<int>(small_workers_.size()) < options_.small_loads) {
     AddSmall();
     Worker* const worker = small_workers_.back().get();
@@ -85,26 +74,19 @@ void LoaderPool::StartSmall() {
       worker->thread = std::thread([this, worker] { Run(worker); });
     } catch (const std::system_error&) {
       small_workers_.pop_back();
-      return;
+      break;
     }
   }
+  return static_cast<int>(small_workers_.size());
 }
 
 void LoaderPool::Stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    // Also stops what the backend is working on.
-    for (uint32_t slot = 0; slot < queue_.Slots(); ++slot) {
-      queue_.Age(slot);
-      backend_->Interrupt(slot);
-    }
-  }
-  idle_.WakeAll();
+  scheduler_.Stop();
   for (const auto* const workers : {&workers_, &small_workers_}) {
     for (const auto& worker : *workers) {
       if (worker->thread.joinable()) worker->thread.join();
-      if (options_.manual && worker->chunk) Finish(worker.get(), Interruption::kShutdown);
+      if (options_.manual && worker->chunk)
+        scheduler_.Finish(worker.get(), Interruption::kShutdown);
     }
   }
 }
@@ -116,149 +98,67 @@ void LoaderPool::Run(Worker* worker) {
   if (!worker->cpus.empty()) (void)BindThread(worker->cpus);
   (void)PreferNode(worker->node);
   LowerIoPriority();
-  while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      if (stopping_) return;
-      const Found found = Take(worker, &lock);
-      if (stopping_) return;
-      if (found != Found::kItem) {
-        idle_.Wait(*worker, found == Found::kNoRoom, &lock);
-        continue;
-      }
-      // There may be more than this thread can take: pass it on.
-      idle_.WakeWhereWorkIs();
-    }
+  while (scheduler_.Await(worker)) {
     while (Slice(worker)) {
     }
   }
 }
 
-// mutex_ held.
-void LoaderPool::ReplaceLocked(uint32_t slot) {
-  uint64_t items = 0;
-  uint64_t bytes = 0;
-  queue_.Replace(slot, &items, &bytes);
-  stats_.replaced += bytes;
-  backend_->Interrupt(slot);
+// One step; false: the worker has no chunk any more.
+bool LoaderPool::Slice(Worker* worker) {
+  Interruption reason = scheduler_.Check(*worker);
+  if (reason == Interruption::kNone) reason = LoadStep(worker);
+  if (reason == Interruption::kNone && !worker->chunk->IsOver()) return true;
+  scheduler_.Finish(worker, reason);
+  return false;
 }
 
-void LoaderPool::Submit(std::span<LoadItem> items, bool replaces) {
-  std::vector<IoResult> pushed_out;
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return;
-    if (replaces) {
-      std::set<uint32_t> slots;
-      for (const LoadItem& item : items)
-        slots.insert(queue_.SlotOf(ServiceOf(item.payer), item.group));
-      for (const uint32_t slot : slots) ReplaceLocked(slot);
-    }
-    const bool has_small =
-        options_.small_loads > 0 && std::ranges::any_of(items, &LoadItem::is_small);
-    if (has_small && !options_.manual) StartSmall();
-    const uint64_t list = queue_.NewList();
-    for (LoadItem& item : items) {
-      std::optional<LoadItem> dropped;
-      const bool has_node = item.node >= 0 && item.node < layout_.Nodes();
-      if (has_node && !layout_.HasThreads(item.node)) item.node = -1;
-      const uint64_t bytes = item.size;
-      const int node = item.node;
-      if (!queue_.Append(std::move(item), list, &dropped)) {
-        stats_.refused += bytes;
-        continue;
-      }
-      stats_.asked += bytes;
-      if (dropped) {
-        ++stats_.interrupted[static_cast<size_t>(Interruption::kQueue)];
-        IoResult& result = pushed_out.emplace_back(ResultOf(*dropped));
-        result.size = dropped->size;
-        result.interrupted = true;
-      }
-      idle_.WakeFor(node);
-    }
-    if (has_small) idle_.WakeSmall();
+Interruption LoaderPool::LoadStep(Worker* worker) {
+  LoadChunk* const chunk = &*worker->chunk;
+  const LoadItem& item = chunk->Rest();
+  const uint64_t step = chunk->NextStep();
+  const uint64_t start = backend_->NowNs();
+  const LoadScheduler::Standing standing = scheduler_.StandingOf(item, start);
+  // Before writers and what is loaded for services of which nobody waits.
+  if (!options_.manual)
+    SetIoPriority(standing.is_waited ? IoPriority::kWaited : IoPriority::kAhead);
+  const LoadRequest request{.file = item.file,
+                            .offset = item.offset,
+                            .length = step,
+                            .charge = ChargeOf(item.payer),
+                            .group = item.slot,
+                            .generation = item.generation,
+                            .newest = standing.newest,
+                            .is_small = item.is_small,
+                            .node = worker->node};
+  scheduler_.BeginStep(item, start);
+  const Result<LoadResult> loaded = backend_->Load(request);
+  const uint64_t now = backend_->NowNs();
+  scheduler_.EndStep(item, now, loaded ? loaded->loaded : 0, now - start);
+  MindNeighbours(now);
+  if (!loaded) {
+    const uint64_t left = item.size;
+    const Interruption reason = chunk->Fail(loaded.error());
+    if (reason == Interruption::kNone) scheduler_.NoteFailed(left);
+    return reason;
   }
-  for (const IoResult& result : pushed_out) completions_->Push(result);
+  // Before the budget gets it back: between the two nobody would count it.
+  if (loaded->loaded > 0 && options_.on_loaded) options_.on_loaded(loaded->loaded);
+  scheduler_.Account(item, now, *loaded, now - start);
+  return chunk->EndStep(*loaded, step);
 }
 
-void LoaderPool::Interrupt(uint32_t service, uint32_t group) {
-  const std::lock_guard lock(mutex_);
-  ReplaceLocked(queue_.SlotOf(service, group));
-}
-
-void LoaderPool::InterruptAll(uint32_t group) {
-  const std::lock_guard lock(mutex_);
-  for (const uint32_t slot : queue_.SlotsOfGroup(group)) ReplaceLocked(slot);
-}
-
-void LoaderPool::EndService(uint32_t service) {
-  const std::lock_guard lock(mutex_);
-  for (const uint32_t slot : queue_.SlotsOfService(service)) ReplaceLocked(slot);
-  queue_.Free(service);
-}
-
-void LoaderPool::NoteDemand(uint64_t bytes) {
-  const uint64_t now = backend_->NowNs();
-  const std::lock_guard lock(mutex_);
-  governor_.OnDemand(now, bytes);
-}
-
-void LoaderPool::NoteMiss(uint32_t service) {
-  const uint64_t now = backend_->NowNs();
-  const std::lock_guard lock(mutex_);
-  queue_.Press(service, now + kMissedNs);
-}
-
-void LoaderPool::Kick() {
-  const uint64_t now = backend_->NowNs();
-  const std::lock_guard lock(mutex_);
-  kicked_ns_ = std::max(kicked_ns_, now);
-  idle_.WakeWhereWorkIs();
-}
-
-LoaderStats LoaderPool::Stats() const {
-  const std::lock_guard lock(mutex_);
-  LoaderStats stats = stats_;
-  stats.queued = queue_.Bytes();
-  stats.inflight = inflight_;
-  stats.threads = static_cast<int>(workers_.size());
-  stats.threads_allowed = governor_.LastAllowed();
-  return stats;
-}
-
-DeviceSpeed LoaderPool::Device() const {
-  const std::lock_guard lock(mutex_);
-  return meter_.Speed();
-}
-
-uint64_t LoaderPool::Queued() const {
-  const std::lock_guard lock(mutex_);
-  return queue_.Bytes();
-}
-
-uint64_t LoaderPool::QueuedOf(uint32_t service) const {
-  const std::lock_guard lock(mutex_);
-  return queue_.BytesOf(service);
-}
-
-bool LoaderPool::IsIdle() const {
-  const std::lock_guard lock(mutex_);
-  return queue_.Items() == 0 && busy_ + small_busy_ == 0;
-}
-
-int LoaderPool::SmallThreads() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<int>(small_workers_.size());
+void LoaderPool::MindNeighbours(uint64_t now) {
+  if (!options_.neighbours_wait || is_looking_.exchange(true, std::memory_order_acq_rel)) return;
+  const bool wait = options_.neighbours_wait(now);
+  is_looking_.store(false, std::memory_order_release);
+  scheduler_.NoteNeighbours(wait);
 }
 
 bool LoaderPool::RunSlice(size_t index) {
   Worker* const worker = index < workers_.size() ? workers_[index].get()
                                                  : small_workers_[index - workers_.size()].get();
-  if (!worker->chunk) {
-    std::unique_lock lock(mutex_);
-    if (stopping_ || Take(worker, &lock) != Found::kItem) return false;
-  }
+  if (!worker->chunk && !scheduler_.Take(worker)) return false;
   Slice(worker);
   return true;
 }

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/cache/load_scheduler.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace ppc {
+
+LoadScheduler::LoadScheduler(Backend* backend, const LoaderLayout* layout,
+                             const LoaderOptions& options, Completions* completions,
+                             std::function<int()> start_small)
+    : backend_(backend),
+      layout_(layout),
+      options_(options),
+      completions_(completions),
+      start_small_(std::move(start_small)),
+      queue_(layout->Nodes(), options_.max_items),
+      // Driven by hand no time passes between two slices, whatever changed.
+      admission_(&queue_, layout_, options_.chunk_bytes,
+                 options_.manual ? 0 : LoadAdmission::kMemoryAgeNs),
+      idle_(&queue_, layout_, options_.retry_ns),
+      governor_(options_.governor, Workers()),
+      small_workers_(options_.manual ? options_.small_loads : 0) {}
+
+// mutex_ held.
+void LoadScheduler::ReplaceLocked(uint32_t slot) {
+  uint64_t items = 0;
+  uint64_t bytes = 0;
+  queue_.Replace(slot, &items, &bytes);
+  stats_.replaced += bytes;
+  backend_->Interrupt(slot);
+}
+
+void LoadScheduler::Submit(std::span<LoadItem> items, bool replaces) {
+  std::vector<IoResult> pushed_out;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    if (replaces) {
+      std::set<uint32_t> slots;
+      for (const LoadItem& item : items)
+        slots.insert(queue_.SlotOf(ServiceOf(item.payer), item.group));
+      for (const uint32_t slot : slots) ReplaceLocked(slot);
+    }
+    const bool has_small =
+        options_.small_loads > 0 && std::ranges::any_of(items, &LoadItem::is_small);
+    if (has_small && !options_.manual) small_workers_ = start_small_();
+    const uint64_t list = queue_.NewList();
+    for (LoadItem& item : items) {
+      std::optional<LoadItem> dropped;
+      const bool has_node = item.node >= 0 && item.node < layout_->Nodes();
+      if (has_node && !layout_->HasThreads(item.node)) item.node = -1;
+      const uint64_t bytes = item.size;
+      const int node = item.node;
+      if (!queue_.Append(std::move(item), list, &dropped)) {
+        stats_.refused += bytes;
+        continue;
+      }
+      stats_.asked += bytes;
+      if (dropped) {
+        ++stats_.interrupted[static_cast<size_t>(Interruption::kQueue)];
+        IoResult& result = pushed_out.emplace_back(ResultOf(*dropped));
+        result.size = dropped->size;
+        result.interrupted = true;
+      }
+      idle_.WakeFor(node);
+    }
+    if (has_small) idle_.WakeSmall();
+  }
+  for (const IoResult& result : pushed_out) completions_->Push(result);
+}
+
+void LoadScheduler::Interrupt(uint32_t service, uint32_t group) {
+  const std::lock_guard lock(mutex_);
+  ReplaceLocked(queue_.SlotOf(service, group));
+}
+
+void LoadScheduler::InterruptAll(uint32_t group) {
+  const std::lock_guard lock(mutex_);
+  for (const uint32_t slot : queue_.SlotsOfGroup(group)) ReplaceLocked(slot);
+}
+
+void LoadScheduler::EndService(uint32_t service) {
+  const std::lock_guard lock(mutex_);
+  for (const uint32_t slot : queue_.SlotsOfService(service)) ReplaceLocked(slot);
+  queue_.Free(service);
+}
+
+void LoadScheduler::NoteDemand(uint64_t bytes) {
+  const uint64_t now = backend_->NowNs();
+  const std::lock_guard lock(mutex_);
+  governor_.OnDemand(now, bytes);
+}
+
+void LoadScheduler::NoteMiss(uint32_t service) {
+  const uint64_t now = backend_->NowNs();
+  const std::lock_guard lock(mutex_);
+  queue_.Press(service, now + kMissedNs);
+}
+
+void LoadScheduler::Kick() {
+  const uint64_t now = backend_->NowNs();
+  const std::lock_guard lock(mutex_);
+  kicked_ns_ = std::max(kicked_ns_, now);
+  idle_.WakeWhereWorkIs();
+}
+
+LoaderStats LoadScheduler::Stats() const {
+  const std::lock_guard lock(mutex_);
+  LoaderStats stats = stats_;
+  stats.queued = queue_.Bytes();
+  stats.inflight = inflight_;
+  stats.threads = Workers();
+  stats.threads_allowed = governor_.LastAllowed();
+  return stats;
+}
+
+DeviceSpeed LoadScheduler::Device() const {
+  const std::lock_guard lock(mutex_);
+  return meter_.Speed();
+}
+
+uint64_t LoadScheduler::Queued() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.Bytes();
+}
+
+uint64_t LoadScheduler::QueuedOf(uint32_t service) const {
+  const std::lock_guard lock(mutex_);
+  return queue_.BytesOf(service);
+}
+
+bool LoadScheduler::IsIdle() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.Items() == 0 && busy_ + small_busy_ == 0;
+}
+
+int LoadScheduler::SmallWorkers() const {
+  const std::lock_guard lock(mutex_);
+  return small_workers_;
+}
+
+void LoadScheduler::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    // Also stops what the backend is working on.
+    for (uint32_t slot = 0; slot < queue_.Slots(); ++slot) {
+      queue_.Age(slot);
+      backend_->Interrupt(slot);
+    }
+  }
+  idle_.WakeAll();
+}
+
+bool LoadScheduler::Await(LoadWorker* worker) {
+  while (true) {
+    std::unique_lock lock(mutex_);
+    if (stopping_) return false;
+    const Found found = TakeLocked(worker, &lock);
+    if (stopping_) return false;
+    if (found == Found::kItem) {
+      // There may be more than this worker can take: pass it on.
+      idle_.WakeWhereWorkIs();
+      return true;
+    }
+    idle_.Wait(*worker, found == Found::kNoRoom, &lock);
+  }
+}
+
+bool LoadScheduler::Take(LoadWorker* worker) {
+  std::unique_lock lock(mutex_);
+  return !stopping_ && TakeLocked(worker, &lock) == Found::kItem;
+}
+
+// `lock` is of mutex_; it is let go while the kernel is asked, which may take long.
+LoadScheduler::Found LoadScheduler::TakeLocked(LoadWorker* worker,
+                                               std::unique_lock<std::mutex>* lock) {
+  worker->looked.clear();
+  while (!stopping_) {
+    std::shared_ptr<Payer> unknown;
+    const Found found = TakeKnown(worker, &unknown);
+    if (unknown == nullptr) return found;
+    lock->unlock();
+    const uint64_t now = backend_->NowNs();
+    LoadAdmission::Look(unknown.get(), now);
+    lock->lock();
+    // Not if there is more room than was seen.
+    if (now >= kicked_ns_) worker->looked.push_back(unknown.get());
+  }
+  return Found::kNothing;
+}
+
+// mutex_ held.
+LoadScheduler::Found LoadScheduler::TakeKnown(LoadWorker* worker, std::shared_ptr<Payer>* unknown) {
+  if (!queue_.HasFor(worker->node, layout_->TakesAny(worker->node))) return Found::kNothing;
+  const uint64_t now = backend_->NowNs();
+  const int allowed = governor_.Allowed(now);
+  const bool is_beyond = static_cast<int>(worker->index) >= allowed;
+  // While the others are held back, who is for small items has as few.
+  const bool is_held = worker->is_for_small ? allowed < Workers() : busy_ >= allowed;
+  if (is_beyond && is_held) return Found::kNoRoom;
+  LoadAdmission::Choice choice = admission_.Choose(*worker, small_workers_ > 0, now);
+  *unknown = std::move(choice.unknown);
+  if (choice.found != Found::kItem) return choice.found;
+  worker->chunk.emplace(*choice.item, choice.bytes);
+  queue_.Advance(choice.item, choice.bytes);
+  inflight_ += choice.bytes;
+  ++(worker->is_for_small ? small_busy_ : busy_);
+  ++stats_.chunks;
+  return Found::kItem;
+}
+
+Interruption LoadScheduler::Check(const LoadWorker& worker) {
+  const LoadItem& rest = worker.chunk->Rest();
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return Interruption::kShutdown;
+    if (queue_.Generation(rest.slot) != rest.generation) return Interruption::kGeneration;
+    const int allowed = governor_.Allowed(backend_->NowNs());
+    if (!worker.is_for_small && busy_ > allowed && static_cast<int>(worker.index) >= allowed) {
+      return Interruption::kBandwidth;
+    }
+  }
+  // Outside the lock: this asks the kernel.
+  const bool is_above = rest.payer && rest.payer->budget && rest.payer->budget->IsAbove();
+  return is_above ? Interruption::kMemory : Interruption::kNone;
+}
+
+LoadScheduler::Standing LoadScheduler::StandingOf(const LoadItem& item, uint64_t now) {
+  const std::lock_guard lock(mutex_);
+  return Standing{.newest = queue_.Newest(item.slot),
+                  .is_waited = queue_.IsPressed(item.slot, now)};
+}
+
+void LoadScheduler::BeginStep(const LoadItem& item, uint64_t now) {
+  if (item.is_small) return;
+  const std::lock_guard lock(mutex_);
+  meter_.Begin(now);
+}
+
+void LoadScheduler::EndStep(const LoadItem& item, uint64_t now, uint64_t loaded, uint64_t took_ns) {
+  if (item.is_small) return;
+  const std::lock_guard lock(mutex_);
+  meter_.End(now, loaded, took_ns);
+}
+
+void LoadScheduler::NoteNeighbours(bool wait) {
+  const std::lock_guard lock(mutex_);
+  stats_.neighbours_wait = wait;
+  governor_.OnNeighbours(wait);
+}
+
+void LoadScheduler::Account(const LoadItem& item, uint64_t now, const LoadResult& result,
+                            uint64_t took_ns) {
+  const std::lock_guard lock(mutex_);
+  if (result.loaded > 0 && !item.is_small) governor_.OnLoaded(now, result.loaded, took_ns);
+  stats_.loaded += result.loaded;
+  stats_.resident += result.resident;
+  stats_.failed += result.failed;
+  if (item.node >= 0 && item.node < kMaxNodes) {
+    stats_.node_loaded[static_cast<size_t>(item.node)] += result.loaded;
+  } else {
+    stats_.node_unknown += result.loaded;
+  }
+  // Whatever the budget says: at once it would be the same again.
+  if (result.stop == LoadStop::kNoMemory || result.stop == LoadStop::kLater) {
+    queue_.RestUntil(item.slot) = now + options_.retry_ns;
+  }
+}
+
+void LoadScheduler::NoteFailed(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  stats_.failed += bytes;
+}
+
+void LoadScheduler::Finish(LoadWorker* worker, Interruption reason) {
+  LoadChunk chunk = std::move(*worker->chunk);
+  worker->chunk.reset();
+  chunk.GiveBack();
+  const LoadItem& rest = chunk.Rest();
+  {
+    const std::lock_guard lock(mutex_);
+    --(worker->is_for_small ? small_busy_ : busy_);
+    if (reason != Interruption::kNone) ++stats_.interrupted[static_cast<size_t>(reason)];
+    inflight_ -= chunk.Taken();
+    queue_.GiveBack(rest, chunk.NotLoaded());
+    // Replaced meanwhile: nobody wants the rest.
+    if (IsPutBack(reason) && queue_.Generation(rest.slot) == rest.generation) queue_.PutBack(rest);
+  }
+  const std::optional<IoResult> report = chunk.Report(reason);
+  if (report) completions_->Push(*report);
+}
+
+}  // namespace ppc
