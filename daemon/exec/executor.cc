@@ -10,11 +10,6 @@
 #include "daemon/base/clock.h"
 
 namespace ppc {
-namespace {
-
-constexpr uint64_t kSmallLoad = 1 << 20;  // a larger one is no small one, whatever was said
-
-}  // namespace
 
 Executor::Executor(Parts parts, Options options)
     : parts_(parts),
@@ -24,7 +19,9 @@ Executor::Executor(Parts parts, Options options)
       aggregator_(kBatch),
       batch_(kBatch),
       look_({parts.backend, parts.evictor, parts.files, parts.services, parts.own_cache},
-            options.chunk_bytes) {
+            options.chunk_bytes),
+      lists_({parts.backend, parts.loader, parts.evictor, parts.host, parts.files, parts.services,
+              parts.topology}) {
   AddSource(parts_.completions->fd(), [](short) {});
   AddSource(stop_fd_.Get(), [](short) {});
   AddSource(parts_.background->fd(), [this](short) { parts_.background->ClearWake(); });
@@ -152,63 +149,6 @@ Executor::End Executor::CheckAlive() {
   return counters->attached ? End::kRunning : End::kExpired;
 }
 
-// ----------------------------------------------------------------------- lists
-
-void Executor::TellDevice(uint64_t number, ReadRate* rate) {
-  FileInfo file;
-  if (parts_.files->InfoOf(number, parts_.backend->NowNs(), &file))
-    rate->SetDevice(BlockDevice{file.dev_major, file.dev_minor});
-}
-
-void Executor::SubmitLoads(const RawList& list) {
-  stats_.refused_surplus += list.refused;
-  if (list.ios.empty()) return;
-  loads_.clear();
-  for (size_t i = 0; i < list.ios.size(); ++i) {
-    IoRefusal why = IoRefusal::kNone;
-    const std::optional<IoRange> range = CheckIo(list.ios[i], parts_.files, &why);
-    ++stats_.refused[static_cast<size_t>(why)];
-    if (!range) continue;
-    const std::shared_ptr<Payer>& payer = parts_.services->Get(range->service)->payer;
-    if (payer->rate != nullptr) TellDevice(range->file, payer->rate.get());
-    loads_.push_back(
-        LoadItem{.file = range->file,
-                 .offset = range->offset,
-                 .size = range->size,
-                 .cookie = range->cookie,
-                 .group = range->group,
-                 .node = parts_.topology->NodeOfXpu(range->xpu),
-                 .is_small = (range->flags & PPC_IO_MANY) != 0 && range->size <= kSmallLoad,
-                 .deadline_ns = list.deadlines.empty() ? 0 : list.deadlines[i],
-                 .payer = payer});
-  }
-  stats_.prefetch_ranges += loads_.size();
-  parts_.loader->Submit(loads_, (list.flags & PPC_IOS_REPLACE) != 0);
-  loads_.clear();  // whoever pays may end before the next list
-}
-
-void Executor::SubmitEvicts(const RawList& list) {
-  stats_.refused_surplus += list.refused;
-  if (list.ios.empty()) return;
-  evicts_.clear();
-  for (const ppc_io& io : list.ios) {
-    IoRefusal why = IoRefusal::kNone;
-    const std::optional<IoRange> range = CheckIo(io, parts_.files, &why);
-    ++stats_.refused[static_cast<size_t>(why)];
-    if (!range) continue;
-    evicts_.push_back(EvictItem{.file = range->file,
-                                .offset = range->offset,
-                                .size = range->size,
-                                .cookie = range->cookie,
-                                .group = range->group,
-                                .unmap = (range->flags & PPC_IO_UNMAP) != 0,
-                                .even_locked = (range->flags & PPC_IO_EVEN_LOCKED) != 0,
-                                .drain = (range->flags & PPC_IO_DRAIN) != 0});
-  }
-  stats_.evict_ranges += evicts_.size();
-  parts_.evictor->Submit(evicts_);
-}
-
 bool Executor::HandleCompletions() {
   results_.clear();
   parts_.completions->Take(&results_);
@@ -255,7 +195,7 @@ void Executor::TickIfDue() {
   SettleLate(now);
   if (parts_.host->Has(Hook::kEvict) &&
       (evict_every_tick_ || (parts_.services->IsAnyAbove() && look_.IsKnown()))) {
-    SubmitEvicts(parts_.host->Evict(nullptr));
+    lists_.AskForEvictions();
   }
   parts_.host->Tick(now);
   if (PolicyServices* const traced = parts_.policy_services; traced->HasTrace())
@@ -270,10 +210,6 @@ uint64_t Executor::PlanDepth() const {
   return std::max(kMinPlanBytes, threads * 2 * options_.chunk_bytes);
 }
 
-void Executor::AskForEvictions() {
-  if (parts_.host->Has(Hook::kEvict)) SubmitEvicts(parts_.host->Evict(nullptr));
-}
-
 // A loader without room loads nothing, so use never rises above the threshold and nothing would
 // be evicted either: ask as soon as not even a chunk fits.
 void Executor::EvictForRoom() {
@@ -285,7 +221,7 @@ void Executor::EvictForRoom() {
   for (Service* service : parts_.services->Active()) {
     if (parts_.services->Memory(service, kRoomNs).room >= options_.chunk_bytes) continue;
     if (!look_.IsKnown()) return;
-    AskForEvictions();
+    lists_.AskForEvictions();
     ++plan_epoch_;
     return;
   }
@@ -343,7 +279,7 @@ void Executor::AskForPlanOf(Service* service, uint64_t depth) {
       service->has_moved = false;
       return;
     }
-    SubmitLoads(list);
+    lists_.SubmitLoads(list);
   }
 }
 

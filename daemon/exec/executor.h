@@ -28,6 +28,7 @@
 #include "daemon/exec/cache_look.h"
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/held_events.h"
+#include "daemon/exec/policy_lists.h"
 #include "daemon/exec/policy_services.h"
 #include "daemon/exec/service_table.h"
 #include "daemon/exec/worker.h"
@@ -36,7 +37,7 @@
 namespace ppc {
 
 // Counts unless said otherwise.
-struct ExecutorStats {
+struct EventStats {
   uint64_t events = 0;      // taken from the rings
   uint64_t own_events = 0;  // caused by ourselves, ignored
   uint64_t lost_marks = 0;  // events that say others before them were lost
@@ -48,14 +49,12 @@ struct ExecutorStats {
   uint64_t miss_bytes = 0;
   uint64_t progress = 0;
   uint64_t accesses = 0;
-  uint64_t prefetch_ranges = 0;  // accepted
-  uint64_t evict_ranges = 0;
-  uint64_t refused[7] = {};      // ranges, by IoRefusal
-  uint64_t refused_surplus = 0;  // ranges beyond PPC_MAX_IOS
   uint64_t wakeups = 0;
   uint64_t naps = 0;
   uint64_t ticks = 0;
 };
+
+struct ExecutorStats : EventStats, ListStats {};
 
 class Executor {
  public:
@@ -117,9 +116,9 @@ class Executor {
   // Every tick asks the policy what to drop, whatever memory says (PPC_WANT_EVICT).
   void SetEvictEveryTick(bool on) { evict_every_tick_ = on; }
   // Asks the policy what to drop now (after a control message).  On the executor's thread.
-  void AskForEvictions();
+  void AskForEvictions() { lists_.AskForEvictions(); }
 
-  const ExecutorStats& Stats() const { return stats_; }
+  ExecutorStats Stats() const { return {stats_, lists_.Stats()}; }
   uint64_t Merged() const { return aggregator_.Merged(); }
 
  private:
@@ -149,9 +148,6 @@ class Executor {
   uint64_t ReadForMiss(const Event& event) const;
   const FileCopy* KnownFileOf(uint64_t file);
   void Record(std::span<const Event> events);
-  void TellDevice(uint64_t file, ReadRate* rate);
-  void SubmitLoads(const RawList& list);
-  void SubmitEvicts(const RawList& list);
   bool HandleCompletions();
   bool HandleHelpers();
   void TickIfDue();
@@ -179,11 +175,9 @@ class Executor {
   const UniqueFd stop_fd_;
   std::atomic<bool> stop_{false};
   Aggregator aggregator_;
-  ExecutorStats stats_;
+  EventStats stats_;
   std::vector<Event> batch_;
   std::vector<IoResult> results_;
-  std::vector<LoadItem> loads_;
-  std::vector<EvictItem> evicts_;
   std::vector<Source> sources_;
   std::vector<pollfd> pollfds_;
   std::vector<uint64_t> recorded_files_;
@@ -200,6 +194,7 @@ class Executor {
   bool batch_is_above_ = false;  // the policy is to be asked what to drop after the batch
   uint64_t batch_ns_ = 0;        // the clock, read once for all events of a batch
   CacheLook look_;
+  PolicyLists lists_;
   bool evict_every_tick_ = false;
   // Counts what may make a policy plan anew for any service, see Service::empty_epoch.
   uint64_t plan_epoch_ = 1;

@@ -68,7 +68,7 @@ void Executor::BeginBatch() {
 }
 
 void Executor::EndBatch() {
-  if (batch_is_above_) AskForEvictions();
+  if (batch_is_above_) lists_.AskForEvictions();
   if (batch_demand_ > 0) parts_.loader->NoteDemand(batch_demand_);
 }
 
@@ -166,7 +166,7 @@ void Executor::HandleMiss(const Event& event, Service* service, miss_io* miss) {
     parts_.loader->NoteMiss(service->number);
   }
   EvictFor(service, miss);
-  SubmitLoads(parts_.host->Prefetch(miss));
+  lists_.SubmitLoads(parts_.host->Prefetch(miss));
 }
 
 // A policy that plans decides by where its readers are: it is asked when it knows all events that
@@ -179,7 +179,7 @@ void Executor::EvictFor(Service* service, miss_io* event) {
   if (waits) {
     batch_is_above_ = true;
   } else {
-    SubmitEvicts(parts_.host->Evict(event));
+    lists_.AskForEvictions(event);
   }
 }
 
