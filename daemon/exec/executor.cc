@@ -2,33 +2,32 @@
 #include "daemon/exec/executor.h"
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
-
-#include "daemon/base/clock.h"
 
 namespace ppc {
 
 Executor::Executor(Parts parts, Options options)
     : parts_(parts),
       options_(options),
-      own_tgid_(getpid()),
       stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      aggregator_(kBatch),
-      batch_(kBatch),
       look_({parts.backend, parts.evictor, parts.files, parts.services, parts.own_cache},
             options.chunk_bytes),
       lists_({parts.backend, parts.loader, parts.evictor, parts.host, parts.files, parts.services,
-              parts.topology}) {
+              parts.topology}),
+      intake_({parts.backend, parts.loader, parts.host, &lists_, &look_, parts.files,
+               parts.services, parts.demand, parts.own_cache, parts.autos, parts.control,
+               parts.lookups, parts.recorder},
+              {options.window_bytes, options.manual}) {
   AddSource(parts_.completions->fd(), [](short) {});
   AddSource(stop_fd_.Get(), [](short) {});
   AddSource(parts_.background->fd(), [this](short) { parts_.background->ClearWake(); });
   AddSource(parts_.remote->fd(), [this](short) { parts_.remote->ClearWake(); });
   AddSource(parts_.control->fd(), [this](short) { parts_.control->ClearWake(); });
   AddSource(parts_.lookups->fd(), [this](short) { parts_.lookups->ClearWake(); });
-  parts_.services->Use(Helper(parts_.control), Helper(parts_.lookups), [this] { ReleaseHeld(); });
+  parts_.services->Use(Helper(parts_.control), Helper(parts_.lookups),
+                       [this] { intake_.ReleaseHeld(); });
   if (options_.manual) return;
   parts_.files->UseRenewal([this](uint64_t file) {
     (void)parts_.control->Submit([this, file] { parts_.files->Renew(file); }, nullptr);
@@ -63,7 +62,7 @@ Executor::End Executor::Run() {
 
 Executor::End Executor::RunOnce() {
   if (stop_.load(std::memory_order_acquire)) return End::kStopped;
-  const size_t drained = DrainBatch();
+  const size_t drained = intake_.DrainBatch();
   HandleCompletions();
   TickIfDue();
   HandleHelpers();
@@ -73,41 +72,9 @@ Executor::End Executor::RunOnce() {
 }
 
 bool Executor::Pump() {
-  const size_t drained = DrainBatch();
+  const size_t drained = intake_.DrainBatch();
   const bool has_results = HandleCompletions();
   return HandleHelpers() || has_results || drained > 0;
-}
-
-void Executor::CatchUp(std::function<void()> next) {
-  for (int i = 0; i < kMaxCatchUp && DrainBatch() == kBatch; ++i) {
-  }
-  if (parts_.autos != nullptr) parts_.autos->Decide();
-  if (held_.empty() || options_.manual) return next();
-  const uint64_t until = parts_.backend->NowNs() + kMaxSettleNs;
-  settling_.push_back(std::make_shared<Settling>(Settling{std::move(next), until}));
-  WhenSettled(settling_.back());
-}
-
-// Behind the look-ups of files and readers that are under way.  They may make others necessary.
-void Executor::WhenSettled(const std::shared_ptr<Settling>& message) {
-  if (!message->next) return;
-  const auto again = [this, message] { WhenSettled(message); };
-  const auto readers = [this, message, again] {
-    if (!parts_.lookups->Submit(nullptr, again)) message->until_ns = 0;
-  };
-  const bool waits = !held_.empty() && message->rounds-- > 0;
-  if (waits && parts_.control->Submit(nullptr, readers)) return;
-  std::erase(settling_, message);
-  std::exchange(message->next, nullptr)();
-}
-
-// Whoever sent them is answered although a reader is not known yet.
-void Executor::SettleLate(uint64_t now_ns) {
-  for (const std::shared_ptr<Settling>& message : std::vector(settling_)) {
-    if (now_ns < message->until_ns) continue;
-    message->rounds = 0;
-    WhenSettled(message);
-  }
 }
 
 // After events a nap: whoever missed once misses again soon, and being woken for each would
@@ -115,7 +82,7 @@ void Executor::SettleLate(uint64_t now_ns) {
 // only a look at the other descriptors: events without end must not keep control waiting.
 Executor::End Executor::WaitForWork(size_t drained) {
   const bool nap = drained > 0;
-  const bool is_full = drained == kBatch;
+  const bool is_full = drained == EventIntake::kBatch;
   const uint64_t now = parts_.backend->NowNs();
   const uint64_t until_tick = next_tick_ns_ > now ? next_tick_ns_ - now : 0;
   pollfds_.clear();
@@ -191,8 +158,8 @@ void Executor::TickIfDue() {
   next_tick_ns_ = now + options_.tick_ns * (is_awaited ? 1 : kTicksPerCheck);
   ++stats_.ticks;
   ++plan_epoch_;
-  ReleaseHeld();  // what could not be asked for when it came
-  SettleLate(now);
+  intake_.ReleaseHeld();  // what could not be asked for when it came
+  intake_.SettleLate(now);
   if (parts_.host->Has(Hook::kEvict) &&
       (evict_every_tick_ || (parts_.services->IsAnyAbove() && look_.IsKnown()))) {
     lists_.AskForEvictions();
@@ -241,7 +208,7 @@ DeviceSpeed Executor::DeviceFor(ReadRate* rate) const {
 bool Executor::IsPlanDue(const Service& service, bool is_quiet) const {
   constexpr uint64_t kMovedNs = 20 * 1000 * 1000;
   if (service.empty_epoch != plan_epoch_) return true;
-  return service.has_moved && (is_quiet || batch_ns_ >= service.empty_ns + kMovedNs);
+  return service.has_moved && (is_quiet || intake_.BatchNs() >= service.empty_ns + kMovedNs);
 }
 
 void Executor::AskForPlan(bool is_quiet) {
@@ -275,7 +242,7 @@ void Executor::AskForPlanOf(Service* service, uint64_t depth) {
     const RawList list = parts_.host->Plan(request);
     if (list.ios.empty()) {
       service->empty_epoch = plan_epoch_;
-      service->empty_ns = batch_ns_;
+      service->empty_ns = intake_.BatchNs();
       service->has_moved = false;
       return;
     }

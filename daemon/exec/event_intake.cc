@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of an event into the policy: drained, merged, its file and its reader known, or held
-// until they are.
+#include "daemon/exec/event_intake.h"
+
+#include <unistd.h>
+
 #include <algorithm>
 #include <span>
 #include <utility>
-
-#include "daemon/exec/executor.h"
 
 namespace ppc {
 namespace {
@@ -29,7 +29,10 @@ miss_io ToMiss(const Event& event, const FileCopy& file) {
 
 }  // namespace
 
-void Executor::Record(std::span<const Event> events) {
+EventIntake::EventIntake(Parts parts, Options options)
+    : parts_(parts), options_(options), own_tgid_(getpid()), aggregator_(kBatch), batch_(kBatch) {}
+
+void EventIntake::Record(std::span<const Event> events) {
   for (const Event& event : events) {
     FileCopy file;
     if (!parts_.files->Copy(event.file, parts_.backend->NowNs(), &file)) continue;
@@ -43,7 +46,7 @@ void Executor::Record(std::span<const Event> events) {
   parts_.recorder->AddEvents(events);
 }
 
-size_t Executor::DrainBatch() {
+size_t EventIntake::DrainBatch() {
   const size_t drained = parts_.backend->Drain(batch_);
   if (drained == 0) return 0;
   stats_.events += drained;
@@ -60,19 +63,19 @@ size_t Executor::DrainBatch() {
   return drained;
 }
 
-void Executor::BeginBatch() {
+void EventIntake::BeginBatch() {
   ++batch_number_;
   batch_demand_ = 0;
   batch_is_above_ = false;
   batch_ns_ = parts_.backend->NowNs();
 }
 
-void Executor::EndBatch() {
-  if (batch_is_above_) lists_.AskForEvictions();
+void EventIntake::EndBatch() {
+  if (batch_is_above_) parts_.lists->AskForEvictions();
   if (batch_demand_ > 0) parts_.loader->NoteDemand(batch_demand_);
 }
 
-const FileCopy* Executor::KnownFileOf(uint64_t file) {
+const FileCopy* EventIntake::KnownFileOf(uint64_t file) {
   FileCopy& recent = recent_files_[file % kRecentFiles];
   if (recent.file == file && batch_ns_ < recent.fresh_until_ns) return &recent;
   recent.file = 0;
@@ -81,7 +84,7 @@ const FileCopy* Executor::KnownFileOf(uint64_t file) {
   return is_known ? &recent : nullptr;
 }
 
-void Executor::LookUpFile(uint64_t file) {
+void EventIntake::LookUpFile(uint64_t file) {
   if (!asked_files_.insert(file).second) return;
   const auto look = [this, file] { parts_.files->Renew(file); };
   const auto learn = [this, file] {
@@ -95,13 +98,13 @@ void Executor::LookUpFile(uint64_t file) {
 
 // At most what the kernel read: it rounds outward to the demand window.  Too much is put right
 // by looking (CacheLook), too little would overfill the machine.
-uint64_t Executor::ReadForMiss(const Event& event) const {
+uint64_t EventIntake::ReadForMiss(const Event& event) const {
   const uint64_t window = std::max(options_.window_bytes, kPageBytes);
   const uint64_t end = (event.offset + event.length + window - 1) / window * window;
   return end - event.offset / window * window;
 }
 
-void Executor::Dispatch(const Event& event) {
+void EventIntake::Dispatch(const Event& event) {
   if ((event.flags & kEventLost) != 0) ++stats_.lost_marks;
   if (!held_.Holds(event.tgid) && Deliver(event)) return;
   ++stats_.held;
@@ -110,7 +113,7 @@ void Executor::Dispatch(const Event& event) {
   has_lost_ = true;
 }
 
-void Executor::ReleaseHeld() {
+void EventIntake::ReleaseHeld() {
   if (held_.empty()) return;
   BeginBatch();
   held_.Release([this](const Event& event) { return Deliver(event); });
@@ -118,7 +121,7 @@ void Executor::ReleaseHeld() {
 }
 
 // False: it has to wait, whose it is or of which file is being looked up.
-bool Executor::Deliver(const Event& event) {
+bool EventIntake::Deliver(const Event& event) {
   const FileCopy* file = KnownFileOf(event.file);
   if (file == nullptr && !options_.manual && event.file != gone_file_) {
     LookUpFile(event.file);
@@ -153,7 +156,7 @@ bool Executor::Deliver(const Event& event) {
   return true;
 }
 
-void Executor::HandleMiss(const Event& event, Service* service, miss_io* miss) {
+void EventIntake::HandleMiss(const Event& event, Service* service, miss_io* miss) {
   ++stats_.misses;
   service->empty_epoch = 0;  // it waits for its data: the policy is asked at once
   stats_.miss_bytes += event.length;
@@ -166,20 +169,52 @@ void Executor::HandleMiss(const Event& event, Service* service, miss_io* miss) {
     parts_.loader->NoteMiss(service->number);
   }
   EvictFor(service, miss);
-  lists_.SubmitLoads(parts_.host->Prefetch(miss));
+  parts_.lists->SubmitLoads(parts_.host->Prefetch(miss));
 }
 
 // A policy that plans decides by where its readers are: it is asked when it knows all events that
 // are there.
-void Executor::EvictFor(Service* service, miss_io* event) {
+void EventIntake::EvictFor(Service* service, miss_io* event) {
   if (!parts_.host->Has(Hook::kEvict)) return;
   const bool waits = parts_.host->Has(Hook::kPlan);
   if (waits && std::exchange(service->looked_batch, batch_number_) == batch_number_) return;
-  if (!parts_.services->IsAbove(service) || !look_.IsKnown()) return;
+  if (!parts_.services->IsAbove(service) || !parts_.look->IsKnown()) return;
   if (waits) {
     batch_is_above_ = true;
   } else {
-    lists_.AskForEvictions(event);
+    parts_.lists->AskForEvictions(event);
+  }
+}
+
+void EventIntake::CatchUp(std::function<void()> next) {
+  for (int i = 0; i < kMaxCatchUp && DrainBatch() == kBatch; ++i) {
+  }
+  if (parts_.autos != nullptr) parts_.autos->Decide();
+  if (held_.empty() || options_.manual) return next();
+  const uint64_t until = parts_.backend->NowNs() + kMaxSettleNs;
+  settling_.push_back(std::make_shared<Settling>(Settling{std::move(next), until}));
+  WhenSettled(settling_.back());
+}
+
+// Behind the look-ups of files and readers that are under way.  They may make others necessary.
+void EventIntake::WhenSettled(const std::shared_ptr<Settling>& message) {
+  if (!message->next) return;
+  const auto again = [this, message] { WhenSettled(message); };
+  const auto readers = [this, message, again] {
+    if (!parts_.lookups->Submit(nullptr, again)) message->until_ns = 0;
+  };
+  const bool waits = !held_.empty() && message->rounds-- > 0;
+  if (waits && parts_.control->Submit(nullptr, readers)) return;
+  std::erase(settling_, message);
+  std::exchange(message->next, nullptr)();
+}
+
+// Whoever sent the message is answered although a reader is not known yet.
+void EventIntake::SettleLate(uint64_t now_ns) {
+  for (const std::shared_ptr<Settling>& message : std::vector(settling_)) {
+    if (now_ns < message->until_ns) continue;
+    message->rounds = 0;
+    WhenSettled(message);
   }
 }
 

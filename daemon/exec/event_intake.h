@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the way of an event into the policy: drained, merged, its file and its reader known, or held
+// until they are.  Nothing here allocates per event once its buffers have grown.
+// Threads: the executor's; what look-ups need is done on the workers'.
+// Paper: section 3.2 (policy executor).
+#ifndef PPC_DAEMON_EXEC_EVENT_INTAKE_H_
+#define PPC_DAEMON_EXEC_EVENT_INTAKE_H_
+
+#include <ppc.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+#include "daemon/backend/backend.h"
+#include "daemon/backend/event_log.h"
+#include "daemon/cache/demand_meter.h"
+#include "daemon/cache/loader_pool.h"
+#include "daemon/exec/aggregator.h"
+#include "daemon/exec/auto_services.h"
+#include "daemon/exec/cache_look.h"
+#include "daemon/exec/file_table.h"
+#include "daemon/exec/held_events.h"
+#include "daemon/exec/policy_lists.h"
+#include "daemon/exec/service_table.h"
+#include "daemon/exec/worker.h"
+#include "daemon/policy/policy_host.h"
+
+namespace ppc {
+
+// Counts unless said otherwise.
+struct IntakeStats {
+  uint64_t events = 0;      // taken from the rings
+  uint64_t own_events = 0;  // caused by ourselves, ignored
+  uint64_t lost_marks = 0;  // events that say others before them were lost
+  uint64_t unresolved = 0;  // of a file that is gone
+  uint64_t held = 0;        // waited for a look-up
+  uint64_t held_lost = 0;   // too many waited
+  uint64_t strangers = 0;   // of processes that belong to none of the started services
+  uint64_t misses = 0;      // as given to the policy, after merging
+  uint64_t miss_bytes = 0;
+  uint64_t progress = 0;
+  uint64_t accesses = 0;
+};
+
+class EventIntake {
+ public:
+  static constexpr size_t kBatch = 512;
+
+  struct Parts {
+    Backend* backend = nullptr;
+    LoaderPool* loader = nullptr;
+    PolicyHost* host = nullptr;
+    PolicyLists* lists = nullptr;
+    CacheLook* look = nullptr;
+    FileTable* files = nullptr;
+    ServiceTable* services = nullptr;
+    DemandMeter* demand = nullptr;
+    std::atomic<uint64_t>* own_cache = nullptr;
+    AutoServices* autos = nullptr;       // may be nullptr
+    Worker* control = nullptr;           // looks files up
+    Worker* lookups = nullptr;           // looks processes up, behind which a message waits
+    EventLogWriter* recorder = nullptr;  // may be nullptr
+  };
+  struct Options {
+    uint64_t window_bytes = 1 << 20;  // what a miss makes the kernel read
+    bool manual = false;              // nothing is done on other threads
+  };
+
+  EventIntake(Parts parts, Options options);
+
+  // Gives a batch of the events that are there to the policy; how many they were, own ones
+  // included.
+  size_t DrainBatch();
+  // Handles the events that are there, so that what is done next knows of all that came before
+  // it, and then calls `next`: at once, or when the readers of those events are known, or, where
+  // SettleLate is called, after two seconds.
+  void CatchUp(std::function<void()> next);
+  // Whoever has waited for that long goes on, although a reader is not known yet.
+  void SettleLate(uint64_t now_ns);
+  // What waits for a decision or a look-up is tried again.
+  void ReleaseHeld();
+
+  // The clock as read for the last batch.
+  uint64_t BatchNs() const { return batch_ns_; }
+  const IntakeStats& Stats() const { return stats_; }
+  uint64_t Merged() const { return aggregator_.Merged(); }
+
+ private:
+  // What a message is to do next, once.
+  struct Settling {
+    std::function<void()> next;
+    uint64_t until_ns = 0;
+    int rounds = kMaxSettle;
+  };
+  void WhenSettled(const std::shared_ptr<Settling>& message);
+  void Record(std::span<const Event> events);
+  void BeginBatch();
+  void EndBatch();
+  void Dispatch(const Event& event);
+  bool Deliver(const Event& event);
+  const FileCopy* KnownFileOf(uint64_t file);
+  void LookUpFile(uint64_t file);
+  void HandleMiss(const Event& event, Service* service, miss_io* miss);
+  void EvictFor(Service* service, miss_io* event);
+  uint64_t ReadForMiss(const Event& event) const;
+
+  static constexpr uint64_t kMissNs = 100 * 1000 * 1000;  // between two misses told to the loader
+  static constexpr size_t kRecentFiles = 64;
+  static constexpr int kMaxCatchUp = 256;  // batches: somebody may add events all the time
+  static constexpr int kMaxSettle = 8;     // rounds of look-ups that a message waits for
+  static constexpr uint64_t kMaxSettleNs = 2'000'000'000;  // and no longer: a process may hang
+
+  const Parts parts_;
+  const Options options_;
+  const int own_tgid_;
+  Aggregator aggregator_;
+  IntakeStats stats_;
+  std::vector<Event> batch_;
+  uint64_t batch_number_ = 0;  // number
+  uint64_t batch_demand_ = 0;
+  bool batch_is_above_ = false;  // the policy is to be asked what to drop after the batch
+  uint64_t batch_ns_ = 0;        // the clock, read once for all events of a batch
+  std::vector<uint64_t> recorded_files_;
+  std::array<FileCopy, kRecentFiles> recent_files_;  // direct-mapped
+  std::unordered_set<uint64_t> asked_files_;
+  uint64_t gone_file_ = 0;  // a look-up has just said so
+  HeldEvents held_;
+  bool has_lost_ = false;  // the next event is to say so
+  std::vector<std::shared_ptr<Settling>> settling_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_EXEC_EVENT_INTAKE_H_
