@@ -10,11 +10,9 @@
 
 #include "daemon/exec/executor.h"
 #include "tests/unit/exec/test_policy.h"
+#include "tests/unit/units.h"
 
 namespace ppc {
-
-inline constexpr uint64_t kMiB = 1 << 20;
-inline constexpr uint64_t kMs = 1000 * 1000;
 
 class ExecutorTest : public testing::Test {
  protected:

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/exec/policy_lists.h"
+
+#include "tests/unit/exec/parts_fixture.h"
+
+namespace ppc {
+namespace {
+
+class PolicyListsTest : public PartsTest {
+ protected:
+  // What reaches the backend of a list of loads.
+  const std::vector<LoadRequest>& Load(const std::vector<ppc_io>& ios) {
+    MakeLists()->SubmitLoads(RawList{.ios = ios});
+    loader_->RunUntilIdle();
+    return backend_.loads;
+  }
+};
+
+TEST_F(PolicyListsTest, OnlyASmallLoadIsOneOfMany) {
+  const std::vector<LoadRequest>& loads =
+      Load({{.file = 1, .size = 64 << 10, .flags = PPC_IO_MANY},
+            {.file = 1, .offset = 16 * kMiB, .size = 2 * kMiB, .flags = PPC_IO_MANY},
+            {.file = 1, .offset = 32 * kMiB, .size = 64 << 10}});
+  ASSERT_EQ(loads.size(), 3u);
+  for (const LoadRequest& load : loads) EXPECT_EQ(load.is_small, load.offset == 0) << load.offset;
+}
+
+// The first thread is the other node's.
+TEST_F(PolicyListsTest, AnXpuMeansItsNode) {
+  const std::vector<LoadRequest>& loads = Load({{.file = 1, .size = kPageBytes, .xpu = 0}});
+  ASSERT_EQ(loads.size(), 1u);
+  EXPECT_EQ(loads[0].node, 1);
+}
+
+TEST_F(PolicyListsTest, WhatIsBeyondTheLongestListIsCountedToo) {
+  const std::vector<ppc_io> ios = {{.file = 1, .size = kPageBytes}, {.file = 9, .size = 1}};
+  MakeLists()->SubmitLoads(RawList{.ios = ios, .refused = 5});
+  EXPECT_EQ(lists_->Stats().refused_surplus, 5u);
+  EXPECT_EQ(lists_->Stats().prefetch_ranges, 1u);
+  EXPECT_EQ(lists_->Stats().refused[static_cast<size_t>(IoRefusal::kFile)], 1u);
+}
+
+TEST_F(PolicyListsTest, FlagsOfWhatIsToBeDroppedReachTheBackend) {
+  const miss_io* asked_for = nullptr;
+  policy_.evict = [&](const miss_io* event) {
+    asked_for = event;
+    policy_.evict_list = {
+        {.file = 1, .offset = 0, .size = kMiB},
+        {.file = 1, .offset = 4 * kMiB, .size = kMiB, .flags = PPC_IO_UNMAP},
+        {.file = 1, .offset = 8 * kMiB, .size = kMiB, .flags = PPC_IO_EVEN_LOCKED},
+        {.file = 1, .offset = 12 * kMiB, .size = kMiB, .flags = PPC_IO_DRAIN}};
+  };
+  miss_io event{};
+  MakeLists()->AskForEvictions(&event);
+  EXPECT_EQ(asked_for, &event);
+  EXPECT_EQ(lists_->Stats().evict_ranges, 4u);
+  while (evictor_.RunOne()) {
+  }
+  ASSERT_EQ(backend_.evicts.size(), 4u);
+  for (const EvictRequest& evict : backend_.evicts) {
+    EXPECT_EQ(evict.unmap, evict.offset == 4 * kMiB) << evict.offset;
+    EXPECT_EQ(evict.even_locked, evict.offset == 8 * kMiB) << evict.offset;
+    EXPECT_EQ(evict.drain, evict.offset == 12 * kMiB) << evict.offset;
+  }
+}
+
+TEST_F(PolicyListsTest, WhoHasNothingToSayOfDroppingIsNotAsked) {
+  MakeLists()->AskForEvictions();
+  EXPECT_EQ(host_->Stats(Hook::kEvict).calls, 0u);
+  EXPECT_EQ(evictor_.Stats().queued, 0u);
+}
+
+}  // namespace
+}  // namespace ppc
