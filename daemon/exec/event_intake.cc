@@ -192,8 +192,9 @@ void EventIntake::CatchUp(std::function<void()> next) {
   if (parts_.autos != nullptr) parts_.autos->Decide();
   if (held_.empty() || options_.manual) return next();
   const uint64_t until = parts_.backend->NowNs() + kMaxSettleNs;
-  settling_.push_back(std::make_shared<Settling>(Settling{std::move(next), until}));
-  WhenSettled(settling_.back());
+  const auto message = std::make_shared<Settling>(Settling{std::move(next), until});
+  settling_.push_back(message);
+  WhenSettled(message);  // which may take it out of the list
 }
 
 // Behind the look-ups of files and readers that are under way.  They may make others necessary.
