@@ -38,6 +38,7 @@ class PolicyMessages {
 
   // loop and services must outlive this.
   PolicyMessages(EventLoop& loop, Services& services, Callbacks callbacks);
+  ~PolicyMessages() = default;
   PolicyMessages(const PolicyMessages&) = delete;
   PolicyMessages& operator=(const PolicyMessages&) = delete;
 

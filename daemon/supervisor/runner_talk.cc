@@ -56,7 +56,7 @@ RunnerTalk::RunnerTalk(std::unique_ptr<RunnerProcess> process,
 void RunnerTalk::Kill() { process_->Kill(SIGKILL); }
 
 // Every answer is a sign of life.
-void RunnerTalk::Ask(Json message, Millis timeout, JsonHandler done) {
+void RunnerTalk::Ask(Json message, Millis timeout, const JsonHandler& done) {
   process_->Ask(std::move(message), timeout,
                 [this, alive = std::weak_ptr<bool>(alive_), done](Result<Json> answer) {
                   if (answer && !alive.expired()) heard_ns_ = MonotonicNs();
@@ -64,8 +64,8 @@ void RunnerTalk::Ask(Json message, Millis timeout, JsonHandler done) {
                 });
 }
 
-void RunnerTalk::Begin(Json init, JsonHandler done) {
-  Ask(std::move(init), options_.init_timeout, std::move(done));
+void RunnerTalk::Begin(Json init, const JsonHandler& done) {
+  Ask(std::move(init), options_.init_timeout, done);
 }
 
 void RunnerTalk::End() {

@@ -31,8 +31,6 @@ class RunnerTalk {
   // must outlive this.
   RunnerTalk(std::unique_ptr<RunnerProcess> process, std::unique_ptr<ReadBroker::Place> reads,
              const Options& options, std::string directory);
-  RunnerTalk(const RunnerTalk&) = delete;
-  RunnerTalk& operator=(const RunnerTalk&) = delete;
 
   pid_t pid() const { return process_->pid(); }
   // By a signal: it answers nothing, and would find all questions when it goes on.
@@ -42,7 +40,7 @@ class RunnerTalk {
   void Ended() { reads_.reset(); }
 
   // The first message; the answer says what runs.
-  void Begin(Json init, JsonHandler done);
+  void Begin(Json init, const JsonHandler& done);
   // Asks it to drain and end.
   void End();
   // A message for the policy.  The answer is the policy's object; a refusal of its is an error.
@@ -61,7 +59,7 @@ class RunnerTalk {
   std::string WhyMute(bool has_lease_expired) const;
 
  private:
-  void Ask(Json message, Millis timeout, JsonHandler done);
+  void Ask(Json message, Millis timeout, const JsonHandler& done);
 
   const Options& options_;
   const std::string directory_;

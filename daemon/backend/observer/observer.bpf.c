@@ -75,29 +75,20 @@ static __always_inline _Bool folio_range(struct address_space *mapping, __u64 in
 	return 1;
 }
 
-/* Somebody wants each page of the inode that is touched, and not positions alone. */
-static __always_inline _Bool is_traced(struct inode *host)
-{
-	struct obs_inode_key key;
-	struct obs_inode *inode = find(host, &key);
-	struct obs_dir *config;
-	__u32 dir;
-
-	if (!inode)
-		return 0;
-	dir = inode->dir;
-	config = bpf_map_lookup_elem(&dirs, &dir);
-	return config && config->wants_trace;
-}
-
 /* Pages [first, end) are mapped; from 6.18 on their whole folios are. */
 static __always_inline void note_mapped(struct address_space *mapping, __u64 first, __u64 end)
 {
 	struct inode *host = BPF_CORE_READ(mapping, host);
+	struct obs_dir *config = 0;
+	struct obs_inode *inode;
 
 	if (!host)
 		return;
-	if (looks_for_folios && is_traced(host)) {
+	inode = find_wanted(host, &config);
+	if (!inode)
+		return;
+	/* Of who wants positions alone the named page will do. */
+	if (looks_for_folios && config->wants_trace) {
 		__u64 folio = end, folio_end;
 
 		if (folio_range(mapping, end - 1, &folio, &folio_end))
@@ -105,7 +96,7 @@ static __always_inline void note_mapped(struct address_space *mapping, __u64 fir
 		if (folio < first || folio_range(mapping, first, &folio, &folio_end))
 			first = folio;
 	}
-	note_access(host, first << PAGE_SHIFT, end << PAGE_SHIFT, 1);
+	note_access_of(inode, config, first << PAGE_SHIFT, end << PAGE_SHIFT, 1);
 }
 
 SEC("tp_btf/mm_filemap_add_to_page_cache")

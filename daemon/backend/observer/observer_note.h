@@ -214,25 +214,34 @@ static __always_inline void flush_misses(const struct obs_reader_key *key,
 	reader->miss_end = reader->miss_to;
 }
 
-/* A task reads or touches [offset, end). */
-static __always_inline void note_access(struct inode *host, __u64 offset, __u64 end, _Bool mapped)
+/* The listed inode, where somebody wants to know who reads it. */
+static __always_inline struct obs_inode *find_wanted(struct inode *host, struct obs_dir **config)
 {
-	struct obs_inode_key inode_key;
-	struct obs_reader_key key;
-	struct obs_inode *inode = find(host, &inode_key);
-	struct obs_reader *reader;
-	struct obs_dir *config;
-	__u8 flags = 0;
-	_Bool is_new, is_back;
-	__u64 now;
+	struct obs_inode_key key;
+	struct obs_inode *inode = find(host, &key);
 	__u32 dir;
 
 	if (!inode)
-		return;
+		return 0;
 	dir = inode->dir;
-	config = bpf_map_lookup_elem(&dirs, &dir);
-	if (!config || !config->is_watched || !(config->wants_progress | config->wants_trace))
-		return;
+	*config = bpf_map_lookup_elem(&dirs, &dir);
+	if (!*config || !(*config)->is_watched ||
+	    !((*config)->wants_progress | (*config)->wants_trace))
+		return 0;
+	return inode;
+}
+
+/* A task reads or touches [offset, end). */
+static __always_inline void note_access_of(struct obs_inode *inode, struct obs_dir *config,
+					   __u64 offset, __u64 end, _Bool mapped)
+{
+	struct obs_reader_key key;
+	struct obs_reader *reader;
+	__u32 dir = inode->dir;
+	__u8 flags = 0;
+	_Bool is_new, is_back;
+	__u64 now;
+
 	reader = reader_of(inode, &key, &is_new);
 	if (!reader)
 		return;
@@ -271,6 +280,15 @@ static __always_inline void note_access(struct inode *host, __u64 offset, __u64 
 		reader->told_end = end;
 		send_reader(&key, reader, config, offset, end, kObsProgress, flags, now, is_new);
 	}
+}
+
+static __always_inline void note_access(struct inode *host, __u64 offset, __u64 end, _Bool mapped)
+{
+	struct obs_dir *config = 0;
+	struct obs_inode *inode = find_wanted(host, &config);
+
+	if (inode)
+		note_access_of(inode, config, offset, end, mapped);
 }
 
 /*
