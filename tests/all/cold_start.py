@@ -92,7 +92,7 @@ class Service:
                 raise SystemExit(f"{self.id}: no template was stored; see {self.work}/ppcd.log")
             time.sleep(0.2)
         self.stored_ns = os.stat(path).st_mtime_ns
-        text = subprocess.run(["ppcctl", "template", "show", path], env=self.environment, check=True,
+        text = subprocess.run(["ppcctl", "template", "show", "--json", path], env=self.environment, check=True,
                               stdout=subprocess.PIPE, text=True).stdout
         return json.loads(text)
 
