@@ -119,7 +119,7 @@ void Supervisor::EndRunner(uint32_t mount) {
   kernel_->scheduler().Wake(timers_);
 }
 
-// As Registration::ReplayServices.
+// As PolicyMessages::TellServices.
 void Supervisor::Replay(Mount* mount) {
   for (const control::Service* service : mount->services.InOrder()) {
     const Result<Json> reply = mount->runner->Control(service->Resumption());

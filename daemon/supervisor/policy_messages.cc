@@ -9,13 +9,13 @@ PolicyMessages::PolicyMessages(EventLoop& loop, Services& services, Callbacks ca
     : loop_(loop), services_(services), callbacks_(std::move(callbacks)) {}
 
 void PolicyMessages::Send(Json message, JsonHandler done) {
-  if (runner_ != nullptr) return SendNow(message, std::move(done));
+  if (control_) return SendNow(message, std::move(done));
   if (refusal_) return done(*refusal_);
   waiting_.push_back(Waiting{std::move(message), std::move(done)});
 }
 
-void PolicyMessages::Open(RunnerTalk* runner, bool is_restart) {
-  runner_ = runner;
+void PolicyMessages::Open(Control control, bool is_restart) {
+  control_ = std::move(control);
   refusal_.reset();
   life_ = std::make_shared<bool>(true);
   if (is_restart) {
@@ -28,21 +28,26 @@ void PolicyMessages::Open(RunnerTalk* runner, bool is_restart) {
 }
 
 void PolicyMessages::Hold() {
-  runner_ = nullptr;
+  control_ = nullptr;
   refusal_.reset();
   life_.reset();
 }
 
-void PolicyMessages::Refuse(const Error& why) {
+void PolicyMessages::Close(const Error& why) {
   Hold();
   refusal_ = why;
+}
+
+void PolicyMessages::RefuseWaiting(const Error& why) {
   for (const Waiting& waiting : std::exchange(waiting_, {})) waiting.done(why);
 }
 
 void PolicyMessages::SendNow(const Json& message, JsonHandler done) {
   const Json to_repeat = message.value("op", "") == "service_stop" ? message : Json();
-  runner_->Control(message, [this, alive = std::weak_ptr<bool>(alive_), to_repeat,
-                             done = std::move(done)](Result<Json> reply) {
+  // By a copy: an answer at once may end it.
+  const Control control = control_;
+  control(message, [this, alive = std::weak_ptr<bool>(alive_), to_repeat,
+                    done = std::move(done)](Result<Json> reply) {
     if (!reply && reply.error().code == EAGAIN && !alive.expired() && !to_repeat.is_null()) {
       StopLater(to_repeat);
     }
@@ -94,7 +99,7 @@ void PolicyMessages::HandleTold(const std::string& id, const Result<Json>& reply
   // A fresh runner counts its services anew.
   if (service->TakeNumber(*reply)) callbacks_.on_change();
   service->is_starting = false;
-  if (!service->is_ready || runner_ == nullptr) return next();
+  if (!service->is_ready || !control_) return next();
   SendNow({{"op", "service_ready"}, {"service_id", id}}, [next](const Result<Json>&) { next(); });
 }
 

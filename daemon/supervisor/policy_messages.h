@@ -16,7 +16,6 @@
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
 #include "daemon/supervisor/event_loop.h"
-#include "daemon/supervisor/runner_talk.h"
 #include "daemon/supervisor/services.h"
 
 namespace ppc::control {
@@ -29,7 +28,9 @@ inline bool IsUnknownToPolicy(const Result<Json>& answer) {
 
 class PolicyMessages {
  public:
-  using JsonHandler = RunnerTalk::JsonHandler;
+  using JsonHandler = std::function<void(Result<Json>)>;
+  // As RunnerTalk::Control.
+  using Control = std::function<void(const Json& message, JsonHandler done)>;
 
   struct Callbacks {
     std::function<void()> on_change;                    // services changed
@@ -45,12 +46,15 @@ class PolicyMessages {
   // The answer is the policy's object.  Without a runner it waits for one that is coming.
   void Send(Json message, JsonHandler done);
 
-  // The policy runs.  `is_restart`: the runner is told of the services first.
-  void Open(RunnerTalk* runner, bool is_restart);
+  // The policy runs, and takes messages by `control`.  `is_restart`: it is told of the services
+  // first.
+  void Open(Control control, bool is_restart);
   // The runner has gone, another one is coming.
   void Hold();
-  // There will be none: who waits and whoever comes is told why.
-  void Refuse(const Error& why);
+  // It takes no more: whoever comes is told why, who waits goes on waiting.
+  void Close(const Error& why);
+  // There will be no runner for those who wait.
+  void RefuseWaiting(const Error& why);
 
  private:
   struct Waiting {
@@ -69,7 +73,7 @@ class PolicyMessages {
   EventLoop& loop_;
   Services& services_;
   const Callbacks callbacks_;
-  RunnerTalk* runner_ = nullptr;
+  Control control_;  // empty: there is no runner
   std::optional<Error> refusal_;
   std::vector<Waiting> waiting_;
   std::shared_ptr<bool> life_;

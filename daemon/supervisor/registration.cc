@@ -70,6 +70,10 @@ Error Registration::Gone() const {
   return Error{ENODEV, mount_.path + (mount_.is_plain ? " is gone" : " was unmounted")};
 }
 
+Error Registration::Removed() const {
+  return Error{ENOTCONN, "the policy of " + mount_.path + " is being removed"};
+}
+
 void Registration::Start(StatusHandler done) {
   start_waiters_.push_back(std::move(done));
   SpawnRunner();
@@ -162,7 +166,13 @@ void Registration::HandleRunning(const Json& answer) {
   WatchRunner();
   callbacks_.on_change();
   SettleStart(Ok());
-  messages_.Open(runner_.get(), is_restart);
+  // Whoever has just been told may have removed it.
+  if (state_ != State::kRunning) return;
+  messages_.Open(
+      [talk = runner_.get()](const Json& message, JsonHandler done) {
+        talk->Control(message, std::move(done));
+      },
+      is_restart);
 }
 
 void Registration::HandleEvent(const Json& event) {
@@ -237,8 +247,10 @@ void Registration::Fail(const std::string& why) {
   Log(LogLevel::kError, {mount_.path, ""},
       why + "; native policy in force, tried again in " +
           std::to_string(pause / std::chrono::seconds(1)) + " s, or when it is registered again");
-  messages_.Refuse(Error{ENOTCONN, "the policy of " + mount_.path + " has failed (" + last_error_ +
-                                       "); register it again"});
+  const Error failed{ENOTCONN, "the policy of " + mount_.path + " has failed (" + last_error_ +
+                                   "); register it again"};
+  messages_.Close(failed);
+  messages_.RefuseWaiting(failed);
   callbacks_.on_change();
   WatchMount();
   back_off_timer_ = environment_.loop.After(pause, [this] { TryAgain(); });
@@ -271,7 +283,8 @@ void Registration::Finish(const Error& error) {
   is_gone_ = true;
   SettleStart(error);
   state_ = State::kDraining;
-  messages_.Refuse(
+  messages_.Close(Removed());
+  messages_.RefuseWaiting(
       Error{ENOTCONN, "the policy of " + mount_.path + " does not run: " + last_error_});
   callbacks_.on_gone();
   for (StatusHandler& waiter : std::exchange(remove_waiters_, {})) waiter(Ok());
@@ -286,7 +299,7 @@ void Registration::Remove(StatusHandler done) {
   if (state_ == State::kDraining) return;
   SettleStart(Error{ECANCELED, "rm_policy came before the policy of " + mount_.path + " ran"});
   state_ = State::kDraining;
-  messages_.Refuse(Error{ENOTCONN, "the policy of " + mount_.path + " is being removed"});
+  messages_.Close(Removed());
   environment_.loop.Cancel(back_off_timer_);
   if (!runner_) {
     back_off_timer_ = environment_.loop.After(Millis(0), [this] {
@@ -299,6 +312,7 @@ void Registration::Remove(StatusHandler done) {
     return runner_->Kill();
   }
   runner_->End();
+  environment_.loop.Cancel(drain_timer_);  // of a policy that was dropped
   drain_timer_ = environment_.loop.After(environment_.options.drain_timeout, [this] {
     Log(LogLevel::kWarning, {mount_.path, ""}, "the runner did not drain in time; killing it");
     if (runner_) runner_->Kill();

@@ -99,6 +99,7 @@ class Registration {
   void HandleRunning(const Json& answer);
   void TakeBackend(Json& answer);
   Error Gone() const;
+  Error Removed() const;
   void HandleEvent(const Json& event);
   void HandleExit(int wait_status);
   void HandleDeath(const std::string& how);
@@ -132,7 +133,7 @@ class Registration {
   std::unique_ptr<ObserverHub::Place> observer_;  // null: the runner has no use for it
   std::unique_ptr<MemoryBroker::Place> memory_;   // of the runner that there is
   std::unique_ptr<RunnerTalk> runner_;
-  std::unique_ptr<RunnerTalk> old_runner_;  // ended; freed at the next start
+  std::unique_ptr<RunnerTalk> old_runner_;  // ended; freed when the next one has
   std::vector<StatusHandler> start_waiters_;
   std::vector<StatusHandler> remove_waiters_;
   EventLoop::TimerId back_off_timer_{};

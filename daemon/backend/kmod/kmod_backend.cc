@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/log.h"
 
 namespace ppc {
 namespace {

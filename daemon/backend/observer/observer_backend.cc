@@ -2,17 +2,13 @@
 #include "daemon/backend/observer/observer_backend.h"
 
 #include <bpf/libbpf.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <utility>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/log.h"
 
 namespace ppc {
 namespace {
@@ -298,9 +294,10 @@ Result<BackendCounters> ObserverBackend::Counters() {
 }
 
 // Of the worker.
-uint64_t ObserverBackend::Look() {
-  if (index_->LookBelow()) worker_->WantScan();
-  return io_->Look(MonotonicNs());
+ObserverWorker::Looked ObserverBackend::Look() {
+  // What is idle goes first: the look below may wait for the file system.
+  const uint64_t again_ns = io_->Look(MonotonicNs());
+  return {again_ns, index_->LookBelow()};
 }
 
 }  // namespace ppc

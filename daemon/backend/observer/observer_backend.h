@@ -78,7 +78,7 @@ class ObserverBackend : public Backend {
   void TakeUnknown(const obs_event& raw);
   void Put(const Event& event);
   void GatherOld();
-  uint64_t Look();
+  ObserverWorker::Looked Look();
 
   static constexpr size_t kMaxLater = 65536;  // events taken out of the maps, not drained yet
 

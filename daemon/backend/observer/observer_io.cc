@@ -85,6 +85,7 @@ Result<LoadResult> ObserverIo::LoadOpen(const LoadRequest& request, int fd) {
                         .done = load.done,
                         .stop = static_cast<LoadStop>(load.stop)};
     }
+    if (code == EBADF) return Error{EBADF, "load: no such cgroup"};
     if (code != EBUSY) return PosixError("load", code);
   }
   const Result<FileLoad> loaded =

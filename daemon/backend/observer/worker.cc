@@ -181,7 +181,11 @@ void ObserverWorker::Work() {
     bool is_forgotten = false;  // it may be there under another name
     for (const auto& [ino, dev] : moved) is_forgotten |= !index_->Relearn(ino, dev);
     for (const auto& [ino, dev] : unlisted) index_->Relist(ino, dev);
-    if (looks) look_due = MonotonicNs() + options_.look();
+    Looked looked;
+    if (looks) {
+      looked = options_.look();
+      look_due = MonotonicNs() + looked.again_ns;
+    }
     if (now >= dir_due) {
       LookAtDirectory();
       dir_due = MonotonicNs() + kLookAtDirNs;
@@ -195,7 +199,7 @@ void ObserverWorker::Work() {
       if (is_done) has_listed_.store(true, std::memory_order_relaxed);
     }
     lock.lock();
-    if (!is_done || is_forgotten) wants_scan_ = true;
+    if (!is_done || is_forgotten || looked.wants_scan) wants_scan_ = true;
   }
 }
 

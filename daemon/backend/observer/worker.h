@@ -26,13 +26,16 @@ namespace ppc {
 
 class ObserverWorker {
  public:
+  struct Looked {
+    uint64_t again_ns = 0;    // until it wants to be done again
+    bool wants_scan = false;  // as WantScan
+  };
   struct Options {
     std::string dir;
     dev_t dev = 0;  // of the directory
     ino_t ino = 0;
-    bool wants_scan = false;  // the first listing did not get through
-    // Done every so often; returns ns until it wants to be done again.
-    std::function<uint64_t()> look;
+    bool wants_scan = false;       // the first listing did not get through
+    std::function<Looked()> look;  // done every so often
   };
   struct Answer {
     Result<FileInfo> info;

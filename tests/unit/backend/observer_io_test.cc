@@ -122,6 +122,8 @@ TEST_F(ObserverTest, ADirectReaderEndsLoads) {
 TEST_F(ObserverTest, MappedPagesGoByTheLadder) {
   if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.trace = true}));
+  // As MAIO loads: a larger folio of which a part is to go is unmapped whole (7.3), or stays.
+  InChild([&] { ReadByPages("model"); });
   const auto hold = [&](int ready, int go) {
     TouchAll("model");
     char byte = 0;
@@ -138,19 +140,10 @@ TEST_F(ObserverTest, MappedPagesGoByTheLadder) {
   (void)Events();
   const Result<FileInfo> file = backend_->Lookup("model");
   const EvictRequest request{.file = file->file, .length = 4 * kMiB, .unmap = true};
-  Result<EvictResult> gone = backend_->Evict(request);
+  const Result<EvictResult> gone = backend_->Evict(request);
   ASSERT_TRUE(gone);
   EXPECT_EQ(gone->asked, 4 * kMiB);
-  uint64_t dropped = gone->dropped;
-  // A folio that somebody else in the kernel holds at that moment (7.3, 1 of 30) goes the next
-  // time.
-  for (int again = 0; again < 3 && dropped < 4 * kMiB; ++again) {
-    gone = backend_->Evict(request);
-    ASSERT_TRUE(gone);
-    EXPECT_EQ(gone->asked, 4 * kMiB - dropped);
-    dropped += gone->dropped;
-  }
-  EXPECT_EQ(dropped, 4 * kMiB);
+  EXPECT_EQ(gone->dropped, 4 * kMiB);
   EXPECT_EQ(Cached("model"), 4 * kMiB);
   const pid_t second = Fork([&] { hold(ready[1], go[0]); });
   ASSERT_EQ(read(ready[0], &byte, 1), 1);

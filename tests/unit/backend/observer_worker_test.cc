@@ -17,7 +17,9 @@ namespace {
 ObserverWorker::Options OptionsOfRoot() {
   struct stat info {};
   (void)stat("/", &info);
-  return {.dir = "/", .dev = info.st_dev, .ino = info.st_ino, .look = [] { return kNsPerSec; }};
+  return {.dir = "/", .dev = info.st_dev, .ino = info.st_ino, .look = [] {
+            return ObserverWorker::Looked{kNsPerSec, false};
+          }};
 }
 
 ObserverWorker::Answer Number(uint64_t file) { return {FileInfo{.file = file}, ""}; }
