@@ -59,6 +59,8 @@ stat_of() { runner_field "[\"stats\"][\"$1\"]"; }
 strangers() { runner_field '["events"]["strangers"]'; }
 # Those that were set aside, too.
 templates() { find "$PPC_TEMPLATE_DIR" -name '*.ppct*' -exec sha256sum {} +; }
+# What was recorded is stored behind the end of the start.
+is_stored() { [[ $(templates) == *"/$1.ppct"* ]]; }
 
 # Where nobody may enter the kernel's functions, large folios that a stranger has read are mapped whole: what of them lies
 # beyond a worker's slice comes as an event that fits no template.
@@ -71,6 +73,7 @@ bytes_of() {
 
 service svc-alone nobody
 eq "$MODE" record "mode of the first start without strangers"
+within 20 is_stored svc-alone || fail "no template is stored"
 service svc-alone nobody
 eq "$MODE" use "mode of the second start without strangers"
 undisturbed=$READ
@@ -80,6 +83,7 @@ for stranger in at_random mapped with_cat; do
   service "$id" "$stranger"
   eq "$MODE" record "mode of the first start, $stranger"
   ge $(($(strangers) - before)) 10 "events of strangers, $stranger"
+  within 20 is_stored "$id" || fail "no template of $id: $(tail -n 5 "$WORK/ppcd.log")"
   both=$(bytes_of "$id" both) lacking=$(bytes_of "$id" only_in_first) strange=$(bytes_of "$id" only_in_second)
   echo "# counted: $stranger template both=$both lacking=$lacking strange=$strange"
   le $((strange * 100)) "$both" "a hundred times the bytes of the template that are a stranger's, $stranger"
