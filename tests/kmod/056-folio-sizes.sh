@@ -68,7 +68,8 @@ dev 'attach managed' "open $MNT/window" mmap 'touch 4M 4K' >/dev/null
 window=$(($(stat_of window_bytes_loaded) / 4096))
 sizes=$(folios "$BASE/window" 1024 $((1024 + window)))
 echo "# a window of $window pages from page 1024: $sizes"
-ge "$window" 16 "pages of the window"
+# Before 5.15 it is the lower file system's read-around, which is not counted.
+kernel_before 5.15 || ge "$window" 16 "pages of the window"
 if $large; then eq "$sizes" "$window" "folios of a window of $window pages"; fi
 must umount "$MNT"
 
