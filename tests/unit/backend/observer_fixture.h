@@ -97,15 +97,6 @@ class ObserverTest : public BuildTreeTest {
     }
     close(fd);
   }
-  // Its folios are of one page each.
-  void ReadByPages(const std::string& name) const {
-    const int fd = open(Path(name).c_str(), O_RDONLY);
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-    std::vector<char> page(4096);
-    while (read(fd, page.data(), page.size()) > 0) {
-    }
-    close(fd);
-  }
   void TouchAll(const std::string& name, int extra_flags = 0) const {
     const int fd = open(Path(name).c_str(), O_RDONLY);
     struct stat info {};
