@@ -313,6 +313,7 @@ void Service::GiveBack() {
 }
 
 void Service::FinishRecording(uint32_t flags) {
+  recording_->Settle();
   if (!recording_->HasSubstance()) {
     reason_ = "nothing recorded: no model data was read through the mount";
     return;

@@ -98,6 +98,10 @@ inline constexpr uint64_t kReleasedPerNote = 64ull << 20;
 // --------------------------------------------------------------- the service
 // A recording ends when its service has read nothing for so long.
 inline constexpr uint64_t kIdleRecordNs = 30'000'000'000;
+// An access is told so much later than it happened at most, and as many may come before it; the
+// observer tells of a reader's last one when it has been idle for 100 ms, and looks as often.
+inline constexpr uint64_t kLateNs = 500'000'000;
+inline constexpr size_t kMostLate = 8192;
 // Of the bytes, 1/so many: cached before they were read, a recording is suspect; changed, the model
 // is recorded again.
 inline constexpr uint64_t kWarmShare = 100;

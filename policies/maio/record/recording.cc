@@ -85,7 +85,16 @@ void Recording::Event(const miss_io& event) {
   }
   // Whoever reads it: the order in which small files are needed is one of all processes.
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
-  recorder_.Touch(as, static_cast<uint32_t>(file), first, end, event.time_ns);
+  in_order_.Put({event.time_ns, as, static_cast<uint32_t>(file), first, end});
+  while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
+}
+
+void Recording::Settle() {
+  while (const std::optional<Touched> touched = in_order_.Oldest()) Record(*touched);
+}
+
+void Recording::Record(const Touched& touched) {
+  recorder_.Touch(touched.group, touched.file, touched.first_page, touched.end_page, touched.ns);
 }
 
 bool Recording::HasSubstance() const { return weight_bytes() != 0 || files() >= kPackageFiles; }
@@ -95,8 +104,9 @@ bool Recording::HasNews() const {
   return HasSubstance() && bytes != stored_bytes_ && bytes != pending_bytes_;
 }
 
-bool Recording::IsDue(uint64_t now_ns) const {
+bool Recording::IsDue(uint64_t now_ns) {
   const bool rests = run_->last_event_ns != 0 && now_ns > run_->last_event_ns + kIdleRecordNs;
+  if (rests) Settle();
   return rests && HasNews() && recorder_.bytes() != tried_bytes_;
 }
 

@@ -12,6 +12,7 @@
 
 #include "policies/maio/base/run.h"
 #include "policies/maio/record/finishing.h"
+#include "policies/maio/record/in_order.h"
 #include "policies/maio/record/recorder.h"
 #include "policies/maio/record/slice_ends.h"
 
@@ -24,8 +25,16 @@ class Recording {
 
   void Event(const miss_io& event);
   bool Knows(uint64_t file) const { return recorder_.FileOf(file) >= 0; }
-  void Swap(uint32_t a, uint32_t b) { recorder_.Swap(a, b); }
-  void Mark(Phase phase, uint64_t now_ns) { recorder_.Mark(phase, /*is_told=*/true, now_ns); }
+  // Nothing that was read before is told of from now on.
+  void Settle();
+  void Swap(uint32_t a, uint32_t b) {
+    Settle();
+    recorder_.Swap(a, b);
+  }
+  void Mark(Phase phase, uint64_t now_ns) {
+    Settle();
+    recorder_.Mark(phase, /*is_told=*/true, now_ns);
+  }
   // What else is done of the start.
   struct Beside {
     bool has_missed = false;   // some of the start was not told of
@@ -44,7 +53,7 @@ class Recording {
   // Such has been recorded that is not stored or on its way.
   bool HasNews() const;
   // The service rests: one that cannot be stored is not tried again before there is more of it.
-  bool IsDue(uint64_t now_ns) const;
+  bool IsDue(uint64_t now_ns);
   // flags: kComplete or kPartial.
   Finishing Finish(uint32_t flags);
   void TakeFinished(const Finishing& finished);
@@ -57,11 +66,13 @@ class Recording {
   int32_t LearnFile(const miss_io& event);
   void NoteCached(const miss_io& event, const TemplateFile& file);
   bool MissesCached() const;
+  void Record(const Touched& touched);
 
   Run* const run_;
   FoundTemplate found_;
   Recorder recorder_;
   SliceEnds slice_ends_;
+  InOrder in_order_;
   uint64_t stored_bytes_ = 0;
   uint64_t tried_bytes_ = 0;    // when it was given away last
   uint64_t pending_bytes_ = 0;  // of what is on its way
