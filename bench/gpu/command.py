@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from . import cache, model, plan, ppc, runs, table
+from . import cache, documents, model, plan, ppc, runs, table
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
 DETECT_S = 120
@@ -64,6 +64,8 @@ def arguments(words):
                         help="drop the model alone from memory, not everything")
     parser.add_argument("--out", default=os.path.join(TOP, "build", "gpu-results.json"),
                         help="results as JSON, a log beside it (default build/gpu-results.json)")
+    parser.add_argument("--docs", nargs="+", metavar="RESULTS",
+                        help="run nothing: write README.md's tables from these files of --out, of bench/gpu/compile too")
     args = parser.parse_args(words)
     unknown = set(args.rows) - {row.key for row in plan.ROWS}
     if unknown:
@@ -236,6 +238,9 @@ def _ended(number, _frame):
 def main(words):
     try:
         args = arguments(words)
+        if args.docs:
+            documents.write(args.docs)
+            return 0
         budget = plan.Budget(args.budget_s, time.monotonic)
         signal.signal(signal.SIGTERM, _ended)
         with contextlib.ExitStack() as stack:

@@ -16,7 +16,10 @@ class Row:
     is_maio: bool = False
     is_fresh: bool = False  # without a recording: MAIO follows the headers, and records
     is_cached: bool = False
+    memory: float | None = None  # of the service, as a part of the model's bytes
 
+
+TIGHT = 0.45
 
 # By what is to be known first, should time end early.  MAIO's recording comes from the row before it.
 ROWS = (
@@ -24,6 +27,8 @@ ROWS = (
     Row("maio-headers", "MAIO, from headers (first start, recording)", is_maio=True, is_fresh=True),
     Row("maio", "MAIO, recorded", is_maio=True),
     Row("native-ra", "Native, `read_ahead_kb` 4096", read_ahead_kb=4096),
+    Row("native-limit", f"Native, memory for {TIGHT:.0%} of the model", memory=TIGHT),
+    Row("maio-limit", f"MAIO, recorded, memory for {TIGHT:.0%} of the model", is_maio=True, memory=TIGHT),
     Row("native-128", "Native, `read_ahead_kb` 128", read_ahead_kb=128),
     Row("cached", "Native, all cached (what the device alone takes)", is_cached=True),
 )

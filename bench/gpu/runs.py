@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from . import binding, cache, service
+from . import binding, cache, group, service
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 NVML_AGE_S = 1.5  # an answer of NVML is renewed after a second; it does not know younger processes
@@ -35,15 +35,20 @@ class Bench:
         if row.is_maio and self.ppcd is None:
             raise NotPossible(self.probe["error"])
         try:
-            with self.disk.read_ahead(row.read_ahead_kb):
-                return self._prepared(cell, limit_s)
+            with self.disk.read_ahead(row.read_ahead_kb), group.limited(self._memory(row)) as folder:
+                return self._prepared(cell, limit_s, folder)
+        except group.GroupError as error:
+            raise NotPossible(str(error)) from error
         except OSError as error:
             if error.filename == self.disk.bdi:
                 raise NotPossible(f"read_ahead_kb of {self.disk.number} cannot be set: "
                                   f"{error.strerror}") from error
             raise
 
-    def _prepared(self, cell, limit_s):
+    def _memory(self, row):
+        return None if row.memory is None else int(row.memory * sum(map(os.path.getsize, self.files)))
+
+    def _prepared(self, cell, limit_s, folder):
         if cell.row.is_maio:
             self.ppcd.register()
             if cell.row.is_fresh:
@@ -60,7 +65,7 @@ class Bench:
         with open(self.log, "a", encoding="utf-8") as log:
             log.write(f"== {cell.label()}\n")
             log.flush()
-            child = subprocess.Popen(self._command(cell), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            child = subprocess.Popen(group.entering(folder, self._command(cell)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                      stderr=log, text=True, start_new_session=True,
                                      env=self.ppcd.environment if cell.row.is_maio else None)
         watch = threading.Timer(limit_s, _kill, [child])

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A start-up as tests/all/compile has it: compiles some modules and functions, says what that took, and is ready."""
+"""A start-up as tests/all/compile and bench/gpu/compile have it: compiles some modules and functions, says what that took, and
+is ready. DEVICE: where it computes, as torch names it (default cpu)."""
 import glob
 import hashlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 BEGAN = time.time()
 SERVICE, KEPT = "compile-start", "KV_CACHE_BYTES"
-FOUND = len(glob.glob("/tmp/torchinductor_*/**/*.so", recursive=True))
+DEVICE = os.environ.get("DEVICE", "cpu")
+FOUND = len(glob.glob(f"{tempfile.gettempdir()}/torchinductor_*/**/*.so", recursive=True))
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -66,17 +69,22 @@ def starts():
 
 def main():
     torch.manual_seed(7)
+    with torch.device(DEVICE):
+        torch.zeros(1)  # a GPU's context is no part of compiling
+        compiled = list(starts())
     digest, seconds = hashlib.sha256(), 0.0
-    for function, arguments in starts():
+    for function, arguments in compiled:
         began = time.monotonic()
         with torch.set_grad_enabled(function is learn):
             result = function(*arguments)
+        result = result.detach().cpu()
         seconds += time.monotonic() - began
-        digest.update(result.detach().numpy().tobytes())
+        digest.update(result.numpy().tobytes())
     kept = os.environ.get(KEPT)
     if kept is None:
         subprocess.run(["ppcctl", "service", "env", SERVICE, f"{KEPT}=21474836480"], check=True)
-    print(json.dumps({"torch": torch.__version__, "began": BEGAN, "seconds": seconds, "outputs": digest.hexdigest(),
+    print(json.dumps({"torch": torch.__version__, "device": torch.cuda.get_device_name() if DEVICE == "cuda" else DEVICE,
+                      "began": BEGAN, "seconds": seconds, "outputs": digest.hexdigest(),
                       "found": FOUND, "kept": kept,
                       **{f"{what}_{name}": counters[group][f"{prefix}_cache_{name}"]
                          for what, group, prefix in (("graph", "inductor", "fxgraph"),

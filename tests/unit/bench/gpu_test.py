@@ -13,7 +13,7 @@ BUILD = os.environ.get("PPC_BUILD_DIR") or os.path.join(TOP, "build")
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "bench"))
 
-from gpu import binding, cache, command, model, plan, slices, table  # noqa: E402
+from gpu import binding, cache, command, compile as compiling, documents, group, model, plan, slices, table  # noqa: E402
 
 BDF = "0000:3b:00.0"
 PPCD = "#!/bin/sh\nexec sleep 600\n"
@@ -108,6 +108,43 @@ class Plan(unittest.TestCase):
         self.assertEqual(budget.count(cells[1:]), 3)
         now[0] = 90.0
         self.assertFalse(budget.fits(cells[1]))
+
+
+class Group(unittest.TestCase):
+    def test_the_command_is_in_a_group_that_is_gone_afterwards(self):
+        try:
+            with group.limited(64 << 20) as folder:
+                said = subprocess.run(group.entering(folder, ["cat", "/proc/self/cgroup"]), capture_output=True, text=True,
+                                      check=True).stdout
+                self.assertIn("/" + os.path.basename(folder), said)
+        except group.GroupError as error:
+            self.skipTest(str(error))
+        self.assertFalse(os.path.exists(folder))
+
+    def test_without_a_limit_there_is_none(self):
+        with group.limited(None) as folder:
+            self.assertEqual(group.entering(folder, ["true"]), ["true"])
+
+
+class Compile(unittest.TestCase):
+    @staticmethod
+    def start(seconds, kernels, outputs="x"):
+        hit, missed = (0, 7) if kernels else (7, 0)
+        return {"torch": "2", "device": "gpu", "seconds": seconds, "kernels": kernels, "outputs": outputs, "ppcctl": [],
+                **{f"{what}_{name}": count for what in ("graph", "autograd")
+                   for name, count in (("hit", hit), ("miss", missed), ("bypass", 0))}}
+
+    def test_what_is_promised(self):
+        cold, restored = self.start(9, 5), self.start(1, 0)
+        self.assertEqual(list(compiling.problems([cold], [restored], cold)), [])
+        for wrong in (([restored], [restored], cold), ([cold], [cold], cold), ([cold], [restored], restored),
+                      ([cold], [self.start(1, 0, outputs="y")], cold)):
+            self.assertEqual(len(list(compiling.problems(*wrong))), 1, wrong)
+
+    def test_the_table(self):
+        cold, restored = self.start(9, 5), self.start(1, 0)
+        lines = list(documents.compiled({"colds": [cold], "restoreds": [restored], "warm": restored, "other": cold}))
+        self.assertIn("| restored | 1.00 | 0 | 7 hit, 0 missed | 7 hit, 0 missed |", lines)
 
 
 class Cache(unittest.TestCase):

@@ -8,12 +8,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 
 import tables  # noqa: E402
 from filesystems import table as filesystems  # noqa: E402
+from gpu import documents as gpu  # noqa: E402
 from loaders import table as loaders  # noqa: E402
 
 
 class Documents(unittest.TestCase):
     def test_no_table_was_typed(self):
-        for made in (filesystems, loaders):
+        for made in (filesystems, gpu, loaders):
             self.assertEqual(tables.written(made.PAGE, made.COMMAND), "\n".join(made.lines(tables.kept(made.NAME))),
                              f"{made.PAGE}: write it with `{made.COMMAND}`")
 
