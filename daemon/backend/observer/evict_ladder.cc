@@ -53,6 +53,8 @@ void PageOut(const MappedPart& part, const std::string& proc) {
   if (!process.IsValid()) return;
   constexpr size_t kMost = 512;  // of one call; the kernel takes 1024
   const std::vector<iovec> runs = FileRuns(part, proc);
+  // Where it was looked up another file may be mapped by now.
+  if (!IsStillMapped(part, proc)) return;
   for (size_t i = 0; i < runs.size(); i += kMost) {
     const size_t count = std::min(kMost, runs.size() - i);
     (void)syscall(SYS_process_madvise, process.Get(), runs.data() + i, count, kMadvPageout, 0);

@@ -2,28 +2,30 @@
 #include "daemon/backend/observer/mappers.h"
 
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cinttypes>
+#include <climits>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 
 namespace ppc {
 
-void Mappers::Note(pid_t pid, uint64_t now_ns) {
-  const std::lock_guard lock(mutex_);
-  if (processes_.size() >= kMaxProcesses) processes_.clear();
-  processes_[pid].seen_ns = now_ns;
-}
+namespace {
+
+std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // Lines: 7f1c000-7f1d000 rw-p 00000000 fe:00 1234   /models/x.safetensors
-bool Mappers::ReadMaps(pid_t pid, std::vector<Area>* areas) const {
-  std::ifstream maps(proc_ + "/" + std::to_string(pid) + "/maps");
+bool ReadMaps(pid_t pid, const std::string& proc, std::vector<MappedArea>* areas) {
+  std::ifstream maps(proc + "/" + std::to_string(pid) + "/maps");
   if (!maps) return false;
   areas->clear();
   for (std::string line; std::getline(maps, line);) {
-    Area area;
+    MappedArea area;
     unsigned major = 0;
     unsigned minor = 0;
     int name_at = 0;
@@ -32,11 +34,34 @@ bool Mappers::ReadMaps(pid_t pid, std::vector<Area>* areas) const {
                     &area.start, &area.end, &area.offset, &major, &minor, &area.ino, &name_at);
     if (got != 6 || area.ino == 0) continue;
     area.dev = makedev(major, minor);
-    const std::string path = line.substr(static_cast<size_t>(name_at));
-    area.name = path.substr(path.rfind('/') + 1);
+    area.name = NameOf(line.substr(static_cast<size_t>(name_at)));
     areas->push_back(std::move(area));
   }
   return true;
+}
+
+}  // namespace
+
+bool IsStillMapped(const MappedPart& part, const std::string& proc) {
+  std::array<char, 64> range{};
+  std::snprintf(range.data(), range.size(), "/map_files/%" PRIx64 "-%" PRIx64, part.start,
+                part.end);
+  std::array<char, PATH_MAX> target{};
+  const std::string link = proc + "/" + std::to_string(part.pid) + range.data();
+  const ssize_t length = readlink(link.c_str(), target.data(), target.size());
+  if (length >= 0) return NameOf({target.data(), static_cast<size_t>(length)}) == part.name;
+  if (errno != EPERM && errno != EACCES) return false;
+  std::vector<MappedArea> areas;
+  if (!ReadMaps(part.pid, proc, &areas)) return false;
+  return std::ranges::any_of(areas, [&part](const MappedArea& area) {
+    return area.start == part.start && area.end == part.end && area.name == part.name;
+  });
+}
+
+void Mappers::Note(pid_t pid, uint64_t now_ns) {
+  const std::lock_guard lock(mutex_);
+  if (processes_.size() >= kMaxProcesses) processes_.clear();
+  processes_[pid].seen_ns = now_ns;
 }
 
 std::vector<MappedPart> Mappers::Of(const InodeIndex::Identity& file, uint64_t offset,
@@ -48,18 +73,19 @@ std::vector<MappedPart> Mappers::Of(const InodeIndex::Identity& file, uint64_t o
     bool is_gone = now_ns > process.seen_ns + kForgetNs;
     if (!is_gone && now_ns >= process.read_ns + kFreshNs) {
       process.read_ns = now_ns;
-      is_gone = !ReadMaps(pid, &process.areas);
+      is_gone = !ReadMaps(pid, proc_, &process.areas);
     }
     it = is_gone ? processes_.erase(it) : std::next(it);
   }
   for (const auto& [pid, process] : processes_) {
-    for (const Area& area : process.areas) {
+    for (const MappedArea& area : process.areas) {
       // On some file systems the devices of stat() and maps differ: there the name has to do.
       if (area.ino != file.ino || (area.dev != file.dev && area.name != file.name)) continue;
       const uint64_t from = std::max(offset, area.offset);
       const uint64_t to = std::min(offset + length, area.offset + (area.end - area.start));
       if (from >= to) continue;
-      parts.push_back(MappedPart{pid, area.start + (from - area.offset), from, to - from});
+      parts.push_back(MappedPart{pid, area.start + (from - area.offset), from, to - from,
+                                 area.start, area.end, area.name});
     }
   }
   return parts;

@@ -22,6 +22,24 @@ struct MappedPart {
   uint64_t address = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
+  // The whole mapping that it is of, and the file's name there.
+  uint64_t start = 0;
+  uint64_t end = 0;
+  std::string name;
+};
+
+// Whether the process still has that mapping.  A loader that has read a file maps the next one
+// where the one before was.  `proc`: /proc.
+bool IsStillMapped(const MappedPart& part, const std::string& proc);
+
+// A line of a process's maps.
+struct MappedArea {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  uint64_t offset = 0;
+  uint64_t dev = 0;
+  uint64_t ino = 0;
+  std::string name;
 };
 
 class Mappers {
@@ -35,21 +53,11 @@ class Mappers {
                              uint64_t now_ns);
 
  private:
-  struct Area {
-    uint64_t start = 0;
-    uint64_t end = 0;
-    uint64_t offset = 0;
-    uint64_t dev = 0;
-    uint64_t ino = 0;
-    std::string name;
-  };
   struct Process {
     uint64_t read_ns = 0;
     uint64_t seen_ns = 0;
-    std::vector<Area> areas;
+    std::vector<MappedArea> areas;
   };
-  bool ReadMaps(pid_t pid, std::vector<Area>* areas) const;
-
   static constexpr uint64_t kFreshNs = 300ULL * 1000 * 1000;
   static constexpr uint64_t kForgetNs = 600ULL * 1000 * 1000 * 1000;
   static constexpr size_t kMaxProcesses = 4096;

@@ -118,7 +118,10 @@ Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
       const uint64_t from = std::max(part.offset, offset);
       const uint64_t to = std::min(part.offset + part.bytes, offset + length);
       if (from < to) {
-        parts.push_back(MappedPart{part.pid, part.address + (from - part.offset), from, to - from});
+        MappedPart& of_ours = parts.emplace_back(part);
+        of_ours.address += from - part.offset;
+        of_ours.offset = from;
+        of_ours.bytes = to - from;
       }
     }
     const Result<EvictResult> done =

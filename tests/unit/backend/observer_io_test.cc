@@ -161,6 +161,60 @@ TEST_F(ObserverTest, MappedPagesGoByTheLadder) {
   for (const int fd : {ready[0], ready[1], go[0], go[1]}) close(fd);
 }
 
+// A loader that has read a shard maps the next one in the place of the one before.
+TEST_F(ObserverTest, WhatIsMappedWhereAFileWasIsLeftAlone) {
+  if (!Open()) GTEST_SKIP() << why_not_;
+  Write("next", 8 * kMiB);
+  Write("seen", kMiB);
+  const Result<FileInfo> file = backend_->Lookup("model");
+  ASSERT_TRUE(backend_->Load({.file = file->file, .length = 8 * kMiB}));
+  int ready[2];
+  int go[2];
+  int end[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(go), 0);
+  ASSERT_EQ(pipe(end), 0);
+  char byte = 0;
+  const auto tell_and_wait = [&](int fd) {
+    char own = 0;
+    (void)!write(ready[1], &own, 1);
+    (void)!read(fd, &own, 1);
+  };
+  // Keeps the file mapped, and is not seen.
+  const pid_t other = Fork([&] {
+    TouchAll("model");
+    tell_and_wait(end[0]);
+  });
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  ASSERT_TRUE(backend_->Attach({.trace = true}));
+  const pid_t loader = Fork([&] {
+    TouchAll("seen");
+    const int fd = open(Path("model").c_str(), O_RDONLY);
+    const int next = open(Path("next").c_str(), O_RDONLY);
+    void* const place = mmap(nullptr, 8 * kMiB, PROT_READ, MAP_SHARED, fd, 0);
+    tell_and_wait(go[0]);
+    const auto* const at = static_cast<volatile char*>(
+        mmap(place, 8 * kMiB, PROT_READ, MAP_SHARED | MAP_FIXED, next, 0));
+    for (uint64_t i = 0; i < 8 * kMiB; i += kPageBytes) (void)at[i];
+    tell_and_wait(end[0]);
+  });
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  (void)Events();
+  const EvictRequest request{.file = file->file, .length = 8 * kMiB, .unmap = true};
+  EXPECT_EQ(backend_->Evict(request)->mapped, 8 * kMiB);
+  ASSERT_EQ(write(go[1], "x", 1), 1);
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  EXPECT_EQ(backend_->Evict(request)->dropped, 0u);
+  EXPECT_EQ(Cached("next"), 8 * kMiB);
+  ASSERT_EQ(write(end[1], "xx", 2), 2);
+  for (const pid_t pid : {other, loader}) {
+    int status = -1;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  for (const int fd : {ready[0], ready[1], go[0], go[1], end[0], end[1]}) close(fd);
+}
+
 // A torn-off page of a private mapping is memory: it is neither lost nor swapped out.
 TEST_F(ObserverTest, WrittenPagesOfAPrivateMappingStay) {
   if (!Open()) GTEST_SKIP() << why_not_;
