@@ -240,7 +240,7 @@ static __always_inline void note_access_of(struct obs_inode *inode, struct obs_d
 	__u32 dir = inode->dir;
 	__u8 flags = 0;
 	_Bool is_new, is_back;
-	__u64 now;
+	__u64 now, before;
 
 	reader = reader_of(inode, &key, &is_new);
 	if (!reader)
@@ -248,8 +248,9 @@ static __always_inline void note_access_of(struct obs_inode *inode, struct obs_d
 	if (mapped)
 		flags = kObsMmap | (current_syscall() >= 0 && has_task_regs ? kObsNotUser : 0);
 	now = bpf_ktime_get_ns();
+	before = reader->time_ns;
 	/* A file within one stride would not be told of again, though it is read once more. */
-	is_back = !offset && now - reader->time_ns >= RETURN_NS;
+	is_back = !offset && now - before >= RETURN_NS;
 	reader->time_ns = now;
 	flush_misses(&key, reader, config, now);
 	if (config->wants_trace) {
@@ -261,8 +262,9 @@ static __always_inline void note_access_of(struct obs_inode *inode, struct obs_d
 			note_coalesced(dir);
 		} else if (!(offset >= reader->first && end <= reader->end)) {
 			if (reader->end > reader->first)
+				/* Other files were read since, perhaps. */
 				send_reader(&key, reader, config, reader->first, reader->end,
-					    kObsAccess, reader->flags, now, 0);
+					    kObsAccess, reader->flags, before, 0);
 			reader->first = offset;
 			reader->end = end;
 			reader->flags = flags;
