@@ -216,6 +216,28 @@ TEST_F(MaioProgressTest, WhatWasReadMeanwhileIsPassed) {
   next.Check();
 }
 
+// What the kernel reads ahead is told before what the reader reads, and is no place of the reader's.
+TEST_F(MaioProgressTest, WhatIsReadAheadDoesNotHideWhatWasReadMeanwhile) {
+  Follower next(template_);
+  next.Resume(follower_->Save());
+  next.ns = follower_->ns + 300'000'000;
+  Observation ahead;
+  ahead.file = 1;
+  ahead.first_page = 3 * kMiBPages;
+  ahead.end_page = ahead.first_page + 16;
+  ahead.miss = ahead.idle_loader = true;
+  ahead.user = false;
+  ahead.now_ns = next.ns;
+  EXPECT_TRUE(next.matcher.Observe(ahead).known);
+  EXPECT_TRUE(next.matcher.IsAnyAway());
+  next.Read(0, 1, 2, 4);
+  const UseList& list = next.layout.ListOf(0, 0);
+  for (uint32_t i = 0; i < list.size(); i++)
+    EXPECT_NE(list.At(next.layout.pieces(), i).state, UseState::kPending) << i;
+  EXPECT_EQ(next.matcher.jumps(), 0u);
+  next.Check();
+}
+
 // The one before died before the reader had begun, as far as was noted.
 TEST_F(MaioProgressTest, WhoHadNotBegunMayHaveBegunMeanwhile) {
   const Progress nothing = Follower(template_).Save();
