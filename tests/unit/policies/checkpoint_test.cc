@@ -216,7 +216,8 @@ TEST_F(MaioProgressTest, WhatWasReadMeanwhileIsPassed) {
   next.Check();
 }
 
-// What the kernel reads ahead is told before what the reader reads, and is no place of the reader's.
+// What the kernel reads ahead is told before what the reader reads, and is no place of the
+// reader's.
 TEST_F(MaioProgressTest, WhatIsReadAheadDoesNotHideWhatWasReadMeanwhile) {
   Follower next(template_);
   next.Resume(follower_->Save());
