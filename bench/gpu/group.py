@@ -17,19 +17,34 @@ def _write(path, text):
         file.write(text)
 
 
+def _has_memory(path):
+    with open(path, encoding="ascii") as file:
+        return "memory" in file.read().split()
+
+
+def _hand_down(top):
+    """Groups below the second version's root may be limited; what undoes it, None where they could before."""
+    control = os.path.join(top, "cgroup.subtree_control")
+    if _has_memory(control):
+        return None
+    _write(control, "+memory")
+    return control
+
+
 def _make(size):
+    """(the group's folder, the file that was changed for it or None)"""
     why = "no memory controller"
     for top, name in PLACES:
         folder = os.path.join(top, f"ppc-gpu-{os.getpid()}")
+        changed = None
         try:
             if name == "memory.max":
-                with open(os.path.join(top, "cgroup.controllers"), encoding="ascii") as file:
-                    if "memory" not in file.read().split():
-                        continue
-                _write(os.path.join(top, "cgroup.subtree_control"), "+memory")
+                if not _has_memory(os.path.join(top, "cgroup.controllers")):
+                    continue
+                changed = _hand_down(top)
             os.mkdir(folder)
             _write(os.path.join(folder, name), str(size))
-            return folder
+            return folder, changed
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -48,7 +63,7 @@ def limited(size):
     if size is None:
         yield None
         return
-    folder = _make(size)
+    folder, changed = _make(size)
     try:
         yield folder
     finally:
@@ -61,3 +76,6 @@ def limited(size):
                 if time.monotonic() > until:
                     break
                 time.sleep(0.05)
+        if changed:
+            with contextlib.suppress(OSError):
+                _write(changed, "-memory")
