@@ -320,7 +320,7 @@ void Service::FinishRecording(uint32_t flags) {
   }
   if (!recording_->HasNews()) return;
   reason_ = "its template is being stored";
-  auto finishing = std::make_shared<Finishing>(recording_->Finish(flags));
+  auto finishing = std::make_shared<Finishing>(recording_->Finish(flags, OwnBytes()));
   auto finish = [context = run_.context, name = id(), finishing] {
     finishing->Work([context](const std::string& path, uint64_t size, FileKind* kind) {
       return FingerprintOf(context, path, size, kind);

@@ -105,6 +105,7 @@ class Service {
   void SayWhenDone(Aftercare* work);
   void NotePhase(Phase phase);
   // Not what an earlier pass left, while the next is prepared.
+  uint64_t OwnBytes() const { return following_ != nullptr ? following_->own_bytes() : 0; }
   bool follows() const {
     return following_ != nullptr && (mode_ == Mode::kUse || mode_ == Mode::kRecord);
   }

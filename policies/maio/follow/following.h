@@ -21,6 +21,7 @@
 #include "policies/maio/follow/leftovers.h"
 #include "policies/maio/follow/matcher.h"
 #include "policies/maio/follow/native_files.h"
+#include "policies/maio/follow/own_memory.h"
 #include "policies/maio/follow/piece_table.h"
 #include "policies/maio/follow/planner.h"
 #include "policies/maio/follow/progress_notes.h"
@@ -83,6 +84,8 @@ class Following {
   // Asks for evictions while there is room, too.
   bool looks_for_leftovers() const { return leftovers_ != nullptr; }
   uint64_t beacon_bytes() const { return beacon_bytes_; }
+  // What the service had taken for itself when it began to read the model; 0: not known.
+  uint64_t own_bytes() const { return own_memory_.taken(); }
   // What is to be told of how it began; "" nothing.
   const std::string& reason() const { return reason_; }
   // Called when two workers turn out to be each other.
@@ -130,6 +133,7 @@ class Following {
   std::function<void(uint32_t, uint32_t)> on_swap_;
   Unknown on_unknown_;
 
+  OwnMemory own_memory_;
   NativeFiles native_;
   Rereading rereading_;
   std::map<int32_t, uint64_t> node_bytes_;

@@ -26,6 +26,7 @@ struct Tables {
   std::unique_ptr<Layout> layout;
   Later later;
   std::vector<uint32_t> cached;  // pieces that an earlier run has left
+  uint64_t own_bytes = 0;        // see own_memory.h
   uint64_t nonce = 0;            // tells its cookies from those of what was followed before
 };
 

@@ -85,8 +85,20 @@ void Recording::Event(const miss_io& event) {
   }
   // Whoever reads it: the order in which small files are needed is one of all processes.
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
+  if (weights) NoteOwn((end - first) * kPage);
   in_order_.Put({event.time_ns, as, static_cast<uint32_t>(file), first, end});
   while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
+}
+
+// Nothing is loaded ahead: what is there beyond what was read is the service's.
+void Recording::NoteOwn(uint64_t bytes) {
+  if (beside_.is_followed || begun_bytes_ >= kWeightsBeginBytes) return;
+  begun_bytes_ += bytes;
+  if (begun_bytes_ < kWeightsBeginBytes) return;
+  const ppc_memory memory = run_->Memory();
+  // Workers may have read the same.
+  const uint64_t model = begun_bytes_ / std::max<uint32_t>(run_->spec.workers, 1);
+  if (memory.is_cgroup != 0) own_bytes_ = memory.used - std::min(memory.used, model);
 }
 
 void Recording::Settle() {
@@ -110,14 +122,16 @@ bool Recording::IsDue(uint64_t now_ns) {
   return rests && HasNews() && recorder_.bytes() != tried_bytes_;
 }
 
-Finishing Recording::Finish(uint32_t flags) {
+Finishing Recording::Finish(uint32_t flags, uint64_t own_bytes) {
   tried_bytes_ = pending_bytes_ = recorder_.bytes();
   Finishing out(recorder_);
   out.context_ = run_->context;
   out.spec_ = run_->spec;
+  const uint64_t own = std::max(own_bytes, own_bytes_);
   const nlohmann::json meta = {{"params", run_->spec.params},
                                {"workers", run_->spec.workers},
                                {"load_ms", (run_->last_event_ns - run_->start_ns) / 1'000'000},
+                               {"own_bytes", own >= kLeastOwnBytes ? own : 0},
                                {"recorder", "maio 1"}};
   out.meta_ = meta.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if ((run_->context->caps & PPC_CAN_TRACE) != 0) flags |= kTraced;

@@ -54,8 +54,8 @@ class Recording {
   bool HasNews() const;
   // The service rests: one that cannot be stored is not tried again before there is more of it.
   bool IsDue(uint64_t now_ns);
-  // flags: kComplete or kPartial.
-  Finishing Finish(uint32_t flags);
+  // flags: kComplete or kPartial.  own_bytes: see own_memory.h, as far as who follows knows.
+  Finishing Finish(uint32_t flags, uint64_t own_bytes);
   void TakeFinished(const Finishing& finished);
 
   uint64_t bytes() const { return recorder_.bytes(); }
@@ -67,12 +67,15 @@ class Recording {
   void NoteCached(const miss_io& event, const TemplateFile& file);
   bool MissesCached() const;
   void Record(const Touched& touched);
+  void NoteOwn(uint64_t bytes);
 
   Run* const run_;
   FoundTemplate found_;
   Recorder recorder_;
   SliceEnds slice_ends_;
   InOrder in_order_;
+  uint64_t own_bytes_ = 0;
+  uint64_t begun_bytes_ = 0;  // of the model, until that is known
   uint64_t stored_bytes_ = 0;
   uint64_t tried_bytes_ = 0;    // when it was given away last
   uint64_t pending_bytes_ = 0;  // of what is on its way

@@ -121,6 +121,7 @@ Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
   if (followed_) {
     Tables tables;
     tables.nonce = nonce;
+    tables.own_bytes = OwnBytes(*followed_);
     tables.later = {std::move(later_), SmallDirectories(*followed_)};
     tables.small = std::make_unique<SmallFiles>(&*followed_, &numbers_, spec_.number,
                                                 cookie | 1ull << 49 | nonce,

@@ -120,6 +120,8 @@ struct Template {
 // Bytes of one group's sequence / of all distinct pages of all groups.
 uint64_t SequenceBytes(const TemplateGroup& group);
 uint64_t DistinctBytes(const Template& t);
+// What its service had taken for itself before it read the model; 0: not known.
+uint64_t OwnBytes(const Template& t);
 
 // Relative, no empty, "." or ".." component, no NUL, at most 4095 bytes.
 bool ValidPath(const std::string& path);

@@ -105,4 +105,10 @@ std::string ToJson(const Template& t, bool extents) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
+uint64_t OwnBytes(const Template& t) {
+  const Json meta = Json::parse(t.meta, nullptr, false);
+  const auto own = meta.is_object() ? meta.find("own_bytes") : meta.end();
+  return own != meta.end() && own->is_number_unsigned() ? own->get<uint64_t>() : 0;
+}
+
 }  // namespace ppc::maio

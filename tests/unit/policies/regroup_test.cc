@@ -36,7 +36,7 @@ Template Recorded(uint32_t workers, uint32_t tensors = 3) {
 }
 
 // A page per element, in the order of reading.
-std::vector<uint64_t> Pages(const TemplateGroup& group) {
+std::vector<uint64_t> PagesOf(const TemplateGroup& group) {
   std::vector<uint64_t> pages;
   for (const Extent& e : group.extents) {
     for (uint64_t i = 0; i < e.pages; i++) pages.push_back(e.page + i);
@@ -52,7 +52,7 @@ TEST(Regroup, HalfAsManyReadWhatTwoNeighboursRead) {
   ASSERT_EQ(t.groups.size(), 2u);
   for (uint32_t w = 0; w < 2; w++) {
     EXPECT_EQ(t.groups[w].id, w);
-    EXPECT_EQ(Pages(t.groups[w]), Pages(wanted.groups[w]));
+    EXPECT_EQ(PagesOf(t.groups[w]), PagesOf(wanted.groups[w]));
   }
   EXPECT_EQ(Regroup(&t, 2, 0), 0u);  // it is already
 }
@@ -70,7 +70,7 @@ TEST(Regroup, NeighboursAreToldByTheirSlices) {
     ASSERT_EQ(Regroup(&permuted, 2, 0), 1u);
     const Template wanted = Recorded(2, 8);
     for (uint32_t w = 0; w < 2; w++) {
-      EXPECT_EQ(Pages(permuted.groups[w]), Pages(wanted.groups[w])) << order[0];
+      EXPECT_EQ(PagesOf(permuted.groups[w]), PagesOf(wanted.groups[w])) << order[0];
     }
   }
 }
@@ -92,7 +92,7 @@ TEST(Regroup, EndsOfTensorsSplitByColumnsAreNoSlices) {
   }
   ASSERT_EQ(Regroup(&t, 2, 0), 1u);
   for (uint32_t w = 0; w < 2; w++) {
-    const std::vector<uint64_t> pages = Pages(t.groups[w]);
+    const std::vector<uint64_t> pages = PagesOf(t.groups[w]);
     for (uint64_t page = 0; page < 40; page++) {
       EXPECT_NE(std::find(pages.begin(), pages.end(), 40 * w + page), pages.end()) << w << page;
     }
@@ -111,7 +111,7 @@ TEST(Regroup, WithoutSlicesTheNumbersCount) {
   const Template before = t;
   ASSERT_EQ(Regroup(&t, 4, 0), 2u);
   ASSERT_EQ(t.groups.size(), 4u);
-  for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(Pages(t.groups[w]), Pages(before.groups[w / 2]));
+  for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(PagesOf(t.groups[w]), PagesOf(before.groups[w / 2]));
 }
 
 // Shared pages between all tensors: the last worker's slices are followed by nobody's.
@@ -125,9 +125,9 @@ TEST(Regroup, SlicesNeedNoRing) {
     }
   }
   ASSERT_EQ(Regroup(&t, 2, 0), 1u);
-  EXPECT_EQ(Pages(t.groups[0])[0], 0u);
-  EXPECT_EQ(Pages(t.groups[0])[20], 20u);
-  EXPECT_EQ(Pages(t.groups[1])[0], 40u);
+  EXPECT_EQ(PagesOf(t.groups[0])[0], 0u);
+  EXPECT_EQ(PagesOf(t.groups[0])[20], 20u);
+  EXPECT_EQ(PagesOf(t.groups[1])[0], 40u);
 }
 
 TEST(Regroup, TwiceAsManyShareWhatOneRead) {
@@ -136,7 +136,7 @@ TEST(Regroup, TwiceAsManyShareWhatOneRead) {
   EXPECT_EQ(Check(t), "");
   ASSERT_EQ(t.groups.size(), 4u);
   const Template before = Recorded(2);
-  for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(Pages(t.groups[w]), Pages(before.groups[w / 2]));
+  for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(PagesOf(t.groups[w]), PagesOf(before.groups[w / 2]));
 }
 
 // Four hold the model together, whatever the number of workers.
@@ -145,10 +145,10 @@ TEST(Regroup, WhereTheSizeOfTheGroupIsToldOthersHoldTheModelAgain) {
   Template t = before;
   ASSERT_EQ(Regroup(&t, 8, 4), 2u);
   ASSERT_EQ(t.groups.size(), 8u);
-  for (uint32_t w = 0; w < 8; w++) EXPECT_EQ(Pages(t.groups[w]), Pages(before.groups[w % 4]));
+  for (uint32_t w = 0; w < 8; w++) EXPECT_EQ(PagesOf(t.groups[w]), PagesOf(before.groups[w % 4]));
   ASSERT_EQ(Regroup(&t, 4, 4), 1u);
   ASSERT_EQ(t.groups.size(), 4u);
-  for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(Pages(t.groups[w]), Pages(before.groups[w]));
+  for (uint32_t w = 0; w < 4; w++) EXPECT_EQ(PagesOf(t.groups[w]), PagesOf(before.groups[w]));
 }
 
 // The lists of workers that shared a tensor by four say nothing of a share by two.
@@ -158,7 +158,7 @@ TEST(Regroup, ACutThatIsNotTodaysIsPutTogetherOrLeftAlone) {
   Template two = t;
   EXPECT_EQ(Regroup(&two, 2, 2), 1u);
   ASSERT_EQ(two.groups.size(), 2u);
-  EXPECT_EQ(Pages(two.groups[0]), Pages(Recorded(2).groups[0]));
+  EXPECT_EQ(PagesOf(two.groups[0]), PagesOf(Recorded(2).groups[0]));
   EXPECT_EQ(Regroup(&t, 8, 2), 0u);
   EXPECT_EQ(t.groups.size(), 4u);
   EXPECT_EQ(Regroup(&t, 8, 4), 2u);
@@ -182,7 +182,7 @@ TEST(Regroup, WhatBelongsToNoWorkerStays) {
   ASSERT_EQ(Regroup(&t, 1, 0), 1u);
   ASSERT_EQ(t.groups.size(), 2u);
   EXPECT_EQ(t.groups[1].id, kCommonGroup);
-  EXPECT_EQ(Pages(t.groups[1]), Pages(common));
+  EXPECT_EQ(PagesOf(t.groups[1]), PagesOf(common));
 }
 
 TEST(Regroup, PartsThatOverlapAreListedOnce) {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a service takes for itself before it reads the model: Python, libraries, a device's context.
+// Where its memory is limited, room that was filled with the model meanwhile has to be made again,
+// by dropping what was loaded and not read.
+#ifndef POLICIES_MAIO_FOLLOW_OWN_MEMORY_H_
+#define POLICIES_MAIO_FOLLOW_OWN_MEMORY_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "policies/maio/base/tuning.h"
+#include "ppc.h"
+
+namespace ppc::maio {
+
+class OwnMemory {
+ public:
+  // expected: what it had taken when it was recorded; 0: not known.
+  explicit OwnMemory(uint64_t expected) : expected_(expected) {}
+
+  // Bytes of room that are not to be filled now.  model: bytes of the model that are there.
+  uint64_t ToLeave(const ppc_memory& memory, uint64_t model, bool has_begun) {
+    if (memory.is_cgroup == 0 || has_ended_) return 0;
+    const uint64_t own = memory.used - std::min(memory.used, model + memory.inflight);
+    taken_ = std::max(taken_, own);
+    has_ended_ = has_begun;
+    if (has_begun) return 0;
+    return std::min(expected_ - std::min(expected_, own), memory.threshold / kMostOwnShare);
+  }
+  // The most that was seen until it began to read; 0: its memory is not limited.
+  uint64_t taken() const { return has_ended_ ? taken_ : 0; }
+
+ private:
+  const uint64_t expected_;
+  uint64_t taken_ = 0;
+  bool has_ended_ = false;
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_FOLLOW_OWN_MEMORY_H_

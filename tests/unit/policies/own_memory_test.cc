@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/maio/follow/own_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "policies/maio/template/template.h"
+
+namespace ppc::maio {
+namespace {
+
+constexpr uint64_t kOwnMiB = 1 << 20;
+
+ppc_memory Memory(uint64_t used, uint64_t inflight = 0) {
+  ppc_memory memory = {};
+  memory.is_cgroup = 1;
+  memory.threshold = 1000 * kOwnMiB;
+  memory.used = used;
+  memory.inflight = inflight;
+  return memory;
+}
+
+TEST(OwnMemoryTest, WhatIsStillToBeTakenIsLeft) {
+  OwnMemory own(100 * kOwnMiB);
+  EXPECT_EQ(own.ToLeave(Memory(10 * kOwnMiB), 0, false), 90 * kOwnMiB);
+  EXPECT_EQ(own.ToLeave(Memory(500 * kOwnMiB, 40 * kOwnMiB), 400 * kOwnMiB, false), 40 * kOwnMiB);
+  EXPECT_EQ(own.ToLeave(Memory(520 * kOwnMiB), 400 * kOwnMiB, false), 0u);
+  EXPECT_EQ(own.ToLeave(Memory(410 * kOwnMiB), 400 * kOwnMiB, true), 0u);
+  EXPECT_EQ(own.taken(), 120 * kOwnMiB);
+  // What it takes while it reads is another matter.
+  EXPECT_EQ(own.ToLeave(Memory(900 * kOwnMiB), 400 * kOwnMiB, true), 0u);
+  EXPECT_EQ(own.taken(), 120 * kOwnMiB);
+}
+
+TEST(OwnMemoryTest, MostOfTheMemoryIsTheModelsWhateverWasRecorded) {
+  OwnMemory own(900 * kOwnMiB);
+  EXPECT_EQ(own.ToLeave(Memory(0), 0, false), 1000 * kOwnMiB / kMostOwnShare);
+}
+
+TEST(OwnMemoryTest, WithoutALimitNothingIsLeftAndNothingIsKnown) {
+  OwnMemory own(100 * kOwnMiB);
+  ppc_memory machine = Memory(10 * kOwnMiB);
+  machine.is_cgroup = 0;
+  EXPECT_EQ(own.ToLeave(machine, 0, false), 0u);
+  EXPECT_EQ(own.ToLeave(machine, 0, true), 0u);
+  EXPECT_EQ(own.taken(), 0u);
+}
+
+TEST(OwnMemoryTest, ItIsAmongTheMetadataOfATemplate) {
+  Template t;
+  for (const char* meta : {"{}", "[7]", "no JSON", R"({"own_bytes":-1})", R"({"own_bytes":"7"})"}) {
+    t.meta = meta;
+    EXPECT_EQ(OwnBytes(t), 0u) << meta;
+  }
+  t.meta = R"({"own_bytes":7,"workers":1})";
+  EXPECT_EQ(OwnBytes(t), 7u);
+}
+
+}  // namespace
+}  // namespace ppc::maio
