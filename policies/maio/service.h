@@ -104,8 +104,8 @@ class Service {
   void GiveBack();
   void SayWhenDone(Aftercare* work);
   void NotePhase(Phase phase);
-  // Not what an earlier pass left, while the next is prepared.
   uint64_t OwnBytes() const { return following_ != nullptr ? following_->own_bytes() : 0; }
+  // Not what an earlier pass left, while the next is prepared.
   bool follows() const {
     return following_ != nullptr && (mode_ == Mode::kUse || mode_ == Mode::kRecord);
   }
