@@ -8,11 +8,12 @@ wanted=$(reference_checksum)
 start_daemon
 serve
 register "$MNT" maio
+# The recording notes what the workers take for themselves.
+limit_group 45 2
 drop_caches
 start_service svc-restart 2
 eq "$(checksum_in "$(load_in_group --workers 2)")" "$wanted" "checksum while recording"
 end_service svc-restart
-limit_group 45 2
 
 read_so_far() { echo $((($(sectors) - before) * 512)); }
 has_read() { (($(read_so_far) >= model_bytes * $1 / 100)); }

@@ -29,6 +29,7 @@ inline constexpr uint64_t kKnownRateBytes = 16ull << 20;
 // Of the memory that a service may use at most 1/so much is kept for itself until it reads the
 // model, and nothing where it needs less than is not known of the model's pages.
 inline constexpr uint64_t kMostOwnShare = 4;
+inline constexpr uint64_t kOwnSettleNs = 1'000'000'000;
 inline constexpr uint64_t kLeastOwnBytes = 16ull << 20;
 // No report for so long: what was refused, or lost, is never reported.
 inline constexpr uint64_t kExpiryNs = 20'000'000'000;

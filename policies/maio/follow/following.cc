@@ -263,8 +263,8 @@ void Following::Plan(const ppc_plan_request& request, IoList* out) {
   planner_->SetWindow(stand_down_->window());
   const bool has_begun = std::ranges::any_of(
       matcher_->cursors(), [](const Cursor& cursor) { return cursor.consumed >= kKnownRateBytes; });
-  memory.room -=
-      std::min(memory.room, own_memory_.ToLeave(memory, table_->resident_bytes(), has_begun));
+  memory.room -= std::min(
+      memory.room, own_memory_.ToLeave(memory, table_->resident_bytes(), has_begun, run_->Now()));
   const uint64_t small =
       small_->PlanBeside(request.max_bytes, has_begun, learnt_ns_, run_->Now(), out);
   const uint64_t left = request.max_bytes - std::min(request.max_bytes, small);

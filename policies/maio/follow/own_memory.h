@@ -20,20 +20,23 @@ class OwnMemory {
   explicit OwnMemory(uint64_t expected) : expected_(expected) {}
 
   // Bytes of room that are not to be filled now.  model: bytes of the model that are there.
-  uint64_t ToLeave(const ppc_memory& memory, uint64_t model, bool has_begun) {
+  uint64_t ToLeave(const ppc_memory& memory, uint64_t model, bool has_begun, uint64_t now_ns) {
     if (memory.is_cgroup == 0 || has_ended_) return 0;
     const uint64_t own = memory.used - std::min(memory.used, model + memory.inflight);
     taken_ = std::max(taken_, own);
-    has_ended_ = has_begun;
-    if (has_begun) return 0;
+    if (has_begun && begun_ns_ == 0) begun_ns_ = now_ns;
+    // Other workers may begin a little later.
+    has_ended_ = begun_ns_ != 0 && now_ns >= begun_ns_ + kOwnSettleNs;
+    if (has_ended_) return 0;
     return std::min(expected_ - std::min(expected_, own), memory.threshold / kMostOwnShare);
   }
-  // The most that was seen until it began to read; 0: its memory is not limited.
-  uint64_t taken() const { return has_ended_ ? taken_ : 0; }
+  // The most that was seen until it had begun to read; 0: its memory is not limited.
+  uint64_t taken() const { return begun_ns_ != 0 ? taken_ : 0; }
 
  private:
   const uint64_t expected_;
   uint64_t taken_ = 0;
+  uint64_t begun_ns_ = 0;
   bool has_ended_ = false;
 };
 
