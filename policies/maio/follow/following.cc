@@ -261,10 +261,11 @@ void Following::Plan(const ppc_plan_request& request, IoList* out) {
   stand_down_->Update(request.device_rate, request.device_step_ns, matcher_->cursors(),
                       run_->Now());
   planner_->SetWindow(stand_down_->window());
-  const bool has_begun = std::ranges::any_of(
-      matcher_->cursors(), [](const Cursor& cursor) { return cursor.consumed >= kKnownRateBytes; });
+  const Reads reads = WhoReads(*layout_, matcher_->cursors());
+  const bool has_begun = reads != Reads::kNobody;
+  // A start still takes memory for itself, which would be made of what was loaded for it.
   memory.room -= std::min(
-      memory.room, own_memory_.ToLeave(memory, table_->resident_bytes(), has_begun, run_->Now()));
+      memory.room, own_memory_.ToLeave(memory, table_->resident_bytes(), reads, run_->Now()));
   const uint64_t small =
       small_->PlanBeside(request.max_bytes, has_begun, learnt_ns_, run_->Now(), out);
   const uint64_t left = request.max_bytes - std::min(request.max_bytes, small);

@@ -8,11 +8,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "policies/maio/base/tuning.h"
+#include "policies/maio/follow/layout.h"
+#include "policies/maio/follow/matcher.h"
 #include "ppc.h"
 
 namespace ppc::maio {
+
+// Of a service's workers.
+enum class Reads { kNobody, kSome, kAll };
+Reads WhoReads(const Layout& layout, const std::vector<Cursor>& cursors);
 
 class OwnMemory {
  public:
@@ -20,13 +27,14 @@ class OwnMemory {
   explicit OwnMemory(uint64_t expected) : expected_(expected) {}
 
   // Bytes of room that are not to be filled now.  model: bytes of the model that are there.
-  uint64_t ToLeave(const ppc_memory& memory, uint64_t model, bool has_begun, uint64_t now_ns) {
+  uint64_t ToLeave(const ppc_memory& memory, uint64_t model, Reads reads, uint64_t now_ns) {
     if (memory.is_cgroup == 0 || has_ended_) return 0;
     const uint64_t own = memory.used - std::min(memory.used, model + memory.inflight);
     taken_ = std::max(taken_, own);
-    if (has_begun && begun_ns_ == 0) begun_ns_ = now_ns;
-    // Other workers may begin a little later.
-    has_ended_ = begun_ns_ != 0 && now_ns >= begun_ns_ + kOwnSettleNs;
+    if (reads != Reads::kNobody && begun_ns_ == 0) begun_ns_ = now_ns;
+    // Others begin a little later, or never.
+    const bool is_late = begun_ns_ != 0 && now_ns >= begun_ns_ + kOwnSettleNs;
+    has_ended_ = reads == Reads::kAll || is_late;
     if (has_ended_) return 0;
     return std::min(expected_ - std::min(expected_, own), memory.threshold / kMostOwnShare);
   }
