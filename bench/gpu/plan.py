@@ -28,6 +28,7 @@ ROWS = (
     Row("maio", "MAIO, recorded", is_maio=True),
     Row("native-ra", "Native, `read_ahead_kb` 4096", read_ahead_kb=4096),
     Row("native-limit", f"Native, memory for {TIGHT:.0%} of the model", memory=TIGHT),
+    Row("maio-headers-limit", f"MAIO, from headers, memory for {TIGHT:.0%} of the model", is_maio=True, is_fresh=True, memory=TIGHT),
     Row("maio-limit", f"MAIO, recorded, memory for {TIGHT:.0%} of the model", is_maio=True, memory=TIGHT),
     Row("native-128", "Native, `read_ahead_kb` 128", read_ahead_kb=128),
     Row("cached", "Native, all cached (what the device alone takes)", is_cached=True),
