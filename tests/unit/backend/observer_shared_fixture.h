@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,10 +25,47 @@
 
 namespace ppc {
 
+// The set as ppcd has it, which calls it from one thread: here another one attaches beside the
+// test's.
+class SharedSet {
+ public:
+  explicit SharedSet(std::unique_ptr<ObserverProgramSet> set) : set_(std::move(set)) {}
+
+  // One call, with nobody else in the set.
+  template <typename Call>
+  auto With(Call call) {
+    const std::lock_guard lock(mutex_);
+    return call(*set_);
+  }
+  Result<uint32_t> AddDirectory() {
+    return With([](ObserverProgramSet& set) { return set.AddDirectory(); });
+  }
+  void RemoveDirectory(uint32_t dir) {
+    With([dir](ObserverProgramSet& set) { set.RemoveDirectory(dir); });
+  }
+  void Silence(uint32_t dir) {
+    With([dir](ObserverProgramSet& set) { set.Silence(dir); });
+  }
+  Result<ObserverFds> Share(uint32_t dir) {
+    return With([dir](ObserverProgramSet& set) { return set.Share(dir); });
+  }
+  bool IsEmpty() {
+    return With([](ObserverProgramSet& set) { return set.IsEmpty(); });
+  }
+  Status Update() {
+    return With([](ObserverProgramSet& set) { return set.Update(); });
+  }
+  int WakeFd() const { return set_->WakeFd(); }
+
+ private:
+  std::mutex mutex_;
+  const std::unique_ptr<ObserverProgramSet> set_;
+};
+
 // As ppcd does: attaches when a runner says that it wants something else.
 class Attacher {
  public:
-  explicit Attacher(ObserverProgramSet* set)
+  explicit Attacher(SharedSet* set)
       : thread_([set](const std::stop_token& stop) {
           while (!stop.stop_requested()) {
             pollfd fd{set->WakeFd(), POLLIN, 0};
@@ -45,7 +83,7 @@ class ObserverSharedTest : public BuildTreeTest {
     ASSERT_NO_FATAL_FAILURE(BuildTreeTest::SetUp());
     Result<std::unique_ptr<ObserverProgramSet>> set = ObserverProgramSet::Load(SysRoots{});
     if (!set) GTEST_SKIP() << set.error().message;
-    set_ = std::move(*set);
+    set_ = std::make_unique<SharedSet>(std::move(*set));
   }
 
   std::string Make(const std::string& name) const {
@@ -86,7 +124,7 @@ class ObserverSharedTest : public BuildTreeTest {
     return bytes;
   }
 
-  std::unique_ptr<ObserverProgramSet> set_;
+  std::unique_ptr<SharedSet> set_;
 };
 
 }  // namespace ppc
