@@ -217,6 +217,7 @@ void ObserverBackend::GatherOld() {
       later_.push_back(event);
     };
     put(reader.miss_end, reader.miss_to, static_cast<EventKind>(reader.miss_kind), kEventNotUser);
+    event.time_ns = reader.accessed_ns;
     put(reader.first, reader.end, EventKind::kAccess, reader.flags);
   });
 }

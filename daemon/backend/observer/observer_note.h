@@ -248,10 +248,10 @@ static __always_inline void note_access_of(struct obs_inode *inode, struct obs_d
 	if (mapped)
 		flags = kObsMmap | (current_syscall() >= 0 && has_task_regs ? kObsNotUser : 0);
 	now = bpf_ktime_get_ns();
-	before = reader->time_ns;
+	before = reader->accessed_ns;
 	/* A file within one stride would not be told of again, though it is read once more. */
-	is_back = !offset && now - before >= RETURN_NS;
-	reader->time_ns = now;
+	is_back = !offset && now - reader->time_ns >= RETURN_NS;
+	reader->time_ns = reader->accessed_ns = now;
 	flush_misses(&key, reader, config, now);
 	if (config->wants_trace) {
 		if (reader->end > reader->first && reader->flags == flags &&
