@@ -34,7 +34,7 @@ bool ReadMaps(pid_t pid, const std::string& proc, std::vector<MappedArea>* areas
                     &area.start, &area.end, &area.offset, &major, &minor, &area.ino, &name_at);
     if (got != 6 || area.ino == 0) continue;
     area.dev = makedev(major, minor);
-    area.name = NameOf(line.substr(static_cast<size_t>(name_at)));
+    area.path = line.substr(static_cast<size_t>(name_at));
     areas->push_back(std::move(area));
   }
   return true;
@@ -49,12 +49,12 @@ bool IsStillMapped(const MappedPart& part, const std::string& proc) {
   std::array<char, PATH_MAX> target{};
   const std::string link = proc + "/" + std::to_string(part.pid) + range.data();
   const ssize_t length = readlink(link.c_str(), target.data(), target.size());
-  if (length >= 0) return NameOf({target.data(), static_cast<size_t>(length)}) == part.name;
+  if (length >= 0) return std::string_view(target.data(), static_cast<size_t>(length)) == part.path;
   if (errno != EPERM && errno != EACCES) return false;
   std::vector<MappedArea> areas;
   if (!ReadMaps(part.pid, proc, &areas)) return false;
   return std::ranges::any_of(areas, [&part](const MappedArea& area) {
-    return area.start == part.start && area.end == part.end && area.name == part.name;
+    return area.start == part.start && area.end == part.end && area.path == part.path;
   });
 }
 
@@ -80,12 +80,13 @@ std::vector<MappedPart> Mappers::Of(const InodeIndex::Identity& file, uint64_t o
   for (const auto& [pid, process] : processes_) {
     for (const MappedArea& area : process.areas) {
       // On some file systems the devices of stat() and maps differ: there the name has to do.
-      if (area.ino != file.ino || (area.dev != file.dev && area.name != file.name)) continue;
+      if (area.ino != file.ino || (area.dev != file.dev && NameOf(area.path) != file.name))
+        continue;
       const uint64_t from = std::max(offset, area.offset);
       const uint64_t to = std::min(offset + length, area.offset + (area.end - area.start));
       if (from >= to) continue;
       parts.push_back(MappedPart{pid, area.start + (from - area.offset), from, to - from,
-                                 area.start, area.end, area.name});
+                                 area.start, area.end, area.path});
     }
   }
   return parts;

@@ -22,10 +22,10 @@ struct MappedPart {
   uint64_t address = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  // The whole mapping that it is of, and the file's name there.
+  // The whole mapping that it is of, and the file's path there.
   uint64_t start = 0;
   uint64_t end = 0;
-  std::string name;
+  std::string path;
 };
 
 // Whether the process still has that mapping.  A loader that has read a file maps the next one
@@ -39,7 +39,7 @@ struct MappedArea {
   uint64_t offset = 0;
   uint64_t dev = 0;
   uint64_t ino = 0;
-  std::string name;
+  std::string path;
 };
 
 class Mappers {
