@@ -26,8 +26,9 @@ inline constexpr uint64_t kDriftAheadBytes = 256ull << 20;
 inline constexpr uint32_t kMaxFileErrors = 3;
 // Who has read less may turn out to be as fast as any: initialisation reads a little, and slowly.
 inline constexpr uint64_t kKnownRateBytes = 16ull << 20;
-// Of the memory that a service may use at most 1/so much is kept for itself until it reads the
-// model, and nothing where it needs less than is not known of the model's pages.
+// Until a service reads its model at most 1/so much of its memory is left for itself.  What it took
+// is measured until its workers read, or so long after the first of them; a little may be pages of
+// the model that are not known of.
 inline constexpr uint64_t kMostOwnShare = 4;
 inline constexpr uint64_t kOwnSettleNs = 1'000'000'000;
 inline constexpr uint64_t kLeastOwnBytes = 16ull << 20;
@@ -45,6 +46,9 @@ inline constexpr uint64_t kOutOfOrderMin = 8ull << 20;
 // Events that prove a jump, misses behind the front that prove another pass: one alone is a look.
 inline constexpr uint32_t kJumpHits = 3;
 inline constexpr uint32_t kRewindMisses = 3;
+// So many events of a reader that was lost sight of, and none of what it reads itself: it tells of
+// no such.
+inline constexpr uint64_t kAwayEvents = 16;
 // A stream without events, while its group has so many, has ended.
 inline constexpr uint64_t kSettleEvents = 16;
 // Of several places where a page may be meant, one behind is so much farther.

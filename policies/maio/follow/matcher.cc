@@ -66,7 +66,7 @@ MatchResult Matcher::Observe(const Observation& o) {
   // Where a reader is that was lost sight of is told by what it reads, not by what the kernel reads
   // ahead of it: taken for its place, that would leave all that it has read meanwhile unread.
   const bool is_away = cursor.away_ns != 0 || stream.away;
-  if (!o.user && is_away && cursor.events < kSettleEvents) return result;
+  if (!o.user && is_away && cursor.events < kAwayEvents) return result;
   if (!stream.active) {
     stream.active = true;
     cursor.active.push_back(o.file);

@@ -24,7 +24,10 @@ int32_t Recording::LearnFile(const miss_io& event) {
   if (file.kind == FileKind::kOther && file.size <= kSmallBytes) file.kind = FileKind::kSmall;
   const int32_t index = recorder_.AddFile(event.file, file);
   if (index < 0) return index;
-  if (file.kind != FileKind::kSmall) model_bytes_ += file.size;
+  if (file.kind != FileKind::kSmall) {
+    model_bytes_ += file.size;
+    model_files_.emplace_back(event.file, file.size);
+  }
   NoteCached(event, file);
   return index;
 }
@@ -90,15 +93,20 @@ void Recording::Event(const miss_io& event) {
   while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
 }
 
-// Nothing is loaded ahead: what is there beyond what was read is the service's.
+// What is there beyond the model is the service's.
 void Recording::NoteOwn(uint64_t bytes) {
   if (beside_.is_followed || begun_bytes_ >= kWeightsBeginBytes) return;
   begun_bytes_ += bytes;
-  if (begun_bytes_ < kWeightsBeginBytes) return;
+  if (begun_bytes_ < kWeightsBeginBytes || run_->context->resident == nullptr) return;
   const ppc_memory memory = run_->Memory();
-  // Workers may have read the same.
-  const uint64_t model = begun_bytes_ / std::max<uint32_t>(run_->spec.workers, 1);
-  if (memory.is_cgroup != 0) own_bytes_ = memory.used - std::min(memory.used, model);
+  if (memory.is_cgroup == 0) return;
+  uint64_t model = 0;
+  for (const auto& [number, size] : model_files_) {
+    ppc_residency state = {};
+    if (run_->context->resident(run_->context, number, 0, size, &state, nullptr, 0) != 0) return;
+    model += state.resident;
+  }
+  own_bytes_ = memory.used - std::min(memory.used, model);
 }
 
 void Recording::Settle() {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "policies/maio/base/run.h"
 #include "policies/maio/record/finishing.h"
@@ -75,7 +76,8 @@ class Recording {
   SliceEnds slice_ends_;
   InOrder in_order_;
   uint64_t own_bytes_ = 0;
-  uint64_t begun_bytes_ = 0;  // of the model, until that is known
+  uint64_t begun_bytes_ = 0;                                // of the model, until that is known
+  std::vector<std::pair<uint64_t, uint64_t>> model_files_;  // numbers and sizes
   uint64_t stored_bytes_ = 0;
   uint64_t tried_bytes_ = 0;    // when it was given away last
   uint64_t pending_bytes_ = 0;  // of what is on its way
