@@ -31,6 +31,14 @@ def _hand_down(top):
     return control
 
 
+def _undo(folder, changed):
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+    if changed:
+        with contextlib.suppress(OSError):
+            _write(changed, "-memory")
+
+
 def _make(size):
     """(the group's folder, the file that was changed for it or None)"""
     why = "no memory controller"
@@ -49,6 +57,7 @@ def _make(size):
             continue
         except OSError as error:
             why = f"{error.filename}: {error.strerror}"
+            _undo(folder, changed)
     raise GroupError(f"memory cannot be limited: {why}")
 
 
@@ -76,6 +85,4 @@ def limited(size):
                 if time.monotonic() > until:
                     break
                 time.sleep(0.05)
-        if changed:
-            with contextlib.suppress(OSError):
-                _write(changed, "-memory")
+        _undo(folder, changed)

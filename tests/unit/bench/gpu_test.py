@@ -112,6 +112,10 @@ class Plan(unittest.TestCase):
 
 class Group(unittest.TestCase):
     def test_the_command_is_in_a_group_that_is_gone_afterwards(self):
+        top = "/sys/fs/cgroup/cgroup."
+        if os.path.exists(top + "controllers") and group._has_memory(top + "controllers") and \
+                not group._has_memory(top + "subtree_control"):
+            self.skipTest("memory is not handed down, which is not a test's to change")
         try:
             with group.limited(64 << 20) as folder:
                 said = subprocess.run(group.entering(folder, ["cat", "/proc/self/cgroup"]), capture_output=True, text=True,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
@@ -79,8 +80,8 @@ TEST_F(RunnerTalkTest, OneThatIsStoppedIsNamedWithItsRemedy) {
   options_.control_timeout = Millis(300);
   Start({});
   ASSERT_EQ(kill(talk_->pid(), SIGSTOP), 0);
-  while (!talk_->IsStopped()) {
-  }
+  for (int i = 0; i < 1000 && !talk_->IsStopped(); ++i) usleep(1000);
+  ASSERT_TRUE(talk_->IsStopped());
   Result<Json> answer = Json();
   talk_->Control({{"op", "service_stop"}}, Keep(&answer));
   loop_->Run();
