@@ -103,10 +103,10 @@ struct obs_reader {
   uint64_t end;
   uint64_t miss_end;  // insertions told up to here, then gathered: [miss_end, miss_to)
   uint64_t miss_to;
-  uint64_t time_ns;  // of the last access or insertion
-  uint64_t accessed_ns;
-  uint64_t start_ns;  // of the process, since boot
-  uint64_t cgroup;    // of v2
+  uint64_t time_ns;      // of the last access or insertion
+  uint64_t accessed_ns;  // of the last access
+  uint64_t start_ns;     // of the process, since boot
+  uint64_t cgroup;       // of v2
   int32_t tgid;
   uint8_t flags;
   uint8_t miss_kind;

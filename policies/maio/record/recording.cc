@@ -88,7 +88,7 @@ void Recording::Event(const miss_io& event) {
   }
   // Whoever reads it: the order in which small files are needed is one of all processes.
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
-  if (weights) NoteOwn((end - first) * kPage);
+  if (weights && first < end) NoteOwn((end - first) * kPage);
   in_order_.Put({event.time_ns, as, static_cast<uint32_t>(file), first, end});
   while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
 }

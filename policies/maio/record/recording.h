@@ -26,7 +26,7 @@ class Recording {
 
   void Event(const miss_io& event);
   bool Knows(uint64_t file) const { return recorder_.FileOf(file) >= 0; }
-  // Nothing that was read before is told of from now on.
+  // What waits for older touches is recorded without them.
   void Settle();
   void Swap(uint32_t a, uint32_t b) {
     Settle();
