@@ -63,6 +63,8 @@ static int ppc_ioc_info(struct ppc_sb *sbi, struct ppc_devfile *df, void *arg)
 	struct ppc_session *session = ppc_devfile_session(df);
 	struct ppc_info *info = arg;
 
+	if (session)
+		ppc_access_flush_all(sbi);
 	info->version = PPC_UAPI_VERSION;
 	info->caps = ppc_charge_caps() | (PPC_BACKING_FILES ? PPC_CAP_BACKING_FILE : 0);
 	info->state = ppc_state(sbi);

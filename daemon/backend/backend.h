@@ -2,7 +2,7 @@
 // Owns the interface between the runtime and what carries it out: the kernel
 // module (kmod), a recorded log with a modelled machine (replay), others later.
 //
-// Threads: Attach, Detach, Drain and Wait are called by one thread (Detach by the
+// Threads: Attach, Detach, Drain, Gather and Wait are called by one thread (Detach by the
 // watchdog too, when that thread hangs); everything else by any thread at any time.
 #ifndef PPC_DAEMON_BACKEND_BACKEND_H_
 #define PPC_DAEMON_BACKEND_BACKEND_H_
@@ -204,6 +204,9 @@ class Backend {
 
   // Copies at most batch.size() events, per CPU in order; returns how many.
   virtual size_t Drain(std::span<Event> batch) = 0;
+  // Accesses are told together: those that are gathered so far are told by the next Drain, perhaps
+  // once more later.
+  virtual void Gather() {}
   // Sleeps until an event, one of `others`, or the timeout.  With `nap` events do not
   // end the sleep: they gather meanwhile and the module need not wake us for each.
   virtual WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) = 0;

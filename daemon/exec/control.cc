@@ -180,9 +180,10 @@ void Runtime::Control(Json message, const std::function<void(Result<Json>)>& don
       Apply(call.get());
       Do(finish, nullptr);
     };
-    // What the service did before it said this is still in the rings.
-    if (started_ && !shut_down_) return executor_->CatchUp(now);
-    now();
+    if (!started_ || shut_down_) return now();
+    // What the service did before it said this is still in the rings, or not there yet.
+    if (call->op.starts_with("service_")) backend_->Gather();
+    executor_->CatchUp(now);
   };
   const auto prepare = [this, call] { Prepare(call.get()); };
   const Result<std::string> op = JsonString(call->message, "op", "");

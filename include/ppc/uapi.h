@@ -143,7 +143,7 @@ struct ppc_consumer {
 
 /**
  * struct ppc_info - PPC_IOC_INFO; on the event reader's descriptor it also
- * renews the lease
+ * renews the lease, and accesses that are gathered are queued at once
  */
 struct ppc_info {
 	__u32 version;		/* PPC_UAPI_VERSION of the module */

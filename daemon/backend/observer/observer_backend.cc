@@ -195,30 +195,42 @@ void ObserverBackend::Put(const Event& event) {
   if (std::exchange(has_lost_, false)) told.flags |= kEventLost;
 }
 
+void ObserverBackend::Tell(const obs_reader_key& key, const obs_reader& reader) {
+  Event event;
+  event.file = key.file;
+  event.time_ns = reader.time_ns;
+  event.start_ns = reader.start_ns;
+  event.cgroup_id = reader.cgroup;
+  event.tgid = reader.tgid;
+  event.tid = static_cast<int32_t>(key.tid);
+  const auto put = [&](uint64_t from, uint64_t to, EventKind kind, uint8_t flags) {
+    if (to <= from || later_.size() >= kMaxLater) return;
+    event.offset = from;
+    event.length = to - from;
+    event.kind = kind;
+    event.flags = flags;
+    later_.push_back(event);
+  };
+  put(reader.miss_end, reader.miss_to, static_cast<EventKind>(reader.miss_kind), kEventNotUser);
+  event.time_ns = reader.accessed_ns;
+  put(reader.first, reader.end, EventKind::kAccess, reader.flags);
+}
+
 // A reader that pauses leaves its last accesses and insertions untold.
 void ObserverBackend::GatherOld() {
   const uint64_t now = MonotonicNs();
   if (!attached_ || now < gathered_ns_ + kGatherNs) return;
   gathered_ns_ = now;
-  programs_->TakeGathered(now, kGatherNs, [&](const obs_reader_key& key, const obs_reader& reader) {
-    Event event;
-    event.file = key.file;
-    event.time_ns = reader.time_ns;
-    event.start_ns = reader.start_ns;
-    event.cgroup_id = reader.cgroup;
-    event.tgid = reader.tgid;
-    event.tid = static_cast<int32_t>(key.tid);
-    const auto put = [&](uint64_t from, uint64_t to, EventKind kind, uint8_t flags) {
-      if (to <= from || later_.size() >= kMaxLater) return;
-      event.offset = from;
-      event.length = to - from;
-      event.kind = kind;
-      event.flags = flags;
-      later_.push_back(event);
-    };
-    put(reader.miss_end, reader.miss_to, static_cast<EventKind>(reader.miss_kind), kEventNotUser);
-    event.time_ns = reader.accessed_ns;
-    put(reader.first, reader.end, EventKind::kAccess, reader.flags);
+  programs_->TakeGathered(now, kGatherNs,
+                          [this](const auto& key, const auto& reader) { Tell(key, reader); });
+}
+
+// Nothing is taken out: a reader that goes on meanwhile would lose what it adds.
+void ObserverBackend::Gather() {
+  if (!attached_) return;
+  programs_->EachGathered([this](const auto& key, obs_reader reader) {
+    reader.miss_to = reader.miss_end;
+    Tell(key, reader);
   });
 }
 

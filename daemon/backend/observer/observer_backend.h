@@ -44,6 +44,7 @@ class ObserverBackend : public Backend {
   void Detach() override;
   void RenewLease() override {}  // nothing waits for us: there is no lease
   size_t Drain(std::span<Event> batch) override;
+  void Gather() override;
   WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) override;
   Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
   Result<FileInfo> Lookup(const std::string& path) override;
@@ -78,6 +79,7 @@ class ObserverBackend : public Backend {
   void TakeUnknown(const obs_event& raw);
   void Put(const Event& event);
   void GatherOld();
+  void Tell(const obs_reader_key& key, const obs_reader& reader);
   ObserverWorker::Looked Look();
 
   static constexpr size_t kMaxLater = 65536;  // events taken out of the maps, not drained yet

@@ -256,22 +256,29 @@ void ObserverPrograms::RemoveOwn(pid_t tgid) {
   (void)bpf_map_delete_elem(Fd(kObsFdOwn), &key);
 }
 
-void ObserverPrograms::TakeGathered(
-    uint64_t now_ns, uint64_t older_ns,
+void ObserverPrograms::EachGathered(
     const std::function<void(const obs_reader_key&, const obs_reader&)>& each) {
   const int map = Fd(kObsFdReaders);
-  std::vector<obs_reader_key> old;
   obs_reader_key key{};
   const obs_reader_key* from = nullptr;
   obs_reader reader{};
   // An entry that goes meanwhile makes the walk start again: at most so many steps.
   for (int i = 0; i < kObsMaxReaders && bpf_map_get_next_key(map, from, &key) == 0; ++i) {
     from = &key;
-    if (key.dir != dir_ || bpf_map_lookup_elem(map, &key, &reader) != 0) continue;
-    if (reader.time_ns + older_ns > now_ns) continue;
-    old.push_back(key);
+    if (key.dir == dir_ && bpf_map_lookup_elem(map, &key, &reader) == 0) each(key, reader);
   }
+}
+
+void ObserverPrograms::TakeGathered(
+    uint64_t now_ns, uint64_t older_ns,
+    const std::function<void(const obs_reader_key&, const obs_reader&)>& each) {
+  const int map = Fd(kObsFdReaders);
+  std::vector<obs_reader_key> old;
+  EachGathered([&](const obs_reader_key& key, const obs_reader& reader) {
+    if (reader.time_ns + older_ns <= now_ns) old.push_back(key);
+  });
   for (const obs_reader_key& gone : old) {
+    obs_reader reader{};
     if (bpf_map_lookup_elem(map, &gone, &reader) != 0) continue;
     (void)bpf_map_delete_elem(map, &gone);
     each(gone, reader);

@@ -76,7 +76,9 @@ class ObserverPrograms {
   void AddOwn(pid_t tgid);
   void RemoveOwn(pid_t tgid);
 
-  // Accesses gathered and not told for `older_ns`: takes them out.
+  // Accesses gathered and not told yet.
+  void EachGathered(const std::function<void(const obs_reader_key&, const obs_reader&)>& each);
+  // Those that nothing was added to for `older_ns`: takes them out.
   void TakeGathered(uint64_t now_ns, uint64_t older_ns,
                     const std::function<void(const obs_reader_key&, const obs_reader&)>& each);
   obs_counts Counts() const;

@@ -131,6 +131,36 @@ TEST_F(ObserverTest, ATraceOfAMappingByHugePagesCoversIt) {
   if (WEXITSTATUS(status) == 3) GTEST_SKIP() << "no huge pages of files here";
 }
 
+TEST_F(ObserverTest, WhatIsGatheredIsToldWhenAskedFor) {
+  if (!Open()) GTEST_SKIP() << why_not_;
+  ASSERT_TRUE(backend_->Attach({.trace = true}));
+  InChild([&] { ReadAll("model", 64 << 10); });
+  backend_->Gather();
+  std::vector<Event> told;
+  std::vector<Event> batch(512);
+  while (const size_t got = backend_->Drain(batch)) {
+    told.insert(told.end(), batch.begin(), batch.begin() + static_cast<long>(got));
+  }
+  EXPECT_EQ(Bytes(told, IsAccess), 8 * kMiB);
+}
+
+TEST_F(ObserverTest, AReaderThatGoesOnWhileItIsAskedForLosesNothing) {
+  if (!Open()) GTEST_SKIP() << why_not_;
+  ASSERT_TRUE(backend_->Attach({.trace = true}));
+  const pid_t reader = Fork([&] { ReadAll("model", 4096); });
+  std::vector<Event> told;
+  std::vector<Event> batch(512);
+  int status = 0;
+  while (waitpid(reader, &status, WNOHANG) == 0) {
+    backend_->Gather();
+    const size_t got = backend_->Drain(batch);
+    told.insert(told.end(), batch.begin(), batch.begin() + static_cast<long>(got));
+  }
+  const std::vector<Event> rest = Events();
+  told.insert(told.end(), rest.begin(), rest.end());
+  EXPECT_EQ(Bytes(told, IsAccess), 8 * kMiB);
+}
+
 TEST_F(ObserverTest, PopulatingIsNoUse) {
   if (!Open()) GTEST_SKIP() << why_not_;
   for (const std::string& limit : backend_->Caps().limits) {
