@@ -315,7 +315,9 @@ uint32_t Regroup(Template* t, uint32_t workers, uint32_t tp) {
     if (group.id == kCommonGroup) groups.push_back(group);
   }
   if (!Fits(groups)) return 0;
-  t->meta = "{\"workers\":" + std::to_string(workers) + "}";
+  // Each takes what it took.
+  const uint64_t own = OwnBytes(*t) / recorded * workers;
+  t->meta = Json({{"workers", workers}, {"own_bytes", own}}).dump();
   t->groups = std::move(groups);
   return std::max(workers / unit, 1u);
 }

@@ -161,6 +161,29 @@ TEST_F(ObserverTest, AReaderThatGoesOnWhileItIsAskedForLosesNothing) {
   EXPECT_EQ(Bytes(told, IsAccess), 8 * kMiB);
 }
 
+TEST_F(ObserverTest, AnAccessKeepsItsTimeWhateverIsInsertedAfterIt) {
+  if (!Open()) GTEST_SKIP() << why_not_;
+  ASSERT_TRUE(backend_->Attach({.trace = true}));
+  void* const shared =
+      mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* const read_ns = static_cast<volatile uint64_t*>(shared);
+  InChild([&] {
+    const int fd = open(Path("model").c_str(), O_RDONLY);
+    char byte = 0;
+    (void)!pread(fd, &byte, 1, 0);
+    *read_ns = MonotonicNs();
+    usleep(20'000);
+    posix_fadvise(fd, 4 * kMiB, kMiB, POSIX_FADV_WILLNEED);
+  });
+  const std::vector<Event> events = Events();
+  const auto access = std::find_if(events.begin(), events.end(), IsAccess);
+  ASSERT_NE(access, events.end());
+  EXPECT_LE(access->time_ns, *read_ns);
+  EXPECT_EQ(std::count_if(events.begin(), events.end(), IsAccess), 1);
+  munmap(shared, kPageBytes);
+}
+
 TEST_F(ObserverTest, PopulatingIsNoUse) {
   if (!Open()) GTEST_SKIP() << why_not_;
   for (const std::string& limit : backend_->Caps().limits) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "bench/template/simulated_recording.h"
@@ -55,6 +56,15 @@ TEST(Regroup, HalfAsManyReadWhatTwoNeighboursRead) {
     EXPECT_EQ(PagesOf(t.groups[w]), PagesOf(wanted.groups[w]));
   }
   EXPECT_EQ(Regroup(&t, 2, 0), 0u);  // it is already
+}
+
+TEST(Regroup, EachTakesForItselfWhatItTook) {
+  for (const auto& [workers, own] : {std::pair(2u, 400u), std::pair(8u, 1600u)}) {
+    Template t = Recorded(4);
+    t.meta = R"({"workers":4,"own_bytes":800})";
+    ASSERT_NE(Regroup(&t, workers, 0), 0u);
+    EXPECT_EQ(OwnBytes(t), own);
+  }
 }
 
 // XPUs were given to the workers in another order than that of their slices.
