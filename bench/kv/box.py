@@ -72,11 +72,14 @@ class Box:
             return [self.ppcd.pid, *(int(pid) for pid in file.read().split())]
 
     def memory(self):
-        """Bytes: the runner's now and at most, and of all BPF maps."""
+        """Bytes: the runner's now and at most, and of all BPF maps.  What it has mapped of the maps counts with these:
+        the pages of a ring are mapped twice, one behind the other."""
         runner = self.processes()[1]
         with open(f"/proc/{runner}/status", encoding="ascii") as file:
             status = file.read()
-        now, peak = (int(re.search(rf"{key}:\s+(\d+)", status)[1]) * 1024 for key in ("VmRSS", "VmHWM"))
+        with open(f"/proc/{runner}/smaps", encoding="utf-8") as file:
+            rings = sum(map(int, re.findall(r"anon_inode:bpf-map.*?^Rss: +(\d+)", file.read(), re.M | re.S)))
+        now, peak = ((int(re.search(rf"{key}:\s+(\d+)", status)[1]) - rings) * 1024 for key in ("VmRSS", "VmHWM"))
         maps = {}
         for pid in self.processes():
             for path in glob.glob(f"/proc/{pid}/fdinfo/*"):
