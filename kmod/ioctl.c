@@ -40,6 +40,16 @@ static int ppc_ioc_detach(struct ppc_sb *sbi, struct ppc_devfile *df, void *arg)
 	return ppc_dev_detach(sbi, df);
 }
 
+static int ppc_ioc_flush(struct ppc_sb *sbi, struct ppc_devfile *df, void *arg)
+{
+	struct ppc_session *session = ppc_devfile_session(df);
+
+	if (!session || rcu_access_pointer(sbi->session) != session)
+		return -ENOTCONN;
+	ppc_access_flush_all(sbi);
+	return 0;
+}
+
 static u32 ppc_state(struct ppc_sb *sbi)
 {
 	unsigned long mode = READ_ONCE(sbi->mode);
@@ -63,8 +73,6 @@ static int ppc_ioc_info(struct ppc_sb *sbi, struct ppc_devfile *df, void *arg)
 	struct ppc_session *session = ppc_devfile_session(df);
 	struct ppc_info *info = arg;
 
-	if (session)
-		ppc_access_flush_all(sbi);
 	info->version = PPC_UAPI_VERSION;
 	info->caps = ppc_charge_caps() | (PPC_BACKING_FILES ? PPC_CAP_BACKING_FILE : 0);
 	info->state = ppc_state(sbi);
@@ -229,6 +237,7 @@ static const struct ppc_ioctl {
 	{ PPC_IOC_RESIDENT,	ppc_ioc_resident },
 	{ PPC_IOC_CHARGE,	ppc_ioc_charge },
 	{ PPC_IOC_FILE_MODE,	ppc_ioc_file_mode },
+	{ PPC_IOC_FLUSH,	ppc_ioc_flush },
 };
 
 static long ppc_ioctl_run(struct ppc_devfile *df, const struct ppc_ioctl *entry, void *arg)

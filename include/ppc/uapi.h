@@ -143,7 +143,7 @@ struct ppc_consumer {
 
 /**
  * struct ppc_info - PPC_IOC_INFO; on the event reader's descriptor it also
- * renews the lease, and accesses that are gathered are queued at once
+ * renews the lease
  */
 struct ppc_info {
 	__u32 version;		/* PPC_UAPI_VERSION of the module */
@@ -182,7 +182,8 @@ struct ppc_info {
  *
  * Repeating it on the same descriptor changes flags, window, beacon and lease
  * and keeps the rings.  Errors: EBUSY another reader is attached; EINVAL.
- * PPC_IOC_DETACH ends it; ENOTCONN this descriptor is not the reader's.
+ * PPC_IOC_DETACH ends it; PPC_IOC_FLUSH queues at once the accesses that are
+ * gathered to be told together; ENOTCONN this descriptor is not the reader's.
  */
 struct ppc_attach {
 	__u32 flags;
@@ -377,5 +378,6 @@ struct ppc_file_mode {
 #define PPC_IOC_RESIDENT	_IOWR(PPC_IOC_TYPE, 8, struct ppc_resident)
 #define PPC_IOC_CHARGE		_IOWR(PPC_IOC_TYPE, 9, struct ppc_charge)
 #define PPC_IOC_FILE_MODE	_IOW(PPC_IOC_TYPE, 10, struct ppc_file_mode)
+#define PPC_IOC_FLUSH		_IO(PPC_IOC_TYPE, 11)
 
 #endif /* PPC_UAPI_H */

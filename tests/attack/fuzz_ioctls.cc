@@ -127,12 +127,15 @@ void Fuzzer::Small() {
   ppc_cancel cancel{};
   ppc_charge charge{};
   ppc_file_mode mode{};
-  switch (rng_.Below(6)) {
+  switch (rng_.Below(7)) {
     case 0:
       Call(PPC_IOC_INFO, &info, {});
       break;
     case 1:
       Call(PPC_IOC_DETACH, nullptr, {ENOTCONN});
+      break;
+    case 5:
+      Call(PPC_IOC_FLUSH, nullptr, {ENOTCONN});
       break;
     case 2:
     case 3:

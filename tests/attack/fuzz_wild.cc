@@ -46,10 +46,10 @@ void Fuzzer::Wild() {
     const uint64_t value = rng_.OneIn(2) ? 0 : Number();
     std::memcpy(argument_ + i, &value, 8);
   }
-  static constexpr unsigned long kOurs[] = {PPC_IOC_INFO,   PPC_IOC_ATTACH,   PPC_IOC_DETACH,
-                                            PPC_IOC_FILE,   PPC_IOC_LOOKUP,   PPC_IOC_LOAD,
-                                            PPC_IOC_CANCEL, PPC_IOC_EVICT,    PPC_IOC_RESIDENT,
-                                            PPC_IOC_CHARGE, PPC_IOC_FILE_MODE};
+  static constexpr unsigned long kOurs[] = {PPC_IOC_INFO,   PPC_IOC_ATTACH,    PPC_IOC_DETACH,
+                                            PPC_IOC_FILE,   PPC_IOC_LOOKUP,    PPC_IOC_LOAD,
+                                            PPC_IOC_CANCEL, PPC_IOC_EVICT,     PPC_IOC_RESIDENT,
+                                            PPC_IOC_CHARGE, PPC_IOC_FILE_MODE, PPC_IOC_FLUSH};
   unsigned long request = kOurs[rng_.Below(std::size(kOurs))];
   if (rng_.OneIn(2)) request ^= 1UL << rng_.Below(32);
   if (rng_.OneIn(8)) request = rng_.Next() & 0xffffffff;

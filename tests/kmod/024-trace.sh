@@ -40,6 +40,6 @@ eq "$(field counts access_bytes "$out")" $((8 * MIB)) "bytes of two threads"
 out=$(dev 'attach trace' "open $MNT/a" 'read 0 4K' 'sleep 400' counts)
 eq "$(field counts access "$out")" 1 "a lone access"
 # At once, when the event reader asks.
-out=$(dev 'attach trace' "open $MNT/a" 'read 0 4K' info counts)
+out=$(dev 'attach trace' "open $MNT/a" 'read 0 4K' flush counts)
 eq "$(field counts access "$out")" 1 "a lone access that is asked for"
 exit 0

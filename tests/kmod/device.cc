@@ -57,6 +57,7 @@ Outcome Device::Run(const Words& words, bool* known) {
   *known = true;
   if (verb == "attach") return Attach(words);
   if (verb == "detach") return Call(fd_, PPC_IOC_DETACH, nullptr);
+  if (verb == "flush") return Call(fd_, PPC_IOC_FLUSH, nullptr);
   if (verb == "info") return Info();
   if (verb == "lookup") return Lookup(words);
   if (verb == "id") return file_id_ = words.Number(1), 0;

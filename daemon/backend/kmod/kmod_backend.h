@@ -31,7 +31,7 @@ class KmodBackend : public Backend {
   void Detach() override;
   void RenewLease() override;
   size_t Drain(std::span<Event> batch) override;
-  void Gather() override { (void)events_.Info(); }
+  void Gather() override { events_.Flush(); }
   WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) override;
   Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
   Result<FileInfo> Lookup(const std::string& path) override;

@@ -112,6 +112,8 @@ Status UpcDevice::MapRings(const ppc_attach& attached) {
   return Ok();
 }
 
+void UpcDevice::Flush() { (void)Call(PPC_IOC_FLUSH, nullptr); }
+
 void UpcDevice::Detach() { (void)Call(PPC_IOC_DETACH, nullptr); }
 
 const ppc_ring_head* UpcDevice::Head(uint32_t ring) const {

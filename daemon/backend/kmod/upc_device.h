@@ -38,6 +38,8 @@ class UpcDevice {
   Result<ppc_info> Info() const;
   Result<ppc_attach> Attach(ppc_attach request);
   void Detach();
+  // Accesses that the module gathers are queued at once.
+  void Flush();
 
   // Copies events out of the rings, each ring's in order; returns how many.
   size_t Drain(std::span<ppc_event> batch);
