@@ -75,16 +75,7 @@ service svc-alone nobody
 eq "$MODE" record "mode of the first start without strangers"
 within 20 is_stored svc-alone || fail "no template is stored"
 # What it read last, just before it was ready, is there too.
-lacking=$(ppcctl template dump svc-alone | /usr/bin/python3 -c '
-import json, sys
-dump = json.load(sys.stdin)
-lacking = 0
-for file in (file for file in dump["files"] if file["kind"] == "safetensors"):
-    pages = set(range((file["size"] + 4095) // 4096))
-    for read in (read for group in dump["groups"] for read in group["sequence"] if read["path"] == file["path"]):
-        pages -= set(range(read["offset"] // 4096, (read["offset"] + read["size"] + 4095) // 4096))
-    lacking += 4096 * len(pages)
-print(lacking)')
+lacking=$(lacked_by svc-alone)
 whole=$(du -cb "$MODEL"/* | awk 'END {print $1}')
 echo "# counted: recorded whole=$whole lacking=$lacking"
 le $((lacking * 1000)) "$whole" "a thousand times the bytes of the model that the template lacks"

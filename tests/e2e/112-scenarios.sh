@@ -45,6 +45,14 @@ if is_all; then
   know 2 --mode read --direct
 fi
 record svc-read 2 --mode read
+# Whichever worker each process was taken for while it was recorded.
+for id in svc-w2 svc-w4; do
+  is_stored() { ppcctl template show "$id" >/dev/null 2>&1; }
+  within 20 is_stored || fail "no template of $id"
+  lacking=$(lacked_by "$id")
+  echo "# counted: recorded $id lacking=$lacking"
+  le $((lacking * 1000)) "$model_bytes" "a thousand times the bytes of the model that the template of $id lacks"
+done
 
 extra workers-1 svc-w1 0 1 "$once"
 scenario workers-2 svc-w2 0 2 "$placed"

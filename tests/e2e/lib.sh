@@ -256,3 +256,17 @@ expect_native_read_ahead() {
   ge $((after - before)) $((20 << 10)) "bytes brought in by native read-ahead"
   le $((after - before)) $((512 << 10)) "bytes brought in by native read-ahead"
 }
+
+# lacked_by ID: bytes of the model that no worker reads by the template of a service.
+lacked_by() {
+  ppcctl template dump "$1" | /usr/bin/python3 -c '
+import json, sys
+dump = json.load(sys.stdin)
+lacking = 0
+for file in (file for file in dump["files"] if file["kind"] == "safetensors"):
+    pages = set(range((file["size"] + 4095) // 4096))
+    for read in (read for group in dump["groups"] for read in group["sequence"] if read["path"] == file["path"]):
+        pages -= set(range(read["offset"] // 4096, (read["offset"] + read["size"] + 4095) // 4096))
+    lacking += 4096 * len(pages)
+print(lacking)'
+}

@@ -212,6 +212,8 @@ class Layout {
   // -1: not a file of the template.
   int32_t FileOf(uint64_t number) const;
   // Of some pages of a file from the first to the last that a group reads, as far as pieces tell.
+  // Pages that begin or end where a slice of any group does are the reader's up to there: it may be
+  // another worker than it is taken for, and a folio would end elsewhere.
   std::optional<Pages> OwnPart(uint32_t group_id, uint64_t number, Pages pages) const;
   // Indexes of the pieces that overlap pages [first, end) of a file.
   std::pair<uint32_t, uint32_t> PiecesOf(uint32_t file, uint64_t first, uint64_t end) const;
@@ -259,6 +261,7 @@ class Layout {
   size_t held_bytes() const;  // what the tables take of our own memory
 
  private:
+  bool IsSliceEnd(uint32_t file, uint64_t page) const;
   friend class PieceTable;
   int32_t FindSlot(uint32_t id) const;
   uint32_t EndOfParts(uint32_t piece) const {

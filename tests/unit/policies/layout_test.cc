@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
+#include <utility>
 
 #include "tests/unit/policies/template_samples.h"
 
@@ -191,6 +193,27 @@ TEST(Layout, LargeNeighboursOfDifferentReadersAreNotJoined) {
   Layout layout(t, numbers, 10);
   ASSERT_TRUE(layout.joined());
   for (const Piece& piece : layout.pieces()) EXPECT_TRUE(std::has_single_bit(piece.groups));
+}
+
+// Group 0 reads 0 to 50 and 100 to 1100 of file 0, group 1 reads 600 to 1600.
+TEST(Layout, WhatIsAWorkersOwnOfWhatIsMapped) {
+  std::vector<uint64_t> numbers = {7, 8};
+  const Layout layout(TwoGroups(), numbers);
+  const auto own = [&](uint32_t group, Pages pages) {
+    const std::optional<Pages> part = layout.OwnPart(group, 7, pages);
+    return part ? std::pair(part->first, part->end) : std::pair(uint64_t{0}, uint64_t{0});
+  };
+  using Part = std::pair<uint64_t, uint64_t>;
+  // A folio begins before it and ends behind it.
+  EXPECT_EQ(own(1, {512, 640}), Part(600, 640));
+  EXPECT_EQ(own(0, {1000, 1200}), Part(1000, 1100));
+  EXPECT_EQ(own(1, {1500, 1700}), Part(1500, 1600));
+  EXPECT_EQ(own(0, {1200, 1300}), Part(0, 0));
+  // Where the other's slice begins or ends none does: it is the other.
+  EXPECT_EQ(own(1, {100, 700}), Part(100, 700));
+  EXPECT_EQ(own(0, {1000, 1600}), Part(1000, 1600));
+  // A piece ends there, and no slice.
+  EXPECT_EQ(own(0, {1000, 1280}), Part(1000, 1100));
 }
 
 TEST(Layout, FilesWithoutNumberAreLeftOut) {
