@@ -112,6 +112,7 @@ static struct ppc_sb *ppc_sb_alloc(struct super_block *sb, const struct ppc_opts
 	sbi->beacon_shift = ilog2(opts->beacon_bytes) - PAGE_SHIFT;
 	sbi->cred = get_current_cred();
 	mutex_init(&sbi->attach_mutex);
+	mutex_init(&sbi->flush_mutex);
 	spin_lock_init(&sbi->open_lock);
 	INIT_LIST_HEAD(&sbi->open_files);
 	spin_lock_init(&sbi->pending_lock);

@@ -102,14 +102,14 @@ void ppc_access_end(struct ppc_open *po)
 		ppc_access_flush(po);
 }
 
-/* The first open file of the list, taken off it and referenced. */
-static struct ppc_open *ppc_access_next(struct ppc_sb *sbi)
+/* The first open file of a list, taken off it and referenced. */
+static struct ppc_open *ppc_access_next(struct ppc_sb *sbi, struct list_head *list)
 {
 	struct ppc_open *po, *found = NULL;
 
 	spin_lock(&sbi->pending_lock);
-	while (!found && !list_empty(&sbi->pending)) {
-		po = list_first_entry(&sbi->pending, struct ppc_open, told.link);
+	while (!found && !list_empty(list)) {
+		po = list_first_entry(list, struct ppc_open, told.link);
 		if (ppc_open_try_get(po))
 			found = po;
 		/* one that is being let go of may be freed from here on, see ppc_access_end() */
@@ -123,17 +123,27 @@ static struct ppc_open *ppc_access_next(struct ppc_sb *sbi)
  * ppc_access_flush_all - queue what is pending of all open files
  * @sbi: mount
  *
+ * On return all that was pending at the call is queued.  Files that are read
+ * meanwhile are listed anew and left to the next flush.
+ *
  * Context: may sleep.
  */
 void ppc_access_flush_all(struct ppc_sb *sbi)
 {
 	struct ppc_open *po;
+	LIST_HEAD(list);
 
-	while ((po = ppc_access_next(sbi))) {
+	/* what another flush has taken off is queued when this one returns */
+	mutex_lock(&sbi->flush_mutex);
+	spin_lock(&sbi->pending_lock);
+	list_splice_init(&sbi->pending, &list);
+	spin_unlock(&sbi->pending_lock);
+	while ((po = ppc_access_next(sbi, &list))) {
 		ppc_access_flush(po);
 		ppc_open_put(po);
 		cond_resched();
 	}
+	mutex_unlock(&sbi->flush_mutex);
 }
 
 /* While tracing: the last access of a file must not wait for the next one. */

@@ -182,7 +182,7 @@ void Runtime::Control(Json message, const std::function<void(Result<Json>)>& don
     };
     if (!started_ || shut_down_) return now();
     // What the service did before it said this is still in the rings, or not there yet.
-    if (call->op.starts_with("service_")) backend_->Gather();
+    if (!call->error && call->op.starts_with("service_")) backend_->Gather();
     executor_->CatchUp(now);
   };
   const auto prepare = [this, call] { Prepare(call.get()); };

@@ -260,13 +260,13 @@ expect_native_read_ahead() {
 # lacked_by ID: bytes of the model that no worker reads by the template of a service.
 lacked_by() {
   ppcctl template dump "$1" | /usr/bin/python3 -c '
-import json, sys
-dump = json.load(sys.stdin)
+import glob, json, os, sys
+reads = [read for group in json.load(sys.stdin)["groups"] for read in group["sequence"]]
 lacking = 0
-for file in (file for file in dump["files"] if file["kind"] == "safetensors"):
-    pages = set(range((file["size"] + 4095) // 4096))
-    for read in (read for group in dump["groups"] for read in group["sequence"] if read["path"] == file["path"]):
+for shard in glob.glob(sys.argv[1] + "/*.safetensors"):
+    pages = set(range((os.path.getsize(shard) + 4095) // 4096))
+    for read in (read for read in reads if read["path"] == os.path.basename(shard)):
         pages -= set(range(read["offset"] // 4096, (read["offset"] + read["size"] + 4095) // 4096))
     lacking += 4096 * len(pages)
-print(lacking)'
+print(lacking)' "$MODEL"
 }

@@ -2,6 +2,7 @@
 #include "daemon/backend/observer/evict_ladder.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -88,11 +89,14 @@ Result<EvictResult> EvictRange(int fd, uint64_t offset, uint64_t length, bool un
   result.asked = *before;
   if (*before == 0) return result;
   const std::vector<MappedPart> touched = unmap ? parts : std::vector<MappedPart>();
+  const int cpu = sched_getcpu();
   Result<uint64_t> after = Drop(fd, offset, length, touched, proc);
   // The first call puts folios that are mapped into a batch of its CPU, and from a batch none is
   // paged out: where the thread was moved in between, 2 MiB and more of them stay.
-  const bool is_part = after && *after > 0 && *after < *before;
-  if (is_part && !touched.empty()) after = Drop(fd, offset, length, touched, proc);
+  const bool is_left = after && *after > 0 && !touched.empty();
+  if (is_left && (touched.size() == 1 || sched_getcpu() != cpu)) {
+    after = Drop(fd, offset, length, touched, proc);
+  }
   if (!after) return after.error();
   const uint64_t left = std::min(*after, *before);
   result.dropped = *before - left;

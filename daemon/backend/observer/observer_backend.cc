@@ -155,6 +155,7 @@ Status ObserverBackend::Attach(const AttachOptions& options) {
   has_lost_ |= options.trace && !worker_->HasListed();
   worker_->WantScan();  // what came while nobody watched was told to nobody
   attached_ = true;
+  is_traced_ = options.trace;
   return Ok();
 }
 
@@ -227,7 +228,7 @@ void ObserverBackend::GatherOld() {
 
 // Nothing is taken out: a reader that goes on meanwhile would lose what it adds.
 void ObserverBackend::Gather() {
-  if (!attached_) return;
+  if (!attached_ || !is_traced_) return;
   programs_->EachGathered([this](const auto& key, obs_reader reader) {
     reader.miss_to = reader.miss_end;
     Tell(key, reader);

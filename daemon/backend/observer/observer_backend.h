@@ -98,6 +98,7 @@ class ObserverBackend : public Backend {
   Filling filling_;
   std::deque<Event> later_;
   bool has_lost_ = false;  // to be told with the next event
+  bool is_traced_ = false;
   uint64_t gathered_ns_ = 0;
   bool attached_ = false;
 

@@ -261,11 +261,19 @@ void ObserverPrograms::EachGathered(
   const int map = Fd(kObsFdReaders);
   obs_reader_key key{};
   const obs_reader_key* from = nullptr;
-  obs_reader reader{};
   // An entry that goes meanwhile makes the walk start again: at most so many steps.
-  for (int i = 0; i < kObsMaxReaders && bpf_map_get_next_key(map, from, &key) == 0; ++i) {
+  for (int i = 0; i < 2 * kObsMaxReaders && bpf_map_get_next_key(map, from, &key) == 0; ++i) {
     from = &key;
-    if (key.dir == dir_ && bpf_map_lookup_elem(map, &key, &reader) == 0) each(key, reader);
+    obs_reader reader{};
+    obs_reader again{};
+    if (key.dir != dir_ || bpf_map_lookup_elem(map, &key, &reader) != 0 ||
+        bpf_map_lookup_elem(map, &key, &again) != 0) {
+      continue;
+    }
+    // Copied while its thread writes it may be half of two places; what comes next tells of it.
+    const bool is_whole = reader.first == again.first && reader.end == again.end &&
+                          reader.accessed_ns == again.accessed_ns;
+    if (is_whole) each(key, again);
   }
 }
 

@@ -360,7 +360,7 @@ std::optional<Pages> Layout::OwnPart(uint32_t group_id, uint64_t number, Pages p
 }
 
 bool Layout::IsSliceEnd(uint32_t file, uint64_t page) const {
-  if (page == 0) return true;
+  if (page == 0) return false;  // every file's first folio begins there
   const auto [first, last] = PiecesOf(file, page - 1, page + 1);
   if (last - first == 2) return pieces_[first].groups != pieces_[first + 1].groups;
   return last - first == 1 && (pieces_[first].page == page || pieces_[first].end_page() == page);

@@ -214,6 +214,8 @@ TEST(Layout, WhatIsAWorkersOwnOfWhatIsMapped) {
   EXPECT_EQ(own(0, {1000, 1600}), Part(1000, 1600));
   // A piece ends there, and no slice.
   EXPECT_EQ(own(0, {1000, 1280}), Part(1000, 1100));
+  // The first folio of a file begins with it, whoever maps it.
+  EXPECT_EQ(own(1, {0, 700}), Part(600, 700));
 }
 
 TEST(Layout, FilesWithoutNumberAreLeftOut) {
