@@ -123,7 +123,7 @@ struct ppc_sb {
 	atomic_t next_open_id;
 	spinlock_t pending_lock;	/* pending, ppc_open.told.link */
 	struct list_head pending;	/* open files with ACCESS events not yet queued */
-	struct mutex flush_mutex;	/* one flush at a time */
+	struct mutex flush_mutex;	/* one flush at a time; inside attach_mutex */
 	struct delayed_work flush_work;	/* pending ACCESS events while tracing */
 	u64 fault_hits[PPC_FAULT_HITS];	/* READ_ONCE, WRITE_ONCE; see ppc_fault_slot() */
 	struct delayed_work late_work;	/* wakes the reader for events that were not urgent */

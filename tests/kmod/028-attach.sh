@@ -10,7 +10,7 @@ make_file a 8M
 mount_ppc
 out=$(dev 'attach managed label=first' 'info' "sh cat $SYS/policy $SYS/state" "dev $DEV" '!EBUSY attach' \
   'use 0' 'attach beacon window=2M label=other' info "sh cat $SYS/policy $SYS/state" 'use 1' '!ENOTCONN detach' '!ENOTCONN flush' \
-  'use 0' detach info '!ENOTCONN detach' 'use 1' attach 'use 0' '!EBUSY attach' "sh cat $SYS/state")
+  'use 0' flush detach info '!ENOTCONN detach' '!ENOTCONN flush' 'use 1' attach 'use 0' '!EBUSY attach' "sh cat $SYS/state")
 eq "$(field info state "$out" 1)" 3 "attached and managed"
 has "$out" "first
 attached managed" "policy and state"

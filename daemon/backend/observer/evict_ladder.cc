@@ -91,8 +91,8 @@ Result<EvictResult> EvictRange(int fd, uint64_t offset, uint64_t length, bool un
   const std::vector<MappedPart> touched = unmap ? parts : std::vector<MappedPart>();
   const int cpu = sched_getcpu();
   Result<uint64_t> after = Drop(fd, offset, length, touched, proc);
-  // The first call puts folios that are mapped into a batch of its CPU, and from a batch none is
-  // paged out: where the thread was moved in between, 2 MiB and more of them stay.
+  // Now and then a folio of 2 MiB stays on a busy machine.  Probably the first call has put it into
+  // a batch of a CPU that the thread has left: from a batch none is paged out.
   const bool is_left = after && *after > 0 && !touched.empty();
   if (is_left && (touched.size() == 1 || sched_getcpu() != cpu)) {
     after = Drop(fd, offset, length, touched, proc);

@@ -261,8 +261,10 @@ class Layout {
   size_t held_bytes() const;  // what the tables take of our own memory
 
  private:
-  bool IsSliceEnd(uint32_t file, uint64_t page) const;
   friend class PieceTable;
+  // Whether other groups read what is before a page than what begins there.  The file's end is one,
+  // though folios end there too: what else is lost of a worker's last slice nobody would load.
+  bool IsSliceEnd(uint32_t file, uint64_t page) const;
   int32_t FindSlot(uint32_t id) const;
   uint32_t EndOfParts(uint32_t piece) const {
     return piece + 1 < pieces_.size() ? pieces_[piece + 1].first_part
