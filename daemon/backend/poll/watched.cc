@@ -7,6 +7,7 @@
 #include <iterator>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace ppc {
 
@@ -136,23 +137,31 @@ bool Watched::LookAtUse(uint64_t chunks) {
   return any;
 }
 
-// read(2) moves a descriptor's position; so does lseek(2), which returns no bytes.
+// read(2) moves a descriptor's position; so does lseek(2), which returns no bytes.  A read is
+// counted before it moves the position: the count is looked at last, and what of it no position has
+// shown yet may be shown by the next look.
 bool Watched::LookAtPositions() {
-  bool any = false;
-  const std::optional<uint64_t> count = view_.ReadBytes();
-  uint64_t returned = count ? *count - std::min(read_bytes_, *count) : ~uint64_t{0};
-  if (count) read_bytes_ = *count;
+  if (!has_looked_) counted_ = view_.ReadBytes().value_or(0);
+  std::vector<std::pair<Open*, uint64_t>> moved;  // where it was
   for (auto& [fd, open] : open_) {
     const std::optional<uint64_t> position = view_.Position(fd);
     if (!position || *position == open.position) continue;
-    const uint64_t before = std::exchange(open.position, *position);
-    any = true;
+    moved.emplace_back(&open, std::exchange(open.position, *position));
     std::erase_if(threads_, [fd = fd](const auto& entry) { return entry.second.fd == fd; });
-    if (*position <= before || *position - before > returned) continue;
-    returned -= *position - before;
-    teller_->HasRead(Who(view_.pid(), open.id), open.file, before, *position - before);
   }
-  return any;
+  const std::optional<uint64_t> count = view_.ReadBytes();
+  const uint64_t now = count ? *count - std::min(counted_, *count) : 0;
+  // What was read before the first look is not told apart from what was not.
+  uint64_t returned = count ? (has_looked_ ? now + unshown_ : *count) : ~uint64_t{0};
+  for (const auto& [open, before] : moved) {
+    if (open->position <= before || open->position - before > returned) continue;
+    returned -= open->position - before;
+    teller_->HasRead(Who(view_.pid(), open->id), open->file, before, open->position - before);
+  }
+  unshown_ = std::min(returned, now);
+  if (count) counted_ = *count;
+  has_looked_ = true;
+  return !moved.empty();
 }
 
 bool Watched::LookAtThread(int tid) {

@@ -85,7 +85,9 @@ class Watched {
   std::map<int, Open> open_;                           // by descriptor
   std::map<std::pair<uint64_t, uint64_t>, Map> maps_;  // by address and file offset
   std::map<int, Thread> threads_;
-  uint64_t read_bytes_ = 0;  // the kernel's count, of all threads
+  uint64_t counted_ = 0;  // bytes that reads have returned, of all threads
+  uint64_t unshown_ = 0;  // of these, since the last look but one, by no position
+  bool has_looked_ = false;
   size_t next_thread_ = 0;
   size_t next_map_ = 0;
   ProcView::Size size_at_maps_;

@@ -99,6 +99,22 @@ TEST_F(PollWatchedTest, SeekingIsNotReading) {
   EXPECT_EQ(events[0].length, 4 * kMiB);
 }
 
+// It is counted before it moves the position: a look may come in between.
+TEST_F(PollWatchedTest, AReadThatIsCountedBeforeItShowsIsTold) {
+  Watch();
+  (void)Look();
+  Runs(1000 + 4 * kMiB);
+  EXPECT_TRUE(Look().empty());
+  tree_.Write("/proc/77/fdinfo/5", "pos:\t4194304\n");
+  const std::vector<Event> events = Look();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, EventKind::kProgress);
+  EXPECT_EQ(events[0].offset, 0u);
+  EXPECT_EQ(events[0].length, 4 * kMiB);
+  tree_.Write("/proc/77/fdinfo/5", "pos:\t8388608\n");
+  EXPECT_TRUE(Look().empty()) << "what was counted has been told";
+}
+
 TEST_F(PollWatchedTest, FilesOutsideAreNobodysBusiness) {
   tree_.Write("/other/b.bin", "b");
   std::filesystem::remove(tree_.Path("/proc/77/fd/5"));
