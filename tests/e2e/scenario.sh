@@ -5,6 +5,15 @@
 # shellcheck source=tests/e2e/maio.sh
 . "$(dirname "$0")/maio.sh"
 
+# Where a worker maps what lies in memory khugepaged merges the ends of two workers' slices on one
+# node (docs/kernels.md), whichever node each was loaded on.
+THP=/sys/kernel/mm/transparent_hugepage/enabled
+THP_WAS=$(sed 's/.*\[\(.*\)\].*/\1/' $THP 2>/dev/null)
+if is_module && [[ $THP_WAS == always ]]; then
+  trap 'cleanup; echo always >$THP' EXIT
+  echo madvise >$THP
+fi
+
 WRONG=()
 INIT_S=3 # a service initialises before it loads
 # To the scale of the model: what the workers need for themselves comes when its room is filled.
