@@ -103,10 +103,11 @@ Result<uint64_t> SlideWindow(Io* io, const std::vector<std::string>& files,
           const std::lock_guard<std::mutex> lock(order);
           if (next == blocks.size()) return Ok();
           if (next >= held) {
-            // From the file's beginning: a folio that two blocks share is dropped by neither, and a
+            // With the window before it: a folio that two blocks share is dropped by neither, and a
             // thread that is behind reads on in a block that was dropped.
             const Block& old = blocks[next - held];
-            const Status dropped = old.file->DontNeed(0, old.offset + old.bytes);
+            const uint64_t from = old.offset - std::min(old.offset, config.window_bytes);
+            const Status dropped = old.file->DontNeed(from, old.offset + old.bytes - from);
             if (!dropped.ok()) return dropped.error();
           }
           block = &blocks[next++];

@@ -10,7 +10,7 @@
 THP=/sys/kernel/mm/transparent_hugepage/enabled
 THP_WAS=$(sed 's/.*\[\(.*\)\].*/\1/' $THP 2>/dev/null)
 if is_module && [[ $THP_WAS == always ]]; then
-  trap 'cleanup; echo always >$THP' EXIT
+  trap 'echo always >$THP; cleanup; rmdir "$GROUP" 2>/dev/null' EXIT
   echo madvise >$THP
 fi
 

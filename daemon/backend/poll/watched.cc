@@ -105,6 +105,8 @@ bool Watched::LookAtUse(uint64_t chunks) {
     for (size_t i = 0; i < std::min(tids.size(), kMaxThreads); ++i)
       any |= LookAtThread(tids[(next_thread_ + i) % tids.size()]);
     next_thread_ += kMaxThreads;
+  } else {
+    has_looked_ = false;
   }
   if (maps_.empty()) return any;
   const std::optional<ProcView::Size> size = view_.MappedSize();
@@ -138,10 +140,11 @@ bool Watched::LookAtUse(uint64_t chunks) {
 }
 
 // read(2) moves a descriptor's position; so does lseek(2), which returns no bytes.  A read is
-// counted before it moves the position: the count is looked at last, and what of it no position has
-// shown yet may be shown by the next look.
+// counted before it moves the position (readv(2) after): the count is looked at last, and what of
+// it no position has shown yet may be shown by the next look.
 bool Watched::LookAtPositions() {
-  if (!has_looked_) counted_ = view_.ReadBytes().value_or(0);
+  // All that was read before the first look may be of what is open.
+  if (!has_looked_) counted_ = unshown_ = view_.ReadBytes().value_or(0);
   std::vector<std::pair<Open*, uint64_t>> moved;  // where it was
   for (auto& [fd, open] : open_) {
     const std::optional<uint64_t> position = view_.Position(fd);
@@ -151,16 +154,20 @@ bool Watched::LookAtPositions() {
   }
   const std::optional<uint64_t> count = view_.ReadBytes();
   const uint64_t now = count ? *count - std::min(counted_, *count) : 0;
-  // What was read before the first look is not told apart from what was not.
-  uint64_t returned = count ? (has_looked_ ? now + unshown_ : *count) : ~uint64_t{0};
+  uint64_t returned = count ? now + unshown_ : ~uint64_t{0};
+  bool has_sought = false;
   for (const auto& [open, before] : moved) {
-    if (open->position <= before || open->position - before > returned) continue;
+    if (open->position <= before || open->position - before > returned) {
+      has_sought = true;
+      continue;
+    }
     returned -= open->position - before;
     teller_->HasRead(Who(view_.pid(), open->id), open->file, before, open->position - before);
   }
-  unshown_ = std::min(returned, now);
+  // Whoever seeks and reads has moved by what is left: that is shown.
+  unshown_ = has_sought ? 0 : std::min(returned, now);
   if (count) counted_ = *count;
-  has_looked_ = true;
+  has_looked_ = count.has_value();
   return !moved.empty();
 }
 

@@ -113,6 +113,11 @@ TEST_F(PollWatchedTest, AReadThatIsCountedBeforeItShowsIsTold) {
   EXPECT_EQ(events[0].length, 4 * kMiB);
   tree_.Write("/proc/77/fdinfo/5", "pos:\t8388608\n");
   EXPECT_TRUE(Look().empty()) << "what was counted has been told";
+  tree_.Write("/proc/77/fdinfo/5", "pos:\t20971520\n");
+  Runs(1000 + 8 * kMiB);
+  EXPECT_TRUE(Look().empty()) << "it has sought and read";
+  tree_.Write("/proc/77/fdinfo/5", "pos:\t22020096\n");
+  EXPECT_TRUE(Look().empty()) << "what it read behind the seek counts no more";
 }
 
 TEST_F(PollWatchedTest, FilesOutsideAreNobodysBusiness) {
