@@ -343,29 +343,6 @@ int32_t Layout::FileOf(uint64_t number) const {
   return it == by_number_.end() ? -1 : static_cast<int32_t>(it->second);
 }
 
-std::optional<Pages> Layout::OwnPart(uint32_t group_id, uint64_t number, Pages pages) const {
-  const int32_t file = FileOf(number);
-  const int32_t slot = SlotOf(group_id);
-  if (file < 0 || slot < 0 || joined_) return std::nullopt;
-  auto [first, last] = PiecesOf(static_cast<uint32_t>(file), pages.first, pages.end);
-  const auto is_own = [&](uint32_t piece) { return (pieces_[piece].groups >> slot & 1) != 0; };
-  while (first < last && !is_own(first)) ++first;
-  while (first < last && !is_own(last - 1)) --last;
-  if (first == last) return std::nullopt;
-  Pages own = {std::max<uint64_t>(pages.first, pieces_[first].page),
-               std::min(pages.end, pieces_[last - 1].end_page())};
-  if (IsSliceEnd(static_cast<uint32_t>(file), pages.first)) own.first = pages.first;
-  if (IsSliceEnd(static_cast<uint32_t>(file), pages.end)) own.end = pages.end;
-  return own;
-}
-
-bool Layout::IsSliceEnd(uint32_t file, uint64_t page) const {
-  if (page == 0) return false;  // every file's first folio begins there
-  const auto [first, last] = PiecesOf(file, page - 1, page + 1);
-  if (last - first == 2) return pieces_[first].groups != pieces_[first + 1].groups;
-  return last - first == 1 && (pieces_[first].page == page || pieces_[first].end_page() == page);
-}
-
 std::pair<uint32_t, uint32_t> Layout::PiecesOf(uint32_t file, uint64_t first, uint64_t end) const {
   const LayoutFile& f = files_[file];
   const uint64_t cell = first / piece_pages_;

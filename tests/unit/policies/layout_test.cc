@@ -206,8 +206,8 @@ TEST(Layout, WhatIsAWorkersOwnOfWhatIsMapped) {
   using Part = std::pair<uint64_t, uint64_t>;
   // A folio begins before it and ends behind it.
   EXPECT_EQ(own(1, {512, 640}), Part(600, 640));
-  EXPECT_EQ(own(0, {1000, 1200}), Part(1000, 1100));
-  EXPECT_EQ(own(1, {1500, 1700}), Part(1500, 1600));
+  EXPECT_EQ(own(0, {1000, 1152}), Part(1000, 1100));
+  EXPECT_EQ(own(1, {1500, 1664}), Part(1500, 1600));
   EXPECT_EQ(own(0, {1200, 1300}), Part(0, 0));
   // Where the other's slice begins or ends none does: it is the other.
   EXPECT_EQ(own(1, {100, 700}), Part(100, 700));
@@ -215,7 +215,11 @@ TEST(Layout, WhatIsAWorkersOwnOfWhatIsMapped) {
   // A piece ends there, and no slice.
   EXPECT_EQ(own(0, {1000, 1280}), Part(1000, 1100));
   // The first folio of a file begins with it, whoever maps it.
-  EXPECT_EQ(own(1, {0, 700}), Part(600, 700));
+  EXPECT_EQ(own(1, {0, 1024}), Part(600, 1024));
+  // More than a folio that reaches into the slice: it is the other, and has read to the slice's
+  // end, around which a fault maps.
+  EXPECT_EQ(own(1, {200, 608}), Part(200, 608));
+  EXPECT_EQ(own(0, {1090, 1500}), Part(1090, 1500));
 }
 
 TEST(Layout, FilesWithoutNumberAreLeftOut) {
