@@ -212,8 +212,8 @@ class Layout {
   // -1: not a file of the template.
   int32_t FileOf(uint64_t number) const;
   // Of some pages of a file from the first to the last that a group reads, as far as pieces tell.
-  // Pages that begin or end where a slice of any group does are the reader's up to there: it may be
-  // another worker than it is taken for, and a folio would end elsewhere.
+  // Pages that begin or end where a slice of any group does, or reach further than a fault beside
+  // the group's slice maps, are all the reader's: it may be another worker than it is taken for.
   std::optional<Pages> OwnPart(uint32_t group_id, uint64_t number, Pages pages) const;
   // Indexes of the pieces that overlap pages [first, end) of a file.
   std::pair<uint32_t, uint32_t> PiecesOf(uint32_t file, uint64_t first, uint64_t end) const;
