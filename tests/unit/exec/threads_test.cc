@@ -142,6 +142,12 @@ TEST_F(ThreadsTest, AProcessThatHangsHoldsUpNeitherMessagesNorTheEnd) {
   ASSERT_TRUE(Tell({{"op", "service_start"}, {"service_id", "a"}, {"workers", 1}}).ok());
   Miss(10, 0);
   Executor& executor = runtime_->executor();
+  // There is a reader, and he reads for as long as this is open.
+  UniqueFd hangs;
+  TurnUntil([&] {
+    hangs.Reset(open(slow.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+    return hangs.IsValid();
+  });
   // What reads the same is answered later, all else is not behind it.
   runtime_->Control({{"op", "explain_pid"}, {"pid", 10}}, [](const Result<Json>&) {});
   std::atomic<bool> has_status = false;
@@ -158,6 +164,7 @@ TEST_F(ThreadsTest, AProcessThatHangsHoldsUpNeitherMessagesNorTheEnd) {
   runtime_->Shutdown();
   EXPECT_TRUE(runtime_->IsStuck());
   // So that the test can end; a runner leaves without waiting.
+  hangs.Reset();
   Answering(slow, "", [this] { runtime_.reset(); });
 }
 
