@@ -98,7 +98,7 @@ struct ppc_io {
 	int32_t xpu;      /* load: put it on this XPU's NUMA node; PPC_NO_XPU = any */
 	uint32_t group;   /* load: 0..63 of its service, unit of interruption, see PPC_IOS_REPLACE */
 	uint32_t flags;   /* PPC_IO_* */
-	uint32_t service; /* load: who is charged, id of the service; 0 = the first */
+	uint32_t service; /* id; 0 = the first.  load: who is charged; evict: whose memory it is */
 	uint64_t cookie;  /* given back in ppc_result */
 };
 

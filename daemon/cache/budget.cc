@@ -48,18 +48,29 @@ void Budget::Release(uint64_t bytes) {
   settled_ += bytes;
 }
 
-uint64_t Budget::Inflight() const {
-  const std::lock_guard lock(mutex_);
-  return inflight_;
-}
-
 bool Budget::IsAbove() {
   const MemoryReading memory = source_->Read(false);
   return memory.used > memory.threshold;
 }
 
+void Budget::NoteDropped(uint64_t bytes) { dropped_.fetch_add(bytes, std::memory_order_relaxed); }
+
+Budget::State Budget::Now(const State& look) const {
+  State now = look;
+  const std::lock_guard lock(mutex_);
+  const uint64_t gone = dropped_ - look.dropped;
+  now.memory.used -= std::min(now.memory.used, gone);
+  now.memory.cache -= std::min(now.memory.cache, gone);
+  const uint64_t taken = inflight_ + settled_ - look.settled;
+  const uint64_t room = now.memory.Room();
+  now.room = room > taken ? room - taken : 0;
+  return now;
+}
+
 Budget::State Budget::Read(bool with_cache) {
   State state;
+  state.settled = settled_.load(std::memory_order_relaxed);
+  state.dropped = dropped_.load(std::memory_order_relaxed);
   state.memory = source_->Read(with_cache);
   state.inflight = Inflight();
   const uint64_t room = state.memory.Room();

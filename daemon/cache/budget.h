@@ -24,6 +24,9 @@ class Budget {
     MemoryReading memory;
     uint64_t inflight = 0;
     uint64_t room = 0;  // threshold - used - in flight
+    // When memory was read, as the members of Budget.
+    uint64_t settled = 0;
+    uint64_t dropped = 0;
   };
 
   explicit Budget(std::shared_ptr<MemorySource> source) : source_(std::move(source)) {}
@@ -38,7 +41,15 @@ class Budget {
   uint64_t Reserve(uint64_t bytes);
   // Gives back what was granted: it is in the cache now, or will not be.
   void Release(uint64_t bytes);
-  uint64_t Inflight() const;
+  uint64_t Inflight() const { return inflight_.load(std::memory_order_relaxed); }
+  // Was dropped just now.
+  void NoteDropped(uint64_t bytes);
+  // What a look that has an age would say by what was loaded and dropped since, if anything was.
+  State Now(const State& look) const;
+  bool HasChangedSince(const State& look) const {
+    return dropped_.load(std::memory_order_relaxed) != look.dropped ||
+           settled_.load(std::memory_order_relaxed) != look.settled;
+  }
 
   // These read memory.
   bool IsAbove();
@@ -51,9 +62,11 @@ class Budget {
   MemoryReading reading_;     // of Refresh
   uint64_t read_ns_ = 0;
   bool has_reading_ = false;
-  uint64_t inflight_ = 0;
-  uint64_t settled_ = 0;         // released in all
-  uint64_t settled_before_ = 0;  // of that, before the reading
+  // Written under the mutex.
+  std::atomic<uint64_t> inflight_{0};
+  std::atomic<uint64_t> settled_{0};  // released in all
+  uint64_t settled_before_ = 0;       // of that, before the reading
+  std::atomic<uint64_t> dropped_{0};  // in all; not under the mutex
 };
 
 }  // namespace ppc

@@ -115,6 +115,7 @@ bool Evictor::RunOne() {
 void Evictor::Execute(const EvictItem& item) {
   IoResult result{.is_load = false,
                   .group = item.group,
+                  .service = ServiceOf(item.payer),
                   .file = item.file,
                   .offset = item.offset,
                   .size = item.size,
@@ -135,6 +136,9 @@ void Evictor::Execute(const EvictItem& item) {
     }
     sum.asked += one->asked;
     sum.dropped += one->dropped;
+    // Before anybody is told: who looks at memory meanwhile finds it gone or counted, not both.
+    if (one->dropped > 0 && options_.on_dropped) options_.on_dropped(one->dropped);
+    if (one->dropped > 0 && item.payer != nullptr) item.payer->budget->NoteDropped(one->dropped);
     sum.mapped += one->mapped;
     sum.dirty += one->dirty;
     sum.locked += one->locked;
@@ -156,7 +160,6 @@ void Evictor::Execute(const EvictItem& item) {
   result.resident = sum.asked;
   result.mapped = sum.mapped;
   result.failed = sum.dirty + sum.locked + sum.busy;
-  if (sum.dropped > 0 && options_.on_dropped) options_.on_dropped(sum.dropped);
   completions_->Push(result);
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -19,6 +20,7 @@
 
 #include "daemon/backend/backend.h"
 #include "daemon/cache/completions.h"
+#include "daemon/cache/load_queue.h"
 
 namespace ppc {
 
@@ -31,6 +33,7 @@ struct EvictItem {
   bool unmap = false;
   bool even_locked = false;
   bool drain = false;
+  std::shared_ptr<Payer> payer;  // whose memory it is
 };
 
 // Bytes; asked = dropped + mapped + dirty + locked + busy.

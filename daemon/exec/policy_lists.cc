@@ -57,7 +57,8 @@ void PolicyLists::SubmitEvicts(const RawList& list) {
                                 .group = range->group,
                                 .unmap = (range->flags & PPC_IO_UNMAP) != 0,
                                 .even_locked = (range->flags & PPC_IO_EVEN_LOCKED) != 0,
-                                .drain = (range->flags & PPC_IO_DRAIN) != 0});
+                                .drain = (range->flags & PPC_IO_DRAIN) != 0,
+                                .payer = parts_.services->Get(range->service)->payer});
   }
   stats_.evict_ranges += evicts_.size();
   parts_.evictor->Submit(evicts_);

@@ -284,19 +284,12 @@ void ServiceTable::Bind(const std::string& id, int pid, uint64_t start_ns) {
   Changed();
 }
 
-const Budget::State& ServiceTable::Memory(Service* service, uint64_t age_ns, bool with_cache) {
-  const uint64_t now = backend_->NowNs();
-  if (with_cache) service->cache_wanted_ns = now;
-  const bool is_known = service->looked_ns != 0;
+void ServiceTable::LookAtMemory(Service* service, uint64_t now) {
   if (!elsewhere_) {
-    if (is_known && !with_cache && now < service->looked_ns + age_ns) return service->memory;
-    service->memory = service->payer->budget->Read(with_cache);
+    service->memory = service->payer->budget->Read(service->cache_wanted_ns == now);
     service->looked_ns = now;
-    return service->memory;
+    return;
   }
-  const uint64_t least_ns = std::max(kLookNs, kLookRest * service->look_took_ns);
-  if (service->is_looking || now < service->looked_ns + std::max(age_ns, least_ns))
-    return service->memory;
   const bool needs_cache = now < service->cache_wanted_ns + kCacheWantedNs;
   struct Look {
     Budget::State state;
@@ -314,14 +307,32 @@ const Budget::State& ServiceTable::Memory(Service* service, uint64_t age_ns, boo
     if (looked->payer.get() != payer) looked = default_.get();
     if (looked->payer.get() != payer) return;  // it has ended, or was started anew
     Budget::State& state = found->state;
-    if (state.memory.cache == 0) state.memory.cache = looked->memory.memory.cache;
+    if (state.memory.cache == 0) {
+      state.memory.cache = looked->payer->budget->Now(looked->memory).memory.cache;
+    }
     looked->memory = state;
     looked->look_took_ns = found->took_ns;
     looked->looked_ns = now;
     looked->is_looking = false;
   };
   service->is_looking = elsewhere_(look, learn);
-  return service->memory;
+}
+
+const Budget::State& ServiceTable::Memory(Service* service, uint64_t age_ns, bool with_cache) {
+  const uint64_t now = backend_->NowNs();
+  if (with_cache) service->cache_wanted_ns = now;
+  bool is_due = false;
+  if (!elsewhere_) {
+    is_due = service->looked_ns == 0 || with_cache || now >= service->looked_ns + age_ns;
+  } else if (!service->is_looking) {
+    const uint64_t least_ns = std::max(kLookNs, kLookRest * service->look_took_ns);
+    is_due = now >= service->looked_ns + std::max(age_ns, least_ns);
+  }
+  if (is_due) LookAtMemory(service, now);
+  const Budget& budget = *service->payer->budget;
+  if (!budget.HasChangedSince(service->memory)) return service->memory;
+  service->memory_now = budget.Now(service->memory);
+  return service->memory_now;
 }
 
 bool ServiceTable::IsAbove(Service* service) {

@@ -64,6 +64,7 @@ struct Service {
   std::string note;      // why something is not as asked for, "" if all is
   // The last look at memory, see ServiceTable::Memory.
   Budget::State memory;
+  Budget::State memory_now;
   uint64_t looked_ns = 0;
   bool is_looking = false;
   uint64_t look_took_ns = 0;
@@ -129,7 +130,8 @@ class ServiceTable {
   void Bind(const std::string& id, int pid, uint64_t start_ns);
 
   // Memory of a service as it was at most age_ns ago; where it is looked at elsewhere it may be a
-  // little older.  `cache` of it is known if it is asked for now and then.
+  // little older.  What was loaded and dropped for it since is accounted for.  `cache` of it is
+  // known if it is asked for now and then.
   const Budget::State& Memory(Service* service, uint64_t age_ns, bool with_cache = false);
   // Above the memory threshold.
   bool IsAbove(Service* service);
@@ -150,6 +152,7 @@ class ServiceTable {
  private:
   std::unique_ptr<Service> Make(const std::string& id, std::shared_ptr<const Cgroup> cgroup);
   std::shared_ptr<const Members> Snapshot() const;
+  void LookAtMemory(Service* service, uint64_t now);
   void Changed();
   void Retire(std::shared_ptr<Service> service);
 

@@ -88,7 +88,9 @@ class Maio : public Policy {
       const bool is_contended = std::ranges::any_of(services_, [&](const auto& other) {
         return other != service && (other->IsLoading() || other->mode() == Mode::kRecord);
       });
+      const size_t before = list_.size();
       service->Evict(held, is_contended, &list_);
+      for (size_t i = before; i < list_.size(); i++) list_.ios()[i].service = service->number();
     }
     return list_.Evict();
   }

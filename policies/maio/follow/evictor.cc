@@ -73,8 +73,8 @@ void Evictor::Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint6
     table_->Release(p, now_ns);
     bytes += piece.bytes();
     ppc_io* last = out->empty() ? nullptr : &out->ios().back();
-    if (last != nullptr && last->file == file.number && last->flags == piece_flags &&
-        last->offset + last->size == piece.offset()) {
+    if (last != nullptr && last->cookie == cookie_ && last->file == file.number &&
+        last->flags == piece_flags && last->offset + last->size == piece.offset()) {
       last->size += piece.bytes();
       continue;
     }

@@ -72,5 +72,25 @@ TEST_F(BudgetTest, NothingAboveTheThreshold) {
   EXPECT_EQ(Reserve(4096), 0u);
 }
 
+TEST_F(BudgetTest, ALookHasAnAge) {
+  memory_->used = 700 * kMiB;
+  EXPECT_EQ(Reserve(8 * kMiB), 8 * kMiB);
+  EXPECT_EQ(Reserve(8 * kMiB), 8 * kMiB);
+  budget_.Release(8 * kMiB);
+  budget_.NoteDropped(kMiB);
+  const Budget::State look = budget_.Read(true);
+  EXPECT_EQ(budget_.Now(look).memory.used, 700 * kMiB) << "what was before it is in it";
+  EXPECT_EQ(budget_.Now(look).room, 92 * kMiB);
+  EXPECT_FALSE(budget_.HasChangedSince(look));
+  budget_.NoteDropped(30 * kMiB);
+  EXPECT_EQ(budget_.Now(look).memory.used, 670 * kMiB);
+  EXPECT_EQ(budget_.Now(look).room, 122 * kMiB);
+  budget_.Release(8 * kMiB);  // settled, for all that is known as page cache
+  EXPECT_EQ(budget_.Now(look).memory.used, 670 * kMiB);
+  EXPECT_EQ(budget_.Now(look).room, 122 * kMiB);
+  EXPECT_EQ(budget_.Read(true).room, 100 * kMiB);
+  EXPECT_TRUE(budget_.HasChangedSince(look));
+}
+
 }  // namespace
 }  // namespace ppc

@@ -40,6 +40,24 @@ TEST_F(PolicyListsTest, WhatIsBeyondTheLongestListIsCountedToo) {
   EXPECT_EQ(lists_->Stats().refused[static_cast<size_t>(IoRefusal::kFile)], 1u);
 }
 
+TEST_F(PolicyListsTest, WhatIsDroppedIsNotUsedByTheServiceItIsOf) {
+  ASSERT_TRUE(services_->Start({{"service_id", "a"}}).ok());
+  ASSERT_TRUE(services_->Start({{"service_id", "b"}}).ok());
+  const std::optional<uint32_t> b = services_->NumberOf("b");
+  ASSERT_TRUE(b);
+  ASSERT_NE(*b, 0u);
+  (void)backend_.Load({.file = 1, .length = 8 * kMiB});
+  policy_.evict = [&](const miss_io*) {
+    policy_.evict_list = {{.file = 1, .size = 4 * kMiB, .service = *b}};
+  };
+  MakeLists()->AskForEvictions(nullptr);
+  while (evictor_.RunOne()) {
+  }
+  const Budget::State look{.memory = {.used = 10 * kMiB}};
+  EXPECT_EQ(services_->Get(*b)->payer->budget->Now(look).memory.used, 6 * kMiB);
+  EXPECT_EQ(services_->Find("a")->payer->budget->Now(look).memory.used, 10 * kMiB);
+}
+
 TEST_F(PolicyListsTest, FlagsOfWhatIsToBeDroppedReachTheBackend) {
   const miss_io* asked_for = nullptr;
   policy_.evict = [&](const miss_io* event) {

@@ -278,6 +278,47 @@ TEST_F(ServiceTableTest, LooksAtMemoryLeaveTimeForOthers) {
   EXPECT_LE(looks_in_a_second(50), 6u);
 }
 
+// While a look is under way, and until the next one.
+TEST_F(ServiceTableTest, WhatWasDroppedSinceALookIsNotCountedAnyMore) {
+  struct FixedMemory : MemorySource {
+    MemoryReading Read(bool) override {
+      return {.limit = 200, .used = used, .cache = 80, .threshold = 100};
+    }
+    uint64_t used = 150;
+  };
+  auto memory = std::make_shared<FixedMemory>();
+  ServiceTable services(&backend_, &topology_, roots_,
+                        [&](std::shared_ptr<const Cgroup>) { return memory; });
+  std::vector<std::function<void()>> elsewhere;
+  services.Use(
+      [&elsewhere](const std::function<void()>& work, const std::function<void()>& done) {
+        elsewhere = {work, done};
+        return true;
+      },
+      nullptr, nullptr);
+  Service* const service = services.Get(0);
+  const auto memory_now = [&] {
+    backend_.AdvanceClock(10'000'000);
+    return services.Memory(service, 0);
+  };
+  EXPECT_EQ(memory_now().memory.used, 150u);
+  const auto look = std::exchange(elsewhere, {});
+  look.front()();  // has read memory
+  service->payer->budget->NoteDropped(60);
+  EXPECT_EQ(memory_now().memory.used, 90u);
+  EXPECT_FALSE(services.IsAbove(service));
+  look.back()();
+  EXPECT_EQ(memory_now().memory.used, 90u);
+  EXPECT_EQ(memory_now().memory.cache, 20u);
+  EXPECT_EQ(memory_now().room, 10u);
+  // This one finds it gone.
+  memory->used = 95;
+  for (const auto& step : std::exchange(elsewhere, {})) step();
+  EXPECT_EQ(memory_now().memory.used, 95u);
+  service->payer->budget->NoteDropped(1000);
+  EXPECT_EQ(memory_now().memory.used, 0u);
+}
+
 TEST_F(ServiceTableTest, ChargingThatIsNotPossibleIsNoted) {
   ReplayBackend without(ReplayOptions{.caps = {}});
   ServiceTable services(&without, &topology_, roots_, [&](std::shared_ptr<const Cgroup>) {
