@@ -294,6 +294,9 @@ struct ppc_context {
 	 * beside ppc_exit, and its done() is not called. */
 	int (*background_remote)(const struct ppc_context *, void (*work)(void *arg),
 				 void (*done)(void *arg), void *arg);
+	/* What the memory cgroup of a service uses, page cache included, limited or not, as of the look
+	 * that memory() is from; bytes, 0: it has none. */
+	uint64_t (*group_used)(const struct ppc_context *, uint32_t service);
 };
 
 /* ----------------------------------------------------------------- hooks */

@@ -91,6 +91,10 @@ int PolicyServices::Memory(uint32_t service, ppc_memory* out) {
   return 0;
 }
 
+uint64_t PolicyServices::GroupUsed(uint32_t service) {
+  return parts_.services->Get(service)->memory.memory.group_used;
+}
+
 int PolicyServices::FileInfoOf(const char* path, ppc_file_info* out) {
   if (!IsCleanPath(path)) return -EINVAL;
   const Result<FileInfo> info = parts_.files->Find(path);

@@ -51,6 +51,7 @@ class PolicyServices : public HostServices {
   uint64_t NowNs() override;
   int Want(uint32_t want, uint64_t beacon_bytes) override;
   int Memory(uint32_t service, ppc_memory* out) override;
+  uint64_t GroupUsed(uint32_t service) override;
   int FileInfoOf(const char* path, ppc_file_info* out) override;
   int FilePathOf(uint64_t file, char* buffer, size_t bytes) override;
   int ResidentOf(uint64_t file, uint64_t offset, uint64_t size, ppc_residency* out, uint8_t* bitmap,

@@ -132,7 +132,10 @@ Result<Cgroup> Cgroup::Open(const std::string& path, const SysRoots& roots) {
   for (std::string at = group.path_; at.size() >= place->root.size();) {
     if (!group.mems_.IsValid()) group.mems_ = OpenFile(at + "/cpuset.mems.effective");
     Level level = OpenLevel(at);
-    if (level.limit.IsValid() && level.used.IsValid()) group.levels_.push_back(std::move(level));
+    if (level.limit.IsValid() && level.used.IsValid()) {
+      group.is_counted_ |= at == group.path_;
+      group.levels_.push_back(std::move(level));
+    }
     at = at.substr(0, at.rfind('/'));
   }
   return group;
@@ -171,6 +174,11 @@ std::optional<MemoryReading> Cgroup::Read(double share, bool with_cache) const {
   }
   if (tightest && with_cache) tightest->cache = CleanCache(*binding);
   return tightest;
+}
+
+uint64_t Cgroup::Used() const {
+  const uint64_t used = is_counted_ ? ReadNumber(levels_.front().used) : 0;
+  return used == kUnlimited ? 0 : used;
 }
 
 std::vector<int> Cgroup::AllowedNodes() const {

@@ -24,6 +24,8 @@ class Cgroup {
 
   // The tightest limit of this cgroup and its ancestors at `share` of each; nothing if unlimited.
   std::optional<MemoryReading> Read(double share, bool with_cache) const;
+  // By itself and what is below it, limited or not; 0 if that is not counted.
+  uint64_t Used() const;
   // NUMA nodes that cpuset.mems allows now, v2 or v1; empty = all.
   std::vector<int> AllowedNodes() const;
   // True if /proc/PID/cgroup's `other` is this cgroup or below it.
@@ -58,6 +60,7 @@ class Cgroup {
   uint64_t id_ = 0;
   bool is_v1_ = false;
   std::vector<Level> levels_;
+  bool is_counted_ = false;  // the first of them is its own
 };
 
 }  // namespace ppc

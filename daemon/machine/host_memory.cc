@@ -223,6 +223,7 @@ MemoryReading ServiceMemory::Read(bool with_cache) {
     if (share != kNoMemoryShare) consider(OwnReading(share, 1));
   }
   if (has_best) Withhold(&best);
+  if (cgroup_ != nullptr) best.group_used = cgroup_->Used();
   return best;
 }
 

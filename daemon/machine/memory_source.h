@@ -13,7 +13,8 @@ struct MemoryReading {
   uint64_t used = 0;
   uint64_t cache = 0;  // clean page cache within `used`; only when asked for
   uint64_t threshold = 0;
-  uint64_t withheld = 0;  // taken off the threshold because tasks stall for memory
+  uint64_t withheld = 0;    // taken off the threshold because tasks stall for memory
+  uint64_t group_used = 0;  // by the service's cgroup, whatever limit binds; 0: it has none
   bool is_cgroup = false;
   // `used` counts what the runner believes to have in the page cache: it does not see the kernel
   // reclaim there.

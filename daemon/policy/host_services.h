@@ -37,6 +37,7 @@ class HostServices {
   virtual void* Checkpoint(uint32_t, size_t) { return nullptr; }
   virtual int ListDir(const char*, int (*)(void*, const char*, char), void*) { return -ENOSYS; }
   virtual int Background(void (*)(void*), void (*)(void*), void*) { return -ENOSYS; }
+  virtual uint64_t GroupUsed(uint32_t) { return 0; }
   virtual int BackgroundRemote(void (*)(void*), void (*)(void*), void*) { return -ENOSYS; }
 };
 

@@ -99,6 +99,10 @@ int BackgroundRemoteCall(const ppc_context* context, void (*work)(void*), void (
   return Host(context)->BackgroundRemote(work, done, arg);
 }
 
+uint64_t GroupUsedCall(const ppc_context* context, uint32_t service) {
+  return Host(context)->GroupUsed(service);
+}
+
 }  // namespace
 
 PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
@@ -132,6 +136,7 @@ PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
   context_.background = BackgroundCall;
   context_.checkpoint = CheckpointCall;
   context_.background_remote = BackgroundRemoteCall;
+  context_.group_used = GroupUsedCall;
 }
 
 std::string PolicyContext::last_error() const {

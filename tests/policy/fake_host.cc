@@ -215,6 +215,7 @@ ppc_context* FakeHost::context() {
     Self(c)->remote.push_back({work, done, arg});
     return 0;
   };
+  context_.group_used = [](const ppc_context* c, uint32_t) { return Self(c)->memory.used; };
   return &context_;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "tests/policy/maio_fixture.h"
 
@@ -22,6 +23,7 @@ class MaioOwnMemoryTest : public MaioTest {
     EXPECT_TRUE(sim->Run(120000));
     sim->RunFor(300);
     EXPECT_EQ(End(sim.get(), "service_ready").value("error", ""), "");
+    EXPECT_EQ(sim->evicted_of[1], sim->evicted_bytes);
     return sim;
   }
 };
@@ -39,6 +41,7 @@ TEST_F(MaioOwnMemoryTest, ItIsLeftOnceItIsKnown) {
   Run(setup, 0);  // recorded when it took nothing
   const auto unaware = Run(setup, own);
   EXPECT_GT(unaware->reread_bytes, own / 2);
+  EXPECT_GT(unaware->evicted_bytes, own);
   for (const auto& entry : std::filesystem::directory_iterator(store_.path()))
     std::filesystem::remove_all(entry);
   Run(setup, own);
@@ -48,6 +51,16 @@ TEST_F(MaioOwnMemoryTest, ItIsLeftOnceItIsKnown) {
   // Another time it takes less, and what was left is loaded as soon as it reads.
   const auto modest = Run(setup, 0);
   EXPECT_LT(modest->reread_bytes, own / 4);
+  // Where it was recorded without a limit it is known as well.
+  for (const auto& entry : std::filesystem::directory_iterator(store_.path()))
+    std::filesystem::remove_all(entry);
+  const uint64_t limit = std::exchange(setup.options.limit, 64ull << 30);
+  setup.options.is_cgroup = false;
+  Run(setup, own);
+  setup.options.limit = limit;
+  setup.options.is_cgroup = true;
+  const auto limited = Run(setup, own);
+  EXPECT_LT(limited->reread_bytes, unaware->reread_bytes / 4);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ void Simulator::UpdateMemory() {
   for (const Load& load : loads_) memory.inflight += load.io.offset + load.io.size - load.at;
   uint64_t taken = memory.used + memory.inflight;
   memory.room = memory.threshold > taken ? memory.threshold - taken : 0;
-  memory.is_cgroup = 1;
+  memory.is_cgroup = options_.is_cgroup ? 1 : 0;
   peak = std::max(peak, memory.used);
 }
 
@@ -288,6 +288,7 @@ void Simulator::Execute(evict_ios* list) {
       r.ok += kPage;
     }
     evicted_bytes += r.ok;
+    evicted_of[io.service] += r.ok;
     results_.push_back(r);
   }
 }

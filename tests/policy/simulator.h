@@ -51,6 +51,7 @@ struct Options {
   uint64_t demand_latency_ms = 4;
   uint64_t limit = 0;  // of page cache and `other` together; 0 = 64 GiB
   uint64_t other = 0;
+  bool is_cgroup = true;  // the limit
   uint32_t loaders = 4;
   bool starved_evict = true;
 };
@@ -88,7 +89,8 @@ class Simulator : public FakeHost {
   uint64_t refault_bytes = 0;    // read again after the policy dropped them
   uint64_t reclaimed_bytes = 0;  // dropped by the kernel: the limit was hit
   uint64_t evicted_bytes = 0;
-  uint64_t peak = 0;  // of cache and other
+  std::map<uint32_t, uint64_t> evicted_of;  // service -> bytes
+  uint64_t peak = 0;                        // of cache and other
   uint64_t events_sent = 0;
   std::map<int, uint64_t> node_bytes;  // loaded for the node of the XPU asked for; -1 none
 

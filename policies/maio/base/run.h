@@ -5,6 +5,7 @@
 #ifndef POLICIES_MAIO_BASE_RUN_H_
 #define POLICIES_MAIO_BASE_RUN_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -31,6 +32,11 @@ struct Run {
     ppc_memory memory = {};
     if (context->memory(context, spec.number, &memory) != 0) memory = {};
     return memory;
+  }
+  // With a limit or without; 0: not known.
+  uint64_t GroupUsed() const {
+    const size_t needed = offsetof(ppc_context, group_used) + sizeof(ppc_context::group_used);
+    return context->size < needed ? 0 : context->group_used(context, spec.number);
   }
   // A share of the starts that would follow a whole template; which of them, nobody chooses.
   bool IsHeldBack() const {

@@ -264,8 +264,7 @@ void Following::Plan(const ppc_plan_request& request, IoList* out) {
   const Reads reads = WhoReads(*layout_, matcher_->cursors());
   const bool has_begun = reads != Reads::kNobody;
   // A start still takes memory for itself, which would be made of what was loaded for it.
-  memory.room -= std::min(
-      memory.room, own_memory_.ToLeave(memory, table_->resident_bytes(), reads, run_->Now()));
+  memory.room -= std::min(memory.room, OwnToCome(memory, reads));
   const uint64_t small =
       small_->PlanBeside(request.max_bytes, has_begun, learnt_ns_, run_->Now(), out);
   const uint64_t left = request.max_bytes - std::min(request.max_bytes, small);

@@ -102,6 +102,11 @@ class Following {
  private:
   bool SmallFile(const miss_io& event);
   uint64_t template_bytes() const { return layout_->bytes() + small_->stats().bytes; }
+  uint64_t OwnToCome(const ppc_memory& memory, Reads reads) {
+    if (own_memory_.has_ended()) return 0;
+    return own_memory_.ToLeave(memory, run_->GroupUsed(), table_->resident_bytes(), reads,
+                               run_->Now());
+  }
   void Jumped(uint32_t g);
   void MakeRoom(const ppc_memory& memory);
   void BindGroups();

@@ -26,19 +26,24 @@ class OwnMemory {
   // expected: what it had taken when it was recorded; 0: not known.
   explicit OwnMemory(uint64_t expected) : expected_(expected) {}
 
-  // Bytes of room that are not to be filled now.  model: bytes of the model that are there.
-  uint64_t ToLeave(const ppc_memory& memory, uint64_t model, Reads reads, uint64_t now_ns) {
-    if (memory.is_cgroup == 0 || has_ended_) return 0;
-    const uint64_t own = memory.used - std::min(memory.used, model + memory.inflight);
+  // Nothing is left any more.
+  bool has_ended() const { return has_ended_; }
+  // Bytes of room that are not to be filled now.  model: bytes of the model that are there;
+  // group_used: by the service's cgroup, which says it where no limit does, 0: not known.
+  uint64_t ToLeave(const ppc_memory& memory, uint64_t group_used, uint64_t model, Reads reads,
+                   uint64_t now_ns) {
+    if (has_ended_) return 0;
+    const uint64_t used = memory.is_cgroup != 0 ? memory.used : group_used;
+    const uint64_t own = used - std::min(used, model + memory.inflight);
     taken_ = std::max(taken_, own);
     if (reads != Reads::kNobody && begun_ns_ == 0) begun_ns_ = now_ns;
     // Others begin a little later, or never.
     const bool is_late = begun_ns_ != 0 && now_ns >= begun_ns_ + kOwnSettleNs;
     has_ended_ = reads == Reads::kAll || is_late;
-    if (has_ended_) return 0;
+    if (has_ended_ || memory.is_cgroup == 0) return 0;
     return std::min(expected_ - std::min(expected_, own), memory.threshold / kMostOwnShare);
   }
-  // The most that was seen until it had begun to read; 0: its memory is not limited.
+  // The most that was seen until it had begun to read; 0: not known.
   uint64_t taken() const { return begun_ns_ != 0 ? taken_ : 0; }
 
  private:

@@ -99,14 +99,14 @@ void Recording::NoteOwn(uint64_t bytes) {
   begun_bytes_ += bytes;
   if (begun_bytes_ < kWeightsBeginBytes || run_->context->resident == nullptr) return;
   const ppc_memory memory = run_->Memory();
-  if (memory.is_cgroup == 0) return;
+  const uint64_t used = memory.is_cgroup != 0 ? memory.used : run_->GroupUsed();
   uint64_t model = 0;
   for (const auto& [number, size] : model_files_) {
     ppc_residency state = {};
     if (run_->context->resident(run_->context, number, 0, size, &state, nullptr, 0) != 0) return;
     model += state.resident;
   }
-  own_bytes_ = memory.used - std::min(memory.used, model);
+  own_bytes_ = used - std::min(used, model);
 }
 
 void Recording::Settle() {

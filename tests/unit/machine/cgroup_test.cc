@@ -69,6 +69,16 @@ TEST_F(CgroupTest, NoLimitIsNoReading) {
   EXPECT_FALSE(Open("/a")->Read(kShare, false).has_value());
 }
 
+TEST_F(CgroupTest, ItsUseIsKnownWithoutALimit) {
+  V2("/a", "max", "max", "1450");
+  EXPECT_EQ(Open("/a")->Used(), 1450u);
+  tree_.Write("/sys/fs/cgroup/a/b/cgroup.procs", "");
+  EXPECT_EQ(Open("/a/b")->Used(), 0u) << "what its parent uses is not its own";
+  V1("", "9223372036854771712", "99999");
+  V1("/job", "9223372036854771712", "700");
+  EXPECT_EQ(Open("/job")->Used(), 700u);
+}
+
 TEST_F(CgroupTest, V1Hierarchy) {
   V1("", "9223372036854771712", "99999");
   V1("/job", "9223372036854771712", "99999");
