@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns how much may be loaded now for one service: its memory source, the newest reading of it, and
 // what is being loaded at the moment.  Overshooting a cgroup limit fails silently and throws away
-// what is needed first, so what was loaded since the reading counts as used.
+// what is needed first, so what was loaded since the reading counts as used; what was dropped since
+// does not, or as much again would be.
 //
 // Reading asks the kernel and may take long; reserving does not, and may be done under a lock.
 // Threads: any.

@@ -115,7 +115,6 @@ bool Evictor::RunOne() {
 void Evictor::Execute(const EvictItem& item) {
   IoResult result{.is_load = false,
                   .group = item.group,
-                  .service = ServiceOf(item.payer),
                   .file = item.file,
                   .offset = item.offset,
                   .size = item.size,
@@ -136,7 +135,8 @@ void Evictor::Execute(const EvictItem& item) {
     }
     sum.asked += one->asked;
     sum.dropped += one->dropped;
-    // Before anybody is told: who looks at memory meanwhile finds it gone or counted, not both.
+    // After each call and before anybody is told: between the two a look may take no more than one
+    // call's bytes off twice, until the next look.
     if (one->dropped > 0 && options_.on_dropped) options_.on_dropped(one->dropped);
     if (one->dropped > 0 && item.payer != nullptr) item.payer->budget->NoteDropped(one->dropped);
     sum.mapped += one->mapped;

@@ -64,7 +64,7 @@ struct Service {
   std::string note;      // why something is not as asked for, "" if all is
   // The last look at memory, see ServiceTable::Memory.
   Budget::State memory;
-  Budget::State memory_now;
+  Budget::State memory_now;  // the same with what has changed since, as it was told last
   uint64_t looked_ns = 0;
   bool is_looking = false;
   uint64_t look_took_ns = 0;
