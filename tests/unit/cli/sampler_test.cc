@@ -3,6 +3,7 @@
 #include "tools/ppcctl/report/sampler.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -58,6 +59,42 @@ TEST(SamplerTest, LooksComeBeforeOthersWork) {
   const int before = getpriority(PRIO_PROCESS, 0);
   EXPECT_EQ(first, geteuid() == 0 ? 2 : 0) << "of the threads that look and ask";
   EXPECT_NE(before, -20) << "the rest of the program has what it had";
+}
+
+// Nor does a service that runs real-time keep them from its CPU, as long as it is of the lowest
+// priority.
+TEST(SamplerTest, LooksComeBeforeARealTimeService) {
+  cpu_set_t all;
+  cpu_set_t one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);  // for all that begins here
+  Sampler sampler(SysRoots{}, getpid(), MonotonicNs(), [](Progress*) { return false; });
+  usleep(100'000);  // it looks
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t service = fork();
+  if (service == 0) {
+    const sched_param lowest{.sched_priority = 1};
+    const char has_begun = sched_setscheduler(0, SCHED_RR, &lowest) == 0 ? 'y' : 'n';
+    if (write(ready[1], &has_begun, 1) != 1) _exit(1);
+    for (;;) asm volatile("");
+  }
+  EXPECT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
+  char has_begun = 'n';
+  EXPECT_EQ(read(ready[0], &has_begun, 1), 1);
+  usleep(1'000'000);
+  kill(service, SIGKILL);
+  const StartLog log = sampler.Finish();
+  waitpid(service, nullptr, 0);
+  for (const int end : ready) close(end);
+  if (has_begun != 'y') GTEST_SKIP() << "no real-time priorities here";
+  const auto looks = std::ranges::count_if(log.samples, [service](const Sample& sample) {
+    return std::ranges::find(sample.processes, service, &ProcessSample::pid) !=
+           sample.processes.end();
+  });
+  EXPECT_GE(looks, 20) << "up to 50";
 }
 
 // Answers that take long, as those of a busy machine, are no reason to look less often.

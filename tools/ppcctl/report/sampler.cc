@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/ppcctl/report/sampler.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@ constexpr milliseconds kQuestions{100};
 // A service of many threads takes long to look at: a tenth of a CPU at most.
 constexpr int kIdlePerLook = 9;
 constexpr int kLooksFirst = -20;  // its nice value
+// Of real-time priorities, where they may be had: above the lowest, which a service may run with.
+constexpr int kLooksPriority = 2;
 // A start of half an hour; what comes later is not kept.
 constexpr size_t kMostSamples = 90'000;
 
@@ -95,6 +98,9 @@ Sampler::~Sampler() { (void)Finish(); }
 
 // Looks, and nothing that could wait for a ppcd that has no CPU.
 void Sampler::Look() {
+  // A look is short, and all of them are a tenth of a CPU.
+  const sched_param first{.sched_priority = kLooksPriority};
+  (void)sched_setscheduler(0, SCHED_RR, &first);
   std::unique_lock lock(mutex_);
   while (!is_ending_) {
     lock.unlock();
