@@ -41,10 +41,14 @@ void ObserverIo::Note(const Event& event) {
 }
 
 uint64_t ObserverIo::Look(uint64_t now_ns) {
-  const bool is_open = files_.CloseIdle(now_ns);
-  const uint64_t again = direct_.Look(now_ns);
-  if (again != 0) return again;
-  return is_open ? kOpenLookNs : kIdleLookNs;
+  const uint64_t idle_ns = files_.CloseIdle(now_ns) ? kOpenLookNs : kIdleLookNs;
+  // The more a look at processes costs the later is the next: files are not held open so long.
+  if (now_ns >= direct_due_ns_) {
+    const uint64_t again_ns = direct_.Look(now_ns);
+    direct_due_ns_ = again_ns != 0 ? MonotonicNs() + again_ns : 0;
+  }
+  if (direct_due_ns_ == 0) return idle_ns;
+  return std::min(idle_ns, direct_due_ns_ - std::min(direct_due_ns_, MonotonicNs()));
 }
 
 LoadStop ObserverIo::MayLoad(uint64_t file, int fd) {

@@ -64,6 +64,7 @@ class ObserverIo {
   OwnPages own_pages_;
   Mappers mappers_;
   DirectReaders direct_;
+  uint64_t direct_due_ns_ = 0;  // the next look at processes; 0: none unless asked for.  Look's
   KeptCache kept_;
   CgroupLoaders charged_;  // ends first: tells the programs of its processes
 };

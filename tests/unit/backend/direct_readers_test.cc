@@ -1,11 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/backend/observer/direct_readers.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <memory>
 #include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
 
+#include "daemon/backend/observer/observer_io.h"
 #include "daemon/base/clock.h"
+#include "tests/unit/backend/observer_fixture.h"
+#include "tests/unit/temp_tree.h"
 
 namespace ppc {
 namespace {
@@ -23,6 +37,73 @@ TEST(DirectReaders, WhoLoadsAsksForALookOnlyWhereNoneIsDue) {
   // Nothing is loaded for a while.
   EXPECT_EQ(readers.Look(now + 10 * kNsPerSec), 0U);
   EXPECT_TRUE(readers.NoteLoad(4, 1));
+}
+
+// A file of /proc that answers late.
+class SlowFile {
+ public:
+  explicit SlowFile(std::string path) : path_(std::move(path)) {
+    std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
+    EXPECT_EQ(mkfifo(path_.c_str(), 0600), 0);
+    thread_ = std::thread([this] { Serve(); });
+  }
+  ~SlowFile() {
+    is_ending_ = true;
+    thread_.join();
+  }
+
+ private:
+  void Serve() const {
+    while (!is_ending_) {
+      const UniqueFd fd(open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+      if (fd.IsValid()) usleep(100'000);  // it has a reader
+      usleep(1000);
+    }
+  }
+
+  const std::string path_;
+  std::atomic<bool> is_ending_{false};
+  std::thread thread_;
+};
+
+// The longer a look at processes takes the longer it rests; files are not held open so long.
+TEST_F(ObserverTest, AnIdleFileIsClosedBetweenLooksAtProcesses) {
+  const Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(SysRoots{});
+  if (!programs) GTEST_SKIP() << programs.error().message;
+  const TempTree fake;
+  const SlowFile slow(fake.Root() + "/proc/100/io");
+  MetFiles met(16);
+  InodeIndex index(dir_, programs->get(), &met, {});
+  ASSERT_TRUE(index.Scan(MonotonicNs() + 10 * kNsPerSec));
+  int hurried = 0;
+  ObserverIo io(dir_, SysRoots{"", fake.Root()},
+                {.index = &index, .met = &met, .programs = programs->get(), .hurry = [&hurried] {
+                   ++hurried;
+                 }});
+  const auto open_files = [this] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::ranges::count_if(all, [this](const auto& fd) {
+      std::error_code ignored;
+      return std::filesystem::read_symlink(fd, ignored) == Path("model");
+    });
+  };
+  const Result<FileInfo> file = index.Lookup("model");
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(io.Load({.file = file->file, .length = kMiB}));
+  EXPECT_EQ(hurried, 1);
+  EXPECT_LE(io.Look(MonotonicNs()), 200 * kNsPerMs) << "it is to be closed";
+  EXPECT_EQ(open_files(), 1);
+  // Somebody whom a look would find.
+  const uint64_t tick_ns = kNsPerSec / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  fake.Write("/proc/200/stat", "200 (x) S 1 1 1 0 -1 4194560 1 0 0 0 1 1 0 0 20 0 1 0 " +
+                                   std::to_string(BootNs() / tick_ns) + " 1 1\n");
+  fake.Write("/proc/200/fdinfo/3", "pos:\t0\nflags:\t0140000\n");
+  std::filesystem::create_directories(fake.Root() + "/proc/200/fd");
+  std::filesystem::create_symlink(Path("model"), fake.Root() + "/proc/200/fd/3");
+  usleep(600'000);
+  EXPECT_GT(io.Look(MonotonicNs()), 0u);
+  EXPECT_EQ(open_files(), 0);
+  EXPECT_EQ(io.DirectWords(), "") << "not before it is due";
 }
 
 }  // namespace
