@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// When looks for readers with O_DIRECT are due, and what does not wait for them.
 #include "daemon/backend/observer/direct_readers.h"
 
 #include <fcntl.h>
@@ -56,7 +57,7 @@ class SlowFile {
   void Serve() const {
     while (!is_ending_) {
       const UniqueFd fd(open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
-      if (fd.IsValid()) usleep(100'000);  // it has a reader
+      if (fd.IsValid()) usleep(200'000);  // it has a reader
       usleep(1000);
     }
   }
@@ -72,6 +73,7 @@ TEST_F(ObserverTest, AnIdleFileIsClosedBetweenLooksAtProcesses) {
   if (!programs) GTEST_SKIP() << programs.error().message;
   const TempTree fake;
   const SlowFile slow(fake.Root() + "/proc/100/io");
+  Write("other", kMiB);
   MetFiles met(16);
   InodeIndex index(dir_, programs->get(), &met, {});
   ASSERT_TRUE(index.Scan(MonotonicNs() + 10 * kNsPerSec));
@@ -101,6 +103,10 @@ TEST_F(ObserverTest, AnIdleFileIsClosedBetweenLooksAtProcesses) {
   std::filesystem::create_directories(fake.Root() + "/proc/200/fd");
   std::filesystem::create_symlink(Path("model"), fake.Root() + "/proc/200/fd/3");
   usleep(600'000);
+  // Something is loaded still, so that a look at processes would find him.
+  const Result<FileInfo> other = index.Lookup("other");
+  ASSERT_TRUE(other);
+  ASSERT_TRUE(io.Load({.file = other->file, .length = kMiB, .is_small = true}));
   EXPECT_GT(io.Look(MonotonicNs()), 0u);
   EXPECT_EQ(open_files(), 0);
   EXPECT_EQ(io.DirectWords(), "") << "not before it is due";
