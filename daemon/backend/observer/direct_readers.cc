@@ -32,14 +32,23 @@ uint64_t BytesRead(const SysRoots& roots, int pid) {
   return NumberAfter(*text, "rchar:").value_or(0) + NumberAfter(*text, "\nread_bytes:").value_or(0);
 }
 
+bool IsInGroup(const std::string& cgroup, const std::string& group) {
+  return group.empty() || group == "/" || cgroup == group || cgroup.starts_with(group + "/");
+}
+
 }  // namespace
 
-DirectReaders::State DirectReaders::Of(uint32_t folder) const {
-  if (!HasMarks()) return State::kNone;
+DirectReaders::State DirectReaders::Of(uint32_t folder, const std::string& payer) const {
+  State state = State::kNone;
+  if (!HasMarks()) return state;
   const std::lock_guard lock(mutex_);
-  const auto found = marks_.find(folder);
-  if (found == marks_.end()) return State::kNone;
-  return found->second.is_open ? State::kSeen : State::kRemember;
+  for (auto mark = marks_.lower_bound({folder, ""});
+       mark != marks_.end() && mark->first.first == folder; ++mark) {
+    if (!IsInGroup(mark->first.second, payer)) continue;
+    if (mark->second.is_open) return State::kSeen;
+    state = State::kRemember;
+  }
+  return state;
 }
 
 bool DirectReaders::NoteLoad(uint64_t file, uint32_t folder) {
@@ -53,11 +62,13 @@ bool DirectReaders::NoteLoad(uint64_t file, uint32_t folder) {
 void DirectReaders::Unmark(uint64_t file, uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   const auto folder = folders_.find(file);
-  const auto found = folder == folders_.end() ? marks_.end() : marks_.find(folder->second);
-  if (found == marks_.end()) return;
-  found->second.read_bytes += bytes;
-  if (found->second.read_bytes < kUnmarkBytes) return;
-  marks_.erase(found);
+  if (folder == folders_.end()) return;
+  std::erase_if(marks_, [&](auto& entry) {
+    auto& [key, mark] = entry;
+    if (key.first != folder->second) return false;
+    mark.read_bytes += bytes;
+    return mark.read_bytes >= kUnmarkBytes;
+  });
   has_marks_.store(!marks_.empty(), std::memory_order_relaxed);
 }
 
@@ -96,7 +107,7 @@ bool DirectReaders::LookAtMarks() {
   if (!HasMarks()) return false;
   bool is_open = false;
   const std::lock_guard lock(mutex_);
-  for (auto& [folder, mark] : marks_) {
+  for (auto& [key, mark] : marks_) {
     mark.is_open = mark.is_open && IsSameProcess(roots_, mark.pid, mark.start_ns);
     is_open |= mark.is_open;
   }
@@ -130,18 +141,21 @@ void DirectReaders::LookAtDescriptors(int pid, uint64_t start_ns) {
     const std::optional<uint32_t> folder =
         folder_of_(makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino);
     if (!folder) continue;
+    // A process that has just ended was in no cgroup that counts for anybody else.
+    std::string cgroup = ProcessCgroup(roots_, pid).value_or("/");
     const std::lock_guard lock(mutex_);
-    marks_[*folder] = Mark{pid, start_ns, true, 0};
+    marks_[{*folder, std::move(cgroup)}] = Mark{pid, start_ns, true, 0};
     has_marks_.store(true, std::memory_order_relaxed);
   }
 }
 
 std::string DirectReaders::Words() const {
   const std::lock_guard lock(mutex_);
-  for (const auto& [folder, mark] : marks_) {
+  for (const auto& [key, mark] : marks_) {
     return "process " + std::to_string(mark.pid) + (mark.is_open ? " reads" : " read") +
-           " with O_DIRECT, past the page cache: nothing is loaded there until somebody reads "
-           "through it";
+           " with O_DIRECT, past the page cache: nothing is loaded there for services of its "
+           "cgroup "
+           "until somebody reads through it";
   }
   return "";
 }

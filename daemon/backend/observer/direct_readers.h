@@ -4,7 +4,8 @@
 // of processes that have just come or read something are looked at.
 //
 // What one process does in a folder is taken for the folder: a loader reads all shards alike.  The
-// mark lasts beyond the process, until somebody is seen reading there through the cache.
+// mark lasts beyond the process, until somebody is seen reading there through the cache.  It stops
+// the loads of services in whose memory cgroup the process is, and no other tenant's.
 // Threads: Look by one; everything else by any.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_DIRECT_READERS_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_DIRECT_READERS_H_
@@ -14,10 +15,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "daemon/machine/roots.h"
 
@@ -36,7 +39,9 @@ class DirectReaders {
     kSeen,      // somebody has files there open with O_DIRECT
     kRemember,  // somebody had
   };
-  State Of(uint32_t folder) const;
+  // payer: memory cgroup of the service, as /proc/PID/cgroup writes it; "" if it has none of its
+  // own: then a reader in any cgroup counts.
+  State Of(uint32_t folder, const std::string& payer) const;
 
   // Something of the file is to be loaded.  True: no look is due (see Look).
   bool NoteLoad(uint64_t file, uint32_t folder);
@@ -84,8 +89,8 @@ class DirectReaders {
   std::unordered_map<int, Process> processes_;
 
   mutable std::mutex mutex_;
-  std::unordered_map<uint32_t, Mark> marks_;        // by folder
-  std::unordered_map<uint64_t, uint32_t> folders_;  // of files that were to be loaded
+  std::map<std::pair<uint32_t, std::string>, Mark> marks_;  // by folder and the readers' cgroup
+  std::unordered_map<uint64_t, uint32_t> folders_;          // of files that were to be loaded
 };
 
 }  // namespace ppc

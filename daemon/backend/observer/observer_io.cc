@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "daemon/backend/file_cache.h"
 #include "daemon/backend/observer/evict_ladder.h"
 #include "daemon/base/clock.h"
+#include "daemon/machine/cgroup.h"
 
 namespace ppc {
 namespace {
@@ -51,10 +55,19 @@ uint64_t ObserverIo::Look(uint64_t now_ns) {
   return std::min(idle_ns, direct_due_ns_ - std::min(direct_due_ns_, MonotonicNs()));
 }
 
-LoadStop ObserverIo::MayLoad(uint64_t file, int fd) {
+std::string ObserverIo::PayerOf(uint32_t handle) {
+  const std::lock_guard lock(payers_mutex_);
+  const auto found = payers_.find(handle);
+  return found == payers_.end() ? "" : found->second;
+}
+
+LoadStop ObserverIo::MayLoad(const LoadRequest& request, int fd) {
+  const uint64_t file = request.file;
   const std::optional<uint32_t> folder = parts_.index->FolderOf(file);
   if (folder && direct_.NoteLoad(file, *folder)) parts_.hurry();
-  const DirectReaders::State direct = folder ? direct_.Of(*folder) : DirectReaders::State::kNone;
+  const DirectReaders::State direct = folder && direct_.HasMarks()
+                                          ? direct_.Of(*folder, PayerOf(request.charge))
+                                          : DirectReaders::State::kNone;
   if (direct == DirectReaders::State::kSeen) return LoadStop::kUnsupported;
   if (direct == DirectReaders::State::kRemember) return LoadStop::kLater;
   if (!kept_.DropsAtOpen(fd)) return LoadStop::kDone;
@@ -68,7 +81,7 @@ Result<LoadResult> ObserverIo::Load(const LoadRequest& request) {
   if (!fd) return fd.error();
   if (request.IsInterrupted()) return LoadResult{.stop = LoadStop::kCancelled};
   parts_.index->Expect(request.file);
-  const LoadStop may = MayLoad(request.file, (*fd)->Get());
+  const LoadStop may = MayLoad(request, (*fd)->Get());
   if (may != LoadStop::kDone) return LoadResult{.stop = may};
   Result<LoadResult> result = LoadOpen(request, (*fd)->Get());
   if (result && result->loaded > 0) own_pages_.Add(request.file, request.offset, result->done);
@@ -182,7 +195,21 @@ Result<uint32_t> ObserverIo::Charge(int cgroup_fd) {
       programs->RemoveOwn(pid);
     }
   };
-  return charged_.Open(cgroup_fd, -1, std::move(options));
+  Result<uint32_t> handle = charged_.Open(cgroup_fd, -1, std::move(options));
+  if (!handle) return handle;
+  std::error_code unknown;
+  const std::filesystem::path path =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(cgroup_fd), unknown);
+  const Result<Cgroup> group = Cgroup::Open(path, roots_);
+  const std::lock_guard lock(payers_mutex_);
+  payers_[*handle] = group ? group->relative() : "";
+  return handle;
+}
+
+void ObserverIo::Uncharge(uint32_t handle) {
+  charged_.Close(handle);
+  const std::lock_guard lock(payers_mutex_);
+  payers_.erase(handle);
 }
 
 }  // namespace ppc

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -45,7 +47,7 @@ class ObserverIo {
   Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
                              std::span<uint8_t> bitmap);
   Result<uint32_t> Charge(int cgroup_fd);
-  void Uncharge(uint32_t handle) { charged_.Close(handle); }
+  void Uncharge(uint32_t handle);
 
   // What `status` says.
   bool HasDrops() const { return kept_.HasDrops(); }
@@ -53,7 +55,9 @@ class ObserverIo {
 
  private:
   // Whether a load of the file makes sense now, else why not.
-  LoadStop MayLoad(uint64_t file, int fd);
+  LoadStop MayLoad(const LoadRequest& request, int fd);
+  // The memory cgroup of a charge handle, "" if it has none of its own.
+  std::string PayerOf(uint32_t handle);
   // By the process in the service's cgroup, or by ourselves.
   Result<LoadResult> LoadOpen(const LoadRequest& request, int fd);
   void ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t length);
@@ -66,7 +70,9 @@ class ObserverIo {
   DirectReaders direct_;
   uint64_t direct_due_ns_ = 0;  // the next look at processes; 0: none unless asked for.  Look's
   KeptCache kept_;
-  CgroupLoaders charged_;  // ends first: tells the programs of its processes
+  std::mutex payers_mutex_;
+  std::map<uint32_t, std::string> payers_;  // by charge handle, see DirectReaders::Of
+  CgroupLoaders charged_;                   // ends first: tells the programs of its processes
 };
 
 }  // namespace ppc

@@ -40,6 +40,42 @@ TEST(DirectReaders, WhoLoadsAsksForALookOnlyWhereNoneIsDue) {
   EXPECT_TRUE(readers.NoteLoad(4, 1));
 }
 
+// A process of a made-up /proc that has `path` open with O_DIRECT, started just now.
+void MakeDirectReader(const TempTree& fake, int pid, const std::string& cgroup,
+                      const std::string& path) {
+  const std::string base = "/proc/" + std::to_string(pid);
+  const uint64_t tick_ns = kNsPerSec / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  fake.Write(base + "/stat", std::to_string(pid) + " (x) S 1 1 1 0 -1 4194560 1 0 0 0 1 1 0 0 20 " +
+                                 "0 1 0 " + std::to_string(BootNs() / tick_ns) + " 1 1\n");
+  fake.Write(base + "/cgroup", "4:memory:" + cgroup + "\n0::/\n");
+  fake.Write(base + "/fdinfo/3", "pos:\t0\nflags:\t0140000\n");
+  std::filesystem::create_directories(fake.Root() + base + "/fd");
+  std::filesystem::create_symlink(path, fake.Root() + base + "/fd/3");
+}
+
+// One tenant's loader must not switch off what is loaded for another.
+TEST(DirectReaders, AReaderStopsLoadsForItsOwnCgroupOnly) {
+  constexpr uint32_t kFolder = 7;
+  const TempTree fake;
+  fake.Write("/model", "x");
+  MakeDirectReader(fake, 200, "/pods/b/job", fake.Root() + "/model");
+  DirectReaders readers(SysRoots{"", fake.Root()}, [](dev_t, ino_t) { return kFolder; });
+  ASSERT_TRUE(readers.NoteLoad(1, kFolder));
+  ASSERT_NE(readers.Look(MonotonicNs()), 0U);
+  using State = DirectReaders::State;
+  EXPECT_EQ(readers.Of(kFolder, "/pods/b"), State::kSeen);
+  EXPECT_EQ(readers.Of(kFolder, "/pods/b/job"), State::kSeen);
+  EXPECT_EQ(readers.Of(kFolder, "/pods/a"), State::kNone);
+  EXPECT_EQ(readers.Of(kFolder, "/pods/b/job/inner"), State::kNone);
+  EXPECT_EQ(readers.Of(kFolder, "/pods/b/jo"), State::kNone);
+  EXPECT_EQ(readers.Of(kFolder, ""), State::kSeen) << "a service without a cgroup of its own";
+  EXPECT_EQ(readers.Of(kFolder + 1, ""), State::kNone);
+  MakeDirectReader(fake, 201, "/pods/a", fake.Root() + "/model");
+  ASSERT_NE(readers.Look(MonotonicNs()), 0U);
+  EXPECT_EQ(readers.Of(kFolder, "/pods/a"), State::kSeen);
+  EXPECT_EQ(readers.Of(kFolder, "/pods/b"), State::kSeen);
+}
+
 // A file of /proc that answers late.
 class SlowFile {
  public:
@@ -96,12 +132,7 @@ TEST_F(ObserverTest, AnIdleFileIsClosedBetweenLooksAtProcesses) {
   EXPECT_LE(io.Look(MonotonicNs()), 200 * kNsPerMs) << "it is to be closed";
   EXPECT_EQ(open_files(), 1);
   // Somebody whom a look would find.
-  const uint64_t tick_ns = kNsPerSec / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
-  fake.Write("/proc/200/stat", "200 (x) S 1 1 1 0 -1 4194560 1 0 0 0 1 1 0 0 20 0 1 0 " +
-                                   std::to_string(BootNs() / tick_ns) + " 1 1\n");
-  fake.Write("/proc/200/fdinfo/3", "pos:\t0\nflags:\t0140000\n");
-  std::filesystem::create_directories(fake.Root() + "/proc/200/fd");
-  std::filesystem::create_symlink(Path("model"), fake.Root() + "/proc/200/fd/3");
+  MakeDirectReader(fake, 200, "/", Path("model"));
   usleep(600'000);
   // Something is loaded still, so that a look at processes would find him.
   const Result<FileInfo> other = index.Lookup("other");
