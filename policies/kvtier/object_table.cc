@@ -120,6 +120,11 @@ Object* ObjectTable::Add(Key key, Object* displaced) {
   return place;
 }
 
+void ObjectTable::Remove(Object* object) {
+  *object = Object{};
+  size_--;
+}
+
 // In its place, so that there never are two: with one bit more of the hash an object stays in its
 // set or goes to that set's twin in the new half.
 void ObjectTable::Grow() {

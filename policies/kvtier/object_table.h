@@ -64,6 +64,8 @@ class ObjectTable {
   // What is there, or a new one; *displaced is what had to go for it (key 0: nothing).  nullptr:
   // all its places are taken by guesses that somebody waits for.
   Object* Add(Key key, Object* displaced);
+  // Frees the place of an object of Find or Add.
+  void Remove(Object* object);
 
   // `next` came after it.  The first is relied on at once; one that takes the place of another,
   // when it has come again: at the end of a chain something else comes each time.

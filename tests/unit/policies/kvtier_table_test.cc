@@ -257,6 +257,37 @@ TEST_F(KvTierKeeperTest, AnEntryThatHadToGoTakesItsPagesAlong) {
   EXPECT_EQ(keeper_.kept_bytes(), 0u);
 }
 
+// While memory is not short nothing asks for drops.
+TEST_F(KvTierKeeperTest, EntriesThatHadToGoAreBounded) {
+  constexpr uint64_t kObjects = 100'000;
+  for (uint64_t file = 1; file <= kObjects; file++) {
+    Object object{.key = KeyOf(file, 0), .pages = 16, .heat = 1};
+    keeper_.Came(&object, /*wanted=*/true);
+    keeper_.Displaced(object);
+  }
+  EXPECT_LE(keeper_.kept_bytes(), Keeper::kMostDisplaced * 16 * kPage);
+  uint64_t dropped = 0;
+  for (uint64_t before = 1; dropped != before; list_.Clear()) {
+    before = dropped;
+    keeper_.Drop(0, &list_);
+    dropped += list_.size();
+  }
+  EXPECT_LE(dropped, Keeper::kMostDisplaced);
+  EXPECT_GE(dropped, Keeper::kMostDisplaced / 2);
+  EXPECT_EQ(keeper_.kept_bytes(), 0u);
+}
+
+TEST_F(KvTierKeeperTest, ADisplacedObjectThatIsReadAgainStays) {
+  Object* const object = Came(1, 3);
+  keeper_.Displaced(*object);
+  table_.Remove(object);
+  Came(1, 1);
+  EXPECT_EQ(keeper_.kept_bytes(), 16u * kPage) << "counted once";
+  keeper_.Drop(0, &list_);
+  EXPECT_FALSE(IsDropped(1));
+  EXPECT_EQ(keeper_.kept_bytes(), 16u * kPage);
+}
+
 TEST(KvTierConfig, MistakesAreNamed) {
   const auto error = [](const char* text) {
     const Result<Config> config = ParseConfig(text);
