@@ -142,6 +142,12 @@ static int advance(struct stream *s, const struct miss_io *io)
 	return 0;
 }
 
+/* Streams share groups; readahead_done asks again for what a jump of another stream interrupted. */
+static uint32_t group_of(const struct stream *s)
+{
+	return (uint32_t)(s - streams) % 64;
+}
+
 /* What is missing in the window, at most max bytes; 0 = nothing worth asking. */
 static uint64_t ahead(struct stream *s, uint64_t max, struct ppc_io *io)
 {
@@ -164,26 +170,34 @@ static uint64_t ahead(struct stream *s, uint64_t max, struct ppc_io *io)
 	io->offset = s->next;
 	io->size = size;
 	io->xpu = PPC_NO_XPU;
-	io->group = (uint32_t)(s - streams) % 64;
+	io->group = group_of(s);
 	s->next += size;
 	return size;
 }
 
+/*
+ * The stream of an event.  A jump leaves nothing to ask for yet, so no list could replace the loads
+ * that are queued where the reader was: they are interrupted.
+ */
+static struct stream *follow(const struct miss_io *io)
+{
+	struct stream *s = find_stream(io);
+
+	if (advance(s, io))
+		context->interrupt(context, group_of(s));
+	return s;
+}
+
 static struct prefetch_ios *readahead_prefetch(struct miss_io *miss)
 {
-	struct stream *s = find_stream(miss);
-	int jumped = advance(s, miss);
-
-	/* After a jump what is still queued for this stream is of no use. */
-	prefetch_list.flags = jumped ? PPC_IOS_REPLACE : 0;
-	prefetch_list.nr = ahead(s, config.window_max, &ios[0]) != 0;
+	prefetch_list.nr = ahead(follow(miss), config.window_max, &ios[0]) != 0;
 	return prefetch_list.nr ? &prefetch_list : NULL;
 }
 
 static void readahead_event(const struct miss_io *event)
 {
 	if (event->kind == PPC_PROGRESS)
-		advance(find_stream(event), event);
+		follow(event);
 }
 
 /* Called whenever the loader has room: keeps all windows full. */
@@ -191,7 +205,7 @@ static struct prefetch_ios *readahead_plan(const struct ppc_plan_request *reques
 {
 	uint64_t left = request->max_bytes;
 
-	prefetch_list.nr = prefetch_list.flags = 0;
+	prefetch_list.nr = 0;
 	for (uint32_t i = 0; i < NR_STREAMS && left > 0; i++) {
 		uint64_t got;
 
@@ -244,7 +258,7 @@ static void readahead_done(const struct ppc_result *result)
 		struct stream *s = &streams[i];
 		uint64_t from = result->offset + result->ok + result->resident;
 
-		if (s->file == result->file && i % 64 == result->group && s->next > from) {
+		if (s->file == result->file && group_of(s) == result->group && s->next > from) {
 			s->next = from > s->pos ? from : s->pos;
 			s->cached = 0;
 		}

@@ -83,8 +83,8 @@ TEST(Readahead, TakesTheKernelsReadAheadForNoJump) {
   const auto cached = [&](uint64_t from, uint64_t size) {
     miss_io event = host.Event(PPC_MISS_READ, file, from, size);
     event.flags = PPC_F_NOT_USER;
-    const prefetch_ios* asked = library.ops()->ppc_prefetch(&event);
-    EXPECT_TRUE(asked == nullptr || (asked->flags & PPC_IOS_REPLACE) == 0);
+    library.ops()->ppc_prefetch(&event);
+    EXPECT_TRUE(host.interrupts.empty());
   };
   uint64_t evicted = 0;
   cached(0, 4096);
@@ -121,12 +121,39 @@ TEST(Readahead, FollowsEachProcessWhereOpenFilesHaveNoNumber) {
       miss_io event = host.Event(PPC_MISS_READ, file, start + at, 64 << 10, pid);
       event.open_id = 0;
       const prefetch_ios* list = library.ops()->ppc_prefetch(&event);
-      EXPECT_TRUE(list == nullptr || at == 0 || (list->flags & PPC_IOS_REPLACE) == 0) << at;
+      EXPECT_TRUE(host.interrupts.empty()) << at;
       for (uint32_t i = 0; list != nullptr && i < list->nr; ++i)
         asked[pid - 100] += list->ios[i].size;
     }
   }
   for (const uint64_t bytes : asked) EXPECT_GE(bytes, 31 * kMiB);
+}
+
+// What is queued where the reader was is read by nobody.
+TEST(Readahead, AJumpInterruptsTheLoadsOfItsStreamAlone) {
+  PolicyLibrary library(PolicyPath("readahead"));
+  FakeHost host;
+  host.SetConfig({{"window_min", 8 * kMiB}, {"window_max", 8 * kMiB}});
+  const uint64_t file = host.AddFile("a", 96 * kMiB);
+  ASSERT_EQ(library.ops()->ppc_init(host.context()), 0);
+  std::array<uint32_t, 2> groups = {};
+  for (const int pid : {100, 101}) {
+    miss_io begin = host.Event(PPC_MISS_READ, file, 0, 64 << 10, pid);
+    begin.open_id = 0;
+    const prefetch_ios* asked = library.ops()->ppc_prefetch(&begin);
+    ASSERT_NE(asked, nullptr);
+    groups[pid - 100] = asked->ios[0].group;
+  }
+  miss_io jump = host.Event(PPC_MISS_READ, file, 64 * kMiB, 4096, 101);
+  jump.open_id = 0;
+  EXPECT_EQ(library.ops()->ppc_prefetch(&jump), nullptr);
+  const size_t interrupts = host.interrupts.size();  // one for each service of the host
+  EXPECT_GT(interrupts, 0U);
+  miss_io back = host.Event(PPC_PROGRESS, file, 32 * kMiB, 4096, 101);
+  back.open_id = 0;
+  library.ops()->ppc_event(&back);
+  EXPECT_GT(host.interrupts.size(), interrupts);
+  for (const uint32_t group : host.interrupts) EXPECT_EQ(group, groups[1]);
 }
 
 TEST(Readahead, DoesNotReadAheadOfRandomReads) {
