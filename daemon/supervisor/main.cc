@@ -122,6 +122,9 @@ Status Serve(const Options& options) {
   Result<std::unique_ptr<Server>> admin =
       ServeAdmin(environment, options, std::move(given), handler);
   if (!admin) return admin.error();
+  // `ppcctl run` has connected before its command can: nothing is asked of a service that is not
+  // started yet.
+  if (options.is_private && !(*admin)->owns_file()) (*admin)->ServeFirstAlone();
   const std::string service_path = given_services ? given_services->path : options.service_socket;
   Result<std::unique_ptr<Server>> services =
       ServeServices(environment, options, std::move(given_services), handler);

@@ -101,7 +101,9 @@ void Server::HandleConnection() {
   clients_[id] = std::move(client);
   if (!loop_.Watch(raw, EPOLLIN, [this, id](uint32_t events) { HandleSocket(id, events); })) {
     clients_.erase(id);
+    return;
   }
+  if (is_first_alone_) loop_.Change(socket_.Get(), 0);
 }
 
 Status Server::Admit(Client& client) const {
@@ -272,6 +274,7 @@ void Server::Close(uint64_t id) {
   if (it == clients_.end()) return;
   loop_.Unwatch(it->second.channel->fd());
   clients_.erase(it);
+  if (std::exchange(is_first_alone_, false)) loop_.Change(socket_.Get(), EPOLLIN);
 }
 
 }  // namespace ppc::control

@@ -53,6 +53,9 @@ class Server {
   // On a socket that listens already, whose file stays somebody else's.
   static Result<std::unique_ptr<Server>> Adopt(const Environment& environment, Kind kind,
                                                InheritedSocket socket, Handler handler);
+  // The first client is served to its end before anybody else is let in.  Before the loop turns.
+  void ServeFirstAlone() { is_first_alone_ = true; }
+  bool owns_file() const { return owns_file_; }
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -107,6 +110,7 @@ class Server {
   std::map<uint64_t, Client> clients_;
   uint64_t next_client_ = 1;
   bool is_paused_ = false;
+  bool is_first_alone_ = false;  // and has not ended yet
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
