@@ -22,6 +22,8 @@ class DaemonLink {
   // The answer, or the daemon's error.
   Result<Json> Ask(const Json& request);
 
+  // errno of connecting; 0: there is a connection.
+  int connect_code() const { return -connect_code_; }
   // After an error of Ask: was there no answer at all?
   bool is_unreachable() const { return is_unreachable_; }
 

@@ -8,9 +8,10 @@
 
 namespace ppc::ctl {
 
-// What `ppcctl run` tells the command that it starts without a service.
+// What `ppcctl run` tells the command: it starts without a service, or while its service starts.
 inline constexpr const char* kRunVariable = "PPC_RUN";
 inline constexpr const char* kRunWithout = "without";
+inline constexpr const char* kRunBeside = "beside";
 
 // "" where there is no such variable.
 inline std::string FromEnvironment(const char* name) {

@@ -19,7 +19,6 @@
 #include <system_error>
 #include <vector>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/files.h"
 #include "daemon/wire/listen_socket.h"
 #include "tools/ppcctl/user_dirs.h"
@@ -29,7 +28,7 @@ namespace {
 
 constexpr int kExecFailed = 127;
 // Its runners drain within 8 s each, all at once.
-constexpr int kEndMs = 12000;
+constexpr unsigned kEndMs = 12000;
 
 #ifndef P_PIDFD
 #define P_PIDFD 3
@@ -72,20 +71,51 @@ void CloseFrom(int first) {
   for (int fd = first; fd < limit; ++fd) close(fd);
 }
 
+// How sd_listen_fds(3) hands a listening socket over.  The process number is known in the child.
+struct SocketVariables {
+  static constexpr size_t kPidAt = sizeof("LISTEN_PID=") - 1;
+  std::array<char, 32> pid{"LISTEN_PID="};
+  char count[16] = "LISTEN_FDS=1";
+  char names[24] = "LISTEN_FDNAMES=admin";
+
+  // Async-signal-safe.
+  void SetPid(pid_t value) {
+    std::array<char, 16> digits{};
+    size_t used = 0;
+    for (; value > 0; value /= 10) digits[used++] = static_cast<char>('0' + value % 10);
+    for (size_t i = 0; i < used; ++i) pid[kPidAt + i] = digits[used - 1 - i];
+    pid[kPidAt + used] = '\0';
+  }
+};
+
+struct Descriptors {
+  int null;
+  int log;
+  int listening;
+};
+
 // Between fork and exec: async-signal-safe calls only.
-[[noreturn]] void Exec(char* const argv[], char* const environment[], int null, int log,
-                       pid_t parent) {
+[[noreturn]] void Exec(char* const argv[], char* const environment[], SocketVariables& handed,
+                       const Descriptors& descriptors, pid_t parent) {
+  constexpr int kFirstHanded = STDERR_FILENO + 1;
+  // A signal that comes before ppcd awaits it waits.
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigprocmask(SIG_SETMASK, &set, nullptr);
   // Not SIGKILL: it has runners to drain, and a directory to remove.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(kExecFailed);
   setpgid(0, 0);  // the terminal's Ctrl-C is for the command, whose end is then told as ever
-  dup2(null, STDIN_FILENO);
+  handed.SetPid(getpid());
+  // Above those that are replaced.
+  const int listening = fcntl(descriptors.listening, F_DUPFD, kFirstHanded + 1);
+  const int log = fcntl(descriptors.log, F_DUPFD, kFirstHanded + 1);
+  dup2(descriptors.null, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
-  CloseFrom(STDERR_FILENO + 1);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  dup2(listening, kFirstHanded);
+  CloseFrom(kFirstHanded + 1);
   execve(argv[0], argv, environment);
   _exit(kExecFailed);
 }
@@ -102,7 +132,7 @@ std::string LastLine(const std::string& log) {
 
 }  // namespace
 
-Result<std::unique_ptr<PrivateDaemon>> PrivateDaemon::Start(unsigned timeout_ms) {
+Result<std::unique_ptr<PrivateDaemon>> PrivateDaemon::Start() {
   const Result<std::string> program = FindDaemon();
   if (!program) return program.error();
   const std::string templates = TemplateDir();
@@ -113,12 +143,16 @@ Result<std::unique_ptr<PrivateDaemon>> PrivateDaemon::Start(unsigned timeout_ms)
   Result<std::string> directory = MakeRuntimeDir();
   if (!directory) return directory.error();
   std::unique_ptr<PrivateDaemon> daemon(new PrivateDaemon(*std::move(directory)));
-  if (Status status = daemon->Spawn(*program, templates); !status) return status.error();
-  if (Status status = daemon->WaitUntilItAnswers(timeout_ms); !status) return status.error();
+  const Result<UniqueFd> listening = control::OpenListenSocket(daemon->socket(), 0600);
+  if (!listening) return listening.error();
+  if (Status status = daemon->Spawn(*program, templates, listening->Get()); !status) {
+    return status.error();
+  }
   return daemon;
 }
 
-Status PrivateDaemon::Spawn(const std::string& program, const std::string& template_dir) {
+Status PrivateDaemon::Spawn(const std::string& program, const std::string& template_dir,
+                            int listening) {
   const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const UniqueFd log(
       open((directory_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
@@ -128,11 +162,14 @@ Status PrivateDaemon::Spawn(const std::string& program, const std::string& templ
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const std::vector<char*> environment = EnvironmentOfDaemon();
+  SocketVariables handed;
+  std::vector<char*> environment = EnvironmentOfDaemon();
+  environment.insert(environment.begin(), {handed.pid.data(), handed.count, handed.names});
+  const Descriptors descriptors{null.Get(), log.Get(), listening};
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return PosixError("fork", errno);
-  if (pid == 0) Exec(argv.data(), environment.data(), null.Get(), log.Get(), parent);
+  if (pid == 0) Exec(argv.data(), environment.data(), handed, descriptors, parent);
   pid_ = pid;
   pidfd_.Reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (pidfd_.IsValid()) return Ok();
@@ -142,19 +179,10 @@ Status PrivateDaemon::Spawn(const std::string& program, const std::string& templ
   return PosixError("pidfd_open", code);
 }
 
-Status PrivateDaemon::WaitUntilItAnswers(unsigned timeout_ms) const {
-  const Result<sockaddr_un> address = control::SocketAddress(socket());
-  if (!address) return address.error();
-  const uint64_t deadline = MonotonicNs() + timeout_ms * kNsPerMs;
-  while (MonotonicNs() < deadline) {
-    const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const auto* name = reinterpret_cast<const sockaddr*>(&*address);
-    if (connect(fd.Get(), name, sizeof(*address)) == 0) return Ok();
-    if (HasEnded(2)) {
-      return Error{EIO, "a private ppcd did not start: " + LastLine(directory_ + "/log")};
-    }
-  }
-  return Error{ETIMEDOUT, "a private ppcd does not answer: " + LastLine(directory_ + "/log")};
+std::string PrivateDaemon::WhyMute(const Error& error) const {
+  constexpr int kDyingMs = 100;  // its end of the connection closes before it has ended
+  if (!HasEnded(kDyingMs)) return "a private ppcd does not answer: " + error.message;
+  return "a private ppcd did not start: " + LastLine(directory_ + "/log");
 }
 
 // RunChild() may have reaped it: only the descriptor is asked, and nobody else's child is waited
@@ -164,16 +192,22 @@ bool PrivateDaemon::HasEnded(int timeout_ms) const {
   return poll(&waiting, 1, timeout_ms) > 0;
 }
 
-PrivateDaemon::~PrivateDaemon() {
-  if (pidfd_.IsValid()) {
-    syscall(SYS_pidfd_send_signal, pidfd_.Get(), SIGTERM, nullptr, 0);
-    if (!HasEnded(kEndMs)) syscall(SYS_pidfd_send_signal, pidfd_.Get(), SIGKILL, nullptr, 0);
-    siginfo_t info{};
-    while (waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.Get()), &info,
-                  WEXITED) != 0 &&
-           errno == EINTR) {
-    }
+void PrivateDaemon::End(unsigned limit_ms) {
+  if (!pidfd_.IsValid()) return;
+  syscall(SYS_pidfd_send_signal, pidfd_.Get(), SIGTERM, nullptr, 0);
+  bool has_ended = HasEnded(static_cast<int>(limit_ms));
+  if (!has_ended && limit_ms >= kEndMs) {
+    syscall(SYS_pidfd_send_signal, pidfd_.Get(), SIGKILL, nullptr, 0);
+    has_ended = true;
   }
+  // One that still ends removes its directory itself.
+  if (!has_ended) return;
+  siginfo_t info{};
+  while (waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.Get()), &info, WEXITED) !=
+             0 &&
+         errno == EINTR) {
+  }
+  pidfd_.Reset();
   std::error_code ignored;  // it did so itself, unless it was killed
   std::filesystem::remove_all(directory_, ignored);
 }

@@ -2,8 +2,11 @@
 // ppcctl run: a service around a command.  Differs from a bare start only in
 // what the policy is told: nothing here may keep the command from running.
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -13,8 +16,8 @@
 #include "daemon/base/clock.h"
 #include "daemon/machine/process_end.h"
 #include "tools/ppcctl/artifact/run_artifacts.h"
+#include "tools/ppcctl/attachment.h"
 #include "tools/ppcctl/command_words.h"
-#include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/environment.h"
 #include "tools/ppcctl/learnt_model.h"
 #include "tools/ppcctl/notify_relay.h"
@@ -34,8 +37,13 @@ namespace {
 
 constexpr unsigned kDefaultTimeoutMs = 5000;
 // How long the exit status of CMD waits for the policy's end.  Then ppcd goes on alone: our end is
-// the service's.
+// the service's.  Beside the first two, 1/50 of CMD's own time.
+constexpr unsigned kShortMs = 20;  // for a service that is still being started
+constexpr unsigned kTellMs = 200;
+constexpr unsigned kShareOfCommand = 50;
+// Where our end may be that of ppcd.
 constexpr unsigned kRunEndTimeoutMs = 10000;
+constexpr unsigned kDaemonEndMs = 12000;
 // Smaller files do not make a start slow.
 constexpr uint64_t kBigFileBytes = 16 << 20;
 
@@ -86,13 +94,6 @@ std::string CommandLine(const std::vector<std::string>& words) {
   return line;
 }
 
-Result<StartedService> Start(const ServiceRequest& request, const Target& target,
-                             const std::vector<std::string>& words) {
-  const Result<ServiceRequest> complete = RequestFor(request, target, words);
-  if (!complete) return complete.error();
-  return StartService(*complete);
-}
-
 std::shared_ptr<RunArtifacts> RestoreArtifacts(const Args& args, const ServiceRequest& request,
                                                const Target& target,
                                                const std::vector<std::string>& words) {
@@ -101,29 +102,6 @@ std::shared_ptr<RunArtifacts> RestoreArtifacts(const Args& args, const ServiceRe
   if (id) return RunArtifacts::Begin(args, *id);
   Complain("warning: artifacts: " + id.error().message);
   return nullptr;
-}
-
-// On other directories that the start reads: each a registration of its own.
-using Services = std::vector<std::shared_ptr<RunningService>>;
-Services StartOthers(const Args& args, const ServiceRequest& request,
-                     const StartedService& started) {
-  Services others;
-  for (const std::string& given : args.All("--also")) {
-    const std::unique_ptr<char, FreeText> real(realpath(given.c_str(), nullptr));
-    const int code = errno;
-    // A part of it already.
-    if (real && (std::string(real.get()) + "/").starts_with(started.mount + "/")) continue;
-    const Result<StartedService> other =
-        real ? StartBeside(started, real.get(), request)
-             : Result<StartedService>(PosixError("--also " + given, code));
-    if (other) {
-      others.push_back(std::make_shared<RunningService>(other->socket, other->mount, other->id,
-                                                        request.timeout_ms));
-    } else {
-      Complain("warning: " + other.error().message + "; " + given + " is read natively");
-    }
-  }
-  return others;
 }
 
 // Beside what this process' environment has.
@@ -136,17 +114,15 @@ void AddKeptEnvironment(const Args& args, const Result<std::string>& id, Child* 
 }
 
 // nullptr: there can be no socket for it.
-std::unique_ptr<NotifyRelay> ListenForReadiness(const std::shared_ptr<RunningService>& service,
-                                                const Services& others,
+std::unique_ptr<NotifyRelay> ListenForReadiness(const std::shared_ptr<Attachment>& attachment,
                                                 const std::shared_ptr<RunArtifacts>& artifacts,
                                                 Child* child) {
-  child->on_ready_text = [service, others, artifacts] {
-    if (service) service->Ready();
-    for (const auto& other : others) other->Ready();
+  child->on_ready_text = [attachment, artifacts] {
+    if (attachment) attachment->Ready();
     if (artifacts) artifacts->Ready();
   };
-  const auto on_told_ready = [others, artifacts] {
-    for (const auto& other : others) other->Ready();
+  const auto on_told_ready = [attachment, artifacts] {
+    if (attachment) attachment->OthersReady();
     if (artifacts) artifacts->Ready();
   };
   auto opened = NotifyRelay::Open(child->on_ready_text, on_told_ready);
@@ -155,16 +131,18 @@ std::unique_ptr<NotifyRelay> ListenForReadiness(const std::shared_ptr<RunningSer
   return *std::move(opened);
 }
 
-// --timeout has been read without an error before.
-void EndService(RunningService& service, const Args& args, bool is_private,
-                RunningService::Outcome outcome) {
-  const Result<unsigned> limit = ReadTimeoutMs(args, kRunEndTimeoutMs);
-  // A ppcd of our own ends with us.
-  if (is_private && outcome == RunningService::Outcome::kFailed)
-    outcome = RunningService::Outcome::kEnded;
-  if (service.End(outcome, limit ? *limit : kRunEndTimeoutMs)) return;
-  Complain(std::string("warning: the policy takes longer to end the service; ") +
-           (is_private ? "what it learnt may be lost" : "it goes on without ppcctl"));
+// PID 1, or a child of it: all other processes may end with this one.
+bool MayEndEverything() { return getpid() == 1 || getppid() == 1; }
+
+// What the exit status may wait for after a command that ran for `ran_ns`.
+Attachment::Limits LimitsOfEnd(const Args& args, uint64_t ran_ns) {
+  const auto share_ms = static_cast<unsigned>(
+      std::min<uint64_t>(ran_ns / kNsPerMs / kShareOfCommand, kRunEndTimeoutMs));
+  Attachment::Limits limits{.start_ms = kShortMs + share_ms, .tell_ms = kTellMs + share_ms};
+  if (MayEndEverything()) limits = {kRunEndTimeoutMs, kRunEndTimeoutMs, kDaemonEndMs, true};
+  // Has been read without an error before.
+  if (args.Has("--timeout")) limits.tell_ms = *ReadTimeoutMs(args, kRunEndTimeoutMs);
+  return limits;
 }
 
 RunningService::Outcome OutcomeOf(const Result<int>& status) {
@@ -174,26 +152,17 @@ RunningService::Outcome OutcomeOf(const Result<int>& status) {
   return IsFailure(W_EXITCODE(*status, 0)) ? kFailed : kEnded;
 }
 
-// What outlives the command, and what the service is called if not as usual.
-void SayWhatIsNew(const StartedService& started) {
-  if (started.is_new) {
-    Complain(started.mount + " has policy '" + started.policy +
-             "' from now on; to undo that: ppcctl rm_policy " + ShellWord(started.mount));
-  }
-  if (started.id != started.name) {
-    Complain("service " + started.name + " runs already; this start is its replica " + started.id);
-  }
+void TellChild(const Attachment::Known& service, Child* child) {
+  child->environment = {{"PPC_MOUNT", service.mount}, {"PPC_SERVICE_ID", service.id}};
+  if (!service.socket.empty()) child->environment.emplace_back("PPC_SOCKET", service.socket);
+  if (!service.is_started) child->environment.emplace_back(kRunVariable, kRunBeside);
+  child->onlooker = service.daemon;
 }
 
-void TellChild(const StartedService& started, Child* child) {
-  child->environment = {{"PPC_MOUNT", started.mount}, {"PPC_SERVICE_ID", started.id}};
-  if (!started.socket.empty()) child->environment.emplace_back("PPC_SOCKET", started.socket);
-  if (started.daemon) child->onlooker = started.daemon->pid();
-}
-
-std::unique_ptr<StartReport> WantedReport(const Args& args, const Result<StartedService>& started) {
-  if (!started || !args.Has("--report")) return nullptr;
-  return std::make_unique<StartReport>(started->socket, started->mount, started->id,
+std::unique_ptr<StartReport> WantedReport(const Args& args, const Attachment& attachment) {
+  const Attachment::Known service = attachment.known();
+  if (!service.is_started || !args.Has("--report")) return nullptr;
+  return std::make_unique<StartReport>(service.socket, service.mount, service.id,
                                        CommandLine(args.command));
 }
 
@@ -220,6 +189,23 @@ int RunPlain(const Args& args) {
   return SayEnd(RunChild(plain));
 }
 
+// Begins to start the service; returns once the command may run.
+Result<std::shared_ptr<Attachment>> Attach(const Args& args, const ServiceRequest& request,
+                                           const Target& target,
+                                           const std::vector<std::string>& words) {
+  const Result<ServiceRequest> complete = RequestFor(request, target, words);
+  if (!complete) return complete.error();
+  const Result<std::string> id = ArtifactServiceId(complete->spec, target, args.command, words);
+  if (!id) return id.error();
+  std::shared_ptr<Attachment> attachment =
+      Attachment::Begin({.request = *complete, .id = *id, .also = args.All("--also")});
+  // A report tells of all of a start.
+  const bool waits = args.Has("--required") || args.Has("--report");
+  const Status status = waits ? attachment->WaitUntilStarted() : attachment->WaitToJoin();
+  if (!status) return status.error();
+  return attachment;
+}
+
 Result<ServiceRequest> ReadRunRequest(const Args& args) {
   if (!args.Has("--artifacts") && (args.Has("--root") || args.Has("--key"))) {
     return Error{EINVAL, "--root and --key are of artifacts; give --artifacts, too"};
@@ -242,50 +228,54 @@ int Run(const Args& args) {
   const LearntModel learnt(TemplateDir(), args.command);
   const Result<Target> found = FindTarget(args, words, learnt);
   const Target target = found ? *found : Target{args.operands[0], ""};
-  const Result<StartedService> started =
-      found ? Start(*request, target, words) : Result<StartedService>(found.error());
+  Result<std::shared_ptr<Attachment>> attached =
+      found ? Attach(args, *request, target, words) : found.error();
+  if (!attached && args.Has("--required")) {
+    Complain(attached.error());
+    return kExitRunFailed;
+  }
   Child child;
   child.command = args.command;
-  std::shared_ptr<RunningService> service;
-  Services others;
-  std::unique_ptr<NotifyRelay> relay;
-  if (started) {
-    service = std::make_shared<RunningService>(started->socket, started->mount, started->id,
-                                               request->timeout_ms);
-    SayWhatIsNew(*started);
-    TellChild(*started, &child);
-    others = StartOthers(args, *request, *started);
-  } else if (args.Has("--required")) {
-    Complain(started.error());
-    return kExitRunFailed;
+  const std::shared_ptr<Attachment> attachment = attached ? *attached : nullptr;
+  if (attachment) {
+    TellChild(attachment->known(), &child);
   } else {
-    GoWithout(target, started.error(), &child);
+    GoWithout(target, attached.error(), &child);
   }
-  const Result<std::string> id =
-      started ? started->name : ArtifactServiceId(request->spec, target, args.command, words);
-  AddKeptEnvironment(args, id, &child);
+  const Result<std::string> name =
+      attachment ? Result<std::string>(attachment->known().name)
+                 : ArtifactServiceId(request->spec, target, args.command, words);
+  AddKeptEnvironment(args, name, &child);
   const std::shared_ptr<RunArtifacts> artifacts = RestoreArtifacts(args, *request, target, words);
-  if (service || artifacts) {
+  std::unique_ptr<NotifyRelay> relay;
+  if (attachment || artifacts) {
     child.ready_text = args.Get("--ready-on");
-    relay = ListenForReadiness(service, others, artifacts, &child);
+    relay = ListenForReadiness(attachment, artifacts, &child);
   }
   Learning learning(learnt, target.directory);
-  const std::unique_ptr<StartReport> report = WantedReport(args, started);
+  const std::unique_ptr<StartReport> report =
+      attachment ? WantedReport(args, *attachment) : nullptr;
+  uint64_t begin_ns = MonotonicNs();
   child.on_start = [&](pid_t pid) {
-    if (report) report->Begin(pid, MonotonicNs());
+    begin_ns = MonotonicNs();
+    if (report) report->Begin(pid, begin_ns);
     if (relay) relay->Start();
     if (!target.is_in_words) learning.Start(pid);
+    if (attachment) attachment->CommandRuns();
   };
 
   const Result<int> status = RunChild(child);
+  const uint64_t ran_ns = MonotonicNs() - begin_ns;
   relay.reset();
   SaveReport(args, report.get(), status);
-  const RunningService::Outcome outcome = OutcomeOf(status);
-  if (service) EndService(*service, args, started->daemon != nullptr, outcome);
-  for (const auto& other : others) EndService(*other, args, started->daemon != nullptr, outcome);
+  const bool is_over = !attachment || attachment->End(OutcomeOf(status), LimitsOfEnd(args, ran_ns));
   if (artifacts) artifacts->End(status && *status == 0);
   if (status && !target.is_in_words) learning.Finish();
-  return SayEnd(status);
+  const int code = SayEnd(status);
+  if (is_over) return code;
+  // Threads still wait for ppcd, which sees our end.
+  std::fflush(nullptr);
+  _exit(code);
 }
 
 }  // namespace ppc::ctl

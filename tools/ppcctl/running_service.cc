@@ -18,35 +18,27 @@ constexpr const char* kDefaultPolicy = "maio";
 // Longer than ppcd waits for the policy, which may write what it learnt.
 constexpr unsigned kTellTimeoutMs = 35000;
 
-// Nobody is there, or nobody who would let us in: a user's own does as well.
-bool CallsForPrivateDaemon(int code) {
-  return code == ENOENT || code == ECONNREFUSED || (code == EACCES && geteuid() != 0);
-}
-
 std::string TextOf(const Json& object, const char* key) {
   const Result<std::string> text = JsonString(object, key, "");
   return text ? *text : "";
 }
 
-// One question to the daemon of `service`.
-Result<Json> Ask(const StartedService& service, const Json& message, unsigned timeout_ms) {
-  DaemonLink link(timeout_ms, service.socket);
-  return link.Ask(message);
+// The policy's own start, which ppcd bounds, is within libppc's default.  The link to a private
+// ppcd has that, and is the only one that is served.
+Result<Json> AskPatiently(DaemonLink& link, const StartedService& service, const Json& request) {
+  if (service.is_private) return link.Ask(request);
+  return DaemonLink(0, service.socket).Ask(request);
 }
 
-Status StartPrivateDaemon(StartedService& service, unsigned timeout_ms) {
-  Result<std::unique_ptr<PrivateDaemon>> daemon = PrivateDaemon::Start(timeout_ms);
-  if (!daemon) return daemon.error();
-  service.daemon = *std::move(daemon);
-  service.socket = service.daemon->socket();
-  return Ok();
+}  // namespace
+
+bool CallsForPrivateDaemon(int code) {
+  return code == ENOENT || code == ECONNREFUSED || (code == EACCES && geteuid() != 0);
 }
 
-Status StartOn(const std::string& directory, const ServiceRequest& request,
-               StartedService& service) {
-  Json spec = request.spec;
+Status StartOn(DaemonLink& link, const std::string& directory, Json spec, StartedService& service) {
   spec["mount"] = directory;
-  const Result<Json> answer = Ask(service, spec, request.timeout_ms);
+  const Result<Json> answer = link.Ask(spec);
   if (!answer) return answer.error();
   // What has the directory, where that is one around it.
   const std::string mount = TextOf(*answer, "mount");
@@ -56,8 +48,6 @@ Status StartOn(const std::string& directory, const ServiceRequest& request,
   service.name = first.empty() ? service.id : first;
   return Ok();
 }
-
-}  // namespace
 
 Place FindPlace(const Json& mounts, const ServiceRequest& request) {
   Place place{request.directory, ""};
@@ -74,62 +64,41 @@ Place FindPlace(const Json& mounts, const ServiceRequest& request) {
   return place;
 }
 
-namespace {
-
-// Where the directory has no policy yet, and where one was asked for.
-Status RegisterAndStart(const ServiceRequest& request, StartedService& service) {
+Status RegisterAndStart(DaemonLink& link, const ServiceRequest& request, StartedService& service,
+                        const std::function<void(const std::string&)>& on_registering) {
+  // Where the directory has no policy yet, and where one was asked for.
   const bool is_asked = !request.policy.empty() || !request.config.empty();
-  const Result<Json> list = Ask(service, {{"op", "list"}}, request.timeout_ms);
+  const Result<Json> list = link.Ask({{"op", "list"}});
   if (!list) return list.error();
   const Place place = FindPlace(list->value("mounts", Json::array()), request);
   const std::string policy = request.policy.empty() ? kDefaultPolicy : request.policy;
   if (place.policy.empty() || is_asked) {
+    if (place.policy.empty()) on_registering(place.directory);
     Json registration{
         {"op", "reg_policy"}, {"mount", place.directory}, {"policy", policy}, {"backend", "auto"}};
     if (!request.config.empty()) registration["config"] = request.config;
-    // The policy's own start, which ppcd bounds, is within libppc's default.
-    const Result<Json> answer = Ask(service, registration, 0);
+    const Result<Json> answer = AskPatiently(link, service, registration);
     if (!answer) return answer.error();
-    service.is_new = place.policy.empty() && service.daemon == nullptr;
+    service.is_new = place.policy.empty() && !service.is_private;
     service.policy = policy;
   }
-  return StartOn(place.directory, request, service);
+  return StartOn(link, place.directory, request.spec, service);
 }
 
-}  // namespace
-
-Result<StartedService> StartService(const ServiceRequest& request) {
+Result<StartedService> StartBeside(DaemonLink& link, const StartedService& first,
+                                   const std::string& directory, ServiceRequest request) {
   StartedService service;
-  const bool is_asked = !request.policy.empty() || !request.config.empty();
-  DaemonLink link(request.timeout_ms);
-  const Result<Json> ping = link.Ask({{"op", "ping"}});
-  if (!ping && !(link.is_unreachable() && CallsForPrivateDaemon(ping.error().code))) {
-    return ping.error();
-  }
-  // One that does not let us register has what root has registered.
-  const bool is_admin = ping && TextOf(*ping, "rights") != "service";
-  if (ping && !is_admin && !is_asked && StartOn(request.directory, request, service)) {
-    return service;
-  }
-  if (!is_admin) {
-    if (Status status = StartPrivateDaemon(service, request.timeout_ms); !status) {
-      return status.error();
-    }
-  }
-  if (Status status = RegisterAndStart(request, service); !status) return status.error();
-  return service;
-}
-
-Result<StartedService> StartBeside(const StartedService& first, const std::string& directory,
-                                   ServiceRequest request) {
-  StartedService service;
+  service.is_private = first.is_private;
   service.socket = first.socket;
   request.directory = directory;
   // Templates are named by the service alone, and it has one for each directory.
   request.spec.erase("service_id");
   request.spec["params"] = {{"beside", first.name}, {"directory", directory}};
-  if (StartOn(directory, request, service)) return service;
-  if (Status status = RegisterAndStart(request, service); !status) return status.error();
+  if (StartOn(link, directory, request.spec, service)) return service;
+  const auto nothing = [](const std::string&) {};
+  if (Status status = RegisterAndStart(link, request, service, nothing); !status) {
+    return status.error();
+  }
   return service;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns a service around a command: the daemon for it, one that runs or a private one, its
-// registration and start, and telling of its readiness and end.  The messages are the same
-// whichever daemon takes them.
+// Owns what is said to a ppcd about a service around a command: registration, start, readiness and
+// end.  The messages are the same for a ppcd that runs and a private one.
 #ifndef PPC_TOOLS_PPCCTL_RUNNING_SERVICE_H_
 #define PPC_TOOLS_PPCCTL_RUNNING_SERVICE_H_
 
@@ -14,7 +13,7 @@
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
-#include "tools/ppcctl/private_daemon.h"
+#include "tools/ppcctl/daemon_link.h"
 
 namespace ppc::ctl {
 
@@ -27,21 +26,29 @@ struct ServiceRequest {
 };
 
 struct StartedService {
-  std::unique_ptr<PrivateDaemon> daemon;  // nullptr: another runs
-  std::string socket;                     // "" = the usual one
-  std::string mount;                      // the directory registered
+  bool is_private = false;  // at a ppcd for this command alone
+  std::string socket;       // "" = the usual one
+  std::string mount;        // the directory registered
   std::string id;
   std::string name;     // what is kept of it is by this: several starts at a time share it
   bool is_new = false;  // the directory had no policy before, and keeps it: ppcd goes on
   std::string policy;   // that it has now, if is_new
 };
 
-// Registers the directory where it is not, and starts the service.
-Result<StartedService> StartService(const ServiceRequest& request);
+// No ppcd is there, or none that lets this user in: a private one does as well.
+bool CallsForPrivateDaemon(int code);
+
+// On a registered directory or below one.
+Status StartOn(DaemonLink& link, const std::string& directory, Json spec, StartedService& service);
+
+// Registers the directory where it is not, and starts the service.  `on_registering` is called
+// with the directory before what may take long.
+Status RegisterAndStart(DaemonLink& link, const ServiceRequest& request, StartedService& service,
+                        const std::function<void(const std::string&)>& on_registering);
 
 // The same start on another directory that it reads from, at the same daemon; by an ID of its own.
-Result<StartedService> StartBeside(const StartedService& first, const std::string& directory,
-                                   ServiceRequest request);
+Result<StartedService> StartBeside(DaemonLink& link, const StartedService& first,
+                                   const std::string& directory, ServiceRequest request);
 
 // What to register, and what is registered there ("" = nothing), by the "mounts" that `list`
 // answers: the directory itself, or one around it that is registered or a ppc mount.

@@ -2,6 +2,7 @@
 // ppcctl service start|ready|phase|failed|stop and service-id.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 
 #include "daemon/wire/notify.h"
@@ -29,6 +30,20 @@ int TellNobody() {
   return kExitOk;
 }
 
+// The command that asks may be ahead of its own service, or that could not be started.
+bool IsAheadOfService(const Args& args, const Error& why, bool is_unreachable) {
+  return args.operands.empty() && FromEnvironment(kRunVariable) == kRunBeside &&
+         (is_unreachable || why.code == ENOENT);
+}
+
+int Tell(const Args& args, const Json& request, unsigned timeout_ms) {
+  DaemonLink link(timeout_ms);
+  const Result<Json> answer = link.Ask(request);
+  if (answer) return kExitOk;
+  if (IsAheadOfService(args, answer.error(), link.is_unreachable())) return TellNobody();
+  return link.Report(answer.error());
+}
+
 int TellAboutService(const Args& args, const char* op, const Json& more = Json::object()) {
   if (IsNobodyToTell(args)) return TellNobody();
   const Result<std::string> mount = ReadMount(args);
@@ -39,7 +54,7 @@ int TellAboutService(const Args& args, const char* op, const Json& more = Json::
   if (!timeout) return WrongUsage(timeout.error().message);
   Json request{{"op", op}, {"mount", *mount}, {"service_id", *id}};
   request.update(more);
-  return AskOnce(request, *timeout).exit_status;
+  return Tell(args, request, *timeout);
 }
 
 }  // namespace
@@ -108,7 +123,7 @@ int ServicePhase(const Args& args) {
   if (!timeout) return WrongUsage(timeout.error().message);
   const Json request{
       {"op", "service_phase"}, {"mount", *mount}, {"service_id", *id}, {"phase", phase}};
-  return AskOnce(request, *timeout).exit_status;
+  return Tell(named, request, *timeout);
 }
 
 int ServiceFailed(const Args& args) {

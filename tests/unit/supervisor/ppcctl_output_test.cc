@@ -140,7 +140,8 @@ TEST_F(CtlOutputTest, RunWithJsonLeavesTheOutputToTheCommand) {
   environment_.push_back("PPC_RUNNER=/no/such/runner");
   environment_.push_back("XDG_RUNTIME_DIR=" + dir_);
   const ProcessResult result =
-      Ctl({"run", "--json", "--policy", "alpha", "/proc", "--", "/bin/echo", "ran"});
+      Ctl({"run", "--json", "--policy", "alpha", "/proc", "--", "/bin/sh", "-c",
+           "echo ran; " + std::string(PPC_TEST_BIN_DIR) + "/ppcctl list >/dev/null 2>&1; true"});
   EXPECT_EQ(result.exit_status, 0);
   EXPECT_EQ(result.out, "ran\n");
   const Result<Json> message = ParseJsonObject(result.err, "message");

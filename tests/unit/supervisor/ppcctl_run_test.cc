@@ -33,7 +33,8 @@ class RunTest : public DaemonTest {
     config_ = R"({"fake":{"log":")" + dir_ + R"(/runner.log"}})";
   }
   void TearDown() override {
-    EXPECT_TRUE(fs::is_empty(runtime_)) << "a private directory is left";
+    EXPECT_TRUE(Eventually([this] { return fs::is_empty(runtime_); }))
+        << "a private directory is left";
     DaemonTest::TearDown();
   }
 
@@ -79,19 +80,24 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
+// For a command: until a private ppcd has started the service.  It serves ppcctl before.
+const std::string kUntilStarted = std::string(PPC_TEST_BIN_DIR) + "/ppcctl list >/dev/null";
+
 TEST_F(RunTest, StartsADaemonForTheCommandAlone) {
   const ProcessResult result =
       Run({"/proc", "--", "/bin/sh", "-c",
            "echo $PPC_MOUNT; case $PPC_SOCKET in " + runtime_ + "/*) echo private;; esac; " +
-               "stat -c %a ${PPC_SOCKET%/*}; exit 7"});
+               "stat -c %a ${PPC_SOCKET%/*}; " + kUntilStarted + "; exit 7"});
   EXPECT_EQ(result.exit_status, 7) << result.err;
   EXPECT_EQ(result.out, "/proc\nprivate\n700\n");
   EXPECT_EQ(result.err, "");
+  EXPECT_TRUE(Eventually([this] {
+    return RunnerLog().find("\"op\":\"stop\"") != std::string::npos;
+  })) << "the runner is drained";
   const std::string log = RunnerLog();
   EXPECT_LT(log.find("\"op\":\"init\""), log.find("service_start")) << log;
   EXPECT_LT(log.find("service_start"), log.find("service_stop"));
   EXPECT_NE(log.find("service_stop"), std::string::npos);
-  EXPECT_NE(log.find("\"op\":\"stop\""), std::string::npos) << "the runner is drained";
   EXPECT_EQ(log.find("service_ready"), std::string::npos);
   EXPECT_FALSE(fs::exists(socket_));
   EXPECT_NE(log.find(dir_ + "/templates"), std::string::npos);
@@ -110,9 +116,9 @@ TEST_F(RunTest, TheCommandReachesThePrivateDaemon) {
 TEST_F(RunTest, TheFilterOfSystemCallsIsThePrivateDaemonsAlone) {
   const std::string mode = "sed -n 's/^Seccomp:[^0-9]*//p' /proc/";
   const ProcessResult own = RunProcess({"/bin/sh", "-c", mode + "self/status"}, {});
-  const ProcessResult result =
-      Run({"/proc", "--", "/bin/sh", "-c",
-           mode + "self/status; " + mode + "$(pgrep -P $PPID -x ppcd)/status"});
+  const ProcessResult result = Run(
+      {"/proc", "--", "/bin/sh", "-c",
+       kUntilStarted + "; " + mode + "self/status; " + mode + "$(pgrep -P $PPID -x ppcd)/status"});
   EXPECT_EQ(result.out, own.out + "2\n") << result.err;
 }
 
@@ -133,14 +139,56 @@ TEST_F(RunTest, ScriptsGoOnWithoutAService) {
 }
 
 TEST_F(RunTest, ThePrivateDaemonEndsWithAKilledPpcctl) {
-  Run({"/proc", "--", "/bin/sh", "-c", "kill -9 $PPID; sleep 0.1"});
+  Run({"/proc", "--", "/bin/sh", "-c", kUntilStarted + "; kill -9 $PPID; sleep 0.1"});
   EXPECT_TRUE(Eventually([this] { return fs::is_empty(runtime_); }));
+  EXPECT_NE(RunnerLog().find("\"op\":\"stop\""), std::string::npos) << "drained, not cut off";
+}
+
+TEST_F(RunTest, APrivateDaemonThatStillStartsEndsWithAKilledPpcctl) {
+  Run({"/proc", "--", "/bin/sh", "-c", "kill -9 $PPID"});
+  EXPECT_TRUE(Eventually([this] { return fs::is_empty(runtime_); }));
+}
+
+// Loading the programs of an observer takes longer than many a command.
+TEST_F(RunTest, ACommandNeedNotWaitForItsService) {
+  config_ = R"({"fake":{"init":"hang"}})";
+  const ProcessResult result =
+      Run({"/proc", "--", "/bin/sh", "-c", "echo $PPC_RUN $PPC_MOUNT; exit 7"});
+  EXPECT_EQ(result.exit_status, 7);
+  EXPECT_EQ(result.out, "beside /proc\n");
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(RunTest, ScriptsGoOnWhereTheServiceCannotBeHad) {
+  config_ = R"({"fake":{"init":"refuse"}})";
+  const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
+  const ProcessResult result =
+      Run({"/proc", "--", "/bin/sh", "-ec",
+           ctl + " service phase weights; " + ctl + " service ready; echo ran"});
+  EXPECT_EQ(result.exit_status, 0);
+  EXPECT_EQ(result.out, "ran\n");
+  ExpectOneLine(result);
+  EXPECT_NE(result.err.find("chmod o-w"), std::string::npos) << result.err;
+}
+
+// As PID 1 of a container: its end ends all.
+TEST_F(RunTest, AsTheFirstProcessItWaitsForItsDaemon) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs the right to make a pid namespace";
+  const ProcessResult result =
+      RunProcess({"/usr/bin/unshare", "--pid", "--fork", "--mount-proc",
+                  std::string(PPC_TEST_BIN_DIR) + "/ppcctl", "run", "--policy", "alpha", "--config",
+                  config_, "/proc", "--", "/bin/sh", "-c", "exit 0"},
+                 environment_);
+  if (result.err.find("unshare") != std::string::npos) GTEST_SKIP() << result.err;
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_TRUE(fs::is_empty(runtime_));
   EXPECT_NE(RunnerLog().find("\"op\":\"stop\""), std::string::npos) << "drained, not cut off";
 }
 
 TEST_F(RunTest, FailsOpenWithOneWarning) {
   config_ = R"({"fake":{"init":"refuse"}})";
-  const ProcessResult refused = Run({"/proc", "--", "/bin/sh", "-c", "echo ran; exit 3"});
+  const ProcessResult refused =
+      Run({"/proc", "--", "/bin/sh", "-c", "echo ran; " + kUntilStarted + " 2>&1; exit 3"});
   EXPECT_EQ(refused.exit_status, 3);
   EXPECT_EQ(refused.out, "ran\n");
   ExpectOneLine(refused);
@@ -149,8 +197,8 @@ TEST_F(RunTest, FailsOpenWithOneWarning) {
   const ProcessResult missing = Run({"no/such/dir", "--", "/bin/echo", "ran"});
   EXPECT_EQ(missing.out, "ran\n");
   ExpectOneLine(missing);
-  const ProcessResult unknown =
-      Ctl({"run", "--policy", "gamma", "/proc", "--", "/bin/echo", "ran"});
+  const ProcessResult unknown = Ctl({"run", "--policy", "gamma", "/proc", "--", "/bin/sh", "-c",
+                                     "echo ran; " + kUntilStarted + " 2>&1"});
   EXPECT_EQ(unknown.out, "ran\n");
   ExpectOneLine(unknown);
   EXPECT_NE(unknown.err.find("gamma"), std::string::npos) << unknown.err;
@@ -303,7 +351,7 @@ TEST_F(RunTest, WorksForAnOrdinaryUser) {
   const ProcessResult result =
       RunProcess({"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
                   std::string(PPC_TEST_BIN_DIR) + "/ppcctl", "run", "--policy", "alpha", "--config",
-                  config_, "/proc", "--", "/bin/sh", "-c", "echo $PPC_MOUNT"},
+                  config_, "/proc", "--", "/bin/sh", "-c", "echo $PPC_MOUNT; " + kUntilStarted},
                  environment_);
   if (result.exit_status == 127 || result.exit_status == 126) GTEST_SKIP() << result.err;
   EXPECT_EQ(result.out, "/proc\n");
