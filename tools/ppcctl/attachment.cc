@@ -18,8 +18,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What a command waits for a ppcd that runs.
-constexpr milliseconds kJoin(20);
+// What a command waits for a ppcd that runs.  One that is well answers within some milliseconds;
+// the ID of a replica is its answer.
+constexpr milliseconds kJoin(250);
 // What the exit status waits for the first registration of a directory with a ppcd that runs.
 constexpr unsigned kRegisterMs = 2000;
 

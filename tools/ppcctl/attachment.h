@@ -34,7 +34,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   // A private ppcd is started by this thread, which must live as long as the command.
   static std::shared_ptr<Attachment> Begin(Wish wish);
 
-  // Waits for a ppcd that runs, for 20 ms at most.  An error: there is no service.
+  // Waits for a ppcd that runs, for 250 ms at most.  An error: there is no service.
   Status WaitToJoin();
   Status WaitUntilStarted();
 

@@ -141,7 +141,10 @@ Attachment::Limits LimitsOfEnd(const Args& args, uint64_t ran_ns) {
   Attachment::Limits limits{.start_ms = kShortMs + share_ms, .tell_ms = kTellMs + share_ms};
   if (MayEndEverything()) limits = {kRunEndTimeoutMs, kRunEndTimeoutMs, kDaemonEndMs, true};
   // Has been read without an error before.
-  if (args.Has("--timeout")) limits.tell_ms = *ReadTimeoutMs(args, kRunEndTimeoutMs);
+  if (args.Has("--timeout")) {
+    limits.tell_ms = *ReadTimeoutMs(args, kRunEndTimeoutMs);
+    limits.warns = true;
+  }
   return limits;
 }
 

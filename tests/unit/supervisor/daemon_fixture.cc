@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "daemon/base/clock.h"
 #include "daemon/wire/listen_socket.h"
@@ -160,7 +161,12 @@ void DaemonTest::SetUp() {
 void DaemonTest::TearDown() {
   if (daemon_ > 0) StopDaemon();
   if (HasFailure()) std::fprintf(stderr, "--- ppcd's log\n%s", DaemonLog().c_str());
-  std::filesystem::remove_all(dir_);
+  // A private ppcd of `ppcctl run` may still remove its own part.
+  EXPECT_TRUE(Eventually([this] {
+    std::error_code error;
+    std::filesystem::remove_all(dir_, error);
+    return !error;
+  })) << dir_;
 }
 
 void DaemonTest::Mount(unsigned index, const char* path) {
