@@ -5,7 +5,6 @@
 
 #include <malloc.h>
 
-#include <functional>
 #include <span>
 #include <utility>
 
@@ -102,8 +101,7 @@ void Service::Begin(Preparation p) {
   treatment_ = is_held_back_ ? "native" : p.is_recorded ? "record" : p.followed ? "policy" : "none";
   if (p.is_recorded) {
     recording_ = std::make_unique<Recording>(&run_, p.found);
-    recording_->Begins({early_.has_lost(), p.followed.has_value(), p.is_warm, p.has_headers,
-                        std::bind_front(&Service::OwnPart, this)});
+    recording_->Begins({early_.has_lost(), p.followed.has_value(), p.is_warm});
     for (auto [phase, ms] : phases_.all()) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
   }
   const uint64_t known_ns = p.found.created_ns;
@@ -168,7 +166,6 @@ void Service::FollowOtherNode(Template t) {
       [this, result, alive = std::weak_ptr<bool>(alive_)] {
         if (alive.expired()) return;
         if (!result->followed || !follows()) return node_search_.GoOn();
-        if (recording_ != nullptr) recording_->LeaveHeaders();
         following_->End();
         stale_files_ = result->stale_files;
         Follow(result.get());

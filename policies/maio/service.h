@@ -109,10 +109,6 @@ class Service {
   bool follows() const {
     return following_ != nullptr && (mode_ == Mode::kUse || mode_ == Mode::kRecord);
   }
-  // See Recording::Beside.
-  std::optional<Pages> OwnPart(uint32_t group, uint64_t file, Pages pages) const {
-    return follows() ? following_->layout().OwnPart(group, file, pages) : std::nullopt;
-  }
   void Stats() const;
 
   Run run_;

@@ -137,47 +137,6 @@ TEST_F(MaioSynthTest, ARecordingIsSuspectWhereAMappedModelWasInMemoryBefore) {
   }
 }
 
-// A large folio is mapped whole, though a worker reads but its part of it.
-TEST_F(MaioSynthTest, WhatIsMappedBeyondASliceIsNotRecorded) {
-  Setup setup;
-  auto sim = MakeReal(setup);
-  ASSERT_EQ(sim->Init(), 0);
-  EXPECT_EQ(Start(sim.get(), setup)["mode"], "record");
-  const PolicyLibrary library(PolicyPath("maio"));
-  const auto comes = [&](int worker, uint64_t offset, uint64_t bytes, uint32_t flags) {
-    miss_io event = sim->Event(PPC_ACCESS, shards_[0], offset, bytes, 100 + worker);
-    event.service = 1;
-    event.xpu = worker;
-    event.flags = flags;
-    library.ops()->ppc_event(&event);
-  };
-  constexpr uint64_t kPiece = 128 << 10;
-  constexpr uint64_t kFolio = 2 * kPiece;
-  const uint64_t middle = 4096 + kTensorBytes + kTensorBytes / 2;  // of one that is split
-  for (const int worker : {0, 1}) comes(worker, 0, 4096, 0);
-  const uint64_t folio = middle / kFolio * kFolio;
-  comes(0, folio, kFolio, PPC_F_MMAP);
-  comes(1, middle - kPiece, 2 * kPiece, 0);  // a read() says what is read
-  // What lies in no part of its own it reads otherwise than the headers say.
-  comes(0, middle + 4 * kPiece, kPiece, PPC_F_MMAP);
-  // So does who goes on where the folio ended.
-  comes(1, middle - 4 * kPiece, kPiece, 0);
-  const uint64_t next = middle + 2 * kTensorBytes;  // of the next one
-  comes(0, next / kFolio * kFolio, kFolio, PPC_F_MMAP);
-  comes(0, next / kFolio * kFolio + kFolio, kPiece, PPC_F_MMAP);
-  comes(1, next - 2 * kPiece, 2 * kPiece, 0);
-  EXPECT_EQ(End(sim.get(), "service_ready")["reason"], "template stored");
-  maio::Template recorded;
-  std::string error;
-  ASSERT_EQ(maio::Load(maio::TemplatePath(store_.path(), kId), &recorded, &error), 0) << error;
-  for (const uint32_t worker : {0u, 1u}) {
-    maio::PageSet pages;
-    pages.Add(recorded, worker);
-    const uint64_t of_folio = worker == 0 ? middle - folio : kPiece;
-    EXPECT_EQ(pages.bytes(), 4096 + 4 * kPiece + of_folio) << worker;
-  }
-}
-
 TEST_F(MaioSynthTest, RecordingWithoutPrefetchReadsByItself) {
   Setup setup;
   setup.config = {{"prefetch", false}};

@@ -211,10 +211,6 @@ class Layout {
   }
   // -1: not a file of the template.
   int32_t FileOf(uint64_t number) const;
-  // Of some pages of a file from the first to the last that a group reads, as far as pieces tell.
-  // Pages that begin or end where a slice of any group does, or reach further than a fault beside
-  // the group's slice maps, are all the reader's: it may be another worker than it is taken for.
-  std::optional<Pages> OwnPart(uint32_t group_id, uint64_t number, Pages pages) const;
   // Indexes of the pieces that overlap pages [first, end) of a file.
   std::pair<uint32_t, uint32_t> PiecesOf(uint32_t file, uint64_t first, uint64_t end) const;
   const UseList& ListOf(uint32_t group, uint32_t file) const { return groups_[group].lists[file]; }
@@ -264,7 +260,6 @@ class Layout {
   friend class PieceTable;
   // Whether other groups read what is before a page than what begins there.  The file's end is one,
   // though folios end there too: what else is lost of a worker's last slice nobody would load.
-  bool IsSliceEnd(uint32_t file, uint64_t page) const;
   int32_t FindSlot(uint32_t id) const;
   uint32_t EndOfParts(uint32_t piece) const {
     return piece + 1 < pieces_.size() ? pieces_[piece + 1].first_part

@@ -80,12 +80,6 @@ void Recording::Event(const miss_io& event) {
     first = first / kAroundPages * kAroundPages;
     end = (end + kAroundPages - 1) / kAroundPages * kAroundPages;
   }
-  if (weights && (event.flags & PPC_F_MMAP) != 0 && beside_.has_headers) {
-    const std::optional<Pages> own = beside_.own_part(group, event.file, {first, end});
-    const Pages kept = slice_ends_.Cut(event.tid, static_cast<uint32_t>(file), {first, end}, own);
-    first = kept.first;
-    end = kept.end;
-  }
   // Whoever reads it: the order in which small files are needed is one of all processes.
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
   if (weights && first < end) NoteOwn((end - first) * kPage);

@@ -5,8 +5,6 @@
 #define POLICIES_MAIO_RECORD_RECORDING_H_
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +13,6 @@
 #include "policies/maio/record/finishing.h"
 #include "policies/maio/record/in_order.h"
 #include "policies/maio/record/recorder.h"
-#include "policies/maio/record/slice_ends.h"
 
 namespace ppc::maio {
 
@@ -41,13 +38,8 @@ class Recording {
     bool has_missed = false;   // some of the start was not told of
     bool is_followed = false;  // something is loaded ahead of its readers
     bool is_warm = false;      // of which some was there before, and may not be seen
-    bool has_headers = false;  // it is what the model's headers say, at least beside
-    // What they give a group of pages of a file, from the first to the last.
-    std::function<std::optional<Pages>(uint32_t group, uint64_t file, Pages pages)> own_part;
   };
-  void Begins(Beside beside) { beside_ = std::move(beside); }
-  // What another node has recorded is followed from now on.
-  void LeaveHeaders() { beside_.has_headers = false; }
+  void Begins(const Beside& beside) { beside_ = beside; }
 
   // A model was read, or many small files were: the packages of a program.
   bool HasSubstance() const;
@@ -73,7 +65,6 @@ class Recording {
   Run* const run_;
   FoundTemplate found_;
   Recorder recorder_;
-  SliceEnds slice_ends_;
   InOrder in_order_;
   uint64_t own_bytes_ = 0;
   uint64_t begun_bytes_ = 0;                                // of the model, until that is known

@@ -203,12 +203,10 @@ void Preparer::FollowProvisionally(Template* known) {
     if (headers && !synthetic) CompleteWith(known, *headers);
     bool good = Check(*known).empty() && Use(known);
     if (good && !synthetic) out_.reason = reason + ", of a recording to be repeated";
-    out_.has_headers = good && headers.has_value();
     if (good) return;
     if (!headers) headers = SynthesizeModel();
   }
-  out_.has_headers = headers && Use(&*headers);
-  if (out_.has_headers) out_.reason = reason + "; follows the model's headers";
+  if (headers && Use(&*headers)) out_.reason = reason + "; follows the model's headers";
 }
 
 void Preparer::CompleteFromHeaders(Template* t) {

@@ -25,7 +25,6 @@ struct Preparation {
   std::optional<Tables> followed;
   bool is_recorded = false;  // the start, whatever is followed
   bool is_warm = false;      // some of what is followed is in memory already, and may not be seen
-  bool has_headers = false;  // what the model's headers say is followed, at least beside
   std::string reason;
   FoundTemplate found;
   uint32_t copies = 0;  // of each worker's list, of a template for fewer workers

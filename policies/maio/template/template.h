@@ -33,11 +33,6 @@ using Fingerprint = std::array<uint8_t, 16>;
 
 inline constexpr uint64_t kPage = 4096;  // unit of templates on every host
 
-// Of a file, end excluded.
-struct Pages {
-  uint64_t first = 0;
-  uint64_t end = 0;
-};
 inline constexpr uint32_t kMaxFiles = 65536;
 inline constexpr size_t kMaxPathBytes = 8 << 20;  // of all files together
 inline constexpr size_t kMaxMetaBytes = 1 << 20;

@@ -195,33 +195,6 @@ TEST(Layout, LargeNeighboursOfDifferentReadersAreNotJoined) {
   for (const Piece& piece : layout.pieces()) EXPECT_TRUE(std::has_single_bit(piece.groups));
 }
 
-// Group 0 reads 0 to 50 and 100 to 1100 of file 0, group 1 reads 600 to 1600.
-TEST(Layout, WhatIsAWorkersOwnOfWhatIsMapped) {
-  std::vector<uint64_t> numbers = {7, 8};
-  const Layout layout(TwoGroups(), numbers);
-  const auto own = [&](uint32_t group, Pages pages) {
-    const std::optional<Pages> part = layout.OwnPart(group, 7, pages);
-    return part ? std::pair(part->first, part->end) : std::pair(uint64_t{0}, uint64_t{0});
-  };
-  using Part = std::pair<uint64_t, uint64_t>;
-  // A folio begins before it and ends behind it.
-  EXPECT_EQ(own(1, {512, 640}), Part(600, 640));
-  EXPECT_EQ(own(0, {1000, 1152}), Part(1000, 1100));
-  EXPECT_EQ(own(1, {1500, 1664}), Part(1500, 1600));
-  EXPECT_EQ(own(0, {1200, 1300}), Part(0, 0));
-  // Where the other's slice begins or ends none does: it is the other.
-  EXPECT_EQ(own(1, {100, 700}), Part(100, 700));
-  EXPECT_EQ(own(0, {1000, 1600}), Part(1000, 1600));
-  // A piece ends there, and no slice.
-  EXPECT_EQ(own(0, {1000, 1280}), Part(1000, 1100));
-  // The first folio of a file begins with it, whoever maps it.
-  EXPECT_EQ(own(1, {0, 1024}), Part(600, 1024));
-  // More than a folio that reaches into the slice: it is the other, and has read to the slice's
-  // end, around which a fault maps.
-  EXPECT_EQ(own(1, {200, 608}), Part(200, 608));
-  EXPECT_EQ(own(0, {1090, 1500}), Part(1090, 1500));
-}
-
 TEST(Layout, FilesWithoutNumberAreLeftOut) {
   std::vector<uint64_t> numbers = {0, 8};
   Layout layout(TwoGroups(), numbers);
