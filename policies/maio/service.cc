@@ -34,8 +34,6 @@ Service::Service(const ppc_context* context, const Config& config, ServiceSpec s
     : run_(context, config, std::move(spec), slot),
       shared_(shared),
       background_(std::move(background)),
-      node_search_(context, background_, run_.spec,
-                   [this](Template own) { FollowOtherNode(std::move(own)); }),
       look_ups_(
           context, background_,
           [this](std::span<const LookedUp> found) {
@@ -126,9 +124,6 @@ void Service::Follow(Preparation* p) {
     if (recording_ != nullptr) recording_->Swap(a, b);
   });
   look_ups_.Begin(std::move(later));
-  if (run_.spec.nodes == 1 || run_.spec.first_told) return;
-  following_->OnUnknown(
-      [this](const std::string& path, uint64_t page) { node_search_.NoteUnknown(path, page); });
 }
 
 void Service::FetchNewer() {
@@ -151,29 +146,6 @@ void Service::Fetched() {
   mode_ = Mode::kStarting;
   is_fetched_ = true;
   Prepare();
-}
-
-void Service::FollowOtherNode(Template t) {
-  if (!follows()) return node_search_.GoOn();
-  auto own = std::make_shared<Template>(std::move(t));
-  auto result = std::make_shared<Preparation>();
-  auto preparer = MakePreparer();
-  background_(
-      [own, result, preparer, cookie = run_.cookie(), nonce = run_.NextNonce()] {
-        preparer->PrepareFrom(std::move(*own));
-        *result = preparer->Finish(cookie, nonce);
-      },
-      [this, result, alive = std::weak_ptr<bool>(alive_)] {
-        if (alive.expired()) return;
-        if (!result->followed || !follows()) return node_search_.GoOn();
-        following_->End();
-        stale_files_ = result->stale_files;
-        Follow(result.get());
-        *result = Preparation();
-        node_search_.End();
-        reason_ += ", as another node of the recording";
-        run_.Log(PPC_LOG_INFO, "maio: service " + id() + ": reads as another node did");
-      });
 }
 
 // --------------------------------------------------------------------- events

@@ -28,7 +28,6 @@
 #include "policies/maio/record/phase_times.h"
 #include "policies/maio/record/recording.h"
 #include "policies/maio/synth/prepare.h"
-#include "policies/maio/template/node_search.h"
 #include "policies/maio/template/shared_store.h"
 #include "ppc.hpp"
 
@@ -97,7 +96,6 @@ class Service {
   void FetchNewer();
   void FetchShared(uint64_t known_ns);
   void Fetched();
-  void FollowOtherNode(Template t);
 
   void FinishRecording(uint32_t flags);
   void Retire();
@@ -116,7 +114,6 @@ class Service {
   const Background background_;
   bool is_fetched_ = false;              // its template came from the store
   std::optional<uint64_t> fetch_newer_;  // than one of that time, once all is looked up
-  NodeSearch node_search_;
   LookUps look_ups_;
   Mode mode_ = Mode::kIdle;
   std::string reason_;

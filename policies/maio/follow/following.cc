@@ -139,17 +139,6 @@ void Following::FollowSync(const miss_io& event, uint32_t slot) {
   }
 }
 
-// Pages that no group of this layout has.
-void Following::NoteUnknown(const miss_io& event, uint32_t file) {
-  if ((event.flags & PPC_F_NOT_USER) != 0) return;
-  if (event.kind != PPC_MISS_READ && event.kind != PPC_MISS_FAULT && event.kind != PPC_PROGRESS)
-    return;
-  const uint64_t page = event.offset / kPage;
-  const auto [first, last] =
-      layout_->PiecesOf(file, page, (event.offset + event.size + kPage - 1) / kPage);
-  if (first == last) on_unknown_(layout_->files()[file].path, page);
-}
-
 // On a node of several the layout has no slices of the others' workers, into which the kernel reads
 // ahead of this one's, and maps around them: that says nothing of who reads what.
 bool Following::IsReadAhead(const miss_io& event, uint32_t file) const {
@@ -208,7 +197,6 @@ void Following::Event(const miss_io& event) {
   int32_t slot = layout_->SlotOf(group);
   if (event.kind == PPC_OPEN) return;
   if (IsReadAhead(event, static_cast<uint32_t>(file))) return;
-  if (weights && on_unknown_) NoteUnknown(event, static_cast<uint32_t>(file));
   if (event.kind == PPC_CLOSE) {
     if (slot >= 0) {
       matcher_->Close(static_cast<uint32_t>(slot), static_cast<uint32_t>(file), event.open_id);

@@ -91,11 +91,6 @@ class Following {
   // Called when two workers turn out to be each other.
   void OnSwap(std::function<void(uint32_t, uint32_t)> swap) { on_swap_ = std::move(swap); }
 
-  // Called for what somebody reads of the template's files that no group reads; it may not replace
-  // this object.
-  using Unknown = std::function<void(const std::string& path, uint64_t page)>;
-  void OnUnknown(Unknown unknown) { on_unknown_ = std::move(unknown); }
-
   void Describe(nlohmann::json* out) const { maio::Describe(Parts(), out); }
   void Stats() const { maio::Stats(Parts()); }
 
@@ -112,7 +107,6 @@ class Following {
   void BindGroups();
   void NoteMiss(const miss_io& event, uint32_t file, int32_t slot);
   bool IsReadAhead(const miss_io& event, uint32_t file) const;
-  void NoteUnknown(const miss_io& event, uint32_t file);
   void UnlistedFile(const miss_io& event);
   void FollowSync(const miss_io& event, uint32_t slot);
   bool IsOwn(const Observation& o) const;
@@ -136,7 +130,6 @@ class Following {
   std::unique_ptr<ProgressNotes> notes_;
   std::unique_ptr<WorkerVotes> votes_;
   std::function<void(uint32_t, uint32_t)> on_swap_;
-  Unknown on_unknown_;
 
   OwnMemory own_memory_;
   NativeFiles native_;

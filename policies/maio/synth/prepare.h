@@ -46,8 +46,6 @@ class Preparer {
         start_ns_(context->now_ns(context)) {}
 
   void Prepare();
-  // Of a template that is at hand.
-  void PrepareFrom(Template t) { (void)Use(&t); }
   // What was found; cookie: of the service, nonce: of this layout.
   Preparation Finish(uint64_t cookie, uint64_t nonce);
 
