@@ -119,7 +119,7 @@ void Service::Begin(Preparation p) {
 
 void Service::Follow(Preparation* p) {
   Later later = std::move(p->followed->later);
-  following_ = std::make_unique<Following>(&run_, *std::move(p->followed), p->copies);
+  following_ = std::make_unique<Following>(&run_, *std::move(p->followed));
   following_->OnSwap([this](uint32_t a, uint32_t b) {
     if (recording_ != nullptr) recording_->Swap(a, b);
   });

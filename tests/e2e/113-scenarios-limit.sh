@@ -30,8 +30,7 @@ scenario limit-read svc-read 45 2 "$once" --mode read
 extra limit-ranks-permuted svc-w2 45 2 "$once" --ranks 1,0
 # What initialisation loaded in the recorded order makes room for the other one.
 scenario limit-shuffled-shards svc-w2 45 2 "disk<=140 refault<=5 $kept" --shuffle 7
-# The list is what two workers would have recorded, and still they were seen to leave it twice, which makes
-# room as above; 107% is usual.  One window read again is 8 per mille of a model this small.
+# The lists are the headers'.  One window read again is 8 per mille of a model this small.
 scenario limit-other-tp svc-w4 45 2 "disk<=140 refault<=25 $kept wrong<=20"
 extra limit-two-passes svc-w2 45 2 "$kept" --passes 2
 BESIDE=own_prefetch scenario limit-own-prefetch svc-w2 45 2 "oom<=0"

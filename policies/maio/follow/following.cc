@@ -11,7 +11,7 @@
 
 namespace ppc::maio {
 
-Following::Following(Run* run, Tables tables, uint32_t copies)
+Following::Following(Run* run, Tables tables)
     : run_(run),
       layout_(std::move(tables.layout)),
       small_(std::move(tables.small)),
@@ -41,7 +41,7 @@ Following::Following(Run* run, Tables tables, uint32_t copies)
   evictor_ =
       std::make_unique<Evictor>(table_.get(), matcher_.get(), planner_.get(), distance, cookie);
   stand_down_ = std::make_unique<StandDown>(run_->config.stand_down);
-  votes_ = std::make_unique<WorkerVotes>(layout_.get(), copies);
+  votes_ = std::make_unique<WorkerVotes>(layout_.get());
   if (run_->config.affinity_fix == AffinityFix::kEvict && run_->config.affinity &&
       run_->config.prefetch && (run_->context->caps & PPC_CAN_NODE) != 0) {
     leftovers_ = std::make_unique<Leftovers>(

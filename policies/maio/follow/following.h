@@ -37,8 +37,8 @@ namespace ppc::maio {
 
 class Following {
  public:
-  // run outlives this.  copies: of each worker's list, of a template for fewer workers, 0: none.
-  Following(Run* run, Tables tables, uint32_t copies);
+  // run outlives this.
+  Following(Run* run, Tables tables);
 
   void Event(const miss_io& event);
   void Plan(const ppc_plan_request& request, IoList* out);

@@ -18,8 +18,7 @@ namespace ppc::maio {
 
 class WorkerVotes {
  public:
-  // copies: of each worker's list, of a template for fewer workers, 0: none.
-  WorkerVotes(const Layout* layout, uint32_t copies) : layout_(layout), copies_(copies) {}
+  explicit WorkerVotes(const Layout* layout) : layout_(layout) {}
 
   // A read of none of the process's own.  The group that it turns out to be by this, and all count
   // anew.  What the kernel read ahead for it says nothing: it runs into the neighbours' slices.
@@ -37,9 +36,7 @@ class WorkerVotes {
   };
 
   const Layout* const layout_;
-  const uint32_t copies_;
   std::map<std::pair<int32_t, uint64_t>, Votes> votes_;  // by pid and its start
-  uint32_t turn_ = 0;
   uint32_t swaps_ = 0;
 };
 

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/follow/directories.h"
 #include "policies/maio/follow/in_memory.h"
-#include "policies/maio/record/regroup.h"
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/template/shared_store.h"
 #include "policies/maio/template/template_compare.h"
@@ -69,6 +69,39 @@ std::string TextOf(const nlohmann::json& params, std::initializer_list<const cha
 
 bool Known(const Fingerprint& fingerprint) { return fingerprint != Fingerprint{}; }
 
+// Data-parallel replicas: further workers read what the first tp do.  There are so many workers
+// then, and no list of any other.
+void AddReplicas(uint32_t tp, uint32_t workers, Template* t) {
+  workers = std::min(workers, kMaxGroups - 1);
+  std::erase_if(t->groups, [workers](const TemplateGroup& group) {
+    return group.id != kCommonGroup && group.id >= workers;
+  });
+  std::vector<TemplateGroup> copies;
+  for (const TemplateGroup& group : t->groups) {
+    if (group.id >= tp) continue;
+    for (uint32_t worker = group.id + tp; worker < workers; worker += tp) {
+      if (std::ranges::find(t->groups, worker, &TemplateGroup::id) != t->groups.end()) continue;
+      copies.push_back(group);
+      copies.back().id = worker;
+    }
+  }
+  std::ranges::move(copies, std::back_inserter(t->groups));
+}
+
+// How many workers a template was recorded with; 0: not known.
+uint32_t WorkersOf(const Template& t) {
+  const auto meta = nlohmann::json::parse(t.meta, nullptr, false);
+  return meta.is_object() ? NumberOf(meta, {"workers"}) : 0;
+}
+
+// How many of them held the model together; 0: not told.
+uint32_t TensorParallelOf(const Template& t) {
+  const auto meta = nlohmann::json::parse(t.meta, nullptr, false);
+  const auto params = meta.is_object() ? meta.find("params") : meta.end();
+  if (params == meta.end() || !params->is_object()) return 0;
+  return NumberOf(*params, {"tp", "tensor_parallel_size"});
+}
+
 // Of such a file all is read, whatever it holds.
 bool IsPackage(const TemplateFile& file) {
   return file.kind == FileKind::kSmall && !Known(file.fingerprint);
@@ -102,13 +135,14 @@ void Preparer::Prepare() {
     // Who records compares with what there is.
     const bool is_repeated = !wanted || (t.flags & kProvisional) != 0;
     out_.found = {t.flags, is_repeated ? DistinctBytes(t) : 0, t.generation, t.created_ns};
-    if (spec_.nodes == 1) out_.copies = Regroup(&t, spec_.workers, TensorParallel());
   }
-  if (out_.copies != 0) out_.reason += ", for another number of workers";
-  const bool provisional = is_known && (t.flags & kProvisional) != 0;
+  const bool fits = !is_known || FitsWorkers(&t);
+  if (!fits) out_.reason = "the template is for " + std::to_string(WorkersOf(t)) + " workers";
+  const bool provisional = is_known && fits && (t.flags & kProvisional) != 0;
   // What did not fit the table when it was recorded would not fit it next time.
-  if (wanted && is_known && !provisional && (t.flags & kOverflow) != 0) CompleteFromHeaders(&t);
-  const bool used = wanted && is_known && !provisional && Use(&t);
+  const bool is_usable = wanted && is_known && fits && !provisional;
+  if (is_usable && (t.flags & kOverflow) != 0) CompleteFromHeaders(&t);
+  const bool used = is_usable && Use(&t);
   if (!used && is_known && out_.found.bytes == 0) out_.found.bytes = DistinctBytes(t);
   if (!used && wanted && config_.prefetch) FollowProvisionally(provisional ? &t : nullptr);
   out_.is_recorded = !used && config_.record != RecordMode::kNever && !spec_.IsReplica();
@@ -150,6 +184,19 @@ int Preparer::LoadKnown(Template* t, std::string* error) {
   if (rc == 0 && TakeOwnGroups(spec_, t)) return 0;
   if (rc == 0 || is_without) *error = path + ": no part of this node";
   return rc == 0 ? -ENOENT : rc;
+}
+
+// With another number of workers each reads other parts of the tensors, which the headers tell.
+// Only replicas of the workers that hold the model together read what these do.
+bool Preparer::FitsWorkers(Template* t) const {
+  const uint32_t recorded = WorkersOf(*t);
+  if (spec_.nodes != 1 || spec_.workers == 0 || recorded == 0 || recorded == spec_.workers)
+    return true;
+  const uint32_t tp = TensorParallelOf(*t);
+  const bool is_replicas =
+      tp != 0 && tp == TensorParallel() && recorded >= tp && spec_.workers >= tp;
+  if (is_replicas) AddReplicas(tp, spec_.workers, t);
+  return is_replicas;
 }
 
 // Recorded when another directory was registered, above this one or in it: the same files had
@@ -333,16 +380,8 @@ std::optional<Template> Preparer::SynthesizeModel() {
     return std::nullopt;
   }
   // Data-parallel workers read what the first ones read.
-  const size_t first = t->groups.size();
   const uint32_t workers = spec_.nodes > 1 ? spec_.first_worker + spec_.workers : spec_.workers;
-  for (uint32_t worker = options.tp; worker < std::min(workers, kMaxGroups - 1); worker++) {
-    for (size_t g = 0; g < first; g++) {
-      if (t->groups[g].id != worker % options.tp) continue;
-      TemplateGroup copy = t->groups[g];
-      copy.id = worker;
-      t->groups.push_back(std::move(copy));
-    }
-  }
+  if (workers > options.tp) AddReplicas(options.tp, workers, &*t);
   if (spec_.nodes > 1 && !TakeOwnGroups(spec_, &*t)) return std::nullopt;
   if (!Check(*t).empty()) return std::nullopt;
   return t;

@@ -27,7 +27,6 @@ struct Preparation {
   bool is_warm = false;      // some of what is followed is in memory already, and may not be seen
   std::string reason;
   FoundTemplate found;
-  uint32_t copies = 0;  // of each worker's list, of a template for fewer workers
   uint64_t generation = 0;
   uint32_t stale_files = 0;
   uint32_t synthesized_files = 0;
@@ -52,6 +51,7 @@ class Preparer {
  private:
   void FollowProvisionally(Template* known);
   void CompleteFromHeaders(Template* t);
+  bool FitsWorkers(Template* t) const;
   bool Use(Template* t);
   int LoadKnown(Template* t, std::string* error);
   void Rename(Template* t) const;
