@@ -38,5 +38,26 @@ TEST_F(MaioTest, TellsHowFarLoadsAreAheadOfEachReader) {
     EXPECT_EQ(group["ahead"], nullptr) << "all is there: " << group;
 }
 
+// A start that leaves out the second half of what each worker reads.
+TEST_F(MaioTest, TellsWhatIsListedAndNotRead) {
+  Setup setup;
+  Record(setup);
+  auto sim = Make(setup);
+  Start(sim.get(), setup);
+  AddReaders(sim.get(), setup);
+  uint64_t left_out = 0;
+  for (Reader& r : sim->readers) {
+    const size_t half = r.accesses.size() / 2;
+    for (size_t i = half; i < r.accesses.size(); i++) left_out += r.accesses[i].size;
+    r.accesses.resize(half);
+  }
+  ASSERT_TRUE(sim->Run(60000));
+  sim->RunFor(300);
+  const auto status = sim->Control({{"op", "status"}})["services"][0];
+  EXPECT_GT(status["unread"], left_out / 3) << "pages that both workers share count once";
+  EXPECT_LT(status["unread"], left_out + 8 * kMiB);
+  EXPECT_EQ(status["foreign"], 0);
+}
+
 }  // namespace
 }  // namespace ppc::test

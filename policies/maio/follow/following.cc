@@ -105,7 +105,7 @@ void Following::NoteMiss(const miss_io& event, uint32_t file, int32_t slot) {
       const uint64_t bytes = std::min(piece_end, end) - std::max(piece.offset(), start);
       evictor_->Refault(p, slot, hit ? bytes : 0, event.time_ns);
     }
-    table_->Touch(p);
+    table_->Miss(p);
   }
 }
 

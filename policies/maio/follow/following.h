@@ -76,6 +76,12 @@ class Following {
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;
   // Too much of what was read is not in the template.
   bool FittedBadly() const;
+  // What shows that a template does not fit.  Events on pages that only other workers list; listed
+  // bytes that no reader has read or missed so far; bytes missed after they had been dropped.
+  uint64_t matched_events() const { return matcher_->matched(); }
+  uint64_t foreign_events() const { return matcher_->foreign(); }
+  uint64_t unread_bytes() const { return UnreadBytes(*layout_); }
+  uint64_t refault_bytes() const { return evictor_->stats().refaults; }
   // Model files were read that are not in the template.
   bool has_joined() const { return native_.has_joined(); }
   // Of a service that is ready: true once it reads its model anew.

@@ -45,6 +45,7 @@ enum PieceFlag : uint8_t {
   kNoUnmap = 16,  // thrashed once: leave its mappings alone
   kStandby = 32,  // nor after: for whoever starts next
   kRead = 64,     // some of it was not there before we asked for it
+  kMissed = 128,  // a reader, or a populate, came for it
 };
 
 struct Piece {

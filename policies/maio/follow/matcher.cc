@@ -59,6 +59,7 @@ MatchResult Matcher::Observe(const Observation& o) {
   }
   if (!arrival.found) {
     if (result.foreign < 0) Note(&cursor, false);
+    if (result.foreign >= 0) foreign_++;
     return result;
   }
   Note(&cursor, true);

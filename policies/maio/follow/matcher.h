@@ -127,6 +127,8 @@ class Matcher {
 
   uint64_t matched() const { return matched_; }
   uint64_t unknown() const { return unknown_; }
+  // Events of a group on pages that another group lists and this one does not.
+  uint64_t foreign() const { return foreign_; }
   uint64_t jumps() const { return jumps_; }
 
  private:
@@ -164,6 +166,7 @@ class Matcher {
   std::vector<uint64_t> away_ns_;  // per group: how long nobody looked before it was taken over
   uint64_t matched_ = 0;
   uint64_t unknown_ = 0;
+  uint64_t foreign_ = 0;
   uint64_t jumps_ = 0;
 };
 

@@ -30,6 +30,11 @@ void PieceTable::LoadPart(uint32_t piece, bool is_read) {
   SetState(piece, PieceState::kTouched);
 }
 
+void PieceTable::Miss(uint32_t piece) {
+  At(piece).flags |= kMissed;
+  Touch(piece);
+}
+
 void PieceTable::Touch(uint32_t piece) {
   if (At(piece).state == PieceState::kAbsent) SetState(piece, PieceState::kTouched);
 }

@@ -56,6 +56,8 @@ class PieceTable {
   void Find(uint32_t piece) { SetState(piece, PieceState::kResident); }
   // The front end loads some of an absent one.
   void Touch(uint32_t piece);
+  // A reader, or a populate, came for it and it was not there.
+  void Miss(uint32_t piece);
   // It is not there, or not any more.
   void Lose(uint32_t piece) { SetState(piece, PieceState::kAbsent); }
   // We drop it.

@@ -25,6 +25,15 @@ unsigned long long ToPrint(uint64_t value) { return value; }
 
 }  // namespace
 
+uint64_t UnreadBytes(const Layout& layout) {
+  uint64_t bytes = 0;
+  for (const Piece& piece : layout.pieces()) {
+    const bool is_small = layout.files()[piece.file].kind == FileKind::kSmall;
+    if (!is_small && (piece.flags & (kConsumed | kMissed)) == 0) bytes += piece.bytes();
+  }
+  return bytes;
+}
+
 void Describe(const Followed& followed, Json* out) {
   Json& json = *out;
   const PlannerStats& plan = followed.planner.stats();
@@ -45,6 +54,8 @@ void Describe(const Followed& followed, Json* out) {
   json["beacon"] = followed.beacon_bytes;
   json["matched"] = followed.matcher.matched();
   json["unknown"] = followed.matcher.unknown();
+  json["foreign"] = followed.matcher.foreign();
+  json["unread"] = UnreadBytes(followed.layout);
   json["jumps"] = followed.matcher.jumps();
   json["swaps"] = followed.swaps;
   json["asked"] = plan.asked;

@@ -39,6 +39,8 @@ struct Followed {
   bool is_constrained;
 };
 
+// Bytes of the model that are listed and that no reader has read or missed so far.
+uint64_t UnreadBytes(const Layout& layout);
 // Adds to the status.
 void Describe(const Followed& followed, nlohmann::json* out);
 // The same for monitoring, through the runtime.
