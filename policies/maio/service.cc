@@ -10,7 +10,7 @@
 
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/record/finishing.h"
-#include "policies/maio/template/aftercare.h"
+#include "policies/maio/template/template_feedback.h"
 
 namespace ppc::maio {
 
@@ -315,15 +315,15 @@ void Service::Retire() {
   if (mode_ == Mode::kRecord || is_forgiven_) return;  // a new one is being stored
   if (run_.config.record == RecordMode::kNever || run_.spec.IsReplica()) return;
   if (!following_->FittedBadly()) {
-    if (following_->has_joined()) SayWhenDone(RecordNextTime);
+    if (following_->has_joined()) SayWhenDone(RequestRerecord);
     return;
   }
   if (shared_->IsFor(run_.spec)) shared_->MarkBad(run_.spec);
-  SayWhenDone(SetAside);
+  SayWhenDone(InvalidateTemplate);
 }
 
 // What work() says, in the background, becomes the reason.
-void Service::SayWhenDone(Aftercare* work) {
+void Service::SayWhenDone(Feedback* work) {
   auto said = std::make_shared<std::string>();
   background_(
       [context = run_.context, spec = run_.spec, work, said] { *said = work(context, spec); },

@@ -83,7 +83,7 @@ class Service {
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;
 
  private:
-  using Aftercare = std::string(const ppc_context* context, const ServiceSpec& spec);
+  using Feedback = std::string(const ppc_context* context, const ServiceSpec& spec);
 
   void Joined();
   std::shared_ptr<Preparer> MakePreparer() const {
@@ -100,7 +100,7 @@ class Service {
   void FinishRecording(uint32_t flags);
   void Retire();
   void GiveBack();
-  void SayWhenDone(Aftercare* work);
+  void SayWhenDone(Feedback* work);
   void NotePhase(Phase phase);
   uint64_t OwnBytes() const { return following_ != nullptr ? following_->own_bytes() : 0; }
   // Not what an earlier pass left, while the next is prepared.

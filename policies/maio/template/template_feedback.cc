@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policies/maio/template/aftercare.h"
+#include "policies/maio/template/template_feedback.h"
 
 #include <cstdio>
 
@@ -7,7 +7,7 @@
 
 namespace ppc::maio {
 
-std::string SetAside(const ppc_context* context, const ServiceSpec& spec) {
+std::string InvalidateTemplate(const ppc_context* context, const ServiceSpec& spec) {
   const std::string part = PartPath(context->template_dir, spec.service_id, spec.node);
   if (spec.nodes > 1) std::rename(part.c_str(), (part + ".stale").c_str());
   const std::string path = TemplatePath(context->template_dir, spec.service_id);
@@ -18,7 +18,7 @@ std::string SetAside(const ppc_context* context, const ServiceSpec& spec) {
   return said;
 }
 
-std::string RecordNextTime(const ppc_context* context, const ServiceSpec& spec) {
+std::string RequestRerecord(const ppc_context* context, const ServiceSpec& spec) {
   Template t;
   std::string said;
   if (Load(TemplatePath(context->template_dir, spec.service_id), &t, &said) != 0) return "";

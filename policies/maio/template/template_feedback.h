@@ -2,8 +2,8 @@
 //
 // What is done with the template in the local directory that a start has followed.
 // Waits for storage, so it is run in the background.
-#ifndef POLICIES_MAIO_TEMPLATE_AFTERCARE_H_
-#define POLICIES_MAIO_TEMPLATE_AFTERCARE_H_
+#ifndef POLICIES_MAIO_TEMPLATE_TEMPLATE_FEEDBACK_H_
+#define POLICIES_MAIO_TEMPLATE_TEMPLATE_FEEDBACK_H_
 
 #include <string>
 
@@ -15,10 +15,10 @@ namespace ppc::maio {
 // These log what has become of it, and return that: a reason for people, "" for nothing.
 
 // It fitted badly: nobody follows it any more, and the next start records.
-std::string SetAside(const ppc_context* context, const ServiceSpec& spec);
+std::string InvalidateTemplate(const ppc_context* context, const ServiceSpec& spec);
 // Other model files have joined it: they are to be in the template, too.
-std::string RecordNextTime(const ppc_context* context, const ServiceSpec& spec);
+std::string RequestRerecord(const ppc_context* context, const ServiceSpec& spec);
 
 }  // namespace ppc::maio
 
-#endif  // POLICIES_MAIO_TEMPLATE_AFTERCARE_H_
+#endif  // POLICIES_MAIO_TEMPLATE_TEMPLATE_FEEDBACK_H_
