@@ -70,6 +70,9 @@ void Recorder::Swap(uint32_t a, uint32_t b) {
     node->key() = node->mapped().out.id = id;
     groups_.insert(std::move(*node));
   }
+  for (PhaseMark& mark : phases_) {
+    for (auto& [id, bytes] : mark.positions) id = id == a ? b : id == b ? a : id;
+  }
 }
 
 void Recorder::Mark(Phase phase, bool is_told, uint64_t now_ns) {

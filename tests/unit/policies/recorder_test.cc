@@ -67,6 +67,16 @@ TEST_F(RecorderTest, GroupsThatChangePlacesTakeTheirReadsAlong) {
   EXPECT_EQ(t.groups[1].id, 1u);
 }
 
+TEST_F(RecorderTest, SwappedGroupsTakeTheirPlacesInPhasesAlong) {
+  Touch(0, 0, 10, 0);
+  Touch(0, 100, 102, 1);
+  recorder_.Mark(Phase::kCompile, /*is_told=*/true, 0);
+  recorder_.Swap(0, 1);
+  const auto& positions = recorder_.phases().back().positions;
+  ASSERT_EQ(positions.size(), 2u);
+  for (auto [group, bytes] : positions) EXPECT_EQ(bytes, (group == 1 ? 10 : 2) * kPage);
+}
+
 TEST_F(RecorderTest, DropsRepeatsAndCountsThem) {
   Touch(0, 0, 100);
   Touch(0, 50, 120);
