@@ -200,7 +200,8 @@ bool SmallFiles::FindNext() {
 }
 
 bool SmallFiles::MayBe(const miss_io& event) {
-  const FileKind kind = event.path != nullptr ? KindOfPath(event.path) : FileKind::kOther;
+  const FileKind kind =
+      event.path != nullptr ? KindOfPath(event.path, event.file_bytes) : FileKind::kOther;
   return kind == FileKind::kSmall || (kind == FileKind::kOther && event.file_bytes <= kSmallBytes);
 }
 

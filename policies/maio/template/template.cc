@@ -79,11 +79,12 @@ bool IsLibrary(const std::string& path) {
   return EndsWith(path, ".so") || path.find(".so.", name) != std::string::npos;
 }
 
-FileKind KindOfPath(const std::string& path) {
+FileKind KindOfPath(const std::string& path, uint64_t size) {
   if (EndsWith(path, ".safetensors")) return FileKind::kSafetensors;
   if (EndsWith(path, ".gguf")) return FileKind::kGguf;
   // However large: whoever maps it keeps it.
   if (IsLibrary(path)) return FileKind::kSmall;
+  if (size > kMaxTextBytes) return FileKind::kOther;
   for (const char* suffix :
        {".json", ".txt", ".model", ".tiktoken", ".jinja", ".py", ".pyc", ".md"}) {
     if (EndsWith(path, suffix)) return FileKind::kSmall;

@@ -120,7 +120,10 @@ uint64_t OwnBytes(const Template& t);
 
 // Relative, no empty, "." or ".." component, no NUL, at most 4095 bytes.
 bool ValidPath(const std::string& path);
-FileKind KindOfPath(const std::string& path);
+// Larger files with a name as of configuration are no configuration.
+inline constexpr uint64_t kMaxTextBytes = 256ull << 20;
+// By the name; size 0: not known.
+FileKind KindOfPath(const std::string& path, uint64_t size = 0);
 // A shared library, by its name.
 bool IsLibrary(const std::string& path);
 

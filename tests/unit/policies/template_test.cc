@@ -48,6 +48,14 @@ TEST(Template, RoundTripIsExact) {
   EXPECT_EQ(Encode(*back), Encode(t));
 }
 
+TEST(Template, ALargeFileIsNoConfigurationWhateverItsName) {
+  EXPECT_EQ(KindOfPath("tokenizer.json", 33 << 20), FileKind::kSmall);
+  EXPECT_EQ(KindOfPath("sentencepiece.model"), FileKind::kSmall);
+  EXPECT_EQ(KindOfPath("weights.model", 10ull << 30), FileKind::kOther);
+  EXPECT_EQ(KindOfPath("libtorch_cuda.so", 2ull << 30), FileKind::kSmall);
+  EXPECT_EQ(KindOfPath("x.safetensors", 10ull << 30), FileKind::kSafetensors);
+}
+
 TEST(Template, StridesAreShort) {
   Template t = SampleTemplate();
   size_t with = Encode(t).size();
