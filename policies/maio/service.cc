@@ -99,7 +99,7 @@ void Service::Begin(Preparation p) {
   treatment_ = is_held_back_ ? "native" : p.is_recorded ? "record" : p.followed ? "policy" : "none";
   if (p.is_recorded) {
     recording_ = std::make_unique<Recording>(&run_, p.found);
-    recording_->Begins({early_.has_lost(), p.followed.has_value(), p.is_warm});
+    recording_->Begins({early_.has_lost(), p.followed.has_value(), p.is_warm, std::move(p.kinds)});
     for (auto [phase, ms] : phases_.all()) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
   }
   const uint64_t known_ns = p.found.created_ns;

@@ -23,6 +23,11 @@ const FakeFile* Find(FakeHost* host, const char* path, uint64_t* number) {
       return &file;
     }
   }
+  const auto link = host->links.find(path);
+  if (link != host->links.end()) {
+    *number = link->second;
+    return &host->files[link->second];
+  }
   return nullptr;
 }
 
@@ -68,10 +73,13 @@ int ListDir(const ppc_context* context, const char* path, int (*entry)(void*, co
   std::string prefix = *path != '\0' ? std::string(path) + "/" : "";
   std::set<std::string> dirs;
   bool any = prefix.empty();
-  for (auto& [number, file] : Self(context)->files) {
-    if (file.path.rfind(prefix, 0) != 0) continue;
+  std::vector<std::string> paths;
+  for (auto& [number, file] : Self(context)->files) paths.push_back(file.path);
+  for (auto& [name, number] : Self(context)->links) paths.push_back(name);
+  for (const std::string& file : paths) {
+    if (file.rfind(prefix, 0) != 0) continue;
     any = true;
-    std::string rest = file.path.substr(prefix.size());
+    std::string rest = file.substr(prefix.size());
     size_t slash = rest.find('/');
     if (slash != std::string::npos) {
       if (!dirs.insert(rest.substr(0, slash)).second) continue;

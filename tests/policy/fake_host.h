@@ -64,6 +64,7 @@ class FakeHost {
   miss_io Event(uint32_t kind, uint64_t file, uint64_t offset, uint64_t size, int pid = 100);
 
   std::map<uint64_t, FakeFile> files;
+  std::map<std::string, uint64_t> links;  // other names of files
   uint64_t now_ns = 1'000'000'000;
   ppc_memory memory = {};
   std::vector<int> xpu_nodes = {0, 1};

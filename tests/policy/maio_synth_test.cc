@@ -33,6 +33,10 @@ class MaioSynthTest : public MaioTest {
     return out + json;
   }
 
+  static std::string ShardName(uint32_t shard) {
+    const std::string number = std::to_string(shard + 1);
+    return "m/model-" + std::string(5 - number.size(), '0') + number + "-of-00012.safetensors";
+  }
   std::unique_ptr<Simulator> MakeReal(const Setup& setup) {
     auto sim = std::make_unique<Simulator>(PolicyPath("maio"), setup.options);
     sim->template_dir = store_.path();
@@ -40,8 +44,8 @@ class MaioSynthTest : public MaioTest {
     config_ = sim->AddFile("m/config.json", 8 << 10);
     shards_.clear();
     for (uint32_t i = 0; i < kShards; i++)
-      shards_.push_back(sim->AddFile("m/model-" + std::to_string(i) + ".safetensors",
-                                     4096 + kTensors * kTensorBytes, Header(kTensors)));
+      shards_.push_back(
+          sim->AddFile(ShardName(i), 4096 + kTensors * kTensorBytes, Header(kTensors)));
     return sim;
   }
   // A shard with more tensors.
@@ -186,11 +190,8 @@ TEST_F(MaioSynthTest, AStoredSyntheticTemplateIsFollowedAndReplaced) {
   maio::Template t;
   t.service_id = kId;
   t.flags = maio::kComplete | maio::kSynthetic;
-  t.files.push_back({"m/model-0.safetensors",
-                     4096 + kTensors * kTensorBytes,
-                     1,
-                     maio::FileKind::kSafetensors,
-                     {}});
+  t.files.push_back(
+      {ShardName(0), 4096 + kTensors * kTensorBytes, 1, maio::FileKind::kSafetensors, {}});
   maio::TemplateGroup group;
   group.extents = {{0, 0, 1 + kTensors * kTensorBytes / 4096}};
   t.groups = {group};
@@ -213,11 +214,8 @@ TEST_F(MaioSynthTest, ATemplateThatOverflowedIsUsedAndCompleted) {
   maio::Template t;
   t.service_id = kId;
   t.flags = maio::kComplete | maio::kTraced | maio::kOverflow;
-  t.files.push_back({"m/model-0.safetensors",
-                     4096 + kTensors * kTensorBytes,
-                     1,
-                     maio::FileKind::kSafetensors,
-                     {}});
+  t.files.push_back(
+      {ShardName(0), 4096 + kTensors * kTensorBytes, 1, maio::FileKind::kSafetensors, {}});
   maio::TemplateGroup group;
   group.extents = {{0, 0, 1}};
   t.groups = {group};
@@ -336,8 +334,7 @@ TEST_F(MaioSynthTest, DamagedHeadersMeanAnOrdinaryRecording) {
   EXPECT_EQ(reply["mode"], "record");
   EXPECT_EQ(reply["reason"], "no template yet");
   bool told = false;
-  for (const std::string& line : sim->log)
-    told |= line.find("model-5.safetensors") != std::string::npos;
+  for (const std::string& line : sim->log) told |= line.find(ShardName(5)) != std::string::npos;
   EXPECT_TRUE(told);
   EXPECT_EQ(RunToReady(sim.get(), setup)["reason"], "template stored");
 }

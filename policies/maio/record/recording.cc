@@ -20,10 +20,14 @@ int32_t Recording::LearnFile(const miss_io& event) {
   file.path = event.path;
   file.size = info.size;
   file.mtime_ns = info.mtime_ns;
-  file.kind = KindOfPath(file.path);
-  if (file.kind == FileKind::kOther && file.size <= kSmallBytes) file.kind = FileKind::kSmall;
+  file.kind = KindOfPath(file.path, file.size);
+  const auto told = beside_.kinds.find(event.file);
+  const bool is_unnamed = file.kind == FileKind::kOther && told == beside_.kinds.end();
+  if (told != beside_.kinds.end()) file.kind = told->second;
+  if (is_unnamed && file.size <= kSmallBytes) file.kind = FileKind::kSmall;
   const int32_t index = recorder_.AddFile(event.file, file);
   if (index < 0) return index;
+  if (is_unnamed && file.kind == FileKind::kSmall) unnamed_bytes_ += file.size;
   if (file.kind != FileKind::kSmall) {
     model_bytes_ += file.size;
     model_files_.emplace_back(event.file, file.size);
@@ -111,7 +115,9 @@ void Recording::Record(const Touched& touched) {
   recorder_.Touch(touched.group, touched.file, touched.first_page, touched.end_page, touched.ns);
 }
 
-bool Recording::HasSubstance() const { return weight_bytes() != 0 || files() >= kPackageFiles; }
+bool Recording::HasSubstance() const {
+  return weight_bytes() != 0 || files() >= kPackageFiles || unnamed_bytes_ >= kWeightsBeginBytes;
+}
 
 bool Recording::HasNews() const {
   const uint64_t bytes = recorder_.bytes();

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,10 @@
 #include "policies/maio/record/recorder.h"
 
 namespace ppc::maio {
+
+// By number: a file whose name says nothing may be weights or not whatever its size, and the
+// model's headers tell.
+using KnownKinds = std::unordered_map<uint64_t, FileKind>;
 
 class Recording {
  public:
@@ -38,10 +43,12 @@ class Recording {
     bool has_missed = false;   // some of the start was not told of
     bool is_followed = false;  // something is loaded ahead of its readers
     bool is_warm = false;      // of which some was there before, and may not be seen
+    KnownKinds kinds;          // of its files
   };
-  void Begins(const Beside& beside) { beside_ = beside; }
+  void Begins(Beside beside) { beside_ = std::move(beside); }
 
-  // A model was read, or many small files were: the packages of a program.
+  // A model was read, or many small files were: the packages of a program, or weights in small
+  // files whose names say nothing.
   bool HasSubstance() const;
   // Such has been recorded that is not stored or on its way.
   bool HasNews() const;
@@ -76,7 +83,8 @@ class Recording {
   uint64_t model_bytes_ = 0;    // of those that are the model, all of them
   bool has_holes_ = false;      // events were lost in between
   Beside beside_;
-  bool is_mapped_ = false;  // the model
+  uint64_t unnamed_bytes_ = 0;  // of small files that are so by their size alone
+  bool is_mapped_ = false;      // the model
 };
 
 }  // namespace ppc::maio

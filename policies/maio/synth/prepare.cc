@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/follow/directories.h"
 #include "policies/maio/follow/in_memory.h"
 #include "policies/maio/synth/synth.h"
+#include "policies/maio/synth/synth_files.h"
 #include "policies/maio/template/shared_store.h"
 #include "policies/maio/template/template_compare.h"
 
@@ -28,7 +31,7 @@ class MountSource : public ModelSource {
     if (!ValidPath(path)) return -EINVAL;
     ppc_file_info info = {};
     if (int rc = context_->file_info(context_, path.c_str(), &info); rc != 0) return rc;
-    *out = {path, info.size, info.mtime_ns};
+    *out = {path, info.size, info.mtime_ns, info.file};
     return 0;
   }
   int64_t Read(const std::string& path, uint64_t offset, void* out, size_t bytes) override {
@@ -102,6 +105,48 @@ uint32_t TensorParallelOf(const Template& t) {
   return NumberOf(*params, {"tp", "tensor_parallel_size"});
 }
 
+// What a loader of the format does, where nobody says more ("loader"); nullopt: as its files' kind
+// has it.  How one that is not known splits files among workers is not known: all read all.
+std::optional<LoaderKind> LoaderOf(const std::string& load_format) {
+  for (const char* known : {"", "auto", "hf", "safetensors", "gguf", "mistral", "pt",
+                            "bitsandbytes", "npcache", "sharded_state", "runai_streamer_sharded"}) {
+    if (load_format == known) return std::nullopt;
+  }
+  return LoaderKind::kWhole;
+}
+
+WeightFormat WeightsOf(const std::string& load_format) {
+  if (load_format == "pt" || load_format == "npcache") return WeightFormat::kTorch;
+  if (load_format == "mistral") return WeightFormat::kConsolidated;
+  const bool is_sharded = load_format.starts_with("sharded") || load_format.ends_with("_sharded");
+  return is_sharded ? WeightFormat::kRanks : WeightFormat::kUsual;
+}
+
+// Why nothing of a model that is read so can be loaded ahead; "" it can.
+std::string WhyNotAhead(const std::string& load_format) {
+  if (load_format == "dummy") return "load_format dummy reads no weights";
+  // With O_DIRECT, unless told otherwise: what they do read through the page cache is recorded.
+  for (const char* direct : {"fastsafetensors", "instanttensor"}) {
+    if (load_format == direct) return load_format + " reads past the page cache";
+  }
+  return "";
+}
+
+bool HasWeights(const Template& t) {
+  return std::ranges::any_of(
+      t.files, [](const TemplateFile& file) { return file.kind != FileKind::kSmall; });
+}
+
+// Two names of one file: what the second one lists would be loaded, and waited for, twice.
+void LeaveOutDoubles(const Template& t, std::vector<uint64_t>* numbers) {
+  std::set<uint64_t> seen;
+  for (size_t i = 0; i < numbers->size(); i++) {
+    uint64_t& number = (*numbers)[i];
+    if (number == 0 || t.files[i].kind == FileKind::kSmall) continue;
+    if (!seen.insert(number).second) number = 0;
+  }
+}
+
 // Of such a file all is read, whatever it holds.
 bool IsPackage(const TemplateFile& file) {
   return file.kind == FileKind::kSmall && !Known(file.fingerprint);
@@ -136,6 +181,11 @@ void Preparer::Prepare() {
     const bool is_repeated = !wanted || (t.flags & kProvisional) != 0;
     out_.found = {t.flags, is_repeated ? DistinctBytes(t) : 0, t.generation, t.created_ns};
   }
+  const bool is_dummy = LoadFormat() == "dummy";
+  if (is_dummy && is_known && HasWeights(t)) {
+    out_.reason = WhyNotAhead(LoadFormat());
+    return;
+  }
   const bool fits = !is_known || FitsWorkers(&t);
   if (!fits) out_.reason = "the template is for " + std::to_string(WorkersOf(t)) + " workers";
   const bool provisional = is_known && fits && (t.flags & kProvisional) != 0;
@@ -153,6 +203,10 @@ void Preparer::Prepare() {
 
 Preparation Preparer::Finish(uint64_t cookie, uint64_t nonce) {
   if (followed_) {
+    for (size_t i = 0; out_.is_recorded && i < numbers_.size(); i++) {
+      const bool is_known = numbers_[i] != 0 && (numbers_[i] & SmallFiles::kLater) == 0;
+      if (is_known) out_.kinds[numbers_[i]] = followed_->files[i].kind;
+    }
     Tables tables;
     tables.nonce = nonce;
     tables.own_bytes = OwnBytes(*followed_);
@@ -217,9 +271,9 @@ void Preparer::Rename(Template* t) const {
   }
   if (above.empty()) {
     MountSource source(context_);
-    const std::optional<std::string> dir = ModelDir(&source);
-    if (!dir || dir->empty() || !is_there(*dir + "/" + name)) return;
-    below = *dir + "/";
+    const std::optional<ModelPlace> place = FindPlace(&source);
+    if (!place || place->dir.empty() || !is_there(place->dir + "/" + name)) return;
+    below = place->dir + "/";
   }
   std::vector<std::string> before;
   for (TemplateFile& file : t->files) {
@@ -230,10 +284,16 @@ void Preparer::Rename(Template* t) const {
   for (size_t i = 0; i < before.size(); i++) t->files[i].path = std::move(before[i]);
 }
 
-std::optional<std::string> Preparer::ModelDir(ModelSource* source) const {
+std::optional<ModelPlace> Preparer::FindPlace(ModelSource* source) const {
   std::string model;
-  if (spec_.params.is_object()) model = TextOf(spec_.params, {"model_path", "path", "model"});
-  return FindModelDir(source, context_->mount, model);
+  if (!spec_.params.is_object()) return FindModel(source, context_->mount, model);
+  // A file says more than the directory that it is in.
+  model = TextOf(spec_.params, {"model"});
+  if (std::optional<ModelPlace> place = FindModel(source, context_->mount, model);
+      place && !place->file.empty())
+    return place;
+  model = TextOf(spec_.params, {"model_path", "path", "model"});
+  return FindModel(source, context_->mount, model);
 }
 
 // What is followed while the start is recorded, so that it is not slow: the doubtful template
@@ -247,7 +307,10 @@ void Preparer::FollowProvisionally(Template* known) {
   // Of a sampled recording order and workers are guesses, too: the headers know better.
   if (headers && (context_->caps & PPC_IS_SAMPLED) != 0) known = nullptr;
   if (known != nullptr) {
-    if (headers && !synthetic) CompleteWith(known, *headers);
+    if (headers && !synthetic) {
+      UseKnownNames(*known, &*headers);
+      CompleteWith(known, *headers);
+    }
     bool good = Check(*known).empty() && Use(known);
     if (good && !synthetic) out_.reason = reason + ", of a recording to be repeated";
     if (good) return;
@@ -256,11 +319,39 @@ void Preparer::FollowProvisionally(Template* known) {
   if (headers && Use(&*headers)) out_.reason = reason + "; follows the model's headers";
 }
 
+// A link of a hub cache and its blob are one file: what the headers name by the one may be recorded
+// by the other.
+void Preparer::UseKnownNames(const Template& known, Template* headers) const {
+  const auto numbers_of = [this](const Template& t) {
+    std::vector<std::string> names;
+    for (const TemplateFile& file : t.files) {
+      if (!IsPackage(file)) names.push_back(file.path);
+    }
+    const std::vector<LookedUp> found = LookUp(context_, names);
+    std::map<uint64_t, std::string> paths;
+    for (size_t i = 0; i < names.size(); i++) {
+      if (found[i].info.file != 0) paths.emplace(found[i].info.file, names[i]);
+    }
+    return paths;
+  };
+  const std::map<uint64_t, std::string> recorded = numbers_of(known);
+  std::map<std::string, std::string> names;
+  for (const auto& [number, path] : numbers_of(*headers)) {
+    const auto same = recorded.find(number);
+    if (same != recorded.end()) names[path] = same->second;
+  }
+  for (TemplateFile& file : headers->files) {
+    const auto name = names.find(file.path);
+    if (name != names.end()) file.path = name->second;
+  }
+}
+
 void Preparer::CompleteFromHeaders(Template* t) {
   out_.reason += "; the table of extents was full when it was recorded";
   std::optional<Template> headers = SynthesizeModel();
   if (!headers) return;
   Template whole = *t;
+  UseKnownNames(whole, &*headers);
   CompleteWith(&whole, *headers);
   if (!Check(whole).empty()) return;
   out_.reason += ", completed from the model's headers";
@@ -290,6 +381,7 @@ std::vector<uint64_t> Preparer::CheckFiles(const Template& t) {
   out_.stale_files = 0;
   out_.synthesized_files = 0;
   const std::vector<LookedUp> found = LookUp(context_, names);
+  ReadChangedAhead(t, asked, found);
   for (size_t at = 0; at < asked.size(); at++) {
     const size_t i = asked[at];
     const TemplateFile& file = t.files[i];
@@ -311,6 +403,21 @@ std::vector<uint64_t> Preparer::CheckFiles(const Template& t) {
     }
   }
   return numbers;
+}
+
+// Copied files' tables of contents are compared next.
+void Preparer::ReadChangedAhead(const Template& t, const std::vector<size_t>& asked,
+                                const std::vector<LookedUp>& found) const {
+  std::vector<ModelSource::Info> changed;
+  for (size_t at = 0; at < asked.size(); at++) {
+    const TemplateFile& file = t.files[asked[at]];
+    const ppc_file_info& info = found[at].info;
+    const bool is_compared = info.file != 0 && info.size == file.size && Known(file.fingerprint) &&
+                             info.mtime_ns != file.mtime_ns;
+    if (is_compared) changed.push_back({file.path, info.size, info.mtime_ns, info.file});
+  }
+  MountSource source(context_);
+  ReadTablesAhead(&source, changed);
 }
 
 // Takes what changed since from the headers.
@@ -340,6 +447,7 @@ bool Preparer::Use(Template* t) {
       return false;
     }
   }
+  LeaveOutDoubles(*t, &numbers);
   out_.generation = std::max(out_.generation, t->generation);
   followed_ = std::move(*t);
   numbers_ = std::move(numbers);
@@ -350,38 +458,50 @@ uint32_t Preparer::TensorParallel() const {
   return spec_.params.is_object() ? NumberOf(spec_.params, {"tp", "tensor_parallel_size"}) : 0;
 }
 
+std::string Preparer::LoadFormat() const {
+  return spec_.params.is_object() ? TextOf(spec_.params, {"load_format"}) : "";
+}
+
 SynthOptions Preparer::SynthOptionsFor(uint32_t workers) const {
   SynthOptions options;
   options.service_id = spec_.template_id;
   options.max_header_bytes = kMaxHeaderBytes;
   options.created_ns = start_ns_;
+  options.loader = LoaderOf(LoadFormat());
+  options.format = WeightsOf(LoadFormat());
   // Of several nodes all hold the model together, unless the parameters say otherwise.
-  options.tp = TensorParallel() != 0 ? TensorParallel() : workers * spec_.nodes;
-  if (spec_.params.is_object()) options.loader = ParseLoaderKind(TextOf(spec_.params, {"loader"}));
-  options.tp = std::max(options.tp, 1u);
+  const uint32_t all = std::max(workers * spec_.nodes, 1u);
+  options.tp = all;
+  if (!spec_.params.is_object()) return options;
+  const uint32_t stages = NumberOf(spec_.params, {"pp", "pipeline_parallel_size"});
+  options.pp = std::max(stages, 1u);
+  options.tp = TensorParallel() != 0 ? TensorParallel() : std::max(all / options.pp, 1u);
+  options.ep = NumberOf(spec_.params, {"ep", "expert_parallel_size"});
+  // Among all workers, as vLLM does.
+  if (spec_.params.value("ep", nlohmann::json()) == true) options.ep = all;
+  if (const auto told = ParseLoaderKind(TextOf(spec_.params, {"loader"}))) options.loader = told;
   return options;
 }
 
 std::optional<Template> Preparer::SynthesizeModel() {
+  if (const std::string why = WhyNotAhead(LoadFormat()); !why.empty()) {
+    out_.reason += "; " + why;
+    return std::nullopt;
+  }
   MountSource source(context_);
-  std::optional<std::string> dir = ModelDir(&source);
-  if (!dir) return std::nullopt;
+  const std::optional<ModelPlace> place = FindPlace(&source);
+  if (!place) return std::nullopt;
   std::string error;
   SynthOptions options = SynthOptionsFor(spec_.workers);
-  if (spec_.params.is_object()) {
-    std::string file = TextOf(spec_.params, {"model"});
-    file = file.substr(file.rfind('/') + 1);
-    const FileKind kind = KindOfPath(file);
-    if (kind == FileKind::kSafetensors || kind == FileKind::kGguf) options.only = file;
-  }
-  std::optional<Template> t = Synthesize(&source, *dir, options, &error);
+  options.only = place->file;
+  std::optional<Template> t = Synthesize(&source, place->dir, options, &error);
   if (!t) {
     Log(PPC_LOG_INFO, "maio: service " + spec_.service_id + ": no template from headers: " + error);
     return std::nullopt;
   }
   // Data-parallel workers read what the first ones read.
   const uint32_t workers = spec_.nodes > 1 ? spec_.first_worker + spec_.workers : spec_.workers;
-  if (workers > options.tp) AddReplicas(options.tp, workers, &*t);
+  if (workers > options.workers()) AddReplicas(options.workers(), workers, &*t);
   if (spec_.nodes > 1 && !TakeOwnGroups(spec_, &*t)) return std::nullopt;
   if (!Check(*t).empty()) return std::nullopt;
   return t;

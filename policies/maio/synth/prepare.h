@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "policies/maio/base/config.h"
+#include "policies/maio/base/looked_up.h"
 #include "policies/maio/follow/tables.h"
 #include "policies/maio/record/recording.h"
 #include "policies/maio/synth/synth.h"
@@ -27,6 +28,7 @@ struct Preparation {
   bool is_warm = false;      // some of what is followed is in memory already, and may not be seen
   std::string reason;
   FoundTemplate found;
+  KnownKinds kinds;  // of what is followed while it is recorded
   uint64_t generation = 0;
   uint32_t stale_files = 0;
   uint32_t synthesized_files = 0;
@@ -55,10 +57,14 @@ class Preparer {
   bool Use(Template* t);
   int LoadKnown(Template* t, std::string* error);
   void Rename(Template* t) const;
-  std::optional<std::string> ModelDir(ModelSource* source) const;
+  std::optional<ModelPlace> FindPlace(ModelSource* source) const;
+  void UseKnownNames(const Template& known, Template* headers) const;
+  void ReadChangedAhead(const Template& t, const std::vector<size_t>& asked,
+                        const std::vector<LookedUp>& found) const;
   std::vector<uint64_t> CheckFiles(const Template& t);
   bool MayBeLeftOver(const Tables& tables) const;
   uint32_t TensorParallel() const;  // 0: not told
+  std::string LoadFormat() const;   // "": not told
   SynthOptions SynthOptionsFor(uint32_t workers) const;
   std::optional<Template> SynthesizeModel();
   bool RepairFile(Template* t, uint32_t file);

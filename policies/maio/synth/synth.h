@@ -10,6 +10,7 @@
 #ifndef POLICIES_MAIO_SYNTH_SYNTH_H_
 #define POLICIES_MAIO_SYNTH_SYNTH_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@ class ModelSource {
     std::string path;  // below symbolic links
     uint64_t size = 0;
     int64_t mtime_ns = 0;
+    uint64_t number = 0;  // the same for all names of one file; 0: not known
   };
 
   ModelSource() = default;
@@ -34,6 +36,8 @@ class ModelSource {
   ModelSource& operator=(const ModelSource&) = delete;
   virtual ~ModelSource() = default;
 
+  // All three from several threads at once.
+  //
   // Of a regular file.
   virtual int Stat(const std::string& path, Info* out) = 0;
   // Bytes read, fewer only at the end of the file.
@@ -65,18 +69,32 @@ enum class LoaderKind {
   kWhole,  // each worker reads all files from start to end
   kRanks,  // files are dealt out to the workers, each read from start to end
 };
+
+// Which files are the weights, where a directory holds several kinds.
+enum class WeightFormat {
+  kUsual,
+  kTorch,         // *.bin, *.pt
+  kConsolidated,  // Mistral's consolidated*.safetensors
+  kRanks,         // model-rank-N-part-M: each worker's own
+};
 std::optional<LoaderKind> ParseLoaderKind(const std::string& name);
 const char* LoaderKindNames();  // "mmap, read, ..."
 
 struct SynthOptions {
   std::string service_id;
-  uint32_t tp = 1;                   // workers
+  uint32_t tp = 1;  // workers that share each tensor
+  // Stages, each of which has tp workers and holds consecutive layers.
+  uint32_t pp = 1;
+  uint32_t ep = 0;  // workers that share the experts, each with whole ones; 0: they share each
+  WeightFormat format = WeightFormat::kUsual;
   std::optional<LoaderKind> loader;  // default: kMmap for safetensors, kWhole for GGUF
   uint64_t max_header_bytes = 100'000'000;
   uint64_t created_ns = 0;
   // Name of the file that the service is given, "" = the directory.  Others beside it that are not
-  // of its set (NAME-00001-of-00003.gguf) are other models.
+  // of its set (NAME-00001-of-00003.gguf) or in its index are other models.
   std::string only;
+
+  uint32_t workers() const { return std::max(tp * pp, ep); }
 };
 
 // The model in directory dir.
@@ -87,11 +105,19 @@ std::optional<Template> Synthesize(ModelSource* source, const std::string& dir,
 std::optional<Template> SynthesizeFile(ModelSource* source, const std::string& path,
                                        const SynthOptions& options, std::string* error);
 
-// The directory that a service's model parameter means: a path below the mount (absolute or
-// relative), a name of a directory, a repository in a Hugging Face cache tree; without one, the
-// only directory with a model.  nullopt: cannot tell.
-std::optional<std::string> FindModelDir(ModelSource* source, const std::string& mount,
-                                        const std::string& model);
+struct ModelPlace {
+  std::string dir;
+  std::string file;  // in it, for SynthOptions::only; "": the only model in it
+
+  bool operator==(const ModelPlace&) const = default;
+};
+
+// The model that a service's parameter means: a path of a file or directory below the mount
+// (absolute or relative), a name of a directory, a repository in a Hugging Face cache tree; without
+// one, the only model on the mount that an index, a set or a pipeline makes one.  nullopt: cannot
+// tell.
+std::optional<ModelPlace> FindModel(ModelSource* source, const std::string& mount,
+                                    const std::string& model);
 
 // What identifies a file's contents as far as templates depend on them: its size and its table of
 // contents, or the first and last 64 KiB of what has none.  All zero: unreadable.

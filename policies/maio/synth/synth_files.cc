@@ -4,28 +4,21 @@
 #include "policies/maio/synth/synth_files.h"
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "daemon/base/digests.h"
+#include "policies/maio/base/side_by_side.h"
 
 namespace ppc::maio {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr uint64_t kMaxConfigBytes = 1 << 20;
-constexpr uint64_t kSmallBytes = 32ull << 20;
-constexpr size_t kEndBytes = 64 << 10;
+constexpr uint64_t kEndBytes = 64 << 10;
 constexpr uint64_t kMaxTableBytes = 4ull << 20;  // of a table of contents, in a fingerprint
-
-std::string Join(const std::string& dir, const std::string& name) {
-  return dir.empty() ? name : dir + "/" + name;
-}
-
-std::string Problem(int rc) { return rc == -ELOOP ? "leads out of the mount" : std::strerror(-rc); }
 
 // File names of the "weight_map" of an index, without a document: such indexes have 100,000 lines.
 class IndexHandler : public nlohmann::json_sax<Json> {
@@ -64,13 +57,6 @@ class IndexHandler : public nlohmann::json_sax<Json> {
   int depth_ = 0;
   bool in_map_ = false;
 };
-
-bool ReadText(ModelSource* source, const std::string& path, uint64_t most, std::string* out) {
-  ModelSource::Info info;
-  if (source->Stat(path, &info) != 0 || info.size > most) return false;
-  out->resize(info.size);
-  return source->Read(info.path, 0, out->data(), out->size()) == static_cast<int64_t>(info.size);
-}
 
 // A text file as characters, read a chunk at a time: the largest index has 9 MB.
 class TextReader {
@@ -126,23 +112,17 @@ class TextReader {
   size_t at_ = 0;
 };
 
-// "x-of-00003.gguf" of x-00001-of-00003.gguf; of a file that is none of several its own name.
-std::string SetOf(const std::string& name) {
-  size_t dot = name.rfind('.');
-  size_t of = dot == std::string::npos ? dot : name.rfind("-of-", dot);
-  size_t dash = of == std::string::npos || of == 0 ? std::string::npos : name.rfind('-', of - 1);
-  if (dash == std::string::npos) return name;
-  auto is_number = [&](size_t from, size_t to) {
-    return from < to && std::all_of(name.begin() + static_cast<std::ptrdiff_t>(from),
-                                    name.begin() + static_cast<std::ptrdiff_t>(to),
-                                    [](char c) { return c >= '0' && c <= '9'; });
-  };
-  if (!is_number(dash + 1, of) || !is_number(of + 4, dot)) return name;
-  return name.substr(0, dash) + name.substr(of, dot - of) + name.substr(dot);
+}  // namespace
+
+bool ReadText(ModelSource* source, const std::string& path, uint64_t most, std::string* out) {
+  ModelSource::Info info;
+  if (source->Stat(path, &info) != 0 || info.size > most) return false;
+  out->resize(info.size);
+  return source->Read(info.path, 0, out->data(), out->size()) == static_cast<int64_t>(info.size);
 }
 
-bool ShardsOfIndex(ModelSource* source, const std::string& path, uint64_t max_bytes,
-                   std::vector<std::string>* out, std::string* error) {
+bool ReadIndex(ModelSource* source, const std::string& path, uint64_t max_bytes,
+               std::vector<std::string>* out, std::string* error) {
   ModelSource::Info info;
   IndexHandler index;
   const bool is_there = source->Stat(path, &info) == 0 && info.size <= max_bytes;
@@ -160,8 +140,6 @@ bool ShardsOfIndex(ModelSource* source, const std::string& path, uint64_t max_by
   out->assign(index.names.begin(), index.names.end());
   return true;
 }
-
-}  // namespace
 
 void ReadShape(ModelSource* source, const std::string& path, ModelShape* out) {
   std::string text;
@@ -183,56 +161,10 @@ void ReadShape(ModelSource* source, const std::string& path, ModelShape* out) {
   };
   out->heads = number("num_attention_heads");
   out->kv_heads = number("num_key_value_heads");
-}
-
-bool FindFiles(ModelSource* source, const std::string& dir, const std::string& only,
-               uint64_t max_index_bytes, FoundFiles* out, std::string* error) {
-  std::vector<std::string> names;
-  if (int rc = source->List(dir, &names); rc != 0) {
-    *error = (dir.empty() ? "the mount" : dir) + ": " + Problem(rc);
-    return false;
+  out->layers = number("num_hidden_layers");
+  for (const char* key : {"num_experts", "n_routed_experts", "num_local_experts"}) {
+    if (out->experts == 0) out->experts = number(key);
   }
-  std::sort(names.begin(), names.end());
-  std::vector<std::string> weights;
-  std::vector<std::string> ggufs;
-  std::string index;
-  for (const std::string& name : names) {
-    ModelSource::Info info;
-    FileKind kind = KindOfPath(name);
-    if (kind == FileKind::kSafetensors) weights.push_back(name);
-    if (kind == FileKind::kGguf) ggufs.push_back(name);
-    if (name.ends_with(".safetensors.index.json")) index = name;
-    if (kind == FileKind::kSmall && source->Stat(Join(dir, name), &info) == 0 && info.size != 0 &&
-        info.size <= kSmallBytes && ValidPath(info.path))
-      out->small.push_back(info);
-  }
-  const bool has_only = !only.empty() && std::find(names.begin(), names.end(), only) != names.end();
-  if (has_only) {
-    weights.clear();
-    ggufs.clear();
-    for (const std::string& name : names) {
-      if (SetOf(name) == SetOf(only)) weights.push_back(name);
-    }
-  } else if (!index.empty() &&
-             !ShardsOfIndex(source, Join(dir, index), max_index_bytes, &weights, error))
-    return false;
-  if (weights.empty()) weights = std::move(ggufs);
-  if (weights.empty()) {
-    *error = (dir.empty() ? "the mount" : dir) +
-             ": no *.safetensors and no *.gguf file in it; give the model's directory";
-    return false;
-  }
-  for (const std::string& name : weights) {
-    ModelSource::Info info;
-    if (int rc = source->Stat(Join(dir, name), &info); rc != 0) {
-      *error = Join(dir, name) + ": " + Problem(rc) +
-               (rc == -ENOENT ? "; the index lists it, download it again" : "");
-      return false;
-    }
-    out->models.push_back(info);
-  }
-  ReadShape(source, Join(dir, "config.json"), &out->shape);
-  return true;
 }
 
 bool ReadTable(ModelSource* source, uint64_t max_header_bytes, ModelFile* file,
@@ -246,6 +178,24 @@ bool ReadTable(ModelSource* source, uint64_t max_header_bytes, ModelFile* file,
   return ReadSafetensors(source, max_header_bytes, file, error);
 }
 
+void ReadTablesAhead(ModelSource* source, std::span<const ModelSource::Info> files) {
+  SideBySide(files.size(), [&](size_t i) {
+    std::array<uint8_t, kEndBytes> buffer;
+    const std::string& path = files[i].path;
+    if (source->Read(path, 0, buffer.data(), buffer.size()) < 12) return;
+    uint64_t table = 0;  // a safetensors file's
+    for (int b = 7; b >= 0; b--) table = table << 8 | buffer[static_cast<size_t>(b)];
+    const bool is_safetensors =
+        buffer[8] == '{' && table <= std::min(kMaxTableBytes, files[i].size);
+    const uint64_t end = is_safetensors ? 8 + table : files[i].size;
+    // Of other files the end, which the fingerprint has.
+    uint64_t at = is_safetensors ? kEndBytes : std::max(kEndBytes, end - std::min(end, kEndBytes));
+    for (; at < end; at += kEndBytes) {
+      if (source->Read(path, at, buffer.data(), buffer.size()) <= 0) return;
+    }
+  });
+}
+
 Fingerprint FileFingerprint(ModelSource* source, const std::string& path, uint64_t size,
                             FileKind* kind) {
   std::vector<uint8_t> head(static_cast<size_t>(std::min<uint64_t>(kEndBytes, size)));
@@ -256,10 +206,12 @@ Fingerprint FileFingerprint(ModelSource* source, const std::string& path, uint64
       head.size() > 8 && head[8] == '{' && std::memcmp(head.data() + 4, "\0\0\0\0", 4) == 0;
   bool is_gguf = head.size() > 4 && std::memcmp(head.data(), "GGUF", 4) == 0;
   if (kind != nullptr && *kind == FileKind::kOther) {
-    *kind = is_safetensors        ? FileKind::kSafetensors
-            : is_gguf             ? FileKind::kGguf
-            : size <= kSmallBytes ? FileKind::kSmall
-                                  : FileKind::kOther;
+    // A blob of a hub cache has no telling name: a large tokenizer is JSON.
+    const bool is_json = !head.empty() && head[0] == '{' && size <= kMaxTextBytes;
+    *kind = is_safetensors ? FileKind::kSafetensors
+            : is_gguf      ? FileKind::kGguf
+            : is_json      ? FileKind::kSmall
+                           : FileKind::kOther;
   }
   std::vector<uint8_t> rest;
   uint64_t from = head.size();
@@ -281,54 +233,6 @@ Fingerprint FileFingerprint(ModelSource* source, const std::string& path, uint64
   Fingerprint fingerprint;
   std::copy_n(digest.begin(), fingerprint.size(), fingerprint.begin());
   return fingerprint;
-}
-
-std::optional<std::string> FindModelDir(ModelSource* source, const std::string& mount,
-                                        const std::string& model) {
-  auto has_model = [&](const std::string& dir) {
-    std::vector<std::string> names;
-    if (source->List(dir, &names) != 0) return false;
-    return std::any_of(names.begin(), names.end(), [](const std::string& name) {
-      FileKind kind = KindOfPath(name);
-      return kind == FileKind::kSafetensors || kind == FileKind::kGguf;
-    });
-  };
-  std::string path = model;
-  if (path.starts_with(mount + "/")) path = path.substr(mount.size() + 1);
-  while (path.ends_with("/")) path.pop_back();
-  if (path == mount) path.clear();
-  if (ValidPath(path)) {
-    std::string cache = "models--" + path;
-    for (size_t at = cache.find('/'); at != std::string::npos; at = cache.find('/', at))
-      cache.replace(at, 1, "--");
-    std::vector<std::string> revisions;
-    for (const std::string& dir : {path, path.substr(path.rfind('/') + 1)}) {
-      if (has_model(dir)) return dir;
-    }
-    for (const std::string& top : {cache, "hub/" + cache}) {
-      if (source->List(top + "/snapshots", &revisions) != 0) continue;
-      std::string found;
-      int n = 0;
-      for (const std::string& revision : revisions) {
-        if (!ValidPath(revision) || !has_model(top + "/snapshots/" + revision)) continue;
-        found = top + "/snapshots/" + revision;
-        n++;
-      }
-      if (n == 1) return found;
-    }
-  }
-  if (has_model("")) return "";
-  std::vector<std::string> names;
-  std::string found;
-  int n = 0;
-  if (source->List("", &names) != 0 || names.size() > 256) return std::nullopt;
-  for (const std::string& name : names) {
-    if (!ValidPath(name) || !has_model(name)) continue;
-    found = name;
-    n++;
-  }
-  if (n != 1) return std::nullopt;
-  return found;
 }
 
 }  // namespace ppc::maio

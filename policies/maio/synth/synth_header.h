@@ -24,7 +24,8 @@ struct SynthTensor {
 
 struct ModelFile {
   ModelSource::Info info;
-  FileKind kind = FileKind::kOther;
+  FileKind kind = FileKind::kOther;  // kOther: it has no table of contents
+  int32_t rank = -1;                 // the only worker that reads it, -1: none alone
   uint64_t data_offset = 0;          // the table of contents ends here
   std::vector<SynthTensor> tensors;  // by begin
 };

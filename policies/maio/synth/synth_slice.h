@@ -17,6 +17,8 @@ namespace ppc::maio {
 struct ModelShape {
   uint64_t heads = 0;
   uint64_t kv_heads = 0;
+  uint64_t layers = 0;
+  uint64_t experts = 0;  // of a layer
 };
 
 // `rows` runs of `run` bytes, one every `stride` bytes.

@@ -49,6 +49,7 @@ int DirectorySource::Stat(const std::string& path, Info* out) {
   out->path = real.substr(root_ == "/" ? 1 : root_.size() + 1);
   out->size = static_cast<uint64_t>(st.st_size);
   out->mtime_ns = int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec;
+  out->number = st.st_ino;
   return 0;
 }
 

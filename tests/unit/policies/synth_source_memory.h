@@ -22,19 +22,20 @@ class MemorySource : public ModelSource {
     uint64_t size = 0;
   };
   std::map<std::string, File> files;
+  std::map<std::string, std::string> links;  // name -> file
 
   void Add(const std::string& path, const std::string& head, uint64_t more = 0) {
     files[path] = {head, head.size() + more};
   }
 
   int Stat(const std::string& path, Info* out) override {
-    auto it = files.find(path);
+    auto it = files.find(TargetOf(path));
     if (it == files.end()) return -ENOENT;
-    *out = {path, it->second.size, 1};
+    *out = {it->first, it->second.size, 1};
     return 0;
   }
   int64_t Read(const std::string& path, uint64_t offset, void* out, size_t bytes) override {
-    auto it = files.find(path);
+    auto it = files.find(TargetOf(path));
     if (it == files.end()) return -ENOENT;
     if (offset >= it->second.size) return 0;
     bytes = std::min<uint64_t>(bytes, it->second.size - offset);
@@ -47,13 +48,21 @@ class MemorySource : public ModelSource {
   int List(const std::string& path, std::vector<std::string>* names) override {
     std::string prefix = path.empty() ? "" : path + "/";
     std::set<std::string> found;
-    for (const auto& [name, file] : files) {
+    const auto add = [&](const std::string& name) {
       if (name.rfind(prefix, 0) == 0)
         found.insert(name.substr(prefix.size(), name.find('/', prefix.size()) - prefix.size()));
-    }
+    };
+    for (const auto& [name, file] : files) add(name);
+    for (const auto& [name, target] : links) add(name);
     if (found.empty()) return -ENOENT;
     names->assign(found.begin(), found.end());
     return 0;
+  }
+
+ private:
+  const std::string& TargetOf(const std::string& path) const {
+    const auto link = links.find(path);
+    return link == links.end() ? path : link->second;
   }
 };
 

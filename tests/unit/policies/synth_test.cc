@@ -177,12 +177,12 @@ TEST_F(SynthModel, WholeAndRanksReadFilesFrontToBack) {
 TEST_F(SynthModel, HubCacheListsBlobsBelowTheRoot) {
   Make("qwen2.5-7b", 1024, /*is_hf_cache=*/true);
   DirectorySource source(root_ / "qwen2.5-7b");
-  const std::optional<std::string> dir = FindModelDir(&source, "/m", "Qwen/Qwen2.5-7B");
-  ASSERT_TRUE(dir.has_value());
+  const std::optional<ModelPlace> place = FindModel(&source, "/m", "Qwen/Qwen2.5-7B");
+  ASSERT_TRUE(place.has_value());
   SynthOptions options;
   options.service_id = kId;
   std::string error;
-  const std::optional<Template> t = Synthesize(&source, *dir, options, &error);
+  const std::optional<Template> t = Synthesize(&source, place->dir, options, &error);
   ASSERT_TRUE(t.has_value()) << error;
   for (const TemplateFile& file : t->files)
     EXPECT_NE(file.path.find("/blobs/"), std::string::npos) << file.path;
@@ -210,15 +210,15 @@ TEST_F(SynthModel, LinksOutOfTheMountAreRefused) {
 TEST_F(SynthModel, FindsTheDirectoryOfAModel) {
   Make("llama-2-7b", 4096);
   DirectorySource source(root_);
-  EXPECT_EQ(FindModelDir(&source, "/models", "llama-2-7b"), "llama-2-7b");
-  EXPECT_EQ(FindModelDir(&source, "/models", "/models/llama-2-7b/"), "llama-2-7b");
-  EXPECT_EQ(FindModelDir(&source, "/models", "org/llama-2-7b"), "llama-2-7b");
-  EXPECT_EQ(FindModelDir(&source, "/models", ""), "llama-2-7b");  // the only one
+  EXPECT_EQ(FindModel(&source, "/models", "llama-2-7b"), (ModelPlace{"llama-2-7b", ""}));
+  EXPECT_EQ(FindModel(&source, "/models", "/models/llama-2-7b/"), (ModelPlace{"llama-2-7b", ""}));
+  EXPECT_EQ(FindModel(&source, "/models", "org/llama-2-7b"), (ModelPlace{"llama-2-7b", ""}));
+  EXPECT_EQ(FindModel(&source, "/models", ""), (ModelPlace{"llama-2-7b", ""}));  // the only one
   DirectorySource inner(root_ / "llama-2-7b");
-  EXPECT_EQ(FindModelDir(&inner, "/models", "whatever"), "");
+  EXPECT_EQ(FindModel(&inner, "/models", "whatever"), (ModelPlace{"", ""}));
   Make("qwen2.5-7b", 4096);
-  EXPECT_EQ(FindModelDir(&source, "/models", ""), std::nullopt);
-  EXPECT_EQ(FindModelDir(&source, "/models", "../../etc"), std::nullopt);
+  EXPECT_EQ(FindModel(&source, "/models", ""), std::nullopt);
+  EXPECT_EQ(FindModel(&source, "/models", "../../etc"), std::nullopt);
 }
 
 TEST_F(SynthModel, AFileThatIsNamedIsTheModelWithItsSet) {
