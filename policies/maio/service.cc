@@ -16,6 +16,13 @@ namespace ppc::maio {
 
 using Json = nlohmann::json;
 
+namespace {
+
+// A service that has read nothing for so long before it was stopped had read what it needed.
+constexpr uint64_t kStoppedNs = 10'000'000'000;
+
+}  // namespace
+
 const char* ModeName(Mode mode) {
   switch (mode) {
     case Mode::kRecord:
@@ -252,7 +259,7 @@ Json Service::Ready() {
     const bool is_over = run_.config.at_ready == AtReady::kAuto && following_->constrained() &&
                          agains_ < kAgainsToKeep;
     evict_all_ = run_.config.bar && (run_.config.at_ready == AtReady::kAll || is_over);
-    Retire();
+    Retire(/*is_whole=*/true);
   }
   ready_ns_ = run_.Now();
   is_again_ = false;
@@ -263,7 +270,8 @@ Json Service::Ready() {
 
 Json Service::Stop() {
   if (mode_ == Mode::kRecord) FinishRecording(kPartial);
-  if (follows()) Retire();
+  // A reader that was stopped in the middle of its load would still have read the rest.
+  if (follows()) Retire(run_.Now() > run_.last_event_ns + kStoppedNs);
   evict_all_ = run_.is_awaited && follows() && run_.config.bar;
   if (evict_all_) following_->KeepFound();
   run_.is_awaited = false;
@@ -283,11 +291,14 @@ void Service::GiveBack() {
 
 void Service::FinishRecording(uint32_t flags) {
   recording_->Settle();
-  if (!recording_->HasSubstance()) {
+  // A model that was followed and not read (dummy weights) is not to be loaded the next time,
+  // either.
+  const bool is_unread = flags == kComplete && follows() && recording_->files() != 0;
+  if (!recording_->HasSubstance() && !is_unread) {
     reason_ = "nothing recorded: no model data was read through the mount";
     return;
   }
-  if (!recording_->HasNews()) return;
+  if (recording_->HasSubstance() && !recording_->HasNews()) return;
   reason_ = "its template is being stored";
   auto finishing = std::make_shared<Finishing>(recording_->Finish(flags, OwnBytes()));
   auto finish = [context = run_.context, name = id(), finishing] {
@@ -308,28 +319,39 @@ void Service::FinishRecording(uint32_t flags) {
   });
 }
 
-// The template fitted badly: record again next time.
-void Service::Retire() {
+// What the start showed of its template decides what the next one follows.
+void Service::Retire(bool is_whole) {
   following_->End();
   look_ups_.End();
   if (mode_ == Mode::kRecord || is_forgiven_) return;  // a new one is being stored
   if (run_.config.record == RecordMode::kNever || run_.spec.IsReplica()) return;
-  if (!following_->FittedBadly()) {
+  // A later pass may need less, and of one that was taken over not all was seen.
+  is_whole = is_whole && !is_again_ && !run_.spec.is_resumed;
+  Repair repair;
+  const Judgement judgement = Judge(following_->UseOfTemplate(is_whole, &repair));
+  if (judgement.verdict == Verdict::kGood) {
     if (following_->has_joined()) SayWhenDone(RequestRerecord);
     return;
   }
   if (shared_->IsFor(run_.spec)) shared_->MarkBad(run_.spec);
-  SayWhenDone(InvalidateTemplate);
+  // Parts of several nodes become one by rules of their own.
+  const bool is_repaired =
+      judgement.verdict == Verdict::kRepair && run_.spec.nodes == 1 && !shared_->IsFor(run_.spec);
+  SayWhenDone([is_repaired, why = judgement.why, repair = std::move(repair)](
+                  const ppc_context* context, const ServiceSpec& spec) {
+    return is_repaired ? RepairTemplate(context, spec, why, repair)
+                       : InvalidateTemplate(context, spec, why);
+  });
 }
 
 // What work() says, in the background, becomes the reason.
-void Service::SayWhenDone(Feedback* work) {
+void Service::SayWhenDone(Feedback work) {
   auto said = std::make_shared<std::string>();
-  background_(
-      [context = run_.context, spec = run_.spec, work, said] { *said = work(context, spec); },
-      [this, said, alive = std::weak_ptr<bool>(alive_)] {
-        if (!alive.expired() && !said->empty()) reason_ = *said;
-      });
+  background_([context = run_.context, spec = run_.spec, work = std::move(work),
+               said] { *said = work(context, spec); },
+              [this, said, alive = std::weak_ptr<bool>(alive_)] {
+                if (!alive.expired() && !said->empty()) reason_ = *said;
+              });
 }
 
 // --------------------------------------------------------------------- status

@@ -14,6 +14,7 @@
 #ifndef POLICIES_MAIO_SERVICE_H_
 #define POLICIES_MAIO_SERVICE_H_
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -83,7 +84,7 @@ class Service {
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;
 
  private:
-  using Feedback = std::string(const ppc_context* context, const ServiceSpec& spec);
+  using Feedback = std::function<std::string(const ppc_context* context, const ServiceSpec& spec)>;
 
   void Joined();
   std::shared_ptr<Preparer> MakePreparer() const {
@@ -98,9 +99,9 @@ class Service {
   void Fetched();
 
   void FinishRecording(uint32_t flags);
-  void Retire();
+  void Retire(bool is_whole);
   void GiveBack();
-  void SayWhenDone(Feedback* work);
+  void SayWhenDone(Feedback work);
   void NotePhase(Phase phase);
   uint64_t OwnBytes() const { return following_ != nullptr ? following_->own_bytes() : 0; }
   // Not what an earlier pass left, while the next is prepared.

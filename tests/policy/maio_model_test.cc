@@ -209,5 +209,21 @@ TEST_F(MaioModelTest, WhatReadsPastThePageCacheOrNotAtAllIsNotLoadedAhead) {
   EXPECT_TRUE(IsLoaded("m/model.safetensors"));
 }
 
+// Told of by nobody: the headers were followed, and nothing of the model was read.
+TEST_F(MaioModelTest, AModelThatNobodyReadIsNotLoadedTheNextTime) {
+  const auto begin = [&] {
+    Begin();
+    AddShard("m/model.safetensors");
+    numbers_["config"] = sim_->AddFile("m/config.json", 4096);
+    return StartWith({{"model", "m"}});
+  };
+  EXPECT_EQ(begin()["mode"], "record");
+  EXPECT_EQ(Read({numbers_["config"]}), "template stored");
+  EXPECT_GT(sim_->disk_bytes, kTensorBytes);
+  EXPECT_EQ(begin()["mode"], "use");
+  sim_->RunFor(2000);
+  EXPECT_LE(sim_->disk_bytes, 8192u);
+}
+
 }  // namespace
 }  // namespace ppc::test

@@ -18,7 +18,8 @@ Following::Following(Run* run, Tables tables)
       learnt_ns_(run->Now()),
       own_memory_(tables.own_bytes),
       native_(run->context),
-      has_found_(!tables.cached.empty()) {
+      has_found_(!tables.cached.empty()),
+      seen_files_(layout_->files().size(), false) {
   const uint64_t cookie = run_->cookie();
   const uint64_t nonce = tables.nonce;
   affinity_ = std::make_unique<Affinity>(run_->context, *layout_, run_->config.affinity);
@@ -188,10 +189,13 @@ void Following::Jumped(uint32_t g) {
 
 void Following::Event(const miss_io& event) {
   int32_t file = layout_->FileOf(event.file);
+  has_holes_ |= (event.flags & PPC_F_LOST) != 0;
+  has_opens_ |= event.kind == PPC_OPEN;
   if (file < 0) {
     if (!SmallFile(event)) UnlistedFile(event);
     return;
   }
+  seen_files_[static_cast<size_t>(file)] = true;
   bool weights = layout_->files()[file].kind != FileKind::kSmall;
   uint32_t group = run_->workers.Resolve(event, weights);
   int32_t slot = layout_->SlotOf(group);
@@ -367,12 +371,43 @@ bool Following::BeginsAgain(const miss_io& event) {
   return index && rereading_.Begins(group, f, *index, event.time_ns);
 }
 
-bool Following::FittedBadly() const {
-  const uint64_t events = matcher_->matched() + matcher_->unknown();
-  const bool strange = events >= 64 && matcher_->unknown() * 10 > events;
-  const bool other = native_.unlisted_bytes() * 4 > template_bytes();
-  const uint64_t gone = small_->stats().gone;
-  return strange || other || gone * kStaleShare > template_bytes() + gone;
+// Where hits may not be seen (mapped by huge pages, sampled) a file that nobody opened is unread,
+// and of an open one nothing can be said.
+std::vector<UnreadRange> Following::Unread() const {
+  const bool is_unsure = (run_->context->caps & (PPC_MISSES_HUGE | PPC_IS_SAMPLED)) != 0;
+  std::vector<UnreadRange> unread;
+  if (has_holes_ || (is_unsure && !has_opens_)) return unread;
+  for (uint32_t f = 0; f < layout_->files().size(); f++) {
+    const LayoutFile& file = layout_->files()[f];
+    if (is_unsure && seen_files_[f]) continue;
+    for (uint32_t p = file.first_piece; p < file.last_piece; p++) {
+      const Piece& piece = layout_->pieces()[p];
+      if ((piece.flags & (kConsumed | kMissed)) != 0) continue;
+      const bool goes_on = !unread.empty() && unread.back().path == file.path &&
+                           unread.back().end_page == piece.page;
+      if (!goes_on) unread.push_back({file.path, piece.page, piece.page});
+      unread.back().end_page = piece.end_page();
+    }
+  }
+  return unread;
+}
+
+TemplateUse Following::UseOfTemplate(bool is_whole, Repair* found) const {
+  TemplateUse use;
+  use.matched_events = matcher_->matched();
+  use.unknown_events = matcher_->unknown();
+  use.foreign_events = foreign_events();
+  use.listed_bytes = template_bytes();
+  use.gone_bytes = small_->stats().gone;
+  use.unlisted_bytes = native_.unlisted_bytes();
+  use.model_bytes = layout_->bytes();
+  use.dropped_bytes = evictor_->stats().dropped;
+  use.refault_bytes = refault_bytes();
+  found->unlisted = native_.unlisted();
+  if (is_whole) found->unread = Unread();
+  for (const UnreadRange& range : found->unread)
+    use.unread_bytes += (range.end_page - range.first_page) * kPage;
+  return use;
 }
 
 Followed Following::Parts() const {

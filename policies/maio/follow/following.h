@@ -31,6 +31,7 @@
 #include "policies/maio/follow/status.h"
 #include "policies/maio/follow/tables.h"
 #include "policies/maio/follow/worker_votes.h"
+#include "policies/maio/template/template_feedback.h"
 #include "ppc.hpp"
 
 namespace ppc::maio {
@@ -74,14 +75,15 @@ class Following {
   bool Knows(uint64_t file) const { return layout_->FileOf(file) >= 0 || small_->Knows(file); }
   // Still needs pages of the range.
   bool Holds(uint64_t file, uint64_t page, uint64_t pages) const;
-  // Too much of what was read is not in the template.
-  bool FittedBadly() const;
   // What shows that a template does not fit.  Events on pages that only other workers list; listed
   // bytes that no reader has read or missed so far; bytes missed after they had been dropped.
   uint64_t matched_events() const { return matcher_->matched(); }
   uint64_t foreign_events() const { return matcher_->foreign(); }
   uint64_t unread_bytes() const { return UnreadBytes(*layout_); }
   uint64_t refault_bytes() const { return evictor_->stats().refaults; }
+  // The same for template feedback.  is_whole: the load came to its end, so what was not read by
+  // now is not needed; found: sets what is to be changed.
+  TemplateUse UseOfTemplate(bool is_whole, Repair* found) const;
   // Model files were read that are not in the template.
   bool has_joined() const { return native_.has_joined(); }
   // Of a service that is ready: true once it reads its model anew.
@@ -115,6 +117,7 @@ class Following {
   bool IsReadAhead(const miss_io& event, uint32_t file) const;
   void UnlistedFile(const miss_io& event);
   void FollowSync(const miss_io& event, uint32_t slot);
+  std::vector<UnreadRange> Unread() const;
   bool IsOwn(const Observation& o) const;
   void Vote(const miss_io& event, uint32_t from, uint32_t file);
   void DropSilent(uint64_t now_ns);
@@ -146,7 +149,10 @@ class Following {
   uint64_t beacon_bytes_ = 0;
   bool constrained_ = false;
   uint64_t standby_bytes_ = 0;
-  const bool has_found_;  // an earlier run has left some
+  const bool has_found_;          // an earlier run has left some
+  std::vector<bool> seen_files_;  // some event, an open too
+  bool has_opens_ = false;        // opens are told
+  bool has_holes_ = false;        // events were lost
 };
 
 }  // namespace ppc::maio

@@ -5,6 +5,12 @@
 #include "ppc.h"
 
 namespace ppc::maio {
+namespace {
+
+constexpr uint64_t kLeastUnlisted = 16ull << 20;
+constexpr size_t kMostUnlisted = 1024;
+
+}  // namespace
 
 bool NativeFiles::Add(uint64_t file) {
   if (!files_.insert(file).second) return false;
@@ -15,6 +21,8 @@ bool NativeFiles::Add(uint64_t file) {
 void NativeFiles::NoteUnlisted(const miss_io& event) {
   if (!Add(event.file)) return;
   unlisted_bytes_ += event.file_bytes;
+  const bool is_large = event.path != nullptr && event.file_bytes >= kLeastUnlisted;
+  if (is_large && unlisted_.size() < kMostUnlisted) unlisted_.emplace_back(event.path);
   const FileKind kind = event.path != nullptr ? KindOfPath(event.path) : FileKind::kOther;
   has_joined_ |= kind == FileKind::kSafetensors || kind == FileKind::kGguf;
 }

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <set>
+#include <string>
+#include <vector>
 
 struct miss_io;
 struct ppc_context;
@@ -25,6 +27,8 @@ class NativeFiles {
   void TakeAll();
 
   bool empty() const { return files_.empty(); }
+  // Of these files the large ones, for a template that is to have them; not too many.
+  const std::vector<std::string>& unlisted() const { return unlisted_; }
   // Bytes of the files that the template does not have.
   uint64_t unlisted_bytes() const { return unlisted_bytes_; }
   // Some of them are a model's: a draft model, an adapter.
@@ -36,6 +40,7 @@ class NativeFiles {
 
   const ppc_context* const context_;
   std::set<uint64_t> files_;
+  std::vector<std::string> unlisted_;
   uint64_t unlisted_bytes_ = 0;
   bool has_joined_ = false;
 };
