@@ -18,8 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 5> kSuffixes = {".safetensors", ".gguf", ".bin", ".pt",
-                                                       ".pth"};
+constexpr std::array<std::string_view, 7> kSuffixes = {".safetensors", ".gguf", ".bin",    ".pt",
+                                                       ".pth",         ".onnx", ".tensors"};
+// Of a pipeline, whose components lie in directories beside it.
+constexpr std::string_view kPipeline = "model_index.json";
 constexpr std::array<std::string_view, 9> kModelOptions = {
     "--model",     "-m",          "--model-path",         "--model_path",
     "--model-id",  "--model-dir", "--model-name-or-path", "--model_name_or_path",
@@ -44,6 +46,7 @@ bool IsDirectory(const fs::path& path) {
 }
 
 bool HoldsModel(const std::string& directory) {
+  if (IsFile(fs::path(directory) / kPipeline)) return true;
   std::error_code error;
   for (fs::directory_iterator entry(directory, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {

@@ -17,7 +17,8 @@ struct FoundModel {
   bool operator==(const FoundModel&) const = default;
 };
 
-// By its name: *.safetensors, *.gguf, *.bin, *.pt, *.pth; or a blob of a hub cache.
+// By its name: *.safetensors, *.gguf, *.bin, *.pt, *.pth, *.onnx, *.tensors; or a blob of a hub
+// cache.
 bool IsModelFile(const std::string& path);
 
 // The model at a path: a file, a directory that itself holds model files, or a hub's repository.

@@ -39,7 +39,7 @@ std::string DescribeFile(const fs::path& file) {
 }
 
 bool IsConfiguration(const std::string& name) {
-  return name == "config.json" || name.ends_with(".index.json");
+  return name == "config.json" || name == "model_index.json" || name.ends_with(".index.json");
 }
 
 }  // namespace
@@ -74,6 +74,11 @@ Json ServiceParams(const std::string& model, const std::vector<std::string>& wor
             {"--tensor-parallel-size", "-tp", "--tp", "--tp-size", "--tensor_parallel_size",
              "--num-shard"});
   AddNumber(params, "pp", words, {"--pipeline-parallel-size", "-pp", "--pp-size"});
+  AddNumber(params, "ep", words, {"--ep-size", "--expert-parallel-size"});
+  if (!params.contains("ep") &&
+      std::find(words.begin(), words.end(), "--enable-expert-parallel") != words.end()) {
+    params["ep"] = true;  // among all workers
+  }
   AddNumber(params, "processes", words, {"--nproc-per-node", "--nproc_per_node"});
   if (const auto format = OptionValue(words, {"--load-format"})) params["load_format"] = *format;
   if (std::find(words.begin(), words.end(), "--no-mmap") != words.end()) params["mmap"] = false;

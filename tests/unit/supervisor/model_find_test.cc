@@ -167,6 +167,26 @@ TEST_F(ModelFindTest, TheServiceIdHasWhatChangesReading) {
   EXPECT_NE(id({"vllm", "serve", model, "-tp", "2"}), plain);
 }
 
+TEST_F(ModelFindTest, PipelinesOnnxAndTensorizersFilesAreModels) {
+  Put("flux/model_index.json", "{}");
+  Put("flux/vae/diffusion_pytorch_model.safetensors");
+  Put("onnx/model.onnx");
+  Put("tz/model.tensors");
+  EXPECT_EQ(Find({"load", dir_ + "/flux"}), "flux");
+  EXPECT_EQ(DirectoryOf({"load", dir_ + "/flux"}), "flux");
+  EXPECT_EQ(Find({"load", dir_ + "/onnx/model.onnx"}), "onnx/model.onnx");
+  EXPECT_EQ(Find({"load", dir_ + "/tz"}), "tz");
+}
+
+TEST_F(ModelFindTest, ExpertsAndFormatsAreToldToThePolicy) {
+  const std::string model = dir_ + "/llama";
+  const auto params = [&](Words words) { return ServiceParams(model, words); };
+  EXPECT_EQ(params({"vllm", "serve", model, "--enable-expert-parallel"})["ep"], true);
+  EXPECT_EQ(params({"sglang", "--model-path", model, "--ep-size", "4"})["ep"], 4);
+  EXPECT_FALSE(params({"vllm", "serve", model}).contains("ep"));
+  EXPECT_EQ(params({"vllm", "serve", model, "--load-format", "dummy"})["load_format"], "dummy");
+}
+
 TEST_F(ModelFindTest, TheLargestModelThatWasOpenedIsLearnt) {
   EXPECT_EQ(LargestModel({}), std::nullopt);
   const auto one = LargestModel({{"/a/x.gguf", 100}, {"/b/y.bin", 10}});
