@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
@@ -17,14 +17,16 @@
 
 namespace {
 
-size_t g_held = 0;
-size_t g_most = 0;
+std::atomic<size_t> g_held{0};  // headers are read by several threads
+std::atomic<size_t> g_most{0};
 
 void* Take(size_t bytes) {
   void* const memory = std::malloc(bytes);
   if (memory == nullptr) throw std::bad_alloc();
-  g_held += malloc_usable_size(memory);
-  g_most = std::max(g_most, g_held);
+  const size_t held = g_held += malloc_usable_size(memory);
+  size_t most = g_most;
+  while (most < held && !g_most.compare_exchange_weak(most, held)) {
+  }
   return memory;
 }
 void Give(void* memory) {
@@ -48,7 +50,7 @@ constexpr size_t kSmallFile = 64 << 10;
 
 // The most that was held at once meanwhile; *error as Decode() says.
 size_t HeldBy(const std::vector<uint8_t>& bytes, std::string* error) {
-  const size_t before = g_most = g_held;
+  const size_t before = g_most = g_held.load();
   const std::optional<Template> t = Decode(bytes, error);
   testing::Test::RecordProperty("held", std::to_string(g_most - before));
   return g_most - before;
@@ -168,7 +170,7 @@ TEST(SynthMemory, OneFileAtATime) {
   options.service_id = "svc-memory";
   options.tp = 16;
   std::string error;
-  const size_t before = g_most = g_held;
+  const size_t before = g_most = g_held.load();
   const std::optional<Template> t = Synthesize(&source, "", options, &error);
   ASSERT_TRUE(t.has_value()) << error;
   const size_t kept = g_held - before;
