@@ -30,21 +30,34 @@ const One* ByBinding(const Members& members, int pid, uint64_t start_ns) {
   return ById(members, bound->second.id);
 }
 
-const One* ByEnvironment(const SysRoots& roots, const Members& members, int pid) {
-  const std::optional<std::string> id = ProcessEnv(ProcessEnviron(roots, pid), "PPC_SERVICE_ID");
-  return id ? ById(members, *id) : nullptr;
+// IDs can be guessed, so another tenant's process must not join by naming one.
+bool MayName(const SysRoots& roots, const Membership::Owner& owner, int pid) {
+  if (ProcessUid(roots, pid) == owner.uid) return true;
+  if (IsSharedGroup(owner.cgroup)) return false;
+  const std::optional<std::string> cgroup = ProcessCgroup(roots, pid);
+  return cgroup && (*cgroup == owner.cgroup || cgroup->starts_with(owner.cgroup + "/"));
 }
 
-// The nearest ancestor that is a service's process.
-const One* ByDescent(const SysRoots& roots, const Members& members, int pid) {
-  const bool has_roots = std::any_of(members.services.begin(), members.services.end(),
-                                     [](const One& one) { return one.told.root_pid != 0; });
-  if (!has_roots) return nullptr;
+const One* ByEnvironment(const SysRoots& roots, const Members& members, int pid) {
+  const std::optional<std::string> id = ProcessEnv(ProcessEnviron(roots, pid), "PPC_SERVICE_ID");
+  const One* const named = id ? ById(members, *id) : nullptr;
+  if (named == nullptr || named->told.is_auto) return nullptr;
+  return MayName(roots, named->told.owner, pid) ? named : nullptr;
+}
+
+// The nearest ancestor that is a root of a service, of the told or of the automatic ones.
+const One* ByDescent(const SysRoots& roots, const Members& members, int pid, bool is_auto) {
+  const auto is_asked = [is_auto](const One& one) {
+    return one.told.is_auto == is_auto && !one.told.roots.empty();
+  };
+  if (std::none_of(members.services.begin(), members.services.end(), is_asked)) return nullptr;
   std::optional<int> at = pid;
   for (int i = 0; at && *at > 1 && i < kMaxGenerations; ++i) {
     for (const One& service : members.services) {
-      if (service.told.root_pid != *at) continue;
-      if (IsSameProcess(roots, *at, service.told.root_start_ns)) return &service;
+      if (!is_asked(service)) continue;
+      for (const Membership::Root& root : service.told.roots) {
+        if (root.pid == *at && IsSameProcess(roots, *at, root.start_ns)) return &service;
+      }
     }
     at = ProcessParent(roots, *at);
   }
@@ -67,7 +80,20 @@ const One* ByCgroup(const SysRoots& roots, const Members& members, int pid, uint
   return best;
 }
 
+Result<Membership::Owner> OwnerIn(const Json& message) {
+  const Json owner = message.value("owner", Json::object());
+  const Result<std::string> cgroup = JsonString(owner, "cgroup", "");
+  if (!cgroup) return cgroup.error();
+  const Result<int64_t> uid = JsonInt(owner, "uid", 0);
+  if (!uid) return uid.error();
+  return Membership::Owner{*cgroup, static_cast<uint32_t>(*uid)};
+}
+
 }  // namespace
+
+bool IsSharedGroup(const std::string& cgroup) {
+  return cgroup.empty() || cgroup == "/" || cgroup.ends_with(".slice");
+}
 
 Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgroup> cgroup,
                                 const SysRoots& roots) {
@@ -76,14 +102,19 @@ Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgrou
   if (!pid) return pid.error();
   const Result<bool> by_cgroup = JsonBool(message, "by_cgroup", true);
   if (!by_cgroup) return by_cgroup.error();
+  const Result<bool> is_auto = JsonBool(message, "auto", false);
+  if (!is_auto) return is_auto.error();
+  const Result<Membership::Owner> owner = OwnerIn(message);
+  if (!owner) return owner.error();
   Membership told;
+  told.is_auto = *is_auto;
+  told.owner = *owner;
   if (*by_cgroup) told.cgroup = std::move(cgroup);
   if (*pid == 0) return told;
   const std::optional<uint64_t> start =
       *pid > 0 && *pid <= kMost ? ProcessStartNs(roots, static_cast<int>(*pid)) : std::nullopt;
   if (!start) return Error{ESRCH, "process " + std::to_string(*pid) + " does not exist here"};
-  told.root_pid = static_cast<int>(*pid);
-  told.root_start_ns = *start;
+  told.roots.push_back({static_cast<int>(*pid), *start});
   return told;
 }
 
@@ -92,12 +123,12 @@ const Members::One* OwnerOf(const SysRoots& roots, const Members& members, int p
   if (members.services.empty()) return nullptr;
   if (const One* bound = ByBinding(members, pid, start_ns)) return bound;
   if (const One* named = ByEnvironment(roots, members, pid)) return named;
-  if (const One* ancestor = ByDescent(roots, members, pid)) return ancestor;
+  if (const One* ancestor = ByDescent(roots, members, pid, /*is_auto=*/false)) return ancestor;
   if (const One* holder = ByCgroup(roots, members, pid, cgroup_id)) return holder;
   for (const One& service : members.services) {
     if (service.told.is_open()) return &service;
   }
-  return nullptr;
+  return ByDescent(roots, members, pid, /*is_auto=*/true);
 }
 
 }  // namespace ppc

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns who belongs to which service.  That is told, never guessed: a process is bound to it, names
-// it in its environment (PPC_SERVICE_ID), descends from its process, or is in its cgroup.  Anybody
-// else is a stranger.
-// Threads: any; what was told does not change while it is looked at.  Reads /proc.
+// Owns the rule which service a process belongs to.  A told service has the processes that are
+// bound to it, name it in their environment (PPC_SERVICE_ID), descend from its process or are in
+// its cgroup; an automatic service has the descendants of its programs, as far as no told service
+// has them.  Every other process is a stranger. Threads: any; a snapshot of the members does not
+// change.  Reads /proc.
 #ifndef PPC_DAEMON_EXEC_ATTRIBUTION_H_
 #define PPC_DAEMON_EXEC_ATTRIBUTION_H_
 
@@ -19,14 +20,28 @@
 
 namespace ppc {
 
-// What was told of a service when it was started.
+// Which processes belong to a service, as its start said.
 struct Membership {
-  std::shared_ptr<const Cgroup> cgroup;  // nullptr: it tells nothing
-  int root_pid = 0;                      // 0: none
-  uint64_t root_start_ns = 0;
+  // A process whose descendants belong to the service, and itself.
+  struct Root {
+    int pid = 0;
+    uint64_t start_ns = 0;
+    bool operator==(const Root&) const = default;
+  };
+  // PPC_SERVICE_ID counts in processes of this cgroup (as /proc writes it; "" or a shared one: of
+  // none) and below it, and of this user.
+  struct Owner {
+    std::string cgroup;
+    uint32_t uid = 0;
+  };
 
-  // Nothing was told: whoever is not known to belong elsewhere.
-  bool is_open() const { return cgroup == nullptr && root_pid == 0; }
+  std::shared_ptr<const Cgroup> cgroup;  // nullptr: not by cgroup
+  std::vector<Root> roots;
+  Owner owner;
+  bool is_auto = false;
+
+  // Every process belongs that belongs to no other service.
+  bool is_open() const { return cgroup == nullptr && roots.empty() && !is_auto; }
 };
 
 // All services at one time.  A new one is made when anything changes.
@@ -48,10 +63,13 @@ struct Members {
   std::shared_ptr<ProcessXpu> mount;
 };
 
-// Of a "service_start" message: "pid", and "by_cgroup", false where the cgroup is only the one who
-// started it happened to be in.  ESRCH: there is no such process.
+// Of a "service_start" message: "pid"; "by_cgroup", false where the cgroup only pays; "owner", who
+// started it ({"cgroup", "uid"}; absent: root).  ESRCH: there is no such process.
 Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgroup> cgroup,
                                 const SysRoots& roots);
+
+// A cgroup of the machine or of a user that holds processes of any kind.
+bool IsSharedGroup(const std::string& cgroup);
 
 // nullptr: a stranger.
 const Members::One* OwnerOf(const SysRoots& roots, const Members& members, int pid,

@@ -1,119 +1,140 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/exec/auto_services.h"
 
-#include "daemon/base/digests.h"
-#include "daemon/base/files.h"
+#include <algorithm>
+
 #include "daemon/base/log.h"
 #include "daemon/machine/proc_info.h"
 
 namespace ppc {
 namespace {
 
-// Stays the same from one run to the next.
-std::string NameOf(const std::string& words) {
-  constexpr size_t kDigits = 16;
-  return "auto-" + Sha256Hex(words).substr(0, kDigits);
+using Root = Membership::Root;
+
+// "auto-1234", "auto-1234.2" and so on.
+bool IsOfFamily(const std::string& id, const std::string& family) {
+  return id.starts_with(family) && (id.size() == family.size() || id[family.size()] == '.');
+}
+
+bool HasOne(const std::vector<Root>& roots, const Root& wanted) {
+  return std::ranges::find(roots, wanted) != roots.end();
 }
 
 }  // namespace
 
 std::optional<AutoServices::Identity> AutoServices::Identify(const SysRoots& roots,
-                                                             const Process& reader) {
-  if (!IsSameProcess(roots, reader.pid, reader.start_ns)) return std::nullopt;
-  Identity found{reader, "", ""};
-  // The leader may have gone, or be of another namespace.
-  const std::optional<int> group = ProcessGroup(roots, reader.pid);
-  const std::optional<uint64_t> start =
-      group && *group > 0 ? ProcessStartNs(roots, *group) : std::nullopt;
-  if (start) found.leader = {*group, *start};
-  const std::string base = "/" + std::to_string(found.leader.pid);
-  const Result<std::string> words = ReadFile(roots.Proc(base + "/cmdline"), 1 << 20);
-  if (!words || words->empty()) return std::nullopt;  // a thread of the kernel
-  found.id = NameOf(*words);
-  const std::optional<std::string> cgroup = ProcessCgroup(roots, found.leader.pid);
-  if (cgroup && *cgroup != "/" && Cgroup::Open(*cgroup, roots)) found.cgroup = *cgroup;
+                                                             Backend* backend,
+                                                             const Reader& reader) {
+  std::optional<Program> program = ProgramOf(roots, reader.pid, reader.start_ns);
+  if (!program) return std::nullopt;
+  Identity found{*std::move(program), reader.owner, false};
+  if (found.id.empty()) found.id = AutoServiceId(found.program, ModelOf(backend, reader.path));
+  const std::string& cgroup = found.program.cgroup;
+  found.has_cgroup = !cgroup.empty() && cgroup != "/" && Cgroup::Open(cgroup, roots);
   return found;
 }
 
-bool AutoServices::Takes(const Event& event, uint64_t file_bytes) {
-  if (!IsMiss(event.kind) || file_bytes < kLargeBytes || parts_.services->HasTold()) return false;
+bool AutoServices::Takes(const Event& event, uint64_t file_bytes, const std::string& path,
+                         const Service& owner) {
+  if (!IsMiss(event.kind) || file_bytes < kLargeBytes) return false;
+  if (owner.id.empty() && !parts_.has_autos) return false;
   if (questions_.size() >= kMaxProcesses) questions_.clear();
   Question& question = questions_[event.tgid];
   if (question.start_ns == event.start_ns) return !question.is_decided;
-  question = {event.start_ns, live_.size() >= kMaxServices};
+  question = {event.start_ns, owner.id.empty() && live_.size() >= kMaxServices};
   if (question.is_decided) return false;
-  wanted_.push_back({event.tgid, event.start_ns});
+  wanted_.push_back({event.tgid, event.start_ns, path, owner.id});
   return true;
 }
 
 void AutoServices::Decide() {
-  for (const Process& reader : std::exchange(wanted_, {})) {
+  for (const Reader& reader : std::exchange(wanted_, {})) {
     auto identity = std::make_shared<std::optional<Identity>>();
-    const bool is_taken = parts_.look_up(
-        [roots = parts_.roots, reader, identity] { *identity = Identify(roots, reader); },
-        [this, reader, identity] { Place(reader, *identity); });
+    const auto place = [this, reader, identity] {
+      if (!*identity) return Decided(reader);
+      const bool is_open = !reader.owner.empty();
+      const bool is_taken =
+          WithEnded(is_open ? &open_ : &live_, (*identity)->id, [this, reader, identity, is_open] {
+            is_open ? PlaceOpen(reader, **identity) : PlaceAuto(reader, **identity);
+          });
+      if (!is_taken) Decided(reader);
+    };
+    const bool is_taken =
+        parts_.look_up([roots = parts_.roots, backend = parts_.backend, reader,
+                        identity] { *identity = Identify(roots, backend, reader); },
+                       place);
     if (!is_taken) Decided(reader);
   }
 }
 
-// Whoever has the name may have ended just now: then it is his successor's.
-void AutoServices::Place(const Process& reader, const std::optional<Identity>& identity) {
-  const auto twin = identity ? live_.find(identity->id) : live_.end();
-  if (twin == live_.end()) return Start(reader, identity);
-  const bool is_taken =
-      EndIfGone(twin->first, twin->second, [this, reader, identity] { Start(reader, identity); });
-  if (!is_taken) Decided(reader);
-}
-
-// Then then(), whatever was found; false: nobody can look.  The name may have a successor's process
-// by the time that is known.
-bool AutoServices::EndIfGone(const std::string& id, const Process& leader,
+// Ends the starts of a family ("": all of them) whose programs have all ended, or belong to a told
+// service; then then().  False: /proc cannot be read now.
+bool AutoServices::WithEnded(Starts* starts, const std::string& family,
                              std::function<void()> then) {
-  auto is_there = std::make_shared<bool>(true);
-  return parts_.look_up([roots = parts_.roots, is_there,
-                         leader] { *is_there = IsSameProcess(roots, leader.pid, leader.start_ns); },
-                        [this, is_there, id, leader, then = std::move(then)] {
-                          const auto known = live_.find(id);
-                          const bool is_its = known != live_.end() &&
-                                              known->second.pid == leader.pid &&
-                                              known->second.start_ns == leader.start_ns;
-                          if (!*is_there && is_its) Stop(id);
-                          then();
-                        });
+  auto looked = std::make_shared<Starts>();
+  for (const auto& [id, start] : *starts) {
+    if (family.empty() || IsOfFamily(id, family)) looked->insert({id, start});
+  }
+  if (looked->empty()) {
+    then();
+    return true;
+  }
+  const auto look = [roots = parts_.roots, looked, members = parts_.services->Snapshot()] {
+    const auto is_on = [&](const std::string& id, const Root& root) {
+      if (!IsSameProcess(roots, root.pid, root.start_ns)) return false;
+      const Members::One* owner = OwnerOf(roots, *members, root.pid, root.start_ns, 0);
+      return owner == nullptr || owner->told.is_auto || owner->id == id;
+    };
+    std::erase_if(*looked, [&](const auto& entry) {
+      return std::ranges::any_of(entry.second.programs,
+                                 [&](const Root& root) { return is_on(entry.first, root); });
+    });
+  };
+  return parts_.look_up(look, [this, starts, looked, then = std::move(then)] {
+    for (const auto& [id, start] : *looked) {
+      const auto known = starts->find(id);
+      // Another program may have come meanwhile.
+      if (known != starts->end() && known->second.programs == start.programs) End(starts, id);
+    }
+    then();
+  });
 }
 
-// The first is called by its command's name, others beside it are its replicas.  "": it has one.
-std::string AutoServices::FreeName(const Identity& identity) const {
+// The first is called by its program's name, others beside it are its replicas.
+void AutoServices::PlaceAuto(const Reader& reader, const Identity& identity) {
+  const Root& program = identity.program.root;
   std::string free;
   for (size_t replica = 1; replica <= kMaxServices; ++replica) {
     std::string id = identity.id + (replica == 1 ? "" : "." + std::to_string(replica));
     const auto known = live_.find(id);
     if (known == live_.end()) {
       if (free.empty()) free = std::move(id);
-    } else if (known->second.pid == identity.leader.pid) {
-      return "";
+      continue;
     }
+    Start& start = known->second;
+    if (HasOne(start.programs, program)) return Decided(reader);
+    if (start.group != identity.program.group || start.programs.size() >= kMaxPrograms) continue;
+    start.programs.push_back(program);
+    parts_.services->AddRoot(id, program);
+    return Decided(reader);
   }
-  return free;
+  if (free.empty()) return Decided(reader);
+  Begin(reader, identity, free);
 }
 
-void AutoServices::Start(const Process& reader, const std::optional<Identity>& identity) {
-  if (!identity || parts_.services->HasTold()) return Decided(reader);
-  const std::string id = FreeName(*identity);
-  if (id.empty()) return Decided(reader);
-  Json message{{"op", "service_start"},
-               {"service_id", id},
-               {"pid", identity->leader.pid},
-               {"by_cgroup", false},
-               {"auto", true}};
-  if (id != identity->id) message["template"] = identity->id;
-  live_[id] = identity->leader;
-  if (!identity->cgroup.empty()) message["cgroup"] = identity->cgroup;
-  parts_.control(std::move(message), [this, reader, id](const Result<Json>& answer) {
+void AutoServices::Begin(const Reader& reader, const Identity& identity, const std::string& id) {
+  const Program& program = identity.program;
+  Json message{{"op", "service_start"}, {"service_id", id}, {"pid", program.root.pid},
+               {"by_cgroup", false},    {"auto", true},     {"params", {{"model", reader.path}}}};
+  if (id != identity.id) message["template"] = identity.id;
+  if (identity.has_cgroup) message["cgroup"] = program.cgroup;
+  live_[id] = {{program.root}, program.group};
+  const std::string what = program.script.empty() ? program.exe : program.script;
+  parts_.control(std::move(message), [this, reader, id, what](const Result<Json>& answer) {
     const bool is_started = answer.ok();
     Log(is_started ? LogLevel::kInfo : LogLevel::kWarning, {"", id},
-        "service " + id + " of process " + std::to_string(reader.pid) +
-            ", of which nobody told: " + (is_started ? "started" : answer.error().message));
+        "automatic service " + id + " of process " + std::to_string(reader.pid) + " (" + what +
+            ", " + reader.path + "): " + (is_started ? "started" : answer.error().message));
     parts_.elsewhere(nullptr, [this, reader, id, is_started] {
       if (!is_started) live_.erase(id);
       Decided(reader);
@@ -121,25 +142,53 @@ void AutoServices::Start(const Process& reader, const std::optional<Identity>& i
   });
 }
 
-void AutoServices::Decided(const Process& reader) {
+void AutoServices::PlaceOpen(const Reader& reader, const Identity& identity) {
+  const Service* const service = parts_.services->Find(identity.id);
+  if (service == nullptr) return Decided(reader);
+  const auto known = open_.find(identity.id);
+  if (known != open_.end() && known->second.programs.empty()) return BeginAgain(reader, identity);
+  std::vector<Root>& programs = open_[identity.id].programs;
+  if (!HasOne(programs, identity.program.root) && programs.size() < kMaxPrograms) {
+    programs.push_back(identity.program.root);
+  }
+  Decided(reader);
+}
+
+void AutoServices::BeginAgain(const Reader& reader, const Identity& identity) {
+  Json message = parts_.services->Find(identity.id)->message;
+  for (const char* key : {"resumed", "ready", "failed"}) message.erase(key);
+  open_[identity.id].programs = {identity.program.root};
+  Log(LogLevel::kInfo, {"", identity.id},
+      "service " + identity.id + " starts again: process " + std::to_string(reader.pid) +
+          " reads, and those that had read before have ended");
+  parts_.control(std::move(message), [this, reader, id = identity.id](const Result<Json>&) {
+    if (parts_.on_again) parts_.on_again(id);
+    parts_.elsewhere(nullptr, [this, reader] { Decided(reader); });
+  });
+}
+
+void AutoServices::Decided(const Reader& reader) {
   questions_[reader.pid] = {reader.start_ns, /*is_decided=*/true};
   parts_.on_decided();
 }
 
-void AutoServices::Stop(const std::string& id) {
+// An open service goes on: its next reader begins a start.
+void AutoServices::End(Starts* starts, const std::string& id) {
+  if (starts == &open_) {
+    open_[id].programs.clear();
+    return;
+  }
   live_.erase(id);
   parts_.control({{"op", "service_stop"}, {"service_id", id}, {"reason", "exit"}},
                  [](const Result<Json>&) {});
 }
 
 void AutoServices::EndGone() {
-  for (const auto& [id, leader] : std::map(live_)) {  // one that ends leaves the list
-    (void)EndIfGone(id, leader, [] {});
-  }
-}
-
-void AutoServices::EndAll() {
-  for (const auto& [id, leader] : std::exchange(live_, {})) Stop(id);
+  std::erase_if(open_, [this](const auto& entry) {
+    const Service* const service = parts_.services->Find(entry.first);
+    return service == nullptr || !service->told.is_open();
+  });
+  (void)WithEnded(&live_, "", [] {});
 }
 
 }  // namespace ppc

@@ -115,7 +115,7 @@ void Runtime::Apply(ControlCall* call) {
     const bool is_told = !call->service->is_auto;
     services_->Install(std::move(call->service));
     if (config_.checkpoints != nullptr) config_.checkpoints->Begin(call->id, call->is_resumed);
-    if (is_told && autos_ != nullptr) autos_->EndAll();
+    if (is_told && autos_ != nullptr) autos_->EndGone();
   }
   if (!call->passes) return;
   call->reply = host_->Control(call->text);

@@ -134,13 +134,13 @@ bool EventIntake::Deliver(const Event& event) {
   const Reader* reader =
       parts_.services->ReaderOf(event.tgid, event.start_ns, event.cgroup_id, batch_ns_);
   if (reader == nullptr) return false;
-  if (reader->service == Reader::kStranger && parts_.autos != nullptr &&
-      parts_.autos->Takes(event, file->bytes)) {
+  Service* service = parts_.services->Of(*reader);
+  if (service->told.is_open() && parts_.autos != nullptr &&
+      parts_.autos->Takes(event, file->bytes, file->path, *service)) {
     return false;
   }
   miss_io miss = ToMiss(event, *file);
   if (std::exchange(has_lost_, false)) miss.flags |= PPC_F_LOST;
-  Service* service = parts_.services->Of(*reader);
   miss.service = service->id.empty() ? -1 : static_cast<int32_t>(service->number);
   miss.xpu = reader->xpu.xpu;
   if (service->id.empty() && parts_.services->HasStarted()) ++stats_.strangers;

@@ -94,19 +94,19 @@ void Runtime::BuildParts(const ppc_operation& table) {
   remote_ = std::make_unique<Worker>("ppc-remote", config_.manual, std::move(config_.remote_pace));
   control_ = std::make_unique<Worker>("ppc-control", config_.manual);
   lookups_ = std::make_unique<Worker>("ppc-readers", config_.manual);
-  if (options.auto_service && host_->Has(Hook::kControl)) {
-    autos_ = std::make_unique<AutoServices>(
-        AutoServices::Parts{services_.get(), config_.roots,
-                            [this](Json message, std::function<void(Result<Json>)> done) {
-                              Control(std::move(message), std::move(done));
-                            },
-                            [this](std::function<void()> work, std::function<void()> done) {
-                              Do(std::move(work), std::move(done));
-                            },
-                            [this](std::function<void()> work, std::function<void()> done) {
-                              return LookUp(std::move(work), std::move(done));
-                            },
-                            [this] { executor_->ReleaseHeld(); }});
+  if (host_->Has(Hook::kControl)) {
+    autos_ = std::make_unique<AutoServices>(AutoServices::Parts{
+        services_.get(), backend_, config_.roots,
+        [this](Json message, std::function<void(Result<Json>)> done) {
+          Control(std::move(message), std::move(done));
+        },
+        [this](std::function<void()> work, std::function<void()> done) {
+          Do(std::move(work), std::move(done));
+        },
+        [this](std::function<void()> work, std::function<void()> done) {
+          return LookUp(std::move(work), std::move(done));
+        },
+        [this] { executor_->ReleaseHeld(); }, config_.on_start_again, options.auto_service});
   }
   executor_ = std::make_unique<Executor>(
       Executor::Parts{backend_, loader_.get(), evictor_.get(), &completions_, host_.get(),

@@ -38,6 +38,8 @@ struct RuntimeConfig {
   // From the watchdog's thread: a hook hangs.  The device is detached already; the process
   // cannot go on with this policy.
   std::function<void(const std::string& message)> on_hang;
+  // From the control worker's thread: the readers of an open service have begun another start.
+  std::function<void(const std::string& service_id)> on_start_again;
 };
 
 // What the executor's thread knows for a status, copied; the rest any thread can find out.
@@ -183,7 +185,7 @@ class Runtime {
   std::unique_ptr<PolicyServices> policy_services_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<PolicyHost> host_;
-  std::unique_ptr<AutoServices> autos_;  // nullptr: there are none
+  std::unique_ptr<AutoServices> autos_;  // nullptr: the policy knows no services
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Worker> background_;  // the policy's slow work
   std::unique_ptr<Worker> remote_;      // the policy's, that waits for other machines

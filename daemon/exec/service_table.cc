@@ -170,7 +170,8 @@ Result<std::unique_ptr<Service>> ServiceTable::Prepare(const Json& message) {
   service->processes = std::make_shared<ProcessXpu>(roots_, *xpus, topology_, vendors_);
   service->xpus = std::move(*xpus);
   service->told = std::move(*told);
-  service->is_auto = message.value("auto", Json()) == true;
+  service->is_auto = service->told.is_auto;
+  if (service->told.is_open()) service->message = message;
   service->memory = service->payer->budget->Read(/*with_cache=*/true);
   service->looked_ns = service->cache_wanted_ns = backend_->NowNs();
   return service;
@@ -209,6 +210,15 @@ void ServiceTable::Stop(const std::string& id) {
 std::optional<uint32_t> ServiceTable::NumberOf(const std::string& id) {
   const ServiceNumbers::Number number = numbers_.Find(id);
   return number == nullptr ? std::nullopt : std::optional<uint32_t>(*number);
+}
+
+void ServiceTable::AddRoot(const std::string& id, const Membership::Root& root) {
+  Service* const service = Find(id);
+  if (service == nullptr) return;
+  std::vector<Membership::Root>& known = service->told.roots;
+  if (known.size() >= kMaxRoots) known.erase(known.begin());
+  known.push_back(root);
+  Changed();
 }
 
 Service* ServiceTable::Find(const std::string& id) {
@@ -350,9 +360,10 @@ std::vector<std::string> ServiceTable::Cgroups() const {
   std::vector<std::string> paths;
   for (const Members::One& service : Snapshot()->services) {
     if (service.payer != nullptr) paths.push_back(service.payer->relative());
-    const int pid = service.told.root_pid;
-    const std::string of_root = pid != 0 ? UnifiedCgroup(roots_, pid) : "";
-    if (!of_root.empty()) paths.push_back(of_root);
+    for (const Membership::Root& root : service.told.roots) {
+      const std::string of_root = UnifiedCgroup(roots_, root.pid);
+      if (!of_root.empty()) paths.push_back(of_root);
+    }
   }
   return paths;
 }
@@ -378,11 +389,6 @@ void ServiceTable::Changed() {
   readers_.SetMembers(members);
   const std::lock_guard lock(members_mutex_);
   members_ = std::move(members);
-}
-
-bool ServiceTable::HasTold() const {
-  return HasStarted() && !std::all_of(active_.begin(), active_.end(),
-                                      [](const Service* service) { return service->is_auto; });
 }
 
 size_t ServiceTable::Started() const {

@@ -61,6 +61,7 @@ struct Service {
   std::shared_ptr<ProcessXpu> processes;
   std::vector<int> xpus;
   bool is_auto = false;  // nobody told of it, see AutoServices
+  Json message;          // of an open one: what it was started with
   std::string note;      // why something is not as asked for, "" if all is
   // The last look at memory, see ServiceTable::Memory.
   Budget::State memory;
@@ -102,6 +103,8 @@ class ServiceTable {
   void Stop(const std::string& id);
   // Of a service that Prepare has made and nobody has stopped.
   std::optional<uint32_t> NumberOf(const std::string& id);
+  // The process and its descendants belong to the service, too.
+  void AddRoot(const std::string& id, const Membership::Root& root);
 
   // Never nullptr: an unknown number is the mount itself.
   Service* Get(uint32_t number) {
@@ -138,6 +141,7 @@ class ServiceTable {
   bool IsAnyAbove();
   // Where in the unified hierarchy the started services' processes are, as far as it was told.
   std::vector<std::string> Cgroups() const;
+  std::shared_ptr<const Members> Snapshot() const;
 
   // The read limits that loads keep to; any thread.
   TokenBuckets& read_limits() { return buckets_; }
@@ -145,18 +149,16 @@ class ServiceTable {
   // Started services; without any the mount itself.
   const std::vector<Service*>& Active() const { return active_; }
   size_t Started() const;
-  // One that somebody told of.
-  bool HasTold() const;
   bool HasStarted() const { return active_.front() != default_.get(); }
 
  private:
   std::unique_ptr<Service> Make(const std::string& id, std::shared_ptr<const Cgroup> cgroup);
-  std::shared_ptr<const Members> Snapshot() const;
   void LookAtMemory(Service* service, uint64_t now);
   void Changed();
   void Retire(std::shared_ptr<Service> service);
 
   static constexpr size_t kMaxBound = 4096;
+  static constexpr size_t kMaxRoots = 256;
   static constexpr uint64_t kLookNs = 5 * 1000 * 1000;
   // Of the time of who looks, a quarter at most: on a machine that is short of CPU others wait for
   // it.

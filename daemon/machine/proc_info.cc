@@ -93,6 +93,44 @@ std::optional<std::string> ProcessEnv(const std::string& environ_text, const std
   return std::nullopt;
 }
 
+std::optional<uint32_t> ProcessUid(const SysRoots& roots, int pid) {
+  constexpr std::string_view kKey = "\nUid:";
+  const Result<std::string> text = ReadFile(PidPath(roots, pid, "/status"), 16384);
+  const size_t at = text ? text->find(kKey) : std::string::npos;
+  if (at == std::string::npos) return std::nullopt;
+  const char* next = text->c_str() + at + kKey.size();
+  std::optional<uint32_t> uid;
+  for (int i = 0; i < 4; ++i) {
+    char* end = nullptr;
+    const auto one = static_cast<uint32_t>(std::strtoul(next, &end, 10));
+    if (end == next || (uid && *uid != one)) return std::nullopt;
+    uid = one;
+    next = end;
+  }
+  return uid;
+}
+
+std::optional<std::string> ProcessExe(const SysRoots& roots, int pid) {
+  char target[PATH_MAX];
+  const ssize_t bytes = readlink(PidPath(roots, pid, "/exe").c_str(), target, sizeof(target));
+  if (bytes <= 0) return std::nullopt;
+  std::string path(target, static_cast<size_t>(bytes));
+  constexpr std::string_view kDeleted = " (deleted)";  // replaced by an upgrade
+  if (path.ends_with(kDeleted)) path.resize(path.size() - kDeleted.size());
+  return path;
+}
+
+std::vector<std::string> ProcessWords(const SysRoots& roots, int pid) {
+  std::vector<std::string> words;
+  const Result<std::string> text = ReadFile(PidPath(roots, pid, "/cmdline"), 1 << 20);
+  for (size_t at = 0; text && at < text->size();) {
+    const size_t end = std::min(text->find('\0', at), text->size());
+    words.push_back(text->substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
 std::optional<std::string> ProcessCgroup(const SysRoots& roots, int pid) {
   const Result<std::string> text = ReadFile(PidPath(roots, pid, "/cgroup"), 65536);
   if (!text) return std::nullopt;

@@ -39,6 +39,15 @@ bool IsSameProcess(const SysRoots& roots, int pid, uint64_t start_ns);
 std::optional<std::string> ProcessEnv(const std::string& environ_text, const std::string& name);
 std::string ProcessEnviron(const SysRoots& roots, int pid);
 
+// The user of a process that has one alone: real, effective, saved and file system's.
+std::optional<uint32_t> ProcessUid(const SysRoots& roots, int pid);
+
+// The file that a process executes; nullopt: a thread of the kernel, or not to be seen.
+std::optional<std::string> ProcessExe(const SysRoots& roots, int pid);
+
+// What a process was started with, its own name first.  A process may have overwritten it.
+std::vector<std::string> ProcessWords(const SysRoots& roots, int pid);
+
 // The cgroup path as /proc/PID/cgroup writes it: v2, or v1's memory hierarchy.
 std::optional<std::string> ProcessCgroup(const SysRoots& roots, int pid);
 

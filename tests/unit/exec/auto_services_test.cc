@@ -27,7 +27,8 @@ class AutoServicesTest : public ExecutorTest {
     config.options.auto_service = is_on;
     Start(std::move(config));
   }
-  void Process(int pid, int parent, int group, const std::string& words = "") {
+  // exe "": a thread of the kernel.
+  void Process(int pid, int parent, int group, const std::string& words = "serve") {
     const std::string base = "/proc/" + std::to_string(pid);
     tree_.Write(base + "/stat", std::to_string(pid) + " (a b) S " + std::to_string(parent) + " " +
                                     std::to_string(group) +
@@ -55,14 +56,15 @@ class AutoServicesTest : public ExecutorTest {
 };
 
 TEST_F(AutoServicesTest, WhoeverLoadsAModelHasAServiceOfHisOwn) {
-  Process(9, 1, 9, "serve model");
+  Process(9, 1, 9);
   Process(10, 9, 9);
-  Process(20, 1, 20, "serve other");
+  Process(20, 1, 20, "another");
   StartHere();
   Miss(10, 0);
   ASSERT_EQ(told_.size(), 1u);
   EXPECT_EQ(told_[0]["op"], "service_start");
   EXPECT_EQ(told_[0]["pid"], 9);
+  EXPECT_EQ(told_[0]["params"]["model"], "model/a");
   // Nothing is lost of it: also the first miss is the service's.
   EXPECT_EQ(services_, std::vector<int>{0});
   Miss(10, 1);
@@ -73,8 +75,8 @@ TEST_F(AutoServicesTest, WhoeverLoadsAModelHasAServiceOfHisOwn) {
   EXPECT_EQ(runtime_->StatusJson()["services"][0]["auto"], true);
 }
 
-TEST_F(AutoServicesTest, ItEndsWithItsLeaderAndIsFoundAgain) {
-  Process(9, 1, 9, "serve model");
+TEST_F(AutoServicesTest, ItEndsWithItsProgramAndIsFoundAgain) {
+  Process(9, 1, 9, "serve");
   StartHere();
   Miss(9, 0);
   Wait();
@@ -84,18 +86,18 @@ TEST_F(AutoServicesTest, ItEndsWithItsLeaderAndIsFoundAgain) {
   ASSERT_EQ(told_.size(), 2u);
   EXPECT_EQ(told_[1]["op"], "service_stop");
   EXPECT_EQ(runtime_->services().Started(), 0u);
-  Process(30, 1, 30, "serve model");
+  Process(30, 1, 30, "serve");
   Miss(30, 0);
   ASSERT_EQ(told_.size(), 3u);
   EXPECT_EQ(told_[2]["service_id"], told_[0]["service_id"]);
 }
 
 TEST_F(AutoServicesTest, OneThatComesRightAfterItHasItsName) {
-  Process(9, 1, 9, "serve model");
+  Process(9, 1, 9, "serve");
   StartHere();
   Miss(9, 0);
   std::filesystem::remove_all(tree_.Path("/proc/9"));
-  Process(30, 1, 30, "serve model");
+  Process(30, 1, 30, "serve");
   Miss(30, 0);
   ASSERT_EQ(told_.size(), 3u);
   EXPECT_EQ(told_[1]["op"], "service_stop");
@@ -105,7 +107,7 @@ TEST_F(AutoServicesTest, OneThatComesRightAfterItHasItsName) {
 
 // Both have found that the one before has ended; the second must not end the first's service.
 TEST_F(AutoServicesTest, TwoThatComeRightAfterItAreOneService) {
-  Process(9, 1, 9, "serve model");
+  Process(9, 1, 9, "serve");
   StartHere();
   std::vector<std::string> ops;
   std::vector<std::pair<std::function<void()>, std::function<void()>>> asked;
@@ -126,7 +128,7 @@ TEST_F(AutoServicesTest, TwoThatComeRightAfterItAreOneService) {
   const auto misses = [&](int pid) {
     Event event = MissEvent(1, 0, kPageBytes, pid);
     event.start_ns = 70000000;
-    (void)services.Takes(event, 64 * kMiB);
+    (void)services.Takes(event, 64 * kMiB, "model/a", *runtime_->services().Get(0));
   };
   // All are looked up before the first answer comes.
   const auto look = [&asked] {
@@ -140,7 +142,7 @@ TEST_F(AutoServicesTest, TwoThatComeRightAfterItAreOneService) {
   services.Decide();
   look();
   std::filesystem::remove_all(tree_.Path("/proc/9"));
-  Process(30, 1, 30, "serve model");
+  Process(30, 1, 30, "serve");
   Process(31, 30, 30);
   misses(30);
   misses(31);
@@ -150,7 +152,7 @@ TEST_F(AutoServicesTest, TwoThatComeRightAfterItAreOneService) {
 }
 
 TEST_F(AutoServicesTest, OneBesideItIsItsReplica) {
-  for (const int pid : {9, 30, 40}) Process(pid, 1, pid, "serve model");
+  for (const int pid : {9, 30, 40}) Process(pid, 1, pid, "serve");
   Process(31, 30, 30);
   StartHere();
   for (const int pid : {9, 30, 31, 40}) Miss(pid, 0);
@@ -162,27 +164,100 @@ TEST_F(AutoServicesTest, OneBesideItIsItsReplica) {
   EXPECT_EQ(services_, (std::vector<int>{0, 1, 1, 2}));
 }
 
-TEST_F(AutoServicesTest, AServiceThatIsToldOfDecidesAlone) {
-  Process(9, 1, 9, "serve model");
-  Process(20, 1, 20, "cp");
+// The present one of its readers; those of others go on, and new ones begin.
+TEST_F(AutoServicesTest, AToldServiceEndsTheAutomaticOneOfItsOwnProcess) {
+  Process(9, 1, 9);
+  Process(20, 1, 20, "another");
+  Process(30, 1, 30, "third");
   StartHere();
   Miss(9, 0);
-  tree_.Write("/proc/40/stat", "40 (w) S 1 40 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+  Miss(20, 0);
   ASSERT_TRUE(
-      runtime_->Control({{"op", "service_start"}, {"service_id", "told"}, {"pid", 40}}).ok());
+      runtime_->Control({{"op", "service_start"}, {"service_id", "told"}, {"pid", 9}}).ok());
+  ASSERT_EQ(told_.size(), 4u);
+  EXPECT_EQ(told_[2]["op"], "service_stop");
+  EXPECT_EQ(told_[2]["service_id"], told_[0]["service_id"]);
+  EXPECT_EQ(told_[3]["service_id"], "told");
+  Miss(9, 1);
+  Miss(20, 1);
+  Miss(30, 0);
+  EXPECT_EQ(services_, (std::vector<int>{0, 1, 2, 1, 0}));
+  EXPECT_EQ(told_.size(), 5u);
+}
+
+// As a shell script does it, which leads the process group of all of them.
+TEST_F(AutoServicesTest, OneProgramAfterTheOtherInAGroupAreTwoStarts) {
+  Process(8, 1, 8, "shell");
+  Process(9, 8, 8);
+  StartHere();
+  Miss(9, 0);
+  std::filesystem::remove_all(tree_.Path("/proc/9"));
+  Process(30, 8, 8);
+  Miss(30, 0);
   ASSERT_EQ(told_.size(), 3u);
   EXPECT_EQ(told_[1]["op"], "service_stop");
-  EXPECT_EQ(told_[1]["service_id"], told_[0]["service_id"]);
-  EXPECT_EQ(told_[2]["service_id"], "told");
-  Miss(9, 1);
-  Miss(20, 0);
-  EXPECT_EQ(services_, (std::vector<int>{0, -1, -1}));
-  EXPECT_EQ(told_.size(), 3u);
+  EXPECT_EQ(told_[2]["op"], "service_start");
+  EXPECT_EQ(told_[2]["service_id"], told_[0]["service_id"]);
+}
+
+// As mpirun does it.
+TEST_F(AutoServicesTest, OneProgramBesideTheOtherInAGroupAreOneService) {
+  Process(8, 1, 8, "launch");
+  for (const int pid : {9, 10})
+    Process(pid, 8, 8, std::string("serve\0rank", 10) + char('0' + pid));
+  Process(11, 8, 8, "another");
+  StartHere();
+  for (const int pid : {9, 10, 11, 9, 10}) Miss(pid, 0);
+  EXPECT_EQ(services_, (std::vector<int>{0, 0, 1, 0, 0}));
+  EXPECT_EQ(told_.size(), 2u);
+  std::filesystem::remove_all(tree_.Path("/proc/9"));
+  Wait();
+  EXPECT_EQ(told_.size(), 2u) << "one of them goes on";
+  std::filesystem::remove_all(tree_.Path("/proc/10"));
+  Wait();
+  ASSERT_EQ(told_.size(), 3u);
+  EXPECT_EQ(told_[2]["op"], "service_stop");
+}
+
+// As a registration that names its service starts it.
+TEST_F(AutoServicesTest, AnOpenServiceStartsAgainWhenItsReadersAreOthers) {
+  Process(9, 1, 9);
+  Process(10, 1, 10, "another");
+  StartHere();
+  ASSERT_TRUE(runtime_
+                  ->Control({{"op", "service_start"},
+                             {"service_id", "own"},
+                             {"workers", 1},
+                             {"resumed", true},
+                             {"by_cgroup", false}})
+                  .ok());
+  Miss(9, 0);
+  Miss(10, 0);
+  EXPECT_EQ(services_, (std::vector<int>{0, 0}));
+  EXPECT_EQ(told_.size(), 1u) << "both belong to the start that was told of";
+  std::filesystem::remove_all(tree_.Path("/proc/9"));
+  Process(30, 1, 30);
+  Miss(30, 0);
+  EXPECT_EQ(told_.size(), 1u) << "one of them goes on";
+  std::filesystem::remove_all(tree_.Path("/proc/10"));
+  std::filesystem::remove_all(tree_.Path("/proc/30"));
+  Wait();
+  EXPECT_EQ(told_.size(), 1u);
+  Process(40, 1, 40);
+  Miss(40, 0);
+  Miss(40, 1);
+  ASSERT_EQ(told_.size(), 2u);
+  EXPECT_EQ(told_[1]["op"], "service_start");
+  EXPECT_EQ(told_[1]["service_id"], "own");
+  EXPECT_EQ(told_[1]["workers"], 1);
+  EXPECT_FALSE(told_[1].contains("resumed"));
+  EXPECT_EQ(services_, (std::vector<int>{0, 0, 0, 0, 0}));
+  EXPECT_TRUE(runtime_->Control({{"op", "service_ready"}, {"service_id", "own"}}).ok());
 }
 
 TEST_F(AutoServicesTest, NobodyElseHasOne) {
   Process(9, 1, 9, "cat config.json");
-  Process(11, 2, 0);  // of the kernel: no words
+  Process(11, 2, 0, "");
   StartHere();
   Miss(9, 0, 2);  // a small file
   Miss(11, 0);
@@ -192,7 +267,7 @@ TEST_F(AutoServicesTest, NobodyElseHasOne) {
 }
 
 TEST_F(AutoServicesTest, OneThatIsRefusedIsNotAskedForAgain) {
-  Process(9, 1, 9, "serve model");
+  Process(9, 1, 9, "serve");
   reply_ = R"({"error": "no"})";
   StartHere();
   Miss(9, 0);
@@ -202,7 +277,7 @@ TEST_F(AutoServicesTest, OneThatIsRefusedIsNotAskedForAgain) {
 }
 
 TEST_F(AutoServicesTest, ItCanBeSwitchedOff) {
-  Process(9, 1, 9, "serve model");
+  Process(9, 1, 9, "serve");
   StartHere(/*is_on=*/false);
   Miss(9, 0);
   EXPECT_EQ(services_, std::vector<int>{-1});

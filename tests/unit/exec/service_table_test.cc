@@ -162,10 +162,22 @@ TEST_F(ServiceTableTest, WhoDescendsFromTheServicesProcessBelongsToIt) {
 
 TEST_F(ServiceTableTest, WhoSaysSoBelongsToAService) {
   (void)Start({{"service_id", "a"}, {"cgroup", "/one"}});
-  (void)Start({{"service_id", "b"}, {"cgroup", "/two"}});
-  InCgroup(70, "/elsewhere");
-  tree_.Write("/proc/70/environ", std::string("X=1\0PPC_SERVICE_ID=b\0", 21));
-  EXPECT_EQ(IdOf(70, 1, 0), "b");
+  (void)Start(
+      {{"service_id", "b"}, {"cgroup", "/two"}, {"owner", {{"cgroup", "/own"}, {"uid", 7}}}});
+  const auto named = [this](int pid, const std::string& group, int uid) {
+    const std::string base = "/proc/" + std::to_string(pid);
+    const std::string user = std::to_string(uid);
+    InCgroup(pid, group);
+    tree_.Write(base + "/environ", std::string("X=1\0PPC_SERVICE_ID=b\0", 21));
+    tree_.Write(base + "/status",
+                "Name:\tw\nUid:\t" + user + "\t" + user + "\t" + user + "\t" + user + "\n");
+    return IdOf(pid, 1, 0);
+  };
+  EXPECT_EQ(named(70, "/own/engine", 8), "b");
+  EXPECT_EQ(named(72, "/elsewhere", 7), "b");
+  EXPECT_EQ(named(73, "/elsewhere", 8), "") << "another tenant, who has guessed the ID";
+  EXPECT_EQ(named(74, "/own2", 8), "");
+  EXPECT_EQ(named(75, "/one", 8), "a") << "what it says counts for nothing";
   InCgroup(71, "/one");
   tree_.Write("/proc/71/environ", "PPC_SERVICE_ID=nobody");
   EXPECT_EQ(IdOf(71, 1, 0), "a");
