@@ -16,6 +16,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/runner/privileges.h"
+#include "daemon/wire/config_service.h"
 #include "daemon/wire/exit_codes.h"
 #include "daemon/wire/protocol.h"
 
@@ -27,6 +28,13 @@ uint64_t MemoryShareOf(const Json& message, const char* key) {
   const auto share = message.find(key);
   const bool is_there = share != message.end() && share->is_number_unsigned();
   return is_there ? share->get<uint64_t>() : kNoMemoryShare;
+}
+
+// The runtime's options: of the message, else of the configuration.
+Json RuntimeIn(const Json& message) {
+  const Json runtime = message.value("runtime", Json());
+  const Json config = message.value("config", Json());
+  return runtime.empty() && config.is_object() ? config.value("runtime", Json()) : runtime;
 }
 
 UniqueFd OpenSignals() {
@@ -97,8 +105,7 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   if (!config.is_null() && !config.is_object()) {
     return Error{EINVAL, "\"config\" must be a JSON object"};
   }
-  Json runtime = message.value("runtime", Json());
-  if (runtime.empty() && config.is_object()) runtime = config.value("runtime", Json());
+  const Json runtime = RuntimeIn(message);
   const Status allowed = socket_ != nullptr ? CheckSupervised(runtime) : Ok();
   if (!allowed) return allowed.error();
   Result<RuntimeOptions> options = ParseRuntimeOptions(runtime);
@@ -124,6 +131,9 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   result.recorder = recorder_ ? &*recorder_ : nullptr;
   result.checkpoints = checkpoints_;
   result.on_hang = [this](const std::string& what) { EndHung(what); };
+  result.on_start_again = [this](const std::string& id) {
+    if (socket_ != nullptr) socket_->Send(Json{{"event", "service_start"}, {"service_id", id}});
+  };
   return result;
 }
 
@@ -174,9 +184,17 @@ Status Session::Open(const Json& message) {
   auto runtime = std::make_unique<Runtime>(backend_.get(), plugin_->table(), std::move(*config));
   runtime->SetMemoryShare(MemoryShareOf(message, "memory_share"));
   runtime->SetReadShares(message.value("reads", Json()));
+  // Whoever registers it is told of a wrong one; one that ran may miss an XPU now.
+  const Result<Json> own = control::ServiceInConfig(message.value("config", Json()));
+  if (!own) return own.error();
+  if (!own->is_null() && message.value("fresh", true)) {
+    const auto prepared = runtime->services().Prepare(*own);
+    if (!prepared) return prepared.error();
+  }
   Status started = runtime->Start();
   if (!started) return started;
   runtime_ = std::move(runtime);
+  own_service_ = *own;
   malloc_trim(0);  // of the kernel's types, which opening the backend reads, nothing stays
   return Ok();
 }
@@ -304,6 +322,11 @@ int Session::Serve(UniqueFd socket) {
 
 int Session::RunAlone() {
   runtime_->executor().AddSource(signals_.Get(), [this](short) { runtime_->RequestStop(); });
+  if (!own_service_.is_null()) {
+    runtime_->Control(own_service_, [](const Result<Json>& answer) {
+      if (!answer) Log(LogLevel::kError, "its service: " + answer.error().message);
+    });
+  }
   Log(LogLevel::kInfo, "policy " + plugin_->Name() + " is attached");
   return Finish(runtime_->Run());
 }

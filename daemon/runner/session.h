@@ -76,6 +76,7 @@ class Session {
 
   UniqueFd signals_;
   std::string record_path_;
+  Json own_service_;  // the "service_start" of the one that the configuration names, or null
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Plugin> plugin_;
   std::optional<EventLogWriter> recorder_;

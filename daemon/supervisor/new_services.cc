@@ -103,6 +103,9 @@ Status NewServices::Place(Service& service, const Json& body, const Peer& peer) 
   // Who pays, only: its process may share the cgroup with anybody.
   const bool tells_process_only = body.contains("pid") && !body.contains("cgroup");
   if (tells_process_only || is_shared) service.message["by_cgroup"] = false;
+  const std::string& owner = service.owner.cgroup;
+  service.message["owner"] = {
+      {"cgroup", owner.empty() ? service.message.value("cgroup", "") : owner}, {"uid", peer.uid}};
   return Ok();
 }
 

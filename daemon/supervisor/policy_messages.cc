@@ -18,11 +18,11 @@ void PolicyMessages::Open(Control control, bool is_restart) {
   control_ = std::move(control);
   refusal_.reset();
   life_ = std::make_shared<bool>(true);
-  if (is_restart) {
-    std::deque<std::string> ids;
-    for (const Service* service : services_.InOrder()) ids.push_back(service->id);
-    TellServices(std::move(ids));
+  std::deque<std::string> ids;
+  for (const Service* service : services_.InOrder()) {
+    if (is_restart || service->is_new) ids.push_back(service->id);
   }
+  TellServices(std::move(ids));
   for (Waiting& waiting : std::exchange(waiting_, {}))
     Send(std::move(waiting.message), std::move(waiting.done));
 }
@@ -87,7 +87,9 @@ void PolicyMessages::HandleTold(const std::string& id, const Result<Json>& reply
                                 const std::function<void()>& next) {
   Service* const service = services_.Find(id);
   if (!reply) {
-    callbacks_.on_failed("service " + id + " was not taken up again: " + reply.error().message);
+    const bool is_new = service != nullptr && service->is_new;
+    callbacks_.on_failed("service " + id + " was not " + (is_new ? "started" : "taken up again") +
+                         ": " + reply.error().message);
     // It has never been taken up: what hangs or dies of it would do so for ever.
     if (service != nullptr && service->is_starting) {
       services_.Remove(id);
@@ -97,7 +99,8 @@ void PolicyMessages::HandleTold(const std::string& id, const Result<Json>& reply
   }
   if (service == nullptr) return next();
   // A fresh runner counts its services anew.
-  if (service->TakeNumber(*reply)) callbacks_.on_change();
+  const bool was_new = std::exchange(service->is_new, false);
+  if (service->TakeNumber(*reply) || was_new) callbacks_.on_change();
   service->is_starting = false;
   if (!service->is_ready || !control_) return next();
   SendNow({{"op", "service_ready"}, {"service_id", id}}, [next](const Result<Json>&) { next(); });

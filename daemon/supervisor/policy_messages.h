@@ -46,8 +46,8 @@ class PolicyMessages {
   // The answer is the policy's object.  Without a runner it waits for one that is coming.
   void Send(Json message, JsonHandler done);
 
-  // The policy runs, and takes messages by `control`.  `is_restart`: it is told of the services
-  // first.
+  // The policy runs, and takes messages by `control`.  First it is told of the services: after a
+  // restart of all, else of the registration's own.
   void Open(Control control, bool is_restart);
   // The runner has gone, another one is coming.
   void Hold();

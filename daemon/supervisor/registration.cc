@@ -177,6 +177,7 @@ void Registration::HandleRunning(const Json& answer) {
 
 void Registration::HandleEvent(const Json& event) {
   const Result<std::string> kind = JsonString(event, "event", "");
+  if (kind && *kind == "service_start") return NoteStart(event);
   if (!kind || *kind != "dropped") {
     Log(LogLevel::kDebug, {mount_.path, ""}, "runner says " + DumpJson(event).substr(0, 200));
     return;
@@ -189,6 +190,16 @@ void Registration::HandleEvent(const Json& event) {
   drain_timer_ = environment_.loop.After(environment_.options.drain_timeout, [this] {
     if (runner_) runner_->Kill();
   });
+}
+
+// Another start of an open service, which its readers have begun.
+void Registration::NoteStart(const Json& event) {
+  const Result<std::string> id = JsonString(event, "service_id", "");
+  Service* const service = id ? services_.Find(*id) : nullptr;
+  if (service == nullptr) return;
+  service->is_ready = false;
+  service->started_ns = MonotonicNs();
+  callbacks_.on_change();
 }
 
 void Registration::HandleExit(int wait_status) {

@@ -101,6 +101,7 @@ class Registration {
   Error Gone() const;
   Error Removed() const;
   void HandleEvent(const Json& event);
+  void NoteStart(const Json& event);
   void HandleExit(int wait_status);
   void HandleDeath(const std::string& how);
   void Fail(const std::string& why);

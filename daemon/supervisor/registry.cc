@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/machine/mount_table.h"
 #include "daemon/supervisor/log_page.h"
+#include "daemon/wire/config_service.h"
 #include "daemon/wire/service_id.h"
 
 namespace ppc::control {
@@ -107,6 +108,8 @@ void Registry::RegPolicy(const Json& body, const Reply& reply) {
   }
   Result<PolicyChoice> choice = ChoiceOf(body, *kind);
   if (!choice) return reply(ErrorAnswer(choice.error()));
+  const Result<Json> own = ServiceInConfig(choice->config);
+  if (!own) return reply(ErrorAnswer(own.error()));
 
   const auto answer = [this, reply](const Registration& registration, bool is_existing) {
     return [this, reply, handle = registration.handle(), is_existing](const Status& status) {
@@ -121,7 +124,7 @@ void Registry::RegPolicy(const Json& body, const Reply& reply) {
   };
   Registration* old = registrations_.FindByKey(mount->Key());
   if (old == nullptr) {
-    Registration& fresh = Add(*mount, *std::move(choice));
+    Registration& fresh = Add(*mount, *std::move(choice), *own);
     return fresh.Start(answer(fresh, false));
   }
   if (old->state() == Registration::State::kFailed || !old->mount().IsSame(*mount)) {
@@ -145,7 +148,7 @@ void Registry::Replace(Registration& old, const Json& body, const Reply& reply) 
   });
 }
 
-Registration& Registry::Add(const MountInfo& mount, PolicyChoice choice) {
+Registration& Registry::Add(const MountInfo& mount, PolicyChoice choice, const Json& own) {
   const std::string key = mount.Key();
   const std::string handle = maker_.NextHandle(mount);
   Registration::Callbacks callbacks;
@@ -159,7 +162,10 @@ Registration& Registry::Add(const MountInfo& mount, PolicyChoice choice) {
     }
     loop_.After(Millis(0), [this, key, handle] { Drop(key, handle); });
   };
-  return registrations_.Put(maker_.Make(mount, std::move(choice), handle, std::move(callbacks)));
+  Registration& added =
+      registrations_.Put(maker_.Make(mount, std::move(choice), handle, std::move(callbacks)));
+  if (!own.is_null()) added.services().Put(OwnService(own));
+  return added;
 }
 
 // A mount that is gone may have a successor of the same name, whose file it is then.
@@ -285,7 +291,10 @@ void Registry::AdoptOne(const SavedRegistration& saved) {
     Log(LogLevel::kInfo, path + " is not adopted: registered already");
     return saved_.Remove(path);
   }
-  Registration& registration = Add(saved.mount, saved.choice);
+  // One that has run keeps the services that it had, also without its own: that was stopped then.
+  const bool has_run = saved.services.is_array();
+  const Result<Json> own = ServiceInConfig(saved.choice.config);
+  Registration& registration = Add(saved.mount, saved.choice, own && !has_run ? *own : Json());
   registration.services().Restore(saved.services);
   services_.WatchGroupsOf(registration);
   if (saved.failed) return registration.ResumeFailed(*saved.failed);

@@ -57,7 +57,8 @@ class Registry {
   void RememberPolicy(const Json& body, const Reply& reply) const;
   void ShowMetrics(const Json& body, const Reply& reply) const;
 
-  Registration& Add(const MountInfo& mount, PolicyChoice choice);
+  // own: the "service_start" of its own service, null where it has none.
+  Registration& Add(const MountInfo& mount, PolicyChoice choice, const Json& own);
   void Replace(Registration& old, const Json& body, const Reply& reply);
   void Drop(const std::string& key, const std::string& handle);
   void Forget(const Registration& gone) const;

@@ -53,6 +53,7 @@ RunnerInit MakeRunnerInit(const Environment& environment, const MountInfo& mount
                            {"policy", choice.path},
                            {"config", choice.config},
                            {"template_dir", environment.options.template_dir},
+                           {"fresh", is_fresh},
                            {"runtime", runtime == choice.config.end() ? Json::object() : *runtime}},
                   .lent{}};
   if (!mount.is_plain) init.message["device"] = mount.Key();

@@ -22,13 +22,9 @@ Result<BackendKind> SavedBackend(const Json& state) {
 }
 
 Json SavedState(const MountInfo& mount, const PolicyChoice& choice) {
-  Json state{{"v", kProtocolVersion},
-             {"mount", mount.path},
-             {"policy", choice.name},
-             {"policy_path", choice.path},
-             {"config", choice.config},
-             {"services", Json::array()},
-             {"backend", BackendName(choice.backend)}};
+  Json state{{"v", kProtocolVersion},   {"mount", mount.path},
+             {"policy", choice.name},   {"policy_path", choice.path},
+             {"config", choice.config}, {"backend", BackendName(choice.backend)}};
   if (mount.is_plain) state["directory"] = IdentityOf(mount);
   return state;
 }
@@ -99,7 +95,7 @@ std::optional<SavedRegistration> SavedRegistrations::Parse(const Json& state) co
   SavedRegistration saved{
       *std::move(mount),
       {*policy, *policy_path, has_config ? *config : Json::object(), SavedBackend(state).value()},
-      state.value("services", Json::array()),
+      state.value("services", Json()),
       std::nullopt};
   if (const auto failed = state.find("failed"); failed != state.end() && failed->is_string()) {
     saved.failed = failed->get<std::string>();

@@ -20,7 +20,7 @@ namespace ppc::control {
 struct SavedRegistration {
   MountInfo mount;
   PolicyChoice choice;
-  Json services;                      // for Services::Restore
+  Json services;                      // null: it has not run yet; for Services::Restore
   std::optional<std::string> failed;  // why
 };
 

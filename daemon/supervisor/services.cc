@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/supervisor/services.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <utility>
+
+#include "daemon/base/clock.h"
 
 namespace ppc::control {
 
@@ -16,10 +21,23 @@ bool Service::TakeNumber(const Json& answer) {
 
 Json Service::Resumption() const {
   Json again = message;
+  if (is_new) return again;
   again["resumed"] = true;
   again["ready"] = is_ready;
   if (is_failed) again["failed"] = true;
   return again;
+}
+
+Service OwnService(Json message) {
+  Service service;
+  service.id = message["service_id"].get<std::string>();
+  service.message = std::move(message);
+  service.owner = Owner{"", geteuid(), /*is_claimed=*/false};
+  service.is_pending = false;
+  service.is_starting = true;
+  service.is_new = true;
+  service.started_ns = MonotonicNs();
+  return service;
 }
 
 Result<uint32_t> Services::NumberFor(const std::string& id) const {

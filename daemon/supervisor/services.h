@@ -25,6 +25,7 @@ struct Service {
   Json message;              // the service_start message as sent to the runner
   bool is_pending = true;    // nobody has been told yet that it is accepted
   bool is_starting = false;  // the policy has not answered, but whoever asked has been told
+  bool is_new = false;       // of the registration itself, and no runner has been told of it yet
   uint64_t start = 0;        // serial of the latest service_start sent for it
   uint64_t started_ns = 0;   // when that was asked; 0: before this ppcd
   bool is_ready = false;
@@ -39,6 +40,10 @@ struct Service {
   // What a runner that takes over is told.
   Json Resumption() const;
 };
+
+// The service that a registration's configuration names, not started yet; `message` as
+// ServiceInConfig() makes it.
+Service OwnService(Json message);
 
 class Services {
  public:

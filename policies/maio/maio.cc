@@ -48,13 +48,7 @@ class Maio : public Policy {
       Log(PPC_LOG_ERROR, "maio: " + error);
       return -1;
     }
-    int rc = context()->want(context(), 0, 0);
-    if (rc != 0) return rc;
-    if (config_.service.is_null()) return 0;
-    Json reply = StartService(config_.service);
-    if (!reply.contains("error")) return 0;
-    Log(PPC_LOG_ERROR, reply["error"].get<std::string>());
-    return -1;
+    return context()->want(context(), 0, 0);
   }
 
   void Exit() override {

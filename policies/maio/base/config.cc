@@ -84,15 +84,18 @@ Result<Config> ParseConfig(const std::string& text) {
   reader.Int("holdback", &config.holdback, 0, 100, "percent");
   reader.Text("store", &config.store);
   reader.Text("store_key", &config.store_key);
-  // Of a service that is named in the registration; and the runtime's.
-  if (reader.Find("service_id") != nullptr) config.service = *json;
+  // Of the service that the registration names, which the runtime starts; and the runtime's own.
+  const bool has_service = reader.Find("service_id") != nullptr;
   for (const char* key :
-       {"service", "params", "workers", "xpus", "node", "nodes", "first_worker", "runtime"}) {
+       {"params", "workers", "xpus", "node", "nodes", "first_worker", "runtime"}) {
     (void)reader.Find(key);
   }
   if (const Status status = reader.Finish(); !status) return Named(status.error());
   if (!config.store_key.empty() && config.store.empty())
     return Named({EINVAL, "option \"store_key\" is of a \"store\"; name that, too"});
+  if (has_service) {
+    if (const Result<ServiceSpec> spec = ParseService(*json); !spec) return spec.error();
+  }
   return config;
 }
 

@@ -41,8 +41,6 @@ struct Config {
   uint32_t holdback = 0;    // percent of starts that run natively, to be compared with
   std::string store;        // shared by several nodes, see OpenStore(); "": the local one alone
   std::string store_key;    // file of the key of its templates, "": they carry none
-  // A service named in the registration itself (paper, section 4.1) starts with it.
-  nlohmann::json service;
 };
 
 // One running service.  XPU numbers index this machine's list.

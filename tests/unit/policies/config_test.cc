@@ -109,7 +109,7 @@ TEST(ParseConfig, OptionsOfTheRuntimeAndOfAServiceAreOthers) {
       ParseConfig(R"({"runtime": {"threshold": 0.5}, "service_id": "abcd", "workers": 2,
                       "xpus": [0, 1], "params": {"tp": 2}})");
   ASSERT_TRUE(config.ok()) << config.error().message;
-  EXPECT_EQ(config->service.value("service_id", ""), "abcd");
+  EXPECT_FALSE(ParseConfig(R"({"service_id": "abcd", "workers": "two"})").ok());
 }
 
 TEST(ParseService, Values) {

@@ -13,6 +13,7 @@
 //   status_ms: how long each answer to status takes; status: members of it
 //   limits: what it says that its backend cannot do
 //   log: file that takes every line received
+//   says_at_ready: line that it sends after its answer to service_ready
 //   notes: true; its pid is added to the checkpoints that it is lent
 //   lives_on: file; init crashes while it does not exist
 #include <poll.h>
@@ -103,6 +104,9 @@ void HandleControl(const Json& request) {
   if (op == "service_start" && g_fake.value("numbers", false)) reply["service"] = starts - 1;
   if (op == "service_failed" && g_fake.contains("wait_s")) reply["wait_s"] = g_fake["wait_s"];
   Send(Json{{"ok", true}, {"reply", std::move(reply)}}.dump());
+  if (op == "service_ready" && g_fake.contains("says_at_ready")) {
+    Send(g_fake["says_at_ready"].dump());
+  }
 }
 
 // Takes what it may, at once; without "memory" it says that it has nothing.
