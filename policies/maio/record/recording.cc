@@ -63,13 +63,15 @@ bool Recording::MissesCached() const {
 
 void Recording::Event(const miss_io& event) {
   has_holes_ |= (event.flags & PPC_F_LOST) != 0;
-  // With TRACE every access comes as ACCESS too; misses alone are the paper's way.
+  // With TRACE every access comes as ACCESS too; misses alone are the paper's way.  The first come
+  // before TRACE is on where a miss began the service.
   const uint32_t caps = run_->context->caps;
   const bool is_miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
   // Of a huge page nothing comes but its miss.
   const bool is_huge = (caps & PPC_MISSES_HUGE) != 0 && event.size >= kHugeBytes;
-  const bool touch =
-      event.kind == PPC_ACCESS || (is_miss && ((caps & PPC_CAN_TRACE) == 0 || is_huge));
+  is_traced_ |= event.kind == PPC_ACCESS;
+  const bool touch = event.kind == PPC_ACCESS ||
+                     (is_miss && ((caps & PPC_CAN_TRACE) == 0 || is_huge || !is_traced_));
   if (!touch || event.size == 0) return;
   int32_t file = LearnFile(event);
   if (file < 0) return;

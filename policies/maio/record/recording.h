@@ -82,6 +82,7 @@ class Recording {
   uint64_t cached_bytes_ = 0;   // of the recorded files, cached before they were read
   uint64_t model_bytes_ = 0;    // of those that are the model, all of them
   bool has_holes_ = false;      // events were lost in between
+  bool is_traced_ = false;      // an access has come, which TRACE tells
   Beside beside_;
   uint64_t unnamed_bytes_ = 0;  // of small files that are so by their size alone
   bool is_mapped_ = false;      // the model
