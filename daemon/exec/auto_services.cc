@@ -112,10 +112,17 @@ void AutoServices::PlaceAuto(const Reader& reader, const Identity& identity) {
       continue;
     }
     Start& start = known->second;
-    if (HasOne(start.programs, program)) return Decided(reader);
-    if (start.group != identity.program.group || start.programs.size() >= kMaxPrograms) continue;
-    start.programs.push_back(program);
-    parts_.services->AddRoot(id, program);
+    const bool is_its = HasOne(start.programs, program);
+    if (!is_its &&
+        (start.group != identity.program.group || start.programs.size() >= kMaxPrograms)) {
+      continue;
+    }
+    if (!is_its) start.programs.push_back(program);
+    if (!start.is_started) {
+      start.waiting.push_back(reader);
+      return;
+    }
+    if (!is_its) parts_.services->AddRoot(id, program);
     return Decided(reader);
   }
   if (free.empty()) return Decided(reader);
@@ -128,7 +135,9 @@ void AutoServices::Begin(const Reader& reader, const Identity& identity, const s
                {"by_cgroup", false},    {"auto", true},     {"params", {{"model", reader.path}}}};
   if (id != identity.id) message["template"] = identity.id;
   if (identity.has_cgroup) message["cgroup"] = program.cgroup;
-  live_[id] = {{program.root}, program.group};
+  Start& start = live_[id];
+  start.programs = {program.root};
+  start.group = program.group;
   const std::string what = program.script.empty() ? program.exe : program.script;
   parts_.control(std::move(message), [this, reader, id, what](const Result<Json>& answer) {
     const bool is_started = answer.ok();
@@ -136,17 +145,36 @@ void AutoServices::Begin(const Reader& reader, const Identity& identity, const s
         "automatic service " + id + " of process " + std::to_string(reader.pid) + " (" + what +
             ", " + reader.path + "): " + (is_started ? "started" : answer.error().message));
     parts_.elsewhere(nullptr, [this, reader, id, is_started] {
-      if (!is_started) live_.erase(id);
+      Started(id, is_started);
       Decided(reader);
     });
   });
 }
 
+void AutoServices::Started(const std::string& id, bool is_started) {
+  const auto known = live_.find(id);
+  if (known == live_.end()) return;
+  known->second.is_started = is_started;
+  const std::vector<Reader> waiting = std::exchange(known->second.waiting, {});
+  const std::vector<Root>& programs = known->second.programs;
+  // The first is the one that it was started with.
+  for (size_t i = 1; is_started && i < programs.size(); ++i)
+    parts_.services->AddRoot(id, programs[i]);
+  if (!is_started) live_.erase(known);
+  for (const Reader& reader : waiting) Decided(reader);
+}
+
 void AutoServices::PlaceOpen(const Reader& reader, const Identity& identity) {
   const Service* const service = parts_.services->Find(identity.id);
   if (service == nullptr) return Decided(reader);
+  // Of one that a runner takes up again the readers are not known: the first is one of them.
+  const auto says = [service](const char* key) {
+    return service->message.value(key, Json()) == true;
+  };
   const auto known = open_.find(identity.id);
-  if (known != open_.end() && known->second.programs.empty()) return BeginAgain(reader, identity);
+  const bool begins =
+      known == open_.end() ? says("ready") && !says("resumed") : known->second.programs.empty();
+  if (begins) return BeginAgain(reader, identity);
   std::vector<Root>& programs = open_[identity.id].programs;
   if (!HasOne(programs, identity.program.root) && programs.size() < kMaxPrograms) {
     programs.push_back(identity.program.root);
@@ -159,8 +187,8 @@ void AutoServices::BeginAgain(const Reader& reader, const Identity& identity) {
   for (const char* key : {"resumed", "ready", "failed"}) message.erase(key);
   open_[identity.id].programs = {identity.program.root};
   Log(LogLevel::kInfo, {"", identity.id},
-      "service " + identity.id + " starts again: process " + std::to_string(reader.pid) +
-          " reads, and those that had read before have ended");
+      "service " + identity.id + " starts: process " + std::to_string(reader.pid) +
+          " reads, and no program that had read before runs");
   parts_.control(std::move(message), [this, reader, id = identity.id](const Result<Json>&) {
     if (parts_.on_again) parts_.on_again(id);
     parts_.elsewhere(nullptr, [this, reader] { Decided(reader); });
@@ -178,7 +206,9 @@ void AutoServices::End(Starts* starts, const std::string& id) {
     open_[id].programs.clear();
     return;
   }
+  const Start ended = std::exchange(live_[id], {});
   live_.erase(id);
+  for (const Reader& reader : ended.waiting) Decided(reader);
   parts_.control({{"op", "service_stop"}, {"service_id", id}, {"reason", "exit"}},
                  [](const Result<Json>&) {});
 }

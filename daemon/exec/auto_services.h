@@ -81,6 +81,8 @@ class AutoServices {
   struct Start {
     std::vector<Root> programs;
     int group = 0;
+    bool is_started = false;  // an automatic service: until then its readers wait
+    std::vector<Reader> waiting;
   };
   using Starts = std::map<std::string, Start>;  // by the service's ID
   struct Question {
@@ -95,6 +97,7 @@ class AutoServices {
   void PlaceAuto(const Reader& reader, const Identity& identity);
   void PlaceOpen(const Reader& reader, const Identity& identity);
   void Begin(const Reader& reader, const Identity& identity, const std::string& id);
+  void Started(const std::string& id, bool is_started);
   void BeginAgain(const Reader& reader, const Identity& identity);
   void Decided(const Reader& reader);
   void End(Starts* starts, const std::string& id);

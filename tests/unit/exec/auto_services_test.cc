@@ -255,6 +255,20 @@ TEST_F(AutoServicesTest, AnOpenServiceStartsAgainWhenItsReadersAreOthers) {
   EXPECT_TRUE(runtime_->Control({{"op", "service_ready"}, {"service_id", "own"}}).ok());
 }
 
+// As a registration's own is: told of as ready, since nobody reads yet.
+TEST_F(AutoServicesTest, AnOpenServiceThatIsReadyStartsWithItsFirstReader) {
+  Process(9, 1, 9);
+  StartHere();
+  ASSERT_TRUE(
+      runtime_->Control({{"op", "service_start"}, {"service_id", "own"}, {"ready", true}}).ok());
+  Miss(9, 0);
+  Miss(9, 1);
+  ASSERT_EQ(told_.size(), 2u);
+  EXPECT_EQ(told_[1]["op"], "service_start");
+  EXPECT_FALSE(told_[1].contains("ready"));
+  EXPECT_EQ(services_, (std::vector<int>{0, 0}));
+}
+
 TEST_F(AutoServicesTest, NobodyElseHasOne) {
   Process(9, 1, 9, "cat config.json");
   Process(11, 2, 0, "");
