@@ -18,7 +18,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-// A service that has read nothing for so long before it was stopped had read what it needed.
+// A service that read nothing for so long before it was stopped had read what it needed; one that
+// was stopped in the middle of its load would still have read the rest.
 constexpr uint64_t kStoppedNs = 10'000'000'000;
 
 }  // namespace
@@ -259,7 +260,7 @@ Json Service::Ready() {
     const bool is_over = run_.config.at_ready == AtReady::kAuto && following_->constrained() &&
                          agains_ < kAgainsToKeep;
     evict_all_ = run_.config.bar && (run_.config.at_ready == AtReady::kAll || is_over);
-    Retire(/*is_whole=*/true);
+    Retire(/*is_ready=*/true);
   }
   ready_ns_ = run_.Now();
   is_again_ = false;
@@ -270,8 +271,7 @@ Json Service::Ready() {
 
 Json Service::Stop() {
   if (mode_ == Mode::kRecord) FinishRecording(kPartial);
-  // A reader that was stopped in the middle of its load would still have read the rest.
-  if (follows()) Retire(run_.Now() > run_.last_event_ns + kStoppedNs);
+  if (follows()) Retire(/*is_ready=*/false);
   evict_all_ = run_.is_awaited && follows() && run_.config.bar;
   if (evict_all_) following_->KeepFound();
   run_.is_awaited = false;
@@ -320,15 +320,23 @@ void Service::FinishRecording(uint32_t flags) {
 }
 
 // What the start showed of its template decides what the next one follows.
-void Service::Retire(bool is_whole) {
+void Service::Retire(bool is_ready) {
   following_->End();
   look_ups_.End();
   if (mode_ == Mode::kRecord || is_forgiven_) return;  // a new one is being stored
   if (run_.config.record == RecordMode::kNever || run_.spec.IsReplica()) return;
   // A later pass may need less, and of one that was taken over not all was seen.
-  is_whole = is_whole && !is_again_ && !run_.spec.is_resumed;
+  const bool has_ended = is_ready || run_.Now() > run_.last_event_ns + kStoppedNs;
   Repair repair;
-  const Judgement judgement = Judge(following_->UseOfTemplate(is_whole, &repair));
+  TemplateUse use =
+      following_->UseOfTemplate(has_ended && !is_again_ && !run_.spec.is_resumed, &repair);
+  // Stopped before it read any model: a failed initialisation, not dummy weights.
+  if (!is_ready && use.unread_bytes == use.model_bytes &&
+      use.unlisted_bytes * 4 <= use.listed_bytes) {
+    use.unread_bytes = 0;
+    repair.unread.clear();
+  }
+  const Judgement judgement = Judge(use);
   if (judgement.verdict == Verdict::kGood) {
     if (following_->has_joined()) SayWhenDone(RequestRerecord);
     return;

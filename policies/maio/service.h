@@ -99,7 +99,7 @@ class Service {
   void Fetched();
 
   void FinishRecording(uint32_t flags);
-  void Retire(bool is_whole);
+  void Retire(bool is_ready);
   void GiveBack();
   void SayWhenDone(Feedback work);
   void NotePhase(Phase phase);

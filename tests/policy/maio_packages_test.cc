@@ -109,7 +109,9 @@ class MaioPackagesTest : public MaioTest {
     for (uint32_t f = 0; f < kFiles; f++) host_.AddFile(Name(f), kFileBytes);
     Start();
     End(op);
-    EXPECT_EQ(host_.RunBackground(), 2u) << "the lot under way, and memory given back";
+    // Ready without having read any of the model: the template loses it.
+    const size_t works = std::string(op) == "service_ready" ? 3 : 2;
+    EXPECT_EQ(host_.RunBackground(), works) << "the lot under way, and memory given back";
     EXPECT_TRUE(Asked().empty());
   }
   // 0: the template is there.
