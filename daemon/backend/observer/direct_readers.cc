@@ -63,12 +63,10 @@ void DirectReaders::Unmark(uint64_t file, uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   const auto folder = folders_.find(file);
   if (folder == folders_.end()) return;
-  std::erase_if(marks_, [&](auto& entry) {
-    auto& [key, mark] = entry;
-    if (key.first != folder->second) return false;
-    mark.read_bytes += bytes;
-    return mark.read_bytes >= kUnmarkBytes;
-  });
+  for (auto& [key, mark] : marks_) {
+    if (key.first == folder->second) mark.read_bytes += bytes;
+  }
+  std::erase_if(marks_, [](const auto& entry) { return entry.second.read_bytes >= kUnmarkBytes; });
   has_marks_.store(!marks_.empty(), std::memory_order_relaxed);
 }
 
