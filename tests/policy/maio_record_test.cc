@@ -55,6 +55,24 @@ TEST_F(MaioRecordTest, RestEndsARecordingToo) {
   EXPECT_EQ(Stored().flags, maio::kComplete | maio::kTraced);
 }
 
+// `ppcctl run` starts the command while the service starts.
+TEST_F(MaioRecordTest, ALoadThatBeganBeforeItsServiceIsRecordedFromItsBeginning) {
+  Setup setup;
+  setup.init_ms = 0;
+  setup.order = {0};
+  setup.xpus = setup.reader_xpus = {0};
+  auto sim = Make(setup);
+  AddReaders(sim.get(), setup);
+  sim->RunFor(10);
+  EXPECT_EQ(Start(sim.get(), setup)["mode"], "record");
+  ASSERT_TRUE(sim->Run(60000));
+  EXPECT_EQ(End(sim.get(), "service_ready")["reason"], "template stored");
+  EXPECT_EQ(Stored().flags & maio::kPartial, 0U);
+  uint64_t read = 0;
+  for (const Access& access : WorkerAccesses(model_, 0)) read += access.size;
+  EXPECT_EQ(maio::DistinctBytes(Stored()), read);
+}
+
 TEST_F(MaioRecordTest, APartialTemplateIsFollowedAndRecordedAnew) {
   Setup setup;
   EXPECT_EQ(Run(setup, 1000)["reason"], "template stored");

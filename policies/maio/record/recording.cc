@@ -53,6 +53,24 @@ void Recording::NoteCached(const miss_io& event, const TemplateFile& file) {
   cached_bytes_ += state.resident - std::min(state.resident, own);
 }
 
+// Pages at the beginning of a model file whose first event comes further on: the process began
+// before its service and has read its table unseen.  All up to the event where that is cached: it
+// has read on from there.  Else what is cached of the table, which ends long before kMostTable.
+uint64_t Recording::UnseenPages(const miss_io& event, const TemplateFile& file) const {
+  constexpr uint64_t kMostTable = (4 << 20) / kPage;
+  const bool has_table = file.kind == FileKind::kSafetensors || file.kind == FileKind::kGguf;
+  const uint64_t before = event.offset / kPage;
+  if (!has_table || before == 0 || run_->context->resident == nullptr) return 0;
+  std::vector<uint8_t> cached((before + 7) / 8);
+  ppc_residency state = {};
+  if (run_->context->resident(run_->context, event.file, 0, before * kPage, &state, cached.data(),
+                              cached.size()) != 0)
+    return 0;
+  uint64_t pages = 0;
+  while (pages < before && (cached[pages / 8] >> (pages % 8) & 1) != 0) ++pages;
+  return pages == before ? pages : std::min(pages, kMostTable);
+}
+
 bool Recording::MissesCached() const {
   const uint32_t caps = run_->context->caps;
   if ((caps & PPC_CAN_TRACE) == 0) return cached_bytes_ * kWarmShare > recorder_.bytes();
@@ -73,8 +91,10 @@ void Recording::Event(const miss_io& event) {
   const bool touch = event.kind == PPC_ACCESS ||
                      (is_miss && ((caps & PPC_CAN_TRACE) == 0 || is_huge || !is_traced_));
   if (!touch || event.size == 0) return;
+  const size_t known = files();
   int32_t file = LearnFile(event);
   if (file < 0) return;
+  const uint64_t unseen = files() > known ? UnseenPages(event, recorder_.files()[file]) : 0;
   bool weights = recorder_.files()[file].kind != FileKind::kSmall;
   is_mapped_ |= weights && (event.flags & PPC_F_MMAP) != 0;
   const uint32_t group = run_->workers.Resolve(event, weights);
@@ -89,6 +109,7 @@ void Recording::Event(const miss_io& event) {
   // Whoever reads it: the order in which small files are needed is one of all processes.
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
   if (weights && first < end) NoteOwn((end - first) * kPage);
+  if (unseen > 0) in_order_.Put({event.time_ns, as, static_cast<uint32_t>(file), 0, unseen});
   in_order_.Put({event.time_ns, as, static_cast<uint32_t>(file), first, end});
   while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
 }

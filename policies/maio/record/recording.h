@@ -65,6 +65,7 @@ class Recording {
  private:
   int32_t LearnFile(const miss_io& event);
   void NoteCached(const miss_io& event, const TemplateFile& file);
+  uint64_t UnseenPages(const miss_io& event, const TemplateFile& file) const;
   bool MissesCached() const;
   void Record(const Touched& touched);
   void NoteOwn(uint64_t bytes);
