@@ -27,6 +27,8 @@ struct IoResult {
   uint64_t failed = 0;
   uint64_t mapped = 0;
   bool interrupted = false;
+  bool unmap = false;       // of a drop: mapped pages, too
+  bool is_refused = false;  // by the guard: nothing was done
   int error = 0;  // positive errno
 };
 

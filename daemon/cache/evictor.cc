@@ -115,10 +115,12 @@ bool Evictor::RunOne() {
 void Evictor::Execute(const EvictItem& item) {
   IoResult result{.is_load = false,
                   .group = item.group,
+                  .service = ServiceOf(item.payer),
                   .file = item.file,
                   .offset = item.offset,
                   .size = item.size,
-                  .cookie = item.cookie};
+                  .cookie = item.cookie,
+                  .unmap = item.unmap};
   EvictResult sum;
   for (uint64_t at = item.offset; at < item.offset + item.size;) {
     const uint64_t call_end = (at / kCallBytes + 1) * kCallBytes;

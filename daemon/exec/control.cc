@@ -113,7 +113,8 @@ void Runtime::Apply(ControlCall* call) {
   if (call->pid != 0) services_->Bind(call->id, call->pid, call->start_ns);
   if (call->service != nullptr) {
     const bool is_told = !call->service->is_auto;
-    services_->Install(std::move(call->service));
+    const Service* const service = services_->Install(std::move(call->service));
+    if (guard_ != nullptr) guard_->Begin(GuardSlot(*service), call->id);
     if (config_.checkpoints != nullptr) config_.checkpoints->Begin(call->id, call->is_resumed);
     if (is_told && autos_ != nullptr) autos_->EndGone();
   }
@@ -122,6 +123,8 @@ void Runtime::Apply(ControlCall* call) {
   const bool stops = call->op == "service_stop";
   // At its end a service may leave pages that nobody needs.
   if (stops || call->op == "service_ready") executor_->AskForEvictions();
+  const Service* const ready = call->op == "service_ready" ? services_->Find(call->id) : nullptr;
+  if (ready != nullptr && guard_ != nullptr) guard_->EndLoad(GuardSlot(*ready));
   if (stops) EndService(call->id);
 }
 
@@ -151,6 +154,7 @@ void Runtime::EndService(const std::string& id) {
   if (service == nullptr) return;
   loader_->EndService(service->number);
   if (config_.checkpoints != nullptr) config_.checkpoints->End(id);
+  if (guard_ != nullptr) guard_->End(GuardSlot(*service));
   services_->Stop(id);
 }
 

@@ -143,7 +143,9 @@ bool EventIntake::Deliver(const Event& event) {
   if (std::exchange(has_lost_, false)) miss.flags |= PPC_F_LOST;
   miss.service = service->id.empty() ? -1 : static_cast<int32_t>(service->number);
   miss.xpu = reader->xpu.xpu;
-  if (service->id.empty() && parts_.services->HasStarted()) ++stats_.strangers;
+  const bool is_stranger = service->id.empty() && parts_.services->HasStarted();
+  if (is_stranger) ++stats_.strangers;
+  if (!is_stranger && parts_.guard != nullptr) TellGuard(event, *service, file->bytes);
   if (IsMiss(event.kind)) {
     HandleMiss(event, service, &miss);
     return true;
@@ -154,6 +156,22 @@ bool EventIntake::Deliver(const Event& event) {
   parts_.host->Event(miss);
   if (is_progress && service->looked_batch != batch_number_) EvictFor(service, &miss);
   return true;
+}
+
+void EventIntake::TellGuard(const Event& event, const Service& service, uint64_t file_bytes) {
+  if ((event.flags & kEventDirect) != 0 || event.kind == EventKind::kClose) return;
+  Guard::Use use{.file = event.file,
+                 .file_bytes = file_bytes,
+                 .offset = event.offset,
+                 .length = event.length,
+                 .is_miss = IsMiss(event.kind),
+                 .is_open = event.kind == EventKind::kOpen};
+  if (use.is_miss) {
+    const uint64_t window = std::max(options_.window_bytes, kPageBytes);
+    use.offset = event.offset / window * window;
+    use.length = std::min(ReadForMiss(event), std::max(file_bytes, use.offset + 1) - use.offset);
+  }
+  parts_.guard->NoteUse(GuardSlot(service), use, batch_ns_);
 }
 
 void EventIntake::HandleMiss(const Event& event, Service* service, miss_io* miss) {

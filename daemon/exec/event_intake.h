@@ -26,6 +26,7 @@
 #include "daemon/exec/auto_services.h"
 #include "daemon/exec/cache_look.h"
 #include "daemon/exec/file_table.h"
+#include "daemon/exec/guard.h"
 #include "daemon/exec/held_events.h"
 #include "daemon/exec/policy_lists.h"
 #include "daemon/exec/service_table.h"
@@ -67,6 +68,7 @@ class EventIntake {
     Worker* control = nullptr;           // looks files up
     Worker* lookups = nullptr;           // looks processes up, behind which a message waits
     EventLogWriter* recorder = nullptr;  // may be nullptr
+    Guard* guard = nullptr;              // may be nullptr
   };
   struct Options {
     uint64_t window_bytes = 1 << 20;  // what a miss makes the kernel read
@@ -107,6 +109,7 @@ class EventIntake {
   bool Deliver(const Event& event);
   const FileCopy* KnownFileOf(uint64_t file);
   void LookUpFile(uint64_t file);
+  void TellGuard(const Event& event, const Service& service, uint64_t file_bytes);
   void HandleMiss(const Event& event, Service* service, miss_io* miss);
   void EvictFor(Service* service, miss_io* event);
   uint64_t ReadForMiss(const Event& event) const;

@@ -4,6 +4,8 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <memory>
 #include <utility>
 
 namespace ppc {
@@ -15,10 +17,10 @@ Executor::Executor(Parts parts, Options options)
       look_({parts.backend, parts.evictor, parts.files, parts.services, parts.own_cache},
             options.chunk_bytes),
       lists_({parts.backend, parts.loader, parts.evictor, parts.host, parts.files, parts.services,
-              parts.topology}),
+              parts.topology, parts.guard, parts.completions}),
       intake_({parts.backend, parts.loader, parts.host, &lists_, &look_, parts.files,
                parts.services, parts.demand, parts.own_cache, parts.autos, parts.control,
-               parts.lookups, parts.recorder},
+               parts.lookups, parts.recorder, parts.guard},
               {options.window_bytes, options.manual}) {
   AddSource(parts_.completions->fd(), [](short) {});
   AddSource(stop_fd_.Get(), [](short) {});
@@ -119,7 +121,10 @@ Executor::End Executor::CheckAlive() {
 bool Executor::HandleCompletions() {
   results_.clear();
   parts_.completions->Take(&results_);
+  bool is_news = false;  // what was refused is no reason to plan anew
   for (const IoResult& result : results_) {
+    is_news |= !result.is_refused;
+    if (parts_.guard != nullptr && !result.is_refused) TellGuard(result);
     if (!result.is_load && result.ok > 0) parts_.loader->Kick();
     ppc_result out{};
     out.kind = result.is_load ? PPC_LOADED : PPC_EVICTED;
@@ -136,8 +141,60 @@ bool Executor::HandleCompletions() {
     out.error = -result.error;
     parts_.host->Done(out);
   }
-  if (!results_.empty()) ++plan_epoch_;
+  if (is_news) ++plan_epoch_;
   return !results_.empty();
+}
+
+void Executor::TellGuard(const IoResult& result) {
+  const Guard::Slot slot = GuardSlot(*parts_.services->Get(result.service));
+  const bool has_failed = result.failed > 0 || (result.error != 0 && result.error != ESTALE);
+  const Guard::Done done{.file = result.file,
+                         .offset = result.offset,
+                         .size = result.size,
+                         .bytes = result.ok,
+                         .unmap = result.unmap,
+                         .failed = has_failed && !result.interrupted};
+  const uint64_t now = parts_.backend->NowNs();
+  if (result.is_load) {
+    parts_.guard->NoteLoaded(slot, done, now);
+  } else {
+    parts_.guard->NoteDropped(slot, done, now);
+  }
+}
+
+// What the kernel alone could cache: the limit, less what is no page cache.  Samples of what was
+// loaded are looked at where waiting does no harm.
+void Executor::TickGuard(uint64_t now) {
+  for (Service* service : parts_.services->Active()) {
+    const MemoryReading& memory =
+        parts_.services->Memory(service, options_.tick_ns, /*with_cache=*/true).memory;
+    if (memory.limit == 0) continue;
+    // Where nothing is said of the page cache it may be all.
+    const uint64_t cache = memory.cache != 0 ? memory.cache : memory.used;
+    const uint64_t held = memory.used - std::min(cache, memory.used);
+    parts_.guard->SetRoom(GuardSlot(*service), memory.limit - std::min(held, memory.limit),
+                          memory.threshold - std::min(held, memory.threshold));
+  }
+  parts_.guard->Tick(now);
+  if (is_sampling_) return;
+  parts_.guard->TakeSamples(&samples_);
+  if (samples_.empty()) return;
+  const auto resident = std::make_shared<std::vector<uint64_t>>(samples_.size(), UINT64_MAX);
+  const auto look = [this, resident, samples = samples_] {
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const Guard::Sample& sample = samples[i];
+      const Result<Residency> found =
+          parts_.backend->Resident(sample.file, sample.offset, sample.length, {});
+      if (found) (*resident)[i] = found->resident;
+    }
+  };
+  const auto note = [this, resident] {
+    is_sampling_ = false;
+    const uint64_t noted = parts_.backend->NowNs();
+    for (size_t i = 0; i < resident->size(); ++i)
+      parts_.guard->NoteSample(samples_[i], (*resident)[i], noted);
+  };
+  is_sampling_ = parts_.control->Submit(look, note).ok();
 }
 
 bool Executor::HandleHelpers() {
@@ -164,6 +221,7 @@ void Executor::TickIfDue() {
       (evict_every_tick_ || (parts_.services->IsAnyAbove() && look_.IsKnown()))) {
     lists_.AskForEvictions();
   }
+  if (parts_.guard != nullptr) TickGuard(now);
   parts_.host->Tick(now);
   if (PolicyServices* const traced = parts_.policy_services; traced->HasTrace())
     (void)parts_.control->Submit([traced] { traced->FlushTrace(); }, nullptr);
@@ -231,7 +289,11 @@ void Executor::AskForPlanOf(Service* service, uint64_t depth) {
     if (queued >= depth / 2) return;
     ppc_memory memory;
     parts_.policy_services->FillMemory(service, false, &memory);
-    const uint64_t room = memory.room > queued ? memory.room - queued : 0;
+    uint64_t room = memory.room > queued ? memory.room - queued : 0;
+    if (parts_.guard != nullptr) {
+      const uint64_t allowed = parts_.guard->PlanBytes(GuardSlot(*service), queued);
+      room = allowed < kStepBytes ? 0 : std::min(room, allowed);
+    }
     if (room == 0) return;
     const DeviceSpeed device = DeviceFor(service->payer->rate.get());
     const ppc_plan_request request{.max_bytes = std::min(depth - queued, room),
@@ -240,13 +302,12 @@ void Executor::AskForPlanOf(Service* service, uint64_t depth) {
                                    .device_step_ns = device.step_ns,
                                    .service = service->number};
     const RawList list = parts_.host->Plan(request);
-    if (list.ios.empty()) {
+    if (list.ios.empty() || !lists_.SubmitLoads(list)) {
       service->empty_epoch = plan_epoch_;
       service->empty_ns = intake_.BatchNs();
       service->has_moved = false;
       return;
     }
-    lists_.SubmitLoads(list);
   }
 }
 

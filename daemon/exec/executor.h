@@ -26,6 +26,7 @@
 #include "daemon/exec/elsewhere.h"
 #include "daemon/exec/event_intake.h"
 #include "daemon/exec/file_table.h"
+#include "daemon/exec/guard.h"
 #include "daemon/exec/policy_lists.h"
 #include "daemon/exec/policy_services.h"
 #include "daemon/exec/service_table.h"
@@ -71,6 +72,7 @@ class Executor {
     Worker* background = nullptr;        // the policy's
     Worker* remote = nullptr;            // the policy's, that waits for other machines
     EventLogWriter* recorder = nullptr;  // may be nullptr
+    Guard* guard = nullptr;              // may be nullptr
   };
   struct Options {
     uint64_t tick_ns = 200 * 1000 * 1000;
@@ -115,6 +117,8 @@ class Executor {
   Elsewhere Helper(Worker* worker) const;
   bool HandleCompletions();
   bool HandleHelpers();
+  void TellGuard(const IoResult& result);
+  void TickGuard(uint64_t now);
   void TickIfDue();
   bool IsPlanDue(const Service& service, bool is_quiet) const;
   void AskForPlan(bool is_quiet);
@@ -137,6 +141,8 @@ class Executor {
   EventIntake intake_;
   LoopStats stats_;
   std::vector<IoResult> results_;
+  std::vector<Guard::Sample> samples_;
+  bool is_sampling_ = false;
   std::vector<Source> sources_;
   std::vector<pollfd> pollfds_;
   uint64_t next_tick_ns_ = 0;

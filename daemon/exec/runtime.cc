@@ -49,6 +49,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
       backend_, &config_.topology, config_.roots,
       [this](std::shared_ptr<const Cgroup> cgroup) { return MakeMemory(std::move(cgroup)); },
       config_.vendor_xpus.get());
+  if (options.guard) guard_ = std::make_unique<Guard>();
   // Simulated time has no neighbours.
   std::function<bool(uint64_t)> mind;
   if (!config_.manual) mind = [this](uint64_t now_ns) { return DoNeighboursWait(now_ns); };
@@ -112,7 +113,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
       Executor::Parts{backend_, loader_.get(), evictor_.get(), &completions_, host_.get(),
                       policy_services_.get(), files_.get(), services_.get(), &config_.topology,
                       &demand_, &own_cache_, autos_.get(), control_.get(), lookups_.get(),
-                      background_.get(), remote_.get(), config_.recorder},
+                      background_.get(), remote_.get(), config_.recorder, guard_.get()},
       Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes, window,
                         config_.manual});
 }
@@ -197,6 +198,9 @@ Status Runtime::AttachAsWanted() {
   attach.window_bytes = config_.options.window_bytes;
   attach.beacon_bytes = beacon_bytes_;
   attach.label = config_.policy_name;
+  const Capabilities caps = backend_->Caps();
+  if (guard_ != nullptr)
+    guard_->SetHitsSeen((attach.progress && caps.progress) || (attach.trace && caps.trace));
   return backend_->Attach(attach);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/exec/executor.h"
+#include "daemon/exec/guard.h"
 #include "daemon/exec/runtime_options.h"
 #include "daemon/exec/worker.h"
 #include "daemon/machine/host_memory.h"
@@ -52,6 +53,7 @@ struct StatusParts {
     std::string note;
     std::shared_ptr<Payer> payer;
     bool is_auto = false;
+    std::optional<GuardView> guard;
   };
   struct OneHook {
     Hook hook;
@@ -180,6 +182,7 @@ class Runtime {
 
   std::unique_ptr<FileTable> files_;
   std::unique_ptr<ServiceTable> services_;
+  std::unique_ptr<Guard> guard_;  // nullptr: switched off
   std::unique_ptr<LoaderPool> loader_;
   std::unique_ptr<Evictor> evictor_;
   std::unique_ptr<PolicyServices> policy_services_;

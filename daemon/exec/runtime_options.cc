@@ -86,6 +86,7 @@ Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
   ReadWindow(reader, &options.window_bytes);
   ReadChunk(reader, &options.chunk_bytes);
   reader.Bool("auto_service", &options.auto_service);
+  reader.Bool("guard", &options.guard);
   ReadLibraries(reader, &options.ask_nvml, &options.ask_dcmi);
   if (Status status = reader.Finish(); !status) return status.error();
   return options;

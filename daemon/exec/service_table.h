@@ -23,6 +23,7 @@
 #include "daemon/cache/load_queue.h"
 #include "daemon/exec/attribution.h"
 #include "daemon/exec/elsewhere.h"
+#include "daemon/exec/guard.h"
 #include "daemon/exec/readers.h"
 #include "daemon/machine/cgroup.h"
 #include "daemon/machine/memory_source.h"
@@ -78,6 +79,11 @@ struct Service {
   bool has_moved = false;
   uint64_t looked_batch = 0;  // of events, in which its memory was looked at
 };
+
+// Its place in the guard's ledger.
+inline Guard::Slot GuardSlot(const Service& service) {
+  return static_cast<Guard::Slot>(service.place == nullptr ? 0 : service.number + 1);
+}
 
 class ServiceTable {
  public:

@@ -44,6 +44,21 @@ Json EvictorJson(const EvictorStats& stats) {
               {"queued", stats.queued}};
 }
 
+Json GuardJson(const GuardView& guard) {
+  return Json{{"state", guard.state},
+              {"reason", guard.reason},
+              {"regret_bytes", guard.regret},
+              {"churn_bytes", guard.churn},
+              {"waste_bytes", guard.waste},
+              {"vanished_bytes", guard.vanished},
+              {"displaced_bytes", guard.displaced},
+              {"credit", guard.credit},
+              {"load_window", guard.window},
+              {"refused_load_bytes", guard.refused_loads},
+              {"refused_drop_bytes", guard.refused_drops},
+              {"failing_bytes", guard.failing}};
+}
+
 Json HooksJson(const std::vector<StatusParts::OneHook>& all) {
   Json hooks = Json::object();
   for (const auto& [hook, stats] : all) {
@@ -174,9 +189,11 @@ StatusParts Runtime::GatherStatus() {
   parts.last_fault = host_->LastFault();
   parts.demand = demand_.Bytes(backend_->NowNs());
   for (const Service* service : services_->Active()) {
-    parts.services.push_back({service->id, service->number, service->xpus,
-                              service->cgroup ? service->cgroup->path() : "", service->note,
-                              service->payer, service->is_auto});
+    parts.services.push_back(
+        {service->id, service->number, service->xpus,
+         service->cgroup ? service->cgroup->path() : "", service->note, service->payer,
+         service->is_auto,
+         guard_ != nullptr ? std::optional(guard_->View(GuardSlot(*service))) : std::nullopt});
   }
   return parts;
 }
@@ -202,6 +219,7 @@ Json Runtime::StatusJson(const StatusParts& parts) {
                   {"inflight", state.inflight},
                   {"demand", parts.demand},
                   {"is_cgroup", memory.is_cgroup}}}};
+    if (service.guard) one["guard"] = GuardJson(*service.guard);
     if (service.is_auto) one["auto"] = true;
     if (!service.note.empty()) one["note"] = service.note;
     services.push_back(std::move(one));

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the guard: a ledger, in cells of 2 MiB per file, of what policies had dropped and loaded and
+// of what became of it; and the limits that follow for each service.  It trusts no policy: with any
+// of them a service reads no more, and no later, than without PPC, beyond a bounded first mistake.
+//
+// Regret: dropped for a policy, missed again by a reader, and without the drop still cached: what
+// the kernel would have inserted for the service since its last use is less than the room that it
+// has. Churn: dropped, and loaded again for the policy before a reader missed it. Waste: loaded and
+// never read.  Vanished: loaded, and gone before it was read without a drop of ours. Displaced: a
+// reader's page that was cached, was not dropped by us, and is missed while loads lie unread: they
+// took its place.
+//
+// Threads: the executor's; the ledger asks nobody: clock, memory and samples of the page cache are
+// given to it.  No allocation per event once the files' cells exist.
+#ifndef PPC_DAEMON_EXEC_GUARD_H_
+#define PPC_DAEMON_EXEC_GUARD_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace ppc {
+
+// What `status` shows of a service.  Bytes.
+struct GuardView {
+  std::string state = "open";
+  std::string reason;
+  uint64_t regret = 0;
+  uint64_t churn = 0;
+  uint64_t waste = 0;
+  uint64_t vanished = 0;
+  uint64_t displaced = 0;
+  uint64_t credit = 0;  // that may be dropped of mapped pages at once
+  uint64_t window = 0;  // that may lie loaded and unread; 0: as much as there is memory
+  uint64_t refused_loads = 0;
+  uint64_t refused_drops = 0;  // of mapped pages alone, too
+  uint64_t failing = 0;        // of refused_loads, since loading it failed
+};
+
+class Guard {
+ public:
+  static constexpr uint64_t kUnmapCredit = 64 << 20;
+  static constexpr uint64_t kSmallWindow = 64 << 20;
+  static constexpr uint64_t kLeastLimit = 16 << 20;  // of regret and of waste
+  static constexpr uint64_t kModelShare = 50;        // 2% of the model
+  static constexpr uint64_t kNsPerSecond = 1'000'000'000;
+  static constexpr uint64_t kRenewalNs = 2 * kNsPerSecond;
+  static constexpr uint64_t kBackOffNs = 60 * kNsPerSecond;
+  static constexpr size_t kMaxCells = size_t{1} << 17;
+  static constexpr size_t kMaxFiles = 16384;
+  static constexpr int kFailuresAMinute = 2;
+
+  // The place of a service in the ledger: 0 is the mount itself, else the service's number + 1.
+  using Slot = uint16_t;
+
+  // A reader's event.
+  struct Use {
+    uint64_t file = 0;
+    uint64_t file_bytes = 0;
+    uint64_t offset = 0;
+    uint64_t length = 0;  // of a miss: what the kernel inserted
+    bool is_miss = false;
+    bool is_open = false;
+  };
+  // The beginning of a range, and whether it may be loaded or dropped.
+  struct Verdict {
+    uint64_t bytes = 0;
+    bool is_allowed = true;
+    bool unmap = false;
+  };
+  struct Sample {
+    uint64_t file = 0;
+    uint64_t offset = 0;
+    uint64_t length = 0;
+    uint16_t loaded = 0;  // pages, when it was taken
+  };
+
+  Guard();
+  ~Guard();
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+  // A service begins, under an ID by which its earlier starts are remembered; the load of one is
+  // over; one ends.
+  void Begin(Slot slot, const std::string& id);
+  void EndLoad(Slot slot);
+  void End(Slot slot);
+
+  // Whether the policy is told of hits: else a page that was loaded and read looks unread.
+  void SetHitsSeen(bool on) { are_hits_seen_ = on; }
+  // What the kernel alone could cache for the service, and what of that policies are to use.
+  void SetRoom(Slot slot, uint64_t bytes, uint64_t usable);
+  void Tick(uint64_t now_ns);
+
+  void NoteUse(Slot slot, const Use& use, uint64_t now_ns);
+  // Results; `bytes` of the range were loaded, dropped.
+  struct Done {
+    uint64_t file = 0;
+    uint64_t offset = 0;
+    uint64_t size = 0;
+    uint64_t bytes = 0;
+    bool unmap = false;   // of a drop
+    bool failed = false;  // of a load
+  };
+  void NoteLoaded(Slot slot, const Done& done, uint64_t now_ns);
+  void NoteDropped(Slot slot, const Done& done, uint64_t now_ns);
+
+  // `queued`: bytes of the service that wait to be loaded already.
+  Verdict AllowLoad(Slot slot, uint64_t file, uint64_t offset, uint64_t size, uint64_t queued,
+                    uint64_t now_ns);
+  Verdict AllowDrop(Slot slot, uint64_t offset, uint64_t size, bool unmap);
+  // How much a plan may ask for.
+  uint64_t PlanBytes(Slot slot, uint64_t queued);
+
+  // Cells of which it is to be seen whether what was loaded is still there; and what was.
+  void TakeSamples(std::vector<Sample>* out);
+  void NoteSample(const Sample& sample, uint64_t resident, uint64_t now_ns);
+
+  GuardView View(Slot slot) const;
+  size_t Cells() const { return cells_; }
+  uint64_t CellBytes() const { return uint64_t{1} << shift_; }
+
+ private:
+  // Counts of pages are of this cell's; a cell is at most 256 MiB.
+  struct Cell {
+    uint32_t used = 0;     // the service's clock when a reader was here last, + 1; 0: none was
+    uint16_t at = 0;       // when something was loaded here last, see StampOf
+    uint16_t dropped = 0;  // of pages that a reader had used, and neither missed nor loaded since
+    uint16_t loaded = 0;   // and not read since
+    uint16_t present = 0;  // inserted by readers' misses
+    Slot owner = kNobody;
+    uint16_t flags = 0;
+  };
+  static_assert(sizeof(Cell) == 16);
+  static constexpr Slot kNobody = 0xffff;
+  static constexpr uint16_t kIsKnown = 1;     // counts in its service's model
+  static constexpr uint16_t kIsUnmapped = 2;  // what was dropped was mapped, perhaps
+
+  static constexpr size_t kCursors = 4;
+  struct File {
+    uint64_t number = 0;
+    uint64_t bytes = 0;
+    uint64_t loaded = 0;                     // bytes, ever
+    Slot counted_by = kNobody;               // whose total it is in
+    std::array<uint32_t, kCursors> cursors;  // cells where readers are
+    uint8_t next_cursor = 0;
+    std::vector<Cell> cells;
+  };
+
+  enum class Drops : uint8_t { kOpen, kNoUnmap, kNone };
+  enum class Loads : uint8_t { kOpen, kSmall, kNone };
+  struct BackOff {
+    uint64_t until_ns = 0;
+    int level = 0;  // the next one lasts kBackOffNs << level
+  };
+  struct Ledger {
+    std::string id;
+    uint64_t room = UINT64_MAX;
+    uint64_t usable = UINT64_MAX;
+    uint64_t clock = 0;  // what the kernel alone would have inserted
+    uint64_t model = 0;  // of cells that were read or loaded
+    uint64_t total = 0;  // of the files of which that is true
+    // In all.
+    uint64_t regret = 0, churn = 0, waste = 0, vanished = 0, displaced = 0;
+    uint64_t loaded = 0, refused_loads = 0, refused_drops = 0, failing = 0;
+    // Judged, and forgotten by halves.
+    uint64_t regret_now = 0, churn_now = 0, waste_now = 0;
+    uint64_t seen_now = 0, missed_now = 0;
+    uint64_t halved_ns = 0;
+    // Loaded and not read.
+    uint64_t unseen = 0;
+    uint64_t load_bytes = 0;  // of this start
+    uint64_t load_waste = 0;
+    uint64_t used_ns = 0;  // a reader's last event
+    bool is_over = false;  // the load
+    Drops drops = Drops::kOpen;
+    Loads loads = Loads::kOpen;
+    BackOff drops_off, loads_off;
+    uint64_t seen_since = 0;  // since loads were limited
+    std::string reason;
+    // The credit for drops of mapped pages.
+    uint64_t credit = kUnmapCredit;
+    uint64_t unmapped = 0;  // of which it is not known yet whether they come back
+    uint64_t pending = 0;   // submitted
+    uint64_t pending_ns = 0;
+    uint64_t returned = 0;  // of `unmapped`
+    uint64_t quiet_ns = 0;  // since when little has returned
+    uint64_t renewal_ns = kRenewalNs;
+    bool has_returned = false;
+  };
+  struct Failure {
+    uint64_t since_ns = 0;
+    int tries = 0;
+  };
+
+  Ledger& Of(Slot slot);
+  File* FileOf(uint64_t number, uint64_t bytes);
+  void Grow(File* file, uint64_t bytes);
+  void DoubleUnit();
+  void ForgetFiles();
+  uint16_t CellPages(const File& file, size_t cell) const;
+  bool WouldStay(const Ledger& ledger, const Cell& cell) const;
+  void Learn(Slot slot, File* file, Cell* cell, uint64_t pages);
+  void CountFile(Slot slot, File* file);
+  void Hit(Slot slot, File* file, size_t cell);
+  void Miss(Slot slot, File* file, size_t cell, uint64_t pages, uint64_t now_ns);
+  void See(Cell* cell);
+  void Stamp(Slot slot, Cell* cell);
+  template <typename Each>
+  void Spread(File* file, const Done& done, Each each);
+  void Waste(Ledger* ledger, uint64_t bytes);
+  void Judge(Ledger* ledger, uint64_t now_ns);
+  void LimitDrops(Ledger* ledger, Drops to, std::string reason, uint64_t now_ns);
+  void LimitLoads(Ledger* ledger, Loads to, std::string reason, uint64_t now_ns);
+  void Renew(Ledger* ledger, uint64_t now_ns);
+  uint64_t Excess(const Ledger& ledger) const;
+  uint64_t UnmapLeft(const Ledger& ledger) const;
+  uint64_t LoadWindow(const Ledger& ledger) const;
+  bool IsFarOff(const Ledger& ledger) const;
+  uint64_t KeyOf(uint64_t file, uint64_t offset) const {
+    return file * 0x9e3779b97f4a7c15 + (offset >> 21);
+  }
+  uint64_t AllowedByFailures(uint64_t file, uint64_t offset, uint64_t size, uint64_t now_ns,
+                             bool* ok);
+
+  static constexpr size_t kRecent = 16;
+  static constexpr size_t kMaxFailures = 4096;
+  static constexpr size_t kMaxHistory = 256;
+
+  int shift_ = 21;
+  size_t cells_ = 0;
+  bool are_hits_seen_ = false;
+  std::vector<std::unique_ptr<File>> files_;
+  std::unordered_map<uint64_t, File*> by_number_;
+  std::array<File*, kRecent> recent_{};
+  std::vector<std::unique_ptr<Ledger>> ledgers_;
+  std::unordered_map<uint64_t, Failure> failures_;
+  std::map<std::string, int> wasted_starts_;  // one after the other, by ID
+  size_t sample_file_ = 0;
+  size_t sample_cell_ = 0;
+  bool has_vanished_ = false;  // the last samples said so
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_EXEC_GUARD_H_

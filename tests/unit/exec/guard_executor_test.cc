@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the guard leaves of hostile policies, and that it does not touch a good one.
+#include <cerrno>
+#include <vector>
+
+#include "tests/unit/exec/executor_fixture.h"
+
+namespace ppc {
+namespace {
+
+class GuardExecutorTest : public ExecutorTest {
+ protected:
+  // A reader in a loop over the first `bytes` of the file, which misses what is not there.
+  void Pass(uint64_t bytes) {
+    for (uint64_t at = 0; at < bytes; at += kMiB) {
+      const Result<Residency> there = backend_.Resident(1, at, kMiB, {});
+      ASSERT_TRUE(there.ok());
+      if (there->resident < kMiB) backend_.Push(MissEvent(1, at, kMiB));
+      Turn();
+    }
+    backend_.AdvanceClock(200 * kMs);
+    Turn();
+  }
+  Json Guarded() { return runtime_->StatusJson()["services"][0].value("guard", Json::object()); }
+};
+
+// Reads natively: the file, once.
+TEST_F(GuardExecutorTest, APolicyThatDropsWhatIsMappedCostsNoMoreThanTheCredit) {
+  constexpr uint64_t kFile = 64 * kMiB;
+  backend_.SetMapped(1, true);
+  uint64_t refused = 0;
+  policy_.init = [&](ppc_context* context) { return context->want(context, PPC_WANT_EVICT, 0); };
+  policy_.evict = [&](const miss_io*) {
+    policy_.evict_list = {{.file = 1, .size = kFile, .flags = PPC_IO_UNMAP}};
+  };
+  policy_.done = [&](const ppc_result& result) {
+    if (result.kind == PPC_EVICTED && result.ok == 0) refused += result.mapped;
+  };
+  Start();
+  for (int pass = 0; pass < 20; ++pass) Pass(kFile);
+  EXPECT_LE(backend_.DiskReadBytes(), kFile + Guard::kUnmapCredit);
+  EXPECT_NE(Guarded()["state"], "open");
+  EXPECT_NE(Guarded()["reason"], "");
+  EXPECT_GT(refused, 0u);
+}
+
+TEST_F(GuardExecutorTest, WithoutTheGuardItReadsTheFileInEachPass) {
+  constexpr uint64_t kFile = 64 * kMiB;
+  backend_.SetMapped(1, true);
+  policy_.init = [&](ppc_context* context) { return context->want(context, PPC_WANT_EVICT, 0); };
+  policy_.evict = [&](const miss_io*) {
+    policy_.evict_list = {{.file = 1, .size = kFile, .flags = PPC_IO_UNMAP}};
+  };
+  RuntimeConfig config;
+  config.options.guard = false;
+  Start(std::move(config));
+  for (int pass = 0; pass < 20; ++pass) Pass(kFile);
+  EXPECT_GT(backend_.DiskReadBytes(), 4 * kFile);
+  EXPECT_TRUE(Guarded().empty());
+}
+
+TEST_F(GuardExecutorTest, APolicyThatLoadsWhatNobodyReadsIsStopped) {
+  backend_.AddFile(2, "model/unread", 1024 * kMiB);
+  uint64_t refused = 0;
+  uint64_t next = 0;
+  policy_.plan = [&](const ppc_plan_request&) {
+    policy_.list = {{.file = 2, .offset = next % (1024 * kMiB), .size = 8 * kMiB}};
+    next += 8 * kMiB;
+  };
+  policy_.tick = [](uint64_t) {};
+  policy_.done = [&](const ppc_result& result) {
+    if (result.kind != PPC_LOADED || result.error != -EDQUOT) return;
+    EXPECT_EQ(result.ok, 0u);
+    EXPECT_EQ(result.interrupted, 1);
+    refused += result.size;
+  };
+  Start();
+  for (int pass = 0; pass < 20; ++pass) Pass(90 * kMiB);
+  const uint64_t after = backend_.DiskReadBytes();
+  EXPECT_NE(Guarded()["state"], "open");
+  for (int pass = 0; pass < 20; ++pass) Pass(90 * kMiB);
+  EXPECT_LE(backend_.DiskReadBytes() - after, 16 * kMiB);
+}
+
+TEST_F(GuardExecutorTest, AGoodPolicyIsNotTouched) {
+  uint64_t next = 0;
+  uint64_t refused = 0;
+  policy_.init = [&](ppc_context* context) {
+    return context->want(context, PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA, 0);
+  };
+  policy_.plan = [&](const ppc_plan_request&) {
+    if (next >= 64 * kMiB) return;
+    policy_.list = {{.file = 1, .offset = next, .size = 8 * kMiB}};
+    next += 8 * kMiB;
+  };
+  policy_.done = [&](const ppc_result& result) { refused += result.error == -EDQUOT ? 1 : 0; };
+  Start();
+  Turn(20);
+  for (uint64_t at = 0; at < 64 * kMiB; at += 4 * kMiB) {
+    Event event = MissEvent(1, at, kPageBytes);
+    event.kind = EventKind::kProgress;
+    backend_.Push(event);
+    Turn();
+  }
+  EXPECT_EQ(refused, 0u);
+  EXPECT_EQ(Guarded()["state"], "open");
+  EXPECT_EQ(Guarded()["refused_load_bytes"], 0);
+  EXPECT_EQ(backend_.DiskReadBytes(), 64 * kMiB);
+}
+
+TEST_F(GuardExecutorTest, AFailingDiskIsNotAskedWithoutEnd) {
+  backend_.SetReadErrors(1, true);
+  int loads = 0;
+  backend_.OnLoad([&](const LoadRequest&) { ++loads; });
+  policy_.plan = [&](const ppc_plan_request&) {
+    policy_.list = {{.file = 1, .offset = 0, .size = 2 * kMiB}};
+  };
+  policy_.tick = [](uint64_t) {};
+  Start();
+  const uint64_t start = backend_.NowNs();
+  while (backend_.NowNs() < start + 30 * kNsPerSec) {
+    Turn();
+    backend_.AdvanceClock(100 * kMs);
+  }
+  EXPECT_LE(loads, 3);
+  EXPECT_GT(Guarded()["failing_bytes"], 0);
+}
+
+}  // namespace
+}  // namespace ppc

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each rule of the guard and how it is lifted, by a made-up clock.
+#include "daemon/exec/guard.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/units.h"
+
+namespace ppc {
+namespace {
+
+constexpr uint64_t kGiB = 1024 * kMiB;
+constexpr uint64_t kSecond = Guard::kNsPerSecond;
+constexpr Guard::Slot kSlot = 1;
+
+class GuardTest : public testing::Test {
+ protected:
+  GuardTest() {
+    guard_.Begin(kSlot, "svc");
+    guard_.SetHitsSeen(true);
+    guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
+  }
+  void Miss(uint64_t offset, uint64_t bytes, uint64_t file = 1) {
+    guard_.NoteUse(
+        kSlot,
+        {.file = file, .file_bytes = kModel, .offset = offset, .length = bytes, .is_miss = true},
+        now_);
+  }
+  // Misses all of a range, as a reader without a policy does.
+  void Read(uint64_t offset, uint64_t bytes, uint64_t file = 1) {
+    for (uint64_t at = 0; at < bytes; at += kMiB) Miss(offset + at, kMiB, file);
+  }
+  void Progress(uint64_t offset, uint64_t bytes, uint64_t file = 1) {
+    for (uint64_t at = 0; at < bytes; at += 4 * kMiB)
+      guard_.NoteUse(
+          kSlot, {.file = file, .file_bytes = kModel, .offset = offset + at, .length = 4096}, now_);
+  }
+  uint64_t Load(uint64_t offset, uint64_t bytes, uint64_t file = 1) {
+    const Guard::Verdict verdict = guard_.AllowLoad(kSlot, file, offset, bytes, 0, now_);
+    if (!verdict.is_allowed) return 0;
+    guard_.NoteLoaded(
+        kSlot, {.file = file, .offset = offset, .size = verdict.bytes, .bytes = verdict.bytes},
+        now_);
+    return verdict.bytes;
+  }
+  // What of it went with the mapped pages.
+  uint64_t Drop(uint64_t offset, uint64_t bytes, bool unmap = true) {
+    const Guard::Verdict verdict = guard_.AllowDrop(kSlot, offset, bytes, unmap);
+    if (!verdict.is_allowed || verdict.unmap != unmap) return 0;
+    guard_.NoteDropped(kSlot,
+                       {.file = 1,
+                        .offset = offset,
+                        .size = verdict.bytes,
+                        .bytes = verdict.bytes,
+                        .unmap = unmap},
+                       now_);
+    return verdict.bytes;
+  }
+  void Wait(uint64_t ns) {
+    for (const uint64_t end = now_ + ns; now_ < end; now_ += kSecond / 5) guard_.Tick(now_);
+  }
+  GuardView View() const { return guard_.View(kSlot); }
+
+  static constexpr uint64_t kModel = 1024 * kMiB;
+  Guard guard_;
+  uint64_t now_ = 1000 * kSecond;
+};
+
+TEST_F(GuardTest, WhatIsDroppedAndMissedAgainIsRegret) {
+  Read(0, 100 * kMiB);
+  EXPECT_EQ(Drop(0, 8 * kMiB), 8 * kMiB);
+  Read(0, 8 * kMiB);
+  EXPECT_EQ(View().regret, 8 * kMiB);
+  EXPECT_EQ(View().state, "open");
+}
+
+TEST_F(GuardTest, WhatTheKernelWouldHaveEvictedIsNone) {
+  guard_.SetRoom(kSlot, 64 * kMiB, 60 * kMiB);
+  Read(0, 100 * kMiB);
+  EXPECT_EQ(Drop(0, 8 * kMiB), 8 * kMiB);
+  Read(0, 8 * kMiB);
+  EXPECT_EQ(View().regret, 0u);
+}
+
+// In a pass over more than memory the reader passes what stayed: that would have been inserted,
+// too.
+TEST_F(GuardTest, WhatAReaderPassesCountsAsInserted) {
+  guard_.SetRoom(kSlot, 512 * kMiB, 500 * kMiB);
+  Read(0, kModel);
+  EXPECT_EQ(Drop(0, 8 * kMiB), 8 * kMiB);
+  Progress(8 * kMiB, kModel - 8 * kMiB);
+  Read(0, 8 * kMiB);
+  EXPECT_EQ(View().regret, 0u);
+}
+
+TEST_F(GuardTest, OwnReloadsAreChurn) {
+  Read(0, 100 * kMiB);
+  EXPECT_EQ(Drop(0, 8 * kMiB), 8 * kMiB);
+  EXPECT_EQ(Load(0, 8 * kMiB), 8 * kMiB);
+  Progress(0, 8 * kMiB);
+  EXPECT_EQ(View().churn, 8 * kMiB);
+  EXPECT_EQ(View().regret, 0u);
+}
+
+TEST_F(GuardTest, RegretEndsDropsOfMappedPagesThenAllAndATimeBringsThemBack) {
+  Read(0, kModel);
+  EXPECT_EQ(Drop(0, 32 * kMiB), 32 * kMiB);
+  Read(0, 32 * kMiB);
+  EXPECT_EQ(View().state, "no_unmap");
+  EXPECT_NE(View().reason, "");
+  EXPECT_EQ(Drop(0, 2 * kMiB), 0u);
+  Wait(5 * kSecond);
+  EXPECT_EQ(Drop(0, 32 * kMiB, /*unmap=*/false), 32 * kMiB);
+  Read(0, 32 * kMiB);
+  EXPECT_EQ(View().state, "no_drops");
+  EXPECT_FALSE(guard_.AllowDrop(kSlot, 0, kMiB, false).is_allowed);
+  Wait(10 * Guard::kBackOffNs);
+  EXPECT_EQ(View().state, "open");
+  EXPECT_EQ(View().reason, "");
+  EXPECT_EQ(Drop(0, 32 * kMiB), 32 * kMiB);
+}
+
+TEST_F(GuardTest, EachBackOffIsLonger) {
+  Read(0, kModel);
+  uint64_t before = 0;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Drop(0, 32 * kMiB), 32 * kMiB) << i;
+    Read(0, 32 * kMiB);
+    ASSERT_EQ(View().state, "no_unmap");
+    const uint64_t start = now_;
+    while (View().state != "open") Wait(kSecond);
+    EXPECT_GT(now_ - start, before);
+    before = now_ - start;
+    Wait(Guard::kRenewalNs);
+  }
+}
+
+TEST_F(GuardTest, DropsOfMappedPagesHaveACredit) {
+  Read(0, kModel);
+  EXPECT_EQ(Drop(0, 512 * kMiB), Guard::kUnmapCredit);
+  EXPECT_EQ(Drop(64 * kMiB, 2 * kMiB), 0u);
+  EXPECT_EQ(View().credit, 0u);
+  EXPECT_EQ(Drop(64 * kMiB, 2 * kMiB, /*unmap=*/false), 2 * kMiB);
+}
+
+// The kernel alone evicts them, too.
+TEST_F(GuardTest, OfFilesThatDoNotFitAllMayGo) {
+  guard_.SetRoom(kSlot, 768 * kMiB, 512 * kMiB);
+  Read(0, kModel);
+  EXPECT_EQ(Drop(0, kModel), kModel);
+}
+
+TEST_F(GuardTest, TheCreditIsRenewedWhenLittleReturns) {
+  Read(0, kModel);
+  EXPECT_EQ(Drop(0, 512 * kMiB), Guard::kUnmapCredit);
+  EXPECT_EQ(Drop(64 * kMiB, 512 * kMiB), 0u);
+  Wait(70 * kSecond);
+  EXPECT_EQ(Drop(64 * kMiB, 512 * kMiB), Guard::kUnmapCredit);
+}
+
+TEST_F(GuardTest, OfFilesThatDoNotFitTheCreditCountsOnceDropsReturn) {
+  guard_.SetRoom(kSlot, 512 * kMiB, 500 * kMiB);
+  Read(0, kModel);
+  EXPECT_EQ(Drop(0, 600 * kMiB), 600 * kMiB);
+  Read(0, 500 * kMiB);
+  Wait(kSecond);
+  EXPECT_EQ(View().regret, 0u);
+  EXPECT_EQ(View().state, "no_unmap");
+  EXPECT_EQ(Drop(600 * kMiB, 256 * kMiB), 0u);
+  Wait(4 * Guard::kRenewalNs);
+  EXPECT_EQ(View().state, "open");
+  EXPECT_GT(Drop(600 * kMiB, 256 * kMiB), 0u);
+}
+
+TEST_F(GuardTest, AWholeModelIsLoadedBeforeItsReaderBegins) {
+  for (uint64_t at = 0; at < kModel; at += 8 * kMiB) ASSERT_EQ(Load(at, 8 * kMiB), 8 * kMiB);
+  Wait(30 * kSecond);
+  EXPECT_EQ(View().state, "open");
+  Progress(0, kModel);
+  guard_.EndLoad(kSlot);
+  EXPECT_EQ(View().waste, 0u);
+  EXPECT_EQ(View().refused_loads, 0u);
+}
+
+TEST_F(GuardTest, LoadsThatReadersDoNotReadShrinkTheWindow) {
+  for (uint64_t at = 0; at < 512 * kMiB; at += 8 * kMiB) ASSERT_EQ(Load(at, 8 * kMiB, 2), 8 * kMiB);
+  Read(0, 128 * kMiB);
+  Wait(kSecond);
+  EXPECT_EQ(View().state, "small_window");
+  EXPECT_EQ(Load(512 * kMiB, 8 * kMiB, 2), 0u);
+  EXPECT_EQ(View().refused_loads, 8 * kMiB);
+  EXPECT_EQ(guard_.PlanBytes(kSlot, 0), 0u);
+}
+
+TEST_F(GuardTest, WhatVanishesShrinksTheWindowThenEndsLoading) {
+  std::vector<Guard::Sample> samples;
+  for (const char* const state : {"small_window", "no_loads"}) {
+    for (uint64_t at = 0; at < 64 * kMiB; at += 8 * kMiB) (void)Load(at, 8 * kMiB);
+    now_ += kSecond;
+    for (int i = 0; i < 20; ++i) {
+      guard_.TakeSamples(&samples);
+      for (const Guard::Sample& sample : samples) guard_.NoteSample(sample, 0, now_);
+    }
+    EXPECT_EQ(View().state, state);
+    Wait(5 * kSecond);
+  }
+  EXPECT_EQ(Load(0, 8 * kMiB), 0u);
+  EXPECT_GE(View().vanished, 32 * kMiB);
+  Wait(10 * Guard::kBackOffNs);
+  EXPECT_EQ(View().state, "open");
+  EXPECT_EQ(Load(0, 8 * kMiB), 8 * kMiB);
+}
+
+TEST_F(GuardTest, AMissInWhatWasLoadedSaysThatItVanished) {
+  EXPECT_EQ(Load(0, 8 * kMiB), 8 * kMiB);
+  now_ += kSecond;
+  Miss(0, kMiB);
+  EXPECT_EQ(View().vanished, kMiB);
+}
+
+TEST_F(GuardTest, TwoStartsThatWastedMakeASmallWindowAtTheNext) {
+  for (int start = 0; start < 3; ++start) {
+    EXPECT_EQ(guard_.PlanBytes(kSlot, 0) <= Guard::kSmallWindow, start == 2) << start;
+    for (uint64_t at = 0; at < 64 * kMiB; at += 8 * kMiB) (void)Load(at, 8 * kMiB);
+    Progress(512 * kMiB, 8 * kMiB);
+    guard_.Begin(kSlot, "svc");
+    guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
+  }
+}
+
+TEST_F(GuardTest, AStartThatReadsWhatWasLoadedMakesUpForThem) {
+  for (int start = 0; start < 4; ++start) {
+    for (uint64_t at = 0; at < 64 * kMiB; at += 8 * kMiB) (void)Load(at, 8 * kMiB);
+    Progress(start < 2 ? 512 * kMiB : 0, 64 * kMiB);
+    guard_.Begin(kSlot, "svc");
+    guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
+  }
+  EXPECT_GT(guard_.PlanBytes(kSlot, 0), kGiB);
+}
+
+TEST_F(GuardTest, ARangeThatFailsIsTriedTwiceAMinute) {
+  guard_.NoteLoaded(kSlot, {.file = 1, .offset = 0, .size = 2 * kMiB, .failed = true}, now_);
+  int tries = 0;
+  const auto try_often = [&] {
+    for (int i = 0; i < 10; ++i)
+      tries += guard_.AllowLoad(kSlot, 1, 0, 2 * kMiB, 0, now_).is_allowed ? 1 : 0;
+  };
+  try_often();
+  EXPECT_EQ(tries, Guard::kFailuresAMinute);
+  EXPECT_EQ(View().failing, 8 * 2 * kMiB);
+  // The range beside it is not concerned.
+  const Guard::Verdict beside = guard_.AllowLoad(kSlot, 1, 2 * kMiB, 8 * kMiB, 0, now_);
+  EXPECT_TRUE(beside.is_allowed);
+  EXPECT_EQ(beside.bytes, 8 * kMiB);
+  now_ += 61 * kSecond;
+  try_often();
+  EXPECT_EQ(tries, 2 * Guard::kFailuresAMinute);
+}
+
+TEST_F(GuardTest, TheLedgerIsBoundedAndItsUnitDoubles) {
+  const uint64_t huge = uint64_t{4} << 40;
+  guard_.NoteUse(
+      kSlot,
+      {.file = 7, .file_bytes = huge, .offset = huge - kMiB, .length = kMiB, .is_miss = true},
+      now_);
+  EXPECT_LE(guard_.Cells(), Guard::kMaxCells);
+  EXPECT_GT(guard_.CellBytes(), 2 * kMiB);
+  for (uint64_t file = 10; file < 40000; ++file)
+    guard_.NoteUse(kSlot, {.file = file, .file_bytes = 4096, .length = 4096, .is_miss = true},
+                   now_);
+  EXPECT_LE(guard_.Cells(), Guard::kMaxCells);
+}
+
+TEST_F(GuardTest, AServiceThatEndsLeavesNothingToTheNext) {
+  Read(0, kModel);
+  (void)Drop(0, 32 * kMiB);
+  Read(0, 32 * kMiB);
+  guard_.End(kSlot);
+  EXPECT_EQ(View().state, "open");
+  EXPECT_EQ(View().regret, 0u);
+}
+
+}  // namespace
+}  // namespace ppc
