@@ -97,7 +97,8 @@ class Maio : public Policy {
 
   void Tick(uint64_t now_ns) override {
     for (auto& service : services_) service->Tick(now_ns);
-    UpdateWant();  // one that is ready may have dropped all by now
+    UpdateWant();  // a load may have ended
+    if (++ticks_ % kTicksPerStats == 0) WriteStats();
   }
 
   const char* Control(const char* text) override {
@@ -149,12 +150,12 @@ class Maio : public Policy {
     }
     Result<Service*> service = Put(*std::move(spec));
     if (!service) return {{"error", service.error().message}};
-    // Ready before this runner was started: it serves, and nothing of it is loaded or dropped.
+    // One that was ready serves: nothing of it is loaded or dropped.
     const auto says = [&message](const char* key) {
       const auto it = message.find(key);
       return it != message.end() && *it == true;
     };
-    Json reply = says("ready")    ? (*service)->Status()
+    Json reply = says("ready")    ? (*service)->Serve()
                  : says("failed") ? (*service)->Await()
                                   : (*service)->Start();
     UpdateWant();
@@ -175,12 +176,25 @@ class Maio : public Policy {
                        [&](auto& s) { return s->slot() == slot; })) {
       slot++;
     }
+    if (slot >= kMaxServices && DropServing()) return Put(std::move(spec));
     if (slot >= kMaxServices) return Error{ENOSPC, "maio: too many services on this mount"};
     services_.push_back(std::make_unique<Service>(
         context(), config_, std::move(spec), slot, shared_.get(),
         [this](auto work, auto done) { InBackground(std::move(work), std::move(done)); }));
     Number();
     return services_.back().get();
+  }
+
+  // Makes room for another by forgetting the one that has served longest.
+  bool DropServing() {
+    const auto oldest = std::ranges::min_element(services_, {}, [](const auto& service) {
+      return std::pair(service->loads(), service->start_ns());
+    });
+    if (oldest == services_.end() || (*oldest)->loads()) return false;
+    (void)(*oldest)->Stop();
+    services_.erase(oldest);
+    Number();
+    return true;
   }
 
   // Its process failed.  "wait_s" of the answer: how long whoever told it is to wait for the next
@@ -217,8 +231,10 @@ class Maio : public Policy {
     std::string id = it != message.end() && it->is_string() ? it->get<std::string>() : "";
     for (auto& service : services_) {
       if (service->id() != id) continue;
+      WriteStats();
       Json reply = op == "service_ready" ? service->Ready() : service->Stop();
       UpdateWant();
+      WriteStats();
       return reply;
     }
     return NotStarted(id);
@@ -265,6 +281,19 @@ class Maio : public Policy {
     beacon_ = beacon;
   }
 
+  // Counters have one set of names: they are those of the service that loads, of several the one
+  // that was started last; of services that do not load they are written once.
+  void WriteStats() {
+    const auto newest = std::ranges::max_element(services_, {}, [](const auto& service) {
+      return std::pair(service->loads(), service->start_ns());
+    });
+    if (newest == services_.end()) return;
+    const std::pair<const Service*, Mode> told = {newest->get(), (*newest)->mode()};
+    if (!(*newest)->loads() && told == told_stats_) return;
+    told_stats_ = told;
+    (*newest)->Stats();
+  }
+
   Json Status() const {
     Json list = Json::array();
     for (auto& service : services_) list.push_back(service->Status());
@@ -280,6 +309,8 @@ class Maio : public Policy {
   std::unique_ptr<SharedStore> shared_;
   std::vector<std::unique_ptr<Service>> services_;
   std::vector<Service*> by_number_;  // as the runtime's; nullptr: none
+  std::pair<const Service*, Mode> told_stats_ = {nullptr, Mode::kNative};
+  uint32_t ticks_ = 0;
   uint32_t want_ = 0;
   uint64_t beacon_ = 0;
   IoList list_;

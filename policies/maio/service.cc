@@ -30,10 +30,14 @@ const char* ModeName(Mode mode) {
       return "record";
     case Mode::kUse:
       return "use";
+    case Mode::kServing:
+      return "serving";
     case Mode::kStarting:
       return "starting";
+    case Mode::kNative:
+      return "native";
     default:
-      return "idle";
+      return "stopped";
   }
 }
 
@@ -57,6 +61,13 @@ Json Service::Start() {
   mode_ = Mode::kStarting;
   reason_ = "its template is being looked for";
   Prepare();
+  return Status();
+}
+
+Json Service::Serve() {
+  ready_ns_ = run_.Now();
+  mode_ = Mode::kServing;
+  reason_ = "it was ready before this runner was started";
   return Status();
 }
 
@@ -103,12 +114,15 @@ void Service::Begin(Preparation p) {
     p.followed.reset();
     reason_ = "held back: this start runs natively, to be compared with";
   }
-  mode_ = p.is_recorded ? Mode::kRecord : p.followed ? Mode::kUse : Mode::kIdle;
+  mode_ = p.is_recorded ? Mode::kRecord : p.followed ? Mode::kUse : Mode::kNative;
+  load_end_ = LoadEnd();
   treatment_ = is_held_back_ ? "native" : p.is_recorded ? "record" : p.followed ? "policy" : "none";
   if (p.is_recorded) {
     recording_ = std::make_unique<Recording>(&run_, p.found);
     recording_->Begins({early_.has_lost(), p.followed.has_value(), p.is_warm, std::move(p.kinds)});
     for (auto [phase, ms] : phases_.all()) recording_->Mark(phase, run_.start_ns + ms * 1'000'000);
+  } else {
+    recording_.reset();  // of the load before
   }
   const uint64_t known_ns = p.found.created_ns;
   if (p.followed) {
@@ -127,6 +141,7 @@ void Service::Begin(Preparation p) {
 
 void Service::Follow(Preparation* p) {
   Later later = std::move(p->followed->later);
+  is_judged_ = false;
   following_ = std::make_unique<Following>(&run_, *std::move(p->followed));
   following_->OnSwap([this](uint32_t a, uint32_t b) {
     if (recording_ != nullptr) recording_->Swap(a, b);
@@ -179,6 +194,10 @@ uint64_t Service::beacon_bytes() const {
 }
 
 bool Service::Holds(uint64_t file, uint64_t page, uint64_t pages) const {
+  // It may compute from its mappings; once it has said ready it does not.
+  const bool computes = mode_ == Mode::kServing && ready_ns_ == 0;
+  if (computes && following_ != nullptr) return following_->Knows(file);
+  if (computes) return recording_ != nullptr && recording_->Knows(file);
   if (follows()) return following_->Holds(file, page, pages);
   return mode_ == Mode::kRecord && recording_->Knows(file);
 }
@@ -193,18 +212,37 @@ void Service::Event(const miss_io& event) {
     run_.last_event_ns = event.time_ns;
     return following_->Event(event);
   }
-  if (mode_ == Mode::kIdle) {
-    const bool begins = ready_ns_ != 0 && following_ != nullptr && following_->BeginsAgain(event);
-    if (!begins) return;
-    agains_ = event.time_ns < ready_ns_ + kAgainSoonNs ? agains_ + 1 : 0;
-    is_again_ = true;
-    evict_all_ = false;
-    (void)Start();
-  }
+  if (mode_ == Mode::kServing) Reload(event);
+  if (!loads()) return;
   run_.last_event_ns = event.time_ns;
   if (mode_ == Mode::kStarting) return early_.Put(event);
   if (mode_ == Mode::kRecord) recording_->Event(event);
   if (follows()) following_->Event(event);
+}
+
+// What a serving service misses may be a load again.
+void Service::Reload(const miss_io& event) {
+  if (event.kind != PPC_MISS_READ && event.kind != PPC_MISS_FAULT) return;
+  const bool was_recorded = recording_ != nullptr && ready_ns_ == 0;
+  if (was_recorded && resumes_ < kMostResumes && recording_->IsNews(event)) {
+    resumes_++;
+    mode_ = Mode::kRecord;
+  } else if (following_ != nullptr) {
+    if (!following_->BeginsAgain(event, /*may_be_replaced=*/ready_ns_ == 0)) return;
+    evict_all_ = false;
+    // After ready all has been read, and dropped perhaps.  Before, its readers are where they were.
+    if (ready_ns_ != 0) {
+      following_->End();
+      is_again_ = true;
+      (void)Start();
+      return;
+    }
+    mode_ = Mode::kUse;
+  } else {
+    return;
+  }
+  load_end_ = LoadEnd();
+  if (following_ != nullptr) following_->GoOn();
 }
 
 void Service::Plan(const ppc_plan_request& request, IoList* out) {
@@ -213,7 +251,9 @@ void Service::Plan(const ppc_plan_request& request, IoList* out) {
 
 void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
   if (evict_all_) {
-    evict_all_ = following_->EvictAll(held, out);
+    // A process that still maps the model may compute from it.
+    const bool may_unmap = is_stopped_ || run_.config.at_ready == AtReady::kAll;
+    evict_all_ = following_->EvictAll(held, may_unmap, out);
     GiveBack();
   } else if (follows()) {
     following_->SetContended(is_contended);
@@ -228,12 +268,44 @@ bool Service::Done(const ppc_result& result) {
 }
 
 void Service::Tick(uint64_t now_ns) {
-  if (mode_ == Mode::kRecord && recording_->IsDue(now_ns)) FinishRecording(kComplete);
-  if (follows()) following_->Tick(now_ns);
-  if (is_again_ && mode_ == Mode::kUse && now_ns > run_.last_event_ns + kAgainEndNs) (void)Ready();
-  if (++ticks_ % kTicksPerStats == 0) Stats();
-  // Headers and plans leave holes between the tables, which stay.
-  if (ticks_ % kTicksPerTrim == 0) malloc_trim(0);
+  if (mode_ != Mode::kRecord && mode_ != Mode::kUse) return;
+  if (following_ != nullptr) following_->Tick(now_ns);
+  if (HasLoadEnded(now_ns)) EndLoad(mode_ == Mode::kUse && following_->IsAtEnd());
+}
+
+bool Service::HasLoadEnded(uint64_t now_ns) {
+  if (run_.is_awaited) return false;
+  if (mode_ == Mode::kRecord && recording_->IsDue(now_ns)) return true;
+  uint64_t activity = 0;
+  uint64_t read_bytes = 0;
+  bool is_at_end = false;
+  if (following_ != nullptr) {
+    activity = following_->Activity();
+    read_bytes = following_->read_bytes();
+    // What else belongs into the template may come after the model.
+    is_at_end = mode_ == Mode::kUse && following_->IsAtEnd();
+  }
+  if (mode_ == Mode::kRecord) {
+    activity += recording_->bytes();
+    read_bytes = std::max(read_bytes, recording_->weight_bytes());
+  }
+  // Of packages alone there is no model that could have been read.
+  const bool rests = run_.last_event_ns != 0 && now_ns > run_.last_event_ns + kIdleRecordNs;
+  if (mode_ == Mode::kUse && !following_->has_model() && rests) return true;
+  return load_end_.HasEnded(activity, read_bytes, is_at_end, now_ns);
+}
+
+void Service::EndLoad(bool is_over) {
+  if (mode_ == Mode::kRecord) FinishRecording(kComplete);
+  if (follows()) {
+    following_->Rest();
+    following_->Pause();
+    // A reader that only pauses will read what it has not read yet.
+    if (is_over) Judge(/*is_ready=*/true);
+  }
+  look_ups_.End();
+  is_again_ = false;
+  mode_ = Mode::kServing;
 }
 
 // --------------------------------------------------------------------- its end
@@ -253,40 +325,43 @@ Json Service::Begins(Phase phase) {
 
 Json Service::Ready() {
   NotePhase(Phase::kReady);
-  if (mode_ == Mode::kRecord) FinishRecording(kComplete);
-  if (follows()) {
-    following_->Rest();
-    Stats();
-    const bool is_over = run_.config.at_ready == AtReady::kAuto && following_->constrained() &&
-                         agains_ < kAgainsToKeep;
-    evict_all_ = run_.config.bar && (run_.config.at_ready == AtReady::kAll || is_over);
-    Retire(/*is_ready=*/true);
+  const bool was_told = ready_ns_ != 0;  // what is read again and again is kept
+  if (mode_ == Mode::kRecord || mode_ == Mode::kUse) EndLoad(/*is_over=*/true);
+  if (mode_ == Mode::kServing && following_ != nullptr && !was_told) {
+    Judge(/*is_ready=*/true);
+    const bool did_not_fit = run_.config.at_ready == AtReady::kAuto && following_->constrained();
+    evict_all_ = run_.config.bar && (run_.config.at_ready == AtReady::kAll || did_not_fit);
+    following_->End();
   }
   ready_ns_ = run_.Now();
-  is_again_ = false;
   Json status = Status();
-  mode_ = Mode::kIdle;
+  mode_ = Mode::kServing;
   return status;
 }
 
 Json Service::Stop() {
+  const bool followed = follows();
   if (mode_ == Mode::kRecord) FinishRecording(kPartial);
-  if (follows()) Retire(/*is_ready=*/false);
-  evict_all_ = run_.is_awaited && follows() && run_.config.bar;
+  if (followed || (mode_ == Mode::kServing && following_ != nullptr)) Judge(/*is_ready=*/false);
+  if (following_ != nullptr) following_->End();
+  look_ups_.End();
+  evict_all_ = run_.is_awaited && followed && run_.config.bar;
   if (evict_all_) following_->KeepFound();
   run_.is_awaited = false;
   Json status = Status();
-  mode_ = Mode::kIdle;
+  mode_ = Mode::kStopped;
   is_stopped_ = true;
   GiveBack();
   return status;
 }
 
-// Of one that has ended the tables go once nothing of it is to be dropped any more.
+// After a stop the tables go when the last drop is done.
 void Service::GiveBack() {
   if (!is_stopped_ || evict_all_) return;
+  if (following_ == nullptr && recording_ == nullptr) return;
   following_.reset();
   recording_.reset();
+  background_([] { malloc_trim(0); }, [] {});
 }
 
 void Service::FinishRecording(uint32_t flags) {
@@ -319,11 +394,10 @@ void Service::FinishRecording(uint32_t flags) {
   });
 }
 
-// What the start showed of its template decides what the next one follows.
-void Service::Retire(bool is_ready) {
-  following_->End();
-  look_ups_.End();
-  if (mode_ == Mode::kRecord || is_forgiven_) return;  // a new one is being stored
+// What the start showed of its template decides what the next one follows.  Once a load.
+void Service::Judge(bool is_ready) {
+  if (std::exchange(is_judged_, true)) return;
+  if (recording_ != nullptr || is_forgiven_) return;  // a new one is being stored
   if (run_.config.record == RecordMode::kNever || run_.spec.IsReplica()) return;
   // A later pass may need less, and of one that was taken over not all was seen.
   const bool has_ended = is_ready || run_.Now() > run_.last_event_ns + kStoppedNs;

@@ -3,14 +3,16 @@
 // One service on the mount.  It is in one state at a time, and a state owns
 // what it needs; here is only which one, and how it comes to the next.
 //
-//              prepared                       ready, stopped
-//   starting ------------> recording   -----------------------> idle
-//      ^       `---------> following   -----------------------> idle
-//      |                                                          |
-//      `------- it begins to read its model again ----------------'
+//              prepared                  the load ends, or ready
+//   starting ------------> recording   -----------------------> serving
+//      ^       `---------> following   -----------------------> serving
+//      |                       ^                                  |  |
+//      |                       `---- a reader that paused --------'  |
+//      `-------------------- a new pass over the model --------------'
 //
 // While a start is recorded, a doubtful template or one from headers may be
-// followed beside.  A service that is idle may still have pages to be dropped.
+// followed beside.  A serving service plans nothing, asks for no positions and
+// drops nothing, but for what `ready` or a stop told it to drop.
 #ifndef POLICIES_MAIO_SERVICE_H_
 #define POLICIES_MAIO_SERVICE_H_
 
@@ -25,6 +27,7 @@
 #include "policies/maio/base/early_events.h"
 #include "policies/maio/base/run.h"
 #include "policies/maio/follow/following.h"
+#include "policies/maio/follow/load_end.h"
 #include "policies/maio/follow/look_ups.h"
 #include "policies/maio/record/phase_times.h"
 #include "policies/maio/record/recording.h"
@@ -34,7 +37,8 @@
 
 namespace ppc::maio {
 
-enum class Mode { kRecord, kUse, kIdle, kStarting };
+// Numbers are those of the statistics.
+enum class Mode { kRecord, kUse, kServing, kStarting, kNative, kStopped };
 const char* ModeName(Mode mode);
 
 class Service {
@@ -51,6 +55,8 @@ class Service {
   // That start has come; false: it is another one, or there is nothing to join.
   bool Join(const ServiceSpec& spec);
   nlohmann::json Ready();
+  // In place of Start, of one that was ready before this runner was started.
+  nlohmann::json Serve();
   // Another part of the start-up; of each the first time counts.
   nlohmann::json Begins(Phase phase);
   nlohmann::json Stop();
@@ -72,11 +78,17 @@ class Service {
   uint32_t number() const { return run_.spec.number; }
   uint32_t slot() const { return run_.slot; }
   Mode mode() const { return mode_; }
+  bool loads() const {
+    return mode_ == Mode::kRecord || mode_ == Mode::kUse || mode_ == Mode::kStarting;
+  }
+  uint64_t start_ns() const { return run_.start_ns; }
   // Nothing is to come of it, but for another pass.
   bool IsOver() const {
-    const bool is_idle = mode_ == Mode::kIdle && !evict_all_ && !run_.is_awaited;
-    return is_idle && (!is_held_back_ || ready_ns_ != 0);
+    if (loads() || evict_all_ || run_.is_awaited) return false;
+    if (mode_ == Mode::kNative) return !is_held_back_ || ready_ns_ != 0;
+    return mode_ == Mode::kStopped || ready_ns_ != 0;
   }
+  void Stats() const;
   uint32_t want() const;
   // 0: it does not matter.
   uint64_t beacon_bytes() const;
@@ -99,7 +111,11 @@ class Service {
   void Fetched();
 
   void FinishRecording(uint32_t flags);
-  void Retire(bool is_ready);
+  // Serving from here on.  is_over: all that is listed has been read, or is not needed any more.
+  void EndLoad(bool is_over);
+  bool HasLoadEnded(uint64_t now_ns);
+  void Reload(const miss_io& event);
+  void Judge(bool is_ready);
   void GiveBack();
   void SayWhenDone(Feedback work);
   void NotePhase(Phase phase);
@@ -108,7 +124,6 @@ class Service {
   bool follows() const {
     return following_ != nullptr && (mode_ == Mode::kUse || mode_ == Mode::kRecord);
   }
-  void Stats() const;
 
   Run run_;
   SharedStore* const shared_;
@@ -116,22 +131,23 @@ class Service {
   bool is_fetched_ = false;              // its template came from the store
   std::optional<uint64_t> fetch_newer_;  // than one of that time, once all is looked up
   LookUps look_ups_;
-  Mode mode_ = Mode::kIdle;
+  Mode mode_ = Mode::kNative;
   std::string reason_;
   const char* treatment_ = "none";  // of this start: none, record, policy, native
   bool is_held_back_ = false;
+  bool is_judged_ = false;  // the template, by this load
   uint64_t generation_ = 0;
   uint32_t stale_files_ = 0;
   uint32_t synthesized_files_ = 0;
   EarlyEvents early_;                     // starting
   std::unique_ptr<Recording> recording_;  // recording
-  std::unique_ptr<Following> following_;  // following, or beside recording; idle: what it left
-  bool evict_all_ = false;                // idle: all that is left goes
+  std::unique_ptr<Following> following_;  // following, or beside recording; serving: what it left
+  LoadEnd load_end_;                      // of the load that is going on
+  bool evict_all_ = false;                // serving: all that is left goes
   bool is_stopped_ = false;
   bool is_forgiven_ = false;
-  uint32_t ticks_ = 0;
   bool is_again_ = false;  // reads its model another time, without being told of
-  uint32_t agains_ = 0;    // so often, each soon after the load before
+  uint32_t resumes_ = 0;   // so often its recording went on after it had ended by itself
   uint64_t ready_ns_ = 0;
   PhaseTimes phases_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // expires with this object

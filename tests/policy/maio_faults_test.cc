@@ -244,7 +244,7 @@ TEST_F(MaioTest, ASmallFileIsNoVote) {
   sim = begin(1);
   ASSERT_TRUE(sim->Run(60000));
   for (const std::string& line : sim->log) EXPECT_EQ(line.find("reads as"), line.npos) << line;
-  EXPECT_EQ(End(sim.get(), "service_ready")["mode"], "use");
+  EXPECT_EQ(End(sim.get(), "service_ready")["treatment"], "policy");
 }
 
 TEST_F(MaioTest, AFileOfTheTemplateIsTakenBackFromTheKernel) {

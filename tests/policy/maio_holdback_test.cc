@@ -30,7 +30,7 @@ TEST_F(MaioHoldbackTest, AHeldBackStartIsLeftAlone) {
   std::unique_ptr<Simulator> sim;
   const nlohmann::json held = Run(100, &sim);
   EXPECT_EQ(held["treatment"], "native");
-  EXPECT_EQ(started_["mode"], "idle");
+  EXPECT_EQ(started_["mode"], "native");
   EXPECT_NE(started_["reason"].get<std::string>().find("held back"), std::string::npos);
   EXPECT_EQ(sim->demand_bytes, sim->disk_bytes) << "something was loaded ahead";
   EXPECT_EQ(sim->want, 0u) << "it is watched";

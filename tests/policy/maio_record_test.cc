@@ -46,10 +46,12 @@ TEST_F(MaioRecordTest, RestEndsARecordingToo) {
   Start(sim.get(), setup);
   AddReaders(sim.get(), setup);
   ASSERT_TRUE(sim->Run(60000));
-  sim->RunFor(25000);
+  sim->RunFor(8000);
   EXPECT_FALSE(std::filesystem::exists(maio::TemplatePath(store_.path(), kId)));
-  sim->RunFor(6000);
+  sim->RunFor(4000);
   EXPECT_EQ(Stored().flags, maio::kComplete | maio::kTraced);
+  EXPECT_EQ(sim->Control({{"op", "status"}})["services"][0]["mode"], "serving");
+  EXPECT_EQ(sim->want, 0u) << "accesses are still traced";
   // Nothing came after it: what was stored stays as it is.
   End(sim.get(), "service_stop");
   EXPECT_EQ(Stored().flags, maio::kComplete | maio::kTraced);
@@ -71,6 +73,26 @@ TEST_F(MaioRecordTest, ALoadThatBeganBeforeItsServiceIsRecordedFromItsBeginning)
   uint64_t read = 0;
   for (const Access& access : WorkerAccesses(model_, 0)) read += access.size;
   EXPECT_EQ(maio::DistinctBytes(Stored()), read);
+}
+
+// A reader that pauses for longer than a recording waits is recorded to its end.
+TEST_F(MaioRecordTest, ARecordingGoesOnWithItsReader) {
+  uint64_t bytes[2] = {};
+  for (const uint64_t pause_ms : {0, 20000}) {
+    Setup setup;
+    auto sim = Make(setup);
+    Start(sim.get(), setup);
+    AddReaders(sim.get(), setup);
+    for (Reader& r : sim->readers) {
+      for (size_t i = r.accesses.size() / 2; i < r.accesses.size(); i++)
+        r.accesses[i].not_before_ms = sim->ms() + 2000 + pause_ms;
+    }
+    ASSERT_TRUE(sim->Run(60000));
+    sim->RunFor(12000);
+    for (const auto& group : Stored().groups) bytes[pause_ms != 0] += maio::SequenceBytes(group);
+    std::filesystem::remove(maio::TemplatePath(store_.path(), kId));
+  }
+  EXPECT_NEAR(static_cast<double>(bytes[1]), static_cast<double>(bytes[0]), 1 << 20);
 }
 
 TEST_F(MaioRecordTest, APartialTemplateIsFollowedAndRecordedAnew) {

@@ -58,7 +58,7 @@ TEST_F(MaioReplicaTest, AReplicaRecordsNothing) {
   auto sim = Make(setup);
   sim->services = {2};
   const auto reply = StartReplica(sim.get());
-  EXPECT_EQ(reply["mode"], "idle");
+  EXPECT_EQ(reply["mode"], "native");
   EXPECT_NE(reply["reason"].get<std::string>().find("the first of the replicas records"),
             std::string::npos)
       << reply;

@@ -193,7 +193,7 @@ TEST_F(MaioSmallTest, PhasesAreToldOnceAndShown) {
   const nlohmann::json ready = Phase(sim.get(), "ready");
   ASSERT_EQ(ready["phases"].size(), 3u);
   EXPECT_EQ(ready["phases"][2]["phase"], "ready");
-  EXPECT_EQ(sim->Control({{"op", "status"}})["services"][0]["mode"], "idle");
+  EXPECT_EQ(sim->Control({{"op", "status"}})["services"][0]["mode"], "serving");
 }
 
 // What compiles needs the room that read pages have, and nobody reads them again.

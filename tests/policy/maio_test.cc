@@ -315,10 +315,11 @@ TEST_F(MaioTest, StandbyIsThereForTheNextStart) {
   setup.init_ms = 0;
   Record(setup);
   setup.options.limit = 96 * kMiB;
+  setup.config = {{"at_ready", "all"}};
   uint64_t read[2] = {};
   uint64_t took_ms[2] = {};
   for (const bool has_standby : {false, true}) {
-    if (has_standby) setup.config = {{"standby", 20}};
+    if (has_standby) setup.config["standby"] = 20;
     auto sim = Use(setup);
     sim->RunFor(5000);
     EXPECT_LE(sim->peak, setup.options.limit * 85 / 100);

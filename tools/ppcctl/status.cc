@@ -54,7 +54,8 @@ std::string ModeInWords(const std::string& mode) {
       {"record", "recording"},
       {"use", "following what was recorded"},
       {"starting", "looking for what was recorded"},
-      {"idle", "not loading"}};
+      {"serving", "loaded"},
+      {"native", "not loading"}};
   const auto word = kWords.find(mode);
   return word == kWords.end() ? mode : word->second;
 }

@@ -92,7 +92,7 @@ inline constexpr uint64_t kReleasedNs = 1'000'000'000;
 inline constexpr uint64_t kDropNs = 2'000'000'000;
 // What is needed last makes room for what is needed now: so much at a time, for so long after a
 // reader jumped; no new search so soon after one that found too little.
-inline constexpr uint64_t kSwapBytes = 32ull << 20;
+inline constexpr uint64_t kEvictStepBytes = 32ull << 20;
 inline constexpr uint64_t kSwapNs = 10'000'000'000;
 inline constexpr uint64_t kScarceNs = 10'000'000;
 // Of what an earlier run left so much at a time, of the threshold and at most, and so seldom.
@@ -105,7 +105,7 @@ inline constexpr uint64_t kEndNs = 10'000'000'000;
 inline constexpr uint64_t kReleasedPerNote = 64ull << 20;
 
 // --------------------------------------------------------------- the service
-// A recording ends when its service has read nothing for so long.
+// A recording of packages alone ends when its service has read nothing for so long.
 inline constexpr uint64_t kIdleRecordNs = 30'000'000'000;
 // An access is told so much later than it happened at most, and as many may come before it; the
 // observer tells of a reader's last one when it has been idle for 100 ms, and looks as often.
@@ -118,15 +118,17 @@ inline constexpr uint64_t kWarmShare = 100;
 inline constexpr uint64_t kUnseenShare = 20;
 inline constexpr uint64_t kHugeBytes = 2 << 20;
 inline constexpr uint64_t kStaleShare = 10;
-// After ready: misses of one worker, one after the other in the order of the template and so close
-// in time, are a new pass over the model (sleep mode, new weights); serving does not read so.  Such
-// a pass has ended when nothing has been read for so long.
+// A load ends when all its readers have been at the end for so long, or when nothing of the model
+// has been read for the first time or loaded for kQuietNs after so many bytes of it were read.
+inline constexpr uint64_t kAtEndNs = 2'000'000'000;
+inline constexpr uint64_t kQuietNs = 10'000'000'000;
+inline constexpr uint64_t kSubstantialBytes = 16ull << 20;
+// While it serves: misses of one worker, one after the other in the order of the template and so
+// close in time, are a load again (a reader that had paused, sleep mode, new weights).
 inline constexpr uint32_t kAgainMisses = 3;
 inline constexpr uint64_t kAgainNs = 10'000'000'000;
-inline constexpr uint64_t kAgainEndNs = 30'000'000'000;
-// So many of them, each so soon after the load before: the model is kept, as far as there is room.
-inline constexpr uint32_t kAgainsToKeep = 2;
-inline constexpr uint64_t kAgainSoonNs = 600'000'000'000;
+// A recording that ended by itself goes on when something is missed that it does not have; so often.
+inline constexpr uint32_t kMostResumes = 8;
 // Files of no known kind up to this are small: read by anybody, kept until ready.
 inline constexpr uint64_t kSmallBytes = 32ull << 20;
 // What the kernel reads around a fault of a mapped file.
@@ -149,10 +151,9 @@ inline constexpr uint64_t kHeadersBudgetNs = 30'000'000'000;
 inline constexpr uint64_t kMaxHeaderBytes = 16ull << 20;
 // Events while a start is prepared, which takes less than a second.
 inline constexpr size_t kMaxEarly = 16384;
-// For people: the time series, and counters in ticks; memory goes back every so many ticks.
+// For people: the time series, and counters in ticks.
 inline constexpr uint64_t kTraceNs = 100'000'000;
 inline constexpr uint32_t kTicksPerStats = 5;
-inline constexpr uint32_t kTicksPerTrim = 25;
 
 }  // namespace ppc::maio
 

@@ -130,7 +130,8 @@ void Evictor::ReleaseSpare(const ppc_memory& memory, uint32_t flags, uint64_t no
   if (spare_.empty()) return;
   uint64_t wanted = memory.used > memory.threshold ? memory.used - memory.threshold : 0;
   const bool is_full = memory.withheld_pages == 0 && memory.room < kChunkBytes;
-  if (is_full && (is_contended_ || planner_->NearestAhead(now_ns) != ~0ull)) wanted += kSwapBytes;
+  if (is_full && (is_contended_ || planner_->NearestAhead(now_ns) != ~0ull))
+    wanted += kEvictStepBytes;
   std::vector<uint32_t> released;
   uint64_t sum = dropping_;
   while (sum < wanted && !spare_.empty()) {

@@ -14,6 +14,7 @@
 #ifndef POLICIES_MAIO_FOLLOW_EVICTOR_H_
 #define POLICIES_MAIO_FOLLOW_EVICTOR_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -36,6 +37,11 @@ struct EvictorStats {
   uint64_t refaults = 0;  // bytes missed after we released them
   uint64_t retries = 0;
 };
+
+// So much is dropped at a time.  Where there is little memory, little: some may be read again.
+inline uint64_t EvictStep(const ppc_memory& memory) {
+  return std::min(kEvictStepBytes, memory.threshold / 16);
+}
 
 class Evictor {
  public:

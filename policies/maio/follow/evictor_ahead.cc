@@ -23,7 +23,7 @@ void Evictor::EvictAhead(const ppc_memory& memory, uint64_t now_ns, uint32_t fla
   // Not enough is behind the readers: what they need last makes room for what they need now.
   // First what has been read and comes again only in another pass.
   // Where there is little memory, little at a time: every byte of it is read again.
-  const uint64_t step = std::min(kSwapBytes, memory.threshold / 16);
+  const uint64_t step = EvictStep(memory);
   const bool is_tight = memory.withheld_pages == 0 && memory.room < std::min(kChunkBytes, step) &&
                         (layout_->has_passes() || swap_left_ != 0);
   const uint64_t urgent = is_tight ? planner_->NearestAhead(now_ns) : ~0ull;

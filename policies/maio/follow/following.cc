@@ -18,6 +18,7 @@ Following::Following(Run* run, Tables tables)
       learnt_ns_(run->Now()),
       own_memory_(tables.own_bytes),
       native_(run->context),
+      recorded_own_(tables.own_bytes),
       has_found_(!tables.cached.empty()),
       seen_files_(layout_->files().size(), false) {
   const uint64_t cookie = run_->cookie();
@@ -26,9 +27,7 @@ Following::Following(Run* run, Tables tables)
   ppc_memory memory = run_->Memory();
   uint64_t distance = BarDistance(run_->config, memory.threshold, layout_->groups().size());
   beacon_bytes_ = BeaconBytes(distance);
-  // What is in the cache already, of this model perhaps, takes nothing away from it.
-  const uint64_t other = memory.used - std::min(memory.used, memory.cache);
-  constrained_ = template_bytes() > memory.threshold - std::min(memory.threshold, other);
+  constrained_ = !Fits(memory);
   table_ = std::make_unique<PieceTable>(layout_.get());
   // Half of what may be held at all is left for what is read now.
   if (run_->config.standby != 0) {
@@ -68,6 +67,14 @@ Following::Following(Run* run, Tables tables)
 // Only what we know to be there can make room.
 void Following::MakeRoom(const ppc_memory& memory) {
   if (memory.room < kChunkBytes || has_found_) evictor_->AllowRoom(memory.threshold / 2);
+}
+
+// Whether the kernel could keep all of it beside what the service takes for itself.  What is in the
+// cache already, of this model perhaps, takes nothing away from it; what is in flight is of it.
+bool Following::Fits(const ppc_memory& memory) const {
+  const uint64_t own = memory.used - std::min(memory.used, memory.cache);
+  const uint64_t taken = std::max(own, recorded_own_) + EvictStep(memory);
+  return template_bytes() + taken <= memory.limit;
 }
 
 void Following::Join() {
@@ -274,6 +281,8 @@ void Following::Evict(const Evictor::Held& held, IoList* out) {
   if (leftovers_ != nullptr) leftovers_->Evict(run_->Now(), held, out);
   if (!run_->config.bar) return;
   const ppc_memory memory = run_->Memory();
+  // The threshold leaves room for what is in flight; it is no reason to drop what the kernel keeps.
+  if (!is_contended_ && Fits(memory)) return;
   const bool is_short = memory.used > memory.threshold || memory.room < kChunkBytes;
   // With PPC_WANT_EVICT asked while there is room, too.
   if (run_->config.affinity_fix == AffinityFix::kEvict && !is_short) return;
@@ -288,8 +297,8 @@ void Following::Evict(const Evictor::Held& held, IoList* out) {
   if (notes_->IsDue()) notes_->Save(constrained_);
 }
 
-bool Following::EvictAll(const Evictor::Held& held, IoList* out) {
-  const bool can_unmap = (run_->context->caps & PPC_CAN_UNMAP) != 0;
+bool Following::EvictAll(const Evictor::Held& held, bool may_unmap, IoList* out) {
+  const bool can_unmap = may_unmap && (run_->context->caps & PPC_CAN_UNMAP) != 0;
   evictor_->EvictAll(run_->Now(), can_unmap, held, out);
   const bool has_more = small_->Release(can_unmap, held, out);
   return has_more || !evictor_->HasEnded(run_->Now());
@@ -344,16 +353,47 @@ void Following::EndWeights() {
   evictor_->HoldNothing();
 }
 
-void Following::End() {
+void Following::Pause() {
+  StopLoads();
+  native_.TakeAll();
+  notes_->Save(constrained_);  // after a crash it is at the end, too
+}
+
+void Following::GoOn() {
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) planner_->Reset(g);
+}
+
+void Following::StopLoads() {
   for (uint32_t g = 0; g < layout_->groups().size(); g++)
     run_->context->interrupt_of(run_->context, run_->spec.number, g);
   if (!small_->finished() || small_->stats().asked != 0)
     run_->context->interrupt_of(run_->context, run_->spec.number, SmallFiles::kGroup);
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) planner_->Interrupted(g);
+}
+
+void Following::End() {
+  StopLoads();
   native_.TakeAll();
   notes_->End();
 }
 
-bool Following::BeginsAgain(const miss_io& event) {
+bool Following::IsAtEnd() const {
+  bool any = false;
+  for (uint32_t g = 0; g < layout_->groups().size(); g++) {
+    if (layout_->groups()[g].id == kCommonGroup || layout_->groups()[g].bytes == 0) continue;
+    any = true;
+    if (!matcher_->cursors()[g].dropped && !matcher_->IsAtEnd(g)) return false;
+  }
+  return any && small_->finished();
+}
+
+uint64_t Following::Activity() const {
+  uint64_t sum = table_->seen_bytes() + planner_->stats().loaded + small_->stats().loaded;
+  for (const Cursor& cursor : matcher_->cursors()) sum += cursor.consumed;
+  return sum;
+}
+
+bool Following::BeginsAgain(const miss_io& event, bool may_be_replaced) {
   const int32_t file = layout_->FileOf(event.file);
   const bool is_miss = event.kind == PPC_MISS_READ || event.kind == PPC_MISS_FAULT;
   if (file < 0 || !is_miss || layout_->files()[file].kind == FileKind::kSmall) return false;
@@ -361,6 +401,7 @@ bool Following::BeginsAgain(const miss_io& event) {
   const auto [first, last] = layout_->PiecesOf(static_cast<uint32_t>(file), event.offset / kPage,
                                                (event.offset + event.size + kPage - 1) / kPage);
   if (slot < 0 || first == last) return false;
+  if (may_be_replaced && run_->workers.has_fresh()) return true;
   const auto group = static_cast<uint32_t>(slot);
   const auto f = static_cast<uint32_t>(file);
   std::optional<uint32_t> index;

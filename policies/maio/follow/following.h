@@ -45,11 +45,14 @@ class Following {
   void Plan(const ppc_plan_request& request, IoList* out);
   void Evict(const Evictor::Held& held, IoList* out);
   // Other services wait for room.
-  void SetContended(bool is_contended) { evictor_->SetContended(is_contended); }
+  void SetContended(bool is_contended) {
+    is_contended_ = is_contended;
+    evictor_->SetContended(is_contended);
+  }
   // There is something that it has not loaded.
   bool IsLoading() const { return !planner_->finished() || !small_->finished(); }
   // Drops whatever is left; false once there is nothing to do any more.
-  bool EvictAll(const Evictor::Held& held, IoList* out);
+  bool EvictAll(const Evictor::Held& held, bool may_unmap, IoList* out);
   void Done(const ppc_result& result);
   void Tick(uint64_t now_ns);
   // All that is to be read has been.
@@ -63,7 +66,12 @@ class Following {
     table_->KeepFound();
     small_->KeepFound();
   }
-  // Nothing is loaded any more, and no file is treated in a way of its own.
+  // The load has ended, the service may go on: nothing is loaded any more, and no file is treated
+  // in a way of its own.
+  void Pause();
+  // A reader that had paused goes on where it was.
+  void GoOn();
+  // As Pause(), for good.
   void End();
 
   // As SmallFiles::Learn.
@@ -86,8 +94,16 @@ class Following {
   TemplateUse UseOfTemplate(bool is_whole, Repair* found) const;
   // Model files were read that are not in the template.
   bool has_joined() const { return native_.has_joined(); }
-  // Of a service that is ready: true once it reads its model anew.
-  bool BeginsAgain(const miss_io& event);
+  // Of a service whose load has ended: true once its misses say that it reads its model (again).
+  // may_be_replaced: the first miss of a process that replaces another is enough.
+  bool BeginsAgain(const miss_io& event, bool may_be_replaced);
+  // Every reader is at the end of what it reads.
+  bool IsAtEnd() const;
+  // Bytes of the model that were read or missed, and a number that changes with each and with each
+  // load.
+  uint64_t read_bytes() const { return table_->seen_bytes(); }
+  uint64_t Activity() const;
+  bool has_model() const { return layout_->bytes() != 0; }
   bool constrained() const { return constrained_; }
   // Asks for evictions while there is room, too.
   bool looks_for_leftovers() const { return leftovers_ != nullptr; }
@@ -122,6 +138,8 @@ class Following {
   void Vote(const miss_io& event, uint32_t from, uint32_t file);
   void DropSilent(uint64_t now_ns);
   void Trace(uint64_t now_ns);
+  void StopLoads();
+  bool Fits(const ppc_memory& memory) const;
   Followed Parts() const;
 
   Run* const run_;
@@ -148,6 +166,8 @@ class Following {
   uint64_t traced_ns_ = 0;
   uint64_t beacon_bytes_ = 0;
   bool constrained_ = false;
+  bool is_contended_ = false;
+  const uint64_t recorded_own_;  // bytes that the service took for itself when it was recorded
   uint64_t standby_bytes_ = 0;
   const bool has_found_;          // an earlier run has left some
   std::vector<bool> seen_files_;  // some event, an open too

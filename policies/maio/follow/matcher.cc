@@ -128,6 +128,7 @@ bool Matcher::AcceptJump(const Observation& o, Stream* stream, const Arrival& a)
   stream->target = a.first;
   if (stream->hits < kJumpHits && !(o.miss && o.idle_loader)) return false;
   // What lies between is skipped, not read: it stays unpassed.
+  if (a.first > stream->front) stream->skipped += a.first - stream->front;
   stream->pass = a.first;
   stream->front = a.first;
   stream->hits = 0;
@@ -154,6 +155,7 @@ bool Matcher::Revisit(const Observation& o, Stream* stream, const Arrival& a) {
   std::erase_if(fifo, [](const Passed& passed) { return passed.count == 0; });
   if (!fifo.empty()) fifo.back().closed = true;
   stream->front = stream->pass = a.first;
+  stream->skipped = 0;
   jumps_++;
   return true;
 }

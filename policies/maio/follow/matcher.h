@@ -56,6 +56,7 @@ struct Stream {
   uint32_t target = 0;      // tentative jump
   uint32_t hits = 0;
   uint32_t rewinds = 0;
+  uint32_t skipped = 0;  // uses that jumps have gone over
   uint32_t open_id = 0;  // by which it is read
   bool started = false;
   bool user = false;  // the process itself has touched it
@@ -114,6 +115,9 @@ class Matcher {
   // in the order of its sequence.
   std::vector<uint32_t> Drop(uint32_t group);
 
+  // The group is at the end of each file that it reads, by populating or by its own reads.
+  bool IsAtEnd(uint32_t group) const;
+
   // For one that goes on where this one is, see progress.h.
   GroupProgress Save(uint32_t group) const;
   // Once, before anything else; now_ns: not 0.
@@ -148,6 +152,8 @@ class Matcher {
   void Finish(uint32_t group, uint32_t file, bool closed);
   bool IsSilent(uint32_t piece) const;
   bool IsAtEnd(uint32_t group, uint32_t file) const;
+  // No more is left from a use on than may be read without being told of.
+  bool IsNearEnd(uint32_t group, uint32_t file, uint32_t index) const;
   // The last beacon that is told of a file may lie so much before the end of what is read.
   uint64_t tail_bytes() const {
     return 2 * std::max<uint64_t>(beacon_pages_, layout_->piece_pages()) * kPage;

@@ -128,12 +128,32 @@ void Matcher::CatchUp(const Observation& o, Stream* stream, const Arrival& a) {
 
 // Files are read one after the other, and some of those it has ended are active for a while.
 bool Matcher::IsAtEnd(uint32_t group, uint32_t file) const {
+  return IsNearEnd(group, file, cursors_[group].streams[file].pass);
+}
+
+bool Matcher::IsNearEnd(uint32_t group, uint32_t file, uint32_t index) const {
   const UseList& list = layout_->ListOf(group, file);
   uint64_t left = 0;
-  for (uint32_t i = cursors_[group].streams[file].pass; i < list.size() && left <= tail_bytes();
-       i++)
-    left += layout_->pieces()[layout_->UseAt(group, file, i).piece].bytes();
+  for (uint32_t i = index; i < list.size() && left <= tail_bytes(); i++)
+    left += layout_->pieces()[list.PieceOf(i)].bytes();
   return left <= tail_bytes();
+}
+
+// A look at a file's last pages is a jump there: a reader that has left out most of what is listed
+// is not at the end of it.
+bool Matcher::IsAtEnd(uint32_t group) const {
+  uint64_t uses = 0;
+  uint64_t skipped = 0;
+  for (uint32_t file = 0; file < layout_->files().size(); file++) {
+    const UseList& list = layout_->ListOf(group, file);
+    if (list.size() == 0 || layout_->files()[file].kind == FileKind::kSmall) continue;
+    const Stream& stream = cursors_[group].streams[file];
+    if (!stream.started && stream.pass == 0) return false;
+    if (!IsNearEnd(group, file, std::max(stream.front, stream.pass))) return false;
+    uses += list.size();
+    skipped += stream.skipped;
+  }
+  return uses != 0 && skipped * 2 <= uses;
 }
 
 void Matcher::PassUpTo(uint32_t group, uint32_t file, uint32_t from, uint32_t end) {

@@ -30,8 +30,14 @@ void PieceTable::LoadPart(uint32_t piece, bool is_read) {
   SetState(piece, PieceState::kTouched);
 }
 
+void PieceTable::See(uint32_t index, PieceFlag how) {
+  Piece& piece = At(index);
+  if ((piece.flags & (kConsumed | kMissed)) == 0) seen_ += piece.bytes();
+  piece.flags |= how;
+}
+
 void PieceTable::Miss(uint32_t piece) {
-  At(piece).flags |= kMissed;
+  See(piece, kMissed);
   Touch(piece);
 }
 
@@ -50,9 +56,9 @@ uint64_t PieceTable::Pass(uint32_t group, uint32_t file, uint32_t index) {
   UseList& list = ListOf(group, file);
   if (list.StateOf(index) != UseState::kPending) return 0;
   list.SetState(index, UseState::kPassed);
-  Piece& piece = At(list.PieceOf(index));
-  piece.flags |= kConsumed;
-  return piece.bytes();
+  const uint32_t piece = list.PieceOf(index);
+  See(piece, kConsumed);
+  return At(piece).bytes();
 }
 
 bool PieceTable::Burn(uint32_t group, uint32_t file, uint32_t index) {
@@ -76,8 +82,9 @@ void PieceTable::Unpass(uint32_t group, uint32_t file, uint32_t index) {
 
 void PieceTable::Renew(uint32_t group, uint32_t file, uint32_t index) {
   Unpass(group, file, index);
-  At(ListOf(group, file).At(layout_->pieces(), index).piece).flags &=
-      static_cast<uint8_t>(~kConsumed);
+  Piece& piece = At(ListOf(group, file).PieceOf(index));
+  if ((piece.flags & (kConsumed | kMissed)) != 0) seen_ -= piece.bytes();
+  piece.flags &= static_cast<uint8_t>(~(kConsumed | kMissed));
 }
 
 // What several groups begin with counts once.  The share is found by halves; each step marks anew.

@@ -43,6 +43,8 @@ class PieceTable {
   const Layout& layout() const { return *layout_; }
   // Bytes of the pieces that are resident or touched.
   uint64_t resident_bytes() const { return resident_; }
+  // Bytes of the pieces that a reader has read or missed.
+  uint64_t seen_bytes() const { return seen_; }
   // Called with each piece that has become absent: it may be loaded again.
   void OnAbsent(std::function<void(uint32_t)> see) { on_absent_ = std::move(see); }
 
@@ -88,9 +90,11 @@ class PieceTable {
   Piece& At(uint32_t piece) { return layout_->pieces_[piece]; }
   UseList& ListOf(uint32_t group, uint32_t file) { return layout_->groups_[group].lists[file]; }
   void SetState(uint32_t piece, PieceState state);
+  void See(uint32_t piece, PieceFlag how);
 
   Layout* const layout_;
   uint64_t resident_ = 0;
+  uint64_t seen_ = 0;
   std::function<void(uint32_t)> on_absent_;
 };
 

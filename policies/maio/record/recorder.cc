@@ -28,6 +28,16 @@ int32_t Recorder::AddFile(uint64_t number, const TemplateFile& file) {
   return static_cast<int32_t>(files_.size()) - 1;
 }
 
+bool Recorder::HasTouched(uint32_t file, uint64_t page) const {
+  for (const auto& [id, group] : groups_) {
+    const auto covered = group.covered.find(file);
+    if (covered == group.covered.end()) continue;
+    const auto after = covered->second.upper_bound(page);
+    if (after != covered->second.begin() && std::prev(after)->second.end > page) return true;
+  }
+  return false;
+}
+
 void Recorder::Touch(uint32_t id, uint32_t file, uint64_t first, uint64_t end, uint64_t now_ns) {
   end = std::min(end, (files_[file].size + kPage - 1) / kPage);
   auto [it, is_new] = groups_.try_emplace(id);

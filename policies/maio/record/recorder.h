@@ -40,6 +40,8 @@ class Recorder {
   void Touch(uint32_t group, uint32_t file, uint64_t first_page, uint64_t end_page,
              uint64_t now_ns);
 
+  // Some group has read the page.
+  bool HasTouched(uint32_t file, uint64_t page) const;
   // What was recorded for one of two groups was the other's, and the other way round.
   void Swap(uint32_t a, uint32_t b);
 

@@ -114,6 +114,13 @@ void Recording::Event(const miss_io& event) {
   while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
 }
 
+bool Recording::IsNews(const miss_io& event) const {
+  const int32_t file = recorder_.FileOf(event.file);
+  if (file < 0) return true;
+  const bool is_small = recorder_.files()[file].kind == FileKind::kSmall;
+  return !is_small && !recorder_.HasTouched(static_cast<uint32_t>(file), event.offset / kPage);
+}
+
 // What is there beyond the model is the service's.
 void Recording::NoteOwn(uint64_t bytes) {
   if (beside_.is_followed || begun_bytes_ >= kWeightsBeginBytes) return;

@@ -28,6 +28,8 @@ class Recording {
 
   void Event(const miss_io& event);
   bool Knows(uint64_t file) const { return recorder_.FileOf(file) >= 0; }
+  // A miss of what has not been recorded: of another file, or of other pages.
+  bool IsNews(const miss_io& event) const;
   // What waits for older touches is recorded without them.
   void Settle();
   void Swap(uint32_t a, uint32_t b) {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a load has ended though nobody said so: every reader is at the end of what it reads, or
+// nothing has come of the load for a while after a good part of the model was read.  Asked at every
+// tick, by the policy's one thread; has no clock of its own.
+#ifndef POLICIES_MAIO_FOLLOW_LOAD_END_H_
+#define POLICIES_MAIO_FOLLOW_LOAD_END_H_
+
+#include <cstdint>
+
+#include "policies/maio/base/tuning.h"
+
+namespace ppc::maio {
+
+class LoadEnd {
+ public:
+  // activity: any number that changes whenever something of the load is read for the first time or
+  // loaded.  read_bytes: of the model, by its readers.
+  bool HasEnded(uint64_t activity, uint64_t read_bytes, bool is_at_end, uint64_t now_ns) {
+    if (activity != activity_ || active_ns_ == 0) {
+      activity_ = activity;
+      active_ns_ = now_ns;
+    }
+    // The kernel's read-ahead comes to the end before its reader, and a second model may follow.
+    if (!is_at_end) at_end_ns_ = 0;
+    if (is_at_end && at_end_ns_ == 0) at_end_ns_ = now_ns;
+    if (is_at_end && now_ns >= at_end_ns_ + kAtEndNs) return true;
+    return read_bytes >= kSubstantialBytes && now_ns >= active_ns_ + kQuietNs;
+  }
+
+ private:
+  uint64_t activity_ = 0;
+  uint64_t active_ns_ = 0;  // when it changed last; 0: not asked yet
+  uint64_t at_end_ns_ = 0;  // all readers are at the end since then; 0: they are not
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_FOLLOW_LOAD_END_H_
