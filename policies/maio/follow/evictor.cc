@@ -73,14 +73,15 @@ void Evictor::Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint6
     table_->Release(p, now_ns);
     bytes += piece.bytes();
     ppc_io* last = out->empty() ? nullptr : &out->ios().back();
-    if (last != nullptr && last->cookie == cookie_ && last->file == file.number &&
-        last->flags == piece_flags && last->offset + last->size == piece.offset()) {
+    const uint64_t cookie = CookieOf(piece_flags, 0);
+    if (last != nullptr && last->cookie == cookie && last->file == file.number &&
+        last->offset + last->size == piece.offset()) {
       last->size += piece.bytes();
       continue;
     }
     ppc_io& io = out->Add(file.number, piece.offset(), piece.bytes());
     io.flags = piece_flags;
-    io.cookie = cookie_;
+    io.cookie = cookie;
   }
   stats_.released += bytes;
   if (bytes == 0) return;
@@ -120,7 +121,7 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   std::sort(released.begin(), released.end());
   Release(released, flags, now_ns, held, out);
   ReleaseSpare(memory, flags, now_ns, held, out);
-  AddRetries(now_ns, flags, out);
+  AddRetries(now_ns, held, out);
   threshold_ = memory.threshold;
   EvictAhead(memory, now_ns, flags, held, out);
 }
@@ -157,7 +158,7 @@ uint64_t Evictor::Unburnt() const {
   return most;
 }
 
-void Evictor::AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out) {
+void Evictor::AddRetries(uint64_t now_ns, const Held& held, ppc::IoList* out) {
   std::vector<Retry> later;
   for (Retry& retry : retries_) {
     if (retry.due_ns > now_ns) {
@@ -167,13 +168,18 @@ void Evictor::AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out) {
     // Loaded or wanted again meanwhile: not ours to drop any more.
     auto [first, last] = layout_->PiecesOf(retry.file, retry.offset / kPage,
                                            (retry.offset + retry.bytes + kPage - 1) / kPage);
-    bool wanted = false;
-    for (uint32_t p = first; p < last; p++) wanted |= layout_->pieces()[p].pending != 0;
+    const uint64_t number = layout_->files()[retry.file].number;
+    bool wanted = held(number, retry.offset / kPage, (retry.bytes + kPage - 1) / kPage);
+    bool may_unmap = retry.may_unmap;
+    for (uint32_t p = first; p < last; p++) {
+      wanted |= layout_->pieces()[p].pending != 0;
+      may_unmap &= (layout_->pieces()[p].flags & kNoUnmap) == 0;
+    }
     if (wanted) continue;
     stats_.retries++;
-    ppc_io& io = out->Add(layout_->files()[retry.file].number, retry.offset, retry.bytes);
-    io.flags = flags;
-    io.cookie = cookie_ + retry.attempts;
+    ppc_io& io = out->Add(number, retry.offset, retry.bytes);
+    io.flags = may_unmap ? PPC_IO_UNMAP : 0;
+    io.cookie = CookieOf(io.flags, retry.attempts);
   }
   retries_.swap(later);
 }
@@ -191,7 +197,7 @@ void Evictor::EvictAll(uint64_t now_ns, bool can_unmap, const Held& held, ppc::I
     }
   }
   Release(all, flags, now_ns, held, out);
-  AddRetries(now_ns, flags, out);
+  AddRetries(now_ns, held, out);
 }
 
 bool Evictor::HasEnded(uint64_t now_ns) const {
@@ -202,10 +208,12 @@ bool Evictor::HasEnded(uint64_t now_ns) const {
 
 void Evictor::Done(const ppc_result& result, uint64_t now_ns) {
   stats_.dropped += result.ok;
-  if (result.cookie == cookie_) Dropped(result.size);  // not a retry
+  const uint64_t tag = result.cookie - cookie_;
+  const bool may_unmap = (tag & kLeavesMappings) == 0;
+  const auto attempts = static_cast<uint32_t>(tag & (kLeavesMappings - 1)) + 1;
+  if (attempts == 1) Dropped(result.size);  // not a retry
   int32_t file = layout_->FileOf(result.file);
   uint64_t left = result.mapped + result.failed;
-  uint32_t attempts = static_cast<uint32_t>(result.cookie - cookie_) + 1;
   if (file < 0 || left * 50 < result.size) return;
   // What its readers have not used yet is still there, and may be dropped another time.
   auto [first, last] = layout_->PiecesOf(static_cast<uint32_t>(file), result.offset / kPage,
@@ -218,7 +226,7 @@ void Evictor::Done(const ppc_result& result, uint64_t now_ns) {
   if (retries_.size() >= kMaxRetries) return;
   const uint64_t due = kFirstRetryNs << (attempts - 1);
   retries_.push_back(
-      {static_cast<uint32_t>(file), result.offset, result.size, now_ns + due, attempts});
+      {static_cast<uint32_t>(file), result.offset, result.size, now_ns + due, attempts, may_unmap});
 }
 
 void Evictor::Resume(const Progress& progress) {

@@ -102,6 +102,7 @@ class Evictor {
     uint64_t bytes = 0;
     uint64_t due_ns = 0;
     uint32_t attempts = 0;
+    bool may_unmap = false;  // as its first request
   };
 
   // Asked to drop, not reported yet: memory still counts it.
@@ -130,7 +131,11 @@ class Evictor {
                   ppc::IoList* out);
   uint64_t SwapNow(const ppc_memory& memory, uint64_t threshold, uint64_t urgent, uint64_t step,
                    uint64_t now_ns);
-  void AddRetries(uint64_t now_ns, uint32_t flags, ppc::IoList* out);
+  void AddRetries(uint64_t now_ns, const Held& held, ppc::IoList* out);
+  // Of a request: how often it was tried, and whether it leaves mappings alone.
+  uint64_t CookieOf(uint32_t flags, uint32_t attempts) const {
+    return cookie_ + attempts + ((flags & PPC_IO_UNMAP) != 0 ? 0 : kLeavesMappings);
+  }
   uint64_t Unneeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
                     std::vector<uint32_t>* out) const;
   uint64_t LastNeeded(uint64_t bytes, uint64_t min_ahead,
@@ -144,6 +149,7 @@ class Evictor {
   uint64_t Unburnt() const;
 
   static constexpr size_t kMaxRetries = 4096;
+  static constexpr uint64_t kLeavesMappings = 256;  // in a cookie, beside the attempts
 
   PieceTable* table_;
   const Layout* layout_;

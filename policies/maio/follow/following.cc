@@ -41,6 +41,12 @@ Following::Following(Run* run, Tables tables)
   evictor_ =
       std::make_unique<Evictor>(table_.get(), matcher_.get(), planner_.get(), distance, cookie);
   stand_down_ = std::make_unique<StandDown>(run_->config.stand_down);
+  planner_->OnFileFailed([this](uint32_t file) {
+    native_.Fail(layout_->files()[file].number);
+    run_->Log(PPC_LOG_WARNING, "maio: service " + run_->spec.service_id + ": " +
+                                   layout_->files()[file].path +
+                                   ": cannot be read; it is left to its readers");
+  });
   votes_ = std::make_unique<WorkerVotes>(layout_.get());
   if (run_->config.affinity_fix == AffinityFix::kEvict && run_->config.affinity &&
       run_->config.prefetch && (run_->context->caps & PPC_CAN_NODE) != 0) {
@@ -308,7 +314,7 @@ void Following::Done(const ppc_result& result) {
   if (small_->Owns(result.cookie)) {
     small_->Done(result);
   } else if (result.kind == PPC_LOADED) {
-    planner_->Done(result);
+    planner_->Done(result, run_->Now());
     if (leftovers_ != nullptr) leftovers_->Found(result);
   } else if (leftovers_ == nullptr || !leftovers_->Done(result)) {
     evictor_->Done(result, run_->Now());

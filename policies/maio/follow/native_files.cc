@@ -28,12 +28,14 @@ void NativeFiles::NoteUnlisted(const miss_io& event) {
 }
 
 void NativeFiles::Take(uint64_t file) {
+  if (failed_.contains(file)) return;
   if (files_.erase(file) != 0) context_->file_native(context_, file, 0);
 }
 
 void NativeFiles::TakeAll() {
   for (const uint64_t file : files_) context_->file_native(context_, file, 0);
   files_.clear();
+  failed_.clear();
 }
 
 }  // namespace ppc::maio

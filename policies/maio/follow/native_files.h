@@ -23,6 +23,11 @@ class NativeFiles {
   // Of a miss on a file that the template does not have.
   void NoteUnlisted(const miss_io& event);
   void Leave(uint64_t file) { (void)Add(file); }
+  // It cannot be read: as Leave, until TakeAll.
+  void Fail(uint64_t file) {
+    (void)Add(file);
+    failed_.insert(file);
+  }
   void Take(uint64_t file);
   void TakeAll();
 
@@ -41,6 +46,7 @@ class NativeFiles {
   const ppc_context* const context_;
   std::set<uint64_t> files_;
   std::vector<std::string> unlisted_;
+  std::set<uint64_t> failed_;
   uint64_t unlisted_bytes_ = 0;
   bool has_joined_ = false;
 };

@@ -51,7 +51,7 @@ bool Planner::Next(uint32_t group, uint32_t file, uint32_t* index) {
     const Use use = list.At(layout_->pieces(), at);
     const Piece& piece = layout_->pieces()[use.piece];
     bool demanded = piece.page >= stream.demand_first && piece.end_page() <= stream.demand_page;
-    if (Plannable(piece) && !demanded && use.state == UseState::kPending) {
+    if (Plannable(piece) && !IsGivenUp(use.piece) && !demanded && use.state == UseState::kPending) {
       *index = at;
       return true;
     }
@@ -235,7 +235,7 @@ uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, 
   const uint64_t reach = use_of_head.pos + std::max(c.ahead, limit);
   for (uint32_t p = first + 1; p < file.last_piece && !layout_->joined(); p++, count++) {
     const Piece& piece = layout_->pieces()[p];
-    if (piece.offset() != end || piece.state != PieceState::kAbsent ||
+    if (piece.offset() != end || piece.state != PieceState::kAbsent || IsGivenUp(p) ||
         piece.end_page() * kPage - start > limit ||
         (piece.bytes() > kTinyBytes && affinity_->Target(piece.groups, piece.offset()) != xpu)) {
       break;
@@ -253,7 +253,8 @@ uint64_t Planner::Emit(const Candidate& c, uint64_t max_bytes, uint64_t now_ns, 
                  .bytes = std::min(end, file.bytes) - start,
                  .ns = now_ns,
                  .deadline_ns = DeadlineOf(c, now_ns),
-                 .good = {}};
+                 .good = {},
+                 .bad = {}};
   for (uint32_t p = first; p < first + count; p++) table_->Queue(p);
   AddIos(chunk, xpu, out);
   chunks_[next_cookie_++] = chunk;
@@ -272,6 +273,7 @@ void Planner::Plan(uint64_t max_bytes, const ppc_memory& memory, uint64_t now_ns
   uint64_t mine = std::min(table_->resident_bytes(), memory.cache) + queued_;
   uint64_t cap = memory.threshold > other + mine ? memory.threshold - other - mine : 0;
   uint64_t left = std::min({max_bytes, room, cap});
+  if (now_ns < refused_until_ns_) return;
   while (left > 0) {
     Candidate c = Best(now_ns);
     finished_ = !c.found;
@@ -305,7 +307,10 @@ void Planner::Found(uint32_t piece) {
 }
 
 // A chunk may be reported in parts, in any order.
-void Planner::Done(const ppc_result& result) {
+void Planner::Done(const ppc_result& result, uint64_t now_ns) {
+  // The runtime grants no loads at present, which says nothing of the disk.
+  const bool is_refused = result.error == -EDQUOT;
+  if (is_refused) refused_until_ns_ = now_ns + kRefusedNs;
   stats_.loaded += result.ok;
   stats_.redundant += result.resident;
   stats_.failed += result.failed;
@@ -317,9 +322,30 @@ void Planner::Done(const ppc_result& result) {
   uint64_t good = GoodBytes(result);
   if (good != 0) chunk.good.emplace_back(result.offset, result.offset + good);
   if (result.interrupted) stats_.interrupted += result.size - std::min(result.size, good);
-  if (result.error != 0 && result.error != -EINTR) errors_[layout_->pieces()[chunk.first].file]++;
+  const bool is_error = result.error != 0 && result.error != -EINTR && !is_refused;
+  if (is_error || result.failed != 0)
+    chunk.bad.emplace_back(result.offset, result.offset + result.size);
+  if (is_error) CountError(layout_->pieces()[chunk.first].file);
   // The last page of a file may be reported whole or cut.
   if (chunk.reported + kPage > chunk.bytes) Close(it);
+}
+
+void Planner::CountError(uint32_t file) {
+  if (++errors_[file] == kMaxFileErrors && on_file_failed_) on_file_failed_(file);
+}
+
+// A bad sector, or pages that are reclaimed at once: loaded again and again it would keep the disk
+// from all others.
+void Planner::CountFailure(uint32_t piece) {
+  uint8_t& tries = tries_[piece];
+  if (tries < kMaxTries && ++tries == kMaxTries)
+    stats_.given_up += layout_->pieces()[piece].bytes();
+}
+
+bool Planner::IsGivenUp(uint32_t piece) const {
+  if (tries_.empty()) return false;
+  const auto tries = tries_.find(piece);
+  return tries != tries_.end() && tries->second >= kMaxTries;
 }
 
 // Of a chunk that was given up when its group was interrupted.
@@ -352,6 +378,9 @@ void Planner::Close(std::map<uint64_t, Chunk>::iterator it) {
     for (auto [from, to] : chunk.good) {
       if (from <= reach) reach = std::max(reach, to);
     }
+    const bool has_failed = std::ranges::any_of(
+        chunk.bad, [&](const auto& bad) { return bad.first < end && bad.second > start; });
+    if (has_failed && reach < end) CountFailure(p);
     if (reach >= end) {
       table_->Load(p, chunk.is_read);
     } else if (reach > start) {

@@ -8,8 +8,11 @@
 #define POLICIES_MAIO_FOLLOW_PLANNER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "policies/maio/base/tuning.h"
@@ -27,6 +30,7 @@ struct PlannerStats {
   uint64_t redundant = 0;    // asked for and found resident
   uint64_t interrupted = 0;  // asked for and stopped
   uint64_t failed = 0;
+  uint64_t given_up = 0;  // left to its readers since it failed too often
 };
 
 class Planner {
@@ -36,7 +40,9 @@ class Planner {
 
   // Adds chunks of at most max_bytes in total (less: whole pieces only).
   void Plan(uint64_t max_bytes, const ppc_memory& memory, uint64_t now_ns, ppc::IoList* out);
-  void Done(const ppc_result& result);
+  void Done(const ppc_result& result, uint64_t now_ns);
+  // Called with a file of the layout that fails so often that it is left to its readers.
+  void OnFileFailed(std::function<void(uint32_t)> see) { on_file_failed_ = std::move(see); }
   bool Owns(uint64_t cookie) const { return chunks_.count(cookie) != 0; }
 
   // Until then nothing for groups of which nothing has been told since they were taken over.
@@ -81,6 +87,7 @@ class Planner {
     uint64_t ns = 0;
     uint64_t deadline_ns = 0;                         // 0: not told
     std::vector<std::pair<uint64_t, uint64_t>> good;  // ranges of the file that are resident
+    std::vector<std::pair<uint64_t, uint64_t>> bad;   // ranges in which something failed
   };
   struct Candidate {
     uint32_t group = 0;
@@ -106,6 +113,12 @@ class Planner {
   uint64_t DeadlineOf(const Candidate& c, uint64_t now_ns) const;
   void Close(std::map<uint64_t, Chunk>::iterator it);
   void Late(const ppc_result& result);
+  void CountError(uint32_t file);
+  void CountFailure(uint32_t piece);
+  bool IsGivenUp(uint32_t piece) const;
+
+  static constexpr uint8_t kMaxTries = 2;                // of a piece that fails
+  static constexpr uint64_t kRefusedNs = 1'000'000'000;  // until loads that were refused are tried
 
   PieceTable* table_;
   const Layout* layout_;
@@ -118,7 +131,10 @@ class Planner {
   std::vector<uint64_t> group_queued_;
   std::map<uint64_t, Chunk> chunks_;
   uint64_t queued_ = 0;
-  std::vector<uint32_t> errors_;  // per file
+  std::vector<uint32_t> errors_;                 // per file
+  std::unordered_map<uint32_t, uint8_t> tries_;  // of pieces that failed
+  std::function<void(uint32_t)> on_file_failed_;
+  uint64_t refused_until_ns_ = 0;
   uint64_t window_ = ~0ull;
   bool tells_deadlines_ = false;
   uint64_t wait_until_ns_ = 0;

@@ -62,6 +62,7 @@ void Describe(const Followed& followed, Json* out) {
   json["loaded"] = plan.loaded;
   json["redundant"] = plan.redundant;
   json["interrupted"] = plan.interrupted;
+  json["given_up"] = plan.given_up;
   json["released"] = evict.released;
   json["dropped"] = evict.dropped;
   json["unneeded"] = evict.unneeded;
@@ -119,6 +120,7 @@ void Stats(const Followed& followed) {
   stat("redundant_bytes", plan.redundant);
   stat("interrupted_bytes", plan.interrupted);
   stat("failed_bytes", plan.failed);
+  stat("given_up_bytes", plan.given_up);
   stat("released_bytes", evict.released);
   stat("dropped_bytes", evict.dropped);
   stat("unneeded_bytes", evict.unneeded);

@@ -327,6 +327,64 @@ TEST_F(MaioEvictorTest, AtTheEndWhatIsMappedOrOnItsWayIsTriedAgain) {
   }
 }
 
+// A drop that came back once: neither it nor what is tried again of it unmaps anything.
+TEST_F(MaioEvictorTest, ARetryLeavesAloneWhatItsFirstRequestDid) {
+  const auto held = [](uint64_t, uint64_t, uint64_t) { return false; };
+  table_->LeaveMapped(4);
+  See(100, true);
+  ppc_memory memory = {};
+  memory.threshold = memory.used = 800 * kMiB;
+  IoList list;
+  evictor_->Evict(memory, now_ns_, /*can_unmap=*/true, held, &list);
+  const auto check = [&](uint64_t retries) {
+    EXPECT_EQ(evictor_->stats().retries, retries);
+    ASSERT_FALSE(list.empty());
+    for (const ppc_io& io : list.ios()) {
+      const bool has_it = io.offset <= 4 * kMiB && io.offset + io.size > 4 * kMiB;
+      EXPECT_EQ(io.flags, has_it ? 0u : PPC_IO_UNMAP) << io.offset;
+      ppc_result mapped = {};
+      mapped.kind = PPC_EVICTED;
+      mapped.file = io.file;
+      mapped.offset = io.offset;
+      mapped.size = mapped.mapped = mapped.resident = io.size;
+      mapped.cookie = io.cookie;
+      evictor_->Done(mapped, now_ns_);
+    }
+  };
+  check(0);
+  const uint64_t requests = list.size();
+  for (uint64_t retry = 1; retry <= 3; retry++) {
+    now_ns_ += kFirstRetryNs << (retry - 1);
+    list.Clear();
+    evictor_->Evict(memory, now_ns_, true, held, &list);
+    check(retry * requests);
+  }
+}
+
+// Another service began meanwhile.
+TEST_F(MaioEvictorTest, ARetryAsksWhetherAnotherNeedsIt) {
+  bool is_needed = false;
+  const auto held = [&](uint64_t, uint64_t, uint64_t) { return is_needed; };
+  See(100, true);
+  ppc_memory memory = {};
+  memory.threshold = memory.used = 800 * kMiB;
+  IoList list;
+  evictor_->Evict(memory, now_ns_, true, held, &list);
+  ASSERT_FALSE(list.empty());
+  ppc_result mapped = {};
+  mapped.kind = PPC_EVICTED;
+  mapped.file = list.ios()[0].file;
+  mapped.offset = list.ios()[0].offset;
+  mapped.size = mapped.mapped = list.ios()[0].size;
+  mapped.cookie = list.ios()[0].cookie;
+  evictor_->Done(mapped, now_ns_);
+  is_needed = true;
+  now_ns_ += kFirstRetryNs;
+  list.Clear();
+  evictor_->Evict(memory, now_ns_, true, held, &list);
+  EXPECT_TRUE(list.empty());
+}
+
 TEST_F(MaioEvictorTest, LittleMemoryToleratesLittle) {
   See(6, true);
   EXPECT_GE(Over(4 * kMiB, 16 * kMiB), 3 * kMiB);

@@ -83,7 +83,7 @@ class LeftoversTest : public ::testing::Test {
       result.offset = io.offset;
       result.size = result.resident = io.size;
       result.cookie = io.cookie;
-      planner_->Done(result);
+      planner_->Done(result, 1);
       leftovers_->Found(result);
     }
   }

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -68,6 +69,64 @@ TEST_F(PlannerTest, NothingFurtherAheadThanTheWindow) {
   EXPECT_EQ(BytesOf(Plan()), 0u);
   planner_->SetWindow(~0ull);
   EXPECT_EQ(first + BytesOf(Plan()), 100 * kMiB);
+}
+
+// All chunks come back as `result` says; how many bytes were asked for in all, until nothing is.
+uint64_t AskedInAll(Planner* planner, PieceTable* table, ppc_result result, uint64_t* now_ns,
+                    uint32_t most_rounds) {
+  uint64_t asked = 0;
+  for (uint32_t round = 0; round < most_rounds; round++, *now_ns += 10'000'000) {
+    ppc_memory memory = {};
+    memory.threshold = memory.room = ~0ull >> 1;
+    IoList list;
+    planner->Plan(~0ull >> 2, memory, *now_ns, &list);
+    if (list.empty()) break;
+    asked += BytesOf(list.ios());
+    for (const ppc_io& io : list.ios()) {
+      result.kind = PPC_LOADED;
+      result.file = io.file;
+      result.offset = io.offset;
+      result.size = io.size;
+      result.cookie = io.cookie;
+      planner->Done(result, *now_ns);
+    }
+  }
+  EXPECT_EQ(table->resident_bytes(), 0u);
+  return asked;
+}
+
+TEST_F(PlannerTest, WhatFailsIsTriedTwiceAndLeftToItsReader) {
+  Follow(20 * kMiB, {{0, 20 * kPagesPerMiB}});
+  ppc_result failed = {};
+  failed.failed = kPage;  // a bad sector, or pages that are reclaimed at once
+  uint64_t now_ns = 1;
+  EXPECT_EQ(AskedInAll(planner_.get(), table_.get(), failed, &now_ns, 100), 40 * kMiB);
+  EXPECT_EQ(planner_->stats().given_up, 20 * kMiB);
+}
+
+TEST_F(PlannerTest, AFileThatFailsIsLeftAndToldOf) {
+  Follow(100 * kMiB, {{0, 100 * kPagesPerMiB}});
+  std::vector<uint32_t> left;
+  planner_->OnFileFailed([&](uint32_t file) { left.push_back(file); });
+  ppc_result failed = {};
+  failed.error = -EIO;
+  uint64_t now_ns = 1;
+  EXPECT_LE(AskedInAll(planner_.get(), table_.get(), failed, &now_ns, 100), 200 * kMiB);
+  EXPECT_EQ(left, std::vector<uint32_t>{0});
+}
+
+// By a guard in the runtime: no failure, and no reason to ask again and again.
+TEST_F(PlannerTest, WhatIsRefusedIsAskedForLater) {
+  Follow(8 * kMiB, {{0, 8 * kPagesPerMiB}});
+  ppc_result refused = {};
+  refused.error = -EDQUOT;
+  refused.interrupted = 1;
+  uint64_t now_ns = 1;
+  for (int i = 0; i < 5; i++) {
+    EXPECT_EQ(AskedInAll(planner_.get(), table_.get(), refused, &now_ns, 50), 8 * kMiB);
+    now_ns += 1'000'000'000;
+  }
+  EXPECT_EQ(planner_->stats().given_up, 0u);
 }
 
 // Two processes that are one worker read the halves of a file side by side.
