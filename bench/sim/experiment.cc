@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "bench/sim/metrics.h"
@@ -16,6 +17,13 @@
 
 namespace ppc::sim {
 namespace {
+
+constexpr double kShortS = 0.06;  // so much later is not slower
+
+// A comparison gives up beyond these, of what is so natively.
+constexpr uint64_t kEndlessRatio = 10;
+constexpr double kEndlessS = 60;
+constexpr uint64_t kEndlessBytes = uint64_t{1} << 30;
 
 class TempDir {
  public:
@@ -58,9 +66,47 @@ Scenario Alone(const Scenario& scenario, size_t other) {
   return alone;
 }
 
+// Nor is anything wrong, or anybody beside it.
+// The same without a policy, at the same memory and among the same neighbours.
+Scenario Native(const Scenario& scenario) {
+  Scenario native = scenario;
+  native.system = System{};
+  native.replaced_shard = -1;
+  native.others.clear();
+  native.strangers.clear();
+  return native;
+}
+
+// What is read more than natively takes at least so long, request after request.
+double ExtraS(const Scenario& s, double bytes) {
+  constexpr double kRequestBytes = 128 << 10;
+  const double request_s = static_cast<double>(s.disk.latency_ns + s.cpu.request_ns) / 1e9 +
+                           kRequestBytes / s.disk.bytes_per_s;
+  return bytes / kRequestBytes * request_s;
+}
+
+Comparison Compare(const Scenario& s, const StartUpResult& run, const StartUpResult& native) {
+  Comparison both;
+  both.s = run.life_s;
+  both.native_s = native.life_s;
+  both.bytes = run.life_disk.bytes;
+  both.native_bytes = native.life_disk.bytes;
+  const auto bytes = static_cast<double>(run.life_disk.bytes);
+  const auto native_bytes = static_cast<double>(std::max<uint64_t>(native.life_disk.bytes, 1));
+  const double credit = std::clamp(bytes - native_bytes, 0.0, static_cast<double>(s.credit_bytes));
+  both.time_ratio = both.s / both.native_s;
+  both.bytes_ratio = bytes / native_bytes;
+  both.harm_bytes_ratio = (bytes - credit) / native_bytes;
+  both.harm_time_ratio = (both.s - kShortS - ExtraS(s, credit)) / both.native_s;
+  return both;
+}
+
 Scenario WithAllMemory(Scenario scenario) {
   scenario.limit_share = 0;
   scenario.node_share = 0;
+  scenario.neighbours.clear();
+  scenario.bad_disk = BadDisk{};
+  scenario.lost_events_in_100 = 0;
   return scenario;
 }
 
@@ -79,6 +125,15 @@ Result<StartUpResult> RecordOne(const Scenario& scenario, uint64_t seed,
   }
   record.system.policy = scenario.system.policy;
   if (scenario.is_recorded_among_strangers) record.strangers = scenario.strangers;
+  record.service.serve_passes = 0;
+  record.service.pause_at = 0;
+  if (scenario.system.records_alike) {
+    record = scenario;
+    record.system = System{.policy = scenario.system.policy, .config = scenario.system.config};
+  }
+  record.system.hook_s = scenario.system.hook_s;
+  record.system.is_told = scenario.system.is_told;
+  record.system.says_ready = scenario.system.says_ready;
   const Status read = ReadService(scenario.record, &record.service);
   if (!read) return read.error();
   return StartUp(record, seed + 1, directory).Go();
@@ -100,6 +155,7 @@ Result<StartUpResult> Cached(const Scenario& scenario, uint64_t seed,
                              const std::string& directory) {
   Scenario cached = WithAllMemory(Plain(scenario));
   cached.system.is_cached = true;
+  cached.service.serve_passes = 0;
   // Past the cache there is nothing cached.
   if (cached.service.mode == ReadMode::kDirect) cached.service.mode = ReadMode::kRead;
   return StartUp(cached, seed, directory).Go();
@@ -114,7 +170,8 @@ double Bound(const Scenario& s, const StartUpResult& run, const ServiceReport& c
   const double load = cached.load_s();
   const auto need = static_cast<double>(run.needed - std::min(run.needed, run.at_zero));
   if (s.limit_share == 0) return std::max(init + load, need / b - s.system.lead_s);
-  const double room = s.limit_share * static_cast<double>(run.model_bytes) + kMarginBytes;
+  const double room =
+      s.limit_share * static_cast<double>(run.model_bytes) + static_cast<double>(s.margin_bytes);
   const double filled = std::min(room, (init + s.system.lead_s) * b);
   const double again =
       (s.service.passes - 1) * std::max(0.0, static_cast<double>(run.needed) - room);
@@ -249,6 +306,21 @@ Status AddNext(Scenario scenario, uint64_t seed, const std::string& directory,
 
 }  // namespace
 
+Result<Comparison> CompareWithNative(const Scenario& scenario, uint64_t seed) {
+  const TempDir directory;
+  if (directory.path().empty()) return PosixError("make a temporary directory", errno);
+  const Status prepared = Prepare(scenario, seed, directory.path());
+  if (!prepared) return prepared.error();
+  const Result<StartUpResult> native = StartUp(Native(scenario), seed, directory.path()).Go();
+  if (!native) return native.error();
+  StartUp start(scenario, seed, directory.path());
+  start.SetMost(kEndlessRatio * native->life_s + kEndlessS,
+                kEndlessRatio * native->life_disk.bytes + kEndlessBytes);
+  const Result<StartUpResult> run = start.Go();
+  if (!run) return run.error();
+  return Compare(scenario, *run, *native);
+}
+
 Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
   const TempDir directory;
   if (directory.path().empty()) return PosixError("make a temporary directory", errno);
@@ -267,6 +339,7 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
   if (!cached) return cached.error();
   Outcome outcome;
   AddMetrics(scenario, *run, &outcome.metrics);
+  AddMeasured(*run, &outcome.measured);
   auto& metrics = outcome.metrics;
   metrics["template_changed"] = is_same ? 0 : 1;
   if (scenario.system.is_store_lost) {
@@ -284,10 +357,11 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
     const Status added = AddUndisturbed(scenario, *run, seed, &metrics);
     if (!added) return added.error();
   }
-  const auto wants_native = [](const auto& e) { return e.first.starts_with("native_"); };
+  const auto wants_native = [](const auto& e) {
+    return e.first.starts_with("native_") || e.first.starts_with("harm_");
+  };
   if (std::any_of(scenario.expect.begin(), scenario.expect.end(), wants_native)) {
-    Scenario native_scenario = Plain(scenario);
-    native_scenario.warm_share = scenario.warm_share;
+    const Scenario native_scenario = Native(scenario);
     const Result<StartUpResult> native = StartUp(native_scenario, seed, directory.path()).Go();
     if (!native) return native.error();
     if (native->report.small_ns > 0)
@@ -297,6 +371,20 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
     metrics["native_startup_ratio"] =
         metrics["startup_s"] /
         (static_cast<double>(native->report.ready_ns - native->zero_ns) / 1e9);
+    const Comparison both = Compare(scenario, *run, *native);
+    metrics["native_life_ratio"] = both.time_ratio;
+    metrics["native_bytes_ratio"] = both.bytes_ratio;
+    metrics["harm_time_ratio"] = both.harm_time_ratio;
+    metrics["harm_bytes_ratio"] = both.harm_bytes_ratio;
+    metrics["native_requests_ratio"] = Share(run->life_disk.requests, native->life_disk.requests);
+    metrics["native_failed_requests"] = static_cast<double>(native->failed_requests);
+    if (!native->passes.empty()) {
+      const auto sum = [](const std::vector<double>& passes) {
+        return std::accumulate(passes.begin(), passes.end(), 0.0);
+      };
+      metrics["native_pass_ratio"] = sum(run->passes) / sum(native->passes);
+      metrics["native_pass_s"] = sum(native->passes) / static_cast<double>(native->passes.size());
+    }
     if (scenario.kv.is_on) {
       std::map<std::string, double> of_native;
       AddMetrics(native_scenario, *native, &of_native);
@@ -312,8 +400,9 @@ Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed) {
 std::vector<Verdict> Judge(const Scenario& scenario, const Outcome& outcome) {
   std::vector<Verdict> verdicts;
   for (const auto& [metric, expected] : scenario.expect) {
-    const auto got = outcome.metrics.find(metric);
-    const double value = got == outcome.metrics.end() ? std::nan("") : got->second;
+    double value = std::nan("");
+    for (const auto* known : {&outcome.metrics, &outcome.measured})
+      if (const auto got = known->find(metric); got != known->end()) value = got->second;
     verdicts.push_back({metric, value, expected, value >= expected.min && value <= expected.max});
   }
   return verdicts;

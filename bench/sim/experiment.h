@@ -23,12 +23,27 @@ struct Sample {
 
 struct Outcome {
   std::map<std::string, double> metrics;
+  std::map<std::string, double> measured;  // in real time: not the same for the same seed
   std::vector<Sample> series;
   Json policy_status;  // of the runtime at ready; null without a policy
 };
 
 // The metrics are listed in README.md.
 Result<Outcome> RunScenario(const Scenario& scenario, uint64_t seed);
+
+// A service's life, from exec to the end of its last pass, against the same without a policy.
+struct Comparison {
+  double s = 0;
+  double native_s = 0;
+  uint64_t bytes = 0;  // from the disk
+  uint64_t native_bytes = 0;
+  double time_ratio = 0;
+  double bytes_ratio = 0;
+  // The same less the credit of first mistakes: bytes, and the time that reading them takes.
+  double harm_time_ratio = 0;
+  double harm_bytes_ratio = 0;
+};
+Result<Comparison> CompareWithNative(const Scenario& scenario, uint64_t seed);
 
 struct Verdict {
   std::string metric;

@@ -109,19 +109,42 @@ uint32_t Kernel::Submit(Thread* thread, CacheFile* file, uint32_t first, uint32_
 }
 
 void Kernel::Answer(uint32_t number) {
-  scheduler_->At(scheduler_->NowNs() + options_.cpu.request_ns, [this, number] {
+  const uint64_t delay_ns = IsBad(ios_[number]) ? bad_.delay_ns : 0;
+  scheduler_->At(scheduler_->NowNs() + options_.cpu.request_ns + delay_ns, [this, number] {
     const uint64_t pages = ios_[number].pages;
     scheduler_->At(cpus_.Reserve(pages * options_.cpu.complete_page_ns),
                    [this, number] { Complete(number); });
   });
 }
 
+bool Kernel::IsBad(const Io& io) const {
+  if (scheduler_->NowNs() >= bad_.all_from_ns) return true;
+  return io.first < bad_.end && io.first + io.pages > bad_.first;
+}
+
 void Kernel::Complete(uint32_t number) {
   const auto it = ios_.find(number);
   const Io io = std::move(it->second);
   ios_.erase(it);
-  for (uint32_t i = io.first; i < io.first + io.pages; ++i) cache_->ReadDone(i);
+  const bool is_bad = IsBad(io);
+  failed_requests_ += is_bad ? 1 : 0;
+  for (uint32_t i = io.first; i < io.first + io.pages; ++i) {
+    if (is_bad) {
+      cache_->ReadFailed(i);
+    } else {
+      cache_->ReadDone(i);
+    }
+  }
   for (Fiber* fiber : io.waiters) scheduler_->Wake(fiber);
+}
+
+bool Kernel::ReadAlone(Thread* thread, CacheFile* file, uint32_t page) {
+  Submit(thread, file, page, page + 1, thread->process->node, false);
+  cpus_.Settle(thread);
+  WaitFor(file, page);
+  if (!PageOf(file, page).failed) return true;
+  ++thread->errors;
+  return false;
 }
 
 void Kernel::WaitFor(CacheFile* file, uint32_t page) {
@@ -257,6 +280,9 @@ void Kernel::Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t byte
   cpus_.Use(options_.cpu.fault_ns, thread);  // a system call costs about as much
   if (IsAttached(open)) NoticeRead(thread, open, first, end);
   for (uint32_t page = first; page < end; ++page) {
+    if (IsAbsent(file, page) && PageOf(file, page).failed) {
+      if (!ReadAlone(thread, file, page)) continue;  // EIO; the reader goes on behind it
+    }
     if (IsAbsent(file, page)) SyncReadAhead(thread, open, page, end - page);
     if (PageOf(file, page).readahead) AsyncReadAhead(thread, open, page, end - page);
     if (PageOf(file, page).state == PageState::kReading) {
@@ -309,7 +335,7 @@ void Kernel::MapAround(Thread* thread, OpenFile* open, uint32_t page) {
   if (Watches(file)) NoteAccess(thread, file, start, end, kEventMmap);
 }
 
-void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) {
+bool Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) {
   CacheFile* const file = open->file;
   const bool ppc = IsAttached(open);
   const bool traced = ppc && DeviceOf(open).options.trace;
@@ -322,7 +348,7 @@ void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) 
   if (!traced && !is_beacon) {
     MapAround(thread, open, page);
     thread->faults = !is_mapped();
-    if (!thread->faults) return;
+    if (!thread->faults) return true;
   }
   if (ppc) NoticeFault(thread, open, page, is_user);
   if (Watches(file)) {
@@ -334,6 +360,11 @@ void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) 
     Page& p = PageOf(file, page);
     if (p.state == PageState::kAbsent) {
       ++thread->majflt;
+      if (p.failed) {
+        if (ReadAlone(thread, file, page)) continue;
+        thread->faults = false;
+        return false;
+      }
       if (Managed(open) || ra_pages_ == 0) {
         Submit(thread, file, page, page + 1, thread->process->node, false);
       } else {
@@ -351,6 +382,7 @@ void Kernel::Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user) 
   cache_->Map(file->first + page, process);
   // The second try, after the wait, maps around.
   if (waited && !traced && !is_beacon) MapAround(thread, open, page);
+  return true;
 }
 
 void Kernel::Access(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes) {
@@ -361,7 +393,10 @@ void Kernel::Access(Thread* thread, OpenFile* open, uint64_t offset, uint64_t by
   const uint32_t end = PageOfOffset(offset + bytes + kPage - 1);
   for (uint32_t page = first; page < end; ++page) {
     // The page may go again before it is touched.
-    while ((PageOf(file, page).mapped >> process & 1) == 0) Fault(thread, open, page, true);
+    bool is_there = true;
+    while (is_there && (PageOf(file, page).mapped >> process & 1) == 0)
+      is_there = Fault(thread, open, page, true);
+    if (!is_there) continue;  // the process catches the signal and goes on behind it
     cache_->Touch(file->first + page, process);
     const uint64_t from = std::max<uint64_t>(offset, uint64_t{page} * kPage);
     const uint64_t to = std::min<uint64_t>(offset + bytes, (uint64_t{page} + 1) * kPage);
@@ -372,7 +407,7 @@ void Kernel::Access(Thread* thread, OpenFile* open, uint64_t offset, uint64_t by
 void Kernel::Populate(Thread* thread, OpenFile* open) {
   for (uint32_t page = 0; page < open->file->pages; ++page) {
     if ((PageOf(open->file, page).mapped >> thread->process->slot & 1) == 0) {
-      Fault(thread, open, page, false);
+      (void)Fault(thread, open, page, false);
     }
   }
 }

@@ -75,6 +75,7 @@ struct Thread {
   uint64_t debt_ns = 0;        // computed, not yet waited for
   uint64_t busy_until_ns = 0;  // of that, what has a CPU already
   uint64_t majflt = 0;
+  uint64_t errors = 0;  // pages that could not be read: EIO or SIGBUS
   bool faults = false;  // in a page fault
 };
 
@@ -98,7 +99,16 @@ struct KernelOptions {
   uint64_t read_ahead_bytes = 128 << 10;
   uint64_t window_bytes = 1 << 20;
   uint64_t beacon_bytes = 4 << 20;
-  bool observes = false;  // no module: what the observer can do
+  bool observes = false;     // no module: what the observer can do
+  uint32_t lost_in_100 = 0;  // events that never reach the runtime
+};
+
+// Pages that cannot be read, by their index in the page cache.
+struct BadPages {
+  uint32_t first = 0;
+  uint32_t end = 0;
+  uint64_t all_from_ns = ~uint64_t{0};  // from then on no page can be read
+  uint64_t delay_ns = 0;                // until the disk gives a request up
 };
 
 class Kernel {
@@ -115,6 +125,8 @@ class Kernel {
   // MAP_POPULATE: position, but not consumption.
   void Populate(Thread* thread, OpenFile* open);
   void Munmap(Thread* thread, OpenFile* open);
+  void SetBad(const BadPages& bad) { bad_ = bad; }
+  uint64_t failed_requests() const { return failed_requests_; }
   void SetReadAhead(uint64_t bytes) { ra_pages_ = static_cast<uint32_t>(bytes / kPage); }
 
   // ---- the module's devices, one for each mount
@@ -169,6 +181,10 @@ class Kernel {
                   bool by_loader, uint32_t lookahead = kNone);
   void Answer(uint32_t io);
   void Complete(uint32_t io);
+  bool IsBad(const Io& io) const;
+  // Reads one page alone, as the kernel does with a page whose read-ahead failed; false: it cannot
+  // be read.
+  bool ReadAlone(Thread* thread, CacheFile* file, uint32_t page);
   // Waits until a page is there or has gone again.
   void WaitFor(CacheFile* file, uint32_t page);
   Page& PageOf(const CacheFile* file, uint32_t page) { return cache_->page(file->first + page); }
@@ -215,7 +231,8 @@ class Kernel {
   void NoteInsertion(const Thread* thread, const CacheFile* file, uint32_t first_page,
                      uint32_t end_page);
 
-  void Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user);
+  // False: the page cannot be read (SIGBUS).
+  bool Fault(Thread* thread, OpenFile* open, uint32_t page, bool is_user);
   void MapAround(Thread* thread, OpenFile* open, uint32_t page);
   void ReadDirect(Thread* thread, OpenFile* open, uint64_t offset, uint64_t bytes);
 
@@ -233,6 +250,9 @@ class Kernel {
   uint32_t next_open_ = 1;
   std::vector<std::unique_ptr<OpenFile>> opens_;
   bool flushes_ = false;
+  BadPages bad_;
+  uint64_t failed_requests_ = 0;
+  uint64_t lot_ = 1;                                     // of the next event: lost or not
   std::map<std::pair<uint64_t, int>, Watched> watched_;  // by file and thread
 };
 

@@ -48,6 +48,8 @@ void Kernel::FlushPeriodically() {
 
 void Kernel::Queue(uint32_t mount, const Event& event) {
   Device& device = devices_[mount];
+  lot_ = lot_ * 6364136223846793005u + 1442695040888963407u;
+  if ((lot_ >> 33) % 100 < options_.lost_in_100) return;
   device.events.push_back(event);
   ++device.queued;
   if (device.wake) device.wake();

@@ -13,6 +13,7 @@
 
 #include "bench/common/options.h"
 #include "bench/sim/experiment.h"
+#include "bench/sim/fuzz.h"
 
 namespace {
 
@@ -29,13 +30,20 @@ constexpr char kUsage[] =
     "usage: ppc-sim run SCENARIO [--log FILE] [--seed N] [--csv FILE] [--json FILE]\n"
     "       ppc-sim all [DIRECTORY] [--seed N]\n"
     "       ppc-sim list [DIRECTORY]\n"
+    "       ppc-sim fuzz [--seed N] [--cells N] [--minutes M] [--first N] [--policy NAME]\n"
+    "               [--credit-mib N] [--out DIRECTORY] [--as-found]\n"
     "SCENARIO is a JSON file, or the name of a shipped one.  run prints what was measured and "
     "what\n"
     "was expected; --log replays what ppc-runner --record has written in place of the service;\n"
     "--csv writes the time series, --json everything.  all runs every scenario of a directory\n"
     "(default: the shipped ones).\n"
+    "fuzz looks for harm: start-ups made at random from a seed, each natively and with a policy. "
+    "A\n"
+    "harm (time above 1.03 or bytes above 1.05 of native's, beyond the credit, 128 MiB) is made\n"
+    "smaller unless --as-found says not to, and printed as a scenario, or written to --out.\n"
     "Policies are looked for in $PPC_POLICY_DIR, else where they are installed.\n"
-    "Exit status: 0 all expectations hold or are known not to, 1 one does not, 2 no run.\n";
+    "Exit status: 0 no harm, or all expectations hold or are known not to, 1 one does not, 2 no "
+    "run.\n";
 
 std::string Shipped() {
   const char* set = std::getenv("PPC_SCENARIO_DIR");
@@ -56,7 +64,8 @@ std::string Bounds(const Expectation& e) {
 
 Json ToJson(const Scenario& scenario, const Outcome& outcome,
             const std::vector<Verdict>& verdicts) {
-  Json json{{"scenario", scenario.name}, {"metrics", outcome.metrics}};
+  Json json{
+      {"scenario", scenario.name}, {"metrics", outcome.metrics}, {"measured", outcome.measured}};
   json["expected"] = Json::array();
   for (const Verdict& v : verdicts) {
     Json one{{"metric", v.metric}, {"got", v.got}, {"holds", v.holds}};
@@ -94,9 +103,8 @@ int RunOne(const Options& options, const std::string& name, uint64_t seed) {
   scenario->log = options.Text("log", scenario->log);
   const Result<Outcome> outcome = RunScenario(*scenario, seed);
   if (!outcome) return Fail(outcome.error());
-  for (const auto& [metric, value] : outcome->metrics) {
-    std::printf("%-22s %12.4f\n", metric.c_str(), value);
-  }
+  for (const auto* some : {&outcome->metrics, &outcome->measured})
+    for (const auto& [metric, value] : *some) std::printf("%-22s %12.4f\n", metric.c_str(), value);
   const std::vector<Verdict> verdicts = Judge(*scenario, *outcome);
   bool good = true;
   for (const Verdict& v : verdicts) {
@@ -173,11 +181,55 @@ int RunAll(const std::string& directory, uint64_t seed) {
   return failed == 0 ? 0 : 1;
 }
 
+void TellHarm(const Options& options, const Harm& harm) {
+  std::printf("harm %llu %s: time %.3f (%.3f beyond the credit), bytes %.3f (%.3f)%s%s\n",
+              static_cast<unsigned long long>(harm.cell), harm.what.c_str(),
+              harm.measured.time_ratio, harm.measured.harm_time_ratio, harm.measured.bytes_ratio,
+              harm.measured.harm_bytes_ratio, harm.why.empty() ? "" : ": ", harm.why.c_str());
+  const std::string out = options.Text("out", "");
+  if (out.empty()) {
+    std::printf("%s\n", harm.scenario.dump().c_str());
+  } else {
+    const std::string path =
+        out + "/harm-" + options.Text("seed", "1") + "-" + std::to_string(harm.cell) + ".json";
+    std::ofstream file(path);
+    file << harm.scenario.dump(2) << "\n";
+    std::printf("  %s%s\n", path.c_str(), file.good() ? "" : " cannot be written");
+  }
+  std::fflush(stdout);
+}
+
+int RunFuzz(const Options& options, uint64_t seed) {
+  FuzzOptions fuzz;
+  fuzz.seed = seed;
+  fuzz.policy = options.Text("policy", "");
+  fuzz.shrinks = !options.Has("as-found");
+  const Result<uint64_t> cells = options.Number("cells", fuzz.cells);
+  const Result<uint64_t> first = options.Number("first", fuzz.first);
+  const Result<uint64_t> credit = options.Number("credit-mib", fuzz.credit_mib);
+  const Result<double> minutes = options.Real("minutes", fuzz.minutes);
+  for (const auto* number : {&cells, &first, &credit})
+    if (!number->ok()) return Fail(number->error());
+  if (!minutes.ok()) return Fail(minutes.error());
+  fuzz.cells = *cells;
+  fuzz.first = *first;
+  fuzz.credit_mib = *credit;
+  fuzz.minutes = *minutes;
+  const auto start = std::chrono::steady_clock::now();
+  const FuzzResult result = Fuzz(fuzz, [&](const Harm& harm) { TellHarm(options, harm); });
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
+  std::printf("%llu cells, %llu harms; %.1f s\n", static_cast<unsigned long long>(result.cells),
+              static_cast<unsigned long long>(result.harms), wall.count());
+  return result.harms == 0 ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Result<Options> options =
-      Options::Parse(argc, argv, {"log", "seed", "csv", "json"}, {"help"});
+  const Result<Options> options = Options::Parse(
+      argc, argv,
+      {"log", "seed", "csv", "json", "cells", "minutes", "first", "policy", "credit-mib", "out"},
+      {"help", "as-found"});
   if (!options.ok()) return Fail(options.error());
   const std::vector<std::string>& words = options->words();
   if (options->Has("help") || words.empty()) {
@@ -189,6 +241,7 @@ int main(int argc, char** argv) {
   const std::string directory = words.size() > 1 ? words[1] : Shipped();
   if (words[0] == "run" && words.size() == 2) return RunOne(*options, words[1], *seed);
   if (words[0] == "all" && words.size() <= 2) return RunAll(directory, *seed);
+  if (words[0] == "fuzz" && words.size() == 1) return RunFuzz(*options, *seed);
   if (words[0] == "list" && words.size() <= 2) {
     for (const std::string& path : ScenarioFiles(directory)) {
       const Result<Scenario> scenario = ReadScenario(path);

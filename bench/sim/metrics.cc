@@ -55,6 +55,14 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["threshold_share"] = run.threshold_share;
   m["peak_share"] = Share(cache.peak, run.model_bytes);
   m["again_s"] = run.again_s;
+  m["life_s"] = run.life_s;
+  m["life_disk_share"] = Share(run.life_disk.bytes, run.model_bytes);
+  if (!run.passes.empty()) {
+    m["pass_s"] = std::accumulate(run.passes.begin(), run.passes.end(), 0.0) /
+                  static_cast<double>(run.passes.size());
+  }
+  m["failed_requests"] = static_cast<double>(run.failed_requests);
+  m["read_errors"] = static_cast<double>(run.errors);
   m["again_disk_share"] = Share(run.again_bytes, run.model_bytes);
   m["restart_evicted_share"] = Share(run.restart_evicted, run.model_bytes);
   m["restart_disk_share"] = Share(run.restart_read, run.model_bytes);
@@ -71,6 +79,16 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["pass_bound_ratio"] =
       run.report.load_s() / std::max(compute + first, bytes / s.disk.bytes_per_s);
   m["pass_disk_share"] = Share(run.report.bytes, s.kv.bytes());
+}
+
+void AddMeasured(const StartUpResult& run, std::map<std::string, double>* out) {
+  auto& m = *out;
+  if (run.hooks.calls > 0) {
+    m["hook_us_per_call"] =
+        static_cast<double>(run.hooks.total_ns) / 1e3 / static_cast<double>(run.hooks.calls);
+    m["hook_us_most"] = static_cast<double>(run.hooks.most_ns) / 1e3;
+    m["hook_share"] = static_cast<double>(run.hooks.total_ns) / 1e9 / run.life_s;
+  }
 }
 
 }  // namespace ppc::sim

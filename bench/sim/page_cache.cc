@@ -171,7 +171,23 @@ void PageCache::Add(uint32_t index, int node, bool by_loader, uint32_t io, Payer
 }
 
 void PageCache::ReadDone(uint32_t index) {
-  if (pages_[index].state == PageState::kReading) pages_[index].state = PageState::kUptodate;
+  Page& page = pages_[index];
+  if (page.state != PageState::kReading) return;
+  page.state = PageState::kUptodate;
+  page.failed = false;
+}
+
+void PageCache::ReadFailed(uint32_t index) {
+  if (pages_[index].state != PageState::kReading) return;
+  Evict(index);
+  pages_[index].failed = true;
+}
+
+void PageCache::DropUnmapped() {
+  for (uint32_t index = 0; index < pages_.size(); ++index) {
+    const Page& page = pages_[index];
+    if (page.state == PageState::kUptodate && page.mapped == 0) Evict(index);
+  }
 }
 
 bool PageCache::Drop(uint32_t index, bool unmap) {

@@ -55,6 +55,7 @@ struct Page {
   bool by_loader : 1 = false;    // the runtime's loader brought it in
   bool shadow : 1 = false;       // evicted by reclaim: prev is its number
   bool read_unused : 1 = false;  // read and not touched since
+  bool failed : 1 = false;       // the last request that held it failed
 };
 
 struct CacheFile {
@@ -101,6 +102,10 @@ class PageCache {
   // Takes a page for reading into it.
   void Add(uint32_t index, int node, bool by_loader, uint32_t io, PayerId payer = kOthersPay);
   void ReadDone(uint32_t index);
+  // The disk could not read it: it is absent again.
+  void ReadFailed(uint32_t index);
+  // Drops all clean pages that no process maps, as /proc/sys/vm/drop_caches does.
+  void DropUnmapped();
   // False: absent, being read, or mapped and not to be unmapped.
   bool Drop(uint32_t index, bool unmap);
   // mark_page_accessed().

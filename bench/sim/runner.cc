@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/sim/runner.h"
 
+#include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -30,6 +32,93 @@ Topology TopologyOf(const RunnerOptions& options) {
   return topology;
 }
 
+constexpr char kHostile[] = "hostile";
+
+// It is built for the simulator alone, beside its program.
+Result<std::string> HostilePolicy() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path path = self.parent_path() / PPC_SIM_HOSTILE;
+  if (error || !std::filesystem::exists(path)) {
+    return Error{ENOENT, path.string() + " is not there: the policy \"hostile\" exists in a build"};
+  }
+  return path.string();
+}
+
+// The first mount's policy, whose hooks are timed: one at a time in a process.
+struct Timed {
+  ppc_operation table{};
+  HookTimes* times = nullptr;
+  const Scheduler* scheduler = nullptr;
+} timed;
+
+uint64_t ThreadCpuNs() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// Of one call.  A hook that waited let others run on this thread: its time is not known.
+class HookTimer {
+ public:
+  HookTimer() : steps_(timed.scheduler->Steps()), begin_ns_(ThreadCpuNs()) {}
+  ~HookTimer() {
+    if (timed.times == nullptr || timed.scheduler->Steps() != steps_) return;
+    const uint64_t ns = ThreadCpuNs() - begin_ns_;
+    ++timed.times->calls;
+    timed.times->total_ns += ns;
+    timed.times->most_ns = std::max(timed.times->most_ns, ns);
+  }
+  HookTimer(const HookTimer&) = delete;
+  HookTimer& operator=(const HookTimer&) = delete;
+
+ private:
+  const uint64_t steps_;
+  const uint64_t begin_ns_;
+};
+
+ppc_operation TimeHooks(const ppc_operation& table, HookTimes* times, const Scheduler* scheduler) {
+  timed = Timed{table, times, scheduler};
+  ppc_operation out = table;
+  if (table.ppc_prefetch != nullptr) {
+    out.ppc_prefetch = [](miss_io* miss) {
+      const HookTimer timer;
+      return timed.table.ppc_prefetch(miss);
+    };
+  }
+  if (table.ppc_evict != nullptr) {
+    out.ppc_evict = [](miss_io* miss) {
+      const HookTimer timer;
+      return timed.table.ppc_evict(miss);
+    };
+  }
+  if (table.ppc_event != nullptr) {
+    out.ppc_event = [](const miss_io* event) {
+      const HookTimer timer;
+      timed.table.ppc_event(event);
+    };
+  }
+  if (table.ppc_plan != nullptr) {
+    out.ppc_plan = [](const ppc_plan_request* request) {
+      const HookTimer timer;
+      return timed.table.ppc_plan(request);
+    };
+  }
+  if (table.ppc_done != nullptr) {
+    out.ppc_done = [](const ppc_result* result) {
+      const HookTimer timer;
+      timed.table.ppc_done(result);
+    };
+  }
+  if (table.ppc_tick != nullptr) {
+    out.ppc_tick = [](uint64_t now_ns) {
+      const HookTimer timer;
+      timed.table.ppc_tick(now_ns);
+    };
+  }
+  return out;
+}
+
 }  // namespace
 
 Runner::Runner(Kernel* kernel, const RunnerOptions& options)
@@ -38,7 +127,8 @@ Runner::Runner(Kernel* kernel, const RunnerOptions& options)
 Runner::~Runner() { Stop(); }
 
 Status Runner::Start() {
-  Result<std::string> path = FindPolicy(options_.policy);
+  Result<std::string> path =
+      options_.policy == kHostile ? HostilePolicy() : FindPolicy(options_.policy);
   if (!path) return path.error();
   // A library has one host in a process, and one path is loaded once: others have one of their own.
   if (options_.mount > 0) {
@@ -76,7 +166,10 @@ Status Runner::Start() {
     config.memory = [this, share, limit](const std::shared_ptr<const Cgroup>&) {
       return std::make_shared<SimMemory>(&kernel_->cache(), share, limit);
     };
-  runtime_ = std::make_unique<Runtime>(&backend_, plugin_->table(), std::move(config));
+  const ppc_operation table =
+      options_.mount > 0 ? plugin_->table()
+                         : TimeHooks(plugin_->table(), hook_times_.get(), &kernel_->scheduler());
+  runtime_ = std::make_unique<Runtime>(&backend_, table, std::move(config));
   runtime_->SetMemoryShare(options_.memory_share);
   backend_.OnWait([this] { TurnEnds(); });
   Status started = Ok();

@@ -38,6 +38,13 @@ struct RunnerOptions {
   uint64_t memory_share = kNoMemoryShare;
 };
 
+// CPU time that a policy's hooks took, in reality.
+struct HookTimes {
+  uint64_t calls = 0;
+  uint64_t total_ns = 0;
+  uint64_t most_ns = 0;
+};
+
 class Runner {
  public:
   Runner(Kernel* kernel, const RunnerOptions& options);
@@ -55,6 +62,7 @@ class Runner {
   bool IsHeld() const { return is_held_; }
   bool HasEnded() const { return has_ended_; }
   Runtime& runtime() { return *runtime_; }
+  const HookTimes& hook_times() const { return *hook_times_; }
 
  private:
   std::vector<Fiber*> Fibers() const;
@@ -70,6 +78,7 @@ class Runner {
   const RunnerOptions options_;
   SimBackend backend_;
   std::unique_ptr<Plugin> plugin_;
+  std::unique_ptr<HookTimes> hook_times_ = std::make_unique<HookTimes>();
   std::unique_ptr<Runtime> runtime_;
   std::deque<std::function<void()>> jobs_;
   Fiber* executor_ = nullptr;

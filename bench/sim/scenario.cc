@@ -75,7 +75,45 @@ Status ReadMachine(const Json& json, Scenario* s) {
        {"late_ms", Set(&s->late_ms)},
        {"observer", Set(&s->observes)},
        {"nodes", Set(&s->nodes)},
+       {"lost_events_in_100", Set(&s->lost_events_in_100)},
        {"node_share", Set(&s->node_share)}});
+}
+
+Setter SetMiB(uint64_t* out) {
+  return [out](const Json& value) { *out = value.get<uint64_t>() << 20; };
+}
+
+Status ReadFolder(const Json& json, FolderOptions* out) {
+  out->models = 1;
+  return Each(json, "folder",
+              {{"models", Set(&out->models)},
+               {"shards", Set(&out->shards)},
+               {"shard_mib", SetMiB(&out->shard_bytes)},
+               {"tensor_mib", SetMiB(&out->tensor_bytes)},
+               {"is_flat", Set(&out->is_flat)}});
+}
+
+Status ReadNeighbour(const Json& json, Scenario* s) {
+  Neighbour neighbour;
+  const Status read =
+      Each(json, "neighbours",
+           {{"way", Choose<Neighbour::Way>(&neighbour.way, {{"drops", Neighbour::Way::kDrops},
+                                                            {"reads", Neighbour::Way::kReads},
+                                                            {"grows", Neighbour::Way::kGrows}})},
+            {"after_s", Set(&neighbour.after_s)},
+            {"every_s", Set(&neighbour.every_s)},
+            {"mib", SetMiB(&neighbour.bytes)}});
+  s->neighbours.push_back(neighbour);
+  return read;
+}
+
+Status ReadBadDisk(const Json& json, BadDisk* out) {
+  return Each(json, "bad_disk",
+              {{"shard", Set(&out->shard)},
+               {"offset_mib", SetMiB(&out->offset)},
+               {"kb", [out](const Json& v) { out->bytes = v.get<uint64_t>() << 10; }},
+               {"all_after_s", Set(&out->all_after_s)},
+               {"delay_s", Set(&out->delay_s)}});
 }
 
 Status ReadSystem(const Json& json, System* s) {
@@ -99,7 +137,11 @@ Status ReadSystem(const Json& json, System* s) {
        {"store_late_s", Set(&s->store_late_s)},
        {"starts_before", Set(&s->starts_before)},
        {"again", Set(&s->again)},
-       {"again_after_s", Set(&s->again_after_s)}});
+       {"again_after_s", Set(&s->again_after_s)},
+       {"hook_s", Set(&s->hook_s)},
+       {"is_told", Set(&s->is_told)},
+       {"says_ready", Set(&s->says_ready)},
+       {"records_alike", Set(&s->records_alike)}});
 }
 
 Status ReadPackages(const Json& json, PackageOptions* out) {
@@ -203,6 +245,9 @@ Status CheckScenario(const Scenario& s, const std::string& name) {
   if (s.system.dies_at > 0 && !s.others.empty()) {
     return Error{EINVAL, name + ": \"dies_at\" is for one service alone"};
   }
+  if (!s.system.is_told && !s.others.empty()) {
+    return Error{EINVAL, name + ": \"is_told\" is of one service alone"};
+  }
   if (s.system.policy.empty() && (s.system.dies_at > 0 || s.system.dies_after_ready_s > 0)) {
     return Error{EINVAL, name + ": only a \"policy\" can die"};
   }
@@ -219,6 +264,18 @@ Status CheckScenario(const Scenario& s, const std::string& name) {
   if (s.scale == 0 || s.consumer <= 0 || s.nodes < 1 || s.cpu.cpus < 1 || s.disk.queue_depth < 1 ||
       s.disk.bytes_per_s <= 0 || s.disk.request_bytes < kPage) {
     return Error{EINVAL, name + ": scale, consumer and the machine's numbers must be above 0"};
+  }
+  const FolderOptions& f = s.folder;
+  if (f.models > 26 ||
+      (f.models > 0 && (f.shards == 0 || f.tensor_bytes == 0 || f.shard_bytes == 0))) {
+    return Error{EINVAL, name + ": \"folder\" has 1 to 26 models, and numbers above 0"};
+  }
+  if (s.service.part <= 0 || s.service.part > 1) {
+    return Error{EINVAL, name + ": \"part\" must be above 0 and at most 1"};
+  }
+  const auto is_idle = [](const Neighbour& one) { return one.every_s <= 0 || one.bytes == 0; };
+  if (std::ranges::any_of(s.neighbours, is_idle)) {
+    return Error{EINVAL, name + ": the numbers of \"neighbours\" must be above 0"};
   }
   if (s.slow_at_s > 0 && s.slow_bytes_per_s <= 0) {
     return Error{EINVAL, name + ": \"slow_at_s\" needs \"slow_mbps\""};
@@ -253,6 +310,14 @@ Status ReadService(const Json& json, ServiceOptions* s) {
             {"first_node", Set(&s->first_node)},
             {"populates", Set(&s->populates)},
             {"own_prefetch_threads", Set(&s->own_prefetch_threads)},
+            {"is_expert_parallel", Set(&s->is_expert_parallel)},
+            {"part", Set(&s->part)},
+            {"reads", Set(&s->reads)},
+            {"pause_at", Set(&s->pause_at)},
+            {"pause_s", Set(&s->pause_s)},
+            {"serve_passes", Set(&s->serve_passes)},
+            {"serve_pause_s", Set(&s->serve_pause_s)},
+            {"serve_page_ns", Set(&s->serve_page_ns)},
             {"late_mib", [s](const Json& v) { s->late_bytes = v.get<uint64_t>() << 20; }},
             {"restart_worker", Set(&s->restart_worker)},
             {"restart_at", Set(&s->restart_at)},
@@ -277,6 +342,8 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
        {"consumer", Set(&s.consumer)},
        {"init_share", Set(&s.init_share)},
        {"limit_share", Set(&s.limit_share)},
+       {"credit_mib", SetMiB(&s.credit_bytes)},
+       {"margin_mib", SetMiB(&s.margin_bytes)},
        {"record", Set(&s.record)},
        {"node_records", Set(&s.node_records)},
        {"warm_share", Set(&s.warm_share)},
@@ -294,6 +361,14 @@ Result<Scenario> ParseScenario(const Json& json, const std::string& name) {
                               });
                             })},
        {"kv", Nested(&inner, [&](const Json& v) { return ReadKv(v, &s.kv); })},
+       {"neighbours", Nested(&inner,
+                             [&](const Json& v) {
+                               return ReadList(v, "neighbours", [&](const Json& one) {
+                                 return ReadNeighbour(one, &s);
+                               });
+                             })},
+       {"folder", Nested(&inner, [&](const Json& v) { return ReadFolder(v, &s.folder); })},
+       {"bad_disk", Nested(&inner, [&](const Json& v) { return ReadBadDisk(v, &s.bad_disk); })},
        {"packages", Nested(&inner, [&](const Json& v) { return ReadPackages(v, &s.packages); })},
        {"machine", Nested(&inner, [&](const Json& v) { return ReadMachine(v, &s); })},
        {"service", Nested(&inner, [&](const Json& v) { return ReadService(v, &s.service); })},

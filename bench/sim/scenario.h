@@ -42,6 +42,10 @@ struct System {
   uint32_t starts_before = 0;     // further start-ups before this one, with all memory
   uint32_t again = 0;             // times the service reads the model anew after it is ready
   double again_after_s = 60;      // so long after each load
+  double hook_s = 0.1;            // telling the daemon, before the service starts
+  bool is_told = true;            // of the service; else it is one of whom nobody told
+  bool says_ready = true;         // the service, before it serves
+  bool records_alike = false;     // the recording run is as this one: memory, neighbours, readers
 };
 
 struct Expectation {
@@ -65,6 +69,28 @@ struct Stranger {
   double after_s = 0;
 };
 
+// Somebody else on the machine, from the service's start to its end.
+struct Neighbour {
+  enum class Way {
+    kDrops,  // the page cache, each `every_s`: what is clean and not mapped
+    kReads,  // a file of its own of `bytes`, over and over, under the same limit
+    kGrows   // takes `bytes` of memory under the same limit, a tenth each `every_s`
+  };
+  Way way = Way::kDrops;
+  double after_s = 0;
+  double every_s = 1;
+  uint64_t bytes = 64 << 20;
+};
+
+// What of the disk cannot be read.
+struct BadDisk {
+  uint32_t shard = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;      // 0: nothing
+  double all_after_s = 0;  // from then on nothing can be read; 0: never
+  double delay_s = 0.1;    // until it gives up a request
+};
+
 struct Scenario {
   std::string name;
   std::string about;
@@ -73,9 +99,15 @@ struct Scenario {
   KvOptions kv;             // or a consumer of KV-cache objects
   std::string model = "qwen2.5-72b";
   uint64_t scale = 64;
-  uint64_t layers = 0;  // the model's first ones alone, before scaling; 0: all
-  std::string draft;    // a second model, which the workers load after it; not when recorded
+  uint64_t layers = 0;   // the model's first ones alone, before scaling; 0: all
+  std::string draft;     // a second model, which the workers load after it; not when recorded
+  FolderOptions folder;  // in place of the model
   PackageOptions packages;
+  // A policy's first mistakes that are forgiven: drops and loads, 64 MiB each.
+  uint64_t credit_bytes = 128 << 20;
+  std::vector<Neighbour> neighbours;
+  BadDisk bad_disk;
+  uint32_t lost_events_in_100 = 0;
   DiskOptions disk;
   double slow_at_s = 0;  // the disk becomes slow so long after the clock's start; 0: never
   double slow_bytes_per_s = 0;
@@ -84,10 +116,11 @@ struct Scenario {
   double late_ms = 0;     // what the executor and the evictor wait for a CPU, at each turn
   bool observes = false;  // no module and no XPU: the observer on a stock kernel
   uint32_t nodes = 2;
-  double node_share = 0;      // page cache a node holds, of the model; 0: more than enough
-  double consumer = 4.0 / 3;  // all workers' devices together, of the disk's rate
-  double init_share = 0.5;    // of the time the disk needs for the model
-  double limit_share = 0;     // limit = the loader's own memory + this share of the model; 0: none
+  double node_share = 0;             // page cache a node holds, of the model; 0: more than enough
+  double consumer = 4.0 / 3;         // all workers' devices together, of the disk's rate
+  double init_share = 0.5;           // of the time the disk needs for the model
+  uint64_t margin_bytes = 16 << 20;  // of the limit, beyond the share; as the demo
+  double limit_share = 0;  // limit = the loader's own memory + this share of the model; 0: none
   ServiceOptions service;
   System system;
   Json record = Json::object();  // what of "service" was otherwise when recorded

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
+#include <map>
 #include <numeric>
 #include <random>
 #include <set>
@@ -39,6 +41,30 @@ void MakeProcess(const Scheduler& scheduler, Process* process, int worker, const
   environment << "PPC_WORKER=" << worker << '\0' << "LOCAL_RANK=" << worker << '\0';
 }
 
+namespace {
+
+// What the runtime reads of a process of whose service nobody told: its group and command line.
+void WriteStat(const Process& process, int leader, const std::string& proc) {
+  constexpr uint64_t kTickNs = 10'000'000;
+  constexpr int kGroup = 5, kStart = 22, kLast = 52;
+  const std::string directory = proc + "/proc/" + std::to_string(process.pid);
+  std::ofstream stat(directory + "/stat");
+  stat << process.pid << " (engine) S";
+  for (int field = 4; field <= kLast; ++field) {
+    if (field == kGroup) {
+      stat << ' ' << leader;
+    } else if (field == kStart) {
+      stat << ' ' << process.start_ns / kTickNs;
+    } else {
+      stat << " 1";
+    }
+  }
+  stat << '\n';
+  std::ofstream(directory + "/cmdline", std::ios::binary) << "engine" << '\0' << "--serve" << '\0';
+}
+
+}  // namespace
+
 ModelFiles AddModel(PageCache* cache, const bench::ModelSpec& model, uint64_t scale,
                     const std::string& directory, const PackageOptions& packages) {
   ModelFiles files;
@@ -70,6 +96,55 @@ ModelFiles AddModel(PageCache* cache, const bench::ModelSpec& model, uint64_t sc
   return files;
 }
 
+ModelFiles AddFolder(PageCache* cache, const FolderOptions& folder, const std::string& directory) {
+  constexpr uint64_t kRowBytes = 2048;  // 1024 numbers of 16 bits
+  ModelFiles files;
+  uint64_t layer = 0;
+  for (uint32_t model = 0; model < folder.models; ++model) {
+    const std::string name(1, static_cast<char>('a' + model));
+    const bool is_apart = !folder.is_flat && folder.models > 1;
+    const std::string prefix =
+        directory + "/" + (folder.is_flat ? name : (is_apart ? name + "/" : "") + "model");
+    std::vector<bench::Shard> shards(folder.shards);
+    for (uint32_t i = 0; i < folder.shards; ++i) {
+      char number[32] = "";
+      if (folder.shards > 1)
+        std::snprintf(number, sizeof(number), "-%05u-of-%05u", i + 1, folder.shards);
+      shards[i].file = (prefix + number + ".safetensors").substr(prefix.rfind('/') + 1);
+      for (uint64_t at = 0; at < folder.shard_bytes; at += folder.tensor_bytes) {
+        const uint64_t bytes = std::min(folder.tensor_bytes, folder.shard_bytes - at);
+        shards[i].tensors.push_back(
+            {.name = "model.layers." + std::to_string(layer++) + ".mlp.up_proj.weight",
+             .dtype = "BF16",
+             .shape = {bytes / kRowBytes, kRowBytes / 2},
+             .begin = at,
+             .end = at + bytes});
+      }
+    }
+    const std::string place = prefix.substr(0, prefix.rfind('/') + 1);
+    if (!folder.is_flat) {
+      for (const auto& [file, text] :
+           {std::pair{"config.json", std::string("{}")},
+            {"model.safetensors.index.json", bench::IndexJson(shards)}}) {
+        files.small.push_back(place + file);
+        cache->AddFile(files.small.back(), text.size(), text);
+      }
+    }
+    files.models.emplace_back(files.shards.size(), shards.size());
+    for (bench::Shard& shard : shards) {
+      const std::string head = shard.Header();
+      bench::ShardHeader header{.data_offset = head.size(),
+                                .file_bytes = head.size() + shard.data_bytes()};
+      header.tensors = std::move(shard.tensors);
+      files.shards.push_back(place + shard.file);
+      cache->AddFile(files.shards.back(), header.file_bytes, head);
+      if (model == 0) files.bytes += header.file_bytes;
+      files.headers.push_back(std::move(header));
+    }
+  }
+  return files;
+}
+
 // A thread of a worker, with its part of the staging buffer.
 struct Service::Lane {
   Thread thread;
@@ -90,7 +165,9 @@ struct Service::Worker {
   uint64_t dies_at = ~uint64_t{0};
   std::set<uint32_t> pages;  // of the cache: taken, by one that dies
   bool is_dead = false;
-  double device_ns = 0;  // when the device is free
+  bool has_paused = false;
+  std::map<size_t, OpenFile*> kept;  // by shard: stays mapped
+  double device_ns = 0;              // when the device is free
   Fiber* fiber = nullptr;
   std::vector<Fiber*> helpers;
 };
@@ -113,11 +190,19 @@ void Service::NewProcess(Process* process, int worker) {
   process->node = worker < 0 ? 0 : at % static_cast<int>(options_.nodes);
   process->pid = kFirstPid + static_cast<int>(options_.number * kPidsApart + processes_ * 1000);
   MakeProcess(kernel_->scheduler(), process, worker, proc_, options_.id);
+  if (leader_ == 0) leader_ = process->pid;
+  if (options_.id.empty() && !proc_.empty()) WriteStat(*process, leader_, proc_);
 }
 
 std::vector<size_t> Service::ShardsOf(uint32_t worker) {
-  std::vector<size_t> order(model_->shards.size());
-  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<size_t> order;
+  const std::vector<uint32_t> reads = options_.reads.empty() ? std::vector{0u} : options_.reads;
+  for (const uint32_t model : reads) {
+    const auto [first, count] = model_->models.empty()
+                                    ? std::pair{size_t{0}, model_->shards.size()}
+                                    : model_->models[model % model_->models.size()];
+    for (size_t i = 0; i < count; ++i) order.push_back(first + i);
+  }
   if (options_.order == ShardOrder::kShuffled) {
     std::mt19937_64 random(options_.seed * 7919 + (options_.shuffles_alike ? 0 : worker));
     // Not std::shuffle: its result differs between libraries.
@@ -187,7 +272,21 @@ ServiceReport Service::Run() {
     for (Fiber* helper : worker->helpers) scheduler.Kill(helper);
     for (const auto& lane : worker->lanes) report_.majflt += lane->thread.majflt;
   }
+  report_.errors = Errors();
   return report_;
+}
+
+uint64_t Service::Errors() const {
+  uint64_t errors = 0;
+  for (const auto& worker : all_)
+    for (const auto& lane : worker->lanes) errors += lane->thread.errors;
+  return errors;
+}
+
+double Service::ServePass() {
+  is_serving_ = true;
+  kernel_->scheduler().Sleep(static_cast<uint64_t>(options_.serve_pause_s * 1e9));
+  return RunAgain();
 }
 
 double Service::RunAgain() {
@@ -251,16 +350,23 @@ void Service::RunLane(Worker* worker, Lane* lane) {
 void Service::LoadShard(Worker* worker, Lane* lane, size_t shard) {
   const bench::ShardHeader& header = model_->headers[shard];
   const bool is_mapped = options_.mode == ReadMode::kMmap;
-  OpenFile* open = kernel_->Open(&lane->thread, kernel_->cache().FindPath(model_->shards[shard]),
-                                 through_ppc_, options_.mode == ReadMode::kDirect);
-  if (is_mapped && options_.populates) kernel_->Populate(&lane->thread, open);
+  const auto known = worker->kept.find(shard);
+  const bool is_new = known == worker->kept.end();
+  OpenFile* const open =
+      is_new ? kernel_->Open(&lane->thread, kernel_->cache().FindPath(model_->shards[shard]),
+                             through_ppc_, options_.mode == ReadMode::kDirect)
+             : known->second;
+  if (KeepsMapping()) worker->kept[shard] = open;
+  if (is_mapped && is_new && options_.populates) kernel_->Populate(&lane->thread, open);
   if (is_mapped) {
     kernel_->Access(&lane->thread, open, 0, header.data_offset);
   } else {
     kernel_->Read(&lane->thread, open, 0, header.data_offset);
   }
   std::vector<const bench::Tensor*> tensors;
-  for (const bench::Tensor& tensor : header.tensors) tensors.push_back(&tensor);
+  const auto end = static_cast<uint64_t>(options_.part * static_cast<double>(header.file_bytes));
+  for (const bench::Tensor& tensor : header.tensors)
+    if (tensor.begin < end) tensors.push_back(&tensor);
   for (size_t i = 0; i + 1 < tensors.size(); ++i) {
     if (options_.swap_tensors == 0) break;
     if (static_cast<double>(random_() % 10000) < options_.swap_tensors * 10000) {
@@ -269,19 +375,40 @@ void Service::LoadShard(Worker* worker, Lane* lane, size_t shard) {
   }
   for (const bench::Tensor* tensor : tensors) {
     if (worker->is_dead) break;
-    TakeRows(worker, lane, open, header.data_offset,
-             bench::SliceTensor(*tensor, worker->rank, options_.tp));
+    TakeRows(worker, lane, open, header.data_offset, SliceOf(*worker, *tensor));
+    PauseIfDue(worker, lane);
     if (worker->bytes >= worker->dies_at && !std::exchange(worker->is_dead, true))
       CountLost(worker);
   }
+  if (KeepsMapping()) return;
   if (is_mapped) kernel_->Munmap(&lane->thread, open);
   kernel_->Close(&lane->thread, open);
+}
+
+bench::Slice Service::SliceOf(const Worker& worker, const bench::Tensor& tensor) const {
+  constexpr std::string_view kExperts = ".experts.";
+  const size_t at = tensor.name.find(kExperts);
+  if (!options_.is_expert_parallel || at == std::string::npos)
+    return bench::SliceTensor(tensor, worker.rank, options_.tp);
+  const unsigned long expert = std::stoul(tensor.name.substr(at + kExperts.size()));
+  if (expert % options_.tp == worker.rank) return bench::SliceTensor(tensor, 0, 1);
+  return bench::Slice{.begin = tensor.begin, .run_bytes = 0, .stride_bytes = 0, .rows = 0};
+}
+
+void Service::PauseIfDue(Worker* worker, Lane* lane) {
+  if (options_.pause_at == 0 || is_serving_ || worker->has_paused) return;
+  const double all = static_cast<double>(model_->bytes) / options_.tp;
+  if (static_cast<double>(worker->bytes) < options_.pause_at * all) return;
+  worker->has_paused = true;
+  kernel_->cpus().Settle(&lane->thread);
+  kernel_->scheduler().Sleep(static_cast<uint64_t>(options_.pause_s * 1e9));
 }
 
 // As bench/loadmodel/worker.cc.
 void Service::TakeRows(Worker* worker, Lane* lane, OpenFile* open, uint64_t data,
                        const bench::Slice& slice) {
   const uint64_t begin = data + slice.begin;
+  if (slice.rows == 0) return;
   if (slice.rows == 1 || slice.stride_bytes > kPieceBytes / 2) {
     for (uint64_t row = 0; row < slice.rows; ++row) {
       TakeRun(worker, lane, open, begin + row * slice.stride_bytes, slice.run_bytes);
@@ -329,6 +456,8 @@ void Service::Take(Worker* worker, Lane* lane, OpenFile* open, uint64_t offset, 
     }
   }
   if (options_.mode == ReadMode::kMmap) kernel_->Access(&lane->thread, open, offset, bytes);
+  if (is_serving_ && options_.serve_page_ns > 0)
+    kernel_->cpus().Use(options_.serve_page_ns * bytes / kPage, &lane->thread);
   lane->fill += bytes;
   worker->bytes += bytes;
   if (worker->dies_at == ~uint64_t{0} || bytes == 0) return;
@@ -344,7 +473,7 @@ void Service::CountLost(Worker* worker) {
 void Service::NextPiece(Worker* worker, Lane* lane) {
   if (lane->fill == 0) return;
   kernel_->cpus().Settle(&lane->thread);
-  double ns = options_.device_bytes_per_s == 0
+  double ns = options_.device_bytes_per_s == 0 || is_serving_
                   ? 0
                   : 1e9 * static_cast<double>(lane->fill) / options_.device_bytes_per_s;
   if (options_.jitter > 0) {

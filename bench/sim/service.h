@@ -12,6 +12,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/common/model_layout.h"
@@ -26,6 +27,8 @@ struct ModelFiles {
   std::vector<std::string> shards;          // paths
   std::vector<std::string> small;
   uint64_t bytes = 0;  // of the shards
+  // Of a folder of several: each one's first shard, and how many shards it has.
+  std::vector<std::pair<size_t, size_t>> models;
 };
 // Small files beside the model, read before it: packages of the program.
 struct PackageOptions {
@@ -34,6 +37,16 @@ struct PackageOptions {
 };
 ModelFiles AddModel(PageCache* cache, const bench::ModelSpec& model, uint64_t scale,
                     const std::string& directory, const PackageOptions& packages);
+
+// A folder of small models that are alike, in place of one of mkmodel's.
+struct FolderOptions {
+  uint32_t models = 0;  // 0: it is not one
+  uint32_t shards = 4;  // each
+  uint64_t shard_bytes = 32 << 20;
+  uint64_t tensor_bytes = 4 << 20;
+  bool is_flat = false;  // all in one directory, without an index
+};
+ModelFiles AddFolder(PageCache* cache, const FolderOptions& folder, const std::string& directory);
 
 // Starts a numbered process; worker < 0: none.  proc: directory that stands for the root of /proc,
 // where its environment is put for the providers of worker numbers, and for who tells services
@@ -65,12 +78,23 @@ struct ServiceOptions {
   int restart_worker = -1;            // killed at `restart_at` of its bytes, starts anew
   double restart_at = 0.5;
   double restart_pause_s = 1;
-  uint64_t late_bytes = 0;  // of its own memory, what it takes only when it begins to load
+  bool is_expert_parallel = false;  // each rank takes whole experts, and slices of the rest
+  double part = 1;                  // of each shard, its beginning: what is read at all
+  std::vector<uint32_t> reads;      // of a folder: models in the order of reading; empty: the first
+  double pause_at = 0;              // each worker pauses after so much of its bytes; 0: never
+  double pause_s = 30;
+  // Passes over what was loaded, after it: from the mapping, which stays, or by read() again.
+  uint32_t serve_passes = 0;
+  double serve_pause_s = 0;    // before each
+  uint64_t serve_page_ns = 0;  // computing, for each page
+  uint64_t late_bytes = 0;     // of its own memory, what it takes only when it begins to load
   uint32_t nodes = 2;
   uint32_t first_node = 0;  // of worker 0; the others follow in turn
   uint32_t number = 0;      // of several services
-  std::string id;           // in its processes' environment; "": it is not there
-  double launch_s = 0.25;   // exec, dynamic linking, starting workers
+  // In its processes' environment.  "": nobody told of the service, and the runtime finds its
+  // processes in /proc.
+  std::string id;
+  double launch_s = 0.25;  // exec, dynamic linking, starting workers
   uint64_t seed = 1;
 };
 
@@ -82,6 +106,7 @@ struct ServiceReport {
   uint64_t bytes = 0;  // copied by all workers
   uint64_t lost = 0;   // read by a worker that died, and not in the cache any more when it did
   uint64_t majflt = 0;
+  uint64_t errors = 0;  // pages that could not be read
   double init_s() const { return double(load_ns - exec_ns) / 1e9; }
   double load_s() const { return double(ready_ns - load_ns) / 1e9; }
 };
@@ -98,10 +123,19 @@ class Service {
   ServiceReport Run();
   // After Run: the same workers read the model another time, and no hook tells.  Its seconds.
   double RunAgain();
+  // After Run: a pass over what was loaded.  Its seconds.
+  double ServePass();
+  // Pages that could not be read.
+  uint64_t Errors() const;
 
  private:
   struct Worker;
   struct Lane;
+  bool KeepsMapping() const {
+    return options_.mode == ReadMode::kMmap && options_.serve_passes > 0;
+  }
+  bench::Slice SliceOf(const Worker& worker, const bench::Tensor& tensor) const;
+  void PauseIfDue(Worker* worker, Lane* lane);
   void RunWorker(Worker* worker);
   void RunLane(Worker* worker, Lane* lane);
   void LoadShard(Worker* worker, Lane* lane, size_t shard);
@@ -123,8 +157,10 @@ class Service {
   const std::string proc_;
   std::mt19937_64 random_;
   uint32_t processes_ = 0;
+  int leader_ = 0;  // its first process
   uint32_t workers_left_ = 0;
   Fiber* self_ = nullptr;
+  bool is_serving_ = false;
   ServiceReport report_;
   std::vector<std::unique_ptr<Worker>> all_;
 };

@@ -13,7 +13,6 @@ namespace ppc::sim {
 namespace {
 
 constexpr uint64_t kLoaderBytes = 16 << 20;  // own memory of the service and of each worker
-constexpr uint64_t kMaxNs = 3'600'000'000'000;
 constexpr uint64_t kSampleNs = 250'000'000;
 
 uint64_t LoaderBytes(const Scenario& s) {
@@ -31,7 +30,7 @@ ServiceOptions StartUp::ServiceOf() const {
 ServiceOptions StartUp::Complete(ServiceOptions service, const ModelFiles& model, uint32_t number,
                                  const std::string& id, double consumer) const {
   service.number = number;
-  service.id = id;
+  service.id = s_.system.is_told ? id : "";
   const double pure_s = static_cast<double>(model.bytes) / s_.disk.bytes_per_s;
   service.init_s = s_.init_share * pure_s;
   service.device_bytes_per_s = consumer * s_.disk.bytes_per_s / service.workers;
@@ -55,6 +54,13 @@ Result<uint64_t> StartUp::AddFiles(PageCache* cache) {
     return model_.bytes;
   }
   if (s_.kv.is_on) return AddObjects(cache);
+  for (size_t i = 0; i < s_.neighbours.size(); ++i)
+    cache->AddFile("neighbour-" + std::to_string(i), s_.neighbours[i].bytes, "")->mount =
+        kMaxMounts - 1;
+  if (s_.folder.models > 0) {
+    model_ = AddFolder(cache, s_.folder, s_.directory);
+    return model_.bytes;
+  }
   Result<bench::ModelSpec> spec = bench::FindModel(s_.model);
   if (spec.ok() && s_.layers > 0) spec = bench::KeepLayers(*spec, s_.layers);
   if (!spec.ok()) return spec.error();
@@ -91,7 +97,7 @@ Status StartUp::Build() {
   if (!bytes.ok()) return bytes.error();
   if (s_.limit_share > 0) {
     memory.limit_bytes =
-        own + kMarginBytes + static_cast<uint64_t>(s_.limit_share * static_cast<double>(*bytes));
+        own + s_.margin_bytes + static_cast<uint64_t>(s_.limit_share * static_cast<double>(*bytes));
   }
   if (s_.node_share > 0) {
     memory.node_bytes = static_cast<uint64_t>(s_.node_share * static_cast<double>(*bytes));
@@ -104,6 +110,7 @@ Status StartUp::Build() {
   options.cpu = s_.cpu;
   options.read_ahead_bytes = s_.system.read_ahead_kb << 10;
   options.observes = s_.observes;
+  options.lost_in_100 = s_.lost_events_in_100;
   kernel_ = std::make_unique<Kernel>(scheduler_.get(), disk_.get(), cache_.get(), options);
   const auto add_xpus = [this](const ServiceOptions& service) {
     for (uint32_t i = 0; !s_.observes && i < service.workers; ++i)
@@ -222,6 +229,30 @@ ServiceReport StartUp::Serve(bool through_ppc) {
   return service_->Run();
 }
 
+void StartUp::ServePasses(const DiskStats& before) {
+  for (uint32_t i = 0; service_ != nullptr && i < s_.service.serve_passes; ++i)
+    result_.passes.push_back(service_->ServePass());
+  result_.life_s = static_cast<double>(scheduler_->NowNs() - result_.report.exec_ns) / 1e9;
+  result_.life_disk = {disk_->stats().requests - before.requests,
+                       disk_->stats().bytes - before.bytes};
+  result_.failed_requests = kernel_->failed_requests();
+  result_.errors = service_ != nullptr ? service_->Errors() : 0;
+}
+
+void StartUp::SetBadDisk() {
+  const BadDisk& bad = s_.bad_disk;
+  BadPages pages;
+  pages.delay_ns = static_cast<uint64_t>(bad.delay_s * 1e9);
+  if (bad.bytes > 0) {
+    const CacheFile* file = cache_->FindPath(model_.shards[bad.shard % model_.shards.size()]);
+    pages.first = file->first + PageOfOffset(std::min(bad.offset, file->bytes - 1));
+    pages.end = pages.first + PageOfOffset(bad.bytes + kPage - 1);
+  }
+  if (bad.all_after_s > 0)
+    pages.all_from_ns = result_.zero_ns + static_cast<uint64_t>(bad.all_after_s * 1e9);
+  kernel_->SetBad(pages);
+}
+
 void StartUp::ServeAgain() {
   for (uint32_t i = 0; service_ != nullptr && i < s_.system.again; ++i) {
     scheduler_->Sleep(static_cast<uint64_t>(s_.system.again_after_s * 1e9));
@@ -264,6 +295,9 @@ void StartUp::Main() {
       scheduler_->Wake(self);
     });
   }
+  if (s_.bad_disk.bytes > 0 || s_.bad_disk.all_after_s > 0) SetBadDisk();
+  for (uint32_t i = 0; i < s_.neighbours.size(); ++i)
+    strangers_.push_back(scheduler_->Spawn([this, i] { RunNeighbour(s_.neighbours[i], i); }));
   for (uint32_t i = 0; i < s_.strangers.size(); ++i)
     strangers_.push_back(scheduler_->Spawn([this, i] { RunStranger(s_.strangers[i], i); }));
   result_.report = Serve(through_ppc);
@@ -286,7 +320,8 @@ void StartUp::Main() {
   while (is_away_) scheduler_->Sleep(kSampleNs);
   if (!status_) return;
   Json ready;
-  if (through_ppc) GetReady(0, s_.service_id, &ready);
+  if (through_ppc && s_.system.is_told && s_.system.says_ready) GetReady(0, s_.service_id, &ready);
+  ServePasses(before);
   while (others_left_ > 0) scheduler_->Wait();
   for (Fiber* stranger : strangers_) scheduler_->Kill(stranger);
   if (!s_.others.empty()) count();
@@ -294,6 +329,7 @@ void StartUp::Main() {
   if (s_.system.dies_after_ready_s > 0) FailAfterReady();
   if (!status_) return;
   result_.status = supervisor_->runtime(0).StatusJson();
+  result_.hooks = supervisor_->hook_times(0);
   if (!ready.is_null()) result_.status["ready"] = ready;
   ServeAgain();
   if (store_ != nullptr) result_.store_wait_s = static_cast<double>(store_->waited_ns()) / 1e9;
@@ -307,8 +343,9 @@ Result<StartUpResult> StartUp::Go() {
     Main();
     done_ = true;
   });
-  const bool ended = scheduler_->RunUntil([this] { return done_; }, kMaxNs);
-  if (!ended) {
+  (void)scheduler_->RunUntil([this] { return done_ || cache_->stats().read > most_bytes_; },
+                             most_ns_);
+  if (!done_) {
     // Fibers in the midst of the runtime cannot be unwound: the machine stays as it is.
     (void)scheduler_.release();
     (void)supervisor_.release();
@@ -316,7 +353,9 @@ Result<StartUpResult> StartUp::Go() {
     (void)kernel_.release();
     (void)disk_.release();
     (void)cache_.release();
-    return Error{ETIMEDOUT, s_.name + ": the service is not ready after an hour"};
+    return Error{ETIMEDOUT, s_.name + ": the service has not ended after " +
+                                std::to_string(most_ns_ / 1'000'000'000) + " s, or " +
+                                std::to_string(most_bytes_ >> 20) + " MiB of the disk"};
   }
   supervisor_.reset();
   scheduler_.reset();  // unwinds what still waits, while the machine is there

@@ -15,9 +15,6 @@
 
 namespace ppc::sim {
 
-inline constexpr double kHookS = 0.1;               // telling the daemon that a service starts
-inline constexpr uint64_t kMarginBytes = 16 << 20;  // of a limit, as the demo
-
 // Of another service.
 struct OtherResult {
   ServiceReport report;
@@ -41,8 +38,15 @@ struct StartUpResult {
   uint64_t at_zero = 0;         // resident when the clock or, earlier, the policy started
   Json status;
   std::vector<Sample> series;
-  double store_wait_s = 0;   // what the store's answers took
-  double again_s = 0;        // of the last load after ready
+  double store_wait_s = 0;  // what the store's answers took
+  double again_s = 0;       // of the last load after ready
+  // From exec to the end of the last pass.
+  double life_s = 0;
+  DiskStats life_disk;
+  uint64_t failed_requests = 0;
+  uint64_t errors = 0;         // pages that the service could not read
+  std::vector<double> passes;  // seconds of each pass after the load
+  HookTimes hooks;
   uint64_t again_bytes = 0;  // that it read from the disk
   // After ready, from a failure of the system on.
   uint64_t restart_evicted = 0;
@@ -59,6 +63,11 @@ class StartUp {
   StartUp(const Scenario& scenario, uint64_t seed, const std::string& directory)
       : s_(scenario), seed_(seed), directory_(directory) {}
 
+  // Gives up when it takes longer or reads more than this.
+  void SetMost(double s, uint64_t bytes) {
+    most_ns_ = static_cast<uint64_t>(s * 1e9);
+    most_bytes_ = bytes;
+  }
   Result<StartUpResult> Go();
 
  private:
@@ -79,6 +88,9 @@ class StartUp {
   Status StartService(uint32_t mount, const ServiceOptions& service);
   void GetReady(uint32_t mount, const std::string& id, Json* answer);
   void RunOther(size_t index);
+  void RunNeighbour(const Neighbour& neighbour, uint32_t index);
+  void ServePasses(const DiskStats& before);
+  void SetBadDisk();
   void RunStranger(const Stranger& stranger, uint32_t index);
   void NoteFirstReady();
   const ModelFiles& ModelOf(size_t other) const;
@@ -96,6 +108,8 @@ class StartUp {
   const Scenario& s_;
   const uint64_t seed_;
   const std::string directory_;
+  uint64_t most_ns_ = 3'600'000'000'000;
+  uint64_t most_bytes_ = ~uint64_t{0};
   std::unique_ptr<Scheduler> scheduler_ = std::make_unique<Scheduler>();
   std::unique_ptr<Disk> disk_;
   std::unique_ptr<PageCache> cache_;

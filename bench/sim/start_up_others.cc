@@ -47,13 +47,36 @@ void StartUp::RunOther(size_t index) {
   if (through_ppc) {
     const Status started = StartService(MountOf(index), service);
     if (!started) status_ = started;
-    scheduler_->Sleep(static_cast<uint64_t>(kHookS * 1e9));
+    scheduler_->Sleep(static_cast<uint64_t>(s_.system.hook_s * 1e9));
   }
   result.report =
       Service(kernel_.get(), &model, service, through_ppc, through_ppc ? directory_ : "").Run();
   NoteFirstReady();
   if (through_ppc) GetReady(MountOf(index), service.id, nullptr);
   --others_left_;
+}
+
+void StartUp::RunNeighbour(const Neighbour& neighbour, uint32_t index) {
+  constexpr uint64_t kCallBytes = 128 << 10;
+  constexpr int kSteps = 10;
+  const auto every_ns = static_cast<uint64_t>(neighbour.every_s * 1e9);
+  if (neighbour.after_s > 0) scheduler_->Sleep(static_cast<uint64_t>(neighbour.after_s * 1e9));
+  if (neighbour.way == Neighbour::Way::kGrows) {
+    for (int i = 0; i < kSteps; ++i, scheduler_->Sleep(every_ns))
+      cache_->set_other_bytes(cache_->options().other_bytes + neighbour.bytes / kSteps);
+    return;
+  }
+  if (neighbour.way == Neighbour::Way::kDrops) {
+    for (;; scheduler_->Sleep(every_ns)) cache_->DropUnmapped();
+  }
+  Process process{.pid = 950'000'000 + static_cast<int>(index), .slot = kMaxProcesses - 1};
+  Thread thread{.process = &process, .tid = process.pid};
+  CacheFile* const file = cache_->FindPath("neighbour-" + std::to_string(index));
+  OpenFile* const open = kernel_->Open(&thread, file, /*through_ppc=*/false, false);
+  // At the latest after each pass it leaves the CPU to others.
+  for (;; scheduler_->Sleep(every_ns))
+    for (uint64_t at = 0; at < file->bytes; at += kCallBytes)
+      kernel_->Read(&thread, open, at, kCallBytes);
 }
 
 void StartUp::RunStranger(const Stranger& stranger, uint32_t index) {

@@ -112,13 +112,13 @@ Status StartUp::StartPolicy() {
   if (!started) return started;
   result_.zero_ns = scheduler_->NowNs();
   if (!s_.strangers.empty()) WriteLauncher(*scheduler_, directory_);
-  started = StartService(0, ServiceOf());
+  if (s_.system.is_told) started = StartService(0, ServiceOf());
   if (!started) return started;
   if (s_.system.lead_s > 0) {
     scheduler_->Sleep(static_cast<uint64_t>(s_.system.lead_s * 1e9));
     result_.zero_ns = scheduler_->NowNs();
   } else {
-    scheduler_->Sleep(static_cast<uint64_t>(kHookS * 1e9));
+    scheduler_->Sleep(static_cast<uint64_t>(s_.system.hook_s * 1e9));
   }
   return Ok();
 }

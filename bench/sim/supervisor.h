@@ -44,6 +44,7 @@ class Supervisor {
   // The policies are removed: nothing is remembered.
   void RemoveAll();
   Runtime& runtime(uint32_t mount) { return mounts_[mount].runner->runtime(); }
+  const HookTimes& hook_times(uint32_t mount) const { return mounts_[mount].runner->hook_times(); }
 
  private:
   struct Mount {

@@ -161,6 +161,70 @@ TEST_F(KernelTest, AnEvictedPageFaultsAgain) {
   EXPECT_GE(disk_.stats().bytes - before, kMiB);
 }
 
+// One bad page fails the request of 128 KiB that holds it; then the kernel reads page by page, and
+// the reader loses what is bad and no more.
+TEST_F(KernelTest, AReaderLosesTheBadPagesAlone) {
+  const uint32_t bad = file_->first + 300;
+  kernel_.SetBad({.first = bad, .end = bad + 2});
+  for (const bool is_mapped : {false, true}) {
+    const uint64_t failed = kernel_.failed_requests();
+    thread_.errors = 0;
+    Do([&] {
+      OpenFile* open = kernel_.Open(&thread_, file_, false, false);
+      if (is_mapped) kernel_.Access(&thread_, open, 0, 4 * kMiB);
+      if (!is_mapped) kernel_.Read(&thread_, open, 0, 4 * kMiB);
+    });
+    EXPECT_EQ(thread_.errors, 2u);
+    EXPECT_LE(kernel_.failed_requests() - failed, 4u);
+    EXPECT_EQ(cache_.page(bad - 1).state, PageState::kUptodate);
+    EXPECT_EQ(cache_.page(bad).state, PageState::kAbsent);
+    EXPECT_EQ(cache_.page(bad + 2).state, PageState::kUptodate);
+  }
+}
+
+TEST_F(KernelTest, ALoadOfABadRangeSaysWhatFailed) {
+  kernel_.SetBad({.first = file_->first, .end = file_->first + 1});
+  LoadResult result;
+  Do([&] {
+    result = kernel_.Load({.file = file_->number, .length = 4 * kMiB}, [] { return false; });
+  });
+  EXPECT_EQ(result.failed, kMiB) << "a request";
+  EXPECT_EQ(result.loaded, 3 * kMiB);
+}
+
+// As measured with llama.cpp on 6.18: next to nothing is read again while the model fits, and with
+// a tenth too little memory nearly all of it at each pass, in the read-ahead's requests.
+TEST(KernelPasses, OverMoreThanMemoryReadNearlyAllEachTime) {
+  struct Case {
+    double memory;
+    double least, most;  // of the file, read at each pass
+  };
+  for (const Case& c : {Case{1.05, 0, 0.001}, Case{0.9, 0.75, 1.05}, Case{0.6, 0.9, 1.05}}) {
+    constexpr uint64_t kBytes = 64 * kMiB;
+    constexpr int kPasses = 6;
+    Scheduler scheduler;
+    Disk disk(&scheduler, {});
+    PageCache cache({.limit_bytes = static_cast<uint64_t>(c.memory * kBytes), .nodes = 1});
+    Kernel kernel(&scheduler, &disk, &cache, KernelOptions{});
+    CacheFile* file = cache.AddFile("f", kBytes, "");
+    Process process{.pid = 7};
+    Thread thread{.process = &process, .tid = 7};
+    std::vector<uint64_t> read;
+    Fiber* fiber = scheduler.Spawn([&] {
+      OpenFile* open = kernel.Open(&thread, file, false, false);
+      for (int pass = 0; pass < kPasses; ++pass) {
+        kernel.Access(&thread, open, 0, kBytes);
+        read.push_back(disk.stats().bytes);
+      }
+    });
+    ASSERT_TRUE(scheduler.RunUntil([&] { return fiber->IsDone(); }, 1'000'000'000'000));
+    EXPECT_LE(read[0], kBytes + kMiB) << c.memory;
+    const double again = static_cast<double>(read[kPasses - 1] - read[0]) / kBytes / (kPasses - 1);
+    EXPECT_GE(again, c.least) << c.memory;
+    EXPECT_LE(again, c.most) << c.memory;
+  }
+}
+
 // Each mount's events are for its own reader, and one without a lease has none.
 TEST_F(KernelTest, AMountIsNativeAgainWhenItsLeaseHasRunOut) {
   CacheFile* other = cache_.AddFile("g", 16 * kMiB, "");

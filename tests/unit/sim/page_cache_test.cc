@@ -107,5 +107,30 @@ TEST_F(PageCacheTest, AFullNodeSpills) {
   EXPECT_EQ(cache.stats().exclusive, 6 * kPage);
 }
 
+TEST_F(PageCacheTest, SomebodyDropsWhatIsNotMapped) {
+  PageCache cache({});
+  cache.AddFile("f", 10 * kPage, "");
+  Read(&cache, 0, 6);
+  cache.Map(2, 1);
+  cache.Add(7, 0, false, 1);  // is being read
+  cache.DropUnmapped();
+  EXPECT_EQ(Resident(&cache, 0, 10), 1u);
+  EXPECT_EQ(cache.page(2).state, PageState::kUptodate);
+  EXPECT_EQ(cache.page(7).state, PageState::kReading);
+  EXPECT_EQ(cache.stats().evicted, 0u) << "not the policy's";
+}
+
+TEST_F(PageCacheTest, APageThatCannotBeReadIsAbsent) {
+  PageCache cache({});
+  cache.AddFile("f", 10 * kPage, "");
+  cache.Add(3, 0, false, 1);
+  cache.ReadFailed(3);
+  EXPECT_EQ(cache.page(3).state, PageState::kAbsent);
+  EXPECT_TRUE(cache.page(3).failed);
+  EXPECT_EQ(cache.resident_bytes(), 0u);
+  Read(&cache, 3, 1);
+  EXPECT_FALSE(cache.page(3).failed);
+}
+
 }  // namespace
 }  // namespace ppc::sim

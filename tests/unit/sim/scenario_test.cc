@@ -42,6 +42,14 @@ TEST(Scenario, MistakesAreNamed) {
             std::string::npos);
   EXPECT_NE(ErrorOf(R"({"others": [{"has_own_policy": true}]})").find("needs a \"model\""),
             std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"folder": {"models": 30}})").find("1 to 26 models"), std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"service": {"part": 1.5}})").find("part"), std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"neighbours": [{"way": "sings"}]})").find("drops, grows, reads"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"neighbours": [{"way": "reads", "mib": 0}]})").find("above 0"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(R"({"system": {"is_told": false}, "others": [{}]})").find("is_told"),
+            std::string::npos);
   EXPECT_NE(ErrorOf(R"({"machine": {"mbps": 0}})").find("above 0"), std::string::npos);
   EXPECT_NE(ErrorOf(R"({"expect": {"load_s": {"less": 1}}})").find("less"), std::string::npos);
 }
