@@ -7,6 +7,11 @@
 #include "bench/sim/kernel.h"
 
 namespace ppc::sim {
+namespace {
+
+constexpr uint64_t kLookNs = 10;  // whether a page is there
+
+}  // namespace
 
 void Kernel::Attach(uint32_t mount, const AttachOptions& options) {
   Device& device = devices_[mount];
@@ -183,6 +188,12 @@ LoadResult Kernel::Load(const LoadRequest& request, const std::function<bool()>&
     }
     Thread thread{.payer = static_cast<PayerId>(request.charge)};
     Submit(&thread, file, first, last, request.node, true);
+    // A step that finds everything resident takes time, too, else a policy that asks for it again
+    // and again would stop the clock.
+    if (absent.empty()) {
+      thread.debt_ns += options_.cpu.fault_ns + (last - first) * kLookNs;
+      cpus_.Settle(&thread);
+    }
     for (const uint32_t page : absent) {
       WaitFor(file, page);
       const bool is_there = PageOf(file, page).state == PageState::kUptodate;
