@@ -43,6 +43,7 @@ struct Comparison {
   double harm_time_ratio = 0;
   double harm_bytes_ratio = 0;
 };
+// Zeros where the service does not even end natively.
 Result<Comparison> CompareWithNative(const Scenario& scenario, uint64_t seed);
 
 struct Verdict {
