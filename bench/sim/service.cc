@@ -401,7 +401,10 @@ void Service::PauseIfDue(Worker* worker, Lane* lane) {
   if (static_cast<double>(worker->bytes) < options_.pause_at * all) return;
   worker->has_paused = true;
   kernel_->cpus().Settle(&lane->thread);
-  kernel_->scheduler().Sleep(static_cast<uint64_t>(options_.pause_s * 1e9));
+  // Another lane that ends wakes the worker's fiber, which may be this lane's.
+  Scheduler& scheduler = kernel_->scheduler();
+  const uint64_t end_ns = scheduler.NowNs() + static_cast<uint64_t>(options_.pause_s * 1e9);
+  while (scheduler.NowNs() < end_ns) scheduler.SleepUntil(end_ns);
 }
 
 // As bench/loadmodel/worker.cc.
