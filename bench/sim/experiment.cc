@@ -130,6 +130,8 @@ Result<StartUpResult> RecordOne(const Scenario& scenario, uint64_t seed,
   if (scenario.system.records_alike) {
     record = scenario;
     record.system = System{.policy = scenario.system.policy, .config = scenario.system.config};
+    record.bad_disk = BadDisk{};
+    record.lost_events_in_100 = 0;
   }
   record.system.hook_s = scenario.system.hook_s;
   record.system.is_told = scenario.system.is_told;
