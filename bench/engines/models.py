@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The models, random weights all of them, each made once as an image with a folder `model`."""
+import os
+import shutil
+
+from loaders.disk import make_image
+
+from .store import INSIDE, quietly
+
+# {image: (virtual environment, script, arguments after the folder)}
+MAKERS = {
+    "llama": ("light", "make_gguf.py", ("dense.gguf", "20", "2048")),
+}
+
+
+def ensure(store, name):
+    """The image's path."""
+    image = os.path.join(store.images, f"{name}.ext4")
+    if os.path.exists(image):
+        return image
+    site, script, words = MAKERS[name]
+    python = store.python(site)
+    print(f"# making the model {name} ...", flush=True)
+    content = store.path("content")
+    shutil.rmtree(content, ignore_errors=True)
+    os.makedirs(f"{content}/model")
+    os.makedirs(store.images, exist_ok=True)
+    quietly([python, os.path.join(INSIDE, script), f"{content}/model", *words], f"making the model {name}")
+    make_image(content, image)
+    shutil.rmtree(content)
+    return image
