@@ -1,20 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases: what was once slower, or read more, with PPC than without it."""
 import dataclasses
+import glob
+import os
+import shutil
 
-from . import watch
+from . import neighbours, watch
 from .runs import Program
+from .store import INSIDE, Missing, quietly
+
+MIB = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
+    """ways: (way, starts one after the other, which of them are judged).  in_table: it takes less than two minutes."""
     name: str
     title: str
     image: str
     program: Program
     limit_bytes: int = None
-    ways: tuple = ("run",)  # beside native
-    starts: int = 2  # of each way, one after the other
+    ways: tuple = (("run", 2),)  # beside native
+    neighbour: object = None
+    in_memory: bool = False  # the disk
+    in_table: bool = True
+
+
+# Programs.
+
+
+def inside(name):
+    return os.path.join(INSIDE, name)
 
 
 def completion(store, directory):
@@ -22,9 +38,70 @@ def completion(store, directory):
             "--no-warmup", "-t", "2", "--temp", "0", "--seed", "1", "--ignore-eos"]
 
 
+def shards_of(directory):
+    return sorted(glob.glob(f"{directory}/*.safetensors"))
+
+
+def passes(number, pause_ms):
+    def command(store, directory):
+        program = store.path("passes")
+        if not os.path.exists(program):
+            if not shutil.which("cc"):
+                raise Missing("no cc to compile bench/engines/inside/passes.c; install gcc")
+            quietly(["cc", "-O2", "-o", program, inside("passes.c")], "compiling passes.c")
+        return [program, str(number), str(pause_ms), *shards_of(directory)]
+
+    return command
+
+
+def copied(*names):
+    """All shards, or these files in this order, with torch."""
+
+    def command(store, directory):
+        files = [f"{directory}/{name}.safetensors" for name in names] or shards_of(directory)
+        return [store.python("torch"), inside("load.py"), *files]
+
+    return command
+
+
+def products(store, directory):
+    return [store.python("light"), inside("onnx_run.py"), f"{directory}/model.onnx", "20"]
+
+
+LINES = watch.Lines()
 LLAMA = Program(completion, watch.Completion())
+COPIED = Program(copied(), LINES)
+COMPONENT = "{}/diffusion_pytorch_model"
+PARTS = [COMPONENT.format(name) for name in ("text_encoder", "transformer", "vae")]
+
+
+def onnx(folder):
+    return Program(products, LINES, f"model/{folder}", "inference")
+
 
 CASES = (
     *(Case(f"llama-{limit}", f"llama.cpp computes from 2,211 MiB of mapped weights, memory {limit:,} MiB", "llama",
-           LLAMA, limit << 20) for limit in (1700, 2450, 2600)),
+           LLAMA, limit * MIB, in_table=limit > 2211) for limit in (1700, 2450, 2600)),
+    Case("passes", "14 passes over 440 MiB mapped, memory 8% larger", "files-440",
+         Program(passes(14, 700), LINES, unit="pass"), 475 * MIB),
+    Case("paper", "the paper's registration (`service_id`, `workers`), 440 MiB, three starts", "files-440", COPIED,
+         ways=(("paper", 3),)),
+    Case("plain", "`reg_policy DIR maio`, 440 MiB after 3 s of imports, three starts", "files-440", COPIED,
+         ways=(("plain", 3),)),
+    Case("diffusers", "components in subdirectories, a checkpoint of 384 MiB beside them", "diffusers",
+         Program(copied(*PARTS), LINES)),
+    Case("abab", "one process reads A, B, A, B of a flat folder of three models", "flat",
+         Program(copied("a", "b", "a", "b"), LINES)),
+    Case("onnx-one", "ONNX Runtime, one external file of 576 MiB", "onnx", onnx("one")),
+    Case("onnx-many", "ONNX Runtime, 36 external files of 16 MiB", "onnx", onnx("many")),
+    Case("drop-caches", "a neighbour writes to drop_caches each second, 1,175 MiB", "files-1230", COPIED,
+         neighbour=neighbours.drop_caches),
+    Case("dontneed", "a neighbour drops the model by DONTNEED each second, 1,175 MiB", "files-1230", COPIED,
+         neighbour=neighbours.dontneed),
+    Case("memory-disk", "a disk in memory, 1,760 MiB, no initialisation", "files-1850",
+         Program(passes(1, 0), LINES), in_memory=True),
 )
+
+
+def find(name):
+    return next((case for case in CASES if case.name == name), None)

@@ -34,13 +34,15 @@ def one_case(options):
     case, store = options.case, Store(options.store)
     limit = case.limit_bytes if options.limit_mib is None else options.limit_mib * (1 << 20) or None
     build = ppc.Build(options.build)
-    with disk.Slow(models.ensure(store, case.image), store.path("disk")) as slow:
+    kind = disk.Memory if case.in_memory else disk.Slow
+    with kind(models.ensure(store, case.image), store.path("disk")) as slow:
         directory = os.path.join(slow.mount, case.program.directory)
         way = ppc.WAYS[options.mode](build, store.path("ppc"), directory, case.program.workers)
         with way:
             for number in range(1, options.starts + 1):
                 name = f"{case.name} {options.mode} {number}"
-                found = runs.execute(store, case.program, way, slow, limit, name.replace(" ", "-"))
+                found = runs.execute(store, case.program, way, slow, limit, name.replace(" ", "-"),
+                                     case.neighbour)
                 print(runs.line(name, found, case.program.unit), flush=True)
     return True
 

@@ -10,6 +10,13 @@ from .store import INSIDE, quietly
 # {image: (virtual environment, script, arguments after the folder)}
 MAKERS = {
     "llama": ("light", "make_gguf.py", ("dense.gguf", "20", "2048")),
+    "hf": ("torch", "make_hf.py", ("24", "2048")),
+    "files-440": ("light", "make_files.py", ("shards", "4", "110")),
+    "files-1230": ("light", "make_files.py", ("shards", "5", "235")),
+    "files-1850": ("light", "make_files.py", ("shards", "8", "220")),
+    "diffusers": ("light", "make_files.py", ("diffusers",)),
+    "flat": ("light", "make_files.py", ("flat",)),
+    "onnx": ("light", "make_files.py", ("onnx",)),
 }
 
 

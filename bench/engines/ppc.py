@@ -64,6 +64,13 @@ class Native:
     def ready(self):
         """The program is ready."""
 
+    def ended(self):
+        """The program has ended; the next start may follow."""
+
+    def ahead_bytes(self):
+        """What was loaded ahead of the last start; None: not known."""
+        return None
+
 
 class Plain(Native):
     """`ppcctl reg_policy DIR maio`, and the command as it is."""
@@ -73,6 +80,7 @@ class Plain(Native):
     def __init__(self, *words, **options):
         super().__init__(*words, **options)
         self.daemon = None
+        self.loaded = 0  # before the last start
 
     def _variables(self):
         return {"PPC_SOCKET": self.socket, "PPC_RUNNER": f"{self.build.bin}/ppc-runner",
@@ -109,6 +117,17 @@ class Plain(Native):
             except subprocess.TimeoutExpired:
                 self.daemon.kill()
                 self.daemon.wait()
+
+    def status(self):
+        return json.loads(self.ctl("status", "--json", self.directory))
+
+    def ended(self):
+        """Its processes' end is seen, and what was learnt is stored."""
+        time.sleep(1)
+
+    def ahead_bytes(self):
+        loaded, self.loaded = self.loaded, loaded_bytes(self.status())
+        return self.loaded - loaded
 
     def _wait(self):
         for _ in range(200):
@@ -155,8 +174,24 @@ class Run(Plain):
     def environment(self):
         return self._variables()
 
+    def ended(self):
+        pass  # its ppcd is gone
+
+    def ahead_bytes(self):
+        return None
+
     def prefix(self):
         return [f"{self.build.bin}/ppcctl", "run", self.directory, "--"]
+
+
+def loaded_bytes(status):
+    """All that policies had loaded, of `ppcctl status --json`."""
+    if isinstance(status, list):
+        return sum(loaded_bytes(one) for one in status)
+    if not isinstance(status, dict):
+        return 0
+    return sum(value if key == "loaded" and isinstance(value, int) else loaded_bytes(value)
+               for key, value in status.items())
 
 
 WAYS = {way.NAME: way for way in (Native, Run, Plain, Paper)}

@@ -6,10 +6,14 @@ and stderr, started is its exec in CLOCK_MONOTONIC, and ready is called once, wh
 """
 import dataclasses
 import hashlib
+import json
 import os
 import re
 import selectors
+import signal
+import threading
 import time
+import urllib.request
 
 from .store import SuiteError
 
@@ -20,6 +24,7 @@ class Outcome:
     steps_ms: list = dataclasses.field(default_factory=list)  # tokens or inferences after that
     digest: str = ""  # of all outputs
     notes: dict = dataclasses.field(default_factory=dict)  # other times that the program tells, in seconds
+    was_ended: bool = False  # by a signal, so that its status says nothing
 
 
 def short(data):
@@ -107,3 +112,72 @@ class Completion:
             outcome.steps_ms = [float(found[1]) / int(found[2])]
         outcome.digest = short(text["stdout"])
         return outcome
+
+
+class Server:
+    """Ready when its health answers; then asks it for texts one after the other, and ends it.
+
+    ask: (path, body) of a request, answer(object): the text and its number of tokens.
+    notes: {name: expression} of times in seconds that it writes to its log.
+    """
+
+    def __init__(self, port, health, ask, answer, requests=4, notes=None):
+        self.address, self.health = f"http://127.0.0.1:{port}", health
+        self.ask, self.answer, self.requests, self.notes = ask, answer, requests, notes or {}
+
+    def follow(self, process, started, limit_s, log, ready):
+        outcome, text = Outcome(), []
+
+        def take(_, data, __):
+            log.write(data)
+            text.append(data)
+
+        pipes = Pipes(process, started, limit_s)
+        drain = threading.Thread(target=lambda: _until_closed(pipes, take), daemon=True)
+        drain.start()
+        self._wait(process, started, limit_s)
+        outcome.ready_s = time.monotonic() - started
+        ready()
+        told_all = hashlib.sha256()
+        for _ in range(self.requests):
+            begin = time.monotonic()
+            answer, tokens = self.answer(self._get(self.ask[0], self.ask[1], limit_s))
+            outcome.steps_ms.append(1000 * (time.monotonic() - begin) / tokens)
+            told_all.update(answer.encode())
+        outcome.digest = told_all.hexdigest()[:12]
+        process.send_signal(signal.SIGTERM)
+        drain.join(60)
+        whole = b"".join(text).decode(errors="replace")
+        for name, expression in self.notes.items():
+            found = re.search(expression, whole)
+            if found:
+                outcome.notes[name] = float(found[1])
+        outcome.was_ended = True
+        return outcome
+
+    def _wait(self, process, started, limit_s):
+        while True:
+            try:
+                self._get(self.health, None, 2)
+                return
+            except OSError:
+                pass  # it does not listen yet, or says that it loads
+            if process.poll() is not None:
+                raise SuiteError(f"the server ended with status {process.returncode} before it was ready")
+            if time.monotonic() > started + limit_s:
+                raise SuiteError(f"the server is not ready after {limit_s} s")
+            time.sleep(0.02)
+
+    def _get(self, path, body, limit_s):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.address + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=limit_s) as answer:
+            content = answer.read()
+        return json.loads(content) if data else content
+
+
+def _until_closed(pipes, take):
+    try:
+        pipes.drain(take)
+    except SuiteError:
+        pass  # whoever asks the server finds out
