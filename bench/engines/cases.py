@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """ways: (way, starts one after the other, which of them are judged).  in_table: it takes less than two minutes."""
+    """ways: (way, so many starts one after the other).  in_table: it takes less than two minutes."""
     name: str
     title: str
     image: str
@@ -24,6 +24,7 @@ class Case:
     neighbour: object = None
     in_memory: bool = False  # the disk
     in_table: bool = True
+    needs: tuple = ("light", "torch")  # what is unpacked for it
 
 
 # Programs.
@@ -68,8 +69,10 @@ def products(store, directory):
     return [store.python("light"), inside("onnx_run.py"), f"{directory}/model.onnx", "20"]
 
 
+# llama.cpp's own account.
+EVALUATED = r" eval time = +([0-9.]+) ms / +([0-9]+) runs"
 LINES = watch.Lines()
-LLAMA = Program(completion, watch.Completion())
+LLAMA = Program(completion, watch.Logged(EVALUATED))
 COPIED = Program(copied(), LINES)
 COMPONENT = "{}/diffusion_pytorch_model"
 PARTS = [COMPONENT.format(name) for name in ("text_encoder", "transformer", "vae")]
@@ -81,9 +84,9 @@ def onnx(folder):
 
 CASES = (
     *(Case(f"llama-{limit}", f"llama.cpp computes from 2,211 MiB of mapped weights, memory {limit:,} MiB", "llama",
-           LLAMA, limit * MIB, in_table=limit > 2211) for limit in (1700, 2450, 2600)),
+           LLAMA, limit * MIB, needs=("light", "programs"), in_table=limit > 2211) for limit in (1700, 2450, 2600)),
     Case("passes", "14 passes over 440 MiB mapped, memory 8% larger", "files-440",
-         Program(passes(14, 700), LINES, unit="pass"), 475 * MIB),
+         Program(passes(14, 700), LINES, unit="pass"), 475 * MIB, needs=("light",)),
     Case("paper", "the paper's registration (`service_id`, `workers`), 440 MiB, three starts", "files-440", COPIED,
          ways=(("paper", 3),)),
     Case("plain", "`reg_policy DIR maio`, 440 MiB after 3 s of imports, three starts", "files-440", COPIED,
@@ -92,14 +95,14 @@ CASES = (
          Program(copied(*PARTS), LINES)),
     Case("abab", "one process reads A, B, A, B of a flat folder of three models", "flat",
          Program(copied("a", "b", "a", "b"), LINES)),
-    Case("onnx-one", "ONNX Runtime, one external file of 576 MiB", "onnx", onnx("one")),
-    Case("onnx-many", "ONNX Runtime, 36 external files of 16 MiB", "onnx", onnx("many")),
+    Case("onnx-one", "ONNX Runtime, one external file of 576 MiB", "onnx", onnx("one"), needs=("light",)),
+    Case("onnx-many", "ONNX Runtime, 36 external files of 16 MiB", "onnx", onnx("many"), needs=("light",)),
     Case("drop-caches", "a neighbour writes to drop_caches each second, 1,175 MiB", "files-1230", COPIED,
          neighbour=neighbours.drop_caches),
     Case("dontneed", "a neighbour drops the model by DONTNEED each second, 1,175 MiB", "files-1230", COPIED,
          neighbour=neighbours.dontneed),
     Case("memory-disk", "a disk in memory, 1,760 MiB, no initialisation", "files-1850",
-         Program(passes(1, 0), LINES), in_memory=True),
+         Program(passes(1, 0), LINES), in_memory=True, needs=("light",)),
 )
 
 

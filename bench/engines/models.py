@@ -11,6 +11,10 @@ from .store import INSIDE, quietly
 MAKERS = {
     "llama": ("light", "make_gguf.py", ("dense.gguf", "20", "2048")),
     "hf": ("torch", "make_hf.py", ("24", "2048")),
+    "openvino": ("light", "make_openvino.py", ()),
+    "ctranslate2": ("torch", "make_ctranslate2.py", ("16", "1024")),
+    "whisper": ("light", "make_whisper.py", ("16", "1024")),
+    "pipeline": ("torch", "make_pipeline.py", ()),
     "files-440": ("light", "make_files.py", ("shards", "4", "110")),
     "files-1230": ("light", "make_files.py", ("shards", "5", "235")),
     "files-1850": ("light", "make_files.py", ("shards", "8", "220")),

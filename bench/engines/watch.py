@@ -90,11 +90,12 @@ def told(outcome, line, now):
         outcome.digest = value
 
 
-EVALUATED = re.compile(r" eval time = +([0-9.]+) ms / +([0-9]+) runs")
+class Logged:
+    """Of programs that know nothing of the suite.  is_ready: what stderr says then; none: ready with the first text.
+    step: an expression of its account, (milliseconds) in (number) steps.  The text on stdout is what it computed."""
 
-
-class Completion:
-    """llama-completion: ready when the first text comes, the mean time of a token from its own account."""
+    def __init__(self, step, is_ready=None):
+        self.step, self.is_ready = re.compile(step), is_ready
 
     def follow(self, process, started, limit_s, log, ready):
         outcome, text = Outcome(), {"stdout": b"", "stderr": b""}
@@ -102,16 +103,17 @@ class Completion:
         def take(name, data, now):
             log.write(data)
             text[name] += data
-            if name == "stdout" and outcome.ready_s is None:
+            if outcome.ready_s is None and (self.is_ready in text["stderr"] if self.is_ready else text["stdout"]):
                 outcome.ready_s = now
                 ready()
 
         Pipes(process, started, limit_s).drain(take)
-        found = EVALUATED.search(text["stderr"].decode(errors="replace"))
+        found = self.step.search(text["stderr"].decode(errors="replace"))
         if found:
             outcome.steps_ms = [float(found[1]) / int(found[2])]
         outcome.digest = short(text["stdout"])
         return outcome
+
 
 
 class Server:

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engines' table in docs/engines.md, from kept results; and the table of cases."""
+import tables
+
+from . import catalog, intervals
+
+COMMAND, PAGE = "tests/all/engines --docs", "docs/engines.md"
+RATIO, ALL, NOISE = 1.03, 1.01, 0.015
+JUDGED = ("first", "second", "plain", "plain-again")
+CELLS = ("native-again", *JUDGED)
+TITLES = {"native-again": "native again", "first": "`run`, first", "second": "`run`, second",
+          "plain": "registered, first", "plain-again": "registered, second"}
+HEAD = ["engine", "memory", "native: ready, step, read", *(TITLES[cell] for cell in CELLS)]
+
+
+def ready(found):
+    return found.get("ready_s")
+
+
+def step(found):
+    steps = found.get("steps_ms")
+    return sum(steps) / len(steps) if steps else None
+
+
+def read(found):
+    return found.get("disk_bytes")
+
+
+VALUES = {"ready": ready, "step": step, "read": read}
+
+
+def memory(share):
+    return "no limit" if share is None else f"{share}%"
+
+
+def median(values):
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2] if ordered else None
+
+
+def native_text(found):
+    good = [one for one in found if "failed" not in one]
+    if not good:
+        return f"fails: {found[0]['failed']}" if found else "-"
+    steps = median([value for one in good if (value := step(one))])
+    return (f"{median([ready(one) for one in good]):.1f} s, {f'{steps:,.0f} ms' if steps else '-'}, "
+            f"{median([read(one) for one in good]) / (1 << 20):,.0f} MiB")
+
+
+def starts(records, engine, share, cell):
+    return [found for (name, group, _, of), found in sorted(records.mine.items(), key=str)
+            if (name, group, of) == (engine.name, share, cell)]
+
+
+def cell_text(records, engine, share, cell):
+    found = starts(records, engine, share, cell)
+    if not found:
+        return "-"
+    if all("failed" in one for one in found):
+        return "fails"
+    texts = [intervals.told(records.ratios(engine.name, share, cell, value)) for value in VALUES.values()]
+    if not all(is_same(records, engine, share, one) for one in found):
+        texts.append("**other output**")
+    return "; ".join(texts)
+
+
+def is_same(records, engine, share, found):
+    native = starts(records, engine, share, "native")
+    return "failed" in found or not native or found["digest"] == native[0].get("digest")
+
+
+def rows(records):
+    for engine in catalog.ENGINES:
+        for share in engine.shares:
+            native = starts(records, engine, share, "native")
+            if native:
+                yield [engine.title, memory(share), native_text(native),
+                       *(cell_text(records, engine, share, cell) for cell in CELLS)]
+
+
+def means(records, cell, value):
+    """The geometric mean of each engine's and group's own, one each however many pairs there are."""
+    found = []
+    for engine in catalog.ENGINES:
+        for share in engine.shares:
+            ratios = records.ratios(engine.name, share, cell, value)
+            if ratios:
+                found.append(intervals.mean(ratios))
+    return found
+
+
+def verdicts(records):
+    """(ok or not ok, name, reason) of each cell that was run."""
+    for engine in catalog.ENGINES:
+        for share in engine.shares:
+            for cell in CELLS:
+                yield from judged(records, engine, share, cell)
+    for cell in JUDGED:
+        for name in ("ready", "step"):
+            found = means(records, cell, VALUES[name])
+            if found:
+                whole = intervals.mean(found)
+                yield ("ok" if whole <= ALL else "not ok", f"all/{cell}/{name}",
+                       "" if whole <= ALL else f"geometric mean {whole:.3f}")
+
+
+def judged(records, engine, share, cell):
+    found = starts(records, engine, share, cell)
+    name = f"{engine.name}/{memory(share)}/{cell}"
+    for one in found:
+        if "failed" in one:
+            yield "not ok", name, one["failed"]
+        elif not is_same(records, engine, share, one):
+            yield "not ok", name, "other output than natively"
+    for what in ("ready", "step"):
+        ratios = records.ratios(engine.name, share, cell, VALUES[what])
+        if ratios:
+            yield judge(cell, ratios, f"{name}/{what}")
+
+
+def judge(cell, ratios, name):
+    """Two native starts must be alike; of the others the interval's lower end counts."""
+    middle, ends = intervals.mean(ratios), intervals.interval(ratios)
+    if cell == "native-again":
+        good = abs(middle - 1) <= NOISE
+        return ("ok", name, "") if good else ("not ok", name, f"native to native {middle:.3f}: the machine is not quiet")
+    lower = ends[0] if ends else middle
+    return ("ok", name, "") if lower <= RATIO else ("not ok", name, f"{middle:.2f}, at least {lower:.2f}")
+
+
+def lines(records):
+    yield (f"{records.machine}; commit {records.commit}. Disk 300 MB/s, 2 ms, `read_ahead_kb` 128. Cells are ratios to the "
+           "native start of the same pair: time to ready; time per step; bytes of the disk. Each is a geometric mean "
+           "(its interval of 95%, pairs).")
+    yield ""
+    yield from tables.markdown(HEAD, list(rows(records)))
+    yield ""
+    for cell in CELLS:
+        texts = [f"{name} {intervals.mean(found):.3f}" for name, value in VALUES.items()
+                 if (found := means(records, cell, value))]
+        if texts:
+            yield f"- {TITLES[cell]}, geometric mean of all: {', '.join(texts)}."
+    for name, reason in catalog.NOT_RUN.items():
+        yield f"- {name} is not run: {reason}."
+
+
+def write(records):
+    tables.write(PAGE, COMMAND, list(lines(records)))
