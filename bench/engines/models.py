@@ -13,7 +13,7 @@ MAKERS = {
     "hf": ("torch", "make_hf.py", ("24", "2048")),
     "openvino": ("light", "make_openvino.py", ()),
     "ctranslate2": ("torch", "make_ctranslate2.py", ("16", "1024")),
-    "whisper": ("light", "make_whisper.py", ("16", "1024")),
+    "whisper": ("light", "make_whisper.py", ("24", "768")),
     "pipeline": ("torch", "make_pipeline.py", ()),
     "files-440": ("light", "make_files.py", ("shards", "4", "110")),
     "files-1230": ("light", "make_files.py", ("shards", "5", "235")),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One cold start of one program: its times, what the disk read, what the memory group says."""
+import contextlib
 import dataclasses
 import os
 import signal
@@ -45,7 +46,8 @@ def started(store, program, words, way, box, log):
             process.wait(60)
             way.ended()
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended already
+                os.killpg(process.pid, signal.SIGKILL)
             raise
     return outcome, process.returncode, time.monotonic() - begin
 
