@@ -62,9 +62,11 @@ def vllm(ranks):
 
     def program(has_room):
         ask = ("/v1/completions", {"model": "model", "prompt": "hello", "max_tokens": 8, "temperature": 0,
-                                   "ignore_eos": True})
+                                   "ignore_eos": True, "return_token_ids": True})
+        # Tokens: most of a random model's are no text.
         watcher = watch.Server(VLLM_PORT, "/health", ask,
-                               lambda answer: (answer["choices"][0]["text"], answer["usage"]["completion_tokens"]),
+                               lambda answer: (str(answer["choices"][0]["token_ids"]),
+                                               answer["usage"]["completion_tokens"]),
                                3 if has_room else 1, {"weights": r"Loading weights took ([0-9.]+) seconds"})
         return Program(command, watcher, workers=ranks, environment=VLLM, limit_s=400)
 

@@ -70,7 +70,7 @@ def told(verdicts):
     good = True
     for kind, name, reason in verdicts:
         print(f"{kind} {name}{' - ' + reason if reason else ''}")
-        good = good and kind == "ok"
+        good = good and kind != "not ok"
     return good
 
 
@@ -94,7 +94,7 @@ def perform(options):
 def main(arguments):
     options = parse(arguments)
     if options.needs:
-        print("\n".join(needs(options)))
+        print("\n".join([os.path.realpath(options.store), *needs(options)]))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:

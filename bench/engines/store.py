@@ -47,7 +47,7 @@ class Store:
         if not os.path.exists(path):
             return ""
         with open(path, encoding="utf-8") as file:
-            return file.read().strip()
+            return (file.read().strip().splitlines() or [""])[-1]
 
 
 def quietly(command, what, **options):

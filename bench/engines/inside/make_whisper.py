@@ -63,7 +63,7 @@ def model(path, layers, width):
         file.write(RANDOM.random((MELS, FFT), dtype=numpy.float32).tobytes())
         integers(file, WORDS)
         for number in range(WORDS):
-            word = f" w{number}".encode()
+            word = f" w{number}".encode() if number else b" "  # the program looks the blank up
             integers(file, len(word))
             file.write(word)
         single(file, "encoder.positional_embedding", AUDIO, width)

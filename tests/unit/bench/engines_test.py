@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tests/all/engines: what programs tell, ratios and their intervals, kept results, verdicts, on made-up figures."""
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../bench"))
+
+from engines import case_table, cases, catalog, intervals, ppc, records, runs, sitting, table, watch  # noqa: E402
+from engines.store import Missing, Store, SuiteError  # noqa: E402
+
+
+def found(ready=10.0, steps=(50.0,), read=1000, digest="same"):
+    return {"ready_s": ready, "steps_ms": list(steps), "disk_bytes": read, "digest": digest, "total_s": ready,
+            "hits": 0, "ahead_bytes": None, "peak": 3000}
+
+
+def followed(watcher, script, limit_s=20):
+    """Outcome of a shell script, and how often the watcher said that it was ready."""
+    told, log = [], io.BytesIO()
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        outcome = watcher.follow(process, time.monotonic(), limit_s, log, lambda: told.append(1))
+    return outcome, len(told)
+
+
+class Watch(unittest.TestCase):
+    def test_lines(self):
+        outcome, told = followed(watch.Lines(), "echo noise; echo READY; echo STEP 2.5; echo STEP 3; "
+                                 "echo NOTE weights 1.5; printf 'DIGEST abc\\n'")
+        self.assertEqual(told, 1)
+        self.assertIsNotNone(outcome.ready_s)
+        self.assertEqual((outcome.steps_ms, outcome.digest, outcome.notes), ([2.5, 3.0], "abc", {"weights": 1.5}))
+
+    def test_lines_that_come_in_pieces(self):
+        outcome, told = followed(watch.Lines(), "printf REA; sleep 0.1; printf 'DY\\nSTEP 1'; sleep 0.1; printf '0\\n'")
+        self.assertEqual((told, outcome.steps_ms), (1, [10.0]))
+
+    def test_ready_with_the_first_text(self):
+        account = "common_perf_print:        eval time =    1440.00 ms /    24 runs   (   60.00 ms per token)"
+        outcome, told = followed(watch.Logged(cases.EVALUATED), f"echo load >&2; echo text; echo '{account}' >&2")
+        self.assertEqual((told, outcome.steps_ms), (1, [60.0]))
+        self.assertEqual(outcome.digest, watch.short(b"text\n"))
+
+    def test_time_of_the_prompt_is_not_that_of_a_token(self):
+        account = "common_perf_print: prompt eval time =    9000.00 ms /     2 tokens"
+        outcome, _ = followed(watch.Logged(cases.EVALUATED), f"echo text; echo '{account}' >&2")
+        self.assertEqual(outcome.steps_ms, [])
+
+    def test_ready_when_it_says_so(self):
+        outcome, told = followed(watch.Logged(catalog.ENCODED, b"system_info"), "echo text; echo system_info >&2")
+        self.assertEqual(told, 1)
+        outcome, told = followed(watch.Logged(catalog.ENCODED, b"system_info"), "echo text")
+        self.assertEqual((told, outcome.ready_s), (0, None))
+
+    def test_one_that_hangs_is_not_waited_for(self):
+        with self.assertRaisesRegex(SuiteError, "not done after 0.2 s"):
+            followed(watch.Lines(), "exec sleep 1", 0.2)
+
+
+class Intervals(unittest.TestCase):
+    def test_means_are_geometric(self):
+        self.assertAlmostEqual(intervals.mean([0.5, 2.0]), 1.0)
+        self.assertIsNone(intervals.mean([]))
+
+    def test_interval(self):
+        self.assertIsNone(intervals.interval([1.0]))
+        lower, upper = intervals.interval([0.9, 1.0, 1.0 / 0.9])
+        # The deviation of the logarithms is ln(1/0.9); t is 4.303 for three pairs.
+        half = 4.303 * math.log(1 / 0.9) / math.sqrt(3)
+        self.assertAlmostEqual(upper, math.exp(half))
+        self.assertAlmostEqual(lower * upper, 1.0)
+
+    def test_more_pairs_than_the_table_has(self):
+        lower, upper = intervals.interval([0.99, 1.01] * 40)
+        self.assertTrue(0.99 < lower < 1.0 < upper < 1.01)
+
+    def test_text(self):
+        self.assertEqual(intervals.told([]), "-")
+        self.assertEqual(intervals.told([0.5]), "0.50 (1)")
+        self.assertEqual(intervals.told([1.0, 1.0]), "1.00 (1.00 to 1.00, 2)")
+
+
+class Kept(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "results", "engines.jsonl")
+
+    def of(self, machine="here", commit="abc"):
+        return records.Records(self.path, machine, commit)
+
+    def test_what_is_kept_is_found_again(self):
+        self.of().add("x", None, 0, "native", found())
+        self.of().add("x", 85, 0, "native", found(12.0))
+        self.assertEqual(self.of().get("x", 85, 0, "native")["ready_s"], 12.0)
+        self.assertIsNone(self.of().get("x", 70, 0, "native"))
+
+    def test_other_commits_and_machines_do_not_count(self):
+        self.of().add("x", None, 0, "native", found())
+        self.assertIsNone(self.of(commit="def").get("x", None, 0, "native"))
+        self.assertIsNone(self.of(machine="there").get("x", None, 0, "native"))
+
+    def test_a_line_that_was_cut_off(self):
+        self.of().add("x", None, 0, "native", found())
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write('{"engine": "x", "sha')
+        self.of().add("x", None, 0, "first", found(5.0))
+        self.assertEqual(self.of().get("x", None, 0, "first")["ready_s"], 5.0)
+        self.assertEqual(len(self.of().all), 2)
+
+    def test_ratios_are_of_pairs(self):
+        kept = self.of()
+        for pair, (native, first) in enumerate([(10.0, 5.0), (20.0, 30.0)]):
+            kept.add("x", None, pair, "native", found(native))
+            kept.add("x", None, pair, "first", found(first))
+        kept.add("x", None, 2, "first", found(1.0))  # its native partner is still to come
+        self.assertEqual(sorted(kept.ratios("x", None, "first", table.ready)), [0.5, 1.5])
+
+    def test_one_that_failed_has_no_ratio(self):
+        kept = self.of()
+        kept.add("x", None, 0, "native", {"failed": "out of memory"})
+        kept.add("x", None, 0, "first", found())
+        self.assertEqual(kept.ratios("x", None, "first", table.ready), [])
+
+
+class Verdicts(Kept):
+    ENGINE = catalog.find("whisper")
+
+    def pairs(self, cell, ratios, **changes):
+        kept = self.of()
+        for pair, ratio in enumerate(ratios):
+            kept.add("whisper", None, pair, "native", found())
+            kept.add("whisper", None, pair, cell, found(10.0 * ratio, **changes))
+        return list(table.judged(kept, self.ENGINE, None, cell))
+
+    def test_few_pairs_decide_nothing(self):
+        self.assertEqual({kind for kind, _, _ in self.pairs("first", [1.5, 1.5])}, {"skip"})
+
+    def test_lower_end_counts(self):
+        self.assertEqual(self.pairs("first", [1.02, 1.03, 1.10])[0][0], "ok")
+        self.assertEqual(self.pairs("second", [1.10, 1.11, 1.12])[0][0], "not ok")
+
+    def test_native_must_be_like_native(self):
+        self.assertEqual(self.pairs("native-again", [1.01, 1.01, 1.01])[0][0], "ok")
+        self.assertEqual(self.pairs("native-again", [0.9, 0.9, 0.9])[0][0], "not ok")
+
+    def test_other_output_fails_however_fast(self):
+        self.assertEqual(self.pairs("first", [0.5], digest="other")[0][0], "not ok")
+
+    def test_each_cell_counts_once_in_the_mean_of_all(self):
+        kept = self.of()
+        for pair in range(3):
+            kept.add("whisper", None, pair, "native", found())
+            kept.add("whisper", None, pair, "first", found(5.0))
+        kept.add("vllm-1", None, 0, "native", found())
+        kept.add("vllm-1", None, 0, "first", found(20.0))
+        self.assertAlmostEqual(intervals.mean(table.means(kept, "first", table.ready)), 1.0)
+
+    def test_table(self):
+        self.pairs("first", [0.5, 0.5])
+        text = "\n".join(table.lines(self.of()))
+        self.assertIn("| whisper.cpp | no limit | 10.0 s, 50 ms, 0 MiB | - | 0.50 (0.50 to 0.50, 2); "
+                      "1.00 (1.00 to 1.00, 2); 1.00 (1.00 to 1.00, 2) | - | - | - |", text)
+        self.assertIn("sglang is not run", text)
+
+
+class Cases(unittest.TestCase):
+    def test_time_and_bytes(self):
+        self.assertEqual(case_table.judged([(found(10.0), found(10.2))]), "")
+        self.assertIn("10.4 s instead of 10.0", case_table.judged([(found(10.0), found(10.4))]))
+        self.assertIn("1.06 times the bytes", case_table.judged([(found(), found(read=1060))]))
+
+    def test_short_ones_may_take_60_ms_more(self):
+        self.assertEqual(case_table.judged([(found(0.5), found(0.55))]), "")
+        self.assertNotEqual(case_table.judged([(found(0.5), found(0.57))]), "")
+
+    def test_other_output(self):
+        self.assertEqual(case_table.judged([(found(), found(5.0, digest="other"))]), "other output than natively")
+
+    def test_names_are_of_one_case(self):
+        self.assertEqual(len({case.name for case in cases.CASES}), len(cases.CASES))
+        for case in cases.CASES:
+            self.assertTrue({way for way, _ in case.ways} <= ppc.WAYS.keys())
+
+
+class Small(unittest.TestCase):
+    def test_loaded_bytes_of_all_directories(self):
+        status = json.loads('{"mounts": [{"loads": {"loaded": 5, "node_loaded": {"0": 5}}}, {"loads": {"loaded": 2}}]}')
+        self.assertEqual(ppc.loaded_bytes(status), 7)
+
+    def test_every_other_pair_begins_at_the_other_end(self):
+        self.assertEqual(sitting.order(0), tuple(reversed(sitting.order(1))))
+        self.assertEqual(sitting.order(0)[0][1], ("native",))
+
+    def test_what_is_missing_is_told_with_its_reason(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "torch.why"), "w", encoding="utf-8") as file:
+                file.write("engines: fetching\nengines: fetching torch failed (status 1)\n")
+            with self.assertRaisesRegex(Missing, "fetching torch failed"):
+                Store(folder).python("torch")
+            with self.assertRaisesRegex(Missing, "is not there"):
+                Store(folder).program("llama-completion")
+
+    def test_a_build_that_lacks_programs(self):
+        with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(Missing, "lacks ppcd"):
+            ppc.Build(folder).check()
+
+    def test_line(self):
+        self.assertEqual(runs.line("x", found(read=3 << 20)), "x: ready 10.0 s, 50.0 ms per token, 3 MiB read, "
+                         "0 hits of the limit, 10.0 s in all, output same")
+
+
+if __name__ == "__main__":
+    unittest.main()
