@@ -5,7 +5,6 @@ import os
 from demo.slowdisk import DiskError
 
 from . import disk, intervals, models, ppc, runs
-from .cases import CASES
 from .store import Missing, SuiteError
 
 TIME, BYTES, SHORT_S, SHORT_MORE_S = 1.03, 1.05, 2.0, 0.06
@@ -35,10 +34,10 @@ def one(case, mode, number, limit_mib, store, build):
             pass
 
 
-def all_short(rounds, store, build):
+def of_cases(wanted, rounds, store, build):
     """True when none is worse with PPC."""
     rows, good = [], True
-    for case in (case for case in CASES if case.in_table):
+    for case in wanted:
         try:
             found = by_turns(case, rounds, store, build)
         except Missing as reason:

@@ -36,7 +36,7 @@ def parse(arguments):
     parser.add_argument("--mode", choices=sorted(ppc.WAYS), default="native", help="how the case is started")
     parser.add_argument("--starts", type=int, default=1, help="so many, one after the other, each cold (default 1)")
     parser.add_argument("--limit-mib", type=int, help="another memory group than the case's; 0: none")
-    parser.add_argument("--table", action="store_true", help="all short cases, natively and with PPC by turns")
+    parser.add_argument("--table", action="store_true", help="all short cases, or that of --case, natively and with PPC by turns")
     parser.add_argument("--rounds", type=int, default=1, help="of --table (default 1)")
     parser.add_argument("--build", metavar="DIR", default=BUILD, help="the build under test (default build)")
     parser.add_argument("--store", metavar="DIR", default=os.path.join(BUILD, "engines"),
@@ -82,12 +82,14 @@ def perform(options):
     os.makedirs(store.folder, exist_ok=True)
     with open(store.path("lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if options.case:
+        if options.case and not options.table:
             case_table.one(cases.find(options.case), options.mode, options.starts, options.limit_mib, store, build)
             return True
         if options.table:
             build.check()
-            return case_table.all_short(options.rounds, store, build)
+            short = [case for case in cases.CASES if case.in_table]
+            return case_table.of_cases([cases.find(options.case)] if options.case else short, options.rounds, store,
+                                       build)
         return sitting(options, store, build)
 
 

@@ -20,8 +20,3 @@ def make(limit_bytes=None):
             except OSError:
                 pass  # a process is still in it
     return chosen(f"{PREFIX}{os.getpid()}", limit_bytes)
-
-
-def hits(memory):
-    """How often the limit was met."""
-    return memory["events_max"]

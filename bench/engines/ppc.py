@@ -69,7 +69,6 @@ class Native:
 
     def ahead_bytes(self):
         """What was loaded ahead of the last start; None: not known."""
-        return None
 
 
 class Plain(Native):
@@ -178,7 +177,7 @@ class Run(Plain):
         pass  # its ppcd is gone
 
     def ahead_bytes(self):
-        return None
+        """Its ppcd cannot be asked any more."""
 
     def prefix(self):
         return [f"{self.build.bin}/ppcctl", "run", self.directory, "--"]

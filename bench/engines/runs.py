@@ -63,9 +63,8 @@ def execute(store, program, way, disk, limit_bytes=None, name="run", neighbour=N
     counters = disk.counters()
     before = counters.read_bytes(), counters.requests()
     try:
-        with open(store.path("logs", f"{name}.log"), "wb") as log:
-            with (neighbour or nobody)(directory):
-                outcome, status, total_s = started(store, program, words, way, box, log)
+        with open(store.path("logs", f"{name}.log"), "wb") as log, (neighbour or nobody)(directory):
+            outcome, status, total_s = started(store, program, words, way, box, log)
         memory = box.memory()
     finally:
         box.remove()
@@ -78,7 +77,8 @@ def execute(store, program, way, disk, limit_bytes=None, name="run", neighbour=N
             "steps_ms": [round(step, 3) for step in outcome.steps_ms],
             "notes": {key: round(value, 3) for key, value in outcome.notes.items()},
             "disk_bytes": counters.read_bytes() - before[0], "requests": counters.requests() - before[1],
-            "hits": memory["events_max"], "peak": memory["peak"], "digest": outcome.digest, "ahead_bytes": way.ahead_bytes(),
+            "hits": memory["events_max"], "peak": memory["peak"], "digest": outcome.digest,
+            "ahead_bytes": way.ahead_bytes(),
             "load": os.getloadavg()[0], "at": int(time.time())}
 
 
