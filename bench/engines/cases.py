@@ -43,14 +43,17 @@ def shards_of(directory):
     return sorted(glob.glob(f"{directory}/*.safetensors"))
 
 
-def passes(number, pause_ms):
+def passes(number, pause_ms, before_s=0):
+    """before_s: initialises so long, as imports do."""
+
     def command(store, directory):
         program = store.path("passes")
         if not os.path.exists(program):
             if not shutil.which("cc"):
                 raise Missing("no cc to compile bench/engines/inside/passes.c; install gcc")
             quietly(["cc", "-O2", "-o", program, inside("passes.c")], "compiling passes.c")
-        return [program, str(number), str(pause_ms), *shards_of(directory)]
+        words = [program, str(number), str(pause_ms), *shards_of(directory)]
+        return ["/bin/sh", "-c", f'sleep {before_s}; exec "$0" "$@"', *words] if before_s else words
 
     return command
 
@@ -59,8 +62,7 @@ def copied(*names):
     """All shards, or these files in this order, with torch."""
 
     def command(store, directory):
-        files = [f"{directory}/{name}.safetensors" for name in names] or shards_of(directory)
-        return [store.python("torch"), inside("load.py"), *files]
+        return [store.python("torch"), inside("load.py"), directory, *names]
 
     return command
 
@@ -91,6 +93,8 @@ CASES = (
          ways=(("paper", 3),)),
     Case("plain", "`reg_policy DIR maio`, 440 MiB after 3 s of imports, three starts", "files-440", COPIED,
          ways=(("plain", 3),)),
+    Case("plain-mapped", "the same registration, 440 MiB mapped by a small program that sleeps 3 s first, three starts",
+         "files-440", Program(passes(1, 0, 3), LINES), ways=(("plain", 3),), needs=("light",)),
     Case("diffusers", "components in subdirectories, a checkpoint of 384 MiB beside them", "diffusers",
          Program(copied(*PARTS), LINES)),
     Case("abab", "one process reads A, B, A, B of a flat folder of three models", "flat",

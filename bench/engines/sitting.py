@@ -24,6 +24,7 @@ class Sitting:
         self.store, self.build, self.records = store, build, records
         self.until = time.monotonic() + 60 * minutes
         self.failed = []
+        self.skipped = set()
 
     def is_over(self):
         return time.monotonic() > self.until
@@ -31,10 +32,15 @@ class Sitting:
     def measure(self, engines, shares, pairs):
         """True when all is recorded."""
         for pair in range(pairs):
-            for engine in engines:
+            for engine in (one for one in engines if one.name not in self.skipped):
                 for share in (share for share in engine.shares if share in shares):
-                    if not self._pair(engine, share, pair):
-                        return False
+                    try:
+                        if not self._pair(engine, share, pair):
+                            return False
+                    except Missing as reason:
+                        self.skipped.add(engine.name)
+                        print(f"skip {engine.name} - {reason}", flush=True)
+                        break
         return True
 
     def _wanted(self, engine, share, pair):
@@ -46,16 +52,14 @@ class Sitting:
         wanted = self._wanted(engine, share, pair)
         if not wanted:
             return True
-        try:
-            limit = self._limit(engine, share)
-            image = models.ensure(self.store, engine.image)
-            with disk.Slow(image, self.store.path("disk")) as slow:
-                for way, cells in wanted:
-                    if self.is_over():
-                        return False
-                    self._starts(engine, share, pair, slow, way, cells, limit)
-        except Missing as reason:
-            print(f"skip {engine.name} - {reason}", flush=True)
+        if self.is_over():
+            return False
+        limit = self._limit(engine, share)
+        with disk.Slow(models.ensure(self.store, engine.image), self.store.path("disk")) as slow:
+            for way, cells in wanted:
+                if self.is_over():
+                    return False
+                self._starts(engine, share, pair, slow, way, cells, limit)
         return True
 
     def _limit(self, engine, share):

@@ -130,6 +130,26 @@ def judge(cell, ratios, name):
     return ("ok", name, "") if ends[0] <= RATIO else ("not ok", name, f"{middle:.2f}, at least {ends[0]:.2f}")
 
 
+def phases(records):
+    """The phases that engines tell themselves, as vLLM's weights."""
+    for engine in catalog.ENGINES:
+        for share in engine.shares:
+            names = {name for found in starts(records, engine, share, "native") for name in found.get("notes", {})}
+            for name in sorted(names):
+                texts = [f"{TITLES[cell]} {intervals.told(ratios)}" for cell in CELLS if
+                         (ratios := records.ratios(engine.name, share, cell, lambda found: note(found, name)))]
+                if texts:
+                    yield f"- {engine.title}, {memory(share)}, time of {name} by its own log: {'; '.join(texts)}."
+
+
+def note(found, name):
+    return found.get("notes", {}).get(name)
+
+
+def most_pairs(records):
+    return max((pair + 1 for _, _, pair, _ in records.mine), default=0)
+
+
 def lines(records):
     yield (f"{records.machine}; commit {records.commit}. Disk 300 MB/s, 2 ms, `read_ahead_kb` 128. Cells are ratios to the "
            "native start of the same pair: time to ready; time per step; bytes of the disk. Each is a geometric mean "
@@ -142,6 +162,9 @@ def lines(records):
                  if (found := means(records, cell, value))]
         if texts:
             yield f"- {TITLES[cell]}, geometric mean of all: {', '.join(texts)}."
+    yield from phases(records)
+    if most_pairs(records) < PAIRS:
+        yield f"- Fewer than {PAIRS} pairs: no cell is judged."
     for name, reason in catalog.NOT_RUN.items():
         yield f"- {name} is not run: {reason}."
 

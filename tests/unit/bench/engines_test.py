@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../bench"))
 
@@ -86,7 +87,9 @@ class Intervals(unittest.TestCase):
         self.assertEqual(intervals.told([1.0, 1.0]), "1.00 (1.00 to 1.00, 2)")
 
 
-class Kept(unittest.TestCase):
+class Folder(unittest.TestCase):
+    """Results in a folder of their own."""
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -95,6 +98,8 @@ class Kept(unittest.TestCase):
     def of(self, machine="here", commit="abc"):
         return records.Records(self.path, machine, commit)
 
+
+class Kept(Folder):
     def test_what_is_kept_is_found_again(self):
         self.of().add("x", None, 0, "native", found())
         self.of().add("x", 85, 0, "native", found(12.0))
@@ -129,7 +134,7 @@ class Kept(unittest.TestCase):
         self.assertEqual(kept.ratios("x", None, "first", table.ready), [])
 
 
-class Verdicts(Kept):
+class Verdicts(Folder):
     ENGINE = catalog.find("whisper")
 
     def pairs(self, cell, ratios, **changes):
@@ -168,6 +173,70 @@ class Verdicts(Kept):
         self.assertIn("| whisper.cpp | no limit | 10.0 s, 50 ms, 0 MiB | - | 0.50 (0.50 to 0.50, 2); "
                       "1.00 (1.00 to 1.00, 2); 1.00 (1.00 to 1.00, 2) | - | - | - |", text)
         self.assertIn("sglang is not run", text)
+        self.assertIn("no cell is judged", text)
+
+    def test_phases_that_engines_tell(self):
+        kept = self.of()
+        kept.add("vllm-1", None, 0, "native", found() | {"notes": {"weights": 10.0}})
+        kept.add("vllm-1", None, 0, "first", found() | {"notes": {"weights": 2.5}})
+        self.assertEqual(list(table.phases(kept)), ["- vLLM on the CPU, 1 rank, no limit, time of weights by its own "
+                                                    "log: `run`, first 0.25 (1)."])
+
+
+class MadeUp(sitting.Sitting):
+    """Starts are told, not made; one engine can lack its program."""
+
+    def __init__(self, kept, minutes=1, missing=None):
+        super().__init__(None, None, kept, minutes)
+        self.missing, self.made = missing, []
+
+    def _starts(self, engine, share, pair, slow, way, cells, limit):
+        if engine.name == self.missing:
+            raise Missing("not there")
+        for cell in cells:
+            self.made.append((engine.name, share, pair, cell, limit))
+            self.records.add(engine.name, share, pair, cell, found())
+
+
+@mock.patch.object(sitting.models, "ensure", lambda *_: "image")
+@mock.patch.object(sitting.disk, "Slow", mock.MagicMock())
+@mock.patch("builtins.print", lambda *_, **__: None)
+class Sittings(Folder):
+    ENGINES = [catalog.find("whisper"), catalog.find("openvino")]
+
+    def store(self):
+        return mock.Mock(path=lambda *names: "/".join(names))
+
+    def sit(self, **options):
+        made = MadeUp(self.of(), **options)
+        made.store = self.store()
+        return made, made.measure(self.ENGINES, [None, 70], 2)
+
+    def test_a_group_is_a_share_of_what_no_limit_took(self):
+        made, done = self.sit()
+        self.assertTrue(done)
+        self.assertEqual({limit for _, share, _, _, limit in made.made if share == 70}, {2100})
+        self.assertEqual({limit for _, share, _, _, limit in made.made if share is None}, {None})
+
+    def test_the_next_sitting_goes_on(self):
+        self.sit()
+        self.assertEqual(self.sit()[0].made, [])
+        with open(self.path, encoding="utf-8") as file:
+            lines = file.readlines()
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.writelines(line for line in lines if json.loads(line)["cell"] != "native-again")
+        made, done = self.sit()
+        self.assertTrue(done)
+        self.assertEqual({cell for _, _, _, cell, _ in made.made}, {"native-again"})
+
+    def test_one_whose_time_is_up(self):
+        made, done = self.sit(minutes=-1)
+        self.assertEqual((made.made, done), ([], False))
+
+    def test_what_is_missing_stops_no_other(self):
+        made, done = self.sit(missing="whisper")
+        self.assertTrue(done)
+        self.assertEqual({name for name, *_ in made.made}, {"openvino"})
 
 
 class Cases(unittest.TestCase):
