@@ -63,7 +63,7 @@ def sitting(options, store, build):
     print(f"# {'all is recorded' if done else 'the time is up; the same command goes on'}: {options.results}")
     if not done:
         return not measured.failed
-    return told(table.verdicts(kept))
+    return told(table.verdicts(kept, wanted))
 
 
 def told(verdicts):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engines' table in docs/engines.md, from kept results; and the table of cases."""
+import functools
+
 import tables
 
 from . import catalog, intervals
@@ -90,9 +92,9 @@ def means(records, cell, value, least=1):
     return found
 
 
-def verdicts(records):
-    """(ok or not ok, name, reason) of each cell that was run."""
-    for engine in catalog.ENGINES:
+def verdicts(records, engines=catalog.ENGINES):
+    """(ok, not ok or skip, name, reason) of each cell of these that was run, and of all together."""
+    for engine in engines:
         for share in engine.shares:
             for cell in CELLS:
                 yield from judged(records, engine, share, cell)
@@ -137,12 +139,12 @@ def phases(records):
             names = {name for found in starts(records, engine, share, "native") for name in found.get("notes", {})}
             for name in sorted(names):
                 texts = [f"{TITLES[cell]} {intervals.told(ratios)}" for cell in CELLS if
-                         (ratios := records.ratios(engine.name, share, cell, lambda found: note(found, name)))]
+                         (ratios := records.ratios(engine.name, share, cell, functools.partial(note, name)))]
                 if texts:
                     yield f"- {engine.title}, {memory(share)}, time of {name} by its own log: {'; '.join(texts)}."
 
 
-def note(found, name):
+def note(name, found):
     return found.get("notes", {}).get(name)
 
 
