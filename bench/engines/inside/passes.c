@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// passes PASSES PAUSE_MS FILE...: maps all files and reads a byte of each page, in order, PASSES times.
-// READY after the first pass, the milliseconds of each later one, the sum of the bytes at the end.
+// passes PASSES PAUSE_MS FILE...: maps all files and reads a byte of each page, in order, PASSES
+// times. READY after the first pass, the milliseconds of each later one, the sum of the bytes at
+// the end.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +18,8 @@ static double NowMs(void) {
   return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-int main(int count, char **words) {
-  static const char *data[kFiles];
+int main(int count, char** words) {
+  static const char* data[kFiles];
   static off_t size[kFiles];
   if (count < 4 || count - 3 > kFiles) return 2;
   const int passes = atoi(words[1]), pause_ms = atoi(words[2]), files = count - 3;
@@ -35,7 +36,8 @@ int main(int count, char **words) {
   for (int pass = 0; pass < passes; ++pass) {
     const double begin = NowMs();
     for (int i = 0; i < files; ++i) {
-      for (off_t at = 0; at < size[i]; at += kPage) sum = sum * 31 + *(volatile const unsigned char *)(data[i] + at);
+      for (off_t at = 0; at < size[i]; at += kPage)
+        sum = sum * 31 + *(volatile const unsigned char*)(data[i] + at);
     }
     if (pass == 0) {
       printf("READY\n");
