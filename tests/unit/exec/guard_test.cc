@@ -9,12 +9,12 @@
 namespace ppc {
 namespace {
 
-constexpr uint64_t kGiB = 1024 * kMiB;
-constexpr uint64_t kSecond = Guard::kNsPerSecond;
-constexpr Guard::Slot kSlot = 1;
-
 class GuardTest : public testing::Test {
  protected:
+  static constexpr uint64_t kGiB = 1024 * kMiB;
+  static constexpr uint64_t kSecond = Guard::kNsPerSecond;
+  static constexpr Guard::Slot kSlot = 1;
+
   GuardTest() {
     guard_.Begin(kSlot, "svc");
     guard_.SetHitsSeen(true);
