@@ -468,7 +468,7 @@ void Guard::Waste(Ledger* ledger, uint64_t bytes) { ledger->waste_now += bytes; 
 // Of what readers read, next to nothing had been loaded.
 bool Guard::IsFarOff(const Ledger& ledger) const {
   const uint64_t read = ledger.seen_now + ledger.missed_now;
-  return read >= kLeastEvidence && ledger.seen_now < read / 4 && ledger.unseen >= kSmallWindow / 2;
+  return read >= kLeastEvidence && ledger.seen_now < read / 16 && ledger.unseen >= kSmallWindow / 2;
 }
 
 void Guard::LimitDrops(Ledger* ledger, Drops to, std::string reason, uint64_t now_ns) {
