@@ -410,7 +410,7 @@ void Service::Judge(bool is_ready) {
     use.unread_bytes = 0;
     repair.unread.clear();
   }
-  const Judgement judgement = Judge(use);
+  const Judgement judgement = maio::Judge(use);
   if (judgement.verdict == Verdict::kGood) {
     if (following_->has_joined()) SayWhenDone(RequestRerecord);
     return;
