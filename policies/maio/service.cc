@@ -325,6 +325,7 @@ Json Service::Begins(Phase phase) {
 
 Json Service::Ready() {
   NotePhase(Phase::kReady);
+  const Mode before = mode_;
   const bool was_told = ready_ns_ != 0;  // what is read again and again is kept
   if (mode_ == Mode::kRecord || mode_ == Mode::kUse) EndLoad(/*is_over=*/true);
   if (mode_ == Mode::kServing && following_ != nullptr && !was_told) {
@@ -334,8 +335,9 @@ Json Service::Ready() {
     following_->End();
   }
   ready_ns_ = run_.Now();
-  Json status = Status();
   mode_ = Mode::kServing;
+  Json status = Status();
+  status["mode"] = ModeName(before);  // what it has ended
   return status;
 }
 
@@ -361,7 +363,7 @@ void Service::GiveBack() {
   if (following_ == nullptr && recording_ == nullptr) return;
   following_.reset();
   recording_.reset();
-  background_([] { malloc_trim(0); }, [] {});
+  malloc_trim(0);
 }
 
 void Service::FinishRecording(uint32_t flags) {

@@ -18,6 +18,7 @@ class MaioRecoverTest : public MaioTest {
     setup.rate = 400 << 10;
     setup.init_ms = 0;
     setup.options.limit = 96 * kMiB;
+    setup.config = {{"at_ready", "all"}};  // the simulator's processes map what they have read
     return setup;
   }
   nlohmann::json Fail(Simulator* sim) { return End(sim, "service_failed"); }
@@ -153,7 +154,7 @@ TEST_F(MaioRecoverTest, TheStartJoins) {
 TEST_F(MaioRecoverTest, NobodyComesAndTheMemoryIsGivenBack) {
   Setup setup = Scarce();
   Record(setup);
-  setup.config = {{"standby", 20}};
+  setup.config["standby"] = 20;
   auto sim = Use(setup);
   sim->RunFor(5000);
   const uint64_t stays = sim->resident();
@@ -220,7 +221,7 @@ TEST_F(MaioRecoverTest, AnotherShapeOfStartDoesNotJoin) {
 TEST_F(MaioRecoverTest, SwitchedOffNothingIsLoaded) {
   Setup setup = Scarce();
   Record(setup);
-  setup.config = {{"recover_s", 0}};
+  setup.config["recover_s"] = 0;
   auto sim = Use(setup);
   sim->RunFor(5000);
   const uint64_t before = sim->disk_bytes;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "policies/maio/template/template.h"
 #include "tests/policy/maio_fixture.h"
 
 namespace ppc::test {

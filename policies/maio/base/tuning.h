@@ -127,7 +127,8 @@ inline constexpr uint64_t kSubstantialBytes = 16ull << 20;
 // close in time, are a load again (a reader that had paused, sleep mode, new weights).
 inline constexpr uint32_t kAgainMisses = 3;
 inline constexpr uint64_t kAgainNs = 10'000'000'000;
-// A recording that ended by itself goes on when something is missed that it does not have; so often.
+// A recording that ended by itself goes on when something is missed that it does not have; so
+// often.
 inline constexpr uint32_t kMostResumes = 8;
 // Files of no known kind up to this are small: read by anybody, kept until ready.
 inline constexpr uint64_t kSmallBytes = 32ull << 20;
