@@ -119,20 +119,41 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   BurnAgain(now_ns, &released);
   // What two readers have read lies side by side: one call drops it.
   std::sort(released.begin(), released.end());
-  Release(released, flags, now_ns, held, out);
-  ReleaseSpare(memory, flags, now_ns, held, out);
+  retired_.insert(retired_.end(), released.begin(), released.end());
+  const uint64_t wanted = WantedRoom(memory, now_ns);
+  ReleaseRetired(wanted, flags, now_ns, held, out);
+  ReleaseSpare(wanted, flags, now_ns, held, out);
   AddRetries(now_ns, held, out);
   threshold_ = memory.threshold;
   EvictAhead(memory, now_ns, flags, held, out);
 }
 
-void Evictor::ReleaseSpare(const ppc_memory& memory, uint32_t flags, uint64_t now_ns,
-                           const Held& held, ppc::IoList* out) {
-  if (spare_.empty()) return;
+// What is over the threshold, and some steps where loading stands still for want of room: on a busy
+// machine it takes a while until a drop is made and known of, and readers do not wait.
+uint64_t Evictor::WantedRoom(const ppc_memory& memory, uint64_t now_ns) {
   uint64_t wanted = memory.used > memory.threshold ? memory.used - memory.threshold : 0;
   const bool is_full = memory.withheld_pages == 0 && memory.room < kChunkBytes;
   if (is_full && (is_contended_ || planner_->NearestAhead(now_ns) != ~0ull))
-    wanted += kEvictStepBytes;
+    wanted += kRetiredSteps * EvictStep(memory);
+  return wanted;
+}
+
+void Evictor::ReleaseRetired(uint64_t wanted, uint32_t flags, uint64_t now_ns, const Held& held,
+                             ppc::IoList* out) {
+  std::vector<uint32_t> released;
+  uint64_t sum = dropping_;
+  for (; sum < wanted && !retired_.empty(); retired_.pop_front()) {
+    const Piece& piece = layout_->pieces()[retired_.front()];
+    if (piece.pending != 0 || (piece.flags & kKeep) != 0) continue;  // a reader may be back
+    released.push_back(retired_.front());
+    sum += piece.bytes();
+  }
+  Release(released, flags, now_ns, held, out);
+}
+
+void Evictor::ReleaseSpare(uint64_t wanted, uint32_t flags, uint64_t now_ns, const Held& held,
+                           ppc::IoList* out) {
+  if (spare_.empty()) return;
   std::vector<uint32_t> released;
   uint64_t sum = dropping_;
   while (sum < wanted && !spare_.empty()) {
@@ -190,6 +211,7 @@ void Evictor::EvictAll(uint64_t now_ns, bool can_unmap, const Held& held, ppc::I
   if (ending_ns_ == 0) {
     ending_ns_ = now_ns;
     all.clear();
+    retired_.clear();
     spare_.clear();
     table_->ForgoAll();
     for (uint32_t p = 0; p < layout_->pieces().size(); p++) {

@@ -124,7 +124,10 @@ class Evictor {
                const Held& held, ppc::IoList* out);
   void Dropped(uint64_t bytes);
   void BurnAgain(uint64_t now_ns, std::vector<uint32_t>* released);
-  void ReleaseSpare(const ppc_memory& memory, uint32_t flags, uint64_t now_ns, const Held& held,
+  uint64_t WantedRoom(const ppc_memory& memory, uint64_t now_ns);
+  void ReleaseRetired(uint64_t wanted, uint32_t flags, uint64_t now_ns, const Held& held,
+                      ppc::IoList* out);
+  void ReleaseSpare(uint64_t wanted, uint32_t flags, uint64_t now_ns, const Held& held,
                     ppc::IoList* out);
   // What is not behind the readers, where that is not enough.
   void EvictAhead(const ppc_memory& memory, uint64_t now_ns, uint32_t flags, const Held& held,
@@ -149,6 +152,7 @@ class Evictor {
   uint64_t Unburnt() const;
 
   static constexpr size_t kMaxRetries = 4096;
+  static constexpr uint64_t kRetiredSteps = 4;
   static constexpr uint64_t kLeavesMappings = 256;  // in a cookie, beside the attempts
 
   PieceTable* table_;
@@ -167,7 +171,8 @@ class Evictor {
   uint64_t threshold_ = ~0ull;  // of memory, when looked at last
   std::vector<uint64_t> position_;
   std::vector<uint32_t> waiting_;  // burnt, but held by another service or on their way
-  std::vector<uint32_t> spare_;    // its reader is gone; the first it would read is the last to go
+  std::deque<uint32_t> retired_;  // all readers have passed them by the distance, longest ago first
+  std::vector<uint32_t> spare_;   // its reader is gone; the first it would read is the last to go
   bool is_contended_ = false;
   std::vector<Retry> retries_;
   std::deque<Again> again_;  // oldest first
