@@ -3,7 +3,7 @@
 // real loader, a worker of a service) is written as it is and runs in one thread.
 //
 // The same program and seed give the same order: ties are broken by who asked first.
-// Threads: one.
+// Threads: one, that of the constructor.
 #ifndef PPC_BENCH_SIM_FIBER_H_
 #define PPC_BENCH_SIM_FIBER_H_
 
@@ -15,6 +15,7 @@
 #include <memory>
 #include <queue>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace ppc::sim {
@@ -76,6 +77,8 @@ class Scheduler {
   void Wait() { SleepUntil(~uint64_t{0}); }
   void Wake(Fiber* fiber);
   Fiber* Current() const { return current_; }
+  // A policy's helper threads are none of the simulation: they may not wait in its time.
+  bool IsOwnThread() const { return std::this_thread::get_id() == thread_; }
 
   // Runs events until the condition holds (looked at after each) or the time has come; false: the
   // time has come, or nothing is left to happen.
@@ -107,6 +110,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   Fiber* current_ = nullptr;
   ucontext_t main_{};
+  const std::thread::id thread_ = std::this_thread::get_id();
 };
 
 }  // namespace ppc::sim

@@ -102,6 +102,8 @@ Result<size_t> SimBackend::Read(const std::string& path, uint64_t offset,
   CacheFile* file = FindPath(path);
   if (file == nullptr) return PosixError("open " + path, ENOENT);
   if (offset >= file->bytes) return size_t{0};
+  // What helpers read ahead is read again by the thread that needs it.
+  if (!kernel_->scheduler().IsOwnThread()) return Error{EAGAIN, "read: not by a helper thread"};
   const size_t bytes = std::min<size_t>(buffer.size(), file->bytes - offset);
   if (kernel_->scheduler().Current() != nullptr) kernel_->ReadQuietly(file, offset, bytes);
   std::fill_n(buffer.begin(), bytes, uint8_t{0});

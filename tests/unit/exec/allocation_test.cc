@@ -88,9 +88,11 @@ class AllocationTest : public testing::Test {
       group.id = worker;
       group.extents = {{0, worker * kShare / maio::kPage, kShare / maio::kPage}};
       t.groups.push_back(std::move(group));
-      tree_.Write(
-          "/proc/" + std::to_string(PidOf(service, static_cast<int>(worker))) + "/environ",
-          "PPC_SERVICE_ID=" + IdOf(service) + '\0' + "PPC_WORKER=" + std::to_string(worker) + '\0');
+      const std::string process =
+          "/proc/" + std::to_string(PidOf(service, static_cast<int>(worker)));
+      tree_.Write(process + "/status", "Name:\tx\nUid:\t0\t0\t0\t0\n");
+      tree_.Write(process + "/environ", "PPC_SERVICE_ID=" + IdOf(service) + '\0' +
+                                            "PPC_WORKER=" + std::to_string(worker) + '\0');
     }
     std::string error;
     ASSERT_EQ(maio::Store(tree_.Root(), t, &error), 0) << error;

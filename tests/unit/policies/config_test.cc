@@ -51,7 +51,7 @@ TEST(ParseConfig, WhatIsNotGivenStaysAsItIs) {
   EXPECT_EQ(config->affinity_fix, AffinityFix::kLeave);
   EXPECT_EQ(config->affinity_fix_ahead_s, 30u);
   EXPECT_EQ(config->record, RecordMode::kAuto);
-  EXPECT_TRUE(config->prefetch && config->service.is_null());
+  EXPECT_TRUE(config->prefetch);
 }
 
 TEST(ParseConfig, Values) {

@@ -57,7 +57,8 @@ class CtlJsonTest : public DaemonTest {
         R"({"m.q_proj.weight":{"dtype":"U8","shape":[64,1024],"data_offsets":[0,65536]}})";
     std::string head(8, '\0');
     head[0] = static_cast<char>(json.size());
-    for (const char* file : {"/model/b.safetensors", "/model/a.safetensors"}) {
+    for (const char* file :
+         {"/model/x-00002-of-00002.safetensors", "/model/x-00001-of-00002.safetensors"}) {
       std::ofstream(dir_ + file) << head + json << std::string(65536, 'x');
     }
     std::ofstream(dir_ + "/cache/k/kernel") << "binary";
