@@ -63,6 +63,7 @@ void StoreTemplate(const std::string& directory, const Load& load, uint64_t serv
 void FakeProcess(const std::string& directory, int pid, uint64_t service, uint64_t worker) {
   const std::string proc = directory + "/proc/" + std::to_string(pid);
   std::filesystem::create_directories(proc);
+  std::ofstream(proc + "/status") << "Name:\tworker\nUid:\t0\t0\t0\t0\n";
   std::ofstream(proc + "/environ")
       << "PPC_SERVICE_ID=" << IdOf(service) << '\0' << "PPC_WORKER=" << worker << '\0';
 }

@@ -35,6 +35,7 @@ void MakeProcess(const Scheduler& scheduler, Process* process, int worker, const
   const std::string directory = proc + "/proc/" + std::to_string(process->pid);
   mkdir((proc + "/proc").c_str(), 0700);
   mkdir(directory.c_str(), 0700);
+  std::ofstream(directory + "/status") << "Name:\tworker\nUid:\t0\t0\t0\t0\n";
   std::ofstream environment(directory + "/environ", std::ios::binary);
   if (!service_id.empty()) environment << "PPC_SERVICE_ID=" << service_id << '\0';
   if (worker < 0) return;

@@ -255,7 +255,9 @@ void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
     const bool may_unmap = is_stopped_ || run_.config.at_ready == AtReady::kAll;
     evict_all_ = following_->EvictAll(held, may_unmap, out);
     GiveBack();
-  } else if (follows()) {
+  } else if (follows() && (is_contended || !following_->IsAtEnd())) {
+    // At the end of the load nothing of it needs room any more, and readers may compute from what
+    // they have mapped.
     following_->SetContended(is_contended);
     following_->Evict(held, out);
   }

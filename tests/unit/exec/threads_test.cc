@@ -92,6 +92,7 @@ class ThreadsTest : public testing::Test {
     writer.join();
   }
   void IsOfService(int pid, const std::string& id) {
+    tree_.Write("/proc/" + std::to_string(pid) + "/status", "Name:\tx\nUid:\t0\t0\t0\t0\n");
     tree_.Write("/proc/" + std::to_string(pid) + "/environ", "PPC_SERVICE_ID=" + id);
   }
   void Miss(int pid, uint64_t mib, uint64_t file = 1) {
@@ -112,6 +113,7 @@ class ThreadsTest : public testing::Test {
 TEST_F(ThreadsTest, AProcessThatIsSlowToLookUpKeepsNobodyElseWaiting) {
   IsOfService(11, "a");
   tree_.Write("/proc/10/stat", "10 (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
+  tree_.Write("/proc/10/status", "Name:\tw\nUid:\t0\t0\t0\t0\n");
   const std::string slow = tree_.Path("/proc/10/environ");
   ASSERT_EQ(mkfifo(slow.c_str(), 0600), 0);
   Start();
