@@ -223,11 +223,17 @@ void Service::Event(const miss_io& event) {
 // What a serving service misses may be a load again.
 void Service::Reload(const miss_io& event) {
   if (event.kind != PPC_MISS_READ && event.kind != PPC_MISS_FAULT) return;
+  // A service that computes from its mappings misses all the time where memory is short; it would
+  // read more if that were taken for a load.
+  if (event.time_ns >= served_miss_ns_ + kQuietNs) again_until_ns_ = event.time_ns + kAgainNs;
+  served_miss_ns_ = std::max(served_miss_ns_, event.time_ns);
   const bool was_recorded = recording_ != nullptr && ready_ns_ == 0;
   if (was_recorded && resumes_ < kMostResumes && recording_->IsNews(event)) {
     resumes_++;
     mode_ = Mode::kRecord;
   } else if (following_ != nullptr) {
+    const bool has_read_all = ready_ns_ != 0 || following_->HasReadAll();
+    if (has_read_all && event.time_ns > again_until_ns_) return;
     if (!following_->BeginsAgain(event, /*may_be_replaced=*/ready_ns_ == 0)) return;
     evict_all_ = false;
     // After ready all has been read, and dropped perhaps.  Before, its readers are where they were.
@@ -237,6 +243,7 @@ void Service::Reload(const miss_io& event) {
       (void)Start();
       return;
     }
+    is_again_ = has_read_all;
     mode_ = Mode::kUse;
   } else {
     return;
@@ -288,7 +295,7 @@ bool Service::HasLoadEnded(uint64_t now_ns) {
     is_at_end = mode_ == Mode::kUse && following_->IsAtEnd();
   }
   if (mode_ == Mode::kRecord) {
-    activity += recording_->bytes();
+    activity += recording_->new_bytes();
     read_bytes = std::max(read_bytes, recording_->weight_bytes());
   }
   // Of packages alone there is no model that could have been read.
@@ -307,6 +314,7 @@ void Service::EndLoad(bool is_over) {
   }
   look_ups_.End();
   is_again_ = false;
+  served_miss_ns_ = run_.last_event_ns;
   mode_ = Mode::kServing;
 }
 

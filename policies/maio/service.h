@@ -149,6 +149,8 @@ class Service {
   bool is_again_ = false;  // reads its model another time, without being told of
   uint32_t resumes_ = 0;   // so often its recording went on after it had ended by itself
   uint64_t ready_ns_ = 0;
+  uint64_t served_miss_ns_ = 0;  // the last while serving, or the end of the load
+  uint64_t again_until_ns_ = 0;  // misses are taken for a load again: they followed a rest
   PhaseTimes phases_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // expires with this object
 };

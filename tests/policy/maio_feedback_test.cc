@@ -174,7 +174,7 @@ TEST_F(MaioFeedbackTest, DummyWeightsAreNotLoaded) {
   nlohmann::json message = StartMessage(setup);
   message["params"] = {{"load_format", "dummy"}};
   const auto status = Settle(sim.get(), message);
-  EXPECT_EQ(status["mode"], "idle") << status;
+  EXPECT_EQ(status["mode"], "native") << status;
   sim->RunFor(2000);
   EXPECT_EQ(sim->disk_bytes, 0u);
   (void)End(sim.get(), "service_ready");

@@ -102,6 +102,8 @@ class Following {
   // Bytes of the model that were read or missed, and a number that changes with each and with each
   // load.
   uint64_t read_bytes() const { return table_->seen_bytes(); }
+  // Nearly all that is listed of the model has been read once.
+  bool HasReadAll() const { return read_bytes() >= layout_->bytes() / 100 * 95; }
   uint64_t Activity() const;
   bool has_model() const { return layout_->bytes() != 0; }
   bool constrained() const { return constrained_; }

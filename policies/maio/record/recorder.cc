@@ -29,13 +29,17 @@ int32_t Recorder::AddFile(uint64_t number, const TemplateFile& file) {
 }
 
 bool Recorder::HasTouched(uint32_t file, uint64_t page) const {
-  for (const auto& [id, group] : groups_) {
-    const auto covered = group.covered.find(file);
-    if (covered == group.covered.end()) continue;
-    const auto after = covered->second.upper_bound(page);
-    if (after != covered->second.begin() && std::prev(after)->second.end > page) return true;
-  }
-  return false;
+  return std::ranges::any_of(
+      groups_, [&](const auto& group) { return HasTouched(group.first, file, page); });
+}
+
+bool Recorder::HasTouched(uint32_t id, uint32_t file, uint64_t page) const {
+  const auto group = groups_.find(id);
+  if (group == groups_.end()) return false;
+  const auto covered = group->second.covered.find(file);
+  if (covered == group->second.covered.end()) return false;
+  const auto after = covered->second.upper_bound(page);
+  return after != covered->second.begin() && std::prev(after)->second.end > page;
 }
 
 void Recorder::Touch(uint32_t id, uint32_t file, uint64_t first, uint64_t end, uint64_t now_ns) {

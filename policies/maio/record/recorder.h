@@ -42,6 +42,8 @@ class Recorder {
 
   // Some group has read the page.
   bool HasTouched(uint32_t file, uint64_t page) const;
+  // The group has.
+  bool HasTouched(uint32_t id, uint32_t file, uint64_t page) const;
   // What was recorded for one of two groups was the other's, and the other way round.
   void Swap(uint32_t a, uint32_t b);
 

@@ -109,6 +109,7 @@ void Recording::Event(const miss_io& event) {
   // Whoever reads it: the order in which small files are needed is one of all processes.
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
   if (weights && first < end) NoteOwn((end - first) * kPage);
+  if (!recorder_.HasTouched(as, static_cast<uint32_t>(file), first)) new_bytes_ += event.size;
   if (unseen > 0) in_order_.Put({event.time_ns, as, static_cast<uint32_t>(file), 0, unseen});
   in_order_.Put({event.time_ns, as, static_cast<uint32_t>(file), first, end});
   while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);

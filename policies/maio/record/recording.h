@@ -62,6 +62,9 @@ class Recording {
 
   uint64_t bytes() const { return recorder_.bytes(); }
   uint64_t weight_bytes() const { return recorder_.weight_bytes(); }
+  // Read for the first time by their worker, roughly: stands still while readers compute from what
+  // they have mapped, however often they pass over it.
+  uint64_t new_bytes() const { return new_bytes_; }
   size_t files() const { return recorder_.files().size(); }
 
  private:
@@ -84,8 +87,9 @@ class Recording {
   uint64_t pending_bytes_ = 0;  // of what is on its way
   uint64_t cached_bytes_ = 0;   // of the recorded files, cached before they were read
   uint64_t model_bytes_ = 0;    // of those that are the model, all of them
-  bool has_holes_ = false;      // events were lost in between
-  bool is_traced_ = false;      // an access has come, which TRACE tells
+  uint64_t new_bytes_ = 0;
+  bool has_holes_ = false;  // events were lost in between
+  bool is_traced_ = false;  // an access has come, which TRACE tells
   Beside beside_;
   uint64_t unnamed_bytes_ = 0;  // of small files that are so by their size alone
   bool is_mapped_ = false;      // the model
