@@ -29,7 +29,7 @@ struct IoResult {
   bool interrupted = false;
   bool unmap = false;       // of a drop: mapped pages, too
   bool is_refused = false;  // by the guard: nothing was done
-  int error = 0;  // positive errno
+  int error = 0;            // positive errno
 };
 
 class Completions {
