@@ -14,6 +14,7 @@
 #include "bench/sim/metrics.h"
 #include "bench/sim/shared_store.h"
 #include "bench/sim/start_up.h"
+#include "bench/sim/temp_dir.h"
 
 namespace ppc::sim {
 namespace {
@@ -24,24 +25,6 @@ constexpr double kShortS = 0.06;  // so much later is not slower
 constexpr uint64_t kEndlessRatio = 10;
 constexpr double kEndlessS = 60;
 constexpr uint64_t kEndlessBytes = uint64_t{1} << 30;
-
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "ppc-sim-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // The same service without a policy, a limit or anything done before.
 Scenario Plain(const Scenario& scenario) {

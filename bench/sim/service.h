@@ -53,6 +53,8 @@ ModelFiles AddFolder(PageCache* cache, const FolderOptions& folder, const std::s
 // apart; "": nowhere.
 void MakeProcess(const Scheduler& scheduler, Process* process, int worker, const std::string& proc,
                  const std::string& service_id = "");
+// And its group and command line, where nobody has told of its service.
+void WriteStat(const Process& process, int leader, const std::string& proc);
 
 enum class ReadMode { kMmap, kRead, kDirect };
 enum class ShardOrder { kFile, kShuffled };

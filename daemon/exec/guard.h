@@ -15,6 +15,7 @@
 #ifndef PPC_DAEMON_EXEC_GUARD_H_
 #define PPC_DAEMON_EXEC_GUARD_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -126,6 +127,41 @@ class Guard {
   uint64_t CellBytes() const { return uint64_t{1} << shift_; }
 
  private:
+  static constexpr uint64_t kMiB = 1 << 20;
+  static constexpr int kClockShift = 16;  // 32 bits of 64 KiB each
+  static constexpr int kStampShift = 27;  // 16 bits of 134 ms each: the difference counts
+  // A reader that is seen at two places of a file, no farther apart, has read what lies between.
+  static constexpr uint64_t kPassBytes = 64 * kMiB;
+  // At the beginning and the end of a file a reader may come and go without an event.
+  static constexpr uint64_t kEdgeBytes = 8 * kMiB;
+  // Without readers' events for so long, a load is over.
+  static constexpr uint64_t kOverNs = 60 * kNsPerSecond;
+  // Where all files fit in memory, dropping gains nothing, and a first mistake must not be
+  // repeated.
+  static constexpr uint64_t kFitsRenewalNs = 60 * kNsPerSecond;
+  static constexpr uint64_t kMostRenewalNs = 600 * kNsPerSecond;
+  static constexpr uint64_t kHalfLifeNs = 60 * kNsPerSecond;
+  static constexpr uint64_t kFailureNs = 60 * kNsPerSecond;
+  // What comes to light so soon after a limit was set belongs to the mistake that it was set for.
+  static constexpr uint64_t kGraceNs = 3 * kNsPerSecond;
+  static constexpr uint64_t kLostDropNs = 10 * kNsPerSecond;
+  // Read by readers before it is judged how much of it had been loaded.
+  static constexpr uint64_t kLeastEvidence = 64 * kMiB;
+  static constexpr uint64_t kMostHits = uint64_t{1} << 30;  // that count
+  static constexpr int kMaxLevel = 6;
+  static constexpr size_t kSamples = 8;
+  static constexpr size_t kManySamples = 64;
+  static constexpr size_t kSampleSteps = 1024;  // cells looked through for them
+  static constexpr uint32_t kNoCursor = UINT32_MAX;
+
+  static uint16_t StampOf(uint64_t now_ns) { return static_cast<uint16_t>(now_ns >> kStampShift); }
+
+  static std::string MiB(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
+  static uint64_t LimitOf(uint64_t model) { return std::max(kLeastLimit, model / kModelShare); }
+
+  static void Take(uint64_t* from, uint64_t bytes) { *from -= std::min(*from, bytes); }
+
   // Counts of pages are of this cell's; a cell is at most 256 MiB.
   struct Cell {
     uint32_t used = 0;     // the service's clock when a reader was here last, + 1; 0: none was

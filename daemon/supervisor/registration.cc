@@ -195,11 +195,7 @@ void Registration::HandleEvent(const Json& event) {
 // Another start of an open service, which its readers have begun.
 void Registration::NoteStart(const Json& event) {
   const Result<std::string> id = JsonString(event, "service_id", "");
-  Service* const service = id ? services_.Find(*id) : nullptr;
-  if (service == nullptr) return;
-  service->is_ready = false;
-  service->started_ns = MonotonicNs();
-  callbacks_.on_change();
+  if (id && services_.BeginAgain(*id)) callbacks_.on_change();
 }
 
 void Registration::HandleExit(int wait_status) {

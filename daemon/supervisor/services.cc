@@ -62,6 +62,14 @@ Service* Services::Find(const std::string& id) {
   return it == services_.end() ? nullptr : &it->second;
 }
 
+bool Services::BeginAgain(const std::string& id) {
+  Service* const service = Find(id);
+  if (service == nullptr) return false;
+  service->is_ready = false;
+  service->started_ns = MonotonicNs();
+  return true;
+}
+
 Service* Services::FindReplica(const std::string& id, const Peer& peer) {
   for (auto& [own, service] : services_) {
     const Json& name = JsonMember(service.message, "template");

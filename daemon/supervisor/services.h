@@ -54,6 +54,8 @@ class Services {
   void Put(Service service);
   void Remove(const std::string& id);
   Service* Find(const std::string& id);
+  // Its readers have begun another start.  False: there is no such service.
+  bool BeginAgain(const std::string& id);
   // The one that `peer` means by `id` on `directory`.  EACCES: it is another's.
   Result<Service*> FindFor(const Peer& peer, const std::string& id, const std::string& directory);
   // A serial for Service::start.

@@ -13,6 +13,8 @@
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/follow/directories.h"
 #include "policies/maio/follow/in_memory.h"
+#include "policies/maio/synth/load_params.h"
+#include "policies/maio/synth/mount_source.h"
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/synth/synth_files.h"
 #include "policies/maio/template/shared_store.h"
@@ -20,117 +22,6 @@
 
 namespace ppc::maio {
 namespace {
-
-// The mount through the runtime, for a limited time.
-class MountSource : public ModelSource {
- public:
-  explicit MountSource(const ppc_context* context)
-      : context_(context), deadline_(context->now_ns(context) + kHeadersBudgetNs) {}
-
-  int Stat(const std::string& path, Info* out) override {
-    if (!ValidPath(path)) return -EINVAL;
-    ppc_file_info info = {};
-    if (int rc = context_->file_info(context_, path.c_str(), &info); rc != 0) return rc;
-    *out = {path, info.size, info.mtime_ns, info.file};
-    return 0;
-  }
-  int64_t Read(const std::string& path, uint64_t offset, void* out, size_t bytes) override {
-    if (context_->now_ns(context_) > deadline_) return -ETIMEDOUT;
-    return context_->read(context_, path.c_str(), offset, out, bytes);
-  }
-  int List(const std::string& path, std::vector<std::string>* names) override {
-    names->clear();
-    auto add = [](void* arg, const char* name, char kind) {
-      auto* list = static_cast<std::vector<std::string>*>(arg);
-      if (kind != '?') list->emplace_back(name);
-      return list->size() < kMaxFiles ? 0 : 1;
-    };
-    return context_->list_dir(context_, path.c_str(), add, names);
-  }
-
- private:
-  const ppc_context* context_;
-  uint64_t deadline_;
-};
-
-uint32_t NumberOf(const nlohmann::json& params, std::initializer_list<const char*> keys) {
-  for (const char* key : keys) {
-    auto it = params.find(key);
-    if (it != params.end() && it->is_number_unsigned() && it->get<uint64_t>() < kMaxGroups)
-      return it->get<uint32_t>();
-  }
-  return 0;
-}
-
-std::string TextOf(const nlohmann::json& params, std::initializer_list<const char*> keys) {
-  for (const char* key : keys) {
-    auto it = params.find(key);
-    if (it != params.end() && it->is_string()) return it->get<std::string>();
-  }
-  return "";
-}
-
-bool Known(const Fingerprint& fingerprint) { return fingerprint != Fingerprint{}; }
-
-// Data-parallel replicas: further workers read what the first tp do.  There are so many workers
-// then, and no list of any other.
-void AddReplicas(uint32_t tp, uint32_t workers, Template* t) {
-  workers = std::min(workers, kMaxGroups - 1);
-  std::erase_if(t->groups, [workers](const TemplateGroup& group) {
-    return group.id != kCommonGroup && group.id >= workers;
-  });
-  std::vector<TemplateGroup> copies;
-  for (const TemplateGroup& group : t->groups) {
-    if (group.id >= tp) continue;
-    for (uint32_t worker = group.id + tp; worker < workers; worker += tp) {
-      if (std::ranges::find(t->groups, worker, &TemplateGroup::id) != t->groups.end()) continue;
-      copies.push_back(group);
-      copies.back().id = worker;
-    }
-  }
-  std::ranges::move(copies, std::back_inserter(t->groups));
-}
-
-// How many workers a template was recorded with; 0: not known.
-uint32_t WorkersOf(const Template& t) {
-  const auto meta = nlohmann::json::parse(t.meta, nullptr, false);
-  return meta.is_object() ? NumberOf(meta, {"workers"}) : 0;
-}
-
-// How many of them held the model together; 0: not told.
-uint32_t TensorParallelOf(const Template& t) {
-  const auto meta = nlohmann::json::parse(t.meta, nullptr, false);
-  const auto params = meta.is_object() ? meta.find("params") : meta.end();
-  if (params == meta.end() || !params->is_object()) return 0;
-  return NumberOf(*params, {"tp", "tensor_parallel_size"});
-}
-
-// What a loader of the format does, where nobody says more ("loader"); nullopt: as its files' kind
-// has it.  How one that is not known splits files among workers is not known: all read all.
-std::optional<LoaderKind> LoaderOf(const std::string& load_format) {
-  for (const char* known : {"", "auto", "hf", "safetensors", "gguf", "mistral", "pt",
-                            "bitsandbytes", "npcache", "sharded_state", "runai_streamer_sharded"}) {
-    if (load_format == known) return std::nullopt;
-  }
-  return LoaderKind::kWhole;
-}
-
-WeightFormat WeightsOf(const std::string& load_format) {
-  if (load_format == "pt" || load_format == "npcache") return WeightFormat::kTorch;
-  if (load_format == "mistral") return WeightFormat::kConsolidated;
-  const bool is_sharded = load_format.starts_with("sharded") || load_format.ends_with("_sharded");
-  return is_sharded ? WeightFormat::kRanks : WeightFormat::kUsual;
-}
-
-// Why nothing of a model that is read so can be loaded ahead; "" it can.
-std::string WhyNotAhead(const std::string& load_format) {
-  if (load_format == "dummy") return "load_format dummy reads no weights";
-  // With O_DIRECT, unless told otherwise: what they do read through the page cache is recorded.
-  for (const char* direct : {"fastsafetensors", "instanttensor"}) {
-    if (load_format == direct) return load_format + " reads past the page cache";
-  }
-  return "";
-}
 
 bool HasWeights(const Template& t) {
   return std::ranges::any_of(
@@ -451,76 +342,6 @@ bool Preparer::Use(Template* t) {
   out_.generation = std::max(out_.generation, t->generation);
   followed_ = std::move(*t);
   numbers_ = std::move(numbers);
-  return true;
-}
-
-uint32_t Preparer::TensorParallel() const {
-  return spec_.params.is_object() ? NumberOf(spec_.params, {"tp", "tensor_parallel_size"}) : 0;
-}
-
-std::string Preparer::LoadFormat() const {
-  return spec_.params.is_object() ? TextOf(spec_.params, {"load_format"}) : "";
-}
-
-SynthOptions Preparer::SynthOptionsFor(uint32_t workers) const {
-  SynthOptions options;
-  options.service_id = spec_.template_id;
-  options.max_header_bytes = kMaxHeaderBytes;
-  options.created_ns = start_ns_;
-  options.loader = LoaderOf(LoadFormat());
-  options.format = WeightsOf(LoadFormat());
-  // Of several nodes all hold the model together, unless the parameters say otherwise.
-  const uint32_t all = std::max(workers * spec_.nodes, 1u);
-  options.tp = all;
-  if (!spec_.params.is_object()) return options;
-  const uint32_t stages = NumberOf(spec_.params, {"pp", "pipeline_parallel_size"});
-  options.pp = std::max(stages, 1u);
-  options.tp = TensorParallel() != 0 ? TensorParallel() : std::max(all / options.pp, 1u);
-  options.ep = NumberOf(spec_.params, {"ep", "expert_parallel_size"});
-  // Among all workers, as vLLM does.
-  if (spec_.params.value("ep", nlohmann::json()) == true) options.ep = all;
-  if (const auto told = ParseLoaderKind(TextOf(spec_.params, {"loader"}))) options.loader = told;
-  return options;
-}
-
-std::optional<Template> Preparer::SynthesizeModel() {
-  if (const std::string why = WhyNotAhead(LoadFormat()); !why.empty()) {
-    out_.reason += "; " + why;
-    return std::nullopt;
-  }
-  MountSource source(context_);
-  const std::optional<ModelPlace> place = FindPlace(&source);
-  if (!place) return std::nullopt;
-  std::string error;
-  SynthOptions options = SynthOptionsFor(spec_.workers);
-  options.only = place->file;
-  std::optional<Template> t = Synthesize(&source, place->dir, options, &error);
-  if (!t) {
-    Log(PPC_LOG_INFO, "maio: service " + spec_.service_id + ": no template from headers: " + error);
-    return std::nullopt;
-  }
-  // Data-parallel workers read what the first ones read.
-  const uint32_t workers = spec_.nodes > 1 ? spec_.first_worker + spec_.workers : spec_.workers;
-  if (workers > options.workers()) AddReplicas(options.workers(), workers, &*t);
-  if (spec_.nodes > 1 && !TakeOwnGroups(spec_, &*t)) return std::nullopt;
-  if (!Check(*t).empty()) return std::nullopt;
-  return t;
-}
-
-bool Preparer::RepairFile(Template* t, uint32_t file) {
-  if (t->files[file].kind != FileKind::kSafetensors && t->files[file].kind != FileKind::kGguf)
-    return false;
-  uint32_t workers = 0;
-  for (const TemplateGroup& group : t->groups) {
-    if (group.id != kCommonGroup) workers = std::max(workers, group.id + 1);
-  }
-  MountSource source(context_);
-  std::string error;
-  std::optional<Template> fresh =
-      SynthesizeFile(&source, t->files[file].path, SynthOptionsFor(workers), &error);
-  if (!fresh || (spec_.nodes > 1 && !TakeOwnGroups(spec_, &*fresh))) return false;
-  if (!ReplaceFile(t, file, *fresh)) return false;
-  out_.synthesized_files++;
   return true;
 }
 
