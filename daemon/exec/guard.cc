@@ -10,7 +10,7 @@ namespace ppc {
 Guard::Guard() = default;
 Guard::~Guard() = default;
 
-Guard::Ledger& Guard::Of(Slot slot) {
+Guard::Ledger& Guard::NewLedger(Slot slot) {
   if (slot >= ledgers_.size()) ledgers_.resize(slot + size_t{1});
   if (ledgers_[slot] == nullptr) ledgers_[slot] = std::make_unique<Ledger>();
   return *ledgers_[slot];
@@ -209,6 +209,12 @@ void Guard::NoteUse(Slot slot, const Use& use, uint64_t now_ns) {
   const size_t last = (use.offset + length - 1) >> shift_;
   const size_t pass = kPassBytes >> shift_;
   const size_t edge = kEdgeBytes >> shift_;
+  Ledger& ledger = Of(slot);
+  ledger.used_ns = now_ns;
+  // The usual event says again where a reader is.
+  const auto is_there = [last](uint32_t cursor) { return cursor == last; };
+  if (!use.is_miss && file->cells[last].loaded == 0 && std::ranges::any_of(file->cursors, is_there))
+    return;
   size_t at = kCursors;
   for (size_t i = 0; i < kCursors; ++i) {
     const uint32_t cursor = file->cursors[i];
@@ -216,11 +222,6 @@ void Guard::NoteUse(Slot slot, const Use& use, uint64_t now_ns) {
     if (at == kCursors || cursor > file->cursors[at]) at = i;
   }
   const bool is_known = at != kCursors;
-  Ledger& ledger = Of(slot);
-  ledger.used_ns = now_ns;
-  // The usual event says again where a reader is.
-  if (!use.is_miss && is_known && file->cursors[at] == last && file->cells[last].loaded == 0)
-    return;
   CountFile(slot, file);
   const size_t from = is_known ? file->cursors[at] + size_t{1} : first <= edge ? 0 : first;
   for (size_t i = from; i < first; ++i) Hit(slot, file, i);

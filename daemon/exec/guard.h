@@ -149,7 +149,7 @@ class Guard {
   static constexpr uint64_t kLeastEvidence = 64 * kMiB;
   static constexpr uint64_t kMostHits = uint64_t{1} << 30;  // that count
   static constexpr int kMaxLevel = 6;
-  static constexpr size_t kSamples = 8;
+  static constexpr size_t kSamples = 2;
   static constexpr size_t kManySamples = 64;
   static constexpr size_t kSampleSteps = 1024;  // cells looked through for them
   static constexpr uint32_t kNoCursor = UINT32_MAX;
@@ -234,7 +234,11 @@ class Guard {
     int tries = 0;
   };
 
-  Ledger& Of(Slot slot);
+  Ledger& NewLedger(Slot slot);
+  Ledger& Of(Slot slot) {
+    const bool is_there = slot < ledgers_.size() && ledgers_[slot] != nullptr;
+    return is_there ? *ledgers_[slot] : NewLedger(slot);
+  }
   File* FileOf(uint64_t number, uint64_t bytes);
   void Grow(File* file, uint64_t bytes);
   void DoubleUnit();

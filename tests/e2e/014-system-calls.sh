@@ -21,7 +21,7 @@ must ppcctl rm_policy "$MNT"
 stop_daemon
 
 # Of one command alone.
-run() { env -u PPC_SOCKET ppcctl run --required --id one "$@" "$MNT" -- echo ran; }
+run() { env -u PPC_SOCKET ppcctl run --required --id only "$@" "$MNT" -- echo ran; }
 refuse 125 "$refused" run --policy "$BAD/libppc_misbehave.so" --config "$asks"
 
 # serves LAUNCHER...: a ppcd that was started by it gives the policy what it asks for.
