@@ -10,7 +10,7 @@ model_bytes=$(du -cb "$MODEL"/*.safetensors | awk 'END {print $1}')
 cat >"$WORK/load.py" <<'EOF'
 import glob, mmap, sys, time
 time.sleep(1)
-for name in sorted(glob.glob(sys.argv[1] + "/*.safetensors"):
+for name in sorted(glob.glob(sys.argv[1] + "/*.safetensors")):
     with open(name, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
         sum(pages[::4096])
 EOF
