@@ -108,12 +108,19 @@ echo nonsense >"$PPC_TEMPLATE_DIR/sv/svc-one.ppct"
 cure template-damaged "$MNT"
 must ppcctl service stop "$MNT" --id svc-one
 
-# Half of a file was recorded, the other half is read.
+# Half of a file was recorded, the other half is read.  A reader is looked up while it lives, so it stays a while.
+read_half() {
+  must /usr/bin/python3 -c 'import sys, time
+with open(sys.argv[1], "rb") as file:
+    file.seek(int(sys.argv[2]) << 20)
+    file.read(32 << 20)
+    time.sleep(1)' "$MNT/halves.safetensors" "$1"
+}
 head -c 64M /dev/urandom >"$FAST/halves" && mv "$FAST/halves" "$MNT/halves.safetensors" && sync
 drop_caches
 must ppcctl service start "$MNT" --id svc-four --workers 1 --pid $$
 eq "$(mode_of svc-four)" record "mode of the first start"
-head -c 32M "$MNT/halves.safetensors" >/dev/null
+read_half 0
 must ppcctl service ready "$MNT" --id svc-four
 must ppcctl service stop "$MNT" --id svc-four
 is_stored() { [[ -s $PPC_TEMPLATE_DIR/sv/svc-four.ppct ]]; }
@@ -122,7 +129,7 @@ drop_caches
 must ppcctl service start "$MNT" --id svc-four --workers 1 --pid $$
 eq "$(mode_of svc-four)" use "mode of the second start"
 gone template-differs "$MNT" || fail "nothing was read yet"
-tail -c 32M "$MNT/halves.safetensors" >/dev/null
+read_half 32
 cure template-differs "$MNT"
 must ppcctl service stop "$MNT" --id svc-four
 rm "$MNT/halves.safetensors"
