@@ -351,10 +351,10 @@ std::optional<ModelPlace> FindModel(ModelSource* source, const std::string& moun
     for (size_t at = cache.find('/'); at != std::string::npos; at = cache.find('/', at))
       cache.replace(at, 1, "--");
     for (const std::string& repository : {cache, "hub/" + cache}) {
-      if (const auto place = InHub(source, repository)) return place;
+      if (auto place = InHub(source, repository)) return place;
     }
   }
-  if (const auto place = InHub(source, "")) return place;
+  if (auto place = InHub(source, "")) return place;
   Names names;
   if (source->List("", &names) != 0) return std::nullopt;
   if (IsOneModel(names)) return ModelPlace{};
