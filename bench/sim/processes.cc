@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What /proc says of simulated processes, see service.h.
+// Writes the /proc entries of simulated processes, see service.h.
 #include <sys/stat.h>
 
 #include <fstream>

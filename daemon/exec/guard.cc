@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The ledger: cells, readers' events, results, samples.  Its limits are in guard_limits.cc.
 #include "daemon/exec/guard.h"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "daemon/backend/backend.h"
 
 namespace ppc {
+
 Guard::Guard() = default;
 Guard::~Guard() = default;
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the guard: a ledger, in cells of 2 MiB per file, of what policies had dropped and loaded and
-// of what became of it; and the limits that follow for each service.  It trusts no policy: with any
-// of them a service reads no more, and no later, than without PPC, beyond a bounded first mistake.
+// of what became of it; and the limits that follow for each service.  It trusts no policy.  The
+// aim is that a service reads no more, and no later, than without PPC, beyond a bounded first
+// mistake; docs/runtime.md and bench/sim say where that is not reached.
 //
 // Regret: dropped for a policy, missed again by a reader, and without the drop still cached: what
 // the kernel would have inserted for the service since its last use is less than the room that it
 // has. Churn: dropped, and loaded again for the policy before a reader missed it. Waste: loaded and
 // never read.  Vanished: loaded, and gone before it was read without a drop of ours. Displaced: a
 // reader's page that was cached, was not dropped by us, and is missed while loads lie unread: they
-// took its place.
+// may have taken its place.  It is counted, and limits nothing.
 //
 // Threads: the executor's; the ledger asks nobody: clock, memory and samples of the page cache are
 // given to it.  No allocation per event once the files' cells exist.
