@@ -10,8 +10,9 @@ drop_caches
 eq "$(ppcctl run --id svc-tmpl --xpu 0,1 "$MNT" -- bash -c \
   "loadmodel --workers 2 $MNT | grep -o '\"checksum\":\"[0-9a-f]*\"' | head -n 1")" \
   "$(reference_checksum)" "checksum while recording"
-template=$(find "$PPC_TEMPLATE_DIR" -name 'svc-tmpl.ppct')
-[[ -n $template ]] || fail "no template was recorded: $(ppcctl status "$MNT")"
+template=$PPC_TEMPLATE_DIR/sv/svc-tmpl.ppct
+is_stored() { [[ -s $template ]]; }  # which the end of the command does not wait for
+within 20 is_stored || fail "no template was recorded: $(ppcctl status "$MNT")"
 must ppcctl template show svc-tmpl
 must ppcctl template dump svc-tmpl
 has "$(ppcctl template list)" svc-tmpl "list of templates"

@@ -14,8 +14,9 @@ drop_caches
 start_service svc-maio 2 0,1
 eq "$(checksum_in "$(load_in_group --workers 2)")" "$wanted" "checksum while recording"
 end_service svc-maio
-template=$(find "$PPC_TEMPLATE_DIR" -name '*.ppct')
-[[ -n $template ]] || fail "no template: $(tail -n 5 "$WORK/ppcd.log")"
+template=$PPC_TEMPLATE_DIR/sv/svc-maio.ppct
+is_stored() { [[ -s $template ]]; }
+within 20 is_stored || fail "no template: $(tail -n 5 "$WORK/ppcd.log")"
 le "$(stat -c %s "$template")" 65536 "bytes of the template"
 
 # Using it: the model is there before the service reads.

@@ -35,14 +35,15 @@ uint64_t LoadBegin(const StartLog& log) {
   uint64_t followed_ns = 0;  // the last question that found nothing read of a template
   for (const Progress& progress : log.progress) {
     most = std::max(most, progress.bytes);
-    if (progress.total > 0 && progress.bytes == 0) followed_ns = progress.time_ns;
+    if (progress.total > 0 && progress.bytes == 0) followed_ns = progress.asked_ns;
   }
   // Read between two questions, the last of which found it ready.
   if (most == 0) return followed_ns == 0 ? log.begin_ns : std::min(followed_ns, log.end_ns);
   uint64_t before = log.begin_ns;
   for (const Progress& progress : log.progress) {
+    if (!progress.is_counted) continue;
     if (progress.bytes <= most / 50) {
-      before = progress.time_ns;
+      before = progress.asked_ns;
       continue;
     }
     // At the pace of the rest, but after the question before.

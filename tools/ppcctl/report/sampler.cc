@@ -124,7 +124,8 @@ void Sampler::AskOnce() {
   Progress progress;
   if (!ask_(&progress)) return;
   const std::lock_guard lock(mutex_);
-  progress.time_ns = is_ending_ ? asked_ns : MonotonicNs();  // it is of now
+  progress.asked_ns = asked_ns;
+  progress.time_ns = is_ending_ ? asked_ns : MonotonicNs();
   log_.progress.push_back(progress);
   if (!progress.is_ready) return;
   log_.is_ready = true;

@@ -43,7 +43,9 @@ struct Sample {
 
 // How far: bytes of the model that were read, as the policy counts them.
 struct Progress {
-  uint64_t time_ns = 0;
+  uint64_t asked_ns = 0;   // the numbers are of some time between this one
+  uint64_t time_ns = 0;    // and this one
+  bool is_counted = true;  // false: the policy still prepares and counts later what is read now
   uint64_t bytes = 0;
   uint64_t total = 0;    // of the template that is followed; 0: none
   uint64_t missed = 0;   // bytes that readers did not find

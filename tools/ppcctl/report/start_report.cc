@@ -45,6 +45,7 @@ class StartReport::Asker {
     progress->disk_rate = directory->second.device_rate;
     progress->is_ready = service->second.state == "ready";
     const std::string& mode = service->second.mode;
+    progress->is_counted = mode != "starting";
     if (mode == "record" || mode == "use") mode_ = mode;
     if (!service->second.phases.empty()) phases_ = service->second.phases;
     return true;
