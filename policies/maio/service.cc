@@ -107,7 +107,8 @@ void Service::Begin(Preparation p) {
     reason_ = "held back: this start runs natively, to be compared with";
   }
   mode_ = p.is_recorded ? Mode::kRecord : p.followed ? Mode::kUse : Mode::kNative;
-  load_end_ = LoadEnd();
+  load_end_ = follow_end_ = LoadEnd();
+  has_followed_ = false;
   treatment_ = is_held_back_ ? "native" : p.is_recorded ? "record" : p.followed ? "policy" : "none";
   if (p.is_recorded) {
     recording_ = std::make_unique<Recording>(&run_, p.found);
@@ -240,7 +241,8 @@ void Service::Reload(const miss_io& event) {
   } else {
     return;
   }
-  load_end_ = LoadEnd();
+  load_end_ = follow_end_ = LoadEnd();
+  has_followed_ = false;
   if (following_ != nullptr) following_->GoOn();
 }
 
@@ -254,7 +256,7 @@ void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
     const bool may_unmap = is_stopped_ || run_.config.at_ready == AtReady::kAll;
     evict_all_ = following_->EvictAll(held, may_unmap, out);
     GiveBack();
-  } else if (follows() && (is_contended || !following_->IsAtEnd())) {
+  } else if (follows() && (is_contended || !IsAtEnd())) {
     // At the end of the load nothing of it needs room any more, and readers may compute from what
     // they have mapped.
     following_->SetContended(is_contended);
@@ -270,8 +272,27 @@ bool Service::Done(const ppc_result& result) {
 
 void Service::Tick(uint64_t now_ns) {
   if (mode_ != Mode::kRecord && mode_ != Mode::kUse) return;
-  if (following_ != nullptr) following_->Tick(now_ns);
+  if (follows()) following_->Tick(now_ns);
+  if (mode_ == Mode::kRecord && follows() && !run_.is_awaited) EndFollowing(now_ns);
   if (HasLoadEnded(now_ns)) EndLoad(mode_ == Mode::kUse && following_->IsAtEnd());
+}
+
+// Asked more often than the ticks at which the end is looked for.
+bool Service::IsAtEnd() const {
+  const LoadEnd& end = mode_ == Mode::kRecord ? follow_end_ : load_end_;
+  return end.is_at_end() || following_->IsAtEnd();
+}
+
+// A first start that has read what the headers list computes from it, perhaps; its recording goes
+// on, since what else belongs into the template may come after the model.
+void Service::EndFollowing(uint64_t now_ns) {
+  if (!follow_end_.HasEnded(following_->Activity(), following_->read_bytes(), following_->IsAtEnd(),
+                            now_ns)) {
+    return;
+  }
+  following_->Rest();
+  following_->Pause();
+  has_followed_ = true;
 }
 
 bool Service::HasLoadEnded(uint64_t now_ns) {
@@ -283,7 +304,7 @@ bool Service::HasLoadEnded(uint64_t now_ns) {
   if (following_ != nullptr) {
     activity = following_->Activity();
     read_bytes = following_->read_bytes();
-    // What else belongs into the template may come after the model.
+    // A recording takes in what comes after the model.
     is_at_end = mode_ == Mode::kUse && following_->IsAtEnd();
   }
   if (mode_ == Mode::kRecord) {

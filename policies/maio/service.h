@@ -113,6 +113,8 @@ class Service {
   void FinishRecording(uint32_t flags);
   // Serving from here on.  is_over: all that is listed has been read, or is not needed any more.
   void EndLoad(bool is_over);
+  bool IsAtEnd() const;
+  void EndFollowing(uint64_t now_ns);
   bool HasLoadEnded(uint64_t now_ns);
   void Reload(const miss_io& event);
   void Judge(bool is_ready);
@@ -122,7 +124,8 @@ class Service {
   uint64_t OwnBytes() const { return following_ != nullptr ? following_->own_bytes() : 0; }
   // Not what an earlier pass left, while the next is prepared.
   bool follows() const {
-    return following_ != nullptr && (mode_ == Mode::kUse || mode_ == Mode::kRecord);
+    return following_ != nullptr && (mode_ == Mode::kUse || mode_ == Mode::kRecord) &&
+           !has_followed_;
   }
 
   Run run_;
@@ -143,6 +146,8 @@ class Service {
   std::unique_ptr<Recording> recording_;  // recording
   std::unique_ptr<Following> following_;  // following, or beside recording; serving: what it left
   LoadEnd load_end_;                      // of the load that is going on
+  LoadEnd follow_end_;                    // of what is followed beside a recording
+  bool has_followed_ = false;             // which has ended: the recording goes on alone
   bool evict_all_ = false;                // serving: all that is left goes
   bool is_stopped_ = false;
   bool is_forgiven_ = false;

@@ -141,11 +141,14 @@ class Evictor {
   }
   uint64_t Unneeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
                     std::vector<uint32_t>* out) const;
-  uint64_t LastNeeded(uint64_t bytes, uint64_t min_ahead,
+  static bool WasReleased(const Piece& piece, uint64_t now_ns);
+  uint64_t LastNeeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
                       const std::function<bool(const Piece&)>& is_meant,
                       std::vector<uint32_t>* out) const;
-  void ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const;
-  uint64_t TouchedAhead(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const;
+  void ReadAgainLast(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
+                     std::vector<uint32_t>* out) const;
+  uint64_t TouchedAhead(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
+                        std::vector<uint32_t>* out) const;
   BackwardUses Farthest(uint32_t group) const;
   uint64_t NextUse(uint32_t index) const;
   uint64_t Ahead(uint32_t group, uint32_t file, uint64_t pos) const;

@@ -30,7 +30,8 @@ void Evictor::EvictAhead(const ppc_memory& memory, uint64_t now_ns, uint32_t fla
   uint64_t again = over;
   if (urgent != ~0ull) again += step;
   if (layout_->has_passes() && dropping_ < again) {
-    ReadAgainLast(again - dropping_, std::max(distance_, urgent == ~0ull ? 0 : urgent), &released);
+    ReadAgainLast(again - dropping_, std::max(distance_, urgent == ~0ull ? 0 : urgent), now_ns,
+                  &released);
     Release(released, flags, now_ns, held, out);
   }
   // A little above the threshold is no reason: what the readers load by themselves is needed now,
@@ -49,7 +50,7 @@ void Evictor::EvictAhead(const ppc_memory& memory, uint64_t now_ns, uint32_t fla
   uint64_t found = Unneeded(wanted - dropping_, min_ahead, now_ns, &released);
   // Readers that load far ahead by themselves stop for nobody, up to the limit.
   if (over > tolerated + dropping_ + found)
-    found += TouchedAhead(over - tolerated - dropping_ - found, min_ahead, &released);
+    found += TouchedAhead(over - tolerated - dropping_ - found, min_ahead, now_ns, &released);
   if (found < wanted - dropping_) scarce_ns_ = now_ns + kScarceNs;
   const uint64_t before = stats_.released;
   Release(released, 0, now_ns, held, out);
@@ -98,9 +99,14 @@ BackwardUses Evictor::Farthest(uint32_t group) const {
   });
 }
 
+// It may have stayed, mapped, or is being read again: asking once more would gain nothing.
+bool Evictor::WasReleased(const Piece& piece, uint64_t now_ns) {
+  return piece.release_us != 0 && now_ns < piece.release_us * 1000 + kReleasedNs;
+}
+
 // The ends of the sequences are walked from behind, so that what is needed last goes and the
 // beginning stays.  Returns the bytes.
-uint64_t Evictor::LastNeeded(uint64_t bytes, uint64_t min_ahead,
+uint64_t Evictor::LastNeeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
                              const std::function<bool(const Piece&)>& is_meant,
                              std::vector<uint32_t>* out) const {
   uint64_t sum = 0;
@@ -112,7 +118,7 @@ uint64_t Evictor::LastNeeded(uint64_t bytes, uint64_t min_ahead,
     for (Use use; sum < bytes && uses.Next(&use, &ahead) && ahead >= min_ahead;) {
       const Piece& piece = layout_->pieces()[use.piece];
       if ((piece.flags & kKeep) != 0 || !is_meant(piece) || taken[use.piece] ||
-          NextUse(use.piece) < min_ahead) {
+          WasReleased(piece, now_ns) || NextUse(use.piece) < min_ahead) {
         continue;
       }
       taken[use.piece] = true;
@@ -124,22 +130,23 @@ uint64_t Evictor::LastNeeded(uint64_t bytes, uint64_t min_ahead,
 }
 
 // Pieces that were read in this pass and are listed again.
-void Evictor::ReadAgainLast(uint64_t bytes, uint64_t min_ahead, std::vector<uint32_t>* out) const {
+void Evictor::ReadAgainLast(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
+                            std::vector<uint32_t>* out) const {
   const auto is_read = [](const Piece& piece) {
     return (piece.state == PieceState::kResident || piece.state == PieceState::kTouched) &&
            (piece.flags & kConsumed) != 0;
   };
-  (void)LastNeeded(bytes, min_ahead, is_read, out);
+  (void)LastNeeded(bytes, min_ahead, now_ns, is_read, out);
 }
 
 // Pieces that a reader's own read-ahead or populating has brought in.  Where the readers are is
 // known from the same reads, so what is near any of them stays.
-uint64_t Evictor::TouchedAhead(uint64_t bytes, uint64_t min_ahead,
+uint64_t Evictor::TouchedAhead(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
                                std::vector<uint32_t>* out) const {
   const auto is_theirs = [](const Piece& piece) {
     return piece.state == PieceState::kTouched && (piece.flags & kConsumed) == 0;
   };
-  return LastNeeded(bytes, min_ahead, is_theirs, out);
+  return LastNeeded(bytes, min_ahead, now_ns, is_theirs, out);
 }
 
 // Resident pieces, the last needed first, at least min_ahead from the readers.  Returns their
@@ -164,7 +171,8 @@ uint64_t Evictor::Unneeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
         }
         // A piece that is listed again later may be needed soon all the same.
         if (use.state != UseState::kPending || piece.state != PieceState::kResident ||
-            taken[use.piece] || (piece.flags & kKeep) || NextUse(use.piece) < min_ahead) {
+            taken[use.piece] || (piece.flags & kKeep) || WasReleased(piece, now_ns) ||
+            NextUse(use.piece) < min_ahead) {
           continue;
         }
         taken[use.piece] = true;
@@ -179,8 +187,7 @@ uint64_t Evictor::Unneeded(uint64_t bytes, uint64_t min_ahead, uint64_t now_ns,
   for (uint32_t p = 0; p < layout_->pieces().size() && sum < bytes; p++) {
     const Piece& piece = layout_->pieces()[p];
     const bool there = piece.state == PieceState::kResident || piece.state == PieceState::kTouched;
-    if (!there || taken[p] || (piece.flags & (kKeep | kConsumed)) ||
-        (piece.release_us != 0 && now_ns < piece.release_us * 1000 + kReleasedNs)) {
+    if (!there || taken[p] || (piece.flags & (kKeep | kConsumed)) || WasReleased(piece, now_ns)) {
       continue;
     }
     bool behind = true;

@@ -123,6 +123,13 @@ void Following::NoteMiss(const miss_io& event, uint32_t file, int32_t slot) {
   }
 }
 
+// A populate came for these pages, and maps them: they are read as much as they ever will be by
+// anything that is told of.
+void Following::See(const Observation& o) {
+  const auto [first, last] = layout_->PiecesOf(o.file, o.first_page, o.end_page);
+  for (uint32_t p = first; p < last; p++) table_->See(p, kMissed);
+}
+
 // False: it is none of the template's.
 bool Following::SmallFile(const miss_io& event) {
   if (!small_->Knows(event.file)) return false;
@@ -246,6 +253,7 @@ void Following::Event(const miss_io& event) {
   o.user = user;
   o.idle_loader = planner_->queued_bytes(g) == 0;
   o.now_ns = event.time_ns;
+  if (!user) See(o);
   MatchResult match = matcher_->Observe(o);
   if (!native_.empty() || matcher_->cursors()[g].state == SyncState::kLost) FollowSync(event, g);
   if (weights && o.user) {
@@ -289,6 +297,9 @@ void Following::Evict(const Evictor::Held& held, IoList* out) {
   const ppc_memory memory = run_->Memory();
   // The threshold leaves room for what is in flight; it is no reason to drop what the kernel keeps.
   if (!is_contended_ && Fits(memory)) return;
+  // Room that no load needs is the kernel's to make: it may be short of what the service takes for
+  // itself, and its readers may compute from what they have mapped.
+  if (!is_contended_ && planner_->NearestAhead(run_->Now()) == ~0ull) return;
   const bool is_short = memory.used > memory.threshold || memory.room < kChunkBytes;
   // With PPC_WANT_EVICT asked while there is room, too.
   if (run_->config.affinity_fix == AffinityFix::kEvict && !is_short) return;

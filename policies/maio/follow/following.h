@@ -121,6 +121,7 @@ class Following {
   void Stats() const { maio::Stats(Parts()); }
 
  private:
+  void See(const Observation& o);
   bool SmallFile(const miss_io& event);
   uint64_t template_bytes() const { return layout_->bytes() + small_->stats().bytes; }
   uint64_t OwnToCome(const ppc_memory& memory, Reads reads) {

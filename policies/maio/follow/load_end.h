@@ -22,16 +22,23 @@ class LoadEnd {
       active_ns_ = now_ns;
     }
     // The kernel's read-ahead comes to the end before its reader, and a second model may follow.
-    if (!is_at_end) at_end_ns_ = 0;
+    // A reader that goes back and reads next to nothing new computes from what it has loaded.
+    const bool has_news = read_bytes > end_bytes_ + kSubstantialBytes;
+    if (!is_at_end && has_news) at_end_ns_ = 0;
     if (is_at_end && at_end_ns_ == 0) at_end_ns_ = now_ns;
-    if (is_at_end && now_ns >= at_end_ns_ + kAtEndNs) return true;
+    if (is_at_end) end_bytes_ = read_bytes;
+    if (at_end_ns_ != 0 && now_ns >= at_end_ns_ + kAtEndNs) return true;
     return read_bytes >= kSubstantialBytes && now_ns >= active_ns_ + kQuietNs;
   }
+
+  // All readers are, or were, at the end, and have read nothing new since.
+  bool is_at_end() const { return at_end_ns_ != 0; }
 
  private:
   uint64_t activity_ = 0;
   uint64_t active_ns_ = 0;  // when it changed last; 0: not asked yet
-  uint64_t at_end_ns_ = 0;  // all readers are at the end since then; 0: they are not
+  uint64_t at_end_ns_ = 0;  // all readers are, or were, at the end since then; 0: they were not
+  uint64_t end_bytes_ = 0;  // read_bytes then
 };
 
 }  // namespace ppc::maio

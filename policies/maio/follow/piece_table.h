@@ -60,6 +60,8 @@ class PieceTable {
   void Touch(uint32_t piece);
   // A reader, or a populate, came for it and it was not there.
   void Miss(uint32_t piece);
+  // Somebody came for it: how is kConsumed or kMissed.
+  void See(uint32_t piece, PieceFlag how);
   // It is not there, or not any more.
   void Lose(uint32_t piece) { SetState(piece, PieceState::kAbsent); }
   // We drop it.
@@ -90,7 +92,6 @@ class PieceTable {
   Piece& At(uint32_t piece) { return layout_->pieces_[piece]; }
   UseList& ListOf(uint32_t group, uint32_t file) { return layout_->groups_[group].lists[file]; }
   void SetState(uint32_t piece, PieceState state);
-  void See(uint32_t piece, PieceFlag how);
 
   Layout* const layout_;
   uint64_t resident_ = 0;

@@ -21,6 +21,7 @@ struct Touched {
   uint32_t file = 0;
   uint64_t first_page = 0;
   uint64_t end_page = 0;
+  bool may_repeat = true;  // see Recorder::Touch()
 };
 
 class InOrder {

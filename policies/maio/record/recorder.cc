@@ -42,7 +42,8 @@ bool Recorder::HasTouched(uint32_t id, uint32_t file, uint64_t page) const {
   return after != covered->second.begin() && std::prev(after)->second.end > page;
 }
 
-void Recorder::Touch(uint32_t id, uint32_t file, uint64_t first, uint64_t end, uint64_t now_ns) {
+void Recorder::Touch(uint32_t id, uint32_t file, uint64_t first, uint64_t end, uint64_t now_ns,
+                     bool may_repeat) {
   end = std::min(end, (files_[file].size + kPage - 1) / kPage);
   auto [it, is_new] = groups_.try_emplace(id);
   Group& group = it->second;
@@ -53,7 +54,7 @@ void Recorder::Touch(uint32_t id, uint32_t file, uint64_t first, uint64_t end, u
   }
   group.out.last_ms = (now_ns - start_ns_) / 1'000'000;
   auto& covered = group.covered[file];
-  bool may_repeat = files_[file].kind != FileKind::kSmall;
+  may_repeat &= files_[file].kind != FileKind::kSmall;
   while (first < end) {
     auto next = covered.upper_bound(first);
     if (next != covered.begin()) {

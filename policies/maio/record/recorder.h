@@ -37,8 +37,9 @@ class Recorder {
   std::vector<TemplateFile>& files() { return files_; }
   const std::vector<TemplateFile>& files() const { return files_; }
 
-  void Touch(uint32_t group, uint32_t file, uint64_t first_page, uint64_t end_page,
-             uint64_t now_ns);
+  // may_repeat: pages that the group read long ago are listed again, as another pass of the load.
+  void Touch(uint32_t group, uint32_t file, uint64_t first_page, uint64_t end_page, uint64_t now_ns,
+             bool may_repeat = true);
 
   // Some group has read the page.
   bool HasTouched(uint32_t file, uint64_t page) const;

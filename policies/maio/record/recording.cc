@@ -110,8 +110,12 @@ void Recording::Event(const miss_io& event) {
   const uint32_t as = weights ? run_->workers.RecordedAs(event, group) : kCommonGroup;
   if (weights && first < end) NoteOwn((end - first) * kPage);
   if (!recorder_.HasTouched(as, static_cast<uint32_t>(file), first)) new_bytes_ += event.size;
-  if (unseen > 0) in_order_.Put({event.time_ns, as, static_cast<uint32_t>(file), 0, unseen});
-  in_order_.Put({event.time_ns, as, static_cast<uint32_t>(file), first, end});
+  // A service that has populated its mapping computes from it, and loads nothing another time.
+  if ((event.flags & PPC_F_NOT_USER) != 0) populated_bytes_ += event.size;
+  const bool may_repeat = (event.flags & PPC_F_MMAP) == 0 || populated_bytes_ < kWeightsBeginBytes;
+  const auto index = static_cast<uint32_t>(file);
+  if (unseen > 0) in_order_.Put({event.time_ns, as, index, 0, unseen, may_repeat});
+  in_order_.Put({event.time_ns, as, index, first, end, may_repeat});
   while (const std::optional<Touched> touched = in_order_.Next()) Record(*touched);
 }
 
@@ -143,7 +147,8 @@ void Recording::Settle() {
 }
 
 void Recording::Record(const Touched& touched) {
-  recorder_.Touch(touched.group, touched.file, touched.first_page, touched.end_page, touched.ns);
+  recorder_.Touch(touched.group, touched.file, touched.first_page, touched.end_page, touched.ns,
+                  touched.may_repeat);
 }
 
 bool Recording::HasSubstance() const {

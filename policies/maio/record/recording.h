@@ -92,7 +92,8 @@ class Recording {
   bool is_traced_ = false;  // an access has come, which TRACE tells
   Beside beside_;
   uint64_t unnamed_bytes_ = 0;  // of small files that are so by their size alone
-  bool is_mapped_ = false;      // the model
+  uint64_t populated_bytes_ = 0;
+  bool is_mapped_ = false;  // the model
 };
 
 }  // namespace ppc::maio

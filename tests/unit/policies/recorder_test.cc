@@ -77,6 +77,16 @@ TEST_F(RecorderTest, SwappedGroupsTakeTheirPlacesInPhasesAlong) {
   for (auto [group, bytes] : positions) EXPECT_EQ(bytes, (group == 1 ? 10 : 2) * kPage);
 }
 
+// A service computes from what it has mapped.
+TEST_F(RecorderTest, PagesThatMayNotRepeatAreListedOnce) {
+  const uint64_t pages = 2 * kSecondPassBytes / kPage;
+  for (uint64_t at = 0; at < pages; at += 256) Touch(0, at, at + 256);
+  recorder_.Touch(0, 0, 0, pages, now_, /*may_repeat=*/false);
+  const Template t = Recorder(recorder_).Finish("abcd", 0, 0);
+  EXPECT_EQ(SequenceBytes(t.groups[0]), pages * kPage);
+  EXPECT_EQ(t.groups[0].repeat_bytes, pages * kPage);
+}
+
 TEST_F(RecorderTest, DropsRepeatsAndCountsThem) {
   Touch(0, 0, 100);
   Touch(0, 50, 120);
