@@ -172,8 +172,10 @@ void Executor::TickGuard(uint64_t now) {
     // Where nothing is said of the page cache it may be all.
     const uint64_t cache = memory.cache != 0 ? memory.cache : memory.used;
     const uint64_t held = memory.used - std::min(cache, memory.used);
+    // Room is withheld while tasks wait for memory, which is no reason to drop more.
+    const uint64_t usable = memory.threshold + memory.withheld;
     parts_.guard->SetRoom(GuardSlot(*service), memory.limit - std::min(held, memory.limit),
-                          memory.threshold - std::min(held, memory.threshold));
+                          usable - std::min(held, usable));
   }
   parts_.guard->Tick(now);
   if (is_sampling_) return;

@@ -51,7 +51,7 @@ class Guard {
   static constexpr uint64_t kLeastLimit = 16 << 20;  // of regret and of waste
   static constexpr uint64_t kModelShare = 50;        // 2% of the model
   static constexpr uint64_t kNsPerSecond = 1'000'000'000;
-  static constexpr uint64_t kRenewalNs = 2 * kNsPerSecond;
+  static constexpr uint64_t kRenewalNs = 60 * kNsPerSecond;
   static constexpr uint64_t kBackOffNs = 60 * kNsPerSecond;
   static constexpr size_t kMaxCells = size_t{1} << 17;
   static constexpr size_t kMaxFiles = 16384;
@@ -137,9 +137,6 @@ class Guard {
   static constexpr uint64_t kEdgeBytes = 8 * kMiB;
   // Without readers' events for so long, a load is over.
   static constexpr uint64_t kOverNs = 60 * kNsPerSecond;
-  // Where all files fit in memory, dropping gains nothing, and a first mistake must not be
-  // repeated.
-  static constexpr uint64_t kFitsRenewalNs = 60 * kNsPerSecond;
   static constexpr uint64_t kMostRenewalNs = 600 * kNsPerSecond;
   static constexpr uint64_t kHalfLifeNs = 60 * kNsPerSecond;
   static constexpr uint64_t kFailureNs = 60 * kNsPerSecond;

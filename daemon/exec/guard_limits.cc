@@ -130,8 +130,8 @@ void Guard::Renew(Ledger* ledger, uint64_t now_ns) {
     ledger->quiet_ns = now_ns;
     return;
   }
-  const uint64_t wait = fits ? std::max(ledger->renewal_ns, kFitsRenewalNs) : ledger->renewal_ns;
-  if (now_ns < ledger->quiet_ns + wait) return;
+  // A load lasts for minutes, and only then is it seen whether its reader comes back.
+  if (now_ns < ledger->quiet_ns + ledger->renewal_ns) return;
   ledger->quiet_ns = now_ns;
   ledger->returned = 0;
   const bool was_used = std::exchange(ledger->unmapped, 0) > 0;
@@ -196,8 +196,6 @@ uint64_t Guard::Excess(const Ledger& ledger) const {
 }
 
 uint64_t Guard::UnmapLeft(const Ledger& ledger) const {
-  // Until much of it comes back: a load of more than memory must drop what it has passed.
-  if (ledger.total > ledger.room && !ledger.has_returned) return UINT64_MAX / 2;
   const uint64_t all = ledger.credit + Excess(ledger);
   const uint64_t taken = ledger.unmapped + ledger.pending;
   return all > taken ? all - taken : 0;
