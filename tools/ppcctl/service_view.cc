@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tools/ppcctl/guard_line.h"
+
 namespace ppc::ctl {
 namespace {
 
@@ -71,13 +73,16 @@ View ViewOf(const Json& status) {
     for (const Json& service : JsonMember(runner, "services")) {
       // Of those that nobody has told of, ppcd does not know.
       if (JsonMember(service, "auto") == true) {
-        directory.services[Word(service, "service_id")] = {
-            .state = "auto", .mode = "", .resident = Count(runner, "own_cache")};
+        ServiceView& seen = directory.services[Word(service, "service_id")];
+        seen.state = "auto";
+        seen.resident = Count(runner, "own_cache");
       }
       const auto it = directory.services.find(Word(service, "service_id"));
       const Json& memory = JsonMember(service, "memory");
       const Json& is_own = JsonMember(memory, "is_cgroup");
-      if (it == directory.services.end() || is_own != true) continue;
+      if (it == directory.services.end()) continue;
+      it->second.guard = GuardLine(service);
+      if (is_own != true) continue;
       it->second.resident = Count(memory, "cache");
     }
   }

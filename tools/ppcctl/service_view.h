@@ -37,6 +37,7 @@ struct ServiceView {
   bool tells_slack = false;                              // of each worker
   std::vector<std::pair<std::string, uint64_t>> phases;  // and when each began, ms
   uint64_t resident = 0;  // clean cache charged to it, or of the runner
+  std::string guard;      // what the guard withholds and why; "" = nothing
 };
 
 struct DirectoryView {

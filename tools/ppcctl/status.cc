@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/guard_line.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/verbs.h"
@@ -77,7 +78,7 @@ void AddModes(DaemonLink& link, Json& mount) {
   }
 }
 
-void PrintService(const Json& service) {
+void PrintService(const Json& service, const std::string& guard) {
   std::printf("  service %s  %s", Text(service, "service_id").c_str(),
               Text(service, "state").c_str());
   if (service.contains("mode")) std::printf("  %s", ModeInWords(Text(service, "mode")).c_str());
@@ -92,6 +93,28 @@ void PrintService(const Json& service) {
   if (service.contains("pid")) std::printf("  pid %s", Text(service, "pid").c_str());
   std::printf("\n");
   if (service.contains("params")) std::printf("    %s\n", DumpJson(service["params"]).c_str());
+  if (!guard.empty()) std::printf("    guard %s\n", guard.c_str());
+}
+
+// What the guard withholds, by service ID; "" is whoever has no service.
+std::map<std::string, std::string> GuardLines(const Json& mount) {
+  std::map<std::string, std::string> lines;
+  for (const Json& service : JsonMember(JsonMember(mount, "runner"), "services")) {
+    const std::string line = GuardLine(service);
+    if (!line.empty()) lines[Text(service, "service_id", "")] = line;
+  }
+  return lines;
+}
+
+void PrintServices(const Json& mount) {
+  std::map<std::string, std::string> guards = GuardLines(mount);
+  for (const Json& service : mount.value("services", Json::array())) {
+    const auto guard = guards.extract(Text(service, "service_id"));
+    PrintService(service, guard.empty() ? "" : guard.mapped());
+  }
+  // Services that began by themselves are the runner's alone.
+  for (const auto& [id, guard] : guards)
+    std::printf("  %s%sguard %s\n", id.c_str(), id.empty() ? "" : "  ", guard.c_str());
 }
 
 void PrintMount(const Json& mount) {
@@ -109,7 +132,7 @@ void PrintMount(const Json& mount) {
   for (const Json& limit : mount.value("limits", Json::array())) {
     std::printf("  limit: %s\n", limit.is_string() ? limit.get<std::string>().c_str() : "-");
   }
-  for (const Json& service : mount.value("services", Json::array())) PrintService(service);
+  PrintServices(mount);
   for (const char* part : {"kernel", "runner"}) {
     if (!mount.contains(part)) continue;
     Rows rows;

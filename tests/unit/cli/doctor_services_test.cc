@@ -69,6 +69,39 @@ TEST_F(DoctorTest, ACgroupOfTheFirstVersionThatMayNotReadFast) {
                                   " 0' > " + tree_.Path(throttle + "iops_device"));
 }
 
+TEST_F(DoctorTest, AGuardThatLimits) {
+  const auto limits = [this](const char* state, const char* id = "svc-one") {
+    look_.mount["runner"]["services"] = {{{"service_id", id},
+                                          {"guard",
+                                           {{"state", state},
+                                            {"reason", "33 MiB came back"},
+                                            {"refused_drop_bytes", uint64_t{3} << 20},
+                                            {"refused_load_bytes", uint64_t{2} << 20}}}}};
+    return Only(Services());
+  };
+  const std::string again = "ppcctl rm_policy /models && ppcctl reg_policy /models maio";
+  EXPECT_EQ(limits("open"), "");
+  EXPECT_EQ(limits("no_unmap"), "guard-limits " + again + " '{\"bar\": false}'");
+  EXPECT_EQ(Services().at(0).about, "/models svc-one");
+  EXPECT_EQ(Services().at(0).cause,
+            "the guard limits what its policy does, no_unmap: 33 MiB came back; it has refused "
+            "drops of 3.0 MiB and loads of 2.0 MiB");
+  EXPECT_EQ(limits("no_loads"), "guard-limits " + again + " '{\"prefetch\": false}'");
+  EXPECT_EQ(limits("small_window", ""), "guard-limits " + again + " '{\"prefetch\": false}'");
+  EXPECT_EQ(Services().at(0).about, "/models") << "readers that belong to no service";
+  // What was recorded is not what it reads.
+  patient_.template_dir = tree_.Path("/templates");
+  std::filesystem::create_directories(patient_.template_dir);
+  maio::Template t;
+  t.service_id = "svc-one";
+  std::string error;
+  ASSERT_EQ(maio::Store(patient_.template_dir, t, &error), 0) << error;
+  EXPECT_EQ(limits("no_loads"),
+            "guard-limits ppcctl template rerecord svc-one --dir " + patient_.template_dir);
+  look_.mount["policy"] = "/opt/mine.so";
+  EXPECT_EQ(limits("no_drops+no_loads"), "guard-limits " + again);
+}
+
 TEST_F(DoctorTest, EventsThatWereLost) {
   look_.mount["runner"]["device"] = {{"events_lost", 3}, {"events_queued", 1000}};
   EXPECT_EQ(Only(Services()), "");

@@ -307,16 +307,26 @@ TEST(ReportTest, NothingSeenIsNoDivision) {
 TEST(ReportTest, PagesTellTheSame) {
   const MadeUpStart start(1000, {{{Doing::kDisk, 3000}}});
   Json report = ReportJson(start.log(), PartsOf(start.log()), LimitOf(PartsOf(start.log())));
+  for (const char* file : {"x.txt", "x.md", "x.html"})
+    EXPECT_EQ(ReportFor(file, report)->find("uard"), std::string::npos) << "it was open";
+  report["guard"] = "no_drops: 17 MiB & more";
   report["service_id"] = "svc-<b>";
   report["directory"] = "/models";
   report["command"] = "serve \"x\"";
   EXPECT_NE(ReportFor("x.txt", report)->find("limit: disk: "), std::string::npos);
   EXPECT_NE(ReportFor("x.md", report)->find("| waiting for the disk | "), std::string::npos);
+  EXPECT_NE(ReportFor("x.txt", report)->find("\nguard: no_drops: 17 MiB & more\n"),
+            std::string::npos);
+  EXPECT_NE(ReportFor("x.md", report)->find("**Guard:** no_drops: 17 MiB & more."),
+            std::string::npos);
   const Result<std::string> page = ReportFor("x.html", report);
   ASSERT_TRUE(page.ok()) << page.error().message;
   EXPECT_NE(page->find("svc-&lt;b&gt; in /models"), std::string::npos);
   EXPECT_NE(page->find("waiting for the disk</td><td>3.0"), std::string::npos) << *page;
   EXPECT_NE(page->find("<b>disk.</b>"), std::string::npos) << *page;
+  EXPECT_NE(page->find("What the guard withheld</h2><p>no_drops: 17 MiB &amp; more.</p>"),
+            std::string::npos)
+      << *page;
   EXPECT_EQ(page->find("svc-<b>"), std::string::npos);
   for (const char* link : {"src=", "href=", "url(", "<script"}) {
     EXPECT_EQ(page->find(link), std::string::npos) << "needs nothing else";

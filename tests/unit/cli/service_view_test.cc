@@ -53,6 +53,11 @@ TEST(ServiceViewTest, PaceIsWhatChangedBetweenTwoLooks) {
   Json untold = StatusAt(0);
   untold["mounts"][0]["runner"]["services"] = {{{"service_id", "auto-1"}, {"auto", true}}};
   EXPECT_EQ(ViewOf(untold)["/m"].services["auto-1"].state, "auto");
+  Json& services = untold["mounts"][0]["runner"]["services"];
+  services[0]["guard"] = {{"state", "no_drops"}, {"reason", "why"}};
+  EXPECT_EQ(ViewOf(untold)["/m"].services["auto-1"].guard, "no_drops: why");
+  services[0]["guard"]["state"] = "open";
+  EXPECT_EQ(ViewOf(untold)["/m"].services["auto-1"].guard, "");
 }
 
 // Of two workers the one that comes first to what is not loaded, which need not have the least.

@@ -170,6 +170,27 @@ TEST_F(CtlOutputTest, StatusIsInOrderAndSaysIfOneFailed) {
   EXPECT_EQ(Ctl({"status", "/proc"}).exit_status, 0);
 }
 
+TEST_F(CtlOutputTest, StatusSaysWhatTheGuardWithholds) {
+  StartDaemon();
+  const auto guarded = [](const char* id, const char* state, const char* reason) {
+    return Json{{"service_id", id}, {"guard", {{"state", state}, {"reason", reason}}}};
+  };
+  const Json services = {guarded("svc-one", "no_unmap", "33 MiB that were dropped"),
+                         guarded("svc-two", "open", ""), guarded("auto-1", "no_loads", "x"),
+                         guarded("", "small_window", "y")};
+  ASSERT_TRUE(
+      Register({{"status", {{"services", services}}}}, "alpha", "/proc").value("ok", false));
+  for (const char* id : {"svc-one", "svc-two"})
+    ASSERT_EQ(Ctl({"service", "start", "/proc", "--id", id}).exit_status, 0);
+  const std::string text = Ctl({"status"}).out;
+  EXPECT_NE(text.find("\n    guard no_unmap: 33 MiB that were dropped\n  service svc-two"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n  auto-1  guard no_loads: x\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  guard small_window: y\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("guard open"), std::string::npos) << text;
+}
+
 TEST_F(CtlOutputTest, AnAbsentDaemonIs3AndNamesTheSocket) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"list"},

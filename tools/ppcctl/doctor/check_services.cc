@@ -15,6 +15,7 @@
 #include "daemon/machine/proc_info.h"
 #include "policies/maio/template/template.h"
 #include "tools/ppcctl/doctor/checks.h"
+#include "tools/ppcctl/guard_line.h"
 #include "tools/ppcctl/stale_files.h"
 #include "tools/ppcctl/text.h"
 
@@ -194,6 +195,39 @@ void CheckPace(const Subject& subject, Findings* out) {
                   "ppcctl warm " + ShellWord(subject.look.parent) + " --id " + subject.id, false});
 }
 
+// A registration with another policy or option begins with an open guard.
+std::string GuardRemedy(const Patient& patient, const DirectoryLook& look, const std::string& id,
+                        bool is_of_drops) {
+  const std::string again = "ppcctl rm_policy " + ShellWord(look.parent) +
+                            " && ppcctl reg_policy " + ShellWord(look.parent) + " ";
+  if (look.mount.value("policy", "") != "maio") return again + "maio";
+  if (is_of_drops) return again + R"(maio '{"bar": false}')";
+  const std::string file = id.empty() ? "" : maio::TemplatePath(patient.template_dir, id);
+  std::error_code error;
+  if (file.empty() || !fs::exists(file, error)) return again + R"(maio '{"prefetch": false}')";
+  return "ppcctl template rerecord " + id + " --dir " + ShellWord(patient.template_dir);
+}
+
+void CheckGuard(const Patient& patient, const DirectoryLook& look, Findings* out) {
+  for (const Json& service : JsonMember(JsonMember(look.mount, "runner"), "services")) {
+    const std::string line = GuardLine(service);
+    if (line.empty()) continue;
+    const Json& guard = JsonMember(service, "guard");
+    const std::string id = service.value("service_id", "");
+    const std::string state = guard.value("state", "");
+    const bool is_of_drops =
+        state.find("no_unmap") != state.npos || state.find("no_drops") != state.npos;
+    const auto refused = [&guard](const char* key) {
+      return HumanBytes(guard.value(key, uint64_t{0}));
+    };
+    out->push_back({"guard-limits", look.parent + (id.empty() ? "" : " " + id),
+                    "the guard limits what its policy does, " + line +
+                        "; it has refused drops of " + refused("refused_drop_bytes") +
+                        " and loads of " + refused("refused_load_bytes"),
+                    GuardRemedy(patient, look, id, is_of_drops), true});
+  }
+}
+
 }  // namespace
 
 void CheckServices(const Patient& patient, const DirectoryLook& look, Findings* out) {
@@ -210,6 +244,7 @@ void CheckServices(const Patient& patient, const DirectoryLook& look, Findings* 
     CheckTemplate(subject, out);
     CheckPace(subject, out);
   }
+  CheckGuard(patient, look, out);
   const uint64_t lost = JsonMember(runner, "device").value("events_lost", uint64_t{0});
   const uint64_t sent = JsonMember(runner, "device").value("events_queued", uint64_t{0});
   if (lost > sent / 100) {

@@ -113,7 +113,9 @@ std::string ReportText(const Json& report) {
     if (const std::string took = TookSeconds(phase); !took.empty()) phases += " (" + took + " s)";
   }
   if (!phases.empty()) phases += "\n";
-  return Head(report) + "\n" + Table(rows) + phases +
+  std::string guard = report.value("guard", "");
+  if (!guard.empty()) guard = "guard: " + guard + "\n";
+  return Head(report) + "\n" + Table(rows) + phases + guard +
          "limit: " + report["limit"].value("name", "") + ": " +
          report["limit"].value("reason", "") + "\n  " + report["limit"].value("advice", "") + "\n";
 }
@@ -130,13 +132,16 @@ std::string ReportMarkdown(const Json& report) {
               " | " + TookSeconds(phase) + " |\n";
   }
   if (!phases.empty()) text += "\n| phase | began, s | took, s |\n|---|---|---|\n" + phases;
+  const std::string guard = report.value("guard", "");
+  if (!guard.empty()) text += "\n**Guard:** " + guard + ".\n";
   return text + "\n**Limit: " + report["limit"].value("name", "") + ".** " +
          report["limit"].value("reason", "") + "; " + report["limit"].value("advice", "") + ".\n";
 }
 
 Json PageWords(const Json& report) {
   Json words = report;
-  for (const char* key : {"service_id", "directory", "command"}) words[key] = report.value(key, "");
+  for (const char* key : {"service_id", "directory", "command", "guard"})
+    words[key] = report.value(key, "");
   words["head"] = Head(report);
   words["rows"] = Json::array();
   for (const Row& row : kRows) {

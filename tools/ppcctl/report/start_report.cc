@@ -47,6 +47,8 @@ class StartReport::Asker {
     const std::string& mode = service->second.mode;
     progress->is_counted = mode != "starting";
     if (mode == "record" || mode == "use") mode_ = mode;
+    // What it has withheld during the load, though it is open again at the end.
+    if (!service->second.guard.empty()) guard_ = service->second.guard;
     if (!service->second.phases.empty()) phases_ = service->second.phases;
     return true;
   }
@@ -54,6 +56,7 @@ class StartReport::Asker {
   // Behind the last Ask().
   const std::vector<std::pair<std::string, uint64_t>>& phases() const { return phases_; }
   const std::string& mode() const { return mode_; }
+  const std::string& guard() const { return guard_; }
 
  private:
   const std::string socket_;
@@ -62,6 +65,7 @@ class StartReport::Asker {
   std::unique_ptr<DaemonLink> link_;
   std::vector<std::pair<std::string, uint64_t>> phases_;
   std::string mode_;
+  std::string guard_;
 };
 
 StartReport::StartReport(std::string socket, std::string mount, std::string id, std::string command)
@@ -91,6 +95,7 @@ Json StartReport::End(bool has_succeeded) {
   report["directory"] = mount_;
   report["command"] = command_;
   report["mode"] = asker_->mode();
+  if (!asker_->guard().empty()) report["guard"] = asker_->guard();
   // By the policy's clock, which begins when the service was told of.
   report["phases"] = PhasesJson(asker_->phases());
   return report;
