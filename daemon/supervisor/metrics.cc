@@ -183,6 +183,45 @@ std::string ServicesText(MetricsFormat format, const Json& mounts) {
   return services.text() + memory.text();
 }
 
+struct GuardCount {
+  const char* kind;
+  const char* key;  // of the runner's object
+};
+
+constexpr GuardCount kGuardCounts[] = {{"regret", "regret_bytes"},
+                                       {"churn", "churn_bytes"},
+                                       {"waste", "waste_bytes"},
+                                       {"vanished", "vanished_bytes"},
+                                       {"displaced", "displaced_bytes"},
+                                       {"refused_loads", "refused_load_bytes"},
+                                       {"refused_drops", "refused_drop_bytes"},
+                                       {"failing", "failing_bytes"}};
+
+// Service "" is whoever belongs to none.
+std::string GuardText(MetricsFormat format, const Json& mounts) {
+  Family states(
+      format, "ppc_guard", "gauge", "",
+      "1 for each service, with what the guard withholds from its policy; open: nothing.");
+  Family counts(format, "ppc_guard_bytes", "counter", "bytes",
+                "Bytes that the guard counted of each service: what became of drops and loads, and "
+                "what it refused.");
+  for (const Json& mount : mounts) {
+    for (const Json& service : JsonMember(JsonMember(mount, "runner"), "services")) {
+      const Json& guard = JsonMember(service, "guard");
+      if (guard.empty()) continue;  // switched off
+      Labels labels = {{"directory", Word(mount, "mount")},
+                       {"service", Word(service, "service_id")},
+                       {"state", Word(guard, "state")}};
+      states.Add("", labels, 1);
+      for (const GuardCount& count : kGuardCounts) {
+        labels.back() = {"kind", count.kind};
+        counts.Add("_total", labels, Value(guard, count.key));
+      }
+    }
+  }
+  return states.text() + counts.text();
+}
+
 std::string StartsText(MetricsFormat format, const StartTimes& starts) {
   Family family(format, "ppc_service_start_seconds", "histogram", "seconds",
                 "From a service's start to its readiness, by how the policy treated the start.");
@@ -257,7 +296,7 @@ std::string MetricsText(const Json& status, const StartTimes& starts, MetricsFor
   up.Add("", {}, Value(daemon, "uptime_s"));
   std::string text = build.text() + up.text() + DirectoriesText(format, mounts);
   for (const Counter& counter : kCounters) text += CounterText(format, counter, mounts);
-  text += ServicesText(format, mounts) + StartsText(format, starts);
+  text += ServicesText(format, mounts) + GuardText(format, mounts) + StartsText(format, starts);
   if (node.is_object()) text += NodeText(format, node);
   return format == MetricsFormat::kOpenMetrics ? text + "# EOF\n" : text;
 }

@@ -28,7 +28,9 @@ Told ToldByDaemon() {
       {"mounts",
        {{{"mount", "/models"},
          {"services", {{{"service_id", "svc-one"}}}},
-         {"runner", {{"faults", 0}, {"services", {{{"service_id", "svc-one"}}}}}}}}}};
+         {"runner",
+          {{"faults", 0},
+           {"services", {{{"service_id", "svc-one"}, {"guard", {{"state", "open"}}}}}}}}}}}};
   const std::string text = MetricsText(status, starts, MetricsFormat::kPrometheus);
   static const std::regex kSample("(?:^|\n)(ppc_\\w+)(?:\\{(.*)\\})? ");
   static const std::regex kLabel("(\\w+)=\"([^\"]*)\"");

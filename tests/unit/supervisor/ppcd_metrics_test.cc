@@ -111,7 +111,11 @@ Json SomeStatus() {
                {"loader", {{"asked", 300}, {"loaded", 200}, {"resident", 100}, {"device_mbps", 7}}},
                {"services",
                 {{{"service_id", "svc-one"},
-                  {"memory", {{"limit", uint64_t{25276502016}}, {"used", 1}, {"cache", 1}}}}}}}}},
+                  {"memory", {{"limit", uint64_t{25276502016}}, {"used", 1}, {"cache", 1}}},
+                  {"guard",
+                   {{"state", "no_unmap"}, {"regret_bytes", 8192}, {"refused_drop_bytes", 77}}}},
+                 {{"service_id", ""}, {"guard", {{"state", "open"}, {"waste_bytes", 9}}}},
+                 {{"service_id", "svc-off"}}}}}}},
             {{"mount", "/failed"}, {"policy", "maio"}, {"state", "failed"}}}}};
 }
 
@@ -139,12 +143,19 @@ TEST_F(MetricsTest, AStrictParserTakesThem) {
         "ppc_events_total ('directory', '/with \"quotes\" and \\\\') ('result', 'events_lost') "
         "1\n",
         "('kind', 'limit') ('service', 'svc-one') 25276502016\n",
+        "('service', 'svc-one') ('state', 'no_unmap') 1\n",
+        "('kind', 'regret') ('service', 'svc-one') 8192\n",
+        "('kind', 'refused_drops') ('service', 'svc-one') 77\n",
+        "('kind', 'waste') ('service', '') 9\n",
         "ppc_device_bytes_per_second ('directory', '/with \"quotes\" and \\\\') 7000000\n",
         "('le', '1.0') ('treatment', 'policy') 1\n", "('le', '20.0') ('treatment', 'policy') 2\n",
         "('le', '600.0') ('treatment', 'native') 0\n",
         "ppc_service_start_seconds_sum ('directory', '/models') ('treatment', 'policy') 20.5\n"}) {
     EXPECT_NE(parsed.find(line), std::string::npos) << line << parsed;
   }
+  const std::string off =
+      "ppc_guard ('directory', '/with \"quotes\" and \\\\') ('service', 'svc-off')";
+  EXPECT_EQ(parsed.find(off), std::string::npos) << parsed;
 }
 
 // One of the parsers writes 2.0 for 2.
