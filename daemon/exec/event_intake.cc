@@ -159,7 +159,15 @@ bool EventIntake::Deliver(const Event& event) {
 }
 
 void EventIntake::TellGuard(const Event& event, const Service& service, uint64_t file_bytes) {
-  if ((event.flags & kEventDirect) != 0 || event.kind == EventKind::kClose) return;
+  if ((event.flags & kEventDirect) != 0) return;
+  if (event.kind != EventKind::kProgress && event.kind != EventKind::kAccess)
+    return TellGuardOfMiss(event, service, file_bytes);
+  const uint64_t at = event.offset + std::max<uint64_t>(event.length, 1) - 1;
+  parts_.guard->NoteHit(GuardSlot(service), event.file, file_bytes, event.offset, at, batch_ns_);
+}
+
+void EventIntake::TellGuardOfMiss(const Event& event, const Service& service, uint64_t file_bytes) {
+  if (event.kind == EventKind::kClose) return;
   Guard::Use use{.file = event.file,
                  .file_bytes = file_bytes,
                  .offset = event.offset,

@@ -110,6 +110,7 @@ class EventIntake {
   const FileCopy* KnownFileOf(uint64_t file);
   void LookUpFile(uint64_t file);
   void TellGuard(const Event& event, const Service& service, uint64_t file_bytes);
+  void TellGuardOfMiss(const Event& event, const Service& service, uint64_t file_bytes);
   void HandleMiss(const Event& event, Service* service, miss_io* miss);
   void EvictFor(Service* service, miss_io* event);
   uint64_t ReadForMiss(const Event& event) const;

@@ -105,18 +105,18 @@ void Guard::ForgetFiles() {
   if (files_.size() > kMaxFiles / 4 * 3) forget(/*all=*/true);
 }
 
-bool Guard::WouldStay(const Ledger& ledger, const Cell& cell) const {
+bool Guard::WouldStay(const Ledger& ledger, const Cell& cell) {
   if (cell.used == 0) return false;
   const uint32_t since = static_cast<uint32_t>(ledger.clock >> kClockShift) + 1 - cell.used;
   return since <= std::min<uint64_t>(ledger.room >> kClockShift, INT32_MAX);
 }
 
-void Guard::Stamp(Slot slot, Cell* cell) {
+void Guard::Stamp(Slot slot, const Ledger& ledger, Cell* cell) {
   if (cell->owner != slot && (cell->dropped != 0 || cell->loaded != 0)) return;
   // The rest of what was dropped was used before it was.
   if (cell->dropped != 0 && cell->used != 0) return;
   cell->owner = slot;
-  cell->used = static_cast<uint32_t>(Of(slot).clock >> kClockShift) + 1;
+  cell->used = static_cast<uint32_t>(ledger.clock >> kClockShift) + 1;
 }
 
 void Guard::CountFile(Slot slot, File* file) {
@@ -134,28 +134,57 @@ void Guard::Learn(Slot slot, File* file, Cell* cell, uint64_t pages) {
 
 // --------------------------------------------------------------------- readers
 
-void Guard::See(Cell* cell) {
-  if (cell->loaded == 0) return;
-  Ledger& owner = Of(cell->owner);
+// What was loaded here is read.
+void Guard::See(Ledger* owner, Cell* cell) {
   const uint64_t bytes = cell->loaded * kPageBytes;
-  if (!WouldStay(owner, *cell)) owner.clock += bytes;
-  owner.seen_now += bytes;
-  owner.seen_since += bytes;
-  Take(&owner.unseen, bytes);
+  if (!WouldStay(*owner, *cell)) owner->clock += bytes;
+  owner->seen_now += bytes;
+  owner->seen_since += bytes;
+  Take(&owner->unseen, bytes);
   cell->present =
       static_cast<uint16_t>(std::min<uint32_t>(cell->present + cell->loaded, UINT16_MAX));
   cell->loaded = 0;
 }
 
-void Guard::Hit(Slot slot, File* file, size_t index) {
-  Cell& cell = file->cells[index];
-  if (cell.loaded != 0) {
-    See(&cell);
-  } else if (cell.owner == slot && cell.used != 0 && !WouldStay(Of(slot), cell)) {
-    Of(slot).clock += CellPages(*file, index) * kPageBytes;
+inline void Guard::Hit(Slot slot, Ledger* reader, File* file, Cell* cell) {
+  const auto pages = [&] {
+    return CellPages(*file, static_cast<size_t>(cell - file->cells.data()));
+  };
+  if (cell->loaded != 0) {
+    See(cell->owner == slot ? reader : &Of(cell->owner), cell);
+  } else if (cell->owner == slot && cell->used != 0 && !WouldStay(*reader, *cell)) {
+    reader->clock += pages() * kPageBytes;
   }
-  Learn(slot, file, &cell, CellPages(*file, index));
-  Stamp(slot, &cell);
+  if ((cell->flags & kIsKnown) == 0) Learn(slot, file, cell, pages());
+  Stamp(slot, *reader, cell);
+}
+
+// Who comes so close to the end may reach it without an event.
+inline void Guard::HitEnd(Slot slot, Ledger* reader, File* file, size_t last) {
+  Cell* const end = file->cells.data() + file->cells.size();
+  Cell* const next = file->cells.data() + last + 1;
+  if (static_cast<size_t>(end - next) > kEdgeBytes >> shift_) return;
+  for (Cell* cell = next; cell < end; ++cell) Hit(slot, reader, file, cell);
+}
+
+// The usual reader that moves goes on to the next cell.
+void Guard::NoteMove(Slot slot, File* file, uint64_t offset, uint64_t at, uint64_t now_ns) {
+  Cell* const cell = file->cells.data() + (at >> shift_);
+  const auto index = static_cast<uint32_t>(at >> shift_);
+  const bool is_next = index != 0 && (cell->flags & kHasCursor) == 0 &&
+                       (cell[-1].flags & kHasCursor) != 0 && cell[-1].loaded == 0;
+  size_t moves = 0;
+  while (is_next && moves < kCursors && file->cursors[moves] != index - 1) ++moves;
+  if (!is_next || moves == kCursors)
+    return NoteFar(slot, file, offset, at, /*is_miss=*/false, now_ns);
+  Ledger& reader = Of(slot);
+  reader.used_ns = now_ns;
+  CountFile(slot, file);
+  Hit(slot, &reader, file, cell);
+  file->cursors[moves] = index;
+  cell[-1].flags &= static_cast<uint16_t>(~kHasCursor);
+  cell->flags |= kHasCursor;
+  HitEnd(slot, &reader, file, index);
 }
 
 void Guard::Miss(Slot slot, File* file, size_t index, uint64_t pages, uint64_t now_ns) {
@@ -198,50 +227,63 @@ void Guard::Miss(Slot slot, File* file, size_t index, uint64_t pages, uint64_t n
     reader.missed_now += rest * kPageBytes;
   }
   cell.present = static_cast<uint16_t>(std::min(cell.present + pages, whole));
-  See(&cell);
+  if (cell.loaded != 0) See(&Of(cell.owner), &cell);
   Learn(slot, file, &cell, whole);
-  Stamp(slot, &cell);
+  Stamp(slot, reader, &cell);
+}
+
+// The reader's that is closest to the cell or at it, `most` cells behind it at most; else kCursors.
+size_t Guard::CursorBefore(const File& file, uint32_t cell, uint32_t most) {
+  size_t at = kCursors;
+  uint32_t least = most + 1;
+  for (size_t i = 0; i < kCursors; ++i) {
+    const uint32_t behind = cell - file.cursors[i];  // of one ahead it wraps round
+    at = behind < least ? i : at;
+    least = std::min(behind, least);
+  }
+  return at;
+}
+
+void Guard::MoveCursor(File* file, size_t at, uint32_t cell) {
+  const uint32_t from = std::exchange(file->cursors[at], cell);
+  if (from < file->cells.size()) file->cells[from].flags &= static_cast<uint16_t>(~kHasCursor);
+  file->cells[cell].flags |= kHasCursor;
 }
 
 void Guard::NoteUse(Slot slot, const Use& use, uint64_t now_ns) {
   if (use.is_open && use.file_bytes > kEdgeBytes) return;
   const uint64_t length = std::max<uint64_t>(use.is_open ? use.file_bytes : use.length, 1);
-  File* const file = FileOf(use.file, std::max(use.file_bytes, use.offset + length));
-  const size_t first = use.offset >> shift_;
-  const size_t last = (use.offset + length - 1) >> shift_;
-  const size_t pass = kPassBytes >> shift_;
+  const uint64_t at = use.offset + length - 1;
+  if (!use.is_miss) return NoteHit(slot, use.file, use.file_bytes, use.offset, at, now_ns);
+  File* const file = FileOf(use.file, std::max(use.file_bytes, at + 1));
+  NoteFar(slot, file, use.offset, at, /*is_miss=*/true, now_ns);
+}
+
+void Guard::NoteFar(Slot slot, File* file, uint64_t offset, uint64_t at, bool is_miss,
+                    uint64_t now_ns) {
+  const size_t first = offset >> shift_;
+  const size_t last = at >> shift_;
   const size_t edge = kEdgeBytes >> shift_;
   Ledger& ledger = Of(slot);
   ledger.used_ns = now_ns;
-  // The usual event says again where a reader is.
-  const auto is_there = [last](uint32_t cursor) { return cursor == last; };
-  if (!use.is_miss && file->cells[last].loaded == 0 && std::ranges::any_of(file->cursors, is_there))
-    return;
-  size_t at = kCursors;
-  for (size_t i = 0; i < kCursors; ++i) {
-    const uint32_t cursor = file->cursors[i];
-    if (cursor == kNoCursor || cursor > first || first - cursor > pass) continue;
-    if (at == kCursors || cursor > file->cursors[at]) at = i;
-  }
-  const bool is_known = at != kCursors;
+  size_t moves = CursorBefore(*file, static_cast<uint32_t>(first),
+                              static_cast<uint32_t>(kPassBytes >> shift_));
+  const bool is_known = moves != kCursors;
   CountFile(slot, file);
-  const size_t from = is_known ? file->cursors[at] + size_t{1} : first <= edge ? 0 : first;
-  for (size_t i = from; i < first; ++i) Hit(slot, file, i);
+  const size_t from = is_known ? file->cursors[moves] + size_t{1} : first <= edge ? 0 : first;
+  for (size_t i = from; i < first; ++i) Hit(slot, &ledger, file, &file->cells[i]);
   for (size_t i = first; i <= last; ++i) {
-    if (!use.is_miss) {
-      Hit(slot, file, i);
+    if (!is_miss) {
+      Hit(slot, &ledger, file, &file->cells[i]);
       continue;
     }
-    const uint64_t begin = std::max(use.offset, uint64_t{i} << shift_);
-    const uint64_t end = std::min(use.offset + length, (uint64_t{i} + 1) << shift_);
+    const uint64_t begin = std::max(offset, uint64_t{i} << shift_);
+    const uint64_t end = std::min(at + 1, (uint64_t{i} + 1) << shift_);
     Miss(slot, file, i, (end - begin + kPageBytes - 1) / kPageBytes, now_ns);
   }
-  if (!is_known) at = file->next_cursor++ % kCursors;
-  file->cursors[at] = static_cast<uint32_t>(last);
-  const size_t cells = file->cells.size();
-  if (is_known && cells - 1 - last <= edge) {
-    for (size_t i = last + 1; i < cells; ++i) Hit(slot, file, i);
-  }
+  if (!is_known) moves = file->next_cursor++ % kCursors;
+  MoveCursor(file, moves, static_cast<uint32_t>(last));
+  if (is_known) HitEnd(slot, &ledger, file, last);
 }
 
 // --------------------------------------------------------------------- results
@@ -328,7 +370,7 @@ void Guard::NoteDropped(Slot slot, const Done& done, uint64_t now_ns) {
     if (cell->owner != slot || (!are_hits_seen_ && cell->used == 0)) {
       if (cell->loaded != 0) Take(&Of(cell->owner).unseen, cell->loaded * kPageBytes);
       cell->loaded = cell->dropped = 0;
-      Stamp(slot, cell);
+      Stamp(slot, ledger, cell);
     }
     // What no reader has used is missed without us, too.
     if (cell->used == 0) return;

@@ -100,6 +100,17 @@ class Guard {
   void Tick(uint64_t now_ns);
 
   void NoteUse(Slot slot, const Use& use, uint64_t now_ns);
+  // The same of a hit on [offset, at].  Inline: the usual event says again where a reader is.
+  void NoteHit(Slot slot, uint64_t number, uint64_t file_bytes, uint64_t offset, uint64_t at,
+               uint64_t now_ns) {
+    File* const file = recent_[number % kRecent];
+    if (file == nullptr || file->number != number || file_bytes > file->bytes || at >= file->bytes)
+      return NoteMove(slot, FileOf(number, std::max(file_bytes, at + 1)), offset, at, now_ns);
+    const Cell& cell = file->cells[at >> shift_];
+    if (cell.loaded != 0 || (cell.flags & kHasCursor) == 0)
+      return NoteMove(slot, file, offset, at, now_ns);
+    Of(slot).used_ns = now_ns;
+  }
   // Results; `bytes` of the range were loaded, dropped.
   struct Done {
     uint64_t file = 0;
@@ -149,8 +160,8 @@ class Guard {
   static constexpr int kMaxLevel = 6;
   static constexpr size_t kSamples = 2;
   static constexpr size_t kManySamples = 64;
-  static constexpr size_t kSampleSteps = 1024;  // cells looked through for them
-  static constexpr uint32_t kNoCursor = UINT32_MAX;
+  static constexpr size_t kSampleSteps = 1024;              // cells looked through for them
+  static constexpr uint32_t kNoCursor = uint32_t{1} << 31;  // far behind and ahead of each cell
 
   static uint16_t StampOf(uint64_t now_ns) { return static_cast<uint16_t>(now_ns >> kStampShift); }
 
@@ -174,6 +185,7 @@ class Guard {
   static constexpr Slot kNobody = 0xffff;
   static constexpr uint16_t kIsKnown = 1;     // counts in its service's model
   static constexpr uint16_t kIsUnmapped = 2;  // what was dropped was mapped, perhaps
+  static constexpr uint16_t kHasCursor = 4;   // a reader is here; one of several may lack it
 
   static constexpr size_t kCursors = 4;
   struct File {
@@ -242,13 +254,18 @@ class Guard {
   void DoubleUnit();
   void ForgetFiles();
   uint16_t CellPages(const File& file, size_t cell) const;
-  bool WouldStay(const Ledger& ledger, const Cell& cell) const;
+  static bool WouldStay(const Ledger& ledger, const Cell& cell);
   void Learn(Slot slot, File* file, Cell* cell, uint64_t pages);
   void CountFile(Slot slot, File* file);
-  void Hit(Slot slot, File* file, size_t cell);
+  void NoteMove(Slot slot, File* file, uint64_t offset, uint64_t at, uint64_t now_ns);
+  void NoteFar(Slot slot, File* file, uint64_t offset, uint64_t at, bool is_miss, uint64_t now_ns);
+  void Hit(Slot slot, Ledger* reader, File* file, Cell* cell);
+  void HitEnd(Slot slot, Ledger* reader, File* file, size_t last);
   void Miss(Slot slot, File* file, size_t cell, uint64_t pages, uint64_t now_ns);
-  void See(Cell* cell);
-  void Stamp(Slot slot, Cell* cell);
+  void See(Ledger* owner, Cell* cell);
+  static void Stamp(Slot slot, const Ledger& ledger, Cell* cell);
+  static size_t CursorBefore(const File& file, uint32_t cell, uint32_t most);
+  static void MoveCursor(File* file, size_t at, uint32_t cell);
   template <typename Each>
   void Spread(File* file, const Done& done, Each each);
   void Waste(Ledger* ledger, uint64_t bytes);
