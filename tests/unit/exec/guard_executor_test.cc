@@ -24,6 +24,9 @@ class GuardExecutorTest : public ExecutorTest {
     Turn();
   }
   Json Guarded() { return runtime_->StatusJson()["services"][0].value("guard", Json::object()); }
+  void Tell(const char* op) {
+    ASSERT_TRUE(runtime_->Control({{"op", op}, {"service_id", "svc"}}).ok()) << op;
+  }
 };
 
 // Reads natively: the file, once.
@@ -59,6 +62,68 @@ TEST_F(GuardExecutorTest, WithoutTheGuardItReadsTheFileInEachPass) {
   for (int pass = 0; pass < kPasses; ++pass) Pass(kFile);
   EXPECT_GT(backend_.DiskReadBytes(), 3 * kFile);
   EXPECT_TRUE(Guarded().empty());
+}
+
+// Neither of drops nor of loads, however often they were wrong.
+TEST_F(GuardExecutorTest, WithoutTheGuardNothingIsRefused) {
+  constexpr uint64_t kUnread = 32 * kMiB;
+  backend_.AddFile(2, "model/unread", kUnread);
+  backend_.SetMapped(1, true);
+  int refused = 0;
+  policy_.init = [&](ppc_context* context) { return context->want(context, PPC_WANT_EVICT, 0); };
+  policy_.plan = [&](const ppc_plan_request&) {
+    policy_.list = {{.file = 2, .offset = 0, .size = kUnread}};
+  };
+  policy_.evict = [&](const miss_io*) {
+    policy_.evict_list = {{.file = 1, .size = kUnread, .flags = PPC_IO_UNMAP},
+                          {.file = 2, .size = kUnread}};
+  };
+  policy_.done = [&](const ppc_result& result) {
+    refused += result.error == -EDQUOT || (result.kind == PPC_EVICTED && result.mapped > 0);
+  };
+  RuntimeConfig config;
+  config.options.guard = false;
+  Start(std::move(config));
+  for (int pass = 0; pass < kPasses; ++pass) Pass(kUnread);
+  EXPECT_EQ(refused, 0);
+  EXPECT_GT(backend_.DiskReadBytes(), 2 * kPasses * (kUnread / 2));
+  EXPECT_TRUE(Guarded().empty());
+}
+
+// A service that loads what its readers leave: at `ready` that is waste, and its next start is told
+// less; `stop` ends what was counted.
+TEST_F(GuardExecutorTest, ReadyAndStopEndAServicesLoad) {
+  constexpr uint64_t kLoads = 32 * kMiB;
+  uint64_t next = 0;
+  uint64_t end = 0;
+  policy_.control = [](const std::string&) { return std::string("{}"); };
+  policy_.init = [&](ppc_context* context) {
+    return context->want(context, PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA, 0);
+  };
+  policy_.plan = [&](const ppc_plan_request&) {
+    if (next >= end) return;
+    policy_.list = {{.file = 1, .offset = next, .size = 8 * kMiB}};
+    next += 8 * kMiB;
+  };
+  Start();
+  for (int start = 0; start < 2; ++start) {
+    Tell("service_start");
+    end = next + kLoads;
+    Turn(20);
+    backend_.Push(MissEvent(1, 128 * kMiB, kMiB));
+    Turn();
+    EXPECT_EQ(Guarded()["waste_bytes"], 0) << "it may still be read";
+    Tell("service_ready");
+    EXPECT_EQ(Guarded()["waste_bytes"], kLoads);
+    backend_.AdvanceClock(kNsPerSec);
+    Turn();
+    EXPECT_EQ(Guarded()["state"], "small_window");
+    Tell("service_stop");
+  }
+  Tell("service_start");
+  EXPECT_EQ(Guarded()["state"], "open") << "another start";
+  EXPECT_EQ(Guarded()["waste_bytes"], 0);
+  EXPECT_EQ(Guarded()["load_window"], Guard::kSmallWindow) << "two starts were wrong";
 }
 
 // It makes room for its loads itself, else memory would end them.

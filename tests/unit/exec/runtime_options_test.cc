@@ -35,6 +35,8 @@ TEST(RuntimeOptions, DefaultsAndValues) {
   EXPECT_EQ(ParseRuntimeOptions(Json{{"reserve", "2G"}})->reserve_bytes, 2ull << 30);
   EXPECT_FALSE(plain->is_blind);
   EXPECT_TRUE(set->is_blind);
+  EXPECT_TRUE(plain->guard);
+  EXPECT_FALSE(ParseRuntimeOptions(Json{{"guard", false}})->guard);
 }
 
 TEST(RuntimeOptions, LibrariesThatAreAsked) {
@@ -63,6 +65,7 @@ TEST(RuntimeOptions, WrongOnesAreNamed) {
       {Json{{"trace_file", "rel"}}, "trace_file"},
       {Json{{"limit", "many"}}, "limit"},
       {Json{{"blind", 1}}, "blind"},
+      {Json{{"guard", "off"}}, "guard"},
       {Json{{"reserve", "100%"}}, "reserve"},
       {Json{{"reserve", "%"}}, "reserve"},
       {Json{{"reserve", "1x%"}}, "reserve"},
