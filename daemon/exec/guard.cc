@@ -140,6 +140,8 @@ void Guard::See(Ledger* owner, Cell* cell) {
   if (!WouldStay(*owner, *cell)) owner->clock += bytes;
   owner->seen_now += bytes;
   owner->seen_since += bytes;
+  Take(&owner->lost, bytes);
+  Take(&owner->gone, bytes);
   Take(&owner->unseen, bytes);
   cell->present =
       static_cast<uint16_t>(std::min<uint32_t>(cell->present + cell->loaded, UINT16_MAX));
@@ -198,8 +200,7 @@ void Guard::Miss(Slot slot, File* file, size_t index, uint64_t pages, uint64_t n
     Ledger& owner = Of(cell.owner);
     cell.loaded = static_cast<uint16_t>(cell.loaded - gone);
     Take(&owner.unseen, gone * kPageBytes);
-    owner.vanished += gone * kPageBytes;
-    Waste(&owner, gone * kPageBytes);
+    Vanish(&owner, gone * kPageBytes);
   }
   const uint64_t back = std::min<uint64_t>(pages, cell.dropped);
   if (back > 0) {
@@ -359,9 +360,10 @@ void Guard::NoteDropped(Slot slot, const Done& done, uint64_t now_ns) {
       if (are_hits_seen_) {
         owner.waste += unread * kPageBytes;
         owner.load_waste += unread * kPageBytes;
+        owner.lost += unread * kPageBytes;
         // Readers are seen now and then: some of it was read.
         if (owner.load_waste > std::max(4 * kLeastLimit, owner.load_bytes / 4))
-          Waste(&owner, unread * kPageBytes);
+          owner.waste_now += unread * kPageBytes;
         pages -= unread;
       }
     }
@@ -410,9 +412,8 @@ void Guard::NoteSample(const Sample& sample, uint64_t resident, uint64_t now_ns)
   Ledger& owner = Of(cell.owner);
   cell.loaded = static_cast<uint16_t>(there);
   Take(&owner.unseen, gone);
-  owner.vanished += gone;
   has_vanished_ = true;
-  Waste(&owner, gone);
+  Vanish(&owner, gone);
   Judge(&owner, now_ns);
 }
 

@@ -220,6 +220,12 @@ class Guard {
     uint64_t halved_ns = 0;
     // Loaded and not read.
     uint64_t unseen = 0;
+    // Wasted, and not made up for by loads that were read since.  It stays in the window: else a
+    // policy that drops what it has just loaded would load without end before a limit is set, and
+    // while that is fresh.  What vanished counts until the next limit alone: memory may be short
+    // for a while.
+    uint64_t lost = 0;
+    uint64_t gone = 0;
     uint64_t load_bytes = 0;  // of this start
     uint64_t load_waste = 0;
     uint64_t used_ns = 0;  // a reader's last event
@@ -268,7 +274,7 @@ class Guard {
   static void MoveCursor(File* file, size_t at, uint32_t cell);
   template <typename Each>
   void Spread(File* file, const Done& done, Each each);
-  void Waste(Ledger* ledger, uint64_t bytes);
+  static void Vanish(Ledger* ledger, uint64_t bytes);
   void Judge(Ledger* ledger, uint64_t now_ns);
   void LimitDrops(Ledger* ledger, Drops to, std::string reason, uint64_t now_ns);
   void LimitLoads(Ledger* ledger, Loads to, std::string reason, uint64_t now_ns);

@@ -28,7 +28,8 @@ void Guard::EndLoad(Slot slot) {
     ledger.waste += unread;
     ledger.load_waste += unread;
     ledger.unseen = 0;
-    if (ledger.load_waste > ledger.load_bytes / 4) Waste(&ledger, unread);
+    ledger.lost += unread;
+    if (ledger.load_waste > ledger.load_bytes / 4) ledger.waste_now += unread;
     if (ledger.load_bytes >= kLeastLimit && !ledger.id.empty()) {
       if (ledger.load_waste <= ledger.load_bytes / 4) {
         wasted_starts_.erase(ledger.id);
@@ -60,7 +61,11 @@ void Guard::SetRoom(Slot slot, uint64_t bytes, uint64_t usable) {
 
 // ------------------------------------------------------------------- judgement
 
-void Guard::Waste(Ledger* ledger, uint64_t bytes) { ledger->waste_now += bytes; }
+void Guard::Vanish(Ledger* ledger, uint64_t bytes) {
+  ledger->vanished += bytes;
+  ledger->waste_now += bytes;
+  ledger->gone += bytes;
+}
 
 // Of what readers read, next to nothing had been loaded.
 bool Guard::IsFarOff(const Ledger& ledger) const {
@@ -81,7 +86,7 @@ void Guard::LimitLoads(Ledger* ledger, Loads to, std::string reason, uint64_t no
   ledger->loads_off.until_ns = now_ns + (kBackOffNs << ledger->loads_off.level);
   ledger->loads_off.level = std::min(ledger->loads_off.level + 1, kMaxLevel);
   ledger->reason = std::move(reason);
-  ledger->waste_now = ledger->seen_since = 0;
+  ledger->waste_now = ledger->seen_since = ledger->gone = 0;
 }
 
 void Guard::Judge(Ledger* ledger, uint64_t now_ns) {
@@ -152,7 +157,8 @@ void Guard::Tick(uint64_t now_ns) {
     if (ledger.halved_ns == 0) ledger.halved_ns = now_ns;
     if (now_ns >= ledger.halved_ns + kHalfLifeNs) {
       ledger.halved_ns = now_ns;
-      for (uint64_t* const each : {&ledger.regret_now, &ledger.churn_now, &ledger.waste_now})
+      for (uint64_t* const each :
+           {&ledger.regret_now, &ledger.churn_now, &ledger.waste_now, &ledger.lost, &ledger.gone})
         *each /= 2;
     }
     while (ledger.seen_now + ledger.missed_now > kMostHits) {
@@ -260,7 +266,7 @@ uint64_t Guard::PlanBytes(Slot slot, uint64_t queued) {
   const Ledger& ledger = Of(slot);
   const uint64_t window = LoadWindow(ledger);
   if (window == UINT64_MAX) return window;
-  return window - std::min(window, ledger.unseen + queued);
+  return window - std::min(window, ledger.unseen + ledger.lost + ledger.gone + queued);
 }
 
 Guard::Verdict Guard::AllowDrop(Slot slot, uint64_t offset, uint64_t size, bool unmap) {

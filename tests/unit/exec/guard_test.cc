@@ -241,6 +241,40 @@ TEST_F(GuardTest, AStartThatReadsWhatWasLoadedMakesUpForThem) {
   EXPECT_GT(guard_.PlanBytes(kSlot, 0), kGiB);
 }
 
+// Before a limit comes to light, and while it is fresh, a policy that drops its own loads could
+// load again and again.
+TEST_F(GuardTest, WhatIsLoadedAndDroppedUnreadStaysInTheWindow) {
+  constexpr uint64_t kRoom = 256 * kMiB;
+  guard_.SetRoom(kSlot, kRoom, kRoom);
+  Read(0, 64 * kMiB, /*file=*/2);
+  uint64_t loaded = 0;
+  const auto harm = [&] {
+    for (int i = 0; i < 50; ++i) {
+      loaded += Load(0, 32 * kMiB);
+      (void)Drop(0, 32 * kMiB, /*unmap=*/false);
+      Wait(kSecond / 5);
+    }
+  };
+  harm();
+  EXPECT_NE(View().state, "open");
+  EXPECT_LE(loaded, kRoom);
+  const uint64_t before = loaded;
+  harm();
+  EXPECT_EQ(loaded, before);
+}
+
+TEST_F(GuardTest, LoadsThatAreReadMakeUpForWaste) {
+  guard_.SetRoom(kSlot, 512 * kMiB, 512 * kMiB);
+  const uint64_t all = guard_.PlanBytes(kSlot, 0);
+  Read(0, 16 * kMiB, /*file=*/2);
+  EXPECT_EQ(Load(0, 16 * kMiB), 16 * kMiB);
+  (void)Drop(0, 16 * kMiB, /*unmap=*/false);
+  EXPECT_EQ(guard_.PlanBytes(kSlot, 0), all - 16 * kMiB);
+  EXPECT_EQ(Load(16 * kMiB, 16 * kMiB), 16 * kMiB);
+  Progress(16 * kMiB, 20 * kMiB);
+  EXPECT_EQ(guard_.PlanBytes(kSlot, 0), all);
+}
+
 TEST_F(GuardTest, ARangeThatFailsIsTriedTwiceAMinute) {
   guard_.NoteLoaded(kSlot, {.file = 1, .offset = 0, .size = 2 * kMiB, .failed = true}, now_);
   int tries = 0;
