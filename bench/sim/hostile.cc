@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A policy that harms, to show what the runtime lets it do.  Config: {"way": "drops" | "loads" |
-// "random" | "silent", "seed": N}.
+// A policy that harms, to show what the runtime lets it do.
+// Config: {"way": "drops" | "loads" | "unread" | "random" | "silent", "seed": N, "progress": true}.
 //   drops   all files that were missed are dropped, mapped pages too, five times a second
 //   loads   all files of the mount are loaded over and over, the last ones first
+//   unread  files that no reader has missed are loaded over and over, and dropped to make room
 //   random  ranges of known files are loaded and dropped at random
 //   silent  manages read-ahead and returns no list
+// With "progress" it has readers' hits told; the observer unmaps pages of such policies alone.
 // Threads: as in ppc.h.
 #include <random>
 #include <set>
@@ -30,12 +32,17 @@ class Hostile : public ppc::Policy {
     if (!json) return -1;
     way_ = json->value("way", "random");
     random_.seed(json->value("seed", uint64_t{1}));
-    const uint32_t evicts = way_ == "drops" || way_ == "random" ? PPC_WANT_EVICT : 0;
-    return context()->want(context(), PPC_WANT_MANAGED_RA | evicts, 0);
+    const bool drops = way_ == "drops" || way_ == "unread" || way_ == "random";
+    const uint32_t evicts = drops ? PPC_WANT_EVICT : 0;
+    const uint32_t hits = json->value("progress", false) ? PPC_WANT_PROGRESS : 0;
+    return context()->want(context(), PPC_WANT_MANAGED_RA | evicts | hits, 0);
   }
 
   prefetch_ios* Prefetch(const miss_io& miss) override {
     Learn(miss.path);
+    if (miss.service > 0) service_ = static_cast<uint32_t>(miss.service);
+    if (way_ == "unread")
+      std::erase_if(files_, [&](const Known& known) { return known.file == miss.file; });
     return nullptr;
   }
 
@@ -48,7 +55,7 @@ class Hostile : public ppc::Policy {
         continue;
       }
       Known& known = files_[files_.size() - 1 - next_ / kSteps % files_.size()];
-      list_.Add(known.file, next_ % kSteps * kStep % std::max(known.size, kStep), kStep);
+      Add(known, next_ % kSteps * kStep % std::max(known.size, kStep), kStep);
       ++next_;
     }
     return list_.Prefetch();
@@ -57,8 +64,8 @@ class Hostile : public ppc::Policy {
   evict_ios* Evict(const miss_io*) override {
     list_.Clear();
     if (files_.empty() || way_ == "loads" || way_ == "silent") return nullptr;
-    if (way_ == "drops") {
-      for (const Known& known : files_) list_.Add(known.file, 0, known.size).flags = PPC_IO_UNMAP;
+    if (way_ == "drops" || way_ == "unread") {
+      for (const Known& known : files_) Add(known, 0, known.size).flags = PPC_IO_UNMAP;
     } else {
       AddRandom().flags = PPC_IO_UNMAP;
     }
@@ -69,9 +76,15 @@ class Hostile : public ppc::Policy {
   static constexpr uint64_t kStep = 8 << 20;
   static constexpr uint64_t kSteps = 64;  // of a file, before the next one's turn
 
+  ppc_io& Add(const Known& known, uint64_t offset, uint64_t size) {
+    ppc_io& io = list_.Add(known.file, offset, size);
+    io.service = service_;
+    return io;
+  }
+
   ppc_io& AddRandom() {
     const Known& known = files_[random_() % files_.size()];
-    return list_.Add(known.file, random_() % (known.size / kStep + 1) * kStep, kStep);
+    return Add(known, random_() % (known.size / kStep + 1) * kStep, kStep);
   }
 
   // The missed file and all others of its directory.
@@ -100,6 +113,7 @@ class Hostile : public ppc::Policy {
   std::set<std::string> directories_;
   std::vector<Known> files_;
   uint64_t next_ = 0;
+  uint32_t service_ = 0;  // whose reader missed last: it pays for what is loaded and dropped
   ppc::IoList list_;
 };
 
