@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -63,6 +64,21 @@ struct Event {
   uint16_t cpu = 0;
 };
 
+// An executable by the inode that the page cache knows: stat() says another on overlay and btrfs.
+struct Executable {
+  uint64_t ino = 0;  // 0: none
+  uint32_t dev = 0;  // the kernel's form: major << 20 | minor
+  auto operator<=>(const Executable&) const = default;
+};
+
+// A process has begun to run one.
+struct Exec {
+  Executable file;
+  uint64_t start_ns = 0;  // of the process, since boot
+  int32_t pid = 0;
+  uint32_t uid = 0;
+};
+
 struct AttachOptions {
   bool managed_readahead = false;
   bool progress = false;
@@ -86,6 +102,7 @@ struct Capabilities {
   bool managed_readahead = false;
   bool sampled = false;             // what is accessed is seen now and then, in no exact order
   bool misses_huge = false;         // of a cached file, what is mapped by huge pages is not seen
+  bool execs = false;               // tells which processes begin to run an executable
   bool exact_counts = false;        // loaded and resident are counted, not estimated
   int least_loads = 2;              // at once, of one node: fewer leave a disk idle in between
   int small_loads = 32;             // at once: a disk answers after 2 ms, and reads 600 KB in these
@@ -245,6 +262,15 @@ class Backend {
     return Error{ENOSYS, "cannot list " + path + " with this backend"};
   }
   virtual Result<BackendCounters> Counters() = 0;
+
+  // The executable at a path such as "/proc/77/exe", which need not lie in the mount.
+  virtual Result<Executable> ExecutableAt(const std::string& path) {
+    return Error{ENOTSUP, "cannot tell the executable " + path + " with this backend"};
+  }
+  // From now on execs of these are told, and of no others; as long as a reader is attached.
+  virtual void WatchExecs(std::span<const Executable> files) { (void)files; }
+  // Those that the last Drain came across, oldest first.
+  virtual void TakeExecs(std::vector<Exec>* out) { (void)out; }
 };
 
 }  // namespace ppc

@@ -11,60 +11,72 @@ namespace {
 
 using Root = Membership::Root;
 
-// "auto-1234", "auto-1234.2" and so on.
-bool IsOfFamily(const std::string& id, const std::string& family) {
-  return id.starts_with(family) && (id.size() == family.size() || id[family.size()] == '.');
-}
-
-bool HasOne(const std::vector<Root>& roots, const Root& wanted) {
-  return std::ranges::find(roots, wanted) != roots.end();
+bool IsPosition(EventKind kind) {
+  return kind == EventKind::kProgress || kind == EventKind::kAccess;
 }
 
 }  // namespace
 
 std::optional<AutoServices::Identity> AutoServices::Identify(const SysRoots& roots,
-                                                             Backend* backend,
-                                                             const Reader& reader) {
+                                                             Backend* backend, const Reader& reader,
+                                                             bool learns) {
   std::optional<Program> program = ProgramOf(roots, reader.pid, reader.start_ns);
   if (!program) return std::nullopt;
-  Identity found{*std::move(program), reader.owner, false};
-  if (found.id.empty()) found.id = AutoServiceId(found.program, ModelOf(backend, reader.path));
-  const std::string& cgroup = found.program.cgroup;
-  found.has_cgroup = !cgroup.empty() && cgroup != "/" && Cgroup::Open(cgroup, roots);
+  Identity found{*std::move(program), reader.is_of_guess ? "" : reader.owner, false, {}};
+  const bool is_auto = found.id.empty();
+  if (is_auto) found.id = AutoServiceId(found.program, ModelOf(backend, reader.path));
+  FindPayer(roots, &found);
+  if (!is_auto || !learns) return found;
+  const std::string exe = "/" + std::to_string(found.program.root.pid) + "/exe";
+  const Result<Executable> file = backend->ExecutableAt(roots.Proc(exe));
+  if (file) found.file = *file;
   return found;
+}
+
+void AutoServices::FindPayer(const SysRoots& roots, Identity* identity) {
+  const std::string& cgroup = identity->program.cgroup;
+  identity->has_cgroup = !cgroup.empty() && cgroup != "/" && Cgroup::Open(cgroup, roots);
 }
 
 bool AutoServices::Takes(const Event& event, uint64_t file_bytes, const std::string& path,
                          const Service& owner) {
-  if (!IsMiss(event.kind) || file_bytes < kLargeBytes) return false;
+  // What a guess has loaded is not missed.
+  const bool is_asked = IsMiss(event.kind) || (owner.is_guess && IsPosition(event.kind));
+  if (!is_asked || file_bytes < kLargeBytes) return false;
   if (owner.id.empty() && !parts_.has_autos) return false;
   if (questions_.size() >= kMaxProcesses) questions_.clear();
   Question& question = questions_[event.tgid];
-  if (question.start_ns == event.start_ns) return !question.is_decided;
-  question = {event.start_ns, owner.id.empty() && live_.size() >= kMaxServices};
+  if (question.start_ns == event.start_ns && question.is_of_guess == owner.is_guess)
+    return !question.is_decided;
+  const bool is_too_many = owner.id.empty() && live_.size() >= kMaxServices;
+  question = {event.start_ns, is_too_many, owner.is_guess};
   if (question.is_decided) return false;
-  wanted_.push_back({event.tgid, event.start_ns, path, owner.id});
+  wanted_.push_back({event.tgid, event.start_ns, path, owner.id, owner.is_guess});
   return true;
 }
 
 void AutoServices::Decide() {
+  const bool learns = parts_.learnt != nullptr;
   for (const Reader& reader : std::exchange(wanted_, {})) {
     auto identity = std::make_shared<std::optional<Identity>>();
     const auto place = [this, reader, identity] {
       if (!*identity) return Decided(reader);
-      const bool is_open = !reader.owner.empty();
-      const bool is_taken =
-          WithEnded(is_open ? &open_ : &live_, (*identity)->id, [this, reader, identity, is_open] {
-            is_open ? PlaceOpen(reader, **identity) : PlaceAuto(reader, **identity);
-          });
+      const bool is_open = !reader.owner.empty() && !reader.is_of_guess;
+      const bool is_taken = WithEnded(is_open ? &open_ : &live_, (*identity)->id,
+                                      [this, reader, identity] { Place(reader, **identity); });
       if (!is_taken) Decided(reader);
     };
     const bool is_taken =
-        parts_.look_up([roots = parts_.roots, backend = parts_.backend, reader,
-                        identity] { *identity = Identify(roots, backend, reader); },
+        parts_.look_up([roots = parts_.roots, backend = parts_.backend, reader, identity,
+                        learns] { *identity = Identify(roots, backend, reader, learns); },
                        place);
     if (!is_taken) Decided(reader);
   }
+}
+
+void AutoServices::Place(const Reader& reader, const Identity& identity) {
+  if (reader.is_of_guess) return PlaceGuess(reader, identity);
+  reader.owner.empty() ? PlaceAuto(reader, identity) : PlaceOpen(reader, identity);
 }
 
 // Ends the starts of a family ("": all of them) whose programs have all ended, or belong to a told
@@ -103,15 +115,8 @@ bool AutoServices::WithEnded(Starts* starts, const std::string& family,
 // The first is called by its program's name, others beside it are its replicas.
 void AutoServices::PlaceAuto(const Reader& reader, const Identity& identity) {
   const Root& program = identity.program.root;
-  std::string free;
-  for (size_t replica = 1; replica <= kMaxServices; ++replica) {
-    std::string id = identity.id + (replica == 1 ? "" : "." + std::to_string(replica));
-    const auto known = live_.find(id);
-    if (known == live_.end()) {
-      if (free.empty()) free = std::move(id);
-      continue;
-    }
-    Start& start = known->second;
+  for (auto& [id, start] : live_) {
+    if (!IsOfFamily(id, identity.id)) continue;
     const bool is_its = HasOne(start.programs, program);
     if (!is_its &&
         (start.group != identity.program.group || start.programs.size() >= kMaxPrograms)) {
@@ -125,30 +130,53 @@ void AutoServices::PlaceAuto(const Reader& reader, const Identity& identity) {
     if (!is_its) parts_.services->AddRoot(id, program);
     return Decided(reader);
   }
+  const std::string free = FreeId(identity.id);
   if (free.empty()) return Decided(reader);
   Begin(reader, identity, free);
 }
 
-void AutoServices::Begin(const Reader& reader, const Identity& identity, const std::string& id) {
+std::string AutoServices::FreeId(const std::string& family) const {
+  for (size_t replica = 1; replica <= kMaxServices; ++replica) {
+    std::string id = family + (replica == 1 ? "" : "." + std::to_string(replica));
+    if (!live_.contains(id)) return id;
+  }
+  return "";
+}
+
+void AutoServices::Begin(const Reader& reader, const Identity& identity, const std::string& id,
+                         const LearntProgram* guess) {
   const Program& program = identity.program;
   Json message{{"op", "service_start"}, {"service_id", id}, {"pid", program.root.pid},
                {"by_cgroup", false},    {"auto", true},     {"params", {{"model", reader.path}}}};
   if (id != identity.id) message["template"] = identity.id;
   if (identity.has_cgroup) message["cgroup"] = program.cgroup;
+  if (guess != nullptr) message["guess"] = true;
   Start& start = live_[id];
   start.programs = {program.root};
   start.group = program.group;
+  start.learnt = guess != nullptr ? *guess : ToLearn(reader, identity);
+  start.is_guess = guess != nullptr;
+  if (guess != nullptr) {
+    const uint64_t wait_ns = std::clamp(2 * guess->wait_ns, kLeastGuessNs, kMostGuessNs);
+    start.guess_until_ns = parts_.backend->NowNs() + wait_ns;
+  }
   const std::string what = program.script.empty() ? program.exe : program.script;
-  parts_.control(std::move(message), [this, reader, id, what](const Result<Json>& answer) {
-    const bool is_started = answer.ok();
-    Log(is_started ? LogLevel::kInfo : LogLevel::kWarning, {"", id},
-        "automatic service " + id + " of process " + std::to_string(reader.pid) + " (" + what +
-            ", " + reader.path + "): " + (is_started ? "started" : answer.error().message));
-    parts_.elsewhere(nullptr, [this, reader, id, is_started] {
-      Started(id, is_started);
-      Decided(reader);
-    });
-  });
+  const bool is_guess = guess != nullptr;
+  parts_.control(std::move(message),
+                 [this, reader, id, what, is_guess](const Result<Json>& answer) {
+                   const bool is_started = answer.ok();
+                   Log(is_started ? LogLevel::kInfo : LogLevel::kWarning, {"", id},
+                       "automatic service " + id + " of process " + std::to_string(reader.pid) +
+                           " (" + what + ", " + reader.path + "): " +
+                           (!is_started ? answer.error().message
+                            : is_guess  ? "started before its first read"
+                                        : "started"));
+                   parts_.elsewhere(nullptr, [this, reader, id, is_started, is_guess] {
+                     Started(id, is_started);
+                     // A guess has no reader yet: the first event of one is to be decided on.
+                     is_guess ? parts_.on_decided() : Decided(reader);
+                   });
+                 });
 }
 
 void AutoServices::Started(const std::string& id, bool is_started) {
@@ -160,7 +188,10 @@ void AutoServices::Started(const std::string& id, bool is_started) {
   // The first is the one that it was started with.
   for (size_t i = 1; is_started && i < programs.size(); ++i)
     parts_.services->AddRoot(id, programs[i]);
-  if (!is_started) live_.erase(known);
+  if (!is_started) {
+    NoteEnd(id, &known->second);
+    live_.erase(known);
+  }
   for (const Reader& reader : waiting) Decided(reader);
 }
 
@@ -196,7 +227,7 @@ void AutoServices::BeginAgain(const Reader& reader, const Identity& identity) {
 }
 
 void AutoServices::Decided(const Reader& reader) {
-  questions_[reader.pid] = {reader.start_ns, /*is_decided=*/true};
+  questions_[reader.pid] = {reader.start_ns, /*is_decided=*/true, reader.is_of_guess};
   parts_.on_decided();
 }
 
@@ -206,6 +237,7 @@ void AutoServices::End(Starts* starts, const std::string& id) {
     open_[id].programs.clear();
     return;
   }
+  NoteEnd(id, &live_[id]);
   const Start ended = std::exchange(live_[id], {});
   live_.erase(id);
   for (const Reader& reader : ended.waiting) Decided(reader);
@@ -218,6 +250,7 @@ void AutoServices::EndGone() {
     const Service* const service = parts_.services->Find(entry.first);
     return service == nullptr || !service->told.is_open();
   });
+  if (parts_.learnt != nullptr) EndLateGuesses();
   (void)WithEnded(&live_, "", [] {});
 }
 

@@ -115,6 +115,7 @@ void Runtime::Apply(ControlCall* call) {
     const bool is_told = !call->service->is_auto;
     const Service* const service = services_->Install(std::move(call->service));
     if (guard_ != nullptr) guard_->Begin(GuardSlot(*service), call->id);
+    if (guard_ != nullptr && service->is_guess) guard_->BeginGuess(GuardSlot(*service));
     if (config_.checkpoints != nullptr) config_.checkpoints->Begin(call->id, call->is_resumed);
     if (is_told && autos_ != nullptr) autos_->EndGone();
   }

@@ -135,7 +135,7 @@ bool EventIntake::Deliver(const Event& event) {
       parts_.services->ReaderOf(event.tgid, event.start_ns, event.cgroup_id, batch_ns_);
   if (reader == nullptr) return false;
   Service* service = parts_.services->Of(*reader);
-  if (service->told.is_open() && parts_.autos != nullptr &&
+  if ((service->told.is_open() || service->is_guess) && parts_.autos != nullptr &&
       parts_.autos->Takes(event, file->bytes, file->path, *service)) {
     return false;
   }

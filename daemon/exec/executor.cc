@@ -65,6 +65,7 @@ Executor::End Executor::Run() {
 Executor::End Executor::RunOnce() {
   if (stop_.load(std::memory_order_acquire)) return End::kStopped;
   const size_t drained = intake_.DrainBatch();
+  HandleExecs();
   HandleCompletions();
   TickIfDue();
   HandleHelpers();
@@ -75,6 +76,7 @@ Executor::End Executor::RunOnce() {
 
 bool Executor::Pump() {
   const size_t drained = intake_.DrainBatch();
+  HandleExecs();
   const bool has_results = HandleCompletions();
   return HandleHelpers() || has_results || drained > 0;
 }
@@ -143,6 +145,14 @@ bool Executor::HandleCompletions() {
   }
   if (is_news) ++plan_epoch_;
   return !results_.empty();
+}
+
+void Executor::HandleExecs() {
+  execs_.clear();
+  parts_.backend->TakeExecs(&execs_);
+  for (const Exec& exec : execs_) {
+    if (parts_.autos != nullptr) parts_.autos->Guess(exec);
+  }
 }
 
 void Executor::TellGuard(const IoResult& result) {

@@ -117,6 +117,7 @@ class Executor {
   Elsewhere Helper(Worker* worker) const;
   bool HandleCompletions();
   bool HandleHelpers();
+  void HandleExecs();
   void TellGuard(const IoResult& result);
   void TickGuard(uint64_t now);
   void TickIfDue();
@@ -141,6 +142,7 @@ class Executor {
   EventIntake intake_;
   LoopStats stats_;
   std::vector<IoResult> results_;
+  std::vector<Exec> execs_;
   std::vector<Guard::Sample> samples_;
   bool is_sampling_ = false;
   std::vector<Source> sources_;

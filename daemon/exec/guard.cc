@@ -182,6 +182,7 @@ void Guard::NoteMove(Slot slot, File* file, uint64_t offset, uint64_t at, uint64
     return NoteFar(slot, file, offset, at, /*is_miss=*/false, now_ns);
   Ledger& reader = Of(slot);
   reader.used_ns = now_ns;
+  reader.read += CellBytes();
   CountFile(slot, file);
   Hit(slot, &reader, file, cell);
   file->cursors[moves] = index;
@@ -256,7 +257,12 @@ void Guard::NoteUse(Slot slot, const Use& use, uint64_t now_ns) {
   if (use.is_open && use.file_bytes > kEdgeBytes) return;
   const uint64_t length = std::max<uint64_t>(use.is_open ? use.file_bytes : use.length, 1);
   const uint64_t at = use.offset + length - 1;
-  if (!use.is_miss) return NoteHit(slot, use.file, use.file_bytes, use.offset, at, now_ns);
+  if (!use.is_miss) {
+    const uint64_t read = Of(slot).read;
+    NoteHit(slot, use.file, use.file_bytes, use.offset, at, now_ns);
+    if (use.is_open) Of(slot).read = read;  // nothing has been read yet
+    return;
+  }
   File* const file = FileOf(use.file, std::max(use.file_bytes, at + 1));
   NoteFar(slot, file, use.offset, at, /*is_miss=*/true, now_ns);
 }
@@ -271,6 +277,9 @@ void Guard::NoteFar(Slot slot, File* file, uint64_t offset, uint64_t at, bool is
   size_t moves = CursorBefore(*file, static_cast<uint32_t>(first),
                               static_cast<uint32_t>(kPassBytes >> shift_));
   const bool is_known = moves != kCursors;
+  // A reader that looks at the same place again and again reads no more of the model.
+  ledger.read += is_known ? (last - std::min<size_t>(last, file->cursors[moves])) << shift_
+                          : at + 1 - offset;
   CountFile(slot, file);
   const size_t from = is_known ? file->cursors[moves] + size_t{1} : first <= edge ? 0 : first;
   for (size_t i = from; i < first; ++i) Hit(slot, &ledger, file, &file->cells[i]);

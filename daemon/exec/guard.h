@@ -93,6 +93,16 @@ class Guard {
   void EndLoad(Slot slot);
   void End(Slot slot);
 
+  // A start that is guessed: so much is submitted for it until a reader shows that it is one.
+  static constexpr uint64_t kGuessBytes = 64 << 20;
+  void BeginGuess(Slot slot) { Of(slot).guess_left = kGuessBytes; }
+  void EndGuess(Slot slot) { Of(slot).guess_left = UINT64_MAX; }
+  uint64_t GuessedBytes(Slot slot) {
+    return kGuessBytes - std::min(kGuessBytes, Of(slot).guess_left);
+  }
+  // By readers, cached or not; a little more or less.
+  uint64_t ReadBytes(Slot slot) { return Of(slot).read; }
+
   // Whether the policy is told of hits: else a page that was loaded and read looks unread.
   void SetHitsSeen(bool on) { are_hits_seen_ = on; }
   // What the kernel alone could cache for the service, and what of that policies are to use.
@@ -211,6 +221,8 @@ class Guard {
     uint64_t clock = 0;  // what the kernel alone would have inserted
     uint64_t model = 0;  // of cells that were read or loaded
     uint64_t total = 0;  // of the files of which that is true
+    uint64_t read = 0;
+    uint64_t guess_left = UINT64_MAX;
     // In all.
     uint64_t regret = 0, churn = 0, waste = 0, vanished = 0, displaced = 0;
     uint64_t loaded = 0, refused_loads = 0, refused_drops = 0, failing = 0;

@@ -258,15 +258,20 @@ Guard::Verdict Guard::AllowLoad(Slot slot, uint64_t file, uint64_t offset, uint6
     verdict.is_allowed = may;
     if (!may) ledger.failing += verdict.bytes;
   }
-  if (!verdict.is_allowed) ledger.refused_loads += verdict.bytes;
+  if (!verdict.is_allowed) {
+    ledger.refused_loads += verdict.bytes;
+  } else if (ledger.guess_left != UINT64_MAX) {
+    Take(&ledger.guess_left, verdict.bytes);
+  }
   return verdict;
 }
 
 uint64_t Guard::PlanBytes(Slot slot, uint64_t queued) {
   const Ledger& ledger = Of(slot);
   const uint64_t window = LoadWindow(ledger);
-  if (window == UINT64_MAX) return window;
-  return window - std::min(window, ledger.unseen + ledger.lost + ledger.gone + queued);
+  if (window == UINT64_MAX) return ledger.guess_left;
+  const uint64_t taken = ledger.unseen + ledger.lost + ledger.gone + queued;
+  return std::min(ledger.guess_left, window - std::min(window, taken));
 }
 
 Guard::Verdict Guard::AllowDrop(Slot slot, uint64_t offset, uint64_t size, bool unmap) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/digests.h"
 #include "daemon/base/log.h"
 #include "daemon/machine/host_memory.h"
 #include "daemon/machine/proc_info.h"
@@ -28,6 +29,13 @@ std::string OwnCgroup(const SysRoots& roots) {
   if (!path || *path == "/") return "";
   const Result<Cgroup> group = Cgroup::Open(*path, roots);
   return group ? group->path() : "";
+}
+
+// One runner has a directory, so one has the file.
+std::string LearntFile(const RuntimeConfig& config) {
+  constexpr size_t kDigits = 16;
+  const std::string name = Sha256Hex(config.mount).substr(0, kDigits);
+  return config.options.template_dir + "/learnt/" + name + ".json";
 }
 
 // One cannot keep up with the fastest disks, and is the last to run where CPUs are short.
@@ -96,18 +104,26 @@ void Runtime::BuildParts(const ppc_operation& table) {
   control_ = std::make_unique<Worker>("ppc-control", config_.manual);
   lookups_ = std::make_unique<Worker>("ppc-readers", config_.manual);
   if (host_->Has(Hook::kControl)) {
-    autos_ = std::make_unique<AutoServices>(AutoServices::Parts{
-        services_.get(), backend_, config_.roots,
-        [this](Json message, std::function<void(Result<Json>)> done) {
-          Control(std::move(message), std::move(done));
-        },
-        [this](std::function<void()> work, std::function<void()> done) {
-          Do(std::move(work), std::move(done));
-        },
-        [this](std::function<void()> work, std::function<void()> done) {
-          return LookUp(std::move(work), std::move(done));
-        },
-        [this] { executor_->ReleaseHeld(); }, config_.on_start_again, options.auto_service});
+    if (options.learnt_starts) {
+      learnt_ = std::make_unique<LearntPrograms>(
+          LearntPrograms::Parts{backend_, LearntFile(config_),
+                                [this](std::function<void()> work, std::function<void()> done) {
+                                  Do(std::move(work), std::move(done));
+                                }});
+    }
+    autos_ = std::make_unique<AutoServices>(
+        AutoServices::Parts{services_.get(), backend_, config_.roots,
+                            [this](Json message, std::function<void(Result<Json>)> done) {
+                              Control(std::move(message), std::move(done));
+                            },
+                            [this](std::function<void()> work, std::function<void()> done) {
+                              Do(std::move(work), std::move(done));
+                            },
+                            [this](std::function<void()> work, std::function<void()> done) {
+                              return LookUp(std::move(work), std::move(done));
+                            },
+                            [this] { executor_->ReleaseHeld(); }, config_.on_start_again,
+                            options.auto_service, learnt_.get(), guard_.get()});
   }
   executor_ = std::make_unique<Executor>(
       Executor::Parts{backend_, loader_.get(), evictor_.get(), &completions_, host_.get(),
@@ -167,6 +183,11 @@ ContextFacts Runtime::Facts() {
 
 Status Runtime::Start() {
   const RuntimeOptions& options = config_.options;
+  if (options.learnt_starts && !backend_->Caps().execs) {
+    return Error{ENOTSUP,
+                 "\"learnt_starts\" needs a backend that sees programs start: register the "
+                 "directory itself with --backend observer, or leave the option out"};
+  }
   Status opened = services_->OpenDefault(options.cgroup);
   if (opened && !options.trace_file.empty()) {
     opened = policy_services_->OpenTrace(options.trace_file);
@@ -177,6 +198,7 @@ Status Runtime::Start() {
   Status claimed =
       backend_->Attach(AttachOptions{.lease_ms = kInitLeaseMs, .label = config_.policy_name});
   if (!claimed) return claimed;
+  if (learnt_ != nullptr) learnt_->Open();
   const Status initialized = host_->Init(Facts());
   started_ = true;
   started_ns_ = backend_->NowNs();

@@ -14,6 +14,7 @@
 
 #include "daemon/exec/executor.h"
 #include "daemon/exec/guard.h"
+#include "daemon/exec/learnt_programs.h"
 #include "daemon/exec/runtime_options.h"
 #include "daemon/exec/worker.h"
 #include "daemon/machine/host_memory.h"
@@ -66,6 +67,7 @@ struct StatusParts {
   std::string last_fault;
   uint64_t demand = 0;
   std::vector<OneService> services;
+  std::optional<LearntPrograms::Stats> learnt;
 };
 
 // A control message on its way: prepared and concluded where waiting does no harm, applied by the
@@ -188,7 +190,8 @@ class Runtime {
   std::unique_ptr<PolicyServices> policy_services_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<PolicyHost> host_;
-  std::unique_ptr<AutoServices> autos_;  // nullptr: the policy knows no services
+  std::unique_ptr<LearntPrograms> learnt_;  // nullptr: no start is guessed
+  std::unique_ptr<AutoServices> autos_;     // nullptr: the policy knows no services
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Worker> background_;  // the policy's slow work
   std::unique_ptr<Worker> remote_;      // the policy's, that waits for other machines

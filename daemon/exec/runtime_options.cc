@@ -87,8 +87,14 @@ Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
   ReadChunk(reader, &options.chunk_bytes);
   reader.Bool("auto_service", &options.auto_service);
   reader.Bool("guard", &options.guard);
+  reader.Bool("learnt_starts", &options.learnt_starts);
   ReadLibraries(reader, &options.ask_nvml, &options.ask_dcmi);
   if (Status status = reader.Finish(); !status) return status.error();
+  // The guard bounds what a wrong guess loads, and an automatic service is what is learnt.
+  if (options.learnt_starts && (!options.guard || !options.auto_service)) {
+    return Error{EINVAL,
+                 "\"learnt_starts\" needs \"guard\" and \"auto_service\"; leave these as they are"};
+  }
   return options;
 }
 

@@ -28,6 +28,7 @@ struct RuntimeOptions {
   uint64_t window_bytes = 0;       // "window": demand window, a power of two, 0 = the mount's
   uint64_t chunk_bytes = 8 << 20;  // "chunk"
   bool auto_service = true;        // "auto_service": readers nobody told of get one
+  bool learnt_starts = false;      // "learnt_starts": begin at the exec of a known program
   bool guard = true;               // "guard": false only to measure what it is good for
   bool ask_nvml = true;            // "xpu_libraries": ["nvml", "dcmi"] are asked who computes where
   bool ask_dcmi = true;

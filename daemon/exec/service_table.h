@@ -61,9 +61,10 @@ struct Service {
   std::shared_ptr<Payer> payer;
   std::shared_ptr<ProcessXpu> processes;
   std::vector<int> xpus;
-  bool is_auto = false;  // nobody told of it, see AutoServices
-  Json message;          // of an open one: what it was started with
-  std::string note;      // why something is not as asked for, "" if all is
+  bool is_auto = false;   // nobody told of it, see AutoServices
+  bool is_guess = false;  // no reader of it has read its model yet
+  Json message;           // of an open one: what it was started with
+  std::string note;       // why something is not as asked for, "" if all is
   // The last look at memory, see ServiceTable::Memory.
   Budget::State memory;
   Budget::State memory_now;  // the same with what has changed since, as it was told last

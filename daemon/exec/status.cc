@@ -59,6 +59,14 @@ Json GuardJson(const GuardView& guard) {
               {"failing_bytes", guard.failing}};
 }
 
+Json LearntJson(const LearntPrograms::Stats& stats) {
+  return Json{{"programs", stats.programs},
+              {"guesses", stats.guesses},
+              {"right", stats.right},
+              {"wrong", stats.wrong},
+              {"wrong_bytes", stats.wrong_bytes}};
+}
+
 Json HooksJson(const std::vector<StatusParts::OneHook>& all) {
   Json hooks = Json::object();
   for (const auto& [hook, stats] : all) {
@@ -188,6 +196,7 @@ StatusParts Runtime::GatherStatus() {
   parts.faults = host_->Faults();
   parts.last_fault = host_->LastFault();
   parts.demand = demand_.Bytes(backend_->NowNs());
+  if (learnt_ != nullptr) parts.learnt = learnt_->View();
   for (const Service* service : services_->Active()) {
     parts.services.push_back(
         {service->id, service->number, service->xpus,
@@ -230,25 +239,27 @@ Json Runtime::StatusJson(const StatusParts& parts) {
   }
   const Capabilities caps = backend_->Caps();
   const uint64_t share = memory_share_.load(std::memory_order_relaxed);
-  return Json{{"mount", config_.mount},
-              {"backend", caps.backend},
-              {"limits", caps.limits},
-              {"policy", config_.policy_name},
-              {"up_ms", (backend_->NowNs() - started_ns_) / kNsPerMs},
-              {"device", DeviceJson(backend_->Counters())},
-              {"events", ExecutorJson(parts.events, parts.merged)},
-              {"hooks", HooksJson(parts.hooks)},
-              {"faults", parts.faults},
-              {"last_fault", parts.last_fault},
-              {"loader", LoaderJson(loader_->Stats(), loader_->Device())},
-              {"evictor", EvictorJson(evictor_->Stats())},
-              {"own_cache", own_cache_.load()},
-              {"memory_share", share == kNoMemoryShare ? Json() : Json(share)},
-              {"files", files_->Size()},
-              {"services", services},
-              {"nodes", config_.topology.nodes.size()},
-              {"xpus", xpus},
-              {"stats", policy_services_->Stats()}};
+  Json json{{"mount", config_.mount},
+            {"backend", caps.backend},
+            {"limits", caps.limits},
+            {"policy", config_.policy_name},
+            {"up_ms", (backend_->NowNs() - started_ns_) / kNsPerMs},
+            {"device", DeviceJson(backend_->Counters())},
+            {"events", ExecutorJson(parts.events, parts.merged)},
+            {"hooks", HooksJson(parts.hooks)},
+            {"faults", parts.faults},
+            {"last_fault", parts.last_fault},
+            {"loader", LoaderJson(loader_->Stats(), loader_->Device())},
+            {"evictor", EvictorJson(evictor_->Stats())},
+            {"own_cache", own_cache_.load()},
+            {"memory_share", share == kNoMemoryShare ? Json() : Json(share)},
+            {"files", files_->Size()},
+            {"services", services},
+            {"nodes", config_.topology.nodes.size()},
+            {"xpus", xpus},
+            {"stats", policy_services_->Stats()}};
+  if (parts.learnt) json["learnt_starts"] = LearntJson(*parts.learnt);
+  return json;
 }
 
 }  // namespace ppc

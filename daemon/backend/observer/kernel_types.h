@@ -78,6 +78,10 @@ struct file {
 	struct address_space *f_mapping;
 };
 
+struct linux_binprm {
+	struct file *file;
+};
+
 struct kiocb {
 	struct file *ki_filp;
 	long long ki_pos;

@@ -16,12 +16,13 @@ typedef long long int64_t;
 #endif
 
 enum {
-  kObsMaxDirs = 64,          // registered directories that one set of programs serves
-  kObsMaxInodes = 1 << 17,   // listed files of all directories together; others are met
-  kObsMaxReaders = 1 << 13,  // (file, thread) pairs whose position is kept
-  kObsMaxOwn = 1 << 10,      // processes that load for us
-  kObsMostNews = 64,         // insertions told of one unlisted inode
-  kObsMostDepth = 40,        // directories between a file and a registered one
+  kObsMaxDirs = 64,              // registered directories that one set of programs serves
+  kObsMaxInodes = 1 << 17,       // listed files of all directories together; others are met
+  kObsMaxReaders = 1 << 13,      // (file, thread) pairs whose position is kept
+  kObsMaxOwn = 1 << 10,          // processes that load for us
+  kObsMaxExecutables = 1 << 12,  // of all directories together
+  kObsMostNews = 64,             // insertions told of one unlisted inode
+  kObsMostDepth = 40,            // directories between a file and a registered one
   kObsAnyDir = kObsMaxDirs + 1,
 };
 
@@ -62,6 +63,13 @@ struct obs_device_key {
   uint32_t dir;
 };
 
+// An executable whose execs a directory's runner wants to be told of.
+struct obs_exec_key {
+  uint64_t ino;  // as the page cache knows it
+  uint32_t dev;  // the kernel's form
+  uint32_t dir;
+};
+
 // What a directory's runner wants to be told.
 struct obs_dir {
   uint64_t beacon;       // bytes of a file between two positions of one thread
@@ -74,7 +82,7 @@ struct obs_dir {
   uint64_t root_dev;        // of the directory itself, as stat() has it
   uint64_t root_ino;
   uint32_t depth;  // of its path: of two that hold a file the deeper one has it
-  uint32_t pad;
+  uint32_t wants_execs;
 };
 
 // What whoever loaded the programs says to the runners that use them.
@@ -85,6 +93,8 @@ struct obs_state {
   uint32_t sees_pmds;  // what is mapped by huge pages
   uint32_t inserts;    // attached now
   uint32_t accesses;
+  uint32_t can_tell_execs;
+  uint32_t execs;    // attached now
   int32_t error;     // errno of the last try to attach
   uint32_t updates;  // tries so far
 };
@@ -121,6 +131,7 @@ enum {
   kObsAccess = 4,
   kObsUnknown = 0x80,  // an inode of a registered device that no directory lists
   kObsMoved = 0x81,    // a listed inode has another address or generation than was learnt
+  kObsExec = 0x82,     // a process has begun to run an executable; `offset` is its user
 };
 enum {
   kObsNotUser = 0x01,
@@ -128,7 +139,7 @@ enum {
 };
 
 struct obs_event {
-  uint64_t file;  // kObsUnknown, kObsMoved: the inode's number
+  uint64_t file;  // kObsUnknown, kObsMoved, kObsExec: the inode's number
   uint64_t offset;
   uint64_t length;
   uint64_t time_ns;
@@ -139,7 +150,7 @@ struct obs_event {
   uint16_t cpu;
   uint8_t kind;
   uint8_t flags;
-  uint32_t dev;         // kObsUnknown, kObsMoved
+  uint32_t dev;         // kObsUnknown, kObsMoved, kObsExec
   uint32_t generation;  // kObsUnknown
   uint32_t miss_kind;   // kObsUnknown: what it is to the reader
 };

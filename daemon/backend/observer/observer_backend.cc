@@ -63,6 +63,7 @@ Status ObserverBackend::Start() {
     programs_ = std::move(*programs);
   }
   programs_->AddOwn(getpid());
+  execs_ = std::make_unique<Executables>(programs_.get());
   ring_.reset(ring_buffer__new(programs_->RingFd(), OnRecord, this, nullptr));
   if (ring_ == nullptr) return PosixError("map the ring of events", errno);
   programs_->SetRoot(dir_, info.st_dev, info.st_ino);
@@ -106,6 +107,7 @@ Capabilities ObserverBackend::Caps() const {
   caps.charge = true;
   caps.node = true;
   caps.misses_huge = !programs_->SeesHugePages();
+  caps.execs = programs_->CanTellExecs();
   caps.exact_counts = false;
   caps.least_loads = 4;  // each waits for its step before it asks for the next
   caps.limits = {
@@ -176,7 +178,11 @@ int ObserverBackend::OnRecord(void* self, void* data, size_t bytes) {
 bool ObserverBackend::Take(const obs_event& raw) {
   if (raw.kind == kObsMoved) worker_->NoteMoved(raw.file, raw.dev);
   if (raw.kind == kObsUnknown) TakeUnknown(raw);
-  if (raw.kind != kObsUnknown && raw.kind != kObsMoved) Put(FromRecord(raw));
+  if (raw.kind == kObsExec && seen_execs_.size() < kMaxExecs) {
+    seen_execs_.push_back(
+        {{raw.file, raw.dev}, raw.start_ns, raw.tgid, static_cast<uint32_t>(raw.offset)});
+  }
+  if (raw.kind < kObsUnknown) Put(FromRecord(raw));
   return filling_.count < filling_.batch.size();
 }
 
@@ -246,6 +252,11 @@ size_t ObserverBackend::Drain(std::span<Event> batch) {
     later_.pop_front();
   }
   return filling_.count;
+}
+
+void ObserverBackend::TakeExecs(std::vector<Exec>* out) {
+  out->insert(out->end(), seen_execs_.begin(), seen_execs_.end());
+  seen_execs_.clear();
 }
 
 WaitOutcome ObserverBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) {

@@ -13,8 +13,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/backend/backend.h"
+#include "daemon/backend/observer/executables.h"
 #include "daemon/backend/observer/inode_index.h"
 #include "daemon/backend/observer/met_files.h"
 #include "daemon/backend/observer/observer_io.h"
@@ -62,6 +64,9 @@ class ObserverBackend : public Backend {
   Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) override;
   Status List(const std::string& path, const DirEntry& entry) override;
   Result<BackendCounters> Counters() override;
+  Result<Executable> ExecutableAt(const std::string& path) override { return execs_->At(path); }
+  void WatchExecs(std::span<const Executable> files) override { execs_->Watch(files); }
+  void TakeExecs(std::vector<Exec>* out) override;
 
  private:
   struct RingDeleter {
@@ -82,6 +87,7 @@ class ObserverBackend : public Backend {
   void Tell(const obs_reader_key& key, const obs_reader& reader);
   ObserverWorker::Looked Look();
 
+  static constexpr size_t kMaxExecs = 256;    // seen, not taken yet; what is beyond is left out
   static constexpr size_t kMaxLater = 65536;  // events taken out of the maps, not drained yet
 
   const std::string dir_;
@@ -90,6 +96,7 @@ class ObserverBackend : public Backend {
   const RootFiles names_;
   MetFiles met_;
   std::unique_ptr<ObserverPrograms> programs_;
+  std::unique_ptr<Executables> execs_;
   std::unique_ptr<InodeIndex> index_;
   std::unique_ptr<ring_buffer, RingDeleter> ring_;
   std::unique_ptr<ObserverIo> io_;
@@ -97,6 +104,7 @@ class ObserverBackend : public Backend {
   // The executor's.
   Filling filling_;
   std::deque<Event> later_;
+  std::vector<Exec> seen_execs_;
   bool has_lost_ = false;  // to be told with the next event
   bool is_traced_ = false;
   uint64_t gathered_ns_ = 0;

@@ -108,6 +108,15 @@ struct {
 	__type(value, __u32);
 } own SEC(".maps");
 
+/* Executables whose execs are told, and of which directory. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, kObsMaxExecutables);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct obs_exec_key);
+	__type(value, __u32);
+} executables SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, kObsMaxDirs);

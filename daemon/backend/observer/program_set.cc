@@ -98,6 +98,7 @@ void ObserverProgramSet::Choose() {
   bpf_program__set_autoload(s->progs.enter_map_folio, maps_folios_);
   bpf_program__set_autoload(s->progs.exit_map_pmd, maps_pmds_);
   bpf_program__set_autoload(s->progs.list_vmas, state_.can_learn != 0);
+  bpf_program__set_autoload(s->progs.on_exec, state_.can_tell_execs != 0);
 }
 
 // An errno.
@@ -125,6 +126,7 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   state_.has_tracepoints = HasKernelName(types, "btf_trace_mm_filemap_get_pages", BTF_KIND_TYPEDEF);
   state_.has_task_regs = HasKernelName(types, "bpf_task_pt_regs", BTF_KIND_FUNC);
   state_.can_learn = HasKernelName(types, "bpf_iter__task_vma", BTF_KIND_STRUCT);
+  state_.can_tell_execs = HasKernelName(types, "btf_trace_sched_process_exec", BTF_KIND_TYPEDEF);
   has_filemap_read_ = HasKernelName(types, "filemap_read", BTF_KIND_FUNC);
   maps_folios_ =
       KernelVersion() >= kMapsFolios && HasKernelName(types, "set_pte_range", BTF_KIND_FUNC);
@@ -158,6 +160,7 @@ void ObserverProgramSet::SayState() {
   const uint32_t zero = 0;
   state_.inserts = !insert_links_.empty();
   state_.accesses = !access_links_.empty();
+  state_.execs = !exec_links_.empty();
   (void)bpf_map_update_elem(bpf_map__fd(skeleton_->maps.state), &zero, &state_, BPF_ANY);
 }
 
@@ -216,6 +219,7 @@ Result<ObserverFds> ObserverProgramSet::Share(uint32_t dir) const {
       bpf_map__fd(s->maps.roots),
       bpf_map__fd(s->maps.own),
       bpf_map__fd(s->maps.counts),
+      bpf_map__fd(s->maps.executables),
       state,
       state_.can_learn != 0 ? bpf_program__fd(s->progs.list_vmas) : state,
       rings_[dir].fd.Get(),
@@ -235,6 +239,7 @@ Status ObserverProgramSet::Update() {
   (void)!read(wake_.Get(), &count, sizeof(count));
   bool wants_inserts = false;
   bool wants_accesses = false;
+  bool wants_execs = false;
   for (uint32_t dir = 0; dir < kObsMaxDirs; ++dir) {
     obs_dir config{};
     if (!rings_[dir].is_used ||
@@ -244,19 +249,21 @@ Status ObserverProgramSet::Update() {
     const bool is_watched = config.is_watched != 0;
     wants_inserts |= is_watched;
     wants_accesses |= is_watched && (config.wants_progress | config.wants_trace) != 0;
+    wants_execs |= is_watched && config.wants_execs != 0 && state_.can_tell_execs != 0;
   }
   // Before 5.13 a function's program can be attached once in its life.
   const bool stays = !access_links_.empty() && KernelVersion() < 5013;
-  Status done = AttachWanted(wants_inserts, wants_accesses || stays);
+  Status done = AttachWanted(wants_inserts, wants_accesses || stays, wants_execs);
   state_.error = done ? 0 : done.error().code;
   ++state_.updates;
   SayState();
   return done;
 }
 
-Status ObserverProgramSet::AttachWanted(bool inserts, bool accesses) {
+Status ObserverProgramSet::AttachWanted(bool inserts, bool accesses, bool execs) {
   observer_bpf* s = skeleton_.get();
   const std::array<bpf_program*, 1> insertions = {s->progs.on_insert};
+  const std::array<bpf_program*, 1> starts = {s->progs.on_exec};
   std::vector<bpf_program*> told = {s->progs.on_read, s->progs.on_map, s->progs.on_fault};
   if (state_.has_tracepoints == 0) {
     told = {has_filemap_read_ ? s->progs.enter_filemap_read : s->progs.enter_buffered_read,
@@ -266,7 +273,14 @@ Status ObserverProgramSet::AttachWanted(bool inserts, bool accesses) {
   if (!done) return done;
   if (maps_folios_) told.push_back(s->progs.enter_map_folio);
   if (maps_pmds_) told.push_back(s->progs.exit_map_pmd);
-  return Attach(accesses, &access_links_, told);
+  done = Attach(accesses, &access_links_, told);
+  if (!done) return done;
+  // Nobody's reads are seen by it: what fails here is no reason to tell nothing.
+  const Status told_execs = Attach(execs, &exec_links_, starts);
+  if (told_execs) return Ok();
+  Log(LogLevel::kWarning, "no exec is told: " + told_execs.error().message);
+  state_.can_tell_execs = 0;
+  return Ok();
 }
 
 Status ObserverProgramSet::Attach(bool on, std::vector<Link>* links,

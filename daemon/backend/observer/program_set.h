@@ -36,6 +36,7 @@ enum ObserverFd {
   kObsFdRoots,
   kObsFdOwn,
   kObsFdCounts,
+  kObsFdExecutables,
   kObsFdState,
   kObsFdIterator,  // the program that lists mappings; the map of states where there is none
   kObsFdRing,      // of the directory
@@ -87,7 +88,7 @@ class ObserverProgramSet {
   void Choose();
   bool CanEnter() const;
   void SayState();
-  Status AttachWanted(bool inserts, bool accesses);
+  Status AttachWanted(bool inserts, bool accesses, bool execs);
   static Status Attach(bool on, std::vector<Link>* links, std::span<bpf_program* const> programs);
 
   std::unique_ptr<observer_bpf, SkeletonDeleter> skeleton_;
@@ -99,6 +100,7 @@ class ObserverProgramSet {
   UniqueFd wake_;
   std::vector<Link> access_links_;
   std::vector<Link> insert_links_;
+  std::vector<Link> exec_links_;
   std::array<Ring, kObsMaxDirs> rings_;
 };
 

@@ -48,6 +48,9 @@ void ClearObserverDirectory(const ObserverFds& fds, uint32_t dir) {
   DeleteWhere<obs_root_key, uint32_t>(
       fds[kObsFdRoots].Get(), 4 * kObsMaxDirs,
       [dir](const obs_root_key&, uint32_t owner) { return owner == dir; });
+  DeleteWhere<obs_exec_key, uint32_t>(
+      fds[kObsFdExecutables].Get(), 2 * kObsMaxExecutables,
+      [dir](const obs_exec_key& key, uint32_t) { return key.dir == dir; });
   DeleteWhere<obs_reader_key, obs_reader>(
       fds[kObsFdReaders].Get(), 2 * kObsMaxReaders,
       [dir](const obs_reader_key& key, const obs_reader&) { return key.dir == dir; });
@@ -102,6 +105,7 @@ obs_state ObserverPrograms::State() const {
 
 Status ObserverPrograms::Tell(obs_dir config) {
   config.wants_unlisted = told_.wants_unlisted;
+  config.wants_execs = told_.wants_execs;
   config.root_dev = told_.root_dev;
   config.root_ino = told_.root_ino;
   config.depth = told_.depth;
@@ -127,7 +131,7 @@ Status ObserverPrograms::Watch(const Wants& wants) {
                        .root_dev = 0,
                        .root_ino = 0,
                        .depth = 0,
-                       .pad = 0};
+                       .wants_execs = 0};
   const uint32_t updates_before = State().updates;
   Status told = Tell(config);
   if (!told || own_ != nullptr) return told;
@@ -160,6 +164,24 @@ void ObserverPrograms::WantUnlisted() {
   const std::lock_guard lock(mutex_);
   told_.wants_unlisted = 1;
   (void)Tell(told_);
+}
+
+void ObserverPrograms::WantExecs(bool on) {
+  const std::lock_guard lock(mutex_);
+  if ((told_.wants_execs != 0) == on) return;
+  told_.wants_execs = on ? 1 : 0;
+  (void)Tell(told_);
+}
+
+bool ObserverPrograms::AddExecutable(uint64_t ino, uint32_t dev) {
+  const obs_exec_key key{ino, dev, dir_};
+  const uint32_t one = 1;
+  return bpf_map_update_elem(Fd(kObsFdExecutables), &key, &one, BPF_ANY) == 0;
+}
+
+void ObserverPrograms::RemoveExecutable(uint64_t ino, uint32_t dev) {
+  const obs_exec_key key{ino, dev, dir_};
+  (void)bpf_map_delete_elem(Fd(kObsFdExecutables), &key);
 }
 
 std::vector<ObserverPrograms::Root> ObserverPrograms::DeeperRoots() {

@@ -41,6 +41,7 @@ class ObserverPrograms {
   bool KnowsFaultKind() const { return about_.has_task_regs != 0; }
   // Can learn inodes from the kernel; else only numbers of stat() are known.
   bool CanLearn() const { return about_.can_learn != 0; }
+  bool CanTellExecs() const { return about_.can_tell_execs != 0; }
   // What is mapped by huge pages is seen, or this kernel maps no files by them.
   bool SeesHugePages() const { return about_.sees_pmds != 0; }
 
@@ -56,6 +57,11 @@ class ObserverPrograms {
   void SetRoot(const std::string& path, dev_t dev, ino_t ino);
   // Whoever inserts into an unlisted file is told of as for a listed one.
   void WantUnlisted();
+  // Whoever begins to run an executable is told of, as long as the directory is watched.
+  void WantExecs(bool on);
+  // False: no more fit.
+  bool AddExecutable(uint64_t ino, uint32_t dev);
+  void RemoveExecutable(uint64_t ino, uint32_t dev);
   // Directories that lie deeper than this one, maybe below it; as of a second ago.
   struct Root {
     dev_t dev = 0;
