@@ -2,12 +2,13 @@
 #include "daemon/exec/learnt_programs.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <ranges>
+#include <system_error>
 #include <utility>
 
 #include "daemon/base/digests.h"
@@ -26,9 +27,11 @@ constexpr size_t kMostBytes = 1 << 20;
 
 // A crash leaves the old file or the new one.
 Status Replace(const std::string& path, const std::string& text) {
-  const std::string dir = path.substr(0, path.rfind('/'));
+  const std::filesystem::path dir = std::filesystem::path(path).parent_path();
   const std::string fresh = path + ".new";
-  if (mkdir(dir.c_str(), 0755) != 0 && errno != EEXIST) return PosixError("make " + dir, errno);
+  std::error_code failed;
+  std::filesystem::create_directories(dir, failed);
+  if (failed) return PosixError("make " + dir.string(), failed.value());
   UniqueFd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.IsValid()) return PosixError("open " + fresh, errno);
   if (Status written = WriteAll(fd.Get(), text.data(), text.size()); !written) return written;
