@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/exec/runtime.h"
 
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,10 +32,14 @@ std::string OwnCgroup(const SysRoots& roots) {
   return group ? group->path() : "";
 }
 
-// One runner has a directory, so one has the file.
+// One runner has a directory, so one has the file.  Nodes may share a directory of templates, and
+// an inode is one node's.
 std::string LearntFile(const RuntimeConfig& config) {
   constexpr size_t kDigits = 16;
-  const std::string name = Sha256Hex(config.mount).substr(0, kDigits);
+  utsname node{};
+  (void)uname(&node);
+  const std::string name =
+      Sha256Hex(std::string(node.nodename) + '\0' + config.mount).substr(0, kDigits);
   return config.options.template_dir + "/learnt/" + name + ".json";
 }
 

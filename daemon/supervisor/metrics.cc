@@ -110,6 +110,18 @@ const Counter kCounters[] = {
      "evictor",
      "result",
      {"asked", "dropped", "mapped", "dirty", "locked", "busy"}},
+    {"ppc_learnt_starts",
+     "",
+     "Starts that began with the exec of a program that had loaded a model before.",
+     "learnt_starts",
+     "result",
+     {"guesses", "right", "wrong"}},
+    {"ppc_learnt_start_wrong_bytes",
+     "bytes",
+     "Bytes that were submitted to be loaded for such starts that read no model.",
+     "learnt_starts",
+     nullptr,
+     {"wrong_bytes"}},
 };
 
 std::string CounterText(MetricsFormat format, const Counter& counter, const Json& mounts) {

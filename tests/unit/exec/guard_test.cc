@@ -66,6 +66,33 @@ class GuardTest : public testing::Test {
   uint64_t now_ = 1000 * kSecond;
 };
 
+// What was submitted counts, whatever became of it.
+TEST_F(GuardTest, AGuessHasSoMuchAndNoMore) {
+  guard_.BeginGuess(kSlot);
+  EXPECT_EQ(guard_.PlanBytes(kSlot, 0), Guard::kGuessBytes);
+  EXPECT_EQ(guard_.AllowLoad(kSlot, 1, 0, 16 * kMiB, 0, now_).bytes, 16 * kMiB);
+  EXPECT_EQ(Load(16 * kMiB, 64 * kMiB), 48 * kMiB);
+  EXPECT_EQ(guard_.PlanBytes(kSlot, 0), 0u);
+  EXPECT_EQ(Load(64 * kMiB, 8 * kMiB), 0u);
+  EXPECT_EQ(guard_.GuessedBytes(kSlot), Guard::kGuessBytes);
+  guard_.EndGuess(kSlot);
+  EXPECT_EQ(Load(64 * kMiB, 128 * kMiB), 128 * kMiB);
+  guard_.BeginGuess(kSlot);
+  guard_.Begin(kSlot, "svc");
+  EXPECT_GT(guard_.PlanBytes(kSlot, 0), Guard::kGuessBytes);
+}
+
+TEST_F(GuardTest, WhatIsReadAgainIsReadOnce) {
+  for (int i = 0; i < 100; ++i) Miss(0, 4096);
+  EXPECT_EQ(guard_.ReadBytes(kSlot), 4096u);
+  Read(0, 64 * kMiB);
+  EXPECT_GE(guard_.ReadBytes(kSlot), 62 * kMiB);
+  EXPECT_LE(guard_.ReadBytes(kSlot), 66 * kMiB);
+  // Cached, too.
+  Progress(64 * kMiB, 64 * kMiB);
+  EXPECT_GE(guard_.ReadBytes(kSlot), 120 * kMiB);
+}
+
 TEST_F(GuardTest, WhatIsDroppedAndMissedAgainIsRegret) {
   Read(0, 100 * kMiB);
   EXPECT_EQ(Drop(0, 8 * kMiB), 8 * kMiB);

@@ -34,6 +34,8 @@ TEST(RuntimeOptions, DefaultsAndValues) {
   EXPECT_EQ(ParseRuntimeOptions(Json{{"window", "32M"}})->window_bytes, 32u << 20);
   EXPECT_EQ(ParseRuntimeOptions(Json{{"reserve", "2G"}})->reserve_bytes, 2ull << 30);
   EXPECT_FALSE(plain->is_blind);
+  EXPECT_FALSE(plain->learnt_starts);
+  EXPECT_TRUE(ParseRuntimeOptions(Json{{"learnt_starts", true}})->learnt_starts);
   EXPECT_TRUE(set->is_blind);
   EXPECT_TRUE(plain->guard);
   EXPECT_FALSE(ParseRuntimeOptions(Json{{"guard", false}})->guard);
@@ -66,6 +68,9 @@ TEST(RuntimeOptions, WrongOnesAreNamed) {
       {Json{{"limit", "many"}}, "limit"},
       {Json{{"blind", 1}}, "blind"},
       {Json{{"guard", "off"}}, "guard"},
+      {Json{{"learnt_starts", "yes"}}, "learnt_starts"},
+      {Json{{"learnt_starts", true}, {"guard", false}}, "guard"},
+      {Json{{"learnt_starts", true}, {"auto_service", false}}, "auto_service"},
       {Json{{"reserve", "100%"}}, "reserve"},
       {Json{{"reserve", "%"}}, "reserve"},
       {Json{{"reserve", "1x%"}}, "reserve"},
@@ -100,6 +105,7 @@ TEST(ConfigFuzz, RuntimeOptionsThatAreTakenAreInTheirBounds) {
                        {"window", "1M"},
                        {"chunk", "4M"},
                        {"auto_service", true},
+                       {"learnt_starts", true},
                        {"xpu_libraries", {"nvml", "dcmi"}}};
   std::mt19937 rng(4);
   int taken = 0;
