@@ -171,8 +171,7 @@ Result<std::unique_ptr<Service>> ServiceTable::Prepare(const Json& message) {
   service->xpus = std::move(*xpus);
   service->told = std::move(*told);
   service->is_auto = service->told.is_auto;
-  const Result<bool> is_guess = JsonBool(message, "guess", false);
-  service->is_guess = service->is_auto && is_guess && *is_guess;
+  service->is_guess = service->is_auto && message.value("guess", Json()) == true;
   if (service->told.is_open()) service->message = message;
   service->memory = service->payer->budget->Read(/*with_cache=*/true);
   service->looked_ns = service->cache_wanted_ns = backend_->NowNs();

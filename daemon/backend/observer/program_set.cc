@@ -134,6 +134,12 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   maps_pmds_ = has_folios && HasKernelName(types, "do_set_pmd", BTF_KIND_FUNC);
   state_.sees_pmds = maps_pmds_ || !has_folios;
   int code = LoadChosen(has_folios);
+  // A verifier that refuses to have execs told is no reason to tell nothing.
+  if (code != 0 && state_.can_tell_execs != 0) {
+    state_.can_tell_execs = 0;
+    code = LoadChosen(has_folios);
+    if (code != 0) state_.can_tell_execs = 1;
+  }
   // Some kernels allow tracepoints and no function entries.
   if ((maps_folios_ || maps_pmds_) && (code != 0 || !CanEnter())) {
     looks_for_folios_ = maps_folios_;
