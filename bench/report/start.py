@@ -64,7 +64,7 @@ def render(report):
     limit = report["limit"]
     command = f"<p><code>{escape(report['command'])}</code></p>" if report["command"] else ""
     because = f"<p><b>{escape(limit['name'])}.</b> {escape(limit['reason'])}; {escape(limit['advice'])}.</p>"
-    guard = f"<p>{escape(report['guard'])}.</p>" if report["guard"] else ""
+    guard = f"<p>{escape(report['guard'])}.</p>" if report.get("guard") else ""
     return frame.page(title, report["head"] + ".", [
         ("What limits it", because), ("What the guard withheld", guard), ("Where its time went", frame.figure(parts(report) + table(report), command)),
         ("What it told of itself", phases(report)), ("How far the readers were", progress(report))])
