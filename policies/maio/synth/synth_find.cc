@@ -152,10 +152,26 @@ class Finder {
     };
     std::set<std::string> sets = is_torch ? std::set<std::string>() : SetsOf(names, IsTabled);
     if (sets.empty()) sets = SetsOf(names, is_pickle);
+    if (sets.size() == 1 && LiesBesideParts(dir, names)) {
+      return Fail(Shown(dir) + ": " + *sets.begin() +
+                  " and models in directories beside it, and no config.json or index; name the "
+                  "model's file");
+    }
     if (!sets.empty()) return ChooseSet(dir, names, sets, "model", out);
     sets = SetsOf(names, IsOnnx);
     if (sets.size() == 1) return ChooseNamed(dir, names, *sets.begin(), out);
     return ChooseSet(dir, names, sets, "model", out);
+  }
+
+  // Components of a pipeline without its list: a checkpoint beside them is another model.
+  bool LiesBesideParts(const std::string& dir, const Names& names) const {
+    if (Has(names, "config.json") || Has(names, "params.json")) return false;
+    size_t looks = 0;
+    return std::ranges::any_of(names, [&](const std::string& name) {
+      Names below;
+      if (name.find('.') != std::string::npos || looks++ >= kMostComponents) return false;
+      return source_->List(Join(dir, name), &below) == 0 && !SetsOf(below, IsTabled).empty();
+    });
   }
 
   bool ChooseSet(const std::string& dir, const Names& names, const std::set<std::string>& sets,

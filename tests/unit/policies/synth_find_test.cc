@@ -162,6 +162,17 @@ std::string Onnx(const std::vector<std::string>& locations) {
   return Field(2, "producer") + Field(7, graph);
 }
 
+// Without the pipeline's list only a name tells which of them is meant.
+TEST_F(SynthFind, ACheckpointBesideComponentsWithoutAListIsNotGuessed) {
+  AddShard("m/flux-dev.safetensors");
+  AddShard("m/vae/diffusion_pytorch_model.safetensors");
+  EXPECT_EQ(Follows("m"), "-");
+  EXPECT_NE(error_.find("name the model's file"), std::string::npos) << error_;
+  EXPECT_EQ(Follows("m/flux-dev.safetensors"), "m/flux-dev.safetensors");
+  source_.Add("m/config.json", "{}");  // it is the model, and what lies below belongs to it
+  EXPECT_EQ(Follows("m"), "m/flux-dev.safetensors");
+}
+
 TEST_F(SynthFind, OnnxWithExternalDataInOneAndInManyFiles) {
   source_.Add("one.onnx", Onnx({"one.onnx_data", "one.onnx_data"}));
   AddPlain("one.onnx_data", 36 * kBytes);
