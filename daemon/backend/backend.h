@@ -139,7 +139,11 @@ struct LoadRequest {
   // The group's generation now; nullptr: nothing interrupts this.  Outlives the call.
   const std::atomic<uint64_t>* newest = nullptr;
   bool is_small = false;  // one of many files: none of them is worth being kept open
-  int node = -1;          // where the caller's memory policy puts it; models use it
+  // The reader populates its mapping and computes from it: the pages are marked accessed, as the
+  // kernel marks those that a populate reads itself.  Unmarked ones stay on the inactive list, and
+  // reclaim drops some that the reader needs where memory is just enough.
+  bool is_populated = false;
+  int node = -1;  // where the caller's memory policy puts it; models use it
 
   // Nobody wants it any more: a backend looks between steps and answers kCancelled.
   bool IsInterrupted() const {

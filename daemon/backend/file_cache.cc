@@ -8,6 +8,7 @@
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -222,6 +223,13 @@ Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
   }
   load.loaded = *after > *before ? *after - *before : 0;
   return load;
+}
+
+void MarkAccessed(int fd, uint64_t offset, uint64_t length) {
+  char byte = 0;
+  iovec one{.iov_base = &byte, .iov_len = 1};
+  for (uint64_t at = offset; at < offset + length; at += kPageBytes)
+    (void)preadv2(fd, &one, 1, static_cast<off_t>(at), RWF_NOWAIT);
 }
 
 }  // namespace ppc

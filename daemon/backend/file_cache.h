@@ -39,6 +39,9 @@ struct FileLoad {
 Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
                           const std::function<bool()>& is_interrupted);
 
+// Marks the pages of the range accessed that are cached.  Reads nothing.
+void MarkAccessed(int fd, uint64_t offset, uint64_t length);
+
 }  // namespace ppc
 
 #endif  // PPC_DAEMON_BACKEND_FILE_CACHE_H_

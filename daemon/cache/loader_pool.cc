@@ -130,6 +130,7 @@ Interruption LoaderPool::LoadStep(Worker* worker) {
                             .generation = item.generation,
                             .newest = standing.newest,
                             .is_small = item.is_small,
+                            .is_populated = item.is_populated,
                             .node = worker->node};
   scheduler_.BeginStep(item, start);
   const Result<LoadResult> loaded = backend_->Load(request);

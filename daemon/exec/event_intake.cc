@@ -146,6 +146,8 @@ bool EventIntake::Deliver(const Event& event) {
   const bool is_stranger = service->id.empty() && parts_.services->HasStarted();
   if (is_stranger) ++stats_.strangers;
   if (!is_stranger && parts_.guard != nullptr) TellGuard(event, *service, file->bytes);
+  if ((event.flags & (kEventNotUser | kEventMmap)) == (kEventNotUser | kEventMmap))
+    service->populated_bytes += event.length;
   if (IsMiss(event.kind)) {
     HandleMiss(event, service, &miss);
     return true;

@@ -278,8 +278,8 @@ void Guard::NoteFar(Slot slot, File* file, uint64_t offset, uint64_t at, bool is
                               static_cast<uint32_t>(kPassBytes >> shift_));
   const bool is_known = moves != kCursors;
   // A reader that looks at the same place again and again reads no more of the model.
-  ledger.read += is_known ? (last - std::min<size_t>(last, file->cursors[moves])) << shift_
-                          : at + 1 - offset;
+  ledger.read +=
+      is_known ? (last - std::min<size_t>(last, file->cursors[moves])) << shift_ : at + 1 - offset;
   CountFile(slot, file);
   const size_t from = is_known ? file->cursors[moves] + size_t{1} : first <= edge ? 0 : first;
   for (size_t i = from; i < first; ++i) Hit(slot, &ledger, file, &file->cells[i]);

@@ -68,6 +68,8 @@ class PolicyLists {
 
   // A larger load is no small one, whatever was said.
   static constexpr uint64_t kSmallLoad = 1 << 20;
+  // Drivers fault in pages of a buffer or two for a process as well.
+  static constexpr uint64_t kPopulatedBytes = 1 << 20;
 
   const Parts parts_;
   ListStats stats_;

@@ -84,7 +84,9 @@ Result<LoadResult> ObserverIo::Load(const LoadRequest& request) {
   const LoadStop may = MayLoad(request, (*fd)->Get());
   if (may != LoadStop::kDone) return LoadResult{.stop = may};
   Result<LoadResult> result = LoadOpen(request, (*fd)->Get());
-  if (result && result->loaded > 0) own_pages_.Add(request.file, request.offset, result->done);
+  if (!result || result->loaded == 0) return result;
+  own_pages_.Add(request.file, request.offset, result->done);
+  if (request.is_populated) MarkAccessed((*fd)->Get(), request.offset, result->done);
   return result;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the guard leaves of hostile policies, and that it does not touch a good one.
 #include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/exec/executor_fixture.h"
@@ -177,6 +178,42 @@ TEST_F(GuardExecutorTest, AGoodPolicyIsNotTouched) {
   EXPECT_EQ(Guarded()["state"], "open");
   EXPECT_EQ(Guarded()["refused_load_bytes"], 0);
   EXPECT_EQ(backend_.DiskReadBytes(), 64 * kMiB);
+}
+
+// Pages that are loaded for a service that populates its mappings are to look as if it had read
+// them itself; those of a service that only faults are not.
+TEST_F(GuardExecutorTest, LoadsOfAServiceThatPopulatesAreMarked) {
+  uint64_t at = 8 * kMiB;
+  bool is_wanted = false;
+  std::vector<bool> marked;
+  backend_.OnLoad([&](const LoadRequest& request) { marked.push_back(request.is_populated); });
+  policy_.plan = [&](const ppc_plan_request&) {
+    policy_.list.clear();
+    if (!std::exchange(is_wanted, false)) return;
+    policy_.list = {{.file = 1, .offset = at, .size = 2 * kMiB}};
+    at += 2 * kMiB;
+  };
+  policy_.tick = [](uint64_t) {};
+  Start();
+  const auto read = [&](uint8_t flags) {
+    for (uint64_t page = 0; page < 2 * kMiB; page += 512 << 10) {
+      Event event = MissEvent(1, page, 512 << 10);
+      event.flags = flags;
+      backend_.Push(event);
+      Turn();
+    }
+    marked.clear();
+    is_wanted = true;
+    for (int i = 0; i < 10; ++i) {
+      backend_.AdvanceClock(100 * kMs);
+      Turn();
+    }
+    EXPECT_FALSE(marked.empty());
+    return !marked.empty() && marked.back();
+  };
+  EXPECT_FALSE(read(kEventMmap));
+  EXPECT_FALSE(read(kEventNotUser));
+  EXPECT_TRUE(read(kEventMmap | kEventNotUser));
 }
 
 TEST_F(GuardExecutorTest, AFailingDiskIsNotAskedWithoutEnd) {
