@@ -43,8 +43,6 @@ void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::strin
   m["afar_share"] = Share(cache.used_afar, cache.used_alone);
   m["early_share"] = EarlyShare(run);
   const Json ready = run.status.is_object() ? run.status.value("ready", Json::object()) : Json();
-  m["stood_down_s"] = ready.is_object() ? ready.value("stood_down_ms", 0.0) / 1e3 : 0;
-  m["standing_down"] = ready.is_object() && ready.value("standing_down", false) ? 1 : 0;
   m["swaps"] = ready.is_object() ? ready.value("swaps", 0.0) : 0;
   m["unmatched_share"] = Share(run.demanded, run.needed);
   const uint64_t foreign = cache.charged[kRunnerPays] + cache.charged[kOthersPay];

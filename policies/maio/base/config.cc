@@ -17,6 +17,13 @@ constexpr int64_t kMostWorkers = kMaxGroups - 1;
 constexpr size_t kMostXpus = 4096;
 constexpr int64_t kMostServices = 4096;  // of one runtime
 
+// What earlier versions had, and what to do without it.
+struct Removed {
+  const char* key;
+  const char* remedy;
+};
+constexpr Removed kRemoved[] = {{"stand_down", "leave it out"}};
+
 // A log or an answer of the runtime is read without knowing who says so.
 Error Named(const Error& error) { return {error.code, "maio: " + error.message}; }
 
@@ -66,7 +73,6 @@ Result<Config> ParseConfig(const std::string& text) {
   reader.Bool("prefetch", &config.prefetch);
   reader.Bool("affinity", &config.affinity);
   reader.Bool("bar", &config.bar);
-  reader.Bool("stand_down", &config.stand_down);
   reader.Choice<RecordMode>(
       "record",
       {{"auto", RecordMode::kAuto}, {"always", RecordMode::kAlways}, {"never", RecordMode::kNever}},
@@ -89,6 +95,11 @@ Result<Config> ParseConfig(const std::string& text) {
   for (const char* key :
        {"params", "workers", "xpus", "node", "nodes", "first_worker", "runtime"}) {
     (void)reader.Find(key);
+  }
+  for (const Removed& removed : kRemoved) {
+    if (json->contains(removed.key))
+      return Named(
+          {EINVAL, "option \"" + std::string(removed.key) + "\" was removed; " + removed.remedy});
   }
   if (const Status status = reader.Finish(); !status) return Named(status.error());
   if (!config.store_key.empty() && config.store.empty())

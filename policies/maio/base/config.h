@@ -30,7 +30,6 @@ struct Config {
   bool prefetch = true;
   bool affinity = true;
   bool bar = true;
-  bool stand_down = true;
   uint32_t max_pieces = kMaxPieces;  // of the layout; more are joined
   RecordMode record = RecordMode::kAuto;
   AtReady at_ready = AtReady::kAuto;

@@ -40,7 +40,6 @@ Following::Following(Run* run, Tables tables)
   if ((run_->context->caps & PPC_CAN_DEADLINES) != 0) planner_->TellDeadlines();
   evictor_ =
       std::make_unique<Evictor>(table_.get(), matcher_.get(), planner_.get(), distance, cookie);
-  stand_down_ = std::make_unique<StandDown>(run_->config.stand_down);
   planner_->OnFileFailed([this](uint32_t file) {
     native_.Fail(layout_->files()[file].number);
     run_->Log(PPC_LOG_WARNING, "maio: service " + run_->spec.service_id + ": " +
@@ -271,9 +270,7 @@ void Following::Plan(const ppc_plan_request& request, IoList* out) {
   if (!run_->config.prefetch) return;
   ppc_memory memory = request.memory != nullptr ? *request.memory : run_->Memory();
   size_t before = out->size();
-  stand_down_->Update(request.device_rate, request.device_step_ns, matcher_->cursors(),
-                      run_->Now());
-  planner_->SetWindow(stand_down_->window());
+  device_ = {request.device_rate, request.device_step_ns};
   const Reads reads = WhoReads(*layout_, matcher_->cursors());
   const bool has_begun = reads != Reads::kNobody;
   // A start still takes memory for itself, which would be made of what was loaded for it.

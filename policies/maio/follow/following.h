@@ -27,7 +27,6 @@
 #include "policies/maio/follow/progress_notes.h"
 #include "policies/maio/follow/rereading.h"
 #include "policies/maio/follow/small_files.h"
-#include "policies/maio/follow/stand_down.h"
 #include "policies/maio/follow/status.h"
 #include "policies/maio/follow/tables.h"
 #include "policies/maio/follow/worker_votes.h"
@@ -156,7 +155,6 @@ class Following {
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<Evictor> evictor_;
   std::unique_ptr<Leftovers> leftovers_;  // with affinity_fix=evict
-  std::unique_ptr<StandDown> stand_down_;
   std::unique_ptr<ProgressNotes> notes_;
   std::unique_ptr<WorkerVotes> votes_;
   std::function<void(uint32_t, uint32_t)> on_swap_;
@@ -168,6 +166,7 @@ class Following {
   uint64_t first_event_ns_ = 0;
   uint64_t traced_ns_ = 0;
   uint64_t beacon_bytes_ = 0;
+  Device device_;
   bool constrained_ = false;
   bool is_contended_ = false;
   const uint64_t recorded_own_;  // bytes that the service took for itself when it was recorded

@@ -120,7 +120,7 @@ TemplateUse Following::UseOfTemplate(bool is_whole, Repair* found) const {
 Followed Following::Parts() const {
   return {*run_,         *layout_,         *small_,
           *affinity_,    *matcher_,        *planner_,
-          *evictor_,     *stand_down_,     leftovers_.get(),
+          *evictor_,     device_,          leftovers_.get(),
           node_bytes_,   template_bytes(), standby_bytes_,
           beacon_bytes_, votes_->swaps(),  constrained_};
 }

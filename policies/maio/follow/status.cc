@@ -67,11 +67,8 @@ void Describe(const Followed& followed, Json* out) {
   json["dropped"] = evict.dropped;
   json["unneeded"] = evict.unneeded;
   json["refaults"] = evict.refaults;
-  json["device_mbps"] = followed.stand_down.device_rate() / 1'000'000;
-  json["latency_us"] = followed.stand_down.step_ns() / 1000;
-  json["standing_down"] = followed.stand_down.active();
-  json["stand_downs"] = followed.stand_down.times();
-  json["stood_down_ms"] = followed.stand_down.total_ns(followed.run.Now()) / 1'000'000;
+  json["device_mbps"] = followed.device.rate / 1'000'000;
+  json["latency_us"] = followed.device.step_ns / 1000;
   if (followed.leftovers != nullptr) {
     json["leftovers"] = followed.leftovers->stats().found;
     json["leftovers_dropped"] = followed.leftovers->stats().dropped;
@@ -125,10 +122,8 @@ void Stats(const Followed& followed) {
   stat("dropped_bytes", evict.dropped);
   stat("unneeded_bytes", evict.unneeded);
   stat("refault_bytes", evict.refaults);
-  stat("device_mbps", followed.stand_down.device_rate() / 1'000'000);
-  stat("latency_us", followed.stand_down.step_ns() / 1000);
-  stat("standing_down", followed.stand_down.active() ? 1 : 0);
-  stat("stand_downs", followed.stand_down.times());
+  stat("device_mbps", followed.device.rate / 1'000'000);
+  stat("latency_us", followed.device.step_ns / 1000);
   if (followed.leftovers != nullptr) {
     stat("leftover_bytes", followed.leftovers->stats().found);
     stat("leftover_dropped_bytes", followed.leftovers->stats().dropped);

@@ -16,9 +16,14 @@
 #include "policies/maio/follow/matcher.h"
 #include "policies/maio/follow/planner.h"
 #include "policies/maio/follow/small_files.h"
-#include "policies/maio/follow/stand_down.h"
 
 namespace ppc::maio {
+
+// As the runtime has measured it; 0: not known.
+struct Device {
+  uint64_t rate = 0;     // bytes a second of all loads together
+  uint64_t step_ns = 0;  // one load of 2 MiB
+};
 
 // Who knows it.
 struct Followed {
@@ -29,7 +34,7 @@ struct Followed {
   const Matcher& matcher;
   const Planner& planner;
   const Evictor& evictor;
-  const StandDown& stand_down;
+  Device device;
   const Leftovers* leftovers;  // nullptr: it looks for none
   const std::map<int32_t, uint64_t>& node_bytes;
   uint64_t template_bytes;

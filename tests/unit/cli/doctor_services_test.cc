@@ -120,10 +120,9 @@ class DoctorPaceTest : public DoctorTest {
               {"total", uint64_t{200} << 20},
               {"ahead", uint64_t{1} << 20}};
   }
-  std::string Pace(uint64_t device_mbps = 300, bool is_standing_down = false) {
+  std::string Pace(uint64_t device_mbps = 300) {
     look_.policy = {{"services",
                      {{{"service_id", "svc-one"},
-                       {"standing_down", is_standing_down},
                        {"device_mbps", device_mbps},
                        {"loaded", loaded_},
                        {"redundant", redundant_},
@@ -137,12 +136,6 @@ class DoctorPaceTest : public DoctorTest {
   uint64_t redundant_ = 0;
   Findings found_;
 };
-
-TEST_F(DoctorPaceTest, ADiskThatGivesMoreThanReadersTakeIsWorthKnowing) {
-  EXPECT_EQ(Pace(9000, true).substr(0, 11), "device-fast");
-  EXPECT_NE(found_.at(0).cause.find("9000 MB/s, several times what its readers take"),
-            std::string::npos);
-}
 
 TEST_F(DoctorPaceTest, ADiskThatReadersWaitForIsWorthKnowing) {
   EXPECT_EQ(Pace(), "device-slow ppcctl warm /models --id svc-one");

@@ -15,7 +15,6 @@ TEST(ConfigFuzz, WhatIsTakenCanBeWorkedWith) {
                        {"prefetch", true},
                        {"affinity", true},
                        {"bar", true},
-                       {"stand_down", false},
                        {"max_pieces", 100},
                        {"record", "auto"},
                        {"at_ready", "all"},

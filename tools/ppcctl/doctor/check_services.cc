@@ -173,15 +173,6 @@ bool HasCaughtUp(const Json& group) {
 void CheckPace(const Subject& subject, Findings* out) {
   const Json& follows = OfService(JsonMember(subject.look.policy, "services"), subject.id);
   const uint64_t rate = follows.value("device_mbps", uint64_t{0});
-  if (follows.value("standing_down", false)) {
-    out->push_back({"device-fast", subject.about,
-                    "the disk gives " + std::to_string(rate) +
-                        " MB/s, several times what its readers take: they hardly wait for it, "
-                        "and loading far ahead gains nothing",
-                    "none is needed; only readers that take more would gain, such as more workers",
-                    false});
-    return;
-  }
   // Of what was in memory before, a piece counts as absent until the loads have come by.
   const uint64_t loaded = follows.value("loaded", uint64_t{0});
   const bool is_from_disk = loaded >= kSettled && loaded > follows.value("redundant", uint64_t{0});
