@@ -152,9 +152,8 @@ TEST_F(MaioRecoverTest, TheStartJoins) {
 }
 
 TEST_F(MaioRecoverTest, NobodyComesAndTheMemoryIsGivenBack) {
-  Setup setup = Scarce();
+  const Setup setup = Scarce();
   Record(setup);
-  setup.config["standby"] = 20;
   auto sim = Use(setup);
   sim->RunFor(5000);
   const uint64_t stays = sim->resident();

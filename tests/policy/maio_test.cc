@@ -308,52 +308,32 @@ TEST_F(MaioTest, AtReadyAllIsDropped) {
 }
 
 // A service that died is started again, on the same node and with half of the memory it needs.
-TEST_F(MaioTest, StandbyIsThereForTheNextStart) {
+TEST_F(MaioTest, KeptAtReadyItIsThereForTheNextStart) {
   Setup setup;
   setup.shape.shards = 8;  // 192 MiB
   setup.rate = 400 << 10;  // readers faster than the disk
   setup.init_ms = 0;
   Record(setup);
   setup.options.limit = 96 * kMiB;
-  setup.config = {{"at_ready", "all"}};
   uint64_t read[2] = {};
   uint64_t took_ms[2] = {};
-  for (const bool has_standby : {false, true}) {
-    if (has_standby) setup.config["standby"] = 20;
+  for (const bool is_kept : {false, true}) {
+    setup.config = {{"at_ready", is_kept ? "keep" : "all"}};
     auto sim = Use(setup);
     sim->RunFor(5000);
     EXPECT_LE(sim->peak, setup.options.limit * 85 / 100);
     EXPECT_EQ(sim->reread_bytes, 0u);
-    const uint64_t kept = has_standby ? model_.bytes() / 5 : 0;
-    EXPECT_LE(sim->resident(), kept + 64 * 1024);
-    EXPECT_GE(sim->resident() + 4 * kMiB, kept);
     End(sim.get(), "service_stop");
     const uint64_t before = sim->disk_bytes;
     const uint64_t began_ms = sim->ms();
     EXPECT_EQ(Start(sim.get(), setup)["mode"], "use");
     AddReaders(sim.get(), setup);
     EXPECT_TRUE(sim->Run(120000));
-    read[has_standby] = sim->disk_bytes - before;
-    took_ms[has_standby] = sim->ms() - began_ms;
+    read[is_kept] = sim->disk_bytes - before;
+    took_ms[is_kept] = sim->ms() - began_ms;
   }
   EXPECT_LE(read[1] * 100, read[0] * 82);
   EXPECT_LE(took_ms[1] * 100, took_ms[0] * 85) << took_ms[1] << " of " << took_ms[0];
-}
-
-TEST_F(MaioTest, StandbyGoesWhenOthersNeedTheRoom) {
-  Setup setup;
-  setup.shape.shards = 8;
-  Record(setup);
-  setup.options.limit = 160 * kMiB;
-  setup.config = {{"standby", 40}};
-  auto sim = Make(setup);
-  Start(sim.get(), setup);
-  AddReaders(sim.get(), setup);
-  sim->RunFor(900);
-  sim->set_other(100 * kMiB);
-  ASSERT_TRUE(sim->Run(60000));
-  EXPECT_EQ(sim->reclaimed_bytes, 0u);
-  EXPECT_LE(sim->resident() + 100 * kMiB, setup.options.limit * 85 / 100 + 4 * kMiB);
 }
 
 // Its own pages, there from the first run, are no lack of room.

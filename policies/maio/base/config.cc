@@ -22,7 +22,10 @@ struct Removed {
   const char* key;
   const char* remedy;
 };
-constexpr Removed kRemoved[] = {{"stand_down", "leave it out"}};
+constexpr Removed kRemoved[] = {
+    {"stand_down", "leave it out"},
+    {"standby", "\"at_ready\": \"keep\" keeps the model's pages for the next start"},
+};
 
 // A log or an answer of the runtime is read without knowing who says so.
 Error Named(const Error& error) { return {error.code, "maio: " + error.message}; }
@@ -85,7 +88,6 @@ Result<Config> ParseConfig(const std::string& text) {
                              &config.affinity_fix);
   reader.Int("affinity_fix_ahead_s", &config.affinity_fix_ahead_s, 0, 86400, "seconds");
   reader.Int("max_pieces", &config.max_pieces, 0, 1 << 30);
-  reader.Int("standby", &config.standby, 0, 100, "percent");
   reader.Int("recover_s", &config.recover_s, 0, kMostRecoverS, "seconds");
   reader.Int("holdback", &config.holdback, 0, 100, "percent");
   reader.Text("store", &config.store);

@@ -35,7 +35,6 @@ struct Config {
   AtReady at_ready = AtReady::kAuto;
   AffinityFix affinity_fix = AffinityFix::kLeave;
   uint32_t affinity_fix_ahead_s = 30;
-  uint32_t standby = 0;     // percent of the model that stays for the next start
   uint32_t recover_s = 60;  // a start is waited for after a failure, 0: not
   uint32_t holdback = 0;    // percent of starts that run natively, to be compared with
   std::string store;        // shared by several nodes, see OpenStore(); "": the local one alone

@@ -215,7 +215,7 @@ void Evictor::EvictAll(uint64_t now_ns, bool can_unmap, const Held& held, ppc::I
     spare_.clear();
     table_->ForgoAll();
     for (uint32_t p = 0; p < layout_->pieces().size(); p++) {
-      if ((layout_->pieces()[p].flags & kStandby) == 0) all.push_back(p);
+      if ((layout_->pieces()[p].flags & kFound) == 0) all.push_back(p);
     }
   }
   Release(all, flags, now_ns, held, out);

@@ -29,11 +29,6 @@ Following::Following(Run* run, Tables tables)
   beacon_bytes_ = BeaconBytes(distance);
   constrained_ = !Fits(memory);
   table_ = std::make_unique<PieceTable>(layout_.get());
-  // Half of what may be held at all is left for what is read now.
-  if (run_->config.standby != 0) {
-    standby_bytes_ = table_->KeepHeads(
-        std::min(layout_->bytes() / 100 * run_->config.standby, memory.threshold / 2));
-  }
   matcher_ = std::make_unique<Matcher>(table_.get(), run_->context->window_bytes, beacon_bytes_);
   planner_ = std::make_unique<Planner>(table_.get(), matcher_.get(), affinity_.get(),
                                        run_->spec.number, cookie | 1ull << 48 | nonce);
@@ -300,14 +295,7 @@ void Following::Evict(const Evictor::Held& held, IoList* out) {
   const bool is_short = memory.used > memory.threshold || memory.room < kChunkBytes;
   // With PPC_WANT_EVICT asked while there is room, too.
   if (run_->config.affinity_fix == AffinityFix::kEvict && !is_short) return;
-  const uint64_t before = evictor_->stats().released;
   evictor_->Evict(memory, run_->Now(), (run_->context->caps & PPC_CAN_UNMAP) != 0, held, out);
-  // Room that there is not otherwise: from now on all of it goes as it is needed.
-  if (standby_bytes_ != 0 && memory.used > memory.threshold + evictor_->dropping_bytes() &&
-      before == evictor_->stats().released) {
-    evictor_->Add(table_->GiveUpHeads());
-    standby_bytes_ = 0;
-  }
   if (notes_->IsDue()) notes_->Save(constrained_);
 }
 

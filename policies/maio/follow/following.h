@@ -169,8 +169,7 @@ class Following {
   Device device_;
   bool constrained_ = false;
   bool is_contended_ = false;
-  const uint64_t recorded_own_;  // bytes that the service took for itself when it was recorded
-  uint64_t standby_bytes_ = 0;
+  const uint64_t recorded_own_;   // bytes that the service took for itself when it was recorded
   const bool has_found_;          // an earlier run has left some
   std::vector<bool> seen_files_;  // some event, an open too
   bool has_opens_ = false;        // opens are told

@@ -121,7 +121,7 @@ Followed Following::Parts() const {
   return {*run_,         *layout_,         *small_,
           *affinity_,    *matcher_,        *planner_,
           *evictor_,     device_,          leftovers_.get(),
-          node_bytes_,   template_bytes(), standby_bytes_,
+          node_bytes_,   template_bytes(),
           beacon_bytes_, votes_->swaps(),  constrained_};
 }
 

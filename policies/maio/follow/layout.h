@@ -43,7 +43,7 @@ enum PieceFlag : uint8_t {
   kPrefetched = 4,
   kKeep = 8,      // not released before ready
   kNoUnmap = 16,  // thrashed once: leave its mappings alone
-  kStandby = 32,  // nor after: for whoever starts next
+  kFound = 32,    // nor after: it was cached before
   kRead = 64,     // some of it was not there before we asked for it
   kMissed = 128,  // a reader, or a populate, came for it
 };

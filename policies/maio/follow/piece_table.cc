@@ -87,55 +87,9 @@ void PieceTable::Renew(uint32_t group, uint32_t file, uint32_t index) {
   piece.flags &= static_cast<uint8_t>(~(kConsumed | kMissed));
 }
 
-// What several groups begin with counts once.  The share is found by halves; each step marks anew.
-uint64_t PieceTable::KeepHeads(uint64_t bytes) {
-  const auto mark = [this](double share) {
-    uint64_t sum = 0;
-    for (Piece& piece : layout_->pieces_) piece.flags &= static_cast<uint8_t>(~kStandby);
-    for (const LayoutGroup& group : layout_->groups_) {
-      const auto end = static_cast<uint64_t>(share * static_cast<double>(group.bytes));
-      for (const UseList& list : group.lists) {
-        for (uint32_t i = 0; i < list.size(); i++) {
-          const Use use = list.At(layout_->pieces_, i);
-          Piece& piece = layout_->pieces_[use.piece];
-          if (use.pos + piece.bytes() > end || (piece.flags & kStandby) != 0) continue;
-          piece.flags |= kStandby;
-          sum += piece.bytes();
-        }
-      }
-    }
-    return sum;
-  };
-  double most = 1;
-  if (mark(most) > bytes) {
-    double least = 0;
-    for (int step = 0; step < 10; step++) {
-      const double middle = (least + most) / 2;
-      (mark(middle) > bytes ? most : least) = middle;
-    }
-    most = least;
-  }
-  const uint64_t kept = mark(most);
-  for (Piece& piece : layout_->pieces_) {
-    if ((piece.flags & kStandby) != 0) piece.flags |= kKeep;
-  }
-  return kept;
-}
-
-std::vector<uint32_t> PieceTable::GiveUpHeads() {
-  std::vector<uint32_t> free;
-  for (uint32_t p = 0; p < layout_->pieces_.size(); p++) {
-    Piece& piece = At(p);
-    if ((piece.flags & kStandby) == 0) continue;
-    piece.flags &= static_cast<uint8_t>(~(kStandby | kKeep));
-    if (piece.pending == 0) free.push_back(p);
-  }
-  return free;
-}
-
 void PieceTable::KeepFound() {
   for (Piece& piece : layout_->pieces_) {
-    if ((piece.flags & kRead) == 0) piece.flags |= kStandby;
+    if ((piece.flags & kRead) == 0) piece.flags |= kFound;
   }
 }
 

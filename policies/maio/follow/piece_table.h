@@ -78,12 +78,7 @@ class PieceTable {
   void Unpass(uint32_t group, uint32_t file, uint32_t index);
   // As if nobody had read it.
   void Renew(uint32_t group, uint32_t file, uint32_t index);
-  // The beginnings of all groups' sequences, the same share of each, stay for whoever starts next:
-  // `bytes` at most.  Returns how many it is.
-  uint64_t KeepHeads(uint64_t bytes);
-  // They are as any other.  Returns those that nobody reads any more.
-  std::vector<uint32_t> GiveUpHeads();
-  // What we have not read ourselves stays as those do.
+  // What was cached before is not released at the end.
   void KeepFound();
   // No group needs any piece.
   void ForgoAll();

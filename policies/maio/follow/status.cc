@@ -49,7 +49,6 @@ void Describe(const Followed& followed, Json* out) {
     json["small_missed"] = small.missed;
   }
   json["constrained"] = followed.is_constrained;
-  if (followed.standby_bytes != 0) json["standby_bytes"] = followed.standby_bytes;
   json["distance"] = followed.evictor.distance();
   json["beacon"] = followed.beacon_bytes;
   json["matched"] = followed.matcher.matched();

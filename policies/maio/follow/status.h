@@ -38,7 +38,6 @@ struct Followed {
   const Leftovers* leftovers;  // nullptr: it looks for none
   const std::map<int32_t, uint64_t>& node_bytes;
   uint64_t template_bytes;
-  uint64_t standby_bytes;
   uint64_t beacon_bytes;
   uint32_t swaps;
   bool is_constrained;

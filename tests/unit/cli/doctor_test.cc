@@ -165,10 +165,10 @@ TEST_F(DoctorTest, AFailedPolicyIsRegisteredAgain) {
   CheckDirectory(patient_, look_, &found);
   EXPECT_EQ(Only(found),
             "policy-failed ppcctl rm_policy /models && ppcctl reg_policy /models maio");
-  look_.mount["config"] = {{"standby", 20}};
+  look_.mount["config"] = {{"holdback", 20}};
   found.clear();
   CheckDirectory(patient_, look_, &found);
-  EXPECT_TRUE(Only(found).ends_with("reg_policy /models maio '{\"standby\":20}'")) << Only(found);
+  EXPECT_TRUE(Only(found).ends_with("reg_policy /models maio '{\"holdback\":20}'")) << Only(found);
 }
 
 TEST_F(DoctorTest, ADirectoryIsMissedWhereRegisteringIsTheRemedy) {

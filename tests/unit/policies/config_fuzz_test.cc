@@ -20,7 +20,6 @@ TEST(ConfigFuzz, WhatIsTakenCanBeWorkedWith) {
                        {"at_ready", "all"},
                        {"affinity_fix", "leave"},
                        {"affinity_fix_ahead_s", 30},
-                       {"standby", 50},
                        {"recover_s", 60},
                        {"holdback", 10},
                        {"store", "dir:/x"},
@@ -44,7 +43,6 @@ TEST(ConfigFuzz, WhatIsTakenCanBeWorkedWith) {
     taken++;
     ASSERT_LE(config.max_pieces, 1u << 30);
     ASSERT_LE(config.affinity_fix_ahead_s, 86400u);
-    ASSERT_LE(config.standby, 100u);
     ASSERT_LE(config.recover_s, kMostRecoverS);
     ASSERT_LE(config.holdback, 100u);
     ASSERT_TRUE(config.store_key.empty() || !config.store.empty());

@@ -80,6 +80,8 @@ TEST(ParseConfig, AWrongValueIsNamedWithWhatItMustBeAndWhatItIs) {
       {R"({"affinity_fix_ahead_s": -1})",
        R"(maio: option "affinity_fix_ahead_s" must be a whole number of seconds from 0 to 86400, not -1)"},
       {R"({"stand_down": false})", R"(maio: option "stand_down" was removed; leave it out)"},
+      {R"({"standby": 20})",
+       R"(maio: option "standby" was removed; "at_ready": "keep" keeps the model's pages for the next start)"},
       {R"({"store": ""})", R"(maio: option "store" must be text, not "")"},
       {R"({"store_key": "/k"})", R"(maio: option "store_key" is of a "store"; name that, too)"},
   };

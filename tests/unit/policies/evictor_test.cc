@@ -20,31 +20,6 @@ TEST_F(MaioEvictorTest, WhatIsReadFromTheDistanceOnIsDropped) {
   EXPECT_EQ(first_, 0u);
 }
 
-TEST_F(MaioEvictorTest, TheHeadThatIsToStayIsDroppedForNothingButRoom) {
-  EXPECT_EQ(table_->KeepHeads(64 * kMiB), 64 * kMiB);
-  See(100, true);
-  EXPECT_LE(DropPassed(), 28 * kMiB);
-  EXPECT_EQ(first_, 64 * kMiB);
-  // Nor when the service is ready.
-  IoList list;
-  const auto held = [](uint64_t, uint64_t, uint64_t) { return false; };
-  evictor_->EvictAll(now_ns_, false, held, &list);
-  ASSERT_FALSE(list.empty());
-  for (const ppc_io& io : list.ios()) EXPECT_GE(io.offset, 64 * kMiB);
-}
-
-TEST_F(MaioEvictorTest, TheHeadIsGivenUpFromItsEnd) {
-  table_->KeepHeads(64 * kMiB);
-  See(100, true);
-  DropPassed();
-  evictor_->Add(table_->GiveUpHeads());
-  const uint64_t dropped = Over(8 * kMiB);
-  EXPECT_GE(dropped, 8 * kMiB);
-  EXPECT_LE(dropped, 24 * kMiB);
-  EXPECT_GE(first_, 40 * kMiB);
-  EXPECT_LT(first_, 64 * kMiB);
-}
-
 TEST_F(MaioEvictorTest, ALittleAboveTheThresholdNothingAheadIsDropped) {
   See(6, true);  // all of it within the distance
   EXPECT_EQ(Over(4 * kMiB), 0u);

@@ -53,25 +53,6 @@ TEST_F(MaioPieceTableTest, WhatIsThereIsSummedUp) {
   EXPECT_EQ(table_.resident_bytes(), 1 * kMiB);
 }
 
-// The first group's sequence is 5 MiB, the second one's 2, and both begin with the same.
-TEST_F(MaioPieceTableTest, TheSameShareOfEachBeginningStaysWithinTheBudget) {
-  const auto standby = [this] {
-    uint64_t pieces = 0;
-    for (uint32_t p = 0; p < 4; p++) pieces = pieces * 10 + ((At(p).flags & kStandby) != 0 ? 1 : 0);
-    return pieces;
-  };
-  EXPECT_EQ(table_.KeepHeads(kMiB - 1), 0u);
-  EXPECT_EQ(table_.KeepHeads(2 * kMiB), 2 * kMiB);
-  EXPECT_EQ(standby(), 1100u);
-  EXPECT_NE(At(0).flags & kKeep, 0);
-  EXPECT_EQ(table_.KeepHeads(100 * kMiB), 4 * kMiB);
-  EXPECT_EQ(standby(), 1111u);
-  table_.Pass(1, 0, 0);
-  EXPECT_TRUE(table_.GiveUpHeads().empty()) << "they are still to be read";
-  EXPECT_EQ(standby(), 0u);
-  EXPECT_EQ(At(0).flags & kKeep, 0);
-}
-
 TEST_F(MaioPieceTableTest, WhatBecomesAbsentIsToldOf) {
   table_.Lose(3);
   EXPECT_TRUE(absent_.empty()) << "it was absent";
