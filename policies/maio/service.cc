@@ -176,7 +176,7 @@ uint32_t Service::want() const {
       // Whether it has a template is not known yet: the reader's first access is to be seen.
       return run_.spec.IsReplica() ? kUseWant : kRecordWant;
     case Mode::kUse:
-      return kUseWant | (following_->looks_for_leftovers() ? PPC_WANT_EVICT : 0);
+      return kUseWant;
     default:
       return evict_all_ ? PPC_WANT_EVICT : 0;
   }

@@ -23,6 +23,8 @@ struct Removed {
   const char* remedy;
 };
 constexpr Removed kRemoved[] = {
+    {"affinity_fix", "to load again what lies on another node, run ppcctl drop before the start"},
+    {"affinity_fix_ahead_s", "leave it out"},
     {"stand_down", "leave it out"},
     {"standby", "\"at_ready\": \"keep\" keeps the model's pages for the next start"},
 };
@@ -83,10 +85,6 @@ Result<Config> ParseConfig(const std::string& text) {
   reader.Choice<AtReady>(
       "at_ready", {{"auto", AtReady::kAuto}, {"keep", AtReady::kKeep}, {"all", AtReady::kAll}},
       &config.at_ready);
-  reader.Choice<AffinityFix>("affinity_fix",
-                             {{"leave", AffinityFix::kLeave}, {"evict", AffinityFix::kEvict}},
-                             &config.affinity_fix);
-  reader.Int("affinity_fix_ahead_s", &config.affinity_fix_ahead_s, 0, 86400, "seconds");
   reader.Int("max_pieces", &config.max_pieces, 0, 1 << 30);
   reader.Int("recover_s", &config.recover_s, 0, kMostRecoverS, "seconds");
   reader.Int("holdback", &config.holdback, 0, 100, "percent");

@@ -21,7 +21,6 @@ inline constexpr uint64_t kGiB = 1ull << 30;
 
 enum class RecordMode { kAuto, kAlways, kNever };
 enum class AtReady { kAuto, kKeep, kAll };
-enum class AffinityFix { kLeave, kEvict };
 
 inline constexpr uint32_t kMostRecoverS = 3600;
 
@@ -33,8 +32,6 @@ struct Config {
   uint32_t max_pieces = kMaxPieces;  // of the layout; more are joined
   RecordMode record = RecordMode::kAuto;
   AtReady at_ready = AtReady::kAuto;
-  AffinityFix affinity_fix = AffinityFix::kLeave;
-  uint32_t affinity_fix_ahead_s = 30;
   uint32_t recover_s = 60;  // a start is waited for after a failure, 0: not
   uint32_t holdback = 0;    // percent of starts that run natively, to be compared with
   std::string store;        // shared by several nodes, see OpenStore(); "": the local one alone

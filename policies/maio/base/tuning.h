@@ -34,9 +34,6 @@ inline constexpr uint64_t kOwnSettleNs = 1'000'000'000;
 inline constexpr uint64_t kLeastOwnBytes = 16ull << 20;
 // No report for so long: what was refused, or lost, is never reported.
 inline constexpr uint64_t kExpiryNs = 20'000'000'000;
-// Leftovers on a wrong node: dropped or asked for and not there yet; a look walks a piece's pages.
-inline constexpr uint64_t kMostUnderWay = 256ull << 20;
-inline constexpr uint32_t kLooksPerCall = 64;
 
 // ---------------------------------------------------------------- positions
 // How far a reader may stray from the recorded order, of its sequence 1/16: neighbouring tensors

@@ -47,12 +47,4 @@ int32_t Affinity::Target(uint64_t groups, uint64_t offset) const {
   return targets[offset / kInterleaveBytes % targets.size()];
 }
 
-bool Affinity::Uniform(const Piece& piece) const {
-  if (!on_ || std::has_single_bit(piece.groups)) return true;
-  std::vector<int32_t> targets;
-  Targets(piece.groups, &targets);
-  return targets.size() <= 1 ||
-         piece.offset() / kInterleaveBytes == (piece.end_page() * kPage - 1) / kInterleaveBytes;
-}
-
 }  // namespace ppc::maio

@@ -28,8 +28,6 @@ class Affinity {
 
   // Target of a byte that these groups read; PPC_NO_XPU when it does not matter.
   int32_t Target(uint64_t groups, uint64_t offset) const;
-  // True when all of a piece that these groups read has one target.
-  bool Uniform(const Piece& piece) const;
 
  private:
   void Targets(uint64_t groups, std::vector<int32_t>* out) const;

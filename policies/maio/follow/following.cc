@@ -42,12 +42,6 @@ Following::Following(Run* run, Tables tables)
                                    ": cannot be read; it is left to its readers");
   });
   votes_ = std::make_unique<WorkerVotes>(layout_.get());
-  if (run_->config.affinity_fix == AffinityFix::kEvict && run_->config.affinity &&
-      run_->config.prefetch && (run_->context->caps & PPC_CAN_NODE) != 0) {
-    leftovers_ = std::make_unique<Leftovers>(
-        run_->context, table_.get(), matcher_.get(), planner_.get(), affinity_.get(),
-        run_->config.affinity_fix_ahead_s, cookie | 1ull << 47);
-  }
   BindGroups();
   // An earlier run may have left some to the kernel.
   for (const LayoutFile& file : layout_->files()) {
@@ -284,7 +278,6 @@ void Following::Plan(const ppc_plan_request& request, IoList* out) {
 }
 
 void Following::Evict(const Evictor::Held& held, IoList* out) {
-  if (leftovers_ != nullptr) leftovers_->Evict(run_->Now(), held, out);
   if (!run_->config.bar) return;
   const ppc_memory memory = run_->Memory();
   // The threshold leaves room for what is in flight; it is no reason to drop what the kernel keeps.
@@ -292,9 +285,6 @@ void Following::Evict(const Evictor::Held& held, IoList* out) {
   // Room that no load needs is the kernel's to make: it may be short of what the service takes for
   // itself, and its readers may compute from what they have mapped.
   if (!is_contended_ && planner_->NearestAhead(run_->Now()) == ~0ull) return;
-  const bool is_short = memory.used > memory.threshold || memory.room < kChunkBytes;
-  // With PPC_WANT_EVICT asked while there is room, too.
-  if (run_->config.affinity_fix == AffinityFix::kEvict && !is_short) return;
   evictor_->Evict(memory, run_->Now(), (run_->context->caps & PPC_CAN_UNMAP) != 0, held, out);
   if (notes_->IsDue()) notes_->Save(constrained_);
 }
@@ -311,8 +301,7 @@ void Following::Done(const ppc_result& result) {
     small_->Done(result);
   } else if (result.kind == PPC_LOADED) {
     planner_->Done(result, run_->Now());
-    if (leftovers_ != nullptr) leftovers_->Found(result);
-  } else if (leftovers_ == nullptr || !leftovers_->Done(result)) {
+  } else {
     evictor_->Done(result, run_->Now());
   }
 }
@@ -333,7 +322,6 @@ void Following::DropSilent(uint64_t now_ns) {
 
 void Following::Tick(uint64_t now_ns) {
   planner_->Expire(now_ns);
-  if (leftovers_ != nullptr) leftovers_->Expire(now_ns);
   DropSilent(now_ns);
   notes_->Save(constrained_);
   if (now_ns >= traced_ns_ + kTraceNs) Trace(now_ns);

@@ -18,7 +18,6 @@
 #include "policies/maio/follow/affinity.h"
 #include "policies/maio/follow/evictor.h"
 #include "policies/maio/follow/layout.h"
-#include "policies/maio/follow/leftovers.h"
 #include "policies/maio/follow/matcher.h"
 #include "policies/maio/follow/native_files.h"
 #include "policies/maio/follow/own_memory.h"
@@ -106,8 +105,6 @@ class Following {
   uint64_t Activity() const;
   bool has_model() const { return layout_->bytes() != 0; }
   bool constrained() const { return constrained_; }
-  // Asks for evictions while there is room, too.
-  bool looks_for_leftovers() const { return leftovers_ != nullptr; }
   uint64_t beacon_bytes() const { return beacon_bytes_; }
   // What the service had taken for itself when it began to read the model; 0: not known.
   uint64_t own_bytes() const { return own_memory_.taken(); }
@@ -154,7 +151,6 @@ class Following {
   std::unique_ptr<Matcher> matcher_;
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<Evictor> evictor_;
-  std::unique_ptr<Leftovers> leftovers_;  // with affinity_fix=evict
   std::unique_ptr<ProgressNotes> notes_;
   std::unique_ptr<WorkerVotes> votes_;
   std::function<void(uint32_t, uint32_t)> on_swap_;

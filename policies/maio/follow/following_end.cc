@@ -118,11 +118,9 @@ TemplateUse Following::UseOfTemplate(bool is_whole, Repair* found) const {
 }
 
 Followed Following::Parts() const {
-  return {*run_,         *layout_,         *small_,
-          *affinity_,    *matcher_,        *planner_,
-          *evictor_,     device_,          leftovers_.get(),
-          node_bytes_,   template_bytes(),
-          beacon_bytes_, votes_->swaps(),  constrained_};
+  return {*run_,         *layout_,        *small_,     *affinity_,  *matcher_,
+          *planner_,     *evictor_,       device_,     node_bytes_, template_bytes(),
+          beacon_bytes_, votes_->swaps(), constrained_};
 }
 
 }  // namespace ppc::maio

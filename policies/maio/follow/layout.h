@@ -241,9 +241,6 @@ class Layout {
           sets_[parts_[i].readers]);
     }
   }
-  uint32_t PartsOf(uint32_t piece) const {
-    return joined_ ? EndOfParts(piece) - pieces_[piece].first_part : 1;
-  }
   // Groups that read the first of these pieces; of joined ones, those that read some of pages
   // [first, end) or of the pages right beside.
   uint64_t ReadersOf(uint32_t first_piece, uint32_t last_piece, uint64_t first, uint64_t end) const;

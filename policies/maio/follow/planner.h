@@ -65,7 +65,6 @@ class Planner {
   // Chunks that were never reported (refused ranges) are taken for not loaded.
   void Expire(uint64_t now_ns);
 
-  uint64_t queued_bytes() const { return queued_; }
   uint64_t queued_bytes(uint32_t group) const { return group_queued_[group]; }
   // Furthest position asked for, per group.
   uint64_t horizon(uint32_t group) const { return horizon_[group]; }

@@ -68,10 +68,6 @@ void Describe(const Followed& followed, Json* out) {
   json["refaults"] = evict.refaults;
   json["device_mbps"] = followed.device.rate / 1'000'000;
   json["latency_us"] = followed.device.step_ns / 1000;
-  if (followed.leftovers != nullptr) {
-    json["leftovers"] = followed.leftovers->stats().found;
-    json["leftovers_dropped"] = followed.leftovers->stats().dropped;
-  }
   json["over_prefetch"] = OverPrefetched(followed.layout);
   for (auto [node, bytes] : followed.node_bytes) json["node_bytes"][std::to_string(node)] = bytes;
   json["groups"] = Json::array();
@@ -123,10 +119,6 @@ void Stats(const Followed& followed) {
   stat("refault_bytes", evict.refaults);
   stat("device_mbps", followed.device.rate / 1'000'000);
   stat("latency_us", followed.device.step_ns / 1000);
-  if (followed.leftovers != nullptr) {
-    stat("leftover_bytes", followed.leftovers->stats().found);
-    stat("leftover_dropped_bytes", followed.leftovers->stats().dropped);
-  }
   stat("distance_bytes", followed.evictor.distance());
   stat("unread_bytes", OverPrefetched(followed.layout));
   for (auto [node, bytes] : followed.node_bytes) {

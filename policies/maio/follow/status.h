@@ -12,7 +12,6 @@
 #include "policies/maio/follow/affinity.h"
 #include "policies/maio/follow/evictor.h"
 #include "policies/maio/follow/layout.h"
-#include "policies/maio/follow/leftovers.h"
 #include "policies/maio/follow/matcher.h"
 #include "policies/maio/follow/planner.h"
 #include "policies/maio/follow/small_files.h"
@@ -35,7 +34,6 @@ struct Followed {
   const Planner& planner;
   const Evictor& evictor;
   Device device;
-  const Leftovers* leftovers;  // nullptr: it looks for none
   const std::map<int32_t, uint64_t>& node_bytes;
   uint64_t template_bytes;
   uint64_t beacon_bytes;

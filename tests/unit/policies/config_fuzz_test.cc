@@ -18,8 +18,6 @@ TEST(ConfigFuzz, WhatIsTakenCanBeWorkedWith) {
                        {"max_pieces", 100},
                        {"record", "auto"},
                        {"at_ready", "all"},
-                       {"affinity_fix", "leave"},
-                       {"affinity_fix_ahead_s", 30},
                        {"recover_s", 60},
                        {"holdback", 10},
                        {"store", "dir:/x"},
@@ -42,7 +40,6 @@ TEST(ConfigFuzz, WhatIsTakenCanBeWorkedWith) {
     const Config& config = *parsed;
     taken++;
     ASSERT_LE(config.max_pieces, 1u << 30);
-    ASSERT_LE(config.affinity_fix_ahead_s, 86400u);
     ASSERT_LE(config.recover_s, kMostRecoverS);
     ASSERT_LE(config.holdback, 100u);
     ASSERT_TRUE(config.store_key.empty() || !config.store.empty());

@@ -48,19 +48,17 @@ std::string ErrorOfService(nlohmann::json message) {
 TEST(ParseConfig, WhatIsNotGivenStaysAsItIs) {
   const Result<Config> config = ParseConfig(R"({"record": null})");
   ASSERT_TRUE(config.ok());
-  EXPECT_EQ(config->affinity_fix, AffinityFix::kLeave);
-  EXPECT_EQ(config->affinity_fix_ahead_s, 30u);
+  EXPECT_EQ(config->recover_s, 60u);
   EXPECT_EQ(config->record, RecordMode::kAuto);
   EXPECT_TRUE(config->prefetch);
 }
 
 TEST(ParseConfig, Values) {
   const Result<Config> config = ParseConfig(
-      R"({"affinity_fix": "evict", "affinity_fix_ahead_s": 2, "distance": "64M", "bar": false,
+      R"({"recover_s": 2, "distance": "64M", "bar": false,
           "record": "never", "at_ready": "keep", "store": "dir:/s", "store_key": "/k"})");
   ASSERT_TRUE(config.ok()) << config.error().message;
-  EXPECT_EQ(config->affinity_fix, AffinityFix::kEvict);
-  EXPECT_EQ(config->affinity_fix_ahead_s, 2u);
+  EXPECT_EQ(config->recover_s, 2u);
   EXPECT_EQ(config->distance, 64 * kMiB);
   EXPECT_FALSE(config->bar);
   EXPECT_EQ(config->record, RecordMode::kNever);
@@ -75,10 +73,12 @@ TEST(ParseConfig, AWrongValueIsNamedWithWhatItMustBeAndWhatItIs) {
       {R"({"distance": "64Q"})",
        R"(maio: option "distance" must be a size: bytes, or text such as "16M", not "64Q")"},
       {R"({"prefetch": 1})", R"(maio: option "prefetch" must be true or false, not 1)"},
-      {R"({"affinity_fix": "migrate"})",
-       R"(maio: option "affinity_fix" must be one of leave, evict, not "migrate")"},
-      {R"({"affinity_fix_ahead_s": -1})",
-       R"(maio: option "affinity_fix_ahead_s" must be a whole number of seconds from 0 to 86400, not -1)"},
+      {R"({"at_ready": "drop"})",
+       R"(maio: option "at_ready" must be one of auto, keep, all, not "drop")"},
+      {R"({"recover_s": -1})",
+       R"(maio: option "recover_s" must be a whole number of seconds from 0 to 3600, not -1)"},
+      {R"({"affinity_fix": "evict"})",
+       R"(maio: option "affinity_fix" was removed; to load again what lies on another node, run ppcctl drop before the start)"},
       {R"({"stand_down": false})", R"(maio: option "stand_down" was removed; leave it out)"},
       {R"({"standby": 20})",
        R"(maio: option "standby" was removed; "at_ready": "keep" keeps the model's pages for the next start)"},
