@@ -12,7 +12,6 @@ namespace ppc::maio {
 namespace {
 
 constexpr size_t kMaxProcesses = 4096;
-constexpr size_t kMaxSaved = 256;
 
 }  // namespace
 
@@ -128,30 +127,6 @@ bool WorkerMap::TookOver(const miss_io& event) {
   if (undecided) return false;
   SetFresh(&it->second, false);
   return true;
-}
-
-WorkersProgress WorkerMap::Save() const {
-  WorkersProgress out;
-  for (const auto& [key, process] : processes_) {
-    if (out.processes.size() >= kMaxSaved) break;
-    if (process.group != kCommonGroup) {
-      out.processes.push_back(
-          {key.first, process.xpu, key.second, process.last_ns, process.group, process.slot});
-    }
-  }
-  out.xpus.assign(seen_xpu_.begin(), seen_xpu_.end());
-  out.swapped.assign(swapped_.begin(), swapped_.end());
-  return out;
-}
-
-void WorkerMap::Resume(const WorkersProgress& progress) {
-  for (const ProcessProgress& p : progress.processes) {
-    if (processes_.size() >= kMaxProcesses) break;
-    processes_[Key(p.pid, p.start_ns)] = {p.group, p.slot, p.xpu, p.last_ns, p.last_ns, false};
-    told_ |= p.xpu >= 0;
-  }
-  seen_xpu_.insert(progress.xpus.begin(), progress.xpus.end());
-  swapped_.insert(progress.swapped.begin(), progress.swapped.end());
 }
 
 void WorkerMap::Move(const miss_io& event, uint32_t group) {

@@ -6,9 +6,9 @@
 // Whose service a process is of, and which XPU it is bound to, is the runtime's
 // to know (daemon/exec/readers.h); it comes with every event and is not kept
 // here.  What is kept is which group's reads the process repeats, for which the
-// XPU is only the first guess: its own reads correct it, a process that takes
-// over a group is told from a second one by what was read before, and both go
-// into the checkpoint.  The runtime has no template to tell any of that by.
+// XPU is only the first guess: its own reads correct it, and a process that
+// takes over a group is told from a second one by what was read before.  The
+// runtime has no template to tell any of that by.
 #ifndef POLICIES_MAIO_BASE_WORKER_MAP_H_
 #define POLICIES_MAIO_BASE_WORKER_MAP_H_
 
@@ -25,23 +25,6 @@
 struct miss_io;
 
 namespace ppc::maio {
-
-// For a checkpoint.
-struct ProcessProgress {
-  int32_t pid = 0;
-  int32_t xpu = -1;
-  uint64_t start_ns = 0;
-  uint64_t last_ns = 0;
-  uint32_t group = 0;
-  uint32_t slot = 0;
-};
-
-// Who is which worker.
-struct WorkersProgress {
-  std::vector<ProcessProgress> processes;
-  std::vector<std::pair<uint32_t, int32_t>> xpus;      // group, its XPU
-  std::vector<std::pair<uint32_t, uint32_t>> swapped;  // group, what has become of it
-};
 
 class WorkerMap {
  public:
@@ -69,9 +52,6 @@ class WorkerMap {
   bool TookOver(const miss_io& event);
   // There may be such a process: nearly never.
   bool has_fresh() const { return fresh_ != 0; }
-  // For one that goes on where this one is; what is not of any worker is left out.
-  WorkersProgress Save() const;
-  void Resume(const WorkersProgress& progress);
   size_t processes() const { return processes_.size(); }
   uint32_t processes_of(uint32_t group) const;
 

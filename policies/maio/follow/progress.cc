@@ -10,11 +10,10 @@
 namespace ppc::maio {
 namespace {
 
-constexpr uint64_t kMagic = 0x3147'4f52'5050'4350;  // and the format's number
+constexpr uint64_t kMagic = 0x3247'4f52'5050'4350;  // and the format's number
 // No sum of bytes read, again and again, comes near.
 constexpr uint64_t kMostBytes = 1ull << 56;
 constexpr double kMostRate = 1e4;
-constexpr uint32_t kMostProcesses = 4096;
 
 class Writer {
  public:
@@ -162,12 +161,6 @@ GroupProgress GetGroup(Reader* in, const Layout& layout, uint32_t index) {
   return group;
 }
 
-uint32_t GetWorker(Reader* in) {
-  const auto worker = in->Get<uint32_t>();
-  if (worker >= kMaxGroups && worker != kCommonGroup) in->Fail();
-  return worker;
-}
-
 }  // namespace
 
 std::vector<uint8_t> EncodeProgress(const Layout& layout, const Progress& progress) {
@@ -177,20 +170,6 @@ std::vector<uint8_t> EncodeProgress(const Layout& layout, const Progress& progre
   out.Put(progress.distance);
   out.Put(uint32_t{progress.is_constrained});
   out.PutList(progress.groups, [&](const GroupProgress& group) { PutGroup(&out, group); });
-  const WorkersProgress& workers = progress.workers;
-  out.PutList(workers.processes, [&](const ProcessProgress& p) {
-    for (const int32_t value : {p.pid, p.xpu}) out.Put(value);
-    for (const uint64_t value : {p.start_ns, p.last_ns}) out.Put(value);
-    for (const uint32_t value : {p.group, p.slot}) out.Put(value);
-  });
-  out.PutList(workers.xpus, [&](const auto& pair) {
-    out.Put(pair.first);
-    out.Put(pair.second);
-  });
-  out.PutList(workers.swapped, [&](const auto& pair) {
-    out.Put(pair.first);
-    out.Put(pair.second);
-  });
   return out.Take();
 }
 
@@ -204,26 +183,6 @@ std::optional<Progress> DecodeProgress(const Layout& layout, std::span<const uin
   if (in.GetUpTo32(kMaxGroups) != layout.groups().size()) return std::nullopt;
   for (; index < layout.groups().size() && in.is_good(); index++)
     progress.groups.push_back(GetGroup(&in, layout, index));
-  WorkersProgress& workers = progress.workers;
-  in.GetList(&workers.processes, [&] {
-    ProcessProgress p;
-    p.pid = in.Get<int32_t>();
-    p.xpu = in.Get<int32_t>();
-    p.start_ns = in.Get<uint64_t>();
-    p.last_ns = in.Get<uint64_t>();
-    p.group = GetWorker(&in);
-    p.slot = GetWorker(&in);
-    return p;
-  });
-  if (workers.processes.size() > kMostProcesses) return std::nullopt;
-  in.GetList(&workers.xpus, [&] {
-    const uint32_t worker = GetWorker(&in);
-    return std::pair(worker, in.Get<int32_t>());
-  });
-  in.GetList(&workers.swapped, [&] {
-    const uint32_t worker = GetWorker(&in);
-    return std::pair(worker, GetWorker(&in));
-  });
   if (!in.is_good() || !in.is_at_end()) return std::nullopt;
   return progress;
 }

@@ -12,7 +12,6 @@
 #include <span>
 #include <vector>
 
-#include "policies/maio/base/worker_map.h"
 #include "policies/maio/follow/layout.h"
 
 namespace ppc::maio {
@@ -56,7 +55,6 @@ struct Progress {
   uint64_t distance = 0;
   bool is_constrained = false;
   std::vector<GroupProgress> groups;  // as the layout's
-  WorkersProgress workers;
 };
 
 std::vector<uint8_t> EncodeProgress(const Layout& layout, const Progress& progress);

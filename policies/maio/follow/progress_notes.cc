@@ -25,7 +25,6 @@ std::optional<bool> ProgressNotes::TakeOver(std::string* reason) {
   for (uint32_t g = 0; g < layout_->groups().size(); g++)
     matcher_->Resume(g, progress->groups[g], run_->Now());
   evictor_->Resume(*progress);
-  run_->workers.Resume(progress->workers);
   *reason = "goes on where the load was";
   return progress->is_constrained;
 }
@@ -43,7 +42,6 @@ void ProgressNotes::Save(bool is_constrained) {
     progress.groups.push_back(matcher_->Save(g));
     progress.groups.back().released = evictor_->position(g);
   }
-  progress.workers = run_->workers.Save();
   if (checkpoint_.Write(EncodeProgress(*layout_, progress))) return;
   run_->Log(PPC_LOG_WARNING,
             "maio: service " + run_->spec.service_id +
