@@ -250,6 +250,21 @@ TEST(ReportTest, NothingReadWhileItPreparesIsNoInitialisation) {
   EXPECT_NEAR(PartsOf(log).init_s, 0.1, 0.1);
 }
 
+// Next to nothing of the model is read at first, for which its reader waits all the same.
+TEST(ReportTest, ASlowBeginBelongsToTheLoad) {
+  StartLog log = MadeUpStart(100, {{{Doing::kDisk, 4000}}}).log();
+  for (Progress& each : log.progress) {
+    if (each.time_ns > kStart + 200 * kMs && each.time_ns < kStart + 900 * kMs)
+      each.bytes = kModel / 100;
+  }
+  EXPECT_NEAR(PartsOf(log).init_s, 0.1, 0.12);
+  // Headers are read long before the model is.
+  log = MadeUpStart(0, {{{Doing::kSleeps, 2000}, {Doing::kDisk, 4000}}}).log();
+  for (Progress& each : log.progress)
+    each.bytes = each.time_ns <= kStart + 2000 * kMs ? kModel / 100 : kModel / 2;
+  EXPECT_NEAR(PartsOf(log).init_s, 2.0, 0.2);
+}
+
 // Of an answer that took long nobody knows when the policy gave it.
 TEST(ReportTest, TheBeginMayBeWithinAQuestion) {
   StartLog log = MadeUpStart(100, {{{Doing::kDisk, 4000}}}).log();

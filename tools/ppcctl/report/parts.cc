@@ -29,6 +29,26 @@ const ProcessSample* Find(const Sample& sample, pid_t pid) {
   return found != sample.processes.end() ? &*found : nullptr;
 }
 
+// A load may begin slowly.  Since when before `begin_ns` processes have waited for the disk nearly
+// all the time, and no longer than some of the model had been read.
+uint64_t WaitingSince(const StartLog& log, uint64_t begin_ns) {
+  uint64_t unread_ns = log.begin_ns;
+  for (const Progress& progress : log.progress) {
+    if (progress.is_counted && progress.bytes == 0 && progress.asked_ns < begin_ns)
+      unread_ns = std::max(unread_ns, progress.asked_ns);
+  }
+  uint64_t since_ns = begin_ns;
+  for (size_t i = log.samples.size(); i-- > 0;) {
+    const Sample& sample = log.samples[i];
+    if (sample.time_ns >= begin_ns) continue;
+    if (sample.time_ns < unread_ns || Seconds(since_ns - sample.time_ns) > kLate_s) break;
+    if (std::ranges::find(sample.processes, Doing::kDisk, &ProcessSample::doing) !=
+        sample.processes.end())
+      since_ns = sample.time_ns;
+  }
+  return since_ns;
+}
+
 // When the model began to be read; the begin where nobody knows.
 uint64_t LoadBegin(const StartLog& log) {
   uint64_t most = 0;
@@ -51,7 +71,7 @@ uint64_t LoadBegin(const StartLog& log) {
     const double rest_ns = Seconds(log.end_ns - std::min(progress.time_ns, log.end_ns)) * 1e9;
     const double since_ns = static_cast<double>(progress.bytes) / rest * rest_ns;
     const auto most_ns = static_cast<double>(progress.time_ns - before);
-    return progress.time_ns - static_cast<uint64_t>(std::min(since_ns, most_ns));
+    return WaitingSince(log, progress.time_ns - static_cast<uint64_t>(std::min(since_ns, most_ns)));
   }
   return log.begin_ns;
 }
