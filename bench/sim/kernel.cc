@@ -118,6 +118,7 @@ void Kernel::Complete(uint32_t number) {
 }
 
 bool Kernel::ReadAlone(Thread* thread, CacheFile* file, uint32_t page) {
+  PageOf(file, page).failed = false;
   Submit(thread, file, page, page + 1, thread->process->node, false);
   cpus_.Settle(thread);
   WaitFor(file, page);
@@ -259,7 +260,7 @@ void Kernel::Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t byte
   cpus_.Use(options_.cpu.fault_ns, thread);  // a system call costs about as much
   if (IsAttached(open)) NoticeRead(thread, open, first, end);
   for (uint32_t page = first; page < end; ++page) {
-    if (IsAbsent(file, page) && PageOf(file, page).failed) {
+    if (PageOf(file, page).state == PageState::kAbsent && PageOf(file, page).failed) {
       if (!ReadAlone(thread, file, page)) continue;  // EIO; the reader goes on behind it
     }
     if (IsAbsent(file, page)) SyncReadAhead(thread, open, page, end - page);
@@ -267,7 +268,7 @@ void Kernel::Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t byte
     if (PageOf(file, page).state == PageState::kReading) {
       cpus_.Settle(thread);
       WaitFor(file, page);
-      if (IsAbsent(file, page)) {  // reclaimed before we saw it
+      if (PageOf(file, page).state == PageState::kAbsent) {  // it failed, or was reclaimed
         --page;
         continue;
       }

@@ -188,8 +188,10 @@ class Kernel {
   // Waits until a page is there or has gone again.
   void WaitFor(CacheFile* file, uint32_t page);
   Page& PageOf(const CacheFile* file, uint32_t page) { return cache_->page(file->first + page); }
+  // A page that could not be read stays in the kernel's cache, without content: read-ahead, windows
+  // and loads leave it out, and its reader tries it alone.
   bool IsAbsent(const CacheFile* file, uint32_t page) {
-    return PageOf(file, page).state == PageState::kAbsent;
+    return PageOf(file, page).state == PageState::kAbsent && !PageOf(file, page).failed;
   }
   bool Managed(const OpenFile* open) const;
   const Device& DeviceOf(const OpenFile* open) const { return devices_[open->file->mount]; }

@@ -133,12 +133,18 @@ uint64_t PageCache::ReclaimBatch(uint64_t pages) {
 
 void PageCache::Add(uint32_t index, int node, bool by_loader, uint32_t io, PayerId payer) {
   constexpr int kRounds = 64;
-  for (int round = 0; IsFull() && round < kRounds; ++round) {
+  // The first round clears what says that a page is in use.  Where the third one frees nothing
+  // either, all pages are being read, and the kernel gives up, too.
+  constexpr int kFruitlessRounds = 3;
+  int fruitless = 0;
+  for (int round = 0; IsFull() && round < kRounds && fruitless < kFruitlessRounds; ++round) {
     ++stats_.limit_hits;
     // Batch after batch, through all pages if need be; what one has freed is enough.
     uint64_t looked = 0;
-    while (ReclaimBatch(kReclaimBatch) == 0 && looked < inactive_.size + active_.size)
-      looked += kReclaimBatch;
+    uint64_t freed = ReclaimBatch(kReclaimBatch);
+    for (; freed == 0 && looked < inactive_.size + active_.size; looked += kReclaimBatch)
+      freed = ReclaimBatch(kReclaimBatch);
+    fruitless = freed == 0 ? fruitless + 1 : 0;
   }
   Page& page = pages_[index];
   const auto wanted = static_cast<size_t>(std::clamp<int>(node, 0, int(node_pages_.size()) - 1));

@@ -88,6 +88,7 @@ class StartUp {
   Status StartService(uint32_t mount, const ServiceOptions& service);
   void GetReady(uint32_t mount, const std::string& id, Json* answer);
   void RunOther(size_t index);
+  void Grow(uint64_t bytes);  // a neighbour's memory
   void RunNeighbour(const Neighbour& neighbour, uint32_t index);
   void ServePasses(const DiskStats& before);
   void SetBadDisk();

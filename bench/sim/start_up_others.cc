@@ -56,14 +56,22 @@ void StartUp::RunOther(size_t index) {
   --others_left_;
 }
 
+// Where nothing is left for files the kernel kills a process, which is not modelled: some is left.
+void StartUp::Grow(uint64_t bytes) {
+  constexpr uint64_t kLeftBytes = 8 << 20;
+  const MemoryOptions& memory = cache_->options();
+  const uint64_t end = memory.limit_bytes == 0 ? UINT64_MAX : memory.limit_bytes - kLeftBytes;
+  const uint64_t free = end > memory.other_bytes ? end - memory.other_bytes : 0;
+  cache_->set_other_bytes(memory.other_bytes + std::min(bytes, free));
+}
+
 void StartUp::RunNeighbour(const Neighbour& neighbour, uint32_t index) {
   constexpr uint64_t kCallBytes = 128 << 10;
   constexpr int kSteps = 10;
   const auto every_ns = static_cast<uint64_t>(neighbour.every_s * 1e9);
   if (neighbour.after_s > 0) scheduler_->Sleep(static_cast<uint64_t>(neighbour.after_s * 1e9));
   if (neighbour.way == Neighbour::Way::kGrows) {
-    for (int i = 0; i < kSteps; ++i, scheduler_->Sleep(every_ns))
-      cache_->set_other_bytes(cache_->options().other_bytes + neighbour.bytes / kSteps);
+    for (int i = 0; i < kSteps; ++i, scheduler_->Sleep(every_ns)) Grow(neighbour.bytes / kSteps);
     return;
   }
   if (neighbour.way == Neighbour::Way::kDrops) {

@@ -182,6 +182,25 @@ TEST_F(KernelTest, AReaderLosesTheBadPagesAlone) {
   }
 }
 
+// Of a page that could not be read its reader alone tries again: neither the module's windows nor
+// loads do, which would read a whole window for each page of it.
+TEST_F(KernelTest, APageThatCouldNotBeReadIsReadByItsReaderAlone) {
+  const uint32_t pages = kMiB / kPage;
+  kernel_.SetBad({.first = file_->first, .end = file_->first + pages});
+  kernel_.Attach(0, {.managed_readahead = true});
+  Do([&] {
+    OpenFile* open = kernel_.Open(&thread_, file_, /*through_ppc=*/true, false);
+    kernel_.Access(&thread_, open, 0, kMiB);
+  });
+  EXPECT_EQ(thread_.errors, pages);
+  EXPECT_LE(disk_.stats().bytes, 3 * kMiB) << "the window, then each page";
+  const uint64_t before = disk_.stats().bytes;
+  const uint64_t from_ns = scheduler_.NowNs();
+  Do([&] { (void)kernel_.Load({.file = file_->number, .length = kMiB}, [] { return false; }); });
+  EXPECT_EQ(disk_.stats().bytes, before);
+  EXPECT_GT(scheduler_.NowNs(), from_ns) << "a load that finds nothing to do takes time";
+}
+
 TEST_F(KernelTest, ALoadOfABadRangeSaysWhatFailed) {
   kernel_.SetBad({.first = file_->first, .end = file_->first + 1});
   LoadResult result;

@@ -48,6 +48,16 @@ TEST_F(PageCacheTest, WhatIsMappedAndTouchedGetsASecondChance) {
   EXPECT_EQ(cache.page(3).state, PageState::kUptodate);
 }
 
+// Pages that are being read cannot go: reclaim looks at them a few times, and the page is added
+// beyond the limit.
+TEST_F(PageCacheTest, ReclaimGivesUpWhereAllPagesAreBeingRead) {
+  PageCache cache({.limit_bytes = 100 * kPage});
+  cache.AddFile("f", 1000 * kPage, "");
+  for (uint32_t i = 0; i < 101; ++i) cache.Add(i, 0, /*by_loader=*/true, 1);
+  EXPECT_EQ(cache.stats().limit_hits, 3u);
+  EXPECT_EQ(cache.resident_bytes(), 101 * kPage);
+}
+
 // Where the first batch is in use the next ones are looked at, and no more goes than from one.
 TEST_F(PageCacheTest, ReclaimEndsWithTheFirstBatchThatFreesSomething) {
   PageCache cache({.limit_bytes = 100 * kPage});
