@@ -213,7 +213,7 @@ void Guard::Miss(Slot slot, File* file, size_t index, uint64_t pages, uint64_t n
     if (cell.dropped == 0) cell.flags &= static_cast<uint16_t>(~kIsUnmapped);
     if (WouldStay(owner, cell)) {
       owner.regret += bytes;
-      owner.regret_now += bytes;
+      if (Counts(owner, cell, now_ns)) owner.regret_now += bytes;
       if (owner.regret_now > kLeastLimit) Judge(&owner, now_ns);
     } else {
       owner.clock += bytes;
@@ -341,7 +341,8 @@ void Guard::NoteLoaded(Slot slot, const Done& done, uint64_t now_ns) {
     }
     const uint64_t churned = std::min<uint64_t>(pages, cell->dropped);
     ledger.churn += churned * kPageBytes;
-    if (WouldStay(ledger, *cell)) ledger.churn_now += churned * kPageBytes;
+    if (WouldStay(ledger, *cell) && Counts(ledger, *cell, now_ns))
+      ledger.churn_now += churned * kPageBytes;
     cell->dropped = static_cast<uint16_t>(cell->dropped - churned);
     const uint64_t added = std::min(pages, whole - std::min<uint64_t>(whole, cell->loaded));
     cell->loaded = static_cast<uint16_t>(cell->loaded + added);
@@ -388,6 +389,7 @@ void Guard::NoteDropped(Slot slot, const Done& done, uint64_t now_ns) {
     if (cell->used == 0) return;
     cell->dropped = static_cast<uint16_t>(std::min<uint64_t>(cell->dropped + pages, whole));
     if (done.unmap) cell->flags |= kIsUnmapped;
+    cell->flags = static_cast<uint16_t>((cell->flags & ~kEra) | EraOf(ledger));
   });
 }
 

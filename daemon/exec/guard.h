@@ -196,6 +196,7 @@ class Guard {
   static constexpr uint16_t kIsKnown = 1;     // counts in its service's model
   static constexpr uint16_t kIsUnmapped = 2;  // what was dropped was mapped, perhaps
   static constexpr uint16_t kHasCursor = 4;   // a reader is here; one of several may lack it
+  static constexpr uint16_t kEra = 0x18;      // of the service when something was dropped here
 
   static constexpr size_t kCursors = 4;
   struct File {
@@ -213,6 +214,7 @@ class Guard {
   struct BackOff {
     uint64_t until_ns = 0;
     int level = 0;  // the next one lasts kBackOffNs << level
+    bool IsFresh(uint64_t now_ns) const;
   };
   struct Ledger {
     std::string id;
@@ -242,6 +244,7 @@ class Guard {
     uint64_t load_waste = 0;
     uint64_t used_ns = 0;  // a reader's last event
     bool is_over = false;  // the load
+    unsigned era = 0;      // the number of limits set to drops
     Drops drops = Drops::kOpen;
     Loads loads = Loads::kOpen;
     BackOff drops_off, loads_off;
@@ -257,6 +260,9 @@ class Guard {
     uint64_t renewal_ns = kRenewalNs;
     bool has_returned = false;
   };
+  static uint16_t EraOf(const Ledger& ledger) {
+    return static_cast<uint16_t>(ledger.era * 8 & kEra);
+  }
   struct Failure {
     uint64_t since_ns = 0;
     int tries = 0;
@@ -291,6 +297,7 @@ class Guard {
   void LimitDrops(Ledger* ledger, Drops to, std::string reason, uint64_t now_ns);
   void LimitLoads(Ledger* ledger, Loads to, std::string reason, uint64_t now_ns);
   void Renew(Ledger* ledger, uint64_t now_ns);
+  static bool Counts(const Ledger& ledger, const Cell& cell, uint64_t now_ns);
   uint64_t Excess(const Ledger& ledger) const;
   uint64_t UnmapLeft(const Ledger& ledger) const;
   uint64_t LoadWindow(const Ledger& ledger) const;

@@ -79,6 +79,7 @@ void Guard::LimitDrops(Ledger* ledger, Drops to, std::string reason, uint64_t no
   ledger->drops_off.level = std::min(ledger->drops_off.level + 1, kMaxLevel);
   ledger->reason = std::move(reason);
   ledger->regret_now = ledger->churn_now = 0;
+  ++ledger->era;
 }
 
 void Guard::LimitLoads(Ledger* ledger, Loads to, std::string reason, uint64_t now_ns) {
@@ -89,15 +90,19 @@ void Guard::LimitLoads(Ledger* ledger, Loads to, std::string reason, uint64_t no
   ledger->waste_now = ledger->seen_since = ledger->gone = 0;
 }
 
+bool Guard::BackOff::IsFresh(uint64_t now_ns) const {
+  return now_ns + (kBackOffNs << std::max(level - 1, 0)) < until_ns + kGraceNs;
+}
+
+// What was dropped before the last limit comes back for a while, and was limited for already.
+bool Guard::Counts(const Ledger& ledger, const Cell& cell, uint64_t now_ns) {
+  return ledger.drops != Drops::kNoUnmap || (cell.flags & kEra) == EraOf(ledger) ||
+         !ledger.drops_off.IsFresh(now_ns);
+}
+
 void Guard::Judge(Ledger* ledger, uint64_t now_ns) {
   const uint64_t limit = LimitOf(ledger->model);
-  const auto is_fresh = [now_ns](const BackOff& off) {
-    const int level = std::max(off.level - 1, 0);
-    return now_ns + (kBackOffNs << level) < off.until_ns + kGraceNs;
-  };
-  if (ledger->drops == Drops::kNoUnmap && is_fresh(ledger->drops_off))
-    ledger->regret_now = ledger->churn_now = 0;
-  if (ledger->loads == Loads::kSmall && is_fresh(ledger->loads_off)) ledger->waste_now = 0;
+  if (ledger->loads == Loads::kSmall && ledger->loads_off.IsFresh(now_ns)) ledger->waste_now = 0;
   if (ledger->drops != Drops::kNone && ledger->regret_now > limit) {
     LimitDrops(ledger, ledger->drops == Drops::kOpen ? Drops::kNoUnmap : Drops::kNone,
                MiB(ledger->regret_now) + " that were dropped were missed again", now_ns);

@@ -147,6 +147,18 @@ TEST_F(GuardTest, RegretEndsDropsOfMappedPagesThenAllAndATimeBringsThemBack) {
   EXPECT_EQ(Drop(0, 32 * kMiB), 32 * kMiB);
 }
 
+// What was dropped before the limit comes back for a while and is forgiven; what is dropped under
+// it is not.
+TEST_F(GuardTest, DropsUnderALimitCountAtOnce) {
+  Read(0, kModel);
+  EXPECT_EQ(Drop(0, 64 * kMiB), 64 * kMiB);
+  Read(0, 64 * kMiB);
+  EXPECT_EQ(View().state, "no_unmap") << "dropped before it";
+  EXPECT_EQ(Drop(0, 32 * kMiB, /*unmap=*/false), 32 * kMiB);
+  Read(0, 32 * kMiB);
+  EXPECT_EQ(View().state, "no_drops") << "within the same second";
+}
+
 TEST_F(GuardTest, EachBackOffIsLonger) {
   Read(0, kModel);
   uint64_t before = 0;
