@@ -131,7 +131,7 @@ uint64_t PageCache::ReclaimBatch(uint64_t pages) {
 
 // ----------------------------------------------------------------------- pages
 
-void PageCache::Add(uint32_t index, int node, bool by_loader, uint32_t io, PayerId payer) {
+void PageCache::MakeRoom() {
   constexpr int kRounds = 64;
   // The first round clears what says that a page is in use.  Where the third one frees nothing
   // either, all pages are being read, and the kernel gives up, too.
@@ -146,6 +146,10 @@ void PageCache::Add(uint32_t index, int node, bool by_loader, uint32_t io, Payer
       freed = ReclaimBatch(kReclaimBatch);
     fruitless = freed == 0 ? fruitless + 1 : 0;
   }
+}
+
+void PageCache::Add(uint32_t index, int node, bool by_loader, uint32_t io, PayerId payer) {
+  MakeRoom();
   Page& page = pages_[index];
   const auto wanted = static_cast<size_t>(std::clamp<int>(node, 0, int(node_pages_.size()) - 1));
   size_t at = wanted;
@@ -250,6 +254,12 @@ void PageCache::ForgetHistory() {
   stats_ = CacheStats{};
 }
 
-void PageCache::set_other_bytes(uint64_t bytes) { options_.other_bytes = bytes; }
+void PageCache::SetOther(uint64_t bytes) {
+  while (options_.other_bytes < bytes) {
+    options_.other_bytes = std::min(bytes, options_.other_bytes + kReclaimBatch * kPage);
+    MakeRoom();
+  }
+  options_.other_bytes = bytes;
+}
 
 }  // namespace ppc::sim

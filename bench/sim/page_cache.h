@@ -123,7 +123,8 @@ class PageCache {
   uint64_t used_bytes() const { return resident_bytes() + options_.other_bytes; }
   uint64_t node_bytes(int node) const { return node_pages_[static_cast<size_t>(node)] * kPage; }
   const MemoryOptions& options() const { return options_; }
-  void set_other_bytes(uint64_t bytes);
+  // What processes take for themselves, batch by batch; page cache goes where the limit is reached.
+  void SetOther(uint64_t bytes);
   CacheStats& stats() { return stats_; }
 
  private:
@@ -140,6 +141,7 @@ class PageCache {
   uint64_t ReclaimBatch(uint64_t pages);
   void ShrinkActive(uint64_t pages);
   bool IsFull() const;
+  void MakeRoom();
 
   MemoryOptions options_;
   std::deque<CacheFile> files_;  // never moved

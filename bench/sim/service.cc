@@ -136,8 +136,7 @@ ServiceReport Service::Run() {
   scheduler.Sleep(static_cast<uint64_t>(options_.init_s * 1e9));
   report_.load_ns = scheduler.NowNs();
   PageCache& cache = kernel_->cache();
-  if (options_.late_bytes > 0)
-    cache.set_other_bytes(cache.options().other_bytes + options_.late_bytes);
+  if (options_.late_bytes > 0) cache.SetOther(cache.options().other_bytes + options_.late_bytes);
   workers_left_ = options_.workers;
   for (uint32_t i = 0; i < options_.workers; ++i) {
     all_.push_back(NewWorker(i));

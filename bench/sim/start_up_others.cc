@@ -62,7 +62,7 @@ void StartUp::Grow(uint64_t bytes) {
   const MemoryOptions& memory = cache_->options();
   const uint64_t end = memory.limit_bytes == 0 ? UINT64_MAX : memory.limit_bytes - kLeftBytes;
   const uint64_t free = end > memory.other_bytes ? end - memory.other_bytes : 0;
-  cache_->set_other_bytes(memory.other_bytes + std::min(bytes, free));
+  cache_->SetOther(memory.other_bytes + std::min(bytes, free));
 }
 
 void StartUp::RunNeighbour(const Neighbour& neighbour, uint32_t index) {

@@ -341,8 +341,7 @@ void Guard::NoteLoaded(Slot slot, const Done& done, uint64_t now_ns) {
     }
     const uint64_t churned = std::min<uint64_t>(pages, cell->dropped);
     ledger.churn += churned * kPageBytes;
-    if (WouldStay(ledger, *cell) && Counts(ledger, *cell, now_ns))
-      ledger.churn_now += churned * kPageBytes;
+    if (WouldStay(ledger, *cell)) ledger.churn_now += churned * kPageBytes;
     cell->dropped = static_cast<uint16_t>(cell->dropped - churned);
     const uint64_t added = std::min(pages, whole - std::min<uint64_t>(whole, cell->loaded));
     cell->loaded = static_cast<uint16_t>(cell->loaded + added);

@@ -102,6 +102,8 @@ bool Guard::Counts(const Ledger& ledger, const Cell& cell, uint64_t now_ns) {
 
 void Guard::Judge(Ledger* ledger, uint64_t now_ns) {
   const uint64_t limit = LimitOf(ledger->model);
+  // No reader waits for what is loaded again: pages that go to another node may do so for a while.
+  if (ledger->drops == Drops::kNoUnmap && ledger->drops_off.IsFresh(now_ns)) ledger->churn_now = 0;
   if (ledger->loads == Loads::kSmall && ledger->loads_off.IsFresh(now_ns)) ledger->waste_now = 0;
   if (ledger->drops != Drops::kNone && ledger->regret_now > limit) {
     LimitDrops(ledger, ledger->drops == Drops::kOpen ? Drops::kNoUnmap : Drops::kNone,

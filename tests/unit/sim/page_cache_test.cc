@@ -48,8 +48,17 @@ TEST_F(PageCacheTest, WhatIsMappedAndTouchedGetsASecondChance) {
   EXPECT_EQ(cache.page(3).state, PageState::kUptodate);
 }
 
-// Pages that are being read cannot go: reclaim looks at them a few times, and the page is added
-// beyond the limit.
+// Nothing has to be read for it.
+TEST_F(PageCacheTest, MemoryThatAProcessTakesIsReclaimedFromFiles) {
+  PageCache cache({.limit_bytes = 200 * kPage});
+  cache.AddFile("f", 1000 * kPage, "");
+  Read(&cache, 0, 150);
+  cache.SetOther(150 * kPage);
+  EXPECT_LE(cache.resident_bytes(), 50 * kPage);
+  EXPECT_GE(cache.resident_bytes(), 18 * kPage) << "no more than a batch beyond it";
+}
+
+// Pages that are being read cannot go: the page is added beyond the limit.
 TEST_F(PageCacheTest, ReclaimGivesUpWhereAllPagesAreBeingRead) {
   PageCache cache({.limit_bytes = 100 * kPage});
   cache.AddFile("f", 1000 * kPage, "");
