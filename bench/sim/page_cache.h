@@ -123,7 +123,8 @@ class PageCache {
   uint64_t used_bytes() const { return resident_bytes() + options_.other_bytes; }
   uint64_t node_bytes(int node) const { return node_pages_[static_cast<size_t>(node)] * kPage; }
   const MemoryOptions& options() const { return options_; }
-  // What processes take for themselves, batch by batch; page cache goes where the limit is reached.
+  // Processes take memory of their own, batch by batch; the kernel reclaims page cache at the
+  // limit.
   void SetOther(uint64_t bytes);
   CacheStats& stats() { return stats_; }
 

@@ -40,7 +40,7 @@ void AutoServices::FindPayer(const SysRoots& roots, Identity* identity) {
 
 bool AutoServices::Takes(const Event& event, uint64_t file_bytes, const std::string& path,
                          const Service& owner) {
-  // What a guess has loaded is not missed.
+  // A reader hits the pages that a guess has loaded, so its hits are asked about as well.
   const bool is_asked = IsMiss(event.kind) || (owner.is_guess && IsPosition(event.kind));
   if (!is_asked || file_bytes < kLargeBytes) return false;
   if (owner.id.empty() && !parts_.has_autos) return false;

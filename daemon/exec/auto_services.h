@@ -63,9 +63,8 @@ class AutoServices {
 
   explicit AutoServices(Parts parts) : parts_(std::move(parts)) {}
 
-  // Of an event whose reader belongs to `owner`: the mount itself (a stranger), an open service or
-  // a guessed one.
-  // True: the start that it belongs to is being decided; ask again then.
+  // `owner` has the event's reader: the mount itself (a stranger), an open service or a guessed
+  // one. Returns true while the start that the event belongs to is being decided; ask again then.
   bool Takes(const Event& event, uint64_t file_bytes, const std::string& path,
              const Service& owner);
   // A process has begun to run a program.

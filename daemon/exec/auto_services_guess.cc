@@ -15,7 +15,7 @@ void AutoServices::Guess(const Exec& exec) {
   auto found = std::make_shared<std::optional<Identity>>();
   const auto look = [roots = parts_.roots, exec, found, members = parts_.services->Snapshot()] {
     std::optional<Program> program = ProgramOf(roots, exec.pid, exec.start_ns);
-    // What a program starts for itself has its service, and so have a service's other processes.
+    // A program's children belong to its service, and processes of a told service to that one.
     if (!program || program->root.pid != exec.pid) return;
     if (OwnerOf(roots, *members, exec.pid, exec.start_ns, 0) != nullptr) return;
     *found = Identity{*std::move(program), "", false, exec.file};

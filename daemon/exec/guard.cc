@@ -135,7 +135,7 @@ void Guard::Learn(Slot slot, File* file, Cell* cell, uint64_t pages) {
 
 // --------------------------------------------------------------------- readers
 
-// What was loaded here is read.
+// A reader has read what was loaded in the cell.
 void Guard::See(Ledger* owner, Cell* cell) {
   const uint64_t bytes = cell->loaded * kPageBytes;
   if (!WouldStay(*owner, *cell)) owner->clock += bytes;
@@ -162,7 +162,7 @@ inline void Guard::Hit(Slot slot, Ledger* reader, File* file, Cell* cell) {
   Stamp(slot, *reader, cell);
 }
 
-// Who comes so close to the end may reach it without an event.
+// A reader so close to the end may reach it without an event.
 inline void Guard::HitEnd(Slot slot, Ledger* reader, File* file, size_t last) {
   Cell* const end = file->cells.data() + file->cells.size();
   Cell* const next = file->cells.data() + last + 1;

@@ -281,7 +281,7 @@ Status ObserverProgramSet::AttachWanted(bool inserts, bool accesses, bool execs)
   if (maps_pmds_) told.push_back(s->progs.exit_map_pmd);
   done = Attach(accesses, &access_links_, told);
   if (!done) return done;
-  // Nobody's reads are seen by it: what fails here is no reason to tell nothing.
+  // Reads are told without the program on exec, so its failure leaves the others attached.
   const Status told_execs = Attach(execs, &exec_links_, starts);
   if (told_execs) return Ok();
   Log(LogLevel::kWarning, "no exec is told: " + told_execs.error().message);

@@ -57,7 +57,7 @@ class ObserverPrograms {
   void SetRoot(const std::string& path, dev_t dev, ino_t ino);
   // Whoever inserts into an unlisted file is told of as for a listed one.
   void WantUnlisted();
-  // Whoever begins to run an executable is told of, as long as the directory is watched.
+  // The kernel tells of each exec of an added executable while the directory is watched.
   void WantExecs(bool on);
   // False: no more fit.
   bool AddExecutable(uint64_t ino, uint32_t dev);

@@ -111,8 +111,7 @@ void Following::NoteMiss(const miss_io& event, uint32_t file, int32_t slot) {
   }
 }
 
-// A populate came for these pages, and maps them: they are read as much as they ever will be by
-// anything that is told of.
+// A populate maps these pages, and no later access of its process is told: they count as read.
 void Following::See(const Observation& o) {
   const auto [first, last] = layout_->PiecesOf(o.file, o.first_page, o.end_page);
   for (uint32_t p = first; p < last; p++) table_->See(p, kMissed);

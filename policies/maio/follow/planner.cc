@@ -100,7 +100,7 @@ Planner::Candidate Planner::Best(uint64_t now_ns) {
       uint32_t index;
       if (errors_[f] >= kMaxFileErrors || !Next(g, f, &index)) continue;
       uint64_t ahead = Ahead(cursor, g, f, layout_->UseAt(g, f, index).pos);
-      if (ahead > window_ || (cursor.state == SyncState::kDrift && ahead > kDriftAheadBytes)) {
+      if (cursor.state == SyncState::kDrift && ahead > kDriftAheadBytes) {
         skipped = true;
         continue;
       }

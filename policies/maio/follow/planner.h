@@ -49,8 +49,6 @@ class Planner {
   void WaitForReaders(uint64_t until_ns) { wait_until_ns_ = until_ns; }
   // Says when each range is needed (PPC_CAN_DEADLINES).
   void TellDeadlines() { tells_deadlines_ = true; }
-  // Loads nothing that lies further ahead of its reader.
-  void SetWindow(uint64_t bytes) { window_ = bytes; }
 
   // Distance from a reader to the nearest piece that is absent and not asked for.
   uint64_t NearestAhead(uint64_t now_ns);
@@ -134,7 +132,6 @@ class Planner {
   std::unordered_map<uint32_t, uint8_t> tries_;  // of pieces that failed
   std::function<void(uint32_t)> on_file_failed_;
   uint64_t refused_until_ns_ = 0;
-  uint64_t window_ = ~0ull;
   bool tells_deadlines_ = false;
   uint64_t wait_until_ns_ = 0;
   bool finished_ = false;

@@ -60,17 +60,6 @@ uint64_t BytesOf(const std::vector<ppc_io>& ios) {
   return bytes;
 }
 
-TEST_F(PlannerTest, NothingFurtherAheadThanTheWindow) {
-  Follow(100 * kMiB, {{0, 100 * kPagesPerMiB}});
-  planner_->SetWindow(8 * kMiB);
-  const uint64_t first = BytesOf(Plan());
-  EXPECT_GE(first, 8 * kMiB);
-  EXPECT_LE(first, 16 * kMiB);  // the last chunk may begin at the window's end
-  EXPECT_EQ(BytesOf(Plan()), 0u);
-  planner_->SetWindow(~0ull);
-  EXPECT_EQ(first + BytesOf(Plan()), 100 * kMiB);
-}
-
 // All chunks come back as `result` says; how many bytes were asked for in all, until nothing is.
 uint64_t AskedInAll(Planner* planner, PieceTable* table, ppc_result result, uint64_t* now_ns,
                     uint32_t most_rounds) {
