@@ -87,15 +87,13 @@ inline constexpr uint32_t kMaxAttempts = 6;
 inline constexpr uint64_t kReleasedNs = 1'000'000'000;
 // A drop that was refused is never reported.
 inline constexpr uint64_t kDropNs = 2'000'000'000;
-// What is needed last makes room for what is needed now: so much at a time, for so long after a
-// reader jumped; no new search so soon after one that found too little.
+// So much is dropped at a time.  What is used furthest ahead makes room for what a reader needs
+// within as much: further ahead the nearest absent piece would take the place of the furthest
+// resident one without end.
 inline constexpr uint64_t kEvictStepBytes = 32ull << 20;
-inline constexpr uint64_t kSwapNs = 10'000'000'000;
-inline constexpr uint64_t kScarceNs = 10'000'000;
-// Of what an earlier run left so much at a time, of the threshold and at most, and so seldom.
-inline constexpr uint64_t kPatientShare = 40;
-inline constexpr uint64_t kMostPatient = 128ull << 20;
-inline constexpr uint64_t kPatienceNs = 50'000'000;
+// The order of all pieces is made anew so often: 1% of a CPU.
+inline constexpr uint64_t kSortNs = 10'000'000;
+inline constexpr uint64_t kSortNsPerPiece = 10'000;
 // What is still held so long after ready is another's.
 inline constexpr uint64_t kEndNs = 10'000'000'000;
 // Released since progress was noted: whoever takes over after a crash reads so much again.

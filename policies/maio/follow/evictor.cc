@@ -15,6 +15,7 @@ Evictor::Evictor(PieceTable* table, Matcher* matcher, Planner* planner, uint64_t
       layout_(&table->layout()),
       matcher_(matcher),
       planner_(planner),
+      order_(layout_, matcher),
       distance_(distance),
       cookie_(cookie),
       position_(layout_->groups().size(), 0) {}
@@ -41,19 +42,6 @@ void Evictor::Burn(uint32_t group, uint64_t distance, uint64_t now_ns,
   }
 }
 
-void Evictor::BurnAgain(uint64_t now_ns, std::vector<uint32_t>* released) {
-  for (; !again_.empty(); again_.pop_front()) {
-    const Again& again = again_.front();
-    bool burnt = now_ns > again.ns + kRestNs;
-    if (again.group >= 0) {
-      const uint64_t consumed = matcher_->cursors()[static_cast<size_t>(again.group)].consumed;
-      burnt |= consumed < again.stamp || consumed >= again.stamp + distance_;
-    }
-    if (!burnt) return;
-    if (layout_->pieces()[again.piece].pending == 0) released->push_back(again.piece);
-  }
-}
-
 // Lists pieces, joining neighbours.
 void Evictor::Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint64_t now_ns,
                       const Held& held, ppc::IoList* out) {
@@ -66,10 +54,12 @@ void Evictor::Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint6
     const bool is_gone = piece.pending != 0 || (piece.flags & kReleased) != 0;
     if (piece.state == PieceState::kAbsent && is_gone) continue;
     if (piece.state == PieceState::kQueued || held(file.number, piece.page, piece.pages)) {
-      waiting_.push_back(p);
+      retired_.push_back(p);
       continue;
     }
-    uint32_t piece_flags = piece.flags & kNoUnmap ? 0 : flags;
+    // What no reader has read yet may be what a process is in: populated, or left out for now.
+    const bool is_used = piece.pending == 0 || (piece.flags & kConsumed) != 0;
+    const uint32_t piece_flags = is_used && (piece.flags & kNoUnmap) == 0 ? flags : 0;
     table_->Release(p, now_ns);
     bytes += piece.bytes();
     ppc_io* last = out->empty() ? nullptr : &out->ios().back();
@@ -102,40 +92,42 @@ void Evictor::Dropped(uint64_t bytes) {
 
 void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, const Held& held,
                     ppc::IoList* out) {
-  uint32_t flags = can_unmap ? PPC_IO_UNMAP : 0;
+  const uint32_t flags = can_unmap ? PPC_IO_UNMAP : 0;
   while (!drops_.empty() && now_ns > drops_.front().ns + kDropNs) Dropped(drops_.front().bytes);
-  std::vector<uint32_t> released;
-  for (const uint32_t p : std::exchange(waiting_, {})) {
-    const Piece& piece = layout_->pieces()[p];
-    if (piece.pending == 0 && !(piece.flags & kKeep))
-      released.push_back(p);  // a reader may be back
-  }
+  threshold_ = memory.threshold;
+  const bool is_full = memory.withheld_pages == 0 && memory.room < kChunkBytes;
   // While loading stands still for want of room less is kept behind the readers: the device would
   // be idle until they have read the whole distance, which is longest when they begin.
-  const bool is_waiting =
-      memory.withheld_pages == 0 && memory.used < memory.threshold && memory.room < kChunkBytes;
+  const bool is_waiting = is_full && memory.used < memory.threshold;
   const uint64_t distance = is_waiting ? distance_ / kTightShare : distance_;
+  std::vector<uint32_t> released;
   for (uint32_t g = 0; g < layout_->groups().size(); g++) Burn(g, distance, now_ns, &released);
-  BurnAgain(now_ns, &released);
   // What two readers have read lies side by side: one call drops it.
   std::sort(released.begin(), released.end());
   retired_.insert(retired_.end(), released.begin(), released.end());
-  const uint64_t wanted = WantedRoom(memory, now_ns);
-  ReleaseRetired(wanted, flags, now_ns, held, out);
-  ReleaseSpare(wanted, flags, now_ns, held, out);
-  AddRetries(now_ns, held, out);
-  threshold_ = memory.threshold;
-  EvictAhead(memory, now_ns, flags, held, out);
-}
 
-// What is over the threshold, and some steps where loading stands still for want of room: on a busy
-// machine it takes a while until a drop is made and known of, and readers do not wait.
-uint64_t Evictor::WantedRoom(const ppc_memory& memory, uint64_t now_ns) {
+  // What is over the threshold, and some steps where loading stands still for want of room: on a
+  // busy machine it takes a while until a drop is made and known of, and readers do not wait.
+  const uint64_t step = EvictStep(memory);
   uint64_t wanted = memory.used > memory.threshold ? memory.used - memory.threshold : 0;
-  const bool is_full = memory.withheld_pages == 0 && memory.room < kChunkBytes;
-  if (is_full && (is_contended_ || planner_->NearestAhead(now_ns) != ~0ull))
-    wanted += kRetiredSteps * EvictStep(memory);
-  return wanted;
+  if (is_full && (is_contended_ || planner_->HasMore(now_ns))) wanted += kRetiredSteps * step;
+  ReleaseRetired(wanted, flags, now_ns, held, out);
+  AddRetries(now_ns, held, out);
+  // What the readers went past without our knowing looks the farthest ahead of them, and is what
+  // they are in.
+  if (now_ns < wait_until_ns_ && matcher_->IsAnyAway()) return;
+  ReleaseFurthest(wanted, Order::kNever, flags, now_ns, held, out);
+
+  // While room is withheld nothing is loaded and what has been read goes; what is needed soon
+  // stays. A little above the threshold is no reason: what the readers load by themselves is needed
+  // now, and what they have read but not burnt yet makes up for it.
+  const uint64_t tolerated =
+      memory.threshold + memory.withheld_pages * kPage + std::min(step, Unburnt());
+  const uint64_t over = memory.used > tolerated ? memory.used - tolerated : 0;
+  ReleaseFurthest(over, distance_, flags, now_ns, held, out);
+  const uint64_t urgent = is_full ? planner_->NearestAbsent(step, now_ns) : step;
+  if (urgent < step)
+    ReleaseFurthest(step, std::max(distance_, urgent + step), flags, now_ns, held, out);
 }
 
 void Evictor::ReleaseRetired(uint64_t wanted, uint32_t flags, uint64_t now_ns, const Held& held,
@@ -151,22 +143,16 @@ void Evictor::ReleaseRetired(uint64_t wanted, uint32_t flags, uint64_t now_ns, c
   Release(released, flags, now_ns, held, out);
 }
 
-void Evictor::ReleaseSpare(uint64_t wanted, uint32_t flags, uint64_t now_ns, const Held& held,
-                           ppc::IoList* out) {
-  if (spare_.empty()) return;
-  std::vector<uint32_t> released;
-  uint64_t sum = dropping_;
-  while (sum < wanted && !spare_.empty()) {
-    const Piece& piece = layout_->pieces()[spare_.back()];
-    // A reader that is back holds it again.
-    if (piece.pending == 0 && !(piece.flags & kKeep)) {
-      released.push_back(spare_.back());
-      if (piece.state != PieceState::kAbsent) sum += piece.bytes();
-    }
-    spare_.pop_back();
-  }
-  std::sort(released.begin(), released.end());
-  Release(released, flags, now_ns, held, out);
+// What is being dropped already makes room, too.
+void Evictor::ReleaseFurthest(uint64_t wanted, uint64_t nearest, uint32_t flags, uint64_t now_ns,
+                              const Held& held, ppc::IoList* out) {
+  if (dropping_ >= wanted) return;
+  std::vector<uint32_t> pieces;
+  (void)order_.Furthest(wanted - dropping_, nearest, distance_, now_ns, &pieces);
+  std::ranges::sort(pieces);
+  const uint64_t before = stats_.released;
+  Release(pieces, flags, now_ns, held, out);
+  if (nearest != Order::kNever) stats_.unneeded += stats_.released - before;
 }
 
 // Of one reader: what several have read is dropped once.
@@ -207,12 +193,11 @@ void Evictor::AddRetries(uint64_t now_ns, const Held& held, ppc::IoList* out) {
 
 void Evictor::EvictAll(uint64_t now_ns, bool can_unmap, const Held& held, ppc::IoList* out) {
   const uint32_t flags = can_unmap ? PPC_IO_UNMAP : 0;
-  std::vector<uint32_t> all = std::exchange(waiting_, {});
+  const std::deque<uint32_t> left = std::exchange(retired_, {});
+  std::vector<uint32_t> all(left.begin(), left.end());
   if (ending_ns_ == 0) {
     ending_ns_ = now_ns;
     all.clear();
-    retired_.clear();
-    spare_.clear();
     table_->ForgoAll();
     for (uint32_t p = 0; p < layout_->pieces().size(); p++) {
       if ((layout_->pieces()[p].flags & kFound) == 0) all.push_back(p);
@@ -225,7 +210,7 @@ void Evictor::EvictAll(uint64_t now_ns, bool can_unmap, const Held& held, ppc::I
 bool Evictor::HasEnded(uint64_t now_ns) const {
   if (ending_ns_ == 0) return false;
   return now_ns > ending_ns_ + kEndNs ||
-         (waiting_.empty() && retries_.empty() && now_ns > ending_ns_ + kDropNs);
+         (retired_.empty() && retries_.empty() && now_ns > ending_ns_ + kDropNs);
 }
 
 void Evictor::Done(const ppc_result& result, uint64_t now_ns) {
@@ -255,17 +240,11 @@ void Evictor::Resume(const Progress& progress) {
   distance_ = std::max(distance_, std::min(progress.distance, kMaxDistance));
   for (size_t g = 0; g < position_.size(); g++) position_[g] = progress.groups[g].released;
   for (uint32_t p = 0; p < layout_->pieces().size(); p++) {
-    if (layout_->pieces()[p].pending == 0) waiting_.push_back(p);
+    if (layout_->pieces()[p].pending == 0) retired_.push_back(p);
   }
 }
 
-void Evictor::Refault(uint32_t index, int32_t group, uint64_t bytes, uint64_t now_ns) {
-  const Piece& piece = layout_->pieces()[index];
-  if (piece.state == PieceState::kAbsent && piece.pending == 0) {
-    const uint64_t stamp =
-        group >= 0 ? matcher_->cursors()[static_cast<size_t>(group)].consumed : 0;
-    again_.push_back({index, group, stamp, now_ns});
-  }
+void Evictor::Refault(uint32_t index, uint64_t bytes, uint64_t now_ns) {
   if (bytes == 0) return;
   table_->LeaveMapped(index);
   stats_.refaults += bytes;

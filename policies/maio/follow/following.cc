@@ -19,7 +19,6 @@ Following::Following(Run* run, Tables tables)
       own_memory_(tables.own_bytes),
       native_(run->context),
       recorded_own_(tables.own_bytes),
-      has_found_(!tables.cached.empty()),
       seen_files_(layout_->files().size(), false) {
   const uint64_t cookie = run_->cookie();
   const uint64_t nonce = tables.nonce;
@@ -54,13 +53,6 @@ Following::Following(Run* run, Tables tables)
     evictor_->WaitForReaders(run_->Now() + kAwayKeepNs);
   }
   for (const uint32_t piece : tables.cached) planner_->Found(piece);
-  // Nobody knows when it comes: until then all pages are worth the same.
-  if (!run_->is_awaited) MakeRoom(memory);
-}
-
-// Only what we know to be there can make room.
-void Following::MakeRoom(const ppc_memory& memory) {
-  if (memory.room < kChunkBytes || has_found_) evictor_->AllowRoom(memory.threshold / 2);
 }
 
 // Whether the kernel could keep all of it beside what the service takes for itself.  What is in the
@@ -71,10 +63,7 @@ bool Following::Fits(const ppc_memory& memory) const {
   return template_bytes() + taken <= memory.limit;
 }
 
-void Following::Join() {
-  notes_->OpenAnew();
-  MakeRoom(run_->Memory());
-}
+void Following::Join() { notes_->OpenAnew(); }
 
 void Following::BindGroups() {
   for (uint32_t g = 0; g < layout_->groups().size(); g++) {
@@ -94,7 +83,7 @@ bool Following::Holds(uint64_t number, uint64_t page, uint64_t pages) const {
 
 // Marks what the front end loads by itself, and finds out what we dropped too early.  A miss of a
 // page makes the kernel read its window.
-void Following::NoteMiss(const miss_io& event, uint32_t file, int32_t slot) {
+void Following::NoteMiss(const miss_io& event, uint32_t file) {
   uint64_t window = std::max<uint64_t>(run_->context->window_bytes, kPage);
   uint64_t start = event.offset / window * window;
   uint64_t end = (event.offset + event.size + window - 1) / window * window;
@@ -105,7 +94,7 @@ void Following::NoteMiss(const miss_io& event, uint32_t file, int32_t slot) {
     if ((piece.flags & kReleased) && event.time_ns / 1000 > piece.release_us) {
       const bool hit = piece.offset() < event.offset + event.size && piece_end > event.offset;
       const uint64_t bytes = std::min(piece_end, end) - std::max(piece.offset(), start);
-      evictor_->Refault(p, slot, hit ? bytes : 0, event.time_ns);
+      evictor_->Refault(p, hit ? bytes : 0, event.time_ns);
     }
     table_->Miss(p);
   }
@@ -188,7 +177,6 @@ void Following::Vote(const miss_io& event, uint32_t from, uint32_t file) {
 
 // A reader is elsewhere, or begins again.
 void Following::Jumped(uint32_t g) {
-  evictor_->AllowSwap(run_->Memory().threshold / 2, run_->Now());
   planner_->Reset(g);
   run_->context->interrupt_of(run_->context, run_->spec.number, g);
   planner_->Interrupted(g);
@@ -222,7 +210,7 @@ void Following::Event(const miss_io& event) {
       matcher_->HasRead(static_cast<uint32_t>(slot), static_cast<uint32_t>(file),
                         event.offset / kPage, (event.offset + event.size + kPage - 1) / kPage);
   if (restarted) matcher_->Restart(static_cast<uint32_t>(slot));
-  if (miss) NoteMiss(event, static_cast<uint32_t>(file), slot);
+  if (miss) NoteMiss(event, static_cast<uint32_t>(file));
   // Small files say nothing of who reads them: any process may.
   const bool user = (event.flags & PPC_F_NOT_USER) == 0;
   if (slot < 0) {
@@ -283,7 +271,7 @@ void Following::Evict(const Evictor::Held& held, IoList* out) {
   if (!is_contended_ && Fits(memory)) return;
   // Room that no load needs is the kernel's to make: it may be short of what the service takes for
   // itself, and its readers may compute from what they have mapped.
-  if (!is_contended_ && planner_->NearestAhead(run_->Now()) == ~0ull) return;
+  if (!is_contended_ && !planner_->HasMore(run_->Now())) return;
   evictor_->Evict(memory, run_->Now(), (run_->context->caps & PPC_CAN_UNMAP) != 0, held, out);
   if (notes_->IsDue()) notes_->Save(constrained_);
 }
@@ -314,8 +302,7 @@ void Following::DropSilent(uint64_t now_ns) {
   for (uint32_t g = 0; g < cursors.size(); g++) {
     uint64_t seen = cursors[g].last_ns != 0 ? cursors[g].last_ns : first_event_ns_;
     bool silent = seen != 0 && now_ns > seen + kSilentNs;
-    if (silent && !cursors[g].dropped && most > cursors[g].consumed + limit)
-      evictor_->Add(matcher_->Drop(g));
+    if (silent && !cursors[g].dropped && most > cursors[g].consumed + limit) matcher_->Drop(g);
   }
 }
 

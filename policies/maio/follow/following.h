@@ -126,9 +126,8 @@ class Following {
                                run_->Now());
   }
   void Jumped(uint32_t g);
-  void MakeRoom(const ppc_memory& memory);
   void BindGroups();
-  void NoteMiss(const miss_io& event, uint32_t file, int32_t slot);
+  void NoteMiss(const miss_io& event, uint32_t file);
   bool IsReadAhead(const miss_io& event, uint32_t file) const;
   void UnlistedFile(const miss_io& event);
   void FollowSync(const miss_io& event, uint32_t slot);
@@ -166,7 +165,6 @@ class Following {
   bool constrained_ = false;
   bool is_contended_ = false;
   const uint64_t recorded_own_;   // bytes that the service took for itself when it was recorded
-  const bool has_found_;          // an earlier run has left some
   std::vector<bool> seen_files_;  // some event, an open too
   bool has_opens_ = false;        // opens are told
   bool has_holes_ = false;        // events were lost

@@ -96,28 +96,6 @@ uint32_t UseList::CountBefore(const std::vector<Piece>& pieces, uint64_t pos) co
   return run->index + static_cast<uint32_t>(end - first);
 }
 
-BackwardUses::BackwardUses(const Layout& layout, uint32_t group, uint64_t end, Ahead ahead)
-    : layout_(&layout), group_(group), ahead_(std::move(ahead)) {
-  for (uint32_t f = 0; f < layout.groups()[group].lists.size(); f++) {
-    const uint32_t uses = layout.ListOf(group, f).CountBefore(layout.pieces(), end);
-    if (uses == 0) continue;
-    files_.push({ahead_(f, layout.UseAt(group, f, uses - 1).pos), f, uses - 1});
-  }
-}
-
-bool BackwardUses::Next(Use* use, uint64_t* ahead) {
-  if (files_.empty()) return false;
-  Last last = files_.top();
-  files_.pop();
-  *use = layout_->UseAt(group_, last.file, last.index);
-  *ahead = last.ahead;
-  if (last.index-- > 0) {
-    last.ahead = ahead_(last.file, layout_->UseAt(group_, last.file, last.index).pos);
-    files_.push(last);
-  }
-  return true;
-}
-
 // ---------------------------------------------------------------------- pieces
 
 Layout::Layout(Template t, std::span<const uint64_t> numbers, size_t max_pieces) {
@@ -300,7 +278,6 @@ void Layout::AddUses(Template* t) {
         const bool again = used_at[p] != kUnused;
         // Of a joined piece the group has listed another part just before.
         if (joined_ && again && group.bytes / kPage - used_at[p] < kAgainBytes / kPage) continue;
-        has_passes_ |= again;
         used_at[p] = static_cast<uint32_t>(group.bytes / kPage);
         group.lists[e.file].Add(pieces_, p, group.bytes);
         group.bytes += pieces_[p].bytes();

@@ -17,10 +17,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <optional>
-#include <queue>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -246,8 +244,6 @@ class Layout {
   uint64_t ReadersOf(uint32_t first_piece, uint32_t last_piece, uint64_t first, uint64_t end) const;
 
   bool joined() const { return joined_; }
-  // Some group lists a piece more than once.
-  bool has_passes() const { return has_passes_; }
   uint64_t piece_pages() const { return piece_pages_; }
   uint64_t bytes() const { return bytes_; }  // of all pieces
   // Of what does not change while it is followed: equal for layouts that are cut alike.
@@ -281,33 +277,11 @@ class Layout {
   std::vector<Part> parts_;      // of a joined layout, grouped by piece
   std::vector<uint64_t> sets_;   // of groups, as parts name them
   std::unordered_map<uint64_t, uint16_t> set_of_;
-  bool has_passes_ = false;
   bool joined_ = false;
   std::unordered_map<uint64_t, uint32_t> by_number_;
   uint64_t piece_pages_ = 0;
   uint64_t bytes_ = 0;
   uint64_t digest_ = 0;
-};
-
-// The uses of a group, the farthest of all files first; each file's from its last before `end` on.
-class BackwardUses {
- public:
-  // ahead(file, position): how far that is; within a file it grows with the position.
-  using Ahead = std::function<uint64_t(uint32_t, uint64_t)>;
-  BackwardUses(const Layout& layout, uint32_t group, uint64_t end, Ahead ahead);
-  bool Next(Use* use, uint64_t* ahead);
-
- private:
-  struct Last {
-    uint64_t ahead = 0;
-    uint32_t file = 0;
-    uint32_t index = 0;
-    bool operator<(const Last& other) const { return ahead < other.ahead; }
-  };
-  const Layout* layout_;
-  uint32_t group_;
-  Ahead ahead_;
-  std::priority_queue<Last> files_;
 };
 
 }  // namespace ppc::maio

@@ -325,21 +325,13 @@ void Matcher::Restart(uint32_t group) {
   cursor.last_ns = now;
 }
 
-std::vector<uint32_t> Matcher::Drop(uint32_t group) {
-  std::vector<std::pair<uint64_t, uint32_t>> freed;  // position, piece
+void Matcher::Drop(uint32_t group) {
   Cursor& cursor = cursors_[group];
   cursor.dropped = true;
   cursor.fifo.clear();
   for (uint32_t f = 0; f < layout_->files().size(); f++) {
-    for (uint32_t i = 0; i < layout_->ListOf(group, f).size(); i++) {
-      const Use use = layout_->UseAt(group, f, i);
-      if (table_->Burn(group, f, i)) freed.emplace_back(use.pos, use.piece);
-    }
+    for (uint32_t i = 0; i < layout_->ListOf(group, f).size(); i++) table_->Burn(group, f, i);
   }
-  std::ranges::sort(freed);
-  std::vector<uint32_t> free;
-  for (const auto& [unused, piece] : freed) free.push_back(piece);
-  return free;
 }
 
 // Share of known events among the last 64 decides how far the template is trusted.

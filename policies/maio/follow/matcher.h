@@ -111,9 +111,8 @@ class Matcher {
   bool HasRead(uint32_t group, uint32_t file, uint64_t first_page, uint64_t end_page) const;
   // The worker starts again: everything is ahead of it.
   void Restart(uint32_t group);
-  // The worker is gone: its uses no longer hold pages.  Returns the pieces that nobody else holds,
-  // in the order of its sequence.
-  std::vector<uint32_t> Drop(uint32_t group);
+  // The worker is gone: its uses no longer hold pages.
+  void Drop(uint32_t group);
 
   // The group is at the end of each file that it reads, by populating or by its own reads.
   bool IsAtEnd(uint32_t group) const;

@@ -74,7 +74,7 @@ void Matcher::Resume(uint32_t group, const GroupProgress& progress, uint64_t now
     cursor.fifo.push_back(
         {passed.stamp, passed.run.file, passed.run.index, passed.run.count, /*closed=*/true});
   }
-  if (progress.is_dropped) (void)Drop(group);
+  if (progress.is_dropped) Drop(group);
 }
 
 bool Matcher::IsAnyAway() const {

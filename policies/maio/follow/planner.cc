@@ -80,6 +80,11 @@ uint64_t Planner::DeadlineOf(const Candidate& c, uint64_t now_ns) const {
   return now_ns + static_cast<uint64_t>(std::min(c.deadline, kLatestNs));
 }
 
+bool Planner::IsFollowed(const Cursor& cursor, uint64_t now_ns) const {
+  const bool is_away = cursor.away_ns != 0 && cursor.consumed != 0 && now_ns < wait_until_ns_;
+  return cursor.state != SyncState::kLost && !cursor.dropped && !is_away;
+}
+
 Planner::Candidate Planner::Best(uint64_t now_ns) {
   Candidate best;
   if (exhausted_) return best;
@@ -88,8 +93,7 @@ Planner::Candidate Planner::Best(uint64_t now_ns) {
   best.deadline = std::numeric_limits<double>::max();
   for (uint32_t g = 0; g < next_.size(); g++) {
     const Cursor& cursor = matcher_->cursors()[g];
-    const bool is_away = cursor.away_ns != 0 && cursor.consumed != 0 && now_ns < wait_until_ns_;
-    if (cursor.state == SyncState::kLost || cursor.dropped || is_away) {
+    if (!IsFollowed(cursor, now_ns)) {
       skipped = true;
       continue;
     }
@@ -112,9 +116,28 @@ Planner::Candidate Planner::Best(uint64_t now_ns) {
   return best;
 }
 
-uint64_t Planner::NearestAhead(uint64_t now_ns) {
-  Candidate c = Best(now_ns);
-  return c.found ? c.ahead : ~0ull;
+// A piece that a reader has touched is there in part, and often as a whole.
+uint64_t Planner::NearestAbsent(uint64_t within, uint64_t now_ns) {
+  uint64_t nearest = within;
+  for (uint32_t g = 0; g < next_.size(); g++) {
+    const Cursor& cursor = matcher_->cursors()[g];
+    if (!IsFollowed(cursor, now_ns)) continue;
+    for (uint32_t f = 0; f < next_[g].size(); f++) {
+      uint32_t index;
+      if (errors_[f] >= kMaxFileErrors || !Next(g, f, &index)) continue;
+      const UseList& list = layout_->ListOf(g, f);
+      for (; index < list.size(); index++) {
+        const Use use = list.At(layout_->pieces(), index);
+        const uint64_t ahead = Ahead(cursor, g, f, use.pos);
+        if (ahead >= nearest) break;
+        const bool is_absent = layout_->pieces()[use.piece].state == PieceState::kAbsent;
+        if (!is_absent || use.state != UseState::kPending || IsGivenUp(use.piece)) continue;
+        nearest = ahead;
+        break;
+      }
+    }
+  }
+  return nearest;
 }
 
 std::optional<uint64_t> Planner::ReadyAhead(uint32_t group) const {

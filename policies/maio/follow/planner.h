@@ -50,8 +50,10 @@ class Planner {
   // Says when each range is needed (PPC_CAN_DEADLINES).
   void TellDeadlines() { tells_deadlines_ = true; }
 
-  // Distance from a reader to the nearest piece that is absent and not asked for.
-  uint64_t NearestAhead(uint64_t now_ns);
+  // Some piece is to be loaded and not asked for.
+  bool HasMore(uint64_t now_ns) { return Best(now_ns).found; }
+  // Bytes from a reader to the nearest piece that is absent and not asked for; at most `within`.
+  uint64_t NearestAbsent(uint64_t within, uint64_t now_ns);
   // How far a group may read on before it meets what is not there; std::nullopt: all of it is.
   std::optional<uint64_t> ReadyAhead(uint32_t group) const;
 
@@ -98,6 +100,7 @@ class Planner {
   bool Next(uint32_t group, uint32_t file, uint32_t* index);
   uint64_t Ahead(const Cursor& cursor, uint32_t group, uint32_t file, uint64_t pos) const;
   Candidate Best(uint64_t now_ns);
+  bool IsFollowed(const Cursor& cursor, uint64_t now_ns) const;
   bool Plannable(const Piece& piece) const;
   std::optional<uint64_t> PosWithin(const UseList& list, uint32_t piece, uint32_t from,
                                     uint64_t reach) const;

@@ -50,25 +50,28 @@ TEST_F(MaioEvictorTest, WhatWasDroppedOrRefusedCountsNoMore) {
   EXPECT_GE(Over(20 * kMiB), 20 * kMiB);
 }
 
-// The kernel reads a window for a miss of a page: the piece comes back, and must go again.
+// The kernel reads a window for a miss of a page: the piece comes back, and goes again once its
+// reader has had time to use it.
 TEST_F(MaioEvictorTest, WhatIsMissedAgainIsDroppedAgain) {
   See(100, true);
   DropPassed();
   for (const uint64_t window : {0, 1}) {
-    evictor_->Refault(4, 0, 64 << 10, now_ns_);
+    evictor_->Refault(4, 64 << 10, now_ns_);
     table_->LoadPart(4);
     EXPECT_EQ(evictor_->stats().refaults, (window + 1) << 16);
     EXPECT_NE(layout_->pieces()[4].flags & kReleased, 0);
   }
-  EXPECT_EQ(DropPassed(), 0u);
-  See(130, true);  // more than the distance, which is wider now
-  EXPECT_NE(DropPassed(), 0u);
+  now_ns_ += kRestNs / 2;
+  EXPECT_EQ(Over(0), 0u);
+  evictor_->SetContended(true);
+  now_ns_ += kRestNs;
+  EXPECT_NE(Over(0), 0u);
   EXPECT_EQ(first_, 4 * kMiB);
 }
 
 TEST_F(MaioEvictorTest, WhatADeadReaderHeldIsDroppedWhenTheRoomIsNeeded) {
   See(100, true);
-  evictor_->Add(matcher_->Drop(0));
+  matcher_->Drop(0);
   EXPECT_EQ(Over(0), 0u);  // it may come back
   EXPECT_EQ(Over(4 * kMiB), 4 * kMiB);
   EXPECT_EQ(first_, (kFileMiB - 4) * kMiB);  // what it would need last
@@ -104,7 +107,7 @@ TEST_F(MaioEvictorTest, AReaderThatNeverSaysWhereItIsHoldsNothingForEver) {
 
 // It comes back before anything is dropped.
 TEST_F(MaioEvictorTest, AReaderThatReturnsHoldsItsPiecesAgain) {
-  evictor_->Add(matcher_->Drop(0));
+  matcher_->Drop(0);
   See(0, true);
   EXPECT_EQ(Over(0), 0u);
 }
@@ -153,36 +156,26 @@ TEST_F(MaioEvictorTest, WithNothingLeftToDropItDoesNotSearchAtEachEvent) {
   EXPECT_EQ(Over(100 * kMiB), 0u);
   planner_->Found(800);
   EXPECT_EQ(Over(100 * kMiB), 0u);
-  now_ns_ += 10'000'000;
+  now_ns_ += layout_->pieces().size() * kSortNsPerPiece;
   EXPECT_EQ(Over(100 * kMiB), kMiB);
 }
 
-// After a jump room is made for what is absent right before the reader, but not for ever.
-TEST_F(MaioEvictorTest, SwappingRunsDown) {
+// Where a reader is about to wait for want of room, what it needs last makes room, by a step.
+TEST_F(MaioEvictorTest, TheFurthestMakesRoomForTheNearest) {
   See(6, true);
   table_->Lose(20);
-  evictor_->AllowSwap(100 * kMiB, now_ns_);
-  EXPECT_GE(Over(0), 16 * kMiB);
-  now_ns_ += kSwapNs + 1;
-  EXPECT_EQ(Over(0), 6 * kMiB);  // what its reader, who rests, has read
-  EXPECT_EQ(first_, 0u);
+  EXPECT_EQ(Over(0), kEvictStepBytes);
+  EXPECT_EQ(first_, kFileMiB * kMiB - kEvictStepBytes);
+  Report();
+  EXPECT_EQ(Over(0), kEvictStepBytes);
+  EXPECT_EQ(Over(0), 0u);  // a step is on its way
 }
 
-// Of what an earlier run left: step by step, as memory shows what the last one has given.
-TEST_F(MaioEvictorTest, WhatWasLeftGoesOnlyWhileLoadingStandsStill) {
-  constexpr uint64_t kStep = 800 * kMiB / kPatientShare;
+// The nearest absent piece would take the place of the furthest without end.
+TEST_F(MaioEvictorTest, NothingMakesRoomForWhatIsFarAhead) {
   See(6, true);
-  table_->Lose(40);
-  evictor_->AllowRoom(100 * kMiB);
-  now_ns_ += kRestNs / 2;
+  table_->Lose(7 + kEvictStepBytes / kMiB);
   EXPECT_EQ(Over(0), 0u);
-  table_->Lose(10);
-  EXPECT_EQ(Over(0), kStep);
-  EXPECT_GE(first_, kFileMiB / 2 * kMiB);
-  Report();
-  EXPECT_EQ(Over(0), 0u);
-  now_ns_ += kPatienceNs;
-  EXPECT_EQ(Over(0), kStep);
 }
 
 // Out of order, further than the distance: what is left out for now has not been read.
@@ -322,16 +315,6 @@ TEST_F(MaioEvictorTest, WhatAReaderLoadsFarAheadByItselfMakesRoom) {
   Report();
   (void)Over(2048 * kMiB);
   EXPECT_GE(first_, (100 + 8) * kMiB);
-}
-
-// They are dropped only for what is over; what loading waits for is no reason.
-TEST_F(MaioEvictorTest, WhatAReaderLoadsByItselfIsNotSwapped) {
-  for (uint32_t p = 0; p < layout_->pieces().size(); p++) {
-    table_->Lose(p);
-    table_->Touch(p);
-  }
-  evictor_->AllowSwap(256 * kMiB, now_ns_);
-  EXPECT_EQ(Over(0), 0u);
 }
 
 }  // namespace

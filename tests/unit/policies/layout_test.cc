@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -52,21 +53,22 @@ TEST(Layout, UsesFollowTheSequence) {
   std::vector<uint64_t> numbers = {7, 8};
   Layout layout(TwoGroups(), numbers);
   for (uint32_t g = 0; g < 2; g++) {
-    // From the end on, over all files.
-    uint64_t pos = layout.groups()[g].bytes;
-    const auto ahead_of = [](uint32_t, uint64_t at) { return at; };
-    BackwardUses uses(layout, g, ~0ull, ahead_of);
-    uint64_t ahead = 0;
-    for (Use use; uses.Next(&use, &ahead);) {
-      pos -= layout.pieces()[use.piece].bytes();
-      EXPECT_EQ(use.pos, pos);
-      EXPECT_EQ(ahead, pos);
-      Use before;
-      if (BackwardUses(layout, g, pos, ahead_of).Next(&before, &ahead)) {
-        EXPECT_EQ(before.pos + layout.pieces()[before.piece].bytes(), pos);
+    std::map<uint64_t, uint64_t> uses;  // position, bytes
+    for (uint32_t f = 0; f < layout.files().size(); f++) {
+      const UseList& list = layout.ListOf(g, f);
+      for (uint32_t i = 0; i < list.size(); i++) {
+        const Use use = layout.UseAt(g, f, i);
+        uses[use.pos] = layout.pieces()[use.piece].bytes();
+        EXPECT_EQ(list.CountBefore(layout.pieces(), use.pos), i);
+        EXPECT_EQ(list.CountBefore(layout.pieces(), use.pos + 1), i + 1);
       }
     }
-    EXPECT_EQ(pos, 0u);
+    uint64_t pos = 0;
+    for (const auto& [at, bytes] : uses) {
+      EXPECT_EQ(at, pos);
+      pos += bytes;
+    }
+    EXPECT_EQ(pos, layout.groups()[g].bytes);
   }
   EXPECT_EQ(layout.groups()[1].bytes, 1010 * kPage);  // the second pass counts again
   for (uint32_t p = 0; p < layout.pieces().size(); p++) {
@@ -77,7 +79,6 @@ TEST(Layout, UsesFollowTheSequence) {
     });
     EXPECT_EQ(uses, layout.pieces()[p].pending);
   }
-  EXPECT_TRUE(layout.has_passes());
 }
 
 // Pieces in an order that has nothing to do with the file's, some of them twice.
@@ -144,7 +145,6 @@ TEST(Layout, SmallPiecesAreJoinedAndKeepTheirReaders) {
   ASSERT_TRUE(joined.joined());
   EXPECT_EQ(joined.bytes(), fine.bytes());
   EXPECT_LE(joined.pieces().size(), (joined.bytes() >> 20) + 1);  // a piece per cell
-  EXPECT_FALSE(joined.has_passes());
   std::vector<uint64_t> readers(t.files[0].size / kPage + 1);
   for (uint32_t g = 0; g < 16; g++) {
     for (const Extent& e : t.groups[g].extents) {
