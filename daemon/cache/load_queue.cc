@@ -226,4 +226,14 @@ void LoadQueue::Replace(uint32_t slot, uint64_t* dropped_items, uint64_t* droppe
   Age(slot);
 }
 
+void LoadQueue::Withdraw(uint32_t slot, std::vector<LoadItem>* withdrawn) {
+  for (ItemRing& ring : groups_[slot].rings) {
+    while (!ring.IsEmpty()) {
+      Forget(ring.Front(), ring.Front().size);
+      withdrawn->push_back(ring.Front());
+      ring.PopFront();
+    }
+  }
+}
+
 }  // namespace ppc

@@ -117,6 +117,8 @@ class LoadQueue {
 
   // Empties a group's queues and makes what is in flight of it old.
   void Replace(uint32_t slot, uint64_t* dropped_items, uint64_t* dropped_bytes);
+  // Empties a group's queues into *withdrawn; what is in flight goes on.
+  void Withdraw(uint32_t slot, std::vector<LoadItem>* withdrawn);
   // Makes what is in flight of a group old, and nothing else.
   void Age(uint32_t slot) { ++groups_[slot].generation; }
   uint64_t Generation(uint32_t slot) const { return groups_[slot].generation; }

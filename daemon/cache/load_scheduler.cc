@@ -8,6 +8,17 @@
 #include <vector>
 
 namespace ppc {
+namespace {
+
+// Of an item that leaves the queue without having been tried.
+IoResult InterruptedOf(const LoadItem& item) {
+  IoResult result = ResultOf(item);
+  result.size = item.size;
+  result.interrupted = true;
+  return result;
+}
+
+}  // namespace
 
 LoadScheduler::LoadScheduler(Backend* backend, const LoaderLayout* layout,
                              const LoaderOptions& options, Completions* completions,
@@ -62,9 +73,7 @@ void LoadScheduler::Submit(std::span<LoadItem> items, bool replaces) {
       stats_.asked += bytes;
       if (dropped) {
         ++stats_.interrupted[static_cast<size_t>(Interruption::kQueue)];
-        IoResult& result = pushed_out.emplace_back(ResultOf(*dropped));
-        result.size = dropped->size;
-        result.interrupted = true;
+        pushed_out.push_back(InterruptedOf(*dropped));
       }
       idle_.WakeFor(node);
     }
@@ -81,6 +90,16 @@ void LoadScheduler::Interrupt(uint32_t service, uint32_t group) {
 void LoadScheduler::InterruptAll(uint32_t group) {
   const std::lock_guard lock(mutex_);
   for (const uint32_t slot : queue_.SlotsOfGroup(group)) ReplaceLocked(slot);
+}
+
+void LoadScheduler::Withdraw(uint32_t service) {
+  std::vector<LoadItem> withdrawn;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const uint32_t slot : queue_.SlotsOfService(service)) queue_.Withdraw(slot, &withdrawn);
+    stats_.interrupted[static_cast<size_t>(Interruption::kQueue)] += withdrawn.size();
+  }
+  for (const LoadItem& item : withdrawn) completions_->Push(InterruptedOf(item));
 }
 
 void LoadScheduler::EndService(uint32_t service) {

@@ -68,6 +68,7 @@ class LoadScheduler {
   void Submit(std::span<LoadItem> items, bool replaces);
   void Interrupt(uint32_t service, uint32_t group);
   void InterruptAll(uint32_t group);
+  void Withdraw(uint32_t service);
   void EndService(uint32_t service);
   void NoteDemand(uint64_t bytes);
   void NoteMiss(uint32_t service);

@@ -46,6 +46,8 @@ class LoaderPool {
   void Interrupt(uint32_t service, uint32_t group) { scheduler_.Interrupt(service, group); }
   // The groups with this number of all services.
   void InterruptAll(uint32_t group) { scheduler_.InterruptAll(group); }
+  // Reports what a service has queued as interrupted; what is in flight goes on.
+  void Withdraw(uint32_t service) { scheduler_.Withdraw(service); }
   // Interrupts all groups of a service, which has ended.
   void EndService(uint32_t service) { scheduler_.EndService(service); }
   void NoteDemand(uint64_t bytes) { scheduler_.NoteDemand(bytes); }

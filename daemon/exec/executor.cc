@@ -144,6 +144,9 @@ bool Executor::HandleCompletions() {
     parts_.host->Done(out);
   }
   if (is_news) ++plan_epoch_;
+  // What is loaded in the meantime may be lost, too.
+  if (is_news && parts_.guard != nullptr && parts_.backend->NowNs() >= sampled_ns_ + kSampleNs)
+    SampleCache();
   return !results_.empty();
 }
 
@@ -188,7 +191,12 @@ void Executor::TickGuard(uint64_t now) {
                           usable - std::min(held, usable));
   }
   parts_.guard->Tick(now);
+  SampleCache();
+}
+
+void Executor::SampleCache() {
   if (is_sampling_) return;
+  sampled_ns_ = parts_.backend->NowNs();
   parts_.guard->TakeSamples(&samples_);
   if (samples_.empty()) return;
   const auto resident = std::make_shared<std::vector<uint64_t>>(samples_.size(), UINT64_MAX);
@@ -205,8 +213,20 @@ void Executor::TickGuard(uint64_t now) {
     const uint64_t noted = parts_.backend->NowNs();
     for (size_t i = 0; i < resident->size(); ++i)
       parts_.guard->NoteSample(samples_[i], (*resident)[i], noted);
+    if (!parts_.guard->HasVanished()) return;
+    WithdrawLoads();
+    SampleCache();
   };
   is_sampling_ = parts_.control->Submit(look, note).ok();
+}
+
+// What was queued before a window shrank.
+void Executor::WithdrawLoads() {
+  for (const Service* service : parts_.services->Active()) {
+    const uint64_t queued = parts_.loader->QueuedOf(service->number);
+    if (queued > parts_.guard->PlanBytes(GuardSlot(*service), 0))
+      parts_.loader->Withdraw(service->number);
+  }
 }
 
 bool Executor::HandleHelpers() {

@@ -120,6 +120,8 @@ class Executor {
   void HandleExecs();
   void TellGuard(const IoResult& result);
   void TickGuard(uint64_t now);
+  void SampleCache();
+  void WithdrawLoads();
   void TickIfDue();
   bool IsPlanDue(const Service& service, bool is_quiet) const;
   void AskForPlan(bool is_quiet);
@@ -132,6 +134,7 @@ class Executor {
 
   static constexpr uint64_t kMinPlanBytes = 64 << 20;
   static constexpr int kTicksPerCheck = 5;
+  static constexpr uint64_t kSampleNs = 50'000'000;  // between samples while something is loaded
 
   const Parts parts_;
   const Options options_;
@@ -145,6 +148,7 @@ class Executor {
   std::vector<Exec> execs_;
   std::vector<Guard::Sample> samples_;
   bool is_sampling_ = false;
+  uint64_t sampled_ns_ = 0;
   std::vector<Source> sources_;
   std::vector<pollfd> pollfds_;
   uint64_t next_tick_ns_ = 0;

@@ -142,7 +142,7 @@ void Guard::See(Ledger* owner, Cell* cell) {
   owner->seen_now += bytes;
   owner->seen_since += bytes;
   Take(&owner->lost, bytes);
-  Take(&owner->gone, bytes);
+  Take(&owner->gone, bytes / kVanishShare);
   Take(&owner->unseen, bytes);
   cell->present =
       static_cast<uint16_t>(std::min<uint32_t>(cell->present + cell->loaded, UINT16_MAX));
@@ -202,7 +202,7 @@ void Guard::Miss(Slot slot, File* file, size_t index, uint64_t pages, uint64_t n
     Ledger& owner = Of(cell.owner);
     cell.loaded = static_cast<uint16_t>(cell.loaded - gone);
     Take(&owner.unseen, gone * kPageBytes);
-    Vanish(&owner, gone * kPageBytes);
+    Vanish(&owner, cell, gone * kPageBytes);
   }
   const uint64_t back = std::min<uint64_t>(pages, cell.dropped);
   if (back > 0) {
@@ -228,6 +228,7 @@ void Guard::Miss(Slot slot, File* file, size_t index, uint64_t pages, uint64_t n
     reader.displaced += displaced;
     reader.clock += (rest - again) * kPageBytes;
     reader.missed_now += rest * kPageBytes;
+    Take(&reader.gone, rest * kPageBytes / kVanishShare);
   }
   cell.present = static_cast<uint16_t>(std::min(cell.present + pages, whole));
   if (cell.loaded != 0) See(&Of(cell.owner), &cell);

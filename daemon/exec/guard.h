@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -48,6 +49,8 @@ class Guard {
  public:
   static constexpr uint64_t kUnmapCredit = 64 << 20;
   static constexpr uint64_t kSmallWindow = 64 << 20;
+  static constexpr uint64_t kNearWindow = 8 << 20;   // where loads vanish
+  static constexpr uint64_t kVanishShare = 20;       // 5% of what is read may vanish meanwhile
   static constexpr uint64_t kLeastLimit = 16 << 20;  // of regret and of waste
   static constexpr uint64_t kModelShare = 50;        // 2% of the model
   static constexpr uint64_t kNsPerSecond = 1'000'000'000;
@@ -142,6 +145,7 @@ class Guard {
 
   // Cells of which it is to be seen whether what was loaded is still there; and what was.
   void TakeSamples(std::vector<Sample>* out);
+  bool HasVanished() const { return has_vanished_; }  // the last samples say so
   void NoteSample(const Sample& sample, uint64_t resident, uint64_t now_ns);
 
   GuardView View(Slot slot) const;
@@ -247,6 +251,8 @@ class Guard {
     unsigned era = 0;      // the number of limits set to drops
     Drops drops = Drops::kOpen;
     Loads loads = Loads::kOpen;
+    bool vanishes = false;       // loads are limited for what vanished
+    uint16_t limited_stamp = 0;  // when they were, see StampOf
     BackOff drops_off, loads_off;
     uint64_t seen_since = 0;  // since loads were limited
     std::string reason;
@@ -292,8 +298,9 @@ class Guard {
   static void MoveCursor(File* file, size_t at, uint32_t cell);
   template <typename Each>
   void Spread(File* file, const Done& done, Each each);
-  static void Vanish(Ledger* ledger, uint64_t bytes);
+  static void Vanish(Ledger* ledger, const Cell& cell, uint64_t bytes);
   void Judge(Ledger* ledger, uint64_t now_ns);
+  void NoteStart(const Ledger& ledger);
   void LimitDrops(Ledger* ledger, Drops to, std::string reason, uint64_t now_ns);
   void LimitLoads(Ledger* ledger, Loads to, std::string reason, uint64_t now_ns);
   void Renew(Ledger* ledger, uint64_t now_ns);
@@ -321,9 +328,10 @@ class Guard {
   std::vector<std::unique_ptr<Ledger>> ledgers_;
   std::unordered_map<uint64_t, Failure> failures_;
   std::map<std::string, int> wasted_starts_;  // one after the other, by ID
+  std::set<std::string> vanished_starts_;     // IDs whose last start lost loads
   size_t sample_file_ = 0;
   size_t sample_cell_ = 0;
-  bool has_vanished_ = false;  // the last samples said so
+  bool has_vanished_ = false;
 };
 
 }  // namespace ppc

@@ -12,7 +12,13 @@ namespace ppc {
 
 void Guard::Begin(Slot slot, const std::string& id) {
   End(slot);
-  Of(slot).id = id;
+  Ledger& ledger = Of(slot);
+  ledger.id = id;
+  if (!vanished_starts_.contains(id)) return;
+  ledger.loads = Loads::kSmall;
+  ledger.loads_off.level = 1;
+  ledger.vanishes = true;
+  ledger.reason = "of what was loaded at the last start, much was gone before it was read";
 }
 
 void Guard::EndLoad(Slot slot) {
@@ -51,7 +57,18 @@ void Guard::End(Slot slot) {
       if (cell.owner == slot) cell = Cell{};
     }
   }
+  NoteStart(*ledgers_[slot]);
   *ledgers_[slot] = Ledger{};
+}
+
+// What its next start has to know.
+void Guard::NoteStart(const Ledger& ledger) {
+  if (ledger.id.empty() || ledger.loaded == 0) return;
+  vanished_starts_.erase(ledger.id);
+  // A small window loses little.
+  if (ledger.vanished <= (ledger.vanishes ? kNearWindow / 4 : LimitOf(ledger.model))) return;
+  if (vanished_starts_.size() >= kMaxHistory) vanished_starts_.erase(vanished_starts_.begin());
+  vanished_starts_.insert(ledger.id);
 }
 
 void Guard::SetRoom(Slot slot, uint64_t bytes, uint64_t usable) {
@@ -61,10 +78,15 @@ void Guard::SetRoom(Slot slot, uint64_t bytes, uint64_t usable) {
 
 // ------------------------------------------------------------------- judgement
 
-void Guard::Vanish(Ledger* ledger, uint64_t bytes) {
+// What was loaded before the last limit belongs to the mistake that it was set for.
+void Guard::Vanish(Ledger* ledger, const Cell& cell, uint64_t bytes) {
   ledger->vanished += bytes;
+  ledger->seen_since = 0;
+  const auto age = static_cast<int16_t>(cell.at - ledger->limited_stamp);
+  if (ledger->loads != Loads::kOpen && age <= 0) return;
   ledger->waste_now += bytes;
   ledger->gone += bytes;
+  if (ledger->vanishes) ledger->gone = std::min(ledger->gone, kNearWindow);
 }
 
 // Of what readers read, next to nothing had been loaded.
@@ -86,6 +108,7 @@ void Guard::LimitLoads(Ledger* ledger, Loads to, std::string reason, uint64_t no
   ledger->loads = to;
   ledger->loads_off.until_ns = now_ns + (kBackOffNs << ledger->loads_off.level);
   ledger->loads_off.level = std::min(ledger->loads_off.level + 1, kMaxLevel);
+  ledger->limited_stamp = StampOf(now_ns);
   ledger->reason = std::move(reason);
   ledger->waste_now = ledger->seen_since = ledger->gone = 0;
 }
@@ -118,6 +141,7 @@ void Guard::Judge(Ledger* ledger, uint64_t now_ns) {
   }
   if (ledger->loads == Loads::kNone) return;
   if (ledger->waste_now > limit) {
+    ledger->vanishes |= ledger->gone > limit / 2;
     LimitLoads(ledger, ledger->loads == Loads::kOpen ? Loads::kSmall : Loads::kNone,
                MiB(ledger->waste_now) + " that were loaded were not read, or were gone before",
                now_ns);
@@ -187,9 +211,11 @@ void Guard::Tick(uint64_t now_ns) {
       --ledger.drops_off.level;
     }
     if (ledger.loads != Loads::kOpen) {
+      if (ledger.loads_off.until_ns == 0) ledger.loads_off.until_ns = now_ns + kBackOffNs;
       const bool is_right = ledger.seen_since >= (4 * kSmallWindow << ledger.loads_off.level);
       if (is_right || ends(&ledger.loads_off)) {
         ledger.loads = ledger.loads == Loads::kNone ? Loads::kSmall : Loads::kOpen;
+        if (ledger.loads == Loads::kOpen) ledger.vanishes = false;
         ledger.waste_now = ledger.seen_since = 0;
         // What lies unread from before says no more.
         ledger.seen_now = ledger.missed_now = 0;
@@ -216,7 +242,7 @@ uint64_t Guard::UnmapLeft(const Ledger& ledger) const {
 
 uint64_t Guard::LoadWindow(const Ledger& ledger) const {
   if (ledger.loads == Loads::kNone) return 0;
-  if (ledger.loads == Loads::kSmall) return kSmallWindow;
+  if (ledger.loads == Loads::kSmall) return ledger.vanishes ? kNearWindow : kSmallWindow;
   const uint64_t earned = kSmallWindow + 4 * ledger.seen_since;
   if (ledger.loads_off.level > 0) return earned;
   const auto wasted = wasted_starts_.find(ledger.id);

@@ -37,7 +37,7 @@ void Guard::NoteSample(const Sample& sample, uint64_t resident, uint64_t now_ns)
   cell.loaded = static_cast<uint16_t>(there);
   Take(&owner.unseen, gone);
   has_vanished_ = true;
-  Vanish(&owner, gone);
+  Vanish(&owner, cell, gone);
   Judge(&owner, now_ns);
 }
 

@@ -242,6 +242,25 @@ TEST_F(LoaderPoolTest, AFullQueueInterruptsTheOldestList) {
   EXPECT_EQ(pool_->Stats().refused, kMiB);
 }
 
+TEST_F(LoaderPoolTest, WhatIsWithdrawnIsReportedAndTheChunkInFlightGoesOn) {
+  Make({});
+  LoadItem others = Item(128 * kMiB, 8 * kMiB, 1);
+  others.payer = std::make_shared<Payer>(Payer{.service = 7});
+  Submit({Item(0, 64 * kMiB, 1), Item(64 * kMiB, 8 * kMiB, 2), others});
+  ASSERT_TRUE(pool_->RunSlice(0));
+  pool_->Withdraw(4);
+  EXPECT_EQ(pool_->QueuedOf(4), 0u);
+  pool_->RunUntilIdle();
+  uint64_t interrupted = 0;
+  uint64_t loaded = 0;
+  for (const IoResult& result : Results()) {
+    interrupted += result.interrupted ? result.size : 0;
+    loaded += result.ok;
+  }
+  EXPECT_EQ(interrupted, 64 * kMiB);
+  EXPECT_EQ(loaded, 16 * kMiB) << "a chunk, and the other service's";
+}
+
 TEST_F(LoaderPoolTest, ShutdownInterrupts) {
   Make({});
   Submit({Item(0, 8 * kMiB)});

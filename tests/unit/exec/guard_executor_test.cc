@@ -127,6 +127,36 @@ TEST_F(GuardExecutorTest, ReadyAndStopEndAServicesLoad) {
   EXPECT_EQ(Guarded()["load_window"], Guard::kSmallWindow) << "two starts were wrong";
 }
 
+// Somebody drops the page cache: what is queued would be lost next.
+TEST_F(GuardExecutorTest, WhatIsQueuedWhenLoadsVanishIsNotLoaded) {
+  uint64_t next = 0;
+  uint64_t end = 32 * kMiB;
+  uint64_t interrupted = 0;
+  policy_.init = [&](ppc_context* context) {
+    return context->want(context, PPC_WANT_PROGRESS | PPC_WANT_MANAGED_RA, 0);
+  };
+  policy_.plan = [&](const ppc_plan_request&) {
+    if (next >= end) return;
+    policy_.list = {{.file = 1, .offset = next, .size = 32 * kMiB}};
+    next += 32 * kMiB;
+  };
+  policy_.done = [&](const ppc_result& result) {
+    interrupted += result.interrupted != 0 ? result.size : 0;
+  };
+  Start();
+  Turn(2);
+  end = 64 * kMiB;
+  ASSERT_EQ(backend_.ResidentBytes(1), 32 * kMiB);
+  ASSERT_TRUE(backend_.Evict({.file = 1, .offset = 0, .length = 32 * kMiB}).ok());
+  for (int turn = 0; turn < 6; ++turn) {
+    backend_.AdvanceClock(200 * kMs);
+    ASSERT_EQ(runtime_->executor().RunOnce(), Executor::End::kRunning);
+  }
+  EXPECT_EQ(Guarded()["vanished_bytes"], 32 * kMiB);
+  EXPECT_EQ(interrupted, 32 * kMiB);
+  EXPECT_EQ(runtime_->loader().Queued(), 0u);
+}
+
 // It makes room for its loads itself, else memory would end them.
 TEST_F(GuardExecutorTest, APolicyThatLoadsWhatNobodyReadsWithoutEndIsStopped) {
   backend_.AddFile(2, "model/unread", 32 * kMiB);

@@ -59,6 +59,13 @@ class GuardTest : public testing::Test {
   void Wait(uint64_t ns) {
     for (const uint64_t end = now_ + ns; now_ < end; now_ += kSecond / 5) guard_.Tick(now_);
   }
+  // All that was loaded and not read, by samples of the page cache.
+  void Lose() {
+    now_ += kSecond;
+    std::vector<Guard::Sample> found;
+    for (guard_.TakeSamples(&found); !found.empty(); guard_.TakeSamples(&found))
+      for (const Guard::Sample& sample : found) guard_.NoteSample(sample, 0, now_);
+  }
   GuardView View() const { return guard_.View(kSlot); }
 
   static constexpr uint64_t kModel = 1024 * kMiB;
@@ -235,22 +242,55 @@ TEST_F(GuardTest, LoadsThatReadersDoNotReadShrinkTheWindow) {
 }
 
 TEST_F(GuardTest, WhatVanishesShrinksTheWindowThenEndsLoading) {
-  std::vector<Guard::Sample> samples;
-  for (const char* const state : {"small_window", "no_loads"}) {
-    for (uint64_t at = 0; at < 64 * kMiB; at += 8 * kMiB) (void)Load(at, 8 * kMiB);
-    now_ += kSecond;
-    for (int i = 0; i < 20; ++i) {
-      guard_.TakeSamples(&samples);
-      for (const Guard::Sample& sample : samples) guard_.NoteSample(sample, 0, now_);
-    }
-    EXPECT_EQ(View().state, state);
-    Wait(5 * kSecond);
+  for (uint64_t at = 0; at < 64 * kMiB; at += 8 * kMiB) ASSERT_EQ(Load(at, 8 * kMiB), 8 * kMiB);
+  Lose();
+  EXPECT_EQ(View().state, "small_window");
+  Wait(5 * kSecond);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Load(0, 16 * kMiB), Guard::kNearWindow);
+    Lose();
+    Read(0, Guard::kVanishShare * (Guard::kNearWindow + kMiB), /*file=*/2);
   }
+  EXPECT_EQ(View().state, "no_loads");
   EXPECT_EQ(Load(0, 8 * kMiB), 0u);
   EXPECT_GE(View().vanished, 32 * kMiB);
   Wait(10 * Guard::kBackOffNs);
   EXPECT_EQ(View().state, "open");
   EXPECT_EQ(Load(0, 8 * kMiB), 8 * kMiB);
+}
+
+// A neighbour that drops the page cache again and again takes little of what readers read.
+TEST_F(GuardTest, WhatVanishesIsPaidForByReading) {
+  for (uint64_t at = 0; at < 256 * kMiB; at += 8 * kMiB) ASSERT_EQ(Load(at, 8 * kMiB), 8 * kMiB);
+  Lose();
+  EXPECT_EQ(guard_.PlanBytes(kSlot, 0), Guard::kNearWindow) << "the first mistake is forgiven";
+  now_ += kSecond;
+  (void)Load(0, 8 * kMiB);
+  Lose();
+  EXPECT_EQ(guard_.PlanBytes(kSlot, 0), 0u);
+  Read(0, Guard::kVanishShare * Guard::kNearWindow / 2, /*file=*/2);
+  EXPECT_LE(guard_.PlanBytes(kSlot, 0), Guard::kNearWindow / 2);
+  EXPECT_GT(guard_.PlanBytes(kSlot, 0), Guard::kNearWindow / 2 - kMiB);
+}
+
+TEST_F(GuardTest, AStartWhoseLoadsVanishedMakesTheNextOneBeginSmall) {
+  const auto begin = [this] {
+    guard_.Begin(kSlot, "svc");
+    guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
+    return guard_.PlanBytes(kSlot, 0);
+  };
+  for (uint64_t at = 0; at < 64 * kMiB; at += 8 * kMiB) (void)Load(at, 8 * kMiB);
+  Lose();
+  EXPECT_EQ(begin(), Guard::kNearWindow);
+  (void)Load(0, 8 * kMiB);
+  Lose();
+  EXPECT_EQ(begin(), Guard::kNearWindow) << "a small window loses little, which says nothing";
+  Wait(2 * kSecond);
+  EXPECT_EQ(View().state, "small_window");
+  Wait(Guard::kBackOffNs);
+  EXPECT_EQ(View().state, "open") << "nothing was lost for a while";
+  (void)Load(0, 8 * kMiB);
+  EXPECT_GT(begin(), kGiB) << "nor in all of that start";
 }
 
 TEST_F(GuardTest, AMissInWhatWasLoadedSaysThatItVanished) {
