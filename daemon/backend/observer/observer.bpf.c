@@ -247,6 +247,25 @@ int BPF_PROG(enter_buffered_read, struct kiocb *iocb, struct iov_iter *iter)
 	return 0;
 }
 
+/* Tells one directory, if it asked for that executable.  A function of its own for the verifier. */
+__noinline int tell_exec(__u64 ino, __u32 dev, __u32 dir)
+{
+	struct obs_exec_key key = { .ino = ino, .dev = dev, .dir = dir };
+	struct obs_dir *config = bpf_map_lookup_elem(&dirs, &key.dir);
+	struct obs_event event;
+
+	if (!config || !config->is_watched || !config->wants_execs ||
+	    !bpf_map_lookup_elem(&executables, &key))
+		return 0;
+	start_event(&event, ino, bpf_ktime_get_ns());
+	identify((struct task_struct *)bpf_get_current_task(), &event.start_ns, &event.cgroup);
+	event.dev = dev;
+	event.kind = kObsExec;
+	event.offset = (__u32)bpf_get_current_uid_gid();
+	send(&event, key.dir, config, 1);
+	return 0;
+}
+
 /*
  * A process has begun to run a program.  Of a script it is the interpreter.  The inode is the one
  * that the page cache knows, as for files: of overlay the lower one.
@@ -256,28 +275,15 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_tid, struct linux_binprm
 {
 	struct file *file = BPF_CORE_READ(binprm, file);
 	struct inode *host = file ? host_of_file(file) : 0;
-	struct obs_exec_key key = {};
-	struct obs_event event;
+	__u64 ino;
+	__u32 dev;
 
 	if (!host)
 		return 0;
-	key.ino = BPF_CORE_READ(host, i_ino);
-	key.dev = BPF_CORE_READ(host, i_sb, s_dev);
-	for (__u32 dir = 0; dir < kObsMaxDirs; dir++) {
-		struct obs_dir *config;
-
-		key.dir = dir;
-		config = bpf_map_lookup_elem(&dirs, &key.dir);
-		if (!config || !config->is_watched || !config->wants_execs ||
-		    !bpf_map_lookup_elem(&executables, &key))
-			continue;
-		start_event(&event, key.ino, bpf_ktime_get_ns());
-		identify(task, &event.start_ns, &event.cgroup);
-		event.dev = key.dev;
-		event.kind = kObsExec;
-		event.offset = (__u32)bpf_get_current_uid_gid();
-		send(&event, key.dir, config, 1);
-	}
+	ino = BPF_CORE_READ(host, i_ino);
+	dev = BPF_CORE_READ(host, i_sb, s_dev);
+	for (__u32 dir = 0; dir < kObsMaxDirs; dir++)
+		tell_exec(ino, dev, dir);
 	return 0;
 }
 

@@ -93,6 +93,36 @@ static __always_inline void tell_moved(struct inode *host, const struct obs_inod
 	send(&event, dir, config, 1);
 }
 
+enum { TELL_FIRST = 1, TELL_OWNER = 2 };
+
+/*
+ * Tells one directory of an insertion into an inode that is not listed; of which is in `how`.
+ * A function of its own, so that the verifier follows it once and not once for each directory.
+ */
+__noinline int tell_unlisted(__u64 inode, __u64 offset, __u64 end, __u32 dir, __u32 how)
+{
+	struct obs_dir *config = bpf_map_lookup_elem(&dirs, &dir);
+	struct inode *host = (void *)inode;
+	struct obs_inode_key key;
+	struct obs_event event;
+
+	if (!config || !config->is_watched)
+		return 0;
+	if (!(how & (config->wants_unlisted ? TELL_OWNER : TELL_FIRST)))
+		return 0;
+	fill_key(host, &key);
+	start_event(&event, key.ino, bpf_ktime_get_ns());
+	identify((struct task_struct *)bpf_get_current_task(), &event.start_ns, &event.cgroup);
+	event.offset = offset;
+	event.length = end - offset;
+	event.dev = key.dev;
+	event.generation = BPF_CORE_READ(host, i_generation);
+	event.kind = kObsUnknown;
+	event.miss_kind = has_task_regs && current_syscall() < 0 ? kObsMissFault : kObsMissRead;
+	send(&event, dir, config, how & TELL_FIRST);
+	return 0;
+}
+
 /*
  * An insertion into an inode that is not listed.  All directories on this device may be the one that
  * has it; who lists all its files looks for it once, who does not has its misses from here.
@@ -103,33 +133,21 @@ static __always_inline void tell_unknown(struct inode *host, const struct obs_in
 	struct obs_news *old = 0;
 	struct obs_news *news = new_news(host, key, &old);
 	_Bool is_first = news != 0;
-	struct obs_event event;
 
 	if (!news)
 		news = old;
 	if (!news || news->told >= kObsMostNews || (!is_first && news->dir == kObsMaxDirs))
 		return;
 	news->told++;
-	start_event(&event, key->ino, bpf_ktime_get_ns());
-	identify((struct task_struct *)bpf_get_current_task(), &event.start_ns, &event.cgroup);
-	event.offset = offset;
-	event.length = end - offset;
-	event.dev = key->dev;
-	event.generation = BPF_CORE_READ(host, i_generation);
-	event.kind = kObsUnknown;
-	event.miss_kind = has_task_regs && current_syscall() < 0 ? kObsMissFault : kObsMissRead;
 	for (__u32 dir = 0; dir < kObsMaxDirs; dir++) {
 		struct obs_device_key place = { .dev = key->dev, .dir = dir };
-		struct obs_dir *config;
+		__u32 how = is_first ? TELL_FIRST : 0;
 
 		if (!bpf_map_lookup_elem(&dir_devices, &place))
 			continue;
-		/* by the copy: whose address is taken is no counter that older verifiers can follow */
-		config = bpf_map_lookup_elem(&dirs, &place.dir);
-		if (!config || !config->is_watched)
-			continue;
-		if (config->wants_unlisted ? news->dir == dir || news->dir == kObsAnyDir : is_first)
-			send(&event, dir, config, is_first);
+		if (news->dir == dir || news->dir == kObsAnyDir)
+			how |= TELL_OWNER;
+		tell_unlisted((__u64)host, offset, end, dir, how);
 	}
 }
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 #include <cstdarg>
 #include <cstdio>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "daemon/backend/observer/programs.h"
@@ -27,6 +30,8 @@ namespace {
 
 constexpr char kKernelTypes[] = "/sys/kernel/btf/vmlinux";
 constexpr uint32_t kRingBytes = 2 << 20;
+// A tenth of the share that a reader has, where both want a CPU.
+constexpr int kNiceOfLoading = 10;
 // From here on a fault maps the whole folio around its page.
 constexpr int kMapsFolios = 6018;
 
@@ -40,6 +45,22 @@ int LogLibbpf(libbpf_print_level level, const char* format, va_list arguments) {
 
 bool HasKernelName(const btf* kernel, const char* name, uint32_t kind) {
   return btf__find_by_name_kind(kernel, name, kind) > 0;
+}
+
+// Whether a program may stand at that function of the kernel.  Asked by a program of two
+// instructions: some kernels allow tracepoints and no function entries, and the programs that would
+// be loaded in vain take 0.1 s of a CPU.
+bool CanEnter(const btf* kernel, const char* function, bpf_attach_type place) {
+  const int id = btf__find_by_name_kind(kernel, function, BTF_KIND_FUNC);
+  if (id <= 0) return false;
+  constexpr std::array<bpf_insn, 2> kReturnZero = {
+      {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0}, {.code = BPF_JMP | BPF_EXIT}}};
+  LIBBPF_OPTS(bpf_prog_load_opts, options);
+  options.expected_attach_type = place;
+  options.attach_btf_id = static_cast<uint32_t>(id);
+  const UniqueFd program(bpf_prog_load(BPF_PROG_TYPE_TRACING, "ppc_probe", "GPL",
+                                       kReturnZero.data(), kReturnZero.size(), &options));
+  return program.IsValid() && UniqueFd(bpf_raw_tracepoint_open(nullptr, program.Get())).IsValid();
 }
 
 // Types of the kernel's modules are for CAP_SYS_ADMIN alone to list.  Without it libbpf must be
@@ -75,7 +96,18 @@ void ObserverProgramSet::LinkDeleter::operator()(bpf_link* link) const { bpf_lin
 
 Result<std::unique_ptr<ObserverProgramSet>> ObserverProgramSet::Load(const SysRoots& roots) {
   std::unique_ptr<ObserverProgramSet> set(new ObserverProgramSet());
-  const Status opened = set->Open(roots);
+  Status opened = Ok();
+  // The verifier takes a tenth of a second of a CPU, which the readers may need that all this is
+  // for.  A thread's priority cannot be raised again, so this one ends with the work.
+  const auto open = [&] {
+    (void)setpriority(PRIO_PROCESS, 0, kNiceOfLoading);
+    opened = set->Open(roots);
+  };
+  try {
+    std::thread(open).join();
+  } catch (const std::system_error& e) {
+    opened = Error{e.code().value(), std::string("thread: ") + e.what()};
+  }
   malloc_trim(0);  // the kernel's types took a while to read
   if (!opened) return opened.error();
   return set;
@@ -128,10 +160,15 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   state_.can_learn = HasKernelName(types, "bpf_iter__task_vma", BTF_KIND_STRUCT);
   state_.can_tell_execs = HasKernelName(types, "btf_trace_sched_process_exec", BTF_KIND_TYPEDEF);
   has_filemap_read_ = HasKernelName(types, "filemap_read", BTF_KIND_FUNC);
-  maps_folios_ =
-      KernelVersion() >= kMapsFolios && HasKernelName(types, "set_pte_range", BTF_KIND_FUNC);
   const bool has_folios = HasKernelName(types, "folio", BTF_KIND_STRUCT);
-  maps_pmds_ = has_folios && HasKernelName(types, "do_set_pmd", BTF_KIND_FUNC);
+  const bool maps_folios =
+      KernelVersion() >= kMapsFolios && HasKernelName(types, "set_pte_range", BTF_KIND_FUNC);
+  const bool maps_pmds = has_folios && HasKernelName(types, "do_set_pmd", BTF_KIND_FUNC);
+  const bool may_enter = (!maps_folios || CanEnter(types, "set_pte_range", BPF_TRACE_FENTRY)) &&
+                         (!maps_pmds || CanEnter(types, "do_set_pmd", BPF_TRACE_FEXIT));
+  maps_folios_ = maps_folios && may_enter;
+  maps_pmds_ = maps_pmds && may_enter;
+  looks_for_folios_ = maps_folios && !may_enter;
   state_.sees_pmds = maps_pmds_ || !has_folios;
   int code = LoadChosen(has_folios);
   // A verifier that refuses to have execs told is no reason to tell nothing.
@@ -140,8 +177,7 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
     code = LoadChosen(has_folios);
     if (code != 0) state_.can_tell_execs = 1;
   }
-  // Some kernels allow tracepoints and no function entries.
-  if ((maps_folios_ || maps_pmds_) && (code != 0 || !CanEnter())) {
+  if (code != 0 && (maps_folios_ || maps_pmds_)) {
     looks_for_folios_ = maps_folios_;
     maps_folios_ = false;
     maps_pmds_ = false;
@@ -153,13 +189,6 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   if (!wake_.IsValid()) return PosixError("eventfd", errno);
   SayState();
   return Ok();
-}
-
-// Whether the functions that map can be entered: tried once, for all that look at the state later.
-bool ObserverProgramSet::CanEnter() const {
-  const observer_bpf* s = skeleton_.get();
-  return (!maps_folios_ || Link(bpf_program__attach(s->progs.enter_map_folio)) != nullptr) &&
-         (!maps_pmds_ || Link(bpf_program__attach(s->progs.exit_map_pmd)) != nullptr);
 }
 
 void ObserverProgramSet::SayState() {

@@ -86,7 +86,6 @@ class ObserverProgramSet {
   Status Open(const SysRoots& roots);
   int LoadChosen(bool has_folios);
   void Choose();
-  bool CanEnter() const;
   void SayState();
   Status AttachWanted(bool inserts, bool accesses, bool execs);
   static Status Attach(bool on, std::vector<Link>* links, std::span<bpf_program* const> programs);
