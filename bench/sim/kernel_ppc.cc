@@ -198,6 +198,8 @@ LoadResult Kernel::Load(const LoadRequest& request, const std::function<bool()>&
       WaitFor(file, page);
       const bool is_there = PageOf(file, page).state == PageState::kUptodate;
       (is_there ? result.loaded : result.failed) += kPage;
+      // The observer drops what a failed load leaves without content.
+      if (!is_there && options_.observes) PageOf(file, page).failed = false;
     }
     result.submitted += absent.size() * kPage;
     result.resident += (last - first - absent.size()) * kPage;

@@ -137,7 +137,7 @@ void PageCache::MakeRoom() {
   // either, all pages are being read, and the kernel gives up, too.
   constexpr int kFruitlessRounds = 3;
   int fruitless = 0;
-  for (int round = 0; IsFull() && round < kRounds && fruitless < kFruitlessRounds; ++round) {
+  for (int round = 0; IsFull() && round < kRounds && !has_given_up_; ++round) {
     ++stats_.limit_hits;
     // Batch after batch, through all pages if need be; what one has freed is enough.
     uint64_t looked = 0;
@@ -145,6 +145,7 @@ void PageCache::MakeRoom() {
     for (; freed == 0 && looked < inactive_.size + active_.size; looked += kReclaimBatch)
       freed = ReclaimBatch(kReclaimBatch);
     fruitless = freed == 0 ? fruitless + 1 : 0;
+    has_given_up_ = fruitless == kFruitlessRounds;
   }
 }
 
@@ -183,12 +184,14 @@ void PageCache::Add(uint32_t index, int node, bool by_loader, uint32_t io, Payer
 void PageCache::ReadDone(uint32_t index) {
   Page& page = pages_[index];
   if (page.state != PageState::kReading) return;
+  has_given_up_ = false;
   page.state = PageState::kUptodate;
   page.failed = false;
 }
 
 void PageCache::ReadFailed(uint32_t index) {
   if (pages_[index].state != PageState::kReading) return;
+  has_given_up_ = false;
   Evict(index);
   pages_[index].failed = true;
 }
@@ -245,6 +248,7 @@ void PageCache::DropEverything() {
   inactive_ = active_ = List{};
   std::fill(node_pages_.begin(), node_pages_.end(), 0);
   resident_ = 0;
+  has_given_up_ = false;
 }
 
 void PageCache::ForgetHistory() {

@@ -151,6 +151,7 @@ class PageCache {
   List inactive_;
   List active_;
   uint64_t resident_ = 0;
+  bool has_given_up_ = false;  // nothing can go until a page has been read
   uint32_t evictions_ = 0;
   CacheStats stats_;
   std::vector<int8_t> places_;

@@ -212,7 +212,17 @@ Result<FileLoad> LoadFile(int fd, uint64_t offset, uint64_t length,
                     std::min(range->piece, range->first + range->bytes - at));
   }
   const uint64_t until = offset + load.done;
-  if (!Touch(fd, range->first, until)) return PosixError("read", errno);
+  if (!Touch(fd, range->first, until)) {
+    const Error failed = PosixError("read", errno);
+    // A request that failed leaves its pages in the cache without content, and the kernel reads
+    // each of them alone for its reader.  Without them the reader reads ahead as it does natively.
+    // A page that is being read stays: the end of each request is waited for.
+    for (uint64_t at = range->first; at < until; at += range->piece)
+      (void)Touch(fd, std::min(at + range->piece, until) - 1, std::min(at + range->piece, until));
+    (void)posix_fadvise(fd, static_cast<off_t>(range->first),
+                        static_cast<off_t>(until - range->first), POSIX_FADV_DONTNEED);
+    return failed;
+  }
   Result<uint64_t> after = CachedBytes(fd, offset, length);
   if (!after) return after.error();
   if (!load.is_interrupted && *after < range->bytes) {

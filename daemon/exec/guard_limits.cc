@@ -180,7 +180,9 @@ void Guard::Tick(uint64_t now_ns) {
   for (size_t slot = 0; slot < ledgers_.size(); ++slot) {
     if (ledgers_[slot] == nullptr) continue;
     Ledger& ledger = *ledgers_[slot];
-    if (ledger.pending != 0 && now_ns > ledger.pending_ns + kLostDropNs) ledger.pending = 0;
+    if (ledger.pending == 0) ledger.pending_ns = 0;
+    if (ledger.pending_ns == 0) ledger.pending_ns = now_ns;
+    if (now_ns > ledger.pending_ns + kLostDropNs) ledger.pending = 0;
     Renew(&ledger, now_ns);
     if (!ledger.is_over && ledger.used_ns != 0 && now_ns > ledger.used_ns + kOverNs)
       EndLoad(static_cast<Slot>(slot));

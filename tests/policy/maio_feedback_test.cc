@@ -95,6 +95,21 @@ TEST_F(MaioFeedbackTest, WhatIsListedAndNotReadIsTakenOut) {
   EXPECT_LT(sim->disk_bytes, all * 55 / 100);
 }
 
+// No access of a process is told after it has populated its mapping.
+TEST_F(MaioFeedbackTest, WhatAPopulateMappedHasBeenRead) {
+  const Setup setup = Large();
+  Record(setup);
+  const uint64_t all = ListedBytes();
+  auto sim = Make(setup);
+  ASSERT_EQ(Start(sim.get(), setup)["mode"], "use");
+  AddReaders(sim.get(), setup);
+  for (Reader& r : sim->readers) {
+    for (Access& a : r.accesses) a.flags = PPC_F_NOT_USER;
+  }
+  EXPECT_EQ(ReasonAfter(sim.get()), "template found");
+  EXPECT_EQ(ListedBytes(), all);
+}
+
 TEST_F(MaioFeedbackTest, AStartThatIsStoppedInItsMiddleSaysNothingOfTheRest) {
   const Setup setup = Large();
   Record(setup);

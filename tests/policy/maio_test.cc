@@ -232,6 +232,26 @@ TEST_F(MaioTest, RoomShrinksWhileLoading) {
   EXPECT_LE(sim->reread_bytes, 60 * kMiB);
 }
 
+// All of the model is there when the service takes memory for itself: what its reader may compute
+// from is not dropped for that.
+TEST_F(MaioTest, RoomThatNoLoadNeedsIsNotMade) {
+  Setup setup;
+  Record(setup);  // 96 MiB
+  setup.options.limit = 160 * kMiB;
+  auto sim = Make(setup);
+  Start(sim.get(), setup);
+  AddReaders(sim.get(), setup);
+  for (Reader& r : sim->readers) {
+    for (size_t i = r.accesses.size() / 2; i < r.accesses.size(); i++)
+      r.accesses[i].not_before_ms = sim->ms() + 60000;
+  }
+  sim->RunFor(3000);
+  ASSERT_GE(sim->resident(), 96 * kMiB);
+  sim->set_other(56 * kMiB);
+  sim->RunFor(3000);
+  EXPECT_EQ(sim->evicted_bytes, 0u);
+}
+
 TEST_F(MaioTest, WorkersInAnotherOrderAreRecognised) {
   Setup setup;
   setup.shape.shards = 8;

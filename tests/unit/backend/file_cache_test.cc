@@ -4,9 +4,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "daemon/base/unique_fd.h"
@@ -29,6 +32,37 @@ TEST(FileCache, BytesThatAreNotOnTheDiskYet) {
   EXPECT_EQ(*CachedBytes(fd.Get(), 0, 0), kBytes);
   ASSERT_EQ(fsync(fd.Get()), 0);
   EXPECT_EQ(*DirtyBytes(fd.Get(), 0, 0), 0u);
+}
+
+// A file whose end the disk cannot read: its loop device's file was cut.
+TEST(FileCache, ALoadThatFailedLeavesNoPageWithoutContent) {
+  constexpr uint64_t kMiB = 1 << 20;
+  constexpr uint64_t kFile = 16 * kMiB;
+  if (geteuid() != 0) GTEST_SKIP() << "only root mounts";
+  const TempTree tree;
+  tree.Write("/image", "");
+  std::filesystem::create_directory(tree.Path("/mnt"));
+  const std::string image = tree.Path("/image");
+  const std::string mount = tree.Path("/mnt");
+  ASSERT_EQ(truncate(image.c_str(), 2 * kFile), 0);
+  const std::string make = "mkfs.ext4 -q -O ^has_journal " + image + " && mount -o loop " + image +
+                           " " + mount + " && head -c 16M /dev/zero >" + mount +
+                           "/file && mount -o remount,ro " + mount;
+  if (std::system(("(" + make + ") 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << "no ext4 on a loop device";
+  ASSERT_EQ(truncate(image.c_str(), kFile), 0);
+  {
+    const UniqueFd fd(open((mount + "/file").c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(posix_fadvise(fd.Get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+    const auto load = [&](uint64_t at) { return LoadFile(fd.Get(), at, 2 * kMiB, nullptr); };
+    const Result<FileLoad> first = load(0);
+    EXPECT_TRUE(first && first->loaded == 2 * kMiB);
+    const Result<FileLoad> last = load(kFile - 2 * kMiB);
+    EXPECT_TRUE(!last && last.error().code == EIO);
+    EXPECT_EQ(*CachedBytes(fd.Get(), kFile - 2 * kMiB, 2 * kMiB), 0u);
+    EXPECT_EQ(*CachedBytes(fd.Get(), 0, 2 * kMiB), 2 * kMiB);
+  }
+  EXPECT_EQ(umount(mount.c_str()), 0);
 }
 
 }  // namespace

@@ -211,6 +211,17 @@ TEST_F(KernelTest, ALoadOfABadRangeSaysWhatFailed) {
   EXPECT_EQ(result.loaded, 3 * kMiB);
 }
 
+// Else the reader of a mapping reads a request of the loader's page by page.
+TEST_F(KernelTest, AnObserversLoadLeavesNoPageThatFailed) {
+  for (const bool observes : {false, true}) {
+    Kernel kernel(&scheduler_, &disk_, &cache_, KernelOptions{.observes = observes});
+    cache_.DropEverything();
+    kernel.SetBad({.first = file_->first, .end = file_->first + 1});
+    Do([&] { (void)kernel.Load({.file = file_->number, .length = kMiB}, [] { return false; }); });
+    EXPECT_EQ(cache_.page(file_->first + 1).failed, !observes);
+  }
+}
+
 // As measured with llama.cpp on 6.18: next to nothing is read again while the model fits, and with
 // a tenth too little memory nearly all of it at each pass, in the read-ahead's requests.
 TEST(KernelPasses, OverMoreThanMemoryReadNearlyAllEachTime) {

@@ -139,6 +139,21 @@ TEST_F(PageCacheTest, SomebodyDropsWhatIsNotMapped) {
   EXPECT_EQ(cache.stats().evicted, 0u) << "not the policy's";
 }
 
+// Reclaim looks through them once, not again for each page that is added.
+TEST_F(PageCacheTest, WhereAllPagesAreBeingReadTheLimitIsExceeded) {
+  PageCache cache({.limit_bytes = 4 * kPage});
+  cache.AddFile("f", 10 * kPage, "");
+  for (uint32_t page = 0; page < 5; ++page) cache.Add(page, 0, false, 1);
+  const uint64_t hits = cache.stats().limit_hits;
+  EXPECT_GT(hits, 0u);
+  for (uint32_t page = 5; page < 8; ++page) cache.Add(page, 0, false, 1);
+  EXPECT_EQ(cache.stats().limit_hits, hits);
+  EXPECT_EQ(cache.resident_bytes(), 8 * kPage);
+  for (uint32_t page = 0; page < 8; ++page) cache.ReadDone(page);
+  cache.Add(8, 0, false, 1);
+  EXPECT_LE(cache.resident_bytes(), 4 * kPage);
+}
+
 TEST_F(PageCacheTest, APageThatCannotBeReadIsAbsent) {
   PageCache cache({});
   cache.AddFile("f", 10 * kPage, "");
