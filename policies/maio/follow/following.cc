@@ -59,7 +59,7 @@ Following::Following(Run* run, Tables tables)
 // cache already, of this model perhaps, takes nothing away from it; what is in flight is of it.
 bool Following::Fits(const ppc_memory& memory) const {
   const uint64_t own = memory.used - std::min(memory.used, memory.cache);
-  const uint64_t taken = std::max(own, recorded_own_) + EvictStep(memory);
+  const uint64_t taken = std::max(own, recorded_own_);
   return template_bytes() + taken <= memory.limit;
 }
 
