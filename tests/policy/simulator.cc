@@ -81,7 +81,10 @@ bool Simulator::Touch(Reader* r, const Access& a, uint64_t page) {
   Pages& pages = pages_[a.file];
   uint8_t& state = pages.state[page];
   if (!(state & kResident)) {
-    if (r->waiting) return false;
+    const bool is_asked = std::ranges::any_of(demands_, [&](const Demand& d) {
+      return d.file == a.file && d.page <= page && page < d.end;
+    });
+    if (r->waiting && is_asked) return false;  // else it was dropped before it was read
     r->waiting = true;
     uint64_t window = std::max<uint64_t>(window_bytes / kPage, 1);
     uint64_t first = page / window * window;

@@ -87,10 +87,12 @@ inline constexpr uint32_t kMaxAttempts = 6;
 inline constexpr uint64_t kReleasedNs = 1'000'000'000;
 // A drop that was refused is never reported.
 inline constexpr uint64_t kDropNs = 2'000'000'000;
-// So much is dropped at a time.  What is used furthest ahead makes room for what a reader needs
-// within as much: further ahead the nearest absent piece would take the place of the furthest
-// resident one without end.
+// So much is dropped at a time.
 inline constexpr uint64_t kEvictStepBytes = 32ull << 20;
+// 1/so much of a step of what is used furthest ahead makes room for what a reader needs within as
+// much: further ahead the nearest absent piece would take the place of the furthest resident one
+// without end.
+inline constexpr uint64_t kSwapShare = 2;
 // The order of all pieces is made anew so often: 1% of a CPU.
 inline constexpr uint64_t kSortNs = 10'000'000;
 inline constexpr uint64_t kSortNsPerPiece = 10'000;

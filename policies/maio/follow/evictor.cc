@@ -125,9 +125,10 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
       memory.threshold + memory.withheld_pages * kPage + std::min(step, Unburnt());
   const uint64_t over = memory.used > tolerated ? memory.used - tolerated : 0;
   ReleaseFurthest(over, distance_, flags, now_ns, held, out);
-  const uint64_t urgent = is_full ? planner_->NearestAbsent(step, now_ns) : step;
-  if (urgent < step)
-    ReleaseFurthest(step, std::max(distance_, urgent + step), flags, now_ns, held, out);
+  const uint64_t swap = step / kSwapShare;
+  const uint64_t urgent = is_full ? planner_->NearestAbsent(swap, now_ns) : swap;
+  if (urgent < swap)
+    ReleaseFurthest(swap, std::max(distance_, urgent + step), flags, now_ns, held, out);
 }
 
 void Evictor::ReleaseRetired(uint64_t wanted, uint32_t flags, uint64_t now_ns, const Held& held,
@@ -245,6 +246,7 @@ void Evictor::Resume(const Progress& progress) {
 }
 
 void Evictor::Refault(uint32_t index, uint64_t bytes, uint64_t now_ns) {
+  table_->Return(index, now_ns);
   if (bytes == 0) return;
   table_->LeaveMapped(index);
   stats_.refaults += bytes;

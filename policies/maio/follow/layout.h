@@ -50,10 +50,10 @@ struct Piece {
   uint64_t groups = 0;  // bit per group slot
   uint32_t page = 0;
   uint16_t pages = 0;
-  uint16_t file = 0;        // index in files()
-  uint32_t first_part = 0;  // of a joined layout
-  uint32_t pending = 0;     // uses that are not burnt
-  uint64_t release_us : 48 = 0;
+  uint16_t file = 0;             // index in files()
+  uint32_t first_part = 0;       // of a joined layout
+  uint32_t pending = 0;          // uses that are not burnt
+  uint64_t release_us : 48 = 0;  // when it was dropped, or came back after that
   PieceState state : 8 = PieceState::kAbsent;
   uint8_t flags : 8 = 0;
 

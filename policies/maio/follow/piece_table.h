@@ -66,6 +66,8 @@ class PieceTable {
   void Lose(uint32_t piece) { SetState(piece, PieceState::kAbsent); }
   // We drop it.
   void Release(uint32_t piece, uint64_t now_ns);
+  // It came back after we had dropped it: it is dropped again a while after that at the earliest.
+  void Return(uint32_t piece, uint64_t now_ns) { At(piece).release_us = now_ns / 1000; }
   // Its readers needed it sooner than we thought: its mappings are left alone.
   void LeaveMapped(uint32_t piece) { At(piece).flags |= kNoUnmap; }
 
