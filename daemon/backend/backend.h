@@ -139,7 +139,7 @@ struct LoadRequest {
   // The group's generation now; nullptr: nothing interrupts this.  Outlives the call.
   const std::atomic<uint64_t>* newest = nullptr;
   bool is_small = false;  // one of many files: none of them is worth being kept open
-  // The reader populates its mapping and computes from it: the pages are marked accessed, as the
+  // The reader may populate its mapping and compute from it: the pages are marked accessed, as the
   // kernel marks those that a populate reads itself.  Unmarked ones stay on the inactive list, and
   // reclaim drops some that the reader needs where memory is just enough.
   bool is_populated = false;

@@ -148,6 +148,7 @@ bool EventIntake::Deliver(const Event& event) {
   if (!is_stranger && parts_.guard != nullptr) TellGuard(event, *service, file->bytes);
   if ((event.flags & (kEventNotUser | kEventMmap)) == (kEventNotUser | kEventMmap))
     service->populated_bytes += event.length;
+  if ((event.flags & kEventNotUser) == 0) ++service->own_accesses;
   if (IsMiss(event.kind)) {
     HandleMiss(event, service, &miss);
     return true;

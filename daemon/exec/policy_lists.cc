@@ -103,7 +103,7 @@ bool PolicyLists::SubmitLoads(const RawList& list) {
                    .group = range->group,
                    .node = parts_.topology->NodeOfXpu(range->xpu),
                    .is_small = (range->flags & PPC_IO_MANY) != 0 && range->size <= kSmallLoad,
-                   .is_populated = service.populated_bytes >= kPopulatedBytes,
+                   .is_populated = MayPopulate(service),
                    .deadline_ns = list.deadlines.empty() ? 0 : list.deadlines[i],
                    .payer = payer});
     });

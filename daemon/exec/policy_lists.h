@@ -70,6 +70,13 @@ class PolicyLists {
   static constexpr uint64_t kSmallLoad = 1 << 20;
   // Drivers fault in pages of a buffer or two for a process as well.
   static constexpr uint64_t kPopulatedBytes = 1 << 20;
+  // Headers are read before anything is populated.
+  static constexpr uint64_t kTellingAccesses = 64;
+  // Its mappings are populated; or that cannot be said yet, and reclaim will look at its pages.
+  static bool MayPopulate(const Service& service) {
+    if (service.populated_bytes >= kPopulatedBytes) return true;
+    return service.memory.memory.is_cgroup && service.own_accesses < kTellingAccesses;
+  }
 
   const Parts parts_;
   ListStats stats_;

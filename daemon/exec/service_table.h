@@ -78,6 +78,7 @@ struct Service {
   uint64_t missed_ns = 0;  // the loader was told of a miss
   uint64_t empty_ns = 0;
   uint64_t populated_bytes = 0;  // of mappings, by its processes
+  uint64_t own_accesses = 0;     // events of its readers that are not populates
   bool has_moved = false;
   uint64_t looked_batch = 0;  // of events, in which its memory was looked at
 };
