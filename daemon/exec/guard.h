@@ -258,11 +258,11 @@ class Guard {
     std::string reason;
     // The credit for drops of mapped pages.
     uint64_t credit = kUnmapCredit;
-    uint64_t unmapped = 0;  // of which it is not known yet whether they come back
-    uint64_t pending = 0;   // submitted
+    uint64_t unmapped = 0;    // of which it is not known yet whether they come back
+    uint64_t pending = 0;     // submitted
     uint64_t pending_ns = 0;  // since when, or when some of it was reported last
-    uint64_t returned = 0;  // of `unmapped`
-    uint64_t quiet_ns = 0;  // since when little has returned
+    uint64_t returned = 0;    // of `unmapped`
+    uint64_t quiet_ns = 0;    // since when little has returned
     uint64_t renewal_ns = kRenewalNs;
     bool has_returned = false;
   };
