@@ -34,7 +34,7 @@ TEST(ObserverProgramSetTest, TheVerifierFollowsADirectoryOnce) {
   if (!set) GTEST_SKIP() << set.error().message;
   const std::map<std::string, uint32_t> verified = Verified();
   if (!verified.contains("on_insert")) GTEST_SKIP() << "this kernel does not tell";
-  EXPECT_LT(verified.at("on_insert"), 20'000u);
+  EXPECT_LT(verified.at("on_insert"), 28'000u);  // 36,000 and more when each is followed
   const auto on_exec = verified.find("on_exec");
   EXPECT_LT(on_exec == verified.end() ? 0 : on_exec->second, 5'000u);
 }
