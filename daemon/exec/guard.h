@@ -22,7 +22,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -300,7 +299,6 @@ class Guard {
   void Spread(File* file, const Done& done, Each each);
   static void Vanish(Ledger* ledger, const Cell& cell, uint64_t bytes);
   void Judge(Ledger* ledger, uint64_t now_ns);
-  void NoteStart(const Ledger& ledger);
   void LimitDrops(Ledger* ledger, Drops to, std::string reason, uint64_t now_ns);
   void LimitLoads(Ledger* ledger, Loads to, std::string reason, uint64_t now_ns);
   void Renew(Ledger* ledger, uint64_t now_ns);
@@ -328,7 +326,6 @@ class Guard {
   std::vector<std::unique_ptr<Ledger>> ledgers_;
   std::unordered_map<uint64_t, Failure> failures_;
   std::map<std::string, int> wasted_starts_;  // one after the other, by ID
-  std::set<std::string> vanished_starts_;     // IDs whose last start lost loads
   size_t sample_file_ = 0;
   size_t sample_cell_ = 0;
   bool has_vanished_ = false;

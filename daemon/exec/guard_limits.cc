@@ -12,13 +12,7 @@ namespace ppc {
 
 void Guard::Begin(Slot slot, const std::string& id) {
   End(slot);
-  Ledger& ledger = Of(slot);
-  ledger.id = id;
-  if (!vanished_starts_.contains(id)) return;
-  ledger.loads = Loads::kSmall;
-  ledger.loads_off.level = 1;
-  ledger.vanishes = true;
-  ledger.reason = "of what was loaded at the last start, much was gone before it was read";
+  Of(slot).id = id;
 }
 
 void Guard::EndLoad(Slot slot) {
@@ -57,18 +51,7 @@ void Guard::End(Slot slot) {
       if (cell.owner == slot) cell = Cell{};
     }
   }
-  NoteStart(*ledgers_[slot]);
   *ledgers_[slot] = Ledger{};
-}
-
-// What its next start has to know.
-void Guard::NoteStart(const Ledger& ledger) {
-  if (ledger.id.empty() || ledger.loaded == 0) return;
-  vanished_starts_.erase(ledger.id);
-  // A small window loses little.
-  if (ledger.vanished <= (ledger.vanishes ? kNearWindow / 4 : LimitOf(ledger.model))) return;
-  if (vanished_starts_.size() >= kMaxHistory) vanished_starts_.erase(vanished_starts_.begin());
-  vanished_starts_.insert(ledger.id);
 }
 
 void Guard::SetRoom(Slot slot, uint64_t bytes, uint64_t usable) {
@@ -213,7 +196,6 @@ void Guard::Tick(uint64_t now_ns) {
       --ledger.drops_off.level;
     }
     if (ledger.loads != Loads::kOpen) {
-      if (ledger.loads_off.until_ns == 0) ledger.loads_off.until_ns = now_ns + kBackOffNs;
       const bool is_right = ledger.seen_since >= (4 * kSmallWindow << ledger.loads_off.level);
       if (is_right || ends(&ledger.loads_off)) {
         ledger.loads = ledger.loads == Loads::kNone ? Loads::kSmall : Loads::kOpen;

@@ -12,6 +12,8 @@ run() { ppcctl run --param model=m --param tp=2 --workers 2 "$MNT" -- bash -c "$
 id=$(ppcctl service-id --param tp=2 --param model=m)
 drop_caches
 eq "$(run)" "$(reference_checksum)" "checksum of the recording run"
+is_stored() { ppcctl template list | grep -q "$id"; }  # which the end of the command does not wait for
+within 20 is_stored || fail "no template was recorded: $(ppcctl status "$MNT")"
 
 drop_caches
 before=$(sectors)

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,8 +14,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "daemon/backend/observer/programs.h"
@@ -30,8 +27,6 @@ namespace {
 
 constexpr char kKernelTypes[] = "/sys/kernel/btf/vmlinux";
 constexpr uint32_t kRingBytes = 2 << 20;
-// A tenth of the share that a reader has, where both want a CPU.
-constexpr int kNiceOfLoading = 10;
 // From here on a fault maps the whole folio around its page.
 constexpr int kMapsFolios = 6018;
 
@@ -96,18 +91,7 @@ void ObserverProgramSet::LinkDeleter::operator()(bpf_link* link) const { bpf_lin
 
 Result<std::unique_ptr<ObserverProgramSet>> ObserverProgramSet::Load(const SysRoots& roots) {
   std::unique_ptr<ObserverProgramSet> set(new ObserverProgramSet());
-  Status opened = Ok();
-  // The verifier takes a tenth of a second of a CPU, which the readers may need that all this is
-  // for.  A thread's priority cannot be raised again, so this one ends with the work.
-  const auto open = [&] {
-    (void)setpriority(PRIO_PROCESS, 0, kNiceOfLoading);
-    opened = set->Open(roots);
-  };
-  try {
-    std::thread(open).join();
-  } catch (const std::system_error& e) {
-    opened = Error{e.code().value(), std::string("thread: ") + e.what()};
-  }
+  const Status opened = set->Open(roots);
   malloc_trim(0);  // the kernel's types took a while to read
   if (!opened) return opened.error();
   return set;

@@ -207,26 +207,6 @@ TEST_F(GuardTest, WhatVanishesIsPaidForByReading) {
   EXPECT_GT(guard_.PlanBytes(kSlot, 0), Guard::kNearWindow / 2 - kMiB);
 }
 
-TEST_F(GuardTest, AStartWhoseLoadsVanishedMakesTheNextOneBeginSmall) {
-  const auto begin = [this] {
-    guard_.Begin(kSlot, "svc");
-    guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
-    return guard_.PlanBytes(kSlot, 0);
-  };
-  for (uint64_t at = 0; at < 64 * kMiB; at += 8 * kMiB) (void)Load(at, 8 * kMiB);
-  Lose();
-  EXPECT_EQ(begin(), Guard::kNearWindow);
-  (void)Load(0, 8 * kMiB);
-  Lose();
-  EXPECT_EQ(begin(), Guard::kNearWindow) << "a small window loses little, which says nothing";
-  Wait(2 * kSecond);
-  EXPECT_EQ(View().state, "small_window");
-  Wait(Guard::kBackOffNs);
-  EXPECT_EQ(View().state, "open") << "nothing was lost for a while";
-  (void)Load(0, 8 * kMiB);
-  EXPECT_GT(begin(), kGiB) << "nor in all of that start";
-}
-
 TEST_F(GuardTest, AMissInWhatWasLoadedSaysThatItVanished) {
   EXPECT_EQ(Load(0, 8 * kMiB), 8 * kMiB);
   now_ += kSecond;
