@@ -19,7 +19,9 @@ uint64_t Order::NextUse(uint32_t index, uint64_t distance) const {
     uint64_t ahead = 0;
     if (use.state == UseState::kPending) {
       if (use.pos > reader) ahead = use.pos - reader;
-      if (use.pos + piece.bytes() + distance < reader) ahead = kLeftOut;
+      // What another reader has read of it says that this one may be in it unseen.
+      const bool is_past = use.pos + piece.bytes() + distance < reader;
+      if (is_past && (piece.flags & kConsumed) == 0) ahead = kLeftOut;
     }
     nearest = std::min(nearest, ahead);
   });
