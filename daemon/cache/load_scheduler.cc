@@ -10,7 +10,7 @@
 namespace ppc {
 namespace {
 
-// Of an item that leaves the queue without having been tried.
+// The result of an item that leaves the queue untried.
 IoResult InterruptedOf(const LoadItem& item) {
   IoResult result = ResultOf(item);
   result.size = item.size;

@@ -144,7 +144,7 @@ bool Executor::HandleCompletions() {
     parts_.host->Done(out);
   }
   if (is_news) ++plan_epoch_;
-  // What is loaded in the meantime may be lost, too.
+  // A neighbour that drops the cache may take what is loaded until the next tick.
   if (is_news && parts_.guard != nullptr && parts_.backend->NowNs() >= sampled_ns_ + kSampleNs)
     SampleCache();
   return !results_.empty();
@@ -220,7 +220,7 @@ void Executor::SampleCache() {
   is_sampling_ = parts_.control->Submit(look, note).ok();
 }
 
-// What was queued before a window shrank.
+// The loader still has ranges that were queued before a window shrank.
 void Executor::WithdrawLoads() {
   for (const Service* service : parts_.services->Active()) {
     const uint64_t queued = parts_.loader->QueuedOf(service->number);

@@ -61,7 +61,7 @@ void Guard::SetRoom(Slot slot, uint64_t bytes, uint64_t usable) {
 
 // ------------------------------------------------------------------- judgement
 
-// What was loaded before the last limit belongs to the mistake that it was set for.
+// The last limit was set for all bytes loaded before it: they do not count again.
 void Guard::Vanish(Ledger* ledger, const Cell& cell, uint64_t bytes) {
   ledger->vanished += bytes;
   ledger->seen_since = 0;

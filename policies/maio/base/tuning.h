@@ -93,7 +93,8 @@ inline constexpr uint64_t kEvictStepBytes = 32ull << 20;
 // much: further ahead the nearest absent piece would take the place of the furthest resident one
 // without end.
 inline constexpr uint64_t kSwapShare = 2;
-// The order of all pieces is made anew so often: 1% of a CPU.
+// The order of all pieces is made anew so often: with many pieces more seldom, for it looks at
+// each.
 inline constexpr uint64_t kSortNs = 10'000'000;
 inline constexpr uint64_t kSortNsPerPiece = 10'000;
 // What is still held so long after ready is another's.

@@ -57,7 +57,7 @@ void Evictor::Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint6
       retired_.push_back(p);
       continue;
     }
-    // What no reader has read yet may be what a process is in: populated, or left out for now.
+    // A process may be in a piece that no reader has read: it has populated it, or left it out.
     const bool is_used = piece.pending == 0 || (piece.flags & kConsumed) != 0;
     const uint32_t piece_flags = is_used && (piece.flags & kNoUnmap) == 0 ? flags : 0;
     table_->Release(p, now_ns);
@@ -106,15 +106,14 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   std::sort(released.begin(), released.end());
   retired_.insert(retired_.end(), released.begin(), released.end());
 
-  // What is over the threshold, and some steps where loading stands still for want of room: on a
-  // busy machine it takes a while until a drop is made and known of, and readers do not wait.
+  // Several steps where loading stands still for want of room: on a busy machine a drop takes a
+  // while to be made and known of, and readers do not wait.
   const uint64_t step = EvictStep(memory);
   uint64_t wanted = memory.used > memory.threshold ? memory.used - memory.threshold : 0;
   if (is_full && (is_contended_ || planner_->HasMore(now_ns))) wanted += kRetiredSteps * step;
   ReleaseRetired(wanted, flags, now_ns, held, out);
   AddRetries(now_ns, held, out);
-  // What the readers went past without our knowing looks the farthest ahead of them, and is what
-  // they are in.
+  // While a reader's place is not known, the pieces that it is in look the furthest ahead of it.
   if (now_ns < wait_until_ns_ && matcher_->IsAnyAway()) return;
   ReleaseFurthest(wanted, Order::kNever, flags, now_ns, held, out);
 
@@ -144,7 +143,7 @@ void Evictor::ReleaseRetired(uint64_t wanted, uint32_t flags, uint64_t now_ns, c
   Release(released, flags, now_ns, held, out);
 }
 
-// What is being dropped already makes room, too.
+// Drops that are under way count towards `wanted`.
 void Evictor::ReleaseFurthest(uint64_t wanted, uint64_t nearest, uint32_t flags, uint64_t now_ns,
                               const Held& held, ppc::IoList* out) {
   if (dropping_ >= wanted) return;

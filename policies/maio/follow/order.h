@@ -16,8 +16,8 @@ namespace ppc::maio {
 
 class Order {
  public:
-  // Further than any position ahead: a reader has gone past the piece without reading it; no reader
-  // needs it.
+  // Further than any position ahead: its reader has gone past the piece, and no other has read it;
+  // no reader needs it.
   static constexpr uint64_t kLeftOut = ~0ull - 1;
   static constexpr uint64_t kNever = ~0ull;
 

@@ -71,6 +71,16 @@ TEST_F(MaioOrderTest, WhatAReaderHasGonePastIsLeftOut) {
   EXPECT_EQ(order_.NextUse(88, kNear), 0u);  // so close behind it may still come
 }
 
+// After a crash of the runner its reader may be in it, and nothing has told so.
+TEST_F(MaioOrderTest, WhatAnotherHasReadIsNotLeftOut) {
+  for (uint64_t mib = 0; mib < 62; mib++) Read(0, mib);
+  for (uint64_t mib = 50; mib < 53; mib++) Read(1, mib);
+  for (uint64_t mib = 80; mib < 90; mib++) Read(1, mib);
+  table_.Burn(0, 0, 60);
+  table_.Burn(0, 0, 160);
+  EXPECT_EQ(order_.NextUse(60, kNear), 0u);
+}
+
 TEST_F(MaioOrderTest, TheFurthestGoFirstAndTheNearStay) {
   for (uint32_t p = 0; p < 100; p++) table_.Find(p);
   EXPECT_EQ(Furthest(2 * kMiB, 0, 1), (std::vector<uint32_t>{99, 49}));
