@@ -155,6 +155,7 @@ bool EventIntake::Deliver(const Event& event) {
   }
   const bool is_progress = event.kind == EventKind::kProgress;
   service->has_moved = true;
+  if (is_progress && !tells_progress_) return true;  // for the guard alone
   ++(is_progress ? stats_.progress : stats_.accesses);
   parts_.host->Event(miss);
   if (is_progress && service->looked_batch != batch_number_) EvictFor(service, &miss);

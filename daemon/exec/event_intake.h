@@ -77,6 +77,8 @@ class EventIntake {
 
   EventIntake(Parts parts, Options options);
 
+  void SetTellsProgress(bool on) { tells_progress_ = on; }
+
   // Gives a batch of the events that are there to the policy; how many they were, own ones
   // included.
   size_t DrainBatch();
@@ -124,6 +126,7 @@ class EventIntake {
   const Parts parts_;
   const Options options_;
   const int own_tgid_;
+  bool tells_progress_ = true;
   Aggregator aggregator_;
   IntakeStats stats_;
   std::vector<Event> batch_;

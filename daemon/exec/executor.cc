@@ -170,6 +170,7 @@ void Executor::TellGuard(const IoResult& result) {
   const uint64_t now = parts_.backend->NowNs();
   if (result.is_load) {
     parts_.guard->NoteLoaded(slot, done, now);
+    AskForHits();
   } else {
     parts_.guard->NoteDropped(slot, done, now);
   }
@@ -191,7 +192,14 @@ void Executor::TickGuard(uint64_t now) {
                           usable - std::min(held, usable));
   }
   parts_.guard->Tick(now);
+  WithdrawLoads();
+  AskForHits();
   SampleCache();
+}
+
+void Executor::AskForHits() {
+  const bool wants = parts_.guard->WantsHits();
+  if (std::exchange(has_asked_for_hits_, wants) != wants && parts_.on_guard) parts_.on_guard();
 }
 
 void Executor::SampleCache() {
@@ -224,7 +232,7 @@ void Executor::SampleCache() {
 void Executor::WithdrawLoads() {
   for (const Service* service : parts_.services->Active()) {
     const uint64_t queued = parts_.loader->QueuedOf(service->number);
-    if (queued > parts_.guard->PlanBytes(GuardSlot(*service), 0))
+    if (queued > parts_.guard->WindowLeft(GuardSlot(*service), 0))
       parts_.loader->Withdraw(service->number);
   }
 }

@@ -73,6 +73,7 @@ class Executor {
     Worker* remote = nullptr;            // the policy's, that waits for other machines
     EventLogWriter* recorder = nullptr;  // may be nullptr
     Guard* guard = nullptr;              // may be nullptr
+    std::function<void()> on_guard;      // what Guard::WantsHits says has changed
   };
   struct Options {
     uint64_t tick_ns = 200 * 1000 * 1000;
@@ -101,6 +102,8 @@ class Executor {
   void RequestStop();
   // Every tick asks the policy what to drop, whatever memory says (PPC_WANT_EVICT).
   void SetEvictEveryTick(bool on) { evict_every_tick_ = on; }
+  // Whether the policy is told of progress events, should there be any.
+  void SetTellsProgress(bool on) { intake_.SetTellsProgress(on); }
   // Asks the policy what to drop now (after a control message).  On the executor's thread.
   void AskForEvictions() { lists_.AskForEvictions(); }
 
@@ -120,6 +123,7 @@ class Executor {
   void HandleExecs();
   void TellGuard(const IoResult& result);
   void TickGuard(uint64_t now);
+  void AskForHits();
   void SampleCache();
   void WithdrawLoads();
   void TickIfDue();
@@ -147,6 +151,7 @@ class Executor {
   std::vector<IoResult> results_;
   std::vector<Exec> execs_;
   std::vector<Guard::Sample> samples_;
+  bool has_asked_for_hits_ = false;
   bool is_sampling_ = false;
   uint64_t sampled_ns_ = 0;
   std::vector<Source> sources_;

@@ -350,7 +350,8 @@ void Guard::NoteLoaded(Slot slot, const Done& done, uint64_t now_ns) {
     ledger.unseen += added * kPageBytes;
     Learn(slot, file, cell, whole);
   });
-  if (ledger.churn_now > kLeastLimit) Judge(&ledger, now_ns);
+  wants_hits_ |= ledger.unseen >= kSmallWindow;
+  if (ledger.churn_now > kLeastLimit || IsFarOff(ledger)) Judge(&ledger, now_ns);
 }
 
 void Guard::NoteDropped(Slot slot, const Done& done, uint64_t now_ns) {

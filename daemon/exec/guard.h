@@ -93,6 +93,7 @@ class Guard {
   // over; one ends.
   void Begin(Slot slot, const std::string& id);
   void EndLoad(Slot slot);
+  void EndLoads();
   void End(Slot slot);
 
   // A start that is guessed: so much is submitted for it until a reader shows that it is one.
@@ -105,8 +106,10 @@ class Guard {
   // By readers, cached or not; a little more or less.
   uint64_t ReadBytes(Slot slot) { return Of(slot).read; }
 
-  // Whether the policy is told of hits: else a page that was loaded and read looks unread.
+  // Whether hits are told of: else a page that was loaded and read looks unread.
   void SetHitsSeen(bool on) { are_hits_seen_ = on; }
+  // Much lies unread, as far as is known: hits are to be told of, whatever the policy wants.
+  bool WantsHits() const { return wants_hits_; }
   // What the kernel alone could cache for the service, and what of that policies are to use.
   void SetRoom(Slot slot, uint64_t bytes, uint64_t usable);
   void Tick(uint64_t now_ns);
@@ -139,6 +142,8 @@ class Guard {
   Verdict AllowLoad(Slot slot, uint64_t file, uint64_t offset, uint64_t size, uint64_t queued,
                     uint64_t now_ns);
   Verdict AllowDrop(Slot slot, uint64_t offset, uint64_t size, bool unmap);
+  // What of the window is left.
+  uint64_t WindowLeft(Slot slot, uint64_t queued);
   // How much a plan may ask for.
   uint64_t PlanBytes(Slot slot, uint64_t queued);
 
@@ -320,6 +325,7 @@ class Guard {
   int shift_ = 21;
   size_t cells_ = 0;
   bool are_hits_seen_ = false;
+  bool wants_hits_ = false;
   std::vector<std::unique_ptr<File>> files_;
   std::unordered_map<uint64_t, File*> by_number_;
   std::array<File*, kRecent> recent_{};

@@ -42,6 +42,11 @@ void Guard::EndLoad(Slot slot) {
   ledger.load_bytes = ledger.load_waste = 0;
 }
 
+void Guard::EndLoads() {
+  for (size_t slot = 0; slot < ledgers_.size(); ++slot)
+    if (ledgers_[slot] != nullptr && !ledgers_[slot]->is_over) EndLoad(static_cast<Slot>(slot));
+}
+
 void Guard::End(Slot slot) {
   if (slot >= ledgers_.size() || ledgers_[slot] == nullptr) return;
   if (!ledgers_[slot]->is_over) EndLoad(slot);
@@ -160,6 +165,10 @@ void Guard::Renew(Ledger* ledger, uint64_t now_ns) {
 }
 
 void Guard::Tick(uint64_t now_ns) {
+  // Begun by 64 MiB, ended by a quarter of that.
+  wants_hits_ = wants_hits_ && std::ranges::any_of(ledgers_, [](const auto& ledger) {
+                  return ledger != nullptr && ledger->unseen > kSmallWindow / 4;
+                });
   for (size_t slot = 0; slot < ledgers_.size(); ++slot) {
     if (ledgers_[slot] == nullptr) continue;
     Ledger& ledger = *ledgers_[slot];
@@ -283,12 +292,16 @@ Guard::Verdict Guard::AllowLoad(Slot slot, uint64_t file, uint64_t offset, uint6
   return verdict;
 }
 
-uint64_t Guard::PlanBytes(Slot slot, uint64_t queued) {
+uint64_t Guard::WindowLeft(Slot slot, uint64_t queued) {
   const Ledger& ledger = Of(slot);
   const uint64_t window = LoadWindow(ledger);
-  if (window == UINT64_MAX) return ledger.guess_left;
+  if (window == UINT64_MAX) return window;
   const uint64_t taken = ledger.unseen + ledger.lost + ledger.gone + queued;
-  return std::min(ledger.guess_left, window - std::min(window, taken));
+  return window - std::min(window, taken);
+}
+
+uint64_t Guard::PlanBytes(Slot slot, uint64_t queued) {
+  return std::min(Of(slot).guess_left, WindowLeft(slot, queued));
 }
 
 Guard::Verdict Guard::AllowDrop(Slot slot, uint64_t offset, uint64_t size, bool unmap) {

@@ -62,7 +62,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
       backend_, &config_.topology, config_.roots,
       [this](std::shared_ptr<const Cgroup> cgroup) { return MakeMemory(std::move(cgroup)); },
       config_.vendor_xpus.get());
-  if (options.guard) guard_ = std::make_unique<Guard>();
+  if (options.guard && !options.is_blind) guard_ = std::make_unique<Guard>();
   // Simulated time has no neighbours.
   std::function<bool(uint64_t)> mind;
   if (!config_.manual) mind = [this](uint64_t now_ns) { return DoNeighboursWait(now_ns); };
@@ -134,7 +134,8 @@ void Runtime::BuildParts(const ppc_operation& table) {
       Executor::Parts{backend_, loader_.get(), evictor_.get(), &completions_, host_.get(),
                       policy_services_.get(), files_.get(), services_.get(), &config_.topology,
                       &demand_, &own_cache_, autos_.get(), control_.get(), lookups_.get(),
-                      background_.get(), remote_.get(), config_.recorder, guard_.get()},
+                      background_.get(), remote_.get(), config_.recorder, guard_.get(),
+                      [this] { AskForHits(); }},
       Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes, window,
                         config_.manual});
 }
@@ -218,7 +219,8 @@ Status Runtime::AttachAsWanted() {
   const uint32_t want = has_want_ ? want_ : (host_->ManagesReadahead() ? PPC_WANT_MANAGED_RA : 0);
   AttachOptions attach;
   attach.managed_readahead = (want & PPC_WANT_MANAGED_RA) != 0;
-  attach.progress = (want & PPC_WANT_PROGRESS) != 0;
+  const bool tells_progress = (want & PPC_WANT_PROGRESS) != 0;
+  attach.progress = tells_progress || (guard_ != nullptr && guard_->WantsHits());
   attach.trace = (want & PPC_WANT_TRACE) != 0;
   attach.open_close = (want & PPC_WANT_OPENCLOSE) != 0;
   attach.lease_ms = config_.options.lease_ms;
@@ -228,10 +230,14 @@ Status Runtime::AttachAsWanted() {
   const Capabilities caps = backend_->Caps();
   if (guard_ != nullptr)
     guard_->SetHitsSeen((attach.progress && caps.progress) || (attach.trace && caps.trace));
+  executor_->SetTellsProgress(tells_progress);
   return backend_->Attach(attach);
 }
 
 Status Runtime::Want(uint32_t want, uint64_t beacon_bytes) {
+  const bool has_hits = (want & (PPC_WANT_PROGRESS | PPC_WANT_TRACE)) != 0;
+  const bool had_hits = (want_ & (PPC_WANT_PROGRESS | PPC_WANT_TRACE)) != 0;
+  if (guard_ != nullptr && had_hits && !has_hits) guard_->EndLoads();
   want_ = want;
   has_want_ = true;
   if (executor_ != nullptr) executor_->SetEvictEveryTick((want & PPC_WANT_EVICT) != 0);
@@ -239,6 +245,13 @@ Status Runtime::Want(uint32_t want, uint64_t beacon_bytes) {
   // Before Start has attached it is only noted.
   if (!started_ || shut_down_) return Ok();
   return AttachAsWanted();
+}
+
+// The guard judges what is loaded by what is read of it, whether the policy is told or not.
+void Runtime::AskForHits() {
+  if (!started_ || shut_down_) return;
+  if (Status attached = AttachAsWanted(); !attached)
+    Log(LogLevel::kWarning, "the guard is told of no hits: " + attached.error().message);
 }
 
 // A policy's exception must not end the process, whatever thread it is on.

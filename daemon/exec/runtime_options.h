@@ -15,7 +15,7 @@ struct RuntimeOptions {
   uint32_t lease_ms = 2000;         // "lease_ms", 100..600000
   int threads_per_node = 0;         // "threads_per_node", 0 = by the number of CPUs
   double threshold = 0.85;          // "threshold", share of the memory limit
-  bool is_blind = false;            // "blind": memory never pauses loading (baselines)
+  bool is_blind = false;            // "blind": memory and guard limit no load (baselines)
   uint64_t hook_timeout_ms = 1000;  // "hook_timeout_ms"
   uint32_t max_faults = 2;          // "max_faults": exceptions, slow hooks, nonsense
   std::string cgroup;               // "cgroup": payer and limit while no service is started

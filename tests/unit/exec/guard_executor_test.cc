@@ -210,6 +210,37 @@ TEST_F(GuardExecutorTest, AGoodPolicyIsNotTouched) {
   EXPECT_EQ(backend_.DiskReadBytes(), 64 * kMiB);
 }
 
+// The guard is told of hits while much lies unread, whatever the policy wants, which is not told.
+TEST_F(GuardExecutorTest, APolicyThatWantsNoHitsIsJudgedByThem) {
+  constexpr uint64_t kLoads = 72 * kMiB;
+  uint64_t next = 0;
+  int told = 0;
+  policy_.init = [&](ppc_context* context) {
+    return context->want(context, PPC_WANT_MANAGED_RA, 0);
+  };
+  policy_.plan = [&](const ppc_plan_request&) {
+    if (next >= kLoads) return;
+    policy_.list = {{.file = 1, .offset = next, .size = 8 * kMiB}};
+    next += 8 * kMiB;
+  };
+  policy_.event = [&](const miss_io&) { ++told; };
+  Start();
+  EXPECT_FALSE(backend_.Attached().progress);
+  Turn(40);
+  ASSERT_EQ(next, kLoads);
+  EXPECT_TRUE(backend_.Attached().progress);
+  for (uint64_t at = 0; at < kLoads; at += 4 * kMiB) {
+    Event event = MissEvent(1, at, kPageBytes);
+    event.kind = EventKind::kProgress;
+    backend_.Push(event);
+    Turn();
+  }
+  backend_.AdvanceClock(kNsPerSec);
+  Turn();
+  EXPECT_FALSE(backend_.Attached().progress) << "all has been read";
+  EXPECT_EQ(told, 0);
+}
+
 // Pages that are loaded for a service that populates its mappings are to look as if it had read
 // them itself; those of a service that only faults are not.  Where its memory is limited, reclaim
 // will look at the first ones before its reads have shown which of both it is.

@@ -66,6 +66,29 @@ TEST_F(GuardTest, LoadsThatAreReadLiftTheirLimit) {
   EXPECT_GT(View().window, kGiB);
 }
 
+TEST_F(GuardTest, HitsAreWantedWhileMuchLiesUnread) {
+  EXPECT_EQ(Load(0, Guard::kSmallWindow - 2 * kMiB), Guard::kSmallWindow - 2 * kMiB);
+  EXPECT_FALSE(guard_.WantsHits());
+  EXPECT_EQ(Load(Guard::kSmallWindow - 2 * kMiB, 2 * kMiB), 2 * kMiB);
+  EXPECT_TRUE(guard_.WantsHits());
+  Progress(0, Guard::kSmallWindow / 2);
+  Wait(kSecond);
+  EXPECT_TRUE(guard_.WantsHits());
+  Progress(0, Guard::kSmallWindow);
+  Wait(kSecond);
+  EXPECT_FALSE(guard_.WantsHits());
+}
+
+// A policy that has no more use for hits has ended its loads.
+TEST_F(GuardTest, WhatLiesUnreadWhenAllLoadsEndIsWaste) {
+  EXPECT_EQ(Load(0, Guard::kSmallWindow), Guard::kSmallWindow);
+  Progress(0, 16 * kMiB);
+  guard_.EndLoads();
+  EXPECT_GT(View().waste, 32 * kMiB);
+  Wait(kSecond);
+  EXPECT_FALSE(guard_.WantsHits());
+}
+
 // An open says nothing of a large file, and of a small one that it may be read without an event.
 TEST_F(GuardTest, AnOpenIsNoRead) {
   const uint64_t all = guard_.PlanBytes(kSlot, 0);
