@@ -38,6 +38,10 @@ class GuardTest : public testing::Test {
       guard_.NoteUse(
           kSlot, {.file = file, .file_bytes = kModel, .offset = offset + at, .length = 4096}, now_);
   }
+  // A reader is here, and finds it cached.
+  void See(uint64_t offset, uint64_t file = 1) { Progress(offset, 4096, file); }
+  // Bytes loaded and not read, as long as none were wasted or have vanished.
+  uint64_t Unread() { return 8 * kGiB - guard_.PlanBytes(kSlot, 0); }
   uint64_t Load(uint64_t offset, uint64_t bytes, uint64_t file = 1) {
     const Guard::Verdict verdict = guard_.AllowLoad(kSlot, file, offset, bytes, 0, now_);
     if (!verdict.is_allowed) return 0;
