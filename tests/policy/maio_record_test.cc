@@ -36,6 +36,7 @@ class MaioRecordTest : public MaioTest {
     sim_->RunFor(50);
     return End(sim_.get(), "service_ready");
   }
+  std::string Mode() { return sim_->Control({{"op", "status"}})["services"][0]["mode"]; }
   std::unique_ptr<Simulator> sim_;
   nlohmann::json started_;
 };
@@ -93,6 +94,70 @@ TEST_F(MaioRecordTest, ARecordingGoesOnWithItsReader) {
     std::filesystem::remove(maio::TemplatePath(store_.path(), kId));
   }
   EXPECT_NEAR(static_cast<double>(bytes[1]), static_cast<double>(bytes[0]), 1 << 20);
+}
+
+// A service may compute from its mappings while its start is still recorded.
+TEST_F(MaioRecordTest, RepeatedPassesDoNotKeepARecordingGoing) {
+  Setup setup;
+  sim_ = Make(setup);
+  Start(sim_.get(), setup);
+  AddReaders(sim_.get(), setup);
+  for (Reader& r : sim_->readers) {
+    const std::vector<Access> pass = r.accesses;
+    for (int i = 0; i < 20; i++) r.accesses.insert(r.accesses.end(), pass.begin(), pass.end());
+  }
+  sim_->RunFor(10000);
+  EXPECT_EQ(Mode(), "record");
+  sim_->RunFor(4000);
+  EXPECT_EQ(Mode(), "serving");
+  EXPECT_FALSE(sim_->readers[0].finished());
+  EXPECT_EQ(maio::DistinctBytes(Stored()), model_.bytes() + 8192);
+}
+
+// The load lasts longer than a recording waits for its readers.
+TEST_F(MaioRecordTest, NewPagesKeepARecordingGoing) {
+  Setup setup;
+  setup.rate = 4 << 10;
+  sim_ = Make(setup);
+  Start(sim_.get(), setup);
+  AddReaders(sim_.get(), setup);
+  sim_->RunFor(15000);
+  EXPECT_FALSE(sim_->readers[0].finished());
+  EXPECT_FALSE(std::filesystem::exists(maio::TemplatePath(store_.path(), kId)));
+  EXPECT_EQ(Mode(), "record");
+}
+
+// After it has read the listed half, a service may compute from it: loading that half ahead once
+// more would take the memory that is short.  The other half is recorded all the same.
+TEST_F(MaioRecordTest, AFollowedTemplateEndsBeforeItsRecordingAndDoesNotBeginAgain) {
+  Setup setup;
+  setup.options.limit = 24 * kMiB;
+  const auto read_half = [&] {
+    sim_.reset();
+    sim_ = Make(setup);
+    started_ = Start(sim_.get(), setup);
+    AddReaders(sim_.get(), setup);
+    for (Reader& r : sim_->readers) r.accesses.resize(r.accesses.size() / 2);
+    ASSERT_TRUE(sim_->Run(60000));
+  };
+  const auto loaded = [&] { return sim_->disk_bytes - sim_->demand_bytes; };
+  read_half();
+  EXPECT_EQ(End(sim_.get(), "service_stop")["reason"], "template stored");
+  read_half();
+  sim_->RunFor(4000);
+  EXPECT_EQ(Mode(), "record");
+  const uint64_t before = loaded();
+  const uint64_t dropped = sim_->evicted_bytes;
+  EXPECT_GT(before, 24 * kMiB) << "what is listed is loaded ahead";
+  EXPECT_GT(dropped, 0u);
+  sim_->DropAll();  // now there is room to load
+  sim_->readers.clear();
+  AddReaders(sim_.get(), setup);
+  ASSERT_TRUE(sim_->Run(60000));
+  EXPECT_EQ(loaded(), before);
+  EXPECT_EQ(sim_->evicted_bytes, dropped);
+  EXPECT_EQ(End(sim_.get(), "service_ready")["reason"], "template stored");
+  EXPECT_EQ(maio::DistinctBytes(Stored()), model_.bytes() + 8192);
 }
 
 TEST_F(MaioRecordTest, APartialTemplateIsFollowedAndRecordedAnew) {

@@ -53,6 +53,12 @@ TEST_F(LoadEndTest, AModelThatIsLeftInTheMiddleHasEndedAfterARest) {
   EXPECT_TRUE(After(kQuietNs, kModelBytes / 2, false));
 }
 
+// Each part is read within the rest that would end the load.
+TEST_F(LoadEndTest, ASlowReaderKeepsItsLoadGoing) {
+  for (uint64_t part = 1; part <= 4; part++)
+    EXPECT_FALSE(After(kQuietNs - 1000 * kMs, kModelBytes / 4 * part, false)) << part;
+}
+
 // Headers alone are no model.
 TEST_F(LoadEndTest, ALookAtTheHeadersHasNoEnd) {
   EXPECT_FALSE(After(10 * kQuietNs, kSubstantialBytes / 2, false));

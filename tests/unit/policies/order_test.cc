@@ -87,6 +87,27 @@ TEST_F(MaioOrderTest, TheFurthestGoFirstAndTheNearStay) {
   EXPECT_EQ(Furthest(100 * kMiB, 48 * kMiB, 1), (std::vector<uint32_t>{98, 48}));
 }
 
+// The piece was far ahead of its reader when all pieces were sorted.
+TEST_F(MaioOrderTest, APieceThatItsReaderReachedSinceTheSortStays) {
+  for (uint32_t p = 0; p < 100; p++) table_.Find(p);
+  EXPECT_EQ(Furthest(2 * kMiB, 0, 1), (std::vector<uint32_t>{99, 49}));
+  for (uint64_t mib = 0; mib < 49; mib++) Read(0, mib);
+  EXPECT_EQ(Furthest(100 * kMiB, 48 * kMiB, 2), (std::vector<uint32_t>{98}));
+}
+
+// The drop may have left the piece mapped, and its reader is in what it has missed since.
+TEST_F(MaioOrderTest, ADroppedPieceStaysForASecondAndAMissedOneForARest) {
+  constexpr uint64_t kBackNs = kMs;
+  for (const uint32_t p : {10u, 20u}) {
+    table_.Find(p);
+    table_.Return(p, kBackNs);
+  }
+  table_.LeaveMapped(20);
+  EXPECT_TRUE(Furthest(2 * kMiB, kMiB, kBackNs + kReleasedNs - kMs).empty());
+  EXPECT_EQ(Furthest(2 * kMiB, kMiB, kBackNs + kRestNs / 2), (std::vector<uint32_t>{10}));
+  EXPECT_EQ(Furthest(2 * kMiB, kMiB, kBackNs + kRestNs), (std::vector<uint32_t>{20, 10}));
+}
+
 // All pieces are looked at: as seldom as their number asks for.
 TEST_F(MaioOrderTest, WhatWasLoadedSinceIsFoundAtTheNextSort) {
   table_.Find(10);
