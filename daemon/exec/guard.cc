@@ -52,6 +52,8 @@ void Guard::Grow(File* file, uint64_t bytes) {
   const auto needed = [&] { return static_cast<size_t>(((bytes - 1) >> shift_) + 1); };
   while (shift_ < 62 && cells_ - file->cells.size() + needed() > kMaxCells) DoubleUnit();
   const size_t count = std::max(needed(), file->cells.size());
+  // Loads tell no more of a file than where they end.
+  if (file->counted_by != kNobody) Of(file->counted_by).total += bytes - file->bytes;
   file->bytes = bytes;
   cells_ += count - file->cells.size();
   file->cells.resize(count);

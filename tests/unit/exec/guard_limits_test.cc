@@ -117,6 +117,15 @@ TEST_F(GuardLimitsTest, OfFilesThatDoNotFitAUsedCreditDoublesWhenNothingReturns)
   EXPECT_EQ(View().credit, excess + 2 * Guard::kUnmapCredit) << "nothing of it was used";
 }
 
+// Loads come step by step, and none says how large its file is.
+TEST_F(GuardLimitsTest, AFileIsAsLargeAsItsLoadsHaveShown) {
+  constexpr uint64_t kUsable = 192 * kMiB;
+  guard_.SetRoom(kSlot, 256 * kMiB, kUsable);
+  for (uint64_t at = 0; at < kModel; at += 2 * kMiB)
+    guard_.NoteLoaded(kSlot, {.file = 1, .offset = at, .size = 2 * kMiB, .bytes = 2 * kMiB}, now_);
+  EXPECT_EQ(View().credit, kModel - kUsable + Guard::kUnmapCredit);
+}
+
 TEST_F(GuardLimitsTest, DropsThatReturnResetTheCreditAndDelayItsRenewal) {
   guard_.SetRoom(kSlot, 512 * kMiB, 500 * kMiB);
   Read(0, kModel);
