@@ -106,6 +106,8 @@ struct ppc_io {
 #define PPC_IO_EVEN_LOCKED 0x02u /* evict: also mlocked pages */
 #define PPC_IO_DRAIN 0x04u       /* evict: spend effort on stragglers (rarely) */
 #define PPC_IO_MANY 0x08u        /* load: small, one of many; a disk serves many at once (PPC_CAN_MANY) */
+#define PPC_IO_BURN 0x10u        /* load: is dropped again during the load, whoever maps it: where the
+				    backend evicts by memory groups it goes into one of them */
 
 /* struct prefetch_ios.flags */
 #define PPC_IOS_REPLACE 0x01u /* first interrupt what is queued or in flight in the groups named here */

@@ -143,7 +143,8 @@ struct LoadRequest {
   // kernel marks those that a populate reads itself.  Unmarked ones stay on the inactive list, and
   // reclaim drops some that the reader needs where memory is just enough.
   bool is_populated = false;
-  int node = -1;  // where the caller's memory policy puts it; models use it
+  bool is_burnt = false;  // dropped again during the load, see BurnGroups
+  int node = -1;          // where the caller's memory policy puts it; models use it
 
   // Nobody wants it any more: a backend looks between steps and answers kCancelled.
   bool IsInterrupted() const {

@@ -206,6 +206,21 @@ bool CgroupLoader::CouldNotJoin(const Process& process) {
          info.si_status == kCannotJoin;
 }
 
+int CgroupLoader::MoveTo(int cgroup_fd) {
+  UniqueFd cgroup = DupAbove(cgroup_fd);
+  if (!cgroup.IsValid()) return errno;
+  const std::lock_guard lock(mutex_);
+  cgroup_ = std::move(cgroup);
+  if (process_ == nullptr) return 0;
+  const UniqueFd procs(openat(cgroup_.Get(), "cgroup.procs", O_WRONLY | O_CLOEXEC));
+  const std::string pid = std::to_string(process_->pid);
+  if (procs.IsValid() && write(procs.Get(), pid.data(), pid.size()) > 0) return 0;
+  // It may just have ended, or is not in the old one yet: another is started in the new one.
+  ended_.push_back(process_->pid);
+  process_.reset();
+  return 0;
+}
+
 int CgroupLoader::LoadWith(int file, ppc_load* load, int node) {
   Request request{};
   request.load = *load;

@@ -53,6 +53,8 @@ class CgroupLoader {
   int Load(ppc_load* load, int node) { return LoadWith(-1, load, node); }
   // The same by the file itself, whose descriptor is lent: offset and length of `load` count.
   int LoadFile(int file, ppc_load* load, int node) { return LoadWith(file, load, node); }
+  // From now on it loads in this cgroup, duplicated.  No load is under way.  0 or a positive errno.
+  int MoveTo(int cgroup_fd);
 
  private:
   struct Process {
@@ -75,7 +77,7 @@ class CgroupLoader {
   bool CouldNotJoin(const Process& process);
   void Reap();
 
-  const UniqueFd cgroup_;
+  UniqueFd cgroup_;
   const UniqueFd device_;
   const CgroupLoaderOptions options_;
   std::mutex mutex_;

@@ -49,8 +49,9 @@ struct LoadItem {
   uint32_t group = 0;  // of the payer's service
   int node = -1;
   bool is_small = false;      // one of many: what counts is how many are under way
-  bool is_populated = false;  // see LoadRequest::is_populated
-  uint64_t deadline_ns = 0;   // when its reader will be there; 0 = not known
+  bool is_populated = false;  // see LoadRequest, as the next
+  bool is_burnt = false;
+  uint64_t deadline_ns = 0;  // when its reader will be there; 0 = not known
   std::shared_ptr<Payer> payer;
   uint32_t slot = 0;        // of the group; set by LoadQueue
   uint64_t generation = 0;  // of the group when it was queued; set by LoadQueue

@@ -131,6 +131,7 @@ Interruption LoaderPool::LoadStep(Worker* worker) {
                             .newest = standing.newest,
                             .is_small = item.is_small,
                             .is_populated = item.is_populated,
+                            .is_burnt = item.is_burnt,
                             .node = worker->node};
   scheduler_.BeginStep(item, start);
   const Result<LoadResult> loaded = backend_->Load(request);

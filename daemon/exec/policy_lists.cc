@@ -104,6 +104,7 @@ bool PolicyLists::SubmitLoads(const RawList& list) {
                    .node = parts_.topology->NodeOfXpu(range->xpu),
                    .is_small = (range->flags & PPC_IO_MANY) != 0 && range->size <= kSmallLoad,
                    .is_populated = MayPopulate(service),
+                   .is_burnt = (range->flags & PPC_IO_BURN) != 0,
                    .deadline_ns = list.deadlines.empty() ? 0 : list.deadlines[i],
                    .payer = payer});
     });

@@ -33,7 +33,8 @@ class Cgroup {
 
   const std::string& path() const { return path_; }          // directory
   const std::string& relative() const { return relative_; }  // below its hierarchy's root
-  uint64_t id() const { return id_; }                        // of the directory in its hierarchy
+  bool is_v1() const { return is_v1_; }
+  uint64_t id() const { return id_; }  // of the directory in its hierarchy
   // True if `event_id`, which is a cgroup2's (0: none), is this cgroup; never of v1, whose
   // directories are numbered apart.
   bool IsOfEvent(uint64_t event_id) const { return !is_v1_ && event_id != 0 && event_id == id_; }

@@ -12,7 +12,8 @@ constexpr size_t kMaxPath = 4095;
 constexpr uint64_t kMaxOffset = uint64_t{1} << 62;  // beyond any file
 constexpr uint64_t kPageMask = 4095;
 constexpr uint32_t kGroups = 64;
-constexpr uint32_t kAllFlags = PPC_IO_UNMAP | PPC_IO_EVEN_LOCKED | PPC_IO_DRAIN | PPC_IO_MANY;
+constexpr uint32_t kAllFlags =
+    PPC_IO_UNMAP | PPC_IO_EVEN_LOCKED | PPC_IO_DRAIN | PPC_IO_MANY | PPC_IO_BURN;
 
 }  // namespace
 

@@ -366,6 +366,18 @@ TEST_F(MaioTest, AWarmModelThatFitsStaysAtReady) {
   EXPECT_EQ(Start(sim.get(), setup)["constrained"], false);
 }
 
+// What does not fit is loaded so that it can be dropped whoever maps it; what fits is not.
+TEST_F(MaioTest, WhatDoesNotFitIsBurnt) {
+  Setup setup;
+  Record(setup);  // 96 MiB
+  for (const uint64_t limit : {48 * kMiB, 160 * kMiB}) {
+    setup.options.limit = limit;
+    auto sim = Use(setup);
+    sim->RunFor(100);
+    EXPECT_EQ(sim->load_flags.contains(PPC_IO_BURN), limit < 96 * kMiB) << limit;
+  }
+}
+
 TEST_F(MaioTest, TracesPositionsAndCounts) {
   Setup setup;
   Record(setup);

@@ -264,6 +264,7 @@ void Simulator::Execute(prefetch_ios* list) {
     Load load;
     load.io = list->ios[i];
     load.at = load.io.offset / kPage * kPage;
+    load_flags.insert(load.io.flags);
     loads_.push_back(load);
   }
 }

@@ -12,6 +12,7 @@
 #include "daemon/backend/file_cache.h"
 #include "daemon/backend/observer/evict_ladder.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 #include "daemon/machine/cgroup.h"
 
 namespace ppc {
@@ -95,7 +96,10 @@ Result<LoadResult> ObserverIo::LoadOpen(const LoadRequest& request, int fd) {
     ppc_load load{};
     load.offset = request.offset;
     load.length = request.length;
-    const int code = charged_.LoadFile(request.charge, fd, &load, request.node);
+    const std::shared_ptr<BurnGroups> burn =
+        request.is_burnt ? BurnGroupsOf(request.charge) : nullptr;
+    const int code = burn != nullptr ? burn->LoadFile(fd, request.file, &load, request.node)
+                                     : charged_.LoadFile(request.charge, fd, &load, request.node);
     if (code == 0) {
       return LoadResult{.loaded = load.loaded,
                         .submitted = load.submitted,
@@ -128,6 +132,7 @@ Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
   const Result<uint64_t> all = CachedBytes((*fd)->Get(), request.offset, request.length);
   if (!all) return all.error();
   EvictResult sum;
+  sum.dropped = ReleaseGroups(request, (*fd)->Get());
   const std::vector<MappedPart> mapped =
       mappers_.Of(*identity, request.offset, request.length, MonotonicNs());
   for (const auto& [offset, length] :
@@ -156,6 +161,28 @@ Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
   sum.busy += *all > seen ? *all - seen : 0;
   sum.asked = sum.dropped + sum.mapped + sum.busy;
   return sum;
+}
+
+std::shared_ptr<BurnGroups> ObserverIo::BurnGroupsOf(uint32_t handle) {
+  const std::lock_guard lock(payers_mutex_);
+  const auto found = burn_groups_.find(handle);
+  return found == burn_groups_.end() ? nullptr : found->second;
+}
+
+uint64_t ObserverIo::ReleaseGroups(const EvictRequest& request, int fd) {
+  if (!request.unmap) return 0;
+  std::vector<std::shared_ptr<BurnGroups>> all;
+  {
+    const std::lock_guard lock(payers_mutex_);
+    for (const auto& [handle, groups] : burn_groups_) all.push_back(groups);
+  }
+  uint64_t gone = 0;
+  for (const std::shared_ptr<BurnGroups>& groups : all)
+    gone += groups->Release(request.file, request.offset, request.length);
+  if (gone == 0) return 0;
+  // Emptying a group may leave some of it.
+  const Result<uint64_t> left = CachedBytes(fd, request.offset, request.length);
+  return left ? std::min(gone, request.length - std::min(request.length, *left)) : 0;
 }
 
 // Later pages there are a stranger's.  What lies beside them in the same unit goes with another
@@ -197,21 +224,36 @@ Result<uint32_t> ObserverIo::Charge(int cgroup_fd) {
       programs->RemoveOwn(pid);
     }
   };
-  Result<uint32_t> handle = charged_.Open(cgroup_fd, -1, std::move(options));
+  Result<uint32_t> handle = charged_.Open(cgroup_fd, -1, options);
   if (!handle) return handle;
   std::error_code unknown;
   const std::filesystem::path path =
       std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(cgroup_fd), unknown);
   const Result<Cgroup> group = Cgroup::Open(path, roots_);
+  std::shared_ptr<BurnGroups> burn;
+  if (group && group->is_v1() && group->Read(1.0, /*with_cache=*/false)) {
+    Result<std::unique_ptr<BurnGroups>> opened = BurnGroups::Open(group->fd(), options);
+    if (opened) {
+      burn = std::move(*opened);
+    } else {
+      Log(LogLevel::kInfo, "what several processes map stays: " + opened.error().message);
+    }
+  }
   const std::lock_guard lock(payers_mutex_);
   payers_[*handle] = group ? group->relative() : "";
+  if (burn != nullptr) burn_groups_[*handle] = std::move(burn);
   return handle;
 }
 
 void ObserverIo::Uncharge(uint32_t handle) {
   charged_.Close(handle);
+  std::shared_ptr<BurnGroups> gone;  // destroyed without the lock
   const std::lock_guard lock(payers_mutex_);
   payers_.erase(handle);
+  const auto burn = burn_groups_.find(handle);
+  if (burn == burn_groups_.end()) return;
+  gone = std::move(burn->second);
+  burn_groups_.erase(burn);
 }
 
 }  // namespace ppc

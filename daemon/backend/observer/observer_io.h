@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 
 #include "daemon/backend/backend.h"
+#include "daemon/backend/burn_groups.h"
 #include "daemon/backend/cgroup_loaders.h"
 #include "daemon/backend/observer/direct_readers.h"
 #include "daemon/backend/observer/inode_index.h"
@@ -60,6 +62,9 @@ class ObserverIo {
   std::string PayerOf(uint32_t handle);
   // By the process in the service's cgroup, or by ourselves.
   Result<LoadResult> LoadOpen(const LoadRequest& request, int fd);
+  std::shared_ptr<BurnGroups> BurnGroupsOf(uint32_t handle);
+  // Bytes of the range that went since nothing of their groups is needed any more.
+  uint64_t ReleaseGroups(const EvictRequest& request, int fd);
   void ForgetDropped(uint64_t file, int fd, uint64_t offset, uint64_t length);
 
   const SysRoots roots_;
@@ -72,7 +77,9 @@ class ObserverIo {
   KeptCache kept_;
   std::mutex payers_mutex_;
   std::map<uint32_t, std::string> payers_;  // by charge handle, see DirectReaders::Of
-  CgroupLoaders charged_;                   // ends first: tells the programs of its processes
+  // Of payers with limited memory.  Both end first: they tell the programs of their processes.
+  std::map<uint32_t, std::shared_ptr<BurnGroups>> burn_groups_;  // under payers_mutex_
+  CgroupLoaders charged_;
 };
 
 }  // namespace ppc

@@ -52,6 +52,7 @@ Following::Following(Run* run, Tables tables)
     planner_->WaitForReaders(run_->Now() + kAwayNs);
     evictor_->WaitForReaders(run_->Now() + kAwayKeepNs);
   }
+  planner_->SetBurnt(constrained_);
   for (const uint32_t piece : tables.cached) planner_->Found(piece);
 }
 

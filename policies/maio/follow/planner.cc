@@ -201,6 +201,7 @@ void Planner::AddIo(const Chunk& chunk, uint64_t start, uint64_t end, int32_t xp
       out->Add(layout_->files()[layout_->pieces()[chunk.first].file].number, start, end - start);
   io.xpu = xpu;
   io.group = chunk.group;
+  io.flags = io_flags_;
   io.service = service_;
   io.cookie = next_cookie_;
   if (chunk.deadline_ns != 0) out->Due(chunk.deadline_ns);

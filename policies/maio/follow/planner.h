@@ -49,6 +49,8 @@ class Planner {
   void WaitForReaders(uint64_t until_ns) { wait_until_ns_ = until_ns; }
   // Says when each range is needed (PPC_CAN_DEADLINES).
   void TellDeadlines() { tells_deadlines_ = true; }
+  // What is loaded is dropped again during the load: memory is too small for all.
+  void SetBurnt(bool on) { io_flags_ = on ? PPC_IO_BURN : 0; }
 
   // Some piece is to be loaded and not asked for.
   bool HasMore(uint64_t now_ns) { return Best(now_ns).found; }
@@ -136,6 +138,7 @@ class Planner {
   std::function<void(uint32_t)> on_file_failed_;
   uint64_t refused_until_ns_ = 0;
   bool tells_deadlines_ = false;
+  uint32_t io_flags_ = 0;  // of each load
   uint64_t wait_until_ns_ = 0;
   bool finished_ = false;
   bool exhausted_ = false;  // no list has anything to load until one is opened again

@@ -280,6 +280,22 @@ TEST_F(GuardExecutorTest, LoadsOfAServiceThatPopulatesAreMarked) {
   EXPECT_TRUE(read(kEventMmap | kEventNotUser));
 }
 
+// What is to be dropped again during the load is told to the backend.
+TEST_F(GuardExecutorTest, BurntLoadsAreToldToTheBackend) {
+  std::vector<bool> burnt;
+  backend_.OnLoad([&](const LoadRequest& request) { burnt.push_back(request.is_burnt); });
+  int plans = 0;
+  policy_.plan = [&](const ppc_plan_request&) {
+    policy_.list.clear();
+    if (++plans > 2) return;
+    const uint32_t flags = plans == 1 ? PPC_IO_BURN : 0;
+    policy_.list = {{.file = 1, .offset = plans * 2 * kMiB, .size = 2 * kMiB, .flags = flags}};
+  };
+  Start();
+  Turn(20);
+  EXPECT_EQ(burnt, std::vector<bool>({true, false}));
+}
+
 TEST_F(GuardExecutorTest, AFailingDiskIsNotAskedWithoutEnd) {
   backend_.SetReadErrors(1, true);
   int loads = 0;

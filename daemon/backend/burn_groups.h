@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the burn groups of one payer: memory cgroups below its own, each the charge of a stretch of
+// what is loaded for it.  A page is charged to the group of whoever inserts it, and emptying that
+// group evicts it whoever maps it, which nothing else on a stock kernel does for a page that
+// several processes map.
+//
+// Two loader processes take turns: while one finishes the loads of its stretch, the other begins
+// the next in a new group.  Groups go when they are empty, at the end, and those of a runner that
+// was killed when the next one comes to the same cgroup.  cgroup v1 only: there the groups count in
+// the payer's limit. Threads: any.
+#ifndef PPC_DAEMON_BACKEND_BURN_GROUPS_H_
+#define PPC_DAEMON_BACKEND_BURN_GROUPS_H_
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/backend/cgroup_loader.h"
+#include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
+
+namespace ppc {
+
+class BurnGroups {
+ public:
+  static constexpr uint64_t kStretch = 16 << 20;
+
+  // `cgroup_fd`: the payer's directory in the v1 memory hierarchy, duplicated.  An error: no group
+  // can be made there.
+  static Result<std::unique_ptr<BurnGroups>> Open(int cgroup_fd,
+                                                  const CgroupLoaderOptions& options);
+  ~BurnGroups();
+  BurnGroups(const BurnGroups&) = delete;
+  BurnGroups& operator=(const BurnGroups&) = delete;
+
+  // As CgroupLoader::LoadFile, into the group of the present stretch.  `number`: the file's.
+  int LoadFile(int file, uint64_t number, ppc_load* load, int node);
+  // Nobody needs the range any more.  A group of which nothing is needed is emptied.  Bytes of the
+  // range that went so, now or since it was released before; each is told once.
+  uint64_t Release(uint64_t number, uint64_t offset, uint64_t length);
+
+  uint64_t Emptied() const;  // groups, so far
+
+ private:
+  struct Stretch {
+    std::string name;
+    UniqueFd directory;
+    size_t loader = 0;
+    int loading = 0;
+    uint64_t bytes = 0;   // loaded, or being loaded
+    uint64_t needed = 0;  // of them
+    bool is_full = false;
+    std::vector<std::array<uint64_t, 3>> released;  // file, offset, end
+  };
+  using StretchPtr = std::shared_ptr<Stretch>;
+  struct Part {
+    uint64_t end = 0;
+    StretchPtr stretch;
+  };
+  using Place = std::pair<uint64_t, uint64_t>;  // file, offset
+  using Parts = std::map<Place, Part>;
+
+  BurnGroups(UniqueFd parent, const CgroupLoaderOptions& options);
+  StretchPtr Enter(uint64_t bytes, int* code);
+  void Leave(const StretchPtr& stretch, uint64_t number, const ppc_load* loaded);
+  StretchPtr Begin(size_t loader, int* code);
+  template <typename Each>
+  static void Cut(Parts* parts, uint64_t number, uint64_t offset, uint64_t end, Each each);
+  void Forget(uint64_t number, uint64_t offset, uint64_t end, bool is_released,
+              std::vector<StretchPtr>* done);
+  void Empty(const std::vector<StretchPtr>& done);
+  void RemoveOld();
+  bool Remove(const std::string& name) const;
+
+  const UniqueFd parent_;
+  const std::string prefix_;
+  std::array<std::unique_ptr<CgroupLoader>, 2> loaders_;
+  mutable std::mutex mutex_;
+  std::condition_variable left_;
+  StretchPtr present_;
+  bool is_turning_ = false;
+  std::array<int, 2> loading_{};  // by loader
+  uint64_t last_ = 0;
+  uint64_t emptied_ = 0;
+  Parts parts_;
+  Parts untold_;  // of no stretch: went with a group, and Release has not told of it
+  std::vector<std::string> to_remove_;  // empty, or nearly; a loader may still be there
+};
+
+}  // namespace ppc
+
+#endif  // PPC_DAEMON_BACKEND_BURN_GROUPS_H_
