@@ -45,7 +45,11 @@ BurnGroups::BurnGroups(UniqueFd parent, const CgroupLoaderOptions&)
     : parent_(std::move(parent)), prefix_(kPrefix + std::to_string(getpid()) + "-") {}
 
 BurnGroups::~BurnGroups() {
-  for (std::unique_ptr<CgroupLoader>& loader : loaders_) loader.reset();
+  // A process that was killed may stay in its group for a while.
+  for (std::unique_ptr<CgroupLoader>& loader : loaders_) {
+    if (loader != nullptr) (void)loader->MoveTo(parent_.Get());
+    loader.reset();
+  }
   // What is still charged there goes on as the payer's own.
   RemoveOld();
 }

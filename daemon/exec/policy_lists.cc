@@ -117,7 +117,6 @@ bool PolicyLists::SubmitLoads(const RawList& list) {
 void PolicyLists::SubmitEvicts(const RawList& list) {
   stats_.refused_surplus += list.refused;
   if (list.ios.empty()) return;
-  evicts_.clear();
   for (const ppc_io& io : list.ios) {
     IoRefusal why = IoRefusal::kNone;
     const std::optional<IoRange> range = CheckIo(io, parts_.files, &why);
@@ -138,6 +137,7 @@ void PolicyLists::SubmitEvicts(const RawList& list) {
     });
   }
   parts_.evictor->Submit(evicts_);
+  evicts_.clear();  // as above
 }
 
 void PolicyLists::AskForEvictions(miss_io* event) {

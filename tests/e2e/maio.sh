@@ -36,7 +36,7 @@ group_stat() {
   if ! is_v1; then
     word_of memory.stat "$1"
   elif [[ $1 == file ]]; then
-    word_of memory.stat cache
+    word_of memory.stat total_cache # burn groups below it, too
   else
     fail "cgroup v1 does not count $1"
   fi

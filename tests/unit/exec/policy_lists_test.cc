@@ -40,6 +40,20 @@ TEST_F(PolicyListsTest, WhatIsBeyondTheLongestListIsCountedToo) {
   EXPECT_EQ(lists_->Stats().refused[static_cast<size_t>(IoRefusal::kFile)], 1u);
 }
 
+// Its charge handle goes with it, and what stands in its memory cgroup for that.
+TEST_F(PolicyListsTest, WhoPaidGoesWithItsService) {
+  ASSERT_TRUE(services_->Start({{"service_id", "a"}}).ok());
+  const std::weak_ptr<Payer> payer = services_->Find("a")->payer;
+  policy_.evict = [&](const miss_io*) { policy_.evict_list = {{.file = 1, .size = 2 * kMiB}}; };
+  (void)Load({{.file = 1, .size = 2 * kMiB}});
+  lists_->AskForEvictions(nullptr);
+  while (evictor_.RunOne()) {
+  }
+  EXPECT_EQ(backend_.ResidentBytes(1), 0u);
+  services_->Stop("a");
+  EXPECT_TRUE(payer.expired());
+}
+
 TEST_F(PolicyListsTest, WhatIsDroppedIsNotUsedByTheServiceItIsOf) {
   ASSERT_TRUE(services_->Start({{"service_id", "a"}}).ok());
   ASSERT_TRUE(services_->Start({{"service_id", "b"}}).ok());
