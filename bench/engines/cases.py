@@ -43,16 +43,28 @@ def shards_of(directory):
     return sorted(glob.glob(f"{directory}/*.safetensors"))
 
 
+def compiled(store, name):
+    program = store.path(name)
+    if not os.path.exists(program):
+        if not shutil.which("cc"):
+            raise Missing(f"no cc to compile bench/engines/inside/{name}.c; install gcc")
+        quietly(["cc", "-O2", "-o", program, inside(f"{name}.c")], f"compiling {name}.c")
+    return program
+
+
+def ranks(count, init_s, us_per_mib):
+
+    def command(store, directory):
+        return [compiled(store, "ranks"), str(count), str(init_s), str(us_per_mib), *shards_of(directory)]
+
+    return command
+
+
 def passes(number, pause_ms, before_s=0):
     """before_s: initialises so long, as imports do."""
 
     def command(store, directory):
-        program = store.path("passes")
-        if not os.path.exists(program):
-            if not shutil.which("cc"):
-                raise Missing("no cc to compile bench/engines/inside/passes.c; install gcc")
-            quietly(["cc", "-O2", "-o", program, inside("passes.c")], "compiling passes.c")
-        words = [program, str(number), str(pause_ms), *shards_of(directory)]
+        words = [compiled(store, "passes"), str(number), str(pause_ms), *shards_of(directory)]
         return ["/bin/sh", "-c", f'sleep {before_s}; exec "$0" "$@"', *words] if before_s else words
 
     return command
@@ -89,6 +101,8 @@ CASES = (
            LLAMA, limit * MIB, needs=("light", "programs"), in_table=limit > 2211) for limit in (1700, 2450, 2600)),
     Case("passes", "14 passes over 440 MiB mapped, memory 8% larger", "files-440",
          Program(passes(14, 700), LINES, unit="pass"), 475 * MIB, needs=("light",)),
+    Case("two-ranks", "two processes map, touch and keep all of 1,175 MiB, memory 45%", "files-1230",
+         Program(ranks(2, 2, 4000), LINES), 529 * MIB, needs=("light",)),
     Case("paper", "the paper's registration (`service_id`, `workers`), 440 MiB, three starts", "files-440", COPIED,
          ways=(("paper", 3),)),
     Case("plain", "`reg_policy DIR maio`, 440 MiB after 3 s of imports, three starts", "files-440", COPIED,
