@@ -59,7 +59,7 @@ uint64_t NodeFileBytes(std::string_view meminfo) {
 namespace {
 
 // The same members from the memory controller's own hierarchy (v1), whose counters have other
-// names; what it does not count is 0.
+// names; what it does not count is 0.  With the groups below it, as v2 counts.
 std::string CgroupV1Json(const std::string& dir) {
   const auto current = ReadLine(dir + "/memory.usage_in_bytes");
   const auto stat = ReadFile(dir + "/memory.stat");
@@ -68,10 +68,11 @@ std::string CgroupV1Json(const std::string& dir) {
   const auto kernel = ReadLine(dir + "/memory.kmem.usage_in_bytes");
   const auto hits = ReadLine(dir + "/memory.failcnt");
   std::string out = "\"cg\":{" + Member("current", ToNumber(*current), true);
-  out += Member("file", FlatValue(*stat, "cache")) + Member("anon", FlatValue(*stat, "rss"));
+  out += Member("file", FlatValue(*stat, "total_cache")) +
+         Member("anon", FlatValue(*stat, "total_rss"));
   out += Member("kernel", kernel.ok() ? ToNumber(*kernel) : 0);
-  out += Member("file_mapped", FlatValue(*stat, "mapped_file"));
-  out += Member("active_file", FlatValue(*stat, "active_file"));
+  out += Member("file_mapped", FlatValue(*stat, "total_mapped_file"));
+  out += Member("active_file", FlatValue(*stat, "total_active_file"));
   for (const char* key : {"pgscan", "pgsteal", "workingset_refault_file", "high"})
     out += Member(key, 0);
   out += Member("max", hits.ok() ? ToNumber(*hits) : 0);

@@ -84,7 +84,7 @@ BurnGroups::StretchPtr BurnGroups::Begin(size_t loader, int* code) {
   auto stretch = std::make_shared<Stretch>();
   stretch->name = prefix_ + std::to_string(++last_);
   stretch->loader = loader;
-  if (mkdirat(parent_.Get(), stretch->name.c_str(), 0755) != 0 && errno != EEXIST) {
+  if (mkdirat(parent_.Get(), stretch->name.c_str(), 0755) != 0) {
     *code = errno;
     return nullptr;
   }
@@ -99,7 +99,7 @@ BurnGroups::StretchPtr BurnGroups::Begin(size_t loader, int* code) {
   return stretch;
 }
 
-BurnGroups::StretchPtr BurnGroups::Enter(uint64_t bytes, int* code) {
+BurnGroups::StretchPtr BurnGroups::Enter(uint64_t bytes) {
   std::vector<StretchPtr> done;
   std::unique_lock lock(mutex_);
   left_.wait(lock, [this] { return !is_turning_; });
@@ -107,7 +107,8 @@ BurnGroups::StretchPtr BurnGroups::Enter(uint64_t bytes, int* code) {
     is_turning_ = true;
     const size_t next = 1 - present_->loader;
     left_.wait(lock, [this, next] { return loading_[next] == 0; });
-    StretchPtr stretch = Begin(next, code);
+    int code = 0;
+    StretchPtr stretch = Begin(next, &code);
     is_turning_ = false;
     left_.notify_all();
     if (stretch == nullptr) return nullptr;
@@ -128,27 +129,25 @@ void BurnGroups::Leave(const StretchPtr& stretch, uint64_t number, const ppc_loa
   std::vector<StretchPtr> done;
   {
     const std::lock_guard lock(mutex_);
-    --stretch->loading;
-    --loading_[stretch->loader];
     if (loaded != nullptr && loaded->loaded > 0) {
       const uint64_t end = loaded->offset + loaded->done;
       Forget(number, loaded->offset, end, /*is_released=*/false, &done);
       Cut(&untold_, number, loaded->offset, end, [](const StretchPtr&, uint64_t, uint64_t) {});
       parts_[{number, loaded->offset}] = Part{end, stretch};
       stretch->needed += loaded->done;
-    } else if (stretch->is_full && stretch->needed == 0 && stretch->loading == 0) {
-      done.push_back(stretch);
     }
+    --stretch->loading;
+    --loading_[stretch->loader];
+    if (stretch->is_full && stretch->needed == 0 && stretch->loading == 0) done.push_back(stretch);
     left_.notify_all();
   }
   Empty(done);
 }
 
 int BurnGroups::LoadFile(int file, uint64_t number, ppc_load* load, int node) {
-  int code = 0;
-  const StretchPtr stretch = Enter(load->length, &code);
-  if (stretch == nullptr) return code;
-  code = loaders_[stretch->loader]->LoadFile(file, load, node);
+  const StretchPtr stretch = Enter(load->length);
+  if (stretch == nullptr) return kNoGroup;
+  const int code = loaders_[stretch->loader]->LoadFile(file, load, node);
   Leave(stretch, number, code == 0 ? load : nullptr);
   return code;
 }

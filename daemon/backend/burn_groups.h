@@ -42,6 +42,8 @@ class BurnGroups {
   BurnGroups& operator=(const BurnGroups&) = delete;
 
   // As CgroupLoader::LoadFile, into the group of the present stretch.  `number`: the file's.
+  // kNoGroup: none can be made.
+  static constexpr int kNoGroup = -1;
   int LoadFile(int file, uint64_t number, ppc_load* load, int node);
   // Nobody needs the range any more.  A group of which nothing is needed is emptied.  Bytes of the
   // range that went so, now or since it was released before; each is told once.
@@ -69,7 +71,7 @@ class BurnGroups {
   using Parts = std::map<Place, Part>;
 
   BurnGroups(UniqueFd parent, const CgroupLoaderOptions& options);
-  StretchPtr Enter(uint64_t bytes, int* code);
+  StretchPtr Enter(uint64_t bytes);
   void Leave(const StretchPtr& stretch, uint64_t number, const ppc_load* loaded);
   StretchPtr Begin(size_t loader, int* code);
   template <typename Each>

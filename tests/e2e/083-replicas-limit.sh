@@ -22,7 +22,7 @@ load() {
 }
 # Of files; the loader's own memory that its workers share is told with them.
 charged() {
-  awk -v name="$(is_v1 && echo cache || echo file)" '$1 == name {n += $2} $1 == "shmem" {n -= $2} END {print n}' \
+  awk -v v1="$(is_v1 && echo total_)" '$1 == (v1 ? "total_cache" : "file") {n += $2} $1 == v1 "shmem" {n -= $2} END {print n}' \
     "$GROUP/$1/memory.stat"
 }
 # What runs in the groups, the helper that loads for them included, is charged to neither.

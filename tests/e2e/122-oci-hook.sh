@@ -54,7 +54,7 @@ cached_of() { # clean page cache that the container NAME pays for
   local group
   group=$(sed -n 's/^[0-9]*:memory://p' "/proc/$(boxes inspect -f '{{.State.Pid}}' "$1")/cgroup")
   if [[ -n $group ]]; then
-    awk '$1 == "cache" {print $2}' "/sys/fs/cgroup/memory$group/memory.stat"
+    awk '$1 == "total_cache" {print $2}' "/sys/fs/cgroup/memory$group/memory.stat"
   else
     group=$(sed -n 's/^0:://p' "/proc/$(boxes inspect -f '{{.State.Pid}}' "$1")/cgroup")
     awk '$1 == "file" {print $2}' "/sys/fs/cgroup$group/memory.stat"

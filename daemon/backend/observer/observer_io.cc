@@ -98,8 +98,10 @@ Result<LoadResult> ObserverIo::LoadOpen(const LoadRequest& request, int fd) {
     load.length = request.length;
     const std::shared_ptr<BurnGroups> burn =
         request.is_burnt ? BurnGroupsOf(request.charge) : nullptr;
-    const int code = burn != nullptr ? burn->LoadFile(fd, request.file, &load, request.node)
-                                     : charged_.LoadFile(request.charge, fd, &load, request.node);
+    int code = BurnGroups::kNoGroup;
+    if (burn != nullptr) code = burn->LoadFile(fd, request.file, &load, request.node);
+    if (code == BurnGroups::kNoGroup)
+      code = charged_.LoadFile(request.charge, fd, &load, request.node);
     if (code == 0) {
       return LoadResult{.loaded = load.loaded,
                         .submitted = load.submitted,

@@ -153,11 +153,30 @@ TEST_F(BurnGroupsTest, WhatIsLoadedAgainIsOfItsNewGroup) {
   EXPECT_EQ(Release(0, BurnGroups::kStretch - kStep), BurnGroups::kStretch - kStep);
 }
 
+TEST_F(BurnGroupsTest, WhatIsLoadedAgainIntoItsGroupStays) {
+  Load(0, BurnGroups::kStretch / 2);
+  ASSERT_EQ(posix_fadvise(file_.Get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  Load(0, BurnGroups::kStretch / 2);
+  EXPECT_EQ(groups_->Emptied(), 0u);
+  EXPECT_EQ(*Cached(0, BurnGroups::kStretch / 2), BurnGroups::kStretch / 2);
+}
+
 TEST_F(BurnGroupsTest, EmptyGroupsGo) {
   Load(0, kFile);
   EXPECT_EQ(Release(0, kFile), kFile);
   Load(0, kFile);
   EXPECT_LE(Groups(), 4u);
+}
+
+TEST_F(BurnGroupsTest, AStretchForWhichNoGroupCanBeMadeIsSaid) {
+  const std::string taken = cgroup_ + "/ppc-burn-" + std::to_string(getpid()) + "-2";
+  ASSERT_EQ(mkdir(taken.c_str(), 0755), 0);
+  Load(0, BurnGroups::kStretch);
+  ppc_load load{};
+  load.offset = BurnGroups::kStretch;
+  load.length = kStep;
+  EXPECT_EQ(groups_->LoadFile(file_.Get(), kNumber, &load, -1), BurnGroups::kNoGroup);
+  Load(BurnGroups::kStretch, kStep);
 }
 
 TEST_F(BurnGroupsTest, GroupsOfARunnerThatIsGoneAreRemoved) {

@@ -44,7 +44,8 @@ TEST(Counters, GroupOfTheFirstVersionHasTheSameMembers) {
       fs::temp_directory_path() / ("ppc_cgroup_test." + std::to_string(::getpid()));
   fs::create_directories(dir);
   std::ofstream(dir / "memory.usage_in_bytes") << "700\n";
-  std::ofstream(dir / "memory.stat") << "cache 500\nrss 120\nmapped_file 400\nactive_file 30\n";
+  std::ofstream(dir / "memory.stat")
+      << "cache 1\ntotal_cache 500\ntotal_rss 120\ntotal_mapped_file 400\ntotal_active_file 30\n";
   std::ofstream(dir / "memory.kmem.usage_in_bytes") << "80\n";
   std::ofstream(dir / "memory.failcnt") << "3\n";
   std::ofstream(dir / "memory.oom_control") << "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n";
