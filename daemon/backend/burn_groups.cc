@@ -28,7 +28,7 @@ Result<std::unique_ptr<BurnGroups>> BurnGroups::Open(int cgroup_fd,
   UniqueFd parent(fcntl(cgroup_fd, F_DUPFD_CLOEXEC, 0));
   if (!parent.IsValid()) return PosixError("duplicate a descriptor", errno);
   if (faccessat(parent.Get(), kEmpty, W_OK, 0) != 0) return PosixError(kEmpty, errno);
-  std::unique_ptr<BurnGroups> groups(new BurnGroups(std::move(parent), options));
+  std::unique_ptr<BurnGroups> groups(new BurnGroups(std::move(parent)));
   groups->RemoveOld();
   for (std::unique_ptr<CgroupLoader>& loader : groups->loaders_) {
     Result<std::unique_ptr<CgroupLoader>> opened = CgroupLoader::Open(cgroup_fd, -1, options);
@@ -41,7 +41,7 @@ Result<std::unique_ptr<BurnGroups>> BurnGroups::Open(int cgroup_fd,
   return groups;
 }
 
-BurnGroups::BurnGroups(UniqueFd parent, const CgroupLoaderOptions&)
+BurnGroups::BurnGroups(UniqueFd parent)
     : parent_(std::move(parent)), prefix_(kPrefix + std::to_string(getpid()) + "-") {}
 
 BurnGroups::~BurnGroups() {
@@ -50,11 +50,11 @@ BurnGroups::~BurnGroups() {
     if (loader != nullptr) (void)loader->MoveTo(parent_.Get());
     loader.reset();
   }
-  // What is still charged there goes on as the payer's own.
+  // The kernel charges the pages that are left in a removed group to the payer's own.
   RemoveOld();
 }
 
-// What a runner has left that is gone, or we ourselves.
+// Removes our own groups and those of runners that are gone.
 void BurnGroups::RemoveOld() {
   const int again = openat(parent_.Get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const DirStream directory(again < 0 ? nullptr : fdopendir(again));
@@ -177,7 +177,7 @@ void BurnGroups::Forget(uint64_t number, uint64_t offset, uint64_t end, bool is_
     stretch->needed -= to - from;
     if (is_released) stretch->released.push_back({number, from, to});
     if (stretch->needed != 0 || stretch->loading != 0) return;
-    // The present one takes no more loads, if it is worth the while.
+    // The present stretch is closed early only where half of it or more is freed so.
     if (!stretch->is_full && stretch->bytes < kStretch / 2) return;
     stretch->is_full = true;
     done->push_back(stretch);

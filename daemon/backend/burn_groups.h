@@ -7,7 +7,8 @@
 // Two loader processes take turns: while one finishes the loads of its stretch, the other begins
 // the next in a new group.  Groups go when they are empty, at the end, and those of a runner that
 // was killed when the next one comes to the same cgroup.  cgroup v1 only: there the groups count in
-// the payer's limit. Threads: any.
+// the payer's limit.
+// Threads: any.
 #ifndef PPC_DAEMON_BACKEND_BURN_GROUPS_H_
 #define PPC_DAEMON_BACKEND_BURN_GROUPS_H_
 
@@ -45,8 +46,8 @@ class BurnGroups {
   // kNoGroup: none can be made.
   static constexpr int kNoGroup = -1;
   int LoadFile(int file, uint64_t number, ppc_load* load, int node);
-  // Nobody needs the range any more.  A group of which nothing is needed is emptied.  Bytes of the
-  // range that went so, now or since it was released before; each is told once.
+  // Says that nobody needs the range, and empties the groups of which nothing is needed any more.
+  // Returns how many bytes of the range went so, now or since it was released before, each once.
   uint64_t Release(uint64_t number, uint64_t offset, uint64_t length);
 
   uint64_t Emptied() const;  // groups, so far
@@ -70,7 +71,7 @@ class BurnGroups {
   using Place = std::pair<uint64_t, uint64_t>;  // file, offset
   using Parts = std::map<Place, Part>;
 
-  BurnGroups(UniqueFd parent, const CgroupLoaderOptions& options);
+  explicit BurnGroups(UniqueFd parent);
   StretchPtr Enter(uint64_t bytes);
   void Leave(const StretchPtr& stretch, uint64_t number, const ppc_load* loaded);
   StretchPtr Begin(size_t loader, int* code);

@@ -142,7 +142,7 @@ class Guard {
   Verdict AllowLoad(Slot slot, uint64_t file, uint64_t offset, uint64_t size, uint64_t queued,
                     uint64_t now_ns);
   Verdict AllowDrop(Slot slot, uint64_t offset, uint64_t size, bool unmap);
-  // What of the window is left.
+  // Bytes that may still be loaded before readers have read some of what lies unread.
   uint64_t WindowLeft(Slot slot, uint64_t queued);
   // How much a plan may ask for.
   uint64_t PlanBytes(Slot slot, uint64_t queued);

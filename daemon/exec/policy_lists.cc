@@ -137,7 +137,7 @@ void PolicyLists::SubmitEvicts(const RawList& list) {
     });
   }
   parts_.evictor->Submit(evicts_);
-  evicts_.clear();  // as above
+  evicts_.clear();  // whoever pays may end before the next list
 }
 
 void PolicyLists::AskForEvictions(miss_io* event) {

@@ -62,7 +62,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
       backend_, &config_.topology, config_.roots,
       [this](std::shared_ptr<const Cgroup> cgroup) { return MakeMemory(std::move(cgroup)); },
       config_.vendor_xpus.get());
-  if (options.guard && !options.is_blind) guard_ = std::make_unique<Guard>();
+  if (options.guard) guard_ = std::make_unique<Guard>();
   // Simulated time has no neighbours.
   std::function<bool(uint64_t)> mind;
   if (!config_.manual) mind = [this](uint64_t now_ns) { return DoNeighboursWait(now_ns); };

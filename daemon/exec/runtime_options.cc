@@ -90,10 +90,12 @@ Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime) {
   reader.Bool("learnt_starts", &options.learnt_starts);
   ReadLibraries(reader, &options.ask_nvml, &options.ask_dcmi);
   if (Status status = reader.Finish(); !status) return status.error();
+  options.guard = options.guard && !options.is_blind;
   // The guard bounds what a wrong guess loads, and an automatic service is what is learnt.
   if (options.learnt_starts && (!options.guard || !options.auto_service)) {
     return Error{EINVAL,
-                 "\"learnt_starts\" needs \"guard\" and \"auto_service\"; leave these as they are"};
+                 "\"learnt_starts\" needs \"guard\" and \"auto_service\"; leave these as they are, "
+                 "and \"blind\" out"};
   }
   return options;
 }

@@ -366,7 +366,8 @@ TEST_F(MaioTest, AWarmModelThatFitsStaysAtReady) {
   EXPECT_EQ(Start(sim.get(), setup)["constrained"], false);
 }
 
-// What does not fit is loaded so that it can be dropped whoever maps it; what fits is not.
+// MAIO asks for loads that can be dropped whoever maps them where the model does not fit, and only
+// there.
 TEST_F(MaioTest, WhatDoesNotFitIsBurnt) {
   Setup setup;
   Record(setup);  // 96 MiB

@@ -85,11 +85,11 @@ class Simulator : public FakeHost {
   void set_other(uint64_t bytes) { options_.other = bytes; }
 
   uint64_t disk_bytes = 0;        // read from the disk
-  std::set<uint32_t> load_flags;  // PPC_IO_*, that loads had
   uint64_t demand_bytes = 0;      // of these by readers themselves
   uint64_t reread_bytes = 0;      // pages read more than once
   uint64_t refault_bytes = 0;     // read again after the policy dropped them
   uint64_t reclaimed_bytes = 0;   // dropped by the kernel: the limit was hit
+  std::set<uint32_t> load_flags;  // PPC_IO_*, that loads had
   uint64_t evicted_bytes = 0;
   std::map<uint32_t, uint64_t> evicted_of;  // service -> bytes
   uint64_t peak = 0;                        // of cache and other

@@ -49,7 +49,7 @@ class Planner {
   void WaitForReaders(uint64_t until_ns) { wait_until_ns_ = until_ns; }
   // Says when each range is needed (PPC_CAN_DEADLINES).
   void TellDeadlines() { tells_deadlines_ = true; }
-  // What is loaded is dropped again during the load: memory is too small for all.
+  // Tells the backend that memory is too small for all, so that loads are dropped again meanwhile.
   void SetBurnt(bool on) { io_flags_ = on ? PPC_IO_BURN : 0; }
 
   // Some piece is to be loaded and not asked for.

@@ -280,7 +280,7 @@ TEST_F(GuardExecutorTest, LoadsOfAServiceThatPopulatesAreMarked) {
   EXPECT_TRUE(read(kEventMmap | kEventNotUser));
 }
 
-// What is to be dropped again during the load is told to the backend.
+// The backend is told which loads are to be dropped again during the load.
 TEST_F(GuardExecutorTest, BurntLoadsAreToldToTheBackend) {
   std::vector<bool> burnt;
   backend_.OnLoad([&](const LoadRequest& request) { burnt.push_back(request.is_burnt); });

@@ -39,6 +39,7 @@ TEST(RuntimeOptions, DefaultsAndValues) {
   EXPECT_TRUE(set->is_blind);
   EXPECT_TRUE(plain->guard);
   EXPECT_FALSE(ParseRuntimeOptions(Json{{"guard", false}})->guard);
+  EXPECT_FALSE(ParseRuntimeOptions(Json{{"blind", true}})->guard);
 }
 
 TEST(RuntimeOptions, LibrariesThatAreAsked) {
@@ -71,6 +72,7 @@ TEST(RuntimeOptions, WrongOnesAreNamed) {
       {Json{{"learnt_starts", "yes"}}, "learnt_starts"},
       {Json{{"learnt_starts", true}, {"guard", false}}, "guard"},
       {Json{{"learnt_starts", true}, {"auto_service", false}}, "auto_service"},
+      {Json{{"learnt_starts", true}, {"blind", true}}, "blind"},
       {Json{{"reserve", "100%"}}, "reserve"},
       {Json{{"reserve", "%"}}, "reserve"},
       {Json{{"reserve", "1x%"}}, "reserve"},
