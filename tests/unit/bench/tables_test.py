@@ -8,6 +8,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 
 import tables  # noqa: E402
 from filesystems import table as filesystems  # noqa: E402
+from front import documents as front  # noqa: E402
 from gpu import documents as gpu  # noqa: E402
 from loaders import table as loaders  # noqa: E402
 
@@ -17,6 +18,13 @@ class Documents(unittest.TestCase):
         for made in (filesystems, gpu, loaders):
             self.assertEqual(tables.written(made.PAGE, made.COMMAND), "\n".join(made.lines(tables.kept(made.NAME))),
                              f"{made.PAGE}: write it with `{made.COMMAND}`")
+
+    def test_readme_shows_kept_results(self):
+        self.assertEqual(tables.written(front.PAGE, front.COMMAND), "\n".join(front.lines()),
+                         f"write it with `{front.COMMAND}`")
+        for name, draw in front.PICTURES.items():
+            with open(os.path.join(tables.TOP, name), encoding="utf-8") as file:
+                self.assertEqual(file.read(), draw() + "\n", f"{name}: draw it with `{front.COMMAND}`")
 
 
 class FileSystems(unittest.TestCase):
