@@ -16,8 +16,8 @@ CASES = (
     ("two processes map, touch and keep all", "run 2", "two processes, memory for 45%"),
     ("ONNX Runtime, one external file", "run 2", "ONNX Runtime, one external file"),
     ("llama.cpp computes from 2,211 MiB of mapped weights, memory 2,450", "run 2", "llama.cpp computing, memory 111%"),
-    ("`reg_policy DIR maio`, 440 MiB after 3 s of imports", "plain 3", "440 MiB after 3 s of imports, registered"),
-    ("a neighbour writes to drop_caches each second", "run 1", "a neighbour drops the page cache each second, first start"),
+    ("`reg_policy DIR maio`, 440 MiB after 3 s of imports", "plain 3", "440 MiB after imports, registered directory"),
+    ("a neighbour writes to drop_caches each second", "run 1", "neighbour drops the page cache, first start"),
 )
 
 
