@@ -54,7 +54,9 @@ def case(title, start):
     """(seconds natively, seconds with PPC, ratio of time, ratio of bytes) of one row of cases.md."""
     with open(os.path.join(FOLDER, "cases.md"), encoding="utf-8") as page:
         rows = [_cells(line) for line in page if line.startswith("|")]
-    (found,) = [row for row in rows if row[0].startswith(title) and row[1] == start]
+    found = next((row for row in rows if row[0].startswith(title) and row[1] == start), None)
+    if found is None:
+        raise ValueError(f"bench/results/cases.md has no row '{title}', {start}; CASES in bench/front/starts.py names them")
     return (*(float(cell.split(" s")[0]) for cell in found[2:4]), float(found[4]), float(found[5]))
 
 
