@@ -46,6 +46,7 @@ void ObserverIo::Note(const Event& event) {
 }
 
 uint64_t ObserverIo::Look(uint64_t now_ns) {
+  charged_.Reap();
   const uint64_t idle_ns = files_.CloseIdle(now_ns) ? kOpenLookNs : kIdleLookNs;
   // The more a look at processes costs the later is the next: files are not held open so long.
   if (now_ns >= direct_due_ns_) {
@@ -110,6 +111,7 @@ Result<LoadResult> ObserverIo::LoadOpen(const LoadRequest& request, int fd) {
                         .done = load.done,
                         .stop = static_cast<LoadStop>(load.stop)};
     }
+    if (code == CgroupLoader::kNoAnswer) return LoadResult{.stop = LoadStop::kLater};
     if (code == EBADF) return Error{EBADF, "load: no such cgroup"};
     if (code != EBUSY) return PosixError("load", code);
   }
