@@ -43,8 +43,12 @@ std::string LearntFile(const RuntimeConfig& config) {
   return config.options.template_dir + "/learnt/" + name + ".json";
 }
 
-// One cannot keep up with the fastest disks, and is the last to run where CPUs are short.
-int EvictorThreads(size_t nodes) { return static_cast<int>(std::clamp<size_t>(nodes, 2, 4)); }
+// One cannot keep up with the fastest disks, and is the last to run where CPUs are short.  All but
+// one may wait for processes that hang (observer).
+constexpr int kEvictorThreads = 4;
+
+// Processes that hang keep so many of them but one.
+constexpr size_t kMostLookups = 4;
 
 }  // namespace
 
@@ -77,7 +81,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
       &completions_);
   evictor_ = std::make_unique<Evictor>(
       backend_,
-      Evictor::Options{.threads = EvictorThreads(config_.topology.nodes.size()),
+      Evictor::Options{.threads = kEvictorThreads,
                        .manual = config_.manual,
                        .on_dropped = [this](uint64_t bytes) { OnDropped(bytes); }},
       &completions_);

@@ -137,8 +137,9 @@ Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
   if (!all) return all.error();
   EvictResult sum;
   sum.dropped = ReleaseGroups(request, (*fd)->Get());
+  const Mappers::Visit visit(&mappers_);
   const std::vector<MappedPart> mapped =
-      mappers_.Of(*identity, request.offset, request.length, MonotonicNs());
+      mappers_.Of(visit, *identity, request.offset, request.length, MonotonicNs());
   for (const auto& [offset, length] :
        own_pages_.Within(request.file, request.offset, request.length)) {
     std::vector<MappedPart> parts;
@@ -152,8 +153,8 @@ Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
         of_ours.bytes = to - from;
       }
     }
-    const Result<EvictResult> done =
-        EvictRange((*fd)->Get(), offset, length, request.unmap, parts, roots_.Proc(""));
+    const Result<EvictResult> done = EvictRange(
+        (*fd)->Get(), offset, length, request.unmap && visit.IsInside(), parts, roots_.Proc(""));
     if (!done) return done.error();
     if (done->dropped == done->asked) ForgetDropped(request.file, (*fd)->Get(), offset, length);
     sum.dropped += done->dropped;
