@@ -29,10 +29,10 @@ Executor::Executor(Parts parts, Options options)
   AddSource(parts_.control->fd(), [this](short) { parts_.control->ClearWake(); });
   AddSource(parts_.lookups->fd(), [this](short) { parts_.lookups->ClearWake(); });
   parts_.services->Use(Helper(parts_.control), Helper(parts_.lookups),
-                       [this] { intake_.ReleaseHeld(); });
+                       [this] { intake_.NoteAnswer(); });
   if (options_.manual) return;
   parts_.files->UseRenewal([this](uint64_t file) {
-    (void)parts_.control->Submit([this, file] { parts_.files->Renew(file); }, nullptr);
+    return parts_.control->Submit([this, file] { parts_.files->Renew(file); }, nullptr).ok();
   });
 }
 
@@ -241,6 +241,7 @@ bool Executor::HandleHelpers() {
   const size_t known = parts_.control->RunDone() + parts_.lookups->RunDone();
   const size_t done = parts_.background->RunDone() + parts_.remote->RunDone();
   if (done > 0) ++plan_epoch_;
+  intake_.ReleaseAnswered();
   if (parts_.autos != nullptr) parts_.autos->Decide();
   return known + done > 0;
 }
