@@ -111,7 +111,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
   background_ = std::make_unique<Worker>("ppc-background", config_.manual);
   remote_ = std::make_unique<Worker>("ppc-remote", config_.manual, std::move(config_.remote_pace));
   control_ = std::make_unique<Worker>("ppc-control", config_.manual);
-  lookups_ = std::make_unique<Worker>("ppc-readers", config_.manual);
+  lookups_ = std::make_unique<Worker>("ppc-readers", config_.manual, Worker::Pace{}, kMostLookups);
   if (host_->Has(Hook::kControl)) {
     if (options.learnt_starts) {
       learnt_ = std::make_unique<LearntPrograms>(
