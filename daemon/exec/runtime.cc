@@ -139,7 +139,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
                       policy_services_.get(), files_.get(), services_.get(), &config_.topology,
                       &demand_, &own_cache_, autos_.get(), control_.get(), lookups_.get(),
                       background_.get(), remote_.get(), config_.recorder, guard_.get(),
-                      [this] { AskForHits(); }},
+                      [this] { AttachAnew(); }},
       Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes, window,
                         config_.manual});
 }
@@ -222,7 +222,7 @@ Status Runtime::Start() {
 Status Runtime::AttachAsWanted() {
   const uint32_t want = has_want_ ? want_ : (host_->ManagesReadahead() ? PPC_WANT_MANAGED_RA : 0);
   AttachOptions attach;
-  attach.managed_readahead = (want & PPC_WANT_MANAGED_RA) != 0;
+  attach.managed_readahead = (want & PPC_WANT_MANAGED_RA) != 0 && !executor_->AreLoadsStuck();
   const bool tells_progress = (want & PPC_WANT_PROGRESS) != 0;
   attach.progress = tells_progress || (guard_ != nullptr && guard_->WantsHits());
   attach.trace = (want & PPC_WANT_TRACE) != 0;
@@ -251,11 +251,12 @@ Status Runtime::Want(uint32_t want, uint64_t beacon_bytes) {
   return AttachAsWanted();
 }
 
-// The guard judges what is loaded by what is read of it, whether the policy is told or not.
-void Runtime::AskForHits() {
+// The guard judges what is loaded by what is read of it, whether the policy is told or not; and
+// read-ahead is ours only while loads go on.
+void Runtime::AttachAnew() {
   if (!started_ || shut_down_) return;
   if (Status attached = AttachAsWanted(); !attached)
-    Log(LogLevel::kWarning, "the guard is told of no hits: " + attached.error().message);
+    Log(LogLevel::kWarning, "events are told as before: " + attached.error().message);
 }
 
 // A policy's exception must not end the process, whatever thread it is on.
