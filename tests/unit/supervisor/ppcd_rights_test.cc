@@ -218,6 +218,23 @@ TEST_F(PpcdRightsTest, AServiceEndsWithItsGroup) {
   EXPECT_EQ(CodeOf(AskAs(owner_, About("service_stop", "svc-a"))), "");
 }
 
+// Whoever makes a group anew under its name has no right to what the one before has started.
+TEST_F(PpcdRightsTest, AServiceEndsWithItsGroupThoughAnotherHasItsName) {
+  MakeGroup("/pods/short");
+  ASSERT_EQ(CodeOf(AskAs({"short-lived", "/pods/short", 0}, Start("svc-short"))), "");
+  RemoveGroup("/pods/short");
+  MakeGroup("/pods/in-its-inode");
+  MakeGroup("/pods/short");
+  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].empty(); }));
+}
+
+TEST_F(PpcdRightsTest, ADirectoryIsNoGroupOfACaller) {
+  MakeGroup("/sys");
+  EXPECT_EQ(CodeOf(AskAs({"a group called /sys", "/sys", kUser},
+                         Start("svc-x", {{"cgroup", "/sys/fs/cgroup/pods/b"}}))),
+            "EACCES");
+}
+
 TEST_F(PpcdRightsTest, TheSocketsModesAreTheirUsers) {
   struct stat info {};
   ASSERT_EQ(stat(socket_.c_str(), &info), 0);
