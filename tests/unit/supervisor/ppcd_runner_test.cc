@@ -141,7 +141,7 @@ TEST_F(RunnerTest, ABurstOfMessagesWaitsForTheRunner) {
     ASSERT_TRUE(answer.value("ok", false)) << answer;
   }
   EXPECT_TRUE(ParseJson(stop.ReadLine(), "answer")->value("ok", false));
-  EXPECT_NE(RunnerLog().find("service_stop"), std::string::npos);
+  EXPECT_TRUE(Eventually([this] { return RunnerLog().find("service_stop") != std::string::npos; }));
 }
 
 TEST_F(RunnerTest, AnAnswerOfAnotherTypeEndsNobody) {
