@@ -10,10 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "daemon/base/clock.h"
 
 namespace ppc {
 namespace {
@@ -24,6 +27,8 @@ using cgroup_loader::kFirstLaneFd;
 using cgroup_loader::Request;
 
 constexpr int kMaxLanes = 64;
+constexpr size_t kMaxEnded = 2;  // a frozen cgroup keeps what was killed there
+constexpr int kMaxRestShift = 3;
 constexpr int kCannotStart = 127;
 constexpr int kCannotJoin = 126;
 
@@ -74,11 +79,11 @@ ssize_t SendWith(int lane, const Request& request, int file) {
   return sendmsg(lane, &message, MSG_NOSIGNAL);
 }
 
-Outcome Exchange(int lane, const Request& request, int file, Answer* answer) {
-  ssize_t got = SendWith(lane, request, file);
-  if (got != static_cast<ssize_t>(sizeof(request))) return Outcome::kGone;
+// Waits as long as the lane's SO_RCVTIMEO says, unless `flags` forbid it.
+Outcome Receive(int lane, Answer* answer, int flags) {
+  ssize_t got = 0;
   do {
-    got = recv(lane, answer, sizeof(*answer), 0);
+    got = recv(lane, answer, sizeof(*answer), flags);
   } while (got < 0 && errno == EINTR);
   if (got == static_cast<ssize_t>(sizeof(*answer))) return Outcome::kAnswered;
   return got < 0 && errno == EAGAIN ? Outcome::kLate : Outcome::kGone;
@@ -106,17 +111,25 @@ CgroupLoader::CgroupLoader(UniqueFd cgroup, UniqueFd device, CgroupLoaderOptions
     : cgroup_(std::move(cgroup)), device_(std::move(device)), options_(std::move(options)) {}
 
 CgroupLoader::~CgroupLoader() {
-  if (process_ != nullptr) ended_.push_back(process_->pid);
-  process_.reset();
-  Reap();
+  if (process_ != nullptr) Drop(process_);
+  ReapLocked();
 }
 
 CgroupLoader::Process::~Process() {
   if (pidfd.IsValid()) (void)syscall(SYS_pidfd_send_signal, pidfd.Get(), SIGKILL, nullptr, 0);
 }
 
-// Never waits: a frozen cgroup lets nobody die.  What is left here goes with us.
 void CgroupLoader::Reap() {
+  const std::lock_guard lock(mutex_);
+  if (process_ != nullptr) {
+    pollfd ended{process_->pidfd.Get(), POLLIN, 0};
+    if (poll(&ended, 1, 0) > 0) Drop(process_);
+  }
+  ReapLocked();
+}
+
+// mutex_ held.  Never waits: a frozen cgroup lets nobody die.  What is left here goes with us.
+void CgroupLoader::ReapLocked() {
   std::erase_if(ended_, [this](pid_t pid) {
     const bool is_gone = waitpid(pid, nullptr, WNOHANG) != 0;
     if (is_gone && options_.on_process) options_.on_process(pid, false);
@@ -126,7 +139,6 @@ void CgroupLoader::Reap() {
 
 // mutex_ held.
 std::shared_ptr<CgroupLoader::Process> CgroupLoader::Start(int* code) {
-  Reap();
   UniqueFd procs(openat(cgroup_.Get(), "cgroup.procs", O_WRONLY | O_CLOEXEC));
   if (procs.IsValid()) procs = DupAbove(procs.Get());
   if (!procs.IsValid()) {
@@ -151,7 +163,8 @@ std::shared_ptr<CgroupLoader::Process> CgroupLoader::Start(int* code) {
     }
     numbers.push_back(theirs.back().Get());
     process->idle.push_back(static_cast<size_t>(i));
-    const timeval timeout{options_.answer_timeout_s, 0};
+    const timeval timeout{options_.answer_timeout_ms / 1000,
+                          options_.answer_timeout_ms % 1000 * 1000};
     setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
   }
   std::array<std::string, 4> words = {options_.program, kServeLoadsFlag,
@@ -168,29 +181,86 @@ std::shared_ptr<CgroupLoader::Process> CgroupLoader::Start(int* code) {
     return nullptr;
   }
   process->pidfd.Reset(static_cast<int>(syscall(SYS_pidfd_open, process->pid, 0)));
+  process->heard_ns = MonotonicNs();
   // It loads nothing before it is sent something.
   if (options_.on_process) options_.on_process(process->pid, true);
   return process;
 }
 
+// mutex_ held.  Whether a process may be started now.
+bool CgroupLoader::MayStart(int* code) {
+  ReapLocked();
+  if (is_refused_) {
+    *code = EBUSY;
+  } else if (ended_.size() >= kMaxEnded || MonotonicNs() < rest_until_ns_) {
+    *code = kNoAnswer;
+  } else {
+    return true;
+  }
+  return false;
+}
+
 std::shared_ptr<CgroupLoader::Process> CgroupLoader::Take(size_t* lane, int* code) {
   std::unique_lock lock(mutex_);
-  while (process_ != nullptr && process_->idle.empty()) lane_free_.wait(lock);
-  if (is_refused_) *code = EBUSY;
-  if (process_ == nullptr && !is_refused_) process_ = Start(code);
-  if (process_ == nullptr) return nullptr;
+  for (;;) {
+    TakeLateAnswers();
+    if (process_ == nullptr) {
+      if (MayStart(code)) process_ = Start(code);
+      if (process_ == nullptr) return nullptr;
+    }
+    const bool are_all_late = process_->late.size() == process_->lanes.size();
+    if (process_->is_silent || are_all_late) {
+      *code = kNoAnswer;
+      return nullptr;
+    }
+    if (!process_->idle.empty()) break;
+    lane_free_.wait(lock);
+  }
   *lane = process_->idle.back();
   process_->idle.pop_back();
   return process_;
 }
 
-void CgroupLoader::GiveBack(const std::shared_ptr<Process>& process, size_t lane, bool is_broken) {
-  const std::lock_guard lock(mutex_);
-  if (!is_broken) {
+// mutex_ held.  Answers that came after their callers had gone; what such a load did stays done.
+void CgroupLoader::TakeLateAnswers() {
+  if (process_ == nullptr || process_->late.empty()) return;
+  const std::shared_ptr<Process> process = process_;
+  bool is_gone = false;
+  std::erase_if(process->late, [&](size_t lane) {
+    Answer answer{};
+    const Outcome outcome = Receive(process->lanes[lane].Get(), &answer, MSG_DONTWAIT);
+    is_gone |= outcome == Outcome::kGone;
+    if (outcome != Outcome::kAnswered) return false;
     process->idle.push_back(lane);
-  } else if (process_ == process) {
-    ended_.push_back(process->pid);
-    process_.reset();
+    process->is_silent = false;
+    process->has_answered = true;
+    process->heard_ns = MonotonicNs();
+    return true;
+  });
+  const uint64_t silence_ns = static_cast<uint64_t>(options_.silence_ms) * kNsPerMs;
+  const bool is_given_up = process->is_silent && MonotonicNs() >= process->heard_ns + silence_ns;
+  if (is_gone || is_given_up) Drop(process);
+}
+
+// mutex_ held.
+void CgroupLoader::Drop(const std::shared_ptr<Process>& process) {
+  if (process_ != process) return;
+  vain_starts_ = process->has_answered ? 0 : std::min(vain_starts_ + 1, kMaxRestShift);
+  rest_until_ns_ = vain_starts_ == 0 ? 0 : MonotonicNs() + (kNsPerSec << (vain_starts_ - 1));
+  ended_.push_back(process->pid);
+  process_.reset();
+}
+
+void CgroupLoader::GiveBack(const std::shared_ptr<Process>& process, size_t lane, bool is_late) {
+  const std::lock_guard lock(mutex_);
+  if (is_late) {
+    process->late.push_back(lane);
+    process->is_silent = true;
+  } else {
+    process->idle.push_back(lane);
+    process->is_silent = false;
+    process->has_answered = true;
+    process->heard_ns = MonotonicNs();
   }
   lane_free_.notify_all();
 }
@@ -216,8 +286,8 @@ int CgroupLoader::MoveTo(int cgroup_fd) {
   const std::string pid = std::to_string(process_->pid);
   if (procs.IsValid() && write(procs.Get(), pid.data(), pid.size()) > 0) return 0;
   // It may just have ended, or is not in the old one yet: another is started in the new one.
-  ended_.push_back(process_->pid);
-  process_.reset();
+  Drop(process_);
+  rest_until_ns_ = 0;
   return 0;
 }
 
@@ -233,17 +303,21 @@ int CgroupLoader::LoadWith(int file, ppc_load* load, int node) {
     const std::shared_ptr<Process> process = Take(&lane, &code);
     if (process == nullptr) return code;
     Answer answer{};
-    const Outcome outcome = Exchange(process->lanes[lane].Get(), request, file, &answer);
-    if (outcome == Outcome::kGone && CouldNotJoin(*process)) {
+    const int socket = process->lanes[lane].Get();
+    const bool is_sent = SendWith(socket, request, file) == static_cast<ssize_t>(sizeof(request));
+    const Outcome outcome = is_sent ? Receive(socket, &answer, 0) : Outcome::kGone;
+    if (outcome == Outcome::kGone) {
+      const bool is_refused = CouldNotJoin(*process);
       const std::lock_guard lock(mutex_);
-      is_refused_ = true;
+      is_refused_ |= is_refused;
+      Drop(process);
+      lane_free_.notify_all();
+      continue;
     }
-    GiveBack(process, lane, outcome != Outcome::kAnswered);
-    if (outcome == Outcome::kLate) return ETIMEDOUT;
-    if (outcome == Outcome::kAnswered) {
-      *load = answer.load;
-      return answer.code;
-    }
+    GiveBack(process, lane, outcome == Outcome::kLate);
+    if (outcome == Outcome::kLate) return kNoAnswer;
+    *load = answer.load;
+    return answer.code;
   }
   return ECHILD;
 }

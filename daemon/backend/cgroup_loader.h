@@ -5,8 +5,12 @@
 //
 // The process is this program again, started at the first load and gone a little after the
 // last one, so that it does not keep an ended service's cgroup populated.  It has the module's
-// device (if there is one), one socket per lane with a thread each, the file that is being loaded,
-// and nothing else.
+// device (if there is one), one socket per lane, the file that is being loaded, and nothing else.
+// It starts a thread when a load comes and all its threads are busy: each counts in the cgroup's
+// pids.max.
+//
+// A cgroup may be frozen or throttled, so a caller waits for an answer only for a while.  The lane
+// stays lent until the answer comes; while the process answers nothing, no load is sent to it.
 // Threads: Load by any.
 // Paper: section 3.3 (the loader runs in the same cgroup as the service).
 #ifndef PPC_DAEMON_BACKEND_CGROUP_LOADER_H_
@@ -31,9 +35,10 @@ namespace ppc {
 struct CgroupLoaderOptions {
   // Run with the argument kServeLoadsFlag.
   std::string program = "/proc/self/exe";
-  int lanes = 8;              // loads at the same time
-  int idle_ms = 2000;         // without work for so long the process ends
-  int answer_timeout_s = 30;  // a load that takes longer is given up
+  int lanes = 8;                 // loads at the same time
+  int idle_ms = 2000;            // without work for so long the process ends
+  int answer_timeout_ms = 2000;  // so long a caller waits for its load
+  int silence_ms = 30000;        // a process that answers nothing for so long is killed
   // Told of every process before it loads anything, and once it is gone.
   std::function<void(pid_t pid, bool is_there)> on_process;
 };
@@ -49,10 +54,15 @@ class CgroupLoader {
 
   // Does the ioctl LOAD inside the cgroup, bound as the calling thread is and preferring `node`
   // (-1: none).  0 or a positive errno; ECHILD: there is no process to do it; EBUSY: there will be
-  // none, because the cgroup takes no process (it has children with controllers).
+  // none, because the cgroup takes no process (it has children with controllers); kNoAnswer: the
+  // process does not answer, or has ended without an answer: later it may.
+  static constexpr int kNoAnswer = -2;
   int Load(ppc_load* load, int node) { return LoadWith(-1, load, node); }
   // The same by the file itself, whose descriptor is lent: offset and length of `load` count.
   int LoadFile(int file, ppc_load* load, int node) { return LoadWith(file, load, node); }
+  // Waits for the processes that have ended, if they have: one counts in the cgroup's pids.max
+  // until then.
+  void Reap();
   // From now on it loads in this cgroup, duplicated.  No load is under way.  0 or a positive errno.
   int MoveTo(int cgroup_fd);
 
@@ -65,17 +75,26 @@ class CgroupLoader {
     pid_t pid = -1;
     UniqueFd pidfd;  // its number may belong to somebody else once it is waited for
     std::vector<UniqueFd> lanes;
-    std::vector<size_t> idle;  // lanes without a load; under CgroupLoader::mutex_
+    // Under CgroupLoader::mutex_:
+    std::vector<size_t> idle;  // lanes without a load
+    std::vector<size_t> late;  // lanes whose caller did not wait for the answer
+    bool is_silent = false;    // no answer has come since a caller gave up
+    bool has_answered = false;
+    uint64_t heard_ns = 0;  // of the last answer, or of the start
   };
 
   CgroupLoader(UniqueFd cgroup, UniqueFd device, CgroupLoaderOptions options);
   int LoadWith(int file, ppc_load* load, int node);
   // A lane of a running process, for the caller alone; nullptr with *code set.
   std::shared_ptr<Process> Take(size_t* lane, int* code);
-  void GiveBack(const std::shared_ptr<Process>& process, size_t lane, bool is_broken);
+  void GiveBack(const std::shared_ptr<Process>& process, size_t lane, bool is_late);
+  // The process has ended, or is given up.
+  void Drop(const std::shared_ptr<Process>& process);
+  void TakeLateAnswers();
+  bool MayStart(int* code);
   std::shared_ptr<Process> Start(int* code);
   bool CouldNotJoin(const Process& process);
-  void Reap();
+  void ReapLocked();
 
   UniqueFd cgroup_;
   const UniqueFd device_;
@@ -85,6 +104,8 @@ class CgroupLoader {
   std::shared_ptr<Process> process_;
   std::vector<pid_t> ended_;  // not waited for yet
   bool is_refused_ = false;   // the cgroup takes no process
+  int vain_starts_ = 0;       // in a row, of processes that ended without an answer
+  uint64_t rest_until_ns_ = 0;
 };
 
 // The other side: what the program does when it is started with kServeLoadsFlag LANES IDLE_MS.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what the process inside the cgroup does: answers loads until nobody asks any more.
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -12,6 +14,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <system_error>
 #include <thread>
 
 #include "daemon/backend/cgroup_loader.h"
@@ -28,8 +31,12 @@ using cgroup_loader::kDeviceFd;
 using cgroup_loader::kFirstLaneFd;
 using cgroup_loader::Request;
 
-struct Activity {
-  std::atomic<int> busy{0};
+struct Shared {
+  int lanes = 0;
+  uint64_t idle_ns = 0;
+  UniqueFd epoll;
+  std::atomic<int> threads{1};
+  std::atomic<int> waiting{1};  // threads without a load, also before they wait
   std::atomic<uint64_t> last_ns{0};
 };
 
@@ -71,19 +78,58 @@ int LoadByDevice(ppc_load* load) {
   return 0;
 }
 
-void Serve(int lane, Activity* activity) {
+void Serve(Shared* shared);
+
+// The cgroup may allow no more threads: then those that there are will do.
+void AddThread(Shared* shared) {
+  if (shared->threads.fetch_add(1) < shared->lanes) {
+    ++shared->waiting;
+    try {
+      std::thread([shared] { Serve(shared); }).detach();
+      return;
+    } catch (const std::system_error&) {
+      --shared->waiting;
+    }
+  }
+  --shared->threads;
+}
+
+// The lane on which a request has come, for the caller alone.  Ends the process when none has come
+// for long enough: a request that comes right now finds its lane closed and is asked again
+// elsewhere.
+int AwaitLane(Shared* shared) {
+  const int look_ms = static_cast<int>(shared->idle_ns / kNsPerMs / 4) + 1;
+  epoll_event event{};
+  while (epoll_wait(shared->epoll.Get(), &event, 1, look_ms) != 1) {
+    const bool is_idle = shared->waiting == shared->threads;
+    if (is_idle && MonotonicNs() - shared->last_ns > shared->idle_ns) _exit(0);
+  }
+  if (--shared->waiting == 0) AddThread(shared);
+  return event.data.fd;
+}
+
+void Watch(const Shared& shared, int lane, int operation) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLONESHOT;
+  event.data.fd = lane;
+  if (epoll_ctl(shared.epoll.Get(), operation, lane, &event) != 0) _exit(1);
+}
+
+void Serve(Shared* shared) {
   cpu_set_t bound;
   CPU_ZERO(&bound);
   int node = -1;
   LowerIoPriority();
   for (;;) {
+    const int lane = AwaitLane(shared);
     Request request;
     UniqueFd file;
-    const ssize_t got = ReceiveWith(lane, &request, &file);
-    if (got < 0 && errno == EINTR) continue;
+    ssize_t got = 0;
+    do {
+      got = ReceiveWith(lane, &request, &file);
+    } while (got < 0 && errno == EINTR);
     // The runner is gone, or is done with us.
     if (got != static_cast<ssize_t>(sizeof(request))) _exit(0);
-    ++activity->busy;
     // Where the cgroup's cpuset forbids these CPUs the thread still loads.
     if (CPU_COUNT(&request.cpus) > 0 && !CPU_EQUAL(&request.cpus, &bound)) {
       bound = request.cpus;
@@ -99,9 +145,10 @@ void Serve(int lane, Activity* activity) {
     answer.code =
         file.IsValid() ? LoadByFile(file.Get(), &answer.load) : LoadByDevice(&answer.load);
     file.Reset();
-    activity->last_ns = MonotonicNs();
-    --activity->busy;
+    shared->last_ns = MonotonicNs();
+    ++shared->waiting;
     (void)send(lane, &answer, sizeof(answer), MSG_NOSIGNAL);
+    Watch(*shared, lane, EPOLL_CTL_MOD);
   }
 }
 
@@ -110,17 +157,17 @@ void Serve(int lane, Activity* activity) {
 int ServeLoads(int lanes, int idle_ms) {
   prctl(PR_SET_NAME, "ppc-load");
   signal(SIGTERM, SIG_DFL);
-  Activity activity;
-  activity.last_ns = MonotonicNs();
-  for (int i = 0; i < lanes; ++i) {
-    std::thread([lane = kFirstLaneFd + i, &activity] { Serve(lane, &activity); }).detach();
-  }
-  const uint64_t idle_ns = static_cast<uint64_t>(idle_ms) * 1000 * 1000;
-  for (;;) {
-    usleep(static_cast<useconds_t>(idle_ms) * 250);
-    // A request that comes right now finds the lane closed and is asked again elsewhere.
-    if (activity.busy == 0 && MonotonicNs() - activity.last_ns > idle_ns) _exit(0);
-  }
+  // A service whose memory is used up must not lose a process of its own to our loads.
+  const UniqueFd score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  (void)!write(score.Get(), "1000", 4);
+  static Shared shared;
+  shared.lanes = lanes;
+  shared.idle_ns = static_cast<uint64_t>(idle_ms) * kNsPerMs;
+  shared.last_ns = MonotonicNs();
+  shared.epoll.Reset(epoll_create1(EPOLL_CLOEXEC));
+  for (int i = 0; i < lanes; ++i) Watch(shared, kFirstLaneFd + i, EPOLL_CTL_ADD);
+  Serve(&shared);
+  return 0;
 }
 
 }  // namespace ppc

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "daemon/base/log.h"
 
@@ -34,6 +35,15 @@ int CgroupLoaders::Load(uint32_t handle, ppc_load* load, int node) {
 int CgroupLoaders::LoadFile(uint32_t handle, int file, ppc_load* load, int node) {
   const std::shared_ptr<CgroupLoader> loader = Of(handle);
   return loader == nullptr ? EBADF : TellUncharged(loader->LoadFile(file, load, node));
+}
+
+void CgroupLoaders::Reap() {
+  std::vector<std::shared_ptr<CgroupLoader>> loaders;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [handle, loader] : loaders_) loaders.push_back(loader);
+  }
+  for (const std::shared_ptr<CgroupLoader>& loader : loaders) loader->Reap();
 }
 
 std::shared_ptr<CgroupLoader> CgroupLoaders::Of(uint32_t handle) {

@@ -28,6 +28,8 @@ class CgroupLoaders {
   int Load(uint32_t handle, ppc_load* load, int node);
   int LoadFile(uint32_t handle, int file, ppc_load* load, int node);
 
+  void Reap();  // see CgroupLoader::Reap
+
  private:
   std::shared_ptr<CgroupLoader> Of(uint32_t handle);
   int TellUncharged(int code);

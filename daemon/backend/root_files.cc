@@ -10,6 +10,7 @@
 #include <climits>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "daemon/base/files.h"
 
@@ -50,21 +51,48 @@ char KindOf(const dirent& entry) {
 
 }  // namespace
 
+Result<UniqueFd> OpenPlain(int place, int flags) {
+  struct stat st {};
+  if (fstat(place, &st) != 0) return PosixError("stat a file", errno);
+  if (S_ISLNK(st.st_mode)) return PosixError("open a symbolic link", ELOOP);
+  if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+    return Error{EINVAL, "neither a regular file nor a directory"};
+  const std::string link = "/proc/self/fd/" + std::to_string(place);
+  // Nobody's lease may keep us.
+  UniqueFd fd(open(link.c_str(), flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!fd.IsValid()) return PosixError("open a file", errno);
+  return fd;
+}
+
+RootFiles::RootFiles(std::string root, std::optional<dev_t> device)
+    : root_(std::move(root)), device_(device) {
+  struct stat st {};
+  if (device_ || stat(root_.c_str(), &st) != 0) return;
+  device_ = st.st_dev;
+  inode_ = st.st_ino;
+}
+
 Result<UniqueFd> RootFiles::OpenRoot() const {
   UniqueFd root(open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!root.IsValid()) return PosixError("open " + root_, errno);
   if (!device_) return root;
   struct stat st {};
   if (fstat(root.Get(), &st) != 0) return PosixError("stat " + root_, errno);
-  if (st.st_dev != *device_) return Error{ENODEV, root_ + " is another mount now"};
+  if (st.st_dev != *device_ || (inode_ != 0 && st.st_ino != inode_))
+    return Error{ENODEV, root_ + " is another " + (inode_ != 0 ? "directory" : "mount") + " now"};
   return root;
 }
 
-Result<UniqueFd> RootFiles::Open(const std::string& path) const {
+Result<UniqueFd> RootFiles::Open(const std::string& path, int flags) const {
   const Result<UniqueFd> root = OpenRoot();
   if (!root) return root.error();
-  UniqueFd fd = OpenAt2(root->Get(), NameOf(path), Beneath(O_RDONLY | O_NOCTTY | O_NONBLOCK));
-  if (!fd.IsValid()) return PosixError("open " + path + " below " + root_, errno);
+  const int kind = flags & (O_NOFOLLOW | O_DIRECTORY);
+  UniqueFd place =
+      OpenAt2(root->Get(), NameOf(path), Beneath(static_cast<uint64_t>(O_PATH | kind)));
+  if (!place.IsValid()) return PosixError("open " + path + " below " + root_, errno);
+  if ((flags & O_PATH) != 0) return place;
+  Result<UniqueFd> fd = OpenPlain(place.Get(), flags & ~O_NOFOLLOW);
+  if (!fd) return Error{fd.error().code, path + " below " + root_ + ": " + fd.error().message};
   return fd;
 }
 

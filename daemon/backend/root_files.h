@@ -6,13 +6,13 @@
 #ifndef PPC_DAEMON_BACKEND_ROOT_FILES_H_
 #define PPC_DAEMON_BACKEND_ROOT_FILES_H_
 
+#include <fcntl.h>
 #include <sys/types.h>
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "daemon/backend/backend.h"
 #include "daemon/base/result.h"
@@ -20,15 +20,19 @@
 
 namespace ppc {
 
+// Opens again, with these flags, what an O_PATH descriptor stands for, if it is a regular file or a
+// directory: opening a device or a FIFO has effects, and anybody may have put one there.
+Result<UniqueFd> OpenPlain(int place, int flags);
+
 class RootFiles {
  public:
-  // device: st_dev of the mount that the root is; absent: it is none that matters.
-  explicit RootFiles(std::string root, std::optional<dev_t> device = std::nullopt)
-      : root_(std::move(root)), device_(device) {}
+  // device: st_dev of the mount that the root is; absent: the directory that is there now, whoever
+  // may exchange it later.
+  explicit RootFiles(std::string root, std::optional<dev_t> device = std::nullopt);
 
   const std::string& root() const { return root_; }
-  // For reading; "" is the directory itself.
-  Result<UniqueFd> Open(const std::string& path) const;
+  // By O_* flags beside O_CLOEXEC; "" is the directory itself.
+  Result<UniqueFd> Open(const std::string& path, int flags = O_RDONLY) const;
   // See Backend::Read and Backend::List.
   Result<size_t> Read(const std::string& path, uint64_t offset, std::span<uint8_t> buffer) const;
   Status List(const std::string& path, const Backend::DirEntry& entry) const;
@@ -40,7 +44,8 @@ class RootFiles {
   Result<UniqueFd> OpenRoot() const;
 
   const std::string root_;
-  const std::optional<dev_t> device_;
+  std::optional<dev_t> device_;
+  ino_t inode_ = 0;  // 0: any
 };
 
 }  // namespace ppc

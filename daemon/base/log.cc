@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/base/log.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,9 +66,14 @@ void Keep(uint64_t time_ns, LogLevel level, const LogAbout& about, const std::st
   ring.lines.push_back(LogLine{++ring.count, time_ns, level, about, text});
 }
 
+LogLimit& Limit() {
+  static LogLimit limit;
+  return limit;
+}
+
 // False: not now.  How many were left out before is told once.
 bool MayLog(LogLevel level, const LogAbout& about, uint64_t* left_out) {
-  static LogLimit limit;
+  LogLimit& limit = Limit();
   if (level == LogLevel::kDebug) return true;
   const std::string key =
       about.directory + "\n" + about.service + "\n" + std::to_string(static_cast<int>(level));
@@ -78,6 +84,12 @@ bool MayLog(LogLevel level, const LogAbout& about, uint64_t* left_out) {
   }
   *left_out = std::exchange(limit.left_out, 0);
   return true;
+}
+
+// A reader of the log that does not read must not keep the thread that writes.
+bool IsLogRead() {
+  pollfd log{STDERR_FILENO, POLLOUT, 0};
+  return poll(&log, 1, 0) != 0;
 }
 
 // "2026-01-31T12:00:00.123456Z"
@@ -156,6 +168,12 @@ void Log(LogLevel level, const LogAbout& about, const std::string& message) {
   const std::string line = (State().is_json ? JsonLine(time_ns, level, about, message, left_out)
                                             : TextLine(level, text)) +
                            "\n";
+  if (!IsLogRead()) {
+    LogLimit& limit = Limit();
+    const std::lock_guard lock(limit.mutex);
+    limit.left_out += left_out + 1;
+    return;
+  }
   // A log that cannot be written has nobody to tell.
   (void)WriteAll(STDERR_FILENO, line.data(), line.size());
 }

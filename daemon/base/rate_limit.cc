@@ -17,7 +17,10 @@ bool RateLimit::Take(const std::string& key, uint64_t now_ns) {
   if (full_again_ns_.size() >= kMaxKeys) {
     std::erase_if(full_again_ns_, [now_ns](const auto& entry) { return entry.second <= now_ns; });
   }
-  if (full_again_ns_.size() >= kMaxKeys) return false;
+  // One key more must not be refused for what others did.
+  if (full_again_ns_.size() >= kMaxKeys)
+    full_again_ns_.erase(std::ranges::min_element(full_again_ns_, {},
+                                                  [](const auto& entry) { return entry.second; }));
   full_again_ns_[key] = full_again_ns;
   return true;
 }

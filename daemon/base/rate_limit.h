@@ -13,7 +13,8 @@ namespace ppc {
 
 class RateLimit {
  public:
-  // Keys that have used nothing of late cost nothing; of others no more than this are kept.
+  // Keys that have used nothing of late cost nothing; of others no more than this are kept, and
+  // those that have used least are forgotten.
   static constexpr size_t kMaxKeys = 1024;
 
   RateLimit(unsigned burst, uint64_t period_ns) : burst_(burst), period_ns_(period_ns) {}

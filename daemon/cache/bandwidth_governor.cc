@@ -33,13 +33,19 @@ void BandwidthGovernor::MindNeighbours(double ns_per_byte) {
   }
 }
 
-void BandwidthGovernor::CloseWindow() {
-  const double ns_per_byte =
-      loaded_ == 0 ? 0 : static_cast<double>(busy_ns_) / static_cast<double>(loaded_);
-  if (ns_per_byte > 0 && (best_ns_per_byte_ == 0 || ns_per_byte < best_ns_per_byte_)) {
-    best_ns_per_byte_ = ns_per_byte;
-  }
-  const bool slow = ns_per_byte > best_ns_per_byte_ * static_cast<double>(options_.slow_factor);
+void BandwidthGovernor::CloseWindow(uint64_t elapsed_ns) {
+  constexpr double kFadePerWindow = 1.01;
+  const auto per_byte = [this](uint64_t ns) {
+    return loaded_ == 0 ? 0 : static_cast<double>(ns) / static_cast<double>(loaded_);
+  };
+  const double ns_per_byte = per_byte(busy_ns_);
+  // The device's own: loads of many threads take longer each, the more there are.
+  const double device_ns_per_byte = per_byte(std::min(busy_ns_, elapsed_ns));
+  best_ns_per_byte_ *= kFadePerWindow;
+  if (device_ns_per_byte > 0 && (best_ns_per_byte_ == 0 || device_ns_per_byte < best_ns_per_byte_))
+    best_ns_per_byte_ = device_ns_per_byte;
+  const bool slow =
+      device_ns_per_byte > best_ns_per_byte_ * static_cast<double>(options_.slow_factor);
   const bool behind = demand_ >= options_.min_demand_bytes && demand_ > loaded_ && loaded_ > 0;
   if (behind && slow) {
     if (++bad_ >= options_.bad_windows) {
@@ -56,7 +62,7 @@ void BandwidthGovernor::CloseWindow() {
 
 void BandwidthGovernor::Roll(uint64_t now_ns) {
   if (now_ns < window_start_ns_ + options_.window_ns) return;
-  CloseWindow();
+  CloseWindow(now_ns - window_start_ns_);
   // Windows without anything in them let the threads come back one by one.
   const uint64_t idle = (now_ns - window_start_ns_) / options_.window_ns - 1;
   if (window_start_ns_ != 0 && idle > 0) {

@@ -2,9 +2,9 @@
 // Owns the decision how many of our threads may load, for the sake of others who read from the
 // device.
 //
-// The device cannot keep up: the front end keeps missing faster than we load, and our own loads
-// have become slow.  Then fewer of our threads may load, so that the front end's own reads get the
-// device.
+// The device cannot keep up: the front end keeps missing faster than we load, and what our loads
+// get of the device has become little.  Then fewer of our threads may load, so that the front end's
+// own reads get the device.
 //
 // Others on the machine wait for the device: then a queue of ours is time that each of their reads
 // waits.  For two windows only the floor loads, which shows how long a load takes without one;
@@ -26,7 +26,7 @@ class BandwidthGovernor {
     uint64_t window_ns = 100 * 1000 * 1000;
     uint64_t min_demand_bytes = 4 << 20;  // per window; less is no competition
     int bad_windows = 3;                  // in a row before anything is taken away
-    uint64_t slow_factor = 4;             // times the fastest load seen
+    uint64_t slow_factor = 4;             // times the least device time per byte
     int floor = 2;                        // threads a node that always may load: no idle device
     double queue_factor = 2;              // times a load without a queue, while others wait
   };
@@ -46,7 +46,7 @@ class BandwidthGovernor {
 
  private:
   void Roll(uint64_t now_ns);
-  void CloseWindow();
+  void CloseWindow(uint64_t elapsed_ns);
   void MindNeighbours(double ns_per_byte);
 
   const Options options_;
@@ -58,7 +58,7 @@ class BandwidthGovernor {
   uint64_t demand_ = 0;
   uint64_t loaded_ = 0;
   uint64_t busy_ns_ = 0;
-  double best_ns_per_byte_ = 0;  // 0 = not known
+  double best_ns_per_byte_ = 0;  // the device's; what was once reached fades.  0 = not known
   bool neighbours_wait_ = false;
   int polite_;                    // threads that may load while neighbours wait
   int probed_ = 0;                // windows with the floor alone

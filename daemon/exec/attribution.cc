@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/base/files.h"
 #include "daemon/machine/proc_info.h"
 
 namespace ppc {
@@ -32,10 +33,11 @@ const One* ByBinding(const Members& members, int pid, uint64_t start_ns) {
 
 // IDs can be guessed, so another tenant's process must not join by naming one.
 bool MayName(const SysRoots& roots, const Membership::Owner& owner, int pid) {
-  if (ProcessUid(roots, pid) == owner.uid) return true;
-  if (IsSharedGroup(owner.cgroup)) return false;
   const std::optional<std::string> cgroup = ProcessCgroup(roots, pid);
-  return cgroup && (*cgroup == owner.cgroup || cgroup->starts_with(owner.cgroup + "/"));
+  const bool is_in_group = cgroup && !IsSharedGroup(owner.cgroup) && IsBelow(*cgroup, owner.cgroup);
+  if (is_in_group || (ProcessUid(roots, pid) == owner.uid && !IsInContainer(roots, pid)))
+    return true;
+  return !owner.network.empty() && ProcessNetwork(roots, pid) == owner.network;
 }
 
 const One* ByEnvironment(const SysRoots& roots, const Members& members, int pid) {
@@ -86,7 +88,9 @@ Result<Membership::Owner> OwnerIn(const Json& message) {
   if (!cgroup) return cgroup.error();
   const Result<int64_t> uid = JsonInt(owner, "uid", 0);
   if (!uid) return uid.error();
-  return Membership::Owner{*cgroup, static_cast<uint32_t>(*uid)};
+  const Result<std::string> network = JsonString(owner, "network", "");
+  if (!network) return network.error();
+  return Membership::Owner{*cgroup, static_cast<uint32_t>(*uid), *network};
 }
 
 }  // namespace

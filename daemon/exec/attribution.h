@@ -29,10 +29,12 @@ struct Membership {
     bool operator==(const Root&) const = default;
   };
   // PPC_SERVICE_ID counts in processes of this cgroup (as /proc writes it; "" or a shared one: of
-  // none) and below it, and of this user.
+  // none) and below it, of this network ("": of none; a pod's containers share theirs), and outside
+  // of containers, in which everybody may be user 0, of this user.
   struct Owner {
     std::string cgroup;
     uint32_t uid = 0;
+    std::string network;
   };
 
   std::shared_ptr<const Cgroup> cgroup;  // nullptr: not by cgroup
@@ -64,7 +66,7 @@ struct Members {
 };
 
 // Of a "service_start" message: "pid"; "by_cgroup", false where the cgroup only pays; "owner", who
-// started it ({"cgroup", "uid"}; absent: root).  ESRCH: there is no such process.
+// started it ({"cgroup", "uid", "network"}; absent: root).  ESRCH: there is no such process.
 Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgroup> cgroup,
                                 const SysRoots& roots);
 

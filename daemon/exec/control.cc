@@ -202,7 +202,8 @@ void Runtime::Control(Json message, const std::function<void(Result<Json>)>& don
 // work() on the control worker, done() on the executor's thread; where there is but one, at once.
 void Runtime::Do(const std::function<void()>& work, const std::function<void()>& done) {
   if (!config_.manual) {
-    const Status taken = control_->Submit(work, done);
+    // Refused once everything has ended: then there is one thread.
+    const Status taken = control_->Continue(work, done);
     if (taken) return;
   }
   if (work) work();

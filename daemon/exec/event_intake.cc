@@ -84,16 +84,23 @@ const FileCopy* EventIntake::KnownFileOf(uint64_t file) {
   return is_known ? &recent : nullptr;
 }
 
-void EventIntake::LookUpFile(uint64_t file) {
-  if (!asked_files_.insert(file).second) return;
+// False: too much is being looked up already.
+bool EventIntake::LookUpFile(uint64_t file) {
+  if (!asked_files_.insert(file).second) return true;
   const auto look = [this, file] { parts_.files->Renew(file); };
   const auto learn = [this, file] {
     asked_files_.erase(file);
-    gone_file_ = file;  // unless it is known now
-    ReleaseHeld();
-    gone_file_ = 0;
+    gone_files_.insert(file);  // unless it is known now
+    NoteAnswer();
   };
-  if (!parts_.control->Submit(look, learn)) asked_files_.erase(file);
+  if (parts_.control->Submit(look, learn)) return true;
+  asked_files_.erase(file);
+  return false;
+}
+
+// The files of the events behind one that waits are looked up with its own.
+bool EventIntake::LookUpAhead(const Event& event) {
+  return options_.manual || KnownFileOf(event.file) != nullptr || LookUpFile(event.file);
 }
 
 // At most what the kernel read: it rounds outward to the demand window.  Too much is put right
@@ -108,7 +115,8 @@ void EventIntake::Dispatch(const Event& event) {
   if ((event.flags & kEventLost) != 0) ++stats_.lost_marks;
   if (!held_.Holds(event.tgid) && Deliver(event)) return;
   ++stats_.held;
-  if (held_.Add(event)) return;
+  const auto ask = [this](const Event& next) { return LookUpAhead(next); };
+  if (held_.Add(event, batch_ns_, ask)) return;
   ++stats_.held_lost;
   has_lost_ = true;
 }
@@ -116,15 +124,23 @@ void EventIntake::Dispatch(const Event& event) {
 void EventIntake::ReleaseHeld() {
   if (held_.empty()) return;
   BeginBatch();
-  held_.Release([this](const Event& event) { return Deliver(event); });
+  held_.Release(
+      batch_ns_, [this](const Event& event) { return Deliver(event); },
+      [this](const Event& event) { return LookUpAhead(event); });
   EndBatch();
+}
+
+void EventIntake::ReleaseAnswered() {
+  if (!std::exchange(has_answer_, false)) return;
+  ReleaseHeld();
+  gone_files_.clear();
 }
 
 // False: it has to wait, whose it is or of which file is being looked up.
 bool EventIntake::Deliver(const Event& event) {
   const FileCopy* file = KnownFileOf(event.file);
-  if (file == nullptr && !options_.manual && event.file != gone_file_) {
-    LookUpFile(event.file);
+  if (file == nullptr && !options_.manual && !gone_files_.contains(event.file)) {
+    (void)LookUpFile(event.file);
     return false;
   }
   if (file == nullptr) {
@@ -220,21 +236,28 @@ void EventIntake::CatchUp(std::function<void()> next) {
   for (int i = 0; i < kMaxCatchUp && DrainBatch() == kBatch; ++i) {
   }
   if (parts_.autos != nullptr) parts_.autos->Decide();
-  if (held_.empty() || options_.manual) return next();
+  if (options_.manual || !IsSettling()) return next();
   const uint64_t until = parts_.backend->NowNs() + kMaxSettleNs;
   const auto message = std::make_shared<Settling>(Settling{std::move(next), until});
   settling_.push_back(message);
   WhenSettled(message);  // which may take it out of the list
 }
 
+// Whether a process waits that may go on soon: one that hangs must not hold up every message.
+bool EventIntake::IsSettling() const {
+  const uint64_t now = parts_.backend->NowNs();
+  return held_.HoldsSince(now - std::min(now, kMaxSettleNs));
+}
+
 // Behind the look-ups of files and readers that are under way.  They may make others necessary.
 void EventIntake::WhenSettled(const std::shared_ptr<Settling>& message) {
   if (!message->next) return;
+  ReleaseAnswered();
   const auto again = [this, message] { WhenSettled(message); };
   const auto readers = [this, message, again] {
     if (!parts_.lookups->Submit(nullptr, again)) message->until_ns = 0;
   };
-  const bool waits = !held_.empty() && message->rounds-- > 0;
+  const bool waits = IsSettling() && message->rounds-- > 0;
   if (waits && parts_.control->Submit(nullptr, readers)) return;
   std::erase(settling_, message);
   std::exchange(message->next, nullptr)();

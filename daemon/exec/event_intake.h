@@ -90,6 +90,9 @@ class EventIntake {
   void SettleLate(uint64_t now_ns);
   // What waits for a decision or a look-up is tried again.
   void ReleaseHeld();
+  // The same where a look-up has been answered since: once for all answers of a turn.
+  void NoteAnswer() { has_answer_ = true; }
+  void ReleaseAnswered();
 
   // The clock as read for the last batch.
   uint64_t BatchNs() const { return batch_ns_; }
@@ -110,7 +113,9 @@ class EventIntake {
   void Dispatch(const Event& event);
   bool Deliver(const Event& event);
   const FileCopy* KnownFileOf(uint64_t file);
-  void LookUpFile(uint64_t file);
+  bool LookUpFile(uint64_t file);
+  bool LookUpAhead(const Event& event);
+  bool IsSettling() const;
   void TellGuard(const Event& event, const Service& service, uint64_t file_bytes);
   void TellGuardOfMiss(const Event& event, const Service& service, uint64_t file_bytes);
   void HandleMiss(const Event& event, Service* service, miss_io* miss);
@@ -137,7 +142,8 @@ class EventIntake {
   std::vector<uint64_t> recorded_files_;
   std::array<FileCopy, kRecentFiles> recent_files_;  // direct-mapped
   std::unordered_set<uint64_t> asked_files_;
-  uint64_t gone_file_ = 0;  // a look-up has just said so
+  std::unordered_set<uint64_t> gone_files_;  // look-ups have just said so
+  bool has_answer_ = false;
   HeldEvents held_;
   bool has_lost_ = false;  // the next event is to say so
   std::vector<std::shared_ptr<Settling>> settling_;

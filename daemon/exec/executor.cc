@@ -29,10 +29,10 @@ Executor::Executor(Parts parts, Options options)
   AddSource(parts_.control->fd(), [this](short) { parts_.control->ClearWake(); });
   AddSource(parts_.lookups->fd(), [this](short) { parts_.lookups->ClearWake(); });
   parts_.services->Use(Helper(parts_.control), Helper(parts_.lookups),
-                       [this] { intake_.ReleaseHeld(); });
+                       [this] { intake_.NoteAnswer(); });
   if (options_.manual) return;
   parts_.files->UseRenewal([this](uint64_t file) {
-    (void)parts_.control->Submit([this, file] { parts_.files->Renew(file); }, nullptr);
+    return parts_.control->Submit([this, file] { parts_.files->Renew(file); }, nullptr).ok();
   });
 }
 
@@ -199,7 +199,7 @@ void Executor::TickGuard(uint64_t now) {
 
 void Executor::AskForHits() {
   const bool wants = parts_.guard->WantsHits();
-  if (std::exchange(has_asked_for_hits_, wants) != wants && parts_.on_guard) parts_.on_guard();
+  if (std::exchange(has_asked_for_hits_, wants) != wants && parts_.on_wish) parts_.on_wish();
 }
 
 void Executor::SampleCache() {
@@ -237,10 +237,27 @@ void Executor::WithdrawLoads() {
   }
 }
 
+void Executor::WatchLoads(uint64_t now) {
+  const LoaderStats loads = parts_.loader->Stats();
+  const bool has_any = loads.queued + loads.inflight > 0;
+  const uint64_t done = loads.loaded + loads.resident + loads.failed;
+  const bool goes_on = std::exchange(seen_done_, done) != done;
+  const bool has_missed =
+      std::exchange(seen_misses_, intake_.Stats().misses) != intake_.Stats().misses;
+  if (goes_on || !has_any) {
+    stuck_ns_ = 0;
+  } else if (has_missed && stuck_ns_ == 0) {
+    stuck_ns_ = now;
+  }
+  const bool are_stuck = stuck_ns_ != 0 && now >= stuck_ns_ + kStuckNs;
+  if (std::exchange(are_stuck_, are_stuck) != are_stuck && parts_.on_wish) parts_.on_wish();
+}
+
 bool Executor::HandleHelpers() {
   const size_t known = parts_.control->RunDone() + parts_.lookups->RunDone();
   const size_t done = parts_.background->RunDone() + parts_.remote->RunDone();
   if (done > 0) ++plan_epoch_;
+  intake_.ReleaseAnswered();
   if (parts_.autos != nullptr) parts_.autos->Decide();
   return known + done > 0;
 }
@@ -262,6 +279,7 @@ void Executor::TickIfDue() {
     lists_.AskForEvictions();
   }
   if (parts_.guard != nullptr) TickGuard(now);
+  WatchLoads(now);
   parts_.host->Tick(now);
   if (PolicyServices* const traced = parts_.policy_services; traced->HasTrace())
     (void)parts_.control->Submit([traced] { traced->FlushTrace(); }, nullptr);

@@ -73,7 +73,7 @@ class Executor {
     Worker* remote = nullptr;            // the policy's, that waits for other machines
     EventLogWriter* recorder = nullptr;  // may be nullptr
     Guard* guard = nullptr;              // may be nullptr
-    std::function<void()> on_guard;      // what Guard::WantsHits says has changed
+    std::function<void()> on_wish;       // what Guard::WantsHits or AreLoadsStuck says has changed
   };
   struct Options {
     uint64_t tick_ns = 200 * 1000 * 1000;
@@ -107,6 +107,10 @@ class Executor {
   // Asks the policy what to drop now (after a control message).  On the executor's thread.
   void AskForEvictions() { lists_.AskForEvictions(); }
 
+  // Readers miss, and for two seconds nothing of what is queued has been loaded: the kernel's own
+  // read-ahead serves them better.
+  bool AreLoadsStuck() const { return are_stuck_; }
+
   ExecutorStats Stats() const { return {intake_.Stats(), lists_.Stats(), stats_}; }
   uint64_t Merged() const { return intake_.Merged(); }
 
@@ -126,6 +130,7 @@ class Executor {
   void AskForHits();
   void SampleCache();
   void WithdrawLoads();
+  void WatchLoads(uint64_t now);
   void TickIfDue();
   bool IsPlanDue(const Service& service, bool is_quiet) const;
   void AskForPlan(bool is_quiet);
@@ -138,6 +143,7 @@ class Executor {
 
   static constexpr uint64_t kMinPlanBytes = 64 << 20;
   static constexpr int kTicksPerCheck = 5;
+  static constexpr uint64_t kStuckNs = 2'000'000'000;
   static constexpr uint64_t kSampleNs = 50'000'000;  // between samples while something is loaded
 
   const Parts parts_;
@@ -152,6 +158,10 @@ class Executor {
   std::vector<Exec> execs_;
   std::vector<Guard::Sample> samples_;
   bool has_asked_for_hits_ = false;
+  uint64_t seen_done_ = 0;    // bytes of loads, at the last tick
+  uint64_t seen_misses_ = 0;  // then
+  uint64_t stuck_ns_ = 0;     // since when misses come and no load ends; 0: that is not so
+  bool are_stuck_ = false;
   bool is_sampling_ = false;
   uint64_t sampled_ns_ = 0;
   std::vector<Source> sources_;

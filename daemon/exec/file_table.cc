@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/exec/file_table.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 
 namespace ppc {
 
@@ -31,7 +33,7 @@ void FileTable::Learn(const FileInfo& info, const std::string& path, uint64_t no
   const auto [entry, is_new] = by_id_.try_emplace(info.file);
   KnownFile* known = &entry->second;
   known->is_asked = false;
-  known->checked_ns = now;
+  known->checked_ns = known->used_ns = now;
   // Without a name it is one that nobody has opened for a while.
   const bool is_same = !is_new && (known->path == path || path.empty());
   if (!is_same && !is_new) Unname(*known);
@@ -79,10 +81,14 @@ bool FileTable::WithKnown(uint64_t file, uint64_t now_ns, Use use) {
     KnownFile& known = it->second;
     const bool is_old = now_ns >= known.checked_ns + kFreshNs;
     if (is_old && !renew_) return false;
+    known.used_ns = now_ns;
     use(known, is_old ? now_ns + kRenewalNs : known.checked_ns + kFreshNs);
     if (!is_old || std::exchange(known.is_asked, true)) return true;
   }
-  renew_(file);
+  if (renew_(file)) return true;
+  const std::lock_guard lock(mutex_);
+  const auto it = by_id_.find(file);
+  if (it != by_id_.end()) it->second.is_asked = false;
   return true;
 }
 
@@ -171,8 +177,16 @@ uint64_t FileTable::Bytes() const {
 void FileTable::Trim() {
   const std::lock_guard lock(mutex_);
   if (by_id_.size() <= kMaxFiles) return;
-  by_path_.clear();
-  by_id_.clear();
+  std::vector<std::pair<uint64_t, uint64_t>> by_use;
+  by_use.reserve(by_id_.size());
+  for (const auto& [file, known] : by_id_) by_use.emplace_back(known.used_ns, file);
+  const auto kept = by_use.end() - static_cast<std::ptrdiff_t>(kMaxFiles - kMaxFiles / 10);
+  std::ranges::nth_element(by_use, kept);
+  for (auto old = by_use.begin(); old != kept; ++old) {
+    const auto it = by_id_.find(old->second);
+    Unname(it->second);
+    by_id_.erase(it);
+  }
 }
 
 }  // namespace ppc

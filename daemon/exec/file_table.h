@@ -24,6 +24,7 @@ struct KnownFile {
   std::string path;
   uint64_t checked_ns = 0;
   bool is_asked = false;  // it is old, and somebody renews it
+  uint64_t used_ns = 0;   // when it was last looked at, or learnt
 };
 
 // What an event's handler needs of a file: a copy, so that nothing is locked per event and hooks
@@ -42,8 +43,8 @@ class FileTable : public FileResolver {
   explicit FileTable(Backend* backend) : backend_(backend) {}
 
   // Before anything is looked up: what is old goes on being used, and `renew` is called, which
-  // has Renew called where waiting does no harm.
-  void UseRenewal(std::function<void(uint64_t file)> renew) { renew_ = std::move(renew); }
+  // has Renew called where waiting does no harm; false: not now.
+  void UseRenewal(std::function<bool(uint64_t file)> renew) { renew_ = std::move(renew); }
   void Renew(uint64_t file);
   // What is known of a file, without asking; false: nothing.
   bool Peek(uint64_t file, uint64_t now_ns, FileCopy* out);
@@ -59,7 +60,7 @@ class FileTable : public FileResolver {
   std::vector<uint64_t> Files() const;
   size_t Size() const;
   uint64_t Bytes() const;  // of all files together
-  // Between batches: forgets everything once there are too many.
+  // Between batches: once there are too many, forgets those that were not used for longest.
   void Trim();
 
  private:
@@ -79,7 +80,7 @@ class FileTable : public FileResolver {
   static constexpr size_t kMaxFiles = 16384;  // 270 bytes each, with names as long as a hash
 
   Backend* const backend_;
-  std::function<void(uint64_t file)> renew_;
+  std::function<bool(uint64_t file)> renew_;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, KnownFile> by_id_;
   std::unordered_map<std::string_view, uint64_t> by_path_;  // of the paths in by_id_

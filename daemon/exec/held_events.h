@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <unordered_set>
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "daemon/backend/backend.h"
@@ -17,33 +20,87 @@ namespace ppc {
 class HeldEvents {
  public:
   static constexpr size_t kMax = 32768;
+  static constexpr size_t kAhead = 64;  // files of a process's events that are looked up at once
 
-  bool empty() const { return events_.empty(); }
-  size_t size() const { return events_.size(); }
-  bool Holds(int tgid) const { return !events_.empty() && processes_.contains(tgid); }
-  // False: there are too many, it is lost.
-  bool Add(const Event& event) {
-    if (events_.size() >= kMax) return false;
-    events_.push_back(event);
-    processes_.insert(event.tgid);
+  bool empty() const { return size_ == 0; }
+  size_t size() const { return size_; }
+  bool Holds(int tgid) const { return size_ != 0 && processes_.contains(tgid); }
+  // Whether a process began to wait, or went on, at that time or later.  One that hangs did before.
+  bool HoldsSince(uint64_t then_ns) const {
+    return std::ranges::any_of(
+        processes_, [then_ns](const auto& process) { return process.second.since_ns >= then_ns; });
+  }
+  // ask(event) is called for the events that come next, each until it returns true.  False: there
+  // are too many, it is lost.
+  template <typename Ask>
+  bool Add(const Event& event, uint64_t now_ns, Ask ask) {
+    if (size_ >= kMax) return false;
+    Process& process = processes_[event.tgid];
+    if (process.events.empty()) process.since_ns = now_ns;
+    process.events.push_back({++last_, event});
+    ++size_;
+    process.AskAhead(ask);
     return true;
   }
-  // Gives each to take(event), which says whether it took it; of a process whose event it did not
+  // Gives each to take(event), in the order in which they came; of a process whose event it did not
   // take the later ones are not given.  take() must not call Add.
-  template <typename Take>
-  void Release(Take take) {
-    processes_.clear();
-    const auto is_over = [&](const Event& event) {
-      if (!processes_.contains(event.tgid) && take(event)) return true;
-      processes_.insert(event.tgid);
-      return false;
-    };
-    events_.erase(std::remove_if(events_.begin(), events_.end(), is_over), events_.end());
+  template <typename Take, typename Ask>
+  void Release(uint64_t now_ns, Take take, Ask ask) {
+    next_.clear();
+    for (const auto& [tgid, process] : processes_) next_.emplace_back(process.Front().number, tgid);
+    std::ranges::make_heap(next_, std::greater());
+    while (!next_.empty()) {
+      std::ranges::pop_heap(next_, std::greater());
+      const int tgid = next_.back().second;
+      next_.pop_back();
+      const auto found = processes_.find(tgid);
+      Process& process = found->second;
+      if (!take(process.Front().event)) {
+        process.AskAhead(ask);
+        continue;
+      }
+      --size_;
+      ++process.first;
+      process.since_ns = now_ns;
+      if (process.first == process.events.size()) {
+        processes_.erase(found);
+        continue;
+      }
+      process.Shrink();
+      next_.emplace_back(process.Front().number, tgid);
+      std::ranges::push_heap(next_, std::greater());
+    }
   }
 
  private:
-  std::vector<Event> events_;
-  std::unordered_set<int> processes_;
+  struct Held {
+    uint64_t number = 0;
+    Event event;
+  };
+  struct Process {
+    std::vector<Held> events;
+    size_t first = 0;  // not released yet
+    size_t asked = 0;  // those before it were asked for
+    uint64_t since_ns = 0;
+
+    const Held& Front() const { return events[first]; }
+    template <typename Ask>
+    void AskAhead(Ask ask) {
+      asked = std::max(asked, first);
+      while (asked < std::min(events.size(), first + kAhead) && ask(events[asked].event)) ++asked;
+    }
+    void Shrink() {
+      if (first < kAhead || first < events.size() / 2) return;
+      events.erase(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(first));
+      asked -= std::min(asked, first);
+      first = 0;
+    }
+  };
+
+  std::unordered_map<int, Process> processes_;
+  std::vector<std::pair<uint64_t, int>> next_;  // a heap of the processes' next events
+  size_t size_ = 0;
+  uint64_t last_ = 0;  // number
 };
 
 }  // namespace ppc

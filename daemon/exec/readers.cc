@@ -2,7 +2,9 @@
 #include "daemon/exec/readers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 namespace ppc {
 
@@ -30,13 +32,30 @@ void Readers::Use(Elsewhere elsewhere, std::function<void()> on_answer) {
 }
 
 void Readers::SetMembers(std::shared_ptr<const Members> members) {
+  // By number: the told services that stay.
+  std::vector<bool> stays;
+  for (const Members::One& one : members->services) {
+    const auto is_same = [&one](const Members::One& was) {
+      return was.number == one.number && was.processes == one.processes && !was.told.is_auto;
+    };
+    if (std::ranges::none_of(members_->services, is_same)) continue;
+    stays.resize(std::max<size_t>(stays.size(), one.number + 1), false);
+    stays[one.number] = true;
+  }
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    Entry& entry = it->second;
+    const auto service = static_cast<size_t>(entry.reader.service);  // a stranger's is beyond
+    entry.is_old = entry.is_known && service < stays.size() && stays[service];
+    it = entry.is_old ? std::next(it) : entries_.erase(it);
+  }
+  recent_.fill({});
   members_ = std::move(members);
-  Forget();
 }
 
 void Readers::Learn(const Question& question, const Reader& answer) {
   Entry& entry = entries_[question.pid];
-  entry = Entry{question.start_ns, question.now_ns, /*is_known=*/true, /*is_asked=*/false, answer};
+  entry = Entry{question.start_ns, question.now_ns, /*is_known=*/true, /*is_asked=*/false,
+                /*is_old=*/false,  answer};
 }
 
 void Readers::Ask(const Question& question) {
@@ -48,7 +67,11 @@ void Readers::Ask(const Question& question) {
   const bool is_taken = elsewhere_([look, answer] { *answer = look(); },
                                    [this, question, answer, members = members_] {
                                      // The services have changed meanwhile.
-                                     if (members != members_) return Ask(question);
+                                     if (members != members_) {
+                                       Question again = question;
+                                       again.service.reset();
+                                       return Ask(again);
+                                     }
                                      Learn(question, *answer);
                                      on_answer_();
                                    });
@@ -57,20 +80,27 @@ void Readers::Ask(const Question& question) {
 }
 
 bool Readers::IsDue(const Entry& entry, uint64_t now_ns) const {
-  if (!entry.is_known) return true;
+  if (!entry.is_known || entry.is_old) return true;
   const XpuSource source = entry.reader.xpu.source;
   if (source != XpuSource::kUnknown && source <= XpuSource::kDevice) return false;
   if (entry.reader.service == Reader::kStranger && !members_->services.empty()) return false;
   return now_ns >= entry.looked_ns + kLookAgainNs;
 }
 
-void Readers::Forget() {
-  entries_.clear();
+// Many processes: each is looked up again when it reads again.
+void Readers::ForgetSome() {
+  size_t left = kMaxProcesses / 10;
+  std::erase_if(entries_, [&left](const auto& process) {
+    const bool goes = left > 0 && !process.second.is_asked;
+    left -= goes ? 1 : 0;
+    return goes;
+  });
+  if (left > 0) entries_.clear();  // all are being looked up
   recent_.fill({});
 }
 
 Readers::Entry& Readers::LookUpEntry(int pid) {
-  if (entries_.size() >= kMaxProcesses && !entries_.contains(pid)) Forget();
+  if (entries_.size() >= kMaxProcesses && !entries_.contains(pid)) ForgetSome();
   Recent& recent = recent_[static_cast<unsigned>(pid) % kRecent];
   recent = {pid, &entries_[pid]};
   return *recent.entry;
@@ -82,7 +112,7 @@ const Reader* Readers::Find(int pid, uint64_t start_ns, uint64_t cgroup_id, uint
   if (!entry.is_asked && IsDue(entry, now_ns)) {
     entry.is_asked = true;
     Question question{pid, start_ns, cgroup_id, now_ns, std::nullopt};
-    if (entry.is_known) question.service = entry.reader.service;
+    if (entry.is_known && !entry.is_old) question.service = entry.reader.service;
     Ask(question);
   }
   return entry.is_known ? &entry.reader : nullptr;

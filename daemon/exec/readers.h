@@ -32,7 +32,8 @@ class Readers {
 
   // on_answer: somebody is known now who was not.
   void Use(Elsewhere elsewhere, std::function<void()> on_answer);
-  // Something about the services has changed: nobody is known any more.
+  // Something about the services has changed: processes of told services that are there still are
+  // looked up again, and belong there until then; of the others nothing is known any more.
   void SetMembers(std::shared_ptr<const Members> members);
   // nullptr: he is being looked up.  With nobody to do so elsewhere always an answer.
   const Reader* Find(int pid, uint64_t start_ns, uint64_t cgroup_id, uint64_t now_ns);
@@ -43,6 +44,7 @@ class Readers {
     uint64_t looked_ns = 0;
     bool is_known = false;
     bool is_asked = false;
+    bool is_old = false;  // the services have changed since
     Reader reader;
   };
   struct Question {
@@ -70,7 +72,7 @@ class Readers {
     return recent.pid == pid && recent.entry != nullptr ? *recent.entry : LookUpEntry(pid);
   }
   Entry& LookUpEntry(int pid);
-  void Forget();
+  void ForgetSome();
 
   static constexpr size_t kRecent = 64;
   const SysRoots roots_;

@@ -43,8 +43,12 @@ std::string LearntFile(const RuntimeConfig& config) {
   return config.options.template_dir + "/learnt/" + name + ".json";
 }
 
-// One cannot keep up with the fastest disks, and is the last to run where CPUs are short.
-int EvictorThreads(size_t nodes) { return static_cast<int>(std::clamp<size_t>(nodes, 2, 4)); }
+// One cannot keep up with the fastest disks, and is the last to run where CPUs are short.  All but
+// one may wait for processes that hang (observer).
+constexpr int kEvictorThreads = 4;
+
+// Processes that hang keep so many of them but one.
+constexpr size_t kMostLookups = 4;
 
 }  // namespace
 
@@ -77,7 +81,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
       &completions_);
   evictor_ = std::make_unique<Evictor>(
       backend_,
-      Evictor::Options{.threads = EvictorThreads(config_.topology.nodes.size()),
+      Evictor::Options{.threads = kEvictorThreads,
                        .manual = config_.manual,
                        .on_dropped = [this](uint64_t bytes) { OnDropped(bytes); }},
       &completions_);
@@ -107,7 +111,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
   background_ = std::make_unique<Worker>("ppc-background", config_.manual);
   remote_ = std::make_unique<Worker>("ppc-remote", config_.manual, std::move(config_.remote_pace));
   control_ = std::make_unique<Worker>("ppc-control", config_.manual);
-  lookups_ = std::make_unique<Worker>("ppc-readers", config_.manual);
+  lookups_ = std::make_unique<Worker>("ppc-readers", config_.manual, Worker::Pace{}, kMostLookups);
   if (host_->Has(Hook::kControl)) {
     if (options.learnt_starts) {
       learnt_ = std::make_unique<LearntPrograms>(
@@ -135,7 +139,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
                       policy_services_.get(), files_.get(), services_.get(), &config_.topology,
                       &demand_, &own_cache_, autos_.get(), control_.get(), lookups_.get(),
                       background_.get(), remote_.get(), config_.recorder, guard_.get(),
-                      [this] { AskForHits(); }},
+                      [this] { AttachAnew(); }},
       Executor::Options{options.tick_ns, options.nap_ns, options.chunk_bytes, window,
                         config_.manual});
 }
@@ -218,7 +222,7 @@ Status Runtime::Start() {
 Status Runtime::AttachAsWanted() {
   const uint32_t want = has_want_ ? want_ : (host_->ManagesReadahead() ? PPC_WANT_MANAGED_RA : 0);
   AttachOptions attach;
-  attach.managed_readahead = (want & PPC_WANT_MANAGED_RA) != 0;
+  attach.managed_readahead = (want & PPC_WANT_MANAGED_RA) != 0 && !executor_->AreLoadsStuck();
   const bool tells_progress = (want & PPC_WANT_PROGRESS) != 0;
   attach.progress = tells_progress || (guard_ != nullptr && guard_->WantsHits());
   attach.trace = (want & PPC_WANT_TRACE) != 0;
@@ -247,11 +251,12 @@ Status Runtime::Want(uint32_t want, uint64_t beacon_bytes) {
   return AttachAsWanted();
 }
 
-// The guard judges what is loaded by what is read of it, whether the policy is told or not.
-void Runtime::AskForHits() {
+// The guard judges what is loaded by what is read of it, whether the policy is told or not; and
+// read-ahead is ours only while loads go on.
+void Runtime::AttachAnew() {
   if (!started_ || shut_down_) return;
   if (Status attached = AttachAsWanted(); !attached)
-    Log(LogLevel::kWarning, "the guard is told of no hits: " + attached.error().message);
+    Log(LogLevel::kWarning, "events are told as before: " + attached.error().message);
 }
 
 // A policy's exception must not end the process, whatever thread it is on.

@@ -140,7 +140,7 @@ class Runtime {
 
  private:
   Status Want(uint32_t want, uint64_t beacon_bytes);
-  void AskForHits();
+  void AttachAnew();
   Status AttachAsWanted();
   Status Background(Worker* worker, void (*work)(void*), void (*done)(void*), void* arg);
   // As Do, for what reads of a process; false: too many wait already.

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -13,10 +14,11 @@
 
 namespace ppc {
 
-Worker::Worker(std::string name, bool manual, Pace pace)
+Worker::Worker(std::string name, bool manual, Pace pace, size_t most_threads)
     : name_(std::move(name)),
       manual_(manual),
       pace_(std::move(pace)),
+      most_threads_(most_threads),
       done_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Worker::~Worker() {
@@ -25,22 +27,31 @@ Worker::~Worker() {
     is_closed_ = is_stopping_ = true;
   }
   wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 Status Worker::Submit(Function work, Function done) {
+  return Take(std::move(work), std::move(done), kMaxJobs);
+}
+
+Status Worker::Continue(Function work, Function done) {
+  return Take(std::move(work), std::move(done), SIZE_MAX);
+}
+
+Status Worker::Take(Function work, Function done, size_t most) {
   {
     const std::lock_guard lock(mutex_);
     if (is_closed_) return Error{ESHUTDOWN, "the policy is being removed"};
-    if (jobs_.size() + done_.size() >= kMaxJobs) {
+    if (jobs_.size() + done_.size() >= most) {
       return Error{EAGAIN, std::to_string(kMaxJobs) + " jobs wait for " + name_ + " already"};
     }
+    jobs_.push_back(Job{std::move(work), std::move(done)});
     try {
-      if (!manual_ && !thread_.joinable()) thread_ = StartThread(name_, [this] { Run(); });
+      StartThreadIfNeeded();
     } catch (const std::system_error& error) {
+      jobs_.pop_back();
       return Error{error.code().value(), error.what()};
     }
-    jobs_.push_back(Job{std::move(work), std::move(done)});
   }
   wake_.notify_one();
   if (manual_) {
@@ -50,17 +61,31 @@ Status Worker::Submit(Function work, Function done) {
   return Ok();
 }
 
+// mutex_ held.  Throws where the first thread cannot be started.
+void Worker::StartThreadIfNeeded() {
+  if (manual_ || jobs_.empty() || is_stopping_) return;
+  const bool are_stuck = working_ == threads_.size() && threads_.size() < most_threads_ &&
+                         std::chrono::steady_clock::now() >= begun_ + kStuck;
+  if (!threads_.empty() && !are_stuck) return;
+  try {
+    threads_.push_back(StartThread(name_, [this] { Run(); }));
+  } catch (const std::system_error&) {
+    if (threads_.empty()) throw;
+  }
+}
+
 // Takes the first job over into the list of those that are to be told.
 void Worker::WorkOne(std::unique_lock<std::mutex>* lock) {
   Job job = std::move(jobs_.front());
   jobs_.pop_front();
-  works_ = true;
+  ++working_;
+  begun_ = std::chrono::steady_clock::now();
   lock->unlock();
   if (pace_.before) pace_.before();
   if (job.work) job.work();
   job.work = nullptr;  // what it holds goes here, not on the executor's thread
   lock->lock();
-  works_ = false;
+  --working_;
   if (!job.done) return;
   done_.push_back(std::move(job.done));
   has_done_.store(true, std::memory_order_release);
@@ -89,6 +114,10 @@ void Worker::TakeDone(std::deque<Function>* ready) {
 }
 
 size_t Worker::RunDone() {
+  if (most_threads_ > 1) {
+    const std::lock_guard lock(mutex_);
+    StartThreadIfNeeded();
+  }
   if (!has_done_.exchange(false, std::memory_order_acq_rel)) return 0;
   std::deque<Function> ready;
   {
@@ -110,7 +139,7 @@ size_t Worker::RunDone() {
 
 void Worker::Drain(std::optional<std::chrono::steady_clock::time_point> until) {
   pace_ = {};  // who waits has no turns to let pass
-  const auto is_idle = [this] { return manual_ || (jobs_.empty() && !works_); };
+  const auto is_idle = [this] { return manual_ || (jobs_.empty() && working_ == 0); };
   bool in_time = true;
   for (int chain = 0; in_time && Pending() > 0; ++chain) {
     std::unique_lock lock(mutex_);
@@ -140,12 +169,12 @@ bool Worker::Close() {
   const std::lock_guard lock(mutex_);
   is_closed_ = true;
   jobs.swap(jobs_);
-  return works_;
+  return working_ != 0;
 }
 
 size_t Worker::Pending() const {
   const std::lock_guard lock(mutex_);
-  return jobs_.size() + done_.size() + (works_ ? 1 : 0);
+  return jobs_.size() + done_.size() + working_;
 }
 
 }  // namespace ppc

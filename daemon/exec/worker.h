@@ -2,7 +2,9 @@
 // Owns a thread for what would keep the executor waiting: storage, /proc, JSON.
 //
 // A job is a pair: work() runs on the worker's thread, after that of every job submitted before;
-// done() then runs on the executor's, in the same order.  Either may be empty.
+// done() then runs on the executor's, in the same order.  Either may be empty.  A worker that may
+// have several threads starts another where all have been at one job for kStuck: then there is
+// no order any more.
 // Threads: Submit by any; RunDone and Finish by the executor's.  A thread of its own exists from
 // the first job on; a manual worker has none, RunDone does its work too (tests, simulator), at the
 // Pace that it is given.
@@ -19,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
@@ -36,8 +39,10 @@ class Worker {
     std::function<bool()> goes_on;  // after it: the job is not over yet
   };
 
+  static constexpr std::chrono::milliseconds kStuck{100};
+
   // name: of the thread, at most 15 bytes.
-  Worker(std::string name, bool manual, Pace pace = {});
+  Worker(std::string name, bool manual, Pace pace = {}, size_t most_threads = 1);
   // Finishes the work; what is still to be told nobody is told.
   ~Worker();
   Worker(const Worker&) = delete;
@@ -45,6 +50,9 @@ class Worker {
 
   // EAGAIN: there are kMaxJobs, or no thread can be started; ESHUTDOWN: Finish or Close is over.
   Status Submit(Function work, Function done);
+  // The same for what goes on with something that was taken before, of which there is never more
+  // than a few: it is not refused for want of place.
+  Status Continue(Function work, Function done);
   // Readable once RunDone has something to do, until ClearWake.
   int fd() const { return done_fd_.Get(); }
   void ClearWake();
@@ -67,6 +75,8 @@ class Worker {
     Function work;
     Function done;
   };
+  Status Take(Function work, Function done, size_t most);
+  void StartThreadIfNeeded();
   void Run();
   void WorkOne(std::unique_lock<std::mutex>* lock);
   void TakeDone(std::deque<Function>* ready);
@@ -79,6 +89,7 @@ class Worker {
   const std::string name_;
   const bool manual_;
   Pace pace_;
+  const size_t most_threads_;
   const UniqueFd done_fd_;
   std::atomic<bool> has_done_{false};  // or, of a manual one, work
   mutable std::mutex mutex_;
@@ -86,10 +97,11 @@ class Worker {
   std::condition_variable finished_;  // Finish: a work() has returned
   std::deque<Job> jobs_;
   std::deque<Function> done_;
-  bool works_ = false;  // a job is between the two queues
+  size_t working_ = 0;                           // jobs between the two queues
+  std::chrono::steady_clock::time_point begun_;  // the last of them
   bool is_stopping_ = false;
   bool is_closed_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace ppc

@@ -110,6 +110,27 @@ std::optional<uint32_t> ProcessUid(const SysRoots& roots, int pid) {
   return uid;
 }
 
+bool IsInContainer(const SysRoots& roots, int pid) {
+  constexpr std::string_view kKey = "\nNSpid:";
+  const Result<std::string> text = ReadFile(PidPath(roots, pid, "/status"), 16384);
+  const size_t at = text ? text->find(kKey) : std::string::npos;
+  if (at == std::string::npos) return false;
+  const size_t begin = at + kKey.size();
+  const std::string numbers = Trim(text->substr(begin, text->find('\n', begin) - begin));
+  return numbers.find_first_of(" \t") != std::string::npos;  // its number in each namespace
+}
+
+std::string ProcessNetwork(const SysRoots& roots, int pid) {
+  const auto network = [&roots](int of) {
+    char target[64];
+    const ssize_t bytes = readlink(PidPath(roots, of, "/ns/net").c_str(), target, sizeof(target));
+    return std::string(target, bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  };
+  const std::string machines = network(1);
+  const std::string own = network(pid);
+  return machines.empty() || own == machines ? "" : own;
+}
+
 std::optional<std::string> ProcessExe(const SysRoots& roots, int pid) {
   char target[PATH_MAX];
   const ssize_t bytes = readlink(PidPath(roots, pid, "/exe").c_str(), target, sizeof(target));

@@ -41,6 +41,10 @@ std::string ProcessEnviron(const SysRoots& roots, int pid);
 
 // The user of a process that has one alone: real, effective, saved and file system's.
 std::optional<uint32_t> ProcessUid(const SysRoots& roots, int pid);
+// In a pid namespace below ours, as containers are.
+bool IsInContainer(const SysRoots& roots, int pid);
+// "net:[4026532000]"; "" if it is the machine's own, or not known.
+std::string ProcessNetwork(const SysRoots& roots, int pid);
 
 // The file that a process executes; nullopt: a thread of the kernel, or not to be seen.
 std::optional<std::string> ProcessExe(const SysRoots& roots, int pid);

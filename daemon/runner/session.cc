@@ -215,6 +215,7 @@ Result<Json> Session::Handle(const Json& request) {
     if (!done) return done.error();
     return BackendJson();
   }
+  if (*op == "ping") return Json::object();
   if (runtime_ == nullptr) return Error{ENOTCONN, "this runner has no policy yet: send init"};
   if (*op == "control") return Error{EINVAL, "control needs \"message\", an object"};
   if (*op == "stop") {

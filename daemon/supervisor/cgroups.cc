@@ -36,7 +36,7 @@ Result<std::string> Cgroups::OfProcess(pid_t pid) const {
 Result<Cgroups::Group> Cgroups::Resolve(const std::string& path) const {
   if (path.find('\0') != std::string::npos) return Error{EINVAL, "\"cgroup\" has a NUL in it"};
   const Result<Cgroup> group = Cgroup::Open(path, roots_);
-  if (group) return Group{group->path(), group->relative()};
+  if (group) return Group{group->path(), group->relative(), group->id()};
   Error error = group.error();
   if (error.code == ENOENT) error.message += "; create it before the service starts";
   return error;

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
 #include "daemon/base/result.h"
@@ -28,6 +29,7 @@ class Cgroups {
   struct Group {
     std::string directory;
     std::string name;  // as /proc writes it
+    uint64_t inode = 0;
   };
   // The group of a path as a client writes it: below the cgroup file system, or
   // relative to the hierarchy ("/services/a"), v1's memory controller's too: found as the

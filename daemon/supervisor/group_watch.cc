@@ -30,10 +30,14 @@ void GroupWatch::Look() {
 }
 
 bool GroupWatch::StopIfGone(Registration& registration, const std::string& id) {
-  const std::string cgroup = registration.services().Find(id)->owner.cgroup;
+  const Owner owner = registration.services().Find(id)->owner;
+  const std::string& cgroup = owner.cgroup;
   const Result<Cgroups::Group> group = cgroups_.Resolve(cgroup);
+  // One that has been made anew under its name is somebody else's.
+  const bool is_another = group && owner.group_inode != 0 && group->inode != owner.group_inode;
   // Without a view of any group nothing is known of one.
-  if (group || group.error().code != ENOENT || !cgroups_.Resolve("/")) return false;
+  if (!is_another && (group || group.error().code != ENOENT || !cgroups_.Resolve("/")))
+    return false;
   Log(LogLevel::kInfo, {registration.mount().path, id},
       "control group " + DumpJson(cgroup) + " of service " + id + " is gone; service stopped");
   ends_.Stop(registration, id, "exit");

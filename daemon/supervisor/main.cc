@@ -107,7 +107,7 @@ Status Serve(const Options& options) {
 
   Registry registry(events, options, std::move(state).value());
   Refusals refusals;
-  const Server::Environment environment{events, refusals, options.roots};
+  const Server::Environment environment{events, refusals, options.roots, options.idle_limit};
   const Server::Handler handler = [&registry](const Request& request, const Peer& peer,
                                               Reply reply) {
     registry.Handle(request, peer, std::move(reply));

@@ -12,7 +12,8 @@ void MetricsPage::NoteReady(const std::string& directory, Service& service, cons
   const bool is_first = !std::exchange(service.is_ready, true);
   const uint64_t began = std::exchange(service.started_ns, 0);
   if (!is_first || began == 0) return;
-  start_times_.Add(directory, answer.value("treatment", "policy"),
+  const Result<std::string> treatment = JsonString(answer, "treatment", "policy");
+  start_times_.Add(directory, treatment ? *treatment : "policy",
                    static_cast<double>(MonotonicNs() - began) / 1e9);
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/machine/proc_info.h"
 #include "daemon/supervisor/rights.h"
 #include "daemon/wire/service_id.h"
 
@@ -104,8 +105,13 @@ Status NewServices::Place(Service& service, const Json& body, const Peer& peer) 
   const bool tells_process_only = body.contains("pid") && !body.contains("cgroup");
   if (tells_process_only || is_shared) service.message["by_cgroup"] = false;
   const std::string& owner = service.owner.cgroup;
+  if (const Result<Cgroups::Group> group = cgroups_.Resolve(owner); !owner.empty() && group)
+    service.owner.group_inode = group->inode;
   service.message["owner"] = {
       {"cgroup", owner.empty() ? service.message.value("cgroup", "") : owner}, {"uid", peer.uid}};
+  const pid_t of = service.root_pid != 0 ? service.root_pid : peer.pid;
+  if (const std::string network = ProcessNetwork(sys_roots_, of); !network.empty())
+    service.message["owner"]["network"] = network;
   return Ok();
 }
 

@@ -41,6 +41,7 @@ struct Options {
   Millis quick_death{10000};      // died sooner than this after it ran
   Millis watch_period{5000};      // how often a runner is looked at
   Millis silence_limit{30000};    // running but mute for this long: killed
+  Millis idle_limit{60000};       // of a connection whose place is needed
   Millis memory_period{200};      // how often several runners are told their shares of memory
   int max_quick_deaths = 5;
 };

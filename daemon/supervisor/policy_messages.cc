@@ -4,14 +4,41 @@
 #include <utility>
 
 namespace ppc::control {
+namespace {
+
+// Root's own messages may have anything there.
+std::string TextIn(const Json& message, const char* key) {
+  const Result<std::string> text = JsonString(message, key, "");
+  return text ? *text : "";
+}
+
+}  // namespace
 
 PolicyMessages::PolicyMessages(EventLoop& loop, Services& services, Callbacks callbacks)
     : loop_(loop), services_(services), callbacks_(std::move(callbacks)) {}
 
 void PolicyMessages::Send(Json message, JsonHandler done) {
-  if (control_) return SendNow(message, std::move(done));
-  if (refusal_) return done(*refusal_);
+  if (!control_ && refusal_) return done(*refusal_);
+  if (waiting_.size() >= kMostWaiting)
+    return done(Error{EAGAIN, "too many messages wait for the policy; try again later"});
   waiting_.push_back(Waiting{std::move(message), std::move(done)});
+  SendWaiting();
+}
+
+// What is about a service that the runner does not know yet stays, in its order.
+void PolicyMessages::SendWaiting() {
+  for (size_t at = 0; control_ && at < waiting_.size() && unanswered_ < kMostUnanswered;) {
+    if (untold_.contains(TextIn(waiting_[at].message, "service_id"))) {
+      ++at;
+      continue;
+    }
+    const Waiting next = std::move(waiting_[at]);
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(at));
+    const std::weak_ptr<bool> alive = alive_;
+    SendNow(next.message, next.done);  // which may send others, or end this object
+    if (alive.expired()) return;
+    at = 0;
+  }
 }
 
 void PolicyMessages::Open(Control control, bool is_restart) {
@@ -22,15 +49,17 @@ void PolicyMessages::Open(Control control, bool is_restart) {
   for (const Service* service : services_.InOrder()) {
     if (is_restart || service->is_new) ids.push_back(service->id);
   }
+  unanswered_ = 0;
+  untold_ = {ids.begin(), ids.end()};
   TellServices(std::move(ids));
-  for (Waiting& waiting : std::exchange(waiting_, {}))
-    Send(std::move(waiting.message), std::move(waiting.done));
+  SendWaiting();
 }
 
 void PolicyMessages::Hold() {
   control_ = nullptr;
   refusal_.reset();
   life_.reset();
+  untold_.clear();
 }
 
 void PolicyMessages::Close(const Error& why) {
@@ -43,15 +72,18 @@ void PolicyMessages::RefuseWaiting(const Error& why) {
 }
 
 void PolicyMessages::SendNow(const Json& message, JsonHandler done) {
-  const Json to_repeat = message.value("op", "") == "service_stop" ? message : Json();
+  const Json to_repeat = TextIn(message, "op") == "service_stop" ? message : Json();
   // By a copy: an answer at once may end it.
   const Control control = control_;
-  control(message, [this, alive = std::weak_ptr<bool>(alive_), to_repeat,
+  ++unanswered_;
+  control(message, [this, alive = std::weak_ptr<bool>(alive_), life = Life(life_), to_repeat,
                     done = std::move(done)](Result<Json> reply) {
+    if (!life.expired()) --unanswered_;
     if (!reply && reply.error().code == EAGAIN && !alive.expired() && !to_repeat.is_null()) {
       StopLater(to_repeat);
     }
     done(std::move(reply));
+    if (!life.expired()) SendWaiting();
   });
 }
 
@@ -61,7 +93,7 @@ void PolicyMessages::StopLater(const Json& message) {
   constexpr Millis kAgain{500};
   loop_.After(kAgain, [this, life = Life(life_), message] {
     if (life.expired()) return;  // a new runner does not know it
-    if (services_.Find(message.value("service_id", "")) != nullptr) return;
+    if (services_.Find(TextIn(message, "service_id")) != nullptr) return;
     SendNow(message, [](const Result<Json>&) {});
   });
 }
@@ -70,12 +102,16 @@ void PolicyMessages::StopLater(const Json& message) {
 void PolicyMessages::TellServices(std::deque<std::string> ids) {
   const Service* service = nullptr;
   while (service == nullptr && !ids.empty()) {
-    service = services_.Find(ids.front());  // it may have been stopped meanwhile
+    service = services_.Find(ids.front());
+    if (service == nullptr) untold_.erase(ids.front());  // it has been stopped meanwhile
     ids.pop_front();
   }
-  if (service == nullptr) return;
-  const std::function<void()> next = [this, ids, life = Life(life_)] {
-    if (!life.expired()) TellServices(ids);
+  if (service == nullptr) return SendWaiting();
+  const std::function<void()> next = [this, id = service->id, ids, life = Life(life_)] {
+    if (life.expired()) return;
+    untold_.erase(id);
+    TellServices(ids);
+    if (!life.expired()) SendWaiting();
   };
   SendNow(service->Resumption(), [this, alive = std::weak_ptr<bool>(alive_), id = service->id,
                                   next](const Result<Json>& reply) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the messages for one directory's policy across the lives of its runners: those that wait for
-// a runner, the refusals while there will be none, and telling a fresh one of the services.
+// a runner, or until it has answered others, the refusals while there will be none, and telling a
+// fresh one of the services.  A message about a service waits until the runner knows the service.
 // Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_POLICY_MESSAGES_H_
 #define PPC_DAEMON_SUPERVISOR_POLICY_MESSAGES_H_
@@ -10,8 +11,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
-#include <vector>
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
@@ -43,7 +44,11 @@ class PolicyMessages {
   PolicyMessages(const PolicyMessages&) = delete;
   PolicyMessages& operator=(const PolicyMessages&) = delete;
 
-  // The answer is the policy's object.  Without a runner it waits for one that is coming.
+  static constexpr size_t kMostUnanswered = 32;  // a runner's status has a place beside them
+  static constexpr size_t kMostWaiting = 256;
+
+  // The answer is the policy's object.  Without a runner it waits for one that is coming.  EAGAIN:
+  // too many wait.
   void Send(Json message, JsonHandler done);
 
   // The policy runs, and takes messages by `control`.  First it is told of the services: after a
@@ -64,6 +69,7 @@ class PolicyMessages {
   // Of one runner, expires with it.
   using Life = std::weak_ptr<bool>;
 
+  void SendWaiting();
   void SendNow(const Json& message, JsonHandler done);
   void TellServices(std::deque<std::string> ids);
   void HandleTold(const std::string& id, const Result<Json>& reply,
@@ -75,7 +81,9 @@ class PolicyMessages {
   const Callbacks callbacks_;
   Control control_;  // empty: there is no runner
   std::optional<Error> refusal_;
-  std::vector<Waiting> waiting_;
+  std::deque<Waiting> waiting_;
+  std::set<std::string> untold_;  // services that the runner is still to be told of
+  size_t unanswered_ = 0;         // by this runner
   std::shared_ptr<bool> life_;
   // Expires with this object, which some answers outlive.
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <utility>
@@ -261,7 +262,11 @@ void Registry::SwitchOn(const Reply& reply) {
 void Registry::HandleWhileOff(const Request& request, const Reply& reply) const {
   if (request.op == "reg_policy") return RememberPolicy(request.body, reply);
   if (request.op == "rm_policy") {
-    saved_.Remove(Text(request.body, "mount"));
+    const std::string mount = NormalPath(Text(request.body, "mount"));
+    const Json saved = saved_.Describe();
+    if (std::ranges::none_of(saved, [&](const Json& one) { return one["mount"] == mount; }))
+      return reply(ErrorAnswer(Error{ENOENT, "no policy is registered on " + mount}));
+    saved_.Remove(mount);
     return reply(OkAnswer());
   }
   reply(ErrorAnswer(OffSwitch::Refusal()));

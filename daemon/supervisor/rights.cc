@@ -9,6 +9,8 @@ bool IsSharedCgroup(const std::string& cgroup) {
   return cgroup.empty() || cgroup == "/" || cgroup.ends_with(".slice");
 }
 
+bool IsOneUser(const Peer& peer) { return peer.uid != 0 || IsSharedCgroup(peer.cgroup); }
+
 bool IsCgroupWithin(const std::string& cgroup, const std::string& top) {
   const std::string ended = cgroup + "/";
   const bool is_canonical = cgroup.starts_with("/") && ended.find("//") == std::string::npos &&

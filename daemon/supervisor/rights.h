@@ -15,10 +15,15 @@ namespace ppc::control {
 
 // Whose a service is.
 struct Owner {
-  std::string cgroup;       // as /proc writes it; "": root's alone
-  uid_t uid = 0;            // of whoever started it
-  bool is_claimed = false;  // by a peer of the service socket
+  std::string cgroup;        // as /proc writes it; "": root's alone
+  uid_t uid = 0;             // of whoever started it
+  bool is_claimed = false;   // by a peer of the service socket
+  uint64_t group_inode = 0;  // of the cgroup's directory; 0: not known
 };
+
+// Whether all peers of this one's user are taken for one tenant: in containers without a user
+// namespace everybody is user 0.
+bool IsOneUser(const Peer& peer);
 
 // A group that processes of several owners are in, since nothing put them into one of their own:
 // the root, or a slice of systemd.

@@ -191,22 +191,32 @@ void RunnerProcess::UpdateWatch() {
 }
 
 void RunnerProcess::HandleSocket(uint32_t events) {
-  if ((events & EPOLLOUT) != 0 && !channel_.Flush()) {
-    return Break(Error{EPIPE, "the runner is gone"});
-  }
-  const bool is_open = channel_.Receive();
+  const bool is_writable = (events & EPOLLOUT) == 0 || channel_.Flush().ok();
+  const bool is_open = channel_.Receive();  // its last words, too
   HandleLines();
-  if (!is_open) Break(Error{EPIPE, "the runner is gone"});
+  if (!is_open || !is_writable) Break(Error{EPIPE, "the runner is gone"});
   UpdateWatch();
 }
 
 void RunnerProcess::HandleLines() {
   while (!is_broken_) {
     const Result<std::optional<std::string>> line = channel_.NextLine();
-    if (!line) return Break(line.error());
-    if (!line->has_value()) return;
-    HandleLine(**line);
+    if (!line) {
+      HandleAnswer(line.error());
+    } else if (line->has_value()) {
+      HandleLine(**line);
+    } else {
+      return;
+    }
   }
+}
+
+void RunnerProcess::HandleAnswer(Result<Json> answer) {
+  if (questions_.empty()) return;  // an answer to nothing: ignored
+  const std::shared_ptr<Question> question = questions_.front();
+  questions_.pop_front();
+  loop_.Cancel(question->timer);
+  if (question->handler) question->handler(std::move(answer));
 }
 
 void RunnerProcess::HandleLine(const std::string& line) {
@@ -219,11 +229,7 @@ void RunnerProcess::HandleLine(const std::string& line) {
     if (callbacks_.on_event) callbacks_.on_event(*message);
     return;
   }
-  if (questions_.empty()) return;  // an answer to nothing: ignored
-  const std::shared_ptr<Question> question = questions_.front();
-  questions_.pop_front();
-  loop_.Cancel(question->timer);
-  if (question->handler) question->handler(std::move(message));
+  HandleAnswer(std::move(message));
 }
 
 // The channel is closed or unusable.  The exit itself is seen by the pidfd; a

@@ -51,7 +51,7 @@ class RunnerProcess {
 
   // Sends `message` (version added).  The handler is called once, from the loop:
   // with the answer object, with ETIMEDOUT (a late answer is dropped), EAGAIN
-  // (too much is unanswered), EPIPE (the runner is gone) or EPROTO.
+  // (too much is unanswered), E2BIG (the answer is too long) or EPIPE (the runner is gone).
   void Ask(Json message, Millis timeout, AnswerHandler handler);
 
   void Kill(int signal);
@@ -71,6 +71,7 @@ class RunnerProcess {
   void HandleSocket(uint32_t events);
   void HandleLines();
   void HandleLine(const std::string& line);
+  void HandleAnswer(Result<Json> answer);
   void HandleExit();
   void Break(const Error& error);
   void UpdateWatch();

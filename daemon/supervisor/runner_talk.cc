@@ -59,7 +59,8 @@ void RunnerTalk::Kill() { process_->Kill(SIGKILL); }
 void RunnerTalk::Ask(Json message, Millis timeout, const JsonHandler& done) {
   process_->Ask(std::move(message), timeout,
                 [this, alive = std::weak_ptr<bool>(alive_), done](Result<Json> answer) {
-                  if (answer && !alive.expired()) heard_ns_ = MonotonicNs();
+                  const bool is_heard = answer || answer.error().code == E2BIG;
+                  if (is_heard && !alive.expired()) heard_ns_ = MonotonicNs();
                   done(std::move(answer));
                 });
 }
@@ -73,7 +74,8 @@ void RunnerTalk::End() {
 }
 
 void RunnerTalk::Control(const Json& message, JsonHandler done) {
-  const bool is_start = message.value("op", "") == "service_start";
+  const Result<std::string> op = JsonString(message, "op", "");
+  const bool is_start = op && *op == "service_start";
   Ask({{"op", "control"}, {"message", message}},
       is_start ? options_.start_timeout : options_.control_timeout,
       [this, alive = std::weak_ptr<bool>(alive_),
@@ -135,7 +137,7 @@ void RunnerTalk::AskForMemory(std::optional<uint64_t> share, MemoryBroker::Answe
 }
 
 bool RunnerTalk::Watch() {
-  Ask({{"op", "status"}}, options_.watch_period, [](const Result<Json>&) {});
+  Ask({{"op", "ping"}}, options_.watch_period, [](const Result<Json>&) {});
   if (IsStopped()) heard_ns_ = MonotonicNs();
   const uint64_t limit_ns = static_cast<uint64_t>(options_.silence_limit.count()) * kNsPerMs;
   return MonotonicNs() - heard_ns_ <= limit_ns;

@@ -107,10 +107,11 @@ Json SavedRegistrations::Describe() const {
   Json list = Json::array();
   std::vector<std::string> problems;
   for (const Json& state : state_.LoadAll(problems)) {
-    list.push_back({{"mount", state.value("mount", "")},
-                    {"policy", state.value("policy", "")},
-                    {"backend", state.value("backend", "")},
-                    {"state", "off"}});
+    Json& one = list.emplace_back(Json{{"state", "off"}});
+    for (const char* const key : {"mount", "policy", "backend"}) {
+      const Result<std::string> text = JsonString(state, key, "");
+      one[key] = text ? *text : "";
+    }
   }
   return list;
 }

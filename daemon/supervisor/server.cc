@@ -91,7 +91,8 @@ void Server::HandleConnection() {
                     std::move(fd), is_admin ? kMaxLineBytes : kMaxServiceLineBytes,
                     is_admin ? kMaxUnsentReplyBytes : kMaxUnsentToPeerBytes),
                 .peer = *peer,
-                .process = std::nullopt};
+                .process = std::nullopt,
+                .active_ns = MonotonicNs()};
   if (const Status status = Admit(client); !status) {
     refusals_.Note(client.peer, "connect", status.error().message);
     (void)client.channel->Send(DumpJson(ErrorAnswer(status.error())));
@@ -106,7 +107,7 @@ void Server::HandleConnection() {
   if (is_first_alone_) loop_.Change(socket_.Get(), 0);
 }
 
-Status Server::Admit(Client& client) const {
+Status Server::Admit(Client& client) {
   client.peer.is_admin = kind_ == Kind::kAdmin;
   if (kind_ == Kind::kAdmin) {
     // The file's mode has let it in, or somebody who may has passed the connection on.
@@ -124,26 +125,42 @@ Status Server::Admit(Client& client) const {
   return CheckRoom(client.peer);
 }
 
-Status Server::CheckRoom(const Peer& peer) const {
+bool Server::EndIdle(const std::function<bool(const Client&)>& is_one) {
+  const uint64_t now_ns = MonotonicNs();
+  auto idlest = clients_.end();
+  for (auto it = clients_.begin(); it != clients_.end(); ++it) {
+    const Client& client = it->second;
+    const bool is_idle = !client.is_waiting && !HasUnsent(client) &&
+                         now_ns >= client.active_ns + idle_ns_ && is_one(client);
+    if (is_idle && (idlest == clients_.end() || client.active_ns < idlest->second.active_ns))
+      idlest = it;
+  }
+  if (idlest == clients_.end()) return false;
+  Close(idlest->first);
+  return true;
+}
+
+Status Server::CheckRoom(const Peer& peer) {
   const size_t most = kind_ == Kind::kAdmin ? kMaxClients : MaxPeers();
   const std::string remedy = " connections already; close some and try again";
-  if (clients_.size() >= most) {
+  if (clients_.size() >= most && !EndIdle([](const Client&) { return true; })) {
     return Error{EMFILE, "ppcd has " + std::to_string(most) + remedy};
   }
   if (kind_ == Kind::kAdmin) return Ok();
-  size_t of_user = 0, of_group = 0;
-  for (const auto& [id, client] : clients_) {
-    const bool is_same_user = client.peer.uid == peer.uid;
-    if (is_same_user) ++of_user;
-    if (client.peer.cgroup == peer.cgroup && (is_same_user || !IsSharedCgroup(peer.cgroup))) {
-      ++of_group;
-    }
+  const auto is_of_user = [&peer](const Client& client) { return client.peer.uid == peer.uid; };
+  const auto is_of_group = [&](const Client& client) {
+    return client.peer.cgroup == peer.cgroup &&
+           (is_of_user(client) || !IsSharedCgroup(peer.cgroup));
+  };
+  const auto count = [this](const auto& is_one) {
+    return static_cast<size_t>(
+        std::ranges::count_if(clients_, [&](const auto& entry) { return is_one(entry.second); }));
+  };
+  if (count(is_of_group) >= kMaxPeersOfGroup && !EndIdle(is_of_group)) {
+    return Error{EMFILE, "this control group has " + std::to_string(kMaxPeersOfGroup) + remedy};
   }
-  if (of_group >= kMaxPeersOfGroup) {
-    return Error{EMFILE, "this control group has " + std::to_string(of_group) + remedy};
-  }
-  if (of_user >= kMaxPeersOfUser) {
-    return Error{EMFILE, "this user has " + std::to_string(of_user) + remedy};
+  if (IsOneUser(peer) && count(is_of_user) >= kMaxPeersOfUser && !EndIdle(is_of_user)) {
+    return Error{EMFILE, "this user has " + std::to_string(kMaxPeersOfUser) + remedy};
   }
   return Ok();
 }
@@ -224,6 +241,7 @@ void Server::HandleLines(uint64_t id) {
 
 void Server::HandleLine(uint64_t id, Client& client, const std::string& line) {
   client.is_waiting = true;
+  client.active_ns = MonotonicNs();
   const Result<Request> request = ParseRequest(line);
   if (!request) return Answer(id, ErrorAnswer(request.error()));
   const auto refuse = [&](const Peer& peer, const Error& why) {
@@ -253,6 +271,7 @@ void Server::Answer(uint64_t id, const Json& answer) {
   if (it == clients_.end()) return;
   Client& client = it->second;
   client.is_waiting = false;
+  client.active_ns = MonotonicNs();
   if (!client.is_deaf && !client.channel->Send(DumpJson(answer))) HangUp(client);
   if (client.is_closing && !HasUnsent(client)) return Close(id);
   Update(id);

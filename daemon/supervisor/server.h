@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
@@ -44,6 +45,7 @@ class Server {
     EventLoop& loop;
     Refusals& refusals;
     SysRoots roots;
+    Millis idle_limit;  // one that has asked nothing for so long goes where its place is needed
   };
 
   // Listens on `path`, mode 0600 or 0666.  A stale socket is replaced; EADDRINUSE when
@@ -65,6 +67,7 @@ class Server {
     std::unique_ptr<LineChannel> channel;
     Peer peer;                           // as it was when it connected
     std::optional<HeldProcess> process;  // of the service socket
+    uint64_t active_ns = 0;              // when it last asked, or was answered
     bool is_waiting = false;             // for the answer of its request under way
     bool is_closing = false;             // once what is unsent has gone
     bool is_queued = false;              // more lines to handle in a later turn
@@ -77,13 +80,16 @@ class Server {
       : loop_(environment.loop),
         refusals_(environment.refusals),
         roots_(environment.roots),
+        idle_ns_(static_cast<uint64_t>(environment.idle_limit.count()) * kNsPerMs),
         kind_(kind),
         socket_(std::move(socket)),
         path_(std::move(path)),
         handler_(std::move(handler)) {}
   // Fills in who it is; an error: it may not be here.
-  Status Admit(Client& client) const;
-  Status CheckRoom(const Peer& peer) const;
+  Status Admit(Client& client);
+  Status CheckRoom(const Peer& peer);
+  // Closes the one of these that has been idle for longest, if that is long enough.
+  bool EndIdle(const std::function<bool(const Client&)>& is_one);
   // Who asks, as of now.
   Result<Peer> Identify(const Client& client) const;
   Status CheckRight(const Request& request) const;
@@ -102,6 +108,7 @@ class Server {
   EventLoop& loop_;
   Refusals& refusals_;
   const SysRoots roots_;
+  const uint64_t idle_ns_;
   const Kind kind_;
   UniqueFd socket_;
   const std::string path_;

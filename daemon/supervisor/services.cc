@@ -155,7 +155,8 @@ Json Services::Save() const {
                     {"owner",
                      {{"cgroup", service.owner.cgroup},
                       {"uid", service.owner.uid},
-                      {"claimed", service.owner.is_claimed}}}});
+                      {"claimed", service.owner.is_claimed},
+                      {"inode", service.owner.group_inode}}}});
   }
   return list;
 }
@@ -169,8 +170,9 @@ Owner OwnerIn(const Json& entry) {
   const Result<std::string> cgroup = JsonString(*it, "cgroup", "");
   const Result<int64_t> uid = JsonInt(*it, "uid", 0);
   const Result<bool> is_claimed = JsonBool(*it, "claimed", false);
-  if (!cgroup || !uid || !is_claimed) return {};
-  return Owner{*cgroup, static_cast<uid_t>(*uid), *is_claimed};
+  const Result<int64_t> inode = JsonInt(*it, "inode", 0);
+  if (!cgroup || !uid || !is_claimed || !inode) return {};
+  return Owner{*cgroup, static_cast<uid_t>(*uid), *is_claimed, static_cast<uint64_t>(*inode)};
 }
 
 }  // namespace

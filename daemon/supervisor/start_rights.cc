@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "daemon/base/files.h"
 #include "daemon/supervisor/rights.h"
 
 namespace ppc::control {
@@ -26,7 +27,8 @@ Status StartRights::Check(Registration& registration, const std::string& id, con
   }
   if (const auto it = body.find("cgroup"); it != body.end()) {
     const std::string& cgroup = it->get_ref<const std::string&>();
-    if (!IsGroupOfPeer(cgroup, peer)) {
+    // A directory would be compared with the names of groups.
+    if (IsBelow(cgroup, "/sys/fs/cgroup") || !IsGroupOfPeer(cgroup, peer)) {
       return Error{EACCES, "\"cgroup\" " + DumpJson(cgroup.substr(0, 256)) +
                                " is not the caller's, " + own + ", or below it; leave it out"};
     }
@@ -58,7 +60,7 @@ Status StartRights::CheckRoom(const Peer& peer) const {
     return Error{ENOSPC, "control group " + DumpJson(peer.cgroup) + " has " +
                              std::to_string(of_group) + remedy};
   }
-  if (of_user >= kMaxServicesOfUser) {
+  if (IsOneUser(peer) && of_user >= kMaxServicesOfUser) {
     return Error{ENOSPC,
                  "user " + std::to_string(peer.uid) + " has " + std::to_string(of_user) + remedy};
   }

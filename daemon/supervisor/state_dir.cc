@@ -47,6 +47,25 @@ Status CheckOwn(const std::string& path) {
                           " owns and nobody else may write; give --state-dir another"};
 }
 
+// Who may write to a directory above can put another in its place.
+Status CheckAbove(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  if (error) return Error{error.value(), path + ": " + error.message()};
+  for (std::filesystem::path at = real.parent_path();; at = at.parent_path()) {
+    struct stat info {};
+    if (stat(at.c_str(), &info) != 0) return PosixError(at.string(), errno);
+    const bool is_ours = info.st_uid == 0 || info.st_uid == geteuid();
+    const bool is_others =
+        (info.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (info.st_mode & S_ISVTX) == 0;
+    if (!is_ours || is_others) {
+      return Error{EPERM, at.string() + ", above the state directory, may be written by others; " +
+                              "give --state-dir another"};
+    }
+    if (at == at.parent_path()) return Ok();
+  }
+}
+
 bool EndsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
@@ -60,7 +79,10 @@ std::string HolderOf(const std::string& lock_path) {
 
 Result<StateDir> StateDir::Open(const std::string& path, bool is_private) {
   if (Status status = MakeDirectories(path + "/mounts"); !status) return status.error();
-  if (Status status = CheckOwn(path + "/mounts"); !status) return status.error();
+  for (const std::string& own : {path, path + "/mounts"}) {
+    if (Status status = CheckOwn(own); !status) return status.error();
+  }
+  if (Status status = is_private ? Ok() : CheckAbove(path); !status) return status.error();
   const std::string lock_path = path + "/ppcd.lock";
   UniqueFd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.IsValid()) return PosixError("open " + lock_path, errno);

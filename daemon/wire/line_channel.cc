@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <utility>
 
 namespace ppc::control {
 
@@ -29,18 +30,22 @@ bool LineChannel::Receive() {
 }
 
 Result<std::optional<std::string>> LineChannel::NextLine() {
-  const size_t end = received_.find('\n', scanned_);
-  const size_t line_bytes = (end == std::string::npos ? received_.size() : end) - begin_;
-  if (line_bytes > max_line_bytes_) {
-    return Error{E2BIG, "a line is longer than " + std::to_string(max_line_bytes_) + " bytes"};
+  for (;;) {
+    const size_t end = received_.find('\n', scanned_);
+    const bool is_whole = end != std::string::npos;
+    const size_t line_bytes = (is_whole ? end : received_.size()) - begin_;
+    if (!is_too_long_ && line_bytes > max_line_bytes_) {
+      is_too_long_ = true;
+      return Error{E2BIG, "a line is longer than " + std::to_string(max_line_bytes_) + " bytes"};
+    }
+    scanned_ = is_whole ? end + 1 : received_.size();
+    if (is_too_long_) begin_ = scanned_;
+    if (!is_whole) return std::optional<std::string>();
+    if (std::exchange(is_too_long_, false)) continue;
+    std::string line = received_.substr(begin_, line_bytes);
+    begin_ = scanned_;
+    return std::optional<std::string>(std::move(line));
   }
-  if (end == std::string::npos) {
-    scanned_ = received_.size();
-    return std::optional<std::string>();
-  }
-  std::string line = received_.substr(begin_, line_bytes);
-  begin_ = scanned_ = end + 1;
-  return std::optional<std::string>(std::move(line));
 }
 
 Status LineChannel::Send(const std::string& line) {

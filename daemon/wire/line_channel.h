@@ -25,7 +25,7 @@ class LineChannel {
   bool Receive();
 
   // The next whole line without its newline; nothing yet: nullopt.
-  // E2BIG: the line under way exceeds the limit; the channel is then useless.
+  // E2BIG: a line exceeds the limit; it is left out, the next one may be good.
   Result<std::optional<std::string>> NextLine();
 
   // Appends a newline and sends what the socket takes.  ENOBUFS: the other side
@@ -42,8 +42,9 @@ class LineChannel {
   const size_t max_line_bytes_;
   const size_t max_unsent_bytes_;
   std::string received_;
-  size_t begin_ = 0;    // lines before this were handed out
-  size_t scanned_ = 0;  // no newline from begin_ to here
+  size_t begin_ = 0;          // lines before this were handed out
+  size_t scanned_ = 0;        // no newline from begin_ to here
+  bool is_too_long_ = false;  // the line under way, whose beginning is gone
   std::string unsent_;
   size_t sent_ = 0;
 };

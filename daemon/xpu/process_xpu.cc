@@ -134,10 +134,15 @@ XpuFinding ProcessXpu::AskVisible(const std::string& environ_text) const {
 
 // Nobody tells us of processes that end: a worker that was started anew finds its XPU free.
 bool ProcessXpu::IsTaken(int xpu, int but_pid) const {
-  return std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
-    return entry.first != but_pid && entry.second.answer.xpu == xpu &&
-           IsSameProcess(roots_, entry.first, entry.second.start_ns);
-  });
+  std::vector<std::pair<int, uint64_t>> users;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [pid, entry] : entries_) {
+      if (pid != but_pid && entry.answer.xpu == xpu) users.emplace_back(pid, entry.start_ns);
+    }
+  }
+  return std::ranges::any_of(
+      users, [&](const auto& user) { return IsSameProcess(roots_, user.first, user.second); });
 }
 
 // A process that may only run on one node was put there because its XPU is near: the first of
@@ -191,7 +196,8 @@ XpuAnswer ProcessXpu::Ask(int pid, uint64_t start_ns) const {
   return AskPlacement(pid).answer;
 }
 
-// A full table starts over, but what was told of a process that lives cannot be found out again.
+// mutex_ held.  A full table starts over, but what was told of a process that lives cannot be found
+// out again.
 void ProcessXpu::Trim() {
   std::erase_if(entries_, [this](const auto& entry) {
     return entry.second.answer.source != XpuSource::kTold ||
@@ -199,33 +205,42 @@ void ProcessXpu::Trim() {
   });
 }
 
+std::optional<ProcessXpu::Entry> ProcessXpu::Known(int pid, uint64_t start_ns) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = entries_.find(pid);
+  if (it == entries_.end() || it->second.start_ns != start_ns) return std::nullopt;
+  return it->second;
+}
+
 XpuAnswer ProcessXpu::Find(int pid, uint64_t start_ns, uint64_t now_ns) {
   if (service_xpus_.empty() || pid <= 0) return {};
-  auto it = entries_.find(pid);
-  if (it != entries_.end() && it->second.start_ns == start_ns) {
-    Entry& entry = it->second;
-    if (entry.answer.source <= XpuSource::kDevice || now_ns < entry.next_look_ns) {
-      return entry.answer;
-    }
-    const XpuAnswer later = AskLater(pid, start_ns);
-    if (later.source != XpuSource::kUnknown) entry.answer = later;
+  std::optional<Entry> known = Known(pid, start_ns);
+  if (known && (known->answer.source <= XpuSource::kDevice || now_ns < known->next_look_ns))
+    return known->answer;
+  const XpuAnswer answer = known ? AskLater(pid, start_ns) : Ask(pid, start_ns);
+  const bool is_found = answer.source != XpuSource::kUnknown;
+  // Gone before we could look (a short tool): it takes no worker's place.
+  if (!known && !is_found && !IsSameProcess(roots_, pid, start_ns)) return {};
+  const std::lock_guard lock(mutex_);
+  if (entries_.size() >= kMaxEntries && !entries_.contains(pid)) Trim();
+  Entry& entry = entries_[pid];
+  // Somebody has said it meanwhile.
+  if (entry.start_ns == start_ns && entry.answer.source == XpuSource::kTold) return entry.answer;
+  if (known) {
+    entry = *known;
     entry.pause_ns *= 2;
-    entry.next_look_ns = now_ns + entry.pause_ns;
-    return entry.answer;
+  } else {
+    entry = Entry{is_found ? answer : ByWorker(next_worker_++, XpuSource::kOrder), start_ns, 0,
+                  kNsPerSec};
   }
-  if (entries_.size() >= kMaxEntries) Trim();
-  XpuAnswer answer = Ask(pid, start_ns);
-  if (answer.source == XpuSource::kUnknown) {
-    // Gone before we could look (a short tool): it takes no worker's place.
-    if (!IsSameProcess(roots_, pid, start_ns)) return {};
-    answer = ByWorker(next_worker_++, XpuSource::kOrder);
-  }
-  entries_[pid] = Entry{answer, start_ns, now_ns + kNsPerSec, kNsPerSec};
-  return answer;
+  if (is_found) entry.answer = answer;
+  entry.next_look_ns = now_ns + entry.pause_ns;
+  return entry.answer;
 }
 
 bool ProcessXpu::Bind(int pid, uint64_t start_ns, int worker) {
   if (service_xpus_.empty() || worker < 0) return false;
+  const std::lock_guard lock(mutex_);
   entries_[pid] = Entry{ByWorker(worker, XpuSource::kTold), start_ns, 0, kNsPerSec};
   return true;
 }
@@ -234,9 +249,8 @@ std::vector<XpuFinding> ProcessXpu::Explain(int pid, uint64_t start_ns, XpuAnswe
   *cached = {};
   XpuFinding told{XpuSource::kTold, {}, "nobody said which worker it is"};
   XpuFinding order{XpuSource::kOrder, {}, "has read nothing yet"};
-  const auto it = entries_.find(pid);
-  if (it != entries_.end() && it->second.start_ns == start_ns) {
-    *cached = it->second.answer;
+  if (const std::optional<Entry> known = Known(pid, start_ns)) {
+    *cached = known->answer;
     if (cached->source == XpuSource::kTold) {
       told.answer = *cached;
       told.says = "bound by hand";

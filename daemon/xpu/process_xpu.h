@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the answer to "which worker of a service, hence which XPU, is this process":
 // a chain of providers, each answer with its source.  The first that knows wins.
-// Threads: one.  Paper: section 4.1 (process to XPU by PID).
+// Threads: any.  Nothing is locked while a process is looked at, which may hang.
+// Paper: section 4.1 (process to XPU by PID).
 #ifndef PPC_DAEMON_XPU_PROCESS_XPU_H_
 #define PPC_DAEMON_XPU_PROCESS_XPU_H_
 
 #include <cstdint>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -80,6 +83,7 @@ class ProcessXpu {
   XpuAnswer ByXpu(int xpu, XpuSource source) const;
   bool IsTaken(int xpu, int but_pid) const;
 
+  std::optional<Entry> Known(int pid, uint64_t start_ns) const;
   void Trim();
 
   static constexpr size_t kMaxEntries = 4096;
@@ -88,6 +92,7 @@ class ProcessXpu {
   const std::vector<int> service_xpus_;
   const Topology* const machine_;
   const VendorXpus* const vendors_;
+  mutable std::mutex mutex_;  // of what follows
   std::unordered_map<int, Entry> entries_;
   int next_worker_ = 0;
 };

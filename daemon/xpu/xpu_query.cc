@@ -117,9 +117,13 @@ XpuQuery::~XpuQuery() {
 std::shared_ptr<const XpuListing> XpuQuery::Latest() {
   const std::lock_guard lock(mutex_);
   if (!is_wanted_ && MonotonicNs() >= next_ns_) {
-    is_wanted_ = true;
-    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
-    wake_.notify_all();
+    try {
+      if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+      is_wanted_ = true;
+      wake_.notify_all();
+    } catch (const std::system_error& error) {
+      latest_ = std::make_shared<const XpuListing>(Problem(error.what()));
+    }
   }
   return latest_;
 }

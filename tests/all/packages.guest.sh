@@ -76,7 +76,7 @@ confinement() {
   is "$(sed -n 's/^CapBnd:\s*//p' "/proc/$pid/status")" "$(printf %016x "$allowed")" &&
     is "$(sed -n 's/^Seccomp:\s*//p' "/proc/$pid/status")" 2 &&
     is "$(readlink "/proc/$pid/ns/mnt")" "$(readlink /proc/1/ns/mnt)" && is "$(made_of WatchdogUSec)" 1min &&
-    is "$(made_of LimitDATA) $(made_of TasksMax) $(made_of CPUWeight) $(made_of MemoryMax)" "$((8 << 30)) 4096 50 infinity" &&
+    is "$(made_of LimitDATA) $(made_of TasksMax) $(made_of CPUWeight) $(made_of MemoryMax)" "$((8 << 30)) 32768 50 infinity" &&
     is "$(awk '/^Max data size/ {print $4}' "/proc/$pid/limits")" $((8 << 30))
 }
 

@@ -220,6 +220,7 @@ Result<LoadResult> KmodBackend::LoadNumber(uint64_t number, const LoadRequest& r
     code = loader_.Call(PPC_IOC_LOAD, &load);
   } else {
     code = charged_.Load(request.charge, &load, request.node);
+    if (code == CgroupLoader::kNoAnswer) return LoadResult{.stop = LoadStop::kLater};
     if (code == EBUSY) code = loader_.Call(PPC_IOC_LOAD, &load);
   }
   if (code != 0) return PosixError("load", code);

@@ -54,7 +54,8 @@ DirectReaders::State DirectReaders::Of(uint32_t folder, const std::string& payer
 bool DirectReaders::NoteLoad(uint64_t file, uint32_t folder) {
   if (HasMarks()) {
     const std::lock_guard lock(mutex_);
-    if (folders_.size() < kMostFiles) folders_[file] = folder;
+    if (folders_.size() >= kMostFiles) folders_.erase(folders_.begin());
+    folders_[file] = folder;
   }
   return !has_loaded_.exchange(true) && !is_due_.load();
 }

@@ -65,7 +65,7 @@ class Window {
 }  // namespace
 
 InodeIndex::InodeIndex(std::string root, ObserverPrograms* programs, MetFiles* met, Limits limits)
-    : root_(std::move(root)), programs_(programs), limits_(limits), met_(met) {
+    : root_(std::move(root)), below_root_(root_), programs_(programs), limits_(limits), met_(met) {
   dirs_.push_back(Directory{});
 }
 
@@ -75,17 +75,6 @@ InodeIndex::~InodeIndex() {
   }
   UnlistMet(0);
   for (const uint32_t dev : devices_) programs_->RemoveDevice(dev);
-}
-
-Result<UniqueFd> InodeIndex::OpenBelow(const std::string& path, int flags) const {
-  const UniqueFd base(open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!base.IsValid()) return PosixError("open " + root_, errno);
-  open_how how{};
-  how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS;
-  UniqueFd fd = OpenAt2(base.Get(), path.empty() ? "." : path, how);
-  if (!fd.IsValid()) return PosixError("open " + path + " below " + root_, errno);
-  return fd;
 }
 
 int64_t InodeIndex::ModifiedNs(const struct stat& info) {

@@ -32,6 +32,7 @@
 #include "daemon/backend/observer/inode_table.h"
 #include "daemon/backend/observer/met_files.h"
 #include "daemon/backend/observer/programs.h"
+#include "daemon/backend/root_files.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
 
@@ -123,13 +124,24 @@ class InodeIndex {
     struct stat info {};
   };
   static int64_t ModifiedNs(const struct stat& info);
-  // `flags` beside O_CLOEXEC; nothing leads out of the root, other file systems included.
-  Result<UniqueFd> OpenBelow(const std::string& path, int flags) const;
+  Result<UniqueFd> OpenBelow(const std::string& path, int flags) const {
+    return below_root_.Open(path, flags);
+  }
   std::string PathOf(uint32_t parent, std::string_view name) const;
   std::string PathOf(const InodeTable::File& file) const { return PathOf(file.parent, file.name); }
   // Of a path that leads here through directories, made where they are new.
   uint32_t DirectoryOf(const std::string& path);
+  // What a directory's listing says, of a part of it.
+  struct Entry {
+    std::string name;
+    struct stat info {};
+    UniqueFd fd;  // of a file that is to be learnt
+  };
+  // Without the lock while the disk is asked.  False: there are too many files.
   Status ListDirectory(uint32_t directory, std::vector<Fresh>* fresh);
+  bool NoteEntries(uint32_t directory, int at, dev_t dev, std::vector<Entry>* entries);
+  Result<bool> TakeEntries(uint32_t directory, std::vector<Entry>* entries,
+                           std::vector<Fresh>* fresh);
   bool KeepName(uint64_t number, uint32_t parent, int directory, const char* name);
   Status Learn(std::span<Fresh> fresh);
   Result<uint64_t> Add(Fresh* fresh, const obs_vma* seen);
@@ -153,6 +165,7 @@ class InodeIndex {
   static constexpr size_t kMaxDirectories = 16384;
 
   const std::string root_;
+  const RootFiles below_root_;
   ObserverPrograms* const programs_;
   mutable std::mutex mutex_;
   std::vector<Directory> dirs_;  // 0 is the root

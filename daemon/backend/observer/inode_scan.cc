@@ -22,57 +22,96 @@ bool IsDotEntry(const std::string& name) { return name == "." || name == ".."; }
 
 // What model files are read for does not count as their use.
 UniqueFd OpenForReading(int directory, const char* name) {
-  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
-  UniqueFd fd(openat(directory, name, kFlags | O_NOATIME));
-  if (!fd.IsValid() && errno == EPERM) fd.Reset(openat(directory, name, kFlags));
-  return fd;
+  const UniqueFd place(openat(directory, name, O_PATH | O_CLOEXEC | O_NOFOLLOW));
+  if (!place.IsValid()) return UniqueFd();
+  Result<UniqueFd> fd = OpenPlain(place.Get(), O_RDONLY | O_NOATIME);
+  if (!fd && fd.error().code == EPERM) fd = OpenPlain(place.Get(), O_RDONLY);
+  return fd ? std::move(*fd) : UniqueFd();
 }
 
 }  // namespace
 
 Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) {
+  std::unique_lock lock(mutex_);
   const std::string path =
       directory == 0 ? "" : PathOf(dirs_[directory].parent, dirs_[directory].name);
+  lock.unlock();
   Result<UniqueFd> fd = OpenBelow(path, O_RDONLY | O_DIRECTORY);
   if (!fd) return fd.error();
   struct stat info {};
   if (fstat(fd->Get(), &info) != 0) return PosixError("stat " + path, errno);
+  lock.lock();
   dirs_[directory].mtime_ns = ModifiedNs(info);
+  lock.unlock();
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(fd->Get()), closedir);
   if (listing == nullptr) return PosixError("list " + path, errno);
   const int at = fd->Release();  // closedir closes it
-  while (const dirent* found = readdir(listing.get())) {
-    if (IsDotEntry(found->d_name)) continue;
-    struct stat child {};
-    if (fstatat(at, found->d_name, &child, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (child.st_dev != info.st_dev && S_ISDIR(child.st_mode)) continue;  // another file system
-    if (S_ISDIR(child.st_mode)) {
-      const ObserverPrograms::Root root{child.st_dev, child.st_ino};
-      if (std::find(below_.begin(), below_.end(), root) != below_.end()) continue;
+  std::vector<Entry> entries;
+  for (bool has_more = true; has_more;) {
+    entries.clear();
+    while (entries.size() < kBatch) {
+      const dirent* const found = readdir(listing.get());
+      has_more = found != nullptr;
+      if (!has_more) break;
+      if (IsDotEntry(found->d_name)) continue;
+      Entry entry{found->d_name, {}, {}};
+      if (fstatat(at, found->d_name, &entry.info, AT_SYMLINK_NOFOLLOW) == 0)
+        entries.push_back(std::move(entry));
+    }
+    if (!NoteEntries(directory, at, info.st_dev, &entries)) return Ok();
+    for (Entry& entry : entries) entry.fd = OpenForReading(at, entry.name.c_str());
+    const Result<bool> taken = TakeEntries(directory, &entries, fresh);
+    if (!taken) return taken.error();
+    if (!*taken) return Ok();
+  }
+  return Ok();
+}
+
+// Directories are noted, files that are known under another name get it; what stays are files that
+// may be new.
+bool InodeIndex::NoteEntries(uint32_t directory, int at, dev_t dev, std::vector<Entry>* entries) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(*entries, [&](const Entry& entry) {
+    const struct stat& info = entry.info;
+    if (HasMet()) return true;
+    if (S_ISDIR(info.st_mode)) {
+      if (info.st_dev != dev) return true;  // another file system
+      const ObserverPrograms::Root root{info.st_dev, info.st_ino};
+      if (std::find(below_.begin(), below_.end(), root) != below_.end()) return true;
       if (dirs_.size() >= kMaxDirectories) BeFull(at);
-      if (HasMet()) return Ok();
-      if (dirs_.size() < kMaxDirectories) {
-        const auto [entry, is_new] = dir_numbers_.try_emplace({directory, found->d_name},
-                                                              static_cast<uint32_t>(dirs_.size()));
-        if (is_new) dirs_.push_back(Directory{directory, found->d_name, 0});
-      }
+      if (HasMet() || dirs_.size() >= kMaxDirectories) return true;
+      const auto [known, is_new] =
+          dir_numbers_.try_emplace({directory, entry.name}, static_cast<uint32_t>(dirs_.size()));
+      if (is_new) dirs_.push_back(Directory{directory, entry.name, 0});
+      return true;
+    }
+    if (!S_ISREG(info.st_mode)) return true;
+    const uint64_t known = files_.NumberOf(info.st_dev, info.st_ino);
+    if (known != 0 && KeepName(known, directory, at, entry.name.c_str())) return true;
+    return IsMetInode(info.st_dev, info.st_ino);
+  });
+  return !HasMet();
+}
+
+Result<bool> InodeIndex::TakeEntries(uint32_t directory, std::vector<Entry>* entries,
+                                     std::vector<Fresh>* fresh) {
+  const std::lock_guard lock(mutex_);
+  for (Entry& entry : *entries) {
+    struct stat& info = entry.info;
+    // It is another one now, or somebody has looked it up meanwhile.
+    if (!entry.fd.IsValid() || fstat(entry.fd.Get(), &info) != 0 || !S_ISREG(info.st_mode) ||
+        files_.NumberOf(info.st_dev, info.st_ino) != 0) {
       continue;
     }
-    if (!S_ISREG(child.st_mode)) continue;
-    const uint64_t known = files_.NumberOf(child.st_dev, child.st_ino);
-    if (known != 0 && KeepName(known, directory, at, found->d_name)) continue;
-    if (IsMetInode(child.st_dev, child.st_ino)) continue;
-    UniqueFd file = OpenForReading(at, found->d_name);
-    if (!file.IsValid()) continue;
-    if (files_.Size() + fresh->size() >= limits_.listed) BeFull(file.Get());
-    if (HasMet()) return Ok();
-    fresh->push_back(Fresh{std::move(file), directory, found->d_name, child});
+    if (files_.Size() + fresh->size() >= limits_.listed) BeFull(entry.fd.Get());
+    if (HasMet()) return false;
+    fresh->push_back(Fresh{std::move(entry.fd), directory, entry.name, info});
     if (fresh->size() < kBatch) continue;
     Status learnt = Learn(*fresh);
     fresh->clear();
-    if (!learnt) return learnt;
+    if (!learnt) return learnt.error();
   }
-  return Ok();
+  return true;
 }
 
 // A file was met under this name: it has moved, unless the name that we know is as good (a hard
@@ -100,9 +139,9 @@ bool InodeIndex::KeepName(uint64_t number, uint32_t parent, int directory, const
 
 Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
   std::vector<Fresh> fresh;
-  // Grows while it is walked.  Between two directories others may have the index.
+  // Grows while it is walked.
   for (uint32_t at = 0;; ++at) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     while (at < dirs_.size() && (dirs_[at].mtime_ns != 0 || dirs_[at].is_others)) ++at;
     const bool is_done = at >= dirs_.size() || IsFull();
     if (is_done || MonotonicNs() >= deadline_ns) {
@@ -110,7 +149,9 @@ Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
       if (!learnt && !IsFull()) return learnt.error();
       return is_done || IsFull();
     }
+    lock.unlock();
     const Status listed = ListDirectory(at, &fresh);
+    lock.lock();
     if (!listed && at == 0 && !IsFull()) return listed.error();
     // One that cannot be listed (gone, no permission) is not tried over and over.
     if (!listed) dirs_[at].mtime_ns = 1;

@@ -39,6 +39,8 @@ class KeptCache {
     uint64_t start_ns = 0;
   };
 
+  static constexpr size_t kMaxReaders = 65536;
+
   const SysRoots roots_;
   bool is_fuse_ = false;
   std::atomic<bool> has_drops_{false};

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cinttypes>
 #include <climits>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 
 namespace ppc {
@@ -65,21 +65,70 @@ void Mappers::Note(pid_t pid, uint64_t now_ns) {
   processes_[pid].seen_ns = now_ns;
 }
 
-std::vector<MappedPart> Mappers::Of(const InodeIndex::Identity& file, uint64_t offset,
-                                    uint64_t length, uint64_t now_ns) {
-  std::vector<MappedPart> parts;
-  const std::lock_guard lock(mutex_);
-  for (auto it = processes_.begin(); it != processes_.end();) {
-    auto& [pid, process] = *it;
-    bool is_gone = now_ns > process.seen_ns + kForgetNs;
-    if (!is_gone && now_ns >= process.read_ns + kFreshNs) {
-      process.read_ns = now_ns;
-      is_gone = !ReadMaps(pid, proc_, &process.areas);
-    }
-    it = is_gone ? processes_.erase(it) : std::next(it);
+bool Mappers::Enter() {
+  std::unique_lock lock(mutex_);
+  if (!left_.wait_for(lock, most_wait_, [this] { return inside_ < kMostInside; })) return false;
+  ++inside_;
+  return true;
+}
+
+void Mappers::Leave() {
+  {
+    const std::lock_guard lock(mutex_);
+    --inside_;
   }
+  left_.notify_all();
+}
+
+void Mappers::Read(const std::vector<pid_t>& pids) {
+  for (const pid_t pid : pids) {
+    auto areas = std::make_shared<std::vector<MappedArea>>();
+    const bool is_there = ReadMaps(pid, proc_, areas.get());
+    {
+      const std::lock_guard lock(mutex_);
+      const auto known = processes_.find(pid);
+      if (known == processes_.end()) continue;
+      known->second.read_since.reset();
+      known->second.areas = std::move(areas);
+      if (!is_there) processes_.erase(known);
+    }
+    left_.notify_all();
+  }
+}
+
+// mutex_ held.  Not of one whose reader seems to hang.
+bool Mappers::IsBeingRead() const {
+  const auto now = std::chrono::steady_clock::now();
+  return std::ranges::any_of(processes_, [&](const auto& entry) {
+    return entry.second.read_since && now < *entry.second.read_since + most_wait_;
+  });
+}
+
+std::vector<MappedPart> Mappers::Of(const Visit& visit, const InodeIndex::Identity& file,
+                                    uint64_t offset, uint64_t length, uint64_t now_ns) {
+  std::vector<pid_t> old;
+  std::unique_lock lock(mutex_);
+  std::erase_if(processes_, [now_ns](const auto& entry) {
+    return !entry.second.read_since && now_ns > entry.second.seen_ns + kForgetNs;
+  });
+  for (auto& [pid, process] : processes_) {
+    if (!visit.IsInside() || process.read_since || now_ns < process.read_ns + kFreshNs) continue;
+    process.read_ns = now_ns;
+    process.read_since = std::chrono::steady_clock::now();
+    old.push_back(pid);
+  }
+  lock.unlock();
+  Read(old);
+  lock.lock();
+  left_.wait_for(lock, most_wait_, [this] { return !IsBeingRead(); });
+  std::vector<std::pair<pid_t, std::shared_ptr<const std::vector<MappedArea>>>> known;
   for (const auto& [pid, process] : processes_) {
-    for (const MappedArea& area : process.areas) {
+    if (process.areas != nullptr) known.emplace_back(pid, process.areas);
+  }
+  lock.unlock();
+  std::vector<MappedPart> parts;
+  for (const auto& [pid, areas] : known) {
+    for (const MappedArea& area : *areas) {
       // On some file systems the devices of stat() and maps differ: there the name has to do.
       if (area.ino != file.ino || (area.dev != file.dev && NameOf(area.path) != file.name))
         continue;

@@ -19,7 +19,7 @@ enum {
   kObsMaxDirs = 64,              // registered directories that one set of programs serves
   kObsMaxInodes = 1 << 17,       // listed files of all directories together; others are met
   kObsMaxReaders = 1 << 13,      // (file, thread) pairs whose position is kept
-  kObsMaxOwn = 1 << 10,          // processes that load for us
+  kObsMaxOwn = 1 << 13,          // processes that load for us
   kObsMaxExecutables = 1 << 12,  // of all directories together
   kObsMostNews = 64,             // insertions told of one unlisted inode
   kObsMostDepth = 40,            // directories between a file and a registered one

@@ -46,6 +46,7 @@ void ObserverIo::Note(const Event& event) {
 }
 
 uint64_t ObserverIo::Look(uint64_t now_ns) {
+  charged_.Reap();
   const uint64_t idle_ns = files_.CloseIdle(now_ns) ? kOpenLookNs : kIdleLookNs;
   // The more a look at processes costs the later is the next: files are not held open so long.
   if (now_ns >= direct_due_ns_) {
@@ -110,6 +111,7 @@ Result<LoadResult> ObserverIo::LoadOpen(const LoadRequest& request, int fd) {
                         .done = load.done,
                         .stop = static_cast<LoadStop>(load.stop)};
     }
+    if (code == CgroupLoader::kNoAnswer) return LoadResult{.stop = LoadStop::kLater};
     if (code == EBADF) return Error{EBADF, "load: no such cgroup"};
     if (code != EBUSY) return PosixError("load", code);
   }
@@ -135,8 +137,9 @@ Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
   if (!all) return all.error();
   EvictResult sum;
   sum.dropped = ReleaseGroups(request, (*fd)->Get());
+  const Mappers::Visit visit(&mappers_);
   const std::vector<MappedPart> mapped =
-      mappers_.Of(*identity, request.offset, request.length, MonotonicNs());
+      mappers_.Of(visit, *identity, request.offset, request.length, MonotonicNs());
   for (const auto& [offset, length] :
        own_pages_.Within(request.file, request.offset, request.length)) {
     std::vector<MappedPart> parts;
@@ -150,8 +153,8 @@ Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
         of_ours.bytes = to - from;
       }
     }
-    const Result<EvictResult> done =
-        EvictRange((*fd)->Get(), offset, length, request.unmap, parts, roots_.Proc(""));
+    const Result<EvictResult> done = EvictRange(
+        (*fd)->Get(), offset, length, request.unmap && visit.IsInside(), parts, roots_.Proc(""));
     if (!done) return done.error();
     if (done->dropped == done->asked) ForgetDropped(request.file, (*fd)->Get(), offset, length);
     sum.dropped += done->dropped;

@@ -15,11 +15,19 @@ void OwnPages::Mark(uint64_t file, uint64_t first, uint64_t end, bool is_ours) {
     }
     met_->SetUnits(file, marks);
   }
+  if (first < end && is_ours && files_.size() >= kMaxFiles && !files_.contains(file))
+    files_.erase(files_.begin());  // its pages count as a stranger's from now on
   const auto found = first < end && is_ours ? files_.try_emplace(file).first : files_.find(file);
   if (found == files_.end()) return;
   std::vector<bool>& units = found->second;
   if (is_ours && units.size() < end) units.resize(end, false);
   for (end = std::min<uint64_t>(end, units.size()); first < end; ++first) units[first] = is_ours;
+  if (!is_ours && std::ranges::find(units, true) == units.end()) files_.erase(found);
+}
+
+size_t OwnPages::Size() const {
+  const std::lock_guard lock(mutex_);
+  return files_.size();
 }
 
 void OwnPages::Add(uint64_t file, uint64_t offset, uint64_t length) {

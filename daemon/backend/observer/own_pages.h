@@ -18,6 +18,7 @@ namespace ppc {
 class OwnPages {
  public:
   static constexpr uint64_t kUnit = 64 << 10;  // what the kernel's least read-ahead brings
+  static constexpr size_t kMaxFiles = 65536;
 
   // Of met files, which may be many, the first units are marked there.  met must outlive this.
   explicit OwnPages(MetFiles* met) : met_(met) {}
@@ -28,6 +29,7 @@ class OwnPages {
   // Our parts of the range, as (offset, length).
   std::vector<std::pair<uint64_t, uint64_t>> Within(uint64_t file, uint64_t offset,
                                                     uint64_t length) const;
+  size_t Size() const;  // files of which something is ours, met ones only beyond their first units
 
  private:
   void Mark(uint64_t file, uint64_t first, uint64_t end, bool is_ours);

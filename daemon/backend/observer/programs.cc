@@ -270,7 +270,11 @@ void ObserverPrograms::RemoveDevice(uint32_t dev) {
 
 void ObserverPrograms::AddOwn(pid_t tgid) {
   const auto key = static_cast<uint32_t>(tgid);
-  (void)bpf_map_update_elem(Fd(kObsFdOwn), &key, &dir_, BPF_ANY);
+  if (bpf_map_update_elem(Fd(kObsFdOwn), &key, &dir_, BPF_ANY) != 0) {
+    Log(LogLevel::kWarning, "process " + std::to_string(tgid) +
+                                ", which loads for us, is taken for a reader: " +
+                                PosixError("the observer's list", errno).message);
+  }
 }
 
 void ObserverPrograms::RemoveOwn(pid_t tgid) {

@@ -50,14 +50,11 @@ Result<std::unique_ptr<PollBackend>> PollBackend::Open(const std::string& dir,
     return Error{code, "cannot read " + dir + ": " + std::strerror(code) +
                            "; register a directory that this user may read"};
   }
-  const Result<FileStat> root = StatFile(AT_FDCWD, real.get());
-  if (!root) return root.error();
-  return std::unique_ptr<PollBackend>(new PollBackend(real.get(), *root, *pid, roots));
+  return std::unique_ptr<PollBackend>(new PollBackend(real.get(), *pid, roots));
 }
 
-PollBackend::PollBackend(std::string dir, FileStat root, int root_pid, const SysRoots& roots)
+PollBackend::PollBackend(std::string dir, int root_pid, const SysRoots& roots)
     : dir_(std::move(dir)),
-      root_(root),
       root_pid_(root_pid),
       files_(dir_),
       events_(kMaxEvents),
@@ -224,8 +221,7 @@ Status PollBackend::SetFileNative(uint64_t file, bool native) {
 }
 
 Result<BackendCounters> PollBackend::Counters() {
-  const Result<FileStat> root = StatFile(AT_FDCWD, dir_);
-  if (!root || root->id != root_.id) return Error{ENODEV, dir_ + " is gone"};
+  if (poller_.IsGone()) return Error{ENODEV, dir_ + " is gone"};
   const EventQueue::Counters counted = events_.Count();
   const AttachOptions options = teller_.Get();
   const auto or_default = [](uint64_t bytes, uint64_t other) { return bytes != 0 ? bytes : other; };

@@ -50,13 +50,12 @@ class PollBackend : public Backend {
   Result<BackendCounters> Counters() override;
 
  private:
-  PollBackend(std::string dir, FileStat root, int root_pid, const SysRoots& roots);
+  PollBackend(std::string dir, int root_pid, const SysRoots& roots);
   void Keep(uint64_t file, uint64_t offset, const std::vector<bool>& mapped);
 
   static constexpr size_t kMaxEvents = 16384;
 
   const std::string dir_;
-  const FileStat root_;
   const int root_pid_;
   FileIndex files_;
   EventQueue events_;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/backend/poll/poller.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -74,7 +76,14 @@ void Poller::Run() {
   }
 }
 
+// Its file system's server may be dead, so the thread that takes events does not look itself.
+void Poller::LookAtRoot() {
+  const Result<UniqueFd> root = files_->root_files().Open("", O_PATH | O_DIRECTORY);
+  if (!root && (root.error().code == ENODEV || root.error().code == ENOENT)) is_gone_ = true;
+}
+
 bool Poller::Turn() {
+  LookAtRoot();
   const std::lock_guard lock(mutex_);
   const uint64_t now = MonotonicNs();
   const bool found = Find(now);
@@ -166,9 +175,8 @@ bool Poller::Look(uint64_t now_ns) {
   const uint64_t share = kChunksPerTurn / std::max<uint64_t>(watched_.size(), 1);
   for (const auto& [pid, process] : watched_)
     any |= process->LookAtUse(std::max<uint64_t>(share, 8));
-  was_denied_ = was_denied_ || std::any_of(watched_.begin(), watched_.end(), [](const auto& entry) {
-                  return entry.second->IsDenied();
-                });
+  if (std::ranges::any_of(watched_, [](const auto& entry) { return entry.second->IsDenied(); }))
+    was_denied_ = true;
   return any;
 }
 
@@ -176,11 +184,6 @@ void Poller::AddMapped(uint64_t file, uint64_t offset, uint64_t length,
                        std::vector<bool>* bits) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [pid, process] : watched_) process->AddMapped(file, offset, length, bits);
-}
-
-bool Poller::IsDenied() const {
-  const std::lock_guard lock(mutex_);
-  return was_denied_;
 }
 
 }  // namespace ppc

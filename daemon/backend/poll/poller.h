@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -35,12 +36,15 @@ class Poller {
   void AddMapped(uint64_t file, uint64_t offset, uint64_t length, std::vector<bool>* bits) const;
   // The kernel did not show where the threads of some watched process wait, whether it is there
   // still or not.
-  bool IsDenied() const;
+  bool IsDenied() const { return was_denied_.load(std::memory_order_relaxed); }
+  // Another directory has the root's place, or none has.
+  bool IsGone() const { return is_gone_.load(std::memory_order_relaxed); }
   // One turn of the thread, for tests: true if something was seen.
   bool Turn();
 
  private:
   void Run();
+  void LookAtRoot();
   bool Find(uint64_t now_ns);
   bool IsMine(int pid) const;
   bool IsDescendant(int pid) const;
@@ -63,7 +67,8 @@ class Poller {
   uint64_t active_ns_ = 0;
   uint64_t rest_ns_ = 0;
   uint32_t next_open_id_ = 0;
-  bool was_denied_ = false;
+  std::atomic<bool> was_denied_{false};
+  std::atomic<bool> is_gone_{false};
 
   std::mutex run_mutex_;  // the thread's life
   std::condition_variable wake_;

@@ -9,10 +9,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
+#include <utility>
 
 #include "daemon/backend/cgroup_loaders.h"
+#include "daemon/base/clock.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -33,8 +37,12 @@ class CgroupLoaderTest : public testing::Test {
   }
   std::unique_ptr<CgroupLoader> Open(int lanes = 2, int idle_ms = 60000,
                                      const std::string& program = PPC_TEST_RUNNER) {
-    Result<std::unique_ptr<CgroupLoader>> loader = CgroupLoader::Open(
-        group_.Get(), device_.Get(), {.program = program, .lanes = lanes, .idle_ms = idle_ms});
+    return OpenWith({.program = program, .lanes = lanes, .idle_ms = idle_ms});
+  }
+  std::unique_ptr<CgroupLoader> OpenWith(CgroupLoaderOptions options) {
+    if (options.program == CgroupLoaderOptions().program) options.program = PPC_TEST_RUNNER;
+    Result<std::unique_ptr<CgroupLoader>> loader =
+        CgroupLoader::Open(group_.Get(), device_.Get(), std::move(options));
     EXPECT_TRUE(loader.ok());
     return std::move(*loader);
   }
@@ -109,9 +117,68 @@ TEST_F(CgroupLoaderTest, ServesMoreCallersThanLanes) {
   EXPECT_EQ(right, 400);
 }
 
-TEST_F(CgroupLoaderTest, AnEndlessStartIsGivenUp) {
-  EXPECT_EQ(Load(Open(2, 1000, "/bin/false").get()), ECHILD);
-  EXPECT_EQ(Load(Open(2, 1000, "/absent").get()), ECHILD);
+TEST_F(CgroupLoaderTest, AProcessThatEndsBeforeItAnswersIsNotStartedForEachLoad) {
+  for (const char* const program : {"/bin/false", "/absent"}) {
+    const auto loader = Open(2, 1000, program);
+    EXPECT_EQ(Load(loader.get()), CgroupLoader::kNoAnswer);
+    while (waitpid(-1, nullptr, 0) > 0) {
+    }
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(Load(loader.get()), CgroupLoader::kNoAnswer);
+    EXPECT_EQ(Child(), 0);
+  }
+}
+
+// As one in a frozen cgroup.
+TEST_F(CgroupLoaderTest, AProcessThatDoesNotAnswerIsWaitedForOnce) {
+  constexpr int kWaitMs = 400;
+  const auto loader = OpenWith({.lanes = 4, .answer_timeout_ms = kWaitMs});
+  EXPECT_EQ(Load(loader.get()), ENOTTY);
+  const pid_t child = Child();
+  ASSERT_EQ(kill(child, SIGSTOP), 0);
+  const uint64_t start = MonotonicNs();
+  EXPECT_EQ(Load(loader.get()), CgroupLoader::kNoAnswer);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(Load(loader.get()), CgroupLoader::kNoAnswer);
+  EXPECT_LT(MonotonicNs() - start, 2 * kWaitMs * kNsPerMs);
+  ASSERT_EQ(kill(child, SIGCONT), 0);
+  while (Load(loader.get()) == CgroupLoader::kNoAnswer) std::this_thread::yield();
+  EXPECT_EQ(Load(loader.get()), ENOTTY);
+  EXPECT_EQ(Child(), child) << "its late answer was taken";
+}
+
+TEST_F(CgroupLoaderTest, AProcessThatStaysSilentIsReplacedAsLongAsItDies) {
+  const auto loader = OpenWith({.answer_timeout_ms = 1000, .silence_ms = 0});
+  EXPECT_EQ(Load(loader.get()), ENOTTY);
+  const pid_t child = Child();
+  ASSERT_EQ(kill(child, SIGSTOP), 0);
+  EXPECT_EQ(Load(loader.get()), CgroupLoader::kNoAnswer);
+  while (Load(loader.get()) == CgroupLoader::kNoAnswer) std::this_thread::yield();
+  while (Child() == child) loader->Reap();
+  EXPECT_NE(Child(), 0);
+}
+
+// Each counts in the cgroup's pids.max.
+TEST_F(CgroupLoaderTest, OneLoadAfterTheOtherTakesTwoThreads) {
+  const auto loader = OpenWith({.lanes = 32});
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Load(loader.get()), ENOTTY);
+  const std::filesystem::directory_iterator tasks("/proc/" + std::to_string(Child()) + "/task");
+  EXPECT_LE(std::distance(begin(tasks), end(tasks)), 2);
+}
+
+TEST_F(CgroupLoaderTest, TheKernelKillsALoaderRatherThanItsService) {
+  const auto loader = Open();
+  EXPECT_EQ(Load(loader.get()), ENOTTY);
+  std::ifstream file("/proc/" + std::to_string(Child()) + "/oom_score_adj");
+  int score = 0;
+  file >> score;
+  EXPECT_EQ(score, 1000);
+}
+
+TEST_F(CgroupLoaderTest, WhatHasEndedIsWaitedForWithoutALoad) {
+  const auto loader = Open(2, 20);
+  EXPECT_EQ(Load(loader.get()), ENOTTY);
+  WaitUntilDead();
+  loader->Reap();
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "nothing is left";
 }
 
 // A cgroup with children that have controllers takes no process; /dev/full refuses as it does.

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/backend/root_files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -50,6 +54,32 @@ TEST_F(RootFilesTest, NothingLeadsOut) {
   }
   EXPECT_EQ(files_.FollowLinks("model/up").error().code, ELOOP);
   EXPECT_FALSE(files_.Open("/proc/self/status"));
+}
+
+// To open a device or a FIFO has effects.
+TEST_F(RootFilesTest, OpensNothingButFilesAndDirectories) {
+  const std::string pipe = tree_.Path("/base/model/pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const UniqueFd watch(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  ASSERT_GE(inotify_add_watch(watch.Get(), pipe.c_str(), IN_OPEN), 0);
+  const Result<UniqueFd> fd = files_.Open("model/pipe");
+  ASSERT_FALSE(fd);
+  EXPECT_EQ(fd.error().code, EINVAL);
+  EXPECT_FALSE(files_.List("model/pipe", [](const char*, char) { return true; }));
+  std::array<char, 4096> event{};
+  EXPECT_LT(read(watch.Get(), event.data(), event.size()), 0) << "it was opened";
+  EXPECT_EQ(files_.Open("model/inside", O_RDONLY | O_NOFOLLOW).error().code, ELOOP);
+}
+
+TEST_F(RootFilesTest, AnotherDirectoryUnderItsNameIsNotTheRoot) {
+  const RootFiles files(tree_.Path("/base"));
+  tree_.Write("/other/model/a", "other");
+  std::filesystem::rename(tree_.Path("/base"), tree_.Path("/was"));
+  tree_.Link("/base", tree_.Path("/other"));
+  EXPECT_EQ(files.Open("model/a").error().code, ENODEV);
+  std::filesystem::remove(tree_.Path("/base"));
+  tree_.Link("/base", tree_.Path("/was"));
+  EXPECT_TRUE(files.Open("model/a"));
 }
 
 TEST_F(RootFilesTest, ListsADirectoryAndTheRootItself) {

@@ -6,10 +6,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <sstream>
 
 #include "daemon/base/json.h"
+#include "daemon/base/unique_fd.h"
 
 namespace ppc {
 namespace {
@@ -27,6 +29,29 @@ std::vector<std::string> Logged(const char* format, const Say& say) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
+}
+
+TEST(Log, AReaderThatDoesNotReadKeepsNobody) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  const UniqueFd before(dup(STDERR_FILENO));
+  const int bytes = fcntl(writer.Get(), F_SETPIPE_SZ, 4096);
+  ASSERT_EQ(write(writer.Get(), std::string(static_cast<size_t>(bytes), 'x').data(),
+                  static_cast<size_t>(bytes)),
+            bytes);
+  ASSERT_EQ(dup2(writer.Get(), STDERR_FILENO), STDERR_FILENO);
+  writer.Reset();
+  SetLog("prog", LogLevel::kInfo);
+  Log(LogLevel::kInfo, {"/full", ""}, "lost");
+  std::string text(static_cast<size_t>(bytes), '\0');
+  EXPECT_EQ(read(reader.Get(), text.data(), text.size()), bytes);
+  Log(LogLevel::kInfo, {"/full", ""}, "read");
+  const ssize_t got = read(reader.Get(), text.data(), text.size());
+  ASSERT_EQ(dup2(before.Get(), STDERR_FILENO), STDERR_FILENO);
+  text.resize(static_cast<size_t>(got));
+  EXPECT_NE(text.find("read (and 1 lines not logged)"), std::string::npos) << text;
 }
 
 TEST(Log, TextBeginsWithTheDirectory) {

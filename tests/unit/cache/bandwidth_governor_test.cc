@@ -45,6 +45,20 @@ TEST_F(GovernorTest, ASlowDeviceWithAFrontEndAheadDoes) {
   EXPECT_EQ(Allowed(), 2);  // never so few that the device idles
 }
 
+// Each load takes longer where more threads load at once, though the device is as fast.
+TEST_F(GovernorTest, ManyThreadsAreNoSlowDevice) {
+  Window(0, 100 * kMiB, kMs);
+  for (int i = 0; i < 20; ++i) Window(200 * kMiB, 100 * kMiB, 16 * kMs);
+  EXPECT_EQ(Allowed(), 16);
+}
+
+// As a burst from a device's own cache.
+TEST_F(GovernorTest, WhatWasReachedOnceFades) {
+  Window(0, 1000 * kMiB, kMs / 10);
+  for (int i = 0; i < 300; ++i) Window(200 * kMiB, 100 * kMiB, kMs);
+  EXPECT_EQ(Allowed(), 16);
+}
+
 TEST_F(GovernorTest, ThreadsComeBackOneByOne) {
   Window(0, 100 * kMiB, kMs);
   for (int i = 0; i < 40; ++i) Window(100 * kMiB, 10 * kMiB, 10 * kMs);

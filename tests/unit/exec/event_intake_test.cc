@@ -45,7 +45,12 @@ class EventIntakeTest : public PartsTest {
         [this](std::function<void()> work, std::function<void()> done) {
           return lookups_.Submit(std::move(work), std::move(done)).ok();
         },
-        [this] { intake_->ReleaseHeld(); });
+        [this] { intake_->NoteAnswer(); });
+  }
+  // As the executor: once for all that have been answered.
+  void Turn(Worker* worker) {
+    worker->RunDone();
+    intake_->ReleaseAnswered();
   }
   static void Fill(Worker* worker) {
     while (worker->Submit(nullptr, nullptr)) {
@@ -67,7 +72,7 @@ TEST_F(EventIntakeTest, AnEventWaitsUntilItsFileIsKnown) {
   Progress(2);
   EXPECT_TRUE(seen_.empty());
   EXPECT_EQ(intake_->Stats().held, 2u);
-  control_.RunDone();
+  Turn(&control_);
   ASSERT_EQ(seen_.size(), 2u);
   EXPECT_EQ(seen_[1].offset, kPageBytes);
   Progress();
@@ -84,17 +89,90 @@ TEST_F(EventIntakeTest, AnUnknownFileIsLookedUpOnce) {
 TEST_F(EventIntakeTest, WhereALookUpIsNotTakenTheNextTurnTriesAgain) {
   Fill(&control_);
   Progress();
-  control_.RunDone();
+  Turn(&control_);
   EXPECT_TRUE(seen_.empty());
   intake_->ReleaseHeld();
-  control_.RunDone();
+  Turn(&control_);
   EXPECT_EQ(seen_.size(), 1u);
+}
+
+// Each costs a round trip to another thread.
+TEST_F(EventIntakeTest, FilesOfOneProcessAreLookedUpTogether) {
+  constexpr uint64_t kFiles = 30000;
+  for (uint64_t file = 1; file <= kFiles; ++file) {
+    backend_.AddFile(file, "small/" + std::to_string(file), kPageBytes);
+    Event event = MissEvent(file, 0, kPageBytes);
+    event.kind = EventKind::kProgress;
+    backend_.Push(event);
+  }
+  while (intake_->DrainBatch() > 0) {
+  }
+  EXPECT_EQ(control_.Pending(), HeldEvents::kAhead);
+  size_t turns = 0;
+  for (; seen_.size() < kFiles && turns < kFiles; ++turns) Turn(&control_);
+  EXPECT_LE(turns, kFiles / HeldEvents::kAhead + 1);
+  EXPECT_EQ(intake_->Stats().unresolved, 0u);
+  for (size_t i = 0; i < seen_.size(); ++i) ASSERT_EQ(seen_[i].file, i + 1);
+}
+
+TEST_F(EventIntakeTest, AFileThatIsGoneHoldsUpNothingBehindIt) {
+  Progress(1, 98);
+  Progress(1, 1);
+  Progress(1, 99);
+  Turn(&control_);
+  Turn(&control_);
+  EXPECT_EQ(seen_.size(), 1u);
+  EXPECT_EQ(intake_->Stats().unresolved, 2u);
+}
+
+TEST_F(EventIntakeTest, AMessageDoesNotWaitForAProcessThatHangs) {
+  LookReadersUp();
+  Progress();
+  Turn(&control_);
+  backend_.AdvanceClock(2001 * kMs);
+  intake_->CatchUp(answer_);
+  EXPECT_EQ(answers_, 1);
+  EXPECT_TRUE(seen_.empty());
+}
+
+// What several processes did comes in the order in which it was done.
+TEST(HeldEventsTest, EachProcessWaitsForItselfAlone) {
+  HeldEvents held;
+  const auto event = [](int tgid, uint64_t offset) {
+    Event one;
+    one.tgid = tgid;
+    one.offset = offset;
+    return one;
+  };
+  const auto no_ask = [](const Event&) { return true; };
+  uint64_t at = 0;
+  for (const int tgid : {3, 1, 2, 1, 3, 2}) ASSERT_TRUE(held.Add(event(tgid, at++), 5, no_ask));
+  std::vector<uint64_t> taken;
+  size_t asked = 0;
+  const auto take_but = [&](int blocked) {
+    return [&, blocked](const Event& one) {
+      ++asked;
+      if (one.tgid == blocked) return false;
+      taken.push_back(one.offset);
+      return true;
+    };
+  };
+  held.Release(9, take_but(1), no_ask);
+  EXPECT_EQ(taken, (std::vector<uint64_t>{0, 2, 4, 5}));
+  EXPECT_EQ(asked, 5u);
+  EXPECT_TRUE(held.Holds(1));
+  EXPECT_FALSE(held.Holds(2));
+  EXPECT_TRUE(held.HoldsSince(5));
+  EXPECT_FALSE(held.HoldsSince(6)) << "1 has waited since then";
+  held.Release(10, take_but(0), no_ask);
+  EXPECT_EQ(taken.size(), 6u);
+  EXPECT_TRUE(held.empty());
 }
 
 TEST_F(EventIntakeTest, WhereTooManyWaitTheNextSaysThatSomeAreLost) {
   Progress(static_cast<int>(HeldEvents::kMax) + 3);
   EXPECT_EQ(intake_->Stats().held_lost, 3u);
-  control_.RunDone();
+  Turn(&control_);
   ASSERT_EQ(seen_.size(), HeldEvents::kMax);
   for (size_t i = 0; i < seen_.size(); ++i)
     ASSERT_EQ((seen_[i].flags & PPC_F_LOST) != 0, i == 0) << i;
@@ -115,8 +193,8 @@ TEST_F(EventIntakeTest, AMessageComesAfterTheEventsBeforeIt) {
   });
   for (int turn = 0; answers_ == 0; ++turn) {
     ASSERT_LT(turn, 8);
-    control_.RunDone();
-    lookups_.RunDone();
+    Turn(&control_);
+    Turn(&lookups_);
   }
   EXPECT_EQ(seen_before, 1u);
 }
@@ -126,14 +204,14 @@ TEST_F(EventIntakeTest, AMessageWaitsForTwoSecondsAtMostAndIsAnsweredOnce) {
   Progress();
   const uint64_t start = backend_.NowNs();
   intake_->CatchUp(answer_);
-  control_.RunDone();
+  Turn(&control_);
   intake_->SettleLate(start + 1999 * kMs);
   EXPECT_EQ(answers_, 0);
   intake_->SettleLate(start + 2000 * kMs);
   EXPECT_EQ(answers_, 1);
   for (int turn = 0; turn < 4; ++turn) {
-    control_.RunDone();
-    lookups_.RunDone();
+    Turn(&control_);
+    Turn(&lookups_);
     intake_->SettleLate(start + 5000 * kMs);
   }
   EXPECT_EQ(answers_, 1);
@@ -146,13 +224,13 @@ TEST_F(EventIntakeTest, AMessageDoesNotWaitBehindAFullQueue) {
   intake_->CatchUp(answer_);
   EXPECT_TRUE(seen_.empty());
   EXPECT_EQ(answers_, 1);
-  control_.RunDone();
+  Turn(&control_);
   EXPECT_EQ(seen_.size(), 1u);
   // Nor behind one of readers, longer than until the next tick.
   Progress(1, 99);
   Fill(&lookups_);
   intake_->CatchUp(answer_);
-  control_.RunDone();
+  Turn(&control_);
   intake_->SettleLate(backend_.NowNs());
   EXPECT_EQ(answers_, 2);
 }

@@ -91,6 +91,30 @@ TEST_F(FileTableTest, AFileThatIsGoneIsForgotten) {
   EXPECT_EQ(files_.Find("a")->file, 2u);
 }
 
+TEST_F(FileTableTest, ARenewalThatIsNotTakenIsAskedForAgain) {
+  (void)Get(1);
+  int asked = 0;
+  files_.UseRenewal([&](uint64_t) { return ++asked > 1; });
+  backend_.AdvanceClock(3ULL * 1000 * 1000 * 1000);
+  for (int i = 0; i < 4; ++i) EXPECT_NE(Get(1), nullptr);
+  EXPECT_EQ(asked, 2);
+}
+
+TEST_F(FileTableTest, OfTooManyThoseGoThatAreNotUsed) {
+  constexpr uint64_t kFiles = 40000;
+  for (uint64_t file = 1; file <= kFiles; ++file) {
+    backend_.AddFile(file, std::to_string(file), 5000);
+    ASSERT_NE(Get(file), nullptr);
+    backend_.AdvanceClock(1);
+    if (file % 512 == 0) files_.Trim();
+    ASSERT_TRUE(files_.Peek(1, backend_.NowNs(), &copy_)) << "the first is used all the time";
+  }
+  files_.Trim();
+  EXPECT_LE(files_.Size(), 16384u);
+  EXPECT_GE(files_.Size(), 14000u) << "some are forgotten, not all";
+  EXPECT_TRUE(files_.Peek(kFiles, backend_.NowNs(), &copy_)) << "the newest";
+}
+
 // A mount whose disk is busy.
 class SlowBackend : public ReplayBackend {
  public:

@@ -162,8 +162,9 @@ TEST_F(ServiceTableTest, WhoDescendsFromTheServicesProcessBelongsToIt) {
 
 TEST_F(ServiceTableTest, WhoSaysSoBelongsToAService) {
   (void)Start({{"service_id", "a"}, {"cgroup", "/one"}});
-  (void)Start(
-      {{"service_id", "b"}, {"cgroup", "/two"}, {"owner", {{"cgroup", "/own"}, {"uid", 7}}}});
+  (void)Start({{"service_id", "b"},
+               {"cgroup", "/two"},
+               {"owner", {{"cgroup", "/own"}, {"uid", 7}, {"network", "net:[3]"}}}});
   const auto named = [this](int pid, const std::string& group, int uid) {
     const std::string base = "/proc/" + std::to_string(pid);
     const std::string user = std::to_string(uid);
@@ -178,6 +179,20 @@ TEST_F(ServiceTableTest, WhoSaysSoBelongsToAService) {
   EXPECT_EQ(named(73, "/elsewhere", 8), "") << "another tenant, who has guessed the ID";
   EXPECT_EQ(named(74, "/own2", 8), "");
   EXPECT_EQ(named(75, "/one", 8), "a") << "what it says counts for nothing";
+  // In containers without a user namespace everybody is user 0.
+  const auto in_container = [&](int pid, const std::string& network) {
+    const std::string base = "/proc/" + std::to_string(pid);
+    tree_.Link(base + "/ns/net", network);
+    InCgroup(pid, "/pods/" + std::to_string(pid));
+    tree_.Write(base + "/environ", std::string("PPC_SERVICE_ID=b\0", 17));
+    tree_.Write(base + "/status",
+                "Name:\tw\nUid:\t7\t7\t7\t7\nNSpid:\t" + std::to_string(pid) + "\t1\nNSpgid:\t1\n");
+    return IdOf(pid, 1, 0);
+  };
+  tree_.Link("/proc/1/ns/net", "net:[1]");
+  EXPECT_EQ(in_container(76, "net:[2]"), "") << "the same number, another tenant";
+  EXPECT_EQ(in_container(77, "net:[1]"), "") << "the machine's own network is everybody's";
+  EXPECT_EQ(in_container(78, "net:[3]"), "b") << "another container of the owner's pod";
   InCgroup(71, "/one");
   tree_.Write("/proc/71/environ", "PPC_SERVICE_ID=nobody");
   EXPECT_EQ(IdOf(71, 1, 0), "a");

@@ -71,6 +71,34 @@ TEST(WorkerTest, NothingKeepsTheCallerWaitingForWork) {
   EXPECT_TRUE(is_done);
 }
 
+TEST(WorkerTest, WhereAJobHangsAnotherThreadGoesOn) {
+  Worker worker("test", /*manual=*/false, {}, /*most_threads=*/2);
+  std::promise<void> go;
+  bool is_done = false;
+  ASSERT_TRUE(worker.Submit([&] { go.get_future().wait(); }, nullptr).ok());
+  ASSERT_TRUE(worker.Submit(nullptr, [&] { is_done = true; }).ok());
+  while (!is_done) {
+    worker.RunDone();
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(worker.Pending(), 1u);
+  go.set_value();
+  worker.Finish();
+}
+
+TEST(WorkerTest, WhatGoesOnIsTakenWhereThereIsNoPlace) {
+  Worker worker("test", /*manual=*/true);
+  while (worker.Submit(nullptr, nullptr)) {
+  }
+  bool is_done = false;
+  EXPECT_TRUE(worker.Continue(nullptr, [&] { is_done = true; }).ok());
+  EXPECT_FALSE(is_done);
+  worker.RunDone();
+  EXPECT_TRUE(is_done);
+  worker.Finish();
+  EXPECT_EQ(worker.Continue(nullptr, nullptr).error().code, ESHUTDOWN);
+}
+
 TEST(WorkerTest, AManualOneWorksWhenItIsTold) {
   Worker worker("test", /*manual=*/true);
   std::vector<std::string> story;

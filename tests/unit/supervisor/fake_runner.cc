@@ -124,6 +124,8 @@ void HandleStatus() {
   poll(nullptr, 0, g_fake.value("status_ms", 0));
   Json status{{"ok", true}, {"events", {{"read", 7}}}};
   status.update(g_fake.value("status", Json::object()));
+  if (g_fake.contains("status_bytes"))
+    status["filler"] = std::string(g_fake["status_bytes"].get<size_t>(), 'x');
   Send(status.dump());
 }
 
@@ -132,6 +134,7 @@ void Handle(const std::string& line) {
   const std::string op = request["op"];
   if (op == "init") HandleInit(request);
   if (op == "control") HandleControl(request);
+  if (op == "ping") Send(R"({"ok":true})");
   if (op == "status") HandleStatus();
   if (op == "log") Send(Json{{"ok", true}, {"lines", g_fake.value("lines", Json::array())}}.dump());
   if (op == "memory") HandleMemory(request);

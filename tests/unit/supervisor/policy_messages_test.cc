@@ -96,6 +96,37 @@ TEST_F(PolicyMessagesTest, AFreshRunnerIsToldOfServicesOneAfterTheOther) {
   EXPECT_EQ(failed_, Lines{});
 }
 
+TEST_F(PolicyMessagesTest, WhatIsAboutAServiceWaitsUntilTheRunnerKnowsIt) {
+  Add("a");
+  Add("b");
+  Send("service_ready", "b");
+  messages_->Open(Runner(), /*is_restart=*/true);
+  Send("service_start", "b");  // another one of its name
+  Send("service_ready", "a");
+  EXPECT_EQ(asked_, Lines{"service_start a"});
+  Answer(0, Json::object());
+  EXPECT_EQ(asked_, (Lines{"service_start a", "service_start b", "service_ready a"}));
+  Answer(1, Json::object());
+  EXPECT_EQ(asked_.size(), 5u);
+  EXPECT_EQ(asked_[3], "service_ready b");
+  EXPECT_EQ(asked_[4], "service_start b");
+  EXPECT_EQ(told_, Lines{});
+}
+
+TEST_F(PolicyMessagesTest, ABurstIsSentAsItIsAnswered) {
+  messages_->Open(Runner(), /*is_restart=*/false);
+  for (size_t i = 0; i < 200; ++i) Send(std::to_string(i));
+  EXPECT_EQ(asked_.size(), PolicyMessages::kMostUnanswered);
+  for (size_t i = 0; i < 200; ++i) Answer(i, Json::object());
+  EXPECT_EQ(told_, Lines(200, "ok"));
+  EXPECT_EQ(asked_.back(), "199 ");
+}
+
+TEST_F(PolicyMessagesTest, TooManyAreRefused) {
+  for (size_t i = 0; i <= PolicyMessages::kMostWaiting; ++i) Send("x");
+  EXPECT_EQ(told_.size(), 1u);
+}
+
 TEST_F(PolicyMessagesTest, OneThatWasNeverTakenUpIsForgottenAndTheOthersAreTold) {
   Add("a").is_starting = true;
   Add("b");

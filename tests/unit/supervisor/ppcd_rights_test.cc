@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <set>
 
 #include "daemon/wire/protocol.h"
@@ -216,6 +217,24 @@ TEST_F(PpcdRightsTest, AServiceEndsWithItsGroup) {
   EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].size() == 2; }));
   EXPECT_NE(DaemonLog().find("\"/pods/short\" of service svc-short is gone"), std::string::npos);
   EXPECT_EQ(CodeOf(AskAs(owner_, About("service_stop", "svc-a"))), "");
+}
+
+// Whoever makes a group anew under its name has no right to what the one before has started.
+TEST_F(PpcdRightsTest, AServiceEndsWithItsGroupThoughAnotherHasItsName) {
+  MakeGroup("/pods/short");
+  ASSERT_EQ(CodeOf(AskAs({"short-lived", "/pods/short", 0}, Start("svc-short"))), "");
+  // The file system would give a removed one's inode to the next.
+  const std::string pods = dir_ + "/sysroot/sys/fs/cgroup/pods/";
+  std::filesystem::rename(pods + "short", pods + "kept");
+  MakeGroup("/pods/short");
+  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].empty(); }));
+}
+
+TEST_F(PpcdRightsTest, ADirectoryIsNoGroupOfACaller) {
+  MakeGroup("/sys");
+  EXPECT_EQ(CodeOf(AskAs({"a group called /sys", "/sys", kUser},
+                         Start("svc-x", {{"cgroup", "/sys/fs/cgroup/pods/b"}}))),
+            "EACCES");
 }
 
 TEST_F(PpcdRightsTest, TheSocketsModesAreTheirUsers) {

@@ -121,23 +121,52 @@ TEST_F(RunnerTest, ServicesHaveTheNumbersThatARestartedRunnerGivesThem) {
 }
 
 // As long as the runner is stopped, it answers nothing.
-TEST_F(RunnerTest, AServiceEndsThoughTheRunnerTookNoMoreQuestionsThen) {
+TEST_F(RunnerTest, ABurstOfMessagesWaitsForTheRunner) {
+  constexpr int kMessages = 200;
   Register({{"log", dir_ + "/runner.log"}});
   Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
   const pid_t runner = RunnerPid();
   kill(runner, SIGSTOP);
-  std::vector<std::unique_ptr<RawClient>> others;
-  std::vector<pollfd> answers;
-  for (int i = 0; i < 70; ++i) {
-    others.push_back(std::make_unique<RawClient>(socket_));
-    others.back()->SendLine(R"({"v":1,"op":"policy","mount":"/proc","message":{"op":"look"}})");
-    answers.push_back({others.back()->fd(), POLLIN, 0});
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < kMessages; ++i) {
+    clients.push_back(std::make_unique<RawClient>(socket_));
+    clients.back()->SendLine(R"({"v":1,"op":"policy","mount":"/proc","message":{"op":"look"}})");
   }
-  ASSERT_GT(poll(answers.data(), answers.size(), 10000), 0) << "one is too many";
-  const Json stop = Ask({{"op", "service_stop"}, {"mount", kMount}, {"service_id", "svc-one"}});
-  EXPECT_EQ(stop.value("code", ""), "EAGAIN") << stop;
+  RawClient stop(socket_);
+  stop.SendLine(R"({"v":1,"op":"service_stop","mount":"/proc","service_id":"svc-one"})");
+  EXPECT_EQ(StateOf(), "stopped") << "it is not kept from asking itself";
   kill(runner, SIGCONT);
+  for (const auto& client : clients) {
+    const Json answer = *ParseJson(client->ReadLine(), "answer");
+    ASSERT_TRUE(answer.value("ok", false)) << answer;
+  }
+  EXPECT_TRUE(ParseJson(stop.ReadLine(), "answer")->value("ok", false));
   EXPECT_TRUE(Eventually([this] { return RunnerLog().find("service_stop") != std::string::npos; }));
+}
+
+TEST_F(RunnerTest, AnAnswerOfAnotherTypeEndsNobody) {
+  Register({{"reply", {{"treatment", 1}}}});
+  const Json service{{"mount", kMount}, {"service_id", "svc-one"}};
+  for (const char* const op : {"service_start", "service_ready"}) {
+    Json request = service;
+    request["op"] = op;
+    EXPECT_TRUE(Ask(request).value("ok", false)) << op;
+  }
+  EXPECT_TRUE(Ask({{"op", "policy"}, {"mount", kMount}, {"message", {{"op", 1}}}}).contains("ok"));
+  EXPECT_EQ(StateOf(), "running");
+}
+
+TEST_F(RunnerTest, AnAnswerThatIsTooLongIsLeftOut) {
+  RestartAtTimeScale(8);
+  Register({{"status_bytes", 5 << 20}});
+  const pid_t runner = RunnerPid();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(StatusOf().contains("filler"));
+    const Json answer =
+        Ask({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+    EXPECT_TRUE(answer.value("ok", false)) << answer;
+  }
+  EXPECT_EQ(RunnerPid(), runner);
 }
 
 TEST_F(RunnerTest, RequestsWaitForARunnerThatComesBack) {

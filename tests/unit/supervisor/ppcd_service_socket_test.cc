@@ -113,16 +113,36 @@ TEST_F(ServiceSocketTest, AGroupHasSoManyConnections) {
 
 TEST_F(ServiceSocketTest, AUserHasSoManyConnections) {
   std::vector<std::unique_ptr<RawClient>> clients;
-  for (size_t i = 0; i < Server::kMaxPeersOfUser; ++i) {
-    PutIntoGroup(getpid(), "/pods/" + std::to_string(i / Server::kMaxPeersOfGroup));
+  size_t count = 0;
+  const auto connect = [&](uid_t uid) {
+    PutIntoGroup(getpid(), "/pods/" + std::to_string(count++ / Server::kMaxPeersOfGroup));
+    EXPECT_EQ(seteuid(uid), 0);
     clients.push_back(std::make_unique<RawClient>(service_socket_));
-    ASSERT_EQ(CodeOf(clients.back()->Ask({{"op", "ping"}})), "") << i;
-  }
-  PutIntoGroup(getpid(), "/pods/one-more");
-  RawClient one_more(service_socket_);
-  const Json refused = Answer(one_more);
+    EXPECT_EQ(seteuid(0), 0);
+    clients.back()->SendLine(R"({"v":1,"op":"ping"})");
+    return Answer(*clients.back());
+  };
+  for (size_t i = 0; i < Server::kMaxPeersOfUser; ++i) ASSERT_EQ(CodeOf(connect(61002)), "") << i;
+  const Json refused = connect(61002);
   EXPECT_NE(DumpJson(refused).find("this user has"), std::string::npos) << refused;
   EXPECT_EQ(CodeOf(AskAs({"somebody", "/pods/b", 61001}, Json{{"op", "ping"}})), "");
+  // In containers without a user namespace everybody is user 0.
+  for (size_t i = 0; i <= Server::kMaxPeersOfUser; ++i) ASSERT_EQ(CodeOf(connect(0)), "") << i;
+}
+
+TEST_F(ServiceSocketTest, AnIdleConnectionGoesWhereItsPlaceIsNeeded) {
+  StopDaemon();
+  environment_.push_back("PPC_TIME_SCALE_PERCENT=1");
+  StartDaemon();
+  PutIntoGroup(getpid(), "/pods/a");
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (size_t i = 0; i < Server::kMaxPeersOfGroup; ++i) {
+    clients.push_back(std::make_unique<RawClient>(service_socket_));
+    ASSERT_EQ(CodeOf(clients.back()->Ask({{"op", "ping"}})), "");
+  }
+  EXPECT_TRUE(Eventually([this] { return CodeOf(AskAs(pod_, Json{{"op", "ping"}})).empty(); }));
+  EXPECT_TRUE(clients[0]->IsClosedByPeer()) << "the one that has been idle for longest";
+  EXPECT_EQ(CodeOf(clients[1]->Ask({{"op", "ping"}})), "");
 }
 
 TEST_F(ServiceSocketTest, HalfOfTheDescriptorsAreLeftToOthers) {
@@ -171,6 +191,16 @@ TEST_F(ServiceSocketTest, AUserHasSoManyServices) {
   }
   EXPECT_EQ(started, StartRights::kMaxServicesOfUser);
   EXPECT_EQ(CodeOf(refused), "ENOSPC") << refused;
+}
+
+// As on a node whose containers have no user namespaces.
+TEST_F(ServiceSocketTest, ContainersRootsAreNotOneUser) {
+  for (int group = 0; group < 70; ++group) {
+    const std::string name = "/pods/" + std::to_string(group);
+    MakeGroup(name);
+    const Json answer = AskAs({"root there", name, 0}, Start("svc-" + std::to_string(group)));
+    ASSERT_EQ(CodeOf(answer), "") << group << answer;
+  }
 }
 
 TEST_F(ServiceSocketTest, StartingAgainAndAgainIsSlowedDown) {

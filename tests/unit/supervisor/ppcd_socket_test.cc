@@ -283,15 +283,18 @@ TEST_F(SocketTest, EndsCleanlyOnSigterm) {
 
 // What lies there is loaded: it would be who wrote it that says what.
 TEST_F(SocketTest, AStateDirectoryOfOthersIsRefused) {
-  const std::string state = dir_ + "/other";
-  ASSERT_EQ(mkdir(state.c_str(), 0755), 0);
-  ASSERT_EQ(mkdir((state + "/mounts").c_str(), 0755), 0);
-  ASSERT_EQ(chmod((state + "/mounts").c_str(), 0777), 0);
-  const ProcessResult result = RunProcess(
-      {PPC_TEST_BIN_DIR "/ppcd", "--socket", dir_ + "/s/ppcd.sock", "--state-dir", state},
-      environment_);
-  EXPECT_EQ(result.exit_status, 1);
-  EXPECT_NE(result.err.find("give --state-dir another"), std::string::npos) << result.err;
+  const std::string state = dir_ + "/above/other";
+  for (const std::string& part : {dir_ + "/above", state, state + "/mounts"})
+    ASSERT_EQ(mkdir(part.c_str(), 0755), 0);
+  for (const std::string& part : {state + "/mounts", state, dir_ + "/above"}) {
+    ASSERT_EQ(chmod(part.c_str(), 0777), 0);
+    const ProcessResult result = RunProcess(
+        {PPC_TEST_BIN_DIR "/ppcd", "--socket", dir_ + "/s/ppcd.sock", "--state-dir", state},
+        environment_);
+    EXPECT_EQ(result.exit_status, 1) << part;
+    EXPECT_NE(result.err.find("give --state-dir another"), std::string::npos) << result.err;
+    ASSERT_EQ(chmod(part.c_str(), 0755), 0);
+  }
 }
 
 TEST_F(SocketTest, WrongArgumentsAreUsageErrors) {

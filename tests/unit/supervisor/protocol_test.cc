@@ -184,6 +184,12 @@ TEST_F(LineChannelTest, LimitsALine) {
   EXPECT_EQ(Next(), std::string(100, 'a'));
   Write(std::string(101, 'a'));
   EXPECT_EQ(Next(), "error");
+  EXPECT_EQ(Next(), "none");
+  Write("the rest of it\nshort\n" + std::string(150, 'b') + "\nlast\n");
+  EXPECT_EQ(Next(), "short");
+  EXPECT_EQ(Next(), "error");
+  EXPECT_EQ(Next(), "last");
+  EXPECT_EQ(Next(), "none");
 }
 
 TEST_F(LineChannelTest, KeepsLinesThatCameBeforeTheEnd) {

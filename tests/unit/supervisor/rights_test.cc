@@ -82,8 +82,12 @@ TEST(RateLimit, KeepsSoManyKeys) {
   for (size_t i = 0; i < RateLimit::kMaxKeys; ++i) {
     EXPECT_TRUE(limit.Take(std::to_string(i), 1000));
   }
-  EXPECT_FALSE(limit.Take("one more", 1000));
-  EXPECT_TRUE(limit.Take("one more", 1100)) << "those that have waited are forgotten";
+  EXPECT_TRUE(limit.Take("busy", 1000));
+  EXPECT_TRUE(limit.Take("busy", 1000));
+  for (size_t i = 0; i < RateLimit::kMaxKeys; ++i) {
+    EXPECT_TRUE(limit.Take("more " + std::to_string(i), 1000)) << "others' keys do not count";
+  }
+  EXPECT_FALSE(limit.Take("busy", 1000)) << "those that have used least are forgotten";
 }
 
 pid_t ForkPausing() {
