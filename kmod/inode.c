@@ -55,7 +55,7 @@ static void ppc_map_owner_below(struct inode *inode)
 	inode->i_gid = ppc_map_gid(idmap, pi->lower, pi->lower_gid);
 }
 
-/* What is stored here is all that our i_mode can be: no set-id bit where BASE is nosuid. */
+/* What is stored here is all that our i_mode can be: no set-id bit where nosuid is in force. */
 static __always_inline void ppc_copy_owner(struct inode *inode, umode_t mode)
 {
 	struct ppc_inode *pi = PPC_I(inode);
@@ -134,7 +134,7 @@ static __always_inline int ppc_refresh_inline(struct inode *inode, bool wait)
 /**
  * ppc_refresh - copy from the lower inode what the VFS reads from ours directly
  * @inode: ours
- * @wait: for who changes a set-id file now; execve() goes by what its open found
+ * @wait: until a change of a set-id file that is under way has ended
  *
  * The rest (times, owner of a stat) is asked from the lower inode each time.
  * There never is the old set-id bit with the new owner.
@@ -197,9 +197,32 @@ static noinline int ppc_permission_mapped(struct ppc_idmap *idmap, struct inode 
 	return inode_permission(idmap, PPC_I(inode)->lower, mask);
 }
 
+/*
+ * execve() copies mode and owner of a set-id file long after its open, with our
+ * i_rwsem held, and then asks once more whether it may be executed; "no" makes
+ * the program run without set-id.  That is the answer where the copy is no
+ * longer that of the lower file.
+ */
+static noinline int ppc_permission_set_id(struct ppc_idmap *idmap, struct inode *inode, int mask)
+{
+	int err = ppc_permission_mapped(idmap, inode, mask);
+
+	if (err || (mask & ~MAY_NOT_BLOCK) != MAY_EXEC || ppc_is_current(inode))
+		return err;
+	if (mask & MAY_NOT_BLOCK)
+		return -ECHILD;
+	if (!inode_trylock(inode))
+		return -EACCES;
+	err = ppc_copy_file_owner(inode, true);
+	inode_unlock(inode);
+	return err;
+}
+
 /* Calls nothing but as its last step: each step of a path walk would save registers for it. */
 static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
 {
+	if (unlikely(inode->i_mode & PPC_SET_ID) && S_ISREG(inode->i_mode))
+		return ppc_permission_set_id(PPC_IDMAP_GIVEN, inode, mask);
 	if (static_branch_unlikely(&ppc_labels) || static_branch_unlikely(&ppc_idmapped_bases))
 		return ppc_permission_mapped(PPC_IDMAP_GIVEN, inode, mask);
 	return inode_permission(PPC_IDMAP_GIVEN, PPC_I(inode)->lower, mask);

@@ -252,6 +252,7 @@ static struct ppc_open *ppc_open_alloc(struct inode *inode)
 	po->marks = 0;
 	po->direct = false;
 	po->pinned = false;
+	po->denies_write = false;
 	po->ra = (struct ppc_open_ra) {};
 	po->hints = (struct ppc_open_hints) {
 		.stretch = -PPC_STRETCH_PAGES,
@@ -276,6 +277,29 @@ bool ppc_open_try_get(struct ppc_open *po)
 	return refcount_inc_not_zero(&po->ref);
 }
 
+/*
+ * While a program runs from a file, the VFS denies writing to our inode only.
+ * Whoever may write below would put his own code into a set-id program between
+ * its execve() and its end.  Where programs get rights by their files, the lower
+ * file cannot be written either, until the last mapping has gone.
+ */
+static int ppc_deny_write(struct ppc_open *po, const struct file *file)
+{
+	int err;
+
+	if (po->sbi->nosuid || !(file->f_flags & (__force unsigned int)__FMODE_EXEC))
+		return 0;
+	err = deny_write_access(po->lower);
+	po->denies_write = !err;
+	return err;
+}
+
+static void ppc_allow_write(struct ppc_open *po)
+{
+	if (po->denies_write)
+		allow_write_access(po->lower);
+}
+
 /**
  * ppc_open_put - drop a reference of the upper file or of a VMA
  * @po: may be freed
@@ -290,6 +314,7 @@ void ppc_open_put(struct ppc_open *po)
 
 	if (!refcount_dec_and_test(&po->ref))
 		return;
+	ppc_allow_write(po);
 	ppc_access_end(po);
 	ppc_open_event(po, PPC_EV_CLOSE);
 	ppc_open_list_del(po);
@@ -359,6 +384,8 @@ int ppc_file_open(struct inode *inode, struct file *file)
 		goto err_free;
 	err = ppc_open_direct(po, file);
 	if (!err)
+		err = ppc_deny_write(po, file);
+	if (!err)
 		err = ppc_refresh(inode, true);
 	if (err)
 		goto err_lower;
@@ -374,6 +401,7 @@ int ppc_file_open(struct inode *inode, struct file *file)
 	return 0;
 
 err_lower:
+	ppc_allow_write(po);
 	fput(po->lower);
 	if (po->pinned)
 		path_put(&po->pin);

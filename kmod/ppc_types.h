@@ -33,6 +33,7 @@ struct ppc_opts {
 	u32 queue_events;	/* total over all rings */
 	u32 window_bytes;	/* default demand window */
 	u32 beacon_bytes;	/* default beacon distance */
+	bool allow_suid;	/* constant after the mount */
 };
 
 /* ppc_sb.mode; zero while nobody is attached */
@@ -107,7 +108,7 @@ struct ppc_sb {
 	bool shares_mapping;		/* see ppc_shares_mapping() */
 	bool idmapped;			/* the lower mount is */
 	bool nosymfollow;		/* of the lower mount */
-	bool nosuid;			/* of the lower mount, or another user namespace */
+	bool nosuid;			/* programs get no rights by their file */
 
 	unsigned long mode;		/* PPC_MODE_*; READ_ONCE once per operation */
 	u32 window_pages;		/* in force, power of two */
@@ -212,6 +213,7 @@ struct ppc_open {
 	u32 marks;			/* who is to be asked at each read, see marks.c */
 	bool direct;			/* O_DIRECT passes through, as decided at open */
 	bool pinned;			/* pin is in use, see ppc_open_lower() */
+	bool denies_write;		/* see ppc_deny_write() */
 	struct path pin;
 	struct work_struct free_work;	/* of the last reference */
 

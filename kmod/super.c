@@ -200,7 +200,8 @@ static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
 		sb->s_iflags |= SB_I_NOEXEC;
 	sbi->nosymfollow = path->mnt->mnt_flags & MNT_NOSYMFOLLOW;
 	/* of another user namespace its ids and capabilities say nothing here */
-	sbi->nosuid = path->mnt->mnt_flags & MNT_NOSUID || lower->s_user_ns != sb->s_user_ns;
+	sbi->nosuid = !sbi->opts.allow_suid || path->mnt->mnt_flags & MNT_NOSUID ||
+		      lower->s_user_ns != sb->s_user_ns;
 	sbi->caller_cred = ppc_wants_caller_cred(lower);
 	sbi->shares_mapping = ppc_shares_mapping(lower);
 	sbi->idmapped = is_idmapped_mnt(path->mnt);
