@@ -69,14 +69,12 @@ static void ppc_find_locked(struct ppc_evictor *e, pgoff_t first)
 	i_mmap_lock_read(e->mapping);
 	for (vma = ppc_vma_tree_iter_first(&e->mapping->i_mmap, first, e->last); vma;
 	     vma = ppc_vma_tree_iter_next(vma, first, e->last)) {
-		pgoff_t start = max(ppc_vma_first(vma), first);
-
-		if (!(READ_ONCE(vma->vm_flags) & VM_LOCKED) || start >= e->locked_from)
+		if (!(READ_ONCE(vma->vm_flags) & VM_LOCKED))
 			continue;
-		e->locked_from = start;
+		/* they come in the order of their start: none begins earlier */
+		e->locked_from = max(ppc_vma_first(vma), first);
 		e->locked_to = ppc_vma_last(vma);
-		if (start == first)
-			break;
+		break;
 	}
 	i_mmap_unlock_read(e->mapping);
 }
@@ -235,6 +233,7 @@ static void ppc_evict_chunk(struct ppc_evictor *e, pgoff_t first, pgoff_t last)
 		ppc_count_left(e, from, to, true);
 		e->asked += e->locked - before;
 		first = to + 1;
+		cond_resched();
 	}
 }
 
