@@ -193,7 +193,12 @@ int ppc_mmap(struct file *file, struct vm_area_struct *vma)
 	err = ppc_map_lower(file, po->lower, vma);
 	if (err)
 		return err;
-	if (ppc_wrap_vm_ops(po, vma->vm_ops)) {
+	/*
+	 * A file that FUSE passes through is mapped from another one's page cache,
+	 * of which nothing here knows: such a VMA stays native.
+	 */
+	if (vma->vm_file->f_mapping == PPC_I(po->inode)->mapping &&
+	    ppc_wrap_vm_ops(po, vma->vm_ops)) {
 		ppc_open_get(po);
 		vma->vm_ops = &po->map.ops;
 	}

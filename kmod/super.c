@@ -86,6 +86,11 @@ static int ppc_base_path(struct fs_context *fc, struct path *path)
 	else if (!PPC_MAPS_IDS && is_idmapped_mnt(path->mnt))
 		errorf(fc, "ppc: base '%s' is on an id-mapped mount, which needs Linux 6.3; "
 		       "use the plain mount", fc->source);
+	else if (path->dentry->d_sb->s_magic == FUSE_SUPER_MAGIC &&
+		 path->dentry->d_sb->s_stack_depth)
+		errorf(fc, "ppc: base '%s' is on FUSE that passes files through, whose page cache is "
+		       "below it; mount over the directory that its server passes through",
+		       fc->source);
 	else if (path->dentry->d_sb->s_stack_depth >= FILESYSTEM_MAX_STACK_DEPTH)
 		errorf(fc, "ppc: base '%s': file systems are stacked too deep", fc->source);
 	else
