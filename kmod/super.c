@@ -136,12 +136,9 @@ static void ppc_sb_free(struct ppc_sb *sbi)
 
 	WARN_ON_ONCE(!list_empty(&sbi->open_files));
 	xa_destroy(&sbi->inodes);
-	/*
-	 * This waits for an RCU grace period, which is needed, too, for RCU walks
-	 * that still look at what is freed below.
-	 */
 	if (!IS_ERR_OR_NULL(sbi->silent))
 		fput(sbi->silent);
+	/* Waits for an RCU grace period: RCU walks may still look at what is freed below. */
 	if (sbi->lower_mnt)
 		kern_unmount_array(mounts, ARRAY_SIZE(mounts));
 	else if (sbi->asked_mnt)
