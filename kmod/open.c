@@ -10,7 +10,7 @@
 #include "ppc.h"
 
 static struct kmem_cache *ppc_open_cache;
-static struct workqueue_struct *ppc_open_wq;	/* path_put() of pins */
+struct workqueue_struct *ppc_long_wq;	/* path_put() of pins; the sweep */
 
 static const struct cred *ppc_lower_cred(const struct ppc_sb *sbi)
 {
@@ -321,7 +321,7 @@ void ppc_open_put(struct ppc_open *po)
 	ppc_sweep_used(po->sbi);
 	if (po->pinned) {
 		INIT_WORK(&po->free_work, ppc_open_free_work);
-		queue_work(ppc_open_wq, &po->free_work);
+		queue_work(ppc_long_wq, &po->free_work);
 	} else {
 		kmem_cache_free(ppc_open_cache, po);
 	}
@@ -422,8 +422,8 @@ int ppc_open_cache_init(void)
 					   ppc_open_once);
 	if (!ppc_open_cache)
 		return -ENOMEM;
-	ppc_open_wq = alloc_workqueue("ppc_open", WQ_UNBOUND, 0);
-	if (!ppc_open_wq) {
+	ppc_long_wq = alloc_workqueue("ppc_long", WQ_UNBOUND, 0);
+	if (!ppc_long_wq) {
 		kmem_cache_destroy(ppc_open_cache);
 		return -ENOMEM;
 	}
@@ -433,6 +433,6 @@ int ppc_open_cache_init(void)
 void ppc_open_cache_exit(void)
 {
 	/* waits for the last path_put() */
-	destroy_workqueue(ppc_open_wq);
+	destroy_workqueue(ppc_long_wq);
 	kmem_cache_destroy(ppc_open_cache);
 }

@@ -27,6 +27,7 @@
 struct fs_context;
 struct seq_file;
 struct work_struct;
+struct workqueue_struct;
 struct mem_cgroup;
 struct posix_acl;
 
@@ -69,6 +70,7 @@ ssize_t ppc_listxattr(struct dentry *dentry, char *list, size_t size);
 struct posix_acl *ppc_get_acl(struct ppc_idmap *idmap, struct dentry *dentry, int type);
 
 /* open.c */
+extern struct workqueue_struct *ppc_long_wq;
 struct file *ppc_open_lower_dir(struct file *file);
 int ppc_lower_path(const struct file *file, struct path *real, struct dentry **held);
 struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode);

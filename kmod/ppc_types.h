@@ -133,7 +133,8 @@ struct ppc_sb {
 	struct delayed_work sweep_work;
 	bool used;			/* since the last sweep; see sweep.c */
 	bool resting;			/* no sweep is scheduled */
-	unsigned int idle_sweeps;	/* of sweep_work only */
+	unsigned int idle_sweeps;	/* of sweep_work only, like sweep_at */
+	unsigned long sweep_at;		/* id that the next turn begins at; 0: a new sweep */
 
 	atomic64_t asked_bytes;		/* of EVICT since the LRU batches were last drained */
 
