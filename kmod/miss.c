@@ -22,6 +22,12 @@
 /* One read() submits at most this much of demand windows before it reads. */
 #define PPC_READ_WINDOW_PAGES	((16UL << 20) >> PAGE_SHIFT)
 
+/* Of one read() so many absent extents are told one by one, the rest of it as one. */
+#define PPC_READ_EXTENTS	64
+
+/* Nodes or pages that are looked at under one RCU read lock. */
+#define PPC_STEPS_AT_ONCE	4096
+
 static bool ppc_entry_present(const void *entry)
 {
 	return entry && !xa_is_value(entry);
@@ -62,17 +68,24 @@ static bool ppc_step(struct xa_state *xas, pgoff_t *next)
  *
  * Pages that are being read count as present: somebody has seen to them.
  *
- * Context: any.
+ * Context: may sleep.
  * Return: number of absent pages from *@index on, 0 when there is none
  */
 unsigned long ppc_next_absent(struct address_space *mapping, pgoff_t *index, pgoff_t last)
 {
 	XA_STATE(xas, &mapping->i_pages, *index);
 	pgoff_t at = *index, start = 0, next;
+	unsigned int steps = 0;
 	bool found = false;
 
 	rcu_read_lock();
 	while (at <= last) {
+		if (unlikely(++steps > PPC_STEPS_AT_ONCE)) {
+			steps = 0;
+			rcu_read_unlock();
+			cond_resched();
+			rcu_read_lock();
+		}
 		xas_set(&xas, at);
 		if (ppc_step(&xas, &next)) {
 			if (found)
@@ -100,7 +113,7 @@ unsigned long ppc_next_absent(struct address_space *mapping, pgoff_t *index, pgo
  * @first: first page
  * @last: last page
  *
- * Context: any.
+ * Context: may sleep.
  */
 unsigned long ppc_count_absent(struct address_space *mapping, pgoff_t first, pgoff_t last)
 {
@@ -279,7 +292,7 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 	struct address_space *mapping = PPC_I(po->inode)->mapping;
 	loff_t size = i_size_read(mapping->host);
 	unsigned long budget = PPC_READ_WINDOW_PAGES;
-	bool missed = false;
+	unsigned int extents = 0;
 	pgoff_t first, last, at;
 	unsigned long nr;
 	u8 unsure;
@@ -296,21 +309,24 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 		unsure = READ_ONCE(po->hints.unsure);
 		if (unlikely(unsure == PPC_UNCACHED))
 			return;
-		missed = true;
+		/* a read of GiBs with holes everywhere must come to its end */
+		if (unlikely(++extents == PPC_READ_EXTENTS))
+			nr = last - at + 1;
 		ppc_emit_miss(po, PPC_EV_MISS_READ, 0, at, nr);
 		if (budget && !unsure && ppc_manages(po, mode) && !READ_ONCE(po->ra.random)) {
 			ppc_load_window(po, po->lower, at, min(nr, budget));
 			budget -= min(nr, budget);
 		}
+		cond_resched();
 	}
 
 	if (mode & PPC_MODE_TRACE)
-		ppc_access(po, first, last - first + 1, missed ? 0 : PPC_EVF_HIT);
+		ppc_access(po, first, last - first + 1, extents ? 0 : PPC_EVF_HIT);
 	if (mode & PPC_MODE_BEACON) {
 		u64 beacon = last >> READ_ONCE(po->sbi->beacon_shift);
 
 		/* A miss has told the position already. */
-		if (!ppc_beacon_known(po, beacon) && !missed)
+		if (!ppc_beacon_known(po, beacon) && !extents)
 			ppc_emit_progress(po, 0, first, last - first + 1);
 	}
 }
