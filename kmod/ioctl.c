@@ -275,6 +275,7 @@ static enum ppc_stat ppc_refusal(long err)
 	case -ENAMETOOLONG:
 		return PPC_STAT_REFUSED_NAME;
 	case -EBUSY:
+	case -EAGAIN:
 		return PPC_STAT_REFUSED_BUSY;
 	case -ENOTCONN:
 		return PPC_STAT_REFUSED_DETACHED;

@@ -60,6 +60,12 @@ static struct file *ppc_dentry_open(const struct path *path, int flags, const st
 	return lower;
 }
 
+/* What NFS says of a stale name to the path walk, which we are not in. */
+static struct file *ppc_no_openstale(struct file *lower)
+{
+	return lower == ERR_PTR(-EOPENSTALE) ? ERR_PTR(-ESTALE) : lower;
+}
+
 /**
  * ppc_lower_path - the lower path of an open file or directory
  * @file: ours
@@ -150,7 +156,8 @@ struct file *ppc_open_lower_dir(struct file *file)
 
 	if (err)
 		return ERR_PTR(err);
-	return ppc_dentry_open(&real, ppc_lower_flags(file), ppc_lower_cred(sbi));
+	return ppc_no_openstale(ppc_dentry_open(&real, ppc_lower_flags(file),
+						ppc_lower_cred(sbi)));
 }
 
 /**
@@ -180,11 +187,12 @@ struct dentry *ppc_lower_alias(struct inode *inode)
  * @inode: ours, regular
  *
  * Its read-ahead state is nobody else's, it holds no mount but the private
- * clone, and nobody is asked: a listener that does not answer must keep neither
- * the loader nor an unmount waiting.
+ * clone, and nobody is asked: neither a listener that does not answer nor the
+ * holder of a lease on the lower file keeps the loader or an unmount waiting.
  *
  * Context: may sleep.
- * Return: a file or ERR_PTR(-ESTALE) when the file has no name any more
+ * Return: a file, or ERR_PTR: -ESTALE when the file has no name any more,
+ * -EAGAIN when it has a lease that must be broken first
  */
 struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 {
@@ -195,10 +203,11 @@ struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 	if (!real.dentry)
 		return ERR_PTR(-ESTALE);
 	old = override_creds(sbi->cred);
-	lower = ppc_quiet(ppc_open_silent(sbi->silent, &real, O_RDONLY | O_LARGEFILE, sbi->cred));
+	lower = ppc_quiet(ppc_open_silent(sbi->silent, &real, O_RDONLY | O_LARGEFILE | O_NONBLOCK,
+					  sbi->cred));
 	revert_creds(old);
 	dput(real.dentry);
-	return lower;
+	return ppc_no_openstale(lower);
 }
 
 static void ppc_open_event(struct ppc_open *po, u8 kind)
