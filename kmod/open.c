@@ -220,10 +220,16 @@ static void ppc_open_event(struct ppc_open *po, u8 kind)
 	ev.file_id = PPC_I(po->inode)->file_id;
 	ev.open_id = po->open_id;
 	ev.flags = po->direct ? PPC_EVF_DIRECT : 0;
-	if (kind == PPC_EV_OPEN)
+	if (kind == PPC_EV_OPEN) {
 		ev.length = min_t(u64, PAGE_ALIGN(i_size_read(PPC_I(po->inode)->lower)),
 				  U32_MAX & PAGE_MASK);
-	ppc_upc_hint(sbi, &ev);
+		po->open_told = ppc_upc_hint(sbi, &ev);
+	} else if (po->open_told) {
+		/* the reader keeps something for each file whose OPEN it was told */
+		ppc_upc_emit(sbi, &ev, true);
+	} else {
+		ppc_upc_hint(sbi, &ev);
+	}
 }
 
 static void ppc_open_free_work(struct work_struct *work)
@@ -262,6 +268,7 @@ static struct ppc_open *ppc_open_alloc(struct inode *inode)
 	po->direct = false;
 	po->pinned = false;
 	po->denies_write = false;
+	po->open_told = false;
 	po->ra = (struct ppc_open_ra) {};
 	po->hints = (struct ppc_open_hints) {
 		.stretch = -PPC_STRETCH_PAGES,

@@ -143,7 +143,7 @@ struct wait_queue_head *ppc_session_wait(struct ppc_session *session);
 /* upc.c */
 bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev);
 void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent);
-void ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev);
+bool ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev);
 void ppc_upc_late_work(struct work_struct *work);
 void ppc_upc_queue(struct ppc_sb *sbi, const struct ppc_event *ev);
 

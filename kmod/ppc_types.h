@@ -215,6 +215,7 @@ struct ppc_open {
 	bool direct;			/* O_DIRECT passes through, as decided at open */
 	bool pinned;			/* pin is in use, see ppc_open_lower() */
 	bool denies_write;		/* see ppc_deny_write() */
+	bool open_told;			/* OPEN was */
 	struct path pin;
 	struct work_struct free_work;	/* of the last reference */
 
