@@ -252,6 +252,18 @@ static bool ppc_manages(const struct ppc_open *po, unsigned long mode)
 	return (mode & PPC_MODE_MANAGED) && !READ_ONCE(PPC_I(po->inode)->native);
 }
 
+/* Without told->lock it may miss the newest one. */
+static bool ppc_beacon_listed(const struct ppc_open_told *told, u64 key)
+{
+	unsigned int i, n = READ_ONCE(told->beacons);
+
+	for (i = 0; i < n; i++) {
+		if (READ_ONCE(told->beacon_recent[i]) == key)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Whether this thread group has just been told of in that beacon stride of
  * this open file; remembers it.
@@ -260,18 +272,19 @@ static bool ppc_beacon_known(struct ppc_open *po, u64 beacon)
 {
 	struct ppc_open_told *told = &po->told;
 	u64 key = (beacon << 32) | (u32)current->tgid;
-	bool known = false;
-	int i;
+	bool known;
 
 	if (likely(READ_ONCE(told->beacon_last) == key))
 		return true;
+	/* threads that read one descriptor in several strides: nothing is written */
+	if (ppc_beacon_listed(told, key))
+		return true;
 	spin_lock(&told->lock);
-	for (i = 0; i < told->beacons; i++)
-		known |= told->beacon_recent[i] == key;
+	known = ppc_beacon_listed(told, key);
 	if (!known) {
-		told->beacon_recent[told->beacon_next] = key;
+		WRITE_ONCE(told->beacon_recent[told->beacon_next], key);
 		told->beacon_next = (told->beacon_next + 1) % PPC_BEACON_RECENT;
-		told->beacons = min(told->beacons + 1, PPC_BEACON_RECENT);
+		WRITE_ONCE(told->beacons, min(told->beacons + 1, PPC_BEACON_RECENT));
 		WRITE_ONCE(told->beacon_last, key);
 	}
 	spin_unlock(&told->lock);

@@ -187,14 +187,15 @@ struct ppc_open_hints {
 #define PPC_UNSURE	1
 #define PPC_UNCACHED	5
 
-#define PPC_BEACON_RECENT	8
+/* Threads of one process that may read one descriptor at different places. */
+#define PPC_BEACON_RECENT	16
 
 /* What was told, or will be.  Under lock, @link under ppc_sb.pending_lock. */
 struct ppc_open_told {
-	spinlock_t lock;		/* all but link and reads of beacon_last */
-	u8 beacons;			/* how many of them there are */
+	spinlock_t lock;		/* all but link and reads of beacons */
+	u8 beacons;			/* how many of them there are; READ_ONCE without the lock */
 	u8 beacon_next;			/* which is replaced next */
-	u64 beacon_last;		/* the newest; READ_ONCE without the lock */
+	u64 beacon_last;		/* the newest; READ_ONCE without the lock, as all of them */
 	u64 beacon_recent[PPC_BEACON_RECENT];
 	struct ppc_event pending;	/* ACCESS, not queued; length 0: none */
 	struct list_head link;		/* ppc_sb.pending, while there may be one */

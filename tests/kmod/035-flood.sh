@@ -53,7 +53,7 @@ cat "$MNT/flood" >/dev/null
 before=$(stat_of wakeups) queued=$(stat_of events_queued)
 out=$(dev 'attach beacon beacon=64K openclose' 'thread consume 1500' 'sleep 300' "sh exec python3 -c 'import os
 f = os.open(\"$MNT/flood\", os.O_RDONLY)
-for i in range(20000): os.pread(f, 1, i % 32 * 65536)
+for i in range(20000): os.pread(f, 1, i % 64 * 65536)
 for i in range(3000): os.close(os.open(\"$MNT/flood\", os.O_RDONLY))'" join)
 told=$(($(stat_of events_queued) - queued)) woken=$(($(stat_of wakeups) - before))
 echo "$told of 26000 events told, woken $woken times; $out"
