@@ -151,8 +151,19 @@ void ppc_upc_queue(struct ppc_sb *sbi, const struct ppc_event *ev);
 int ppc_dev_create(struct ppc_sb *sbi);
 void ppc_dev_shutdown(struct ppc_sb *sbi);
 void ppc_dev_put(struct ppc_sb *sbi);
-bool ppc_dev_dying(const struct ppc_sb *sbi);
-int ppc_dev_minor(const struct ppc_sb *sbi);
+
+/* Running ioctls end soon: the mount goes. */
+static inline bool ppc_dev_dying(const struct ppc_sb *sbi)
+{
+	return READ_ONCE(sbi->dying);
+}
+
+/* N of /dev/ppcN. */
+static inline int ppc_dev_minor(const struct ppc_sb *sbi)
+{
+	return sbi->minor;
+}
+
 int ppc_dev_class_init(void);
 void ppc_dev_class_exit(void);
 

@@ -139,6 +139,8 @@ struct ppc_sb {
 	atomic64_t asked_bytes;		/* of EVICT since the LRU batches were last drained */
 
 	struct ppc_dev *dev;
+	int minor;			/* of dev, like dying */
+	bool dying;			/* READ_ONCE; no ioctl may begin */
 	struct ppc_stats __percpu *stats;
 	struct kobject kobj;
 	struct completion kobj_gone;
