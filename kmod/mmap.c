@@ -133,7 +133,7 @@ static void ppc_set_map_pages(struct ppc_open *po, const struct vm_operations_st
  * Faults read the pointer without a lock; both are good at any time, and never
  * NULL where the lower one is not.
  *
- * Context: ppc_sb.open_lock held.
+ * Context: ppc_open_list.lock held.
  */
 void ppc_choose_map_pages(struct ppc_open *po)
 {
@@ -142,7 +142,7 @@ void ppc_choose_map_pages(struct ppc_open *po)
 
 static void ppc_copy_vm_ops(struct ppc_open *po, const struct vm_operations_struct *ops)
 {
-	spin_lock(&po->sbi->open_lock);
+	spin_lock(&po->list->lock);
 	if (!po->map.lower) {
 		po->map.ops = *ops;
 		ppc_clear_mapped(&po->map.ops);
@@ -153,7 +153,7 @@ static void ppc_copy_vm_ops(struct ppc_open *po, const struct vm_operations_stru
 		/* pairs with the acquire in ppc_wrap_vm_ops() */
 		smp_store_release(&po->map.lower, ops);
 	}
-	spin_unlock(&po->sbi->open_lock);
+	spin_unlock(&po->list->lock);
 }
 
 /*

@@ -263,6 +263,7 @@ static struct ppc_open *ppc_open_alloc(struct inode *inode)
 	refcount_set(&po->ref, 1);
 	po->open_id = atomic_inc_return(&sbi->next_open_id);
 	po->sbi = sbi;
+	po->list = ppc_open_list_of(sbi, inode);
 	po->inode = inode;
 	po->marks = 0;
 	po->direct = false;

@@ -6,6 +6,7 @@
 #define PPC_H
 
 #include <linux/fs.h>
+#include <linux/hash.h>
 #include <linux/jump_label.h>
 #include <linux/mm.h>
 #include <linux/percpu.h>
@@ -125,6 +126,20 @@ void ppc_open_list_add(struct ppc_open *po);
 void ppc_open_list_del(struct ppc_open *po);
 void ppc_advised(struct ppc_open *po, int advice);
 void ppc_set_file_mode(struct ppc_sb *sbi, struct inode *inode, bool native);
+
+static inline struct ppc_open_list *ppc_open_list_of(struct ppc_sb *sbi, const struct inode *inode)
+{
+	return &sbi->open_lists[hash_ptr(inode, PPC_OPEN_LISTS_BITS)];
+}
+
+static inline u32 ppc_nr_open(const struct ppc_sb *sbi)
+{
+	u32 i, sum = 0;
+
+	for (i = 0; i < PPC_OPEN_LISTS; i++)
+		sum += READ_ONCE(sbi->open_lists[i].nr);
+	return sum;
+}
 
 /* session.c */
 struct ppc_session *ppc_session_create(u32 queue_events);

@@ -123,7 +123,7 @@ static ssize_t ppc_show_state(struct ppc_sb *sbi, const struct ppc_attr *attr, c
 
 static ssize_t ppc_show_open_files(struct ppc_sb *sbi, const struct ppc_attr *attr, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", READ_ONCE(sbi->nr_open));
+	return sysfs_emit(buf, "%u\n", ppc_nr_open(sbi));
 }
 
 /*

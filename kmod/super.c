@@ -103,6 +103,7 @@ static int ppc_base_path(struct fs_context *fc, struct path *path)
 static struct ppc_sb *ppc_sb_alloc(struct super_block *sb, const struct ppc_opts *opts)
 {
 	struct ppc_sb *sbi = kzalloc(sizeof(*sbi), GFP_KERNEL);
+	unsigned int i;
 
 	if (!sbi)
 		return NULL;
@@ -118,8 +119,10 @@ static struct ppc_sb *ppc_sb_alloc(struct super_block *sb, const struct ppc_opts
 	sbi->cred = get_current_cred();
 	mutex_init(&sbi->attach_mutex);
 	mutex_init(&sbi->flush_mutex);
-	spin_lock_init(&sbi->open_lock);
-	INIT_LIST_HEAD(&sbi->open_files);
+	for (i = 0; i < PPC_OPEN_LISTS; i++) {
+		spin_lock_init(&sbi->open_lists[i].lock);
+		INIT_LIST_HEAD(&sbi->open_lists[i].files);
+	}
 	spin_lock_init(&sbi->pending_lock);
 	INIT_LIST_HEAD(&sbi->pending);
 	xa_init_flags(&sbi->inodes, XA_FLAGS_ACCOUNT);
@@ -134,7 +137,7 @@ static void ppc_sb_free(struct ppc_sb *sbi)
 {
 	struct vfsmount *mounts[] = { sbi->lower_mnt, sbi->asked_mnt };
 
-	WARN_ON_ONCE(!list_empty(&sbi->open_files));
+	WARN_ON_ONCE(ppc_nr_open(sbi));
 	xa_destroy(&sbi->inodes);
 	if (!IS_ERR_OR_NULL(sbi->silent))
 		fput(sbi->silent);
