@@ -384,13 +384,37 @@ static void ppc_remember_fault(struct ppc_open *po, const struct vm_fault *vmf, 
 		WRITE_ONCE(*slot, 0);
 }
 
+/*
+ * The end of what is mapped together with a beacon page.  Remembered, because
+ * faults near it come in dozens; should its folio be another one by now, it was
+ * evicted and the miss has told the position.
+ */
+pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, pgoff_t beacon)
+{
+	pgoff_t end;
+
+	if (READ_ONCE(po->hints.beacon_page) == beacon)
+		return READ_ONCE(po->hints.beacon_end);
+	end = ppc_mapped_end(vmf, beacon);
+	if (end) {
+		WRITE_ONCE(po->hints.beacon_end, end);
+		WRITE_ONCE(po->hints.beacon_page, beacon);
+	}
+	return end;
+}
+
 /* Whether a fault maps the first page of its beacon stride. */
-static bool ppc_fault_at_beacon(const struct ppc_open *po, const struct vm_fault *vmf)
+static bool ppc_fault_at_beacon(struct ppc_open *po, const struct vm_fault *vmf)
 {
 	pgoff_t index = vmf->pgoff;
 	pgoff_t beacon = round_down(index, 1UL << READ_ONCE(po->sbi->beacon_shift));
 
-	return index == beacon || index < ppc_mapped_end(vmf, beacon);
+	if (index == beacon)
+		return true;
+	/* no more than a page table is mapped at once */
+	if (!PPC_MAPS_FOLIOS || index - beacon >= PTRS_PER_PTE)
+		return false;
+	return index < ppc_beacon_end(po, vmf, beacon);
 }
 
 /*

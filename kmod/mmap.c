@@ -37,25 +37,6 @@ static vm_fault_t ppc_fault(struct vm_fault *vmf)
 	return ret;
 }
 
-/*
- * The end of what is mapped together with a beacon page.  Remembered, because
- * faults near it come in dozens; should its folio be another one by now, it was
- * evicted and the miss has told the position.
- */
-static pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, pgoff_t beacon)
-{
-	pgoff_t end;
-
-	if (READ_ONCE(po->hints.beacon_page) == beacon)
-		return READ_ONCE(po->hints.beacon_end);
-	end = ppc_mapped_end(vmf, beacon);
-	if (end) {
-		WRITE_ONCE(po->hints.beacon_end, end);
-		WRITE_ONCE(po->hints.beacon_page, beacon);
-	}
-	return end;
-}
-
 /* Whether [start, end] lies in one stride, behind all that is mapped with its beacon. */
 static bool ppc_is_past_beacon(const struct ppc_open *po, pgoff_t start, pgoff_t end, u32 shift)
 {

@@ -111,6 +111,7 @@ void ppc_learn_cached(struct ppc_open *po, loff_t pos);
 void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode);
 vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode,
 			    bool *hit);
+pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, pgoff_t beacon);
 void ppc_fault_access(struct ppc_open *po, struct vm_fault *vmf, vm_fault_t ret, bool hit);
 
 /* trace_access.c */
