@@ -307,7 +307,7 @@ int list_vmas(struct bpf_iter__task_vma *ctx)
 	if (!host)
 		return 0;
 	out.start = BPF_CORE_READ(vma, vm_start);
-	out.addr = (__u64)host;
+	out.addr = salted(host);
 	out.ino = BPF_CORE_READ(host, i_ino);
 	out.dev = BPF_CORE_READ(host, i_sb, s_dev);
 	out.generation = BPF_CORE_READ(host, i_generation);

@@ -34,6 +34,9 @@ const volatile _Bool has_folios = 1;
 /* A fault maps more than its tracepoint says, and nobody may enter the function that does. */
 const volatile _Bool looks_for_folios = 0;
 
+/* Of this loading: user space compares addresses of the kernel, and need not know them. */
+const volatile __u64 salt = 0;
+
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
@@ -81,7 +84,7 @@ struct {
 /* Unlisted inodes that were told of already. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, kObsMaxUnknown);
 	__type(key, struct obs_inode_key);
 	__type(value, struct obs_news);
 } unknown SEC(".maps");
@@ -131,6 +134,11 @@ struct {
 	__type(key, __u32);
 	__type(value, struct obs_state);
 } state SEC(".maps");
+
+static __always_inline __u64 salted(const void *address)
+{
+	return (__u64)address ^ salt;
+}
 
 /* The system call that the task is in; negative: none, it came by a fault of its own. */
 static __always_inline long current_syscall(void)

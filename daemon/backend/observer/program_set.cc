@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -117,6 +118,17 @@ void ObserverProgramSet::Choose() {
   bpf_program__set_autoload(s->progs.on_exec, state_.can_tell_execs != 0);
 }
 
+// A map that forgets the oldest hands 128 entries to each CPU that adds one: with too few the later
+// CPUs take theirs from each other, though most are unused.
+void ObserverProgramSet::SizeByCpus() {
+  const int cpus = std::max(libbpf_num_possible_cpus(), 1);
+  const auto by_cpus = static_cast<uint32_t>(cpus) * kObsLruPerCpu;
+  state_.max_readers = std::max<uint32_t>(kObsMaxReaders, by_cpus);
+  (void)bpf_map__set_max_entries(skeleton_->maps.readers, state_.max_readers);
+  (void)bpf_map__set_max_entries(skeleton_->maps.unknown,
+                                 std::max<uint32_t>(kObsMaxUnknown, by_cpus));
+}
+
 // An errno.
 int ObserverProgramSet::LoadChosen(bool has_folios) {
   LIBBPF_OPTS(bpf_object_open_opts, options);
@@ -126,6 +138,8 @@ int ObserverProgramSet::LoadChosen(bool has_folios) {
   skeleton_->rodata->has_task_regs = state_.has_task_regs != 0;
   skeleton_->rodata->has_folios = has_folios;
   skeleton_->rodata->looks_for_folios = looks_for_folios_;
+  if (getrandom(&skeleton_->rodata->salt, sizeof(skeleton_->rodata->salt), 0) < 0) return errno;
+  SizeByCpus();
   Choose();
   return -observer_bpf__load(skeleton_.get());
 }
@@ -175,11 +189,25 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   return Ok();
 }
 
+// A program that is preempted, or entered again, on a CPU is not run there for others meanwhile.
+uint64_t ObserverProgramSet::Skipped() const {
+  uint64_t skipped = 0;
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, skeleton_->obj) {
+    bpf_prog_info info{};
+    uint32_t bytes = sizeof(info);
+    const int fd = bpf_program__fd(program);
+    if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &bytes) == 0) skipped += info.recursion_misses;
+  }
+  return skipped;
+}
+
 void ObserverProgramSet::SayState() {
   const uint32_t zero = 0;
   state_.inserts = !insert_links_.empty();
   state_.accesses = !access_links_.empty();
   state_.execs = !exec_links_.empty();
+  state_.skipped = Skipped();
   (void)bpf_map_update_elem(bpf_map__fd(skeleton_->maps.state), &zero, &state_, BPF_ANY);
 }
 
