@@ -66,6 +66,18 @@ bool MayListTypes() {
   return bpf_btf_get_next_id(0, &first) == 0 || errno != EPERM || access(kKernelTypes, R_OK) != 0;
 }
 
+// A runner that goes wild must not change what the others are told.  To open by number takes
+// CAP_SYS_ADMIN: without it a plain copy.
+int CopyForReading(int map) {
+  bpf_map_info info{};
+  uint32_t bytes = sizeof(info);
+  LIBBPF_OPTS(bpf_get_fd_by_id_opts, options, .open_flags = BPF_F_RDONLY);
+  const int copy = bpf_obj_get_info_by_fd(map, &info, &bytes) == 0
+                       ? bpf_map_get_fd_by_id_opts(info.id, &options)
+                       : -1;
+  return copy >= 0 ? copy : fcntl(map, F_DUPFD_CLOEXEC, 0);
+}
+
 // Why programs could not be loaded, and what to do.
 Error Explain(const SysRoots& roots, int code) {
   const Result<std::string> lockdown = ReadLine(roots.Sys("/kernel/security/lockdown"));
@@ -273,7 +285,9 @@ Result<ObserverFds> ObserverProgramSet::Share(uint32_t dir) const {
       wake_.Get()};
   ObserverFds copies;
   for (size_t i = 0; i < sources.size(); ++i) {
-    copies[i].Reset(fcntl(sources[i], F_DUPFD_CLOEXEC, 0));
+    const bool is_only_read = i == kObsFdCounts || i == kObsFdState;
+    copies[i].Reset(is_only_read ? CopyForReading(sources[i])
+                                 : fcntl(sources[i], F_DUPFD_CLOEXEC, 0));
     if (!copies[i].IsValid()) return PosixError("copy a descriptor of the observer", errno);
   }
   return copies;
