@@ -16,6 +16,7 @@ typedef long long int64_t;
 #endif
 
 enum {
+  kObsPageBytes = 4096,          // that the programs are built for
   kObsMaxDirs = 64,              // registered directories that one set of programs serves
   kObsMaxInodes = 1 << 17,       // listed files of all directories together; others are met
   kObsMaxReaders = 1 << 13,      // (file, thread) pairs whose position is kept, or more by CPUs

@@ -157,6 +157,11 @@ int ObserverProgramSet::LoadChosen(bool has_folios) {
 }
 
 Status ObserverProgramSet::Open(const SysRoots& roots) {
+  if (sysconf(_SC_PAGESIZE) != kObsPageBytes) {
+    return Error{ENOTSUP,
+                 "the observer's programs count in pages of 4 KiB and this kernel has others; use "
+                 "the module (--backend kmod) or --backend poll"};
+  }
   libbpf_set_print(LogLibbpf);
   const std::unique_ptr<btf, void (*)(btf*)> kernel(btf__load_vmlinux_btf(), btf__free);
   if (libbpf_get_error(kernel.get()) != 0 || kernel == nullptr) {
