@@ -213,8 +213,10 @@ static __always_inline void send_reader(const struct obs_reader_key *key, struct
 	start_event(&event, key->file, now);
 	event.offset = offset;
 	event.length = end - offset;
-	event.start_ns = reader->start_ns;
-	event.cgroup = reader->cgroup;
+	/* Now: a process may have been moved to its cgroup since, an entry reused for another key. */
+	identify((struct task_struct *)bpf_get_current_task(), &event.start_ns, &event.cgroup);
+	reader->start_ns = event.start_ns;
+	reader->cgroup = event.cgroup;
 	event.kind = kind;
 	event.flags = flags;
 	send(&event, key->dir, config, urgent);
