@@ -18,6 +18,7 @@
 #include "observer_abi.h"
 
 #define PAGE_SHIFT 12
+#define PAGE_BYTES (1ULL << PAGE_SHIFT)
 #define PMD_PAGES 512
 #define GATHER_BYTES (1ULL << 20)	/* accesses and insertions are told in pieces up to this */
 #define WAKE_NS (10ULL * 1000 * 1000)	/* between two wake-ups for positions */
