@@ -232,6 +232,36 @@ static void ppc_open_event(struct ppc_open *po, u8 kind)
 	}
 }
 
+/**
+ * ppc_access_flush - queue the access of an open file that is pending
+ * @po: open file
+ *
+ * Context: any that may take a spinlock.
+ */
+void ppc_access_flush(struct ppc_open *po)
+{
+	struct ppc_event out;
+
+	spin_lock(&po->told.lock);
+	out = po->told.pending;
+	po->told.pending.length = 0;
+	spin_unlock(&po->told.lock);
+	if (out.length)
+		ppc_upc_queue(po->sbi, &out);
+}
+
+/* What is still pending of a file that is let go of: it is nobody else's any more. */
+static void ppc_access_end(struct ppc_open *po)
+{
+	if (!list_empty_careful(&po->told.link)) {
+		spin_lock(&po->sbi->pending_lock);
+		list_del_init(&po->told.link);
+		spin_unlock(&po->sbi->pending_lock);
+	}
+	if (po->told.pending.length)
+		ppc_access_flush(po);
+}
+
 static void ppc_open_free_work(struct work_struct *work)
 {
 	struct ppc_open *po = container_of(work, struct ppc_open, free_work);

@@ -82,6 +82,7 @@ int ppc_file_release(struct inode *inode, struct file *file);
 void ppc_open_get(struct ppc_open *po);
 bool ppc_open_try_get(struct ppc_open *po);
 void ppc_open_put(struct ppc_open *po);
+void ppc_access_flush(struct ppc_open *po);
 int ppc_open_cache_init(void);
 void ppc_open_cache_exit(void);
 
@@ -116,7 +117,6 @@ void ppc_fault_access(struct ppc_open *po, struct vm_fault *vmf, vm_fault_t ret,
 
 /* trace_access.c */
 void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags);
-void ppc_access_end(struct ppc_open *po);
 void ppc_access_flush_all(struct ppc_sb *sbi);
 void ppc_access_flush_work(struct work_struct *work);
 
