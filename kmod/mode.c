@@ -100,17 +100,6 @@ void ppc_open_list_add(struct ppc_open *po)
 	spin_unlock(&list->lock);
 }
 
-void ppc_open_list_del(struct ppc_open *po)
-{
-	struct ppc_open_list *list = po->list;
-
-	spin_lock(&list->lock);
-	list_del(&po->ra.link);
-	WRITE_ONCE(list->nr, list->nr - 1);
-	spin_unlock(&list->lock);
-	atomic_dec(&PPC_I(po->inode)->nr_open);
-}
-
 /**
  * ppc_advised - the application has given advice, which the lower file took
  * @po: open file

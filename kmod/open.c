@@ -347,6 +347,17 @@ static void ppc_allow_write(struct ppc_open *po)
 		allow_write_access(po->lower);
 }
 
+static void ppc_open_list_del(struct ppc_open *po)
+{
+	struct ppc_open_list *list = po->list;
+
+	spin_lock(&list->lock);
+	list_del(&po->ra.link);
+	WRITE_ONCE(list->nr, list->nr - 1);
+	spin_unlock(&list->lock);
+	atomic_dec(&PPC_I(po->inode)->nr_open);
+}
+
 /**
  * ppc_open_put - drop a reference of the upper file or of a VMA
  * @po: may be freed

@@ -124,7 +124,6 @@ void ppc_access_flush_work(struct work_struct *work);
 int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc_attach *req);
 bool ppc_detach(struct ppc_sb *sbi, struct ppc_session *session, bool expired);
 void ppc_open_list_add(struct ppc_open *po);
-void ppc_open_list_del(struct ppc_open *po);
 void ppc_advised(struct ppc_open *po, int advice);
 void ppc_set_file_mode(struct ppc_sb *sbi, struct inode *inode, bool native);
 
