@@ -103,10 +103,13 @@ void ppc_aio_cache_exit(void);
 int ppc_mmap(struct file *file, struct vm_area_struct *vma);
 void ppc_choose_map_pages(struct ppc_open *po);
 
-/* miss.c */
+/* absent.c */
 unsigned long ppc_next_absent(struct address_space *mapping, pgoff_t *index, pgoff_t last);
 unsigned long ppc_count_absent(struct address_space *mapping, pgoff_t first, pgoff_t last);
+bool ppc_is_present(struct address_space *mapping, pgoff_t index);
 bool ppc_can_readahead(struct address_space *mapping);
+
+/* miss.c */
 bool ppc_begins_unsure(struct ppc_open *po, loff_t pos);
 void ppc_learn_cached(struct ppc_open *po, loff_t pos);
 void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode);
