@@ -210,7 +210,8 @@ struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 	return ppc_no_openstale(lower);
 }
 
-static void ppc_open_event(struct ppc_open *po, u8 kind)
+/* OPEN or CLOSE, where the reader wants them. */
+void ppc_open_event(struct ppc_open *po, u8 kind)
 {
 	struct ppc_sb *sbi = po->sbi;
 	struct ppc_event ev = { .kind = kind };
@@ -386,23 +387,6 @@ void ppc_open_put(struct ppc_open *po)
 	fput(lower);
 }
 
-/* O_DIRECT on an open file, as odirect= says; counted either way. */
-static int ppc_open_direct(struct ppc_open *po, struct file *file)
-{
-	struct ppc_sb *sbi = po->sbi;
-	enum ppc_odirect how = READ_ONCE(sbi->opts.odirect);
-
-	if (how != PPC_ODIRECT_DENY)
-		file->f_mode |= po->lower->f_mode & FMODE_CAN_ODIRECT;
-	if (!(file->f_flags & O_DIRECT))
-		return 0;
-	if (how == PPC_ODIRECT_DENY)
-		return -EINVAL;
-	ppc_stat_add(sbi, PPC_STAT_ODIRECT_OPENS, 1);
-	po->direct = how == PPC_ODIRECT_PASS || (how == PPC_ODIRECT_AUTO && !READ_ONCE(sbi->mode));
-	return 0;
-}
-
 /**
  * ppc_shares_mapping - whether open files have the lower mapping
  * @lower: of the lower files
@@ -423,55 +407,41 @@ bool ppc_shares_mapping(const struct super_block *lower)
 }
 
 /**
- * ppc_file_open - ->open of regular files
+ * ppc_open_create - a new open file with its lower one, opened
  * @inode: ours
  * @file: the user's
  *
  * Context: may sleep.
- * Return: 0 or -errno
+ * Return: an open file or ERR_PTR
  */
-int ppc_file_open(struct inode *inode, struct file *file)
+struct ppc_open *ppc_open_create(struct inode *inode, struct file *file)
 {
 	struct ppc_open *po = ppc_open_alloc(inode);
 	int err;
 
 	if (!po)
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	err = ppc_open_asked(po, file);
-	if (err)
-		goto err_free;
-	err = ppc_open_direct(po, file);
-	if (!err)
-		err = ppc_deny_write(po, file);
-	if (!err)
-		err = ppc_refresh(inode, true);
-	if (err)
-		goto err_lower;
+	if (err) {
+		kmem_cache_free(ppc_open_cache, po);
+		return ERR_PTR(err);
+	}
+	err = ppc_deny_write(po, file);
+	if (err) {
+		ppc_open_abort(po);
+		return ERR_PTR(err);
+	}
+	return po;
+}
 
-	if (po->sbi->shares_mapping)
-		file->f_mapping = PPC_I(inode)->mapping;
-	file->f_wb_err = filemap_sample_wb_err(file->f_mapping);
-	file->f_mode |= po->lower->f_mode & (FMODE_NOWAIT | FMODE_BUF_RASYNC);
-	file->f_op = ppc_choose_file_ops(po);
-	file->private_data = po;
-	ppc_open_list_add(po);
-	ppc_open_event(po, PPC_EV_OPEN);
-	return 0;
-
-err_lower:
+/* Undoes ppc_open_create(): nobody else knows of it yet. */
+void ppc_open_abort(struct ppc_open *po)
+{
 	ppc_allow_write(po);
 	fput(po->lower);
 	if (po->pinned)
 		path_put(&po->pin);
-err_free:
 	kmem_cache_free(ppc_open_cache, po);
-	return err;
-}
-
-int ppc_file_release(struct inode *inode, struct file *file)
-{
-	ppc_open_put(PPC_F(file));
-	return 0;
 }
 
 int ppc_open_cache_init(void)

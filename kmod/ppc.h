@@ -77,8 +77,9 @@ int ppc_lower_path(const struct file *file, struct path *real, struct dentry **h
 struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode);
 struct dentry *ppc_lower_alias(struct inode *inode);
 bool ppc_shares_mapping(const struct super_block *lower);
-int ppc_file_open(struct inode *inode, struct file *file);
-int ppc_file_release(struct inode *inode, struct file *file);
+struct ppc_open *ppc_open_create(struct inode *inode, struct file *file);
+void ppc_open_abort(struct ppc_open *po);
+void ppc_open_event(struct ppc_open *po, u8 kind);
 void ppc_open_get(struct ppc_open *po);
 bool ppc_open_try_get(struct ppc_open *po);
 void ppc_open_put(struct ppc_open *po);
@@ -92,7 +93,6 @@ int ppc_ask_read(struct ppc_sb *sbi, struct dentry *lower, u32 marks, loff_t pos
 
 /* file.c */
 extern const struct file_operations ppc_file_ops;
-const struct file_operations *ppc_choose_file_ops(const struct ppc_open *po);
 
 /* aio.c */
 ssize_t ppc_read_async(struct kiocb *iocb, struct iov_iter *to, struct file *lower, int flags);
