@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What one task, or one cgroup, may take of the rings and of the reader that
- * all of a mount share, so that who floods them takes it from himself alone.
+ * all of a mount share: a task that floods them loses events of its own only.
  *
  * Rates are kept in a small table by a clock per task and per cgroup: it runs
  * ahead of the time by an interval for each event, and by a burst at most.  The

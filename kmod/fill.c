@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Filling a mapping with folios as large as the lower file system takes them,
- * aligned: fewer to fault in, to keep on lists, and to evict.  What read-ahead
- * has for it (page_cache_ra_order()) is not exported and begins small; what is
- * exported reads single pages.  The rules are its own: the invalidate lock keeps
- * truncation away, memory comes without effort, and the file system is given
- * locked folios that follow each other.
+ * aligned: fewer to fault in, to keep on lists, and to evict.  The kernel's
+ * page_cache_ra_order() is not exported and begins with small folios; the
+ * read-ahead that is exported reads single pages.  The rules here are those of
+ * read-ahead: the invalidate lock keeps truncation away, an allocation that fails
+ * ends it, and the file system is given locked folios in the order of the file.
  */
 #include <linux/blkdev.h>
 #include <linux/log2.h>

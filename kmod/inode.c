@@ -149,10 +149,10 @@ int ppc_refresh(struct inode *inode, bool wait)
 }
 
 /*
- * Security modules read the label of our inode once.  A new one below shows in
- * the lower ctime, which is stored before the new label is in force, but not
- * outside of the lower i_rwsem: as long as that is held, a label that is read
- * may be the old one yet, and is read again at the next look.
+ * Security modules read the label of our inode once.  The lower ctime shows that
+ * there is a new one.  A setxattr() below stores the ctime first and the label
+ * later, both under the lower i_rwsem.  A label that is read while that lock is
+ * held may still be the old one, so it is read again at the next look.
  */
 static void ppc_label_is_of(struct ppc_inode *pi, struct timespec64 ctime)
 {

@@ -65,7 +65,7 @@ static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
 }
 
 /**
- * ppc_begins_unsure - whether a read is to show if what is read is cached
+ * ppc_begins_unsure - whether this read will show if the file is cached
  * @po: open file
  * @pos: of the read, in bytes
  *

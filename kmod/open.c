@@ -272,8 +272,8 @@ static void ppc_open_free_work(struct work_struct *work)
 }
 
 /*
- * What is as it was when one is let go of is set up once, and nothing is zeroed:
- * most of it belongs to mappings and events, which most open files have none of.
+ * Sets what every free leaves in its initial state.  Nothing is zeroed at an
+ * open: most fields belong to mappings and events, of which most files have none.
  */
 static void ppc_open_once(void *mem)
 {

@@ -22,7 +22,7 @@ struct ppc_dev;
 struct ppc_session;
 
 enum ppc_odirect {
-	PPC_ODIRECT_AUTO,	/* through while no policy is attached, else from the cache */
+	PPC_ODIRECT_AUTO,	/* direct while no policy is attached, else from the cache */
 	PPC_ODIRECT_PASS,
 	PPC_ODIRECT_BUFFERED,
 	PPC_ODIRECT_DENY,
@@ -166,7 +166,7 @@ struct ppc_inode {
 	struct inode *lower;		/* referenced; constant after creation */
 	struct address_space *mapping;	/* where the page cache of the data is */
 	u64 file_id;			/* never reused while the module is loaded */
-	kuid_t lower_uid;		/* that i_uid was made of, with lower_mnt's id map */
+	kuid_t lower_uid;		/* lower i_uid from which ours was made, by lower_mnt's id map */
 	kgid_t lower_gid;
 	atomic_t nr_open;
 	bool native;			/* PPC_FILE_NATIVE; under ppc_open_list.lock */
@@ -199,7 +199,7 @@ struct ppc_open_hints {
 	u8 unsure;			/* see ppc_begins_unsure() */
 };
 
-/* Of unsure: 0, or so many reads less one have not shown that this file is cached. */
+/* ppc_open_hints.unsure: 0, or one more than the reads that left no page in the cache. */
 #define PPC_UNSURE	1
 #define PPC_UNCACHED	5
 

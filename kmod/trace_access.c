@@ -23,7 +23,7 @@ static bool ppc_access_merges(const struct ppc_event *pending, const struct ppc_
 	       ev->time_ns - pending->time_ns < PPC_ACCESS_MAX_NS;
 }
 
-/* For the flush, which takes it off before it looks; caller holds po->told.lock. */
+/* The flush takes a file off the list before it looks; caller holds po->told.lock. */
 static void ppc_access_list(struct ppc_open *po)
 {
 	spin_lock(&po->sbi->pending_lock);

@@ -165,8 +165,8 @@ out:
 }
 
 /*
- * Wakes the reader at the next tick, for events that are urgent but of somebody
- * who has had it woken often enough.
+ * Wakes the reader at the next tick: for urgent events of a task that has had it
+ * woken at once too often.
  */
 static void ppc_wake_soon(struct ppc_sb *sbi, struct ppc_session *s)
 {
