@@ -41,9 +41,12 @@ void ppc_kill_sb(struct super_block *sb);
 
 /* inode.c */
 struct inode *ppc_iget(struct super_block *sb, struct inode *lower);
-struct inode *ppc_ilookup(struct ppc_sb *sbi, u64 file_id);
 DECLARE_STATIC_KEY_FALSE(ppc_idmapped_bases);
 int ppc_refresh(struct inode *inode, bool wait);
+void ppc_labels_init(void);
+
+/* icache.c */
+struct inode *ppc_ilookup(struct ppc_sb *sbi, u64 file_id);
 struct inode *ppc_alloc_inode(struct super_block *sb);
 void ppc_free_inode(struct inode *inode);
 void ppc_evict_inode(struct inode *inode);
