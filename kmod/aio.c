@@ -19,9 +19,12 @@ static struct kmem_cache *ppc_aio_cache;
 
 static void ppc_aio_put(struct ppc_aio *aio)
 {
+	struct file *lower = aio->lower.ki_filp;
+
 	if (refcount_dec_and_test(&aio->ref)) {
-		fput(aio->lower.ki_filp);
 		kmem_cache_free(ppc_aio_cache, aio);
+		/* goes last: its path keeps the mount, and that the module with the cache */
+		fput(lower);
 	}
 }
 

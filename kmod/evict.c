@@ -53,9 +53,9 @@ INTERVAL_TREE_DEFINE(struct vm_area_struct, shared.rb, unsigned long, shared.rb_
 		     ppc_vma_first, ppc_vma_last, static __maybe_unused, ppc_vma_tree)
 
 /*
- * The first extent of the range, from @first on, that a VM_LOCKED mapping covers
- * is remembered until the eviction has come by it, so that in most cases all
- * mappings are looked at once.  PG_mlocked alone does not tell: kernels before
+ * Finds the first extent of the range, from @first on, that a VM_LOCKED mapping
+ * covers.  It stays valid until the eviction is past it, so in most cases the
+ * mappings are searched once.  PG_mlocked alone does not tell: kernels before
  * 6.7 do not set it on large folios.
  */
 static void ppc_find_locked(struct ppc_evictor *e, pgoff_t first)
@@ -69,14 +69,12 @@ static void ppc_find_locked(struct ppc_evictor *e, pgoff_t first)
 	i_mmap_lock_read(e->mapping);
 	for (vma = ppc_vma_tree_iter_first(&e->mapping->i_mmap, first, e->last); vma;
 	     vma = ppc_vma_tree_iter_next(vma, first, e->last)) {
-		pgoff_t start = max(ppc_vma_first(vma), first);
-
-		if (!(READ_ONCE(vma->vm_flags) & VM_LOCKED) || start >= e->locked_from)
+		if (!(READ_ONCE(vma->vm_flags) & VM_LOCKED))
 			continue;
-		e->locked_from = start;
+		/* they come in the order of their start: none begins earlier */
+		e->locked_from = max(ppc_vma_first(vma), first);
 		e->locked_to = ppc_vma_last(vma);
-		if (start == first)
-			break;
+		break;
 	}
 	i_mmap_unlock_read(e->mapping);
 }
@@ -235,6 +233,7 @@ static void ppc_evict_chunk(struct ppc_evictor *e, pgoff_t first, pgoff_t last)
 		ppc_count_left(e, from, to, true);
 		e->asked += e->locked - before;
 		first = to + 1;
+		cond_resched();
 	}
 }
 
@@ -273,8 +272,8 @@ static pgoff_t ppc_evict_chunks(struct ppc_evictor *e, pgoff_t first, pgoff_t st
 /*
  * Pages read a moment ago sit in per-CPU LRU batches and cannot be dropped.
  * Draining those is not for modules, but DONTNEED does it when it fails to drop
- * something; so it is told to drop one such folio, which is clean, and nothing
- * is written or lost that should not.  True: it was done.
+ * something; so DONTNEED is called for one such folio.  The folio is
+ * clean, so nothing is written.  True: it was done.
  */
 static bool ppc_drain_batches(struct ppc_evictor *e)
 {

@@ -244,6 +244,64 @@ static long ppc_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	return ppc_lower_ioctl(PPC_F(file)->lower, cmd, arg);
 }
 
+static const struct file_operations *ppc_choose_file_ops(const struct ppc_open *po);
+
+/* O_DIRECT on an open file, as odirect= says; counted either way. */
+static int ppc_open_direct(struct ppc_open *po, struct file *file)
+{
+	struct ppc_sb *sbi = po->sbi;
+	enum ppc_odirect how = READ_ONCE(sbi->opts.odirect);
+
+	if (how != PPC_ODIRECT_DENY)
+		file->f_mode |= po->lower->f_mode & FMODE_CAN_ODIRECT;
+	if (!(file->f_flags & O_DIRECT))
+		return 0;
+	if (how == PPC_ODIRECT_DENY)
+		return -EINVAL;
+	ppc_stat_add(sbi, PPC_STAT_ODIRECT_OPENS, 1);
+	po->direct = how == PPC_ODIRECT_PASS || (how == PPC_ODIRECT_AUTO && !READ_ONCE(sbi->mode));
+	return 0;
+}
+
+/**
+ * ppc_file_open - ->open of regular files
+ * @inode: ours
+ * @file: the user's
+ *
+ * Context: may sleep.
+ * Return: 0 or -errno
+ */
+static int ppc_file_open(struct inode *inode, struct file *file)
+{
+	struct ppc_open *po = ppc_open_create(inode, file);
+	int err;
+
+	if (IS_ERR(po))
+		return PTR_ERR(po);
+	err = ppc_open_direct(po, file);
+	if (!err)
+		err = ppc_refresh(inode, true);
+	if (err) {
+		ppc_open_abort(po);
+		return err;
+	}
+	if (po->sbi->shares_mapping)
+		file->f_mapping = PPC_I(inode)->mapping;
+	file->f_wb_err = filemap_sample_wb_err(file->f_mapping);
+	file->f_mode |= po->lower->f_mode & (FMODE_NOWAIT | FMODE_BUF_RASYNC);
+	file->f_op = ppc_choose_file_ops(po);
+	file->private_data = po;
+	ppc_open_list_add(po);
+	ppc_open_event(po, PPC_EV_OPEN);
+	return 0;
+}
+
+static int ppc_file_release(struct inode *inode, struct file *file)
+{
+	ppc_open_put(PPC_F(file));
+	return 0;
+}
+
 /* No lease: a change below would not break it. */
 #define PPC_FILE_OPS				\
 	.open		= ppc_file_open,	\
@@ -294,15 +352,8 @@ static const struct file_operations ppc_unread_file_ops = {
 	PPC_FILE_OPS
 };
 
-/**
- * ppc_choose_file_ops - by what reads of an open file are to look after
- * @po: open file, complete
- *
- * So that nothing of it is asked at each read.
- *
- * Return: for file->f_op, in ->open()
- */
-const struct file_operations *ppc_choose_file_ops(const struct ppc_open *po)
+/* By what reads of an open file must look after, so that none of it is asked at each read. */
+static const struct file_operations *ppc_choose_file_ops(const struct ppc_open *po)
 {
 	bool rasync = ppc_fop_rasync(po->lower);
 

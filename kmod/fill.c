@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Filling a mapping with folios as large as the lower file system takes them,
- * aligned: fewer to fault in, to keep on lists, and to evict.  What read-ahead
- * has for it (page_cache_ra_order()) is not exported and begins small; what is
- * exported reads single pages.  The rules are its own: the invalidate lock keeps
- * truncation away, memory comes without effort, and the file system is given
- * locked folios that follow each other.
+ * aligned: fewer to fault in, to keep on lists, and to evict.  The kernel's
+ * page_cache_ra_order() is not exported and begins with small folios; the
+ * read-ahead that is exported reads single pages.  The rules here are those of
+ * read-ahead: the invalidate lock keeps truncation away, an allocation that fails
+ * ends it, and the file system is given locked folios in the order of the file.
  */
 #include <linux/blkdev.h>
 #include <linux/log2.h>
@@ -26,12 +26,18 @@ static unsigned int ppc_order_at(struct address_space *mapping, pgoff_t index, p
 	return max(ppc_usable_order(order), ppc_min_order(mapping));
 }
 
-static int ppc_add_folio(struct readahead_control *ractl, pgoff_t index, unsigned int order)
+/* Without @compact a large folio is taken where there is one, and none is made. */
+static int ppc_add_folio(struct readahead_control *ractl, pgoff_t index, unsigned int order,
+			 bool compact)
 {
 	gfp_t gfp = readahead_gfp_mask(ractl->mapping);
-	struct folio *folio = ppc_alloc_folio(gfp, order);
+	struct folio *folio;
 	int err;
 
+	if (!compact && order > ppc_min_order(ractl->mapping))
+		folio = ppc_alloc_folio(gfp & ~__GFP_DIRECT_RECLAIM, order);
+	else
+		folio = ppc_alloc_folio(gfp, order);
 	if (!folio)
 		return -ENOMEM;
 	err = filemap_add_folio(ractl->mapping, folio, index, gfp);
@@ -47,17 +53,18 @@ static int ppc_add_folio(struct readahead_control *ractl, pgoff_t index, unsigne
  * Adds folios from @index on, until something is there already or memory is
  * short; smaller ones when there are no large ones.  Returns where it stopped.
  */
-static pgoff_t ppc_add_folios(struct readahead_control *ractl, pgoff_t index, pgoff_t end, int *err)
+static pgoff_t ppc_add_folios(struct readahead_control *ractl, pgoff_t index, pgoff_t end,
+			      bool compact, int *err)
 {
 	unsigned int order, least = ppc_min_order(ractl->mapping);
 
 	*err = 0;
 	while (index < end) {
 		order = ppc_order_at(ractl->mapping, index, end);
-		*err = ppc_add_folio(ractl, index, order);
+		*err = ppc_add_folio(ractl, index, order, compact);
 		while (*err == -ENOMEM && order > least) {
 			order = ppc_usable_order(order - 1);
-			*err = ppc_add_folio(ractl, index, order);
+			*err = ppc_add_folio(ractl, index, order, compact);
 		}
 		if (*err)
 			break;
@@ -98,10 +105,12 @@ bool ppc_fills_large(struct address_space *mapping)
  * @file: lower file; its read-ahead state is handed to the file system
  * @first: first page
  * @nr: number of pages, clamped to the file
+ * @compact: make room for large folios, which an application that waits has no
+ *	time for
  *
  * Context: may sleep for memory and for requests; no lock of the mapping held.
  */
-void ppc_fill(struct file *file, pgoff_t first, unsigned long nr)
+void ppc_fill(struct file *file, pgoff_t first, unsigned long nr, bool compact)
 {
 	struct address_space *mapping = file->f_mapping;
 	unsigned int nofs = memalloc_nofs_save();
@@ -125,7 +134,7 @@ void ppc_fill(struct file *file, pgoff_t first, unsigned long nr)
 		/* while a folio goes, its first pages may seem to be there still */
 		at = round_down(at, align);
 		ractl._index = at;
-		at = ppc_add_folios(&ractl, at, end, &err);
+		at = ppc_add_folios(&ractl, at, end, compact, &err);
 		ppc_submit_folios(&ractl);
 		/* somebody else was faster, here or further on: look again, once */
 		if (err == -EEXIST) {

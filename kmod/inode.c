@@ -7,7 +7,6 @@
 #include <linux/module.h>
 #include <linux/posix_acl.h>
 #include <linux/security.h>
-#include <linux/slab.h>
 #include <linux/xattr.h>
 
 #include "ppc.h"
@@ -20,7 +19,6 @@
  */
 DEFINE_STATIC_KEY_FALSE(ppc_idmapped_bases);
 
-static struct kmem_cache *ppc_inode_cache;
 static atomic64_t ppc_last_file_id = ATOMIC64_INIT(0);
 
 static umode_t ppc_may_have(const struct inode *inode, umode_t mode)
@@ -55,7 +53,7 @@ static void ppc_map_owner_below(struct inode *inode)
 	inode->i_gid = ppc_map_gid(idmap, pi->lower, pi->lower_gid);
 }
 
-/* What is stored here is all that our i_mode can be: no set-id bit where BASE is nosuid. */
+/* What is stored here is all that our i_mode can be: no set-id bit where nosuid is in force. */
 static __always_inline void ppc_copy_owner(struct inode *inode, umode_t mode)
 {
 	struct ppc_inode *pi = PPC_I(inode);
@@ -134,7 +132,7 @@ static __always_inline int ppc_refresh_inline(struct inode *inode, bool wait)
 /**
  * ppc_refresh - copy from the lower inode what the VFS reads from ours directly
  * @inode: ours
- * @wait: for who changes a set-id file now; execve() goes by what its open found
+ * @wait: until a change of a set-id file that is under way has ended
  *
  * The rest (times, owner of a stat) is asked from the lower inode each time.
  * There never is the old set-id bit with the new owner.
@@ -149,10 +147,10 @@ int ppc_refresh(struct inode *inode, bool wait)
 }
 
 /*
- * Security modules read the label of our inode once.  A new one below shows in
- * the lower ctime, which is stored before the new label is in force, but not
- * outside of the lower i_rwsem: as long as that is held, a label that is read
- * may be the old one yet, and is read again at the next look.
+ * Security modules read the label of our inode once.  The lower ctime shows that
+ * there is a new one.  A setxattr() below stores the ctime first and the label
+ * later, both under the lower i_rwsem.  A label that is read while that lock is
+ * held may still be the old one, so it is read again at the next look.
  */
 static void ppc_label_is_of(struct ppc_inode *pi, struct timespec64 ctime)
 {
@@ -197,9 +195,32 @@ static noinline int ppc_permission_mapped(struct ppc_idmap *idmap, struct inode 
 	return inode_permission(idmap, PPC_I(inode)->lower, mask);
 }
 
+/*
+ * execve() copies mode and owner of a set-id file long after its open, with our
+ * i_rwsem held, and then asks once more whether it may be executed; "no" makes
+ * the program run without set-id.  That is the answer where the copy is no
+ * longer that of the lower file.
+ */
+static noinline int ppc_permission_set_id(struct ppc_idmap *idmap, struct inode *inode, int mask)
+{
+	int err = ppc_permission_mapped(idmap, inode, mask);
+
+	if (err || (mask & ~MAY_NOT_BLOCK) != MAY_EXEC || ppc_is_current(inode))
+		return err;
+	if (mask & MAY_NOT_BLOCK)
+		return -ECHILD;
+	if (!inode_trylock(inode))
+		return -EACCES;
+	err = ppc_copy_file_owner(inode, true);
+	inode_unlock(inode);
+	return err;
+}
+
 /* Calls nothing but as its last step: each step of a path walk would save registers for it. */
 static int ppc_permission(PPC_IDMAP_ARG struct inode *inode, int mask)
 {
+	if (unlikely(inode->i_mode & PPC_SET_ID) && S_ISREG(inode->i_mode))
+		return ppc_permission_set_id(PPC_IDMAP_GIVEN, inode, mask);
 	if (static_branch_unlikely(&ppc_labels) || static_branch_unlikely(&ppc_idmapped_bases))
 		return ppc_permission_mapped(PPC_IDMAP_GIVEN, inode, mask);
 	return inode_permission(PPC_IDMAP_GIVEN, PPC_I(inode)->lower, mask);
@@ -411,90 +432,9 @@ struct inode *ppc_iget(struct super_block *sb, struct inode *lower)
 	return inode;
 }
 
-/**
- * ppc_ilookup - the inode of a file id
- * @sbi: mount
- * @file_id: as events carry it
- *
- * Context: any that may take i_lock; the last iput() may sleep.
- * Return: a referenced inode, or NULL when it is gone or never was
- */
-struct inode *ppc_ilookup(struct ppc_sb *sbi, u64 file_id)
-{
-	struct inode *inode = NULL;
-	struct ppc_inode *pi;
-
-	rcu_read_lock();
-	pi = xa_load(&sbi->inodes, file_id);
-	if (pi)
-		inode = igrab(&pi->vfs_inode);
-	rcu_read_unlock();
-	return inode;
-}
-
-struct inode *ppc_alloc_inode(struct super_block *sb)
-{
-	struct ppc_inode *pi = alloc_inode_sb(sb, ppc_inode_cache, GFP_KERNEL);
-
-	if (!pi)
-		return NULL;
-	pi->lower = NULL;
-	pi->mapping = NULL;
-	pi->file_id = 0;
-	pi->lower_uid = INVALID_UID;
-	pi->lower_gid = INVALID_GID;
-	atomic_set(&pi->nr_open, 0);
-	pi->native = false;
-	return &pi->vfs_inode;
-}
-
-void ppc_free_inode(struct inode *inode)
-{
-	kmem_cache_free(ppc_inode_cache, PPC_I(inode));
-}
-
-/* lower stays readable until the RCU grace period: RCU walks may still look. */
-void ppc_evict_inode(struct inode *inode)
-{
-	struct ppc_inode *pi = PPC_I(inode);
-
-	truncate_inode_pages_final(&inode->i_data);
-	clear_inode(inode);
-	if (pi->file_id)
-		xa_erase(&PPC_SB(inode->i_sb)->inodes, pi->file_id);
-	if (pi->mapping)
-		iput(pi->lower);
-}
-
-/* A deleted lower file must not wait for our inode cache to be shrunk. */
-int ppc_drop_inode(struct inode *inode)
-{
-	struct inode *lower = PPC_I(inode)->lower;
-
-	/* a resting mount holds none */
-	return (lower && (!READ_ONCE(ppc_bottom(lower)->i_nlink) ||
-			  READ_ONCE(PPC_SB(inode->i_sb)->resting))) || inode_generic_drop(inode);
-}
-
-static void ppc_inode_once(void *mem)
-{
-	struct ppc_inode *pi = mem;
-
-	inode_init_once(&pi->vfs_inode);
-}
-
-int ppc_inode_cache_init(void)
+/* At the load of the module: a security module that is there stays. */
+void ppc_labels_init(void)
 {
 	if (security_ismaclabel(XATTR_SELINUX_SUFFIX) || security_ismaclabel(XATTR_SMACK_SUFFIX))
 		static_branch_enable(&ppc_labels);
-	ppc_inode_cache = kmem_cache_create("ppc_inode", sizeof(struct ppc_inode), 0,
-					    SLAB_RECLAIM_ACCOUNT | SLAB_ACCOUNT, ppc_inode_once);
-	return ppc_inode_cache ? 0 : -ENOMEM;
-}
-
-void ppc_inode_cache_exit(void)
-{
-	/* inodes are freed by RCU callbacks */
-	rcu_barrier();
-	kmem_cache_destroy(ppc_inode_cache);
 }

@@ -82,7 +82,7 @@ static int ppc_ioc_info(struct ppc_sb *sbi, struct ppc_devfile *df, void *arg)
 	info->window_bytes = READ_ONCE(sbi->window_pages) << PAGE_SHIFT;
 	info->beacon_bytes = 1U << (READ_ONCE(sbi->beacon_shift) + PAGE_SHIFT);
 	info->lease_ms = session ? ppc_session_lease_ms(session) : 0;
-	info->nr_open = READ_ONCE(sbi->nr_open);
+	info->nr_open = ppc_nr_open(sbi);
 	info->events_queued = ppc_stat_sum(sbi, PPC_STAT_QUEUED);
 	info->events_dropped = ppc_stat_sum(sbi, PPC_STAT_DROPPED);
 	info->events_coalesced = ppc_stat_sum(sbi, PPC_STAT_COALESCED);
@@ -275,6 +275,7 @@ static enum ppc_stat ppc_refusal(long err)
 	case -ENAMETOOLONG:
 		return PPC_STAT_REFUSED_NAME;
 	case -EBUSY:
+	case -EAGAIN:
 		return PPC_STAT_REFUSED_BUSY;
 	case -ENOTCONN:
 		return PPC_STAT_REFUSED_DETACHED;

@@ -96,7 +96,8 @@ static bool ppc_step_submit(struct ppc_loader *l, struct ppc_step_io *io)
 	blk_start_plug(&plug);
 	for (i = 0; i < io->extents; i++) {
 		if (ppc_fills_large(l->mapping))
-			ppc_fill(ppc_bottom_file(l->file), io->extent[i].first, io->extent[i].nr);
+			ppc_fill(ppc_bottom_file(l->file), io->extent[i].first,
+				 io->extent[i].nr, true);
 		else
 			vfs_fadvise(l->file, (loff_t)io->extent[i].first << PAGE_SHIFT,
 				    (loff_t)io->extent[i].nr << PAGE_SHIFT, POSIX_FADV_WILLNEED);

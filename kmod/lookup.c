@@ -91,8 +91,8 @@ static void ppc_d_release(struct dentry *dentry)
 }
 
 /*
- * Who puts a probe on a file or vouches for its content means the inode that
- * has the data.  Before 6.7 a lower file carries the user's path besides, and
+ * Probes on a file and integrity checks of its content need the inode that has
+ * the data.  Before 6.7 a lower file carries the user's path besides, and
  * by file_dentry() NFS and its relatives ask here for their own dentry.
  */
 static struct dentry *ppc_d_real(struct dentry *dentry, PPC_D_REAL_WANT want)

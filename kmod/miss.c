@@ -22,113 +22,8 @@
 /* One read() submits at most this much of demand windows before it reads. */
 #define PPC_READ_WINDOW_PAGES	((16UL << 20) >> PAGE_SHIFT)
 
-static bool ppc_entry_present(const void *entry)
-{
-	return entry && !xa_is_value(entry);
-}
-
-/*
- * State of the page at xas->xa_index, and in *next the first index for which
- * the answer may differ.  Whole nodes of 64 present pages are skipped by their
- * counters, so a cached MiB costs four steps.
- */
-static bool ppc_step(struct xa_state *xas, pgoff_t *next)
-{
-	void *entry = xas_load(xas);
-	struct xa_node *node = xas->xa_node;
-	pgoff_t index = xas->xa_index;
-
-	if (!node || xas_not_node(node)) {
-		/* no tree, a single entry at index 0, or an index behind the tree */
-		*next = ppc_entry_present(entry) ? index + 1 : ULONG_MAX;
-		return ppc_entry_present(entry);
-	}
-	if (node->shift)
-		*next = round_down(index, 1UL << node->shift) + (1UL << node->shift);
-	else if (node->count == XA_CHUNK_SIZE && !node->nr_values)
-		*next = round_down(index, XA_CHUNK_SIZE) + XA_CHUNK_SIZE;
-	else
-		*next = index + 1;
-	if (!*next)
-		*next = ULONG_MAX;
-	return ppc_entry_present(entry);
-}
-
-/**
- * ppc_next_absent - find the next extent of absent pages
- * @mapping: of the lower inode
- * @index: where to start; set to the start of the extent
- * @last: last page to look at
- *
- * Pages that are being read count as present: somebody has seen to them.
- *
- * Context: any.
- * Return: number of absent pages from *@index on, 0 when there is none
- */
-unsigned long ppc_next_absent(struct address_space *mapping, pgoff_t *index, pgoff_t last)
-{
-	XA_STATE(xas, &mapping->i_pages, *index);
-	pgoff_t at = *index, start = 0, next;
-	bool found = false;
-
-	rcu_read_lock();
-	while (at <= last) {
-		xas_set(&xas, at);
-		if (ppc_step(&xas, &next)) {
-			if (found)
-				break;
-		} else if (!found) {
-			found = true;
-			start = at;
-		}
-		if (next > last) {
-			at = last + 1;
-			break;
-		}
-		at = next;
-	}
-	rcu_read_unlock();
-	if (!found)
-		return 0;
-	*index = start;
-	return at - start;
-}
-
-/**
- * ppc_count_absent - number of absent pages in [first, last]
- * @mapping: of the lower inode
- * @first: first page
- * @last: last page
- *
- * Context: any.
- */
-unsigned long ppc_count_absent(struct address_space *mapping, pgoff_t first, pgoff_t last)
-{
-	unsigned long n, sum = 0;
-
-	while (first <= last) {
-		n = ppc_next_absent(mapping, &first, last);
-		if (!n)
-			break;
-		sum += n;
-		first += n;
-	}
-	return sum;
-}
-
-/**
- * ppc_can_readahead - whether pages of a mapping can be loaded ahead
- * @mapping: of the lower inode
- *
- * Not on tmpfs and ramfs (nothing to read from) nor on DAX (no page cache).
- */
-bool ppc_can_readahead(struct address_space *mapping)
-{
-	const struct address_space_operations *ops = mapping->a_ops;
-
-	return ops && (ops->readahead || ppc_reads_folios(ops)) && !mapping_unevictable(mapping) &&
-	       !IS_DAX(mapping->host);
-}
+/* Of one read() so many absent extents are told one by one, the rest of it as one. */
+#define PPC_READ_EXTENTS	64
 
 static pgoff_t ppc_pages(const struct address_space *mapping)
 {
@@ -169,13 +64,8 @@ static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
 	return true;
 }
 
-static bool ppc_is_present(struct address_space *mapping, pgoff_t index)
-{
-	return ppc_entry_present(xa_load(&mapping->i_pages, index));
-}
-
 /**
- * ppc_begins_unsure - whether a read is to show if what is read is cached
+ * ppc_begins_unsure - whether this read will show if the file is cached
  * @po: open file
  * @pos: of the read, in bytes
  *
@@ -239,6 +129,18 @@ static bool ppc_manages(const struct ppc_open *po, unsigned long mode)
 	return (mode & PPC_MODE_MANAGED) && !READ_ONCE(PPC_I(po->inode)->native);
 }
 
+/* Without told->lock it may miss the newest one. */
+static bool ppc_beacon_listed(const struct ppc_open_told *told, u64 key)
+{
+	unsigned int i, n = READ_ONCE(told->beacons);
+
+	for (i = 0; i < n; i++) {
+		if (READ_ONCE(told->beacon_recent[i]) == key)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Whether this thread group has just been told of in that beacon stride of
  * this open file; remembers it.
@@ -247,18 +149,19 @@ static bool ppc_beacon_known(struct ppc_open *po, u64 beacon)
 {
 	struct ppc_open_told *told = &po->told;
 	u64 key = (beacon << 32) | (u32)current->tgid;
-	bool known = false;
-	int i;
+	bool known;
 
 	if (likely(READ_ONCE(told->beacon_last) == key))
 		return true;
+	/* threads that read one descriptor in several strides: nothing is written */
+	if (ppc_beacon_listed(told, key))
+		return true;
 	spin_lock(&told->lock);
-	for (i = 0; i < told->beacons; i++)
-		known |= told->beacon_recent[i] == key;
+	known = ppc_beacon_listed(told, key);
 	if (!known) {
-		told->beacon_recent[told->beacon_next] = key;
+		WRITE_ONCE(told->beacon_recent[told->beacon_next], key);
 		told->beacon_next = (told->beacon_next + 1) % PPC_BEACON_RECENT;
-		told->beacons = min(told->beacons + 1, PPC_BEACON_RECENT);
+		WRITE_ONCE(told->beacons, min(told->beacons + 1, PPC_BEACON_RECENT));
 		WRITE_ONCE(told->beacon_last, key);
 	}
 	spin_unlock(&told->lock);
@@ -279,7 +182,7 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 	struct address_space *mapping = PPC_I(po->inode)->mapping;
 	loff_t size = i_size_read(mapping->host);
 	unsigned long budget = PPC_READ_WINDOW_PAGES;
-	bool missed = false;
+	unsigned int extents = 0;
 	pgoff_t first, last, at;
 	unsigned long nr;
 	u8 unsure;
@@ -296,21 +199,24 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 		unsure = READ_ONCE(po->hints.unsure);
 		if (unlikely(unsure == PPC_UNCACHED))
 			return;
-		missed = true;
+		/* a read of GiBs with holes everywhere must come to its end */
+		if (unlikely(++extents == PPC_READ_EXTENTS))
+			nr = last - at + 1;
 		ppc_emit_miss(po, PPC_EV_MISS_READ, 0, at, nr);
 		if (budget && !unsure && ppc_manages(po, mode) && !READ_ONCE(po->ra.random)) {
 			ppc_load_window(po, po->lower, at, min(nr, budget));
 			budget -= min(nr, budget);
 		}
+		cond_resched();
 	}
 
 	if (mode & PPC_MODE_TRACE)
-		ppc_access(po, first, last - first + 1, missed ? 0 : PPC_EVF_HIT);
+		ppc_access(po, first, last - first + 1, extents ? 0 : PPC_EVF_HIT);
 	if (mode & PPC_MODE_BEACON) {
 		u64 beacon = last >> READ_ONCE(po->sbi->beacon_shift);
 
 		/* A miss has told the position already. */
-		if (!ppc_beacon_known(po, beacon) && !missed)
+		if (!ppc_beacon_known(po, beacon) && !extents)
 			ppc_emit_progress(po, 0, first, last - first + 1);
 	}
 }
@@ -355,13 +261,37 @@ static void ppc_remember_fault(struct ppc_open *po, const struct vm_fault *vmf, 
 		WRITE_ONCE(*slot, 0);
 }
 
+/*
+ * The end of what is mapped together with a beacon page.  Remembered, because
+ * faults near it come in dozens; should its folio be another one by now, it was
+ * evicted and the miss has told the position.
+ */
+pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, pgoff_t beacon)
+{
+	pgoff_t end;
+
+	if (READ_ONCE(po->hints.beacon_page) == beacon)
+		return READ_ONCE(po->hints.beacon_end);
+	end = ppc_mapped_end(vmf, beacon);
+	if (end) {
+		WRITE_ONCE(po->hints.beacon_end, end);
+		WRITE_ONCE(po->hints.beacon_page, beacon);
+	}
+	return end;
+}
+
 /* Whether a fault maps the first page of its beacon stride. */
-static bool ppc_fault_at_beacon(const struct ppc_open *po, const struct vm_fault *vmf)
+static bool ppc_fault_at_beacon(struct ppc_open *po, const struct vm_fault *vmf)
 {
 	pgoff_t index = vmf->pgoff;
 	pgoff_t beacon = round_down(index, 1UL << READ_ONCE(po->sbi->beacon_shift));
 
-	return index == beacon || index < ppc_mapped_end(vmf, beacon);
+	if (index == beacon)
+		return true;
+	/* no more than a page table is mapped at once */
+	if (!PPC_MAPS_FOLIOS || index - beacon >= PTRS_PER_PTE)
+		return false;
+	return index < ppc_beacon_end(po, vmf, beacon);
 }
 
 /*

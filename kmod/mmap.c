@@ -37,25 +37,6 @@ static vm_fault_t ppc_fault(struct vm_fault *vmf)
 	return ret;
 }
 
-/*
- * The end of what is mapped together with a beacon page.  Remembered, because
- * faults near it come in dozens; should its folio be another one by now, it was
- * evicted and the miss has told the position.
- */
-static pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, pgoff_t beacon)
-{
-	pgoff_t end;
-
-	if (READ_ONCE(po->hints.beacon_page) == beacon)
-		return READ_ONCE(po->hints.beacon_end);
-	end = ppc_mapped_end(vmf, beacon);
-	if (end) {
-		WRITE_ONCE(po->hints.beacon_end, end);
-		WRITE_ONCE(po->hints.beacon_page, beacon);
-	}
-	return end;
-}
-
 /* Whether [start, end] lies in one stride, behind all that is mapped with its beacon. */
 static bool ppc_is_past_beacon(const struct ppc_open *po, pgoff_t start, pgoff_t end, u32 shift)
 {
@@ -133,7 +114,7 @@ static void ppc_set_map_pages(struct ppc_open *po, const struct vm_operations_st
  * Faults read the pointer without a lock; both are good at any time, and never
  * NULL where the lower one is not.
  *
- * Context: ppc_sb.open_lock held.
+ * Context: ppc_open_list.lock held.
  */
 void ppc_choose_map_pages(struct ppc_open *po)
 {
@@ -142,7 +123,7 @@ void ppc_choose_map_pages(struct ppc_open *po)
 
 static void ppc_copy_vm_ops(struct ppc_open *po, const struct vm_operations_struct *ops)
 {
-	spin_lock(&po->sbi->open_lock);
+	spin_lock(&po->list->lock);
 	if (!po->map.lower) {
 		po->map.ops = *ops;
 		ppc_clear_mapped(&po->map.ops);
@@ -153,7 +134,7 @@ static void ppc_copy_vm_ops(struct ppc_open *po, const struct vm_operations_stru
 		/* pairs with the acquire in ppc_wrap_vm_ops() */
 		smp_store_release(&po->map.lower, ops);
 	}
-	spin_unlock(&po->sbi->open_lock);
+	spin_unlock(&po->list->lock);
 }
 
 /*
@@ -193,7 +174,12 @@ int ppc_mmap(struct file *file, struct vm_area_struct *vma)
 	err = ppc_map_lower(file, po->lower, vma);
 	if (err)
 		return err;
-	if (ppc_wrap_vm_ops(po, vma->vm_ops)) {
+	/*
+	 * A file that FUSE passes through is mapped from another one's page cache,
+	 * of which nothing here knows: such a VMA stays native.
+	 */
+	if (vma->vm_file->f_mapping == PPC_I(po->inode)->mapping &&
+	    ppc_wrap_vm_ops(po, vma->vm_ops)) {
 		ppc_open_get(po);
 		vma->vm_ops = &po->map.ops;
 	}

@@ -5,8 +5,8 @@
  *
  * sbi->mode is what the application's path looks at.  Switching a file's
  * read-ahead and fault-around, adding a file to the end of the list, and its
- * first mapping all happen under open_lock, and the mode is written before the
- * list is walked, so whichever comes second sees the other; README.md draws it.
+ * first mapping all happen under the lock of its list, and the mode is written
+ * before the lists are walked, so whichever comes second sees the other; README.md draws it.
  */
 #include <linux/fadvise.h>
 #include <linux/log2.h>
@@ -14,10 +14,10 @@
 #include "ppc.h"
 #include "trace.h"
 
-/* Looked at together under open_lock. */
+/* Looked at together under a list's lock. */
 #define PPC_APPLY_BATCH	64
 
-/* Caller holds open_lock. */
+/* Caller holds po->list->lock. */
 static void ppc_apply_readahead(struct ppc_open *po)
 {
 	struct file *lower = po->lower;
@@ -41,12 +41,12 @@ static void ppc_apply_mode(struct ppc_open *po)
 }
 
 /*
- * Applies the mode to all open files, or those of one inode: a few at a time,
- * because who opens and closes files waits for the lock.  Between them the last
- * one is held, so it stays on the list, where the walk goes on; what is added
- * meanwhile is behind it and as the mode says already.
+ * Applies the mode to all open files of a list, or those of one inode: a few at a
+ * time, because tasks that open and close files wait for the lock.  Between them
+ * the last one is held, so it stays on the list, where the walk goes on; what is
+ * added meanwhile is behind it and as the mode says already.
  */
-static void ppc_apply_mode_all(struct ppc_sb *sbi, const struct inode *only)
+static void ppc_apply_mode_list(struct ppc_open_list *list, const struct inode *only)
 {
 	struct ppc_open *po, *held = NULL, *done;
 	unsigned int n;
@@ -54,23 +54,31 @@ static void ppc_apply_mode_all(struct ppc_sb *sbi, const struct inode *only)
 	do {
 		n = 0;
 		done = held;
-		spin_lock(&sbi->open_lock);
-		po = list_prepare_entry(held, &sbi->open_files, ra.link);
+		spin_lock(&list->lock);
+		po = list_prepare_entry(held, &list->files, ra.link);
 		held = NULL;
-		list_for_each_entry_continue(po, &sbi->open_files, ra.link) {
+		list_for_each_entry_continue(po, &list->files, ra.link) {
 			if (!only || po->inode == only)
 				ppc_apply_mode(po);
-			/* one whose last reference has gone waits for the lock to leave */
+			/* a file whose last reference has gone waits for the lock to leave the list */
 			if (++n >= PPC_APPLY_BATCH && ppc_open_try_get(po)) {
 				held = po;
 				break;
 			}
 		}
-		spin_unlock(&sbi->open_lock);
+		spin_unlock(&list->lock);
 		if (done)
 			ppc_open_put(done);
 		cond_resched();
 	} while (held);
+}
+
+static void ppc_apply_mode_all(struct ppc_sb *sbi)
+{
+	unsigned int i;
+
+	for (i = 0; i < PPC_OPEN_LISTS; i++)
+		ppc_apply_mode_list(&sbi->open_lists[i], NULL);
 }
 
 /**
@@ -81,26 +89,15 @@ static void ppc_apply_mode_all(struct ppc_sb *sbi, const struct inode *only)
  */
 void ppc_open_list_add(struct ppc_open *po)
 {
-	struct ppc_sb *sbi = po->sbi;
+	struct ppc_open_list *list = po->list;
 
 	atomic_inc(&PPC_I(po->inode)->nr_open);
-	spin_lock(&sbi->open_lock);
-	list_add_tail(&po->ra.link, &sbi->open_files);
-	sbi->nr_open++;
-	if (READ_ONCE(sbi->mode))
+	spin_lock(&list->lock);
+	list_add_tail(&po->ra.link, &list->files);
+	WRITE_ONCE(list->nr, list->nr + 1);
+	if (READ_ONCE(po->sbi->mode))
 		ppc_apply_readahead(po);
-	spin_unlock(&sbi->open_lock);
-}
-
-void ppc_open_list_del(struct ppc_open *po)
-{
-	struct ppc_sb *sbi = po->sbi;
-
-	spin_lock(&sbi->open_lock);
-	list_del(&po->ra.link);
-	sbi->nr_open--;
-	spin_unlock(&sbi->open_lock);
-	atomic_dec(&PPC_I(po->inode)->nr_open);
+	spin_unlock(&list->lock);
 }
 
 /**
@@ -113,16 +110,14 @@ void ppc_open_list_del(struct ppc_open *po)
  */
 void ppc_advised(struct ppc_open *po, int advice)
 {
-	struct ppc_sb *sbi = po->sbi;
-
 	if (advice != POSIX_FADV_NORMAL && advice != POSIX_FADV_SEQUENTIAL &&
 	    advice != POSIX_FADV_RANDOM)
 		return;
-	spin_lock(&sbi->open_lock);
+	spin_lock(&po->list->lock);
 	WRITE_ONCE(po->ra.random, advice == POSIX_FADV_RANDOM);
 	po->ra.sequential = advice == POSIX_FADV_SEQUENTIAL;
 	ppc_apply_readahead(po);
-	spin_unlock(&sbi->open_lock);
+	spin_unlock(&po->list->lock);
 }
 
 /**
@@ -133,10 +128,12 @@ void ppc_advised(struct ppc_open *po, int advice)
  */
 void ppc_set_file_mode(struct ppc_sb *sbi, struct inode *inode, bool native)
 {
-	spin_lock(&sbi->open_lock);
+	struct ppc_open_list *list = ppc_open_list_of(sbi, inode);
+
+	spin_lock(&list->lock);
 	WRITE_ONCE(PPC_I(inode)->native, native);
-	spin_unlock(&sbi->open_lock);
-	ppc_apply_mode_all(sbi, inode);
+	spin_unlock(&list->lock);
+	ppc_apply_mode_list(list, inode);
 }
 
 /*
@@ -217,7 +214,7 @@ int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc
 	WRITE_ONCE(sbi->mode, mode);
 	/* before any id is handed out: the sweep must not go to rest */
 	ppc_sweep_used(sbi);
-	ppc_apply_mode_all(sbi, NULL);
+	ppc_apply_mode_all(sbi);
 	if (mode & ~old & PPC_MODE_TRACE) {
 		ppc_zap_mappings(sbi);
 		schedule_delayed_work(&sbi->flush_work, HZ / 10);
@@ -255,7 +252,7 @@ bool ppc_detach(struct ppc_sb *sbi, struct ppc_session *session, bool expired)
 	ppc_access_flush_all(sbi);
 	sbi->expired = expired;
 	memset(sbi->label, 0, sizeof(sbi->label));
-	ppc_apply_mode_all(sbi, NULL);
+	ppc_apply_mode_all(sbi);
 	if (expired)
 		ppc_stat_add(sbi, PPC_STAT_LEASE_EXPIRIES, 1);
 	ppc_session_wake(reader);

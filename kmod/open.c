@@ -10,7 +10,7 @@
 #include "ppc.h"
 
 static struct kmem_cache *ppc_open_cache;
-static struct workqueue_struct *ppc_open_wq;	/* path_put() of pins */
+struct workqueue_struct *ppc_long_wq;	/* path_put() of pins; the sweep */
 
 static const struct cred *ppc_lower_cred(const struct ppc_sb *sbi)
 {
@@ -58,6 +58,12 @@ static struct file *ppc_dentry_open(const struct path *path, int flags, const st
 
 	revert_creds(old);
 	return lower;
+}
+
+/* What NFS says of a stale name to the path walk, which we are not in. */
+static struct file *ppc_no_openstale(struct file *lower)
+{
+	return lower == ERR_PTR(-EOPENSTALE) ? ERR_PTR(-ESTALE) : lower;
 }
 
 /**
@@ -150,7 +156,8 @@ struct file *ppc_open_lower_dir(struct file *file)
 
 	if (err)
 		return ERR_PTR(err);
-	return ppc_dentry_open(&real, ppc_lower_flags(file), ppc_lower_cred(sbi));
+	return ppc_no_openstale(ppc_dentry_open(&real, ppc_lower_flags(file),
+						ppc_lower_cred(sbi)));
 }
 
 /**
@@ -180,11 +187,12 @@ struct dentry *ppc_lower_alias(struct inode *inode)
  * @inode: ours, regular
  *
  * Its read-ahead state is nobody else's, it holds no mount but the private
- * clone, and nobody is asked: a listener that does not answer must keep neither
- * the loader nor an unmount waiting.
+ * clone, and nobody is asked: neither a listener that does not answer nor the
+ * holder of a lease on the lower file keeps the loader or an unmount waiting.
  *
  * Context: may sleep.
- * Return: a file or ERR_PTR(-ESTALE) when the file has no name any more
+ * Return: a file, or ERR_PTR: -ESTALE when the file has no name any more,
+ * -EAGAIN when it has a lease that must be broken first
  */
 struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 {
@@ -195,13 +203,15 @@ struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 	if (!real.dentry)
 		return ERR_PTR(-ESTALE);
 	old = override_creds(sbi->cred);
-	lower = ppc_quiet(ppc_open_silent(sbi->silent, &real, O_RDONLY | O_LARGEFILE, sbi->cred));
+	lower = ppc_quiet(ppc_open_silent(sbi->silent, &real, O_RDONLY | O_LARGEFILE | O_NONBLOCK,
+					  sbi->cred));
 	revert_creds(old);
 	dput(real.dentry);
-	return lower;
+	return ppc_no_openstale(lower);
 }
 
-static void ppc_open_event(struct ppc_open *po, u8 kind)
+/* OPEN or CLOSE, where the reader wants them. */
+void ppc_open_event(struct ppc_open *po, u8 kind)
 {
 	struct ppc_sb *sbi = po->sbi;
 	struct ppc_event ev = { .kind = kind };
@@ -211,10 +221,46 @@ static void ppc_open_event(struct ppc_open *po, u8 kind)
 	ev.file_id = PPC_I(po->inode)->file_id;
 	ev.open_id = po->open_id;
 	ev.flags = po->direct ? PPC_EVF_DIRECT : 0;
-	if (kind == PPC_EV_OPEN)
+	if (kind == PPC_EV_OPEN) {
 		ev.length = min_t(u64, PAGE_ALIGN(i_size_read(PPC_I(po->inode)->lower)),
 				  U32_MAX & PAGE_MASK);
-	ppc_upc_hint(sbi, &ev);
+		po->open_told = ppc_upc_hint(sbi, &ev);
+	} else if (po->open_told) {
+		/* the reader keeps something for each file whose OPEN it was told */
+		ppc_upc_emit(sbi, &ev, true);
+	} else {
+		ppc_upc_hint(sbi, &ev);
+	}
+}
+
+/**
+ * ppc_access_flush - queue the access of an open file that is pending
+ * @po: open file
+ *
+ * Context: any that may take a spinlock.
+ */
+void ppc_access_flush(struct ppc_open *po)
+{
+	struct ppc_event out;
+
+	spin_lock(&po->told.lock);
+	out = po->told.pending;
+	po->told.pending.length = 0;
+	spin_unlock(&po->told.lock);
+	if (out.length)
+		ppc_upc_queue(po->sbi, &out);
+}
+
+/* What is still pending of a file that is let go of: it is nobody else's any more. */
+static void ppc_access_end(struct ppc_open *po)
+{
+	if (!list_empty_careful(&po->told.link)) {
+		spin_lock(&po->sbi->pending_lock);
+		list_del_init(&po->told.link);
+		spin_unlock(&po->sbi->pending_lock);
+	}
+	if (po->told.pending.length)
+		ppc_access_flush(po);
 }
 
 static void ppc_open_free_work(struct work_struct *work)
@@ -226,8 +272,8 @@ static void ppc_open_free_work(struct work_struct *work)
 }
 
 /*
- * What is as it was when one is let go of is set up once, and nothing is zeroed:
- * most of it belongs to mappings and events, which most open files have none of.
+ * Sets what every free leaves in its initial state.  Nothing is zeroed at an
+ * open: most fields belong to mappings and events, of which most files have none.
  */
 static void ppc_open_once(void *mem)
 {
@@ -248,10 +294,13 @@ static struct ppc_open *ppc_open_alloc(struct inode *inode)
 	refcount_set(&po->ref, 1);
 	po->open_id = atomic_inc_return(&sbi->next_open_id);
 	po->sbi = sbi;
+	po->list = ppc_open_list_of(sbi, inode);
 	po->inode = inode;
 	po->marks = 0;
 	po->direct = false;
 	po->pinned = false;
+	po->denies_write = false;
+	po->open_told = false;
 	po->ra = (struct ppc_open_ra) {};
 	po->hints = (struct ppc_open_hints) {
 		.stretch = -PPC_STRETCH_PAGES,
@@ -276,6 +325,40 @@ bool ppc_open_try_get(struct ppc_open *po)
 	return refcount_inc_not_zero(&po->ref);
 }
 
+/*
+ * While a program runs from a file, the VFS denies writing to our inode only.
+ * Whoever may write below would put his own code into a set-id program between
+ * its execve() and its end.  Where programs get rights by their files, the lower
+ * file cannot be written either, until the last mapping has gone.
+ */
+static int ppc_deny_write(struct ppc_open *po, const struct file *file)
+{
+	int err;
+
+	if (po->sbi->nosuid || !(file->f_flags & (__force unsigned int)__FMODE_EXEC))
+		return 0;
+	err = deny_write_access(po->lower);
+	po->denies_write = !err;
+	return err;
+}
+
+static void ppc_allow_write(struct ppc_open *po)
+{
+	if (po->denies_write)
+		allow_write_access(po->lower);
+}
+
+static void ppc_open_list_del(struct ppc_open *po)
+{
+	struct ppc_open_list *list = po->list;
+
+	spin_lock(&list->lock);
+	list_del(&po->ra.link);
+	WRITE_ONCE(list->nr, list->nr - 1);
+	spin_unlock(&list->lock);
+	atomic_dec(&PPC_I(po->inode)->nr_open);
+}
+
 /**
  * ppc_open_put - drop a reference of the upper file or of a VMA
  * @po: may be freed
@@ -290,34 +373,18 @@ void ppc_open_put(struct ppc_open *po)
 
 	if (!refcount_dec_and_test(&po->ref))
 		return;
+	ppc_allow_write(po);
 	ppc_access_end(po);
 	ppc_open_event(po, PPC_EV_CLOSE);
 	ppc_open_list_del(po);
 	ppc_sweep_used(po->sbi);
 	if (po->pinned) {
 		INIT_WORK(&po->free_work, ppc_open_free_work);
-		queue_work(ppc_open_wq, &po->free_work);
+		queue_work(ppc_long_wq, &po->free_work);
 	} else {
 		kmem_cache_free(ppc_open_cache, po);
 	}
 	fput(lower);
-}
-
-/* O_DIRECT on an open file, as odirect= says; counted either way. */
-static int ppc_open_direct(struct ppc_open *po, struct file *file)
-{
-	struct ppc_sb *sbi = po->sbi;
-	enum ppc_odirect how = READ_ONCE(sbi->opts.odirect);
-
-	if (how != PPC_ODIRECT_DENY)
-		file->f_mode |= po->lower->f_mode & FMODE_CAN_ODIRECT;
-	if (!(file->f_flags & O_DIRECT))
-		return 0;
-	if (how == PPC_ODIRECT_DENY)
-		return -EINVAL;
-	ppc_stat_add(sbi, PPC_STAT_ODIRECT_OPENS, 1);
-	po->direct = how == PPC_ODIRECT_PASS || (how == PPC_ODIRECT_AUTO && !READ_ONCE(sbi->mode));
-	return 0;
 }
 
 /**
@@ -340,52 +407,41 @@ bool ppc_shares_mapping(const struct super_block *lower)
 }
 
 /**
- * ppc_file_open - ->open of regular files
+ * ppc_open_create - a new open file with its lower one, opened
  * @inode: ours
  * @file: the user's
  *
  * Context: may sleep.
- * Return: 0 or -errno
+ * Return: an open file or ERR_PTR
  */
-int ppc_file_open(struct inode *inode, struct file *file)
+struct ppc_open *ppc_open_create(struct inode *inode, struct file *file)
 {
 	struct ppc_open *po = ppc_open_alloc(inode);
 	int err;
 
 	if (!po)
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	err = ppc_open_asked(po, file);
-	if (err)
-		goto err_free;
-	err = ppc_open_direct(po, file);
-	if (!err)
-		err = ppc_refresh(inode, true);
-	if (err)
-		goto err_lower;
+	if (err) {
+		kmem_cache_free(ppc_open_cache, po);
+		return ERR_PTR(err);
+	}
+	err = ppc_deny_write(po, file);
+	if (err) {
+		ppc_open_abort(po);
+		return ERR_PTR(err);
+	}
+	return po;
+}
 
-	if (po->sbi->shares_mapping)
-		file->f_mapping = PPC_I(inode)->mapping;
-	file->f_wb_err = filemap_sample_wb_err(file->f_mapping);
-	file->f_mode |= po->lower->f_mode & (FMODE_NOWAIT | FMODE_BUF_RASYNC);
-	file->f_op = ppc_choose_file_ops(po);
-	file->private_data = po;
-	ppc_open_list_add(po);
-	ppc_open_event(po, PPC_EV_OPEN);
-	return 0;
-
-err_lower:
+/* Undoes ppc_open_create(): nobody else knows of it yet. */
+void ppc_open_abort(struct ppc_open *po)
+{
+	ppc_allow_write(po);
 	fput(po->lower);
 	if (po->pinned)
 		path_put(&po->pin);
-err_free:
 	kmem_cache_free(ppc_open_cache, po);
-	return err;
-}
-
-int ppc_file_release(struct inode *inode, struct file *file)
-{
-	ppc_open_put(PPC_F(file));
-	return 0;
 }
 
 int ppc_open_cache_init(void)
@@ -394,8 +450,8 @@ int ppc_open_cache_init(void)
 					   ppc_open_once);
 	if (!ppc_open_cache)
 		return -ENOMEM;
-	ppc_open_wq = alloc_workqueue("ppc_open", WQ_UNBOUND, 0);
-	if (!ppc_open_wq) {
+	ppc_long_wq = alloc_workqueue("ppc_long", WQ_UNBOUND, 0);
+	if (!ppc_long_wq) {
 		kmem_cache_destroy(ppc_open_cache);
 		return -ENOMEM;
 	}
@@ -405,6 +461,6 @@ int ppc_open_cache_init(void)
 void ppc_open_cache_exit(void)
 {
 	/* waits for the last path_put() */
-	destroy_workqueue(ppc_open_wq);
+	destroy_workqueue(ppc_long_wq);
 	kmem_cache_destroy(ppc_open_cache);
 }

@@ -10,7 +10,13 @@
 
 #include "ppc.h"
 
-enum ppc_param { PPC_OPT_ODIRECT, PPC_OPT_QUEUE, PPC_OPT_WINDOW, PPC_OPT_BEACON };
+enum ppc_param {
+	PPC_OPT_ODIRECT,
+	PPC_OPT_QUEUE,
+	PPC_OPT_WINDOW,
+	PPC_OPT_BEACON,
+	PPC_OPT_ALLOW_SUID,
+};
 
 static const struct constant_table ppc_odirect_names[] = {
 	{ "auto",	PPC_ODIRECT_AUTO },
@@ -25,6 +31,8 @@ static const struct fs_parameter_spec ppc_param_specs[] = {
 	fsparam_string("queue",	PPC_OPT_QUEUE),
 	fsparam_string("window", PPC_OPT_WINDOW),
 	fsparam_string("beacon", PPC_OPT_BEACON),
+	/* mount(8) keeps the word "suid" for itself */
+	fsparam_flag("allow_suid", PPC_OPT_ALLOW_SUID),
 	{}
 };
 
@@ -70,6 +78,12 @@ static int ppc_parse_param(struct fs_context *fc, struct fs_parameter *param)
 	case PPC_OPT_BEACON:
 		return ppc_parse_size(fc, param, PPC_BEACON_BYTES_MIN, PPC_BEACON_BYTES_MAX,
 				      &opts->beacon_bytes);
+	case PPC_OPT_ALLOW_SUID:
+		/* inodes have been made by it */
+		if (fc->purpose == FS_CONTEXT_FOR_RECONFIGURE && !opts->allow_suid)
+			return invalf(fc, "ppc: allow_suid cannot be changed by a remount");
+		opts->allow_suid = true;
+		return 0;
 	}
 	return -EINVAL;
 }
@@ -145,6 +159,8 @@ int ppc_show_options(struct seq_file *m, struct dentry *root)
 		   ppc_odirect_names[READ_ONCE(opts->odirect)].name,
 		   READ_ONCE(opts->queue_events), READ_ONCE(opts->window_bytes),
 		   READ_ONCE(opts->beacon_bytes));
+	if (opts->allow_suid)
+		seq_puts(m, ",allow_suid");
 	return 0;
 }
 

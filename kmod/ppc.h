@@ -6,6 +6,7 @@
 #define PPC_H
 
 #include <linux/fs.h>
+#include <linux/hash.h>
 #include <linux/jump_label.h>
 #include <linux/mm.h>
 #include <linux/percpu.h>
@@ -27,6 +28,7 @@
 struct fs_context;
 struct seq_file;
 struct work_struct;
+struct workqueue_struct;
 struct mem_cgroup;
 struct posix_acl;
 
@@ -39,9 +41,12 @@ void ppc_kill_sb(struct super_block *sb);
 
 /* inode.c */
 struct inode *ppc_iget(struct super_block *sb, struct inode *lower);
-struct inode *ppc_ilookup(struct ppc_sb *sbi, u64 file_id);
 DECLARE_STATIC_KEY_FALSE(ppc_idmapped_bases);
 int ppc_refresh(struct inode *inode, bool wait);
+void ppc_labels_init(void);
+
+/* icache.c */
+struct inode *ppc_ilookup(struct ppc_sb *sbi, u64 file_id);
 struct inode *ppc_alloc_inode(struct super_block *sb);
 void ppc_free_inode(struct inode *inode);
 void ppc_evict_inode(struct inode *inode);
@@ -69,16 +74,19 @@ ssize_t ppc_listxattr(struct dentry *dentry, char *list, size_t size);
 struct posix_acl *ppc_get_acl(struct ppc_idmap *idmap, struct dentry *dentry, int type);
 
 /* open.c */
+extern struct workqueue_struct *ppc_long_wq;
 struct file *ppc_open_lower_dir(struct file *file);
 int ppc_lower_path(const struct file *file, struct path *real, struct dentry **held);
 struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode);
 struct dentry *ppc_lower_alias(struct inode *inode);
 bool ppc_shares_mapping(const struct super_block *lower);
-int ppc_file_open(struct inode *inode, struct file *file);
-int ppc_file_release(struct inode *inode, struct file *file);
+struct ppc_open *ppc_open_create(struct inode *inode, struct file *file);
+void ppc_open_abort(struct ppc_open *po);
+void ppc_open_event(struct ppc_open *po, u8 kind);
 void ppc_open_get(struct ppc_open *po);
 bool ppc_open_try_get(struct ppc_open *po);
 void ppc_open_put(struct ppc_open *po);
+void ppc_access_flush(struct ppc_open *po);
 int ppc_open_cache_init(void);
 void ppc_open_cache_exit(void);
 
@@ -88,7 +96,6 @@ int ppc_ask_read(struct ppc_sb *sbi, struct dentry *lower, u32 marks, loff_t pos
 
 /* file.c */
 extern const struct file_operations ppc_file_ops;
-const struct file_operations *ppc_choose_file_ops(const struct ppc_open *po);
 
 /* aio.c */
 ssize_t ppc_read_async(struct kiocb *iocb, struct iov_iter *to, struct file *lower, int flags);
@@ -99,20 +106,23 @@ void ppc_aio_cache_exit(void);
 int ppc_mmap(struct file *file, struct vm_area_struct *vma);
 void ppc_choose_map_pages(struct ppc_open *po);
 
-/* miss.c */
+/* absent.c */
 unsigned long ppc_next_absent(struct address_space *mapping, pgoff_t *index, pgoff_t last);
 unsigned long ppc_count_absent(struct address_space *mapping, pgoff_t first, pgoff_t last);
+bool ppc_is_present(struct address_space *mapping, pgoff_t index);
 bool ppc_can_readahead(struct address_space *mapping);
+
+/* miss.c */
 bool ppc_begins_unsure(struct ppc_open *po, loff_t pos);
 void ppc_learn_cached(struct ppc_open *po, loff_t pos);
 void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned long mode);
 vm_fault_t ppc_fault_notice(struct ppc_open *po, struct vm_fault *vmf, unsigned long mode,
 			    bool *hit);
+pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, pgoff_t beacon);
 void ppc_fault_access(struct ppc_open *po, struct vm_fault *vmf, vm_fault_t ret, bool hit);
 
 /* trace_access.c */
 void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags);
-void ppc_access_end(struct ppc_open *po);
 void ppc_access_flush_all(struct ppc_sb *sbi);
 void ppc_access_flush_work(struct work_struct *work);
 
@@ -120,9 +130,22 @@ void ppc_access_flush_work(struct work_struct *work);
 int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc_attach *req);
 bool ppc_detach(struct ppc_sb *sbi, struct ppc_session *session, bool expired);
 void ppc_open_list_add(struct ppc_open *po);
-void ppc_open_list_del(struct ppc_open *po);
 void ppc_advised(struct ppc_open *po, int advice);
 void ppc_set_file_mode(struct ppc_sb *sbi, struct inode *inode, bool native);
+
+static inline struct ppc_open_list *ppc_open_list_of(struct ppc_sb *sbi, const struct inode *inode)
+{
+	return &sbi->open_lists[hash_ptr(inode, PPC_OPEN_LISTS_BITS)];
+}
+
+static inline u32 ppc_nr_open(const struct ppc_sb *sbi)
+{
+	u32 i, sum = 0;
+
+	for (i = 0; i < PPC_OPEN_LISTS; i++)
+		sum += READ_ONCE(sbi->open_lists[i].nr);
+	return sum;
+}
 
 /* session.c */
 struct ppc_session *ppc_session_create(u32 queue_events);
@@ -141,7 +164,7 @@ struct wait_queue_head *ppc_session_wait(struct ppc_session *session);
 /* upc.c */
 bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev);
 void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent);
-void ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev);
+bool ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev);
 void ppc_upc_late_work(struct work_struct *work);
 void ppc_upc_queue(struct ppc_sb *sbi, const struct ppc_event *ev);
 
@@ -149,8 +172,19 @@ void ppc_upc_queue(struct ppc_sb *sbi, const struct ppc_event *ev);
 int ppc_dev_create(struct ppc_sb *sbi);
 void ppc_dev_shutdown(struct ppc_sb *sbi);
 void ppc_dev_put(struct ppc_sb *sbi);
-bool ppc_dev_dying(const struct ppc_sb *sbi);
-int ppc_dev_minor(const struct ppc_sb *sbi);
+
+/* Running ioctls end soon: the mount goes. */
+static inline bool ppc_dev_dying(const struct ppc_sb *sbi)
+{
+	return READ_ONCE(sbi->dying);
+}
+
+/* N of /dev/ppcN. */
+static inline int ppc_dev_minor(const struct ppc_sb *sbi)
+{
+	return sbi->minor;
+}
+
 int ppc_dev_class_init(void);
 void ppc_dev_class_exit(void);
 

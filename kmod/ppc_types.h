@@ -6,6 +6,7 @@
 #ifndef PPC_TYPES_H
 #define PPC_TYPES_H
 
+#include <linux/cache.h>
 #include <linux/fs.h>
 #include <linux/kobject.h>
 #include <linux/mm.h>
@@ -21,7 +22,7 @@ struct ppc_dev;
 struct ppc_session;
 
 enum ppc_odirect {
-	PPC_ODIRECT_AUTO,	/* through while no policy is attached, else from the cache */
+	PPC_ODIRECT_AUTO,	/* direct while no policy is attached, else from the cache */
 	PPC_ODIRECT_PASS,
 	PPC_ODIRECT_BUFFERED,
 	PPC_ODIRECT_DENY,
@@ -33,6 +34,7 @@ struct ppc_opts {
 	u32 queue_events;	/* total over all rings */
 	u32 window_bytes;	/* default demand window */
 	u32 beacon_bytes;	/* default beacon distance */
+	bool allow_suid;	/* constant after the mount */
 };
 
 /* ppc_sb.mode; zero while nobody is attached */
@@ -93,6 +95,16 @@ struct ppc_stats {
 	u64 count[PPC_STAT_COUNT];
 };
 
+#define PPC_OPEN_LISTS_BITS	4
+#define PPC_OPEN_LISTS		(1 << PPC_OPEN_LISTS_BITS)
+
+/* Open files of some inodes, so that opens of different files do not share a line. */
+struct ppc_open_list {
+	spinlock_t lock;		/* also flips of read-ahead and map_pages of its files */
+	struct list_head files;		/* struct ppc_open.ra.link */
+	u32 nr;
+} ____cacheline_aligned_in_smp;
+
 /* One mount.  Lives from fill_super to the end of kill_sb. */
 struct ppc_sb {
 	struct super_block *sb;
@@ -107,37 +119,43 @@ struct ppc_sb {
 	bool shares_mapping;		/* see ppc_shares_mapping() */
 	bool idmapped;			/* the lower mount is */
 	bool nosymfollow;		/* of the lower mount */
-	bool nosuid;			/* of the lower mount, or another user namespace */
+	bool nosuid;			/* programs get no rights by their file */
 
-	unsigned long mode;		/* PPC_MODE_*; READ_ONCE once per operation */
+	/* Read by each operation and event, hardly ever written. */
+	unsigned long mode ____cacheline_aligned_in_smp;	/* PPC_MODE_* */
+	struct ppc_session __rcu *session;	/* written under attach_mutex */
+	struct ppc_stats __percpu *stats;
 	u32 window_pages;		/* in force, power of two */
 	u32 beacon_shift;		/* in force, in pages */
+	int minor;			/* of dev, like dying */
+	bool dying;			/* READ_ONCE; no ioctl may begin */
+	bool used;			/* since the last sweep; see sweep.c */
+	bool resting;			/* no sweep is scheduled */
 	bool expired;			/* the last attachment ended by its lease */
-	char label[PPC_LABEL_BYTES];	/* name of the policy; under attach_mutex */
-	struct mutex attach_mutex;	/* attach, detach, expiry */
-	struct ppc_session __rcu *session;	/* written under attach_mutex */
 
-	spinlock_t open_lock;		/* open_files, nr_open, flips of read-ahead and map_pages */
-	struct list_head open_files;	/* struct ppc_open.ra.link */
-	u32 nr_open;
-	atomic_t next_open_id;
-	spinlock_t pending_lock;	/* pending, ppc_open.told.link */
+	/* Written by each open and close. */
+	struct ppc_open_list open_lists[PPC_OPEN_LISTS];
+	atomic_t next_open_id ____cacheline_aligned_in_smp;
+
+	/* Written while tracing; the lock is of pending and ppc_open.told.link. */
+	spinlock_t pending_lock ____cacheline_aligned_in_smp;
 	struct list_head pending;	/* open files with ACCESS events not yet queued */
+	u64 fault_hits[PPC_FAULT_HITS];	/* READ_ONCE, WRITE_ONCE; see ppc_fault_slot() */
+
+	struct mutex attach_mutex ____cacheline_aligned_in_smp;	/* attach, detach, expiry */
+	char label[PPC_LABEL_BYTES];	/* name of the policy; under attach_mutex */
 	struct mutex flush_mutex;	/* one flush at a time; inside attach_mutex */
 	struct delayed_work flush_work;	/* pending ACCESS events while tracing */
-	u64 fault_hits[PPC_FAULT_HITS];	/* READ_ONCE, WRITE_ONCE; see ppc_fault_slot() */
 	struct delayed_work late_work;	/* wakes the reader for events that were not urgent */
 
 	struct xarray inodes;		/* file id -> struct ppc_inode; RCU readers */
 	struct delayed_work sweep_work;
-	bool used;			/* since the last sweep; see sweep.c */
-	bool resting;			/* no sweep is scheduled */
-	unsigned int idle_sweeps;	/* of sweep_work only */
+	unsigned int idle_sweeps;	/* of sweep_work only, like sweep_at */
+	unsigned long sweep_at;		/* id that the next turn begins at; 0: a new sweep */
 
 	atomic64_t asked_bytes;		/* of EVICT since the LRU batches were last drained */
 
 	struct ppc_dev *dev;
-	struct ppc_stats __percpu *stats;
 	struct kobject kobj;
 	struct completion kobj_gone;
 	bool kobj_live;
@@ -148,23 +166,23 @@ struct ppc_inode {
 	struct inode *lower;		/* referenced; constant after creation */
 	struct address_space *mapping;	/* where the page cache of the data is */
 	u64 file_id;			/* never reused while the module is loaded */
-	kuid_t lower_uid;		/* that i_uid was made of, with lower_mnt's id map */
+	kuid_t lower_uid;		/* lower i_uid from which ours was made, by lower_mnt's id map */
 	kgid_t lower_gid;
 	atomic_t nr_open;
-	bool native;			/* PPC_FILE_NATIVE; under ppc_sb.open_lock */
+	bool native;			/* PPC_FILE_NATIVE; under ppc_open_list.lock */
 	struct timespec64 label_ctime;	/* see ppc_check_label() */
 	struct inode vfs_inode;
 };
 
-/* Read-ahead of an open file.  Written under ppc_sb.open_lock, and so read, but for @random. */
+/* Read-ahead of an open file.  Written under ppc_open_list.lock, and so read, but for @random. */
 struct ppc_open_ra {
-	struct list_head link;		/* ppc_sb.open_files */
+	struct list_head link;		/* ppc_open_list.files */
 	bool random;			/* the application asked for it; READ_ONCE */
 	bool sequential;		/* the same */
 	bool window;			/* see ppc_set_fault_window() */
 };
 
-/* The VMAs' operations.  Written under ppc_sb.open_lock; faults read them without a lock. */
+/* The VMAs' operations.  Written under ppc_open_list.lock; faults read them without a lock. */
 struct ppc_open_map {
 	const struct vm_operations_struct *lower;	/* set once, released after ops */
 	struct vm_operations_struct ops;	/* later only .map_pages changes */
@@ -181,18 +199,19 @@ struct ppc_open_hints {
 	u8 unsure;			/* see ppc_begins_unsure() */
 };
 
-/* Of unsure: 0, or so many reads less one have not shown that this file is cached. */
+/* ppc_open_hints.unsure: 0, or one more than the reads that left no page in the cache. */
 #define PPC_UNSURE	1
 #define PPC_UNCACHED	5
 
-#define PPC_BEACON_RECENT	8
+/* Threads of one process that may read one descriptor at different places. */
+#define PPC_BEACON_RECENT	16
 
 /* What was told, or will be.  Under lock, @link under ppc_sb.pending_lock. */
 struct ppc_open_told {
-	spinlock_t lock;		/* all but link and reads of beacon_last */
-	u8 beacons;			/* how many of them there are */
+	spinlock_t lock;		/* all but link and reads of beacons */
+	u8 beacons;			/* how many of them there are; READ_ONCE without the lock */
 	u8 beacon_next;			/* which is replaced next */
-	u64 beacon_last;		/* the newest; READ_ONCE without the lock */
+	u64 beacon_last;		/* the newest; READ_ONCE without the lock, as all of them */
 	u64 beacon_recent[PPC_BEACON_RECENT];
 	struct ppc_event pending;	/* ACCESS, not queued; length 0: none */
 	struct list_head link;		/* ppc_sb.pending, while there may be one */
@@ -207,11 +226,14 @@ struct ppc_open {
 	refcount_t ref;
 	u32 open_id;
 	struct ppc_sb *sbi;
+	struct ppc_open_list *list;
 	struct inode *inode;		/* ours; pinned by the path in lower, or by pin */
 	struct file *lower;
 	u32 marks;			/* who is to be asked at each read, see marks.c */
 	bool direct;			/* O_DIRECT passes through, as decided at open */
 	bool pinned;			/* pin is in use, see ppc_open_lower() */
+	bool denies_write;		/* see ppc_deny_write() */
+	bool open_told;			/* OPEN was */
 	struct path pin;
 	struct work_struct free_work;	/* of the last reference */
 

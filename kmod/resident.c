@@ -81,7 +81,7 @@ static int ppc_copy_bitmap(const struct ppc_resident *req, unsigned long *bitmap
  * @req: offset and length were checked
  *
  * Context: ioctl.
- * Return: 0, -EINVAL bitmap too small, -EFAULT, -EINTR
+ * Return: 0, -EINVAL bitmap too small, -EFAULT, -EINTR, -ENODEV the mount goes
  */
 int ppc_resident_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_resident *req)
 {
@@ -119,6 +119,8 @@ int ppc_resident_range(struct ppc_sb *sbi, struct inode *inode, struct ppc_resid
 			err = ppc_copy_bitmap(req, bitmap, at - first, last - at + 1);
 		if (!err && fatal_signal_pending(current))
 			err = -EINTR;
+		if (!err && ppc_dev_dying(sbi))
+			err = -ENODEV;
 		cond_resched();
 	}
 	bitmap_free(bitmap);

@@ -123,14 +123,18 @@ static ssize_t ppc_show_state(struct ppc_sb *sbi, const struct ppc_attr *attr, c
 
 static ssize_t ppc_show_open_files(struct ppc_sb *sbi, const struct ppc_attr *attr, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", READ_ONCE(sbi->nr_open));
+	return sysfs_emit(buf, "%u\n", ppc_nr_open(sbi));
 }
 
+/*
+ * sysfs has no namespaces, so only root sees what others do.  The device number
+ * is that of stat(), by which a mount's directory is found.
+ */
 static struct ppc_attr ppc_states[] = {
 	{ .attr = { .name = "dev", .mode = 0444 }, .show = ppc_show_dev },
-	{ .attr = { .name = "policy", .mode = 0444 }, .show = ppc_show_policy },
-	{ .attr = { .name = "state", .mode = 0444 }, .show = ppc_show_state },
-	{ .attr = { .name = "open_files", .mode = 0444 }, .show = ppc_show_open_files },
+	{ .attr = { .name = "policy", .mode = 0440 }, .show = ppc_show_policy },
+	{ .attr = { .name = "state", .mode = 0440 }, .show = ppc_show_state },
+	{ .attr = { .name = "open_files", .mode = 0440 }, .show = ppc_show_open_files },
 };
 
 static struct ppc_attr ppc_counters[PPC_STAT_COUNT];
@@ -148,7 +152,7 @@ static void ppc_attrs_fill(void)
 		*next++ = &ppc_states[i].attr;
 	for (i = 0; i < PPC_STAT_COUNT; i++) {
 		ppc_counters[i].attr.name = ppc_stat_names[i];
-		ppc_counters[i].attr.mode = 0444;
+		ppc_counters[i].attr.mode = 0440;
 		ppc_counters[i].show = ppc_show_counter;
 		ppc_counters[i].stat = i;
 		*next++ = &ppc_counters[i].attr;

@@ -86,6 +86,11 @@ static int ppc_base_path(struct fs_context *fc, struct path *path)
 	else if (!PPC_MAPS_IDS && is_idmapped_mnt(path->mnt))
 		errorf(fc, "ppc: base '%s' is on an id-mapped mount, which needs Linux 6.3; "
 		       "use the plain mount", fc->source);
+	else if (path->dentry->d_sb->s_magic == FUSE_SUPER_MAGIC &&
+		 path->dentry->d_sb->s_stack_depth)
+		errorf(fc, "ppc: base '%s' is on FUSE that passes files through, whose page cache is "
+		       "below it; mount over the directory that its server passes through",
+		       fc->source);
 	else if (path->dentry->d_sb->s_stack_depth >= FILESYSTEM_MAX_STACK_DEPTH)
 		errorf(fc, "ppc: base '%s': file systems are stacked too deep", fc->source);
 	else
@@ -98,6 +103,7 @@ static int ppc_base_path(struct fs_context *fc, struct path *path)
 static struct ppc_sb *ppc_sb_alloc(struct super_block *sb, const struct ppc_opts *opts)
 {
 	struct ppc_sb *sbi = kzalloc(sizeof(*sbi), GFP_KERNEL);
+	unsigned int i;
 
 	if (!sbi)
 		return NULL;
@@ -113,8 +119,10 @@ static struct ppc_sb *ppc_sb_alloc(struct super_block *sb, const struct ppc_opts
 	sbi->cred = get_current_cred();
 	mutex_init(&sbi->attach_mutex);
 	mutex_init(&sbi->flush_mutex);
-	spin_lock_init(&sbi->open_lock);
-	INIT_LIST_HEAD(&sbi->open_files);
+	for (i = 0; i < PPC_OPEN_LISTS; i++) {
+		spin_lock_init(&sbi->open_lists[i].lock);
+		INIT_LIST_HEAD(&sbi->open_lists[i].files);
+	}
 	spin_lock_init(&sbi->pending_lock);
 	INIT_LIST_HEAD(&sbi->pending);
 	xa_init_flags(&sbi->inodes, XA_FLAGS_ACCOUNT);
@@ -129,14 +137,11 @@ static void ppc_sb_free(struct ppc_sb *sbi)
 {
 	struct vfsmount *mounts[] = { sbi->lower_mnt, sbi->asked_mnt };
 
-	WARN_ON_ONCE(!list_empty(&sbi->open_files));
+	WARN_ON_ONCE(ppc_nr_open(sbi));
 	xa_destroy(&sbi->inodes);
-	/*
-	 * This waits for an RCU grace period, which is needed, too, for RCU walks
-	 * that still look at what is freed below.
-	 */
 	if (!IS_ERR_OR_NULL(sbi->silent))
 		fput(sbi->silent);
+	/* Waits for an RCU grace period: RCU walks may still look at what is freed below. */
 	if (sbi->lower_mnt)
 		kern_unmount_array(mounts, ARRAY_SIZE(mounts));
 	else if (sbi->asked_mnt)
@@ -200,7 +205,8 @@ static void ppc_sb_inherit(struct super_block *sb, const struct path *path)
 		sb->s_iflags |= SB_I_NOEXEC;
 	sbi->nosymfollow = path->mnt->mnt_flags & MNT_NOSYMFOLLOW;
 	/* of another user namespace its ids and capabilities say nothing here */
-	sbi->nosuid = path->mnt->mnt_flags & MNT_NOSUID || lower->s_user_ns != sb->s_user_ns;
+	sbi->nosuid = !sbi->opts.allow_suid || path->mnt->mnt_flags & MNT_NOSUID ||
+		      lower->s_user_ns != sb->s_user_ns;
 	sbi->caller_cred = ppc_wants_caller_cred(lower);
 	sbi->shares_mapping = ppc_shares_mapping(lower);
 	sbi->idmapped = is_idmapped_mnt(path->mnt);

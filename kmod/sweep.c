@@ -19,6 +19,9 @@
 /* So many periods without a new name or a closed file are idleness. */
 #define PPC_SWEEP_REST		15
 #define PPC_SWEEP_BATCH		1024
+/* A sweep over many inodes is done in turns: no longer than this, so often. */
+#define PPC_SWEEP_TURN_NS	(2 * NSEC_PER_MSEC)
+#define PPC_SWEEP_TURN		(HZ / 50)
 
 /*
  * An NFS client that removes a file whose name is in use, as it is by us,
@@ -113,13 +116,14 @@ static struct inode *ppc_sweep_batch(struct ppc_sb *sbi, unsigned long *id, bool
 	return inode;
 }
 
-static void ppc_sweep_all(struct ppc_sb *sbi)
+/* One turn, from where the last one stopped.  False: there is more to look at. */
+static bool ppc_sweep_turn(struct ppc_sb *sbi)
 {
-	unsigned long id = 0;
+	u64 until_ns = ktime_get_ns() + PPC_SWEEP_TURN_NS;
 	bool more = true;
 
-	while (more) {
-		struct inode *inode = ppc_sweep_batch(sbi, &id, &more);
+	while (more && ktime_get_ns() < until_ns) {
+		struct inode *inode = ppc_sweep_batch(sbi, &sbi->sweep_at, &more);
 
 		if (inode) {
 			if (READ_ONCE(ppc_bottom(PPC_I(inode)->lower)->i_nlink))
@@ -130,6 +134,9 @@ static void ppc_sweep_all(struct ppc_sb *sbi)
 		}
 		cond_resched();
 	}
+	if (!more)
+		sbi->sweep_at = 0;
+	return !more;
 }
 
 /* Drops all names that are not in use, and by ppc_drop_inode() their inodes. */
@@ -158,15 +165,25 @@ static bool ppc_is_empty(struct ppc_sb *sbi)
 	       !xa_find_after(&sbi->inodes, &id, ULONG_MAX, XA_PRESENT);
 }
 
+static void ppc_sweep_in(struct ppc_sb *sbi, unsigned long delay)
+{
+	queue_delayed_work(ppc_long_wq, &sbi->sweep_work, delay);
+}
+
 /* The barriers (C) are drawn in README.md: going to rest, and using the mount. */
 void ppc_sweep_work(struct work_struct *work)
 {
 	struct ppc_sb *sbi = container_of(to_delayed_work(work), struct ppc_sb, sweep_work);
 
-	/* (C) before the look at what there is to let go of */
-	smp_store_mb(sbi->resting, false);
-	sbi->idle_sweeps = xchg(&sbi->used, false) ? 0 : sbi->idle_sweeps + 1;
-	ppc_sweep_all(sbi);
+	if (!sbi->sweep_at) {
+		/* (C) before the look at what there is to let go of */
+		smp_store_mb(sbi->resting, false);
+		sbi->idle_sweeps = xchg(&sbi->used, false) ? 0 : sbi->idle_sweeps + 1;
+	}
+	if (!ppc_sweep_turn(sbi)) {
+		ppc_sweep_in(sbi, PPC_SWEEP_TURN);
+		return;
+	}
 	if (sbi->idle_sweeps >= PPC_SWEEP_REST && !READ_ONCE(sbi->mode)) {
 		/* (C) before the look at used */
 		smp_store_mb(sbi->resting, true);
@@ -177,8 +194,7 @@ void ppc_sweep_work(struct work_struct *work)
 			return;
 		WRITE_ONCE(sbi->resting, false);
 	}
-	schedule_delayed_work(&sbi->sweep_work, sbi->idle_sweeps >= PPC_SWEEP_REST ?
-						PPC_SWEEP_IDLE : PPC_SWEEP_PERIOD);
+	ppc_sweep_in(sbi, sbi->idle_sweeps >= PPC_SWEEP_REST ? PPC_SWEEP_IDLE : PPC_SWEEP_PERIOD);
 }
 
 /**
@@ -192,10 +208,10 @@ void ppc_sweep_first(struct ppc_sb *sbi)
 	/* (C) before the look at resting */
 	smp_store_mb(sbi->used, true);
 	if (READ_ONCE(sbi->resting))
-		schedule_delayed_work(&sbi->sweep_work, PPC_SWEEP_PERIOD);
+		ppc_sweep_in(sbi, PPC_SWEEP_PERIOD);
 }
 
 void ppc_sweep_start(struct ppc_sb *sbi)
 {
-	schedule_delayed_work(&sbi->sweep_work, PPC_SWEEP_PERIOD);
+	ppc_sweep_in(sbi, PPC_SWEEP_PERIOD);
 }

@@ -23,7 +23,7 @@ static bool ppc_access_merges(const struct ppc_event *pending, const struct ppc_
 	       ev->time_ns - pending->time_ns < PPC_ACCESS_MAX_NS;
 }
 
-/* For the flush, which takes it off before it looks; caller holds po->told.lock. */
+/* The flush takes a file off the list before it looks; caller holds po->told.lock. */
 static void ppc_access_list(struct ppc_open *po)
 {
 	spin_lock(&po->sbi->pending_lock);
@@ -73,35 +73,6 @@ void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags)
 		ppc_upc_queue(po->sbi, &out);
 }
 
-static void ppc_access_flush(struct ppc_open *po)
-{
-	struct ppc_event out;
-
-	spin_lock(&po->told.lock);
-	out = po->told.pending;
-	po->told.pending.length = 0;
-	spin_unlock(&po->told.lock);
-	if (out.length)
-		ppc_upc_queue(po->sbi, &out);
-}
-
-/**
- * ppc_access_end - queue what is still pending of a file that is let go of
- * @po: open file, nobody else's any more
- *
- * Context: any that may take a spinlock.
- */
-void ppc_access_end(struct ppc_open *po)
-{
-	if (!list_empty_careful(&po->told.link)) {
-		spin_lock(&po->sbi->pending_lock);
-		list_del_init(&po->told.link);
-		spin_unlock(&po->sbi->pending_lock);
-	}
-	if (po->told.pending.length)
-		ppc_access_flush(po);
-}
-
 /* The first open file of a list, taken off it and referenced. */
 static struct ppc_open *ppc_access_next(struct ppc_sb *sbi, struct list_head *list)
 {
@@ -112,7 +83,7 @@ static struct ppc_open *ppc_access_next(struct ppc_sb *sbi, struct list_head *li
 		po = list_first_entry(list, struct ppc_open, told.link);
 		if (ppc_open_try_get(po))
 			found = po;
-		/* one that is being let go of may be freed from here on, see ppc_access_end() */
+		/* one that is being let go of may be freed from here on, see open.c */
 		list_del_init_careful(&po->told.link);
 	}
 	spin_unlock(&sbi->pending_lock);

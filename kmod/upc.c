@@ -165,8 +165,8 @@ out:
 }
 
 /*
- * Wakes the reader at the next tick, for events that are urgent but of somebody
- * who has had it woken often enough.
+ * Wakes the reader at the next tick: for urgent events of a task that has had it
+ * woken at once too often.
  */
 static void ppc_wake_soon(struct ppc_sb *sbi, struct ppc_session *s)
 {
@@ -236,6 +236,14 @@ void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent)
 	rcu_read_unlock();
 }
 
+static bool ppc_hint_allowed(struct ppc_sb *sbi, struct ppc_session *s, const struct ppc_event *ev)
+{
+	if (ev->kind == PPC_EV_PROGRESS)
+		return ppc_fair_position(s->fair, ev,
+					 PAGE_SIZE << READ_ONCE(sbi->beacon_shift));
+	return ppc_fair_allows(s->fair, PPC_FAIR_OPEN, ev);
+}
+
 /**
  * ppc_upc_hint - the same, for what costs who causes it next to nothing
  * @sbi: mount
@@ -244,10 +252,12 @@ void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent)
  * A task may cause so many of them and no more, see fair.c; they are urgent.
  *
  * Context: as ppc_upc_emit().
+ * Return: whether it was not one too many
  */
-void ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev)
+bool ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev)
 {
 	struct ppc_session *s;
+	bool allowed = false;
 
 	rcu_read_lock();
 	s = rcu_dereference(sbi->session);
@@ -255,7 +265,8 @@ void ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev)
 		ppc_drop_detached(sbi, ev);
 	} else {
 		ppc_stamp(s, ev);
-		if (ppc_fair_allows(s->fair, PPC_FAIR_HINT, ev)) {
+		allowed = ppc_hint_allowed(sbi, s, ev);
+		if (allowed) {
 			ppc_enqueue(sbi, s, ev, true);
 		} else {
 			ppc_stat_add(sbi, PPC_STAT_DROPPED_FLOOD, 1);
@@ -263,6 +274,7 @@ void ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev)
 		}
 	}
 	rcu_read_unlock();
+	return allowed;
 }
 
 /**

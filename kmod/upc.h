@@ -57,7 +57,8 @@ static inline u32 ppc_ring_used(const struct ppc_session *s, u32 i)
 
 /* fair.c */
 enum ppc_fair_kind {
-	PPC_FAIR_HINT,		/* PROGRESS, OPEN, CLOSE: cost who causes them next to nothing */
+	PPC_FAIR_PROGRESS,	/* these cost the task that causes them next to nothing */
+	PPC_FAIR_OPEN,		/* OPEN, CLOSE */
 	PPC_FAIR_EVENT,		/* any other, once they pile up */
 	PPC_FAIR_WAKE,		/* waking a sleeping reader at once */
 };
@@ -65,6 +66,7 @@ enum ppc_fair_kind {
 struct ppc_fair *ppc_fair_create(void);
 void ppc_fair_free(struct ppc_fair *fair);
 bool ppc_fair_allows(struct ppc_fair *fair, enum ppc_fair_kind kind, const struct ppc_event *ev);
+bool ppc_fair_position(struct ppc_fair *fair, const struct ppc_event *ev, u32 beacon_bytes);
 bool ppc_fair_share(const struct ppc_session *s, u32 ring, u32 used, const struct ppc_event *ev);
 
 #endif /* PPC_UPC_H */

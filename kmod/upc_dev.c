@@ -199,10 +199,16 @@ static void ppc_dev_free(struct device *device)
 	kfree(dev);
 }
 
+static void ppc_dev_dies(struct ppc_sb *sbi, struct ppc_dev *dev)
+{
+	WRITE_ONCE(dev->dying, true);
+	WRITE_ONCE(sbi->dying, true);
+}
+
 /* Open descriptors find no mount any more; waits for running ioctls. */
 static void ppc_dev_orphan(struct ppc_sb *sbi, struct ppc_dev *dev)
 {
-	WRITE_ONCE(dev->dying, true);
+	ppc_dev_dies(sbi, dev);
 	down_write(&dev->alive);
 	ppc_detach(sbi, NULL, false);
 	dev->sbi = NULL;
@@ -241,6 +247,7 @@ int ppc_dev_create(struct ppc_sb *sbi)
 	err = dev_set_name(&dev->dev, "ppc%d", minor);
 	if (!err) {
 		sbi->dev = dev;
+		sbi->minor = minor;
 		err = cdev_device_add(&dev->cdev, &dev->dev);
 	}
 	if (err) {
@@ -264,7 +271,7 @@ void ppc_dev_shutdown(struct ppc_sb *sbi)
 
 	if (!dev)
 		return;
-	WRITE_ONCE(dev->dying, true);
+	ppc_dev_dies(sbi, dev);
 	cdev_device_del(&dev->cdev, &dev->dev);
 	ppc_dev_orphan(sbi, dev);
 }
@@ -274,16 +281,6 @@ void ppc_dev_put(struct ppc_sb *sbi)
 {
 	if (sbi->dev)
 		put_device(&sbi->dev->dev);
-}
-
-bool ppc_dev_dying(const struct ppc_sb *sbi)
-{
-	return READ_ONCE(sbi->dev->dying);
-}
-
-int ppc_dev_minor(const struct ppc_sb *sbi)
-{
-	return MINOR(sbi->dev->dev.devt);
 }
 
 int ppc_dev_class_init(void)

@@ -191,6 +191,7 @@ struct Residency {
 struct BackendCounters {
   uint64_t events_queued = 0;
   uint64_t events_lost = 0;
+  uint64_t events_skipped = 0;  // at most: looks that the kernel left out, of any directory
   uint64_t events_coalesced = 0;
   uint64_t wakeups = 0;
   uint64_t lease_expiries = 0;

@@ -107,6 +107,7 @@ Json DeviceJson(const Result<BackendCounters>& counters) {
   if (!counters) return Json{{"error", counters.error().message}};
   return Json{{"events_queued", counters->events_queued},
               {"events_lost", counters->events_lost},
+              {"events_skipped", counters->events_skipped},
               {"events_coalesced", counters->events_coalesced},
               {"wakeups", counters->wakeups},
               {"lease_expiries", counters->lease_expiries},

@@ -25,7 +25,7 @@
 /* ------------------------------------------------------------------ events */
 
 enum ppc_event_kind {
-	PPC_EV_MISS_READ  = 1,	/* absent extent met by read() and relatives */
+	PPC_EV_MISS_READ  = 1,	/* absent extent met by read() and relatives; the 64th of a call: the rest */
 	PPC_EV_MISS_FAULT = 2,	/* absent extent met by a page fault */
 	PPC_EV_PROGRESS   = 3,	/* reader passed a beacon boundary (BEACON) */
 	PPC_EV_ACCESS     = 4,	/* coalesced access, hit or miss (TRACE) */
@@ -249,8 +249,8 @@ enum ppc_load_stop {
  *	after PPC_STOP_SIGNAL what was not waited for is in neither
  * @done: bytes of the range considered, from its start
  * Errors: EINVAL, also of @length 0; ESTALE, EISDIR as for PPC_IOC_FILE; EBADF
- *	@charge is no handle of this descriptor, or of a removed cgroup; what opening the lower
- *	file gave.
+ *	@charge is no handle of this descriptor, or of a removed cgroup; EAGAIN the lower file has
+ *	a lease that must be broken first; what else opening the lower file gave.
  */
 struct ppc_load {
 	__u64 file_id;

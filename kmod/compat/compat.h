@@ -25,6 +25,11 @@
 #error "PPC: this kernel is not supported: the module needs 5.10 or newer"
 #endif
 
+/* Sizes of inodes are copied without a lock. */
+#ifndef CONFIG_64BIT
+#error "PPC: this kernel is not supported: the module needs a 64-bit kernel"
+#endif
+
 #include "idmap.h"
 
 #ifndef PPC_HAVE_FOLIO

@@ -17,7 +17,7 @@
 	!defined(PPC_SINGLE_PAGES)
 #define PPC_FILLS_FOLIOS	1
 bool ppc_fills_large(struct address_space *mapping);
-void ppc_fill(struct file *file, pgoff_t first, unsigned long nr);
+void ppc_fill(struct file *file, pgoff_t first, unsigned long nr, bool compact);
 bool ppc_drop_failed(struct address_space *mapping, pgoff_t index);
 
 /* 6.8 */
@@ -82,7 +82,7 @@ static inline bool ppc_fills_large(struct address_space *mapping)
 	return false;
 }
 
-static inline void ppc_fill(struct file *file, pgoff_t first, unsigned long nr)
+static inline void ppc_fill(struct file *file, pgoff_t first, unsigned long nr, bool compact)
 {
 }
 
@@ -98,7 +98,7 @@ static inline bool ppc_drop_failed(struct address_space *mapping, pgoff_t index)
 static inline void ppc_start_window(struct file *file, pgoff_t index, unsigned long nr)
 {
 #if PPC_FILLS_FOLIOS
-	ppc_fill(file, index, nr);
+	ppc_fill(file, index, nr, false);
 #else
 	DEFINE_READAHEAD(ractl, file, &file->f_ra, file->f_mapping, index);
 

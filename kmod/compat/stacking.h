@@ -115,7 +115,7 @@ static inline bool ppc_d_real_is_upper(struct dentry *dentry, PPC_D_REAL_WANT wa
 #define PPC_SB_IMA	SB_I_IMA_UNVERIFIABLE_SIGNATURE
 #endif
 
-/* What makes integrity checks of the lower file system weaker makes ours so. */
+/* Flags of the lower file system that weaken integrity checks; ours has them too. */
 #ifdef SB_I_EVM_HMAC_UNSUPPORTED
 #define PPC_SB_INTEGRITY	(SB_I_IMA_UNVERIFIABLE_SIGNATURE | SB_I_EVM_HMAC_UNSUPPORTED)
 #else

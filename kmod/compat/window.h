@@ -31,7 +31,7 @@ static inline void ppc_start_window(struct file *file, pgoff_t index, unsigned l
 
 /*
  * 0: the device's own again, doubled as POSIX_FADV_SEQUENTIAL does.  Caller
- * holds open_lock; *ours belongs to it.
+ * holds ppc_open_list.lock; *ours belongs to it.
  */
 static inline void ppc_set_fault_window(struct file *file, unsigned long pages, bool sequential,
 					bool *ours)

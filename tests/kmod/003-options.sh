@@ -62,7 +62,7 @@ must umount "$MNT"
 must mount --bind "$BASE" "$PPC_TEST_DIR/strict"
 must mount -o remount,bind,nosuid "$PPC_TEST_DIR/strict"
 cp /usr/bin/id "$BASE/id" && chown 65534 "$BASE/id" && chmod 4755 "$BASE/id"
-must mount -t ppc "$PPC_TEST_DIR/strict" "$MNT"
+must mount -t ppc -o allow_suid "$PPC_TEST_DIR/strict" "$MNT"
 cp /usr/bin/grep "$BASE/grep"
 # version 2, effective; CAP_NET_RAW permitted
 python3 -c 'import os, struct, sys
@@ -72,7 +72,7 @@ effective() { setpriv --reuid 65534 --regid 65534 --clear-groups "$MNT/grep" Cap
 eq "$("$MNT/id" -u)" 0 "uid through a nosuid lower mount"
 eq "$(effective)" 0000000000000000 "capabilities through a nosuid lower mount"
 must umount "$MNT" && must umount "$PPC_TEST_DIR/strict"
-must mount -t ppc "$BASE" "$MNT"
+must mount -t ppc -o allow_suid "$BASE" "$MNT"
 eq "$("$MNT/id" -u)" 65534 "uid through a plain lower mount"
 eq "$(effective)" 0000000000002000 "capabilities through a plain lower mount"
 

@@ -53,7 +53,7 @@ cat "$MNT/flood" >/dev/null
 before=$(stat_of wakeups) queued=$(stat_of events_queued)
 out=$(dev 'attach beacon beacon=64K openclose' 'thread consume 1500' 'sleep 300' "sh exec python3 -c 'import os
 f = os.open(\"$MNT/flood\", os.O_RDONLY)
-for i in range(20000): os.pread(f, 1, i % 32 * 65536)
+for i in range(20000): os.pread(f, 1, i % 64 * 65536)
 for i in range(3000): os.close(os.open(\"$MNT/flood\", os.O_RDONLY))'" join)
 told=$(($(stat_of events_queued) - queued)) woken=$(($(stat_of wakeups) - before))
 echo "$told of 26000 events told, woken $woken times; $out"
@@ -61,4 +61,29 @@ ge "$told" 1024 "events of a flood that are told"
 le "$told" 16000 "events of a flood that are told"
 le "$woken" 4000 "wake-ups of a flood"
 eq "$(($(stat_of events_dropped_flood) + told))" 26002 "told or counted"
+
+# A fast reader is no flood: from beacon to beacon, file after file, it loses nothing.
+must umount "$MNT"
+mount_ppc
+cat "$MNT/flood" >/dev/null
+out=$(dev 'attach beacon beacon=64K openclose' "sh exec python3 -c 'import os
+for turn in range(64):
+    f = os.open(\"$MNT/flood\", os.O_RDONLY)
+    for i in range(64): os.pread(f, 65536, i * 65536)
+    os.close(f)'" counts)
+eq "$(stat_of events_dropped_flood)" 0 "dropped events of a fast reader"
+eq "$(field counts progress "$out")" 4096 "positions of a fast reader"
+eq "$(field counts open "$out") $(field counts close "$out")" "64 64" "its opens and closes"
+
+# Who opens files without end loses positions of none, and each OPEN that is told has its CLOSE.
+must umount "$MNT"
+mount_ppc
+cat "$MNT/flood" >/dev/null
+out=$(dev 'attach beacon beacon=64K openclose' "sh exec python3 -c 'import os
+for i in range(10000): os.close(os.open(\"$MNT/quiet\", os.O_RDONLY))
+f = os.open(\"$MNT/flood\", os.O_RDONLY)
+for i in range(64): os.pread(f, 65536, i * 65536)'" counts)
+eq "$(field counts progress "$out")" 64 "positions after many opens"
+ge "$(field counts open "$out")" 1024 "opens that are told"
+ge "$(field counts close "$out")" "$(field counts open "$out")" "closes of opens that were told"
 exit 0

@@ -34,8 +34,8 @@ eq "$(md5sum <"$BASE/a")" "$sum" "lower after copy-up"
 must umount "$top"
 [[ ! -e $DEV ]] || fail "the device stayed after the overlay was gone"
 
-mount_ppc
-must mount -t ppc "$MNT" "$top"
+mount_ppc allow_suid
+must mount -t ppc -o allow_suid "$MNT" "$top"
 outer=$(mountpoint -d "$top")
 for dir in /sys/fs/ppc/*/; do
   [[ $(cat "$dir/dev") == "$outer" ]] && second=/dev/ppc$(basename "$dir")

@@ -18,11 +18,6 @@
 #include "daemon/base/files.h"
 
 namespace ppc {
-namespace {
-
-constexpr uint64_t kHeadBytes = 4096;  // struct ppc_ring_head has its own page
-
-}  // namespace
 
 Result<UpcMount> FindUpcMount(const std::string& mount, const std::string& sysroot) {
   struct stat st {};
@@ -55,6 +50,7 @@ Result<UpcDevice> UpcDevice::Open(const std::string& device_path) {
                              std::to_string(PPC_UAPI_VERSION) +
                              "; install module and programs of the same release"};
   }
+  device.head_bytes_ = info->page_bytes;
   return device;
 }
 
@@ -89,7 +85,7 @@ Result<ppc_attach> UpcDevice::Attach(ppc_attach request) {
 }
 
 Status UpcDevice::MapRings(const ppc_attach& attached) {
-  const uint64_t needed = kHeadBytes + uint64_t{attached.ring_entries} * sizeof(ppc_event);
+  const uint64_t needed = head_bytes_ + uint64_t{attached.ring_entries} * sizeof(ppc_event);
   const bool power_of_two =
       attached.ring_entries > 0 && (attached.ring_entries & (attached.ring_entries - 1)) == 0;
   if (!power_of_two || attached.ring_stride < needed || attached.nr_rings == 0) {
@@ -136,7 +132,7 @@ size_t UpcDevice::DrainRing(uint32_t ring, std::span<ppc_event> batch) {
   const uint32_t head = __atomic_load_n(&Head(ring)->head, __ATOMIC_ACQUIRE);
   uint32_t tail = Tail(ring)->tail;
   const auto* records =
-      reinterpret_cast<const ppc_event*>(rings_.Get() + ring * ring_stride_ + kHeadBytes);
+      reinterpret_cast<const ppc_event*>(rings_.Get() + ring * ring_stride_ + head_bytes_);
   size_t taken = 0;
   while (tail != head && taken < batch.size()) {
     std::memcpy(&batch[taken++], &records[tail & (ring_entries_ - 1)], sizeof(ppc_event));

@@ -70,6 +70,7 @@ class UpcDevice {
   uint32_t nr_rings_ = 0;
   uint32_t ring_entries_ = 0;
   uint64_t ring_stride_ = 0;
+  uint64_t head_bytes_ = 0;  // of a ring's head, which has a page of the kernel to itself
   uint32_t next_ring_ = 0;
   uint64_t wakeups_ = 0;
 };

@@ -132,9 +132,19 @@ SEC("tp_btf/mm_filemap_get_pages")
 int BPF_PROG(on_read, struct address_space *mapping, unsigned long first, unsigned long last)
 {
 	struct inode *host = BPF_CORE_READ(mapping, host);
+	__u64 offset = (__u64)first << PAGE_SHIFT, end = ((__u64)last + 1) << PAGE_SHIFT, size;
+	struct obs_dir *config = 0;
+	struct obs_inode *inode;
 
-	if (host)
-		note_access(host, (__u64)first << PAGE_SHIFT, ((__u64)last + 1) << PAGE_SHIFT, 0);
+	inode = host ? find_wanted(host, &config) : 0;
+	if (!inode)
+		return 0;
+	/* It names the rest of the request, which may go on beyond the end. */
+	size = (BPF_CORE_READ(host, i_size) + PAGE_BYTES - 1) >> PAGE_SHIFT << PAGE_SHIFT;
+	if (end > size)
+		end = size;
+	if (offset < end)
+		note_access_of(inode, config, offset, end, 0);
 	return 0;
 }
 
@@ -229,7 +239,7 @@ static __always_inline void enter_read(struct kiocb *iocb, struct iov_iter *iter
 		end = size;
 	if (offset < end)
 		note_access(host, offset >> PAGE_SHIFT << PAGE_SHIFT,
-			    (end + 4095) >> PAGE_SHIFT << PAGE_SHIFT, 0);
+			    (end + PAGE_BYTES - 1) >> PAGE_SHIFT << PAGE_SHIFT, 0);
 }
 
 SEC("fentry/filemap_read")
@@ -307,7 +317,7 @@ int list_vmas(struct bpf_iter__task_vma *ctx)
 	if (!host)
 		return 0;
 	out.start = BPF_CORE_READ(vma, vm_start);
-	out.addr = (__u64)host;
+	out.addr = salted(host);
 	out.ino = BPF_CORE_READ(host, i_ino);
 	out.dev = BPF_CORE_READ(host, i_sb, s_dev);
 	out.generation = BPF_CORE_READ(host, i_generation);

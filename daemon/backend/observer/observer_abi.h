@@ -16,9 +16,12 @@ typedef long long int64_t;
 #endif
 
 enum {
+  kObsPageBytes = 4096,          // that the programs are built for
   kObsMaxDirs = 64,              // registered directories that one set of programs serves
   kObsMaxInodes = 1 << 17,       // listed files of all directories together; others are met
-  kObsMaxReaders = 1 << 13,      // (file, thread) pairs whose position is kept
+  kObsMaxReaders = 1 << 13,      // (file, thread) pairs whose position is kept, or more by CPUs
+  kObsMaxUnknown = 1 << 12,      // unlisted inodes that are remembered, or more by CPUs
+  kObsLruPerCpu = 256,           // entries of these two per CPU: each takes 128 for itself
   kObsMaxOwn = 1 << 13,          // processes that load for us
   kObsMaxExecutables = 1 << 12,  // of all directories together
   kObsMostNews = 64,             // insertions told of one unlisted inode
@@ -35,7 +38,7 @@ struct obs_inode_key {
 
 struct obs_inode {
   uint64_t file;  // the runner's number
-  uint64_t addr;  // of the inode; compared where `by_addr` says that the key is not unique
+  uint64_t addr;  // of the inode, salted; compared where `by_addr` says that the key is not unique
   uint32_t dir;
   uint32_t generation;
   uint32_t by_addr;
@@ -44,7 +47,7 @@ struct obs_inode {
 
 // An unlisted inode that was met.
 struct obs_news {
-  uint64_t addr;  // of the inode
+  uint64_t addr;  // of the inode, salted
   uint64_t since_ns;
   uint32_t told;  // insertions
   uint32_t dir;   // that it lies in; kObsMaxDirs: none, kObsAnyDir: that cannot be told
@@ -94,9 +97,11 @@ struct obs_state {
   uint32_t inserts;    // attached now
   uint32_t accesses;
   uint32_t can_tell_execs;
-  uint32_t execs;    // attached now
-  int32_t error;     // errno of the last try to attach
-  uint32_t updates;  // tries so far
+  uint32_t execs;        // attached now
+  int32_t error;         // errno of the last try to attach
+  uint32_t updates;      // tries so far
+  uint32_t max_readers;  // that the map of readers holds
+  uint64_t skipped;      // runs that the kernel left out, as of the last update
 };
 
 // Of one (file, thread).
@@ -158,7 +163,8 @@ struct obs_event {
 // Per CPU and directory.
 struct obs_counts {
   uint64_t sent;
-  uint64_t lost;       // the ring was full
+  uint64_t lost;       // the ring was full, or a reader could not be remembered
+  uint64_t readers;    // remembered anew
   uint64_t coalesced;  // accesses and insertions that went into another event
   uint64_t wakeups;
 };
@@ -166,7 +172,7 @@ struct obs_counts {
 // What the iterator over our own mappings says of each.
 struct obs_vma {
   uint64_t start;
-  uint64_t addr;  // of the inode that its pages belong to
+  uint64_t addr;  // of the inode that its pages belong to, salted
   uint64_t ino;
   uint32_t dev;
   uint32_t generation;

@@ -312,6 +312,7 @@ Result<BackendCounters> ObserverBackend::Counters() {
   BackendCounters counters;
   counters.events_queued = counts.sent;
   counters.events_lost = counts.lost;
+  counters.events_skipped = programs_->Skipped();
   counters.events_coalesced = counts.coalesced;
   counters.wakeups = counts.wakeups;
   counters.attached = attached_;

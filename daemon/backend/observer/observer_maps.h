@@ -18,6 +18,7 @@
 #include "observer_abi.h"
 
 #define PAGE_SHIFT 12
+#define PAGE_BYTES (1ULL << PAGE_SHIFT)
 #define PMD_PAGES 512
 #define GATHER_BYTES (1ULL << 20)	/* accesses and insertions are told in pieces up to this */
 #define WAKE_NS (10ULL * 1000 * 1000)	/* between two wake-ups for positions */
@@ -33,6 +34,9 @@ const volatile _Bool has_task_regs = 0;
 const volatile _Bool has_folios = 1;
 /* A fault maps more than its tracepoint says, and nobody may enter the function that does. */
 const volatile _Bool looks_for_folios = 0;
+
+/* Of this loading: user space compares addresses of the kernel, and need not know them. */
+const volatile __u64 salt = 0;
 
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -81,7 +85,7 @@ struct {
 /* Unlisted inodes that were told of already. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, kObsMaxUnknown);
 	__type(key, struct obs_inode_key);
 	__type(value, struct obs_news);
 } unknown SEC(".maps");
@@ -131,6 +135,11 @@ struct {
 	__type(key, __u32);
 	__type(value, struct obs_state);
 } state SEC(".maps");
+
+static __always_inline __u64 salted(const void *address)
+{
+	return (__u64)address ^ salt;
+}
 
 /* The system call that the task is in; negative: none, it came by a fault of its own. */
 static __always_inline long current_syscall(void)

@@ -68,7 +68,7 @@ static __always_inline struct obs_news *new_news(struct inode *host, const struc
 						 struct obs_news **old)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct obs_news news = { .addr = (__u64)host, .since_ns = now };
+	struct obs_news news = { .addr = salted(host), .since_ns = now };
 
 	*old = bpf_map_lookup_elem(&unknown, key);
 	if (*old && (*old)->addr == news.addr && now - (*old)->since_ns < NEWS_NS)
@@ -168,7 +168,7 @@ static __always_inline struct obs_inode *find(struct inode *host, struct obs_ino
 	if (!inode)
 		return 0;
 	if (inode->generation != BPF_CORE_READ(host, i_generation) ||
-	    (inode->by_addr && inode->addr != (__u64)host)) {
+	    (inode->by_addr && inode->addr != salted(host))) {
 		tell_moved(host, key, inode->dir);
 		return 0;
 	}
@@ -180,6 +180,7 @@ static __always_inline struct obs_reader *reader_of(const struct obs_inode *inod
 {
 	struct obs_reader fresh = {};
 	struct obs_reader *reader;
+	struct obs_counts *count;
 
 	key->file = inode->file;
 	key->tid = (__u32)bpf_get_current_pid_tgid();
@@ -194,7 +195,13 @@ static __always_inline struct obs_reader *reader_of(const struct obs_inode *inod
 	fresh.told = fresh.told_end = ~0ULL;
 	identify((struct task_struct *)bpf_get_current_task(), &fresh.start_ns, &fresh.cgroup);
 	bpf_map_update_elem(&readers, key, &fresh, BPF_ANY);
-	return bpf_map_lookup_elem(&readers, key);
+	reader = bpf_map_lookup_elem(&readers, key);
+	count = bpf_map_lookup_elem(&counts, &key->dir);
+	if (count && reader)
+		count->readers++;
+	else if (count)
+		count->lost++;
+	return reader;
 }
 
 static __always_inline void send_reader(const struct obs_reader_key *key, struct obs_reader *reader,
@@ -206,8 +213,10 @@ static __always_inline void send_reader(const struct obs_reader_key *key, struct
 	start_event(&event, key->file, now);
 	event.offset = offset;
 	event.length = end - offset;
-	event.start_ns = reader->start_ns;
-	event.cgroup = reader->cgroup;
+	/* Now: a process may have been moved to its cgroup since, an entry reused for another key. */
+	identify((struct task_struct *)bpf_get_current_task(), &event.start_ns, &event.cgroup);
+	reader->start_ns = event.start_ns;
+	reader->cgroup = event.cgroup;
 	event.kind = kind;
 	event.flags = flags;
 	send(&event, key->dir, config, urgent);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,6 +66,18 @@ bool MayListTypes() {
   return bpf_btf_get_next_id(0, &first) == 0 || errno != EPERM || access(kKernelTypes, R_OK) != 0;
 }
 
+// A runner that goes wild must not change what the others are told.  To open by number takes
+// CAP_SYS_ADMIN: without it a plain copy.
+int CopyForReading(int map) {
+  bpf_map_info info{};
+  uint32_t bytes = sizeof(info);
+  LIBBPF_OPTS(bpf_get_fd_by_id_opts, options, .open_flags = BPF_F_RDONLY);
+  const int copy = bpf_obj_get_info_by_fd(map, &info, &bytes) == 0
+                       ? bpf_map_get_fd_by_id_opts(info.id, &options)
+                       : -1;
+  return copy >= 0 ? copy : fcntl(map, F_DUPFD_CLOEXEC, 0);
+}
+
 // Why programs could not be loaded, and what to do.
 Error Explain(const SysRoots& roots, int code) {
   const Result<std::string> lockdown = ReadLine(roots.Sys("/kernel/security/lockdown"));
@@ -117,6 +130,17 @@ void ObserverProgramSet::Choose() {
   bpf_program__set_autoload(s->progs.on_exec, state_.can_tell_execs != 0);
 }
 
+// A map that forgets the oldest hands 128 entries to each CPU that adds one: with too few the later
+// CPUs take theirs from each other, though most are unused.
+void ObserverProgramSet::SizeByCpus() {
+  const int cpus = std::max(libbpf_num_possible_cpus(), 1);
+  const auto by_cpus = static_cast<uint32_t>(cpus) * kObsLruPerCpu;
+  state_.max_readers = std::max<uint32_t>(kObsMaxReaders, by_cpus);
+  (void)bpf_map__set_max_entries(skeleton_->maps.readers, state_.max_readers);
+  (void)bpf_map__set_max_entries(skeleton_->maps.unknown,
+                                 std::max<uint32_t>(kObsMaxUnknown, by_cpus));
+}
+
 // An errno.
 int ObserverProgramSet::LoadChosen(bool has_folios) {
   LIBBPF_OPTS(bpf_object_open_opts, options);
@@ -126,11 +150,18 @@ int ObserverProgramSet::LoadChosen(bool has_folios) {
   skeleton_->rodata->has_task_regs = state_.has_task_regs != 0;
   skeleton_->rodata->has_folios = has_folios;
   skeleton_->rodata->looks_for_folios = looks_for_folios_;
+  if (getrandom(&skeleton_->rodata->salt, sizeof(skeleton_->rodata->salt), 0) < 0) return errno;
+  SizeByCpus();
   Choose();
   return -observer_bpf__load(skeleton_.get());
 }
 
 Status ObserverProgramSet::Open(const SysRoots& roots) {
+  if (sysconf(_SC_PAGESIZE) != kObsPageBytes) {
+    return Error{ENOTSUP,
+                 "the observer's programs count in pages of 4 KiB and this kernel has others; use "
+                 "the module (--backend kmod) or --backend poll"};
+  }
   libbpf_set_print(LogLibbpf);
   const std::unique_ptr<btf, void (*)(btf*)> kernel(btf__load_vmlinux_btf(), btf__free);
   if (libbpf_get_error(kernel.get()) != 0 || kernel == nullptr) {
@@ -175,11 +206,25 @@ Status ObserverProgramSet::Open(const SysRoots& roots) {
   return Ok();
 }
 
+// A program that is preempted, or entered again, on a CPU is not run there for others meanwhile.
+uint64_t ObserverProgramSet::Skipped() const {
+  uint64_t skipped = 0;
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, skeleton_->obj) {
+    bpf_prog_info info{};
+    uint32_t bytes = sizeof(info);
+    const int fd = bpf_program__fd(program);
+    if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &bytes) == 0) skipped += info.recursion_misses;
+  }
+  return skipped;
+}
+
 void ObserverProgramSet::SayState() {
   const uint32_t zero = 0;
   state_.inserts = !insert_links_.empty();
   state_.accesses = !access_links_.empty();
   state_.execs = !exec_links_.empty();
+  state_.skipped = Skipped();
   (void)bpf_map_update_elem(bpf_map__fd(skeleton_->maps.state), &zero, &state_, BPF_ANY);
 }
 
@@ -245,7 +290,9 @@ Result<ObserverFds> ObserverProgramSet::Share(uint32_t dir) const {
       wake_.Get()};
   ObserverFds copies;
   for (size_t i = 0; i < sources.size(); ++i) {
-    copies[i].Reset(fcntl(sources[i], F_DUPFD_CLOEXEC, 0));
+    const bool is_only_read = i == kObsFdCounts || i == kObsFdState;
+    copies[i].Reset(is_only_read ? CopyForReading(sources[i])
+                                 : fcntl(sources[i], F_DUPFD_CLOEXEC, 0));
     if (!copies[i].IsValid()) return PosixError("copy a descriptor of the observer", errno);
   }
   return copies;

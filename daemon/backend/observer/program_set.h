@@ -68,6 +68,8 @@ class ObserverProgramSet {
   int WakeFd() const { return wake_.Get(); }
   // Attaches and detaches what all directories together want; an error is told in the map too.
   Status Update();
+  // Of runs that the kernel left out; events may be missing, of whichever directory.
+  uint64_t Skipped() const;
 
  private:
   struct Ring {
@@ -85,6 +87,7 @@ class ObserverProgramSet {
   ObserverProgramSet() = default;
   Status Open(const SysRoots& roots);
   int LoadChosen(bool has_folios);
+  void SizeByCpus();
   void Choose();
   void SayState();
   Status AttachWanted(bool inserts, bool accesses, bool execs);

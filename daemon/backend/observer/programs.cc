@@ -51,8 +51,11 @@ void ClearObserverDirectory(const ObserverFds& fds, uint32_t dir) {
   DeleteWhere<obs_exec_key, uint32_t>(
       fds[kObsFdExecutables].Get(), 2 * kObsMaxExecutables,
       [dir](const obs_exec_key& key, uint32_t) { return key.dir == dir; });
+  const uint32_t zero = 0;
+  obs_state state{};
+  (void)bpf_map_lookup_elem(fds[kObsFdState].Get(), &zero, &state);
   DeleteWhere<obs_reader_key, obs_reader>(
-      fds[kObsFdReaders].Get(), 2 * kObsMaxReaders,
+      fds[kObsFdReaders].Get(), 2 * state.max_readers,
       [dir](const obs_reader_key& key, const obs_reader&) { return key.dir == dir; });
   DeleteWhere<uint32_t, uint32_t>(fds[kObsFdOwn].Get(), 2 * kObsMaxOwn,
                                   [dir](uint32_t, uint32_t owner) { return owner == dir; });
@@ -91,6 +94,7 @@ Status ObserverPrograms::Start() {
   if (dir_ >= kObsMaxDirs || bpf_map_lookup_elem(Fd(kObsFdState), &zero, &about_) != 0) {
     return PosixError("use the observer's programs", dir_ >= kObsMaxDirs ? EINVAL : errno);
   }
+  made_before_ = Counted().readers;
   return Ok();
 }
 
@@ -284,11 +288,19 @@ void ObserverPrograms::RemoveOwn(pid_t tgid) {
 
 void ObserverPrograms::EachGathered(
     const std::function<void(const obs_reader_key&, const obs_reader&)>& each) {
+  EachReader([&](const obs_reader_key& key, const obs_reader& reader, bool is_whole) {
+    if (is_whole) each(key, reader);
+  });
+}
+
+void ObserverPrograms::EachReader(
+    const std::function<void(const obs_reader_key&, const obs_reader&, bool is_whole)>& each) {
   const int map = Fd(kObsFdReaders);
   obs_reader_key key{};
   const obs_reader_key* from = nullptr;
   // An entry that goes meanwhile makes the walk start again: at most so many steps.
-  for (int i = 0; i < 2 * kObsMaxReaders && bpf_map_get_next_key(map, from, &key) == 0; ++i) {
+  for (uint32_t i = 0; i < 2 * about_.max_readers && bpf_map_get_next_key(map, from, &key) == 0;
+       ++i) {
     from = &key;
     obs_reader reader{};
     obs_reader again{};
@@ -299,7 +311,7 @@ void ObserverPrograms::EachGathered(
     // Copied while its thread writes it may be half of two places; what comes next tells of it.
     const bool is_whole = reader.first == again.first && reader.end == again.end &&
                           reader.accessed_ns == again.accessed_ns;
-    if (is_whole) each(key, again);
+    each(key, again, is_whole);
   }
 }
 
@@ -307,25 +319,46 @@ void ObserverPrograms::TakeGathered(
     uint64_t now_ns, uint64_t older_ns,
     const std::function<void(const obs_reader_key&, const obs_reader&)>& each) {
   const int map = Fd(kObsFdReaders);
+  const uint64_t made = Counted().readers - made_before_;
+  uint64_t there = 0;
   std::vector<obs_reader_key> old;
-  EachGathered([&](const obs_reader_key& key, const obs_reader& reader) {
-    if (reader.time_ns + older_ns <= now_ns) old.push_back(key);
+  EachReader([&](const obs_reader_key& key, const obs_reader& reader, bool is_whole) {
+    ++there;
+    if (is_whole && reader.time_ns + older_ns <= now_ns) old.push_back(key);
   });
+  // What was made and is neither there nor taken was pushed out by others, with what it had
+  // gathered.
+  if (made > taken_ + there) pushed_out_ = std::max<uint64_t>(pushed_out_, made - taken_ - there);
   for (const obs_reader_key& gone : old) {
     obs_reader reader{};
     if (bpf_map_lookup_elem(map, &gone, &reader) != 0) continue;
-    (void)bpf_map_delete_elem(map, &gone);
+    if (bpf_map_delete_elem(map, &gone) == 0) ++taken_;
     each(gone, reader);
   }
 }
 
 obs_counts ObserverPrograms::Counts() const {
+  obs_counts sum = Counted();
+  sum.lost += pushed_out_;
+  return sum;
+}
+
+uint64_t ObserverPrograms::Skipped() const {
+  if (own_ != nullptr) return own_->Skipped();
+  const uint64_t one = 1;
+  (void)!write(Fd(kObsFdWake), &one, sizeof(one));  // for the next look
+  return State().skipped;
+}
+
+// By the programs alone.
+obs_counts ObserverPrograms::Counted() const {
   std::vector<obs_counts> cpus(static_cast<size_t>(libbpf_num_possible_cpus()));
   obs_counts sum{};
   if (bpf_map_lookup_elem(Fd(kObsFdCounts), &dir_, cpus.data()) != 0) return sum;
   for (const obs_counts& cpu : cpus) {
     sum.sent += cpu.sent;
     sum.lost += cpu.lost;
+    sum.readers += cpu.readers;
     sum.coalesced += cpu.coalesced;
     sum.wakeups += cpu.wakeups;
   }

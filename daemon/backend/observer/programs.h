@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -88,6 +89,8 @@ class ObserverPrograms {
   void TakeGathered(uint64_t now_ns, uint64_t older_ns,
                     const std::function<void(const obs_reader_key&, const obs_reader&)>& each);
   obs_counts Counts() const;
+  // Runs of the programs that the kernel left out, of all directories, as of a moment ago.
+  uint64_t Skipped() const;
   // What the kernel says of our own mappings.
   Result<std::vector<obs_vma>> OwnMappings();
 
@@ -98,14 +101,20 @@ class ObserverPrograms {
   bool IsDeepers(const obs_inode_key& key) const;
   int Fd(ObserverFd which) const { return fds_[which].Get(); }
   obs_state State() const;
+  obs_counts Counted() const;
+  void EachReader(
+      const std::function<void(const obs_reader_key&, const obs_reader&, bool is_whole)>& each);
   Status Tell(obs_dir config);
 
   const std::unique_ptr<ObserverProgramSet> own_;  // null: ppcd has it
   const ObserverFds fds_;
   const uint32_t dir_;
   obs_state about_{};
-  std::mutex mutex_;  // one look at mappings, one change of wants at a time
-  obs_dir told_{};    // the last time
+  std::mutex mutex_;                      // one look at mappings, one change of wants at a time
+  obs_dir told_{};                        // the last time
+  uint64_t made_before_ = 0;              // readers remembered before our time
+  uint64_t taken_ = 0;                    // readers that we took out; of the thread that does
+  std::atomic<uint64_t> pushed_out_ = 0;  // readers that others' took the place of
   std::mutex roots_mutex_;
   std::vector<Root> deeper_;
   uint64_t deeper_ns_ = 0;  // when they were looked at

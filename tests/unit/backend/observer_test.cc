@@ -149,6 +149,18 @@ TEST_F(ObserverTest, WhatIsGatheredIsToldWhenAskedFor) {
   EXPECT_EQ(Bytes(told, IsAccess), 8 * kMiB);
 }
 
+TEST_F(ObserverTest, AReadBeyondTheEndIsToldUpToTheEnd) {
+  if (!Open()) GTEST_SKIP() << why_not_;
+  Write("small", kMiB);
+  ASSERT_EQ(truncate(Path("small").c_str(), 5000), 0);
+  InChild([&] { ReadAll("small", kMiB); });
+  ASSERT_TRUE(backend_->Attach({.trace = true}));
+  InChild([&] { ReadAll("small", 64 * kMiB); });
+  for (const Event& event : Events()) {
+    EXPECT_TRUE(!IsAccess(event) || event.offset + event.length <= 2 * kPageBytes);
+  }
+}
+
 TEST_F(ObserverTest, AReaderThatGoesOnWhileItIsAskedForLosesNothing) {
   if (!Open()) GTEST_SKIP() << why_not_;
   ASSERT_TRUE(backend_->Attach({.trace = true}));
