@@ -10,7 +10,7 @@
 namespace ppc::maio {
 namespace {
 
-constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kMillisecond = 1'000'000;
 
 // Two files of 320 MiB, and a small one that is no part of a pass.
 class PassReaderTest : public ::testing::Test {
@@ -30,7 +30,7 @@ class PassReaderTest : public ::testing::Test {
                             .offset = mib % 320 * kMiB,
                             .bytes = kMiB,
                             .is_miss = is_miss,
-                            .now_ns = ms * kMs});
+                            .now_ns = ms * kMillisecond});
   }
   // [from, to) MiB, a millisecond each; what it ended.
   std::optional<Pass> Read(uint64_t from, uint64_t to) {
@@ -60,7 +60,7 @@ TEST_F(PassReaderTest, APassIsWholeOnceItsBeginWasSeen) {
   const auto second = Read(0, 1);
   ASSERT_TRUE(second);
   EXPECT_TRUE(second->is_whole);
-  EXPECT_EQ(second->ns, 640 * kMs);
+  EXPECT_EQ(second->ns, 640 * kMillisecond);
   EXPECT_EQ(second->missed, 640 * kMiB);
   EXPECT_EQ(reader_.turn(), 2 * reader_.count());
 }
