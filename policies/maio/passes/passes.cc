@@ -35,8 +35,10 @@ void Passes::Event(const miss_io& event) {
   if (!is_miss && event.kind != PPC_PROGRESS) return;
   // While no positions are told, nobody knows whose access a miss was.
   if (reader_.count() == 0 || (!is_miss && (event.flags & PPC_F_NOT_USER) != 0)) return;
+  // A miss makes the kernel read its window.
+  const uint64_t bytes = is_miss ? std::max(event.size, run_->context->window_bytes) : event.size;
   const std::optional<Pass> pass =
-      reader_.Observe({event.file, event.offset, event.size, is_miss, event.time_ns});
+      reader_.Observe({event.file, event.offset, bytes, is_miss, event.time_ns});
   if (pass) Ended(*pass);
 }
 
@@ -56,11 +58,12 @@ void Passes::Ended(const Pass& pass) {
   pass_asked_ = std::exchange(asked_, 0);
   kept_ = std::max(kept_, least_kept_);
   least_kept_ = ~0ull;
+  if (++passes_ < 2) return;  // in the first what is to stay is loaded
   // Reclaim took what was to stay: there is less room than it looked.
   if (pass.kept_missed > reader_.bytes() / kKeptMissedShare)
-    spare_ = std::min(spare_ + std::max(pass.kept_missed, kStripeBytes), memory.limit / 4);
-  // In the first one what is to stay is loaded.
-  if (++passes_ < 2 || !pass.is_whole) return;
+    spare_ =
+        std::min(spare_ + std::max(pass.kept_missed, reader_.stripe_bytes()), memory.limit / 4);
+  if (!pass.is_whole) return;
   const bool is_slow = pass.ns > native_ns_ - native_ns_ / kLeastGainShare;
   slow_ = is_slow ? slow_ + 1 : 0;
   if (slow_ >= 2) End(State::kOff, "passes were no faster than without");
@@ -86,7 +89,6 @@ void Passes::Begin() {
   usable.threshold = std::max(usable.threshold, usable.limit - usable.limit / 16);
   ahead_ = std::clamp(Room(usable) / kAheadShare, kLeastAheadBytes, kAheadBytes);
   kept_ = KeptBy(usable);
-  kept_ = KeptBy(usable);  // now the window's length is known
   least_kept_ = kept_;
   run_->Log(PPC_LOG_INFO, "maio: service " + run_->spec.service_id + ": passes over " +
                               std::to_string(reader_.bytes() >> 20) + " MiB, " +
@@ -115,18 +117,19 @@ uint64_t Passes::Room(const ppc_memory& memory) const {
 // Stripes ahead of the reader of which the rest is loaded.
 uint64_t Passes::Ahead() const {
   const uint64_t rest = std::max(reader_.stripe_bytes() - kept_, kStripeStep);
-  return std::clamp<uint64_t>(ahead_ / rest, 2, std::max<uint64_t>(reader_.count() / 4, 2));
+  return std::max(kLeastAhead, std::min(ahead_ / rest, reader_.count() / 4));
 }
 
 // All stripes but those around the reader hold what is kept alone.
 uint64_t Passes::KeptBy(const ppc_memory& memory) const {
   uint64_t used = 0;
   for (const Stripe& stripe : reader_.stripes()) used += IsUsed(stripe) ? 1 : 0;
-  const uint64_t room = Room(memory);
   const uint64_t stripe = reader_.stripe_bytes();
-  const uint64_t window = std::min(Ahead() + kBehindStripes + 1, used);
-  const uint64_t left = room - std::min(room, window * stripe);
-  const uint64_t kept = used > window ? left / (used - window) : 0;
+  const uint64_t behind = kBehindStripes + 1;
+  const uint64_t window = std::max(ahead_, kLeastAhead * stripe) + behind * stripe;
+  const uint64_t room = Room(memory);
+  const uint64_t left = room - std::min(room, window);
+  const uint64_t kept = used > behind ? left / (used - behind) : 0;
   return std::min(kept / kKeptStep * kKeptStep, stripe - kStripeStep);
 }
 

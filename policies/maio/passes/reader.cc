@@ -43,10 +43,10 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
   if (behind != 0 && behind <= Stray() && behind <= turn_) {
     turn = turn_ - behind;
   } else if (ahead != 0) {
-    if (ahead > Stray()) jumped_ += ahead;
+    ++moves_;
+    if (ahead > Stray()) ++jumps_;
     if (turn_ / n != (turn_ + ahead) / n) {
-      ended = EndPass(last_ns_);
-      is_begin_known_ = ahead <= n / 2;
+      ended = EndPass(at, last_ns_);
     }
     turn_ += ahead;
     turn = turn_;
@@ -60,16 +60,21 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
   return ended;
 }
 
-Pass PassReader::EndPass(uint64_t now_ns) {
-  // What the memory holds may be passed without a word; further forward was back.
-  const bool is_in_order = jumped_ <= count() / 2;
+// A place that is passed without a word moves the end of the pass: its time is right where the next
+// one ends at the same place.
+Pass PassReader::EndPass(uint64_t place, uint64_t now_ns) {
+  const uint64_t moved = std::max(place, begin_) - std::min(place, begin_);
+  const bool is_in_order = moves_ >= kLeastMoves && 4 * jumps_ <= moves_ + 4;
   const Pass pass{.ns = now_ns - begin_ns_,
                   .missed = missed_,
                   .kept_missed = kept_missed_,
-                  .is_whole = is_begin_known_ && is_in_order && longest_rest_ns_ < kPassRestNs};
+                  .is_whole = is_begin_known_ && moved <= Stray() && is_in_order &&
+                              longest_rest_ns_ < kPassRestNs};
+  is_begin_known_ = true;
+  begin_ = place;
   begin_ns_ = now_ns;
   longest_rest_ns_ = 0;
-  jumped_ = missed_ = kept_missed_ = 0;
+  moves_ = jumps_ = missed_ = kept_missed_ = 0;
   return pass;
 }
 

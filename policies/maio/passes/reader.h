@@ -69,7 +69,7 @@ class PassReader {
   // How far two events of one pass may lie apart: threads that share the work, parts of the model
   // that this pass does not read.
   uint64_t Stray() const { return std::max<uint64_t>(2, count() / 8); }
-  Pass EndPass(uint64_t now_ns);
+  Pass EndPass(uint64_t place, uint64_t now_ns);
 
   std::vector<Stripe> stripes_;
   std::unordered_map<uint64_t, Place> files_;  // by number
@@ -80,9 +80,11 @@ class PassReader {
   uint64_t last_ns_ = 0;
   // Of this pass.
   bool is_begin_known_ = false;
+  uint64_t begin_ = 0;  // stripe
   uint64_t begin_ns_ = 0;
   uint64_t longest_rest_ns_ = 0;
-  uint64_t jumped_ = 0;  // stripes
+  uint64_t moves_ = 0;
+  uint64_t jumps_ = 0;  // of these, further than a pass in order goes
   uint64_t missed_ = 0;
   uint64_t kept_missed_ = 0;
 };
