@@ -299,6 +299,10 @@ struct ppc_context {
 	/* What the memory cgroup of a service uses, page cache included, limited or not, as of the look
 	 * that memory() is from; bytes, 0: it has none. */
 	uint64_t (*group_used)(const struct ppc_context *, uint32_t service);
+	/* Lets the service use all of its memory limit but a thirty-second part of it (1), or what the
+	 * configured threshold says (0): for a policy that makes room before it loads.  memory() tells
+	 * the threshold that follows. */
+	int (*use_limit)(const struct ppc_context *, uint32_t service, int on);
 };
 
 /* ----------------------------------------------------------------- hooks */

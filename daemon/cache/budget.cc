@@ -12,6 +12,12 @@ bool Budget::IsKnown(uint64_t now_ns, uint64_t age_ns) const {
   return has_reading_ && now_ns < read_ns_ + age_ns;
 }
 
+MemoryReading Budget::Look(bool with_cache) {
+  MemoryReading reading = source_->Read(with_cache);
+  if (uses_limit_.load(std::memory_order_relaxed)) reading.UseLimit();
+  return reading;
+}
+
 void Budget::Refresh(uint64_t now_ns) {
   if (is_reading_.exchange(true, std::memory_order_acq_rel)) return;
   uint64_t settled = 0;
@@ -19,7 +25,7 @@ void Budget::Refresh(uint64_t now_ns) {
     const std::lock_guard lock(mutex_);
     settled = settled_;
   }
-  const MemoryReading reading = source_->Read(false);
+  const MemoryReading reading = Look(false);
   {
     const std::lock_guard lock(mutex_);
     reading_ = reading;
@@ -49,7 +55,7 @@ void Budget::Release(uint64_t bytes) {
 }
 
 bool Budget::IsAbove() {
-  const MemoryReading memory = source_->Read(false);
+  const MemoryReading memory = Look(false);
   return memory.used > memory.threshold;
 }
 
@@ -71,7 +77,7 @@ Budget::State Budget::Read(bool with_cache) {
   State state;
   state.settled = settled_.load(std::memory_order_relaxed);
   state.dropped = dropped_.load(std::memory_order_relaxed);
-  state.memory = source_->Read(with_cache);
+  state.memory = Look(with_cache);
   state.inflight = Inflight();
   const uint64_t room = state.memory.Room();
   state.room = room > state.inflight ? room - state.inflight : 0;

@@ -52,12 +52,18 @@ class Budget {
            settled_.load(std::memory_order_relaxed) != look.settled;
   }
 
+  // Up to the limit, as MemoryReading::UseLimit; from the next reading on.
+  void SetUsesLimit(bool on) { uses_limit_.store(on, std::memory_order_relaxed); }
+
   // These read memory.
   bool IsAbove();
   State Read(bool with_cache);
 
  private:
+  MemoryReading Look(bool with_cache);
+
   const std::shared_ptr<MemorySource> source_;
+  std::atomic<bool> uses_limit_{false};
   std::atomic<bool> is_reading_{false};
   mutable std::mutex mutex_;  // of what follows; never held while memory is read
   MemoryReading reading_;     // of Refresh

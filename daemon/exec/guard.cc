@@ -114,6 +114,19 @@ bool Guard::WouldStay(const Ledger& ledger, const Cell& cell) {
   return since <= std::min<uint64_t>(ledger.room >> kClockShift, INT32_MAX);
 }
 
+// A reader was there just now, as the clock counts.
+bool Guard::IsRecent(const Ledger& ledger, const Cell& cell) {
+  const auto now = static_cast<uint32_t>(ledger.clock >> kClockShift) + 1;
+  return cell.used != 0 && now - cell.used <= kPassBytes >> kClockShift;
+}
+
+// The kernel alone would have inserted it.  Where not all fits, a page that is used again is one
+// more between two uses of the others: passes over more than the memory miss all of it.
+bool Guard::MovesClock(const Ledger& ledger, const Cell& cell) {
+  const bool fits = ledger.total <= ledger.room;
+  return !WouldStay(ledger, cell) || (!fits && !IsRecent(ledger, cell));
+}
+
 void Guard::Stamp(Slot slot, const Ledger& ledger, Cell* cell) {
   if (cell->owner != slot && (cell->dropped != 0 || cell->loaded != 0)) return;
   // The rest of what was dropped was used before it was.
@@ -140,7 +153,7 @@ void Guard::Learn(Slot slot, File* file, Cell* cell, uint64_t pages) {
 // A reader has read what was loaded in the cell.
 void Guard::See(Ledger* owner, Cell* cell) {
   const uint64_t bytes = cell->loaded * kPageBytes;
-  if (!WouldStay(*owner, *cell)) owner->clock += bytes;
+  if (MovesClock(*owner, *cell)) owner->clock += bytes;
   owner->seen_now += bytes;
   owner->seen_since += bytes;
   Take(&owner->lost, bytes);
@@ -157,10 +170,12 @@ inline void Guard::Hit(Slot slot, Ledger* reader, File* file, Cell* cell) {
   };
   if (cell->loaded != 0) {
     See(cell->owner == slot ? reader : &Of(cell->owner), cell);
-  } else if (cell->owner == slot && cell->used != 0 && !WouldStay(*reader, *cell)) {
+  } else if (cell->owner == (cell->used == 0 ? kNobody : slot) && MovesClock(*reader, *cell)) {
     reader->clock += pages() * kPageBytes;
   }
   if ((cell->flags & kIsKnown) == 0) Learn(slot, file, cell, pages());
+  // Nothing of what was dropped is known to be back: the reader waits for it in flight.
+  if (cell->dropped != 0 && cell->loaded == 0) cell->flags |= kIsAwaited;
   Stamp(slot, *reader, cell);
 }
 
@@ -210,16 +225,20 @@ void Guard::Miss(Slot slot, File* file, size_t index, uint64_t pages, uint64_t n
   if (back > 0) {
     Ledger& owner = Of(cell.owner);
     const uint64_t bytes = back * kPageBytes;
-    if ((cell.flags & kIsUnmapped) != 0) owner.returned += bytes;
+    const bool would_stay = WouldStay(owner, cell);
+    // What the kernel alone would have evicted, too, has done no harm.
+    if ((cell.flags & kIsUnmapped) != 0) {
+      if (would_stay) owner.returned += bytes;
+      if (!would_stay) Take(&owner.unmapped, bytes);
+    }
     cell.dropped = static_cast<uint16_t>(cell.dropped - back);
     if (cell.dropped == 0) cell.flags &= static_cast<uint16_t>(~kIsUnmapped);
-    if (WouldStay(owner, cell)) {
+    if (would_stay) {
       owner.regret += bytes;
       if (Counts(owner, cell, now_ns)) owner.regret_now += bytes;
       if (owner.regret_now > kLeastLimit) Judge(&owner, now_ns);
-    } else {
-      owner.clock += bytes;
     }
+    if (MovesClock(owner, cell)) owner.clock += bytes;
   }
   const uint64_t rest = pages - back;
   if (rest > 0) {
@@ -344,12 +363,25 @@ void Guard::NoteLoaded(Slot slot, const Done& done, uint64_t now_ns) {
     }
     const uint64_t churned = std::min<uint64_t>(pages, cell->dropped);
     ledger.churn += churned * kPageBytes;
-    if (WouldStay(ledger, *cell)) ledger.churn_now += churned * kPageBytes;
+    if (WouldStay(ledger, *cell)) {
+      ledger.churn_now += churned * kPageBytes;
+    } else if ((cell->flags & kIsUnmapped) != 0) {
+      // The kernel alone would have evicted it too, and no reader has waited for it.
+      Take(&ledger.unmapped, churned * kPageBytes);
+    }
     cell->dropped = static_cast<uint16_t>(cell->dropped - churned);
+    // A reader that waits for pages in flight is told of before they are.
+    const bool is_being_read =
+        cell->loaded == 0 &&
+        (churned == 0 ? IsRecent(ledger, *cell) : (cell->flags & kIsAwaited) != 0);
     const uint64_t added = std::min(pages, whole - std::min<uint64_t>(whole, cell->loaded));
     cell->loaded = static_cast<uint16_t>(cell->loaded + added);
     cell->at = StampOf(now_ns);
     ledger.unseen += added * kPageBytes;
+    if (is_being_read) {
+      See(&ledger, cell);
+      Stamp(slot, ledger, cell);
+    }
     Learn(slot, file, cell, whole);
   });
   wants_hits_ |= ledger.unseen >= kSmallWindow;
@@ -392,6 +424,7 @@ void Guard::NoteDropped(Slot slot, const Done& done, uint64_t now_ns) {
     if (cell->used == 0) return;
     cell->dropped = static_cast<uint16_t>(std::min<uint64_t>(cell->dropped + pages, whole));
     if (done.unmap) cell->flags |= kIsUnmapped;
+    cell->flags &= static_cast<uint16_t>(~kIsAwaited);
     cell->flags = static_cast<uint16_t>((cell->flags & ~kEra) | EraOf(ledger));
   });
 }

@@ -112,6 +112,10 @@ class Guard {
   bool WantsHits() const { return wants_hits_; }
   // What the kernel alone could cache for the service, and what of that policies are to use.
   void SetRoom(Slot slot, uint64_t bytes, uint64_t usable);
+  // The policy makes the room that it loads into, for a reader that passes over more than there is
+  // memory.  What such a reader has mapped is read without an event: the first pass with the policy
+  // drops what would have stayed, as far as is known, and is let.
+  void SetPasses(Slot slot, bool on) { Of(slot).makes_passes = on; }
   void Tick(uint64_t now_ns);
 
   void NoteUse(Slot slot, const Use& use, uint64_t now_ns);
@@ -201,10 +205,11 @@ class Guard {
   };
   static_assert(sizeof(Cell) == 16);
   static constexpr Slot kNobody = 0xffff;
-  static constexpr uint16_t kIsKnown = 1;     // counts in its service's model
-  static constexpr uint16_t kIsUnmapped = 2;  // what was dropped was mapped, perhaps
-  static constexpr uint16_t kHasCursor = 4;   // a reader is here; one of several may lack it
-  static constexpr uint16_t kEra = 0x18;      // of the service when something was dropped here
+  static constexpr uint16_t kIsKnown = 1;       // counts in its service's model
+  static constexpr uint16_t kIsUnmapped = 2;    // what was dropped was mapped, perhaps
+  static constexpr uint16_t kHasCursor = 4;     // a reader is here; one of several may lack it
+  static constexpr uint16_t kIsAwaited = 0x20;  // dropped, and a reader was there since
+  static constexpr uint16_t kEra = 0x18;        // of the service when something was dropped here
 
   static constexpr size_t kCursors = 4;
   struct File {
@@ -252,7 +257,8 @@ class Guard {
     uint64_t load_waste = 0;
     uint64_t used_ns = 0;  // a reader's last event
     bool is_over = false;  // the load
-    unsigned era = 0;      // the number of limits set to drops
+    bool makes_passes = false;
+    unsigned era = 0;  // the number of limits set to drops
     Drops drops = Drops::kOpen;
     Loads loads = Loads::kOpen;
     bool vanishes = false;       // loads are limited for what vanished
@@ -289,6 +295,8 @@ class Guard {
   void ForgetFiles();
   uint16_t CellPages(const File& file, size_t cell) const;
   static bool WouldStay(const Ledger& ledger, const Cell& cell);
+  static bool IsRecent(const Ledger& ledger, const Cell& cell);
+  static bool MovesClock(const Ledger& ledger, const Cell& cell);
   void Learn(Slot slot, File* file, Cell* cell, uint64_t pages);
   void CountFile(Slot slot, File* file);
   void NoteMove(Slot slot, File* file, uint64_t offset, uint64_t at, uint64_t now_ns);

@@ -113,17 +113,19 @@ bool Guard::Counts(const Ledger& ledger, const Cell& cell, uint64_t now_ns) {
 
 void Guard::Judge(Ledger* ledger, uint64_t now_ns) {
   const uint64_t limit = LimitOf(ledger->model);
+  const uint64_t most_regret = ledger->makes_passes ? std::max(limit, ledger->model / 2) : limit;
+  const uint64_t most_churn =
+      ledger->makes_passes ? 2 * ledger->model : std::max(4 * kLeastLimit, ledger->model / 4);
   // No reader waits for what is loaded again: pages that go to another node may do so for a while.
   if (ledger->drops == Drops::kNoUnmap && ledger->drops_off.IsFresh(now_ns)) ledger->churn_now = 0;
   if (ledger->loads == Loads::kSmall && ledger->loads_off.IsFresh(now_ns)) ledger->waste_now = 0;
-  if (ledger->drops != Drops::kNone && ledger->regret_now > limit) {
+  if (ledger->drops != Drops::kNone && ledger->regret_now > most_regret) {
     LimitDrops(ledger, ledger->drops == Drops::kOpen ? Drops::kNoUnmap : Drops::kNone,
                MiB(ledger->regret_now) + " that were dropped were missed again", now_ns);
   }
   // A reader does not wait for what is loaded again in time, and a page may be put on another node
   // so; but the disk reads it.
-  if (ledger->drops != Drops::kNone &&
-      ledger->churn_now > std::max(4 * kLeastLimit, ledger->model / 4)) {
+  if (ledger->drops != Drops::kNone && ledger->churn_now > most_churn) {
     LimitDrops(ledger, ledger->drops == Drops::kOpen ? Drops::kNoUnmap : Drops::kNone,
                MiB(ledger->churn_now) + " that were dropped were loaded again", now_ns);
   }

@@ -95,6 +95,15 @@ uint64_t PolicyServices::GroupUsed(uint32_t service) {
   return parts_.services->Get(service)->memory.memory.group_used;
 }
 
+int PolicyServices::UseLimit(uint32_t service, bool on) {
+  Service* const its = parts_.services->Get(service);
+  if (its->number != service || its->payer == nullptr || its->payer->budget == nullptr)
+    return -ENOENT;
+  its->payer->budget->SetUsesLimit(on);
+  if (parts_.guard != nullptr) parts_.guard->SetPasses(GuardSlot(*its), on);
+  return 0;
+}
+
 int PolicyServices::FileInfoOf(const char* path, ppc_file_info* out) {
   if (!IsCleanPath(path)) return -EINVAL;
   const Result<FileInfo> info = parts_.files->Find(path);

@@ -34,6 +34,7 @@ class PolicyServices : public HostServices {
     std::function<Status(void (*work)(void*), void (*done)(void*), void* arg)> background;
     std::function<Status(void (*work)(void*), void (*done)(void*), void* arg)> background_remote;
     CheckpointArea* checkpoints = nullptr;  // none: there is nothing to come back to
+    Guard* guard = nullptr;                 // none: nothing is limited
   };
 
   explicit PolicyServices(Parts parts) : parts_(std::move(parts)) {}
@@ -52,6 +53,7 @@ class PolicyServices : public HostServices {
   int Want(uint32_t want, uint64_t beacon_bytes) override;
   int Memory(uint32_t service, ppc_memory* out) override;
   uint64_t GroupUsed(uint32_t service) override;
+  int UseLimit(uint32_t service, bool on) override;
   int FileInfoOf(const char* path, ppc_file_info* out) override;
   int FilePathOf(uint64_t file, char* buffer, size_t bytes) override;
   int ResidentOf(uint64_t file, uint64_t offset, uint64_t size, ppc_residency* out, uint8_t* bitmap,

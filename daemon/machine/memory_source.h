@@ -3,6 +3,7 @@
 #ifndef PPC_DAEMON_MACHINE_MEMORY_SOURCE_H_
 #define PPC_DAEMON_MACHINE_MEMORY_SOURCE_H_
 
+#include <algorithm>
 #include <cstdint>
 
 namespace ppc {
@@ -20,6 +21,13 @@ struct MemoryReading {
   // reclaim there.
   bool is_estimate = false;
 
+  // For a policy that makes room before it loads, whatever stalls its own evictions cause.
+  void UseLimit() {
+    constexpr uint64_t kLeastMargin = 32 << 20;
+    const uint64_t margin = std::max(kLeastMargin, limit / 32);
+    threshold = std::max(threshold, limit > margin ? limit - margin : 0);
+    withheld = 0;
+  }
   uint64_t Room() const { return threshold > used ? threshold - used : 0; }
   // Signed distance to the threshold; the smallest of several limits binds.
   int64_t Slack() const { return static_cast<int64_t>(threshold) - static_cast<int64_t>(used); }

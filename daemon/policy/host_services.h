@@ -38,6 +38,7 @@ class HostServices {
   virtual int ListDir(const char*, int (*)(void*, const char*, char), void*) { return -ENOSYS; }
   virtual int Background(void (*)(void*), void (*)(void*), void*) { return -ENOSYS; }
   virtual uint64_t GroupUsed(uint32_t) { return 0; }
+  virtual int UseLimit(uint32_t, bool) { return -ENOSYS; }
   virtual int BackgroundRemote(void (*)(void*), void (*)(void*), void*) { return -ENOSYS; }
 };
 

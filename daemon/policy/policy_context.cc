@@ -103,6 +103,10 @@ uint64_t GroupUsedCall(const ppc_context* context, uint32_t service) {
   return Host(context)->GroupUsed(service);
 }
 
+int UseLimitCall(const ppc_context* context, uint32_t service, int on) {
+  return Host(context)->UseLimit(service, on != 0);
+}
+
 }  // namespace
 
 PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
@@ -137,6 +141,7 @@ PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
   context_.checkpoint = CheckpointCall;
   context_.background_remote = BackgroundRemoteCall;
   context_.group_used = GroupUsedCall;
+  context_.use_limit = UseLimitCall;
 }
 
 std::string PolicyContext::last_error() const {

@@ -178,11 +178,13 @@ uint32_t Service::want() const {
     case Mode::kUse:
       return kUseWant;
     default:
+      if (passes_ != nullptr && passes_->is_on()) return PPC_WANT_PROGRESS | PPC_WANT_EVICT;
       return evict_all_ ? PPC_WANT_EVICT : 0;
   }
 }
 
 uint64_t Service::beacon_bytes() const {
+  if (passes_ != nullptr && passes_->is_on()) return kMiB;
   return mode_ == Mode::kUse ? following_->beacon_bytes() : 0;
 }
 
@@ -205,7 +207,10 @@ void Service::Event(const miss_io& event) {
     run_.last_event_ns = event.time_ns;
     return following_->Event(event);
   }
-  if (mode_ == Mode::kServing) Reload(event);
+  if (mode_ == Mode::kServing) {
+    if (passes_ != nullptr && !evict_all_) passes_->Event(event);
+    Reload(event);
+  }
   if (!loads()) return;
   run_.last_event_ns = event.time_ns;
   if (mode_ == Mode::kStarting) return early_.Put(event);
@@ -216,6 +221,7 @@ void Service::Event(const miss_io& event) {
 // What a serving service misses may be a load again.
 void Service::Reload(const miss_io& event) {
   if (event.kind != PPC_MISS_READ && event.kind != PPC_MISS_FAULT) return;
+  if (passes_ != nullptr && passes_->has_passes()) return;
   // A service that computes from its mappings misses all the time where memory is short; it would
   // read more if that were taken for a load.
   if (event.time_ns >= served_miss_ns_ + kQuietNs) again_until_ns_ = event.time_ns + kAgainNs;
@@ -243,14 +249,28 @@ void Service::Reload(const miss_io& event) {
   }
   load_end_ = follow_end_ = LoadEnd();
   has_followed_ = false;
+  passes_.reset();
   if (following_ != nullptr) following_->GoOn();
 }
 
+// One process that reads all of it: with several, each has a place of its own.
+void Service::WatchPasses() {
+  const uint32_t needed = PPC_CAN_UNMAP | PPC_CAN_PROGRESS;
+  const bool may_pass = run_.config.prefetch && run_.config.bar &&
+                        (run_.context->caps & needed) == needed &&
+                        (run_.context->caps & PPC_IS_SAMPLED) == 0;
+  if (!may_pass || following_ == nullptr || !following_->has_model()) return;
+  if (run_.spec.workers > 1 || run_.spec.nodes > 1) return;
+  passes_ = std::make_unique<Passes>(&run_, following_->layout());
+}
+
 void Service::Plan(const ppc_plan_request& request, IoList* out) {
+  if (passes_ != nullptr) passes_->Plan(request, out);
   if (follows()) following_->Plan(request, out);
 }
 
 void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
+  if (passes_ != nullptr) passes_->Evict(out);
   if (evict_all_) {
     // A process that still maps the model may compute from it.
     const bool may_unmap = is_stopped_ || run_.config.at_ready == AtReady::kAll;
@@ -266,6 +286,10 @@ void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
 
 bool Service::Done(const ppc_result& result) {
   if (following_ == nullptr || result.cookie >> 56 != run_.slot + 1) return false;
+  if (passes_ != nullptr && passes_->Owns(result.cookie)) {
+    passes_->Done(result);
+    return true;
+  }
   if (result.kind == PPC_LOADED || follows() || evict_all_) following_->Done(result);
   return true;
 }
@@ -329,6 +353,7 @@ void Service::EndLoad(bool is_over) {
   is_again_ = false;
   served_miss_ns_ = run_.last_event_ns;
   mode_ = Mode::kServing;
+  WatchPasses();
 }
 
 }  // namespace ppc::maio

@@ -29,6 +29,7 @@
 #include "policies/maio/follow/following.h"
 #include "policies/maio/follow/load_end.h"
 #include "policies/maio/follow/look_ups.h"
+#include "policies/maio/passes/passes.h"
 #include "policies/maio/record/phase_times.h"
 #include "policies/maio/record/recording.h"
 #include "policies/maio/synth/prepare.h"
@@ -85,6 +86,7 @@ class Service {
   // Nothing is to come of it, but for another pass.
   bool IsOver() const {
     if (loads() || evict_all_ || run_.is_awaited) return false;
+    if (passes_ != nullptr && passes_->has_passes()) return false;
     if (mode_ == Mode::kNative) return !is_held_back_ || ready_ns_ != 0;
     return mode_ == Mode::kStopped || ready_ns_ != 0;
   }
@@ -117,6 +119,7 @@ class Service {
   void EndFollowing(uint64_t now_ns);
   bool HasLoadEnded(uint64_t now_ns);
   void Reload(const miss_io& event);
+  void WatchPasses();
   void Judge(bool is_ready);
   void GiveBack();
   void SayWhenDone(Feedback work);
@@ -145,6 +148,7 @@ class Service {
   EarlyEvents early_;                     // starting
   std::unique_ptr<Recording> recording_;  // recording
   std::unique_ptr<Following> following_;  // following, or beside recording; serving: what it left
+  std::unique_ptr<Passes> passes_;        // serving, where it may compute from its mappings
   LoadEnd load_end_;                      // of the load that is going on
   LoadEnd follow_end_;                    // of what is followed beside a recording
   bool has_followed_ = false;             // which has ended: the recording goes on alone

@@ -60,6 +60,7 @@ Json Service::Stop() {
   if (followed || (mode_ == Mode::kServing && following_ != nullptr)) Judge(/*is_ready=*/false);
   if (following_ != nullptr) following_->End();
   look_ups_.End();
+  passes_.reset();
   evict_all_ = run_.is_awaited && followed && run_.config.bar;
   if (evict_all_) following_->KeepFound();
   run_.is_awaited = false;
@@ -175,6 +176,7 @@ Json Service::Status() const {
   json["stale_files"] = stale_files_;
   json["synthesized_files"] = synthesized_files_;
   following_->Describe(&json);
+  if (passes_ != nullptr) passes_->Describe(&json);
   return json;
 }
 

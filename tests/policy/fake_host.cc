@@ -224,6 +224,10 @@ ppc_context* FakeHost::context() {
     return 0;
   };
   context_.group_used = [](const ppc_context* c, uint32_t) { return Self(c)->memory.used; };
+  context_.use_limit = [](const ppc_context* c, uint32_t, int on) {
+    Self(c)->uses_limit = on != 0;
+    return 0;
+  };
   return &context_;
 }
 

@@ -55,7 +55,7 @@ void Simulator::DropAll() {
 void Simulator::UpdateMemory() {
   uint64_t cache = resident();
   memory.limit = options_.limit;
-  memory.threshold = options_.limit / 5 * 4;
+  memory.threshold = uses_limit ? options_.limit - options_.limit / 32 : options_.limit / 5 * 4;
   memory.cache = cache;
   memory.used = cache + options_.other;
   memory.inflight = 0;

@@ -128,6 +128,32 @@ inline constexpr uint64_t kAgainNs = 10'000'000'000;
 // A recording that ended by itself goes on when something is missed that it does not have; so
 // often.
 inline constexpr uint32_t kMostResumes = 8;
+// Passes over a model larger than its memory.  A stripe has a part that stays and a part that is
+// loaded in each pass; small models have smaller ones, so that there are many.
+inline constexpr uint64_t kStripeBytes = 32ull << 20;
+inline constexpr uint64_t kLeastStripeBytes = 4ull << 20;
+inline constexpr uint64_t kLeastStripes = 64;
+// Large folios, and what the loader stops at.
+inline constexpr uint64_t kStripeStep = 2ull << 20;
+inline constexpr uint64_t kKeptStep = 256ull << 10;
+// Loaded so far ahead of the reader, in whole stripes; dropped so many stripes behind it, which
+// threads that share its work may still be in.
+inline constexpr uint64_t kAheadBytes = 64ull << 20;
+inline constexpr uint64_t kLeastAheadBytes = 16ull << 20;
+inline constexpr uint64_t kLeastAhead = 2;  // stripes
+inline constexpr uint64_t kAheadShare = 24;  // of the memory that there is
+inline constexpr uint64_t kBehindStripes = 2;
+// A stripe in which nothing was seen for so many turns is not read in a pass (a table that is
+// gathered from).
+inline constexpr int kUnseenTurns = 2;
+// Fewer steps from stripe to stripe are no pass; one that rested for so long says nothing of its time.
+inline constexpr uint64_t kLeastMoves = 8;
+inline constexpr uint64_t kPassRestNs = 2'000'000'000;
+// Of the model or of the time, 1/so much is a gain; of the model, 1/so much that was to stay and
+// was missed says that memory is smaller than it looks; of the limit, 1/so much is another limit.
+inline constexpr uint64_t kLeastGainShare = 32;
+inline constexpr uint64_t kKeptMissedShare = 64;
+inline constexpr uint64_t kLimitShare = 32;
 // Files of no known kind up to this are small: read by anybody, kept until ready.
 inline constexpr uint64_t kSmallBytes = 32ull << 20;
 // What the kernel reads around a fault of a mapped file.

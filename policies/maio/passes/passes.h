@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A service that computes from a mapped model larger than its memory reads the same pieces again
+// and again.  LRU evicts each just before it is used.  Here the beginning of each stripe stays, as
+// much as there is memory for; the rest is loaded a fixed distance ahead of the reader, across the
+// end of a pass, and dropped behind it.  Each stripe has both, so that positions show all along and
+// the disk is busy all along.
+//
+// A pass is measured without us first.  Passes that gain nothing end it, until the memory changes.
+//
+//   watching --- a whole pass that missed much ---> on --- two passes no faster ---> off
+//       ^                                                                             |
+//       `------------------------------ the memory changes --------------------------'
+//
+// Owns what is kept, and what it has asked for; called from the policy's one thread.
+#ifndef POLICIES_MAIO_PASSES_PASSES_H_
+#define POLICIES_MAIO_PASSES_PASSES_H_
+
+#include <cstdint>
+#include <deque>
+#include <nlohmann/json.hpp>
+
+#include "policies/maio/base/run.h"
+#include "policies/maio/passes/reader.h"
+#include "ppc.hpp"
+
+namespace ppc::maio {
+
+class Passes {
+ public:
+  // run outlives this; layout: not needed after that.
+  Passes(const Run* run, const Layout& layout);
+  ~Passes();
+  Passes(const Passes&) = delete;
+  Passes& operator=(const Passes&) = delete;
+
+  void Event(const miss_io& event);
+  void Plan(const ppc_plan_request& request, IoList* out);
+  void Evict(IoList* out);
+  bool Owns(uint64_t cookie) const { return (cookie & ~kTagMask) == cookie_; }
+  void Done(const ppc_result& result);
+
+  // Positions are to be told, loads are planned.
+  bool is_on() const { return state_ == State::kOn; }
+  // The service computes from its files: what it misses is no load.
+  bool has_passes() const { return native_ns_ != 0; }
+  void Describe(nlohmann::json* out) const;
+
+ private:
+  enum class State { kWatching, kOn, kOff };
+  static constexpr uint64_t kTagMask = 0xffff;
+  static constexpr uint64_t kMaxTries = 3;
+
+  // What stayed though it was to go.
+  struct Again {
+    uint64_t file = 0;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+    uint64_t due_ns = 0;
+    uint64_t tries = 0;
+  };
+
+  void Ended(const Pass& pass);
+  void Begin();
+  void End(State state, const char* why);
+  uint64_t Room(const ppc_memory& memory) const;
+  uint64_t KeptBy(const ppc_memory& memory) const;
+  void Look(const ppc_memory& memory);
+  static bool IsUsed(const Stripe& stripe) { return stripe.unseen < kUnseenTurns; }
+  uint64_t Ahead() const;
+  uint64_t AddLoad(const Stripe& stripe, uint64_t from, uint64_t to, uint32_t flags, IoList* out);
+  void AddDrop(const Stripe& stripe, uint64_t from, uint64_t to, IoList* out);
+
+  const Run* const run_;
+  const uint64_t cookie_;
+  PassReader reader_;
+  State state_ = State::kWatching;
+  const char* why_ = "no pass has been seen";
+  uint64_t native_ns_ = 0;      // a pass without us
+  uint64_t native_missed_ = 0;  // bytes
+  uint64_t limit_ = 0;          // when it was begun or ended
+  uint64_t pass_ns_ = 0;        // the last
+  uint64_t passes_ = 0;         // since it is on
+  int slow_ = 0;                // in a row
+  uint64_t kept_ = 0;           // of each stripe
+  uint64_t least_kept_ = 0;     // that memory has allowed in this pass
+  int less_ = 0;                // looks in a row that allowed less
+  uint64_t looked_ns_ = 0;
+  uint64_t ahead_ = 0;  // bytes
+  uint64_t back_ = 0;   // what lay behind the reader at the beginning: dropped down to this turn
+  uint64_t spare_ = 0;  // left free: what was to stay went
+  uint64_t next_ = 0;   // turn to be loaded next
+  uint64_t tail_ = 0;   // turn to be dropped next
+  uint64_t begin_ = 0;  // bytes of the stripe of next_ that were asked for
+  uint64_t asked_ = 0;  // bytes, in this pass
+  uint64_t pass_asked_ = 0;  // in the last
+  std::deque<Again> again_;
+};
+
+}  // namespace ppc::maio
+
+#endif  // POLICIES_MAIO_PASSES_PASSES_H_

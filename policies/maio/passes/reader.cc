@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/maio/passes/reader.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ppc::maio {
+PassReader::PassReader(const Layout& layout) {
+  stripe_bytes_ = std::clamp(layout.bytes() / kLeastStripes / kStripeStep * kStripeStep,
+                             kLeastStripeBytes, kStripeBytes);
+  for (const LayoutFile& file : layout.files()) {
+    if (file.number == 0 || file.kind == FileKind::kSmall || file.first_piece == file.last_piece)
+      continue;
+    Place place{static_cast<uint32_t>(stripes_.size()), 0};
+    for (uint64_t at = 0; at < file.bytes; at += stripe_bytes_, ++place.count) {
+      const uint64_t bytes = std::min(stripe_bytes_, file.bytes - at);
+      stripes_.push_back({.file = file.number, .offset = at, .bytes = bytes});
+      bytes_ += bytes;
+    }
+    files_[file.number] = place;
+  }
+}
+
+std::optional<Pass> PassReader::Observe(const Access& access) {
+  const auto found = files_.find(access.file);
+  if (found == files_.end()) return std::nullopt;
+  const uint64_t index = access.offset / stripe_bytes_;
+  if (index >= found->second.count) return std::nullopt;
+  const uint64_t at = found->second.first + index;
+  if (last_ns_ == 0) {
+    turn_ = at;
+    last_ns_ = begin_ns_ = access.now_ns;
+  }
+  if (access.now_ns > last_ns_) {
+    longest_rest_ns_ = std::max(longest_rest_ns_, access.now_ns - last_ns_);
+    last_ns_ = access.now_ns;
+  }
+  const uint64_t n = count();
+  const uint64_t ahead = (at + n - turn_ % n) % n;
+  const uint64_t behind = ahead == 0 ? 0 : n - ahead;
+  std::optional<Pass> ended;
+  uint64_t turn = turn_;
+  if (behind != 0 && behind <= Stray() && behind <= turn_) {
+    turn = turn_ - behind;
+  } else if (ahead != 0) {
+    ++moves_;
+    if (ahead > Stray()) ++jumps_;
+    if (turn_ / n != (turn_ + ahead) / n) {
+      ended = EndPass(at, last_ns_);
+    }
+    turn_ += ahead;
+    turn = turn_;
+  }
+  Stripe& stripe = stripes_[at];
+  stripe.seen = turn + 1;
+  if (access.is_miss) {
+    missed_ += access.bytes;
+    if (access.offset - stripe.offset < stripe.kept) kept_missed_ += access.bytes;
+  }
+  return ended;
+}
+
+// A place that is passed without a word moves the end of the pass: its time is right where the next
+// one ends at the same place.
+Pass PassReader::EndPass(uint64_t place, uint64_t now_ns) {
+  const uint64_t moved = std::max(place, begin_) - std::min(place, begin_);
+  const bool is_in_order = moves_ >= kLeastMoves && 4 * jumps_ <= moves_ + 4;
+  const Pass pass{.ns = now_ns - begin_ns_,
+                  .missed = missed_,
+                  .kept_missed = kept_missed_,
+                  .is_whole = is_begin_known_ && moved <= Stray() && is_in_order &&
+                              longest_rest_ns_ < kPassRestNs};
+  is_begin_known_ = true;
+  begin_ = place;
+  begin_ns_ = now_ns;
+  longest_rest_ns_ = 0;
+  moves_ = jumps_ = missed_ = kept_missed_ = 0;
+  return pass;
+}
+
+}  // namespace ppc::maio
