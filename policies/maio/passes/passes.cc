@@ -56,7 +56,7 @@ void Passes::Ended(const Pass& pass) {
   if (state_ == State::kOff) return;
   pass_ns_ = pass.ns;
   pass_asked_ = std::exchange(asked_, 0);
-  kept_ = std::max(kept_, least_kept_);
+  if (least_kept_ != ~0ull) kept_ = std::max(kept_, least_kept_);
   least_kept_ = ~0ull;
   if (++passes_ < 2) return;  // in the first what is to stay is loaded
   // Reclaim took what was to stay: there is less room than it looked.
@@ -71,7 +71,8 @@ void Passes::Ended(const Pass& pass) {
 
 void Passes::Begin() {
   const ppc_memory memory = run_->Memory();
-  if (memory.limit == 0 || reader_.bytes() <= Room(memory)) return;
+  // Without a limit of the service's own, others' memory would have to make room.
+  if (memory.limit == 0 || memory.is_cgroup == 0 || reader_.bytes() <= Room(memory)) return;
   if (!UseLimit(*run_, true)) return;
   state_ = State::kOn;
   why_ = "";
