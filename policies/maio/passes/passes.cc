@@ -70,9 +70,11 @@ void Passes::Ended(const Pass& pass) {
 }
 
 void Passes::Begin() {
-  const ppc_memory memory = run_->Memory();
+  ppc_memory memory = run_->Memory();
   // Without a limit of the service's own, others' memory would have to make room.
-  if (memory.limit == 0 || memory.is_cgroup == 0 || reader_.bytes() <= Room(memory)) return;
+  if (memory.limit == 0 || memory.is_cgroup == 0) return;
+  memory.threshold = std::max(memory.threshold, memory.limit - memory.limit / 16);
+  if (reader_.bytes() <= Room(memory)) return;
   if (!UseLimit(*run_, true)) return;
   state_ = State::kOn;
   why_ = "";
@@ -86,10 +88,8 @@ void Passes::Begin() {
     stripe.kept = 0;
     stripe.unseen = 0;
   }
-  ppc_memory usable = memory;
-  usable.threshold = std::max(usable.threshold, usable.limit - usable.limit / 16);
-  ahead_ = std::clamp(Room(usable) / kAheadShare, kLeastAheadBytes, kAheadBytes);
-  kept_ = KeptBy(usable);
+  ahead_ = std::clamp(Room(memory) / kAheadShare, kLeastAheadBytes, kAheadBytes);
+  kept_ = KeptBy(memory);
   least_kept_ = kept_;
   run_->Log(PPC_LOG_INFO, "maio: service " + run_->spec.service_id + ": passes over " +
                               std::to_string(reader_.bytes() >> 20) + " MiB, " +
