@@ -45,6 +45,19 @@ TEST_F(BudgetTest, GrantsOnlyWhatFits) {
   EXPECT_EQ(budget_.Read(false).inflight, 5 * kMiB);
 }
 
+// For a policy that makes room before it loads.
+TEST_F(BudgetTest, MayUseTheLimitButForAMargin) {
+  memory_->used = 900 * kMiB;
+  EXPECT_EQ(Reserve(8 * kMiB), 0u);
+  budget_.SetUsesLimit(true);
+  EXPECT_EQ(Reserve(8 * kMiB), 8 * kMiB);
+  EXPECT_EQ(budget_.Read(false).memory.threshold, 968 * kMiB);
+  memory_->used = 967 * kMiB;
+  EXPECT_EQ(Reserve(8 * kMiB), 0u);
+  budget_.SetUsesLimit(false);
+  EXPECT_EQ(budget_.Read(false).memory.threshold, 800 * kMiB);
+}
+
 // Reading again for every chunk would be one lock for all threads.
 TEST_F(BudgetTest, WhatCameSinceTheReadingCountsAsUsed) {
   memory_->used = 784 * kMiB;
