@@ -225,15 +225,10 @@ void Guard::Miss(Slot slot, File* file, size_t index, uint64_t pages, uint64_t n
   if (back > 0) {
     Ledger& owner = Of(cell.owner);
     const uint64_t bytes = back * kPageBytes;
-    const bool would_stay = WouldStay(owner, cell);
-    // What the kernel alone would have evicted, too, has done no harm.
-    if ((cell.flags & kIsUnmapped) != 0) {
-      if (would_stay) owner.returned += bytes;
-      if (!would_stay) Take(&owner.unmapped, bytes);
-    }
+    if ((cell.flags & kIsUnmapped) != 0) owner.returned += bytes;
     cell.dropped = static_cast<uint16_t>(cell.dropped - back);
     if (cell.dropped == 0) cell.flags &= static_cast<uint16_t>(~kIsUnmapped);
-    if (would_stay) {
+    if (WouldStay(owner, cell)) {
       owner.regret += bytes;
       if (Counts(owner, cell, now_ns)) owner.regret_now += bytes;
       if (owner.regret_now > kLeastLimit) Judge(&owner, now_ns);

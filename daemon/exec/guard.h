@@ -115,7 +115,7 @@ class Guard {
   // The policy makes the room that it loads into, for a reader that passes over more than there is
   // memory.  What such a reader has mapped is read without an event: the first pass with the policy
   // drops what would have stayed, as far as is known, and is let.
-  void SetPasses(Slot slot, bool on) { Of(slot).makes_passes = on; }
+  void SetPasses(Slot slot, bool on, uint64_t now_ns);
   void Tick(uint64_t now_ns);
 
   void NoteUse(Slot slot, const Use& use, uint64_t now_ns);
@@ -258,7 +258,8 @@ class Guard {
     uint64_t used_ns = 0;  // a reader's last event
     bool is_over = false;  // the load
     bool makes_passes = false;
-    unsigned era = 0;  // the number of limits set to drops
+    uint64_t passes_ns = 0;  // since when
+    unsigned era = 0;        // the number of limits set to drops
     Drops drops = Drops::kOpen;
     Loads loads = Loads::kOpen;
     bool vanishes = false;       // loads are limited for what vanished

@@ -64,6 +64,17 @@ void Guard::SetRoom(Slot slot, uint64_t bytes, uint64_t usable) {
   Of(slot).usable = std::min(bytes, usable);
 }
 
+// What was dropped before is missed by the kernel's own passes; it begins anew, once in a while.
+void Guard::SetPasses(Slot slot, bool on, uint64_t now_ns) {
+  Ledger& ledger = Of(slot);
+  ledger.makes_passes = on;
+  if (!on || (ledger.passes_ns != 0 && now_ns < ledger.passes_ns + kRenewalNs)) return;
+  ledger.passes_ns = now_ns;
+  ledger.unmapped = ledger.returned = 0;
+  ledger.credit = kUnmapCredit;
+  ledger.has_returned = false;
+}
+
 // ------------------------------------------------------------------- judgement
 
 // The last limit was set for all bytes loaded before it: they do not count again.

@@ -100,7 +100,8 @@ int PolicyServices::UseLimit(uint32_t service, bool on) {
   if (its->number != service || its->payer == nullptr || its->payer->budget == nullptr)
     return -ENOENT;
   its->payer->budget->SetUsesLimit(on);
-  if (parts_.guard != nullptr) parts_.guard->SetPasses(GuardSlot(*its), on);
+  if (parts_.guard != nullptr)
+    parts_.guard->SetPasses(GuardSlot(*its), on, parts_.backend->NowNs());
   return 0;
 }
 

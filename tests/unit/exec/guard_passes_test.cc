@@ -61,16 +61,31 @@ TEST_F(GuardTest, WhatTheKernelWouldHaveEvictedComesBackToTheCredit) {
   const uint64_t credit = View().credit;
   EXPECT_EQ(Drop(0, 48 * kMiB), 48 * kMiB);
   EXPECT_EQ(View().credit, credit - 48 * kMiB);
-  Read(0, 32 * kMiB);
+  EXPECT_EQ(Load(0, 32 * kMiB), 32 * kMiB);
   EXPECT_EQ(View().credit, credit - 16 * kMiB);
+  Read(32 * kMiB, 16 * kMiB);
+  EXPECT_EQ(View().credit, credit - 16 * kMiB) << "a reader has waited for it";
   EXPECT_EQ(View().regret, 0u);
+}
+
+TEST_F(GuardTest, PassesBeginWithAFreshCreditOnceAMinute) {
+  guard_.SetRoom(kSlot, 512 * kMiB, 512 * kMiB);
+  Read(0, kModel);
+  const uint64_t credit = View().credit;
+  for (const bool is_fresh : {true, false}) {
+    EXPECT_EQ(Drop(0, 48 * kMiB), 48 * kMiB);
+    guard_.SetPasses(kSlot, true, now_);
+    EXPECT_EQ(View().credit, is_fresh ? credit : credit - 48 * kMiB);
+    guard_.SetPasses(kSlot, false, now_);
+    now_ += Guard::kRenewalNs / 2;
+  }
 }
 
 TEST_F(GuardTest, WhoMakesRoomForPassesMayRegretHalfOfTheModel) {
   for (const bool makes_passes : {true, false}) {
     guard_.Begin(kSlot, "svc");
     guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
-    guard_.SetPasses(kSlot, makes_passes);
+    guard_.SetPasses(kSlot, makes_passes, now_);
     Read(0, kModel);
     EXPECT_EQ(Drop(0, 64 * kMiB), 64 * kMiB);
     Read(0, 64 * kMiB);
