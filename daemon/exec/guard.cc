@@ -225,7 +225,10 @@ void Guard::Miss(Slot slot, File* file, size_t index, uint64_t pages, uint64_t n
   if (back > 0) {
     Ledger& owner = Of(cell.owner);
     const uint64_t bytes = back * kPageBytes;
-    if ((cell.flags & kIsUnmapped) != 0) owner.returned += bytes;
+    if ((cell.flags & kIsUnmapped) != 0) {
+      owner.returned += bytes;
+      if (owner.makes_passes && !WouldStay(owner, cell)) Take(&owner.unmapped, bytes);
+    }
     cell.dropped = static_cast<uint16_t>(cell.dropped - back);
     if (cell.dropped == 0) cell.flags &= static_cast<uint16_t>(~kIsUnmapped);
     if (WouldStay(owner, cell)) {

@@ -241,7 +241,10 @@ uint64_t Guard::Excess(const Ledger& ledger) const {
 }
 
 uint64_t Guard::UnmapLeft(const Ledger& ledger) const {
-  const uint64_t all = ledger.credit + Excess(ledger);
+  // Passes drop all in turn: what comes back in time shows that it does no harm, what does not is
+  // regret.
+  const uint64_t passes = ledger.makes_passes ? ledger.total : 0;
+  const uint64_t all = ledger.credit + Excess(ledger) + passes;
   const uint64_t taken = ledger.unmapped + ledger.pending;
   return all > taken ? all - taken : 0;
 }

@@ -75,10 +75,21 @@ TEST_F(GuardTest, PassesBeginWithAFreshCreditOnceAMinute) {
   for (const bool is_fresh : {true, false}) {
     EXPECT_EQ(Drop(0, 48 * kMiB), 48 * kMiB);
     guard_.SetPasses(kSlot, true, now_);
-    EXPECT_EQ(View().credit, is_fresh ? credit : credit - 48 * kMiB);
     guard_.SetPasses(kSlot, false, now_);
+    EXPECT_EQ(View().credit, is_fresh ? credit : credit - 48 * kMiB);
     now_ += Guard::kRenewalNs / 2;
   }
+}
+
+TEST_F(GuardTest, WhileThereArePassesAllMayGoInTurn) {
+  guard_.SetRoom(kSlot, 512 * kMiB, 512 * kMiB);
+  Read(0, kModel);
+  guard_.SetPasses(kSlot, true, now_);
+  EXPECT_EQ(Drop(0, kModel), kModel);
+  EXPECT_EQ(Drop(0, kModel), kModel - 512 * kMiB + Guard::kUnmapCredit);
+  EXPECT_EQ(Drop(0, 2 * kMiB), 0u);
+  Read(0, 128 * kMiB);
+  EXPECT_EQ(Drop(0, kModel), 128 * kMiB) << "it was missed, as without us";
 }
 
 TEST_F(GuardTest, WhoMakesRoomForPassesMayRegretHalfOfTheModel) {
