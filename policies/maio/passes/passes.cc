@@ -180,7 +180,7 @@ void Passes::Plan(const ppc_plan_request& request, IoList* out) {
     const bool is_used = IsUsed(stripe);
     while (is_used && begin_ < stripe.bytes && left > 0) {
       const uint64_t kept = std::min(kept_, stripe.bytes);
-      if (begin_ == 0 && stripe.kept >= kept) begin_ = stripe.kept = kept;
+      if (begin_ == 0) begin_ = stripe.kept = std::min(stripe.kept, kept);
       if (begin_ >= stripe.bytes) break;
       // What is to stay is charged to the service itself, beside what goes with its group.
       const bool stays = begin_ < kept;

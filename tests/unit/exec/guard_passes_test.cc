@@ -7,7 +7,7 @@ namespace {
 
 // A reader that waits for a page in flight is told of before the load is.
 TEST_F(GuardTest, WhatAReaderAwaitsInFlightIsRead) {
-  Progress(0, 8 * kMiB);
+  Progress(0, 12 * kMiB);
   EXPECT_EQ(Load(0, 8 * kMiB), 8 * kMiB);
   EXPECT_EQ(Unread(), 0u);
   EXPECT_EQ(Drop(0, 8 * kMiB), 8 * kMiB);
@@ -29,7 +29,7 @@ TEST_F(GuardTest, SoIsWhatComesBackToAReaderThatWaits) {
   EXPECT_EQ(Drop(0, 8 * kMiB), 8 * kMiB);
   EXPECT_EQ(Load(0, 4 * kMiB), 4 * kMiB);
   EXPECT_EQ(Unread(), 4 * kMiB) << "no reader is there";
-  Progress(0, 8 * kMiB);
+  Progress(0, 12 * kMiB);
   EXPECT_EQ(Load(4 * kMiB, 4 * kMiB), 4 * kMiB);
   EXPECT_EQ(Unread(), 0u);
 }
@@ -39,6 +39,7 @@ TEST_F(GuardTest, PassesOverMoreThanThereIsRoomCostNothing) {
   constexpr uint64_t kStripe = 16 * kMiB, kRest = 8 * kMiB;
   guard_.SetRoom(kSlot, 640 * kMiB, 600 * kMiB);
   Read(0, kModel);
+  guard_.SetPasses(kSlot, true, now_);
   for (int pass = 0; pass < 6; ++pass) {
     for (uint64_t at = 0; at < kModel; at += kStripe) {
       if (pass > 0) {
