@@ -9,15 +9,8 @@ LoadAdmission::LoadAdmission(LoadQueue* queue, const LoaderLayout* layout, uint6
                              uint64_t memory_age_ns)
     : queue_(queue), layout_(layout), chunk_bytes_(chunk_bytes), memory_age_ns_(memory_age_ns) {}
 
-bool LoadAdmission::HasItsShare(const LoadWorker& worker, const CrewSize& crew,
-                                const Payer& payer) const {
-  const auto found = payer.busy.find(worker.crew());
-  const int busy = found == payer.busy.end() ? 0 : found->second;
-  return busy > 0 && busy >= crew.all / 2 && (crew.busy > busy || queue_->HasOthers(payer.service));
-}
-
 LoadAdmission::Choice LoadAdmission::Choose(const LoadWorker& worker, bool has_small,
-                                            const CrewSize& crew, uint64_t now_ns) {
+                                            uint64_t now_ns) {
   Choice choice;
   bool has_work = false;
   // A payer without room must not hold up the others.
@@ -32,7 +25,6 @@ LoadAdmission::Choice LoadAdmission::Choose(const LoadWorker& worker, bool has_s
     choice.bytes = std::min(front->size, chunk_bytes_ - front->offset % chunk_bytes_);
     if (front->payer == nullptr) return true;
     Payer* const payer = front->payer.get();
-    if (HasItsShare(worker, crew, *payer)) return false;
     const bool has_looked = std::ranges::find(worker.looked, payer) != worker.looked.end();
     if ((has_looked || IsKnown(payer, now_ns)) && Grant(payer, now_ns, &choice.bytes)) return true;
     // That there is no room must not be old: who believes it sleeps.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the choice of the queued range that a worker may load now: what its payer's memory and its
-// cgroup's read limits allow.  A payer without room does not hold up the others, and neither does
-// one whose loads do not come back: while others have something to load, half of a node's workers
-// are the most that it gets.
+// cgroup's read limits allow.  A payer without room does not hold up the others.
 // Threads: none of its own; who has the queue locks.  Only Look asks the kernel, which may take
 // long: it needs no lock.
 #ifndef PPC_DAEMON_CACHE_LOAD_ADMISSION_H_
@@ -34,19 +32,14 @@ class LoadAdmission {
   LoadAdmission(LoadQueue* queue, const LoaderLayout* layout, uint64_t chunk_bytes,
                 uint64_t memory_age_ns);
 
-  struct CrewSize {
-    int all = 0;
-    int busy = 0;
-  };
   // The next range that the worker may load now, its node's own first.  has_small: small items
-  // have workers of their own.  `crew`: the worker's.
-  Choice Choose(const LoadWorker& worker, bool has_small, const CrewSize& crew, uint64_t now_ns);
+  // have workers of their own.
+  Choice Choose(const LoadWorker& worker, bool has_small, uint64_t now_ns);
   // Asks the kernel for what is not known of a payer.
   static void Look(Payer* payer, uint64_t now_ns);
 
  private:
   bool IsKnown(Payer* payer, uint64_t now_ns) const;
-  bool HasItsShare(const LoadWorker& worker, const CrewSize& crew, const Payer& payer) const;
   bool Grant(Payer* payer, uint64_t now_ns, uint64_t* bytes);
 
   // An older reading of memory, because it takes so long, is worth nothing.

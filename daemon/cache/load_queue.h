@@ -14,11 +14,9 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "daemon/backend/charge_handle.h"
@@ -27,16 +25,12 @@
 
 namespace ppc {
 
-// Workers that take the same items: those of a node, for large or for small ones.
-using Crew = std::pair<int, bool>;
-
 // Who pays for a load.
 struct Payer {
   std::shared_ptr<const ChargeHandle> charge;  // nullptr = ourselves
   uint32_t service = 0;
   std::shared_ptr<Budget> budget;
   std::shared_ptr<ReadRate> rate;  // nullptr = nothing limits reading
-  std::map<Crew, int> busy;        // workers that load for it; under LoadScheduler's lock
 };
 
 inline uint32_t ServiceOf(const std::shared_ptr<Payer>& payer) {
@@ -139,7 +133,6 @@ class LoadQueue {
   // Of one node, -1: of none.
   uint64_t Bytes(int node) const { return node_bytes_[Index(node)]; }
   uint64_t BytesOf(uint32_t service) const;
-  bool HasOthers(uint32_t service) const { return bytes_ != BytesOf(service); }
   // Whether there is something of a node, or of none, for who takes that, too.
   bool HasFor(int node, bool takes_any) const {
     return Bytes(node) != 0 || (takes_any && Bytes(-1) != 0);

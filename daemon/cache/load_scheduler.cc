@@ -34,19 +34,7 @@ LoadScheduler::LoadScheduler(Backend* backend, const LoaderLayout* layout,
                  options_.manual ? 0 : LoadAdmission::kMemoryAgeNs),
       idle_(&queue_, layout_, options_.retry_ns),
       governor_(options_.governor, Workers()),
-      small_workers_(options_.manual ? options_.small_loads : 0) {
-  for (const LoaderLayout::Thread& thread : layout_->Threads()) ++crews_[{thread.node, false}].all;
-  CountSmall();
-}
-
-// mutex_ held, or nobody loads yet.
-void LoadScheduler::CountSmall() {
-  for (auto& [crew, size] : crews_) {
-    if (crew.second) size.all = 0;
-  }
-  for (int i = 0; i < small_workers_; ++i)
-    ++crews_[{layout_->NodeInTurn(static_cast<size_t>(i)), true}].all;
-}
+      small_workers_(options_.manual ? options_.small_loads : 0) {}
 
 // mutex_ held.
 void LoadScheduler::ReplaceLocked(uint32_t slot) {
@@ -70,10 +58,7 @@ void LoadScheduler::Submit(std::span<LoadItem> items, bool replaces) {
     }
     const bool has_small =
         options_.small_loads > 0 && std::ranges::any_of(items, &LoadItem::is_small);
-    if (has_small && !options_.manual && small_workers_ < options_.small_loads) {
-      small_workers_ = start_small_();
-      CountSmall();
-    }
+    if (has_small && !options_.manual) small_workers_ = start_small_();
     const uint64_t list = queue_.NewList();
     for (LoadItem& item : items) {
       std::optional<LoadItem> dropped;
@@ -237,23 +222,15 @@ LoadScheduler::Found LoadScheduler::TakeKnown(LoadWorker* worker, std::shared_pt
   // While the others are held back, who is for small items has as few.
   const bool is_held = worker->is_for_small ? allowed < Workers() : busy_ >= allowed;
   if (is_beyond && is_held) return Found::kNoRoom;
-  LoadAdmission::Choice choice =
-      admission_.Choose(*worker, small_workers_ > 0, crews_[worker->crew()], now);
+  LoadAdmission::Choice choice = admission_.Choose(*worker, small_workers_ > 0, now);
   *unknown = std::move(choice.unknown);
   if (choice.found != Found::kItem) return choice.found;
   worker->chunk.emplace(*choice.item, choice.bytes);
-  CountBusy(*worker, choice.item->payer.get(), 1);
   queue_.Advance(choice.item, choice.bytes);
   inflight_ += choice.bytes;
+  ++(worker->is_for_small ? small_busy_ : busy_);
   ++stats_.chunks;
   return Found::kItem;
-}
-
-// mutex_ held.
-void LoadScheduler::CountBusy(const LoadWorker& worker, Payer* payer, int change) {
-  (worker.is_for_small ? small_busy_ : busy_) += change;
-  crews_[worker.crew()].busy += change;
-  if (payer != nullptr) payer->busy[worker.crew()] += change;
 }
 
 Interruption LoadScheduler::Check(const LoadWorker& worker) {
@@ -326,7 +303,7 @@ void LoadScheduler::Finish(LoadWorker* worker, Interruption reason) {
   const LoadItem& rest = chunk.Rest();
   {
     const std::lock_guard lock(mutex_);
-    CountBusy(*worker, rest.payer.get(), -1);
+    --(worker->is_for_small ? small_busy_ : busy_);
     if (reason != Interruption::kNone) ++stats_.interrupted[static_cast<size_t>(reason)];
     inflight_ -= chunk.Taken();
     queue_.GiveBack(rest, chunk.NotLoaded());

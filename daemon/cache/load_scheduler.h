@@ -19,7 +19,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -112,8 +111,6 @@ class LoadScheduler {
 
   Found TakeLocked(LoadWorker* worker, std::unique_lock<std::mutex>* lock);
   Found TakeKnown(LoadWorker* worker, std::shared_ptr<Payer>* unknown);
-  void CountSmall();
-  void CountBusy(const LoadWorker& worker, Payer* payer, int change);
   void ReplaceLocked(uint32_t slot);
   int Workers() const { return static_cast<int>(layout_->Threads().size()); }
 
@@ -137,7 +134,6 @@ class LoadScheduler {
   int busy_ = 0;
   int small_busy_ = 0;
   int small_workers_ = 0;
-  std::map<Crew, LoadAdmission::CrewSize> crews_;
   uint64_t kicked_ns_ = 0;
   bool stopping_ = false;
 };

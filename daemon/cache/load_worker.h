@@ -17,7 +17,6 @@ struct LoadWorker {
   size_t index = 0;  // among those of its kind
   int node = 0;
   bool is_for_small = false;
-  Crew crew() const { return {node, is_for_small}; }
   std::vector<const Payer*> looked;  // at their memory, for the chunk that is being taken
   std::optional<LoadChunk> chunk;
 };

@@ -41,11 +41,10 @@ class LoadAdmissionTest : public testing::Test {
     ASSERT_TRUE(queue_.Append(std::move(item), queue_.NewList(), &dropped));
   }
   LoadAdmission::Choice Choose(const LoadWorker& worker, bool has_small = false) {
-    return admission_.Choose(worker, has_small, crew_, now_ns_);
+    return admission_.Choose(worker, has_small, now_ns_);
   }
 
   uint64_t now_ns_ = 1000 * kMs;
-  LoadAdmission::CrewSize crew_{.all = 4, .busy = 0};
   LoaderLayout layout_{{NumaNode{0, {}}, NumaNode{1, {0}}}, 1, 1};
   LoadQueue queue_{2, 100};
   LoadAdmission admission_{&queue_, &layout_, 8 * kMiB, LoadAdmission::kMemoryAgeNs};
@@ -114,26 +113,6 @@ TEST_F(LoadAdmissionTest, ThatThereIsNoRoomIsLookedAtAgainAndHoldsUpNobody) {
   const LoadAdmission::Choice choice = Choose(worker_);
   ASSERT_EQ(choice.found, Found::kItem);
   EXPECT_EQ(choice.item->payer, roomy);
-}
-
-// Its loads may not come back: a process in a frozen cgroup does them.
-TEST_F(LoadAdmissionTest, WhileOthersHaveWorkAPayerGetsHalfOfTheWorkers) {
-  const auto stuck = PayerOf(4, 0);
-  const auto other = PayerOf(5, 0);
-  LoadAdmission::Look(stuck.get(), now_ns_);
-  LoadAdmission::Look(other.get(), now_ns_);
-  Queue({.size = 64 * kMiB, .payer = stuck});
-  stuck->busy[worker_.crew()] = crew_.busy = 2;
-  EXPECT_EQ(Choose(worker_).found, Found::kItem) << "nobody else wants them";
-  crew_.busy = 3;
-  EXPECT_EQ(Choose(worker_).found, Found::kNoRoom) << "one loads for another";
-  crew_.busy = 2;
-  Queue({.size = 8 * kMiB, .payer = other});
-  const LoadAdmission::Choice choice = Choose(worker_);
-  ASSERT_EQ(choice.found, Found::kItem);
-  EXPECT_EQ(choice.item->payer, other);
-  queue_.Advance(choice.item, choice.bytes);
-  EXPECT_EQ(Choose(worker_).item->payer, stuck);
 }
 
 // Whoever reads memory does not come back.
