@@ -120,6 +120,8 @@ refuse 1 "Permission denied" "${as_nobody[@]}" bash -c ': <"$0"' "$device"
 "${as_nobody[@]}" ppcd --state-dir "$WORK/own" >>"$WORK/ppcd.log" 2>&1 &
 DAEMON=$!
 within 20 ppcctl list >/dev/null 2>&1 || fail "ppcd does not answer: $(cat "$WORK/ppcd.log")"
+# Root's ppcd keeps no state below a directory that another user may change.
+chown root:root "$WORK/own"
 cure_by_ppcd device-permission
 eq "$(awk '/^Uid:/ {print $2}' "/proc/$DAEMON/status")" 0 "user of the ppcd that the remedy starts"
 rm "$device"

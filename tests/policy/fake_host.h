@@ -84,7 +84,7 @@ class FakeHost {
   std::vector<uint32_t> services = {0, 1};  // numbers: the mount itself and those that were started
   std::map<uint64_t, int> native;
   uint64_t reads = 0;
-  bool uses_limit = false;  // ppc_context.use_limit
+  bool uses_limit = false;                      // ppc_context.use_limit
   bool is_closing = false;                      // no background() any more: ppc_exit comes next
   std::atomic<int> late_answers{0};             // so many of the next files are looked up too late
   std::map<uint64_t, ppc_residency> residency;  // what ppc_context.resident answers

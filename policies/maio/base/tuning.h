@@ -140,13 +140,14 @@ inline constexpr uint64_t kKeptStep = 256ull << 10;
 // threads that share its work may still be in.
 inline constexpr uint64_t kAheadBytes = 64ull << 20;
 inline constexpr uint64_t kLeastAheadBytes = 16ull << 20;
-inline constexpr uint64_t kLeastAhead = 2;  // stripes
+inline constexpr uint64_t kLeastAhead = 2;   // stripes
 inline constexpr uint64_t kAheadShare = 24;  // of the memory that there is
 inline constexpr uint64_t kBehindStripes = 2;
 // A stripe in which nothing was seen for so many turns is not read in a pass (a table that is
 // gathered from).
 inline constexpr int kUnseenTurns = 2;
-// Fewer steps from stripe to stripe are no pass; one that rested for so long says nothing of its time.
+// Fewer steps from stripe to stripe are no pass; one that rested for so long says nothing of its
+// time.
 inline constexpr uint64_t kLeastMoves = 8;
 inline constexpr uint64_t kPassRestNs = 2'000'000'000;
 // Of the model or of the time, 1/so much is a gain; of the model, 1/so much that was to stay and
