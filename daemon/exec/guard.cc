@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger: cells, readers' events, results.  Its limits are in guard_limits.cc, its samples of
-// the page cache in guard_samples.cc.
+// The ledger: readers' events, results.  Its cells are in guard_cells.cc, its limits in
+// guard_limits.cc, its samples of the page cache in guard_samples.cc.
 #include "daemon/exec/guard.h"
 
 #include <algorithm>
@@ -17,95 +17,6 @@ Guard::Ledger& Guard::NewLedger(Slot slot) {
   if (slot >= ledgers_.size()) ledgers_.resize(slot + size_t{1});
   if (ledgers_[slot] == nullptr) ledgers_[slot] = std::make_unique<Ledger>();
   return *ledgers_[slot];
-}
-
-// ---------------------------------------------------------------------- cells
-
-uint16_t Guard::CellPages(const File& file, size_t cell) const {
-  const uint64_t begin = cell << shift_;
-  const uint64_t bytes = std::min(CellBytes(), file.bytes > begin ? file.bytes - begin : 0);
-  return static_cast<uint16_t>(
-      std::clamp<uint64_t>((bytes + kPageBytes - 1) / kPageBytes, 1, UINT16_MAX));
-}
-
-Guard::File* Guard::FileOf(uint64_t number, uint64_t bytes) {
-  File*& recent = recent_[number % kRecent];
-  if (recent == nullptr || recent->number != number) {
-    const auto known = by_number_.find(number);
-    if (known != by_number_.end()) {
-      recent = known->second;
-    } else {
-      if (files_.size() >= kMaxFiles) ForgetFiles();
-      auto file = std::make_unique<File>();
-      file->number = number;
-      file->cursors.fill(kNoCursor);
-      by_number_[number] = recent_[number % kRecent] = file.get();
-      files_.push_back(std::move(file));
-    }
-  }
-  File* const file = recent_[number % kRecent];
-  if (bytes > file->bytes) Grow(file, bytes);
-  return file;
-}
-
-void Guard::Grow(File* file, uint64_t bytes) {
-  const auto needed = [&] { return static_cast<size_t>(((bytes - 1) >> shift_) + 1); };
-  while (shift_ < 62 && cells_ - file->cells.size() + needed() > kMaxCells) DoubleUnit();
-  const size_t count = std::max(needed(), file->cells.size());
-  // Loads tell no more of a file than where they end.
-  if (file->counted_by != kNobody) Of(file->counted_by).total += bytes - file->bytes;
-  file->bytes = bytes;
-  cells_ += count - file->cells.size();
-  file->cells.resize(count);
-}
-
-void Guard::DoubleUnit() {
-  ++shift_;
-  cells_ = 0;
-  const auto sum = [](uint16_t a, uint16_t b) {
-    return static_cast<uint16_t>(std::min<uint32_t>(uint32_t{a} + b, UINT16_MAX));
-  };
-  for (const auto& file : files_) {
-    std::vector<Cell>& cells = file->cells;
-    for (size_t i = 0; i < cells.size(); ++i) {
-      const Cell from = std::exchange(cells[i], Cell{});
-      Cell& to = cells[i / 2];
-      if (i % 2 == 0) {
-        to = from;
-        continue;
-      }
-      if (to.owner == kNobody) to.owner = from.owner;
-      to.used = std::max(to.used, from.used);
-      to.at = from.loaded != 0 ? from.at : to.at;
-      to.dropped = sum(to.dropped, from.dropped);
-      to.loaded = sum(to.loaded, from.loaded);
-      to.present = sum(to.present, from.present);
-      to.flags |= from.flags;
-    }
-    cells.resize((cells.size() + 1) / 2);
-    for (uint32_t& cursor : file->cursors) cursor = cursor == kNoCursor ? cursor : cursor / 2;
-    cells_ += cells.size();
-  }
-}
-
-// Of what is forgotten nothing comes back, and nothing is judged.
-void Guard::ForgetFiles() {
-  const auto forget = [this](bool all) {
-    std::erase_if(files_, [&](const std::unique_ptr<File>& file) {
-      const bool is_open = std::ranges::any_of(
-          file->cells, [](const Cell& cell) { return cell.loaded != 0 || cell.dropped != 0; });
-      if (is_open && !all) return false;
-      for (const Cell& cell : file->cells) {
-        if (cell.owner != kNobody) Take(&Of(cell.owner).unseen, cell.loaded * kPageBytes);
-      }
-      cells_ -= file->cells.size();
-      by_number_.erase(file->number);
-      return true;
-    });
-  };
-  recent_ = {};
-  forget(/*all=*/false);
-  if (files_.size() > kMaxFiles / 4 * 3) forget(/*all=*/true);
 }
 
 bool Guard::WouldStay(const Ledger& ledger, const Cell& cell) {

@@ -124,5 +124,29 @@ TEST_F(ExecutorEvictTest, WhoWantsItIsAskedWhatToDropWhileThereIsRoom) {
   }
 }
 
+// Nobody else reads ahead for a reader whose loads wait.
+TEST_F(ExecutorEvictTest, WhereNothingIsLoadedReadAheadIsTheKernels) {
+  policy_.prefetch = [&](const miss_io& miss) {
+    policy_.list.push_back({.file = miss.file, .offset = 64 * kMiB, .size = 8 * kMiB});
+  };
+  Start();
+  backend_.SetMemoryOther(90 * kMiB);
+  auto miss = [this, at = uint64_t{0}](int times) mutable {
+    for (int i = 0; i < times; ++i) {
+      backend_.Push(MissEvent(1, at++ * kPageBytes, kPageBytes));
+      backend_.AdvanceClock(200 * kMs);
+      Turn();
+    }
+  };
+  miss(9);
+  EXPECT_TRUE(backend_.Attached().managed_readahead);
+  miss(4);
+  EXPECT_FALSE(backend_.Attached().managed_readahead);
+  backend_.SetMemoryOther(0);
+  miss(3);
+  EXPECT_GT(runtime_->loader().Stats().loaded, 0u);
+  EXPECT_TRUE(backend_.Attached().managed_readahead);
+}
+
 }  // namespace
 }  // namespace ppc

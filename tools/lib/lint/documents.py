@@ -9,7 +9,7 @@ WALKS = "docs/walk-throughs.md"
 RESULTS = "bench/results/README.md"
 # Commits that changed what is measured, after the measured one.
 MEASURED = ("daemon", "policies", "kmod", "include")
-MOST_COMMITS = 400
+MOST_COMMITS = 500
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 VERSION = re.compile(r"^project\(ppc VERSION (\S+)", re.M)
