@@ -60,7 +60,7 @@ static void ppc_apply_mode_list(struct ppc_open_list *list, const struct inode *
 		list_for_each_entry_continue(po, &list->files, ra.link) {
 			if (!only || po->inode == only)
 				ppc_apply_mode(po);
-			/* a file whose last reference has gone waits for the lock to leave the list */
+			/* a file without references waits for the lock to leave */
 			if (++n >= PPC_APPLY_BATCH && ppc_open_try_get(po)) {
 				held = po;
 				break;

@@ -6,6 +6,7 @@
 #ifndef PPC_TYPES_H
 #define PPC_TYPES_H
 
+#include <linux/bits.h>
 #include <linux/cache.h>
 #include <linux/fs.h>
 #include <linux/kobject.h>
@@ -96,7 +97,7 @@ struct ppc_stats {
 };
 
 #define PPC_OPEN_LISTS_BITS	4
-#define PPC_OPEN_LISTS		(1 << PPC_OPEN_LISTS_BITS)
+#define PPC_OPEN_LISTS		BIT(PPC_OPEN_LISTS_BITS)
 
 /* Open files of some inodes, so that opens of different files do not share a line. */
 struct ppc_open_list {
@@ -166,7 +167,7 @@ struct ppc_inode {
 	struct inode *lower;		/* referenced; constant after creation */
 	struct address_space *mapping;	/* where the page cache of the data is */
 	u64 file_id;			/* never reused while the module is loaded */
-	kuid_t lower_uid;		/* lower i_uid from which ours was made, by lower_mnt's id map */
+	kuid_t lower_uid;		/* lower i_uid that ours is made from, by the id map */
 	kgid_t lower_gid;
 	atomic_t nr_open;
 	bool native;			/* PPC_FILE_NATIVE; under ppc_open_list.lock */

@@ -88,8 +88,7 @@ static int ppc_base_path(struct fs_context *fc, struct path *path)
 		       "use the plain mount", fc->source);
 	else if (path->dentry->d_sb->s_magic == FUSE_SUPER_MAGIC &&
 		 path->dentry->d_sb->s_stack_depth)
-		errorf(fc, "ppc: base '%s' is on FUSE that passes files through, whose page cache is "
-		       "below it; mount over the directory that its server passes through",
+		errorf(fc, "ppc: base '%s': FUSE that passes files through; use what is below",
 		       fc->source);
 	else if (path->dentry->d_sb->s_stack_depth >= FILESYSTEM_MAX_STACK_DEPTH)
 		errorf(fc, "ppc: base '%s': file systems are stacked too deep", fc->source);

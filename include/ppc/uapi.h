@@ -25,7 +25,7 @@
 /* ------------------------------------------------------------------ events */
 
 enum ppc_event_kind {
-	PPC_EV_MISS_READ  = 1,	/* absent extent met by read() and relatives; the 64th of a call: the rest */
+	PPC_EV_MISS_READ  = 1,	/* absent extent met by a read; the 64th of a call: the rest */
 	PPC_EV_MISS_FAULT = 2,	/* absent extent met by a page fault */
 	PPC_EV_PROGRESS   = 3,	/* reader passed a beacon boundary (BEACON) */
 	PPC_EV_ACCESS     = 4,	/* coalesced access, hit or miss (TRACE) */
