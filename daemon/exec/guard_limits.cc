@@ -64,7 +64,8 @@ void Guard::SetRoom(Slot slot, uint64_t bytes, uint64_t usable) {
   Of(slot).usable = std::min(bytes, usable);
 }
 
-// What was dropped before is missed by the kernel's own passes; it begins anew, once in a while.
+// The kernel's own passes miss what was dropped before: the count begins anew, once a minute at
+// most.
 void Guard::SetPasses(Slot slot, bool on, uint64_t now_ns) {
   Ledger& ledger = Of(slot);
   ledger.makes_passes = on;
@@ -124,9 +125,10 @@ bool Guard::Counts(const Ledger& ledger, const Cell& cell, uint64_t now_ns) {
 
 void Guard::Judge(Ledger* ledger, uint64_t now_ns) {
   const uint64_t limit = LimitOf(ledger->model);
-  const uint64_t most_regret = ledger->makes_passes ? std::max(limit, ledger->model / 2) : limit;
+  const bool passes = ledger->makes_passes && ledger->total > ledger->room;
+  const uint64_t most_regret = passes ? std::max(limit, ledger->model / 2) : limit;
   const uint64_t most_churn =
-      ledger->makes_passes ? 2 * ledger->model : std::max(4 * kLeastLimit, ledger->model / 4);
+      passes ? 2 * ledger->model : std::max(4 * kLeastLimit, ledger->model / 4);
   // No reader waits for what is loaded again: pages that go to another node may do so for a while.
   if (ledger->drops == Drops::kNoUnmap && ledger->drops_off.IsFresh(now_ns)) ledger->churn_now = 0;
   if (ledger->loads == Loads::kSmall && ledger->loads_off.IsFresh(now_ns)) ledger->waste_now = 0;
@@ -241,10 +243,9 @@ uint64_t Guard::Excess(const Ledger& ledger) const {
 }
 
 uint64_t Guard::UnmapLeft(const Ledger& ledger) const {
-  // Passes drop all in turn: what comes back in time shows that it does no harm, what does not is
-  // regret.
-  const uint64_t passes = ledger.makes_passes ? ledger.total : 0;
-  const uint64_t all = ledger.credit + Excess(ledger) + passes;
+  // Passes drop all in turn: what comes back in time does no harm, the rest is regret.
+  const bool passes = ledger.makes_passes && ledger.total > ledger.room;
+  const uint64_t all = ledger.credit + Excess(ledger) + (passes ? ledger.total : 0);
   const uint64_t taken = ledger.unmapped + ledger.pending;
   return all > taken ? all - taken : 0;
 }

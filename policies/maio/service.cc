@@ -190,7 +190,8 @@ uint64_t Service::beacon_bytes() const {
 
 bool Service::Holds(uint64_t file, uint64_t page, uint64_t pages) const {
   // It may compute from its mappings; once it has said ready it does not.
-  const bool computes = mode_ == Mode::kServing && ready_ns_ == 0;
+  const bool computes =
+      mode_ == Mode::kServing && (ready_ns_ == 0 || (passes_ != nullptr && passes_->has_passes()));
   if (computes && following_ != nullptr) return following_->Knows(file);
   if (computes) return recording_ != nullptr && recording_->Knows(file);
   if (follows()) return following_->Holds(file, page, pages);
@@ -270,7 +271,7 @@ void Service::Plan(const ppc_plan_request& request, IoList* out) {
 }
 
 void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
-  if (passes_ != nullptr) passes_->Evict(out);
+  if (passes_ != nullptr) passes_->Evict(held, out);
   if (evict_all_) {
     // A process that still maps the model may compute from it.
     const bool may_unmap = is_stopped_ || run_.config.at_ready == AtReady::kAll;

@@ -119,6 +119,27 @@ TEST_F(MaioPassesTest, SeveralWorkersAreLeftToTheKernel) {
   EXPECT_TRUE(Passes(sim.get()).is_null());
 }
 
+// Another service that computes from the same files would wait for what is dropped.
+TEST_F(MaioPassesTest, WhatAnotherServiceNeedsStays) {
+  const Setup setup = OneReader();
+  Record(setup);
+  auto sim = Load(setup);
+  Pass(sim.get(), setup, 5);
+  ASSERT_EQ(Passes(sim.get())["state"], "on");
+  const uint64_t alone = sim->evicted_bytes;
+  Pass(sim.get(), setup, 1);
+  ASSERT_GT(sim->evicted_bytes, alone);
+  sim->Control({{"op", "service_start"},
+                {"service_id", "abcd"},
+                {"service", 2},
+                {"template", kId},
+                {"workers", 1}});
+  sim->RunBackground();
+  const uint64_t evicted = sim->evicted_bytes;
+  Pass(sim.get(), setup, 1);
+  EXPECT_EQ(sim->evicted_bytes, evicted);
+}
+
 TEST_F(MaioPassesTest, AStopGivesTheLimitBack) {
   const Setup setup = OneReader();
   Record(setup);

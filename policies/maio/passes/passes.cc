@@ -158,8 +158,11 @@ uint64_t Passes::AddLoad(const Stripe& stripe, uint64_t from, uint64_t to, uint3
   return to - from;
 }
 
-void Passes::AddDrop(const Stripe& stripe, uint64_t from, uint64_t to, IoList* out) {
-  if (from >= to) return;
+void Passes::AddDrop(const Stripe& stripe, uint64_t from, uint64_t to, const Evictor::Held& held,
+                     IoList* out) {
+  const uint64_t first = (stripe.offset + from) / kPage;
+  const uint64_t end = (stripe.offset + to + kPage - 1) / kPage;
+  if (from >= to || held(stripe.file, first, end - first)) return;
   ppc_io& io = out->Add(stripe.file, stripe.offset + from, to - from);
   io.flags = PPC_IO_UNMAP;
   io.service = run_->spec.number;
@@ -199,7 +202,7 @@ void Passes::Plan(const ppc_plan_request& request, IoList* out) {
   }
 }
 
-void Passes::Evict(IoList* out) {
+void Passes::Evict(const Evictor::Held& held, IoList* out) {
   if (!is_on()) return;
   const ppc_memory memory = run_->Memory();
   Look(memory);
@@ -210,7 +213,7 @@ void Passes::Evict(IoList* out) {
   while (wanted > 0 && back_ > 0 && back_ + n > turn + Ahead() + 1) {
     const Stripe& stripe = reader_.At(--back_);
     const uint64_t kept = std::min(kept_, stripe.bytes);
-    AddDrop(stripe, kept, stripe.bytes, out);
+    AddDrop(stripe, kept, stripe.bytes, held, out);
     wanted -= std::min(wanted, stripe.bytes - kept);
   }
   if (tail_ + n < turn) tail_ = turn - n;
@@ -219,11 +222,15 @@ void Passes::Evict(IoList* out) {
     stripe.unseen = stripe.seen > tail_ ? 0 : stripe.unseen + 1;
     const uint64_t kept = IsUsed(stripe) ? std::min(kept_, stripe.bytes) : 0;
     stripe.kept = std::min(stripe.kept, kept);
-    AddDrop(stripe, kept, stripe.bytes, out);
+    AddDrop(stripe, kept, stripe.bytes, held, out);
   }
   const uint64_t now = run_->Now();
   for (; !again_.empty() && again_.front().due_ns <= now; again_.pop_front()) {
     const Again& again = again_.front();
+    // The reader may come to it again soon.
+    const uint64_t ahead = reader_.Ahead(again.file, again.offset);
+    if (ahead <= Ahead() || ahead + kBehindStripes > n) continue;
+    if (held(again.file, again.offset / kPage, (again.bytes + kPage - 1) / kPage)) continue;
     ppc_io& io = out->Add(again.file, again.offset, again.bytes);
     io.flags = PPC_IO_UNMAP;
     io.service = run_->spec.number;

@@ -21,6 +21,7 @@
 #include <nlohmann/json.hpp>
 
 #include "policies/maio/base/run.h"
+#include "policies/maio/follow/evictor.h"
 #include "policies/maio/passes/reader.h"
 #include "ppc.hpp"
 
@@ -36,7 +37,8 @@ class Passes {
 
   void Event(const miss_io& event);
   void Plan(const ppc_plan_request& request, IoList* out);
-  void Evict(IoList* out);
+  // held: as Evictor's; what another service needs stays.
+  void Evict(const Evictor::Held& held, IoList* out);
   bool Owns(uint64_t cookie) const { return (cookie & ~kTagMask) == cookie_; }
   void Done(const ppc_result& result);
 
@@ -69,7 +71,8 @@ class Passes {
   static bool IsUsed(const Stripe& stripe) { return stripe.unseen < kUnseenTurns; }
   uint64_t Ahead() const;
   uint64_t AddLoad(const Stripe& stripe, uint64_t from, uint64_t to, uint32_t flags, IoList* out);
-  void AddDrop(const Stripe& stripe, uint64_t from, uint64_t to, IoList* out);
+  void AddDrop(const Stripe& stripe, uint64_t from, uint64_t to, const Evictor::Held& held,
+               IoList* out);
 
   const Run* const run_;
   const uint64_t cookie_;

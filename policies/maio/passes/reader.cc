@@ -2,9 +2,9 @@
 #include "policies/maio/passes/reader.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace ppc::maio {
+
 PassReader::PassReader(const Layout& layout) {
   stripe_bytes_ = std::clamp(layout.bytes() / kLeastStripes / kStripeStep * kStripeStep,
                              kLeastStripeBytes, kStripeBytes);
@@ -21,12 +21,22 @@ PassReader::PassReader(const Layout& layout) {
   }
 }
 
+std::optional<uint64_t> PassReader::IndexOf(uint64_t file, uint64_t offset) const {
+  const auto found = files_.find(file);
+  const uint64_t index = offset / stripe_bytes_;
+  if (found == files_.end() || index >= found->second.count) return std::nullopt;
+  return found->second.first + index;
+}
+
+uint64_t PassReader::Ahead(uint64_t file, uint64_t offset) const {
+  const std::optional<uint64_t> at = IndexOf(file, offset);
+  return at ? (*at + count() - turn_ % count()) % count() : count();
+}
+
 std::optional<Pass> PassReader::Observe(const Access& access) {
-  const auto found = files_.find(access.file);
-  if (found == files_.end()) return std::nullopt;
-  const uint64_t index = access.offset / stripe_bytes_;
-  if (index >= found->second.count) return std::nullopt;
-  const uint64_t at = found->second.first + index;
+  const std::optional<uint64_t> index = IndexOf(access.file, access.offset);
+  if (!index) return std::nullopt;
+  const uint64_t at = *index;
   if (last_ns_ == 0) {
     turn_ = at;
     last_ns_ = begin_ns_ = access.now_ns;
@@ -36,7 +46,7 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
     last_ns_ = access.now_ns;
   }
   const uint64_t n = count();
-  const uint64_t ahead = (at + n - turn_ % n) % n;
+  const uint64_t ahead = Ahead(access.file, access.offset);
   const uint64_t behind = ahead == 0 ? 0 : n - ahead;
   std::optional<Pass> ended;
   uint64_t turn = turn_;
@@ -45,9 +55,7 @@ std::optional<Pass> PassReader::Observe(const Access& access) {
   } else if (ahead != 0) {
     ++moves_;
     if (ahead > Stray()) ++jumps_;
-    if (turn_ / n != (turn_ + ahead) / n) {
-      ended = EndPass(at, last_ns_);
-    }
+    if (turn_ / n != (turn_ + ahead) / n) ended = EndPass(at, last_ns_);
     turn_ += ahead;
     turn = turn_;
   }

@@ -52,8 +52,8 @@ class PassReader {
   // Stripes that the reader has begun since the first of the first pass; its place is turn() %
   // count.
   uint64_t turn() const { return turn_; }
-  bool has_begun() const { return last_ns_ != 0; }
-  uint64_t last_ns() const { return last_ns_; }
+  // Stripes from the reader on to a place, round the end; count(): it is in none.
+  uint64_t Ahead(uint64_t file, uint64_t offset) const;
   size_t count() const { return stripes_.size(); }
   uint64_t bytes() const { return bytes_; }
   uint64_t stripe_bytes() const { return stripe_bytes_; }
@@ -69,6 +69,7 @@ class PassReader {
   // How far two events of one pass may lie apart: threads that share the work, parts of the model
   // that this pass does not read.
   uint64_t Stray() const { return std::max<uint64_t>(2, count() / 8); }
+  std::optional<uint64_t> IndexOf(uint64_t file, uint64_t offset) const;
   Pass EndPass(uint64_t place, uint64_t now_ns);
 
   std::vector<Stripe> stripes_;

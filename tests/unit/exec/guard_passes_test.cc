@@ -94,17 +94,28 @@ TEST_F(GuardTest, WhileThereArePassesAllMayGoInTurn) {
   EXPECT_EQ(Drop(0, kModel), 128 * kMiB) << "it was missed, as without us";
 }
 
-TEST_F(GuardTest, WhoMakesRoomForPassesMayRegretHalfOfTheModel) {
+TEST_F(GuardTest, WhoMakesRoomForPassesMayRegretHalfOfAModelThatDoesNotFit) {
   for (const bool makes_passes : {true, false}) {
     guard_.Begin(kSlot, "svc");
-    guard_.SetRoom(kSlot, 8 * kGiB, 7 * kGiB);
+    guard_.SetRoom(kSlot, 768 * kMiB, 768 * kMiB);
     guard_.SetPasses(kSlot, makes_passes, now_);
     Read(0, kModel);
-    EXPECT_EQ(Drop(0, 64 * kMiB), 64 * kMiB);
-    Read(0, 64 * kMiB);
+    EXPECT_EQ(Drop(kModel - 64 * kMiB, 64 * kMiB), 64 * kMiB);
+    Read(kModel - 64 * kMiB, 64 * kMiB);
     Wait(kSecond);
+    EXPECT_EQ(View().regret, 64 * kMiB);
     EXPECT_EQ(View().state, makes_passes ? "open" : "no_unmap");
   }
+}
+
+// Any policy may say that it makes passes.
+TEST_F(GuardTest, WhereAllFitsPassesAreNoExcuse) {
+  guard_.SetPasses(kSlot, true, now_);
+  Read(0, kModel);
+  EXPECT_EQ(Drop(0, kModel), Guard::kUnmapCredit);
+  Read(0, 64 * kMiB);
+  Wait(kSecond);
+  EXPECT_EQ(View().state, "no_unmap");
 }
 
 }  // namespace

@@ -133,7 +133,13 @@ TEST_F(PassReaderTest, OtherFilesAreNoneOfIt) {
       reader_.Observe({.file = 3, .offset = 0, .bytes = 4096, .is_miss = true, .now_ns = 1}));
   EXPECT_FALSE(
       reader_.Observe({.file = 9, .offset = 0, .bytes = 4096, .is_miss = true, .now_ns = 1}));
-  EXPECT_FALSE(reader_.has_begun());
+  EXPECT_EQ(reader_.Ahead(3, 0), reader_.count());
+}
+
+TEST_F(PassReaderTest, APlaceLiesAheadRoundTheEnd) {
+  Read(0, 400);
+  EXPECT_EQ(reader_.Ahead(2, 80 * kMiB), 1u);
+  EXPECT_EQ(reader_.Ahead(1, 0), 64u - 39);
 }
 
 }  // namespace
