@@ -12,12 +12,6 @@ bool Budget::IsKnown(uint64_t now_ns, uint64_t age_ns) const {
   return has_reading_ && now_ns < read_ns_ + age_ns;
 }
 
-MemoryReading Budget::Look(bool with_cache) {
-  MemoryReading reading = source_->Read(with_cache);
-  if (uses_limit_.load(std::memory_order_relaxed)) reading.UseLimit();
-  return reading;
-}
-
 void Budget::Refresh(uint64_t now_ns) {
   if (is_reading_.exchange(true, std::memory_order_acq_rel)) return;
   uint64_t settled = 0;

@@ -60,7 +60,11 @@ class Budget {
   State Read(bool with_cache);
 
  private:
-  MemoryReading Look(bool with_cache);
+  MemoryReading Look(bool with_cache) {
+    MemoryReading reading = source_->Read(with_cache);
+    if (uses_limit_.load(std::memory_order_relaxed)) reading.UseLimit();
+    return reading;
+  }
 
   const std::shared_ptr<MemorySource> source_;
   std::atomic<bool> uses_limit_{false};

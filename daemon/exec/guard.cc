@@ -26,14 +26,14 @@ bool Guard::WouldStay(const Ledger& ledger, const Cell& cell) {
 }
 
 // A reader was there just now, as the clock counts.
-bool Guard::IsRecent(const Ledger& ledger, const Cell& cell) {
+inline bool Guard::IsRecent(const Ledger& ledger, const Cell& cell) {
   const auto now = static_cast<uint32_t>(ledger.clock >> kClockShift) + 1;
   return cell.used != 0 && now - cell.used <= kPassBytes >> kClockShift;
 }
 
 // The kernel alone would have inserted it.  Where not all fits, a page that is used again is one
 // more between two uses of the others: passes over more than the memory miss all of it.
-bool Guard::MovesClock(const Ledger& ledger, const Cell& cell) {
+inline bool Guard::MovesClock(const Ledger& ledger, const Cell& cell) {
   const bool fits = ledger.total <= ledger.room;
   return !WouldStay(ledger, cell) || (!fits && !IsRecent(ledger, cell));
 }

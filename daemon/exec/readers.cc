@@ -46,6 +46,7 @@ void Readers::SetMembers(std::shared_ptr<const Members> members) {
     Entry& entry = it->second;
     const auto service = static_cast<size_t>(entry.reader.service);  // a stranger's is beyond
     entry.is_old = entry.is_known && service < stays.size() && stays[service];
+    entry.due_ns = 0;
     it = entry.is_old ? std::next(it) : entries_.erase(it);
   }
   recent_.fill({});
@@ -54,8 +55,10 @@ void Readers::SetMembers(std::shared_ptr<const Members> members) {
 
 void Readers::Learn(const Question& question, const Reader& answer) {
   Entry& entry = entries_[question.pid];
-  entry = Entry{question.start_ns, question.now_ns, /*is_known=*/true, /*is_asked=*/false,
-                /*is_old=*/false,  answer};
+  entry = Entry{.start_ns = question.start_ns,
+                .due_ns = DueAfter(answer, question.now_ns),
+                .is_known = true,
+                .reader = answer};
 }
 
 void Readers::Ask(const Question& question) {
@@ -79,12 +82,11 @@ void Readers::Ask(const Question& question) {
   if (!is_taken) entries_[question.pid].is_asked = false;
 }
 
-bool Readers::IsDue(const Entry& entry, uint64_t now_ns) const {
-  if (!entry.is_known || entry.is_old) return true;
-  const XpuSource source = entry.reader.xpu.source;
-  if (source != XpuSource::kUnknown && source <= XpuSource::kDevice) return false;
-  if (entry.reader.service == Reader::kStranger && !members_->services.empty()) return false;
-  return now_ns >= entry.looked_ns + kLookAgainNs;
+uint64_t Readers::DueAfter(const Reader& answer, uint64_t now_ns) const {
+  const XpuSource source = answer.xpu.source;
+  const bool is_sure = source != XpuSource::kUnknown && source <= XpuSource::kDevice;
+  const bool is_stranger = answer.service == Reader::kStranger && !members_->services.empty();
+  return is_sure || is_stranger ? UINT64_MAX : now_ns + kLookAgainNs;
 }
 
 // Many processes: each is looked up again when it reads again.
@@ -109,7 +111,7 @@ Readers::Entry& Readers::LookUpEntry(int pid) {
 const Reader* Readers::Find(int pid, uint64_t start_ns, uint64_t cgroup_id, uint64_t now_ns) {
   Entry& entry = EntryOf(pid);
   if (entry.start_ns != start_ns) entry = Entry{.start_ns = start_ns};
-  if (!entry.is_asked && IsDue(entry, now_ns)) {
+  if (!entry.is_asked && now_ns >= entry.due_ns) {
     entry.is_asked = true;
     Question question{pid, start_ns, cgroup_id, now_ns, std::nullopt};
     if (entry.is_known && !entry.is_old) question.service = entry.reader.service;

@@ -41,7 +41,7 @@ class Readers {
  private:
   struct Entry {
     uint64_t start_ns = 0;
-    uint64_t looked_ns = 0;
+    uint64_t due_ns = 0;  // to be looked up (again) from then on
     bool is_known = false;
     bool is_asked = false;
     bool is_old = false;  // the services have changed since
@@ -55,7 +55,7 @@ class Readers {
     std::optional<int> service;  // is known: only the XPU is looked for
   };
   static Reader LookUp(const SysRoots& roots, const Members& members, const Question& question);
-  bool IsDue(const Entry& entry, uint64_t now_ns) const;
+  uint64_t DueAfter(const Reader& answer, uint64_t now_ns) const;
   void Ask(const Question& question);
   void Learn(const Question& question, const Reader& answer);
 

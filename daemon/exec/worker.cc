@@ -46,6 +46,7 @@ Status Worker::Take(Function work, Function done, size_t most) {
       return Error{EAGAIN, std::to_string(kMaxJobs) + " jobs wait for " + name_ + " already"};
     }
     jobs_.push_back(Job{std::move(work), std::move(done)});
+    has_waiting_.store(true, std::memory_order_relaxed);
     try {
       StartThreadIfNeeded();
     } catch (const std::system_error& error) {
@@ -78,6 +79,7 @@ void Worker::StartThreadIfNeeded() {
 void Worker::WorkOne(std::unique_lock<std::mutex>* lock) {
   Job job = std::move(jobs_.front());
   jobs_.pop_front();
+  has_waiting_.store(!jobs_.empty(), std::memory_order_relaxed);
   ++working_;
   begun_ = std::chrono::steady_clock::now();
   lock->unlock();
@@ -114,7 +116,7 @@ void Worker::TakeDone(std::deque<Function>* ready) {
 }
 
 size_t Worker::RunDone() {
-  if (most_threads_ > 1) {
+  if (most_threads_ > 1 && has_waiting_.load(std::memory_order_relaxed)) {
     const std::lock_guard lock(mutex_);
     StartThreadIfNeeded();
   }

@@ -91,7 +91,8 @@ class Worker {
   Pace pace_;
   const size_t most_threads_;
   const UniqueFd done_fd_;
-  std::atomic<bool> has_done_{false};  // or, of a manual one, work
+  std::atomic<bool> has_done_{false};     // or, of a manual one, work
+  std::atomic<bool> has_waiting_{false};  // jobs, of which one may be stuck behind others
   mutable std::mutex mutex_;
   std::condition_variable wake_;      // the worker: there is work
   std::condition_variable finished_;  // Finish: a work() has returned
