@@ -33,10 +33,11 @@ const One* ByBinding(const Members& members, int pid, uint64_t start_ns) {
 
 // IDs can be guessed, so another tenant's process must not join by naming one.
 bool MayName(const SysRoots& roots, const Membership::Owner& owner, int pid) {
-  const std::optional<std::string> cgroup = ProcessCgroup(roots, pid);
-  const bool is_in_group = cgroup && !IsSharedGroup(owner.cgroup) && IsBelow(*cgroup, owner.cgroup);
-  if (is_in_group || (ProcessUid(roots, pid) == owner.uid && !IsInContainer(roots, pid)))
-    return true;
+  if (ProcessUid(roots, pid) == owner.uid && !IsInContainer(roots, pid)) return true;
+  if (!IsSharedGroup(owner.cgroup)) {
+    const std::optional<std::string> cgroup = ProcessCgroup(roots, pid);
+    if (cgroup && IsBelow(*cgroup, owner.cgroup)) return true;
+  }
   return !owner.network.empty() && ProcessNetwork(roots, pid) == owner.network;
 }
 

@@ -176,7 +176,11 @@ uint64_t FileTable::Bytes() const {
 
 void FileTable::Trim() {
   const std::lock_guard lock(mutex_);
-  if (by_id_.size() <= kMaxFiles) return;
+  if (by_id_.size() > kMaxFiles) ForgetOldest();
+}
+
+// mutex_ held.
+void FileTable::ForgetOldest() {
   std::vector<std::pair<uint64_t, uint64_t>> by_use;
   by_use.reserve(by_id_.size());
   for (const auto& [file, known] : by_id_) by_use.emplace_back(known.used_ns, file);

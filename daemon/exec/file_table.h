@@ -64,6 +64,7 @@ class FileTable : public FileResolver {
   void Trim();
 
  private:
+  void ForgetOldest();
   Result<FileInfo> AskName(uint64_t file, std::string* path);
   Result<FileInfo> AskNumber(const std::string& path);
   void NoteAnswer(uint64_t asked_ns);

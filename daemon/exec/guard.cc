@@ -81,12 +81,13 @@ inline void Guard::Hit(Slot slot, Ledger* reader, File* file, Cell* cell) {
   };
   if (cell->loaded != 0) {
     See(cell->owner == slot ? reader : &Of(cell->owner), cell);
-  } else if (cell->owner == (cell->used == 0 ? kNobody : slot) && MovesClock(*reader, *cell)) {
-    reader->clock += pages() * kPageBytes;
+  } else {
+    if (cell->owner == (cell->used == 0 ? kNobody : slot) && MovesClock(*reader, *cell))
+      reader->clock += pages() * kPageBytes;
+    // Nothing of what was dropped is known to be back: the reader waits for it in flight.
+    if (cell->dropped != 0) cell->flags |= kIsAwaited;
   }
   if ((cell->flags & kIsKnown) == 0) Learn(slot, file, cell, pages());
-  // Nothing of what was dropped is known to be back: the reader waits for it in flight.
-  if (cell->dropped != 0 && cell->loaded == 0) cell->flags |= kIsAwaited;
   Stamp(slot, *reader, cell);
 }
 

@@ -46,11 +46,12 @@ Status Worker::Take(Function work, Function done, size_t most) {
       return Error{EAGAIN, std::to_string(kMaxJobs) + " jobs wait for " + name_ + " already"};
     }
     jobs_.push_back(Job{std::move(work), std::move(done)});
-    has_waiting_.store(true, std::memory_order_relaxed);
+    has_waiting_.store(most_threads_ > 1, std::memory_order_relaxed);
     try {
       StartThreadIfNeeded();
     } catch (const std::system_error& error) {
       jobs_.pop_back();
+      if (jobs_.empty()) has_waiting_.store(false, std::memory_order_relaxed);
       return Error{error.code().value(), error.what()};
     }
   }
@@ -79,7 +80,7 @@ void Worker::StartThreadIfNeeded() {
 void Worker::WorkOne(std::unique_lock<std::mutex>* lock) {
   Job job = std::move(jobs_.front());
   jobs_.pop_front();
-  has_waiting_.store(!jobs_.empty(), std::memory_order_relaxed);
+  if (jobs_.empty()) has_waiting_.store(false, std::memory_order_relaxed);
   ++working_;
   begun_ = std::chrono::steady_clock::now();
   lock->unlock();
@@ -115,8 +116,8 @@ void Worker::TakeDone(std::deque<Function>* ready) {
   done_.clear();
 }
 
-size_t Worker::RunDone() {
-  if (most_threads_ > 1 && has_waiting_.load(std::memory_order_relaxed)) {
+size_t Worker::RunSome() {
+  if (has_waiting_.load(std::memory_order_relaxed)) {
     const std::lock_guard lock(mutex_);
     StartThreadIfNeeded();
   }

@@ -58,7 +58,11 @@ class Worker {
   void ClearWake();
   // Runs what is there to be run on the executor's thread; how many.  Does not wait, and with
   // nothing to run it takes no lock.
-  size_t RunDone();
+  size_t RunDone() {
+    const bool has_any =
+        has_done_.load(std::memory_order_relaxed) || has_waiting_.load(std::memory_order_relaxed);
+    return has_any ? RunSome() : 0;
+  }
   // Until every job is done, those that done() submits meanwhile included (a chain that does not
   // end is cut); then nothing is taken any more.
   void Finish();
@@ -77,6 +81,7 @@ class Worker {
   };
   Status Take(Function work, Function done, size_t most);
   void StartThreadIfNeeded();
+  size_t RunSome();
   void Run();
   void WorkOne(std::unique_lock<std::mutex>* lock);
   void TakeDone(std::deque<Function>* ready);
@@ -92,7 +97,7 @@ class Worker {
   const size_t most_threads_;
   const UniqueFd done_fd_;
   std::atomic<bool> has_done_{false};     // or, of a manual one, work
-  std::atomic<bool> has_waiting_{false};  // jobs, of which one may be stuck behind others
+  std::atomic<bool> has_waiting_{false};  // jobs that another thread could begin
   mutable std::mutex mutex_;
   std::condition_variable wake_;      // the worker: there is work
   std::condition_variable finished_;  // Finish: a work() has returned
