@@ -12,7 +12,8 @@
 //
 // While a start is recorded, a doubtful template or one from headers may be
 // followed beside.  A serving service plans nothing, asks for no positions and
-// drops nothing, but for what `ready` or a stop told it to drop.
+// drops nothing, but for what `ready` or a stop told it to drop, and while it
+// makes passes over a model larger than its memory (passes/).
 #ifndef POLICIES_MAIO_SERVICE_H_
 #define POLICIES_MAIO_SERVICE_H_
 

@@ -13,7 +13,7 @@ FLOORS = (("base",), ("net", "machine", "policy", "wire"), ("xpu", "backend"), (
 APART = {("cache", "policy"), ("supervisor", "runner"), ("supervisor", "exec"), ("supervisor", "cache"),
          *(("client", folder) for floor in FLOORS for folder in floor if folder not in ("base", "wire", "client"))}
 # The same of MAIO; its own folder is the top.
-MAIO_FLOORS = (("base",), ("template",), ("record", "follow"), ("synth",), ("",))
+MAIO_FLOORS = (("base",), ("template",), ("record", "follow"), ("synth", "passes"), ("",))
 
 
 def read(name):
