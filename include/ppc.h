@@ -206,7 +206,6 @@ struct ppc_residency {
 #define PPC_IS_TRACED 0x80u /* there is a trace_file; without one trace() does nothing */
 #define PPC_MISSES_HUGE 0x200u /* of a cached file, what is mapped by huge pages is not seen */
 
-#define PPC_MAX_CHECKPOINT 262144u /* bytes, of one service */
 #define PPC_REMOTE_EXIT_S 2u /* see background_remote() */
 
 enum ppc_log_level { PPC_LOG_ERROR = 3, PPC_LOG_WARNING = 4, PPC_LOG_INFO = 6, PPC_LOG_DEBUG = 7 };
@@ -284,12 +283,7 @@ struct ppc_context {
 	 */
 	int (*background)(const struct ppc_context *, void (*work)(void *arg),
 			  void (*done)(void *arg), void *arg);
-	/* Memory of a service that outlives the policy's process, for notes from which the next one goes
-	 * on; written by plain stores, valid until the service is stopped.  All zero for a service that
-	 * begins; as it was left (maybe in the middle of a store: check what is in it) for one that is
-	 * told of again after a crash.  8-byte aligned, at most PPC_MAX_CHECKPOINT; asked for with
-	 * another size it is zero again.  NULL: there is none, as under ppc-runner alone. */
-	void *(*checkpoint)(const struct ppc_context *, uint32_t service, size_t bytes);
+	void *unused; /* NULL */
 	/* As background(), for work that waits for other machines, such as a store on a network: on a
 	 * thread of its own, so that nothing which background() was given waits with it.  What is not
 	 * back PPC_REMOTE_EXIT_S after the policy is to end is given up: its work() may still run

@@ -158,7 +158,6 @@ Status Runner::Start() {
   config.roots = SysRoots{options_.directory, options_.directory};
   config.topology = TopologyOf(options_);
   config.manual = true;
-  config.checkpoints = options_.checkpoints;
   config.remote_pace = options_.remote_pace;
   const double share = parsed->is_blind ? kBlindShare : parsed->threshold;
   const uint64_t limit = parsed->limit_bytes;

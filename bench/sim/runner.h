@@ -28,7 +28,6 @@ struct RunnerOptions {
   uint32_t cpus = 2;
   uint64_t late_ns = 0;  // what the executor and the evictor wait for a CPU, at each turn
   std::vector<int> xpu_nodes;
-  std::shared_ptr<CheckpointArea> checkpoints;
   std::string path = "/sim";  // of the mount
   uint32_t mount = 0;         // its number
   Worker::Pace remote_pace;

@@ -88,15 +88,10 @@ void Supervisor::Save(const Mount& mount) {
 
 Status Supervisor::StartRunner(uint32_t number) {
   Mount& mount = mounts_[number];
-  Result<UniqueFd> file = state_.OpenCheckpoints(mount.path, /*is_fresh=*/!mount.has_run);
-  if (!file) return file.error();
-  Result<std::unique_ptr<CheckpointArea>> area = CheckpointArea::Open(std::move(*file));
-  if (!area) return area.error();
   RunnerOptions options = options_.runner;
   options.path = mount.path;
   options.mount = number;
   options.knows_machine = options_.mounts > 1;
-  options.checkpoints = std::move(*area);
   mount.memory = memory_.Enter();
   options.memory_share = mount.memory->FirstShare().value_or(kNoMemoryShare);
   mount.runner = std::make_unique<Runner>(kernel_, options);

@@ -26,9 +26,6 @@ Result<Json> ReadReply(const Result<std::string>& reply) {
 
 void Runtime::PrepareStart(ControlCall* call) {
   call->restarts = services_->NumberOf(call->id).has_value();
-  // A supervisor tells a new runner again what runs; anything else begins.
-  const Result<bool> is_resumed = JsonBool(call->message, "resumed", false);
-  call->is_resumed = is_resumed && *is_resumed;
   Result<std::unique_ptr<Service>> service = services_->Prepare(call->message);
   if (!service) {
     call->error = service.error();
@@ -116,7 +113,6 @@ void Runtime::Apply(ControlCall* call) {
     const Service* const service = services_->Install(std::move(call->service));
     if (guard_ != nullptr) guard_->Begin(GuardSlot(*service), call->id);
     if (guard_ != nullptr && service->is_guess) guard_->BeginGuess(GuardSlot(*service));
-    if (config_.checkpoints != nullptr) config_.checkpoints->Begin(call->id, call->is_resumed);
     if (is_told && autos_ != nullptr) autos_->EndGone();
   }
   if (!call->passes) return;
@@ -154,7 +150,6 @@ void Runtime::EndService(const std::string& id) {
   const Service* const service = services_->Find(id);
   if (service == nullptr) return;
   loader_->EndService(service->number);
-  if (config_.checkpoints != nullptr) config_.checkpoints->End(id);
   if (guard_ != nullptr) guard_->End(GuardSlot(*service));
   services_->Stop(id);
 }

@@ -183,11 +183,6 @@ int PolicyServices::FileNative(uint64_t file, bool native) {
   return done ? 0 : -done.error().code;
 }
 
-void* PolicyServices::Checkpoint(uint32_t service, size_t bytes) {
-  if (parts_.checkpoints == nullptr) return nullptr;
-  return parts_.checkpoints->Record(parts_.services->Get(service)->id, bytes);
-}
-
 void PolicyServices::Stat(const char* name, uint64_t value) {
   const std::string_view key(name, strnlen(name, kMaxStatName));
   const std::lock_guard lock(mutex_);

@@ -14,7 +14,6 @@
 #include "daemon/base/unique_fd.h"
 #include "daemon/cache/demand_meter.h"
 #include "daemon/cache/loader_pool.h"
-#include "daemon/exec/checkpoint_area.h"
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/service_table.h"
 #include "daemon/policy/host_services.h"
@@ -33,8 +32,7 @@ class PolicyServices : public HostServices {
     std::function<Status(uint32_t want, uint64_t beacon_bytes)> want;
     std::function<Status(void (*work)(void*), void (*done)(void*), void* arg)> background;
     std::function<Status(void (*work)(void*), void (*done)(void*), void* arg)> background_remote;
-    CheckpointArea* checkpoints = nullptr;  // none: there is nothing to come back to
-    Guard* guard = nullptr;                 // none: nothing is limited
+    Guard* guard = nullptr;  // none: nothing is limited
   };
 
   explicit PolicyServices(Parts parts) : parts_(std::move(parts)) {}
@@ -69,7 +67,6 @@ class PolicyServices : public HostServices {
   int FileNative(uint64_t file, bool native) override;
   void Stat(const char* name, uint64_t value) override;
   void Trace(const char* json) override;
-  void* Checkpoint(uint32_t service, size_t bytes) override;
 
  private:
   static constexpr size_t kMaxStats = 256;

@@ -94,7 +94,7 @@ void Runtime::BuildParts(const ppc_operation& table) {
       [this](void (*work)(void*), void (*done)(void*), void* arg) {
         return Background(remote_.get(), work, done, arg);
       },
-      config_.checkpoints.get(), guard_.get()});
+      guard_.get()});
   const uint64_t period = std::min<uint64_t>(options.lease_ms / 4, options.hook_timeout_ms);
   watchdog_ = std::make_unique<Watchdog>(
       Watchdog::Options{.period_ns = std::max<uint64_t>(period, 1) * kNsPerMs,

@@ -32,7 +32,6 @@ struct RuntimeConfig {
   // The makers' libraries; nullptr = they are not asked.
   std::shared_ptr<const VendorXpus> vendor_xpus;
   EventLogWriter* recorder = nullptr;
-  std::shared_ptr<CheckpointArea> checkpoints;  // nullptr = services that begin again start over
   bool manual = false;       // no threads of our own but the watchdog's: tests, simulator
   Worker::Pace remote_pace;  // of the policy's work that waits for other machines, if manual
   // Memory of a service; nullptr = the machine's.
@@ -78,7 +77,6 @@ struct ControlCall {
   std::string id;                    // of the service it is about
   std::unique_ptr<Service> service;  // "service_start": to be installed
   bool restarts = false;             // under a known name
-  bool is_resumed = false;           // it ran under the runner before
   uint32_t number = 0;
   int pid = 0;  // "bind_pid": to be bound
   uint64_t start_ns = 0;

@@ -34,7 +34,6 @@ class HostServices {
   virtual int FileNative(uint64_t file, bool native) = 0;
   virtual void Stat(const char* name, uint64_t value) = 0;
   virtual void Trace(const char* json) = 0;
-  virtual void* Checkpoint(uint32_t, size_t) { return nullptr; }
   virtual int ListDir(const char*, int (*)(void*, const char*, char), void*) { return -ENOSYS; }
   virtual int Background(void (*)(void*), void (*)(void*), void*) { return -ENOSYS; }
   virtual uint64_t GroupUsed(uint32_t) { return 0; }

@@ -77,10 +77,6 @@ void TraceCall(const ppc_context* context, const char* json) {
   if (json != nullptr) Host(context)->Trace(json);
 }
 
-void* CheckpointCall(const ppc_context* context, uint32_t service, size_t bytes) {
-  return bytes == 0 ? nullptr : Host(context)->Checkpoint(service, bytes);
-}
-
 int ListDirCall(const ppc_context* context, const char* path,
                 int (*entry)(void*, const char*, char), void* arg) {
   if (path == nullptr || entry == nullptr) return -EINVAL;
@@ -138,7 +134,6 @@ PolicyContext::PolicyContext(ContextFacts facts, HostServices* services)
   context_.list_dir = ListDirCall;
   context_.interrupt_of = InterruptOfCall;
   context_.background = BackgroundCall;
-  context_.checkpoint = CheckpointCall;
   context_.background_remote = BackgroundRemoteCall;
   context_.group_used = GroupUsedCall;
   context_.use_limit = UseLimitCall;

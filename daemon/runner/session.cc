@@ -68,18 +68,6 @@ LentPrograms Session::TakeLent(const Choice& choice) const {
   return lent;
 }
 
-// Without them a service whose runner dies starts over: no reason to refuse.
-void Session::TakeCheckpoints(const Choice& choice) {
-  if (socket_ == nullptr || choice.checkpoints < 0) return;
-  if (fcntl(choice.checkpoints, F_SETFD, FD_CLOEXEC) != 0) return;
-  Result<std::unique_ptr<CheckpointArea>> area = CheckpointArea::Open(UniqueFd(choice.checkpoints));
-  if (area) {
-    checkpoints_ = std::move(*area);
-  } else {
-    Log(LogLevel::kWarning, area.error().message);
-  }
-}
-
 Status Session::OpenParts(const Choice& choice) {
   Result<std::unique_ptr<Backend>> backend = OpenBackend(
       choice.backend, choice.directory, RootsFromEnvironment(), TakeLent(choice), choice.device);
@@ -129,7 +117,6 @@ Result<RuntimeConfig> Session::MakeConfig(const Json& message, const std::string
   result.topology = std::move(*topology);
   result.options = std::move(*options);
   result.recorder = recorder_ ? &*recorder_ : nullptr;
-  result.checkpoints = checkpoints_;
   result.on_hang = [this](const std::string& what) { EndHung(what); };
   result.on_start_again = [this](const std::string& id) {
     if (socket_ != nullptr) socket_->Send(Json{{"event", "service_start"}, {"service_id", id}});
@@ -156,7 +143,6 @@ Result<Session::Choice> Session::ReadChoice(const Json& message) {
     choice.lent_first = lent.value("first_descriptor", 0);
     choice.lent_count = lent.value("descriptors", 0);
   }
-  choice.checkpoints = message.value("checkpoints", -1);
   const Result<std::string> device = JsonString(message, "device", "");
   if (!device) return device.error();
   choice.device = *device;
@@ -176,7 +162,6 @@ Status Session::Open(const Json& message) {
   const Result<Choice> choice = ReadChoice(message);
   if (!choice) return choice.error();
   SetLogDirectory(choice->directory);
-  TakeCheckpoints(*choice);
   Status opened = OpenParts(*choice);
   if (!opened) return opened;
   Result<RuntimeConfig> config = MakeConfig(message, choice->directory);

@@ -47,12 +47,10 @@ class Session {
     uint32_t lent_dir = 0;  // see LentPrograms
     int lent_first = 0;
     int lent_count = 0;
-    int checkpoints = -1;  // descriptor; -1: none lent
-    std::string device;    // "/dev/ppcN" that is at `directory`; "": nobody said
+    std::string device;  // "/dev/ppcN" that is at `directory`; "": nobody said
   };
   static Result<Choice> ReadChoice(const Json& message);
   LentPrograms TakeLent(const Choice& choice) const;
-  void TakeCheckpoints(const Choice& choice);
   Status OpenParts(const Choice& choice);
   Result<RuntimeConfig> MakeConfig(const Json& message, const std::string& mount);
   // What has come from the supervisor, parsed.
@@ -80,7 +78,6 @@ class Session {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Plugin> plugin_;
   std::optional<EventLogWriter> recorder_;
-  std::shared_ptr<CheckpointArea> checkpoints_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<LineSocket> socket_;
 };

@@ -6,24 +6,10 @@
 
 #include "daemon/base/log.h"
 #include "daemon/supervisor/options.h"
-#include "daemon/supervisor/state_dir.h"
 #include "daemon/wire/protocol.h"
 
 namespace ppc::control {
 namespace {
-
-// Where policies note how far their services are: whoever comes after this runner goes on there.
-void LendCheckpoints(const StateDir& state, const std::string& directory, bool is_fresh,
-                     RunnerInit* init) {
-  Result<UniqueFd> file = state.OpenCheckpoints(directory, is_fresh);
-  if (!file) {
-    return Log(LogLevel::kWarning, {directory, ""},
-               "a service whose runner dies in the middle of its load starts over: " +
-                   file.error().message);
-  }
-  init->message["checkpoints"] = kRunnerLentFd + init->lent.size();
-  init->lent.push_back(std::move(*file));
-}
 
 // Programs for a runner that may want them; without, it tries by itself and says what is missing.
 void LendPrograms(ObserverHub& hub, const std::string& directory,
@@ -57,7 +43,6 @@ RunnerInit MakeRunnerInit(const Environment& environment, const MountInfo& mount
                            {"runtime", runtime == choice.config.end() ? Json::object() : *runtime}},
                   .lent{}};
   if (!mount.is_plain) init.message["device"] = mount.Key();
-  LendCheckpoints(environment.state, mount.path, is_fresh, &init);
   const bool may_observe =
       choice.backend == BackendKind::kAuto || choice.backend == BackendKind::kObserver;
   if (mount.is_plain && may_observe)

@@ -21,7 +21,6 @@ namespace ppc::control {
 namespace {
 
 constexpr const char* kSuffix = ".json";
-constexpr const char* kCheckpointSuffix = ".checkpoints";
 constexpr size_t kNameDigits = 16;
 // More than the services of one mount, each of a request's size, can come to.
 constexpr size_t kMaxStateBytes = 512 << 20;
@@ -101,12 +100,12 @@ StateDir::~StateDir() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::string StateDir::FileOf(const std::string& mount, const char* suffix) const {
-  return path_ + "/mounts/" + Sha256Hex(mount).substr(0, kNameDigits) + suffix;
+std::string StateDir::FileOf(const std::string& mount) const {
+  return path_ + "/mounts/" + Sha256Hex(mount).substr(0, kNameDigits) + kSuffix;
 }
 
 Status StateDir::Save(const std::string& mount, const Json& state) const {
-  const std::string file = FileOf(mount, kSuffix);
+  const std::string file = FileOf(mount);
   const std::string fresh = file + ".new";
   UniqueFd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!fd.IsValid()) return PosixError("open " + fresh, errno);
@@ -116,17 +115,7 @@ Status StateDir::Save(const std::string& mount, const Json& state) const {
   return Ok();
 }
 
-void StateDir::Remove(const std::string& mount) const {
-  for (const char* suffix : {kSuffix, kCheckpointSuffix}) unlink(FileOf(mount, suffix).c_str());
-}
-
-Result<UniqueFd> StateDir::OpenCheckpoints(const std::string& mount, bool is_fresh) const {
-  const std::string file = FileOf(mount, kCheckpointSuffix);
-  if (is_fresh) unlink(file.c_str());
-  UniqueFd fd(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd.IsValid()) return PosixError("open " + file, errno);
-  return fd;
-}
+void StateDir::Remove(const std::string& mount) const { unlink(FileOf(mount).c_str()); }
 
 std::vector<Json> StateDir::LoadAll(std::vector<std::string>& problems) const {
   std::vector<std::string> files;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what ppcd remembers over its own restart: per registered mount one JSON
-// file, replaced atomically, and the runner's checkpoints, which only the runner
-// writes and reads; and the lock that keeps a second ppcd out.
+// file, replaced atomically; and the lock that keeps a second ppcd out.
 // Threads: one.
 #ifndef PPC_DAEMON_SUPERVISOR_STATE_DIR_H_
 #define PPC_DAEMON_SUPERVISOR_STATE_DIR_H_
@@ -29,12 +28,7 @@ class StateDir {
   const std::string& path() const { return path_; }
 
   Status Save(const std::string& mount, const Json& state) const;
-  // Forgets both.
   void Remove(const std::string& mount) const;
-
-  // The checkpoints of a mount's runner, to be lent to it.  `is_fresh`: an empty one; a runner that
-  // has the one before keeps a file of its own.
-  Result<UniqueFd> OpenCheckpoints(const std::string& mount, bool is_fresh) const;
 
   // Unreadable files are renamed to *.bad, and named in `problems`.
   std::vector<Json> LoadAll(std::vector<std::string>& problems) const;
@@ -42,7 +36,7 @@ class StateDir {
  private:
   StateDir(std::string path, UniqueFd lock, bool is_private)
       : path_(std::move(path)), lock_(std::move(lock)), is_private_(is_private) {}
-  std::string FileOf(const std::string& mount, const char* suffix) const;
+  std::string FileOf(const std::string& mount) const;
 
   std::string path_;
   UniqueFd lock_;

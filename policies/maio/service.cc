@@ -78,7 +78,6 @@ bool Service::Join(const ServiceSpec& spec) {
 void Service::Joined() {
   run_.is_awaited = false;
   run_.start_ns = run_.Now();
-  if (follows()) following_->Join();
 }
 
 void Service::Prepare() {
@@ -120,7 +119,6 @@ void Service::Begin(Preparation p) {
   const uint64_t known_ns = p.found.created_ns;
   if (p.followed) {
     Follow(&p);
-    if (!following_->reason().empty()) reason_ += "; " + following_->reason();
   }
   if (is_fetched_) reason_ += ", from the store";
   run_.Log(PPC_LOG_INFO, "maio: service " + id() + ": " + ModeName(mode_) + " (" + reason_ + ")");
@@ -130,6 +128,24 @@ void Service::Begin(Preparation p) {
   background_([] { malloc_trim(0); }, [] {});
   if (!is_fetched_ && !is_held_back_) fetch_newer_ = known_ns;
   if (look_ups_.has_ended()) FetchNewer();
+}
+
+// Where the readers are is not known after a runner ended during a load.  Where memory is short
+// what is behind them would be loaded a second time; whose memory it is shows once one of them is
+// seen.
+bool Service::MayGoOn() {
+  if (!run_.spec.is_resumed || is_again_) return true;
+  if (run_.last_event_ns == 0) return false;
+  if (following_->Fits(run_.Memory())) return true;
+  following_->End();
+  following_.reset();
+  look_ups_.End();
+  if (mode_ == Mode::kUse) mode_ = Mode::kNative;
+  reason_ =
+      "left to the kernel until its next start: its runner ended during the load, and memory is "
+      "short";
+  run_.Log(PPC_LOG_INFO, "maio: service " + id() + ": " + reason_);
+  return false;
 }
 
 void Service::Follow(Preparation* p) {
@@ -267,7 +283,7 @@ void Service::WatchPasses() {
 
 void Service::Plan(const ppc_plan_request& request, IoList* out) {
   if (passes_ != nullptr) passes_->Plan(request, out);
-  if (follows()) following_->Plan(request, out);
+  if (follows() && MayGoOn()) following_->Plan(request, out);
 }
 
 void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
@@ -277,7 +293,7 @@ void Service::Evict(const Evictor::Held& held, bool is_contended, IoList* out) {
     const bool may_unmap = is_stopped_ || run_.config.at_ready == AtReady::kAll;
     evict_all_ = following_->EvictAll(held, may_unmap, out);
     GiveBack();
-  } else if (follows() && (is_contended || !IsAtEnd())) {
+  } else if (follows() && (is_contended || !IsAtEnd()) && MayGoOn()) {
     // At the end of the load nothing of it needs room any more, and readers may compute from what
     // they have mapped.
     following_->SetContended(is_contended);

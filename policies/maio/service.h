@@ -109,6 +109,7 @@ class Service {
   void Prepare();
   void Begin(Preparation preparation);
   void Follow(Preparation* preparation);  // takes its template
+  bool MayGoOn();
   void FetchNewer();
   void FetchShared(uint64_t known_ns);
   void Fetched();

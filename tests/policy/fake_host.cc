@@ -184,12 +184,6 @@ ppc_context* FakeHost::context() {
     Self(c)->FindResident(file, bitmap, bytes, out);
     return 0;
   };
-  context_.checkpoint = [](const ppc_context* c, uint32_t service, size_t bytes) -> void* {
-    if (bytes > Self(c)->checkpoint_room) return nullptr;
-    std::vector<uint64_t>& words = Self(c)->checkpoints[service];
-    if (words.size() != (bytes + 7) / 8) words.assign((bytes + 7) / 8, 0);
-    return words.data();
-  };
   context_.read = Read;
   context_.xpu_node = [](const ppc_context* c, int32_t xpu) {
     const auto& nodes = Self(c)->xpu_nodes;

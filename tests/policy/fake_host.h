@@ -98,11 +98,6 @@ class FakeHost {
   std::deque<BackgroundWork> remote;      // the same of background_remote()
   bool is_remote_silent = false;          // nothing of that comes back
 
-  // Of each service, by number: what ppc_context.checkpoint hands out; in words, so that it is
-  // aligned.  No room: it hands out nothing.
-  std::map<uint32_t, std::vector<uint64_t>> checkpoints;
-  size_t checkpoint_room = PPC_MAX_CHECKPOINT;
-
   // bitmap as in ppc_context.resident.
   virtual void FindResident(uint64_t file, uint8_t* bitmap, size_t bytes, ppc_residency* out) {
     (void)bitmap, (void)bytes;

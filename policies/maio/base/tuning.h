@@ -43,9 +43,6 @@ inline constexpr uint64_t kOutOfOrderMin = 8ull << 20;
 // Events that prove a jump, misses behind the front that prove another pass: one alone is a look.
 inline constexpr uint32_t kJumpHits = 3;
 inline constexpr uint32_t kRewindMisses = 3;
-// So many events of a reader that was lost sight of, and none of what it reads itself: it tells of
-// no such.
-inline constexpr uint64_t kAwayEvents = 16;
 // A stream without events, while its group has so many, has ended.
 inline constexpr uint64_t kSettleEvents = 16;
 // Of several places where a page may be meant, one behind is so much farther.
@@ -61,15 +58,6 @@ inline constexpr uint64_t kGoneNs = 1'000'000'000;
 inline constexpr uint64_t kSilentNs = 60'000'000'000;
 inline constexpr uint64_t kSilentBytes = 4ull << 30;
 inline constexpr uint64_t kSilentShare = 4;  // of a small model so much is enough
-// While nobody looked (the runner had died) a reader may have been so much faster than before; of
-// one that had just begun no rate is known, and no device gives more.
-inline constexpr double kFasterAway = 8;
-inline constexpr double kUnknownRate = 1;  // bytes per ns
-// Nothing is loaded for a reader until it has said where it is now, or for so long.
-inline constexpr uint64_t kAwayNs = 1'000'000'000;
-// Nor is anything dropped that looks as if it were far ahead of him: it may be what he is in.  On a
-// machine short of CPU it takes a while until he says so.
-inline constexpr uint64_t kAwayKeepNs = 10'000'000'000;
 
 // ----------------------------------------------------------------- releasing
 // A reader that rests has copied what it read.
@@ -99,8 +87,6 @@ inline constexpr uint64_t kSortNs = 10'000'000;
 inline constexpr uint64_t kSortNsPerPiece = 10'000;
 // What is still held so long after ready is another's.
 inline constexpr uint64_t kEndNs = 10'000'000'000;
-// Released since progress was noted: whoever takes over after a crash reads so much again.
-inline constexpr uint64_t kReleasedPerNote = 64ull << 20;
 
 // --------------------------------------------------------------- the service
 // A recording of packages alone ends when its service has read nothing for so long.

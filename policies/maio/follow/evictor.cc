@@ -110,11 +110,9 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   // while to be made and known of, and readers do not wait.
   const uint64_t step = EvictStep(memory);
   uint64_t wanted = memory.used > memory.threshold ? memory.used - memory.threshold : 0;
-  if (is_full && (is_contended_ || planner_->HasMore(now_ns))) wanted += kRetiredSteps * step;
+  if (is_full && (is_contended_ || planner_->HasMore())) wanted += kRetiredSteps * step;
   ReleaseRetired(wanted, flags, now_ns, held, out);
   AddRetries(now_ns, held, out);
-  // While a reader's place is not known, the pieces that it is in look the furthest ahead of it.
-  if (now_ns < wait_until_ns_ && matcher_->IsAnyAway()) return;
   ReleaseFurthest(wanted, Order::kNever, flags, now_ns, held, out);
 
   // While room is withheld nothing is loaded and what has been read goes; what is needed soon
@@ -125,7 +123,7 @@ void Evictor::Evict(const ppc_memory& memory, uint64_t now_ns, bool can_unmap, c
   const uint64_t over = memory.used > tolerated ? memory.used - tolerated : 0;
   ReleaseFurthest(over, distance_, flags, now_ns, held, out);
   const uint64_t swap = step / kSwapShare;
-  const uint64_t urgent = is_full ? planner_->NearestAbsent(swap, now_ns) : swap;
+  const uint64_t urgent = is_full ? planner_->NearestAbsent(swap) : swap;
   if (urgent < swap)
     ReleaseFurthest(swap, std::max(distance_, urgent + step), flags, now_ns, held, out);
 }
@@ -234,14 +232,6 @@ void Evictor::Done(const ppc_result& result, uint64_t now_ns) {
   const uint64_t due = kFirstRetryNs << (attempts - 1);
   retries_.push_back(
       {static_cast<uint32_t>(file), result.offset, result.size, now_ns + due, attempts, may_unmap});
-}
-
-void Evictor::Resume(const Progress& progress) {
-  distance_ = std::max(distance_, std::min(progress.distance, kMaxDistance));
-  for (size_t g = 0; g < position_.size(); g++) position_[g] = progress.groups[g].released;
-  for (uint32_t p = 0; p < layout_->pieces().size(); p++) {
-    if (layout_->pieces()[p].pending == 0) retired_.push_back(p);
-  }
 }
 
 void Evictor::Refault(uint32_t index, uint64_t bytes, uint64_t now_ns) {

@@ -64,11 +64,6 @@ class Evictor {
   // `bytes` were missed: the distance was too short.
   void Refault(uint32_t piece, uint64_t bytes, uint64_t now_ns);
 
-  // Goes on where another was: what nobody needs any more may be there all the same.
-  void Resume(const Progress& progress);
-  // Until then nothing ahead of the readers, while one of them has told nothing since.
-  void WaitForReaders(uint64_t until_ns) { wait_until_ns_ = until_ns; }
-
   uint64_t distance() const { return distance_; }
   uint64_t dropping_bytes() const { return dropping_; }  // asked to drop, memory still counts them
   uint64_t position(uint32_t group) const { return position_[group]; }
@@ -118,7 +113,6 @@ class Evictor {
   uint64_t distance_;
   uint64_t cookie_;
   uint64_t widened_ns_ = 0;
-  uint64_t wait_until_ns_ = 0;
   uint64_t threshold_ = ~0ull;  // of memory, when looked at last
   std::vector<uint64_t> position_;
   // All readers have passed them by the distance, longest ago first; some are held by another

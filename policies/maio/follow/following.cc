@@ -46,12 +46,6 @@ Following::Following(Run* run, Tables tables)
   for (const LayoutFile& file : layout_->files()) {
     if (file.number != 0) run_->context->file_native(run_->context, file.number, 0);
   }
-  notes_ = std::make_unique<ProgressNotes>(run_, layout_.get(), matcher_.get(), evictor_.get());
-  if (const std::optional<bool> was_constrained = notes_->TakeOver(&reason_)) {
-    constrained_ = *was_constrained;
-    planner_->WaitForReaders(run_->Now() + kAwayNs);
-    evictor_->WaitForReaders(run_->Now() + kAwayKeepNs);
-  }
   planner_->SetBurnt(constrained_);
   for (const uint32_t piece : tables.cached) planner_->Found(piece);
 }
@@ -63,8 +57,6 @@ bool Following::Fits(const ppc_memory& memory) const {
   const uint64_t taken = std::max(own, recorded_own_);
   return template_bytes() + taken <= memory.limit;
 }
-
-void Following::Join() { notes_->OpenAnew(); }
 
 void Following::BindGroups() {
   for (uint32_t g = 0; g < layout_->groups().size(); g++) {
@@ -272,9 +264,8 @@ void Following::Evict(const Evictor::Held& held, IoList* out) {
   if (!is_contended_ && Fits(memory)) return;
   // Room that no load needs is the kernel's to make: it may be short of what the service takes for
   // itself, and its readers may compute from what they have mapped.
-  if (!is_contended_ && !planner_->HasMore(run_->Now())) return;
+  if (!is_contended_ && !planner_->HasMore()) return;
   evictor_->Evict(memory, run_->Now(), (run_->context->caps & PPC_CAN_UNMAP) != 0, held, out);
-  if (notes_->IsDue()) notes_->Save(constrained_);
 }
 
 bool Following::EvictAll(const Evictor::Held& held, bool may_unmap, IoList* out) {
@@ -310,7 +301,6 @@ void Following::DropSilent(uint64_t now_ns) {
 void Following::Tick(uint64_t now_ns) {
   planner_->Expire(now_ns);
   DropSilent(now_ns);
-  notes_->Save(constrained_);
   if (now_ns >= traced_ns_ + kTraceNs) Trace(now_ns);
 }
 

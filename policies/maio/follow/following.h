@@ -23,7 +23,6 @@
 #include "policies/maio/follow/own_memory.h"
 #include "policies/maio/follow/piece_table.h"
 #include "policies/maio/follow/planner.h"
-#include "policies/maio/follow/progress_notes.h"
 #include "policies/maio/follow/rereading.h"
 #include "policies/maio/follow/small_files.h"
 #include "policies/maio/follow/status.h"
@@ -57,8 +56,6 @@ class Following {
   void Rest();
   // The model has been read: what readers were thought to be still in may go.
   void EndWeights();
-  // Who was awaited is there.
-  void Join();
   // EvictAll leaves what was in the page cache already.
   void KeepFound() {
     table_->KeepFound();
@@ -105,11 +102,11 @@ class Following {
   uint64_t Activity() const;
   bool has_model() const { return layout_->bytes() != 0; }
   bool constrained() const { return constrained_; }
+  // The kernel could keep all of it beside what the service takes for itself.
+  bool Fits(const ppc_memory& memory) const;
   uint64_t beacon_bytes() const { return beacon_bytes_; }
   // What the service had taken for itself when it began to read the model; 0: not known.
   uint64_t own_bytes() const { return own_memory_.taken(); }
-  // What is to be told of how it began; "" nothing.
-  const std::string& reason() const { return reason_; }
   // Called when two workers turn out to be each other.
   void OnSwap(std::function<void(uint32_t, uint32_t)> swap) { on_swap_ = std::move(swap); }
 
@@ -137,11 +134,9 @@ class Following {
   void DropSilent(uint64_t now_ns);
   void Trace(uint64_t now_ns);
   void StopLoads();
-  bool Fits(const ppc_memory& memory) const;
   Followed Parts() const;
 
   Run* const run_;
-  std::string reason_;
   std::unique_ptr<Layout> layout_;
   std::unique_ptr<SmallFiles> small_;
   uint64_t learnt_ns_;  // when some of them were looked up last
@@ -150,7 +145,6 @@ class Following {
   std::unique_ptr<Matcher> matcher_;
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<Evictor> evictor_;
-  std::unique_ptr<ProgressNotes> notes_;
   std::unique_ptr<WorkerVotes> votes_;
   std::function<void(uint32_t, uint32_t)> on_swap_;
 

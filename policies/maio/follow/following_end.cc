@@ -23,7 +23,6 @@ void Following::EndWeights() {
 void Following::Pause() {
   StopLoads();
   native_.TakeAll();
-  notes_->Save(constrained_);  // after a crash it is at the end, too
 }
 
 void Following::GoOn() {
@@ -41,7 +40,6 @@ void Following::StopLoads() {
 void Following::End() {
   StopLoads();
   native_.TakeAll();
-  notes_->End();
 }
 
 bool Following::IsAtEnd() const {

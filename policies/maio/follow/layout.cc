@@ -25,11 +25,6 @@ uint64_t PiecePages(uint64_t total_bytes) {
   return std::clamp<uint64_t>(bytes, 1 << 20, 8 << 20) / kPage;
 }
 
-uint64_t Mix(uint64_t digest, uint64_t value) {
-  digest = (digest ^ value) * 0x9e3779b97f4a7c15;
-  return digest ^ digest >> 29;
-}
-
 }  // namespace
 
 // ------------------------------------------------------------------------ uses
@@ -72,28 +67,9 @@ size_t UseList::CountUpTo(uint32_t piece) const {
   return first;
 }
 
-uint64_t UseList::Digest(uint64_t digest) const {
-  for (const Run& run : runs_)
-    digest = Mix(Mix(digest, uint64_t{run.piece} << 32 | run.index), run.page);
-  return Mix(digest, size_);
-}
-
 size_t UseList::held_bytes() const {
   return sizeof(*this) + runs_.capacity() * sizeof(Run) + states_.capacity() +
          by_piece_.capacity() * sizeof(uint32_t);
-}
-
-uint32_t UseList::CountBefore(const std::vector<Piece>& pieces, uint64_t pos) const {
-  const auto after = std::partition_point(runs_.begin(), runs_.end(),
-                                          [pos](const Run& run) { return run.pos() < pos; });
-  if (after == runs_.begin()) return 0;
-  const auto run = std::prev(after);
-  const uint64_t end_page = pieces[run->piece].page + (pos - run->pos() - 1) / kPage + 1;
-  const auto first = pieces.begin() + run->piece;
-  const auto end =
-      std::partition_point(first, first + Length(static_cast<size_t>(run - runs_.begin())),
-                           [end_page](const Piece& piece) { return piece.page < end_page; });
-  return run->index + static_cast<uint32_t>(end - first);
 }
 
 // ---------------------------------------------------------------------- pieces
@@ -113,22 +89,6 @@ Layout::Layout(Template t, std::span<const uint64_t> numbers, size_t max_pieces)
   piece_pages_ = PiecePages(total);
   CutPieces(t, max_pieces);
   AddUses(&t);
-  digest_ = MakeDigest();
-}
-
-uint64_t Layout::MakeDigest() const {
-  uint64_t digest = Mix(files_.size(), groups_.size());
-  for (const LayoutFile& file : files_)
-    digest = Mix(Mix(digest, std::hash<std::string>()(file.path)), file.bytes);
-  for (const Piece& piece : pieces_) {
-    digest = Mix(digest, piece.offset());
-    digest = Mix(Mix(digest, uint64_t{piece.file} << 32 | piece.pages), piece.groups);
-  }
-  for (const LayoutGroup& group : groups_) {
-    digest = Mix(digest, group.id);
-    for (const UseList& list : group.lists) digest = list.Digest(digest);
-  }
-  return digest;
 }
 
 // Calls emit(file, first page, end, readers) for each stretch, in order, until it returns false.

@@ -98,8 +98,6 @@ class UseList {
       return std::nullopt;
     return at;
   }
-  // How many begin before a position of the sequence.
-  uint32_t CountBefore(const std::vector<Piece>& pieces, uint64_t pos) const;
   void SetState(uint32_t index, UseState state) {
     uint8_t& four = states_[index / 4];
     const unsigned shift = index % 4 * 2;
@@ -117,26 +115,6 @@ class UseList {
     }
   }
 
-  // Calls see(index, count) for each stretch of uses in a state, as long as can be.
-  template <typename See>
-  void ForEachStretch(UseState state, See see) const {
-    uint32_t first = 0;
-    const auto four = static_cast<uint8_t>(static_cast<unsigned>(state) * 0x55);
-    for (uint32_t i = 0; i <= size_;) {
-      const bool has_it = i < size_ && StateOf(i) == state;
-      if (!has_it) {
-        if (i > first) see(first, i - first);
-        first = ++i;
-      } else if (i % 4 == 0 && states_[i / 4] == four && i + 4 <= size_) {
-        i += 4;
-      } else {
-        i++;
-      }
-    }
-  }
-
-  // Mixes in which pieces it lists, and where; not their states.
-  uint64_t Digest(uint64_t before) const;
   void Add(const std::vector<Piece>& pieces, uint32_t piece, uint64_t pos);
   void Close();  // after the last Add
   size_t held_bytes() const;
@@ -246,9 +224,7 @@ class Layout {
   bool joined() const { return joined_; }
   uint64_t piece_pages() const { return piece_pages_; }
   uint64_t bytes() const { return bytes_; }  // of all pieces
-  // Of what does not change while it is followed: equal for layouts that are cut alike.
-  uint64_t Digest() const { return digest_; }
-  size_t held_bytes() const;  // what the tables take of our own memory
+  size_t held_bytes() const;                 // what the tables take of our own memory
 
  private:
   friend class PieceTable;
@@ -267,7 +243,6 @@ class Layout {
   uint16_t SetOf(uint64_t readers);
   void IndexCells(LayoutFile* file);
   void AddUses(Template* t);
-  uint64_t MakeDigest() const;
 
   std::vector<LayoutFile> files_;
   std::vector<LayoutGroup> groups_;
@@ -281,7 +256,6 @@ class Layout {
   std::unordered_map<uint64_t, uint32_t> by_number_;
   uint64_t piece_pages_ = 0;
   uint64_t bytes_ = 0;
-  uint64_t digest_ = 0;
 };
 
 }  // namespace ppc::maio

@@ -27,8 +27,7 @@ Matcher::Matcher(PieceTable* table, uint64_t window_bytes, uint64_t beacon_bytes
       layout_(&table->layout()),
       window_pages_(std::max<uint64_t>(window_bytes / kPage, 1)),
       beacon_pages_(std::max<uint64_t>(beacon_bytes / kPage, 1)),
-      cursors_(layout_->groups().size()),
-      away_ns_(layout_->groups().size(), 0) {
+      cursors_(layout_->groups().size()) {
   for (Cursor& cursor : cursors_) cursor.streams.resize(layout_->files().size());
 }
 
@@ -64,16 +63,11 @@ MatchResult Matcher::Observe(const Observation& o) {
   }
   Note(&cursor, true);
   result.known = true;
-  // Where a reader is that was lost sight of is told by what it reads, not by what the kernel reads
-  // ahead of it: taken for its place, that would leave all that it has read meanwhile unread.
-  const bool is_away = cursor.away_ns != 0 || stream.away;
-  if (!o.user && is_away && cursor.events < kAwayEvents) return result;
   if (!stream.active) {
     stream.active = true;
     cursor.active.push_back(o.file);
   }
   stream.last_event = cursor.events;
-  if (o.user && (stream.away || cursor.away_ns != 0)) CatchUp(o, &stream, arrival);
   if (arrival.last < stream.front) {
     result.moved |= Revisit(o, &stream, arrival);
     if (!result.moved) return result;
@@ -357,6 +351,31 @@ void Matcher::UpdateRate(Cursor* cursor, uint64_t now_ns) {
   cursor->rate = cursor->rate == 0 ? rate : 0.7 * cursor->rate + 0.3 * rate;
   cursor->rate_ns = now_ns;
   cursor->rate_consumed = cursor->consumed;
+}
+
+bool Matcher::IsNearEnd(uint32_t group, uint32_t file, uint32_t index) const {
+  const UseList& list = layout_->ListOf(group, file);
+  uint64_t left = 0;
+  for (uint32_t i = index; i < list.size() && left <= tail_bytes(); i++)
+    left += layout_->pieces()[list.PieceOf(i)].bytes();
+  return left <= tail_bytes();
+}
+
+// A look at a file's last pages is a jump there: a reader that has left out most of what is listed
+// is not at the end of it.
+bool Matcher::IsAtEnd(uint32_t group) const {
+  uint64_t uses = 0;
+  uint64_t skipped = 0;
+  for (uint32_t file = 0; file < layout_->files().size(); file++) {
+    const UseList& list = layout_->ListOf(group, file);
+    if (list.size() == 0 || layout_->files()[file].kind == FileKind::kSmall) continue;
+    const Stream& stream = cursors_[group].streams[file];
+    if (!stream.started && stream.pass == 0) return false;
+    if (!IsNearEnd(group, file, std::max(stream.front, stream.pass))) return false;
+    uses += list.size();
+    skipped += stream.skipped;
+  }
+  return uses != 0 && skipped * 2 <= uses;
 }
 
 }  // namespace ppc::maio

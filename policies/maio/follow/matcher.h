@@ -20,7 +20,6 @@
 
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/follow/piece_table.h"
-#include "policies/maio/follow/progress.h"
 
 namespace ppc::maio {
 
@@ -61,8 +60,7 @@ struct Stream {
   bool started = false;
   bool user = false;  // the process itself has touched it
   bool active = false;
-  bool led = false;   // the group's position has been here since it became active
-  bool away = false;  // taken over: what was read meanwhile was not told
+  bool led = false;  // the group's position has been here since it became active
 };
 
 // Uses that were passed one after the other, and nothing between them.
@@ -92,7 +90,6 @@ struct Cursor {
   uint64_t rate_ns = 0;
   uint64_t rate_consumed = 0;
   bool dropped = false;  // holds no pages any more (worker is gone)
-  uint64_t away_ns = 0;  // taken over: nothing was told of it since; 0: no
   SyncState state = SyncState::kSync;
 };
 
@@ -117,16 +114,9 @@ class Matcher {
   // The group is at the end of each file that it reads, by populating or by its own reads.
   bool IsAtEnd(uint32_t group) const;
 
-  // For one that goes on where this one is, see progress.h.
-  GroupProgress Save(uint32_t group) const;
-  // Once, before anything else; now_ns: not 0.
-  void Resume(uint32_t group, const GroupProgress& progress, uint64_t now_ns);
-
   std::vector<Cursor>& cursors() { return cursors_; }
   const std::vector<Cursor>& cursors() const { return cursors_; }
   uint64_t out_of_order_bytes(uint32_t group) const;
-  // Of some reader that has not ended nothing has been told since it was taken over.
-  bool IsAnyAway() const;
 
   uint64_t matched() const { return matched_; }
   uint64_t unknown() const { return unknown_; }
@@ -150,7 +140,6 @@ class Matcher {
   void Pass(uint32_t group, uint32_t file, uint32_t index, uint64_t later = 0);
   void Finish(uint32_t group, uint32_t file, bool closed);
   bool IsSilent(uint32_t piece) const;
-  bool IsAtEnd(uint32_t group, uint32_t file) const;
   // No more is left from a use on than may be read without being told of.
   bool IsNearEnd(uint32_t group, uint32_t file, uint32_t index) const;
   // The last beacon that is told of a file may lie so much before the end of what is read.
@@ -158,8 +147,6 @@ class Matcher {
     return 2 * std::max<uint64_t>(beacon_pages_, layout_->piece_pages()) * kPage;
   }
   void Settle(uint32_t group);
-  void CatchUp(const Observation& o, Stream* stream, const Arrival& a);
-  void PassUpTo(uint32_t group, uint32_t file, uint32_t from, uint32_t end);
   void Note(Cursor* cursor, bool known);
   void UpdateRate(Cursor* cursor, uint64_t now_ns);
 
@@ -168,7 +155,6 @@ class Matcher {
   uint64_t window_pages_;
   uint64_t beacon_pages_;
   std::vector<Cursor> cursors_;
-  std::vector<uint64_t> away_ns_;  // per group: how long nobody looked before it was taken over
   uint64_t matched_ = 0;
   uint64_t unknown_ = 0;
   uint64_t foreign_ = 0;

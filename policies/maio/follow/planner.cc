@@ -80,12 +80,11 @@ uint64_t Planner::DeadlineOf(const Candidate& c, uint64_t now_ns) const {
   return now_ns + static_cast<uint64_t>(std::min(c.deadline, kLatestNs));
 }
 
-bool Planner::IsFollowed(const Cursor& cursor, uint64_t now_ns) const {
-  const bool is_away = cursor.away_ns != 0 && cursor.consumed != 0 && now_ns < wait_until_ns_;
-  return cursor.state != SyncState::kLost && !cursor.dropped && !is_away;
+bool Planner::IsFollowed(const Cursor& cursor) {
+  return cursor.state != SyncState::kLost && !cursor.dropped;
 }
 
-Planner::Candidate Planner::Best(uint64_t now_ns) {
+Planner::Candidate Planner::Best() {
   Candidate best;
   if (exhausted_) return best;
   bool skipped = false;  // what may be wanted without any list being opened again
@@ -93,7 +92,7 @@ Planner::Candidate Planner::Best(uint64_t now_ns) {
   best.deadline = std::numeric_limits<double>::max();
   for (uint32_t g = 0; g < next_.size(); g++) {
     const Cursor& cursor = matcher_->cursors()[g];
-    if (!IsFollowed(cursor, now_ns)) {
+    if (!IsFollowed(cursor)) {
       skipped = true;
       continue;
     }
@@ -117,11 +116,11 @@ Planner::Candidate Planner::Best(uint64_t now_ns) {
 }
 
 // A piece that a reader has touched is there in part, and often as a whole.
-uint64_t Planner::NearestAbsent(uint64_t within, uint64_t now_ns) {
+uint64_t Planner::NearestAbsent(uint64_t within) {
   uint64_t nearest = within;
   for (uint32_t g = 0; g < next_.size(); g++) {
     const Cursor& cursor = matcher_->cursors()[g];
-    if (!IsFollowed(cursor, now_ns)) continue;
+    if (!IsFollowed(cursor)) continue;
     for (uint32_t f = 0; f < next_[g].size(); f++) {
       uint32_t index;
       if (errors_[f] >= kMaxFileErrors || !Next(g, f, &index)) continue;
@@ -293,7 +292,7 @@ void Planner::Plan(uint64_t max_bytes, const ppc_memory& memory, uint64_t now_ns
   uint64_t left = std::min({max_bytes, room, cap});
   if (now_ns < refused_until_ns_) return;
   while (left > 0) {
-    Candidate c = Best(now_ns);
+    Candidate c = Best();
     finished_ = !c.found;
     if (!c.found) return;
     uint64_t taken = Emit(c, left, now_ns, out);

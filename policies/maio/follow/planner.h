@@ -45,17 +45,15 @@ class Planner {
   void OnFileFailed(std::function<void(uint32_t)> see) { on_file_failed_ = std::move(see); }
   bool Owns(uint64_t cookie) const { return chunks_.count(cookie) != 0; }
 
-  // Until then nothing for groups of which nothing has been told since they were taken over.
-  void WaitForReaders(uint64_t until_ns) { wait_until_ns_ = until_ns; }
   // Says when each range is needed (PPC_CAN_DEADLINES).
   void TellDeadlines() { tells_deadlines_ = true; }
   // Tells the backend that memory is too small for all, so that loads are dropped again meanwhile.
   void SetBurnt(bool on) { io_flags_ = on ? PPC_IO_BURN : 0; }
 
   // Some piece is to be loaded and not asked for.
-  bool HasMore(uint64_t now_ns) { return Best(now_ns).found; }
+  bool HasMore() { return Best().found; }
   // Bytes from a reader to the nearest piece that is absent and not asked for; at most `within`.
-  uint64_t NearestAbsent(uint64_t within, uint64_t now_ns);
+  uint64_t NearestAbsent(uint64_t within);
   // How far a group may read on before it meets what is not there; std::nullopt: all of it is.
   std::optional<uint64_t> ReadyAhead(uint32_t group) const;
 
@@ -101,8 +99,8 @@ class Planner {
 
   bool Next(uint32_t group, uint32_t file, uint32_t* index);
   uint64_t Ahead(const Cursor& cursor, uint32_t group, uint32_t file, uint64_t pos) const;
-  Candidate Best(uint64_t now_ns);
-  bool IsFollowed(const Cursor& cursor, uint64_t now_ns) const;
+  Candidate Best();
+  static bool IsFollowed(const Cursor& cursor);
   bool Plannable(const Piece& piece) const;
   std::optional<uint64_t> PosWithin(const UseList& list, uint32_t piece, uint32_t from,
                                     uint64_t reach) const;
@@ -139,7 +137,6 @@ class Planner {
   uint64_t refused_until_ns_ = 0;
   bool tells_deadlines_ = false;
   uint32_t io_flags_ = 0;  // of each load
-  uint64_t wait_until_ns_ = 0;
   bool finished_ = false;
   bool exhausted_ = false;  // no list has anything to load until one is opened again
   PlannerStats stats_;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "policies/maio/base/config.h"
+#include "policies/maio/base/names.h"
 #include "tests/unit/fuzz.h"
 
 namespace ppc::maio {

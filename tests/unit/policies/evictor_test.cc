@@ -85,27 +85,6 @@ TEST_F(MaioEvictorTest, WhatADeadReaderHeldIsDroppedWhenTheRoomIsNeeded) {
   EXPECT_EQ(dropped, kFileMiB * kMiB);
 }
 
-// The runner was away, and the reader went on: what seems to be far ahead may be what it is in.
-TEST_F(MaioEvictorTest, NothingAheadIsDroppedBeforeTheReaderHasSaidWhereItIs) {
-  GroupProgress progress;
-  progress.last_ns = now_ns_;
-  matcher_->Resume(0, progress, now_ns_);
-  evictor_->WaitForReaders(now_ns_ + kAwayKeepNs);
-  EXPECT_EQ(Over(200 * kMiB), 0u);
-  See(6, true);
-  EXPECT_GE(Over(200 * kMiB), 150 * kMiB);
-}
-
-// It may have ended without a word.
-TEST_F(MaioEvictorTest, AReaderThatNeverSaysWhereItIsHoldsNothingForEver) {
-  GroupProgress progress;
-  progress.last_ns = now_ns_;
-  matcher_->Resume(0, progress, now_ns_);
-  evictor_->WaitForReaders(now_ns_ + kAwayKeepNs);
-  now_ns_ += kAwayKeepNs;
-  EXPECT_GE(Over(200 * kMiB), 150 * kMiB);
-}
-
 // It comes back before anything is dropped.
 TEST_F(MaioEvictorTest, AReaderThatReturnsHoldsItsPiecesAgain) {
   matcher_->Drop(0);

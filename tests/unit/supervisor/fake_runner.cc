@@ -14,7 +14,6 @@
 //   limits: what it says that its backend cannot do
 //   log: file that takes every line received
 //   says_at_ready: line that it sends after its answer to service_ready
-//   notes: true; its pid is added to the checkpoints that it is lent
 //   lives_on: file; init crashes while it does not exist
 #include <poll.h>
 #include <sys/prctl.h>
@@ -58,11 +57,6 @@ void Refuse(const char* code, const char* error) {
 void HandleInit(const Json& request) {
   g_fake = request["config"].value("fake", Json::object());
   const std::string mode = Mode("init");
-  if (g_fake.value("notes", false)) {
-    const int notes = request.at("checkpoints").get<int>();
-    lseek(notes, 0, SEEK_END);
-    dprintf(notes, "%d\n", getpid());
-  }
   if (mode == "refuse")
     return Refuse("EACCES", "policy x.so is writable by others; chmod o-w x.so");
   if (access(request.value("policy", "").c_str(), R_OK) != 0)
