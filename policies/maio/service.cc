@@ -130,11 +130,10 @@ void Service::Begin(Preparation p) {
   if (look_ups_.has_ended()) FetchNewer();
 }
 
-// Where the readers are is not known after a runner ended during a load.  Where memory is short
-// what is behind them would be loaded a second time; whose memory it is shows once one of them is
-// seen.
-bool Service::MayGoOn() {
-  if (!run_.spec.is_resumed || is_again_) return true;
+// Where memory is short what is behind the readers would be loaded a second time; whose memory it is
+// shows once one of them is seen.
+bool Service::MayStartOver() {
+  if (is_again_) return true;
   if (run_.last_event_ns == 0) return false;
   if (following_->Fits(run_.Memory())) return true;
   following_->End();

@@ -109,7 +109,9 @@ class Service {
   void Prepare();
   void Begin(Preparation preparation);
   void Follow(Preparation* preparation);  // takes its template
-  bool MayGoOn();
+  // Where the readers are is not known after a runner ended during a load.
+  bool MayGoOn() { return !run_.spec.is_resumed || MayStartOver(); }
+  bool MayStartOver();
   void FetchNewer();
   void FetchShared(uint64_t known_ns);
   void Fetched();

@@ -178,8 +178,8 @@ void Following::Jumped(uint32_t g) {
 void Following::Event(const miss_io& event) {
   int32_t file = layout_->FileOf(event.file);
   has_holes_ |= (event.flags & PPC_F_LOST) != 0;
-  has_opens_ |= event.kind == PPC_OPEN;
   if (file < 0) {
+    has_opens_ |= event.kind == PPC_OPEN;
     if (!SmallFile(event)) UnlistedFile(event);
     return;
   }
@@ -187,7 +187,10 @@ void Following::Event(const miss_io& event) {
   bool weights = layout_->files()[file].kind != FileKind::kSmall;
   uint32_t group = run_->workers.Resolve(event, weights);
   int32_t slot = layout_->SlotOf(group);
-  if (event.kind == PPC_OPEN) return;
+  if (event.kind == PPC_OPEN) {
+    has_opens_ = true;
+    return;
+  }
   if (IsReadAhead(event, static_cast<uint32_t>(file))) return;
   if (event.kind == PPC_CLOSE) {
     if (slot >= 0) {

@@ -96,7 +96,7 @@ TEST_F(ObserverTest, ADirectReaderEndsLoads) {
     return loaded ? loaded->stop : LoadStop::kSignal;
   };
   const auto becomes = [&](LoadStop wanted) {
-    for (int i = 0; i < 200 && load() != wanted; ++i) usleep(20000);
+    for (int i = 0; i < 1500 && load() != wanted; ++i) usleep(20000);
     return load() == wanted;
   };
   if (byte == 'y') {
