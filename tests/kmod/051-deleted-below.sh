@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: rm below frees the space within 5 s though the mount has cached the names; files that
 # are open stay until closed.
+# Once unless --all
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -3,6 +3,7 @@
 # Description: beside a task that floods the events a quiet one loses none of its own, and its load takes no more
 # than 1.05 times as long as beside the same flood on a plain directory.
 # Only --icount
+# Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
