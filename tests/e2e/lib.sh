@@ -18,24 +18,14 @@ export PPC_SOCKET=$WORK/ppcd.sock
 export PPC_TEMPLATE_DIR=$WORK/templates
 DAEMON=''
 
+# shellcheck source=tests/lib/check.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/check.sh"
 fail() {
   echo "FAIL: $*"
   if [[ -s $WORK/ppcd.log ]]; then tail -n 40 "$WORK/ppcd.log" | sed 's/^/ppcd.log: /'; fi
   exit 1
 }
-skip() {
-  echo "SKIP: $*"
-  exit 77
-}
-eq() { [[ $1 == "$2" ]] || fail "${3:-value}: got '$1', want '$2'"; }
-ge() { (($1 >= $2)) || fail "${3:-value}: got $1, want at least $2"; }
-le() { (($1 <= $2)) || fail "${3:-value}: got $1, want at most $2"; }
 is_module() { [[ $BACKEND == kmod ]]; }
-has() { [[ $1 == *"$2"* ]] || fail "${3:-text}: '$2' is not in '$1'"; }
-must() {
-  local out
-  out=$("$@" 2>&1) || fail "'$*' failed: $out"
-}
 # refuse STATUS TEXT COMMAND...: it ends with STATUS and one line on stderr that says TEXT.
 refuse() {
   local out status want_status=$1 want=$2
@@ -46,15 +36,6 @@ refuse() {
   has "$out" "$want" "message of '$*'"
   eq "$(wc -l <<<"$out")" 1 "lines on stderr of '$*'"
   echo "# refused: $out"
-}
-# within SECONDS COMMAND...: it succeeds before the time is over.
-within() {
-  local deadline=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    ((SECONDS < deadline)) || return 1
-    sleep 0.1
-  done
 }
 
 cleanup() {

@@ -66,7 +66,7 @@ free_kib() { df --output=avail -k "$BASE" | tail -1; }
 before=$(free_kib)
 rm "$BASE/big"
 freed() { (($(free_kib) - before >= 32000)); }
-eventually "$(seconds 8)" freed || fail "a deleted file's space is held by two mounts"
+within "$(seconds 8)" freed || fail "a deleted file's space is held by two mounts"
 must umount "$top"
 must umount "$MNT"
 exit 0

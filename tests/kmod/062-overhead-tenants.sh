@@ -30,7 +30,7 @@ load() {
   echo $((${EPOCHREALTIME/./} - from))
 }
 ppcdev "dev $DEV" 'attach managed beacon=64K openclose lease=600000' 'consume 600000' >/dev/null &
-eventually 900 grep -q attached "$SYS/state" || fail "no reader attached"
+within 900 grep -q attached "$SYS/state" || fail "no reader attached"
 here=() plain=()
 for ((round = 0; round < 9; round++)); do
   for place in "$BASE" "$MNT"; do

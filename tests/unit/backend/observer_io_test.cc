@@ -115,9 +115,13 @@ TEST_F(ObserverTest, ADirectReaderEndsLoads) {
   EXPECT_TRUE(becomes(LoadStop::kLater));
   const Result<FileInfo> other = backend_->Lookup("other");
   EXPECT_EQ(backend_->Load({.file = other->file, .length = kPageBytes})->stop, LoadStop::kLater);
-  InChild([&] { ReadAll("other", kMiB); });
-  (void)Events();
-  EXPECT_TRUE(becomes(LoadStop::kDone));
+  // How much of what is read is told of depends on what else the machine does.
+  for (int i = 0; i < 20 && load() != LoadStop::kDone; ++i) {
+    Drop("other");
+    InChild([&] { ReadAll("other", kMiB); });
+    (void)Events();
+  }
+  EXPECT_EQ(load(), LoadStop::kDone);
 }
 
 // One process maps: its pages go although it goes on; two: they stay, and it is said.
