@@ -148,7 +148,7 @@ TEST_F(ArtifactVerbsTest, ReadinessByTheVerbCaptures) {
   const ProcessResult result = RunAsService(Engine(ctl + " service ready; exit 3"));
   EXPECT_EQ(result.exit_status, 3) << result.err;
   Told(result, "1 files captured");
-  const std::string log = ReadText(dir_ + "/runner.log");
+  const std::string log = RunnerLog();
   EXPECT_NE(log.find("service_ready"), std::string::npos);
   EXPECT_EQ(log.find("service_ready"), log.rfind("service_ready")) << "once: " << log;
 }

@@ -25,10 +25,6 @@ class CtlTest : public DaemonTest {
     }();
     ASSERT_TRUE(Register(with_log).value("ok", false));
   }
-  std::string RunnerLog() { return ReadText(dir_ + "/runner.log"); }
-  bool WasTold(const std::string& what) {
-    return Eventually([&] { return RunnerLog().find(what) != std::string::npos; });
-  }
 };
 
 const Json kExplained = {

@@ -259,10 +259,10 @@ TEST_F(VerbsTest, BindPidTellsThePolicy) {
   const ProcessResult bound = Ctl({"bind-pid", "42", "/proc", "--id", "svc-bind", "--worker", "3"});
   EXPECT_EQ(bound.exit_status, 0) << bound.err;
   EXPECT_TRUE(Eventually([this] {
-    const std::string log = ReadText(dir_ + "/runner.log");
+    const std::string log = RunnerLog();
     return log.find(R"("op":"bind_pid","pid":42,"service_id":"svc-bind","worker":3)") !=
            std::string::npos;
-  })) << ReadText(dir_ + "/runner.log");
+  })) << RunnerLog();
   EXPECT_EQ(Ctl({"bind-pid", "42", "/proc", "--id", "svc-bind"}).exit_status, 2);
   EXPECT_EQ(Ctl({"bind-pid", "x", "/proc", "--id", "svc-bind", "--worker", "3"}).exit_status, 2);
 }

@@ -31,10 +31,6 @@ class FailedTest : public DaemonTest {
     if (wait_s >= 0) fake["wait_s"] = wait_s;
     ASSERT_TRUE(Register(fake)["ok"]);
   }
-  std::string RunnerLog() { return ReadText(dir_ + "/runner.log"); }
-  bool WasTold(const std::string& op) {
-    return Eventually([&] { return RunnerLog().find(op) != std::string::npos; });
-  }
   bool Becomes(const std::string& state) {
     return Eventually([&] {
       const Json services = StatusOf()["services"];
