@@ -84,7 +84,7 @@ void Worker::WorkOne(std::unique_lock<std::mutex>* lock) {
   ++working_;
   begun_ = std::chrono::steady_clock::now();
   lock->unlock();
-  if (pace_.before) pace_.before();
+  if (manual_ && pace_.before) pace_.before();
   if (job.work) job.work();
   job.work = nullptr;  // what it holds goes here, not on the executor's thread
   lock->lock();

@@ -93,7 +93,7 @@ class Worker {
 
   const std::string name_;
   const bool manual_;
-  Pace pace_;
+  Pace pace_;  // of a manual one, which has no thread
   const size_t most_threads_;
   const UniqueFd done_fd_;
   std::atomic<bool> has_done_{false};     // or, of a manual one, work

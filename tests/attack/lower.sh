@@ -146,7 +146,7 @@ removal() {
   rmmod scsi_debug 2>/dev/null
   modprobe scsi_debug dev_size_mb=32 2>/dev/null || skip "no scsi_debug, so no disk was removed; the rest passed"
   find_disk() { node=$(compgen -G "/sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*/block/*"); }
-  eventually 10 find_disk || fail "no disk by scsi_debug"
+  within 10 find_disk || fail "no disk by scsi_debug"
   opts=${node%/block/*}
   node=/dev/${node##*/}
   must mkfs.ext4 -q -O ^has_journal "$node"

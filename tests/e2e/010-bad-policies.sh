@@ -30,6 +30,7 @@ refuse 1 "thrown in ppc_init" reg_policy "$MNT" "$BAD/libppc_misbehave.so" \
 refuse 1 "no_such" reg_policy "$MNT" no_such
 refuse 1 "/no/such.so" reg_policy "$MNT" /no/such.so
 
+must ppcctl list
 # A mount without a policy is listed, a plain directory is not.
 eq "$(state)" "$(is_module && echo native)" "state after all refusals"
 ! is_module || eq "$(kernel_state)" native "kernel's state after all refusals"

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: malformed config, a second policy, rubbish on the socket: one clear error each.
+# natively by default
 . "$(dirname "$0")/lib.sh"
 start_daemon
 serve

@@ -19,7 +19,7 @@ load_forever() {
     echo . >>"$WORK/loads"
   done
 }
-is_loading() { pgrep -x loadmodel >/dev/null; }
+is_loading() { pgrep -s 0 -x loadmodel >/dev/null; }
 
 start_daemon
 serve
@@ -33,6 +33,7 @@ for ((i = 0; i < kills; i++)); do
   fi
   within 30 kernel_state_is attached || fail "kill $i: not attached: $(ppcctl status)"
   sleep $((RANDOM % 8 ? 0 : RANDOM % 4)).$((RANDOM % 10))
+  within 30 is_loading || fail "kill $i: nothing is loaded"
   is_dead "$SERVICE" && fail "kill $i: a load before it failed or brought wrong bytes"
   if is_loading; then under_load=$((under_load + 1)); fi
   runner=$(runner_pid)

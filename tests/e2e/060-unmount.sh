@@ -10,7 +10,8 @@ runner=$(runner_pid)
 group=$(grep -o '/ppc\.runners/[0-9]*$' "/proc/$runner/cgroup") || fail "no cgroup of its own"
 drop_caches
 cat "$MNT"/*.safetensors >/dev/null &
-sleep 1
+has_loaded() { (($(runner_field '["loader"]["loaded"]') > 0)); }
+within 20 has_loaded || fail "nothing is loaded"
 kill "$!"
 wait "$!"
 must umount "$MNT"

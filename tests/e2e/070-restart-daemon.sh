@@ -11,8 +11,8 @@ start_load "$MNT"
 runner=$(runner_pid)
 kill -9 "$DAEMON"
 wait "$DAEMON"
-within 5 kernel_state_is native || fail "kernel's state is $(kernel_state)"
-within 5 is_dead "$runner" || fail "the runner outlived its supervisor"
+within 20 kernel_state_is native || fail "kernel's state is $(kernel_state)"
+within 20 is_dead "$runner" || fail "the runner outlived its supervisor"
 start_daemon
 within 20 state_is running || fail "not adopted: $(ppcctl status)"
 eq "$(status_field '["services"][0]["service_id"]')" svc-one "service"

@@ -18,7 +18,7 @@ within 10 has_dropped || fail "at_ready=all dropped nothing: the rest proves not
 eq "$(checksum_of "$MNT")" "$reference" "a second load"
 # By our own counters: some kernels page out an idle cache by themselves.
 is_serving() {
-  sleep 2 # ten ticks
+  ticks_pass 10
   eq "$(dropped)" 0 "bytes dropped after $1"
   eq "$(runner_field '["loader"]["asked"]')" 0 "bytes asked for after $1"
 }

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: ppcctl run records a service once and uses what it learnt the next time.
+# natively by default
 . "$(dirname "$0")/lib.sh"
 reference_checksum >/dev/null
 start_daemon

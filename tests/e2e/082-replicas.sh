@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: two starts of one service at a time are two services that follow one template: the model is read
 # once, the end of one is not that of the other, and the log tells what each has done.
+# natively by default
 . "$(dirname "$0")/maio.sh"
 reference_checksum >/dev/null
 start_daemon

@@ -46,13 +46,14 @@ for name in first second; do
   stop "$name"
 done
 # both LIMIT GAP: two starts, so many seconds apart, below so many percent of the model.  Sets `used`, bytes from the
-# disk, and `hit`, times the limit was hit.
+# disk, `hit`, times the limit was hit, and `gap_ms`, how far apart they came to be.
 both() {
-  local loads=() before max
+  local loads=() before max begun
   limit_group "$1" 4
   drop_caches
   read_programs
   before=$(sectors) max=$(group_event max)
+  begun=${EPOCHREALTIME/./}
   announce first
   load first 33 &
   loads+=($!)
@@ -60,9 +61,10 @@ both() {
   announce second
   load second 33 &
   loads+=($!)
+  gap_ms=$(((${EPOCHREALTIME/./} - begun) / 1000))
   wait "${loads[@]}" || fail "a load failed"
   used=$((($(sectors) - before) * 512)) hit=$(($(group_event max) - max))
-  echo "# counted: limit=$1% gap=$2 s disk=$((used * 100 / model_bytes))% hit=$hit"
+  echo "# counted: limit=$1% gap=$gap_ms ms disk=$((used * 100 / model_bytes))% hit=$hit"
 }
 # All of it stays, so that what was read is there to be counted.
 both 150 2
@@ -74,8 +76,12 @@ ge $((paid * 100)) $((used * 95)) "a hundred times what is charged to them, in b
 le $((paid * 100)) $((used * 105)) "a hundred times what is charged to them, in bytes"
 # What lies between the two has to stay: so little time is 4% of this model, as two seconds are of one of 140 GB on a
 # disk of 3 GB/s.
-both 60 0.2
-stop first second
+# A machine that is slow to start the second one makes it more.
+for _ in 1 2 3; do
+  both 60 0.2
+  stop first second
+  ((gap_ms > 1000)) || break
+done
 le "$hit" 0 "times the limit was hit, of less than the model"
 # 104 and 105% where nothing else runs; whoever does not wait for the other reads half as much again.
 le "$used" $((model_bytes * 125 / 100)) "bytes from the disk for both, with less than the model"

@@ -18,7 +18,7 @@ must ppcctl service start --id svc-eager --cgroup "$GROUP" --workers 1 "$MNT"
 first_read
 full() { (($(group_stat file) > 30 << 20)); }
 within 30 full || fail "only $(group_stat file) bytes charged: $(ppcctl status --json)"
-sleep 1
+ticks_pass 2
 # A loader process inside the cgroup (5.10) needs a little memory of its own.
 own=0
 [[ -z $(cat "$GROUP/cgroup.procs") ]] || own=$((1 << 20))

@@ -28,7 +28,7 @@ die_half_way() {
   load_in_group --workers 2 --device-mbps "$(device_of 2)" >/dev/null 2>&1 &
   half() { (($(resident_of "$MODEL") > model_bytes / 2)); }
   within 60 half || fail "the first attempt does not get on"
-  pkill -9 -x loadmodel
+  pkill -9 -s 0 -x loadmodel
   wait $!
   return 0
 }

@@ -26,11 +26,12 @@ load() {
   bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$GROUP/$1" \
     loadmodel --workers 2 --staging "${STAGING_MIB}M" --init-s 1 --device-mbps 33 "$MNT/$1" >"$WORK/$1.report"
 }
-# of_service NAME FIELD: what MAIO counts of it.
-of_service() {
+# of_services FIELD: what MAIO counts of model and other, in one answer.
+of_services() {
   ppcctl policy "$MNT" '{"op": "status"}' | python3 -c '
 import json, sys
-print(*(s[sys.argv[2]] for s in json.load(sys.stdin)["services"] if s["service_id"] == "svc-" + sys.argv[1]))' "$1" "$2"
+counted = {s["service_id"]: s[sys.argv[1]] for s in json.load(sys.stdin)["services"]}
+print(counted["svc-model"], counted["svc-other"])' "$1"
 }
 max=$(group_event max) killed=$(group_event oom_kill) announced=()
 for name in model other; do
@@ -44,18 +45,20 @@ for name in model other; do
   loads+=($!)
 done
 wait -n "${loads[@]}" || fail "a load failed"
-one=$(of_service model loaded) two=$(of_service other loaded)
+read -r one two <<<"$(of_services loaded)"
 wait "${loads[@]}" || fail "a load failed"
 echo "# counted: loaded until the first one was there: $one and $two of $model_bytes bytes each"
 # Four fifths of an equal share are two thirds of what the other one has then.
 least=$((one < two ? one : two)) most=$((one < two ? two : one))
 ge $((least * 3)) $((most * 2)) "three times what the one that got less was given, in bytes"
+declare -A dropped missed
+read -r "dropped[model]" "dropped[other]" <<<"$(of_services dropped)"
+read -r "missed[model]" "missed[other]" <<<"$(of_services refaults)"
 for name in model other; do
   eq "$(checksum_in "$(cat "$WORK/$name.report")")" "$(reference_checksum)" "checksum of $name"
-  dropped=$(of_service "$name" dropped) missed=$(of_service "$name" refaults)
-  echo "# counted: $name dropped=$dropped missed=$missed bytes"
-  ge "$dropped" $((model_bytes / 4)) "bytes dropped of $name"
-  le $((missed * 1000)) $((dropped * 5)) "a thousand times what was dropped of $name and missed again, in bytes"
+  echo "# counted: $name dropped=${dropped[$name]} missed=${missed[$name]} bytes"
+  ge "${dropped[$name]}" $((model_bytes / 4)) "bytes dropped of $name"
+  le $((missed[$name] * 1000)) $((dropped[$name] * 5)) "a thousand times what was dropped of $name and missed again, in bytes"
   must ppcctl service stop --id "svc-$name" "$MNT"
 done
 echo "# counted: the limit was hit $(($(group_event max) - max)) times"

@@ -33,7 +33,7 @@ eq "$(field resident resident "$out")" 0 "resident after EVICT of a mapped file"
 eq "$(field msum hash "$out")" "$hash" "bytes after EVICT"
 
 must umount "$MNT"
-eventually 5 test ! -e "$DEV" || fail "the device outlives the mount"
+within 5 test ! -e "$DEV" || fail "the device outlives the mount"
 must rmmod ppc
 must modprobe ppc
 exit 0

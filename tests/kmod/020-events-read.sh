@@ -55,7 +55,7 @@ le "$(field event tgid "$out")" 9 "a number of that namespace"
 drop_caches
 unshare -pf --mount-proc ppcdev "dev $DEV" attach \
   "sh until [ -e $PPC_TEST_DIR/done ]; do sleep 0.1; done" events >"$PPC_TEST_DIR/out" &
-eventually 20 grep -q attached "$SYS/state" || fail "not attached"
+within 20 grep -q attached "$SYS/state" || fail "not attached"
 must head -c 100 "$MNT/a"
 touch "$PPC_TEST_DIR/done"
 wait $! || fail "a reader in a pid namespace"

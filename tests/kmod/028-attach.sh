@@ -42,11 +42,11 @@ reads() {
 reads && native=$COUNT
 ppcdev "dev $DEV" 'attach managed window=4K' 'sleep 30000' >/dev/null &
 reader=$!
-eventually 5 grep -q managed "$SYS/state" || fail "not attached"
+within 5 grep -q managed "$SYS/state" || fail "not attached"
 reads && managed=$COUNT
 ge "$managed" 400 "requests while a policy with windows of one page manages"
 kill -9 $reader
-eventually 5 grep -q native "$SYS/state" || fail "still attached after kill -9"
+within 5 grep -q native "$SYS/state" || fail "still attached after kill -9"
 reads && after=$COUNT
 le "$after" $((native * 5 / 4 + 4)) "requests after kill -9 (native: $native)"
 exit 0

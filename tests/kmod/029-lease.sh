@@ -31,7 +31,7 @@ eq "$(field info state "$out" 4)" 3 "renewed by ioctl"
 # A stopped reader: a reader of a long-open mapping gets native read-around back.
 ppcdev "dev $DEV" 'attach managed lease=300 window=4K' 'sleep 60000' >/dev/null &
 reader=$!
-eventually 5 grep -q managed "$SYS/state" || fail "not attached"
+within 5 grep -q managed "$SYS/state" || fail "not attached"
 kill -STOP $reader
 drop_caches
 out=$(ppcdev "open $MNT/a" mmap 'touch 0 1M step=4K' 'sleep 1500' "sh cat $SYS/state; echo; sync; echo 3 >/proc/sys/vm/drop_caches" \

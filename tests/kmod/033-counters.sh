@@ -182,7 +182,7 @@ moved[load_stopped_signal]=1
 dd if=/dev/zero of="$BASE/b" bs=1M count=1 conv=notrunc status=none
 sync "$BASE/b" &
 writes_back() { dev 'lookup b' 'resident 0' 'evict 0 1M' >/dev/null && (($(stat_of evict_left_writeback_bytes) > 0)); }
-eventually 20 writes_back || fail "evict_left_writeback_bytes did not move"
+within 20 writes_back || fail "evict_left_writeback_bytes did not move"
 moved[evict_left_writeback_bytes]=1
 must "$DISK" works
 wait

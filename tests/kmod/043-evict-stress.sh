@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: evicting, loading, attaching and detaching at full speed under readers that map and read
 # changes no byte.
+# Once unless --all
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 

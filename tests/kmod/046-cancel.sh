@@ -61,7 +61,7 @@ ppcdev "dev $DEV" 'lookup a' 'load 0 - wait' >/dev/null &
 pid=$!
 sleep 0.7
 kill -9 $pid
-eventually "$(seconds 4)" sh -c "! kill -0 $pid 2>/dev/null" || fail "the loader cannot be killed"
+within "$(seconds 4)" sh -c "! kill -0 $pid 2>/dev/null" || fail "the loader cannot be killed"
 
 # Unmount while LOAD runs.
 drop_caches

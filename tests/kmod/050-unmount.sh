@@ -18,7 +18,7 @@ mount_ppc
 old=$DEV
 ppcdev "dev $DEV" 'attach' 'sleep 20000' >/dev/null &
 holder=$!
-eventually 5 grep -q attached "$SYS/state" || fail "not attached"
+within 5 grep -q attached "$SYS/state" || fail "not attached"
 must umount "$MNT"
 mount_ppc
 [[ $DEV != "$old" ]] || fail "the number of an open device was used again"

@@ -19,7 +19,7 @@ print("ready", flush=True)
 time.sleep(600)
 PY
 holder=$!
-eventually "$(seconds 120)" grep -q ready "$PPC_TEST_DIR/holder" || fail "no holder of files"
+within "$(seconds 120)" grep -q ready "$PPC_TEST_DIR/holder" || fail "no holder of files"
 for mode in 'attach managed' 'attach trace managed' 'attach beacon'; do
   out=$(dev "$mode" "open $MNT/b" 'read 0 64K' 'sleep 300' detach info)
   ge "$(field info open "$out")" 20000 "open files"
@@ -48,7 +48,7 @@ rests() { (($(sweeps) == 0)); }
 echo 1 >"$BASE/gone"
 cat "$MNT/gone" >/dev/null
 ge "$(sweeps)" 1 "sweeps of a mount in use"
-eventually "$(seconds 90)" rests || fail "an idle mount does not rest"
+within "$(seconds 90)" rests || fail "an idle mount does not rest"
 rm "$BASE/gone"
 echo 2 >"$BASE/new"
 eq "$(cat "$MNT/new")" 2 "a file after the rest"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: what the module adds to each operation, in instructions, is within its limits.
 # Only --icount
+# Once unless --all
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/kmod/overhead.sh
@@ -10,17 +11,17 @@
 # limit MODE OP MOST
 limit() { le "$(count "$1" "$2")" "$3" "extra instructions of $2, $1"; }
 # Nobody attached: the call is handed on.
-limit native read1m 100
+limit native read1m 50
 limit native read4k 50
-limit native copy1m 100
+limit native copy1m 50
 # A consumer that asks for nothing.
-limit attached read1m 1500
+limit attached read1m 800
 limit attached read4k 250
-limit attached copy1m 500
+limit attached copy1m 50
 # One event, from the miss to the ring: who, when, whether to wake; finding out is in hit4k.
 limit attached event 300
 # It manages read-ahead and wants positions: each MiB is a quarter of a PROGRESS event.
-limit managed read1m 1500
+limit managed read1m 900
 limit managed read4k 350
 # Where faults map whole folios, each fault-around looks up that of the beacon.
 if kernel_before 6.18; then limit managed copy1m 1500; else limit managed copy1m 1700; fi

@@ -3,6 +3,7 @@
 # Description: what the module adds to each operation has not risen since it was recorded for this
 # kernel and compiler, in 060-overhead.baseline.
 # Only --icount
+# Once unless --all
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/kmod/overhead.sh

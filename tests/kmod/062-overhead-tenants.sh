@@ -3,6 +3,7 @@
 # Description: beside a task that floods the events a quiet one loses none of its own, and its load takes no more
 # than 1.05 times as long as beside the same flood on a plain directory.
 # Only --icount
+# Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -29,7 +30,7 @@ load() {
   echo $((${EPOCHREALTIME/./} - from))
 }
 ppcdev "dev $DEV" 'attach managed beacon=64K openclose lease=600000' 'consume 600000' >/dev/null &
-eventually 900 grep -q attached "$SYS/state" || fail "no reader attached"
+within 900 grep -q attached "$SYS/state" || fail "no reader attached"
 here=() plain=()
 for ((round = 0; round < 9; round++)); do
   for place in "$BASE" "$MNT"; do

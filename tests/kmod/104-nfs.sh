@@ -58,7 +58,7 @@ exec 5<&-
 must diff -r --no-dereference "$BASE" "$nfs"
 # Events are those of the server's threads; what the client has cached is not asked again.
 echo new >"$BASE/sub/new"
-eventually 70 cmp -s "$nfs/sub/new" "$BASE/sub/new" || fail "a new file is not seen by the client"
+within 70 cmp -s "$nfs/sub/new" "$BASE/sub/new" || fail "a new file is not seen by the client"
 refuse "Read-only file system" touch "$nfs/new"
 
 # And on top of the client.
@@ -68,7 +68,7 @@ PPC_TOP_LOWER=$nfs
 eq "$(setpriv --reuid 65534 --regid 65534 --clear-groups cat "$top/sub/new")" new "as another user"
 chmod 600 "$BASE/sub/new"
 refused_soon() { ! setpriv --reuid 65534 --regid 65534 --clear-groups cat "$top/sub/new" >/dev/null 2>&1; }
-eventually 70 refused_soon || fail "a mode changed on the server is not seen through two mounts"
+within 70 refused_soon || fail "a mode changed on the server is not seen through two mounts"
 
 # And on top of that: NFS is asked by its own file, and as the caller.
 must mount -t ppc "$top" "$outer"
@@ -99,7 +99,7 @@ must mount --bind "$BASE/a" "$top/sub/old"
 must rm "$nfs/sub/new" "$nfs/sub/old"
 leftovers() { find "$BASE/sub" -name '.nfs*'; }
 gone() { [[ -z $(leftovers) ]]; }
-eventually 10 gone || fail "a removed file stays: $(leftovers)"
+within 10 gone || fail "a removed file stays: $(leftovers)"
 must umount "$outer"
 must umount "$top"
 must umount "$nfs"

@@ -193,5 +193,5 @@ find_device "$MNT"
 must umount -l "$MNT"
 eq "$(md5sum <&5)" "$sum" "an open file after a lazy unmount"
 exec 5<&-
-eventually 5 test ! -e "$DEV" || fail "the device stayed after the last file"
+within 5 test ! -e "$DEV" || fail "the device stayed after the last file"
 exit 0

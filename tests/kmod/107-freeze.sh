@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: the lower file system can be frozen and remounted under readers; the mount itself cannot
 # be frozen.
+# Once unless --all
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 

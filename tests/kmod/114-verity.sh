@@ -33,7 +33,7 @@ must umount "$MNT"
 must umount "$BASE"
 # A block of zeros: one byte alone may be there already.  Not below a loop device that has yet to go.
 detached() { [[ -z $(losetup -j "$image") ]]; }
-eventually "$(seconds 10)" detached || fail "the loop device stays: $(losetup -j "$image")"
+within "$(seconds 10)" detached || fail "the loop device stays: $(losetup -j "$image")"
 dd if=/dev/zero of="$image" bs=4096 seek="$block" count=1 conv=notrunc,fsync status=none
 must mount -o loop "$image" "$BASE"
 mount_ppc

@@ -56,7 +56,7 @@ PY
 listen() {
   python3 "$PPC_TEST_DIR/listener.py" "$BASE" "$1" >"$PPC_TEST_DIR/asked" 2>&1 &
   LISTENER=$!
-  eventually 30 grep -qE 'ready|cannot' "$PPC_TEST_DIR/asked" || fail "no listener: $(cat "$PPC_TEST_DIR/asked")"
+  within 30 grep -qE 'ready|cannot' "$PPC_TEST_DIR/asked" || fail "no listener: $(cat "$PPC_TEST_DIR/asked")"
 }
 asked() { grep -c "asked $1" "$PPC_TEST_DIR/asked"; }
 
@@ -102,7 +102,7 @@ print("ready", flush=True)
 time.sleep(600)
 PY
 MUTE=$!
-eventually 30 grep -q ready "$PPC_TEST_DIR/mute" || fail "no listener: $(cat "$PPC_TEST_DIR/mute")"
+within 30 grep -q ready "$PPC_TEST_DIR/mute" || fail "no listener: $(cat "$PPC_TEST_DIR/mute")"
 out=$(timeout 60 ppcdev "dev $DEV" 'lookup free' attach 'evict 0 - unmap drain' 'load 0 - wait' 'evict 0 - unmap drain') ||
   fail "LOAD waits for who never answers: $out"
 eq "$(field evict dropped "$out" 2)" 65536 "evicted beside who never answers"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Description: a BASE that follows no links is followed none through; splice() of a file that reads directly
 # leaves nothing in the page cache.
+# Once unless --all
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -9,7 +9,7 @@
 modprobe fuse 2>/dev/null || grep -qw fuse /proc/filesystems || fail "no FUSE"
 python3 "$(dirname "$0")/one_file_fuse.py" "$BASE" 8 >"$PPC_TEST_DIR/server" 2>&1 &
 trap 'status=$?; umount "$MNT" 2>/dev/null; umount "$BASE" 2>/dev/null; (exit $status); clean_up' EXIT
-eventually "$(seconds 60)" mountpoint -q "$BASE" || fail "no server: $(cat "$PPC_TEST_DIR/server")"
+within "$(seconds 60)" mountpoint -q "$BASE" || fail "no server: $(cat "$PPC_TEST_DIR/server")"
 mount_ppc
 
 # 2048 pages, none of which stays: the first few are told, as on any file.

@@ -40,7 +40,7 @@ eq "$(cat "$MNT/e/1")" 1 "a directory renamed over another"
 must cp "$(type -P sleep)" "$BASE/program"
 "$MNT/program" 60 &
 runs() { [[ $(readlink "/proc/$!/exe") == "$MNT/program" ]]; }
-eventually 20 runs || fail "the program does not run"
+within 20 runs || fail "the program does not run"
 if kernel_before 5.15; then
   refuse "Text file busy" dd if=/dev/null of="$BASE/program" conv=notrunc
 else

@@ -61,6 +61,6 @@ cp "$image" "$BASE/a"
 refused tmpfs
 modprobe fuse 2>/dev/null || grep -qw fuse /proc/filesystems || fail "no FUSE"
 python3 "$(dirname "$0")/one_file_fuse.py" "$BASE" "$image" >"$PPC_TEST_DIR/server" 2>&1 &
-eventually "$(seconds 60)" mountpoint -q "$BASE" || fail "no server: $(cat "$PPC_TEST_DIR/server")"
+within "$(seconds 60)" mountpoint -q "$BASE" || fail "no server: $(cat "$PPC_TEST_DIR/server")"
 refused FUSE
 exit 0

@@ -81,10 +81,10 @@ if ! kernel_before 6.8; then has "$(cat "$PPC_TEST_DIR/written")" "Text file bus
 cp /usr/bin/sleep "$BASE/s" && chmod 4775 "$BASE/s"
 "$MNT/s" 600 &
 sleeper=$!
-eventually 20 grep -q "/s" "/proc/$sleeper/maps" || fail "no program"
+within 20 grep -q "/s" "/proc/$sleeper/maps" || fail "no program"
 refuse "Text file busy" sh -c "echo x >>'$BASE/s'"
 kill "$sleeper" && wait "$sleeper" 2>/dev/null
-eventually 20 sh -c "exec 2>/dev/null 3>>'$BASE/s'" || fail "it cannot be written any more"
+within 20 sh -c "exec 2>/dev/null 3>>'$BASE/s'" || fail "it cannot be written any more"
 exec 3>>"$BASE/s"
 refuse "Text file busy" "$MNT/s" 0
 exec 3>&-
@@ -95,7 +95,7 @@ must umount "$MNT"
 mount_ppc
 "$MNT/s" 600 &
 sleeper=$!
-eventually 20 grep -q "/s" "/proc/$sleeper/maps" || fail "no program"
+within 20 grep -q "/s" "/proc/$sleeper/maps" || fail "no program"
 if ! kernel_before 5.16; then must sh -c "exec 3>>'$BASE/s'"; fi
 kill "$sleeper" && wait "$sleeper" 2>/dev/null
 must umount "$MNT"

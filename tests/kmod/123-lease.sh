@@ -17,7 +17,7 @@ fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 open(sys.argv[2], "w").close()
 time.sleep(600)
 PY
-eventually 20 test -e "$PPC_TEST_DIR/held" || fail "no lease"
+within 20 test -e "$PPC_TEST_DIR/held" || fail "no lease"
 out=$(dev 'lookup a' '!EAGAIN load 0 - wait' '!EAGAIN load 0 -' 'lookup b' 'load 0 - wait')
 eq "$(field load loaded "$out")" $MIB "what is loaded of another file"
 ge "$(stat_of refused_busy)" 2 "loads that are refused"

@@ -35,8 +35,8 @@ trap 'status=$?; umount "$MNT" 2>/dev/null; umount -l "$BASE" 2>/dev/null; (exit
 mkdir -p "$MNT"
 for depth in 1 0; do
   python3 "$PPC_TEST_DIR/server.py" "$BASE" $depth >"$PPC_TEST_DIR/server" 2>&1 &
-  eventually "$(seconds 60)" mountpoint -q "$BASE" || fail "no server: $(cat "$PPC_TEST_DIR/server")"
-  eventually "$(seconds 60)" stat "$BASE" >/dev/null || fail "no answer: $(cat "$PPC_TEST_DIR/server")"
+  within "$(seconds 60)" mountpoint -q "$BASE" || fail "no server: $(cat "$PPC_TEST_DIR/server")"
+  within "$(seconds 60)" stat "$BASE" >/dev/null || fail "no answer: $(cat "$PPC_TEST_DIR/server")"
   # before 6.9 there is none, whatever a server says
   if ((depth)) && ! kernel_before 6.9; then
     mount -t ppc "$BASE" "$MNT" 2>/dev/null && fail "a mount over FUSE that passes files through"

@@ -29,7 +29,7 @@ turns=$(grep -c 'function ppc_sweep_work' $trace/trace)
 ge "$turns" $((2 * (SECONDS - started))) "turns of the sweep in $((SECONDS - started)) s"
 find "$BASE" -type f -delete
 swept() { (($(inodes) < 100)); }
-eventually "$(seconds 60)" swept || fail "$(inodes) inodes are held"
+within "$(seconds 60)" swept || fail "$(inodes) inodes are held"
 must umount "$MNT"
 must umount "$BASE"
 exit 0

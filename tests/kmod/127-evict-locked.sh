@@ -28,7 +28,7 @@ cost_of() {
   rm -f "$PPC_TEST_DIR/ready"
   python3 "$PPC_TEST_DIR/lock.py" "$MNT/a" "$1" "$PPC_TEST_DIR/ready" &
   locker=$!
-  eventually 600 test -e "$PPC_TEST_DIR/ready" || fail "nothing is locked"
+  within 600 test -e "$PPC_TEST_DIR/ready" || fail "nothing is locked"
   out=$(dev 'lookup a' 'load 0 - wait' 'evict 0 - unmap' 'load 0 - wait' cost 'evict 0 - unmap' cost) || exit 1
   kill "$locker" && wait "$locker" 2>/dev/null
   ge "$(field evict locked "$out" 2)" $(($1 * PAGE)) "locked bytes"

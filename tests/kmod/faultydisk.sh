@@ -57,7 +57,7 @@ make_bad_disk() {
   { modprobe sd_mod && modprobe scsi_debug dev_size_mb=64; } 2>/dev/null || skip "no scsi_debug"
   find_disk() { disk=$(compgen -G "/sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*/block/*"); }
   trap 'status=$?; release_bad_disk 2>/dev/null; (exit $status); clean_up' EXIT
-  eventually 10 find_disk || skip "no disk by scsi_debug"
+  within 10 find_disk || skip "no disk by scsi_debug"
   disk_on "/dev/${disk##*/}"
   head -c 62M /dev/urandom >"$BASE/a" 2>/dev/null # or as much as there is room for
   sync

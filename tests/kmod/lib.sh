@@ -11,24 +11,8 @@ DEV='' SYS=''
 PAGE=$(getconf PAGESIZE)
 MIB=1048576
 
-fail() {
-  echo "FAIL: $*"
-  exit 1
-}
-skip() {
-  echo "SKIP: $*"
-  exit 77
-}
-eq() { [[ $1 == "$2" ]] || fail "${3:-value}: got '$1', want '$2'"; }
-ge() { (($1 >= $2)) || fail "${3:-value}: got $1, want at least $2"; }
-le() { (($1 <= $2)) || fail "${3:-value}: got $1, want at most $2"; }
-has() { [[ $1 == *"$2"* ]] || fail "${3:-text}: '$2' is not in '$1'"; }
-lacks() { [[ $1 != *"$2"* ]] || fail "${3:-text}: '$2' is in '$1'"; }
-# must COMMAND...: it succeeds; output is shown when not.
-must() {
-  local out
-  out=$("$@" 2>&1) || fail "'$*' failed: $out"
-}
+# shellcheck source=tests/lib/check.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/check.sh"
 # refuse TEXT COMMAND...: it fails and says TEXT.
 refuse() {
   local out want=$1
@@ -45,13 +29,13 @@ beside() {
   [[ -n $1 ]] || return 0
   ppcdev "dev $DEV" "$1 lease=600000" 'sleep 600000' >/dev/null &
   READER=$!
-  eventually 20 grep -q attached "$SYS/state" || fail "no reader attached"
+  within 20 grep -q attached "$SYS/state" || fail "no reader attached"
 }
 alone() {
   [[ -n $1 ]] || return 0
   grep -q attached "$SYS/state" || fail "the reader did not last"
   kill "$READER" && wait "$READER" 2>/dev/null
-  eventually 20 grep -q native "$SYS/state" || fail "the reader stays"
+  within 20 grep -q native "$SYS/state" || fail "the reader stays"
 }
 # field VERB NAME TEXT [N]: NAME=VALUE of the Nth (first) line of TEXT that starts with VERB.
 field() {
@@ -114,15 +98,6 @@ disk_stat() {
 }
 # seconds N: a promise of N seconds is one of stock kernels; the debug kernel is many times slower.
 seconds() { if [[ $(uname -r) == *-ppcdebug ]]; then echo $((6 * $1)); else echo "$1"; fi; }
-# eventually SECONDS COMMAND...: true within that time.
-eventually() {
-  local until=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    ((SECONDS < until)) || return 1
-    sleep 0.1
-  done
-}
 
 clean_up() {
   local status=$? pid

@@ -37,7 +37,7 @@ kernel_run_kmod() {
   local name=$1 release=$2 pattern=$3 append=$4 key part files status=0
   local parts=('/0[0-3]' '/0[4-9]' '/1' pmem icount) machine suite=tests/kmod/run pmem
   shift 4
-  mapfile -t files < <(git ls-files kmod include tests/kmod)
+  mapfile -t files < <(git ls-files kmod include tests/kmod tests/lib)
   key=$(kernel_runs_key "${files[@]}" build/bin/ppcdev build/bin/ppc-answers)
   if [[ -n $pattern ]]; then parts=("$pattern"); fi
   for part in "${parts[@]}"; do

@@ -3,9 +3,12 @@
 # The archive's other suites, beside the host's own package sources: a private apt state in
 # build/apt/ARCH.  Addresses come from the host's sources, signatures are checked with the host's
 # keys.  Nothing of the host's apt or dpkg is changed.  Sourced after common.sh.
+# $PPC_SNAPSHOT: address of the Debian archive as it was at some time (of a snapshot service): suites that still
+# move are taken from there, so that a run can be repeated with the same packages.
 
 # Oldest first; one that the archive lacks is passed over.
 suite_names=(bullseye bookworm trixie forky)
+moving_suites=(forky sid experimental)
 
 # Options for apt-get and apt-cache: empty for the host's sources, see all_suites.
 apt_options=()
@@ -29,11 +32,16 @@ suite_sources() {
   [[ -n $main ]] || die "this host's package sources name no Debian archive; add one and run apt-get update"
   security=$(site Debian-Security)
   if [[ -e $keys ]]; then options+=" signed-by=$keys"; fi
+  if [[ -n ${PPC_SNAPSHOT:-} ]]; then
+    # Its lists have expired, as those of any time before now.
+    for name in "${moving_suites[@]}"; do printf 'deb [%s check-valid-until=no] %s %s main\n' "$options" "$PPC_SNAPSHOT" "$name"; done
+  fi
   for name in "${suite_names[@]}"; do
+    if [[ -n ${PPC_SNAPSHOT:-} && " ${moving_suites[*]} " == *" $name "* ]]; then continue; fi
     printf 'deb [%s] %s %s main\n' "$options" "$main" "$name" "$options" "$main" "$name-backports"
     if [[ -n $security ]]; then printf 'deb [%s] %s %s-security main\n' "$options" "$security" "$name"; fi
   done
-  printf 'deb [%s] %s %s main\n' "$options" "$main" sid "$options" "$main" experimental
+  [[ -n ${PPC_SNAPSHOT:-} ]] || printf 'deb [%s] %s %s main\n' "$options" "$main" sid "$options" "$main" experimental
 }
 
 host_refreshed=false
@@ -64,7 +72,7 @@ all_suites() {
   # For download_packages.
   # shellcheck disable=SC2034
   suites_arch=$arch
-  if [[ -z $(find "$dir/fresh" -mmin -1440 2>/dev/null) ]]; then refresh_suites "$arch"; fi
+  if [[ -z $(find "$dir/fresh" -mmin -1440 2>/dev/null) || $(<"$dir/fresh") != "${PPC_SNAPSHOT:-}" ]]; then refresh_suites "$arch"; fi
 }
 
 # refresh_suites [ARCH]: the newest lists; missing suites make apt complain, which says nothing.
@@ -74,7 +82,7 @@ refresh_suites() {
     exec 8>"$suites_dir/lock"
     flock 8
     # Somebody else has just done it.
-    if [[ -n $(find "$suites_dir/fresh" -mmin -5 2>/dev/null) ]]; then exit 0; fi
+    if [[ -n $(find "$suites_dir/fresh" -mmin -5 2>/dev/null) && $(<"$suites_dir/fresh") == "${PPC_SNAPSHOT:-}" ]]; then exit 0; fi
     say "reading the package lists of all suites ($arch)"
     suite_sources "$arch" >"$suites_dir/sources.list"
     apt-get -q "${apt_options[@]}" update >"$suites_dir/log" 2>&1 || true
@@ -82,7 +90,7 @@ refresh_suites() {
       tail -n 5 "$suites_dir/log" >&2
       die "the package archive cannot be reached"
     }
-    touch "$suites_dir/fresh"
+    echo "${PPC_SNAPSHOT:-}" >"$suites_dir/fresh"
   ) || exit
 }
 

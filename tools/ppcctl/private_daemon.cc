@@ -181,6 +181,7 @@ Status PrivateDaemon::Spawn(const std::string& program, const std::string& templ
 
 std::string PrivateDaemon::WhyMute(const Error& error) const {
   constexpr int kDyingMs = 100;  // its end of the connection closes before it has ended
+  const std::lock_guard lock(mutex_);
   if (!HasEnded(kDyingMs)) return "a private ppcd does not answer: " + error.message;
   return "a private ppcd did not start: " + LastLine(directory_ + "/log");
 }
@@ -188,11 +189,13 @@ std::string PrivateDaemon::WhyMute(const Error& error) const {
 // RunChild() may have reaped it: only the descriptor is asked, and nobody else's child is waited
 // for.
 bool PrivateDaemon::HasEnded(int timeout_ms) const {
+  if (!pidfd_.IsValid()) return true;
   pollfd waiting{pidfd_.Get(), POLLIN, 0};
   return poll(&waiting, 1, timeout_ms) > 0;
 }
 
 void PrivateDaemon::End(unsigned limit_ms) {
+  const std::lock_guard lock(mutex_);
   if (!pidfd_.IsValid()) return;
   syscall(SYS_pidfd_send_signal, pidfd_.Get(), SIGTERM, nullptr, 0);
   bool has_ended = HasEnded(static_cast<int>(limit_ms));

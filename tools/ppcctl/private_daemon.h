@@ -2,13 +2,14 @@
 // Owns a ppcd that lives as long as one command: its process, its socket and its directory.  It
 // ends with this process however that ends, takes its runners with it and removes the directory;
 // nothing waits for that here unless asked to.
-// Threads: that which starts it, which must live as long.
+// Threads: it lives as long as the thread that starts it; End and WhyMute by any.
 #ifndef PPC_TOOLS_PPCCTL_PRIVATE_DAEMON_H_
 #define PPC_TOOLS_PPCCTL_PRIVATE_DAEMON_H_
 
 #include <sys/types.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -39,11 +40,12 @@ class PrivateDaemon {
  private:
   explicit PrivateDaemon(std::string directory) : directory_(std::move(directory)) {}
   Status Spawn(const std::string& program, const std::string& template_dir, int listening);
-  bool HasEnded(int timeout_ms) const;
+  bool HasEnded(int timeout_ms) const;  // mutex_ held
 
   const std::string directory_;
   pid_t pid_ = 0;
-  UniqueFd pidfd_;
+  mutable std::mutex mutex_;
+  UniqueFd pidfd_;  // until it has ended
 };
 
 }  // namespace ppc::ctl

@@ -25,23 +25,21 @@ class ObserverBelowTest : public ObserverSharedTest {
     attacher_.reset();
     ObserverSharedTest::TearDown();
   }
-  std::unique_ptr<ObserverBackend> Watch(const std::string& dir, InodeIndex::Limits limits = {}) {
+  std::unique_ptr<ObserverBackend> Register(const std::string& dir,
+                                            InodeIndex::Limits limits = {}) {
     const Result<uint32_t> number = set_->AddDirectory();
     EXPECT_TRUE(number);
     last_ = *number;
     auto backend = Observe(dir, *number, limits);
-    EXPECT_TRUE(backend->Attach({}));
+    Watch(backend.get());
     return backend;
   }
   // Files of this folder are told to `has`, and to it alone.
-  static void ExpectTold(const std::string& dir, ObserverBackend* has, ObserverBackend* other) {
+  void ExpectTold(const std::string& dir, ObserverBackend* has, ObserverBackend* other) {
     ReadCold(dir);
     EXPECT_EQ(Misses(has), kModel) << dir;
     EXPECT_EQ(Misses(other), 0u) << dir;
   }
-  // Looks at what is registered below are a second apart.
-  static void Settle() { sleep(3); }
-
   std::string outer_;
   std::string inner_;
   uint32_t last_ = 0;
@@ -50,14 +48,18 @@ class ObserverBelowTest : public ObserverSharedTest {
 
 TEST_F(ObserverBelowTest, TheInnermostWinsWhicheverIsRegisteredFirst) {
   for (const bool outer_first : {true, false}) {
-    auto first = Watch(outer_first ? outer_ : inner_);
+    auto first = Register(outer_first ? outer_ : inner_);
     const uint32_t first_number = last_;
-    auto second = Watch(outer_first ? inner_ : outer_);
+    const Result<FileInfo> listed = first->Lookup(outer_first ? "inner/model" : "model");
+    ASSERT_TRUE(listed);
+    auto second = Register(outer_first ? inner_ : outer_);
     ObserverBackend* const outer = outer_first ? first.get() : second.get();
     ObserverBackend* const inner = outer_first ? second.get() : first.get();
     ExpectTold(inner_, inner, outer);
     ExpectTold(outer_, outer, inner);
-    Settle();  // what the other one does when it has noticed changes nothing
+    // What the outer one does when it has noticed changes nothing.  Registered second it knew.
+    EXPECT_TRUE(!outer_first ||
+                Eventually([&] { return !outer->Resolve(listed->file, nullptr).ok(); }));
     ExpectTold(inner_, inner, outer);
     ExpectTold(outer_, outer, inner);
     second.reset();
@@ -68,39 +70,32 @@ TEST_F(ObserverBelowTest, TheInnermostWinsWhicheverIsRegisteredFirst) {
 }
 
 TEST_F(ObserverBelowTest, ANewFileIsTheInnermosts) {
-  const auto inner = Watch(inner_);
-  const auto outer = Watch(outer_);
+  const auto inner = Register(inner_);
+  const auto outer = Register(outer_);
   Make("outer/inner/later");
-  uint64_t missed = 0;
-  for (int i = 0; i < 20 && missed == 0; ++i) {
-    ReadCold(inner_ + "/later");
-    missed = Misses(inner.get());
-    EXPECT_EQ(Misses(outer.get()), 0u);
-  }
-  EXPECT_GT(missed, 0u);
+  EXPECT_TRUE(IsToldAtLast(inner.get(), inner_ + "/later"));
+  EXPECT_EQ(Misses(outer.get()), 0u);
 }
 
 TEST_F(ObserverBelowTest, WithoutTheInnerOneItIsTheOuterOnes) {
-  const auto outer = Watch(outer_);
-  auto inner = Watch(inner_);
+  const auto outer = Register(outer_);
+  auto inner = Register(inner_);
   ExpectTold(inner_, inner.get(), outer.get());
   inner.reset();
   set_->RemoveDirectory(last_);
-  Settle();
-  uint64_t missed = 0;
-  for (int i = 0; i < 20 && missed == 0; ++i) {
-    ReadCold(inner_);
-    missed = Misses(outer.get());
-  }
-  EXPECT_GT(missed, 0u);
+  EXPECT_TRUE(IsToldAtLast(outer.get(), inner_));
 }
 
 TEST_F(ObserverBelowTest, MetFilesAreTheInnermostsToo) {
   for (const char* const name : {"a", "b", "c"}) Make(std::string("outer/inner/") + name);
   const InodeIndex::Limits few{.listed = 1, .in_kernel = 16};
-  const auto outer = Watch(outer_, few);
-  const auto inner = Watch(inner_, few);
-  Settle();
+  const auto outer = Register(outer_, few);
+  const auto inner = Register(inner_, few);
+  // The outer one notices some time later.
+  EXPECT_TRUE(Eventually([&] {
+    ReadCold(inner_);
+    return Misses(inner.get()) > 0 && Misses(outer.get()) == 0;
+  }));
   for (const char* const name : {"a", "b", "c"}) {
     ReadCold(inner_ + "/" + name);
     std::array<Event, 512> batch;

@@ -32,6 +32,7 @@ TEST_F(ObserverTest, AStrangersPagesStay) {
   if (!Open()) GTEST_SKIP() << why_not_;
   InChild([&] { ReadAll("model", kMiB); });
   const uint64_t warm = Cached("model");
+  ASSERT_GT(warm, 0u);
   ASSERT_TRUE(backend_->Attach({}));
   const Result<FileInfo> file = backend_->Lookup("model");
   const Result<EvictResult> evicted =
@@ -67,6 +68,7 @@ TEST_F(ObserverTest, DroppedPagesAreOursNoLonger) {
   ASSERT_EQ(Cached("model"), 0u);
   InChild([&] { ReadAll("model", kMiB); });
   const uint64_t warm = Cached("model");
+  ASSERT_GT(warm, 0u);
   const Result<EvictResult> evicted = backend_->Evict({.file = file->file, .length = 8 * kMiB});
   ASSERT_TRUE(evicted);
   EXPECT_EQ(evicted->dropped, 0u);
@@ -113,9 +115,13 @@ TEST_F(ObserverTest, ADirectReaderEndsLoads) {
   EXPECT_TRUE(becomes(LoadStop::kLater));
   const Result<FileInfo> other = backend_->Lookup("other");
   EXPECT_EQ(backend_->Load({.file = other->file, .length = kPageBytes})->stop, LoadStop::kLater);
-  InChild([&] { ReadAll("other", kMiB); });
-  (void)Events();
-  EXPECT_TRUE(becomes(LoadStop::kDone));
+  // How much of what is read is told of depends on what else the machine does.
+  for (int i = 0; i < 20 && load() != LoadStop::kDone; ++i) {
+    Drop("other");
+    InChild([&] { ReadAll("other", kMiB); });
+    (void)Events();
+  }
+  EXPECT_EQ(load(), LoadStop::kDone);
 }
 
 // One process maps: its pages go although it goes on; two: they stay, and it is said.
@@ -141,7 +147,18 @@ TEST_F(ObserverTest, MappedPagesGoByTheLadder) {
   const Result<EvictResult> gone = backend_->Evict(request);
   ASSERT_TRUE(gone);
   EXPECT_EQ(gone->asked, 4 * kMiB);
-  EXPECT_EQ(gone->dropped, 4 * kMiB);
+  EXPECT_EQ(gone->mapped, 0u);
+  // A page that the kernel holds for a moment (in another CPU's batch, isolated) is told as busy.
+  uint64_t dropped = gone->dropped;
+  EXPECT_EQ(Cached("model"), 8 * kMiB - dropped);
+  for (int i = 0; i < 20 && dropped < 4 * kMiB; ++i) {
+    usleep(100'000);
+    const Result<EvictResult> again = backend_->Evict(request);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->asked, 4 * kMiB - dropped);
+    dropped += again->dropped;
+  }
+  EXPECT_EQ(dropped, 4 * kMiB);
   EXPECT_EQ(Cached("model"), 4 * kMiB);
   const pid_t second = Fork([&] { hold(ready[1], go[0]); });
   ASSERT_EQ(read(ready[0], &byte, 1), 1);

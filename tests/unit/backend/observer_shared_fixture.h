@@ -11,6 +11,8 @@
 
 #include <array>
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -86,45 +88,104 @@ class ObserverSharedTest : public BuildTreeTest {
     set_ = std::make_unique<SharedSet>(std::move(*set));
   }
 
+  // A directory with a model of 1 MiB, and with the fence of Misses().
   std::string Make(const std::string& name) const {
     const std::string dir = dir_ + "/" + name;
     mkdir(dir.c_str(), 0755);
-    const UniqueFd fd(open((dir + "/model").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
-    const std::vector<char> bytes(1 << 20, 'x');
-    EXPECT_EQ(write(fd.Get(), bytes.data(), bytes.size()), 1 << 20);
-    fsync(fd.Get());
-    posix_fadvise(fd.Get(), 0, 0, POSIX_FADV_DONTNEED);
+    WriteModel(dir + "/model");
+    WriteModel(dir + "/fence");
     return dir;
   }
   std::unique_ptr<ObserverBackend> Observe(const std::string& dir, uint32_t number,
-                                           InodeIndex::Limits limits = {}) const {
+                                           InodeIndex::Limits limits = {}) {
     Result<ObserverFds> fds = set_->Share(number);
     EXPECT_TRUE(fds);
     auto programs = ObserverPrograms::Adopt(std::move(*fds), number);
     EXPECT_TRUE(programs);
     auto backend = ObserverBackend::Open(dir, SysRoots{}, std::move(*programs), limits);
     EXPECT_TRUE(backend);
+    dirs_[backend->get()] = dir;
     return std::move(*backend);
   }
-  static void ReadCold(const std::string& dir) {
-    const UniqueFd fd(open((dir + "/model").c_str(), O_RDONLY | O_CLOEXEC));
+  static void ReadCold(const std::string& dir, const char* name = "model") {
+    const std::string path = dir + "/" + name;
+    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     posix_fadvise(fd.Get(), 0, 0, POSIX_FADV_DONTNEED);
-    const std::string command = "cat '" + dir + "/model' >/dev/null";
-    EXPECT_EQ(std::system(command.c_str()), 0);
+    EXPECT_EQ(std::system(("cat '" + path + "' >/dev/null").c_str()), 0);
   }
-  static uint64_t Misses(ObserverBackend* backend) {
-    std::array<Event, 256> batch;
-    uint64_t bytes = 0;
-    const uint64_t until = MonotonicNs() + 400 * kNsPerMs;
-    while (MonotonicNs() < until) {
-      const size_t got = backend->Drain(batch);
-      for (size_t i = 0; i < got; ++i) bytes += IsMiss(batch[i].kind) ? batch[i].length : 0;
-      if (got == 0) (void)backend->Wait(20 * kNsPerMs, false, {});
+  // Attached when this returns, which Attach alone does not promise.
+  void Watch(ObserverBackend* backend) {
+    ASSERT_TRUE(backend->Attach({}));
+    (void)Misses(backend);
+  }
+  // Bytes missed of what has been read so far.  Another file of the directory is read last, alike:
+  // what is told of reads before has come when all of this one is told.
+  uint64_t Misses(ObserverBackend* backend) {
+    const std::string& dir = dirs_.at(backend);
+    const Result<FileInfo> fence = backend->Lookup("fence");
+    EXPECT_TRUE(fence);
+    if (fence) (void)backend->Resolve(fence->file, nullptr);  // a met one is told of from then on
+    uint64_t missed = 0;
+    uint64_t told = 0;  // of the fence
+    const auto drain = [&] {
+      missed += Drain(backend, fence ? fence->file : 0, &told);
+      return told >= kModelBytes;
+    };
+    EXPECT_TRUE(Eventually([&] {
+      ReadCold(dir, "fence");
+      // Where it is told nothing the backend was not attached yet.
+      return Eventually(drain, kNsPerSec);
+    })) << dir;
+    return missed;
+  }
+  // The same behind another backend's fence: this one may be told nothing.
+  static uint64_t MissesByNow(ObserverBackend* backend) {
+    uint64_t told = 0;
+    return Drain(backend, 0, &told);
+  }
+  static bool Eventually(const std::function<bool()>& condition,
+                         uint64_t within_ns = 20 * kNsPerSec) {
+    const uint64_t until = MonotonicNs() + within_ns;
+    while (!condition()) {
+      if (MonotonicNs() > until) return false;
+      usleep(10'000);
     }
-    return bytes;
+    return true;
+  }
+  // A file that appears is not known at once: it is read again until the backend is told of it.
+  bool IsToldAtLast(ObserverBackend* backend, const std::string& dir) {
+    return Eventually([&] {
+      ReadCold(dir);
+      return Misses(backend) > 0;
+    });
   }
 
   std::unique_ptr<SharedSet> set_;
+
+ private:
+  static constexpr uint64_t kModelBytes = 1 << 20;
+
+  static void WriteModel(const std::string& path) {
+    const UniqueFd fd(open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
+    const std::vector<char> bytes(kModelBytes, 'x');
+    EXPECT_EQ(write(fd.Get(), bytes.data(), bytes.size()), static_cast<ssize_t>(kModelBytes));
+    fsync(fd.Get());
+    posix_fadvise(fd.Get(), 0, 0, POSIX_FADV_DONTNEED);
+  }
+  // Takes all that there is; bytes missed of all files but one, whose own go to *of_that_one.
+  static uint64_t Drain(ObserverBackend* backend, uint64_t one, uint64_t* of_that_one) {
+    std::array<Event, 256> batch;
+    uint64_t missed = 0;
+    while (const size_t got = backend->Drain(batch)) {
+      for (size_t i = 0; i < got; ++i) {
+        if (IsMiss(batch[i].kind))
+          (batch[i].file == one ? *of_that_one : missed) += batch[i].length;
+      }
+    }
+    return missed;
+  }
+
+  std::map<const ObserverBackend*, std::string> dirs_;
 };
 
 }  // namespace ppc

@@ -94,17 +94,25 @@ TEST(SamplerTest, LooksComeBeforeARealTimeService) {
     return std::ranges::find(sample.processes, service, &ProcessSample::pid) !=
            sample.processes.end();
   });
-  EXPECT_GE(looks, 20) << "up to 50";
+  EXPECT_GE(looks, 10) << "of 50; in what the kernel leaves to others, 1 or 2";
 }
 
 // Answers that take long, as those of a busy machine, are no reason to look less often.
 TEST(SamplerTest, LooksGoOnBesideASlowAnswer) {
-  Sampler sampler(SysRoots{}, getpid(), MonotonicNs(), [](Progress*) {
-    usleep(600'000);
+  Sampler sampler(SysRoots{}, getpid(), MonotonicNs(), [](Progress* progress) {
+    usleep(1'000'000);
+    progress->is_ready = true;
     return true;
   });
-  usleep(1'000'000);
-  EXPECT_GE(sampler.Finish().samples.size(), 10u);
+  sampler.Wait();
+  const StartLog log = sampler.Finish();
+  ASSERT_EQ(log.progress.size(), 1u);
+  EXPECT_GE(std::ranges::count_if(log.samples,
+                                  [asked_ns = log.progress[0].asked_ns](const Sample& sample) {
+                                    return sample.time_ns > asked_ns;
+                                  }),
+            4)
+      << "of 50";
 }
 
 // A child that burns CPU, and one that sleeps.
@@ -119,13 +127,19 @@ TEST(SamplerTest, RealProcessesAreSeen) {
   };
   const pid_t burner = spawn(true);
   const pid_t sleeper = spawn(false);
-  usleep(300'000);
-  const Sample sample = LookAtProcesses(SysRoots{}, getpid(), MonotonicNs());
+  Sample sample;
   const auto of = [&sample](pid_t pid) {
     const auto it = std::find_if(sample.processes.begin(), sample.processes.end(),
                                  [pid](const ProcessSample& each) { return each.pid == pid; });
     return it == sample.processes.end() ? ProcessSample{} : *it;
   };
+  // Both have begun.
+  for (int i = 0; i < 2000; ++i) {
+    sample = LookAtProcesses(SysRoots{}, getpid(), MonotonicNs());
+    if (of(burner).user_ns > 0 && of(sleeper).pid == sleeper && of(sleeper).doing == Doing::kSleeps)
+      break;
+    usleep(10'000);
+  }
   EXPECT_EQ(of(burner).doing, Doing::kRuns);
   EXPECT_GT(of(burner).user_ns + of(burner).no_cpu_ns, 0u);
   EXPECT_EQ(of(sleeper).doing, Doing::kSleeps);

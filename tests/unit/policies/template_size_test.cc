@@ -4,6 +4,8 @@
 // simulated loads; ppc-template-bench prints them.
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "bench/template/simulated_recording.h"
 #include "policies/maio/follow/layout.h"
 
@@ -16,6 +18,7 @@ struct Row {
   size_t most_bytes;
   size_t most_held_bytes;  // while it is used
 };
+void PrintTo(const Row& row, std::ostream* out) { *out << row.model; }
 
 uint64_t ModelBytes(const char* model) {
   uint64_t bytes = 0;

@@ -2,8 +2,10 @@
 #include "daemon/policy/watchdog.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <future>
 #include <string>
 #include <thread>
@@ -27,16 +29,39 @@ TEST(Watchdog, NoticesAHangAndSaysWhichHook) {
   EXPECT_EQ(hung.get_future().get(), "ppc_tick");
 }
 
+// How often a thread of this process has waited.
+uint64_t WaitsOf(pid_t thread) {
+  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+  uint64_t waits = 0;
+  for (std::string word; status >> word && word != "voluntary_ctxt_switches:";) {
+  }
+  status >> waits;
+  return waits;
+}
+
 TEST(Watchdog, AHookThatEndedIsNoHang) {
   std::atomic<bool> hung{false};
-  {
-    Watchdog watchdog(
-        {.period_ns = kNsPerMs, .on_hang = [&](const char*, uint64_t) { hung = true; }});
-    for (int i = 0; i < 1000; ++i) {
-      watchdog.Arm("ppc_tick", MonotonicNs(), 3600 * kNsPerSec);
-      watchdog.Disarm();
-    }
-  }
+  std::atomic<pid_t> thread{0};
+  std::atomic<int> busy{0};
+  Watchdog watchdog({.period_ns = kNsPerMs,
+                     .on_hang = [&](const char*, uint64_t) { hung = true; },
+                     .on_busy =
+                         [&] {
+                           thread = gettid();
+                           ++busy;
+                         }});
+  // It began long ago: each turn finds it busy.
+  watchdog.Arm("ppc_tick", MonotonicNs() - kNsPerSec, 3600 * kNsPerSec);
+  while (busy.load() == 0) std::this_thread::yield();
+  watchdog.Disarm();
+  const auto pass_turns = [&] {
+    const uint64_t before = WaitsOf(thread);
+    while (WaitsOf(thread) < before + 3) std::this_thread::yield();
+  };
+  pass_turns();  // the one that was under way
+  const int seen = busy;
+  pass_turns();
+  EXPECT_EQ(busy, seen);
   EXPECT_FALSE(hung);
 }
 

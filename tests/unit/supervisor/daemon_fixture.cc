@@ -194,7 +194,8 @@ void DaemonTest::StartDaemon(const std::vector<std::string>& more_arguments) {
   const UniqueFd log(
       open((dir_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   daemon_ = Spawn(argv, environment_, log.Get(), log.Get());
-  ASSERT_TRUE(Eventually([this] { return RawClient(socket_).IsConnected(); })) << DaemonLog();
+  // It answers when all is there that it makes at its start, the services' socket too.
+  ASSERT_TRUE(Eventually([this] { return Ask({{"op", "ping"}}).is_object(); })) << DaemonLog();
 }
 
 int DaemonTest::StopDaemon(int signal) {

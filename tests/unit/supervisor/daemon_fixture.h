@@ -78,6 +78,11 @@ class DaemonTest : public ::testing::Test {
   void Mount(unsigned index, const char* path);
   std::string ReadText(const std::string& path);
   std::string DaemonLog() { return ReadText(dir_ + "/log"); }
+  // Of fake runners whose registration says so ("log").
+  std::string RunnerLog() { return ReadText(dir_ + "/runner.log"); }
+  bool WasTold(const std::string& text) {
+    return Eventually([&] { return RunnerLog().find(text) != std::string::npos; });
+  }
 
   std::string dir_;
   std::string socket_;

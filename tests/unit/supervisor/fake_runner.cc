@@ -12,7 +12,7 @@
 //   reply: what the policy answers to every control message
 //   status_ms: how long each answer to status takes; status: members of it
 //   limits: what it says that its backend cannot do
-//   log: file that takes every line received
+//   log: file that takes every line received, before it is answered
 //   says_at_ready: line that it sends after its answer to service_ready
 //   lives_on: file; init crashes while it does not exist
 #include <poll.h>
@@ -55,7 +55,6 @@ void Refuse(const char* code, const char* error) {
 }
 
 void HandleInit(const Json& request) {
-  g_fake = request["config"].value("fake", Json::object());
   const std::string mode = Mode("init");
   if (mode == "refuse")
     return Refuse("EACCES", "policy x.so is writable by others; chmod o-w x.so");
@@ -126,6 +125,9 @@ void HandleStatus() {
 void Handle(const std::string& line) {
   const Json request = Json::parse(line);
   const std::string op = request["op"];
+  if (op == "init") g_fake = request["config"].value("fake", Json::object());
+  const std::string log = Mode("log");
+  if (!log.empty()) std::ofstream(log, std::ios::app) << getpid() << " " << line << "\n";
   if (op == "init") HandleInit(request);
   if (op == "control") HandleControl(request);
   if (op == "ping") Send(R"({"ok":true})");
@@ -133,8 +135,6 @@ void Handle(const std::string& line) {
   if (op == "log") Send(Json{{"ok", true}, {"lines", g_fake.value("lines", Json::array())}}.dump());
   if (op == "memory") HandleMemory(request);
   if (op == "stop" && Mode("stop") == "hang") HangForever();
-  const std::string log = Mode("log");
-  if (!log.empty()) std::ofstream(log, std::ios::app) << getpid() << " " << line << "\n";
   if (op == "stop") {
     Send(R"({"ok":true})");
     _exit(0);

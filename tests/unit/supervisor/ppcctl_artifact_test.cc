@@ -148,17 +148,18 @@ TEST_F(ArtifactVerbsTest, ReadinessByTheVerbCaptures) {
   const ProcessResult result = RunAsService(Engine(ctl + " service ready; exit 3"));
   EXPECT_EQ(result.exit_status, 3) << result.err;
   Told(result, "1 files captured");
-  const std::string log = ReadText(dir_ + "/runner.log");
+  const std::string log = RunnerLog();
   EXPECT_NE(log.find("service_ready"), std::string::npos);
   EXPECT_EQ(log.find("service_ready"), log.rfind("service_ready")) << "once: " << log;
 }
 
 TEST_F(ArtifactVerbsTest, WithAServiceReadinessIsToldAndCaptured) {
-  const ProcessResult result =
-      RunAsService(Engine("echo up and running; exit 3"), {"--ready-on", "up and"});
+  const std::string until_told =
+      "until grep -q service_ready " + dir_ + "/runner.log; do sleep 0.05; done; ";
+  const ProcessResult result = RunAsService(Engine("echo up and running; " + until_told + "exit 3"),
+                                            {"--ready-on", "up and"});
   EXPECT_EQ(result.exit_status, 3);
   Told(result, "1 files captured");
-  EXPECT_NE(ReadText(dir_ + "/runner.log").find("service_ready"), std::string::npos);
 }
 
 TEST_F(ArtifactVerbsTest, RunFailsOpen) {

@@ -38,7 +38,6 @@ class RunTest : public DaemonTest {
     DaemonTest::TearDown();
   }
 
-  std::string RunnerLog() { return ReadText(dir_ + "/runner.log"); }
   std::vector<std::string> With(std::vector<std::string> before,
                                 const std::vector<std::string>& more) {
     before.insert(before.end(), more.begin(), more.end());
@@ -91,9 +90,7 @@ TEST_F(RunTest, StartsADaemonForTheCommandAlone) {
   EXPECT_EQ(result.exit_status, 7) << result.err;
   EXPECT_EQ(result.out, "/proc\nprivate\n700\n");
   EXPECT_EQ(result.err, "");
-  EXPECT_TRUE(Eventually([this] {
-    return RunnerLog().find("\"op\":\"stop\"") != std::string::npos;
-  })) << "the runner is drained";
+  EXPECT_TRUE(WasTold("\"op\":\"stop\"")) << "the runner is drained";
   const std::string log = RunnerLog();
   EXPECT_LT(log.find("\"op\":\"init\""), log.find("service_start")) << log;
   EXPECT_LT(log.find("service_start"), log.find("service_stop"));

@@ -22,7 +22,6 @@ class ServiceVerbsTest : public DaemonTest {
     log_ = {{"log", dir_ + "/runner.log"}};
     config_ = DumpJson({{"fake", log_}});
   }
-  std::string RunnerLog() { return ReadText(dir_ + "/runner.log"); }
   void ExpectUsage(const std::vector<std::string>& words, const std::string& part) {
     const ProcessResult result = Ctl(words);
     EXPECT_EQ(result.exit_status, 2) << words.back();

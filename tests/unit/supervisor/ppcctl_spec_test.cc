@@ -129,9 +129,8 @@ TEST_F(StoreOptionTest, NodeAndNodesReachThePolicy) {
   const control::ProcessResult started = Ctl({"service", "start", "--id", "svc-nodes", "--workers",
                                               "8-15", "--node", "1", "--nodes", "2", kMount});
   ASSERT_EQ(started.exit_status, 0) << started.err;
-  EXPECT_NE(ReadText(dir_ + "/runner.log").find(R"("first_worker":8,"node":1,"nodes":2)"),
-            std::string::npos)
-      << ReadText(dir_ + "/runner.log");
+  EXPECT_NE(RunnerLog().find(R"("first_worker":8,"node":1,"nodes":2)"), std::string::npos)
+      << RunnerLog();
   const control::ProcessResult wrong =
       Ctl({"service", "start", "--id", "svc-nodes", "--node", "two", "--nodes", "2", kMount});
   EXPECT_EQ(wrong.exit_status, kExitUsage);

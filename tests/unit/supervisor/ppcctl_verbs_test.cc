@@ -42,6 +42,23 @@ class VerbsTest : public DaemonTest {
   void StartService(const char* id) {
     ASSERT_EQ(Ctl({"service", "start", "/proc", "--id", id}).exit_status, 0);
   }
+  // Asks ppcd once a program has connected that is started after this, and has had its first
+  // answer.
+  std::thread OnceOneHasAsked(const Json& request) {
+    const auto clients = [this] {
+      std::ifstream sockets("/proc/net/unix");
+      int count = 0;
+      for (std::string line; std::getline(sockets, line);)
+        count += line.ends_with(" " + socket_) && line.find(" 03 ") != std::string::npos ? 1 : 0;
+      return count;
+    };
+    EXPECT_TRUE(Eventually([&] { return clients() == 0; }));
+    return std::thread([this, clients, request] {
+      EXPECT_TRUE(Eventually([&] { return clients() > 0; }));
+      usleep(200000);
+      Ask(request);
+    });
+  }
   // The answer of a verb that succeeds.
   Json Told(std::vector<std::string> words, int exit_status = 0) {
     const auto dashes = std::find(words.begin(), words.end(), "--");
@@ -205,10 +222,7 @@ TEST_F(VerbsTest, WaitEndsWithWhatItWaitsFor) {
       << never.err;
   StartService("svc-wait");
   const auto later = [this](const char* op) {
-    return std::thread([this, op] {
-      usleep(200000);
-      Ask({{"op", op}, {"mount", "/proc"}, {"service_id", "svc-wait"}});
-    });
+    return OnceOneHasAsked({{"op", op}, {"mount", "/proc"}, {"service_id", "svc-wait"}});
   };
   std::thread ready = later("service_ready");
   EXPECT_EQ(Told({"wait", "/proc", "--id", "svc-wait", "--timeout", "20"})["state"], "ready");
@@ -245,10 +259,10 @@ TEST_F(VerbsTest, BindPidTellsThePolicy) {
   const ProcessResult bound = Ctl({"bind-pid", "42", "/proc", "--id", "svc-bind", "--worker", "3"});
   EXPECT_EQ(bound.exit_status, 0) << bound.err;
   EXPECT_TRUE(Eventually([this] {
-    const std::string log = ReadText(dir_ + "/runner.log");
+    const std::string log = RunnerLog();
     return log.find(R"("op":"bind_pid","pid":42,"service_id":"svc-bind","worker":3)") !=
            std::string::npos;
-  })) << ReadText(dir_ + "/runner.log");
+  })) << RunnerLog();
   EXPECT_EQ(Ctl({"bind-pid", "42", "/proc", "--id", "svc-bind"}).exit_status, 2);
   EXPECT_EQ(Ctl({"bind-pid", "x", "/proc", "--id", "svc-bind", "--worker", "3"}).exit_status, 2);
 }
@@ -297,10 +311,8 @@ TEST_F(VerbsTest, EventsTellWhatChanges) {
   const ProcessResult once = Ctl({"events"});
   EXPECT_EQ(once.exit_status, 0);
   EXPECT_NE(once.out.find("/proc  registered: alpha"), std::string::npos) << once.out;
-  std::thread later([this] {
-    usleep(300000);
-    Ask({{"op", "service_start"}, {"mount", "/proc"}, {"service_id", "svc-event"}});
-  });
+  std::thread later =
+      OnceOneHasAsked({{"op", "service_start"}, {"mount", "/proc"}, {"service_id", "svc-event"}});
   const ProcessResult followed =
       Ctl({"events", "/proc", "--follow", "--interval", "0.1", "--count", "20", "--json"});
   later.join();

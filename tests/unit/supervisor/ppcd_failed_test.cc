@@ -31,10 +31,6 @@ class FailedTest : public DaemonTest {
     if (wait_s >= 0) fake["wait_s"] = wait_s;
     ASSERT_TRUE(Register(fake)["ok"]);
   }
-  std::string RunnerLog() { return ReadText(dir_ + "/runner.log"); }
-  bool WasTold(const std::string& op) {
-    return Eventually([&] { return RunnerLog().find(op) != std::string::npos; });
-  }
   bool Becomes(const std::string& state) {
     return Eventually([&] {
       const Json services = StatusOf()["services"];
@@ -42,12 +38,12 @@ class FailedTest : public DaemonTest {
                            : services.size() == 1 && services[0]["state"] == state;
     });
   }
-  Json Start(Json more = Json::object()) {
-    more.update({{"op", "service_start"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  Json Start(Json more = Json::object(), const char* id = "svc-one") {
+    more.update({{"op", "service_start"}, {"mount", kMount}, {"service_id", id}});
     return Ask(more);
   }
-  Json Fail(Json more = Json::object()) {
-    more.update({{"op", "service_failed"}, {"mount", kMount}, {"service_id", "svc-one"}});
+  Json Fail(Json more = Json::object(), const char* id = "svc-one") {
+    more.update({{"op", "service_failed"}, {"mount", kMount}, {"service_id", id}});
     return Ask(more);
   }
   // A process that waits for a signal, or ends at once.
@@ -99,7 +95,10 @@ TEST_F(FailedTest, AStartInTimeIsNotStopped) {
   ASSERT_TRUE(Start()["ok"]);
   ASSERT_TRUE(Fail()["ok"]);
   ASSERT_TRUE(Start()["ok"]);
-  usleep(1500 * 1000);
+  // Another one that fails afterwards, and is stopped when its time is over.
+  ASSERT_TRUE(Start(Json::object(), "svc-two")["ok"]);
+  ASSERT_TRUE(Fail(Json::object(), "svc-two")["ok"]);
+  EXPECT_TRUE(Eventually([this] { return StatusOf()["services"].size() == 1; }));
   EXPECT_TRUE(Becomes("started"));
 }
 

@@ -16,7 +16,6 @@ class OwnServiceTest : public DaemonTest {
     StartDaemon();
   }
   // What the runner was told, one "PID {...}" per line.
-  std::string RunnerLog() { return ReadText(dir_ + "/runner.log"); }
   Json Logging() { return {{"log", dir_ + "/runner.log"}}; }
 };
 
@@ -44,7 +43,7 @@ TEST_F(OwnServiceTest, ItsOwnServiceStartsWithTheRegistration) {
   StopDaemon(SIGKILL);
   StartDaemon();
   ASSERT_TRUE(WaitForState("running"));
-  EXPECT_TRUE(Eventually([this] { return RunnerLog().find("resumed") != std::string::npos; }));
+  EXPECT_TRUE(WasTold("resumed"));
   EXPECT_EQ(state(), "ready");
   EXPECT_TRUE(ask("service_stop"));
   StopDaemon(SIGKILL);

@@ -40,7 +40,6 @@ class RightsTest : public DaemonTest {
       const Caller& caller, const std::function<void()>& function = [] {});
   void TearDown() override;
 
-  std::string RunnerLog() { return ReadText(dir_ + "/runner.log"); }
   Json Start(const std::string& id, Json more = Json::object());
   Json About(const char* op, const std::string& id);
   // "" for an answer that is no error.
