@@ -16,10 +16,10 @@
 #include "extras/artifact/options.h"
 #include "extras/artifact/restore.h"
 #include "extras/artifact/store.h"
+#include "extras/artifact/verbs.h"
 #include "tools/ppcctl/output.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {

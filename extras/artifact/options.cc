@@ -9,16 +9,8 @@
 namespace ppc::ctl {
 
 artifact::Store::Place ArtifactPlace(const Args& args) {
-  std::string directory = args.Get("--dir", FromEnvironment("PPC_ARTIFACT_DIR"));
-  if (directory.empty()) {
-    const std::string templates = TemplateDir();
-    const size_t slash = templates.rfind('/', templates.find_last_not_of('/'));
-    if (!templates.empty()) {
-      directory =
-          slash == std::string::npos ? "artifacts" : templates.substr(0, slash) + "/artifacts";
-    }
-  }
-  return {directory, args.Get("--key-file", FromEnvironment("PPC_ARTIFACT_KEY"))};
+  return {args.Get("--dir", ArtifactDir()),
+          args.Get("--key-file", FromEnvironment("PPC_ARTIFACT_KEY"))};
 }
 
 Result<std::vector<artifact::Root>> ArtifactRoots(const Args& args) {

@@ -10,10 +10,8 @@
 #include <system_error>
 #include <thread>
 
-#include "daemon/wire/service_id.h"
 #include "extras/artifact/options.h"
 #include "extras/artifact/restore.h"
-#include "tools/ppcctl/model_service.h"
 #include "tools/ppcctl/output.h"
 #include "tools/ppcctl/text.h"
 
@@ -44,25 +42,6 @@ void StepBack() {
 }
 
 }  // namespace
-
-Result<std::string> ArtifactServiceId(const Json& spec, const Target& target,
-                                      const std::vector<std::string>& command,
-                                      const std::vector<std::string>& words) {
-  if (spec.contains("service_id")) {
-    const auto id = spec["service_id"].get<std::string>();
-    if (Status status = control::CheckServiceId(id); !status) return status.error();
-    return id;
-  }
-  Json params{{"command", command}};
-  if (spec.contains("params")) {
-    params = spec["params"];
-  } else if (!target.directory.empty() && target.is_in_words) {
-    params = ServiceParams(target.model, words);
-  }
-  const Result<control::ServiceName> name = control::MakeServiceName(params);
-  if (!name) return name.error();
-  return name->id;
-}
 
 std::shared_ptr<RunArtifacts> RunArtifacts::Begin(const Args& args, const std::string& service_id) {
   Result<artifact::Key> key = ArtifactKey(args, args.command);
@@ -133,8 +112,8 @@ RunArtifacts::Lines RunArtifacts::RestoreNow() const {
 
 void RunArtifacts::Ready() { Start(/*is_beside_command=*/true); }
 
-void RunArtifacts::End(bool has_succeeded) {
-  if (has_succeeded) Start(/*is_beside_command=*/false);
+void RunArtifacts::ServiceStopped(const Result<int>& status) {
+  if (status && *status == 0) Start(/*is_beside_command=*/false);
   const std::lock_guard lock(mutex_);
   has_ended_ = true;
   if (!teller_.joinable()) return;

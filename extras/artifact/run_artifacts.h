@@ -19,30 +19,24 @@
 #include "extras/artifact/helper_process.h"
 #include "extras/artifact/store.h"
 #include "tools/ppcctl/args.h"
-#include "tools/ppcctl/run_target.h"
+#include "tools/ppcctl/extra.h"
 
 namespace ppc::ctl {
 
-// What `run` captures under: the service's ID where arguments or the command's words give one, else
-// one of the command itself, so that its first start and its next have the same.
-Result<std::string> ArtifactServiceId(const Json& spec, const Target& target,
-                                      const std::vector<std::string>& command,
-                                      const std::vector<std::string>& words);
-
-class RunArtifacts {
+class RunArtifacts : public RunPart {
  public:
   // Restores what there is, for a limited time.  nullptr: nothing is to be captured either; why
   // has been said.
   static std::shared_ptr<RunArtifacts> Begin(const Args& args, const std::string& service_id);
-  ~RunArtifacts();
+  ~RunArtifacts() override;
   RunArtifacts(const RunArtifacts&) = delete;
   RunArtifacts& operator=(const RunArtifacts&) = delete;
 
   // By any thread, the first time counts.  Does not wait.
-  void Ready();
+  void Ready() override;
 
   // The command has ended.  Waits for what is being captured, for a limited time.
-  void End(bool has_succeeded);
+  void ServiceStopped(const Result<int>& status) override;
 
  private:
   RunArtifacts(artifact::Store::Place place, artifact::CaptureRequest request)

@@ -12,10 +12,10 @@
 #include "extras/artifact/files_at.h"
 #include "extras/artifact/options.h"
 #include "extras/artifact/values.h"
+#include "extras/artifact/verbs.h"
 #include "tools/ppcctl/output.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
@@ -23,24 +23,24 @@ namespace {
 using artifact::Store;
 using artifact::Values;
 
-constexpr int kPatienceMs = 5000;
+constexpr int kValuesLockMs = 5000;
 
 // Only what another start may have kept: nothing, where nobody has ever.
 Result<Values> Kept(const Args& args, const std::string& id) {
-  const Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kRead, kPatienceMs);
+  const Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kRead, kValuesLockMs);
   if (!store && store.error().code == ENOENT) return Values{};
   if (!store) return store.error();
   return artifact::LoadValues(*store, id);
 }
 
 Status Change(const Args& args, const std::string& id, const Values& changes, Values* kept) {
-  const Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kWrite, kPatienceMs);
+  const Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kWrite, kValuesLockMs);
   if (!store) return store.error();
   // Who sets another value at the same time comes before or after.
   const UniqueFd lock(
       openat(store->fd(), "values.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock.IsValid()) return store->Failure("open values.lock", errno);
-  if (const int code = artifact::LockWithin(lock.Get(), LOCK_EX, kPatienceMs); code != 0)
+  if (const int code = artifact::LockWithin(lock.Get(), LOCK_EX, kValuesLockMs); code != 0)
     return store->Failure("lock", code);
   Result<Values> values = artifact::LoadValues(*store, id);
   if (!values) return values.error();

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl doctor: what keeps services from starting faster, and what to do about it.
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 
 #include "extras/doctor/checks.h"
+#include "tools/ppcctl/extra.h"
 #include "tools/ppcctl/output.h"
+#include "tools/ppcctl/program_options.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
@@ -61,7 +63,7 @@ Json FindingsJson(const Findings& findings) {
   return list;
 }
 
-int Doctor(const Args& args) {
+static int Doctor(const Args& args) {
   const Result<unsigned> timeout = ReadTimeoutMs(args, kAskTimeoutMs);
   if (!timeout) return WrongUsage(timeout.error().message);
   std::string directory;
@@ -82,5 +84,23 @@ int Doctor(const Args& args) {
   }
   return has_problem ? kExitFailed : kExitOk;
 }
+
+namespace {
+
+const std::array kDoctorExtraVerbs = {
+    cli::Verb{
+        "doctor", "State", "[DIR] [-- CMD [ARG]...]",
+        "Find out what keeps services from starting faster, and what to do about it.\n"
+        "Looks at the kernel, ppcd, the directory (default: all that are registered), its\n"
+        "services and who reads it; with CMD also at the options of that command.  Changes\n"
+        "nothing, and reads nothing of models but a page where a FUSE server is in doubt.  Each\n"
+        "finding has a code, the cause and a remedy.  Exit status 1 if there are problems; notes\n"
+        "are none.",
+        kTimeoutOnly, Doctor},
+};
+
+}  // namespace
+
+Extra DoctorExtra() { return {.verbs = kDoctorExtraVerbs}; }
 
 }  // namespace ppc::ctl

@@ -17,7 +17,7 @@
 namespace ppc::ctl {
 namespace {
 
-constexpr const char* kNodes = "nodes/";
+constexpr const char* kNodesPrefix = "nodes/";
 constexpr char kBehindSlash = '/' + 1;  // the key behind all those that begin with "nodes/"
 constexpr size_t kMaxFileBytes = 64 << 20;
 
@@ -48,12 +48,12 @@ Result<EtcdPlace> ReadEtcdPlace(const std::string& url) {
 Result<std::string> NodeKey(const EtcdPlace& place, const std::string& node) {
   if (node.empty() || node.size() > 255 || node.find('/') != std::string::npos)
     return Error{EINVAL, "node '" + node.substr(0, 64) + "': must be 1 to 255 bytes without '/'"};
-  return place.prefix + kNodes + node;
+  return place.prefix + kNodesPrefix + node;
 }
 
 Result<Cluster> ClusterInEtcd(const EtcdPlace& place, uint32_t timeout_ms) {
   const std::string url = place.address + "/v3/kv/range";
-  const std::string first = place.prefix + kNodes;
+  const std::string first = place.prefix + kNodesPrefix;
   std::string behind = first;
   behind.back() = kBehindSlash;
   const Result<Json> json =

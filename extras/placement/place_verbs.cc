@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -11,18 +12,18 @@
 #include <set>
 #include <sstream>
 
-#include "extras/artifact/options.h"
 #include "extras/placement/cluster.h"
 #include "extras/placement/etcd_lease.h"
 #include "extras/placement/include/ppc/place.h"
 #include "extras/placement/node_look.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/environment.h"
+#include "tools/ppcctl/extra.h"
 #include "tools/ppcctl/output.h"
+#include "tools/ppcctl/program_options.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/user_dirs.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
@@ -209,9 +210,9 @@ void PrintChoice(const Choice& choice, bool explain) {
 
 }  // namespace
 
-int ShowNode(const Args& args) {
+static int ShowNode(const Args& args) {
   const std::string name = args.Get("--name", HostName());
-  NodeLook look(name, TemplateDir(), ArtifactPlace(args).directory);
+  NodeLook look(name, TemplateDir(), ArtifactDir());
   if (args.Has("--publish") || args.Has("--metrics")) {
     const Result<int64_t> interval =
         ReadWhole("--interval", args.Get("--interval", std::to_string(kUsualIntervalS)), 1);
@@ -234,7 +235,7 @@ int ShowNode(const Args& args) {
   return kExitOk;
 }
 
-int PlaceModel(const Args& args) {
+static int PlaceModel(const Args& args) {
   const std::string model = args.Get("--model");
   if (model.empty()) return WrongUsage("which model? Give --model NAME");
   const std::string url = EtcdGiven(args, "--etcd");
@@ -262,5 +263,40 @@ int PlaceModel(const Args& args) {
   Complain("no node of " + std::to_string(choice.nodes.size()) + " can start '" + model + "'");
   return kExitFailed;
 }
+
+namespace {
+
+constexpr std::array kNodeVerbOptions = {
+    Option{"--name", "NODE", "what other machines call this one; default: its host name"},
+    Option{"--publish", "URL", "keep it in the etcd at http://HOST:PORT[/PREFIX] until SIGTERM"},
+    Option{"--metrics", nullptr, "keep it in ppcd's metrics until SIGTERM; --publish does so, too"},
+    Option{"--interval", "SECONDS", "between two looks (default 3), with either"}};
+constexpr std::array kPlaceOptions = {
+    Option{"--model", "NAME", "as `ppcctl node` lists it, or its path"},
+    Option{"--nodes", "LIST", "these alone, e.g. a,b,c; default: all that are known"},
+    Option{"--etcd", "URL", "where they publish themselves; default: $PPC_ETCD"},
+    Option{"--from", "FILE", "what `ppcctl node --json` printed on one of them (repeat)"},
+    Option{"--last", "FILE", "keeps what etcd said last, for when it is away"},
+    Option{"--explain", nullptr, "print all nodes, and why each has its score"}};
+
+const std::array kPlacementExtraVerbs = {
+    cli::Verb{
+        "node", "Nodes", "",
+        "Show which models this machine has, and how much of each is in memory.\n"
+        "Also the free page cache, the disk's rate and start-ups in progress.  With --publish it\n"
+        "stays and keeps this in etcd, under a lease of 10 seconds, and in ppcd's metrics.  While\n"
+        "ppcd is down, or once this machine is, the key goes.",
+        kNodeVerbOptions, ShowNode},
+    cli::Verb{
+        "place", "Nodes", "",
+        "Print the node on which a service of a model starts soonest.\n"
+        "By what the nodes publish, or by files.  While etcd is away by what it said last, and a\n"
+        "warning.  Exit status 1 if no node has the model.",
+        kPlaceOptions, PlaceModel},
+};
+
+}  // namespace
+
+Extra PlacementExtra() { return {.verbs = kPlacementExtraVerbs}; }
 
 }  // namespace ppc::ctl

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppcctl report: what a start-up's time went to.
+#include "extras/report/report_verb.h"
+
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -15,7 +17,6 @@
 #include "tools/ppcctl/output.h"
 #include "tools/ppcctl/process_tree.h"
 #include "tools/ppcctl/spec.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {

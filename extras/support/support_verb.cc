@@ -11,10 +11,11 @@
 #include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
 #include "extras/support/collect.h"
+#include "tools/ppcctl/extra.h"
 #include "tools/ppcctl/output.h"
+#include "tools/ppcctl/program_options.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
@@ -40,7 +41,7 @@ Status WriteNew(const std::string& file, const std::string& data) {
 
 }  // namespace
 
-int SupportBundle(const Args& args) {
+static int SupportBundle(const Args& args) {
   const Result<unsigned> timeout = ReadTimeoutMs(args, kBundleTimeoutMs);
   if (!timeout) return WrongUsage(timeout.error().message);
   const std::time_t now = std::time(nullptr);
@@ -61,5 +62,24 @@ int SupportBundle(const Args& args) {
   }
   return kExitOk;
 }
+
+namespace {
+
+constexpr std::array kBundleOptions = {
+    Option{"--output", "FILE", "write it there; default ppc-support-TIME.tar.zst"}, kTimeout};
+
+const std::array kSupportExtraVerbs = {
+    cli::Verb{
+        "support-bundle", "State", "",
+        "Write what helps to find a fault into one file, to be sent to whoever is asked.\n"
+        "A tar archive, zstd, mode 0600: versions, status, metrics, doctor, the log's tail, file\n"
+        "systems, control groups' limits, the names of templates.  No model, no environment;\n"
+        "tokens, keys and passwords are taken out of the rest, and it says what else is missing.",
+        kBundleOptions, SupportBundle},
+};
+
+}  // namespace
+
+Extra SupportExtra() { return {.verbs = kSupportExtraVerbs}; }
 
 }  // namespace ppc::ctl

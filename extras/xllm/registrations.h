@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/json.h"
 #include "daemon/base/result.h"
 
 namespace ppc::ctl::xllm {

@@ -3,6 +3,7 @@
 // the engine nor its service has to know of it.
 #include <signal.h>
 
+#include <array>
 #include <cerrno>
 #include <ctime>
 #include <map>
@@ -18,8 +19,9 @@
 #include "extras/xllm/whose.h"
 #include "tools/ppcctl/daemon_link.h"
 #include "tools/ppcctl/environment.h"
+#include "tools/ppcctl/extra.h"
+#include "tools/ppcctl/program_options.h"
 #include "tools/ppcctl/spec.h"
-#include "tools/ppcctl/verbs.h"
 
 namespace ppc::ctl {
 namespace {
@@ -156,7 +158,7 @@ Result<std::map<std::string, std::string>> ReadInstances(const Args& args) {
 
 }  // namespace
 
-int WatchXllm(const Args& args) {
+static int WatchXllm(const Args& args) {
   const std::string url = args.Get("--etcd", FromEnvironment("PPC_ETCD"));
   const std::optional<EtcdPlace> place = SplitEtcdUrl(url, "/");
   if (!place) return WrongUsage("--etcd '" + url + "': must be http://HOST:PORT");
@@ -191,5 +193,27 @@ int WatchXllm(const Args& args) {
   } while (number < 0);
   return kExitOk;
 }
+
+namespace {
+
+constexpr std::array kWatchXllmOptions = {
+    Option{"--etcd", "URL", "where they register, http://HOST:PORT; default: $PPC_ETCD"},
+    Option{"--namespace", "NAME", "what xLLM was given as --etcd_namespace"},
+    Option{"--instance", "IP:PORT=ID", "the service of that instance (repeat)"},
+    Option{"--interval", "SECONDS", "between two looks (default 1)"}};
+
+const std::array kXllmExtraVerbs = {
+    cli::Verb{
+        "watch-xllm", "Nodes", "",
+        "Tell ppcd what the xLLM instances of this machine say of themselves in etcd.\n"
+        "An instance registers when it is ready, and its service is told so; one whose lease\n"
+        "expires has died, and its service is told that it has failed.  Whose service it is, the\n"
+        "process says that listens at its address.  Runs until SIGTERM; root's.",
+        kWatchXllmOptions, WatchXllm},
+};
+
+}  // namespace
+
+Extra XllmExtra() { return {.verbs = kXllmExtraVerbs, .environment = "PPC_ETCD is --etcd."}; }
 
 }  // namespace ppc::ctl

@@ -14,6 +14,9 @@ namespace ppc::ctl {
 // ~/.local/state/ppc/templates for others.  "" = an ordinary user without a home.
 std::string TemplateDir();
 
+// $PPC_ARTIFACT_DIR; else `artifacts` beside TemplateDir().
+std::string ArtifactDir();
+
 // A fresh directory of mode 0700 for what lives as long as one command: below $XDG_RUNTIME_DIR,
 // /run/ppc or /tmp, the first that can be written.
 Result<std::string> MakeRuntimeDir();
