@@ -24,10 +24,10 @@
 #include <thread>
 #include <vector>
 
-#include "bench/common/options.h"
 #include "daemon/backend/observer/observer_backend.h"
 #include "daemon/base/clock.h"
 #include "empty.skel.h"
+#include "tools/model/common/options.h"
 
 namespace {
 

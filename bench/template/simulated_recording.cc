@@ -9,11 +9,11 @@
 #include <random>
 #include <utility>
 
-#include "bench/common/content.h"
-#include "bench/common/slice.h"
-#include "bench/mkmodel/writer.h"
 #include "daemon/base/digests.h"
 #include "policies/maio/record/recorder.h"
+#include "tools/model/common/content.h"
+#include "tools/model/common/slice.h"
+#include "tools/model/mkmodel/writer.h"
 
 namespace ppc::bench {
 namespace {

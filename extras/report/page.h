@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns having a report drawn as one HTML page, by the renderer of tools/demo's (bench/report),
+// Owns having a report drawn as one HTML page, by the renderer of tools/demo's (tools/lib/report),
 // which is Python and lies beside ppcctl's other helpers.
 #ifndef PPC_EXTRAS_REPORT_PAGE_H_
 #define PPC_EXTRAS_REPORT_PAGE_H_

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "bench/common/options.h"
 #include "extras/placement/simulation/trace.h"
+#include "tools/model/common/options.h"
 
 namespace {
 

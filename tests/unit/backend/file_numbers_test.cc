@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <string>
 
-#include "daemon/backend/replay/replay_backend.h"
+#include "sim/replay/replay_backend.h"
 #include "tests/unit/units.h"
 
 namespace ppc {

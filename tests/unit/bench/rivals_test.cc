@@ -19,8 +19,8 @@
 #include "bench/rivals/direct.h"
 #include "bench/rivals/io.h"
 #include "bench/rivals/prefetch.h"
-#include "bench/sample/residency.h"
 #include "daemon/base/unique_fd.h"
+#include "tools/model/sample/residency.h"
 
 namespace ppc::bench {
 namespace {

@@ -14,10 +14,10 @@
 #include <set>
 #include <sstream>
 
-#include "bench/sim/policy_test_options.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/runner/options.h"
 #include "daemon/supervisor/options.h"
+#include "sim/policy_test_options.h"
 #include "tools/ppcctl/program.h"
 
 namespace ppc::cli {

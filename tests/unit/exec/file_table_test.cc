@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "daemon/backend/replay/replay_backend.h"
+#include "sim/replay/replay_backend.h"
 
 namespace ppc {
 namespace {

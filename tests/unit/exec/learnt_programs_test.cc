@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/backend/replay/replay_backend.h"
 #include "daemon/base/files.h"
+#include "sim/replay/replay_backend.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {

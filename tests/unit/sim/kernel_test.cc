@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sim/kernel.h"
+#include "sim/kernel.h"
 
 #include <gtest/gtest.h>
 
