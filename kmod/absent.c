@@ -49,7 +49,7 @@ static bool ppc_step(struct xa_state *xas, pgoff_t *next)
  * @index: where to start; set to the start of the extent
  * @last: last page to look at
  *
- * Pages that are being read count as present: somebody has seen to them.
+ * Pages that are being read count as present: another task is reading them.
  *
  * Context: may sleep.
  * Return: number of absent pages from *@index on, 0 when there is none

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Open regular files: each call is noticed (miss.c) and then made on the lower
- * file.  With nobody attached only the call is left.
+ * file.  Without a consumer only the call is left.
  *
  * Paper: 3.1, the routing file system's read path.
  */
@@ -135,7 +135,7 @@ static ssize_t ppc_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	return ppc_read_lower(iocb, to, po->lower, 0);
 }
 
-/* Of files about whose reads somebody wants to be asked, or that may not be cached. */
+/* For files whose reads a listener must allow, or that may not be cached. */
 static ssize_t ppc_careful_read_iter(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct ppc_open *po = PPC_F(iocb->ki_filp);
@@ -180,8 +180,8 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 }
 
 /*
- * The VFS holds the pipe's mutex, so who is asked keeps waiting, too, whoever
- * else uses that pipe.  Before 6.8 it is the same with any file: the VFS itself
+ * The VFS holds the pipe's mutex, so a slow listener also delays every
+ * other user of that pipe.  Before 6.8 it is the same with any file: the VFS itself
  * asks there with the mutex held.  It can be had otherwise only by asking of
  * each splice when the file is opened.
  */

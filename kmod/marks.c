@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Whoever answers for the lower file system by fanotify permission events (a
+ * A listener that answers for the lower file system by permission events (a
  * virus scanner, a manager of hierarchical storage) is asked here as well: our
  * own opening of the lower file is silent, so these are asked in its place, by
  * the lower path.  Which of them want to be asked about reads is decided at the
@@ -17,7 +17,7 @@
 #define PPC_OPEN_MARKS	(FS_OPEN_PERM | FS_OPEN_EXEC_PERM)
 #define PPC_READ_MARKS	(FS_ACCESS_PERM | PPC_PRE_ACCESS)
 
-/* What somebody wants to be asked of: marks of the inode, its directory and its file system. */
+/* The events that listeners subscribed to: on the inode, its directory and its file system. */
 static u32 ppc_marks_of(struct dentry *lower)
 {
 	const struct inode *inode = d_inode(lower);
@@ -66,7 +66,7 @@ static int ppc_ask_open_at(const struct file *file, const struct path *real, u32
 
 /**
  * ppc_ask_open - ask whether a file or directory may be opened
- * @file: ours; one that fanotify itself opens for a listener asks nobody
+ * @file: ours; one that fanotify itself opens for a listener asks none
  * @lower: of it
  * @marks: out: what reads are to be asked of, for ppc_ask_read()
  *
@@ -123,7 +123,7 @@ int ppc_ask_read(struct ppc_sb *sbi, struct dentry *lower, u32 marks, loff_t pos
 	return err;
 }
 
-#else	/* the kernel asks nobody */
+#else	/* the kernel asks no listener */
 
 int ppc_ask_open(const struct file *file, struct dentry *lower, u32 *marks)
 {

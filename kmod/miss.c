@@ -22,7 +22,7 @@
 /* One read() submits at most this much of demand windows before it reads. */
 #define PPC_READ_WINDOW_PAGES	((16UL << 20) >> PAGE_SHIFT)
 
-/* Of one read() so many absent extents are told one by one, the rest of it as one. */
+/* One read() reports so many absent extents one by one, the rest as one. */
 #define PPC_READ_EXTENTS	64
 
 static pgoff_t ppc_pages(const struct address_space *mapping)
@@ -70,7 +70,7 @@ static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
  * @pos: of the read, in bytes
  *
  * FUSE and network file systems may read past the page cache, as the server of
- * a file says, and tell nobody.  What a read leaves absent that was absent shows
+ * a file says, without a sign.  What a read leaves absent that was absent shows
  * it: until one has left its page there, no window is loaded, and after some that
  * have not nothing is told of this open file, until one does.
  */
@@ -297,7 +297,7 @@ static bool ppc_fault_at_beacon(struct ppc_open *po, const struct vm_fault *vmf)
 /*
  * As filemap_fault() does, without the lock where the fault can be tried again:
  * all threads of the process may want it meanwhile.  And until the page is
- * there, since at the second try whoever waits for it keeps the lock.
+ * there, since at the second try the task that waits for it keeps the lock.
  */
 static vm_fault_t ppc_fault_window(struct ppc_open *po, struct vm_fault *vmf)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who is attached and what that means for open files: attach, detach (lease
+ * Which consumer is attached and what that means for open files: attach, detach (lease
  * expiry is one), and the switching of native read-ahead.
  *
  * sbi->mode is what the application's path looks at.  Switching a file's
@@ -225,7 +225,7 @@ int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc
 }
 
 /**
- * ppc_detach - nobody listens any more: native read-ahead is in force again
+ * ppc_detach - no consumer any more: native read-ahead is in force again
  * @sbi: mount
  * @session: detach only if this one is attached; NULL: whichever is
  * @expired: its lease ran out

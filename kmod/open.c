@@ -34,7 +34,7 @@ static int ppc_lower_flags(const struct file *file)
 }
 
 /*
- * Nobody else has the file yet.  O_NOATIME is not among the flags it is opened
+ * No other task has the file yet.  O_NOATIME is not among the flags it is opened
  * with: FUSE would pass it to a server that may not ask for it.
  */
 static struct file *ppc_quiet(struct file *lower)
@@ -104,7 +104,7 @@ static struct file *ppc_open_lower(struct ppc_open *po, struct file *file, const
 	fmode_t notify;
 
 	if (PPC_BACKING_FILES || ppc_own_path(file)) {
-		/* we are in ->open(): nobody else has the file yet */
+		/* we are in ->open(): no other task has the file yet */
 		notify = ppc_set_notify(file, PPC_NOTIFY_NONE);
 		old = override_creds(cred);
 		lower = backing_file_open(file, flags, real, cred);
@@ -186,8 +186,8 @@ struct dentry *ppc_lower_alias(struct inode *inode)
  * @sbi: mount
  * @inode: ours, regular
  *
- * Its read-ahead state is nobody else's, it holds no mount but the private
- * clone, and nobody is asked: neither a listener that does not answer nor the
+ * Its read-ahead state is its own, it holds no mount but the private clone, and
+ * its open asks no listener: neither a listener that does not answer nor the
  * holder of a lease on the lower file keeps the loader or an unmount waiting.
  *
  * Context: may sleep.
@@ -251,7 +251,7 @@ void ppc_access_flush(struct ppc_open *po)
 		ppc_upc_queue(po->sbi, &out);
 }
 
-/* What is still pending of a file that is let go of: it is nobody else's any more. */
+/* Handles what is still pending of a file at its release: no other task has it. */
 static void ppc_access_end(struct ppc_open *po)
 {
 	if (!list_empty_careful(&po->told.link)) {
@@ -327,8 +327,8 @@ bool ppc_open_try_get(struct ppc_open *po)
 
 /*
  * While a program runs from a file, the VFS denies writing to our inode only.
- * Whoever may write below would put his own code into a set-id program between
- * its execve() and its end.  Where programs get rights by their files, the lower
+ * A user who may write below could put code into a set-id program between its
+ * execve() and its end.  Where programs get rights by their files, the lower
  * file cannot be written either, until the last mapping has gone.
  */
 static int ppc_deny_write(struct ppc_open *po, const struct file *file)
@@ -391,9 +391,9 @@ void ppc_open_put(struct ppc_open *po)
  * ppc_shares_mapping - whether open files have the lower mapping
  * @lower: of the lower files
  *
- * The cache is the lower one, whoever asks: cachestat, readahead(2),
- * sync_file_range.  But who reads folios of a mapping by himself (erofs of an
- * image) hands our file on with them, and only file systems of a block device
+ * The cache is the lower one for every caller: cachestat, readahead(2),
+ * sync_file_range.  But a file system that reads folios of a mapping itself
+ * (erofs of an image) hands our file on with them, and only file systems of a block device
  * are known to look for nothing of their own in it; FUSE, NFS and their like take
  * its private data for theirs.  And by a mapping of tmpfs the kernel knows a file
  * of tmpfs, and looks for seals in front of our inode (F_GET_SEALS, mmap() and
@@ -434,7 +434,7 @@ struct ppc_open *ppc_open_create(struct inode *inode, struct file *file)
 	return po;
 }
 
-/* Undoes ppc_open_create(): nobody else knows of it yet. */
+/* Undoes ppc_open_create(): no other task knows of it yet. */
 void ppc_open_abort(struct ppc_open *po)
 {
 	ppc_allow_write(po);

@@ -38,7 +38,7 @@ struct ppc_opts {
 	bool allow_suid;	/* constant after the mount */
 };
 
-/* ppc_sb.mode; zero while nobody is attached */
+/* ppc_sb.mode; zero while no consumer is attached */
 #define PPC_MODE_ATTACHED	0x01
 #define PPC_MODE_MANAGED	0x02
 #define PPC_MODE_BEACON		0x04
@@ -221,7 +221,7 @@ struct ppc_open_told {
 /*
  * One open file.  The upper file holds one reference, each VMA made through it
  * another, so it outlives close().  What is not in one of the parts is set
- * before anybody else knows of it, and constant.
+ * before any other task knows of it, and constant.
  */
 struct ppc_open {
 	refcount_t ref;

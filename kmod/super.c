@@ -40,7 +40,7 @@ static const struct super_operations ppc_super_ops = {
 	.show_stats	= ppc_show_stats,
 };
 
-/* Who may read is for their servers to say, who decide by the identity of the opener. */
+/* Their servers decide which opener may read, by its identity. */
 static const unsigned long ppc_caller_cred_magics[] = {
 	NFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC, V9FS_MAGIC,
 	CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC, AFS_FS_MAGIC, CODA_SUPER_MAGIC, PPC_LUSTRE_MAGIC,
@@ -301,7 +301,7 @@ out:
 
 /**
  * ppc_kill_sb - undo ppc_fill_super(), however far it came
- * @sb: super block nobody uses any more
+ * @sb: super block that no mount uses any more
  *
  * The device goes first: from then on no ioctl holds an inode of ours, which
  * generic_shutdown_super() would complain about.

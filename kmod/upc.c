@@ -31,7 +31,7 @@
 #define PPC_LATE_MS		50U
 #define PPC_LATE_TURNS		20U
 
-/* Who and when, for an event of the current task. */
+/* Stamps an event with the current task and the time. */
 static void ppc_stamp(const struct ppc_session *s, struct ppc_event *ev)
 {
 	if (likely(s->pid_ns == &init_pid_ns)) {
@@ -68,7 +68,7 @@ static void ppc_drop_detached(struct ppc_sb *sbi, const struct ppc_event *ev)
  * @ev: file, extent and kind are the caller's
  *
  * Context: any task context.
- * Return: false when nobody is attached any more; it is counted as lost
+ * Return: false when no consumer is attached any more; it is counted as lost
  */
 bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev)
 {
@@ -149,7 +149,7 @@ void ppc_upc_late_work(struct work_struct *work)
 	s = rcu_dereference(sbi->session);
 	if (!s)
 		goto out;
-	/* a full barrier, before the rings: who saw it set has put his event there already */
+	/* a full barrier, before the rings: the task that saw it set has put its event there */
 	soon = xchg(&s->soon, false);
 	if (!READ_ONCE(s->consumer->need_wakeup) || !ppc_session_pending(s)) {
 		s->late_turns = 0;

@@ -3,7 +3,7 @@
  * /dev/ppcN: its life, open, poll, mmap, attaching and the lease.
  *
  * struct ppc_dev is counted apart from the super block: it lives as long as
- * somebody has the device open, and dev->sbi is NULL from the unmount on.
+ * a process has the device open, and dev->sbi is NULL from the unmount on.
  * Each ioctl holds dev->alive for reading, the unmount takes it for writing:
  *
  *	ioctl				unmount
@@ -251,7 +251,7 @@ int ppc_dev_create(struct ppc_sb *sbi)
 		err = cdev_device_add(&dev->cdev, &dev->dev);
 	}
 	if (err) {
-		/* somebody may have opened it by a node of his own */
+		/* a process may have opened it by a node of its own */
 		ppc_dev_orphan(sbi, dev);
 		sbi->dev = NULL;
 		put_device(&dev->dev);

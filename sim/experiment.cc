@@ -49,7 +49,7 @@ Scenario Alone(const Scenario& scenario, size_t other) {
   return alone;
 }
 
-// Nor is anything wrong, or anybody beside it.
+// Nor is anything wrong, or another process beside it.
 // The same without a policy, at the same memory and among the same neighbours.
 Scenario Native(const Scenario& scenario) {
   Scenario native = scenario;

@@ -250,7 +250,7 @@ void Kernel::Read(Thread* thread, OpenFile* open, uint64_t offset, uint64_t byte
   CacheFile* const file = open->file;
   const uint64_t stop = std::min(offset + bytes, file->bytes);
   if (offset >= stop) return;
-  // odirect=auto: past the cache while nobody is attached.
+  // odirect=auto: past the cache while no policy is attached.
   if (open->direct && !IsAttached(open)) {
     ReadDirect(thread, open, offset, stop - offset);
     return;

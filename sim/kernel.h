@@ -141,11 +141,11 @@ class Kernel {
   Device& device(uint32_t mount) { return devices_[mount]; }
   void Attach(uint32_t mount, const AttachOptions& options);
   void Detach(uint32_t mount);
-  // Whoever is attached has not been heard of for its lease.
+  // The attached consumer has been silent for its lease.
   void Expire(uint32_t mount);
   LoadResult Load(const LoadRequest& request, const std::function<bool()>& cancelled);
   EvictResult Evict(const EvictRequest& request);
-  // Brings a range in as a plain reader that nobody watches (the runtime itself).
+  // Brings a range in as a plain reader without events (the runtime itself).
   void ReadQuietly(CacheFile* file, uint64_t offset, uint64_t bytes);
   uint64_t window_bytes() const { return window_; }
   uint64_t beacon_bytes() const { return beacon_; }

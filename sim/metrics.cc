@@ -7,7 +7,7 @@
 namespace ppc::sim {
 namespace {
 
-// Of what is read from the disk, read in the first half of the start-up.
+// The share of the disk reads that fell in the first half of the start-up.
 double EarlyShare(const StartUpResult& run) {
   const double half_s = static_cast<double>(run.report.ready_ns - run.zero_ns) / 2e9;
   uint64_t early = 0;

@@ -15,7 +15,7 @@ namespace ppc::sim {
 double Share(uint64_t part, uint64_t whole);
 void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::string, double>* out);
 
-// Of the hooks' CPU time, which differs from run to run.
+// Adds the hooks' CPU time, which differs from run to run.
 void AddMeasured(const StartUpResult& run, std::map<std::string, double>* out);
 
 }  // namespace ppc::sim

@@ -22,7 +22,7 @@ ModelFiles AddModel(PageCache* cache, const bench::ModelSpec& model, uint64_t sc
     files.small.push_back(directory + "/" + name);
     cache->AddFile(files.small.back(), std::max<uint64_t>(bytes, text.size()), text);
   };
-  // Of any size up to twice the mean, as modules of packages are.
+  // Any size up to twice the mean, as modules of packages have.
   std::mt19937_64 random(1);
   for (uint32_t i = 0; i < packages.files; ++i) {
     const std::string package = "lib/p" + std::to_string(i / 64);

@@ -3,8 +3,8 @@
 // limit of the service's control group; and the kernel's own reclaim (two lists, second chance,
 // refault activation) when that limit or the machine is full.
 //
-// A page is charged to whoever brings it in: the control group that holds the limit has one below
-// it for each service, one for the runner and one for everybody else. Threads: one.
+// A page is charged to the process that brings it in: the control group that holds the limit has
+// one below it for each service, one for the runner and one for all others. Threads: one.
 #ifndef PPC_SIM_PAGE_CACHE_H_
 #define PPC_SIM_PAGE_CACHE_H_
 
@@ -22,7 +22,7 @@ inline constexpr uint64_t kPage = 4096;
 inline constexpr uint32_t kNone = ~0u;
 inline constexpr uint32_t kMaxProcesses = 32;  // that have something mapped
 
-// Who pays for a page.
+// The payer of a page.
 using PayerId = uint8_t;
 inline constexpr PayerId kRunnerPays = 0;
 inline constexpr PayerId kOthersPay = 1;
@@ -78,7 +78,7 @@ struct CacheStats {
   uint64_t refaulted = 0;       // of that, pages the policy had dropped and a process then missed
   uint64_t reclaimed = 0;       // dropped by the kernel
   uint64_t evicted = 0;         // dropped by the policy
-  uint64_t dropped_unused = 0;  // read, and dropped before anybody touched it
+  uint64_t dropped_unused = 0;  // read, and dropped before a reader touched it
   uint64_t spilled = 0;         // not on the node asked for
   uint64_t exclusive = 0;       // loaded by the runtime, for one worker alone
   uint64_t misplaced = 0;       // of that, not on this worker's node

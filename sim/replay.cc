@@ -36,7 +36,7 @@ LogService::LogService(Kernel* kernel, const EventLog& log, uint32_t nodes, bool
     if (first_ns_ == 0) first_ns_ = event.time_ns;
     auto [it, is_new] = processes_.try_emplace(event.tgid);
     if (is_new) {
-      // Who reads first is worker 0.
+      // The first reader is worker 0.
       it->second.node = workers % static_cast<int>(nodes);
       it->second.pid = 1'000'000'000 + event.tgid;
       it->second.slot = static_cast<uint32_t>(workers) % 16;

@@ -58,7 +58,7 @@ uint64_t ThreadCpuNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// Of one call.  A hook that waited let others run on this thread: its time is not known.
+// Times one call.  A hook that waited let others run on this thread: its time is not known.
 class HookTimer {
  public:
   HookTimer() : steps_(timed.scheduler->Steps()), begin_ns_(ThreadCpuNs()) {}
@@ -223,7 +223,7 @@ void Runner::RunExecutor() {
     }
     BeLate();
     if (runtime_->executor().RunOnce() == Executor::End::kRunning) continue;
-    // The policy was dropped; whoever waits for an answer gets none.
+    // The policy was dropped; a caller that waits for an answer gets none.
     has_ended_ = true;
     for (Fiber* asker : askers_) kernel_->scheduler().Wake(asker);
     return;

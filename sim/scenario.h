@@ -43,7 +43,7 @@ struct System {
   uint32_t again = 0;             // times the service reads the model anew after it is ready
   double again_after_s = 60;      // so long after each load
   double hook_s = 0.1;            // telling the daemon, before the service starts
-  bool is_told = true;            // of the service; else it is one of whom nobody told
+  bool is_told = true;            // a message starts the service; else it has none
   bool says_ready = true;         // the service, before it serves
   bool records_alike = false;     // the recording run is as this one: memory, neighbours, readers
 };
@@ -62,14 +62,14 @@ struct Other {
   ServiceOptions service;
 };
 
-// Somebody who belongs to no service and reads all shards of the model, once.
+// A process that belongs to no service and reads all shards of the model, once.
 struct Stranger {
   enum class Way { kRead, kMap, kTouch };  // touch: an eighth of the pages, at random
   Way way = Way::kRead;
   double after_s = 0;
 };
 
-// Somebody else on the machine, from the service's start to its end.
+// Another process on the machine, from the service's start to its end.
 struct Neighbour {
   enum class Way {
     kDrops,  // the page cache, each `every_s`: what is clean and not mapped
@@ -124,7 +124,7 @@ struct Scenario {
   ServiceOptions service;
   System system;
   Json record = Json::object();  // what of "service" was otherwise when recorded
-  // Of a service on several machines: the slices that each one's workers took when recorded.
+  // For a service on several machines: the slices that each one's workers took when recorded.
   std::vector<std::vector<uint32_t>> node_records;
   double warm_share = 0;    // of each shard, in the cache at the start
   int replaced_shard = -1;  // changed between recording and this run

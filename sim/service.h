@@ -26,7 +26,7 @@ struct ModelFiles {
   std::vector<std::string> shards;          // paths
   std::vector<std::string> small;
   uint64_t bytes = 0;  // of the shards
-  // Of a folder of several: each one's first shard, and how many shards it has.
+  // For a folder of several models: each one's first shard, and how many shards it has.
   std::vector<std::pair<size_t, size_t>> models;
 };
 // Small files beside the model, read before it: packages of the program.
@@ -52,7 +52,7 @@ ModelFiles AddFolder(PageCache* cache, const FolderOptions& folder, const std::s
 // apart; "": nowhere.
 void MakeProcess(const Scheduler& scheduler, Process* process, int worker, const std::string& proc,
                  const std::string& service_id = "");
-// And its group and command line, where nobody has told of its service.
+// And its group and command line, where no message told of its service.
 void WriteStat(const Process& process, int leader, const std::string& proc);
 
 enum class ReadMode { kMmap, kRead, kDirect };
@@ -92,7 +92,7 @@ struct ServiceOptions {
   uint32_t nodes = 2;
   uint32_t first_node = 0;  // of worker 0; the others follow in turn
   uint32_t number = 0;      // of several services
-  // In its processes' environment.  "": nobody told of the service, and the runtime finds its
+  // In its processes' environment.  "": no message told of the service, and the runtime finds its
   // processes in /proc.
   std::string id;
   double launch_s = 0.25;  // exec, dynamic linking, starting workers

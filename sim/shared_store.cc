@@ -153,7 +153,7 @@ void DamageInto(const std::string& directory, const std::string& store) {
   }
 }
 
-// Of the smallest template.
+// Half the bytes of the smallest template.
 uint64_t HalfOf(const std::string& directory) {
   uint64_t least = ~uint64_t{0};
   std::error_code error;

@@ -50,7 +50,7 @@ class SharedStore {
   uint64_t waited_ns_ = 0;
 };
 
-// Of all templates below a directory, names and contents.
+// The names and contents of all templates below a directory.
 std::string TemplatesIn(const std::string& directory);
 // Gives a policy whose templates are there the store that its scenario tells of.
 bool ShareTemplates(const std::string& templates, const std::string& store, System* system);

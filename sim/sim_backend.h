@@ -68,7 +68,7 @@ class SimBackend : public Backend {
 
  private:
   void WakeForEvent();
-  // Of the mount.
+  // Finds a file of the mount.
   CacheFile* Find(uint64_t number);
   CacheFile* FindPath(const std::string& path);
   Kernel::Device& Device() const { return kernel_->device(mount_); }

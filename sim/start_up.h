@@ -15,7 +15,7 @@
 
 namespace ppc::sim {
 
-// Of another service.
+// The result of another service.
 struct OtherResult {
   ServiceReport report;
   uint64_t zero_ns = 0;
@@ -31,7 +31,7 @@ struct StartUpResult {
   uint64_t model_bytes = 0;
   double threshold_share = 0;  // of memory in use at most, of the machine's threshold
   uint64_t unused = 0;         // read, never touched
-  uint64_t needed = 0;         // touched by anybody, of the service's model
+  uint64_t needed = 0;         // touched by any process, of the service's model
   uint64_t demanded = 0;       // of all that was touched, what the loader has not brought in
   std::vector<OtherResult> others;
   std::vector<uint64_t> early;  // by service: of its model read until the first of them was ready

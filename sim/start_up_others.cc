@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who else is on the machine in a start-up: other services, and strangers.
+// The other processes of a start-up: other services, and strangers.
 #include <algorithm>
 #include <random>
 #include <string>
@@ -21,7 +21,7 @@ const ModelFiles& StartUp::ModelOf(size_t other) const {
   return s_.others[other].model.empty() ? model_ : other_models_[other];
 }
 
-// Of the consumer of KV-cache objects, in place of a model.
+// The files of a consumer of KV-cache objects, in place of a model.
 uint64_t StartUp::AddObjects(PageCache* cache) {
   model_.shards = KvService::AddFiles(cache, s_.kv, s_.directory);
   return model_.bytes = s_.kv.bytes();

@@ -143,7 +143,7 @@ Status StartUp::StartService(uint32_t mount, const ServiceOptions& service) {
   std::filesystem::create_directories(group, error);
   message["cgroup"] = group;
   message["by_cgroup"] = false;
-  // Told of a process, the runtime takes nobody else for the service.
+  // Told of a process, the runtime takes no other process for the service.
   if (!s_.strangers.empty()) message["pid"] = kLauncherPid;
   const Result<Json> answer = supervisor_->StartService(mount, std::move(message));
   if (!answer && answer.error().code != ENOTSUP) return answer.error();

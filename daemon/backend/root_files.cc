@@ -58,7 +58,7 @@ Result<UniqueFd> OpenPlain(int place, int flags) {
   if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
     return Error{EINVAL, "neither a regular file nor a directory"};
   const std::string link = "/proc/self/fd/" + std::to_string(place);
-  // Nobody's lease may keep us.
+  // O_NONBLOCK: no holder of a lease may keep us.
   UniqueFd fd(open(link.c_str(), flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!fd.IsValid()) return PosixError("open a file", errno);
   return fd;

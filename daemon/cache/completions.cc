@@ -19,8 +19,8 @@ void Completions::Kick() {
   KickLocked();
 }
 
-// Under the lock: a Take in between would look for the signal before it is there, and nobody
-// would ever look again.
+// Under the lock: a Take in between would look for the signal before it is there, and no
+// thread would ever look again.
 void Completions::KickLocked() {
   if (signalled_) return;
   signalled_ = true;

@@ -22,8 +22,8 @@ class IdleWorkers {
   // queue and layout must outlive this.  retry_ns: how soon who found no room looks again.
   IdleWorkers(const LoadQueue* queue, const LoaderLayout* layout, uint64_t retry_ns);
 
-  // Waits, without the lock, until somebody wakes the worker; if there was no room for what it
-  // could load, until it is time to look again, which one worker of a node does.
+  // Waits, without the lock, until another thread wakes the worker; if there was no room for what
+  // it could load, until it is time to look again, which one worker of a node does.
   void Wait(const LoadWorker& worker, bool has_no_room, std::unique_lock<std::mutex>* lock);
   // One worker for what is for this node, -1: for none.
   void WakeFor(int node);

@@ -27,7 +27,7 @@ LoadAdmission::Choice LoadAdmission::Choose(const LoadWorker& worker, bool has_s
     Payer* const payer = front->payer.get();
     const bool has_looked = std::ranges::find(worker.looked, payer) != worker.looked.end();
     if ((has_looked || IsKnown(payer, now_ns)) && Grant(payer, now_ns, &choice.bytes)) return true;
-    // That there is no room must not be old: who believes it sleeps.
+    // "No room" must be a fresh reading, because the worker sleeps on it.
     if (!has_looked) choice.unknown = front->payer;
     return false;
   };
@@ -56,7 +56,7 @@ bool LoadAdmission::IsKnown(Payer* payer, uint64_t now_ns) const {
 // Cuts *bytes to what the payer's memory and its cgroup's read limits allow now.
 bool LoadAdmission::Grant(Payer* payer, uint64_t now_ns, uint64_t* bytes) {
   if (payer->budget) {
-    // Whoever reads it does not come back: nothing may be loaded blindly.
+    // The reading thread does not come back: nothing may be loaded blindly.
     if (!payer->budget->IsKnown(now_ns, kOldestMemoryNs)) return false;
     *bytes = payer->budget->Reserve(*bytes);
   }

@@ -44,7 +44,7 @@ class LoadChunk {
   // At its end: gives back to the payer what was not needed.
   void GiveBack();
   uint64_t Taken() const { return taken_; }
-  // Of what was taken, what did not come from the device.
+  // The bytes taken that did not come from the device.
   uint64_t NotLoaded() const;
   // What to tell of a chunk that `reason` has ended, if anything.
   std::optional<IoResult> Report(Interruption reason) const;

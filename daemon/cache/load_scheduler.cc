@@ -307,7 +307,7 @@ void LoadScheduler::Finish(LoadWorker* worker, Interruption reason) {
     if (reason != Interruption::kNone) ++stats_.interrupted[static_cast<size_t>(reason)];
     inflight_ -= chunk.Taken();
     queue_.GiveBack(rest, chunk.NotLoaded());
-    // Replaced meanwhile: nobody wants the rest.
+    // Replaced meanwhile: the rest is not wanted.
     if (IsPutBack(reason) && queue_.Generation(rest.slot) == rest.generation) queue_.PutBack(rest);
   }
   const std::optional<IoResult> report = chunk.Report(reason);

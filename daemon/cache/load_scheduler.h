@@ -8,7 +8,7 @@
 //   the pool shuts down.
 // What memory or the device interrupted goes back to the head of its queue; the rest is
 // reported as interrupted.  Ranges of a replaced group that were still queued are only
-// counted: whoever replaced them knows.
+// counted: the policy that replaced them knows.
 // Threads: Submit, Interrupt, NoteDemand by the executor; Stats by any; Await, Take, Check, Finish
 // and what a step tells by the worker itself.  One lock for all; the kernel is asked without it.
 // Paper: section 3.2 (loader: interruptible).
@@ -93,7 +93,7 @@ class LoadScheduler {
   // The worker's chunk is over, or interrupted.
   void Finish(LoadWorker* worker, Interruption reason);
 
-  // Who waits for an item, and how to see that nobody wants it any more.
+  // Whether a reader waits for an item, and how to see that it is not wanted any more.
   struct Standing {
     const std::atomic<uint64_t>* newest = nullptr;  // see LoadRequest::newest
     bool is_waited = false;
@@ -114,7 +114,7 @@ class LoadScheduler {
   void ReplaceLocked(uint32_t slot);
   int Workers() const { return static_cast<int>(layout_->Threads().size()); }
 
-  // Who has missed something may be faster than was thought.
+  // A reader that has missed something may be faster than was thought.
   static constexpr uint64_t kMissedNs = 500 * 1000 * 1000;
 
   Backend* const backend_;

@@ -119,7 +119,7 @@ Interruption LoaderPool::LoadStep(Worker* worker) {
   const uint64_t step = chunk->NextStep();
   const uint64_t start = backend_->NowNs();
   const LoadScheduler::Standing standing = scheduler_.StandingOf(item, start);
-  // Before writers and what is loaded for services of which nobody waits.
+  // Before writers, and before loads for services without a waiting reader.
   if (!options_.manual)
     SetIoPriority(standing.is_waited ? IoPriority::kWaited : IoPriority::kAhead);
   const LoadRequest request{.file = item.file,
@@ -144,7 +144,7 @@ Interruption LoaderPool::LoadStep(Worker* worker) {
     if (reason == Interruption::kNone) scheduler_.NoteFailed(left);
     return reason;
   }
-  // Before the budget gets it back: between the two nobody would count it.
+  // Before the budget gets it back: between the two it would not be counted.
   if (loaded->loaded > 0 && options_.on_loaded) options_.on_loaded(loaded->loaded);
   scheduler_.Account(item, now, *loaded, now - start);
   return chunk->EndStep(*loaded, step);

@@ -60,11 +60,11 @@ class LoaderPool {
 
   LoaderStats Stats() const { return scheduler_.Stats(); }
   DeviceSpeed Device() const { return scheduler_.Device(); }
-  // Bytes that threads could take before somebody must submit more, at most.
+  // Bytes that threads could take before more must be submitted, at most.
   uint64_t Queued() const { return scheduler_.Queued(); }
   uint64_t QueuedOf(uint32_t service) const { return scheduler_.QueuedOf(service); }
   int Threads() const { return static_cast<int>(workers_.size()); }
-  // Of small items, so far.
+  // Those of small items, so far.
   int SmallThreads() const { return scheduler_.SmallWorkers(); }
   bool IsIdle() const { return scheduler_.IsIdle(); }
 

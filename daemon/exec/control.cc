@@ -118,7 +118,7 @@ void Runtime::Apply(ControlCall* call) {
   if (!call->passes) return;
   call->reply = host_->Control(call->text);
   const bool stops = call->op == "service_stop";
-  // At its end a service may leave pages that nobody needs.
+  // At its end a service may leave pages that no reader needs.
   if (stops || call->op == "service_ready") executor_->AskForEvictions();
   const Service* const ready = call->op == "service_ready" ? services_->Find(call->id) : nullptr;
   if (ready != nullptr && guard_ != nullptr) guard_->EndLoad(GuardSlot(*ready));
@@ -154,7 +154,7 @@ void Runtime::EndService(const std::string& id) {
   services_->Stop(id);
 }
 
-// Who is ours has changed.
+// Our services have changed.
 void Runtime::TellNeighbours() { neighbours_.SetServices(services_->Cgroups()); }
 
 void Runtime::Control(Json message, const std::function<void(Result<Json>)>& done) {

@@ -7,9 +7,8 @@
 
 namespace ppc {
 
-// work() on another thread, then done() on the executor's; false: not taken, too much waits
-// already.  An empty one: there is no other thread, whoever asks does it himself and has the
-// answer at once (tests, simulator).
+// Runs work() on another thread, then done() on the executor's.  Returns false if the queue is
+// full.  If empty, there is no other thread: the caller does the work inline (tests, simulator).
 using Elsewhere = std::function<bool(std::function<void()> work, std::function<void()> done)>;
 
 }  // namespace ppc

@@ -263,7 +263,7 @@ void EventIntake::WhenSettled(const std::shared_ptr<Settling>& message) {
   std::exchange(message->next, nullptr)();
 }
 
-// Whoever sent the message is answered although a reader is not known yet.
+// Answers the message although a reader is not known yet.
 void EventIntake::SettleLate(uint64_t now_ns) {
   for (const std::shared_ptr<Settling>& message : std::vector(settling_)) {
     if (now_ns < message->until_ns) continue;

@@ -86,9 +86,9 @@ class EventIntake {
   // it, and then calls `next`: at once, or when the readers of those events are known, or, where
   // SettleLate is called, after two seconds.
   void CatchUp(std::function<void()> next);
-  // Whoever has waited for that long goes on, although a reader is not known yet.
+  // Lets messages proceed after two seconds even if some reader is still unknown.
   void SettleLate(uint64_t now_ns);
-  // What waits for a decision or a look-up is tried again.
+  // Tries all held events again.
   void ReleaseHeld();
   // The same where a look-up has been answered since: once for all answers of a turn.
   void NoteAnswer() { has_answer_ = true; }
@@ -124,7 +124,7 @@ class EventIntake {
 
   static constexpr uint64_t kMissNs = 100 * 1000 * 1000;  // between two misses told to the loader
   static constexpr size_t kRecentFiles = 64;
-  static constexpr int kMaxCatchUp = 256;  // batches: somebody may add events all the time
+  static constexpr int kMaxCatchUp = 256;  // batches: readers may add events all the time
   static constexpr int kMaxSettle = 8;     // rounds of look-ups that a message waits for
   static constexpr uint64_t kMaxSettleNs = 2'000'000'000;  // and no longer: a process may hang
 

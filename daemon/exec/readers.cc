@@ -78,7 +78,7 @@ void Readers::Ask(const Question& question) {
                                      Learn(question, *answer);
                                      on_answer_();
                                    });
-  // Too much is being looked up already: he is asked for again with his next event.
+  // Too much is being looked up already: the next event of the process asks again.
   if (!is_taken) entries_[question.pid].is_asked = false;
 }
 

@@ -17,7 +17,7 @@
 
 namespace ppc {
 namespace {
-// Of the memory limit: far beyond what can ever be used.
+// A share of the memory limit, far beyond what can ever be used.
 constexpr double kBlindShare = 16;
 
 // While ppc_init runs nothing is consumed; a runner that dies closes its descriptor, and one
@@ -276,7 +276,7 @@ Status Runtime::Background(Worker* worker, void (*work)(void*), void (*done)(voi
 }
 
 void Runtime::OnHang(const char* hook, uint64_t elapsed_ns) {
-  // From now on the kernel's policy is in force; nobody waits for the hook.
+  // From now on the kernel's policy is in force; no reader waits for the hook.
   backend_->Detach();
   const std::string message =
       std::string(hook) + " hangs for " + std::to_string(elapsed_ns / kNsPerMs) + " ms";

@@ -98,8 +98,8 @@ class Runtime {
   // Attaches, calls ppc_init, and asks for the events the policy wants.  After an error
   // nothing is attached.
   Status Start();
-  // A control message (JSON object with "op"); the answer's members, or why not.  Of a manual
-  // runtime; one with threads answers as below.
+  // A control message (JSON object with "op"); the answer's members, or why not.  For a
+  // manual runtime; one with threads answers as below.
   Result<Json> Control(const Json& message);
   Json StatusJson() { return StatusJson(GatherStatus()); }
 

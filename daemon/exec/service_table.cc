@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kMaxWorkers = 4096;
 
 // On a machine without XPUs, or with some that are not known as such, numbers are the workers' own.
-// Of a service that is taken up again one may be gone.
+// A service that is taken up again may lack one.
 Status CheckXpus(const std::vector<int>& xpus, const Json& message, size_t count) {
   if (count == 0 || message.value("resumed", Json()) == true) return Ok();
   const auto missing =

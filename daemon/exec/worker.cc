@@ -58,7 +58,7 @@ Status Worker::Take(Function work, Function done, size_t most) {
   wake_.notify_one();
   if (manual_) {
     has_done_.store(true, std::memory_order_release);
-    (void)eventfd_write(done_fd_.Get(), 1);  // somebody must come and do it
+    (void)eventfd_write(done_fd_.Get(), 1);  // wakes the executor to run it
   }
   return Ok();
 }

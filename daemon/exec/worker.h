@@ -43,7 +43,7 @@ class Worker {
 
   // name: of the thread, at most 15 bytes.
   Worker(std::string name, bool manual, Pace pace = {}, size_t most_threads = 1);
-  // Finishes the work; what is still to be told nobody is told.
+  // Runs all queued work(); discards pending done() calls.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

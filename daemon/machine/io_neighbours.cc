@@ -52,7 +52,7 @@ void IoNeighbours::SetServices(std::vector<std::string> paths) {
   services_ = std::move(paths);
 }
 
-// What has one of ours in it is nobody's in particular.
+// A cgroup that contains one of our services is not counted as a neighbour.
 bool IoNeighbours::IsOurs(const std::string& path) const {
   return std::ranges::any_of(excluded_, [&](const std::string& ours) {
     return IsWithin(path, ours) || IsWithin(ours, path);

@@ -25,7 +25,7 @@ std::optional<Millis> Comebacks::Died(uint64_t now_ns, bool did_run) {
 }
 
 Millis Comebacks::Failed(uint64_t now_ns) {
-  // Who has lived as long as the longest pause begins anew.
+  // A runner that has lived as long as the longest pause begins anew.
   if (running_since_ns_ && now_ns - *running_since_ns_ > Ns(kLongestRetry)) failures_ = 0;
   running_since_ns_.reset();
   const Millis pause =

@@ -185,7 +185,7 @@ std::string ServicesText(MetricsFormat format, const Json& mounts) {
     }
     for (const Json& service : JsonMember(JsonMember(mount, "runner"), "services")) {
       const std::string id = Word(service, "service_id");
-      if (id.empty()) continue;  // what belongs to nobody
+      if (id.empty()) continue;  // belongs to no service
       for (const char* kind : {"limit", "used", "cache", "room"}) {
         memory.Add("", {{"directory", directory}, {"service", id}, {"kind", kind}},
                    Value(JsonMember(service, "memory"), kind));
@@ -209,7 +209,7 @@ constexpr GuardCount kGuardCounts[] = {{"regret", "regret_bytes"},
                                        {"refused_drops", "refused_drop_bytes"},
                                        {"failing", "failing_bytes"}};
 
-// Service "" is whoever belongs to none.
+// Service "" stands for readers without a service.
 std::string GuardText(MetricsFormat format, const Json& mounts) {
   Family states(
       format, "ppc_guard", "gauge", "",
@@ -253,7 +253,7 @@ std::string StartsText(MetricsFormat format, const StartTimes& starts) {
   return family.text();
 }
 
-// Somebody else's text: what is not as it should be is 0 or "".
+// Another process wrote `node`: what is not as it should be is 0 or "".
 std::string NodeText(MetricsFormat format, const Json& node) {
   Family memory(format, "ppc_node_memory_bytes", "gauge", "bytes",
                 "Page cache that models may have on this machine, and what is free of it.");

@@ -90,7 +90,7 @@ Result<MountInfo> MountProbe::FindFor(const std::string& path, BackendKind kind)
   if (mount.error().code != ENODEV || kind == BackendKind::kKmod) return mount;
   const Result<Directory> found = FindDirectory(path, roots_, DirectoryWalk::kNever);
   if (!found) return found.error();
-  // Every process would be a reader that nobody told of.
+  // Every process would be a reader without a service.
   if (found->path == "/")
     return Error{EINVAL, "/ is all of this machine; name a directory of models"};
   MountInfo plain;

@@ -166,7 +166,7 @@ void Registration::HandleRunning(const Json& answer) {
   WatchRunner();
   callbacks_.on_change();
   SettleStart(Ok());
-  // Whoever has just been told may have removed it.
+  // The caller that has just been told may have removed it.
   if (state_ != State::kRunning) return;
   messages_.Open(
       [talk = runner_.get()](const Json& message, JsonHandler done) {
@@ -275,7 +275,7 @@ void Registration::TryAgain() {
   SpawnRunner();
 }
 
-// Without a runner nobody else tells of the end of the mount.
+// Without a runner no other part tells of the end of the mount.
 void Registration::WatchMount() {
   watch_timer_ = environment_.loop.After(environment_.options.watch_period, [this] {
     if (state_ != State::kFailed) return;
@@ -366,7 +366,7 @@ Json Registration::DescribeWithoutRunner() const {
   return out;
 }
 
-// Of a runner that does not answer.
+// Describes a runner that does not answer.
 Json Registration::DescribeMute() const {
   Json out = DescribeWithoutRunner();
   const Result<std::string> attached = JsonString(out.value("kernel", Json::object()), "state", "");

@@ -75,10 +75,10 @@ class Registration {
   void Start(StatusHandler done);
   // For a registration that was restored: failing counts as a death.
   void Resume();
-  // The same of one that had failed, as it was told then: it stays so.
+  // Like Resume(), for a registration that had already failed: it stays failed, with its reason.
   void ResumeFailed(const std::string& why) { Fail(why); }
 
-  // Like Start's `done`, for those who come while it starts.
+  // Like Start's `done`, for requests that come while it starts.
   void WhenStarted(StatusHandler done);
 
   // Drains and ends the runner; a stopped or mute one is killed.

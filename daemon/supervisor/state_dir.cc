@@ -43,10 +43,10 @@ Status CheckOwn(const std::string& path) {
       (info.st_mode & (S_IWGRP | S_IWOTH)) == 0)
     return Ok();
   return Error{EPERM, path + " is no directory that uid " + std::to_string(geteuid()) +
-                          " owns and nobody else may write; give --state-dir another"};
+                          " owns and no other user may write; give --state-dir another"};
 }
 
-// Who may write to a directory above can put another in its place.
+// A user who may write to a directory above can put another in its place.
 Status CheckAbove(const std::string& path) {
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(path, error);

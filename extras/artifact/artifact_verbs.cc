@@ -29,7 +29,7 @@ using artifact::Entry;
 using artifact::Manifest;
 using artifact::Store;
 
-// Of who removes with who captures and restores meanwhile.
+// The longest wait for a lock that a removal, capture or restore holds.
 constexpr int kPatienceMs = 5000;
 
 struct Subject {

@@ -19,7 +19,7 @@ namespace {
 // A clock that ticks this seldom has two changes at one time.
 constexpr int64_t kTickNs = 2 * static_cast<int64_t>(kNsPerSec);
 constexpr int kReadings = 3;
-// Of one service: each driver, package and option is another key, and none comes back.
+// For one service: each driver, package and option is another key, and none comes back.
 constexpr size_t kBundlesKept = 8;
 
 int64_t NowNs() {
@@ -194,7 +194,7 @@ bool IsSame(const Manifest& one, const Manifest& other) {
 
 Result<Captured> Capture(Store& store, const CaptureRequest& request) {
   const BundleName name{request.service_id, KeyIdOf(request.key)};
-  // Of one that is killed at each start there would be ever more.
+  // Captures that are killed at each start would leave ever more.
   if (store.HasLeftovers()) {
     if (const Result<size_t> swept = store.Sweep(); !swept && swept.error().code == ENOLCK) {
       return swept.error();
@@ -224,7 +224,7 @@ Result<Captured> Capture(Store& store, const CaptureRequest& request) {
     if (status.error().code != EIO) (void)store.Sweep();
     return status.error();
   }
-  // What those before alone had.  Whoever is at work here does it later.
+  // What those before alone had.  If another capture is at work, it does this later.
   if (store.RemoveOldest(name, kBundlesKept) > 0 || before) (void)store.Sweep();
   return captured;
 }

@@ -45,7 +45,7 @@ void RemoveTreeAt(int directory, const std::string& name);
 // Whatever `fd` had before is given up first.
 int LockWithin(int fd, int operation, int patience_ms);
 
-// 16 digits that nobody else takes, in whatever pid namespace.
+// 16 digits that no other process takes, in whatever pid namespace.
 std::string RandomName();
 
 int64_t ModifiedNs(const struct stat& info);

@@ -48,7 +48,7 @@ bool ReadLines(std::string_view text, std::vector<std::string>* lines) {
   const int null = open("/dev/null", O_RDWR);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, stream);
   if (kept != kResult) dup2(kept, kResult);
-  // Whoever waits for the end of our output, or for ours, does not wait for this process.
+  // A reader that waits for the end of our output, or for ours, does not wait for this process.
   syscall(SYS_close_range, kResult + 1, ~0U, 0);
   try {
     const std::string text = Packed(body());

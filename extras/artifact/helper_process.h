@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns work in a child process, which nobody has to wait for: what hangs in a disk or a server
+// Owns work in a child process, for which no caller has to wait: what hangs in a disk or a server
 // hangs there alone, and is killed.
 // Threads: one at a time, but for GiveUp().
 #ifndef PPC_EXTRAS_ARTIFACT_HELPER_PROCESS_H_

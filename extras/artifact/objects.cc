@@ -227,7 +227,7 @@ Status StagedObjects::Fill(int source, int target, uint64_t size, const std::sto
 }
 
 Status StagedObjects::Commit() {
-  // Of these alone: all that others have written to this file system may take minutes.
+  // Syncs these alone: all that others have written to this file system may take minutes.
   for (const auto& [name, staged] : staged_) {
     if (const int code = SyncFileAt(store_.fd(), staged); code != 0) {
       return store_.Failure("sync", code);
@@ -263,7 +263,7 @@ Result<bool> ReadObject(const Store& store, const Entry& entry, int target,
   const bool is_cloned =
       target >= 0 && entry.form == Form::kRaw && ioctl(target, FICLONE, object.Get()) == 0;
   Checker checker(entry, is_cloned ? -1 : target);
-  // Of a clone what it holds, whatever happens to the object meanwhile.
+  // Reads a clone itself, whatever happens to the object meanwhile.
   const int source = is_cloned ? target : object.Get();
   Status status =
       entry.form == Form::kZstd ? Unpack(source, checker, stop) : Copy(source, checker, stop);

@@ -171,7 +171,7 @@ class RootRestore {
         return Error{EIO, "restore to root " + root_.name + ", " + root_.directory + ": '" +
                               entry.path + "' was removed before it was in place; restore again"};
       }
-      // Somebody was faster, or is in the way: his stays.
+      // Another process was faster, or is in the way: its file stays.
       const bool is_lost = code == EEXIST || code == ENOTDIR || code == ENOENT || code == EISDIR;
       if (code != 0 && !is_lost) return Failure(code);
       if (entry.kind == Kind::kDirectory) {
@@ -277,7 +277,7 @@ class RootRestore {
     return Ok();
   }
 
-  // Of restores that were killed: whoever is at work holds a lock, and on another machine has begun
+  // Left by restores that were killed: one at work holds a lock, and on another machine has begun
   // lately.
   void RemoveLeftovers() const {
     constexpr int64_t kLeftAgeS = 3600;

@@ -24,7 +24,7 @@ namespace {
 // The command waits for a restore, and the shell for a capture behind the command.
 constexpr int kRestoreMs = 60'000;
 constexpr std::chrono::seconds kEnd(30);
-// Of who removes meanwhile.
+// The longest wait for a removal.
 constexpr int kLockPatienceMs = 2000;
 constexpr int kNice = 10;
 // <linux/ioprio.h>, some versions of which are not C++: the last of the best-effort ones.

@@ -44,7 +44,7 @@ class RunArtifacts : public RunPart {
   using Lines = std::vector<std::string>;
   bool Restore() const;  // false: the store does not answer
   void Start(bool is_beside_command);
-  // Of the processes; what is to be told.
+  // In the helper processes; return what is to be told.
   Lines RestoreNow() const;
   Lines CaptureNow() const;
 

@@ -25,7 +25,7 @@ using artifact::Values;
 
 constexpr int kValuesLockMs = 5000;
 
-// Only what another start may have kept: nothing, where nobody has ever.
+// Reads what an earlier start may have kept.
 Result<Values> Kept(const Args& args, const std::string& id) {
   const Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kRead, kValuesLockMs);
   if (!store && store.error().code == ENOENT) return Values{};
@@ -36,7 +36,7 @@ Result<Values> Kept(const Args& args, const std::string& id) {
 Status Change(const Args& args, const std::string& id, const Values& changes, Values* kept) {
   const Result<Store> store = Store::Open(ArtifactPlace(args), Store::Use::kWrite, kValuesLockMs);
   if (!store) return store.error();
-  // Who sets another value at the same time comes before or after.
+  // Another change at the same time comes before or after.
   const UniqueFd lock(
       openat(store->fd(), "values.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock.IsValid()) return store->Failure("open values.lock", errno);

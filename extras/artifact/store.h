@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns where one user's bundles lie: a directory that is his alone, with
-//   key                  the secret that seals his lists (or elsewhere)
-//   lock                 shared by all who read or add, exclusive for who removes
+// Owns where one user's bundles lie: a directory that is theirs alone, with
+//   key                  the secret that seals their lists (or elsewhere)
+//   lock                 shared by all who read or add, exclusive for a removal
 //   objects/ab/DIGEST.F  what files hold, by the hash of that; F is the form, raw or zst
 //   staging/             objects that are not whole yet
 //   bundles/ID/KEY       sealed lists
@@ -46,7 +46,7 @@ class Store {
   };
   // Holds the lock, shared, as long as it lives.  ENOKEY: the key file given is not there; the
   // one beside the objects is made with what else is missing.
-  // EBUSY: somebody removes here, after `patience_ms` still.
+  // EBUSY: a removal is at work, after `patience_ms` still.
   static constexpr int kPatienceMs = 60'000;
   static Result<Store> Open(const Place& place, Use use, int patience_ms = kPatienceMs);
 
@@ -63,7 +63,7 @@ class Store {
   // how many.
   size_t RemoveOldest(const BundleName& kept, size_t count) const;
 
-  bool HasLeftovers() const;  // something half done, by somebody at work or killed
+  bool HasLeftovers() const;  // something half done, by a process at work or killed
   // Removes objects that no list names and what was left half done; where other machines may be at
   // work unseen only what is a day old.  EBUSY: another ppcctl is
   // at work here, after `patience_ms` still, or a list cannot be read.  ENOLCK: the store cannot be

@@ -55,7 +55,7 @@ Result<size_t> Store::RemoveUnused() const {
   std::unordered_set<std::string> kept;
   for (const BundleName& name : *bundles) {
     const Result<Manifest> manifest = Load(name);
-    // Whoever wrote it may still need what it names.
+    // Its writer may still need what it names.
     if (!manifest)
       return Error{EBUSY, manifest.error().message + "; until then unused objects stay"};
     for (const Entry& entry : manifest->entries) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kDirectory = "values";
 constexpr std::string_view kHead = "ppc-values 1 ";
-// Set by who runs the command, and by nobody else.
+// For the caller of the command alone to set.
 constexpr std::array<std::string_view, 15> kKept = {
     "PATH",         "HOME",     "USER",     "LOGNAME",   "SHELL",
     "IFS",          "ENV",      "BASH_ENV", "SHELLOPTS", "BASHOPTS",

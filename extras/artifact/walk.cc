@@ -121,8 +121,8 @@ class Walker {
   const Visitor& visit_;
 };
 
-// A root that is a link is where its user wants it, if the link is his own: in /tmp anybody makes
-// some.
+// A root that is a link is where its user wants it, if the link is their own: in /tmp any user
+// makes some.
 UniqueFd Follow(const std::string& path) {
   const UniqueFd link(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat info {};
@@ -143,7 +143,7 @@ UniqueFd Follow(const std::string& path) {
 
 std::string OwnProblem(const struct stat& info) {
   if (info.st_uid != geteuid()) return "it belongs to user " + std::to_string(info.st_uid);
-  // Everybody may write to a link, which nobody can.
+  // The mode of a link lets all write, which none can.
   if (!S_ISLNK(info.st_mode) && (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return "others may write to it; chmod go-w";
   }

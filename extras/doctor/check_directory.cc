@@ -65,7 +65,7 @@ void CheckPolicy(const DirectoryLook& look, Findings* out) {
   }
 }
 
-// Files that are read under another name than that of the directory: nobody sees them.
+// Files that are read under another name than that of the directory: no policy sees them.
 void CheckLinks(const Patient& patient, const DirectoryLook& look, Findings* out) {
   constexpr size_t kMostEntries = 100'000;
   std::vector<std::string> inside = patient.registered;
@@ -81,7 +81,7 @@ void CheckLinks(const Patient& patient, const DirectoryLook& look, Findings* out
     if (!entry->is_symlink(gone)) continue;
     const fs::path target = fs::canonical(entry->path(), gone);
     if (gone || IsBelowAny(target, inside)) continue;
-    // Of models alone: what else lies beside them is small.
+    // Models alone: other files beside them are small.
     const bool is_model = IsModelFile(entry->path()) || ModelAt(target);
     if (!is_model) continue;
     const bool is_directory = fs::is_directory(target, gone);

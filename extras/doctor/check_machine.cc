@@ -88,7 +88,7 @@ std::string StartCommand(const Patient& patient) {
   return command.starts_with("ppcd") ? command + " &" : command;
 }
 
-// Of ppcd's process; "" = none runs.
+// The state of ppcd's process; "" = none runs.
 std::string DaemonStatus(const Patient& patient) {
   return Text(patient.roots.Proc("/" + std::to_string(patient.daemon.value("pid", 0)) + "/status"));
 }
@@ -188,7 +188,7 @@ std::string MissingCapabilities(const Patient& patient) {
   return missing;
 }
 
-// Of a process whose name is `name` and that is stopped.
+// The PID of a process whose name is `name` and that is stopped.
 int StoppedProcess(const Patient& patient, const std::string& name) {
   for (const int pid : ListNumbers(patient.roots.Proc(""))) {
     const std::string process = patient.roots.Proc("/" + std::to_string(pid));

@@ -29,7 +29,7 @@ std::string CommandOf(const std::vector<std::string>& words) {
   return command;
 }
 
-// A running one is started by whoever knows its environment; a command that is to be started is
+// The caller that started a running one knows its environment; a command that is to be started is
 // its own remedy.
 std::string RemedyBy(const std::vector<std::string>& words, bool is_running) {
   return (is_running ? "start it again as: " : "") + CommandOf(words);

@@ -91,7 +91,7 @@ void CheckMemory(const Subject& subject, Findings* out) {
                   true});
 }
 
-// Of v1 both files: either may be what limits.
+// With v1 both files: either may be the limit.
 std::string LiftCommand(const IoLevel& level) {
   const std::string device =
       std::to_string(level.device.major) + ":" + std::to_string(level.device.minor);
@@ -173,7 +173,7 @@ bool HasCaughtUp(const Json& group) {
 void CheckPace(const Subject& subject, Findings* out) {
   const Json& follows = OfService(JsonMember(subject.look.policy, "services"), subject.id);
   const uint64_t rate = follows.value("device_mbps", uint64_t{0});
-  // Of what was in memory before, a piece counts as absent until the loads have come by.
+  // A piece that was in memory before counts as absent until the loads have come by.
   const uint64_t loaded = follows.value("loaded", uint64_t{0});
   const bool is_from_disk = loaded >= kSettled && loaded > follows.value("redundant", uint64_t{0});
   const Json& groups = JsonMember(follows, "groups");

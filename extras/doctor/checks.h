@@ -22,7 +22,7 @@ void CheckDirectory(const Patient& patient, const DirectoryLook& look, Findings*
 // template-differs, guard-limits, events-lost, device-slow.
 void CheckServices(const Patient& patient, const DirectoryLook& look, Findings* out);
 
-// Who reads, and how: o-direct, madv-random, own-prefetch.
+// The readers, and their way of reading: o-direct, madv-random, own-prefetch.
 void CheckReaders(const Patient& patient, const DirectoryLook& look, Findings* out);
 // own-prefetch of the command that is to be started.
 void CheckCommand(const Patient& patient, Findings* out);

@@ -27,7 +27,7 @@ class Keeper {
   void Grew(const Object& object, uint64_t before);
   void Went(Object* object);
   // Its entry in the table is needed for another object: its pages are dropped by the next Drop,
-  // unless it is read before.  Of more than kMostDisplaced, the coldest are left to the kernel's
+  // unless it is read before.  Beyond kMostDisplaced, the coldest are left to the kernel's
   // reclaim.
   void Displaced(const Object& object);
   // An attempt to drop it left so much of it.

@@ -98,7 +98,7 @@ class KvTier : public Policy {
   }
 
  private:
-  // Of anybody while no service was started, else of the services'.
+  // Takes events of all readers while no service was started, else of the services' readers.
   void See(const miss_io& event) {
     if (event.service < 0 && !services_.empty()) return;
     Arrival arrival{.reader = {.pid = event.pid,

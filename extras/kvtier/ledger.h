@@ -15,7 +15,7 @@ class Ledger {
   static constexpr uint64_t kFloorBytes = 1 << 20;
   static constexpr uint64_t kWindowBytes = uint64_t{4} << 30;  // what is older counts half
   static constexpr uint64_t kReadPerWrong = 40;                // 2.5%
-  // Of a walk that was right so long, while nothing else may be guessed.
+  // For a walk that was right so long, while nothing else may be guessed.
   static constexpr uint64_t kRunPerGuess = 40;
 
   void Read(uint64_t bytes) {

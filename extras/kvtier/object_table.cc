@@ -70,7 +70,7 @@ Object* ObjectTable::Shift(const std::array<size_t, 2>& sets) {
   return nullptr;
 }
 
-// A guess that somebody waits for stays.
+// A guess that a reader waits for stays.
 Object* ObjectTable::Coldest(const std::array<size_t, 2>& sets) {
   Object* coldest = nullptr;
   const auto worth = [](const Object& o) {

@@ -44,7 +44,7 @@ struct Object {
   uint8_t confidence = 0;  // how often `next` came, less how often not; 0: not to be relied on
   uint8_t heat = 0;        // times it was read, less what age took off
   uint8_t state = 0;
-  uint8_t walk = 0;  // whose guess it is: number of the walk + 1; 0: nobody's
+  uint8_t walk = 0;  // whose guess it is: number of the walk + 1; 0: none
 
   bool Is(uint8_t flag) const { return (state & flag) != 0; }
   void Set(uint8_t flag) { state = static_cast<uint8_t>(state | flag); }
@@ -62,7 +62,7 @@ class ObjectTable {
   // nullptr: not known.  Pointers are good until the next Add.
   Object* Find(Key key);
   // What is there, or a new one; *displaced is what had to go for it (key 0: nothing).  nullptr:
-  // all its places are taken by guesses that somebody waits for.
+  // all its places are taken by guesses that a reader waits for.
   Object* Add(Key key, Object* displaced);
   // Frees the place of an object of Find or Add.
   void Remove(Object* object);

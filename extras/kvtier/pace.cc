@@ -45,8 +45,8 @@ void Pace::Arrive(uint64_t now_ns, bool has_waited, bool was_expected) {
 // Objects that come one after the other, faster than any of them could be loaded, have to be there
 // before the first of them comes: as many as came the last times.
 void Pace::Count(uint64_t step, bool has_waited) {
-  if (load_ns_ == 0) return;  // nobody knows what is fast
-  // Who has waited did so for a load, and for those before it in the queue.
+  if (load_ns_ == 0) return;  // unknown how fast loads are
+  // A reader that has waited did so for a load, and for those before it in the queue.
   const uint64_t own = has_waited ? step / 4 : step;
   if (own < load_ns_) {
     if (!has_waited) in_burst_ = std::min(in_burst_ + 1, kMostBurst);

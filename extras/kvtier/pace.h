@@ -22,14 +22,14 @@ class Pace {
 
   // Objects.  2 at least, so that one is loaded while the other is read.
   uint64_t Needed() const;
-  // Of one object; 0: not known.
+  // For one object; 0: unknown.
   uint64_t step_ns() const { return step_ns_; }
   uint64_t load_ns() const { return load_ns_; }
 
  private:
   void Count(uint64_t step, bool has_waited);
 
-  // While nobody knows how long a load takes.
+  // While the time of a load is unknown.
   static constexpr uint64_t kUnknown = 64;
   static constexpr uint64_t kMostBurst = 1024;
   static constexpr uint64_t kMostBoost = 1024;

@@ -103,7 +103,7 @@ void Walk::Extend(uint64_t most_bytes, ObjectTable* table) {
     Object* const end = table->Find(tail());
     if (end == nullptr || !IsReliable(*end)) return;
     Object* const next = table->Find(end->next);
-    // Somebody is about to load it, maybe this walk: a chain that bites its tail.
+    // A walk is about to load it, maybe this one: a chain that bites its tail.
     if (next == nullptr || next->walk != 0 || next->key == last_) return;
     if (next->Is(Object::kGone)) {
       if (++gone > kMostGoneAtOnce) return;

@@ -244,7 +244,7 @@ void Walks::LoadDone(Object* object, const ppc_result& result, uint64_t end, uin
   }
   if (!is_whole) return;
   if (result.ok > 0) {
-    // Somebody else has dropped it.
+    // Another process has dropped it.
     if (object->Is(Object::kResident) && !object->Is(Object::kGuessed)) distrust_ = kDistrust;
     // Read meanwhile: no guess any more.
     const bool is_read =

@@ -38,7 +38,7 @@ class Walks {
 
   struct Options {
     uint64_t block_bytes = 0;
-    // Of one service's group of loads: nobody wants them any more.
+    // For one service's group of loads, which no reader wants any more.
     std::function<void(uint32_t service, uint32_t group)> interrupt;
   };
 

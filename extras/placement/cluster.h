@@ -34,7 +34,7 @@ struct Cluster {
 Result<Cluster> ClusterInEtcd(const EtcdPlace& place, uint32_t timeout_ms);
 // Each file is what `ppcctl node --json` printed.
 Result<Cluster> ClusterInFiles(const std::vector<std::string>& files);
-// `fresh` goes into `file`, in one step; a failure is told by whoever called.
+// `fresh` goes into `file`, in one step; the caller reports a failure.
 Status Remember(const std::string& file, const Cluster& fresh);
 // ENOENT: nothing was ever known.
 Result<Cluster> Recall(const std::string& file, uint64_t now_s);

@@ -138,7 +138,7 @@ void EtcdLease::Run() {
       back_off = first;
       changed_.wait_for(lock, beat, [this] { return is_new_ || is_ending_; });
     } else {
-      // What is new does not hurry it: nobody is there.
+      // A new value does not hurry it: no server is there.
       changed_.wait_for(lock, back_off, [this] { return is_ending_; });
       back_off = std::min(back_off * 2, std::chrono::milliseconds(options_.most_back_off_ms));
     }

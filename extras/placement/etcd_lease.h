@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns keys in etcd that are there as long as this process is: they hang on a lease, which a thread
-// of its own keeps alive.  Whoever sets values never waits.  While etcd is away, or answers
+// of its own keeps alive.  A caller that sets values never waits.  While etcd is away, or answers
 // nonsense, the thread tries again at growing intervals; that is one line of the log, and one when
 // it is back.
 // Threads: Set and Read by any.
@@ -58,7 +58,7 @@ class EtcdLease {
   void Note(const Status& status);
 
   const Options options_;
-  // Of the thread.
+  // Used by the thread alone.
   std::string lease_;  // "": none
   Values there_;       // what was put under it
   bool was_told_ = false;

@@ -11,7 +11,7 @@ namespace ppc::ctl {
 namespace {
 
 constexpr size_t kMaxEntries = 65536;
-constexpr uint64_t kSmallShare = 32;  // of the memory: nobody chooses another node for that
+constexpr uint64_t kSmallShare = 32;  // of the memory: too little to choose another node for
 
 Json NumbersOf(const std::map<int, uint64_t>& numbers) {
   Json out = Json::object();

@@ -118,7 +118,7 @@ std::string LastKnownFile() {
   return slash == std::string::npos ? "" : templates.substr(0, slash) + "/nodes.json";
 }
 
-// Of etcd, or where that does not answer, of what it said the last time.
+// The cluster as etcd has it or, where etcd does not answer, had it the last time.
 Result<Cluster> ClusterOrLast(const EtcdPlace& place, const std::string& last) {
   Result<Cluster> cluster = ClusterInEtcd(place, kEtcdTimeoutMs);
   if (cluster) {

@@ -20,7 +20,7 @@
 namespace ppc::ctl {
 namespace {
 
-// Drawing takes a second; whoever started the command does not wait longer than this for its page.
+// Drawing takes a second; the caller of the command does not wait longer than this for its page.
 constexpr int kMostDrawingMs = 30000;
 constexpr const char* kDrawing =
     "import sys; sys.path.insert(0, sys.argv[1]); from report import start; start.main()";
@@ -34,7 +34,7 @@ std::string RendererDir() {
   return access((beside + "/report").c_str(), F_OK) == 0 ? beside : PPC_DATA_DIR;
 }
 
-// Of a file in memory, from its beginning.
+// Reads a file in memory from its beginning.
 Result<std::string> ContentOf(const UniqueFd& fd) {
   return ReadFile("/proc/self/fd/" + std::to_string(fd.Get()), INT_MAX);
 }
@@ -76,7 +76,7 @@ std::string LastComplaint(const UniqueFd& errors) {
 }  // namespace
 
 Result<std::string> ReportPage(const Json& report, const std::string& python) {
-  // Files, not pipes: nobody waits for anybody.
+  // Files, not pipes: neither process waits for the other.
   const UniqueFd input(memfd_create("report", MFD_CLOEXEC));
   const UniqueFd output(memfd_create("page", MFD_CLOEXEC));
   const UniqueFd errors(memfd_create("errors", MFD_CLOEXEC));

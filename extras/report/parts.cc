@@ -49,7 +49,7 @@ uint64_t WaitingSince(const StartLog& log, uint64_t begin_ns) {
   return since_ns;
 }
 
-// When the model began to be read; the begin where nobody knows.
+// When the model began to be read; the begin where that is unknown.
 uint64_t LoadBegin(const StartLog& log) {
   uint64_t most = 0;
   uint64_t followed_ns = 0;  // the last question that found nothing read of a template

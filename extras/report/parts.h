@@ -14,8 +14,8 @@
 
 namespace ppc::ctl {
 
-// Seconds; but for overlap_s they add up to the start-up.  Of several processes that read the model
-// at once the mean.
+// Seconds; but for overlap_s they add up to the start-up.  The mean, if several processes read the
+// model at once.
 struct StartParts {
   double init_s = 0;    // until the model begins to be read
   double disk_s = 0;    // waiting for the disk or for a page that is on its way
@@ -23,7 +23,7 @@ struct StartParts {
   double kernel_s = 0;  // in the kernel: faults, copying, mapping
   double no_cpu_s = 0;  // had work and no CPU
   double device_s = 0;  // asleep: the device, a timer, another process
-  // Nobody who read was seen, or was found running and no clock of the kernel says so.
+  // No reader was seen, or one was found running and no clock of the kernel says so.
   double unexplained_s = 0;
   // Clocks said more than was found running: of several threads at once, or of ones too short to be
   // found.  In none of the parts.
@@ -54,7 +54,7 @@ Json ReportJson(const StartLog& log, const StartParts& parts, const Limit& limit
 // long each took, up to the next; the last has no end.
 Json PhasesJson(const std::vector<std::pair<std::string, uint64_t>>& phases);
 
-// For people: lines; Markdown.  Of what ReportJson() made.
+// For people: lines; Markdown.  `report` as ReportJson() made it.
 std::string ReportText(const Json& report);
 std::string ReportMarkdown(const Json& report);
 // The report with every word that its page shows.

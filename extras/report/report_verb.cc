@@ -37,7 +37,7 @@ int Show(const Args& args, const Json& report) {
   return kExitOk;
 }
 
-// Of a file that --report or --out has written.
+// Reads a file that --report or --out has written.
 Result<Json> Saved(const std::string& file) {
   const Result<std::string> text = ReadFile(file, kMostBytes);
   if (!text) return text.error();
@@ -105,7 +105,7 @@ int Report(const Args& args) {
     pid = ProcessOf(*mount, *id);
     if (!pid) return pid.error().message.empty() ? kExitUnreachable : Failed(pid.error());
   }
-  // From now on: what it did before, nobody has seen.
+  // From now on: its past was not watched.
   StartReport report("", *mount, *id, "");
   report.Begin(*pid, MonotonicNs());
   report.Wait();

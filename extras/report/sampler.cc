@@ -26,12 +26,12 @@ constexpr milliseconds kQuestions{100};
 // A service of many threads takes long to look at: a tenth of a CPU at most.
 constexpr int kIdlePerLook = 9;
 constexpr int kLooksFirst = -20;  // its nice value
-// Of real-time priorities, where they may be had: above the lowest, which a service may run with.
+// A real-time priority, where one may be had: above the lowest, which a service may run with.
 constexpr int kLooksPriority = 2;
 // A start of half an hour; what comes later is not kept.
 constexpr size_t kMostSamples = 90'000;
 
-// CPU time of this thread; what it waits for an answer costs nobody anything.
+// CPU time of this thread; its waits for an answer cost no CPU time.
 uint64_t UsedNs() {
   timespec used{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);

@@ -17,7 +17,7 @@
 namespace ppc::ctl {
 namespace {
 
-// Whoever does not answer by then is asked again at the next look.
+// A ppcd that does not answer by then is asked again at the next look.
 constexpr unsigned kAskTimeoutMs = 1000;
 
 }  // namespace

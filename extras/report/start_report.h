@@ -29,7 +29,7 @@ class StartReport {
   // Until it is ready, or the process is gone.
   void Wait();
   // As ReportJson() has it, with whose it is.  has_succeeded: the process has ended well, which is
-  // as good as ready where nobody said that it was.
+  // as good as ready where no message said so.
   Json End(bool has_succeeded = false);
 
  private:

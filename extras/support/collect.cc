@@ -166,7 +166,7 @@ Json CgroupFiles(const std::string& directory) {
   return files;
 }
 
-// Of each service's group, and of those above it, which limit it too.
+// The limits of each service's group, and of those above it, which limit it too.
 Json Cgroups(const Gathered& gathered) {
   std::set<std::string> groups;
   for (const Json& mount : JsonMember(gathered.status, "mounts")) {

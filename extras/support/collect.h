@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what goes into a bundle for whoever is asked for help: what ppcd, the kernel and the file
-// system tell, without secrets and of bounded size.  Changes nothing and reads nothing of models.
-// Threads: one.
+// Owns what goes into a bundle for the person who is asked for help: what ppcd, the kernel and the
+// file system tell, without secrets and of bounded size.  Changes nothing and reads nothing of
+// models. Threads: one.
 #ifndef PPC_EXTRAS_SUPPORT_COLLECT_H_
 #define PPC_EXTRAS_SUPPORT_COLLECT_H_
 
@@ -14,7 +14,7 @@
 
 namespace ppc::ctl {
 
-// Of each file; what is longer loses its beginning (the log) or its end.
+// The limit of each file; a longer one loses its beginning (the log) or its end.
 inline constexpr size_t kMostOfAFile = 1 << 20;
 
 // What was asked and answered; tests bring their own.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppcctl support-bundle: one file for whoever is asked for help.
+// ppcctl support-bundle: one file for the person who is asked for help.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ std::string UsualName(std::time_t now) {
   return name.data();
 }
 
-// Nobody else's file is written over, nor through a link; of what cannot be written nothing stays.
+// Writes over no other file, nor through a link; a bundle that cannot be written leaves nothing.
 Status WriteNew(const std::string& file, const std::string& data) {
   const UniqueFd fd(open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.IsValid()) return PosixError(file, errno);

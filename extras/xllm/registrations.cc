@@ -85,7 +85,7 @@ Result<Changes> Registrations::Look(uint64_t now_ns) {
       std::string& told = complained_[one.key];
       if (std::exchange(told, one.revision) != one.revision || one.revision.empty())
         changes.refused.push_back(one.key + ": is no registration of xLLM; left as it was");
-      continue;  // whoever is known by this key is there all the same
+      continue;  // the instance known by this key is there all the same
     }
     const Instance instance{name, EtcdText(*value, "incarnation_id"),
                             EtcdText(*value, "rpc_address"), one.lease};

@@ -26,7 +26,7 @@ struct Instance {
 // How the instances of a look differ from those of the one before.
 struct Changes {
   std::vector<Instance> appeared;
-  std::vector<Instance> expired;       // nobody renewed their lease: they have died
+  std::vector<Instance> expired;       // their lease was not renewed: they have died
   std::vector<Instance> deregistered;  // before it had run out: they said goodbye
   std::vector<std::string> refused;    // one line for each value that is none, once
 };
@@ -55,7 +55,7 @@ class Registrations {
     std::string revision;
   };
   Result<std::vector<Seen>> List() const;
-  // Of a lease; 0: it cannot be told.
+  // The rest of a lease; 0: unknown.
   uint64_t SecondsLeft(const std::string& lease) const;
 
   const Ask ask_;

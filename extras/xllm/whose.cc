@@ -112,7 +112,7 @@ int ListenerOf(const SysRoots& roots, uint16_t port) {
 }
 
 std::vector<Service> ServicesOf(const SysRoots& roots, const Json& status, int pid) {
-  // Of another service than those that are started it is no member, wherever it runs.
+  // A process that names another service belongs to that one, wherever it runs.
   if (const auto id = ProcessEnv(ProcessEnviron(roots, pid), "PPC_SERVICE_ID"))
     return ServicesNamed(status, *id);
   std::set<int64_t> ancestors;

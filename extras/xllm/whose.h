@@ -17,7 +17,7 @@ namespace ppc::ctl::xllm {
 
 // "IP:PORT"; nullopt: it is not, or not of this machine.
 std::optional<uint16_t> LocalPort(const std::string& address);
-// Who listens on a TCP port of this network namespace; 0: nobody that we may see.
+// The process that listens on a TCP port of this network namespace; 0: none that we may see.
 int ListenerOf(const SysRoots& roots, uint16_t port);
 
 struct Service {
@@ -27,8 +27,8 @@ struct Service {
   bool operator==(const Service&) const = default;
 };
 
-// Of what ppcd answers to `status`: by PPC_SERVICE_ID of the process, by the root process that it
-// descends from, by its control group; the first of these that says anything.
+// Finds them in ppcd's answer to `status`: by PPC_SERVICE_ID of the process, by the root process
+// that it descends from, by its control group; the first of these that says anything.
 std::vector<Service> ServicesOf(const SysRoots& roots, const Json& status, int pid);
 // By its ID.
 std::vector<Service> ServicesNamed(const Json& status, const std::string& id);

@@ -71,7 +71,7 @@ class ReplayBackend : public Backend, public MemorySource {
 
   // ---- what happened
   uint64_t ResidentBytes(uint64_t file) const;
-  uint64_t DiskReadBytes() const;   // by anybody
+  uint64_t DiskReadBytes() const;   // by all
   uint64_t ReclaimedBytes() const;  // dropped by the modelled kernel, not by us
   AttachOptions Attached() const;
   bool IsAttached() const;

@@ -24,7 +24,7 @@ struct Container {
   bool has_stopped = false;
   std::string bundle;
   std::map<std::string, std::string> annotations;
-  // Of config.json:
+  // From config.json:
   std::string root;  // on the host
   std::vector<Mount> mounts;
   std::vector<std::string> command;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns one connection to ppcd on which several requests are on their way at a time: what was sent
-// is carried out, in order, whether or not anybody waits for the answers.  libppc waits for each.
-// Threads: one.
+// is carried out, in order, whether or not the caller waits for the answers.  libppc waits for
+// each. Threads: one.
 #ifndef PPC_TOOLS_OCI_DAEMON_LINES_H_
 #define PPC_TOOLS_OCI_DAEMON_LINES_H_
 

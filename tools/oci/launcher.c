@@ -47,7 +47,7 @@ static const char* const kFates[] = {
     "ppcd ends its service by itself",
 };
 
-// One line, for whoever reads the runtime's messages and for the system's log; waits for neither.
+// Writes one line to the runtime's messages and to the system's log; waits for neither.
 static void Say(const char* trouble, enum Fate fate) {
   char line[sizeof(text) + 256];
   const int length = snprintf(line, sizeof(line), "<%d>ppc-oci-hook: %s; %s\n",

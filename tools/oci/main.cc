@@ -60,7 +60,7 @@ Status Ask(const Call& call, const Container& container, ctl::ServiceRequest req
   }
   const Result<Json> answer = lines->Answer();
   if (!answer) return answer.error();
-  // Of several containers of one service at a time each is a replica with an ID of its own.
+  // Each of several containers of one service is a replica with an ID of its own.
   const Result<std::string> id = JsonString(*answer, "service_id", "");
   if (!id) return id.error();
   Result<KnownContainers> known = KnownContainers::Open(call.notes, call.roots, call.timeout_ms);

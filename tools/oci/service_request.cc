@@ -59,7 +59,7 @@ Status AddNumbers(const Container& container, Json& spec) {
   return Ok();
 }
 
-// Who belongs and who pays.  A container in a cgroup that others share, the hook among them, is
+// Its members and its payer.  A container in a cgroup that others share, the hook among them, is
 // known by its first process alone.
 void AddMembers(const Container& container, const SysRoots& roots, Json& spec) {
   spec["pid"] = container.pid;

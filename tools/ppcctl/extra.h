@@ -44,7 +44,7 @@ struct Extra {
   std::span<const cli::Family> families = {};
   const char* environment = nullptr;  // a sentence for the manual
 
-  // Of `run`.
+  // What it adds to `run`.
   std::span<const cli::Option> run_options = {};
   Status (*check)(const Args& args) = nullptr;
   bool (*needs_service)(const Args& args) = nullptr;  // the command waits until it has started

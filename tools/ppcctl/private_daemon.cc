@@ -185,7 +185,7 @@ std::string PrivateDaemon::WhyMute(const Error& error) const {
   return "a private ppcd did not start: " + LastLine(directory_ + "/log");
 }
 
-// RunChild() may have reaped it: only the descriptor is asked, and nobody else's child is waited
+// RunChild() may have reaped it: only the descriptor is asked, so that no other child is waited
 // for.
 bool PrivateDaemon::HasEnded(int timeout_ms) const {
   pollfd waiting{pidfd_.Get(), POLLIN, 0};

@@ -30,7 +30,7 @@ WorkerView WorkerOf(const Json& group) {
   return worker;
 }
 
-// Who has read all has nothing ahead.
+// A worker that has read all has nothing ahead.
 bool HasGap(const WorkerView& worker) { return worker.ahead && worker.consumed < worker.total; }
 
 void AddSlack(const ServiceView& before, const ServiceView& now, double seconds, Pace* pace) {
@@ -71,7 +71,7 @@ View ViewOf(const Json& status) {
       seen.resident = Count(runner, "own_cache");
     }
     for (const Json& service : JsonMember(runner, "services")) {
-      // Of those that nobody has told of, ppcd does not know.
+      // ppcd does not know automatic services.
       if (JsonMember(service, "auto") == true) {
         ServiceView& seen = directory.services[Word(service, "service_id")];
         seen.state = "auto";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns where this user's things lie: root's in the daemon's places, another's in his own.
+// Owns where this user's things lie: root's in the daemon's places, another's below their home.
 #ifndef PPC_TOOLS_PPCCTL_USER_DIRS_H_
 #define PPC_TOOLS_PPCCTL_USER_DIRS_H_
 

@@ -6,7 +6,7 @@
 namespace ppc {
 namespace {
 
-// Of one inode.
+// Both are of one inode.
 bool IsUnchanged(const FileInfo& a, const FileInfo& b) {
   return a.size == b.size && a.mtime_ns == b.mtime_ns;
 }

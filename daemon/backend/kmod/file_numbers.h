@@ -64,12 +64,12 @@ class FileNumbers {
   struct Known {
     FileInfo info;
     std::string path;
-    uint64_t first = 0;        // the number that everybody else knows the file by
+    uint64_t first = 0;        // the number that all other code knows the file by
     uint64_t current = 0;      // in the entry of the first: the one that the module knows
     std::deque<uint64_t> old;  // there, too: those between, which events may still have
     bool native = false;       // there, too: see SetNative
   };
-  // Of a file, whatever its name: it may have several (hard links, symlinks).
+  // A file, whatever its name: it may have several (hard links, symlinks).
   using Inode = std::tuple<uint32_t, uint32_t, uint64_t>;
   static Inode InodeOf(const FileInfo& info) { return {info.dev_major, info.dev_minor, info.ino}; }
 

@@ -164,7 +164,7 @@ Status KmodBackend::SetFileNative(uint64_t file, bool native) {
   return numbers_.SetNative(file, native);
 }
 
-// Who consumes the events asks about every number that is new, and the module may wait for the
+// The thread that consumes the events asks about every new number, and the module may wait for the
 // disk: without a word of life several slow answers in a row would cost us the attachment.
 Result<FileInfo> KmodBackend::AskNumber(uint64_t number, std::string* path) {
   const uint64_t start = MonotonicNs();

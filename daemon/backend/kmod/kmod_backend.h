@@ -69,7 +69,7 @@ class KmodBackend : public Backend {
   const ppc_info info_;
   // Added to every generation: a runner before us left its own in the device's cancel slots.
   const uint64_t first_generation_;
-  // Of the module's cancel slots, which groups share.
+  // Generations of the module's cancel slots, which groups share.
   std::array<std::atomic<uint64_t>, PPC_CANCEL_SLOTS> generations_{};
   std::vector<ppc_event> raw_;
   CgroupLoaders charged_;  // where the kernel has no handles

@@ -4,7 +4,7 @@
 // (overlay, btrfs, NFS): the kernel is asked, by a look at our own mapping of each file.
 //
 // So many files are listed.  Where there are more (ext4, xfs and what else opens a file by the
-// number of its inode) the others are met: each when somebody reads it, and nothing is known of it
+// number of its inode) the others are met: each when a process reads it, and nothing is known of it
 // but its inode.  The kernel's list holds the last of them.
 //
 // What lies below another registered directory that is further down is that one's.
@@ -59,15 +59,15 @@ class InodeIndex {
   // ESTALE: unknown, or the file is gone.
   // *path is empty where only the file's number is known at the moment.
   Result<FileInfo> Resolve(uint64_t file, std::string* path);
-  // Of a regular file below the directory, by symbolic links that stay there too.
+  // Finds a regular file below the directory, also by symbolic links that stay there.
   Result<FileInfo> Lookup(const std::string& path);
   // Opens the file itself; ESTALE when another lies under its name.
   Result<UniqueFd> Open(uint64_t file);
-  // The kernel met the inode (ino, dev) at another address or generation than was learnt.  False:
-  // it is no file of that name any more, and may have become one of another.
+  // The kernel reported the inode (ino, dev) at another address or generation than was listed.
+  // False: its name leads to another inode now; this one may have another name.
   bool Relearn(uint64_t ino, uint32_t dev);
-  // The kernel met an inode that it has not on its list.  Listed by name it may be all the same,
-  // if it was another directory's.
+  // The kernel reported an unlisted inode.  We may still know its name, if it belonged to another
+  // registered directory before.
   void Relist(uint64_t ino, uint32_t dev);
   // Not all files are listed.
   bool HasMet() const { return has_met_.load(std::memory_order_relaxed); }
@@ -129,7 +129,7 @@ class InodeIndex {
   }
   std::string PathOf(uint32_t parent, std::string_view name) const;
   std::string PathOf(const InodeTable::File& file) const { return PathOf(file.parent, file.name); }
-  // Of a path that leads here through directories, made where they are new.
+  // Makes the directories of a path where they are new.
   uint32_t DirectoryOf(const std::string& path);
   // What a directory's listing says, of a part of it.
   struct Entry {
@@ -180,7 +180,7 @@ class InodeIndex {
   MetFiles* const met_;
   std::atomic<bool> is_cut_{false};
   std::atomic<bool> has_met_{false};
-  // Of the met; written before has_met_ is.
+  // The device of met files; written before has_met_ is.
   dev_t met_dev_ = 0;
   uint32_t met_key_dev_ = 0;
   int handle_type_ = 0;

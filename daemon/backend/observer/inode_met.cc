@@ -135,8 +135,7 @@ Result<FileInfo> InodeIndex::ResolveMet(uint64_t number, std::string* path) {
   const std::string prefix = root_ == "/" ? root_ : root_ + "/";
   const bool is_below = whole.starts_with(prefix);
   std::string name = is_below ? whole.substr(prefix.size()) : "";
-  // Nobody has its name in memory: that it is ours has to be known, else it is not told of this
-  // time.
+  // Its name is not in memory: unless it is known to be ours, this event is not reported.
   struct stat again {};
   const bool is_named = stat(whole.c_str(), &again) == 0 && again.st_ino == info.st_ino;
   if (!is_named && met_->IsConfirmed(number)) return InfoOf(number, info);
@@ -252,7 +251,8 @@ bool InodeIndex::LookBelow() {
     const std::optional<InodeTable::File> file = files_.Get(number);
     if (file && dirs_[file->parent].is_others) Forget(number);
   }
-  // Those that have been another's are to be listed again; so are met ones, by whoever has them.
+  // Those that have been another's are to be listed again; so are met ones, by the directory that
+  // has them.
   for (Directory& dir : dirs_) dir.mtime_ns = 0;
   UnlistMet(0);
   return true;

@@ -98,7 +98,7 @@ Result<bool> InodeIndex::TakeEntries(uint32_t directory, std::vector<Entry>* ent
   const std::lock_guard lock(mutex_);
   for (Entry& entry : *entries) {
     struct stat& info = entry.info;
-    // It is another one now, or somebody has looked it up meanwhile.
+    // It is another one now, or a look-up has added it meanwhile.
     if (!entry.fd.IsValid() || fstat(entry.fd.Get(), &info) != 0 || !S_ISREG(info.st_mode) ||
         files_.NumberOf(info.st_dev, info.st_ino) != 0) {
       continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the files of a directory that has more of them than are listed by name: 12 bytes of each
-// that somebody has read, whatever its name is, in a table that does not grow.  A file is an inode
+// Owns the files of a directory that has more of them than are listed by name: 12 bytes for
+// each that was read, whatever its name is, in a table that does not grow.  A file is an inode
 // and its generation, which is what the file system opens it by; its number says where its entry
 // is.
 //
@@ -34,7 +34,8 @@ class MetFiles {
   static bool IsMet(uint64_t number) { return (number & kMark) != 0; }
 
   // Its number; where there is no room one that was not confirmed goes for it, else any.  0: it was
-  // refused a while ago, or its inode's number has more than 40 bits.  *gone: who went, 0: nobody.
+  // refused a while ago, or its inode's number has more than 40 bits.  *gone: the one that went, 0:
+  // none.
   uint64_t Meet(const File& file, uint64_t now_ns, File* gone);
   // nullopt: never met, or gone.
   std::optional<File> Get(uint64_t number) const;
@@ -66,7 +67,7 @@ class MetFiles {
 
   static uint64_t InoOf(const Row& row) { return uint64_t{row.ino_high} << 32 | row.ino_low; }
   static uint64_t NumberAt(size_t place, const Row& row);
-  // Of the two sets that an inode may be in.
+  // One of the two sets that an inode may be in.
   size_t SetOf(uint64_t ino, int which) const;
   const Row* RowOf(uint64_t number) const;
   Row* RowOf(uint64_t number) { return const_cast<Row*>(std::as_const(*this).RowOf(number)); }

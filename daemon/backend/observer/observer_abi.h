@@ -88,7 +88,7 @@ struct obs_dir {
   uint32_t wants_execs;
 };
 
-// What whoever loaded the programs says to the runners that use them.
+// What the process that loaded the programs says to the runners that use them.
 struct obs_state {
   uint32_t has_tracepoints;
   uint32_t has_task_regs;
@@ -104,7 +104,7 @@ struct obs_state {
   uint64_t skipped;      // runs that the kernel left out, as of the last update
 };
 
-// Of one (file, thread).
+// One (file, thread).
 struct obs_reader_key {
   uint64_t file;
   uint32_t tid;

@@ -124,8 +124,8 @@ Capabilities ObserverBackend::Caps() const {
   }
   if (caps.misses_huge) {
     caps.limits.emplace_back(
-        "this kernel lets nobody enter its functions: of cached files what is mapped by huge pages "
-        "is not seen, and the start of a model that was in memory is recorded again");
+        "fentry is not allowed on this kernel: hits of cached files by huge pages "
+        "are not seen, and the start of a model that was in memory is recorded again");
   }
   if (!programs_->CanLearn()) {
     caps.limits.emplace_back(
@@ -153,9 +153,9 @@ Status ObserverBackend::Attach(const AttachOptions& options) {
   Status watched = programs_->Watch(
       {.progress = options.progress, .trace = options.trace, .beacon_bytes = options.beacon_bytes});
   if (!watched) return watched;
-  // What is read of files that are not listed yet is told to nobody.
+  // Reads of files that are not listed yet are not reported.
   has_lost_ |= options.trace && !worker_->HasListed();
-  worker_->WantScan();  // what came while nobody watched was told to nobody
+  worker_->WantScan();  // reports before were dropped
   attached_ = true;
   is_traced_ = options.trace;
   return Ok();
@@ -319,7 +319,7 @@ Result<BackendCounters> ObserverBackend::Counters() {
   return counters;
 }
 
-// Of the worker.
+// By the worker.
 ObserverWorker::Looked ObserverBackend::Look() {
   // What is idle goes first: the look below may wait for the file system.
   const uint64_t again_ns = io_->Look(MonotonicNs());

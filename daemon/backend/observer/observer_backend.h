@@ -4,8 +4,8 @@
 // files themselves, with what those can do (see evict_ladder.h, docs/backends.md).
 //
 // Holds no descriptor below the directory while nothing is loaded.
-// Threads: as in backend.h; one of its own, see worker.h.  Whoever drains events waits for no file
-// system.
+// Threads: as in backend.h; one of its own, see worker.h.  The thread that drains events waits for
+// no file system.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
 

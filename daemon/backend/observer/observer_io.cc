@@ -161,7 +161,7 @@ Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
     sum.mapped += done->mapped;
     sum.busy += done->busy;
   }
-  // Neither loaded by us nor missed by whom we serve: somebody else's, and left alone.
+  // Neither loaded by us nor missed by a reader that we serve: another's, and left alone.
   const uint64_t seen = sum.dropped + sum.mapped + sum.busy;
   sum.busy += *all > seen ? *all - seen : 0;
   sum.asked = sum.dropped + sum.mapped + sum.busy;

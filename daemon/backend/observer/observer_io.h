@@ -77,7 +77,7 @@ class ObserverIo {
   KeptCache kept_;
   std::mutex payers_mutex_;
   std::map<uint32_t, std::string> payers_;  // by charge handle, see DirectReaders::Of
-  // Of payers with limited memory.  Both end first: they tell the programs of their processes.
+  // For payers with limited memory.  Both end first: they tell the programs of their processes.
   std::map<uint32_t, std::shared_ptr<BurnGroups>> burn_groups_;  // under payers_mutex_
   CgroupLoaders charged_;
 };

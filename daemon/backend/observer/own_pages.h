@@ -20,7 +20,7 @@ class OwnPages {
   static constexpr uint64_t kUnit = 64 << 10;  // what the kernel's least read-ahead brings
   static constexpr size_t kMaxFiles = 65536;
 
-  // Of met files, which may be many, the first units are marked there.  met must outlive this.
+  // Met files may be many; their first units are marked there.  met must outlive this.
   explicit OwnPages(MetFiles* met) : met_(met) {}
 
   void Add(uint64_t file, uint64_t offset, uint64_t length);

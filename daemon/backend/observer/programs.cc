@@ -139,7 +139,7 @@ Status ObserverPrograms::Watch(const Wants& wants) {
   const uint32_t updates_before = State().updates;
   Status told = Tell(config);
   if (!told || own_ != nullptr) return told;
-  // Whoever asked for it may read at once: it is attached when we say so.  A ppcd that has much to
+  // The caller may read at once: it is attached when we say so.  A ppcd that has much to
   // do is not waited for longer; it attaches later.
   const bool wants_accesses = wants.progress || wants.trace;
   const uint64_t until = MonotonicNs() + kAttachNs;
@@ -230,8 +230,8 @@ std::optional<uint32_t> ObserverPrograms::GenerationOf(const obs_inode_key& key)
 Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& inode) {
   if (IsDeepers(key)) return Error{EEXIST, "a file belongs to a directory below this one"};
   if (key.subvolume != 0) {
-    // That such files are told apart by the subvolume: nobody's, and there until the programs go,
-    // since another directory may have one.
+    // The mark that such files are told apart by the subvolume stays until the programs go: another
+    // directory may have one.
     Status added = AddInode({key.ino, key.dev, 0}, {0, 0, kObsMaxDirs, 0, 0, 1});
     if (!added) return added;
   }
@@ -244,7 +244,7 @@ Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& ino
                "the observer lists at most " + std::to_string(kObsMaxInodes) + " files in all"};
 }
 
-// Whoever meets it next otherwise than listed is told of, though he was once.
+// Forgets that this inode was reported, so that its next mismatch is reported again.
 void ObserverPrograms::BeNews(const obs_inode_key& key) {
   (void)bpf_map_delete_elem(Fd(kObsFdUnknown), &key);
 }

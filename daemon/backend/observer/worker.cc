@@ -131,7 +131,7 @@ void ObserverWorker::Help() {
   }
 }
 
-// False: nobody asks.
+// False: there is no question.
 bool ObserverWorker::AnswerOne(std::unique_lock<std::mutex>* lock) {
   if (questions_.empty()) return false;
   const auto question = std::move(questions_.front());
@@ -171,7 +171,7 @@ void ObserverWorker::Work() {
     const auto moved = std::exchange(moved_, {});
     const auto unlisted = std::exchange(unlisted_, {});
     const bool looks = std::exchange(is_hurried_, false) || now >= look_due;
-    // Who starts on a cold disk waits for what is looked up, not for what is listed.
+    // A start on a cold disk waits for look-ups, not for listing.
     const bool is_asked = !questions_.empty() || answering_ != 0;
     const bool scans = !is_asked && wants_scan_ && now >= scan_due;
     if (scans) wants_scan_ = false;
@@ -194,7 +194,7 @@ void ObserverWorker::Work() {
       const Result<bool> scanned = index_->Rescan(MonotonicNs() + kScanPartNs);
       if (!scanned) Log(LogLevel::kWarning, scanned.error().message);
       is_done = !scanned || *scanned;
-      // Somebody who reads many unlisted files asks for a look each time: at most one a second.
+      // A process that reads many unlisted files asks for a look each time: at most one a second.
       scan_due = MonotonicNs() + (is_done ? kScanPauseNs : kScanRestNs);
       if (is_done) has_listed_.store(true, std::memory_order_relaxed);
     }

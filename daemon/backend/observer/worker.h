@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the observer's own thread: whatever may wait for a file system or reads /proc is done here,
-// never by whoever consumes the events.  Questions that come while it is busy get helpers: a cold
-// disk answers many as fast as one.
-// Threads: any; Ask by those that can do without an answer.
+// never by the thread that consumes the events.  Questions that come while it is busy get helpers:
+// a cold disk answers many as fast as one. Threads: any; Ask by those that can do without an
+// answer.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_WORKER_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_WORKER_H_
 
@@ -49,7 +49,7 @@ class ObserverWorker {
   ObserverWorker& operator=(const ObserverWorker&) = delete;
 
   void WantScan();
-  // Somebody reads a file that is not listed, or was another directory's.
+  // A process reads a file that is not listed, or was another directory's.
   void NoteUnlisted(uint64_t ino, uint32_t dev);
   // See InodeIndex::Relearn.
   void NoteMoved(uint64_t ino, uint32_t dev);
@@ -61,7 +61,7 @@ class ObserverWorker {
   bool IsGone() const { return is_gone_.load(std::memory_order_relaxed); }
 
   // What `question` says, asked on the thread or by a helper.  ETIMEDOUT: the file system has not
-  // answered; while it does not, nobody waits for it again.
+  // answered; while it does not, no caller waits for it again.
   Answer Ask(std::function<Answer()> question);
 
  private:

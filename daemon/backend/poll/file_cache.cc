@@ -48,7 +48,7 @@ std::optional<CacheCount> CountByMincore(int fd, uint64_t offset, uint64_t lengt
 
 // Starts what is absent of one piece and does not wait; bytes at its beginning that are there.
 uint64_t StartPiece(int fd, uint64_t offset, uint64_t length, std::span<char> scratch) {
-  // All into the same memory: nobody looks at it.
+  // All into the same memory, which is not used.
   std::array<iovec, kMostIovecs> parts;
   size_t count = 0;
   for (uint64_t left = length; left > 0 && count < parts.size(); ++count) {
@@ -96,7 +96,7 @@ std::optional<CacheCount> CountCached(int fd, const FileStat& stat, uint64_t off
                        (counted.dirty + counted.writeback) * kPageBytes};
   }
   if (is_counted && bitmap.empty()) return count;
-  // To anybody else mincore says that all is there.
+  // To other users mincore says that all is there.
   const uid_t user = geteuid();
   if (user != 0 && user != stat.uid) return std::nullopt;
   const uint64_t first = offset / kPageBytes * kPageBytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what an ordinary user can do with the page cache of an open file: read it in, drop what
-// nobody maps, and count where the kernel counts for him.
+// Owns what an ordinary user can do with the page cache of an open file: read it in, drop
+// unmapped pages, and count where the kernel allows it.
 // Threads: any.
 #ifndef PPC_DAEMON_BACKEND_POLL_FILE_CACHE_H_
 #define PPC_DAEMON_BACKEND_POLL_FILE_CACHE_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the numbers of the files below the root, and what of each is believed to be in the page
-// cache: what we loaded or saw being read, since the kernel tells nobody about files of others.
+// cache: what we loaded or saw being read, since the kernel does not say it of files of others.
 // Nothing stays open; a file is opened by its path and compared with what the number stands for.
 // Threads: any.
 #ifndef PPC_DAEMON_BACKEND_POLL_FILE_INDEX_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the backend that needs no privilege: looks at processes through /proc for where they read,
-// loads by reading, drops what nobody maps.  Nothing of a model stays open.
+// loads by reading, drops unmapped pages.  Nothing of a model stays open.
 // $PPC_POLL_PID: watch only that process and its descendants.
 // Threads: as backend.h.
 #ifndef PPC_DAEMON_BACKEND_POLL_POLL_BACKEND_H_

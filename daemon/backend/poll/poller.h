@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the thread that looks at processes: finds those that have files below the root, looks at
-// them often while they do something, more rarely while they rest, and hardly when nobody is there.
+// them often while they do something, more rarely while they rest, and hardly when there is none.
 // Threads: its own; everything public by any.
 #ifndef PPC_DAEMON_BACKEND_POLL_POLLER_H_
 #define PPC_DAEMON_BACKEND_POLL_POLLER_H_

@@ -75,7 +75,7 @@ class ProcView {
 // Which pages from `address` on are in the page table: fills `entries`, returns how many.
 size_t ReadPagemap(int pagemap, uint64_t address, std::span<uint64_t> entries);
 inline bool IsPagePresent(uint64_t entry) { return entry >> 63 != 0; }
-// Of the file (or shared): not the process's own copy.
+// A page of the file (or shared): not the process's own copy.
 inline bool IsFilePage(uint64_t entry) { return (entry >> 61 & 5) == 5; }
 
 // One line of /proc/PID/task/TID/syscall.

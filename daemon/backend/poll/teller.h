@@ -12,7 +12,7 @@
 
 namespace ppc {
 
-// Who did it.
+// The task that did it.
 struct Origin {
   int tgid = 0;
   int tid = 0;
@@ -28,7 +28,7 @@ class Teller {
   AttachOptions Get() const;
 
   // Pages that the process's page table has now.  Those that we did not load are told as misses:
-  // whether they had been cached by somebody else cannot be known.
+  // whether another process had cached them cannot be known.
   void Mapped(const Origin& who, uint64_t file, uint64_t offset, uint64_t length);
   // A read that has returned.
   void HasRead(const Origin& who, uint64_t file, uint64_t offset, uint64_t length);

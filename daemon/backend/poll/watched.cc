@@ -164,7 +164,7 @@ bool Watched::LookAtPositions() {
     returned -= open->position - before;
     teller_->HasRead(Who(view_.pid(), open->id), open->file, before, open->position - before);
   }
-  // Whoever seeks and reads has moved by what is left: that is shown.
+  // A reader that seeks and reads has moved by what is left: that is shown.
   unshown_ = has_sought ? 0 : std::min(returned, now);
   if (count) counted_ = *count;
   has_looked_ = count.has_value();

@@ -98,7 +98,7 @@ class CrashTest : public ArtifactTest {
     return run;
   }
 
-  // Of a whole one: w(rite), r(ename), f(sync), S(yncfs); repeated ones once.
+  // For a whole one: w(rite), r(ename), f(sync), S(yncfs); repeated ones once.
   std::string OrderOfACapture() {
     std::string order;
     const auto note = [&order](pid_t child, uint64_t) {
@@ -215,7 +215,7 @@ TEST_F(CrashTest, NamesComeAfterTheBytesTheyStandFor) {
   EXPECT_EQ(OrderOfACapture(), "wfwfrfwfrf") << "and not all that others write: no S";
 }
 
-// Whoever named them may not have synced that yet.
+// The capture that named them may not have synced that yet.
 TEST_F(CrashTest, NamesThatAreFoundAreSyncedBeforeTheList) {
   NextState(0);
   MustCapture(Compress::kAlways);

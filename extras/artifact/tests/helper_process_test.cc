@@ -64,7 +64,7 @@ TEST(HelperProcessTest, ThatDiesIsNoticed) {
   EXPECT_EQ(none.error().code, EPIPE);
 }
 
-// Whoever reads what we write until its end is not kept by it.
+// A reader of our output sees its end in spite of it.
 TEST(HelperProcessTest, KeepsNoDescriptorOfOurs) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);

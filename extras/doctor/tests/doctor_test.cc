@@ -44,7 +44,7 @@ TEST_F(DoctorTest, AnUnsignedModuleUnderLockdown) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].code, "unsigned-module");
   EXPECT_NE(found[0].cause.find("mokutil --import"), std::string::npos);
-  // Of other lines nothing is taken.
+  // Other lines are ignored.
   const std::string others = "# /models /models ppc\n/models.old /models.old ppc-not x 0 0\n";
   tree_.Write("/etc/fstab", others + "/models\t/models   ppc defaults 0 0\n");
   ASSERT_EQ(system(Machine().at(0).remedy.c_str()), 0) << found[0].remedy;
@@ -107,7 +107,7 @@ TEST_F(DoctorTest, TheObserverCannotAttach) {
   EXPECT_EQ(Machine().at(0).code, "lockdown");
   std::filesystem::remove(tree_.Path("/sys/kernel/btf/vmlinux"));
   EXPECT_EQ(Machine().at(0).code, "no-btf");
-  // Who is served by the module or the observer has nothing of it.
+  // A directory that the module or the observer serves has no such finding.
   look_.mount["backend"] = "observer";
   patient_.directories = {look_};
   EXPECT_EQ(Only(Machine()), "");

@@ -152,7 +152,8 @@ TEST(KvTierPace, LateObjectsWidenIt) {
   EXPECT_EQ(pace.Needed(), calm);
 }
 
-// Of a reader that takes three layers of fifty objects, each at once, and computes between them.
+// The pace after a reader took three layers of fifty objects, each at once, and computes between
+// them.
 Pace AfterLayers(uint64_t* now) {
   Pace pace;
   pace.Loaded(3'000'000);

@@ -87,7 +87,7 @@ TEST_F(KvTierWalksTest, NothingIsGuessedOfWhatIsNotKnown) {
   EXPECT_EQ(Of(1).confidence, 1);
 }
 
-// Whose reads are told page by page has read as much as one who takes all at once.
+// Reads that are reported page by page count as much as one large read.
 TEST_F(KvTierWalksTest, WhatMayBeGuessedIsAShareOfAllThatWasRead) {
   const uint64_t before = ledger_.AheadOf(1);
   for (uint64_t page = 0; page < kObjectPages; page++) {
@@ -242,7 +242,7 @@ TEST_F(KvTierWalksTest, WhatIsThereIsNotAskedForUnlessItTurnsOutToBeGone) {
     asked += Plan().size();
   }
   EXPECT_EQ(asked, 0u);
-  cached_.clear();  // somebody has dropped everything
+  cached_.clear();  // everything was dropped
   ReadAll(chain);
   EXPECT_GE(loaded_, 280u);
 }

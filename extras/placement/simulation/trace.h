@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns a cluster in simulated time: nodes with a page cache and a disk, and starts of services that
-// somebody places.  Deterministic: the same trace and seed give the same starts.
+// a placer places.  Deterministic: the same trace and seed give the same starts.
 // Threads: one per call.
 #ifndef BENCH_PLACEMENT_TRACE_H_
 #define BENCH_PLACEMENT_TRACE_H_

@@ -93,7 +93,7 @@ TEST(PlaceTest, WhatAnotherStartReadsCountsAndTheModelsOwnDoesNot) {
   NodeState node = Node("a", 0);
   EXPECT_EQ(PlaceNodeOf(node, "org/m").busy_starts, 1u);
   EXPECT_EQ(PlaceNodeOf(node, "org/m").busy_bytes, 3 * kGb);
-  // Of two models in one directory nobody knows which one starts.
+  // With two models in one directory it is unknown which one starts.
   node.starts = {{"svc2", "/models", kGb}};
   EXPECT_EQ(PlaceNodeOf(node, "org/m").busy_starts, 1u);
   node.models.pop_back();

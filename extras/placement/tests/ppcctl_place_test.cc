@@ -54,7 +54,7 @@ TEST_F(PlaceVerbsTest, WhatIsWrongIsNamed) {
   Expect({"node", "--publish", "h:1"}, 2, "", "http://HOST:PORT");
   Expect({"node", "--publish", "http://h:1", "--name", "a/b"}, 2, "", "--name");
   Expect({"node", "--publish", "http://h:1", "--interval", "0"}, 2, "", "--interval");
-  // Nobody listens at port 1.
+  // No server listens at port 1.
   Expect({"place", "--model", "m", "--etcd", "http://127.0.0.1:1", "--last", dir_ + "/last"}, 1, "",
          "nothing is known from before");
   std::ofstream(dir_ + "/last") << DumpJson(

@@ -187,7 +187,7 @@ TEST(ReportTest, ClocksThatSayOtherwiseAreTold) {
 TEST(ReportTest, OfALateLookTheClocksTell) {
   const MadeUpStart start(0, {{{Doing::kDisk, 1000}, {Doing::kRuns, 3000}, {Doing::kDisk, 1000}}});
   StartLog log = start.log();
-  // From just before it runs to just before it waits again nobody looked, but once.
+  // From just before it runs to just before it waits again there was one look.
   std::erase_if(log.samples, [&log](const Sample& sample) {
     const uint64_t at_ms = (sample.time_ns - log.begin_ns) / kMs;
     return at_ms >= 1000 && at_ms < 4500 && at_ms != 2500;
@@ -265,7 +265,7 @@ TEST(ReportTest, ASlowBeginBelongsToTheLoad) {
   EXPECT_NEAR(PartsOf(log).init_s, 2.0, 0.2);
 }
 
-// Of an answer that took long nobody knows when the policy gave it.
+// The time at which the policy gave a slow answer is unknown.
 TEST(ReportTest, TheBeginMayBeWithinAQuestion) {
   StartLog log = MadeUpStart(100, {{{Doing::kDisk, 4000}}}).log();
   std::erase_if(log.progress, [](const Progress& each) {
@@ -297,7 +297,7 @@ TEST(ReportTest, WhatThePolicyDidIsSaid) {
   EXPECT_NE(ReportText(report).find("what an earlier start recorded"), std::string::npos);
 }
 
-// Nobody says that a command is ready whose work is done when it ends.
+// No message says that a command is ready whose work is done when it ends.
 TEST(ReportTest, WhoEndsWellWasReady) {
   const auto ended = [](bool has_succeeded) {
     StartReport report("/nowhere/ppcd.sock", "/models", "svc", "true");

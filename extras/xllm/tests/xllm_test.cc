@@ -68,7 +68,7 @@ TEST_F(XllmRegistrations, OneAppearsAndExpires) {
   EXPECT_EQ(first.appeared[0].name, "1.2.3.4:80");
   EXPECT_TRUE(first.refused.empty());
   EXPECT_TRUE(Look(11).appeared.empty());
-  keys_[kKey].left_s = 0;  // nobody renews it
+  keys_[kKey].left_s = 0;  // no instance renews it
   (void)Look(12);
   keys_.erase(kKey);
   const Changes last = Look(13);

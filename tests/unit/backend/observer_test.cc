@@ -122,7 +122,7 @@ TEST_F(ObserverTest, ATraceOfAMappingByHugePagesCoversIt) {
   ASSERT_EQ(write(fd.Get(), all.data(), all.size()), static_cast<ssize_t>(all.size()));
   ASSERT_EQ(fsync(fd.Get()), 0);
   if (!Open()) GTEST_SKIP() << why_not_;
-  if (backend_->Caps().misses_huge) GTEST_SKIP() << "this kernel lets nobody enter its functions";
+  if (backend_->Caps().misses_huge) GTEST_SKIP() << "this kernel allows no fentry";
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   int status = 0;
   waitpid(Fork([&] {

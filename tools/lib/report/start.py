@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape
 
 from . import frame, svg
 
-# Of the parts, by their names in a report.
+# The parts, by their names in a report.
 COLOURS = {"init_s": "#d9dee4", "disk_s": "#b91c1c", "device_s": "#3a9bd9", "kernel_s": "#e08e0b", "user_s": "#9b8fd0",
            "no_cpu_s": "#52606d", "unexplained_s": "#e3e7eb"}
 READ, MISSED = "#0b6e4f", "#b91c1c"

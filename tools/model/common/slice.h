@@ -33,7 +33,7 @@ struct Slice {
 
 Slice SliceTensor(const Tensor& tensor, uint32_t rank, uint32_t tp);
 
-// Who needs each page of a shard: 0 nobody, rank + 1 that rank alone, kSharedPage several.
+// The reader of each page of a shard: 0 none, rank + 1 that rank alone, kSharedPage several.
 inline constexpr uint16_t kSharedPage = 0xffff;
 std::vector<uint16_t> PageOwners(const ShardHeader& header, uint32_t tp, uint64_t page_bytes);
 

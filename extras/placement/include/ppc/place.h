@@ -90,8 +90,8 @@ PPC_API int ppc_place_score(const struct ppc_place_node* node, struct ppc_place_
 PPC_API long ppc_place_best(const struct ppc_place_node* nodes, size_t count,
                             struct ppc_place_result* scores);
 
-/* The same for a model on a node whoever asks: with it, control planes that know nothing of each
- * other start a model that is cold everywhere on one node, while models are spread over all.
+/* The same for a model on a node, for every caller: with it, control planes that know nothing of
+ * each other start a model that is cold everywhere on one node, while models are spread over all.
  * Names end with a NUL; NULL is "". */
 PPC_API uint32_t ppc_place_tie(const char* model, const char* node);
 
