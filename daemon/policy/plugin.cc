@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 
+#include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
 
 #ifndef PPC_DEFAULT_POLICY_DIR
@@ -53,9 +53,7 @@ Status CheckDirectories(std::string path) {
 }
 
 std::string ProgramDirectory() {
-  char path[PATH_MAX];
-  const ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path));
-  const std::string program(path, bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  const std::string program = LinkTarget("/proc/self/exe");
   return program.substr(0, program.rfind('/'));
 }
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/base/json.h"
+
 namespace ppc::control {
 namespace {
 
@@ -35,11 +37,6 @@ std::string Number(double value) {
 double Value(const Json& object, const char* key) {
   const Json& value = JsonMember(object, key);
   return value.is_number() ? value.get<double>() : 0;
-}
-
-std::string Word(const Json& object, const char* key) {
-  const Json& value = JsonMember(object, key);
-  return value.is_string() ? value.get<std::string>() : "";
 }
 
 // One family: its samples must stand together, so they are gathered by directory first.
@@ -130,7 +127,7 @@ std::string CounterText(MetricsFormat format, const Counter& counter, const Json
     const Json& runner = JsonMember(mount, "runner");
     if (runner.empty()) continue;
     for (const char* key : counter.keys) {
-      Labels labels = {{"directory", Word(mount, "mount")}};
+      Labels labels = {{"directory", JsonText(mount, "mount")}};
       if (counter.label != nullptr) labels.emplace_back(counter.label, key);
       family.Add("_total", labels, Value(JsonMember(runner, counter.part), key));
     }
@@ -152,12 +149,12 @@ std::string DirectoriesText(MetricsFormat format, const Json& mounts) {
               "What the disk gave while the runner loaded; 0: not known yet.");
   Family faults(format, "ppc_policy_faults", "counter", "", "Hooks of the policy that failed.");
   for (const Json& mount : mounts) {
-    const Labels directory = {{"directory", Word(mount, "mount")}};
+    const Labels directory = {{"directory", JsonText(mount, "mount")}};
     states.Add("",
                {directory[0],
-                {"policy", Word(mount, "policy")},
-                {"backend", Word(mount, "backend")},
-                {"state", Word(mount, "state")}},
+                {"policy", JsonText(mount, "policy")},
+                {"backend", JsonText(mount, "backend")},
+                {"state", JsonText(mount, "state")}},
                1);
     restarts.Add("_total", directory, Value(mount, "restarts"));
     const Json& runner = JsonMember(mount, "runner");
@@ -175,16 +172,16 @@ std::string ServicesText(MetricsFormat format, const Json& mounts) {
   Family memory(format, "ppc_service_memory_bytes", "gauge", "bytes",
                 "Memory of the service: its limit, what of it is used, by page cache, and left.");
   for (const Json& mount : mounts) {
-    const std::string directory = Word(mount, "mount");
+    const std::string directory = JsonText(mount, "mount");
     for (const Json& service : JsonMember(mount, "services")) {
       services.Add("",
                    {{"directory", directory},
-                    {"service", Word(service, "service_id")},
-                    {"state", Word(service, "state")}},
+                    {"service", JsonText(service, "service_id")},
+                    {"state", JsonText(service, "state")}},
                    1);
     }
     for (const Json& service : JsonMember(JsonMember(mount, "runner"), "services")) {
-      const std::string id = Word(service, "service_id");
+      const std::string id = JsonText(service, "service_id");
       if (id.empty()) continue;  // belongs to no service
       for (const char* kind : {"limit", "used", "cache", "room"}) {
         memory.Add("", {{"directory", directory}, {"service", id}, {"kind", kind}},
@@ -221,9 +218,9 @@ std::string GuardText(MetricsFormat format, const Json& mounts) {
     for (const Json& service : JsonMember(JsonMember(mount, "runner"), "services")) {
       const Json& guard = JsonMember(service, "guard");
       if (guard.empty()) continue;  // switched off
-      Labels labels = {{"directory", Word(mount, "mount")},
-                       {"service", Word(service, "service_id")},
-                       {"state", Word(guard, "state")}};
+      Labels labels = {{"directory", JsonText(mount, "mount")},
+                       {"service", JsonText(service, "service_id")},
+                       {"state", JsonText(guard, "state")}};
       states.Add("", labels, 1);
       for (const GuardCount& count : kGuardCounts) {
         labels.back() = {"kind", count.kind};
@@ -268,7 +265,8 @@ std::string NodeText(MetricsFormat format, const Json& node) {
   memory.Add("", {{"kind", "all"}}, Value(node, "memory_bytes"));
   memory.Add("", {{"kind", "free"}}, Value(node, "free_bytes"));
   for (const Json& model : JsonMember(node, "models")) {
-    Labels labels = {{"directory", Word(model, "directory")}, {"model", Word(model, "model")}};
+    Labels labels = {{"directory", JsonText(model, "directory")},
+                     {"model", JsonText(model, "model")}};
     bytes.Add("", labels, Value(model, "bytes"));
     resident.Add("", labels, Value(model, "resident"));
     labels.emplace_back("what", "");
@@ -278,8 +276,10 @@ std::string NodeText(MetricsFormat format, const Json& node) {
     }
   }
   for (const Json& start : JsonMember(node, "starts")) {
-    left.Add("", {{"directory", Word(start, "directory")}, {"service", Word(start, "service_id")}},
-             Value(start, "left"));
+    left.Add(
+        "",
+        {{"directory", JsonText(start, "directory")}, {"service", JsonText(start, "service_id")}},
+        Value(start, "left"));
   }
   for (const auto& [directory, value] : JsonMember(node, "disk_rates").items()) {
     if (value.is_number()) rate.Add("", {{"directory", directory}}, value.get<double>());
@@ -303,7 +303,7 @@ std::string MetricsText(const Json& status, const StartTimes& starts, MetricsFor
   const Json& daemon = JsonMember(status, "daemon");
   const Json& mounts = JsonMember(status, "mounts");
   Family build(format, "ppc_build_info", "gauge", "", "1, with the version of ppcd.");
-  build.Add("", {{"version", Word(daemon, "version")}}, 1);
+  build.Add("", {{"version", JsonText(daemon, "version")}}, 1);
   Family up(format, "ppc_up_seconds", "gauge", "seconds", "How long ppcd has been running.");
   up.Add("", {}, Value(daemon, "uptime_s"));
   std::string text = build.text() + up.text() + DirectoriesText(format, mounts);

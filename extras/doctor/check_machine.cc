@@ -193,8 +193,7 @@ int StoppedProcess(const Patient& patient, const std::string& name) {
   for (const int pid : ListNumbers(patient.roots.Proc(""))) {
     const std::string process = patient.roots.Proc("/" + std::to_string(pid));
     if (Trim(Text(process + "/comm")) != name) continue;
-    const std::string status = Text(process + "/status");
-    if (status.find("State:\tT") != std::string::npos) return pid;
+    if (ProcessState(patient.roots, pid) == 'T') return pid;
   }
   return 0;
 }

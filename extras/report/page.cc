@@ -27,9 +27,7 @@ constexpr const char* kDrawing =
 
 // The folder of the renderer's package: beside the program that runs, or where it is installed.
 std::string RendererDir() {
-  std::array<char, PATH_MAX> self{};
-  const ssize_t bytes = readlink("/proc/self/exe", self.data(), self.size() - 1);
-  const std::string own(self.data(), bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  const std::string own = LinkTarget("/proc/self/exe");
   const std::string beside = own.substr(0, own.rfind('/')) + "/../share/ppc";
   return access((beside + "/report").c_str(), F_OK) == 0 ? beside : PPC_DATA_DIR;
 }

@@ -8,7 +8,6 @@
 
 #include <array>
 #include <charconv>
-#include <climits>
 #include <functional>
 #include <set>
 #include <sstream>
@@ -102,10 +101,7 @@ int ListenerOf(const SysRoots& roots, uint16_t port) {
   for (const int pid : ListNumbers(roots.Proc(""))) {
     const std::string folder = roots.Proc("/" + std::to_string(pid) + "/fd");
     for (const int fd : ListNumbers(folder)) {
-      std::array<char, 64> target = {};
-      const std::string path = folder + "/" + std::to_string(fd);
-      const ssize_t length = readlink(path.c_str(), target.data(), target.size() - 1);
-      if (length > 0 && sockets.contains(target.data())) return pid;
+      if (sockets.contains(LinkTarget(folder + "/" + std::to_string(fd)))) return pid;
     }
   }
   return 0;

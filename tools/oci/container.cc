@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/base/files.h"
+#include "daemon/base/json.h"
 
 namespace ppc::oci {
 namespace {
@@ -17,12 +18,6 @@ constexpr size_t kMaxNameBytes = 200;
 bool IsFileName(const std::string& id) {
   return !id.empty() && id.size() <= kMaxNameBytes && id[0] != '.' &&
          id.find('/') == std::string::npos && id.find('\0') == std::string::npos;
-}
-
-// What is of another type, or is not there, is "" or empty: a runtime checks its own files.
-std::string TextOf(const Json& object, const char* key) {
-  const Result<std::string> text = JsonString(object, key, "");
-  return text ? *text : "";
 }
 
 const Json& MemberOf(const Json& object, const char* key) {
@@ -53,11 +48,12 @@ std::string OnHost(const Container& container, const std::string& path) {
 
 Mount MountOf(const Container& container, const Json& entry) {
   const std::vector<std::string> options = TextsOf(entry, "options");
-  const bool is_bind = TextOf(entry, "type") == "bind" ||
+  const bool is_bind = JsonText(entry, "type") == "bind" ||
                        std::any_of(options.begin(), options.end(), [](const std::string& option) {
                          return option == "bind" || option == "rbind";
                        });
-  return {TextOf(entry, "destination"), is_bind ? OnHost(container, TextOf(entry, "source")) : ""};
+  return {JsonText(entry, "destination"),
+          is_bind ? OnHost(container, JsonText(entry, "source")) : ""};
 }
 
 }  // namespace
@@ -71,7 +67,7 @@ Result<Container> ReadState(const std::string& text) {
   const Result<Json> state = ParseJsonObject(text, "the container's state");
   if (!state) return state.error();
   Container container;
-  container.id = TextOf(*state, "id");
+  container.id = JsonText(*state, "id");
   if (!IsFileName(container.id)) {
     return Error{EINVAL, "the container's state names no usable \"id\""};
   }
@@ -80,8 +76,8 @@ Result<Container> ReadState(const std::string& text) {
     return Error{EINVAL, "container " + container.id + ": \"pid\" of its state is no process"};
   }
   container.pid = static_cast<int>(*pid);
-  container.bundle = TextOf(*state, "bundle");
-  container.has_stopped = TextOf(*state, "status") == "stopped";
+  container.bundle = JsonText(*state, "bundle");
+  container.has_stopped = JsonText(*state, "status") == "stopped";
   TakeAnnotations(*state, container);
   return container;
 }
@@ -93,13 +89,13 @@ Status ReadConfiguration(Container& container) {
   const Result<Json> configuration = ParseJsonObject(*text, file);
   if (!configuration) return configuration.error();
   TakeAnnotations(*configuration, container);
-  container.root = OnHost(container, TextOf(MemberOf(*configuration, "root"), "path"));
+  container.root = OnHost(container, JsonText(MemberOf(*configuration, "root"), "path"));
   for (const Json& entry : MemberOf(*configuration, "mounts")) {
     if (entry.is_object()) container.mounts.push_back(MountOf(container, entry));
   }
   const Json& process = MemberOf(*configuration, "process");
   container.command = TextsOf(process, "args");
-  if (const std::string directory = TextOf(process, "cwd"); !directory.empty()) {
+  if (const std::string directory = JsonText(process, "cwd"); !directory.empty()) {
     container.directory = directory;
   }
   for (const std::string& variable : TextsOf(process, "env")) {

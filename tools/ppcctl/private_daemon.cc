@@ -35,9 +35,7 @@ constexpr unsigned kEndMs = 12000;
 #endif
 
 Result<std::string> FindDaemon() {
-  std::array<char, PATH_MAX> self{};
-  const ssize_t bytes = readlink("/proc/self/exe", self.data(), self.size() - 1);
-  const std::string own(self.data(), bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  const std::string own = LinkTarget("/proc/self/exe");
   std::vector<std::string> directories = {own.substr(0, own.rfind('/'))};
   const char* path = std::getenv("PATH");
   std::istringstream parts(path == nullptr ? "" : path);

@@ -255,12 +255,9 @@ Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
     if (OpenMet(met, O_PATH)) return InfoOf(met, info);
   }
   // By its own name: symbolic links that stay below the root lead to it.
-  char real[PATH_MAX];
   char base[PATH_MAX];
-  const std::string link = "/proc/self/fd/" + std::to_string(place->Get());
-  const ssize_t bytes = readlink(link.c_str(), real, sizeof(real));
-  if (realpath(root_.c_str(), base) == nullptr || bytes <= 0) return PosixError(path, ESTALE);
-  const std::string whole(real, static_cast<size_t>(bytes));
+  const std::string whole = LinkTarget("/proc/self/fd/" + std::to_string(place->Get()));
+  if (realpath(root_.c_str(), base) == nullptr || whole.empty()) return PosixError(path, ESTALE);
   const std::string prefix = std::strcmp(base, "/") == 0 ? "/" : std::string(base) + "/";
   if (!whole.starts_with(prefix)) return PosixError("look up " + path, ELOOP);
   const std::string own = whole.substr(prefix.size());

@@ -17,6 +17,7 @@
 
 #include "daemon/backend/observer/inode_index.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/files.h"
 #include "daemon/base/log.h"
 
 namespace ppc {
@@ -127,11 +128,8 @@ Result<FileInfo> InodeIndex::ResolveMet(uint64_t number, std::string* path) {
   const Result<UniqueFd> fd = OpenMet(number, O_PATH);
   if (!fd) return fd.error();
   struct stat info {};
-  char real[PATH_MAX];
-  const std::string link = "/proc/self/fd/" + std::to_string(fd->Get());
-  const ssize_t bytes = readlink(link.c_str(), real, sizeof(real));
-  if (bytes <= 0 || fstat(fd->Get(), &info) != 0) return PosixError("a file of " + root_, errno);
-  const std::string whole(real, static_cast<size_t>(bytes));
+  const std::string whole = LinkTarget("/proc/self/fd/" + std::to_string(fd->Get()));
+  if (whole.empty() || fstat(fd->Get(), &info) != 0) return PosixError("a file of " + root_, errno);
   const std::string prefix = root_ == "/" ? root_ : root_ + "/";
   const bool is_below = whole.starts_with(prefix);
   std::string name = is_below ? whole.substr(prefix.size()) : "";

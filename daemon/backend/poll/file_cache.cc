@@ -2,7 +2,6 @@
 #include "daemon/backend/poll/file_cache.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -10,41 +9,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <string>
 #include <vector>
 
-#include "daemon/backend/cachestat.h"
 #include "daemon/backend/file_cache.h"
 #include "daemon/base/files.h"
 
 namespace ppc {
 namespace {
 
-#ifndef SYS_cachestat
-#define SYS_cachestat 451
-#endif
-
 constexpr uint64_t kReadBytes = 64 << 10;  // stays in the CPU's cache while it is copied
 constexpr size_t kMostIovecs = kStepBytes / kReadBytes;
-
-std::optional<CacheCount> CountByMincore(int fd, uint64_t offset, uint64_t length,
-                                         std::span<uint8_t> bitmap) {
-  void* const map = mmap(nullptr, length, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset));
-  if (map == MAP_FAILED) return std::nullopt;
-  std::vector<unsigned char> pages((length + kPageBytes - 1) / kPageBytes);
-  const int code = mincore(map, length, pages.data());
-  munmap(map, length);
-  if (code != 0) return std::nullopt;
-  CacheCount count;
-  for (size_t page = 0; page < pages.size(); ++page) {
-    if ((pages[page] & 1) == 0) continue;
-    count.resident += std::min(kPageBytes, length - page * kPageBytes);
-    if (page / 8 < bitmap.size())
-      bitmap[page / 8] = static_cast<uint8_t>(bitmap[page / 8] | 1 << page % 8);
-  }
-  return count;
-}
 
 // Starts what is absent of one piece and does not wait; bytes at its beginning that are there.
 uint64_t StartPiece(int fd, uint64_t offset, uint64_t length, std::span<char> scratch) {
@@ -87,22 +62,16 @@ std::optional<CacheCount> CountCached(int fd, const FileStat& stat, uint64_t off
                                       uint64_t length, std::span<uint8_t> bitmap) {
   std::fill(bitmap.begin(), bitmap.end(), uint8_t{0});
   if (length == 0) return CacheCount{};
-  CachestatRange range{offset, length};
-  Cachestat counted{};
-  const bool is_counted = syscall(SYS_cachestat, fd, &range, &counted, 0) == 0;
-  std::optional<CacheCount> count;
-  if (is_counted) {
-    count = CacheCount{std::min(counted.cached * kPageBytes, length),
-                       (counted.dirty + counted.writeback) * kPageBytes};
-  }
-  if (is_counted && bitmap.empty()) return count;
-  // To other users mincore says that all is there.
+  const Result<uint64_t> dirty = DirtyBytes(fd, offset, length);  // the kernel counts
   const uid_t user = geteuid();
-  if (user != 0 && user != stat.uid) return std::nullopt;
-  const uint64_t first = offset / kPageBytes * kPageBytes;
-  const std::optional<CacheCount> pages =
-      CountByMincore(fd, first, offset + length - first, bitmap);
-  return is_counted && pages ? count : pages;
+  // To other users mincore says that all is there.
+  const bool is_told = user == 0 || user == stat.uid;
+  if (!is_told && (!dirty || !bitmap.empty())) return std::nullopt;
+  const Result<uint64_t> cached =
+      bitmap.empty() ? CachedBytes(fd, offset, length)
+                     : CachedPages(fd, offset, length, bitmap.data(), bitmap.size());
+  if (!cached) return std::nullopt;
+  return CacheCount{std::min(*cached, length), dirty ? *dirty : 0};
 }
 
 uint64_t FileReader::PieceBytes(const FileStat& stat) {

@@ -105,7 +105,7 @@ bool Poller::IsDescendant(int pid) const {
   const int first = pid;
   for (int depth = 0; depth < kMaxDepth && pid > 1; ++depth) {
     if (pid == root_pid_ || (pid != first && watched_.contains(pid))) return true;
-    pid = ProcView(roots_, pid).Parent();
+    pid = ProcessParent(roots_, pid).value_or(0);
   }
   return false;
 }

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 
+#include "daemon/base/files.h"
 #include "daemon/machine/proc_info.h"
 
 namespace ppc {
@@ -17,11 +17,8 @@ namespace ppc {
 std::vector<ProcFd> ProcView::Files() const {
   std::vector<ProcFd> files;
   for (const int fd : ListNumbers(base_ + "/fd")) {
-    char target[PATH_MAX];
-    const ssize_t bytes = readlink(FdPath(fd).c_str(), target, sizeof(target));
-    if (bytes <= 0 || target[0] != '/') continue;
-    std::string path(target, static_cast<size_t>(bytes));
-    if (!path.starts_with("/dev/") && !path.starts_with("/proc/"))
+    std::string path = LinkTarget(FdPath(fd));
+    if (path.starts_with('/') && !path.starts_with("/dev/") && !path.starts_with("/proc/"))
       files.push_back({fd, std::move(path)});
   }
   return files;
@@ -119,17 +116,6 @@ std::optional<ProcView::Size> ProcView::MappedSize() const {
   if (!text || std::sscanf(text->c_str(), "%llu %*u %llu", &total, &shared) != 2)
     return std::nullopt;
   return Size{total, shared};
-}
-
-int ProcView::Parent() const {
-  const Result<std::string> text = ReadFile(base_ + "/stat", 4096);
-  if (!text) return 0;
-  // The name in brackets may hold anything.
-  const size_t at = text->rfind(')');
-  int parent = 0;
-  if (at == std::string::npos || std::sscanf(text->c_str() + at + 1, " %*c %d", &parent) != 1)
-    return 0;
-  return parent;
 }
 
 UniqueFd ProcView::OpenPagemap() const {

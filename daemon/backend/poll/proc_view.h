@@ -62,7 +62,6 @@ class ProcView {
     bool operator==(const Size&) const = default;
   };
   std::optional<Size> MappedSize() const;
-  int Parent() const;  // 0: gone
   UniqueFd OpenPagemap() const;
   // Path by which a descriptor's file itself is reached.
   std::string FdPath(int fd) const { return base_ + "/fd/" + std::to_string(fd); }

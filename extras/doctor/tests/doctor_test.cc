@@ -152,7 +152,7 @@ TEST_F(DoctorTest, ADaemonThatDoesNotAnswer) {
   CheckDaemon(patient_, &found);
   EXPECT_EQ(Only(found), "daemon-hangs systemctl restart ppcd");
   tree_.Write("/proc/77/comm", "ppcd\n");
-  tree_.Write("/proc/77/status", "Name:\tppcd\nState:\tT (stopped)\n");
+  tree_.Write("/proc/77/stat", "77 (ppcd) T 1 77 77");
   found.clear();
   CheckDaemon(patient_, &found);
   EXPECT_EQ(Only(found), "daemon-hangs kill -CONT 77");

@@ -35,11 +35,11 @@ struct RunBy {
 constexpr std::array kRunBy = {
     RunBy{"ppc-policy-test", "unit/sim/policy_test_test.py", "run"},
     RunBy{"ppc-runner", "e2e/102-standalone.sh", "begin"},
-    RunBy{"ppcctl artifact capture", "unit/supervisor/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl artifact list", "unit/supervisor/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl artifact restore", "unit/supervisor/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl artifact rm", "unit/supervisor/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl artifact verify", "unit/supervisor/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact capture", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact list", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact restore", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact rm", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact verify", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
     RunBy{"ppcctl bind-pid", "unit/supervisor/ppcctl_verbs_test.cc"},
     RunBy{"ppcctl doctor", "here e2e/123-doctor.sh"},
     RunBy{"ppcctl drop", "here unit/supervisor/ppcctl_verbs_test.cc"},
@@ -48,9 +48,9 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl metrics", "unit/supervisor/ppcd_metrics_test.cc"},
     RunBy{"ppcctl off", "unit/supervisor/ppcd_off_test.cc"},
     RunBy{"ppcctl on", "unit/supervisor/ppcd_off_test.cc"},
-    RunBy{"ppcctl node", "all/place unit/supervisor/ppcctl_place_test.cc"},
+    RunBy{"ppcctl node", "all/place ../extras/placement/tests/ppcctl_place_test.cc"},
     RunBy{"ppcctl watch-xllm", "all/xllm"},
-    RunBy{"ppcctl place", "all/place unit/supervisor/ppcctl_place_test.cc"},
+    RunBy{"ppcctl place", "all/place ../extras/placement/tests/ppcctl_place_test.cc"},
     RunBy{"ppcctl plan", "e2e/080-run.sh"},
     RunBy{"ppcctl reg_policy", "e2e/lib.sh e2e/013-no-bpf.sh"},
     RunBy{"ppcctl report", "e2e/124-report.sh"},
@@ -58,7 +58,7 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl run",
           "e2e/080-run.sh e2e/124-report.sh e2e/125-artifacts-container.sh all/compile "
           "unit/supervisor/ppcctl_test.cc "
-          "unit/supervisor/ppcctl_run_test.cc unit/supervisor/ppcctl_artifact_test.cc "
+          "unit/supervisor/ppcctl_run_test.cc ../extras/artifact/tests/ppcctl_artifact_test.cc "
           "unit/supervisor/ppcctl_service_test.cc"},
     RunBy{"ppcctl service env", "unit/supervisor/ppcctl_service_test.cc"},
     RunBy{"ppcctl service phase", "unit/supervisor/ppcctl_service_test.cc"},
