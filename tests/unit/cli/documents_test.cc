@@ -12,8 +12,8 @@
 #include "daemon/cli/command_line.h"
 #include "daemon/runner/options.h"
 #include "daemon/supervisor/options.h"
+#include "extras/oci/programs.h"
 #include "sim/policy_test_options.h"
-#include "tools/oci/programs.h"
 #include "tools/ppcctl/program.h"
 
 namespace ppc::cli {

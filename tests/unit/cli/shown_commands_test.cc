@@ -45,7 +45,7 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl drop", "here unit/supervisor/ppcctl_verbs_test.cc"},
     RunBy{"ppcctl explain-pid", "e2e/103-read-limit.sh"},
     RunBy{"ppcctl list", "unit/supervisor/ppcctl_output_test.cc"},
-    RunBy{"ppcctl metrics", "unit/supervisor/ppcd_metrics_test.cc"},
+    RunBy{"ppcctl metrics", "../extras/metrics/tests/ppcd_metrics_test.cc"},
     RunBy{"ppcctl off", "unit/supervisor/ppcd_off_test.cc"},
     RunBy{"ppcctl on", "unit/supervisor/ppcd_off_test.cc"},
     RunBy{"ppcctl node", "all/place ../extras/placement/tests/ppcctl_place_test.cc"},
@@ -78,11 +78,12 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl warm",
           "unit/supervisor/ppcctl_verbs_test.cc unit/supervisor/ppcctl_template_test.cc"},
     RunBy{"ppcctl xpus", "here unit/supervisor/ppcctl_verbs_test.cc"},
-    RunBy{"ppcd",
-          "e2e/lib.sh e2e/014-system-calls.sh unit/supervisor/daemon_fixture.cc "
-          "unit/supervisor/ppcd_metrics_test.cc unit/supervisor/ppcd_service_socket_test.cc "
-          "unit/supervisor/ppcd_log_test.cc",
-          "StartDaemon"},
+    RunBy{
+        "ppcd",
+        "e2e/lib.sh e2e/014-system-calls.sh unit/supervisor/daemon_fixture.cc "
+        "../extras/metrics/tests/ppcd_metrics_test.cc unit/supervisor/ppcd_service_socket_test.cc "
+        "unit/supervisor/ppcd_log_test.cc",
+        "StartDaemon"},
 };
 
 const Program& ProgramNamed(const std::string& name) {
