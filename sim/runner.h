@@ -30,7 +30,7 @@ struct RunnerOptions {
   std::vector<int> xpu_nodes;
   std::string path = "/sim";  // of the mount
   uint32_t mount = 0;         // its number
-  Worker::Pace remote_pace;
+  JobQueue::Pace remote_pace;
   // It reads of the machine's memory below `directory`, as it does outside of a simulation, and may
   // keep so much of it.
   bool knows_machine = false;

@@ -66,7 +66,7 @@ SharedStore::~SharedStore() {
   signal(SIGXFSZ, SIG_DFL);
 }
 
-Worker::Pace SharedStore::Pace() {
+JobQueue::Pace SharedStore::Pace() {
   return {[this] { Begin(); }, [this] { return GoesOn(); }};
 }
 

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "daemon/base/unique_fd.h"
-#include "daemon/exec/worker.h"
+#include "daemon/exec/job_queue.h"
 #include "sim/fiber.h"
 #include "sim/scenario.h"
 
@@ -32,7 +32,7 @@ class SharedStore {
   SharedStore(const SharedStore&) = delete;
   SharedStore& operator=(const SharedStore&) = delete;
 
-  Worker::Pace Pace();
+  JobQueue::Pace Pace();
   uint64_t waited_ns() const { return waited_ns_; }
 
  private:

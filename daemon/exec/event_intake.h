@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the way of an event into the policy: drained, merged, its file and its reader known, or held
 // until they are.  Nothing here allocates per event once its buffers have grown.
-// Threads: the executor's; what look-ups need is done on the workers'.
+// Threads: the executor's; what look-ups need is done on the job queues' threads.
 // Paper: section 3.2 (policy executor).
 #ifndef PPC_DAEMON_EXEC_EVENT_INTAKE_H_
 #define PPC_DAEMON_EXEC_EVENT_INTAKE_H_
@@ -28,9 +28,9 @@
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/guard.h"
 #include "daemon/exec/held_events.h"
+#include "daemon/exec/job_queue.h"
 #include "daemon/exec/policy_lists.h"
 #include "daemon/exec/service_table.h"
-#include "daemon/exec/worker.h"
 #include "daemon/policy/policy_host.h"
 
 namespace ppc {
@@ -65,8 +65,8 @@ class EventIntake {
     DemandMeter* demand = nullptr;
     std::atomic<uint64_t>* own_cache = nullptr;
     AutoServices* autos = nullptr;       // may be nullptr
-    Worker* control = nullptr;           // looks files up
-    Worker* lookups = nullptr;           // looks processes up, behind which a message waits
+    JobQueue* control = nullptr;         // looks files up
+    JobQueue* lookups = nullptr;         // looks processes up, behind which a message waits
     EventLogWriter* recorder = nullptr;  // may be nullptr
     Guard* guard = nullptr;              // may be nullptr
   };

@@ -36,10 +36,10 @@ Executor::Executor(Parts parts, Options options)
   });
 }
 
-Elsewhere Executor::Helper(Worker* worker) const {
+Offload Executor::Helper(JobQueue* queue) const {
   if (options_.manual) return nullptr;
-  return [worker](std::function<void()> work, std::function<void()> done) {
-    return worker->Submit(std::move(work), std::move(done)).ok();
+  return [queue](std::function<void()> work, std::function<void()> done) {
+    return queue->Submit(std::move(work), std::move(done)).ok();
   };
 }
 

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "daemon/exec/attribution.h"
-#include "daemon/exec/elsewhere.h"
+#include "daemon/exec/job_queue.h"
 
 namespace ppc {
 
@@ -31,7 +31,7 @@ class Readers {
   explicit Readers(SysRoots roots) : roots_(std::move(roots)) {}
 
   // on_answer: a process is known now that was not.
-  void Use(Elsewhere elsewhere, std::function<void()> on_answer);
+  void Use(Offload elsewhere, std::function<void()> on_answer);
   // Something about the services has changed: processes of told services that are there still are
   // looked up again, and belong there until then; of the others nothing is known any more.
   void SetMembers(std::shared_ptr<const Members> members);
@@ -76,7 +76,7 @@ class Readers {
 
   static constexpr size_t kRecent = 64;
   const SysRoots roots_;
-  Elsewhere elsewhere_;
+  Offload offload_;
   std::function<void()> on_answer_ = [] {};
   std::shared_ptr<const Members> members_ = std::make_shared<Members>();
   std::unordered_map<int, Entry> entries_;

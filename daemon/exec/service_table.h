@@ -22,8 +22,8 @@
 #include "daemon/cache/budget.h"
 #include "daemon/cache/load_queue.h"
 #include "daemon/exec/attribution.h"
-#include "daemon/exec/elsewhere.h"
 #include "daemon/exec/guard.h"
+#include "daemon/exec/job_queue.h"
 #include "daemon/exec/readers.h"
 #include "daemon/machine/cgroup.h"
 #include "daemon/machine/memory_source.h"
@@ -100,7 +100,7 @@ class ServiceTable {
   Status OpenDefault(const std::string& cgroup);
   // From now on waiting work is done elsewhere, and readers are looked up by look_up, which may
   // take as long as a process hangs; on_answer: a reader is known now.
-  void Use(Elsewhere elsewhere, Elsewhere look_up, std::function<void()> on_answer);
+  void Use(Offload elsewhere, Offload look_up, std::function<void()> on_answer);
 
   // A service of a "service_start" message: service_id, cgroup, xpus, workers; not yet in the
   // table.
@@ -181,7 +181,7 @@ class ServiceTable {
   const VendorXpus* const vendors_;
   TokenBuckets buckets_;
   ServiceNumbers numbers_;
-  Elsewhere elsewhere_;
+  Offload offload_;
   std::unique_ptr<Service> default_;
   std::vector<std::unique_ptr<Service>> services_;  // by number; stopped ones are nullptr
   std::vector<Service*> active_;

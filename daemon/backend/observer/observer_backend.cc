@@ -81,8 +81,8 @@ Status ObserverBackend::Start() {
                               ": its file system does not keep files in the page cache; copy the "
                               "models to one that does"};
   }
-  worker_ = std::make_unique<ObserverWorker>(
-      index_.get(), ObserverWorker::Options{.dir = dir_,
+  worker_ = std::make_unique<ObserverThread>(
+      index_.get(), ObserverThread::Options{.dir = dir_,
                                             .dev = info.st_dev,
                                             .ino = info.st_ino,
                                             .wants_scan = !*scanned,
@@ -281,10 +281,10 @@ WaitOutcome ObserverBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollf
 Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
   // It has just been read from a local file system: what is asked for is in memory.
   if (MetFiles::IsMet(file)) return index_->Resolve(file, path);
-  ObserverWorker::Answer answer = worker_->Ask([this, file] {
+  ObserverThread::Answer answer = worker_->Ask([this, file] {
     std::string name;
     Result<FileInfo> info = index_->Resolve(file, &name);
-    return ObserverWorker::Answer{std::move(info), std::move(name)};
+    return ObserverThread::Answer{std::move(info), std::move(name)};
   });
   if (path != nullptr) *path = std::move(answer.path);
   return std::move(answer.info);
@@ -292,7 +292,7 @@ Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
 
 Result<FileInfo> ObserverBackend::Lookup(const std::string& path) {
   return worker_->Ask([this, path] {
-                  return ObserverWorker::Answer{index_->Lookup(path), ""};
+                  return ObserverThread::Answer{index_->Lookup(path), ""};
                 })
       .info;
 }
@@ -320,7 +320,7 @@ Result<BackendCounters> ObserverBackend::Counters() {
 }
 
 // By the worker.
-ObserverWorker::Looked ObserverBackend::Look() {
+ObserverThread::Looked ObserverBackend::Look() {
   // What is idle goes first: the look below may wait for the file system.
   const uint64_t again_ns = io_->Look(MonotonicNs());
   return {again_ns, index_->LookBelow()};

@@ -4,8 +4,8 @@
 // files themselves, with what those can do (see evict_ladder.h, docs/backends.md).
 //
 // Holds no descriptor below the directory while nothing is loaded.
-// Threads: as in backend.h; one of its own, see worker.h.  The thread that drains events waits for
-// no file system.
+// Threads: as in backend.h; one of its own, see observer_thread.h.  The thread that drains events
+// waits for no file system.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
 
@@ -20,8 +20,8 @@
 #include "daemon/backend/observer/inode_index.h"
 #include "daemon/backend/observer/met_files.h"
 #include "daemon/backend/observer/observer_io.h"
+#include "daemon/backend/observer/observer_thread.h"
 #include "daemon/backend/observer/programs.h"
-#include "daemon/backend/observer/worker.h"
 #include "daemon/backend/root_files.h"
 #include "daemon/machine/roots.h"
 
@@ -85,7 +85,7 @@ class ObserverBackend : public Backend {
   void Put(const Event& event);
   void GatherOld();
   void Tell(const obs_reader_key& key, const obs_reader& reader);
-  ObserverWorker::Looked Look();
+  ObserverThread::Looked Look();
 
   static constexpr size_t kMaxExecs = 256;    // seen, not taken yet; what is beyond is left out
   static constexpr size_t kMaxLater = 65536;  // events taken out of the maps, not drained yet
@@ -110,7 +110,7 @@ class ObserverBackend : public Backend {
   uint64_t gathered_ns_ = 0;
   bool attached_ = false;
 
-  std::unique_ptr<ObserverWorker> worker_;  // ends first
+  std::unique_ptr<ObserverThread> worker_;  // ends first
 };
 
 }  // namespace ppc

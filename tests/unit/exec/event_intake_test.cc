@@ -53,7 +53,7 @@ class EventIntakeTest : public PartsTest {
     intake_->ReleaseAnswered();
   }
   static void Fill(Worker* worker) {
-    while (worker->Submit(nullptr, nullptr)) {
+    while (queue->Submit(nullptr, nullptr)) {
     }
   }
 

@@ -67,7 +67,7 @@ class ThreadsTest : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
-  // Answered on the control worker's thread.
+  // Answered on the control queue's thread.
   Result<Json> Tell(const Json& message) {
     std::promise<Result<Json>> promise;
     std::future<Result<Json>> answer = promise.get_future();

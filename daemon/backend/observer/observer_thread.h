@@ -3,8 +3,8 @@
 // never by the thread that consumes the events.  Questions that come while it is busy get helpers:
 // a cold disk answers many as fast as one. Threads: any; Ask by those that can do without an
 // answer.
-#ifndef PPC_DAEMON_BACKEND_OBSERVER_WORKER_H_
-#define PPC_DAEMON_BACKEND_OBSERVER_WORKER_H_
+#ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_THREAD_H_
+#define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_THREAD_H_
 
 #include <sys/types.h>
 
@@ -24,7 +24,7 @@
 
 namespace ppc {
 
-class ObserverWorker {
+class ObserverThread {
  public:
   struct Looked {
     uint64_t again_ns = 0;    // until it wants to be done again
@@ -43,10 +43,10 @@ class ObserverWorker {
   };
 
   // index must outlive this.
-  ObserverWorker(InodeIndex* index, Options options);
-  ~ObserverWorker();
-  ObserverWorker(const ObserverWorker&) = delete;
-  ObserverWorker& operator=(const ObserverWorker&) = delete;
+  ObserverThread(InodeIndex* index, Options options);
+  ~ObserverThread();
+  ObserverThread(const ObserverThread&) = delete;
+  ObserverThread& operator=(const ObserverThread&) = delete;
 
   void WantScan();
   // A process reads a file that is not listed, or was another directory's.
@@ -96,4 +96,4 @@ class ObserverWorker {
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_BACKEND_OBSERVER_WORKER_H_
+#endif  // PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_THREAD_H_

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns a thread for what would keep the executor waiting: storage, /proc, JSON.
 //
-// A job is a pair: work() runs on the worker's thread, after that of every job submitted before;
-// done() then runs on the executor's, in the same order.  Either may be empty.  A worker that may
+// A job is a pair: work() runs on the queue's thread, after that of every job submitted before;
+// done() then runs on the executor's, in the same order.  Either may be empty.  A queue that may
 // have several threads starts another where all have been at one job for kStuck: then there is
 // no order any more.
 // Threads: Submit by any; RunDone and Finish by the executor's.  A thread of its own exists from
-// the first job on; a manual worker has none, RunDone does its work too (tests, simulator), at the
+// the first job on; a manual queue has none, RunDone does its work too (tests, simulator), at the
 // Pace that it is given.
-#ifndef PPC_DAEMON_EXEC_WORKER_H_
-#define PPC_DAEMON_EXEC_WORKER_H_
+#ifndef PPC_DAEMON_EXEC_JOB_QUEUE_H_
+#define PPC_DAEMON_EXEC_JOB_QUEUE_H_
 
 #include <atomic>
 #include <chrono>
@@ -28,12 +28,16 @@
 
 namespace ppc {
 
-class Worker {
+// Runs work() on another thread, then done() on the executor's.  Returns false if the queue is
+// full.  If empty, there is no other thread: the caller does the work inline (tests, simulator).
+using Offload = std::function<bool(std::function<void()> work, std::function<void()> done)>;
+
+class JobQueue {
  public:
   using Function = std::function<void()>;
   static constexpr size_t kMaxJobs = 4096;
 
-  // How long a manual worker's jobs take where time is not the machine's.
+  // How long a manual queue's jobs take where time is not the machine's.
   struct Pace {
     Function before;                // each work()
     std::function<bool()> goes_on;  // after it: the job is not over yet
@@ -42,11 +46,11 @@ class Worker {
   static constexpr std::chrono::milliseconds kStuck{100};
 
   // name: of the thread, at most 15 bytes.
-  Worker(std::string name, bool manual, Pace pace = {}, size_t most_threads = 1);
+  JobQueue(std::string name, bool manual, Pace pace = {}, size_t most_threads = 1);
   // Runs all queued work(); discards pending done() calls.
-  ~Worker();
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  ~JobQueue();
+  JobQueue(const JobQueue&) = delete;
+  JobQueue& operator=(const JobQueue&) = delete;
 
   // EAGAIN: there are kMaxJobs, or no thread can be started; ESHUTDOWN: Finish or Close is over.
   Status Submit(Function work, Function done);
@@ -99,7 +103,7 @@ class Worker {
   std::atomic<bool> has_done_{false};     // or, of a manual one, work
   std::atomic<bool> has_waiting_{false};  // jobs that another thread could begin
   mutable std::mutex mutex_;
-  std::condition_variable wake_;      // the worker: there is work
+  std::condition_variable wake_;      // its thread: there is work
   std::condition_variable finished_;  // Finish: a work() has returned
   std::deque<Job> jobs_;
   std::deque<Function> done_;
@@ -112,4 +116,4 @@ class Worker {
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_EXEC_WORKER_H_
+#endif  // PPC_DAEMON_EXEC_JOB_QUEUE_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/backend/observer/worker.h"
+#include "daemon/backend/observer/observer_thread.h"
 
 #include <pthread.h>
 #include <sys/stat.h>
@@ -34,7 +34,7 @@ void NameThread() {
 
 }  // namespace
 
-ObserverWorker::ObserverWorker(InodeIndex* index, Options options)
+ObserverThread::ObserverThread(InodeIndex* index, Options options)
     : index_(index),
       options_(std::move(options)),
       has_listed_(!options_.wants_scan),
@@ -42,7 +42,7 @@ ObserverWorker::ObserverWorker(InodeIndex* index, Options options)
   thread_ = std::thread([this] { Work(); });
 }
 
-ObserverWorker::~ObserverWorker() {
+ObserverThread::~ObserverThread() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -53,7 +53,7 @@ ObserverWorker::~ObserverWorker() {
   for (std::thread& helper : helpers_) helper.join();
 }
 
-void ObserverWorker::WantScan() {
+void ObserverThread::WantScan() {
   {
     const std::lock_guard lock(mutex_);
     wants_scan_ = true;
@@ -61,7 +61,7 @@ void ObserverWorker::WantScan() {
   wake_.notify_all();
 }
 
-void ObserverWorker::NoteUnlisted(uint64_t ino, uint32_t dev) {
+void ObserverThread::NoteUnlisted(uint64_t ino, uint32_t dev) {
   {
     const std::lock_guard lock(mutex_);
     wants_scan_ = true;
@@ -70,7 +70,7 @@ void ObserverWorker::NoteUnlisted(uint64_t ino, uint32_t dev) {
   wake_.notify_all();
 }
 
-void ObserverWorker::NoteMoved(uint64_t ino, uint32_t dev) {
+void ObserverThread::NoteMoved(uint64_t ino, uint32_t dev) {
   {
     const std::lock_guard lock(mutex_);
     if (moved_.size() < kMaxMoved) moved_.emplace_back(ino, dev);
@@ -78,7 +78,7 @@ void ObserverWorker::NoteMoved(uint64_t ino, uint32_t dev) {
   wake_.notify_all();
 }
 
-void ObserverWorker::Hurry() {
+void ObserverThread::Hurry() {
   {
     const std::lock_guard lock(mutex_);
     is_hurried_ = true;
@@ -86,7 +86,7 @@ void ObserverWorker::Hurry() {
   wake_.notify_all();
 }
 
-ObserverWorker::Answer ObserverWorker::Ask(std::function<Answer()> question) {
+ObserverThread::Answer ObserverThread::Ask(std::function<Answer()> question) {
   const Error late{ETIMEDOUT, options_.dir + ": its file system does not answer"};
   if (is_stuck_.load(std::memory_order_relaxed)) return Answer{late, ""};
   const auto promise = std::make_shared<std::promise<Answer>>();
@@ -112,7 +112,7 @@ ObserverWorker::Answer ObserverWorker::Ask(std::function<Answer()> question) {
 }
 
 // mutex_ held.  Where the system has no more threads those that there are will do.
-void ObserverWorker::StartHelper() {
+void ObserverThread::StartHelper() {
   if (stopping_ || helpers_.size() >= kMostHelpers) return;
   try {
     helpers_.emplace_back([this] { Help(); });
@@ -120,7 +120,7 @@ void ObserverWorker::StartHelper() {
   }
 }
 
-void ObserverWorker::Help() {
+void ObserverThread::Help() {
   NameThread();
   std::unique_lock lock(mutex_);
   while (!stopping_) {
@@ -132,7 +132,7 @@ void ObserverWorker::Help() {
 }
 
 // False: there is no question.
-bool ObserverWorker::AnswerOne(std::unique_lock<std::mutex>* lock) {
+bool ObserverThread::AnswerOne(std::unique_lock<std::mutex>* lock) {
   if (questions_.empty()) return false;
   const auto question = std::move(questions_.front());
   questions_.pop_front();
@@ -144,14 +144,14 @@ bool ObserverWorker::AnswerOne(std::unique_lock<std::mutex>* lock) {
   return true;
 }
 
-void ObserverWorker::LookAtDirectory() {
+void ObserverThread::LookAtDirectory() {
   struct stat info {};
   is_gone_.store(stat(options_.dir.c_str(), &info) != 0 || info.st_dev != options_.dev ||
                      info.st_ino != options_.ino,
                  std::memory_order_relaxed);
 }
 
-void ObserverWorker::Work() {
+void ObserverThread::Work() {
   NameThread();
   uint64_t dir_due = MonotonicNs() + kLookAtDirNs;
   uint64_t scan_due = 0;

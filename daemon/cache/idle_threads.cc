@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/cache/idle_workers.h"
+#include "daemon/cache/idle_threads.h"
 
 namespace ppc {
 
-IdleWorkers::IdleWorkers(const LoadQueue* queue, const LoaderLayout* layout, uint64_t retry_ns)
+IdleThreads::IdleThreads(const LoadQueue* queue, const LoaderLayout* layout, uint64_t retry_ns)
     : queue_(queue),
       layout_(layout),
       retry_(retry_ns),
       places_(static_cast<size_t>(layout->Nodes())) {}
 
-void IdleWorkers::Wait(const LoadWorker& worker, bool has_no_room,
+void IdleThreads::Wait(const LoaderThread& loader, bool has_no_room,
                        std::unique_lock<std::mutex>* lock) {
-  if (worker.is_for_small) {
+  if (loader.is_for_small) {
     ++small_idle_;
     if (has_no_room) {
       small_wake_.wait_for(*lock, retry_);
@@ -21,7 +21,7 @@ void IdleWorkers::Wait(const LoadWorker& worker, bool has_no_room,
     --small_idle_;
     return;
   }
-  Place& place = PlaceOf(worker.node);
+  Place& place = PlaceOf(loader.node);
   ++place.idle;
   if (has_no_room && !place.has_prober) {
     place.has_prober = true;
@@ -33,7 +33,7 @@ void IdleWorkers::Wait(const LoadWorker& worker, bool has_no_room,
   --place.idle;
 }
 
-void IdleWorkers::WakeFor(int node) {
+void IdleThreads::WakeFor(int node) {
   if (node < 0 || node >= layout_->Nodes()) {
     // Where most wait, of those that take it.
     node = 0;
@@ -45,7 +45,7 @@ void IdleWorkers::WakeFor(int node) {
   if (PlaceOf(node).idle > 0) PlaceOf(node).wake.notify_one();
 }
 
-void IdleWorkers::WakeWhereWorkIs() {
+void IdleThreads::WakeWhereWorkIs() {
   for (int node = 0; node < layout_->Nodes(); ++node) {
     Place& place = PlaceOf(node);
     if (place.idle > 0 && queue_->HasFor(node, layout_->TakesAny(node))) place.wake.notify_one();
@@ -53,7 +53,7 @@ void IdleWorkers::WakeWhereWorkIs() {
   if (small_idle_ > 0 && queue_->Items() > 0) small_wake_.notify_one();
 }
 
-void IdleWorkers::WakeAll() {
+void IdleThreads::WakeAll() {
   for (Place& place : places_) place.wake.notify_all();
   small_wake_.notify_all();
 }

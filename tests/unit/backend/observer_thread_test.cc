@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/observer/observer_thread.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -8,33 +10,32 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/backend/observer/worker.h"
 #include "daemon/base/clock.h"
 
 namespace ppc {
 namespace {
 
-ObserverWorker::Options OptionsOfRoot() {
+ObserverThread::Options OptionsOfRoot() {
   struct stat info {};
   (void)stat("/", &info);
   return {.dir = "/", .dev = info.st_dev, .ino = info.st_ino, .look = [] {
-            return ObserverWorker::Looked{kNsPerSec, false};
+            return ObserverThread::Looked{kNsPerSec, false};
           }};
 }
 
-ObserverWorker::Answer Number(uint64_t file) { return {FileInfo{.file = file}, ""}; }
+ObserverThread::Answer Number(uint64_t file) { return {FileInfo{.file = file}, ""}; }
 
-TEST(ObserverWorker, AnswersManyQuestionsSideBySide) {
+TEST(ObserverThread, AnswersManyQuestionsSideBySide) {
   constexpr int kQuestions = 16;
   // Each waits for all others, as for a disk that answers them together.
   std::barrier all(kQuestions);
-  ObserverWorker worker(nullptr, OptionsOfRoot());
+  ObserverThread worker(nullptr, OptionsOfRoot());
   std::vector<uint64_t> answers(kQuestions);
   {
     std::vector<std::jthread> askers;
     for (int i = 0; i < kQuestions; i++) {
       askers.emplace_back([&, i] {
-        const ObserverWorker::Answer answer = worker.Ask([&all, i] {
+        const ObserverThread::Answer answer = worker.Ask([&all, i] {
           all.arrive_and_wait();
           return Number(static_cast<uint64_t>(i) + 1);
         });
@@ -45,21 +46,21 @@ TEST(ObserverWorker, AnswersManyQuestionsSideBySide) {
   for (size_t i = 0; i < answers.size(); i++) EXPECT_EQ(answers[i], i + 1);
 }
 
-TEST(ObserverWorker, WhatIsAskedOnceIsAnsweredByTheThreadItself) {
-  ObserverWorker worker(nullptr, OptionsOfRoot());
+TEST(ObserverThread, WhatIsAskedOnceIsAnsweredByTheThreadItself) {
+  ObserverThread worker(nullptr, OptionsOfRoot());
   for (uint64_t i = 1; i <= 100; i++)
     EXPECT_EQ(worker.Ask([i] { return Number(i); }).info->file, i);
 }
 
-TEST(ObserverWorker, NobodyWaitsForAFileSystemThatDoesNotAnswer) {
+TEST(ObserverThread, NobodyWaitsForAFileSystemThatDoesNotAnswer) {
   std::promise<void> answers;
   const std::shared_future<void> future = answers.get_future().share();
-  ObserverWorker worker(nullptr, OptionsOfRoot());
+  ObserverThread worker(nullptr, OptionsOfRoot());
   const auto hang = [future] {
     future.wait();
     return Number(1);
   };
-  const ObserverWorker::Answer late = worker.Ask(hang);
+  const ObserverThread::Answer late = worker.Ask(hang);
   ASSERT_FALSE(late.info);
   EXPECT_EQ(late.info.error().code, ETIMEDOUT);
   const uint64_t began = MonotonicNs();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/exec/worker.h"
+#include "daemon/exec/job_queue.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -25,13 +25,13 @@ bool IsReadable(int fd) {
   return poll(&wait, 1, 0) == 1;
 }
 
-void WaitFor(const Worker& worker) {
+void WaitFor(const JobQueue& worker) {
   pollfd wait{worker.fd(), POLLIN, 0};
   ASSERT_EQ(poll(&wait, 1, -1), 1);
 }
 
-TEST(WorkerTest, WorkIsElsewhereAndDoneIsHereBothInOrder) {
-  Worker worker("test", /*manual=*/false);
+TEST(JobQueueTest, WorkIsElsewhereAndDoneIsHereBothInOrder) {
+  JobQueue worker("test", /*manual=*/false);
   std::vector<int> worked;
   std::vector<int> done;
   std::thread::id thread;
@@ -58,8 +58,8 @@ TEST(WorkerTest, WorkIsElsewhereAndDoneIsHereBothInOrder) {
   EXPECT_EQ(worker.Pending(), 0u);
 }
 
-TEST(WorkerTest, NothingKeepsTheCallerWaitingForWork) {
-  Worker worker("test", /*manual=*/false);
+TEST(JobQueueTest, NothingKeepsTheCallerWaitingForWork) {
+  JobQueue worker("test", /*manual=*/false);
   std::promise<void> go;
   bool is_done = false;
   ASSERT_TRUE(worker.Submit([&] { go.get_future().wait(); }, [&] { is_done = true; }).ok());
@@ -71,8 +71,8 @@ TEST(WorkerTest, NothingKeepsTheCallerWaitingForWork) {
   EXPECT_TRUE(is_done);
 }
 
-TEST(WorkerTest, WhereAJobHangsAnotherThreadGoesOn) {
-  Worker worker("test", /*manual=*/false, {}, /*most_threads=*/2);
+TEST(JobQueueTest, WhereAJobHangsAnotherThreadGoesOn) {
+  JobQueue worker("test", /*manual=*/false, {}, /*most_threads=*/2);
   std::promise<void> go;
   bool is_done = false;
   ASSERT_TRUE(worker.Submit([&] { go.get_future().wait(); }, nullptr).ok());
@@ -86,8 +86,8 @@ TEST(WorkerTest, WhereAJobHangsAnotherThreadGoesOn) {
   worker.Finish();
 }
 
-TEST(WorkerTest, WhatGoesOnIsTakenWhereThereIsNoPlace) {
-  Worker worker("test", /*manual=*/true);
+TEST(JobQueueTest, WhatGoesOnIsTakenWhereThereIsNoPlace) {
+  JobQueue worker("test", /*manual=*/true);
   while (worker.Submit(nullptr, nullptr)) {
   }
   bool is_done = false;
@@ -99,8 +99,8 @@ TEST(WorkerTest, WhatGoesOnIsTakenWhereThereIsNoPlace) {
   EXPECT_EQ(worker.Continue(nullptr, nullptr).error().code, ESHUTDOWN);
 }
 
-TEST(WorkerTest, AManualOneWorksWhenItIsTold) {
-  Worker worker("test", /*manual=*/true);
+TEST(JobQueueTest, AManualOneWorksWhenItIsTold) {
+  JobQueue worker("test", /*manual=*/true);
   std::vector<std::string> story;
   ASSERT_TRUE(
       worker.Submit([&] { story.push_back("work"); }, [&] { story.push_back("done"); }).ok());
@@ -115,11 +115,11 @@ TEST(WorkerTest, AManualOneWorksWhenItIsTold) {
 }
 
 // What takes its time holds up what is behind it, and nobody else.
-TEST(WorkerTest, AManualOneTakesItsTime) {
+TEST(JobQueueTest, AManualOneTakesItsTime) {
   std::vector<std::string> story;
   bool goes_on = false;
-  Worker worker("test", /*manual=*/true,
-                {[&] { story.emplace_back("begins"); }, [&] { return goes_on; }});
+  JobQueue worker("test", /*manual=*/true,
+                  {[&] { story.emplace_back("begins"); }, [&] { return goes_on; }});
   const auto say = [&](const char* text) { return [&story, text] { story.emplace_back(text); }; };
   ASSERT_TRUE(worker.Submit(say("work"), say("done")).ok());
   ASSERT_TRUE(worker.Submit([&] { goes_on = true; }, say("done 2")).ok());
@@ -139,8 +139,8 @@ TEST(WorkerTest, AManualOneTakesItsTime) {
 }
 
 // A turn of the executor ends, however much what is done gives to do.
-TEST(WorkerTest, WhatDoneSubmitsHasItsTurnLater) {
-  Worker worker("test", /*manual=*/true);
+TEST(JobQueueTest, WhatDoneSubmitsHasItsTurnLater) {
+  JobQueue worker("test", /*manual=*/true);
   int count = 0;
   std::function<void()> again = [&] {
     ++count;
@@ -153,9 +153,9 @@ TEST(WorkerTest, WhatDoneSubmitsHasItsTurnLater) {
   again = [] {};
 }
 
-TEST(WorkerTest, FinishDoesWhatIsOwedAndTakesNothingMore) {
+TEST(JobQueueTest, FinishDoesWhatIsOwedAndTakesNothingMore) {
   for (const bool manual : {false, true}) {
-    Worker worker("test", manual);
+    JobQueue worker("test", manual);
     int done = 0;
     ASSERT_TRUE(worker
                     .Submit([] {},
@@ -170,8 +170,8 @@ TEST(WorkerTest, FinishDoesWhatIsOwedAndTakesNothingMore) {
   }
 }
 
-TEST(WorkerTest, AChainWithoutEndIsCutAtTheEnd) {
-  Worker worker("test", /*manual=*/false);
+TEST(JobQueueTest, AChainWithoutEndIsCutAtTheEnd) {
+  JobQueue worker("test", /*manual=*/false);
   int refused = 0;
   std::function<void()> again = [&] {
     if (!worker.Submit([] {}, again)) ++refused;
@@ -192,7 +192,7 @@ void SubmitWithoutAThread() {
   rlim_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   limit.rlim_cur = (pages + 256) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
-  Worker worker("test", false);
+  JobQueue worker("test", false);
   std::string story;
   setrlimit(RLIMIT_AS, &limit);
   const Status taken = worker.Submit([&] { story += "first"; }, nullptr);
@@ -212,11 +212,11 @@ TEST(WorkerDeathTest, WithoutAThreadNothingIsTaken) {
 }
 #endif
 
-TEST(WorkerTest, JobsAreBounded) {
-  Worker worker("test", /*manual=*/true);
-  for (size_t i = 0; i < Worker::kMaxJobs; ++i) ASSERT_TRUE(worker.Submit(nullptr, [] {}).ok());
+TEST(JobQueueTest, JobsAreBounded) {
+  JobQueue worker("test", /*manual=*/true);
+  for (size_t i = 0; i < JobQueue::kMaxJobs; ++i) ASSERT_TRUE(worker.Submit(nullptr, [] {}).ok());
   EXPECT_EQ(worker.Submit(nullptr, [] {}).error().code, EAGAIN);
-  EXPECT_EQ(worker.RunDone(), Worker::kMaxJobs);
+  EXPECT_EQ(worker.RunDone(), JobQueue::kMaxJobs);
   EXPECT_TRUE(worker.Submit(nullptr, [] {}).ok());
 }
 

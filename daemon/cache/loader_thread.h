@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what one of the loader's workers is and does: where it is, and the chunk it loads.
-// Threads: none of its own; the worker's.
-#ifndef PPC_DAEMON_CACHE_LOAD_WORKER_H_
-#define PPC_DAEMON_CACHE_LOAD_WORKER_H_
+// Owns what one loader thread is and does: where it is, and the chunk it loads.
+// Threads: none of its own; the loader's.
+#ifndef PPC_DAEMON_CACHE_LOADER_THREAD_H_
+#define PPC_DAEMON_CACHE_LOADER_THREAD_H_
 
 #include <cstddef>
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace ppc {
 
-struct LoadWorker {
+struct LoaderThread {
   size_t index = 0;  // among those of its kind
   int node = 0;
   bool is_for_small = false;
@@ -23,4 +23,4 @@ struct LoadWorker {
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_CACHE_LOAD_WORKER_H_
+#endif  // PPC_DAEMON_CACHE_LOADER_THREAD_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/exec/worker.h"
+#include "daemon/exec/job_queue.h"
 
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -14,14 +14,14 @@
 
 namespace ppc {
 
-Worker::Worker(std::string name, bool manual, Pace pace, size_t most_threads)
+JobQueue::JobQueue(std::string name, bool manual, Pace pace, size_t most_threads)
     : name_(std::move(name)),
       manual_(manual),
       pace_(std::move(pace)),
       most_threads_(most_threads),
       done_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-Worker::~Worker() {
+JobQueue::~JobQueue() {
   {
     const std::lock_guard lock(mutex_);
     is_closed_ = is_stopping_ = true;
@@ -30,15 +30,15 @@ Worker::~Worker() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-Status Worker::Submit(Function work, Function done) {
+Status JobQueue::Submit(Function work, Function done) {
   return Take(std::move(work), std::move(done), kMaxJobs);
 }
 
-Status Worker::Continue(Function work, Function done) {
+Status JobQueue::Continue(Function work, Function done) {
   return Take(std::move(work), std::move(done), SIZE_MAX);
 }
 
-Status Worker::Take(Function work, Function done, size_t most) {
+Status JobQueue::Take(Function work, Function done, size_t most) {
   {
     const std::lock_guard lock(mutex_);
     if (is_closed_) return Error{ESHUTDOWN, "the policy is being removed"};
@@ -64,7 +64,7 @@ Status Worker::Take(Function work, Function done, size_t most) {
 }
 
 // mutex_ held.  Throws where the first thread cannot be started.
-void Worker::StartThreadIfNeeded() {
+void JobQueue::StartThreadIfNeeded() {
   if (manual_ || jobs_.empty() || is_stopping_) return;
   const bool are_stuck = working_ == threads_.size() && threads_.size() < most_threads_ &&
                          std::chrono::steady_clock::now() >= begun_ + kStuck;
@@ -77,7 +77,7 @@ void Worker::StartThreadIfNeeded() {
 }
 
 // Takes the first job over into the list of those that are to be told.
-void Worker::WorkOne(std::unique_lock<std::mutex>* lock) {
+void JobQueue::WorkOne(std::unique_lock<std::mutex>* lock) {
   Job job = std::move(jobs_.front());
   jobs_.pop_front();
   if (jobs_.empty()) has_waiting_.store(false, std::memory_order_relaxed);
@@ -95,7 +95,7 @@ void Worker::WorkOne(std::unique_lock<std::mutex>* lock) {
   if (!manual_) (void)eventfd_write(done_fd_.Get(), 1);
 }
 
-void Worker::Run() {
+void JobQueue::Run() {
   pthread_setname_np(pthread_self(), name_.c_str());
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -106,17 +106,17 @@ void Worker::Run() {
   }
 }
 
-void Worker::ClearWake() {
+void JobQueue::ClearWake() {
   eventfd_t ignored = 0;
   (void)eventfd_read(done_fd_.Get(), &ignored);
 }
 
-void Worker::TakeDone(std::deque<Function>* ready) {
+void JobQueue::TakeDone(std::deque<Function>* ready) {
   std::move(done_.begin(), done_.end(), std::back_inserter(*ready));
   done_.clear();
 }
 
-size_t Worker::RunSome() {
+size_t JobQueue::RunSome() {
   if (has_waiting_.load(std::memory_order_relaxed)) {
     const std::lock_guard lock(mutex_);
     StartThreadIfNeeded();
@@ -140,7 +140,7 @@ size_t Worker::RunSome() {
   return ready.size();
 }
 
-void Worker::Drain(std::optional<std::chrono::steady_clock::time_point> until) {
+void JobQueue::Drain(std::optional<std::chrono::steady_clock::time_point> until) {
   pace_ = {};  // who waits has no turns to let pass
   const auto is_idle = [this] { return manual_ || (jobs_.empty() && working_ == 0); };
   bool in_time = true;
@@ -157,17 +157,17 @@ void Worker::Drain(std::optional<std::chrono::steady_clock::time_point> until) {
   }
 }
 
-void Worker::Finish() {
+void JobQueue::Finish() {
   Drain(std::nullopt);
   (void)Close();
 }
 
-bool Worker::FinishWithin(std::chrono::nanoseconds most) {
+bool JobQueue::FinishWithin(std::chrono::nanoseconds most) {
   Drain(std::chrono::steady_clock::now() + most);
   return !Close();
 }
 
-bool Worker::Close() {
+bool JobQueue::Close() {
   std::deque<Job> jobs;  // what they hold goes without the lock
   const std::lock_guard lock(mutex_);
   is_closed_ = true;
@@ -175,7 +175,7 @@ bool Worker::Close() {
   return working_ != 0;
 }
 
-size_t Worker::Pending() const {
+size_t JobQueue::Pending() const {
   const std::lock_guard lock(mutex_);
   return jobs_.size() + done_.size() + working_;
 }
