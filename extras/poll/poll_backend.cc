@@ -58,9 +58,9 @@ PollBackend::PollBackend(std::string dir, int root_pid, const SysRoots& roots)
       root_pid_(root_pid),
       files_(dir_),
       events_(kMaxEvents),
-      teller_(&files_, &events_),
+      sink_(&files_, &events_),
       reader_(roots),
-      poller_(roots, root_pid, &files_, &teller_) {}
+      poller_(roots, root_pid, &files_, &sink_) {}
 
 Capabilities PollBackend::Caps() const {
   Capabilities caps{
@@ -94,7 +94,7 @@ Capabilities PollBackend::Caps() const {
 uint64_t PollBackend::NowNs() const { return MonotonicNs(); }
 
 Status PollBackend::Attach(const AttachOptions& options) {
-  teller_.Set(options);
+  sink_.Set(options);
   is_attached_ = true;
   poller_.Start();
   return Ok();
@@ -223,14 +223,14 @@ Status PollBackend::SetFileNative(uint64_t file, bool native) {
 Result<BackendCounters> PollBackend::Counters() {
   if (poller_.IsGone()) return Error{ENODEV, dir_ + " is gone"};
   const EventQueue::Counters counted = events_.Count();
-  const AttachOptions options = teller_.Get();
+  const AttachOptions options = sink_.Get();
   const auto or_default = [](uint64_t bytes, uint64_t other) { return bytes != 0 ? bytes : other; };
   return BackendCounters{.events_queued = counted.queued,
                          .events_lost = counted.lost,
                          .wakeups = counted.wakeups,
                          .attached = is_attached_,
-                         .window_bytes = or_default(options.window_bytes, Teller::kWindowBytes),
-                         .beacon_bytes = or_default(options.beacon_bytes, Teller::kBeaconBytes)};
+                         .window_bytes = or_default(options.window_bytes, EventSink::kWindowBytes),
+                         .beacon_bytes = or_default(options.beacon_bytes, EventSink::kBeaconBytes)};
 }
 
 }  // namespace ppc

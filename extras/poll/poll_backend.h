@@ -13,10 +13,10 @@
 #include "daemon/backend/backend.h"
 #include "daemon/machine/roots.h"
 #include "extras/poll/event_queue.h"
-#include "extras/poll/file_cache.h"
-#include "extras/poll/file_index.h"
+#include "extras/poll/event_sink.h"
+#include "extras/poll/file_reader.h"
+#include "extras/poll/polled_files.h"
 #include "extras/poll/poller.h"
-#include "extras/poll/teller.h"
 
 namespace ppc {
 
@@ -57,9 +57,9 @@ class PollBackend : public Backend {
 
   const std::string dir_;
   const int root_pid_;
-  FileIndex files_;
+  PolledFiles files_;
   EventQueue events_;
-  Teller teller_;
+  EventSink sink_;
   FileReader reader_;
   std::atomic<bool> is_attached_{false};
   Poller poller_;  // last: its thread uses the others

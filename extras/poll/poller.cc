@@ -30,13 +30,13 @@ constexpr uint64_t kChunksPerTurn = 64;  // of mappings, for all processes: abou
 
 }  // namespace
 
-Poller::Poller(SysRoots roots, int root_pid, FileIndex* files, Teller* teller)
+Poller::Poller(SysRoots roots, int root_pid, PolledFiles* files, EventSink* sink)
     : roots_(std::move(roots)),
       root_pid_(root_pid),
       own_pid_(getpid()),
       own_uid_(geteuid()),
       files_(files),
-      teller_(teller) {}
+      sink_(sink) {}
 
 Poller::~Poller() { Stop(); }
 
@@ -147,7 +147,7 @@ bool Poller::Find(uint64_t now_ns) {
     if (!IsMine(pid)) continue;
     const std::optional<uint64_t> start = ProcessStartNs(roots_, pid);
     if (!start) continue;
-    auto found = std::make_unique<Watched>(roots_, pid, *start, files_, teller_, &next_open_id_);
+    auto found = std::make_unique<Watched>(roots_, pid, *start, files_, sink_, &next_open_id_);
     found->LookAtFiles();
     if (!found->HasFiles() && root_pid_ == 0) continue;
     any = true;

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "daemon/machine/roots.h"
-#include "extras/poll/file_index.h"
-#include "extras/poll/teller.h"
+#include "extras/poll/event_sink.h"
+#include "extras/poll/polled_files.h"
 #include "extras/poll/watched.h"
 
 namespace ppc {
@@ -27,7 +27,7 @@ namespace ppc {
 class Poller {
  public:
   // root_pid: only this process and its descendants; 0: all that may be looked at.
-  Poller(SysRoots roots, int root_pid, FileIndex* files, Teller* teller);
+  Poller(SysRoots roots, int root_pid, PolledFiles* files, EventSink* sink);
   ~Poller();
 
   void Start();
@@ -55,8 +55,8 @@ class Poller {
   const int root_pid_;
   const int own_pid_;
   const uid_t own_uid_;
-  FileIndex* const files_;
-  Teller* const teller_;
+  PolledFiles* const files_;
+  EventSink* const sink_;
 
   mutable std::mutex mutex_;  // what is watched
   std::map<int, std::unique_ptr<Watched>> watched_;

@@ -11,12 +11,12 @@
 
 namespace ppc {
 
-Watched::Watched(const SysRoots& roots, int pid, uint64_t start_ns, FileIndex* files,
-                 Teller* teller, uint32_t* next_open_id)
+Watched::Watched(const SysRoots& roots, int pid, uint64_t start_ns, PolledFiles* files,
+                 EventSink* sink, uint32_t* next_open_id)
     : view_(roots, pid),
       start_ns_(start_ns),
       files_(files),
-      teller_(teller),
+      sink_(sink),
       next_open_id_(next_open_id) {}
 
 // ----------------------------------------------------------------------- files
@@ -40,12 +40,12 @@ bool Watched::LookAtFds() {
     if (file == 0) continue;
     changed = true;
     const Open open{file, ++*next_open_id_, std::move(found.path), 0};
-    teller_->Opened(Who(view_.pid(), open.id), file);
+    sink_->Opened(Who(view_.pid(), open.id), file);
     now.emplace(found.fd, open);
   }
   for (const auto& [fd, gone] : open_) {
     changed = true;
-    teller_->Closed(Who(view_.pid(), gone.id), gone.file);
+    sink_->Closed(Who(view_.pid(), gone.id), gone.file);
     std::erase_if(threads_, [fd = fd](const auto& entry) { return entry.second.fd == fd; });
   }
   open_ = std::move(now);
@@ -75,20 +75,20 @@ bool Watched::LookAtMaps() {
     changed = true;
     const Map map{file, ++*next_open_id_,
                   MapScan(found.start, found.offset, found.end - found.start)};
-    teller_->Opened(Who(view_.pid(), map.id), file);
+    sink_->Opened(Who(view_.pid(), map.id), file);
     now.emplace(key, map);
   }
   for (const auto& [key, gone] : maps_) {
     changed = true;
-    teller_->Closed(Who(view_.pid(), gone.id), gone.file);
+    sink_->Closed(Who(view_.pid(), gone.id), gone.file);
   }
   maps_ = std::move(now);
   return changed;
 }
 
 void Watched::End() {
-  for (const auto& [fd, open] : open_) teller_->Closed(Who(view_.pid(), open.id), open.file);
-  for (const auto& [key, map] : maps_) teller_->Closed(Who(view_.pid(), map.id), map.file);
+  for (const auto& [fd, open] : open_) sink_->Closed(Who(view_.pid(), open.id), open.file);
+  for (const auto& [key, map] : maps_) sink_->Closed(Who(view_.pid(), map.id), map.file);
   open_.clear();
   maps_.clear();
 }
@@ -131,7 +131,7 @@ bool Watched::LookAtUse(uint64_t chunks) {
   for (size_t i = 0; i < maps_.size() && chunks > 0; ++i) {
     Map& map = at->second;
     any |= map.scan.Scan(pagemap.Get(), &chunks, [&](uint64_t offset, uint64_t length) {
-      teller_->Mapped(Who(view_.pid(), map.id), map.file, offset, length);
+      sink_->Mapped(Who(view_.pid(), map.id), map.file, offset, length);
     });
     ++next_map_;
     if (++at == maps_.end()) at = maps_.begin();
@@ -162,7 +162,7 @@ bool Watched::LookAtPositions() {
       continue;
     }
     returned -= open->position - before;
-    teller_->HasRead(Who(view_.pid(), open->id), open->file, before, open->position - before);
+    sink_->HasRead(Who(view_.pid(), open->id), open->file, before, open->position - before);
   }
   // A reader that seeks and reads has moved by what is left: that is shown.
   unshown_ = has_sought ? 0 : std::min(returned, now);
@@ -190,7 +190,7 @@ bool Watched::Follow(int tid, Thread* thread) {
   const uint64_t size = files_->SizeOf(open->second.file);
   const uint64_t length = std::min(*count - before, size - std::min(size, thread->next));
   if (length == 0) return false;
-  teller_->HasRead(Who(tid, open->second.id), open->second.file, thread->next, length);
+  sink_->HasRead(Who(tid, open->second.id), open->second.file, thread->next, length);
   thread->next += length;
   thread->is_told = false;
   return true;
@@ -205,8 +205,8 @@ bool Watched::Wait(int tid, Thread* thread, const ProcRead& read) {
   thread->is_told = true;
   // Where read(2) goes on is its descriptor's position's to say.
   thread->is_pread = read.has_offset;
-  const uint64_t length = read.length != 0 ? read.length : Teller::kWindowBytes;
-  teller_->Blocked(Who(tid, open.id), open.file, offset, length);
+  const uint64_t length = read.length != 0 ? read.length : EventSink::kWindowBytes;
+  sink_->Blocked(Who(tid, open.id), open.file, offset, length);
   return true;
 }
 

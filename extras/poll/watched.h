@@ -13,16 +13,16 @@
 #include <map>
 #include <vector>
 
-#include "extras/poll/file_index.h"
+#include "extras/poll/event_sink.h"
 #include "extras/poll/map_scan.h"
+#include "extras/poll/polled_files.h"
 #include "extras/poll/proc_view.h"
-#include "extras/poll/teller.h"
 
 namespace ppc {
 
 class Watched {
  public:
-  Watched(const SysRoots& roots, int pid, uint64_t start_ns, FileIndex* files, Teller* teller,
+  Watched(const SysRoots& roots, int pid, uint64_t start_ns, PolledFiles* files, EventSink* sink,
           uint32_t* next_open_id);
 
   int pid() const { return view_.pid(); }
@@ -79,8 +79,8 @@ class Watched {
 
   const ProcView view_;
   const uint64_t start_ns_;
-  FileIndex* const files_;
-  Teller* const teller_;
+  PolledFiles* const files_;
+  EventSink* const sink_;
   uint32_t* const next_open_id_;
   std::map<int, Open> open_;                           // by descriptor
   std::map<std::pair<uint64_t, uint64_t>, Map> maps_;  // by address and file offset

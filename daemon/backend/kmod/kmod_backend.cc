@@ -141,7 +141,7 @@ WaitOutcome KmodBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> o
   return expired ? WaitOutcome::kExpired : WaitOutcome::kGone;
 }
 
-FileNumbers::Module KmodBackend::ModuleCalls() {
+KmodFiles::Module KmodBackend::ModuleCalls() {
   return {.resolve = [this](uint64_t number, std::string* path) { return AskNumber(number, path); },
           .look_up = [this](const std::string& path) { return AskPath(path); },
           .set_native = [this](uint64_t number, bool native) -> Status {

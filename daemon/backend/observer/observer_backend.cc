@@ -36,16 +36,17 @@ Event FromRecord(const obs_event& raw) {
 
 void ObserverBackend::RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
 
-ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots, InodeIndex::Limits limits)
+ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots,
+                                 ObserverFiles::Limits limits)
     : dir_(std::move(dir)),
       roots_(roots),
       limits_(limits),
       names_(dir_),
-      met_(MetFiles::kMostPlaces) {}
+      discovered_(DiscoveredFiles::kMostPlaces) {}
 
 Result<std::unique_ptr<ObserverBackend>> ObserverBackend::Open(
     const std::string& dir, const SysRoots& roots, std::unique_ptr<ObserverPrograms> programs,
-    InodeIndex::Limits limits) {
+    ObserverFiles::Limits limits) {
   std::unique_ptr<ObserverBackend> backend(new ObserverBackend(dir, roots, limits));
   backend->programs_ = std::move(programs);
   const Status started = backend->Start();
@@ -67,10 +68,10 @@ Status ObserverBackend::Start() {
   ring_.reset(ring_buffer__new(programs_->RingFd(), OnRecord, this, nullptr));
   if (ring_ == nullptr) return PosixError("map the ring of events", errno);
   programs_->SetRoot(dir_, info.st_dev, info.st_ino);
-  index_ = std::make_unique<InodeIndex>(dir_, programs_.get(), &met_, limits_);
+  index_ = std::make_unique<ObserverFiles>(dir_, programs_.get(), &discovered_, limits_);
   io_ = std::make_unique<ObserverIo>(dir_, roots_,
                                      ObserverIo::Parts{.index = index_.get(),
-                                                       .met = &met_,
+                                                       .discovered = &discovered_,
                                                        .programs = programs_.get(),
                                                        .hurry = [this] { worker_->Hurry(); }});
   (void)index_->LookBelow();
@@ -187,9 +188,9 @@ bool ObserverBackend::Take(const obs_event& raw) {
 }
 
 void ObserverBackend::TakeUnknown(const obs_event& raw) {
-  if (!index_->HasMet()) return worker_->NoteUnlisted(raw.file, raw.dev);
+  if (!index_->HasDiscovered()) return worker_->NoteUnlisted(raw.file, raw.dev);
   Event event = FromRecord(raw);
-  event.file = index_->Meet(raw.file, raw.dev, raw.generation);
+  event.file = index_->Discover(raw.file, raw.dev, raw.generation);
   event.kind = static_cast<EventKind>(raw.miss_kind);
   event.flags = kEventNotUser;
   if (event.file != 0) Put(event);
@@ -280,7 +281,7 @@ WaitOutcome ObserverBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollf
 
 Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
   // It has just been read from a local file system: what is asked for is in memory.
-  if (MetFiles::IsMet(file)) return index_->Resolve(file, path);
+  if (DiscoveredFiles::IsDiscovered(file)) return index_->Resolve(file, path);
   ObserverThread::Answer answer = worker_->Ask([this, file] {
     std::string name;
     Result<FileInfo> info = index_->Resolve(file, &name);

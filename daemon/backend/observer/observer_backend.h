@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
+#include "daemon/backend/observer/discovered_files.h"
 #include "daemon/backend/observer/executables.h"
-#include "daemon/backend/observer/inode_index.h"
-#include "daemon/backend/observer/met_files.h"
+#include "daemon/backend/observer/observer_files.h"
 #include "daemon/backend/observer/observer_io.h"
 #include "daemon/backend/observer/observer_thread.h"
 #include "daemon/backend/observer/programs.h"
@@ -35,7 +35,7 @@ class ObserverBackend : public Backend {
   // work here and what to do.
   static Result<std::unique_ptr<ObserverBackend>> Open(
       const std::string& dir, const SysRoots& roots,
-      std::unique_ptr<ObserverPrograms> programs = nullptr, InodeIndex::Limits limits = {});
+      std::unique_ptr<ObserverPrograms> programs = nullptr, ObserverFiles::Limits limits = {});
   ~ObserverBackend() override;
   ObserverBackend(const ObserverBackend&) = delete;
   ObserverBackend& operator=(const ObserverBackend&) = delete;
@@ -77,7 +77,7 @@ class ObserverBackend : public Backend {
     size_t count = 0;
   };
 
-  ObserverBackend(std::string dir, const SysRoots& roots, InodeIndex::Limits limits);
+  ObserverBackend(std::string dir, const SysRoots& roots, ObserverFiles::Limits limits);
   Status Start();
   static int OnRecord(void* self, void* data, size_t bytes);
   bool Take(const obs_event& raw);
@@ -92,12 +92,12 @@ class ObserverBackend : public Backend {
 
   const std::string dir_;
   const SysRoots roots_;
-  const InodeIndex::Limits limits_;
+  const ObserverFiles::Limits limits_;
   const RootFiles names_;
-  MetFiles met_;
+  DiscoveredFiles discovered_;
   std::unique_ptr<ObserverPrograms> programs_;
   std::unique_ptr<Executables> execs_;
-  std::unique_ptr<InodeIndex> index_;
+  std::unique_ptr<ObserverFiles> index_;
   std::unique_ptr<ring_buffer, RingDeleter> ring_;
   std::unique_ptr<ObserverIo> io_;
 

@@ -34,7 +34,7 @@ void NameThread() {
 
 }  // namespace
 
-ObserverThread::ObserverThread(InodeIndex* index, Options options)
+ObserverThread::ObserverThread(ObserverFiles* index, Options options)
     : index_(index),
       options_(std::move(options)),
       has_listed_(!options_.wants_scan),
@@ -179,8 +179,8 @@ void ObserverThread::Work() {
     lock.unlock();
     bool is_done = true;
     bool is_forgotten = false;  // it may be there under another name
-    for (const auto& [ino, dev] : moved) is_forgotten |= !index_->Relearn(ino, dev);
-    for (const auto& [ino, dev] : unlisted) index_->Relist(ino, dev);
+    for (const auto& [ino, dev] : moved) is_forgotten |= !index_->OnChangedInode(ino, dev);
+    for (const auto& [ino, dev] : unlisted) index_->OnUnlistedInode(ino, dev);
     Looked looked;
     if (looks) {
       looked = options_.look();

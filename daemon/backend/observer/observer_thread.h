@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/backend/observer/inode_index.h"
+#include "daemon/backend/observer/observer_files.h"
 #include "daemon/base/result.h"
 
 namespace ppc {
@@ -43,7 +43,7 @@ class ObserverThread {
   };
 
   // index must outlive this.
-  ObserverThread(InodeIndex* index, Options options);
+  ObserverThread(ObserverFiles* index, Options options);
   ~ObserverThread();
   ObserverThread(const ObserverThread&) = delete;
   ObserverThread& operator=(const ObserverThread&) = delete;
@@ -51,7 +51,7 @@ class ObserverThread {
   void WantScan();
   // A process reads a file that is not listed, or was another directory's.
   void NoteUnlisted(uint64_t ino, uint32_t dev);
-  // See InodeIndex::Relearn.
+  // See ObserverFiles::OnChangedInode.
   void NoteMoved(uint64_t ino, uint32_t dev);
   // `look` is due now.
   void Hurry();
@@ -74,7 +74,7 @@ class ObserverThread {
   static constexpr size_t kMaxMoved = 65536;
   static constexpr size_t kMostHelpers = 15;  // and the thread: as many as a policy asks at once
 
-  InodeIndex* const index_;
+  ObserverFiles* const index_;
   const Options options_;
   std::atomic<bool> is_gone_{false};
   std::atomic<bool> has_listed_;

@@ -236,7 +236,7 @@ Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& ino
     if (!added) return added;
   }
   if (bpf_map_update_elem(Fd(kObsFdInodes), &key, &inode, BPF_ANY) == 0) {
-    BeNews(key);
+    ForgetReport(key);
     return Ok();
   }
   if (errno != E2BIG) return PosixError("list a file for the observer", errno);
@@ -245,7 +245,7 @@ Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& ino
 }
 
 // Forgets that this inode was reported, so that its next mismatch is reported again.
-void ObserverPrograms::BeNews(const obs_inode_key& key) {
+void ObserverPrograms::ForgetReport(const obs_inode_key& key) {
   (void)bpf_map_delete_elem(Fd(kObsFdUnknown), &key);
 }
 
@@ -253,7 +253,7 @@ void ObserverPrograms::RemoveInode(const obs_inode_key& key) {
   obs_inode listed{};
   if (bpf_map_lookup_elem(Fd(kObsFdInodes), &key, &listed) == 0 && listed.dir != dir_) return;
   (void)bpf_map_delete_elem(Fd(kObsFdInodes), &key);
-  BeNews(key);
+  ForgetReport(key);
 }
 
 Status ObserverPrograms::AddDevice(uint32_t dev) {

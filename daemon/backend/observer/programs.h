@@ -97,7 +97,7 @@ class ObserverPrograms {
  private:
   ObserverPrograms(std::unique_ptr<ObserverProgramSet> own, ObserverFds fds, uint32_t dir);
   Status Start();
-  void BeNews(const obs_inode_key& key);
+  void ForgetReport(const obs_inode_key& key);
   bool IsDeepers(const obs_inode_key& key) const;
   int Fd(ObserverFd which) const { return fds_[which].Get(); }
   obs_state State() const;

@@ -114,15 +114,15 @@ TEST_F(PollTest, SaysWhatItCannotDo) {
 TEST(PollIndexTest, BelievesWhatWasLoaded) {
   TempTree tree;
   tree.Write("/f", std::string(kMiB, 'f'));
-  FileIndex files(tree.Root());
+  PolledFiles files(tree.Root());
   const uint64_t file = files.Lookup("f")->file;
   files.MarkPresent(file, 100, 1);
-  EXPECT_EQ(files.PresentBytes(file, 0, kMiB), FileIndex::kUnitBytes);
+  EXPECT_EQ(files.PresentBytes(file, 0, kMiB), PolledFiles::kUnitBytes);
   files.MarkPresent(file, 0, 10 * kMiB);
   EXPECT_EQ(files.PresentBytes(file, 0, 10 * kMiB), kMiB);
-  files.MarkAbsent(file, 1, FileIndex::kUnitBytes * 2);
+  files.MarkAbsent(file, 1, PolledFiles::kUnitBytes * 2);
   EXPECT_TRUE(files.IsPresent(file, 0)) << "a part of it may be there";
-  EXPECT_FALSE(files.IsPresent(file, FileIndex::kUnitBytes));
+  EXPECT_FALSE(files.IsPresent(file, PolledFiles::kUnitBytes));
   files.MarkAbsent(file, 0, 10 * kMiB);
   EXPECT_EQ(files.PresentBytes(file, 0, kMiB), 0u);
   EXPECT_EQ(files.PresentBytes(77, 0, kMiB), 0u);

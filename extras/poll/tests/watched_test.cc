@@ -46,17 +46,17 @@ class PollWatchedTest : public PollTest {
   }
 
   void Watch() {
-    files_ = std::make_unique<FileIndex>(dir_);
-    teller_ = std::make_unique<Teller>(files_.get(), &queue_);
-    teller_->Set({.progress = true});
+    files_ = std::make_unique<PolledFiles>(dir_);
+    sink_ = std::make_unique<EventSink>(files_.get(), &queue_);
+    sink_->Set({.progress = true});
     watched_ = std::make_unique<Watched>(SysRoots{.sys = "", .proc = tree_.Root()}, kPid, 1,
-                                         files_.get(), teller_.get(), &next_open_id_);
+                                         files_.get(), sink_.get(), &next_open_id_);
   }
 
   EventQueue queue_{1024};
   uint32_t next_open_id_ = 0;
-  std::unique_ptr<FileIndex> files_;
-  std::unique_ptr<Teller> teller_;
+  std::unique_ptr<PolledFiles> files_;
+  std::unique_ptr<EventSink> sink_;
   std::unique_ptr<Watched> watched_;
 };
 
@@ -68,7 +68,7 @@ TEST_F(PollWatchedTest, FollowsPreadByWaitsAndBytes) {
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].kind, EventKind::kMissRead);
   EXPECT_EQ(events[0].offset, 4 * kMiB);
-  EXPECT_EQ(events[0].length, Teller::kWindowBytes) << "how far it has got is unknown";
+  EXPECT_EQ(events[0].length, EventSink::kWindowBytes) << "how far it has got is unknown";
   EXPECT_EQ(events[0].tid, kPid);
   EXPECT_TRUE(Look().empty()) << "the same wait is told once";
   Runs(1000 + 2 * kMiB);

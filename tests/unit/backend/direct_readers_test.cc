@@ -110,14 +110,15 @@ TEST_F(ObserverTest, AnIdleFileIsClosedBetweenLooksAtProcesses) {
   const TempTree fake;
   const SlowFile slow(fake.Root() + "/proc/100/io");
   Write("other", kMiB);
-  MetFiles met(16);
-  InodeIndex index(dir_, programs->get(), &met, {});
+  DiscoveredFiles discovered(16);
+  ObserverFiles index(dir_, programs->get(), &discovered, {});
   ASSERT_TRUE(index.Scan(MonotonicNs() + 10 * kNsPerSec));
   int hurried = 0;
   ObserverIo io(dir_, SysRoots{"", fake.Root()},
-                {.index = &index, .met = &met, .programs = programs->get(), .hurry = [&hurried] {
-                   ++hurried;
-                 }});
+                {.index = &index,
+                 .discovered = &discovered,
+                 .programs = programs->get(),
+                 .hurry = [&hurried] { ++hurried; }});
   const auto open_files = [this] {
     const std::filesystem::directory_iterator all("/proc/self/fd");
     return std::ranges::count_if(all, [this](const auto& fd) {

@@ -52,7 +52,7 @@ class MappersTest : public testing::Test {
 
   TempTree tree_;
   uint64_t now_ns_ = 1000 * kNsPerMs;
-  InodeIndex::Identity file_{.dev = 7, .ino = 11, .name = "m"};
+  ObserverFiles::Identity file_{.dev = 7, .ino = 11, .name = "m"};
   Mappers mappers_{tree_.Path(""), 20 * kNsPerMs};
 };
 

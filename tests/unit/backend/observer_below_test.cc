@@ -25,7 +25,8 @@ class ObserverBelowTest : public ObserverSharedTest {
     attacher_.reset();
     ObserverSharedTest::TearDown();
   }
-  std::unique_ptr<ObserverBackend> Watch(const std::string& dir, InodeIndex::Limits limits = {}) {
+  std::unique_ptr<ObserverBackend> Watch(const std::string& dir,
+                                         ObserverFiles::Limits limits = {}) {
     const Result<uint32_t> number = set_->AddDirectory();
     EXPECT_TRUE(number);
     last_ = *number;
@@ -95,9 +96,9 @@ TEST_F(ObserverBelowTest, WithoutTheInnerOneItIsTheOuterOnes) {
   EXPECT_GT(missed, 0u);
 }
 
-TEST_F(ObserverBelowTest, MetFilesAreTheInnermostsToo) {
+TEST_F(ObserverBelowTest, DiscoveredFilesAreTheInnermostsToo) {
   for (const char* const name : {"a", "b", "c"}) Make(std::string("outer/inner/") + name);
-  const InodeIndex::Limits few{.listed = 1, .in_kernel = 16};
+  const ObserverFiles::Limits few{.listed = 1, .in_kernel = 16};
   const auto outer = Watch(outer_, few);
   const auto inner = Watch(inner_, few);
   Settle();

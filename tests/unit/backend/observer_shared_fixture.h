@@ -97,7 +97,7 @@ class ObserverSharedTest : public BuildTreeTest {
     return dir;
   }
   std::unique_ptr<ObserverBackend> Observe(const std::string& dir, uint32_t number,
-                                           InodeIndex::Limits limits = {}) const {
+                                           ObserverFiles::Limits limits = {}) const {
     Result<ObserverFds> fds = set_->Share(number);
     EXPECT_TRUE(fds);
     auto programs = ObserverPrograms::Adopt(std::move(*fds), number);

@@ -260,8 +260,8 @@ TEST_F(ObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
     std::filesystem::create_directory(Path(name));
     std::filesystem::copy_file("/proc/self/comm", Path(name + "/file"));
   }
-  MetFiles met(16);
-  InodeIndex index(dir_, programs->get(), &met, {});
+  DiscoveredFiles discovered(16);
+  ObserverFiles index(dir_, programs->get(), &discovered, {});
   bool is_done = false;
   for (int part = 0; !is_done && part < 4000; ++part) {
     const Result<bool> scanned = index.Rescan(MonotonicNs() + kNsPerMs / 5);
@@ -282,8 +282,8 @@ TEST_F(ObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
 TEST_F(ObserverTest, ALookTellsAFileFromTheOneThatHadItsInode) {
   Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(SysRoots{});
   if (!programs) GTEST_SKIP() << programs.error().message;
-  MetFiles met(16);
-  InodeIndex index(dir_, programs->get(), &met, {});
+  DiscoveredFiles discovered(16);
+  ObserverFiles index(dir_, programs->get(), &discovered, {});
   ASSERT_TRUE(index.Rescan(MonotonicNs() + 60 * kNsPerSec));
   const Result<FileInfo> before = index.Lookup("model");
   ASSERT_TRUE(before);

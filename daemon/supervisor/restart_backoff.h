@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns how soon a runner that has died, or a policy that has failed, is tried again.
 // Threads: the loop's.
-#ifndef PPC_DAEMON_SUPERVISOR_COMEBACKS_H_
-#define PPC_DAEMON_SUPERVISOR_COMEBACKS_H_
+#ifndef PPC_DAEMON_SUPERVISOR_RESTART_BACKOFF_H_
+#define PPC_DAEMON_SUPERVISOR_RESTART_BACKOFF_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace ppc::control {
 
-class Comebacks {
+class RestartBackoff {
  public:
   // options must outlive this.
-  explicit Comebacks(const Options& options) : options_(options) {}
+  explicit RestartBackoff(const Options& options) : options_(options) {}
 
   // Its policy runs.
   void Running(uint64_t now_ns) { running_since_ns_ = now_ns; }
@@ -40,4 +40,4 @@ class Comebacks {
 
 }  // namespace ppc::control
 
-#endif  // PPC_DAEMON_SUPERVISOR_COMEBACKS_H_
+#endif  // PPC_DAEMON_SUPERVISOR_RESTART_BACKOFF_H_

@@ -5,8 +5,8 @@
 // is.
 //
 // Threads: any.
-#ifndef PPC_DAEMON_BACKEND_OBSERVER_MET_FILES_H_
-#define PPC_DAEMON_BACKEND_OBSERVER_MET_FILES_H_
+#ifndef PPC_DAEMON_BACKEND_OBSERVER_DISCOVERED_FILES_H_
+#define PPC_DAEMON_BACKEND_OBSERVER_DISCOVERED_FILES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace ppc {
 
-class MetFiles {
+class DiscoveredFiles {
  public:
   static constexpr size_t kMostPlaces = 1 << 20;
   static constexpr uint64_t kMark = uint64_t{1} << 39;  // of numbers; policies have 40 bits
@@ -29,17 +29,17 @@ class MetFiles {
   };
 
   // places: rounded down to a power of two, 16 at least.  Nothing is taken before the first Meet.
-  explicit MetFiles(size_t places);
+  explicit DiscoveredFiles(size_t places);
 
-  static bool IsMet(uint64_t number) { return (number & kMark) != 0; }
+  static bool IsDiscovered(uint64_t number) { return (number & kMark) != 0; }
 
   // Its number; where there is no room one that was not confirmed goes for it, else any.  0: it was
   // refused a while ago, or its inode's number has more than 40 bits.  *gone: the one that went, 0:
   // none.
-  uint64_t Meet(const File& file, uint64_t now_ns, File* gone);
-  // nullopt: never met, or gone.
+  uint64_t Discover(const File& file, uint64_t now_ns, File* gone);
+  // nullopt: never discovered, or gone.
   std::optional<File> Get(uint64_t number) const;
-  // Whatever its generation is; 0: not met.
+  // Whatever its generation is; 0: not discovered.
   uint64_t NumberOf(uint64_t ino) const;
   // It is one of the directory's; is_listed: and the kernel tells of it.  False: that was known.
   bool Confirm(uint64_t number, bool is_listed);
@@ -87,4 +87,4 @@ class MetFiles {
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_BACKEND_OBSERVER_MET_FILES_H_
+#endif  // PPC_DAEMON_BACKEND_OBSERVER_DISCOVERED_FILES_H_

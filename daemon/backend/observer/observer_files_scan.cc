@@ -12,7 +12,7 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/backend/observer/inode_index.h"
+#include "daemon/backend/observer/observer_files.h"
 #include "daemon/base/clock.h"
 
 namespace ppc {
@@ -31,7 +31,7 @@ UniqueFd OpenForReading(int directory, const char* name) {
 
 }  // namespace
 
-Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) {
+Status ObserverFiles::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) {
   std::unique_lock lock(mutex_);
   const std::string path =
       directory == 0 ? "" : PathOf(dirs_[directory].parent, dirs_[directory].name);
@@ -69,17 +69,18 @@ Status InodeIndex::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) 
 
 // Directories are noted, files that are known under another name get it; what stays are files that
 // may be new.
-bool InodeIndex::NoteEntries(uint32_t directory, int at, dev_t dev, std::vector<Entry>* entries) {
+bool ObserverFiles::NoteEntries(uint32_t directory, int at, dev_t dev,
+                                std::vector<Entry>* entries) {
   const std::lock_guard lock(mutex_);
   std::erase_if(*entries, [&](const Entry& entry) {
     const struct stat& info = entry.info;
-    if (HasMet()) return true;
+    if (HasDiscovered()) return true;
     if (S_ISDIR(info.st_mode)) {
       if (info.st_dev != dev) return true;  // another file system
       const ObserverPrograms::Root root{info.st_dev, info.st_ino};
       if (std::find(below_.begin(), below_.end(), root) != below_.end()) return true;
       if (dirs_.size() >= kMaxDirectories) BeFull(at);
-      if (HasMet() || dirs_.size() >= kMaxDirectories) return true;
+      if (HasDiscovered() || dirs_.size() >= kMaxDirectories) return true;
       const auto [known, is_new] =
           dir_numbers_.try_emplace({directory, entry.name}, static_cast<uint32_t>(dirs_.size()));
       if (is_new) dirs_.push_back(Directory{directory, entry.name, 0});
@@ -88,13 +89,13 @@ bool InodeIndex::NoteEntries(uint32_t directory, int at, dev_t dev, std::vector<
     if (!S_ISREG(info.st_mode)) return true;
     const uint64_t known = files_.NumberOf(info.st_dev, info.st_ino);
     if (known != 0 && KeepName(known, directory, at, entry.name.c_str())) return true;
-    return IsMetInode(info.st_dev, info.st_ino);
+    return IsDiscoveredInode(info.st_dev, info.st_ino);
   });
-  return !HasMet();
+  return !HasDiscovered();
 }
 
-Result<bool> InodeIndex::TakeEntries(uint32_t directory, std::vector<Entry>* entries,
-                                     std::vector<Fresh>* fresh) {
+Result<bool> ObserverFiles::TakeEntries(uint32_t directory, std::vector<Entry>* entries,
+                                        std::vector<Fresh>* fresh) {
   const std::lock_guard lock(mutex_);
   for (Entry& entry : *entries) {
     struct stat& info = entry.info;
@@ -104,7 +105,7 @@ Result<bool> InodeIndex::TakeEntries(uint32_t directory, std::vector<Entry>* ent
       continue;
     }
     if (files_.Size() + fresh->size() >= limits_.listed) BeFull(entry.fd.Get());
-    if (HasMet()) return false;
+    if (HasDiscovered()) return false;
     fresh->push_back(Fresh{std::move(entry.fd), directory, entry.name, info});
     if (fresh->size() < kBatch) continue;
     Status learnt = Learn(*fresh);
@@ -114,9 +115,9 @@ Result<bool> InodeIndex::TakeEntries(uint32_t directory, std::vector<Entry>* ent
   return true;
 }
 
-// A file was met under this name: it has moved, unless the name that we know is as good (a hard
-// link).  False: it is another one, which has the inode of a file that is gone.
-bool InodeIndex::KeepName(uint64_t number, uint32_t parent, int directory, const char* name) {
+// A file was discovered under this name: it has moved, unless the name that we know is as good (a
+// hard link).  False: it is another one, which has the inode of a file that is gone.
+bool ObserverFiles::KeepName(uint64_t number, uint32_t parent, int directory, const char* name) {
   std::optional<InodeTable::File> file = files_.Get(number);
   if (!file || (file->parent == parent && file->name == name)) return true;
   const Result<UniqueFd> fd = OpenBelow(PathOf(*file), O_PATH | O_NOFOLLOW);
@@ -137,7 +138,7 @@ bool InodeIndex::KeepName(uint64_t number, uint32_t parent, int directory, const
   return true;
 }
 
-Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
+Result<bool> ObserverFiles::Scan(uint64_t deadline_ns) {
   std::vector<Fresh> fresh;
   // Grows while it is walked.
   for (uint32_t at = 0;; ++at) {
@@ -160,7 +161,7 @@ Result<bool> InodeIndex::Scan(uint64_t deadline_ns) {
 
 // What has not been listed comes first: with thousands of directories a look at each takes longer
 // than a part, on a cold disk always.
-Result<bool> InodeIndex::Rescan(uint64_t deadline_ns) {
+Result<bool> ObserverFiles::Rescan(uint64_t deadline_ns) {
   Result<bool> listed = Scan(deadline_ns);
   if (!listed || !*listed || IsFull()) return listed;
   for (;; ++next_look_) {

@@ -3,8 +3,8 @@
 // comes back under another number; outside, a file keeps the first one that it had, and the module
 // is given the current one.
 // Threads: any; the module is asked without the lock, since it may wait for the disk.
-#ifndef PPC_DAEMON_BACKEND_KMOD_FILE_NUMBERS_H_
-#define PPC_DAEMON_BACKEND_KMOD_FILE_NUMBERS_H_
+#ifndef PPC_DAEMON_BACKEND_KMOD_KMOD_FILES_H_
+#define PPC_DAEMON_BACKEND_KMOD_KMOD_FILES_H_
 
 #include <cerrno>
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace ppc {
 
-class FileNumbers {
+class KmodFiles {
  public:
   // What is asked of the module, in its own numbers.
   struct Module {
@@ -31,7 +31,7 @@ class FileNumbers {
     std::function<Status(uint64_t number, bool native)> set_native;
   };
 
-  explicit FileNumbers(Module module) : module_(std::move(module)) {}
+  explicit KmodFiles(Module module) : module_(std::move(module)) {}
 
   // As those of Backend.
   Result<FileInfo> Resolve(uint64_t file, std::string* path);
@@ -96,4 +96,4 @@ class FileNumbers {
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_BACKEND_KMOD_FILE_NUMBERS_H_
+#endif  // PPC_DAEMON_BACKEND_KMOD_KMOD_FILES_H_

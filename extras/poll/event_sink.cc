@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "extras/poll/teller.h"
+#include "extras/poll/event_sink.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace ppc {
 
-void Teller::Set(const AttachOptions& options) {
+void EventSink::Set(const AttachOptions& options) {
   const std::lock_guard lock(mutex_);
   const AttachOptions before = options_;
   options_ = options;
@@ -18,13 +18,13 @@ void Teller::Set(const AttachOptions& options) {
     options_.window_bytes = before.window_bytes != 0 ? before.window_bytes : kWindowBytes;
 }
 
-AttachOptions Teller::Get() const {
+AttachOptions EventSink::Get() const {
   const std::lock_guard lock(mutex_);
   return options_;
 }
 
-void Teller::Push(EventKind kind, uint8_t flags, const Origin& who, uint64_t file, uint64_t offset,
-                  uint64_t length) {
+void EventSink::Push(EventKind kind, uint8_t flags, const Origin& who, uint64_t file,
+                     uint64_t offset, uint64_t length) {
   Event event;
   event.file = file;
   event.offset = offset;
@@ -39,12 +39,12 @@ void Teller::Push(EventKind kind, uint8_t flags, const Origin& who, uint64_t fil
   events_->Push(event);
 }
 
-void Teller::OpenClose(EventKind kind, const Origin& who, uint64_t file) {
+void EventSink::OpenClose(EventKind kind, const Origin& who, uint64_t file) {
   if (Get().open_close) Push(kind, 0, who, file, 0, 0);
 }
 
-void Teller::Pieces(const Origin& who, uint64_t file, uint64_t offset, uint64_t length,
-                    bool is_mapped) {
+void EventSink::Pieces(const Origin& who, uint64_t file, uint64_t offset, uint64_t length,
+                       bool is_mapped) {
   const AttachOptions options = Get();
   const uint64_t size = files_->SizeOf(file);
   const uint64_t end = std::min((offset + length + kPageBytes - 1) / kPageBytes * kPageBytes,
@@ -69,16 +69,16 @@ void Teller::Pieces(const Origin& who, uint64_t file, uint64_t offset, uint64_t 
   files_->MarkPresent(file, offset, length);
 }
 
-void Teller::Mapped(const Origin& who, uint64_t file, uint64_t offset, uint64_t length) {
+void EventSink::Mapped(const Origin& who, uint64_t file, uint64_t offset, uint64_t length) {
   Pieces(who, file, offset, length, /*is_mapped=*/true);
 }
 
-void Teller::HasRead(const Origin& who, uint64_t file, uint64_t offset, uint64_t length) {
+void EventSink::HasRead(const Origin& who, uint64_t file, uint64_t offset, uint64_t length) {
   Pieces(who, file, offset, length, /*is_mapped=*/false);
 }
 
 // How far a large read has got is unknown: only its beginning is told.
-void Teller::Blocked(const Origin& who, uint64_t file, uint64_t offset, uint64_t length) {
+void EventSink::Blocked(const Origin& who, uint64_t file, uint64_t offset, uint64_t length) {
   const uint64_t size = files_->SizeOf(file);
   if (offset >= size) return;
   const uint64_t first = offset / kPageBytes * kPageBytes;

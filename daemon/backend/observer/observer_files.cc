@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/backend/observer/inode_index.h"
+#include "daemon/backend/observer/observer_files.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -64,30 +64,35 @@ class Window {
 
 }  // namespace
 
-InodeIndex::InodeIndex(std::string root, ObserverPrograms* programs, MetFiles* met, Limits limits)
-    : root_(std::move(root)), below_root_(root_), programs_(programs), limits_(limits), met_(met) {
+ObserverFiles::ObserverFiles(std::string root, ObserverPrograms* programs,
+                             DiscoveredFiles* discovered, Limits limits)
+    : root_(std::move(root)),
+      below_root_(root_),
+      programs_(programs),
+      limits_(limits),
+      discovered_(discovered) {
   dirs_.push_back(Directory{});
 }
 
-InodeIndex::~InodeIndex() {
+ObserverFiles::~ObserverFiles() {
   for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
     if (const auto file = files_.Get(number)) programs_->RemoveInode(file->key);
   }
-  UnlistMet(0);
+  UnlistDiscovered(0);
   for (const uint32_t dev : devices_) programs_->RemoveDevice(dev);
 }
 
-int64_t InodeIndex::ModifiedNs(const struct stat& info) {
+int64_t ObserverFiles::ModifiedNs(const struct stat& info) {
   return info.st_mtim.tv_sec * static_cast<int64_t>(kNsPerSec) + info.st_mtim.tv_nsec;
 }
 
-std::string InodeIndex::PathOf(uint32_t parent, std::string_view name) const {
+std::string ObserverFiles::PathOf(uint32_t parent, std::string_view name) const {
   std::string path(name);
   for (uint32_t at = parent; at != 0; at = dirs_[at].parent) path = dirs_[at].name + "/" + path;
   return path;
 }
 
-uint32_t InodeIndex::DirectoryOf(const std::string& path) {
+uint32_t ObserverFiles::DirectoryOf(const std::string& path) {
   uint32_t at = 0;
   size_t from = 0;
   for (size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', from)) {
@@ -104,7 +109,7 @@ uint32_t InodeIndex::DirectoryOf(const std::string& path) {
 
 // -------------------------------------------------------------------- learning
 
-Status InodeIndex::Learn(std::span<Fresh> fresh) {
+Status ObserverFiles::Learn(std::span<Fresh> fresh) {
   if (fresh.empty()) return Ok();
   if (!programs_->CanLearn()) {
     for (Fresh& file : fresh) {
@@ -130,7 +135,7 @@ Status InodeIndex::Learn(std::span<Fresh> fresh) {
   return Ok();
 }
 
-Status InodeIndex::NoteDevice(uint32_t dev) {
+Status ObserverFiles::NoteDevice(uint32_t dev) {
   if (std::find(devices_.begin(), devices_.end(), dev) != devices_.end()) return Ok();
   Status added = programs_->AddDevice(dev);
   if (added) devices_.push_back(dev);
@@ -138,7 +143,7 @@ Status InodeIndex::NoteDevice(uint32_t dev) {
 }
 
 // `seen` nullptr: what stat() says is what the page cache knows, for all that can be told.
-Result<uint64_t> InodeIndex::Add(Fresh* fresh, const obs_vma* seen) {
+Result<uint64_t> ObserverFiles::Add(Fresh* fresh, const obs_vma* seen) {
   const dev_t dev = fresh->info.st_dev;
   const uint64_t known = files_.NumberOf(dev, fresh->info.st_ino);
   const uint64_t number = known != 0 ? known : files_.NextNumber();
@@ -170,7 +175,7 @@ Result<uint64_t> InodeIndex::Add(Fresh* fresh, const obs_vma* seen) {
   return known;
 }
 
-void InodeIndex::Forget(uint64_t number) {
+void ObserverFiles::Forget(uint64_t number) {
   const std::optional<InodeTable::File> file = files_.Get(number);
   if (!file) return;
   programs_->RemoveInode(file->key);
@@ -179,12 +184,12 @@ void InodeIndex::Forget(uint64_t number) {
   files_.Remove(number);
 }
 
-bool InodeIndex::Relearn(uint64_t ino, uint32_t dev) {
-  if (HasMet() && dev == met_key_dev_) {
-    if (const uint64_t met = met_->NumberOf(ino); met != 0) {
+bool ObserverFiles::OnChangedInode(uint64_t ino, uint32_t dev) {
+  if (HasDiscovered() && dev == discovered_key_dev_) {
+    if (const uint64_t discovered = discovered_->NumberOf(ino); discovered != 0) {
       programs_->RemoveInode({ino, dev, 0});
-      met_->Forget(met);
-      return true;  // the next who reads it has met another file
+      discovered_->Forget(discovered);
+      return true;  // its next reader discovers another file
     }
   }
   const std::lock_guard lock(mutex_);
@@ -211,7 +216,7 @@ bool InodeIndex::Relearn(uint64_t ino, uint32_t dev) {
 
 // ----------------------------------------------------------------------- names
 
-Result<FileInfo> InodeIndex::InfoOf(uint64_t file, const struct stat& info) const {
+Result<FileInfo> ObserverFiles::InfoOf(uint64_t file, const struct stat& info) const {
   return FileInfo{.file = file,
                   .size = static_cast<uint64_t>(info.st_size),
                   .ino = info.st_ino,
@@ -220,8 +225,8 @@ Result<FileInfo> InodeIndex::InfoOf(uint64_t file, const struct stat& info) cons
                   .dev_minor = minor(info.st_dev)};
 }
 
-Result<FileInfo> InodeIndex::Resolve(uint64_t file, std::string* path) {
-  if (MetFiles::IsMet(file)) return ResolveMet(file, path);
+Result<FileInfo> ObserverFiles::Resolve(uint64_t file, std::string* path) {
+  if (DiscoveredFiles::IsDiscovered(file)) return ResolveDiscovered(file, path);
   const Error stale{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
   std::unique_lock lock(mutex_);
   const std::optional<InodeTable::File> known = files_.Get(file);
@@ -240,7 +245,7 @@ Result<FileInfo> InodeIndex::Resolve(uint64_t file, std::string* path) {
   return InfoOf(file, info);
 }
 
-Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
+Result<FileInfo> ObserverFiles::Lookup(const std::string& path) {
   // The disk is asked without the lock: thousands of files are looked up side by side.
   const Result<UniqueFd> place = OpenBelow(path, O_PATH);
   if (!place) return place.error();
@@ -250,9 +255,9 @@ Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
   const std::lock_guard lock(mutex_);
   const uint64_t known = files_.NumberOf(info.st_dev, info.st_ino);
   if (known != 0) return InfoOf(known, info);
-  if (IsMetInode(info.st_dev, info.st_ino)) {
-    const uint64_t met = met_->NumberOf(info.st_ino);
-    if (OpenMet(met, O_PATH)) return InfoOf(met, info);
+  if (IsDiscoveredInode(info.st_dev, info.st_ino)) {
+    const uint64_t discovered = discovered_->NumberOf(info.st_ino);
+    if (OpenDiscovered(discovered, O_PATH)) return InfoOf(discovered, info);
   }
   // By its own name: symbolic links that stay below the root lead to it.
   char base[PATH_MAX];
@@ -271,10 +276,10 @@ Result<FileInfo> InodeIndex::Lookup(const std::string& path) {
   return Error{ENOTSUP, path + ": the page cache does not know its inode (direct I/O?)"};
 }
 
-Result<UniqueFd> InodeIndex::Open(uint64_t file) {
-  if (MetFiles::IsMet(file)) {
-    Result<UniqueFd> fd = OpenMet(file, O_RDONLY | O_NONBLOCK | O_NOATIME);
-    if (!fd && fd.error().code == EPERM) fd = OpenMet(file, O_RDONLY | O_NONBLOCK);
+Result<UniqueFd> ObserverFiles::Open(uint64_t file) {
+  if (DiscoveredFiles::IsDiscovered(file)) {
+    Result<UniqueFd> fd = OpenDiscovered(file, O_RDONLY | O_NONBLOCK | O_NOATIME);
+    if (!fd && fd.error().code == EPERM) fd = OpenDiscovered(file, O_RDONLY | O_NONBLOCK);
     return fd;
   }
   std::string name;
@@ -300,11 +305,12 @@ Result<UniqueFd> InodeIndex::Open(uint64_t file) {
   return fd;
 }
 
-std::optional<InodeIndex::Identity> InodeIndex::IdentityOf(uint64_t file) const {
-  if (MetFiles::IsMet(file)) {
-    const std::optional<MetFiles::File> met = met_->Get(file);
-    if (!met) return std::nullopt;
-    return Identity{met_dev_, met->ino, ""};  // here stat() and maps say the same device
+std::optional<ObserverFiles::Identity> ObserverFiles::IdentityOf(uint64_t file) const {
+  if (DiscoveredFiles::IsDiscovered(file)) {
+    const std::optional<DiscoveredFiles::File> discovered = discovered_->Get(file);
+    if (!discovered) return std::nullopt;
+    return Identity{discovered_dev_, discovered->ino,
+                    ""};  // here stat() and maps say the same device
   }
   const std::lock_guard lock(mutex_);
   const std::optional<InodeTable::File> known = files_.Get(file);
@@ -312,12 +318,12 @@ std::optional<InodeIndex::Identity> InodeIndex::IdentityOf(uint64_t file) const 
   return Identity{known->dev, known->ino, std::string(known->name)};
 }
 
-size_t InodeIndex::Files() const {
+size_t ObserverFiles::Files() const {
   const std::lock_guard lock(mutex_);
-  return files_.Size() + met_->Files();
+  return files_.Size() + discovered_->Files();
 }
 
-uint64_t InodeIndex::Unseen() const {
+uint64_t ObserverFiles::Unseen() const {
   const std::lock_guard lock(mutex_);
   return unseen_;
 }

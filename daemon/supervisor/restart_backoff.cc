@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/supervisor/comebacks.h"
+#include "daemon/supervisor/restart_backoff.h"
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ uint64_t Ns(Millis time) { return static_cast<uint64_t>(time.count()) * kNsPerMs
 
 }  // namespace
 
-std::optional<Millis> Comebacks::Died(uint64_t now_ns, bool did_run) {
+std::optional<Millis> RestartBackoff::Died(uint64_t now_ns, bool did_run) {
   const bool was_quick =
       !did_run || !running_since_ns_ || now_ns - *running_since_ns_ < Ns(options_.quick_death);
   deaths_ = was_quick ? deaths_ + 1 : 0;
@@ -24,7 +24,7 @@ std::optional<Millis> Comebacks::Died(uint64_t now_ns, bool did_run) {
   return options_.first_back_off * (1 << std::max(deaths_ - 1, 0));
 }
 
-Millis Comebacks::Failed(uint64_t now_ns) {
+Millis RestartBackoff::Failed(uint64_t now_ns) {
   // A runner that has lived as long as the longest pause begins anew.
   if (running_since_ns_ && now_ns - *running_since_ns_ > Ns(kLongestRetry)) failures_ = 0;
   running_since_ns_.reset();
@@ -34,7 +34,7 @@ Millis Comebacks::Failed(uint64_t now_ns) {
   return pause;
 }
 
-void Comebacks::TryAgain() {
+void RestartBackoff::TryAgain() {
   deaths_ = 0;
   ++restarts_;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the files that are met instead of listed: opened by the numbers of their inodes, and the
-// kernel's list of the last of them; and which directories below are others'.
+// Owns the files that are discovered instead of listed: opened by the numbers of their inodes, and
+// the kernel's list of the last of them; and which directories below are others'.
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-#include "daemon/backend/observer/inode_index.h"
+#include "daemon/backend/observer/observer_files.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
 #include "daemon/base/log.h"
@@ -37,7 +37,7 @@ struct Handle {
 static_assert(offsetof(Handle, content) == sizeof(file_handle));
 
 // type 0: an inode that such a handle cannot say.
-Handle HandleOf(int type, const MetFiles::File& file) {
+Handle HandleOf(int type, const DiscoveredFiles::File& file) {
   Handle handle;
   size_t at = type == kIno32 ? sizeof(uint32_t) : sizeof(uint64_t);
   const auto low = static_cast<uint32_t>(file.ino);
@@ -60,7 +60,7 @@ Result<UniqueFd> OpenHandle(const std::string& root, Handle handle, int flags) {
 }  // namespace
 
 // mutex_ held.
-void InodeIndex::BeFull(int fd) {
+void ObserverFiles::BeFull(int fd) {
   if (IsFull()) return;
   Handle said;
   said.bytes = sizeof(said.content);
@@ -84,48 +84,48 @@ void InodeIndex::BeFull(int fd) {
                                 "none by number: the others are read as without us");
     return;
   }
-  met_dev_ = info.st_dev;
-  met_key_dev_ = (major(info.st_dev) << 20) | minor(info.st_dev);
+  discovered_dev_ = info.st_dev;
+  discovered_key_dev_ = (major(info.st_dev) << 20) | minor(info.st_dev);
   handle_type_ = said.type;
-  has_met_.store(true, std::memory_order_release);
+  has_discovered_.store(true, std::memory_order_release);
   programs_->WantUnlisted();
 }
 
-Result<UniqueFd> InodeIndex::OpenMet(const MetFiles::File& file, int flags) const {
+Result<UniqueFd> ObserverFiles::OpenDiscovered(const DiscoveredFiles::File& file, int flags) const {
   const Handle handle = HandleOf(handle_type_, file);
   if (handle.type == 0) return Error{ESTALE, "an inode that no handle can say"};
   Result<UniqueFd> fd = OpenHandle(root_, handle, flags);
   if (!fd) return fd;
   struct stat info {};
-  if (fstat(fd->Get(), &info) != 0 || info.st_dev != met_dev_ || info.st_ino != file.ino ||
+  if (fstat(fd->Get(), &info) != 0 || info.st_dev != discovered_dev_ || info.st_ino != file.ino ||
       !S_ISREG(info.st_mode) || info.st_nlink == 0) {
     return Error{ESTALE, "a file of " + root_ + " is gone, or another one now"};
   }
   return fd;
 }
 
-Result<UniqueFd> InodeIndex::OpenMet(uint64_t number, int flags) {
-  const std::optional<MetFiles::File> file = met_->Get(number);
+Result<UniqueFd> ObserverFiles::OpenDiscovered(uint64_t number, int flags) {
+  const std::optional<DiscoveredFiles::File> file = discovered_->Get(number);
   if (!file) return Error{ESTALE, "file number " + std::to_string(number) + ": not known any more"};
-  Result<UniqueFd> fd = OpenMet(*file, flags);
+  Result<UniqueFd> fd = OpenDiscovered(*file, flags);
   if (fd || (fd.error().code != ESTALE && fd.error().code != ENOENT)) return fd;
-  programs_->RemoveInode({file->ino, met_key_dev_, 0});
-  met_->Forget(number);
+  programs_->RemoveInode({file->ino, discovered_key_dev_, 0});
+  discovered_->Forget(number);
   return Error{ESTALE, fd.error().message};
 }
 
-uint64_t InodeIndex::Meet(uint64_t ino, uint32_t dev, uint32_t generation) {
-  if (!has_met_.load(std::memory_order_acquire) || dev != met_key_dev_) return 0;
-  MetFiles::File gone;
-  const uint64_t number = met_->Meet({ino, generation}, MonotonicNs(), &gone);
-  if (gone.ino != 0) programs_->RemoveInode({gone.ino, met_key_dev_, 0});
+uint64_t ObserverFiles::Discover(uint64_t ino, uint32_t dev, uint32_t generation) {
+  if (!has_discovered_.load(std::memory_order_acquire) || dev != discovered_key_dev_) return 0;
+  DiscoveredFiles::File gone;
+  const uint64_t number = discovered_->Discover({ino, generation}, MonotonicNs(), &gone);
+  if (gone.ino != 0) programs_->RemoveInode({gone.ino, discovered_key_dev_, 0});
   return number;
 }
 
-Result<FileInfo> InodeIndex::ResolveMet(uint64_t number, std::string* path) {
-  const std::optional<MetFiles::File> file = met_->Get(number);
+Result<FileInfo> ObserverFiles::ResolveDiscovered(uint64_t number, std::string* path) {
+  const std::optional<DiscoveredFiles::File> file = discovered_->Get(number);
   if (!file) return Error{ESTALE, "file number " + std::to_string(number) + ": not known any more"};
-  const Result<UniqueFd> fd = OpenMet(number, O_PATH);
+  const Result<UniqueFd> fd = OpenDiscovered(number, O_PATH);
   if (!fd) return fd.error();
   struct stat info {};
   const std::string whole = LinkTarget("/proc/self/fd/" + std::to_string(fd->Get()));
@@ -136,38 +136,38 @@ Result<FileInfo> InodeIndex::ResolveMet(uint64_t number, std::string* path) {
   // Its name is not in memory: unless it is known to be ours, this event is not reported.
   struct stat again {};
   const bool is_named = stat(whole.c_str(), &again) == 0 && again.st_ino == info.st_ino;
-  if (!is_named && met_->IsConfirmed(number)) return InfoOf(number, info);
+  if (!is_named && discovered_->IsConfirmed(number)) return InfoOf(number, info);
   if (!is_named) return Error{EAGAIN, "the name of a file of " + root_ + " is not known now"};
   bool is_listed = false;
   {
     const std::lock_guard lock(mutex_);
     is_listed = files_.NumberOf(info.st_dev, info.st_ino) != 0;
   }
-  if (is_listed) Relist(file->ino, met_key_dev_);
+  if (is_listed) OnUnlistedInode(file->ino, discovered_key_dev_);
   if (!is_below || is_listed || IsBelowOther(name)) {
-    met_->Refuse(number, MonotonicNs());
+    discovered_->Refuse(number, MonotonicNs());
     return Error{ESTALE, whole + " is not one of " + root_};
   }
-  const Status listed = ListMet(number, *file);
+  const Status listed = ListDiscovered(number, *file);
   if (!listed) {
-    met_->Refuse(number, MonotonicNs());
+    discovered_->Refuse(number, MonotonicNs());
     return Error{ESTALE, listed.error().message};
   }
   if (path != nullptr) *path = std::move(name);
   return InfoOf(number, info);
 }
 
-Status InodeIndex::ListMet(uint64_t number, const MetFiles::File& file) {
-  if (!met_->Confirm(number, /*is_listed=*/true)) return Ok();
+Status ObserverFiles::ListDiscovered(uint64_t number, const DiscoveredFiles::File& file) {
+  if (!discovered_->Confirm(number, /*is_listed=*/true)) return Ok();
   obs_inode inode{};
   inode.file = number;
   inode.dir = programs_->Directory();
   inode.generation = file.generation;
-  const obs_inode_key key{file.ino, met_key_dev_, 0};
-  UnlistMet(limits_.in_kernel - 1);
+  const obs_inode_key key{file.ino, discovered_key_dev_, 0};
+  UnlistDiscovered(limits_.in_kernel - 1);
   Status added = programs_->AddInode(key, inode);
   if (!added && added.error().code == ENOSPC) {  // other directories have filled it
-    UnlistMet(limits_.in_kernel / 2);
+    UnlistDiscovered(limits_.in_kernel / 2);
     added = programs_->AddInode(key, inode);
   }
   const std::lock_guard lock(listed_mutex_);
@@ -176,34 +176,37 @@ Status InodeIndex::ListMet(uint64_t number, const MetFiles::File& file) {
 }
 
 // So many may stay.
-void InodeIndex::UnlistMet(size_t most) {
+void ObserverFiles::UnlistDiscovered(size_t most) {
   const std::lock_guard lock(listed_mutex_);
   while (listed_.size() > most) {
     const auto [number, ino] = listed_.front();
     listed_.pop_front();
     // Its place may be another's by now.
-    if (met_->NumberOf(ino) == number) (void)met_->Confirm(number, /*is_listed=*/false);
-    programs_->RemoveInode({ino, met_key_dev_, 0});
+    if (discovered_->NumberOf(ino) == number)
+      (void)discovered_->Confirm(number, /*is_listed=*/false);
+    programs_->RemoveInode({ino, discovered_key_dev_, 0});
   }
 }
 
-std::optional<FileInfo> InodeIndex::Peek(uint64_t number) const {
-  if (!MetFiles::IsMet(number) || !met_->IsConfirmed(number)) return std::nullopt;
-  const std::optional<MetFiles::File> file = met_->Get(number);
+std::optional<FileInfo> ObserverFiles::Peek(uint64_t number) const {
+  if (!DiscoveredFiles::IsDiscovered(number) || !discovered_->IsConfirmed(number))
+    return std::nullopt;
+  const std::optional<DiscoveredFiles::File> file = discovered_->Get(number);
   if (!file) return std::nullopt;
   return FileInfo{.file = number,
                   .size = Backend::kUnknownSize,
                   .ino = file->ino,
-                  .dev_major = major(met_dev_),
-                  .dev_minor = minor(met_dev_)};
+                  .dev_major = major(discovered_dev_),
+                  .dev_minor = minor(discovered_dev_)};
 }
 
-void InodeIndex::Expect(uint64_t file) {
-  if (!MetFiles::IsMet(file)) return;
-  if (const std::optional<MetFiles::File> met = met_->Get(file)) (void)ListMet(file, *met);
+void ObserverFiles::Expect(uint64_t file) {
+  if (!DiscoveredFiles::IsDiscovered(file)) return;
+  if (const std::optional<DiscoveredFiles::File> discovered = discovered_->Get(file))
+    (void)ListDiscovered(file, *discovered);
 }
 
-void InodeIndex::Relist(uint64_t ino, uint32_t dev) {
+void ObserverFiles::OnUnlistedInode(uint64_t ino, uint32_t dev) {
   const std::lock_guard lock(mutex_);
   const uint64_t number = files_.NumberOf(makedev(dev >> 20, dev & 0xfffff), ino);
   const std::optional<InodeTable::File> file = files_.Get(number);
@@ -218,7 +221,7 @@ void InodeIndex::Relist(uint64_t ino, uint32_t dev) {
 
 // ------------------------------------------------------------------ directories below
 
-bool InodeIndex::IsBelowOther(const std::string& path) {
+bool ObserverFiles::IsBelowOther(const std::string& path) {
   const std::vector<ObserverPrograms::Root> roots = programs_->DeeperRoots();
   if (roots.empty()) return false;
   for (size_t slash = path.find('/'); slash != std::string::npos;
@@ -231,7 +234,7 @@ bool InodeIndex::IsBelowOther(const std::string& path) {
   return false;
 }
 
-bool InodeIndex::LookBelow() {
+bool ObserverFiles::LookBelow() {
   const std::vector<ObserverPrograms::Root> roots = programs_->DeeperRoots();
   const std::lock_guard lock(mutex_);
   if (roots == below_) return false;
@@ -249,10 +252,10 @@ bool InodeIndex::LookBelow() {
     const std::optional<InodeTable::File> file = files_.Get(number);
     if (file && dirs_[file->parent].is_others) Forget(number);
   }
-  // Those that have been another's are to be listed again; so are met ones, by the directory that
-  // has them.
+  // Those that have been another's are to be listed again; so are discovered ones, by the directory
+  // that has them.
   for (Directory& dir : dirs_) dir.mtime_ns = 0;
-  UnlistMet(0);
+  UnlistDiscovered(0);
   return true;
 }
 

@@ -21,7 +21,7 @@ namespace {
 constexpr int kFiles = 64;
 constexpr uint64_t kFileBytes = 48 << 10;
 
-class ObserverMetTest : public ObserverTest {
+class ObserverDiscoveredTest : public ObserverTest {
  protected:
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(ObserverTest::SetUp());
@@ -38,7 +38,7 @@ class ObserverMetTest : public ObserverTest {
     }
     ASSERT_EQ(names_.size(), static_cast<size_t>(kFiles));
     Result<std::unique_ptr<ObserverBackend>> opened = ObserverBackend::Open(
-        dir_, SysRoots{}, nullptr, InodeIndex::Limits{.listed = 4, .in_kernel = 8});
+        dir_, SysRoots{}, nullptr, ObserverFiles::Limits{.listed = 4, .in_kernel = 8});
     if (!opened) GTEST_SKIP() << opened.error().message;
     backend_ = std::move(*opened);
     ASSERT_TRUE(backend_->Attach({.progress = true}));
@@ -77,10 +77,10 @@ class ObserverMetTest : public ObserverTest {
   std::vector<std::string> names_;
 };
 
-TEST_F(ObserverMetTest, AFileIsMetWithItsFirstMiss) {
+TEST_F(ObserverDiscoveredTest, AFileIsDiscoveredWithItsFirstMiss) {
   uint64_t missed = 0;
   const uint64_t number = Read(Name(50), &missed);
-  EXPECT_TRUE(MetFiles::IsMet(number));
+  EXPECT_TRUE(DiscoveredFiles::IsDiscovered(number));
   EXPECT_EQ(missed, kFileBytes);
   EXPECT_EQ(PathOf(number), Name(50));
   // It is listed now: positions are told, too.
@@ -92,7 +92,7 @@ TEST_F(ObserverMetTest, AFileIsMetWithItsFirstMiss) {
   EXPECT_EQ(found->size, kFileBytes);
 }
 
-TEST_F(ObserverMetTest, WhatIsLoadedByItsNumberIsSeenWhenItIsRead) {
+TEST_F(ObserverDiscoveredTest, WhatIsLoadedByItsNumberIsSeenWhenItIsRead) {
   std::vector<uint64_t> numbers;
   for (int i = 20; i < 40; ++i) {
     numbers.push_back(Read(Name(i)));
@@ -113,11 +113,11 @@ TEST_F(ObserverMetTest, WhatIsLoadedByItsNumberIsSeenWhenItIsRead) {
   ASSERT_TRUE(gone);
   EXPECT_EQ(gone->dropped, kFileBytes);
   EXPECT_EQ(Cached(Name(20)), 0u);
-  // And met again it is the same file.
+  // And discovered again it is the same file.
   EXPECT_EQ(Read(Name(30)), numbers[10]);
 }
 
-TEST_F(ObserverMetTest, AStrangersPagesStay) {
+TEST_F(ObserverDiscoveredTest, AStrangersPagesStay) {
   const uint64_t number = Read(Name(50));
   ASSERT_EQ(PathOf(number), Name(50));
   Drop(Name(50));
@@ -128,7 +128,7 @@ TEST_F(ObserverMetTest, AStrangersPagesStay) {
   EXPECT_EQ(Cached(Name(50)), kFileBytes);
 }
 
-TEST_F(ObserverMetTest, AFileOutsideIsNotTold) {
+TEST_F(ObserverDiscoveredTest, AFileOutsideIsNotTold) {
   const std::string name = "../" + std::filesystem::path(dir_).filename().string() + "-outside";
   Small(name);
   InChild([&] { ReadAll(name, 4096); });
@@ -136,7 +136,7 @@ TEST_F(ObserverMetTest, AFileOutsideIsNotTold) {
   std::filesystem::remove(Path(name));
 }
 
-TEST_F(ObserverMetTest, AFileThatIsGoneIsStale) {
+TEST_F(ObserverDiscoveredTest, AFileThatIsGoneIsStale) {
   const uint64_t number = Read(Name(50));
   ASSERT_EQ(PathOf(number), Name(50));
   ASSERT_EQ(unlink(Path(Name(50)).c_str()), 0);
@@ -152,7 +152,7 @@ TEST_F(ObserverMetTest, AFileThatIsGoneIsStale) {
   EXPECT_EQ(PathOf(next), "another");
 }
 
-TEST_F(ObserverMetTest, ARenamedFileKeepsItsNumber) {
+TEST_F(ObserverDiscoveredTest, ARenamedFileKeepsItsNumber) {
   const uint64_t number = Read(Name(50));
   ASSERT_EQ(PathOf(number), Name(50));
   std::filesystem::create_directory(Path("folder"));

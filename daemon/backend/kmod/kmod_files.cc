@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/backend/kmod/file_numbers.h"
+#include "daemon/backend/kmod/kmod_files.h"
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@ Result<FileInfo> Under(uint64_t file, FileInfo info) {
 }  // namespace
 
 // mutex_ held.
-void FileNumbers::MakeCurrent(Known* first, uint64_t number) {
+void KmodFiles::MakeCurrent(Known* first, uint64_t number) {
   if (first->current == number) return;
   std::erase(first->old, number);
   if (first->current != first->first) first->old.push_back(first->current);
@@ -31,7 +31,7 @@ void FileNumbers::MakeCurrent(Known* first, uint64_t number) {
 
 // mutex_ held.  A number not seen before: true if it is that of a file that had another one until
 // now, false if it is a new one's.
-bool FileNumbers::Link(Known* known) {
+bool KmodFiles::Link(Known* known) {
   known->first = known->current = known->info.file;
   const auto seen = by_inode_.find(InodeOf(known->info));
   const auto before = seen == by_inode_.end() ? by_number_.end() : by_number_.find(seen->second);
@@ -40,7 +40,7 @@ bool FileNumbers::Link(Known* known) {
   return true;
 }
 
-uint64_t FileNumbers::Learn(const FileInfo& info, const std::string& path) {
+uint64_t KmodFiles::Learn(const FileInfo& info, const std::string& path) {
   uint64_t first = info.file;
   bool is_native = false;
   {
@@ -61,22 +61,22 @@ uint64_t FileNumbers::Learn(const FileInfo& info, const std::string& path) {
   return first;
 }
 
-void FileNumbers::Forget(uint64_t first) {
+void KmodFiles::Forget(uint64_t first) {
   const std::lock_guard lock(mutex_);
   std::erase_if(by_number_, [first](const auto& entry) { return entry.second.first == first; });
 }
 
-uint64_t FileNumbers::CurrentLocked(uint64_t file) const {
+uint64_t KmodFiles::CurrentLocked(uint64_t file) const {
   const auto it = by_number_.find(file);
   return it == by_number_.end() ? file : by_number_.at(it->second.first).current;
 }
 
-uint64_t FileNumbers::CurrentOf(uint64_t file) const {
+uint64_t KmodFiles::CurrentOf(uint64_t file) const {
   const std::lock_guard lock(mutex_);
   return CurrentLocked(file);
 }
 
-uint64_t FileNumbers::FileOf(uint64_t number) {
+uint64_t KmodFiles::FileOf(uint64_t number) {
   {
     const std::lock_guard lock(mutex_);
     const auto it = by_number_.find(number);
@@ -87,7 +87,7 @@ uint64_t FileNumbers::FileOf(uint64_t number) {
   return info ? Learn(*info, path) : number;
 }
 
-Result<FileInfo> FileNumbers::Resolve(uint64_t file, std::string* path) {
+Result<FileInfo> KmodFiles::Resolve(uint64_t file, std::string* path) {
   std::string name;
   const Result<FileInfo> info = module_.resolve(CurrentOf(file), &name);
   if (info) {
@@ -115,13 +115,13 @@ Result<FileInfo> FileNumbers::Resolve(uint64_t file, std::string* path) {
   return Under(first, *renewed);
 }
 
-Result<FileInfo> FileNumbers::Lookup(const std::string& path) {
+Result<FileInfo> KmodFiles::Lookup(const std::string& path) {
   const Result<FileInfo> info = module_.look_up(path);
   if (!info) return info;
   return Under(Learn(*info, path), *info);
 }
 
-std::optional<uint64_t> FileNumbers::Refresh(uint64_t stale) {
+std::optional<uint64_t> KmodFiles::Refresh(uint64_t stale) {
   std::string path;
   uint64_t first = 0;
   {
@@ -137,7 +137,7 @@ std::optional<uint64_t> FileNumbers::Refresh(uint64_t stale) {
   return info->file;
 }
 
-Status FileNumbers::SetNative(uint64_t file, bool native) {
+Status KmodFiles::SetNative(uint64_t file, bool native) {
   {
     const std::lock_guard lock(mutex_);
     const auto it = by_number_.find(file);
@@ -146,12 +146,12 @@ Status FileNumbers::SetNative(uint64_t file, bool native) {
   return Do(file, [&](uint64_t number) { return module_.set_native(number, native); });
 }
 
-size_t FileNumbers::Size() const {
+size_t KmodFiles::Size() const {
   const std::lock_guard lock(mutex_);
   return by_number_.size();
 }
 
-void FileNumbers::Trim() {
+void KmodFiles::Trim() {
   const std::lock_guard lock(mutex_);
   if (by_number_.size() <= kMaxNumbers) return;
   // Files with several numbers would not be known as the same again.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "extras/poll/file_index.h"
+#include "extras/poll/polled_files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -40,17 +40,18 @@ Result<FileStat> StatFile(int dir, const std::string& path) {
   return stat;
 }
 
-FileIndex::FileIndex(std::string root) : root_files_(root), prefix_(WithSlash(std::move(root))) {}
+PolledFiles::PolledFiles(std::string root)
+    : root_files_(root), prefix_(WithSlash(std::move(root))) {}
 
-const FileIndex::File* FileIndex::Get(uint64_t file) const {
+const PolledFiles::File* PolledFiles::Get(uint64_t file) const {
   return file == 0 || file > files_.size() ? nullptr : &files_[file - 1];
 }
 
-bool FileIndex::IsBelowRoot(const std::string& absolute) const {
+bool PolledFiles::IsBelowRoot(const std::string& absolute) const {
   return absolute.starts_with(prefix_);
 }
 
-uint64_t FileIndex::Learn(const FileStat& stat, const std::string& path) {
+uint64_t PolledFiles::Learn(const FileStat& stat, const std::string& path) {
   const auto known = numbers_.find(stat.id);
   if (known != numbers_.end()) {
     File& file = files_[known->second - 1];
@@ -63,7 +64,7 @@ uint64_t FileIndex::Learn(const FileStat& stat, const std::string& path) {
   return numbers_[stat.id] = files_.size();
 }
 
-FileInfo FileIndex::InfoOf(uint64_t file) const {
+FileInfo PolledFiles::InfoOf(uint64_t file) const {
   const FileStat& stat = files_[file - 1].stat;
   return FileInfo{.file = file,
                   .size = stat.size,
@@ -73,7 +74,7 @@ FileInfo FileIndex::InfoOf(uint64_t file) const {
                   .dev_minor = stat.id.dev_minor};
 }
 
-Result<FileInfo> FileIndex::Lookup(const std::string& path) {
+Result<FileInfo> PolledFiles::Lookup(const std::string& path) {
   const Result<std::string> target = root_files_.FollowLinks(path);
   if (!target) return target.error();
   const Result<UniqueFd> fd = root_files_.Open(*target);
@@ -87,7 +88,7 @@ Result<FileInfo> FileIndex::Lookup(const std::string& path) {
   return InfoOf(file);
 }
 
-Result<UniqueFd> FileIndex::Open(uint64_t file, FileStat* stat) {
+Result<UniqueFd> PolledFiles::Open(uint64_t file, FileStat* stat) {
   std::string path;
   FileIdentity id;
   {
@@ -109,7 +110,7 @@ Result<UniqueFd> FileIndex::Open(uint64_t file, FileStat* stat) {
   return fd;
 }
 
-Result<FileInfo> FileIndex::Resolve(uint64_t file, std::string* path) {
+Result<FileInfo> PolledFiles::Resolve(uint64_t file, std::string* path) {
   const Result<UniqueFd> fd = Open(file, nullptr);
   if (!fd) return fd.error();
   const std::lock_guard lock(mutex_);
@@ -117,7 +118,7 @@ Result<FileInfo> FileIndex::Resolve(uint64_t file, std::string* path) {
   return InfoOf(file);
 }
 
-uint64_t FileIndex::Find(const FileStat& stat, const std::string& absolute) {
+uint64_t PolledFiles::Find(const FileStat& stat, const std::string& absolute) {
   if (!stat.is_regular) return 0;
   std::string path;
   if (IsBelowRoot(absolute)) path = absolute.substr(prefix_.size());
@@ -125,7 +126,7 @@ uint64_t FileIndex::Find(const FileStat& stat, const std::string& absolute) {
   return Learn(stat, path);
 }
 
-uint64_t FileIndex::SizeOf(uint64_t file) const {
+uint64_t PolledFiles::SizeOf(uint64_t file) const {
   const std::lock_guard lock(mutex_);
   const File* known = Get(file);
   return known == nullptr ? 0 : known->stat.size;
@@ -134,7 +135,7 @@ uint64_t FileIndex::SizeOf(uint64_t file) const {
 // --------------------------------------------------------------------- belief
 
 // Part of a unit counts as all of it.
-void FileIndex::MarkPresent(uint64_t file, uint64_t offset, uint64_t length) {
+void PolledFiles::MarkPresent(uint64_t file, uint64_t offset, uint64_t length) {
   const std::lock_guard lock(mutex_);
   if (Get(file) == nullptr || length == 0) return;
   File& known = files_[file - 1];
@@ -145,7 +146,7 @@ void FileIndex::MarkPresent(uint64_t file, uint64_t offset, uint64_t length) {
 }
 
 // Only what is covered whole, or to the end of the file.
-void FileIndex::MarkAbsent(uint64_t file, uint64_t offset, uint64_t length) {
+void PolledFiles::MarkAbsent(uint64_t file, uint64_t offset, uint64_t length) {
   const std::lock_guard lock(mutex_);
   if (Get(file) == nullptr) return;
   File& known = files_[file - 1];
@@ -157,7 +158,7 @@ void FileIndex::MarkAbsent(uint64_t file, uint64_t offset, uint64_t length) {
     known.present[unit] = false;
 }
 
-uint64_t FileIndex::PresentBytes(uint64_t file, uint64_t offset, uint64_t length) const {
+uint64_t PolledFiles::PresentBytes(uint64_t file, uint64_t offset, uint64_t length) const {
   const std::lock_guard lock(mutex_);
   const File* known = Get(file);
   if (known == nullptr) return 0;
@@ -172,7 +173,7 @@ uint64_t FileIndex::PresentBytes(uint64_t file, uint64_t offset, uint64_t length
   return bytes;
 }
 
-bool FileIndex::IsPresent(uint64_t file, uint64_t offset) const {
+bool PolledFiles::IsPresent(uint64_t file, uint64_t offset) const {
   const std::lock_guard lock(mutex_);
   const File* known = Get(file);
   const uint64_t unit = offset / kUnitBytes;

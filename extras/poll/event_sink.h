@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what is made of what polling saw: which events tell it, and how large each is.
 // Threads: Set by any, the rest by the polling thread.
-#ifndef PPC_EXTRAS_POLL_TELLER_H_
-#define PPC_EXTRAS_POLL_TELLER_H_
+#ifndef PPC_EXTRAS_POLL_EVENT_SINK_H_
+#define PPC_EXTRAS_POLL_EVENT_SINK_H_
 
 #include <cstdint>
 #include <mutex>
 
 #include "extras/poll/event_queue.h"
-#include "extras/poll/file_index.h"
+#include "extras/poll/polled_files.h"
 
 namespace ppc {
 
@@ -20,9 +20,9 @@ struct Origin {
   uint32_t open_id = 0;
 };
 
-class Teller {
+class EventSink {
  public:
-  Teller(FileIndex* files, EventQueue* events) : files_(files), events_(events) {}
+  EventSink(PolledFiles* files, EventQueue* events) : files_(files), events_(events) {}
 
   void Set(const AttachOptions& options);
   AttachOptions Get() const;
@@ -46,7 +46,7 @@ class Teller {
   void Push(EventKind kind, uint8_t flags, const Origin& who, uint64_t file, uint64_t offset,
             uint64_t length);
 
-  FileIndex* const files_;
+  PolledFiles* const files_;
   EventQueue* const events_;
   mutable std::mutex mutex_;
   AttachOptions options_;
@@ -54,4 +54,4 @@ class Teller {
 
 }  // namespace ppc
 
-#endif  // PPC_EXTRAS_POLL_TELLER_H_
+#endif  // PPC_EXTRAS_POLL_EVENT_SINK_H_

@@ -2,8 +2,8 @@
 // Owns what an ordinary user can do with the page cache of an open file: read it in, drop
 // unmapped pages, and count where the kernel allows it.
 // Threads: any.
-#ifndef PPC_EXTRAS_POLL_FILE_CACHE_H_
-#define PPC_EXTRAS_POLL_FILE_CACHE_H_
+#ifndef PPC_EXTRAS_POLL_FILE_READER_H_
+#define PPC_EXTRAS_POLL_FILE_READER_H_
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@
 
 #include "daemon/backend/backend.h"
 #include "daemon/machine/roots.h"
-#include "extras/poll/file_index.h"
+#include "extras/poll/polled_files.h"
 
 namespace ppc {
 
@@ -45,4 +45,4 @@ class FileReader {
 
 }  // namespace ppc
 
-#endif  // PPC_EXTRAS_POLL_FILE_CACHE_H_
+#endif  // PPC_EXTRAS_POLL_FILE_READER_H_

@@ -4,15 +4,15 @@
 // (overlay, btrfs, NFS): the kernel is asked, by a look at our own mapping of each file.
 //
 // So many files are listed.  Where there are more (ext4, xfs and what else opens a file by the
-// number of its inode) the others are met: each when a process reads it, and nothing is known of it
-// but its inode.  The kernel's list holds the last of them.
+// number of its inode) the others are discovered: each when a process reads it, and nothing is
+// known of it but its inode.  The kernel's list holds the last of them.
 //
 // What lies below another registered directory that is further down is that one's.
 //
 // Holds no descriptor: the file system below can be unmounted.
 // Threads: any.
-#ifndef PPC_DAEMON_BACKEND_OBSERVER_INODE_INDEX_H_
-#define PPC_DAEMON_BACKEND_OBSERVER_INODE_INDEX_H_
+#ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_FILES_H_
+#define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_FILES_H_
 
 #include <sys/stat.h>
 
@@ -29,8 +29,8 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
+#include "daemon/backend/observer/discovered_files.h"
 #include "daemon/backend/observer/inode_table.h"
-#include "daemon/backend/observer/met_files.h"
 #include "daemon/backend/observer/programs.h"
 #include "daemon/backend/root_files.h"
 #include "daemon/base/result.h"
@@ -38,17 +38,18 @@
 
 namespace ppc {
 
-class InodeIndex {
+class ObserverFiles {
  public:
   struct Limits {
     size_t listed = 8192;     // by name
-    size_t in_kernel = 8192;  // of the met
+    size_t in_kernel = 8192;  // of the discovered
   };
-  // programs and met must outlive this.
-  InodeIndex(std::string root, ObserverPrograms* programs, MetFiles* met, Limits limits);
-  ~InodeIndex();
-  InodeIndex(const InodeIndex&) = delete;
-  InodeIndex& operator=(const InodeIndex&) = delete;
+  // programs and discovered must outlive this.
+  ObserverFiles(std::string root, ObserverPrograms* programs, DiscoveredFiles* discovered,
+                Limits limits);
+  ~ObserverFiles();
+  ObserverFiles(const ObserverFiles&) = delete;
+  ObserverFiles& operator=(const ObserverFiles&) = delete;
 
   // Lists the directory's files until `deadline_ns` (CLOCK_MONOTONIC); false: there are more.
   Result<bool> Scan(uint64_t deadline_ns);
@@ -65,16 +66,16 @@ class InodeIndex {
   Result<UniqueFd> Open(uint64_t file);
   // The kernel reported the inode (ino, dev) at another address or generation than was listed.
   // False: its name leads to another inode now; this one may have another name.
-  bool Relearn(uint64_t ino, uint32_t dev);
+  bool OnChangedInode(uint64_t ino, uint32_t dev);
   // The kernel reported an unlisted inode.  We may still know its name, if it belonged to another
   // registered directory before.
-  void Relist(uint64_t ino, uint32_t dev);
+  void OnUnlistedInode(uint64_t ino, uint32_t dev);
   // Not all files are listed.
-  bool HasMet() const { return has_met_.load(std::memory_order_relaxed); }
+  bool HasDiscovered() const { return has_discovered_.load(std::memory_order_relaxed); }
   // The number of a file that may be one of the directory's (Resolve tells); 0: it cannot.  Waits
   // for no file system.
-  uint64_t Meet(uint64_t ino, uint32_t dev, uint32_t generation);
-  // A met file, as far as is known without a look at it.
+  uint64_t Discover(uint64_t ino, uint32_t dev, uint32_t generation);
+  // A discovered file, as far as is known without a look at it.
   std::optional<FileInfo> Peek(uint64_t file) const;
   // It will be read: the kernel is to tell of it.
   void Expect(uint64_t file);
@@ -90,7 +91,7 @@ class InodeIndex {
   std::optional<Identity> IdentityOf(uint64_t file) const;
   // The number of the directory that a file lies in.
   std::optional<uint32_t> FolderOf(uint64_t file) const {
-    if (MetFiles::IsMet(file)) return 0;
+    if (DiscoveredFiles::IsDiscovered(file)) return 0;
     const std::lock_guard lock(mutex_);
     const std::optional<InodeTable::File> known = files_.Get(file);
     if (!known) return std::nullopt;
@@ -99,7 +100,7 @@ class InodeIndex {
   std::optional<uint32_t> FolderOf(dev_t dev, ino_t ino) const {
     const std::lock_guard lock(mutex_);
     const std::optional<InodeTable::File> known = files_.Get(files_.NumberOf(dev, ino));
-    if (!known && IsMetInode(dev, ino)) return 0;
+    if (!known && IsDiscoveredInode(dev, ino)) return 0;
     if (!known) return std::nullopt;
     return known->parent;
   }
@@ -146,18 +147,18 @@ class InodeIndex {
   Status Learn(std::span<Fresh> fresh);
   Result<uint64_t> Add(Fresh* fresh, const obs_vma* seen);
   void Forget(uint64_t file);
-  bool IsFull() const { return HasMet() || IsCut(); }
+  bool IsFull() const { return HasDiscovered() || IsCut(); }
   // There are too many files, of which this is one.
   void BeFull(int fd);
-  bool IsMetInode(dev_t dev, ino_t ino) const {
-    return HasMet() && dev == met_dev_ && met_->NumberOf(ino) != 0;
+  bool IsDiscoveredInode(dev_t dev, ino_t ino) const {
+    return HasDiscovered() && dev == discovered_dev_ && discovered_->NumberOf(ino) != 0;
   }
-  Result<UniqueFd> OpenMet(const MetFiles::File& file, int flags) const;
-  Result<UniqueFd> OpenMet(uint64_t number, int flags);
-  Result<FileInfo> ResolveMet(uint64_t number, std::string* path);
+  Result<UniqueFd> OpenDiscovered(const DiscoveredFiles::File& file, int flags) const;
+  Result<UniqueFd> OpenDiscovered(uint64_t number, int flags);
+  Result<FileInfo> ResolveDiscovered(uint64_t number, std::string* path);
   bool IsBelowOther(const std::string& path);
-  Status ListMet(uint64_t number, const MetFiles::File& file);
-  void UnlistMet(size_t most);
+  Status ListDiscovered(uint64_t number, const DiscoveredFiles::File& file);
+  void UnlistDiscovered(size_t most);
   Result<FileInfo> InfoOf(uint64_t file, const struct stat& info) const;
   Status NoteDevice(uint32_t dev);
 
@@ -177,17 +178,18 @@ class InodeIndex {
   std::vector<ObserverPrograms::Root> below_;
 
   const Limits limits_;
-  MetFiles* const met_;
+  DiscoveredFiles* const discovered_;
   std::atomic<bool> is_cut_{false};
-  std::atomic<bool> has_met_{false};
-  // The device of met files; written before has_met_ is.
-  dev_t met_dev_ = 0;
-  uint32_t met_key_dev_ = 0;
+  std::atomic<bool> has_discovered_{false};
+  // The device of discovered files; written before has_discovered_ is.
+  dev_t discovered_dev_ = 0;
+  uint32_t discovered_key_dev_ = 0;
   int handle_type_ = 0;
   std::mutex listed_mutex_;
-  std::deque<std::pair<uint64_t, uint64_t>> listed_;  // met that the kernel knows: number, inode
+  std::deque<std::pair<uint64_t, uint64_t>>
+      listed_;  // discovered that the kernel knows: number, inode
 };
 
 }  // namespace ppc
 
-#endif  // PPC_DAEMON_BACKEND_OBSERVER_INODE_INDEX_H_
+#endif  // PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_FILES_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The replay backend stands for the module: its numbers go stale when the test says so.
-#include "daemon/backend/kmod/file_numbers.h"
+#include "daemon/backend/kmod/kmod_files.h"
 
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@
 namespace ppc {
 namespace {
 
-class FileNumbersTest : public testing::Test {
+class KmodFilesTest : public testing::Test {
  protected:
-  FileNumbersTest() { module_.AddFile(1, "a", 8 * kMiB); }
+  KmodFilesTest() { module_.AddFile(1, "a", 8 * kMiB); }
   // The kernel drops the inode from its cache and gives the next lookup a new number.
   void ComesBackAs(uint64_t number, uint64_t was, uint64_t ino = 1, const std::string& path = "a") {
     module_.MakeStale(was);
@@ -42,7 +42,7 @@ class FileNumbersTest : public testing::Test {
   int calls_ = 0;
   int code_ = 0;
   ReplayBackend module_{{}};
-  FileNumbers numbers_{
+  KmodFiles numbers_{
       {.resolve = [this](uint64_t number,
                          std::string* path) { return module_.Resolve(number, path); },
        .look_up =
@@ -54,7 +54,7 @@ class FileNumbersTest : public testing::Test {
                             bool native) { return module_.SetFileNative(number, native); }}};
 };
 
-TEST_F(FileNumbersTest, AFileKeepsItsFirstNumber) {
+TEST_F(KmodFilesTest, AFileKeepsItsFirstNumber) {
   EXPECT_EQ(numbers_.Lookup("a")->file, 1u);
   ComesBackAs(2, 1);
   // An event with the new number comes first.
@@ -72,7 +72,7 @@ TEST_F(FileNumbersTest, AFileKeepsItsFirstNumber) {
   EXPECT_EQ(numbers_.FileOf(77), 77u) << "never known";
 }
 
-TEST_F(FileNumbersTest, AStaleNumberIsLookedUpOnce) {
+TEST_F(KmodFilesTest, AStaleNumberIsLookedUpOnce) {
   (void)numbers_.Lookup("a");
   ComesBackAs(2, 1);
   looked_up_ = 0;
@@ -85,7 +85,7 @@ TEST_F(FileNumbersTest, AStaleNumberIsLookedUpOnce) {
   EXPECT_EQ(code_, ESTALE);
 }
 
-TEST_F(FileNumbersTest, AFileThatIsGoneStaysGone) {
+TEST_F(KmodFilesTest, AFileThatIsGoneStaysGone) {
   (void)numbers_.Lookup("a");
   module_.MakeStale(1);
   EXPECT_EQ(NumberFor(1), 0u);
@@ -95,7 +95,7 @@ TEST_F(FileNumbersTest, AFileThatIsGoneStaysGone) {
   EXPECT_EQ(NumberFor(1), 2u);
 }
 
-TEST_F(FileNumbersTest, TheSameNumberIsTriedThreeTimesAndNoMore) {
+TEST_F(KmodFilesTest, TheSameNumberIsTriedThreeTimesAndNoMore) {
   (void)numbers_.Lookup("a");
   int calls = 0;
   const Status done = numbers_.Do(1, [&](uint64_t) -> Status {
@@ -106,7 +106,7 @@ TEST_F(FileNumbersTest, TheSameNumberIsTriedThreeTimesAndNoMore) {
   EXPECT_EQ(calls, 1 + 3);
 }
 
-TEST_F(FileNumbersTest, NumbersThatChangeMeanwhileAreFollowed) {
+TEST_F(KmodFilesTest, NumbersThatChangeMeanwhileAreFollowed) {
   (void)numbers_.Lookup("a");
   uint64_t last = 1;
   const Result<uint64_t> done = numbers_.Do(1, [&](uint64_t number) -> Result<uint64_t> {
@@ -119,7 +119,7 @@ TEST_F(FileNumbersTest, NumbersThatChangeMeanwhileAreFollowed) {
   EXPECT_EQ(*done, 4u);
 }
 
-TEST_F(FileNumbersTest, ANameThatLeadsToAnotherInodeIsAnotherFile) {
+TEST_F(KmodFilesTest, ANameThatLeadsToAnotherInodeIsAnotherFile) {
   (void)numbers_.Lookup("a");
   ComesBackAs(2, 1, /*ino=*/9);
   EXPECT_EQ(numbers_.FileOf(2), 2u);
@@ -130,7 +130,7 @@ TEST_F(FileNumbersTest, ANameThatLeadsToAnotherInodeIsAnotherFile) {
   EXPECT_EQ(numbers_.Lookup("a")->file, 2u);
 }
 
-TEST_F(FileNumbersTest, AChangedFileIsAnother) {
+TEST_F(KmodFilesTest, AChangedFileIsAnother) {
   (void)numbers_.Lookup("a");
   module_.MakeStale(1);
   module_.AddFile(2, "a", 4 * kMiB);
@@ -139,7 +139,7 @@ TEST_F(FileNumbersTest, AChangedFileIsAnother) {
 }
 
 // A symlink's name when the policy asked, the file's own name with the event.
-TEST_F(FileNumbersTest, AFileIsTheSameUnderAnotherName) {
+TEST_F(KmodFilesTest, AFileIsTheSameUnderAnotherName) {
   (void)numbers_.Lookup("a");
   ComesBackAs(2, 1, 1, "blobs/a");
   EXPECT_EQ(numbers_.FileOf(2), 1u);
@@ -147,7 +147,7 @@ TEST_F(FileNumbersTest, AFileIsTheSameUnderAnotherName) {
   EXPECT_EQ(NumberFor(1), 2u);
 }
 
-TEST_F(FileNumbersTest, ARenameAfterwardsKeepsTheFile) {
+TEST_F(KmodFilesTest, ARenameAfterwardsKeepsTheFile) {
   (void)numbers_.Lookup("a");
   ComesBackAs(2, 1);
   EXPECT_EQ(PathOf(1), "a");
@@ -157,7 +157,7 @@ TEST_F(FileNumbersTest, ARenameAfterwardsKeepsTheFile) {
   EXPECT_EQ(numbers_.FileOf(2), 1u);
 }
 
-TEST_F(FileNumbersTest, NumbersThatNobodyHasAnyMoreAreForgotten) {
+TEST_F(KmodFilesTest, NumbersThatNobodyHasAnyMoreAreForgotten) {
   (void)numbers_.Lookup("a");
   for (uint64_t number = 2; number < 50; ++number) {
     ComesBackAs(number, number - 1);
@@ -168,7 +168,7 @@ TEST_F(FileNumbersTest, NumbersThatNobodyHasAnyMoreAreForgotten) {
   EXPECT_EQ(NumberFor(1), 49u);
 }
 
-TEST_F(FileNumbersTest, NativeReadingOutlivesTheNumber) {
+TEST_F(KmodFilesTest, NativeReadingOutlivesTheNumber) {
   (void)numbers_.Lookup("a");
   ASSERT_TRUE(numbers_.SetNative(1, true));
   EXPECT_TRUE(module_.IsFileNative(1));
@@ -180,7 +180,7 @@ TEST_F(FileNumbersTest, NativeReadingOutlivesTheNumber) {
   EXPECT_FALSE(module_.IsFileNative(3));
 }
 
-TEST_F(FileNumbersTest, ThereIsABoundToWhatIsKept) {
+TEST_F(KmodFilesTest, ThereIsABoundToWhatIsKept) {
   (void)numbers_.Lookup("a");
   ComesBackAs(2, 1);
   (void)numbers_.FileOf(2);

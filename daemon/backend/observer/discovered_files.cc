@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/backend/observer/met_files.h"
+#include "daemon/backend/observer/discovered_files.h"
 
 #include <algorithm>
 #include <bit>
@@ -19,27 +19,27 @@ uint16_t Seconds(uint64_t now_ns) { return static_cast<uint16_t>(now_ns / kNsPer
 
 }  // namespace
 
-MetFiles::MetFiles(size_t places)
+DiscoveredFiles::DiscoveredFiles(size_t places)
     : sets_(std::bit_floor(std::clamp<size_t>(places, 2 * kWays, kMostPlaces)) / kWays) {}
 
-size_t MetFiles::SetOf(uint64_t ino, int which) const {
+size_t DiscoveredFiles::SetOf(uint64_t ino, int which) const {
   const uint64_t hash = MixIno(ino);
   return static_cast<size_t>(which == 0 ? hash : hash >> 32) & (sets_ - 1);
 }
 
 // Another file that comes into the same place has another number but once in half a million.
-uint64_t MetFiles::NumberAt(size_t place, const Row& row) {
+uint64_t DiscoveredFiles::NumberAt(size_t place, const Row& row) {
   const uint64_t tag = MixIno(InoOf(row) << 24 ^ row.generation) >> (64 - 39 + kPlaceBits);
   return kMark | tag << kPlaceBits | place;
 }
 
-const MetFiles::Row* MetFiles::RowOf(uint64_t number) const {
+const DiscoveredFiles::Row* DiscoveredFiles::RowOf(uint64_t number) const {
   const size_t place = number & ((uint64_t{1} << kPlaceBits) - 1);
-  if (!IsMet(number) || place >= rows_.size() || rows_[place].state == kFree) return nullptr;
+  if (!IsDiscovered(number) || place >= rows_.size() || rows_[place].state == kFree) return nullptr;
   return NumberAt(place, rows_[place]) == number ? &rows_[place] : nullptr;
 }
 
-MetFiles::Row* MetFiles::Find(uint64_t ino) {
+DiscoveredFiles::Row* DiscoveredFiles::Find(uint64_t ino) {
   if (rows_.empty()) return nullptr;
   for (const int which : {0, 1}) {
     Row* const begin = &rows_[SetOf(ino, which) * kWays];
@@ -52,7 +52,7 @@ MetFiles::Row* MetFiles::Find(uint64_t ino) {
 }
 
 // To the emptier set of two, so that the table fills up before anything goes.
-MetFiles::Row* MetFiles::RoomFor(uint64_t ino) {
+DiscoveredFiles::Row* DiscoveredFiles::RoomFor(uint64_t ino) {
   Row* best = nullptr;
   long least = 0;
   for (const int which : {0, 1}) {
@@ -77,7 +77,7 @@ MetFiles::Row* MetFiles::RoomFor(uint64_t ino) {
   return &rows_[SetOf(ino, static_cast<int>(turn_ & 1)) * kWays + turn_ / 2 % kWays];
 }
 
-uint64_t MetFiles::Meet(const File& file, uint64_t now_ns, File* gone) {
+uint64_t DiscoveredFiles::Discover(const File& file, uint64_t now_ns, File* gone) {
   *gone = File{};
   if (file.ino == 0 || file.ino >> 40 != 0) return 0;
   const std::lock_guard lock(mutex_);
@@ -103,21 +103,21 @@ uint64_t MetFiles::Meet(const File& file, uint64_t now_ns, File* gone) {
   return NumberAt(static_cast<size_t>(row - rows_.data()), *row);
 }
 
-std::optional<MetFiles::File> MetFiles::Get(uint64_t number) const {
+std::optional<DiscoveredFiles::File> DiscoveredFiles::Get(uint64_t number) const {
   const std::lock_guard lock(mutex_);
   const Row* const row = RowOf(number);
   if (row == nullptr || row->state == kRefused) return std::nullopt;
   return File{InoOf(*row), row->generation};
 }
 
-uint64_t MetFiles::NumberOf(uint64_t ino) const {
+uint64_t DiscoveredFiles::NumberOf(uint64_t ino) const {
   const std::lock_guard lock(mutex_);
-  const Row* const row = const_cast<MetFiles*>(this)->Find(ino);
+  const Row* const row = const_cast<DiscoveredFiles*>(this)->Find(ino);
   if (row == nullptr || row->state == kRefused) return 0;
   return NumberAt(static_cast<size_t>(row - rows_.data()), *row);
 }
 
-bool MetFiles::Confirm(uint64_t number, bool is_listed) {
+bool DiscoveredFiles::Confirm(uint64_t number, bool is_listed) {
   const std::lock_guard lock(mutex_);
   Row* const row = RowOf(number);
   const State state = is_listed ? kListed : kConfirmed;
@@ -127,13 +127,13 @@ bool MetFiles::Confirm(uint64_t number, bool is_listed) {
   return true;
 }
 
-bool MetFiles::IsConfirmed(uint64_t number) const {
+bool DiscoveredFiles::IsConfirmed(uint64_t number) const {
   const std::lock_guard lock(mutex_);
   const Row* const row = RowOf(number);
   return row != nullptr && row->state >= kConfirmed;
 }
 
-void MetFiles::Refuse(uint64_t number, uint64_t now_ns) {
+void DiscoveredFiles::Refuse(uint64_t number, uint64_t now_ns) {
   const std::lock_guard lock(mutex_);
   Row* const row = RowOf(number);
   if (row == nullptr) return;
@@ -142,7 +142,7 @@ void MetFiles::Refuse(uint64_t number, uint64_t now_ns) {
   row->units = Seconds(now_ns);
 }
 
-void MetFiles::Forget(uint64_t number) {
+void DiscoveredFiles::Forget(uint64_t number) {
   const std::lock_guard lock(mutex_);
   Row* const row = RowOf(number);
   if (row == nullptr) return;
@@ -150,18 +150,18 @@ void MetFiles::Forget(uint64_t number) {
   *row = Row{};
 }
 
-size_t MetFiles::Files() const {
+size_t DiscoveredFiles::Files() const {
   const std::lock_guard lock(mutex_);
   return files_;
 }
 
-uint16_t MetFiles::Units(uint64_t number) const {
+uint16_t DiscoveredFiles::Units(uint64_t number) const {
   const std::lock_guard lock(mutex_);
   const Row* const row = RowOf(number);
   return row == nullptr || row->state == kRefused ? uint16_t{0} : row->units;
 }
 
-void MetFiles::SetUnits(uint64_t number, uint16_t units) {
+void DiscoveredFiles::SetUnits(uint64_t number, uint16_t units) {
   const std::lock_guard lock(mutex_);
   Row* const row = RowOf(number);
   if (row != nullptr && row->state != kRefused) row->units = units;

@@ -3,8 +3,8 @@
 // cache: what we loaded or saw being read, since the kernel does not say it of files of others.
 // Nothing stays open; a file is opened by its path and compared with what the number stands for.
 // Threads: any.
-#ifndef PPC_EXTRAS_POLL_FILE_INDEX_H_
-#define PPC_EXTRAS_POLL_FILE_INDEX_H_
+#ifndef PPC_EXTRAS_POLL_POLLED_FILES_H_
+#define PPC_EXTRAS_POLL_POLLED_FILES_H_
 
 #include <compare>
 #include <cstdint>
@@ -40,9 +40,9 @@ struct FileStat {
 // statx(2); follows links.  "" with a descriptor: the descriptor itself.
 Result<FileStat> StatFile(int dir, const std::string& path);
 
-class FileIndex {
+class PolledFiles {
  public:
-  explicit FileIndex(std::string root);
+  explicit PolledFiles(std::string root);
 
   const RootFiles& root_files() const { return root_files_; }
 
@@ -88,4 +88,4 @@ class FileIndex {
 
 }  // namespace ppc
 
-#endif  // PPC_EXTRAS_POLL_FILE_INDEX_H_
+#endif  // PPC_EXTRAS_POLL_POLLED_FILES_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "extras/poll/file_cache.h"
+#include "extras/poll/file_reader.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>
