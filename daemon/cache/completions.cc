@@ -14,7 +14,7 @@ void Completions::Push(const IoResult& result) {
   KickLocked();
 }
 
-void Completions::Kick() {
+void Completions::WakeThreads() {
   const std::lock_guard lock(mutex_);
   KickLocked();
 }

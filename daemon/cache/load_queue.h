@@ -111,7 +111,7 @@ class LoadQueue {
   // So many of the taken bytes did not need the device: they do not count as loading.
   void GiveBack(const LoadItem& item, uint64_t bytes);
   // The service's reader waits for the device itself: until then it has no time, whatever was said.
-  void Press(uint32_t service, uint64_t until_ns);
+  void Boost(uint32_t service, uint64_t until_ns);
   // A reader waits for this group's service; not once the service has ended, of which a load may
   // still be in flight.
   bool IsPressed(uint32_t slot, uint64_t now_ns) const {

@@ -117,10 +117,10 @@ void LoadScheduler::NoteDemand(uint64_t bytes) {
 void LoadScheduler::NoteMiss(uint32_t service) {
   const uint64_t now = backend_->NowNs();
   const std::lock_guard lock(mutex_);
-  queue_.Press(service, now + kMissedNs);
+  queue_.Boost(service, now + kMissedNs);
 }
 
-void LoadScheduler::Kick() {
+void LoadScheduler::WakeThreads() {
   const uint64_t now = backend_->NowNs();
   const std::lock_guard lock(mutex_);
   kicked_ns_ = std::max(kicked_ns_, now);
@@ -250,10 +250,10 @@ Interruption LoadScheduler::Check(const LoaderThread& loader) {
   return is_above ? Interruption::kMemory : Interruption::kNone;
 }
 
-LoadScheduler::Standing LoadScheduler::StandingOf(const LoadItem& item, uint64_t now) {
+LoadScheduler::ItemStatus LoadScheduler::StatusOf(const LoadItem& item, uint64_t now) {
   const std::lock_guard lock(mutex_);
-  return Standing{.newest = queue_.Newest(item.slot),
-                  .is_waited = queue_.IsPressed(item.slot, now)};
+  return ItemStatus{.newest = queue_.Newest(item.slot),
+                    .is_waited = queue_.IsPressed(item.slot, now)};
 }
 
 void LoadScheduler::BeginStep(const LoadItem& item, uint64_t now) {

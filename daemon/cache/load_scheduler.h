@@ -72,7 +72,7 @@ class LoadScheduler {
   void EndService(uint32_t service);
   void NoteDemand(uint64_t bytes);
   void NoteMiss(uint32_t service);
-  void Kick();
+  void WakeThreads();
   // Interrupts everything; no loader gets a chunk any more.
   void Stop();
 
@@ -94,11 +94,11 @@ class LoadScheduler {
   void Finish(LoaderThread* loader, Interruption reason);
 
   // Whether a reader waits for an item, and how to see that it is not wanted any more.
-  struct Standing {
+  struct ItemStatus {
     const std::atomic<uint64_t>* newest = nullptr;  // see LoadRequest::newest
     bool is_waited = false;
   };
-  Standing StandingOf(const LoadItem& item, uint64_t now);
+  ItemStatus StatusOf(const LoadItem& item, uint64_t now);
   // What a step tells: of the device, of others that wait for it, of what became of the item.
   void BeginStep(const LoadItem& item, uint64_t now);
   void EndStep(const LoadItem& item, uint64_t now, uint64_t loaded, uint64_t took_ns);

@@ -118,17 +118,16 @@ Interruption LoaderPool::LoadStep(Loader* loader) {
   const LoadItem& item = chunk->Rest();
   const uint64_t step = chunk->NextStep();
   const uint64_t start = backend_->NowNs();
-  const LoadScheduler::Standing standing = scheduler_.StandingOf(item, start);
+  const LoadScheduler::ItemStatus status = scheduler_.StatusOf(item, start);
   // Before writers, and before loads for services without a waiting reader.
-  if (!options_.manual)
-    SetIoPriority(standing.is_waited ? IoPriority::kWaited : IoPriority::kAhead);
+  if (!options_.manual) SetIoPriority(status.is_waited ? IoPriority::kWaited : IoPriority::kAhead);
   const LoadRequest request{.file = item.file,
                             .offset = item.offset,
                             .length = step,
                             .charge = ChargeOf(item.payer),
                             .group = item.slot,
                             .generation = item.generation,
-                            .newest = standing.newest,
+                            .newest = status.newest,
                             .is_small = item.is_small,
                             .is_populated = item.is_populated,
                             .is_burnt = item.is_burnt,

@@ -54,7 +54,7 @@ class LoaderPool {
   // A service's reader has just missed something: nothing of it can wait for a while.
   void NoteMiss(uint32_t service) { scheduler_.NoteMiss(service); }
   // Memory was freed: threads that wait for room look again.
-  void Kick() { scheduler_.Kick(); }
+  void WakeThreads() { scheduler_.WakeThreads(); }
   // Interrupts everything and joins the threads.
   void Stop();
 

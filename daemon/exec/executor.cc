@@ -127,7 +127,7 @@ bool Executor::HandleCompletions() {
   for (const IoResult& result : results_) {
     is_news |= !result.is_refused;
     if (parts_.guard != nullptr && !result.is_refused) TellGuard(result);
-    if (!result.is_load && result.ok > 0) parts_.loader->Kick();
+    if (!result.is_load && result.ok > 0) parts_.loader->WakeThreads();
     ppc_result out{};
     out.kind = result.is_load ? PPC_LOADED : PPC_EVICTED;
     out.group = result.group;
@@ -273,7 +273,7 @@ void Executor::TickIfDue() {
   ++stats_.ticks;
   ++plan_epoch_;
   intake_.ReleaseHeld();  // what could not be asked for when it came
-  intake_.SettleLate(now);
+  intake_.ExpirePendingMessages(now);
   if (parts_.host->Has(Hook::kEvict) &&
       (evict_every_tick_ || (parts_.services->IsAnyAbove() && look_.IsKnown()))) {
     lists_.AskForEvictions();

@@ -205,14 +205,14 @@ TEST_F(EventIntakeTest, AMessageWaitsForTwoSecondsAtMostAndIsAnsweredOnce) {
   const uint64_t start = backend_.NowNs();
   intake_->CatchUp(answer_);
   Turn(&control_);
-  intake_->SettleLate(start + 1999 * kMs);
+  intake_->ExpirePendingMessages(start + 1999 * kMs);
   EXPECT_EQ(answers_, 0);
-  intake_->SettleLate(start + 2000 * kMs);
+  intake_->ExpirePendingMessages(start + 2000 * kMs);
   EXPECT_EQ(answers_, 1);
   for (int turn = 0; turn < 4; ++turn) {
     Turn(&control_);
     Turn(&lookups_);
-    intake_->SettleLate(start + 5000 * kMs);
+    intake_->ExpirePendingMessages(start + 5000 * kMs);
   }
   EXPECT_EQ(answers_, 1);
   EXPECT_EQ(seen_.size(), 1u);
@@ -231,7 +231,7 @@ TEST_F(EventIntakeTest, AMessageDoesNotWaitBehindAFullQueue) {
   Fill(&lookups_);
   intake_->CatchUp(answer_);
   Turn(&control_);
-  intake_->SettleLate(backend_.NowNs());
+  intake_->ExpirePendingMessages(backend_.NowNs());
   EXPECT_EQ(answers_, 2);
 }
 
