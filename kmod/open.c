@@ -37,7 +37,7 @@ static int ppc_lower_flags(const struct file *file)
  * No other task has the file yet.  O_NOATIME is not among the flags it is opened
  * with: FUSE would pass it to a server that may not ask for it.
  */
-static struct file *ppc_quiet(struct file *lower)
+static struct file *ppc_nonotify(struct file *lower)
 {
 	if (!IS_ERR(lower)) {
 		lower->f_flags |= O_NOATIME;
@@ -54,7 +54,7 @@ static struct file *ppc_quiet(struct file *lower)
 static struct file *ppc_dentry_open(const struct path *path, int flags, const struct cred *cred)
 {
 	const struct cred *old = override_creds(cred);
-	struct file *lower = ppc_quiet(dentry_open(path, flags, cred));
+	struct file *lower = ppc_nonotify(dentry_open(path, flags, cred));
 
 	revert_creds(old);
 	return lower;
@@ -110,7 +110,7 @@ static struct file *ppc_open_lower(struct ppc_open *po, struct file *file, const
 		lower = backing_file_open(file, flags, real, cred);
 		revert_creds(old);
 		ppc_set_notify(file, notify);
-		return ppc_quiet(lower);
+		return ppc_nonotify(lower);
 	}
 	lower = ppc_dentry_open(real, flags, cred);
 	if (!IS_ERR(lower)) {
@@ -203,8 +203,8 @@ struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 	if (!real.dentry)
 		return ERR_PTR(-ESTALE);
 	old = override_creds(sbi->cred);
-	lower = ppc_quiet(ppc_open_silent(sbi->silent, &real, O_RDONLY | O_LARGEFILE | O_NONBLOCK,
-					  sbi->cred));
+	lower = ppc_nonotify(ppc_open_silent(sbi->silent, &real,
+					     O_RDONLY | O_LARGEFILE | O_NONBLOCK, sbi->cred));
 	revert_creds(old);
 	dput(real.dentry);
 	return ppc_no_openstale(lower);
@@ -224,12 +224,12 @@ void ppc_open_event(struct ppc_open *po, u8 kind)
 	if (kind == PPC_EV_OPEN) {
 		ev.length = min_t(u64, PAGE_ALIGN(i_size_read(PPC_I(po->inode)->lower)),
 				  U32_MAX & PAGE_MASK);
-		po->open_told = ppc_upc_hint(sbi, &ev);
+		po->open_told = ppc_upc_emit_cheap(sbi, &ev);
 	} else if (po->open_told) {
 		/* the reader keeps something for each file whose OPEN it was told */
 		ppc_upc_emit(sbi, &ev, true);
 	} else {
-		ppc_upc_hint(sbi, &ev);
+		ppc_upc_emit_cheap(sbi, &ev);
 	}
 }
 
@@ -302,7 +302,7 @@ static struct ppc_open *ppc_open_alloc(struct inode *inode)
 	po->denies_write = false;
 	po->open_told = false;
 	po->ra = (struct ppc_open_ra) {};
-	po->hints = (struct ppc_open_hints) {
+	po->history = (struct ppc_open_history) {
 		.stretch = -PPC_STRETCH_PAGES,
 		.beacon_page = ULONG_MAX,
 		.unsure = sbi->caller_cred ? PPC_UNSURE : 0,

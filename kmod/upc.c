@@ -63,14 +63,14 @@ static void ppc_drop_detached(struct ppc_sb *sbi, const struct ppc_event *ev)
 }
 
 /**
- * ppc_upc_fill - who and when, for an event that is to be queued later
+ * ppc_upc_stamp - who and when, for an event that is to be queued later
  * @sbi: mount
  * @ev: file, extent and kind are the caller's
  *
  * Context: any task context.
  * Return: false when no consumer is attached any more; it is counted as lost
  */
-bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev)
+bool ppc_upc_stamp(struct ppc_sb *sbi, struct ppc_event *ev)
 {
 	struct ppc_session *s;
 
@@ -245,7 +245,7 @@ static bool ppc_hint_allowed(struct ppc_sb *sbi, struct ppc_session *s, const st
 }
 
 /**
- * ppc_upc_hint - the same, for what costs who causes it next to nothing
+ * ppc_upc_emit_cheap - the same, for what costs who causes it next to nothing
  * @sbi: mount
  * @ev: PROGRESS, OPEN or CLOSE
  *
@@ -254,7 +254,7 @@ static bool ppc_hint_allowed(struct ppc_sb *sbi, struct ppc_session *s, const st
  * Context: as ppc_upc_emit().
  * Return: whether it was not one too many
  */
-bool ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev)
+bool ppc_upc_emit_cheap(struct ppc_sb *sbi, struct ppc_event *ev)
 {
 	struct ppc_session *s;
 	bool allowed = false;

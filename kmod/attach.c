@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which consumer is attached and what that means for open files: attach, detach (lease
- * expiry is one), and the switching of native read-ahead.
+ * Which consumer is attached and what that means for open files: attach,
+ * detach (lease expiry is one), and the switching of native read-ahead.
  *
  * sbi->mode is what the application's path looks at.  Switching a file's
  * read-ahead and fault-around, adding a file to the end of the list, and its
@@ -179,7 +179,7 @@ static u32 ppc_or_default(u32 value, u32 fallback)
 }
 
 /**
- * ppc_attach - make a session the mount's event reader, or change its terms
+ * ppc_attach_session - make a session the mount's event reader, or change its terms
  * @sbi: mount
  * @session: of the calling descriptor
  * @req: checked by the caller
@@ -187,7 +187,8 @@ static u32 ppc_or_default(u32 value, u32 fallback)
  * Context: may sleep.
  * Return: 0, or -EBUSY when another session is attached
  */
-int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc_attach *req)
+int ppc_attach_session(struct ppc_sb *sbi, struct ppc_session *session,
+		       const struct ppc_attach *req)
 {
 	unsigned long mode = ppc_mode_of(req->flags), old;
 	struct ppc_session *reader;
@@ -225,7 +226,7 @@ int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc
 }
 
 /**
- * ppc_detach - no consumer any more: native read-ahead is in force again
+ * ppc_detach_session - no consumer any more: native read-ahead is in force again
  * @sbi: mount
  * @session: detach only if this one is attached; NULL: whichever is
  * @expired: its lease ran out
@@ -236,7 +237,7 @@ int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc
  * Context: may sleep.
  * Return: whether it was attached
  */
-bool ppc_detach(struct ppc_sb *sbi, struct ppc_session *session, bool expired)
+bool ppc_detach_session(struct ppc_sb *sbi, struct ppc_session *session, bool expired)
 {
 	struct ppc_session *reader;
 
