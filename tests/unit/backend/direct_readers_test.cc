@@ -132,10 +132,10 @@ TEST_F(ObserverTest, AnIdleFileIsClosedBetweenLooksAtProcesses) {
   EXPECT_EQ(hurried, 1);
   EXPECT_LE(io.Look(MonotonicNs()), 200 * kNsPerMs) << "it is to be closed";
   EXPECT_EQ(open_files(), 1);
-  // Somebody whom a look would find.
+  // A process that a look would find.
   MakeDirectReader(fake, 200, "/", Path("model"));
   usleep(600'000);
-  // Something is loaded still, so that a look at processes would find him.
+  // Something is loaded still, so that a look at processes would find it.
   const Result<FileInfo> other = index.Lookup("other");
   ASSERT_TRUE(other);
   ASSERT_TRUE(io.Load({.file = other->file, .length = kMiB, .is_small = true}));

@@ -90,7 +90,7 @@ TEST(DiscoveredFiles, ItDoesNotGrow) {
   for (uint64_t ino = 100'000; ino < 100'000 + 10 * kPlaces; ++ino) meet(ino);
   EXPECT_LE(files.Files(), kPlaces);
   EXPECT_GT(files.Files(), kPlaces / 100 * 98);
-  // A number of one that went is nobody's, but for a few of half a million.
+  // A number of one that went is free, but for a few of half a million.
   size_t there = 0;
   size_t others = 0;
   for (const auto& [number, ino] : numbers) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Directories of which one lies below another: whoever is further down has what is there.
+// Directories of which one lies below another: the lower one has the files there.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -105,7 +105,7 @@ TEST_F(ObserverBelowTest, DiscoveredFilesAreTheInnermostsToo) {
   for (const char* const name : {"a", "b", "c"}) {
     ReadCold(inner_ + "/" + name);
     std::array<Event, 512> batch;
-    // Numbers that nobody has looked up yet: the runtime does, and drops what is not ours.
+    // Numbers that were not looked up yet: the runtime does, and drops those that are not ours.
     for (ObserverBackend* const backend : {outer.get(), inner.get()}) {
       const size_t got = backend->Drain(batch);
       for (size_t i = 0; i < got; ++i) {

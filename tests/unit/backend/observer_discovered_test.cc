@@ -53,7 +53,7 @@ class ObserverDiscoveredTest : public ObserverTest {
     fsync(fd.Get());
     Drop(name);
   }
-  // What is told of a read by somebody else; 0: nothing.
+  // What is reported of a read by another process; 0: nothing.
   uint64_t Read(const std::string& name, uint64_t* missed = nullptr) {
     InChild([&] { ReadAll(name, 16 << 10); });
     const std::vector<Event> events = Events();
@@ -67,7 +67,7 @@ class ObserverDiscoveredTest : public ObserverTest {
   std::string PathOf(uint64_t number) {
     std::string path;
     Result<FileInfo> info = backend_->Resolve(number, &path);
-    // Somebody on this machine has dropped all names in between.
+    // Another process has dropped all names in between.
     for (int i = 0; i < kFiles && !info && info.error().code == EAGAIN; ++i) {
       for (int file = 0; file < kFiles; ++file) (void)access(Path(Name(file)).c_str(), F_OK);
       info = backend_->Resolve(number, &path);
@@ -123,7 +123,7 @@ TEST_F(ObserverDiscoveredTest, AStrangersPagesStay) {
   Drop(Name(50));
   const EvictRequest all{.file = number, .offset = 0, .length = kFileBytes, .unmap = true};
   ASSERT_TRUE(backend_->Evict(all));  // nothing of it is ours any more
-  ReadAll(Name(50), 16 << 10);        // by this process, of which nobody is told
+  ReadAll(Name(50), 16 << 10);        // by this process, which is not reported
   EXPECT_EQ(backend_->Evict(all)->dropped, 0u);
   EXPECT_EQ(Cached(Name(50)), kFileBytes);
 }

@@ -31,7 +31,7 @@ class SharedSet {
  public:
   explicit SharedSet(std::unique_ptr<ObserverProgramSet> set) : set_(std::move(set)) {}
 
-  // One call, with nobody else in the set.
+  // One call, with no other in the set.
   template <typename Call>
   auto With(Call call) {
     const std::lock_guard lock(mutex_);

@@ -65,7 +65,7 @@ TEST_F(ObserverSharedTest, AFileThatAppearsIsFoundByTheDirectoryThatHasIt) {
   }
 }
 
-// While nobody watched there, the file was discovered and told to the other directory alone.
+// While no runner watched there, the file was discovered and told to the other directory alone.
 TEST_F(ObserverSharedTest, AFileThatAppearedUnwatchedIsFoundByTheNextWatch) {
   const std::string one = Make("one");
   const std::string two = Make("two");
@@ -153,7 +153,7 @@ TEST_F(ObserverSharedTest, AnEventSaysTheReadersCgroup) {
   EXPECT_EQ(rmdir(group.c_str()), 0);
 }
 
-// However many files somebody reads: what the kernel lists of a directory has a bound.
+// However many files a process reads: what the kernel lists of a directory has a bound.
 TEST_F(ObserverSharedTest, TheKernelsListDoesNotGrow) {
   const std::string dir = Make("many");
   constexpr int kMany = 600;

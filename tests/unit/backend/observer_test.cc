@@ -278,7 +278,7 @@ TEST_F(ObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
   EXPECT_EQ(index.Files(), kDirectories + 2);
 }
 
-// Nobody has read either: only the look at the directory can tell that it is another file.
+// No process has read either: only the look at the directory can tell that it is another file.
 TEST_F(ObserverTest, ALookTellsAFileFromTheOneThatHadItsInode) {
   Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(SysRoots{});
   if (!programs) GTEST_SKIP() << programs.error().message;

@@ -115,7 +115,7 @@ TEST_F(LoadAdmissionTest, ThatThereIsNoRoomIsLookedAtAgainAndHoldsUpNobody) {
   EXPECT_EQ(choice.item->payer, roomy);
 }
 
-// Whoever reads memory does not come back.
+// The thread that reads memory does not come back.
 TEST_F(LoadAdmissionTest, AnOldReadingGrantsNothingEvenToWhoLooked) {
   const auto payer = PayerOf(4, 0);
   LoadAdmission::Look(payer.get(), now_ns_);

@@ -149,7 +149,7 @@ TEST_F(ServicesTest, WhoHasTimeLetsOthersGoFirst) {
   EXPECT_EQ(taken[1], 0u);
   EXPECT_EQ(taken[2], 1000u);
   EXPECT_EQ(taken[3], 1000u);
-  // Nobody else wants the device.
+  // No other service wants the device.
   EXPECT_EQ(TakeBytes(500)[1], 500u);
   // Its time has gone, though others want it still.
   now_ns_ += 59 * kSecond;

@@ -38,7 +38,7 @@ class EventIntakeTest : public PartsTest {
     while (intake_->DrainBatch() > 0) {
     }
   }
-  // Whose the readers are is asked elsewhere from now on.
+  // The services of readers are looked up by another thread from now on.
   void LookReadersUp() {
     services_->Use(
         nullptr,

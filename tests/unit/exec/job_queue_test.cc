@@ -114,7 +114,7 @@ TEST(JobQueueTest, AManualOneWorksWhenItIsTold) {
   EXPECT_EQ(worker.RunDone(), 0u);
 }
 
-// What takes its time holds up what is behind it, and nobody else.
+// A slow job delays the jobs behind it, and no other queue.
 TEST(JobQueueTest, AManualOneTakesItsTime) {
   std::vector<std::string> story;
   bool goes_on = false;
