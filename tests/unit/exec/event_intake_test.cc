@@ -48,17 +48,17 @@ class EventIntakeTest : public PartsTest {
         [this] { intake_->NoteAnswer(); });
   }
   // As the executor: once for all that have been answered.
-  void Turn(Worker* worker) {
+  void Turn(JobQueue* worker) {
     worker->RunDone();
     intake_->ReleaseAnswered();
   }
-  static void Fill(Worker* worker) {
+  static void Fill(JobQueue* worker) {
     while (queue->Submit(nullptr, nullptr)) {
     }
   }
 
-  Worker control_{"control", /*manual=*/true};
-  Worker lookups_{"readers", /*manual=*/true};
+  JobQueue control_{"control", /*manual=*/true};
+  JobQueue lookups_{"readers", /*manual=*/true};
   DemandMeter demand_;
   std::atomic<uint64_t> own_cache_{0};
   std::unique_ptr<CacheLook> look_;
