@@ -106,7 +106,7 @@ struct ppc_io {
 #define PPC_IO_EVEN_LOCKED 0x02u /* evict: also mlocked pages */
 #define PPC_IO_DRAIN 0x04u       /* evict: spend effort on stragglers (rarely) */
 #define PPC_IO_MANY 0x08u        /* load: small, one of many; a disk serves many at once (PPC_CAN_MANY) */
-#define PPC_IO_BURN 0x10u        /* load: is dropped again during the load, whoever maps it: where the
+#define PPC_IO_BURN 0x10u        /* load: dropped again during the load, even if mapped: where the
 				    backend evicts by memory groups it goes into one of them */
 
 /* struct prefetch_ios.flags */

@@ -21,7 +21,7 @@ static bool ppc_entry_present(const void *entry)
  * the answer may differ.  Whole nodes of 64 present pages are skipped by their
  * counters, so a cached MiB costs four steps.
  */
-static bool ppc_step(struct xa_state *xas, pgoff_t *next)
+static bool ppc_next_entry(struct xa_state *xas, pgoff_t *next)
 {
 	void *entry = xas_load(xas);
 	struct xa_node *node = xas->xa_node;
@@ -49,7 +49,7 @@ static bool ppc_step(struct xa_state *xas, pgoff_t *next)
  * @index: where to start; set to the start of the extent
  * @last: last page to look at
  *
- * Pages that are being read count as present: somebody has seen to them.
+ * Pages that are being read count as present: another task is reading them.
  *
  * Context: may sleep.
  * Return: number of absent pages from *@index on, 0 when there is none
@@ -70,7 +70,7 @@ unsigned long ppc_next_absent(struct address_space *mapping, pgoff_t *index, pgo
 			rcu_read_lock();
 		}
 		xas_set(&xas, at);
-		if (ppc_step(&xas, &next)) {
+		if (ppc_next_entry(&xas, &next)) {
 			if (found)
 				break;
 		} else if (!found) {

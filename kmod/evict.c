@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * EVICT: drops clean page cache of a range.  Safe at any time: whoever still
- * maps a dropped page faults the same bytes in again.
+ * EVICT: drops clean page cache of a range.  Safe at any time: a task that
+ * still maps a dropped page faults the same bytes in again.
  *
  * Paper: 3.2, the evictor.
  * Differs from the paper: mapped pages can be dropped too (UNMAP), since

@@ -21,7 +21,7 @@
 #define PPC_FAIR_BITS	8
 #define PPC_FAIR_WAYS	4
 #define PPC_FAIR_SAMPLE	16
-/* Of the root, where there are no tenants to tell apart. */
+/* The root cgroup, where there are no tenants to tell apart. */
 #define PPC_ROOT_CGROUP	1
 /* A cgroup may have so many times as much as a task, or more on a large machine. */
 #define PPC_FAIR_GROUP	4
@@ -50,7 +50,7 @@ static u64 ppc_bytes_read(const struct task_struct *task)
 #endif
 }
 
-/* Of a task; PROGRESS: of a thread. */
+/* Limits of a task; for PROGRESS: of a thread. */
 static const struct {
 	u32 interval_ns;
 	u32 burst;
@@ -187,7 +187,7 @@ bool ppc_fair_position(struct ppc_fair *fair, const struct ppc_event *ev, u32 be
  * where others have filled it, down to what is free times three, or seven.
  *
  * Context: preemption is off, on the CPU of the ring.
- * Return: true also for a full ring, which is nobody's fault
+ * Return: true also for a full ring, which is no task's fault
  */
 bool ppc_fair_share(const struct ppc_session *s, u32 ring, u32 used, const struct ppc_event *ev)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Open regular files: each call is noticed (miss.c) and then made on the lower
- * file.  With nobody attached only the call is left.
+ * file.  Without a consumer only the call is left.
  *
  * Paper: 3.1, the routing file system's read path.
  */
@@ -33,8 +33,8 @@ static int ppc_direct_flag(const struct ppc_sb *sbi, int ki_flags, unsigned long
 	return -EINVAL;
 }
 
-/* For those who want to be asked at each read; they may take their time. */
-static int ppc_ask(struct file *file, loff_t pos, size_t count, bool nowait)
+/* Asks the listeners that want to allow each read; they may take their time. */
+static int ppc_may_read(struct file *file, loff_t pos, size_t count, bool nowait)
 {
 	struct ppc_open *po = PPC_F(file);
 	struct path real;
@@ -135,7 +135,7 @@ static ssize_t ppc_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	return ppc_read_lower(iocb, to, po->lower, 0);
 }
 
-/* Of files about whose reads somebody wants to be asked, or that may not be cached. */
+/* For files whose reads a listener must allow, or that may not be cached. */
 static ssize_t ppc_careful_read_iter(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct ppc_open *po = PPC_F(iocb->ki_filp);
@@ -145,7 +145,7 @@ static ssize_t ppc_careful_read_iter(struct kiocb *iocb, struct iov_iter *to)
 
 	if (!iov_iter_count(to))
 		return 0;
-	ret = ppc_ask(iocb->ki_filp, pos, iov_iter_count(to), iocb->ki_flags & IOCB_NOWAIT);
+	ret = ppc_may_read(iocb->ki_filp, pos, iov_iter_count(to), iocb->ki_flags & IOCB_NOWAIT);
 	if (ret)
 		return ret;
 	unsure = ppc_begins_unsure(po, pos);
@@ -180,8 +180,8 @@ static ssize_t ppc_splice_read(struct file *in, loff_t *ppos, struct pipe_inode_
 }
 
 /*
- * The VFS holds the pipe's mutex, so who is asked keeps waiting, too, whoever
- * else uses that pipe.  Before 6.8 it is the same with any file: the VFS itself
+ * The VFS holds the pipe's mutex, so a slow listener also delays every
+ * other user of that pipe.  Before 6.8 it is the same with any file: the VFS itself
  * asks there with the mutex held.  It can be had otherwise only by asking of
  * each splice when the file is opened.
  */
@@ -191,7 +191,7 @@ static ssize_t ppc_careful_splice_read(struct file *in, loff_t *ppos, struct pip
 	struct ppc_open *po = PPC_F(in);
 	loff_t pos = *ppos;
 	bool unsure;
-	ssize_t ret = ppc_ask(in, pos, len, false);
+	ssize_t ret = ppc_may_read(in, pos, len, false);
 
 	if (ret)
 		return ret;
@@ -359,7 +359,7 @@ static const struct file_operations *ppc_choose_file_ops(const struct ppc_open *
 
 	if (unlikely(!po->lower->f_op->read_iter))
 		return &ppc_unread_file_ops;
-	if (unlikely(po->marks || po->hints.unsure))
+	if (unlikely(po->marks || po->history.unsure))
 		return rasync ? &ppc_careful_rasync_file_ops : &ppc_careful_file_ops;
 	return rasync ? &ppc_rasync_file_ops : &ppc_file_ops;
 }

@@ -136,7 +136,7 @@ void ppc_fill(struct file *file, pgoff_t first, unsigned long nr, bool compact)
 		ractl._index = at;
 		at = ppc_add_folios(&ractl, at, end, compact, &err);
 		ppc_submit_folios(&ractl);
-		/* somebody else was faster, here or further on: look again, once */
+		/* another task was faster, here or further on: look again, once */
 		if (err == -EEXIST) {
 			if (at == clash)
 				at += align;

@@ -14,7 +14,7 @@
 #define PPC_SET_ID	(S_ISUID | S_ISGID)
 
 /*
- * Counts the mounts whose BASE is id-mapped.  Nobody can walk the first one
+ * Counts the mounts whose BASE is id-mapped.  No task can walk the first one
  * before all CPUs have the new code: it is not mounted yet.
  */
 DEFINE_STATIC_KEY_FALSE(ppc_idmapped_bases);
@@ -61,7 +61,7 @@ static __always_inline void ppc_copy_owner(struct inode *inode, umode_t mode)
 	inode->i_mode = ppc_may_have(inode, mode);
 	pi->lower_uid = READ_ONCE(pi->lower->i_uid);
 	pi->lower_gid = READ_ONCE(pi->lower->i_gid);
-	/* nobody ever sees the ids of an id-mapped BASE as they are below */
+	/* no task ever sees the ids of an id-mapped BASE as they are below */
 	if (static_branch_unlikely(&ppc_idmapped_bases)) {
 		ppc_map_owner_below(inode);
 	} else {
@@ -71,7 +71,7 @@ static __always_inline void ppc_copy_owner(struct inode *inode, umode_t mode)
 }
 
 /*
- * Of a file, under our i_rwsem, which bprm_fill_uid() holds too.  A chown()
+ * For a file, under our i_rwsem, which bprm_fill_uid() holds too.  A chown()
  * stores the owner first and clears set-id bits later, under i_rwsem; network
  * file systems store both under i_lock or in any order.
  */
@@ -344,7 +344,7 @@ static void ppc_annotate_locks(struct inode *inode)
 }
 
 /*
- * Of files whose cache is not shared with the lower mapping (see
+ * For files whose cache is not shared with the lower mapping (see
  * ppc_shares_mapping()): before 6.0 an open with O_DIRECT looks for this.
  */
 static const struct address_space_operations ppc_direct_aops = {

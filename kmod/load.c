@@ -123,7 +123,7 @@ static u32 ppc_load_why_none(const struct ppc_loader *l, const struct ppc_step_i
 	return offset < i_size_read(l->mapping->host) ? PPC_STOP_NOMEM : PPC_STOP_EOF;
 }
 
-/* Bytes of the page at @index up to @end that are uptodate once nobody reads them. */
+/* Bytes of the page at @index up to @end that are uptodate once their reads are done. */
 static int ppc_wait_folio(struct ppc_loader *l, pgoff_t index, pgoff_t end, unsigned long *nr)
 {
 	struct folio *folio = filemap_get_folio(l->mapping, index);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Whoever answers for the lower file system by fanotify permission events (a
+ * A listener that answers for the lower file system by permission events (a
  * virus scanner, a manager of hierarchical storage) is asked here as well: our
  * own opening of the lower file is silent, so these are asked in its place, by
  * the lower path.  Which of them want to be asked about reads is decided at the
@@ -17,7 +17,7 @@
 #define PPC_OPEN_MARKS	(FS_OPEN_PERM | FS_OPEN_EXEC_PERM)
 #define PPC_READ_MARKS	(FS_ACCESS_PERM | PPC_PRE_ACCESS)
 
-/* What somebody wants to be asked of: marks of the inode, its directory and its file system. */
+/* The events that listeners subscribed to: on the inode, its directory and its file system. */
 static u32 ppc_marks_of(struct dentry *lower)
 {
 	const struct inode *inode = d_inode(lower);
@@ -32,7 +32,7 @@ static u32 ppc_marks_of(struct dentry *lower)
 	return mask & (PPC_OPEN_MARKS | PPC_READ_MARKS);
 }
 
-static int ppc_ask(const struct path *path, u32 event)
+static int ppc_ask_event(const struct path *path, u32 event)
 {
 	return fsnotify_parent(path->dentry, event, path, FSNOTIFY_EVENT_PATH);
 }
@@ -42,7 +42,7 @@ static bool ppc_path_down(struct path *path)
 {
 	if (path->dentry->d_sb->s_type != &ppc_fs_type)
 		return false;
-	path->mnt = PPC_SB(path->dentry->d_sb)->asked_mnt;
+	path->mnt = PPC_SB(path->dentry->d_sb)->fanotify_mnt;
 	path->dentry = PPC_D(path->dentry);
 	return path->dentry;
 }
@@ -56,9 +56,9 @@ static int ppc_ask_open_at(const struct file *file, const struct path *real, u32
 	if (is_dir && !PPC_OPEN_QUIET)
 		return 0;
 	if (file->f_flags & __FMODE_EXEC)
-		err = ppc_ask(real, FS_OPEN_EXEC_PERM);
+		err = ppc_ask_event(real, FS_OPEN_EXEC_PERM);
 	if (!err)
-		err = ppc_ask(real, FS_OPEN_PERM);
+		err = ppc_ask_event(real, FS_OPEN_PERM);
 	if (!err && (mask & PPC_PRE_ACCESS) && !is_dir)
 		err = ppc_ask_content(real, 0, i_size_read(d_inode(real->dentry)));
 	return err;
@@ -66,7 +66,7 @@ static int ppc_ask_open_at(const struct file *file, const struct path *real, u32
 
 /**
  * ppc_ask_open - ask whether a file or directory may be opened
- * @file: ours; one that fanotify itself opens for a listener asks nobody
+ * @file: ours; one that fanotify itself opens for a listener asks none
  * @lower: of it
  * @marks: out: what reads are to be asked of, for ppc_ask_read()
  *
@@ -78,7 +78,7 @@ static int ppc_ask_open_at(const struct file *file, const struct path *real, u32
 int ppc_ask_open(const struct file *file, struct dentry *lower, u32 *marks)
 {
 	struct path path = {
-		.mnt = PPC_SB(file_inode(file)->i_sb)->asked_mnt,
+		.mnt = PPC_SB(file_inode(file)->i_sb)->fanotify_mnt,
 		.dentry = lower,
 	};
 	u32 mask;
@@ -111,19 +111,19 @@ int ppc_ask_open(const struct file *file, struct dentry *lower, u32 *marks)
  */
 int ppc_ask_read(struct ppc_sb *sbi, struct dentry *lower, u32 marks, loff_t pos, size_t count)
 {
-	struct path path = { .mnt = sbi->asked_mnt, .dentry = lower };
+	struct path path = { .mnt = sbi->fanotify_mnt, .dentry = lower };
 	int err = 0;
 
 	do {
 		if (marks & PPC_PRE_ACCESS)
 			err = ppc_ask_content(&path, pos, count);
 		if (!err && (marks & FS_ACCESS_PERM))
-			err = ppc_ask(&path, FS_ACCESS_PERM);
+			err = ppc_ask_event(&path, FS_ACCESS_PERM);
 	} while (!err && ppc_path_down(&path));
 	return err;
 }
 
-#else	/* the kernel asks nobody */
+#else	/* the kernel asks no listener */
 
 int ppc_ask_open(const struct file *file, struct dentry *lower, u32 *marks)
 {

@@ -22,7 +22,7 @@
 /* One read() submits at most this much of demand windows before it reads. */
 #define PPC_READ_WINDOW_PAGES	((16UL << 20) >> PAGE_SHIFT)
 
-/* Of one read() so many absent extents are told one by one, the rest of it as one. */
+/* One read() reports so many absent extents one by one, the rest as one. */
 #define PPC_READ_EXTENTS	64
 
 static pgoff_t ppc_pages(const struct address_space *mapping)
@@ -47,7 +47,7 @@ static void ppc_emit_progress(struct ppc_open *po, u8 flags, pgoff_t index, unsi
 {
 	struct ppc_event ev = ppc_event_of(po, PPC_EV_PROGRESS, flags | PPC_EVF_HIT, index, nr);
 
-	ppc_upc_hint(po->sbi, &ev);
+	ppc_upc_emit_cheap(po->sbi, &ev);
 }
 
 /*
@@ -58,9 +58,9 @@ static void ppc_emit_progress(struct ppc_open *po, u8 flags, pgoff_t index, unsi
  */
 static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
 {
-	if (index - READ_ONCE(po->hints.stretch) < PPC_STRETCH_PAGES)
+	if (index - READ_ONCE(po->history.stretch) < PPC_STRETCH_PAGES)
 		return false;
-	WRITE_ONCE(po->hints.stretch, index);
+	WRITE_ONCE(po->history.stretch, index);
 	return true;
 }
 
@@ -70,25 +70,25 @@ static bool ppc_enters_stretch(struct ppc_open *po, pgoff_t index)
  * @pos: of the read, in bytes
  *
  * FUSE and network file systems may read past the page cache, as the server of
- * a file says, and tell nobody.  What a read leaves absent that was absent shows
+ * a file says, without a sign.  What a read leaves absent that was absent shows
  * it: until one has left its page there, no window is loaded, and after some that
  * have not nothing is told of this open file, until one does.
  */
 bool ppc_begins_unsure(struct ppc_open *po, loff_t pos)
 {
-	return READ_ONCE(po->hints.unsure) &&
+	return READ_ONCE(po->history.unsure) &&
 	       !ppc_is_present(PPC_I(po->inode)->mapping, pos >> PAGE_SHIFT);
 }
 
 /* After a read of at least one byte from @pos on, of which ppc_begins_unsure() was true. */
 void ppc_learn_cached(struct ppc_open *po, loff_t pos)
 {
-	u8 unsure = READ_ONCE(po->hints.unsure);
+	u8 unsure = READ_ONCE(po->history.unsure);
 
 	if (ppc_is_present(PPC_I(po->inode)->mapping, pos >> PAGE_SHIFT))
-		WRITE_ONCE(po->hints.unsure, 0);
+		WRITE_ONCE(po->history.unsure, 0);
 	else if (unsure && unsure < PPC_UNCACHED)
-		WRITE_ONCE(po->hints.unsure, unsure + 1);
+		WRITE_ONCE(po->history.unsure, unsure + 1);
 }
 
 static __always_inline void ppc_emit_miss(struct ppc_open *po, u8 kind, u8 flags, pgoff_t index,
@@ -196,7 +196,7 @@ void ppc_read_notice(struct ppc_open *po, loff_t pos, size_t count, unsigned lon
 		nr = ppc_next_absent(mapping, &at, last);
 		if (!nr)
 			break;
-		unsure = READ_ONCE(po->hints.unsure);
+		unsure = READ_ONCE(po->history.unsure);
 		if (unlikely(unsure == PPC_UNCACHED))
 			return;
 		/* a read of GiBs with holes everywhere must come to its end */
@@ -243,7 +243,7 @@ static u8 ppc_fault_flags(const struct vm_fault *vmf)
  */
 static u64 *ppc_fault_slot(const struct ppc_open *po)
 {
-	return &po->sbi->fault_hits[current->pid % PPC_FAULT_HITS];
+	return &po->sbi->recent_faults[current->pid % PPC_RECENT_FAULTS];
 }
 
 static u64 ppc_fault_key(const struct vm_fault *vmf)
@@ -270,12 +270,12 @@ pgoff_t ppc_beacon_end(struct ppc_open *po, const struct vm_fault *vmf, pgoff_t 
 {
 	pgoff_t end;
 
-	if (READ_ONCE(po->hints.beacon_page) == beacon)
-		return READ_ONCE(po->hints.beacon_end);
+	if (READ_ONCE(po->history.beacon_page) == beacon)
+		return READ_ONCE(po->history.beacon_end);
 	end = ppc_mapped_end(vmf, beacon);
 	if (end) {
-		WRITE_ONCE(po->hints.beacon_end, end);
-		WRITE_ONCE(po->hints.beacon_page, beacon);
+		WRITE_ONCE(po->history.beacon_end, end);
+		WRITE_ONCE(po->history.beacon_page, beacon);
 	}
 	return end;
 }
@@ -297,7 +297,7 @@ static bool ppc_fault_at_beacon(struct ppc_open *po, const struct vm_fault *vmf)
 /*
  * As filemap_fault() does, without the lock where the fault can be tried again:
  * all threads of the process may want it meanwhile.  And until the page is
- * there, since at the second try whoever waits for it keeps the lock.
+ * there, since at the second try the task that waits for it keeps the lock.
  */
 static vm_fault_t ppc_fault_window(struct ppc_open *po, struct vm_fault *vmf)
 {

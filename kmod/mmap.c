@@ -41,8 +41,8 @@ static vm_fault_t ppc_fault(struct vm_fault *vmf)
 static bool ppc_is_past_beacon(const struct ppc_open *po, pgoff_t start, pgoff_t end, u32 shift)
 {
 	if (PPC_MAPS_FOLIOS)
-		return !((READ_ONCE(po->hints.beacon_page) ^ end) >> shift) &&
-		       start >= READ_ONCE(po->hints.beacon_end);
+		return !((READ_ONCE(po->history.beacon_page) ^ end) >> shift) &&
+		       start >= READ_ONCE(po->history.beacon_end);
 	return !(((start - 1) ^ end) >> shift);
 }
 

@@ -34,10 +34,10 @@ static int ppc_lower_flags(const struct file *file)
 }
 
 /*
- * Nobody else has the file yet.  O_NOATIME is not among the flags it is opened
+ * No other task has the file yet.  O_NOATIME is not among the flags it is opened
  * with: FUSE would pass it to a server that may not ask for it.
  */
-static struct file *ppc_quiet(struct file *lower)
+static struct file *ppc_nonotify(struct file *lower)
 {
 	if (!IS_ERR(lower)) {
 		lower->f_flags |= O_NOATIME;
@@ -54,7 +54,7 @@ static struct file *ppc_quiet(struct file *lower)
 static struct file *ppc_dentry_open(const struct path *path, int flags, const struct cred *cred)
 {
 	const struct cred *old = override_creds(cred);
-	struct file *lower = ppc_quiet(dentry_open(path, flags, cred));
+	struct file *lower = ppc_nonotify(dentry_open(path, flags, cred));
 
 	revert_creds(old);
 	return lower;
@@ -104,13 +104,13 @@ static struct file *ppc_open_lower(struct ppc_open *po, struct file *file, const
 	fmode_t notify;
 
 	if (PPC_BACKING_FILES || ppc_own_path(file)) {
-		/* we are in ->open(): nobody else has the file yet */
+		/* we are in ->open(): no other task has the file yet */
 		notify = ppc_set_notify(file, PPC_NOTIFY_NONE);
 		old = override_creds(cred);
 		lower = backing_file_open(file, flags, real, cred);
 		revert_creds(old);
 		ppc_set_notify(file, notify);
-		return ppc_quiet(lower);
+		return ppc_nonotify(lower);
 	}
 	lower = ppc_dentry_open(real, flags, cred);
 	if (!IS_ERR(lower)) {
@@ -186,8 +186,8 @@ struct dentry *ppc_lower_alias(struct inode *inode)
  * @sbi: mount
  * @inode: ours, regular
  *
- * Its read-ahead state is nobody else's, it holds no mount but the private
- * clone, and nobody is asked: neither a listener that does not answer nor the
+ * Its read-ahead state is its own, it holds no mount but the private clone, and
+ * its open asks no listener: neither a listener that does not answer nor the
  * holder of a lease on the lower file keeps the loader or an unmount waiting.
  *
  * Context: may sleep.
@@ -203,8 +203,8 @@ struct file *ppc_open_private(struct ppc_sb *sbi, struct inode *inode)
 	if (!real.dentry)
 		return ERR_PTR(-ESTALE);
 	old = override_creds(sbi->cred);
-	lower = ppc_quiet(ppc_open_silent(sbi->silent, &real, O_RDONLY | O_LARGEFILE | O_NONBLOCK,
-					  sbi->cred));
+	lower = ppc_nonotify(ppc_open_silent(sbi->silent, &real,
+					     O_RDONLY | O_LARGEFILE | O_NONBLOCK, sbi->cred));
 	revert_creds(old);
 	dput(real.dentry);
 	return ppc_no_openstale(lower);
@@ -224,12 +224,12 @@ void ppc_open_event(struct ppc_open *po, u8 kind)
 	if (kind == PPC_EV_OPEN) {
 		ev.length = min_t(u64, PAGE_ALIGN(i_size_read(PPC_I(po->inode)->lower)),
 				  U32_MAX & PAGE_MASK);
-		po->open_told = ppc_upc_hint(sbi, &ev);
+		po->open_told = ppc_upc_emit_cheap(sbi, &ev);
 	} else if (po->open_told) {
 		/* the reader keeps something for each file whose OPEN it was told */
 		ppc_upc_emit(sbi, &ev, true);
 	} else {
-		ppc_upc_hint(sbi, &ev);
+		ppc_upc_emit_cheap(sbi, &ev);
 	}
 }
 
@@ -251,7 +251,7 @@ void ppc_access_flush(struct ppc_open *po)
 		ppc_upc_queue(po->sbi, &out);
 }
 
-/* What is still pending of a file that is let go of: it is nobody else's any more. */
+/* Handles what is still pending of a file at its release: no other task has it. */
 static void ppc_access_end(struct ppc_open *po)
 {
 	if (!list_empty_careful(&po->told.link)) {
@@ -302,7 +302,7 @@ static struct ppc_open *ppc_open_alloc(struct inode *inode)
 	po->denies_write = false;
 	po->open_told = false;
 	po->ra = (struct ppc_open_ra) {};
-	po->hints = (struct ppc_open_hints) {
+	po->history = (struct ppc_open_history) {
 		.stretch = -PPC_STRETCH_PAGES,
 		.beacon_page = ULONG_MAX,
 		.unsure = sbi->caller_cred ? PPC_UNSURE : 0,
@@ -327,8 +327,8 @@ bool ppc_open_try_get(struct ppc_open *po)
 
 /*
  * While a program runs from a file, the VFS denies writing to our inode only.
- * Whoever may write below would put his own code into a set-id program between
- * its execve() and its end.  Where programs get rights by their files, the lower
+ * A user who may write below could put code into a set-id program between its
+ * execve() and its end.  Where programs get rights by their files, the lower
  * file cannot be written either, until the last mapping has gone.
  */
 static int ppc_deny_write(struct ppc_open *po, const struct file *file)
@@ -391,9 +391,9 @@ void ppc_open_put(struct ppc_open *po)
  * ppc_shares_mapping - whether open files have the lower mapping
  * @lower: of the lower files
  *
- * The cache is the lower one, whoever asks: cachestat, readahead(2),
- * sync_file_range.  But who reads folios of a mapping by himself (erofs of an
- * image) hands our file on with them, and only file systems of a block device
+ * The cache is the lower one for every caller: cachestat, readahead(2),
+ * sync_file_range.  But a file system that reads folios of a mapping itself
+ * (erofs of an image) hands our file on with them, and only file systems of a block device
  * are known to look for nothing of their own in it; FUSE, NFS and their like take
  * its private data for theirs.  And by a mapping of tmpfs the kernel knows a file
  * of tmpfs, and looks for seals in front of our inode (F_GET_SEALS, mmap() and
@@ -434,7 +434,7 @@ struct ppc_open *ppc_open_create(struct inode *inode, struct file *file)
 	return po;
 }
 
-/* Undoes ppc_open_create(): nobody else knows of it yet. */
+/* Undoes ppc_open_create(): no other task knows of it yet. */
 void ppc_open_abort(struct ppc_open *po)
 {
 	ppc_allow_write(po);

@@ -126,9 +126,10 @@ void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags);
 void ppc_access_flush_all(struct ppc_sb *sbi);
 void ppc_access_flush_work(struct work_struct *work);
 
-/* mode.c */
-int ppc_attach(struct ppc_sb *sbi, struct ppc_session *session, const struct ppc_attach *req);
-bool ppc_detach(struct ppc_sb *sbi, struct ppc_session *session, bool expired);
+/* attach.c */
+int ppc_attach_session(struct ppc_sb *sbi, struct ppc_session *session,
+		       const struct ppc_attach *req);
+bool ppc_detach_session(struct ppc_sb *sbi, struct ppc_session *session, bool expired);
 void ppc_open_list_add(struct ppc_open *po);
 void ppc_advised(struct ppc_open *po, int advice);
 void ppc_set_file_mode(struct ppc_sb *sbi, struct inode *inode, bool native);
@@ -162,9 +163,9 @@ void ppc_session_wake(struct ppc_session *session);
 struct wait_queue_head *ppc_session_wait(struct ppc_session *session);
 
 /* upc.c */
-bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev);
+bool ppc_upc_stamp(struct ppc_sb *sbi, struct ppc_event *ev);
 void ppc_upc_emit(struct ppc_sb *sbi, struct ppc_event *ev, bool urgent);
-bool ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev);
+bool ppc_upc_emit_cheap(struct ppc_sb *sbi, struct ppc_event *ev);
 void ppc_upc_late_work(struct work_struct *work);
 void ppc_upc_queue(struct ppc_sb *sbi, const struct ppc_event *ev);
 

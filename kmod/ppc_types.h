@@ -38,14 +38,14 @@ struct ppc_opts {
 	bool allow_suid;	/* constant after the mount */
 };
 
-/* ppc_sb.mode; zero while nobody is attached */
+/* ppc_sb.mode; zero while no consumer is attached */
 #define PPC_MODE_ATTACHED	0x01
 #define PPC_MODE_MANAGED	0x02
 #define PPC_MODE_BEACON		0x04
 #define PPC_MODE_TRACE		0x08
 #define PPC_MODE_OPENCLOSE	0x10
 
-#define PPC_FAULT_HITS	64
+#define PPC_RECENT_FAULTS	64
 
 enum ppc_stat {
 	PPC_STAT_QUEUED,
@@ -110,7 +110,7 @@ struct ppc_open_list {
 struct ppc_sb {
 	struct super_block *sb;
 	struct vfsmount *lower_mnt;	/* private clone; its root is BASE */
-	struct vfsmount *asked_mnt;	/* writable if BASE is: for those asked in marks.c */
+	struct vfsmount *fanotify_mnt;	/* writable if BASE is: for those asked in marks.c */
 	const struct cred *cred;	/* of the mounter */
 	struct file *silent;		/* see ppc_open_silent(); NULL where it takes none */
 	dev_t base_dev;			/* st_dev of BASE */
@@ -141,7 +141,7 @@ struct ppc_sb {
 	/* Written while tracing; the lock is of pending and ppc_open.told.link. */
 	spinlock_t pending_lock ____cacheline_aligned_in_smp;
 	struct list_head pending;	/* open files with ACCESS events not yet queued */
-	u64 fault_hits[PPC_FAULT_HITS];	/* READ_ONCE, WRITE_ONCE; see ppc_fault_slot() */
+	u64 recent_faults[PPC_RECENT_FAULTS];	/* READ_ONCE, WRITE_ONCE; see ppc_fault_slot() */
 
 	struct mutex attach_mutex ____cacheline_aligned_in_smp;	/* attach, detach, expiry */
 	char label[PPC_LABEL_BYTES];	/* name of the policy; under attach_mutex */
@@ -194,13 +194,13 @@ struct ppc_open_map {
  * two writers one gets lost, and the reader of events is woken or told once more
  * than need be.
  */
-struct ppc_open_hints {
+struct ppc_open_history {
 	pgoff_t stretch;		/* where the last miss was that woke the reader at once */
 	pgoff_t beacon_page, beacon_end;	/* see ppc_beacon_end() */
 	u8 unsure;			/* see ppc_begins_unsure() */
 };
 
-/* ppc_open_hints.unsure: 0, or one more than the reads that left no page in the cache. */
+/* ppc_open_history.unsure: 0, or one more than the reads that left no page in the cache. */
 #define PPC_UNSURE	1
 #define PPC_UNCACHED	5
 
@@ -221,7 +221,7 @@ struct ppc_open_told {
 /*
  * One open file.  The upper file holds one reference, each VMA made through it
  * another, so it outlives close().  What is not in one of the parts is set
- * before anybody else knows of it, and constant.
+ * before any other task knows of it, and constant.
  */
 struct ppc_open {
 	refcount_t ref;
@@ -239,7 +239,7 @@ struct ppc_open {
 	struct work_struct free_work;	/* of the last reference */
 
 	struct ppc_open_ra ra;
-	struct ppc_open_hints hints;
+	struct ppc_open_history history;
 	struct ppc_open_told told;
 	struct ppc_open_map map;
 };

@@ -40,7 +40,7 @@ static const struct super_operations ppc_super_ops = {
 	.show_stats	= ppc_show_stats,
 };
 
-/* Who may read is for their servers to say, who decide by the identity of the opener. */
+/* Their servers decide which opener may read, by its identity. */
 static const unsigned long ppc_caller_cred_magics[] = {
 	NFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC, V9FS_MAGIC,
 	CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC, AFS_FS_MAGIC, CODA_SUPER_MAGIC, PPC_LUSTRE_MAGIC,
@@ -134,7 +134,7 @@ static struct ppc_sb *ppc_sb_alloc(struct super_block *sb, const struct ppc_opts
 
 static void ppc_sb_free(struct ppc_sb *sbi)
 {
-	struct vfsmount *mounts[] = { sbi->lower_mnt, sbi->asked_mnt };
+	struct vfsmount *mounts[] = { sbi->lower_mnt, sbi->fanotify_mnt };
 
 	WARN_ON_ONCE(ppc_nr_open(sbi));
 	xa_destroy(&sbi->inodes);
@@ -143,8 +143,8 @@ static void ppc_sb_free(struct ppc_sb *sbi)
 	/* Waits for an RCU grace period: RCU walks may still look at what is freed below. */
 	if (sbi->lower_mnt)
 		kern_unmount_array(mounts, ARRAY_SIZE(mounts));
-	else if (sbi->asked_mnt)
-		kern_unmount(sbi->asked_mnt);
+	else if (sbi->fanotify_mnt)
+		kern_unmount(sbi->fanotify_mnt);
 	if (sbi->idmapped)
 		static_branch_dec(&ppc_idmapped_bases);
 	ppc_dev_put(sbi);
@@ -179,7 +179,7 @@ static int ppc_clone_mounts(struct ppc_sb *sbi, const struct path *path)
 
 	if (IS_ERR(mnt))
 		return PTR_ERR(mnt);
-	sbi->asked_mnt = mnt;
+	sbi->fanotify_mnt = mnt;
 	mnt = clone_private_mount(path);
 	if (IS_ERR(mnt))
 		return PTR_ERR(mnt);
@@ -301,7 +301,7 @@ out:
 
 /**
  * ppc_kill_sb - undo ppc_fill_super(), however far it came
- * @sb: super block nobody uses any more
+ * @sb: super block that no mount uses any more
  *
  * The device goes first: from then on no ioctl holds an inode of ours, which
  * generic_shutdown_super() would complain about.

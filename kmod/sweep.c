@@ -4,9 +4,9 @@
  * model below (or a rename over it) would free no space until memory is short.
  * Every 2 s it drops the names of files that are deleted below and not open.
  *
- * A mount that nobody has used for a while rests: it lets go of all names, so
+ * A mount that no task has used for a while rests: it lets go of all names, so
  * nothing is held that could be deleted, until a name is looked up again.  While
- * something is open (or anybody's working directory) or a policy is attached,
+ * something is open (or a working directory) or a policy is attached,
  * whose ids must stay, an idle mount is looked at every 8 s.
  */
 #include <linux/dcache.h>

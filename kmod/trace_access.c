@@ -53,7 +53,7 @@ void ppc_access(struct ppc_open *po, pgoff_t index, unsigned long nr, u8 flags)
 	};
 	struct ppc_event out = {};
 
-	if (!ppc_upc_fill(po->sbi, &ev))
+	if (!ppc_upc_stamp(po->sbi, &ev))
 		return;
 	spin_lock(&po->told.lock);
 	if (ppc_access_merges(&po->told.pending, &ev)) {

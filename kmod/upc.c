@@ -31,7 +31,7 @@
 #define PPC_LATE_MS		50U
 #define PPC_LATE_TURNS		20U
 
-/* Who and when, for an event of the current task. */
+/* Stamps an event with the current task and the time. */
 static void ppc_stamp(const struct ppc_session *s, struct ppc_event *ev)
 {
 	if (likely(s->pid_ns == &init_pid_ns)) {
@@ -63,14 +63,14 @@ static void ppc_drop_detached(struct ppc_sb *sbi, const struct ppc_event *ev)
 }
 
 /**
- * ppc_upc_fill - who and when, for an event that is to be queued later
+ * ppc_upc_stamp - who and when, for an event that is to be queued later
  * @sbi: mount
  * @ev: file, extent and kind are the caller's
  *
  * Context: any task context.
- * Return: false when nobody is attached any more; it is counted as lost
+ * Return: false when no consumer is attached any more; it is counted as lost
  */
-bool ppc_upc_fill(struct ppc_sb *sbi, struct ppc_event *ev)
+bool ppc_upc_stamp(struct ppc_sb *sbi, struct ppc_event *ev)
 {
 	struct ppc_session *s;
 
@@ -149,7 +149,7 @@ void ppc_upc_late_work(struct work_struct *work)
 	s = rcu_dereference(sbi->session);
 	if (!s)
 		goto out;
-	/* a full barrier, before the rings: who saw it set has put his event there already */
+	/* a full barrier, before the rings: the task that saw it set has put its event there */
 	soon = xchg(&s->soon, false);
 	if (!READ_ONCE(s->consumer->need_wakeup) || !ppc_session_pending(s)) {
 		s->late_turns = 0;
@@ -245,7 +245,7 @@ static bool ppc_hint_allowed(struct ppc_sb *sbi, struct ppc_session *s, const st
 }
 
 /**
- * ppc_upc_hint - the same, for what costs who causes it next to nothing
+ * ppc_upc_emit_cheap - the same, for what costs who causes it next to nothing
  * @sbi: mount
  * @ev: PROGRESS, OPEN or CLOSE
  *
@@ -254,7 +254,7 @@ static bool ppc_hint_allowed(struct ppc_sb *sbi, struct ppc_session *s, const st
  * Context: as ppc_upc_emit().
  * Return: whether it was not one too many
  */
-bool ppc_upc_hint(struct ppc_sb *sbi, struct ppc_event *ev)
+bool ppc_upc_emit_cheap(struct ppc_sb *sbi, struct ppc_event *ev)
 {
 	struct ppc_session *s;
 	bool allowed = false;

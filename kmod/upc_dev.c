@@ -3,7 +3,7 @@
  * /dev/ppcN: its life, open, poll, mmap, attaching and the lease.
  *
  * struct ppc_dev is counted apart from the super block: it lives as long as
- * somebody has the device open, and dev->sbi is NULL from the unmount on.
+ * a process has the device open, and dev->sbi is NULL from the unmount on.
  * Each ioctl holds dev->alive for reading, the unmount takes it for writing:
  *
  *	ioctl				unmount
@@ -52,9 +52,9 @@ static void ppc_lease_work(struct work_struct *work)
 			schedule_delayed_work(&df->lease_work, ppc_lease_period(df->session));
 		} else {
 			df->attached = false;
-			/* before the wake-up in ppc_detach(): poll() reports it */
+			/* before the wake-up in ppc_detach_session(): poll() reports it */
 			WRITE_ONCE(df->expired, true);
-			ppc_detach(dev->sbi, df->session, true);
+			ppc_detach_session(dev->sbi, df->session, true);
 		}
 	}
 	mutex_unlock(&df->lock);
@@ -86,7 +86,7 @@ int ppc_dev_attach(struct ppc_sb *sbi, struct ppc_devfile *df, struct ppc_attach
 			smp_store_release(&df->session, session);
 	}
 	if (!err)
-		err = ppc_attach(sbi, df->session, req);
+		err = ppc_attach_session(sbi, df->session, req);
 	if (!err) {
 		WRITE_ONCE(df->expired, false);
 		df->attached = true;
@@ -105,7 +105,7 @@ int ppc_dev_detach(struct ppc_sb *sbi, struct ppc_devfile *df)
 
 	mutex_lock(&df->lock);
 	df->attached = false;
-	if (!df->session || !ppc_detach(sbi, df->session, false))
+	if (!df->session || !ppc_detach_session(sbi, df->session, false))
 		err = -ENOTCONN;
 	mutex_unlock(&df->lock);
 	return err;
@@ -141,7 +141,7 @@ static int ppc_dev_release(struct inode *inode, struct file *file)
 	if (df->session) {
 		down_read(&dev->alive);
 		if (dev->sbi)
-			ppc_detach(dev->sbi, df->session, false);
+			ppc_detach_session(dev->sbi, df->session, false);
 		up_read(&dev->alive);
 		/* events that were on their way to its rings */
 		synchronize_rcu();
@@ -210,7 +210,7 @@ static void ppc_dev_orphan(struct ppc_sb *sbi, struct ppc_dev *dev)
 {
 	ppc_dev_dies(sbi, dev);
 	down_write(&dev->alive);
-	ppc_detach(sbi, NULL, false);
+	ppc_detach_session(sbi, NULL, false);
 	dev->sbi = NULL;
 	up_write(&dev->alive);
 	wake_up_interruptible_all(&dev->gone);
@@ -251,7 +251,7 @@ int ppc_dev_create(struct ppc_sb *sbi)
 		err = cdev_device_add(&dev->cdev, &dev->dev);
 	}
 	if (err) {
-		/* somebody may have opened it by a node of his own */
+		/* a process may have opened it by a node of its own */
 		ppc_dev_orphan(sbi, dev);
 		sbi->dev = NULL;
 		put_device(&dev->dev);

@@ -45,9 +45,9 @@ static int ppc_xattr_get(const struct xattr_handler *handler, struct dentry *den
 	if (sbi->nosuid && !strcmp(name, XATTR_NAME_CAPS))
 		goto out;
 	/*
-	 * A label is read when an inode is first met, by whoever meets it, and
-	 * is what decides about him; the VFS has asked whether the caller of
-	 * getxattr() may.  Nor do capabilities depend on his user namespace,
+	 * A label is read when a task first meets an inode, and decides
+	 * about that task; the VFS has asked whether the caller of
+	 * getxattr() may.  Nor do capabilities depend on its user namespace,
 	 * which the VFS converts them to.
 	 */
 	old = override_creds(sbi->cred);

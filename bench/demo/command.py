@@ -187,7 +187,7 @@ def host_settings(options, folder, scratch):
             "xpu_nodes": [index % nodes for index in range(options.workers)],
             "mode": options.mode, "is_bound": options.bind and nodes > 1, "is_cache_charged": True,
             # A device that is far from being what the load waits for on a slow disk; none on a disk whose
-            # bandwidth nobody set.
+            # bandwidth was not set.
             "init_s": 2.0 if options.quick else 4.0, "load_share": 0.25 if options.mbps else 0.0,
             "limit_share": 0.45, "margin_bytes": 16 << 20}
 

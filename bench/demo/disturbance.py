@@ -5,7 +5,7 @@ import os
 import time
 
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD
-# More than this share of the CPUs, and times say nothing for or against anybody.
+# More than this share of the CPUs, and times prove nothing.
 TOLERATED = 0.05
 # Bandwidths of one disk that are further apart were not measured on the same disk, so to speak.
 DISK_TOLERATED = 0.05

@@ -13,7 +13,7 @@ from .systems import CACHED
 # What a service of this model is called; the same in every run, so that a template is found again.
 RUN_TIMEOUT_S = 400
 CAT_PROCESSES = 8
-# Of the memory that the service may use, the rival's default for its window.
+# The rival's default window, as a share of the memory that the service may use.
 WINDOW_SHARE = 0.25
 
 
@@ -76,7 +76,7 @@ class Experiment:
         try:
             self._measure(system, group, run)
         finally:
-            if self.ppc.policy:  # whoever loads for it leaves the group
+            if self.ppc.policy:  # its loaders leave the group
                 self.ppc.use(None)
             group.remove()
         return run

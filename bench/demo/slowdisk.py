@@ -183,7 +183,7 @@ class SlowDisk:
         for name, _, back_file in (line.partition(" ") for line in listed.splitlines()):
             if back_file.strip().startswith(self.nbd + "/"):
                 self._try(["losetup", "--detach", name])
-                # It ends with its last user, which may be somebody who only looks at new devices.
+                # It ends with its last user, which may be a program that only looks at new devices.
                 self._gone(os.path.join("/sys/block", os.path.basename(name), "loop"))
         self._unmount(self.nbd, ["fusermount3", "-u", self.nbd], ["fusermount3", "-uz", self.nbd])
         for name in ("nbdfuse", "nbdkit"):

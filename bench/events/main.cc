@@ -10,11 +10,11 @@
 #include <string>
 #include <utility>
 
-#include "bench/common/options.h"
-#include "daemon/backend/replay/replay_backend.h"
 #include "daemon/exec/runtime.h"
 #include "daemon/policy/plugin.h"
 #include "policies/maio/template/template.h"
+#include "sim/replay/replay_backend.h"
+#include "tools/model/common/options.h"
 
 namespace {
 

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/common/options.h"
 #include "daemon/backend/file_cache.h"
 #include "daemon/backend/observer/evict_ladder.h"
 #include "daemon/base/clock.h"
+#include "tools/model/common/options.h"
 
 namespace {
 

@@ -24,10 +24,10 @@
 #include <thread>
 #include <vector>
 
-#include "bench/common/options.h"
 #include "daemon/backend/observer/observer_backend.h"
 #include "daemon/base/clock.h"
 #include "empty.skel.h"
+#include "tools/model/common/options.h"
 
 namespace {
 
@@ -181,7 +181,7 @@ struct Interval {
   double high;
 };
 
-// Of the median: 90%, by order statistics.
+// The 90% interval of the median, by order statistics.
 Interval MedianOf(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
@@ -213,7 +213,7 @@ void MeasureOne(const char* name, const Plan& plan, Observed* observed,
   if (empty == nullptr) throw std::runtime_error("cannot load programs that do nothing");
   std::array<std::vector<double>, kVariants> us;
   for (int round = 0; round < plan.rounds; ++round) {
-    // Each comes after each other as often: what one leaves in the caches is nobody's cost.
+    // Each comes after each other as often: what one leaves in the caches counts for none.
     for (int i = 0; i < kVariants; ++i) {
       const int variant = (i * (round % (kVariants - 1) + 1) + round) % kVariants;
       if (variant == kEmpty && empty_bpf__attach(empty.get()) != 0) {

@@ -7,10 +7,10 @@
 #include <set>
 #include <string>
 
-#include "bench/common/options.h"
 #include "bench/rivals/direct.h"
 #include "bench/rivals/prefetch.h"
 #include "daemon/base/result.h"
+#include "tools/model/common/options.h"
 
 namespace ppc::bench {
 

@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/loadmodel/device_clock.h"
 #include "bench/rivals/crew.h"
 #include "bench/rivals/io.h"
 #include "daemon/base/result.h"
+#include "tools/model/loadmodel/device_clock.h"
 
 namespace ppc::bench {
 

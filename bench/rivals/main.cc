@@ -10,12 +10,12 @@
 #include <thread>
 #include <vector>
 
-#include "bench/common/model_dir.h"
-#include "bench/common/options.h"
 #include "bench/rivals/config.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
 #include "daemon/base/json.h"
+#include "tools/model/common/model_dir.h"
+#include "tools/model/common/options.h"
 
 namespace {
 

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "bench/common/model_layout.h"
-#include "bench/common/options.h"
 #include "bench/template/simulated_recording.h"
 #include "daemon/base/clock.h"
 #include "policies/maio/follow/layout.h"
 #include "policies/maio/template/template.h"
+#include "tools/model/common/model_layout.h"
+#include "tools/model/common/options.h"
 
 namespace {
 

@@ -9,18 +9,18 @@
 #include <random>
 #include <utility>
 
-#include "bench/common/content.h"
-#include "bench/common/slice.h"
-#include "bench/mkmodel/writer.h"
 #include "daemon/base/digests.h"
 #include "policies/maio/record/recorder.h"
+#include "tools/model/common/content.h"
+#include "tools/model/common/slice.h"
+#include "tools/model/mkmodel/writer.h"
 
 namespace ppc::bench {
 namespace {
 
 using maio::kPage;
 
-// Of the kernel module: what one ACCESS event may cover.
+// What one ACCESS event of the kernel module may cover.
 constexpr uint64_t kEventPages = (16 << 20) / kPage;
 constexpr uint64_t kEventNs = 100'000'000;
 constexpr double kNsPerPage = 4096.0;  // a worker takes 1 GB/s

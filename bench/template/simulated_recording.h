@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
-#include "bench/common/model_layout.h"
 #include "policies/maio/template/template.h"
+#include "tools/model/common/model_layout.h"
 
 namespace ppc::bench {
 

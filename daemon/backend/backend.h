@@ -146,7 +146,7 @@ struct LoadRequest {
   bool is_burnt = false;  // dropped again during the load, see BurnGroups
   int node = -1;          // where the caller's memory policy puts it; models use it
 
-  // Nobody wants it any more: a backend looks between steps and answers kCancelled.
+  // The load is not wanted any more: a backend looks between steps and answers kCancelled.
   bool IsInterrupted() const {
     return newest != nullptr && newest->load(std::memory_order_relaxed) > generation;
   }

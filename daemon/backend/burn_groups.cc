@@ -79,7 +79,7 @@ bool BurnGroups::Remove(const std::string& name) const {
   return false;
 }
 
-// mutex_ is held, and nobody loads by this loader.
+// mutex_ is held, and no thread loads by this loader.
 BurnGroups::StretchPtr BurnGroups::Begin(size_t loader, int* code) {
   auto stretch = std::make_shared<Stretch>();
   stretch->name = prefix_ + std::to_string(++last_);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the burn groups of one payer: memory cgroups below its own, each the charge of a stretch of
-// what is loaded for it.  A page is charged to the group of whoever inserts it, and emptying that
-// group evicts it whoever maps it, which nothing else on a stock kernel does for a page that
-// several processes map.
+// what is loaded for it.  A page is charged to the group of the task that inserts it, and emptying
+// that group evicts it even if it is mapped, which nothing else on a stock kernel does for a page
+// that several processes map.
 //
 // Two loader processes take turns: while one finishes the loads of its stretch, the other begins
 // the next in a new group.  Groups go when they are empty, at the end, and those of a runner that
@@ -46,7 +46,7 @@ class BurnGroups {
   // kNoGroup: none can be made.
   static constexpr int kNoGroup = -1;
   int LoadFile(int file, uint64_t number, ppc_load* load, int node);
-  // Says that nobody needs the range, and empties the groups of which nothing is needed any more.
+  // Releases the range, and empties the groups of which nothing is needed any more.
   // Returns how many bytes of the range went so, now or since it was released before, each once.
   uint64_t Release(uint64_t number, uint64_t offset, uint64_t length);
 

@@ -128,7 +128,7 @@ void CgroupLoader::Reap() {
   ReapLocked();
 }
 
-// mutex_ held.  Never waits: a frozen cgroup lets nobody die.  What is left here goes with us.
+// mutex_ held.  Never waits: in a frozen cgroup no process dies.  What is left here goes with us.
 void CgroupLoader::ReapLocked() {
   std::erase_if(ended_, [this](pid_t pid) {
     const bool is_gone = waitpid(pid, nullptr, WNOHANG) != 0;
@@ -265,7 +265,7 @@ void CgroupLoader::GiveBack(const std::shared_ptr<Process>& process, size_t lane
   lane_free_.notify_all();
 }
 
-// Of a process whose lane is closed, so that it has ended but for a moment.
+// `process` has closed its lane, so it has ended or is about to.
 bool CgroupLoader::CouldNotJoin(const Process& process) {
   constexpr int kMomentMs = 100;
   pollfd ended{process.pidfd.Get(), POLLIN, 0};

@@ -73,7 +73,7 @@ class CgroupLoader {
     Process& operator=(const Process&) = delete;
     ~Process();
     pid_t pid = -1;
-    UniqueFd pidfd;  // its number may belong to somebody else once it is waited for
+    UniqueFd pidfd;  // its number may belong to another process once it is waited for
     std::vector<UniqueFd> lanes;
     // Under CgroupLoader::mutex_:
     std::vector<size_t> idle;  // lanes without a load

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what the process inside the cgroup does: answers loads until nobody asks any more.
+// Owns what the process inside the cgroup does: answers loads until the last lane is closed.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

@@ -7,7 +7,6 @@
 
 #include "daemon/backend/kmod/kmod_backend.h"
 #include "daemon/backend/observer/observer_backend.h"
-#include "daemon/backend/poll/poll_backend.h"
 #include "daemon/machine/directory.h"
 
 namespace ppc {
@@ -36,10 +35,10 @@ Opened OpenPlain(BackendKind kind, const std::string& dir, const SysRoots& roots
                  LentPrograms lent) {
   const Result<Directory> directory = FindDirectory(dir, roots, DirectoryWalk::kWait);
   if (!directory) return directory.error();
-  if (kind == BackendKind::kPoll) return Upcast(PollBackend::Open(dir, roots));
+  if (kind == BackendKind::kPoll) return OpenPolling(dir, roots);
   Opened observer = OpenObserver(dir, roots, std::move(lent));
   if (observer || kind == BackendKind::kObserver) return observer;
-  Opened poll = Upcast(PollBackend::Open(dir, roots));
+  Opened poll = OpenPolling(dir, roots);
   return poll ? std::move(poll) : std::move(observer);
 }
 

@@ -30,6 +30,9 @@ Result<std::unique_ptr<Backend>> OpenBackend(BackendKind kind, const std::string
                                              const SysRoots& roots, LentPrograms lent = {},
                                              const std::string& device = "");
 
+// Polls processes, without a privilege (extras/poll).  ENOTSUP: built without it.
+Result<std::unique_ptr<Backend>> OpenPolling(const std::string& dir, const SysRoots& roots);
+
 }  // namespace ppc
 
 #endif  // PPC_DAEMON_BACKEND_FACTORY_H_

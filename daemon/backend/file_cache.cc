@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
-#include "daemon/backend/cachestat.h"
 #include "daemon/base/files.h"
 
 namespace ppc {
@@ -32,6 +31,19 @@ constexpr long kSysCachestat = 451;  // the same number on every architecture
 constexpr uint64_t kProbeBytes = 64 << 10;
 
 std::atomic<bool> has_cachestat{true};
+
+// What cachestat(2) takes and gives, which older C libraries do not declare.
+struct CachestatRange {
+  uint64_t offset;
+  uint64_t length;
+};
+struct Cachestat {
+  uint64_t cached;
+  uint64_t dirty;
+  uint64_t writeback;
+  uint64_t evicted;
+  uint64_t recently_evicted;
+};
 
 // Whole pages of the range within the file; first is a page's start.
 struct Range {

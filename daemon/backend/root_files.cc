@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -29,12 +28,7 @@ const std::string& NameOf(const std::string& path) {
   return path.empty() ? itself : path;
 }
 
-std::string PathOfDescriptor(int fd) {
-  char target[PATH_MAX];
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t bytes = readlink(link.c_str(), target, sizeof(target));
-  return std::string(target, bytes > 0 ? static_cast<size_t>(bytes) : 0);
-}
+std::string PathOfDescriptor(int fd) { return LinkTarget("/proc/self/fd/" + std::to_string(fd)); }
 
 char KindOf(const dirent& entry) {
   switch (entry.d_type) {
@@ -58,7 +52,7 @@ Result<UniqueFd> OpenPlain(int place, int flags) {
   if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
     return Error{EINVAL, "neither a regular file nor a directory"};
   const std::string link = "/proc/self/fd/" + std::to_string(place);
-  // Nobody's lease may keep us.
+  // O_NONBLOCK: no holder of a lease may keep us.
   UniqueFd fd(open(link.c_str(), flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!fd.IsValid()) return PosixError("open a file", errno);
   return fd;

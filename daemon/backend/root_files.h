@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns names below a directory, for all backends: nothing opened here leads out of it, by ".." or a
 // link or another mount.  The directory is opened by its path each time, so that nothing holds it
-// while nobody asks; where it is a mount, it is looked at whether that is still the same one.
+// between questions; where it is a mount, it is looked at whether that is still the same one.
 // Threads: any.
 #ifndef PPC_DAEMON_BACKEND_ROOT_FILES_H_
 #define PPC_DAEMON_BACKEND_ROOT_FILES_H_
@@ -21,13 +21,13 @@
 namespace ppc {
 
 // Opens again, with these flags, what an O_PATH descriptor stands for, if it is a regular file or a
-// directory: opening a device or a FIFO has effects, and anybody may have put one there.
+// directory: opening a device or a FIFO has effects, and any user may have put one there.
 Result<UniqueFd> OpenPlain(int place, int flags);
 
 class RootFiles {
  public:
-  // device: st_dev of the mount that the root is; absent: the directory that is there now, whoever
-  // may exchange it later.
+  // device: st_dev of the mount that the root is; absent: the directory that is there now, even
+  // if it is exchanged later.
   explicit RootFiles(std::string root, std::optional<dev_t> device = std::nullopt);
 
   const std::string& root() const { return root_; }

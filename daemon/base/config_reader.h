@@ -61,7 +61,7 @@ class ConfigReader {
 
   // The first error so far.
   const Status& status() const { return status_; }
-  // The same; else EINVAL if the object has a key that nobody has asked for.
+  // The same; else EINVAL if the object has a key that was not asked for.
   Status Finish() const;
 
  private:

@@ -18,7 +18,7 @@ namespace ppc {
 
 using Sha256Digest = std::array<uint8_t, 32>;
 
-// Of data that comes in pieces.
+// Digests data that comes in pieces.
 class Sha256 {
  public:
   Sha256();
@@ -38,7 +38,7 @@ class Sha256 {
 };
 
 Sha256Digest Sha256Of(const void* data, size_t bytes);
-// Of the parts, one after the other.
+// Digests the parts, one after the other.
 Sha256Digest Sha256Of(std::initializer_list<std::span<const uint8_t>> parts);
 // 64 lower-case hexadecimal digits.
 std::string Sha256Hex(std::string_view data);

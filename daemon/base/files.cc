@@ -5,9 +5,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 
+#include "daemon/base/dir_stream.h"
 #include "daemon/base/log.h"
 
 namespace ppc {
@@ -32,6 +36,22 @@ Result<std::string> ReadLine(const std::string& path) {
   Result<std::string> text = ReadFile(path, 4096);
   if (!text) return text;
   return Trim(text->substr(0, text->find('\n')));
+}
+
+std::string LinkTarget(const std::string& path) {
+  std::array<char, PATH_MAX> target;
+  const ssize_t bytes = readlink(path.c_str(), target.data(), target.size());
+  return std::string(target.data(), bytes > 0 ? static_cast<size_t>(bytes) : 0);
+}
+
+std::vector<std::string> EntriesOf(const std::string& directory) {
+  std::vector<std::string> names;
+  const DirStream stream(opendir(directory.c_str()));
+  while (const dirent* entry = stream ? readdir(stream.get()) : nullptr) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 Status WriteAll(int fd, const void* data, size_t bytes) {

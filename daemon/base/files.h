@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
@@ -19,6 +20,12 @@ Result<std::string> ReadFile(const std::string& path, size_t max_bytes = 1 << 20
 
 // First line without its newline, trimmed.
 Result<std::string> ReadLine(const std::string& path);
+
+// What a symbolic link says; "" if it cannot be read.
+std::string LinkTarget(const std::string& path);
+
+// Names in a directory that do not begin with a dot, sorted; none if it cannot be read.
+std::vector<std::string> EntriesOf(const std::string& directory);
 
 // All of it or an error; EINTR is handled.
 Status WriteAll(int fd, const void* data, size_t bytes);

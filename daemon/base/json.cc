@@ -101,6 +101,16 @@ const Json& JsonMember(const Json& object, const char* key) {
   return it == object.end() ? kNothing : *it;
 }
 
+std::string JsonText(const Json& object, const char* key) {
+  const Json& value = JsonMember(object, key);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+uint64_t JsonCount(const Json& object, const char* key) {
+  const Json& value = JsonMember(object, key);
+  return value.is_number_integer() && value >= 0 ? value.get<uint64_t>() : 0;
+}
+
 Result<uint64_t> JsonSize(const Json& object, const char* key, uint64_t fallback) {
   const Json* value = Find(object, key);
   if (value == nullptr) return fallback;

@@ -28,6 +28,10 @@ Result<uint64_t> ParseSize(std::string_view text);
 // The member, or an empty object where there is none; lives as long as `object`.
 const Json& JsonMember(const Json& object, const char* key);
 
+// The text or the count that the member is; "" or 0 where it is absent or of another type.
+std::string JsonText(const Json& object, const char* key);
+uint64_t JsonCount(const Json& object, const char* key);
+
 // Members of an object; `fallback` when absent or null, an error naming the key when of a wrong
 // type.
 Result<uint64_t> JsonSize(const Json& object, const char* key, uint64_t fallback);

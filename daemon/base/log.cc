@@ -174,7 +174,7 @@ void Log(LogLevel level, const LogAbout& about, const std::string& message) {
     limit.left_out += left_out + 1;
     return;
   }
-  // A log that cannot be written has nobody to tell.
+  // There is no place to say that the log cannot be written.
   (void)WriteAll(STDERR_FILENO, line.data(), line.size());
 }
 

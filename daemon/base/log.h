@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the log of a program: one line per message on stderr, as text with the priority prefix that
 // journald reads when stderr is a journal stream, or as a JSON object; and at what rate, so that
-// nobody fills the log or hides another's lines by his own.
+// no service fills the log or hides another's lines.
 // Threads: any.
 #ifndef PPC_DAEMON_BASE_LOG_H_
 #define PPC_DAEMON_BASE_LOG_H_
@@ -25,8 +25,8 @@ struct LogAbout {
   std::string service;
 };
 
-// Of one directory, service and level: lines at once, then one each 50 ms.  Debugging is not
-// limited.
+// The rate of one directory, service and level: lines at once, then one each 50 ms.  Debugging is
+// not limited.
 inline constexpr unsigned kLogBurst = 200;
 inline constexpr uint64_t kLogPeriodNs = 50'000'000;
 

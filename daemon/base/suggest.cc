@@ -7,7 +7,7 @@
 namespace ppc {
 namespace {
 
-// Longer names are nobody's typing error, and would take long to compare.
+// Longer names are no typing error, and would take long to compare.
 constexpr size_t kMaxNameBytes = 64;
 
 }  // namespace

@@ -5,17 +5,17 @@
 
 namespace ppc {
 
-BandwidthGovernor::BandwidthGovernor(Options options, int workers)
+BandwidthGovernor::BandwidthGovernor(Options options, int loaders)
     : options_(options),
-      workers_(workers),
-      floor_(std::min(std::max(options.floor, 1), std::max(workers, 1))),
-      allowed_(workers),
-      polite_(workers) {}
+      loaders_(loaders),
+      floor_(std::min(std::max(options.floor, 1), std::max(loaders, 1))),
+      allowed_(loaders),
+      polite_(loaders) {}
 
 void BandwidthGovernor::MindNeighbours(double ns_per_byte) {
   constexpr int kProbes = 2;  // in the first there are loads that others had begun
   if (!neighbours_wait_) {
-    polite_ = workers_;
+    polite_ = loaders_;
     probed_ = 0;
   } else if (ns_per_byte == 0) {
     // Nothing was loaded: nothing is known.
@@ -29,7 +29,7 @@ void BandwidthGovernor::MindNeighbours(double ns_per_byte) {
     polite_ = std::max(floor_, polite_ / 2);
   } else {
     alone_ns_per_byte_ = std::min(alone_ns_per_byte_, ns_per_byte);
-    polite_ = std::min(workers_, polite_ + 1);
+    polite_ = std::min(loaders_, polite_ + 1);
   }
 }
 
@@ -54,7 +54,7 @@ void BandwidthGovernor::CloseWindow(uint64_t elapsed_ns) {
     }
   } else {
     bad_ = 0;
-    allowed_ = std::min(workers_, allowed_ + 1);
+    allowed_ = std::min(loaders_, allowed_ + 1);
   }
   MindNeighbours(ns_per_byte);
   demand_ = loaded_ = busy_ns_ = 0;
@@ -66,8 +66,8 @@ void BandwidthGovernor::Roll(uint64_t now_ns) {
   // Windows without anything in them let the threads come back one by one.
   const uint64_t idle = (now_ns - window_start_ns_) / options_.window_ns - 1;
   if (window_start_ns_ != 0 && idle > 0) {
-    const uint64_t back = std::min<uint64_t>(idle, static_cast<uint64_t>(workers_));
-    allowed_ = std::min(workers_, allowed_ + static_cast<int>(back));
+    const uint64_t back = std::min<uint64_t>(idle, static_cast<uint64_t>(loaders_));
+    allowed_ = std::min(loaders_, allowed_ + static_cast<int>(back));
     bad_ = 0;
   }
   window_start_ns_ = now_ns;

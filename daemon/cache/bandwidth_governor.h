@@ -31,7 +31,7 @@ class BandwidthGovernor {
     double queue_factor = 2;              // times a load without a queue, while others wait
   };
 
-  BandwidthGovernor(Options options, int workers);
+  BandwidthGovernor(Options options, int loaders);
 
   // The front end missed `bytes`.
   void OnDemand(uint64_t now_ns, uint64_t bytes);
@@ -50,7 +50,7 @@ class BandwidthGovernor {
   void MindNeighbours(double ns_per_byte);
 
   const Options options_;
-  const int workers_;
+  const int loaders_;
   const int floor_;
   int allowed_;
   int bad_ = 0;

@@ -34,7 +34,7 @@ class Budget {
 
   // Whether there is a reading that was begun less than `age_ns` ago.
   bool IsKnown(uint64_t now_ns, uint64_t age_ns) const;
-  // Reads memory, unless another thread does so at the moment: nobody waits for anybody else.
+  // Reads memory, unless another thread does so at the moment: no thread waits for another.
   void Refresh(uint64_t now_ns);
 
   // Grants up to `bytes` (whole steps, or all of it) by the newest reading, 0 if nothing fits

@@ -14,13 +14,13 @@ void Completions::Push(const IoResult& result) {
   KickLocked();
 }
 
-void Completions::Kick() {
+void Completions::WakeThreads() {
   const std::lock_guard lock(mutex_);
   KickLocked();
 }
 
-// Under the lock: a Take in between would look for the signal before it is there, and nobody
-// would ever look again.
+// Under the lock: a Take in between would look for the signal before it is there, and no
+// thread would ever look again.
 void Completions::KickLocked() {
   if (signalled_) return;
   signalled_ = true;

@@ -38,7 +38,7 @@ class Completions {
 
   void Push(const IoResult& result);
   // Wakes the executor without a result (there is room again).
-  void Kick();
+  void WakeThreads();
   // Swaps what has gathered into *out (which should be empty, and keeps its memory).
   void Take(std::vector<IoResult>* out);
   int fd() const { return wake_.Get(); }

@@ -137,8 +137,8 @@ void Evictor::Execute(const EvictItem& item) {
     }
     sum.asked += one->asked;
     sum.dropped += one->dropped;
-    // After each call and before anybody is told: between the two a look may take no more than one
-    // call's bytes off twice, until the next look.
+    // After each call and before its result is reported: between the two a look may take no more
+    // than one call's bytes off twice, until the next look.
     if (one->dropped > 0 && options_.on_dropped) options_.on_dropped(one->dropped);
     if (one->dropped > 0 && item.payer != nullptr) item.payer->budget->NoteDropped(one->dropped);
     sum.mapped += one->mapped;

@@ -9,7 +9,7 @@ LoadAdmission::LoadAdmission(LoadQueue* queue, const LoaderLayout* layout, uint6
                              uint64_t memory_age_ns)
     : queue_(queue), layout_(layout), chunk_bytes_(chunk_bytes), memory_age_ns_(memory_age_ns) {}
 
-LoadAdmission::Choice LoadAdmission::Choose(const LoadWorker& worker, bool has_small,
+LoadAdmission::Choice LoadAdmission::Choose(const LoaderThread& loader, bool has_small,
                                             uint64_t now_ns) {
   Choice choice;
   bool has_work = false;
@@ -18,21 +18,21 @@ LoadAdmission::Choice LoadAdmission::Choose(const LoadWorker& worker, bool has_s
     if (choice.unknown != nullptr) return false;
     // Each to its own, if there are two kinds.
     const bool is_small = front->is_small && has_small;
-    if (is_small != worker.is_for_small) return false;
+    if (is_small != loader.is_for_small) return false;
     has_work = true;
     if (now_ns < queue_->RestUntil(front->slot)) return false;
     // Chunks end at multiples of their size, so that large folios are not cut.
     choice.bytes = std::min(front->size, chunk_bytes_ - front->offset % chunk_bytes_);
     if (front->payer == nullptr) return true;
     Payer* const payer = front->payer.get();
-    const bool has_looked = std::ranges::find(worker.looked, payer) != worker.looked.end();
+    const bool has_looked = std::ranges::find(loader.looked, payer) != loader.looked.end();
     if ((has_looked || IsKnown(payer, now_ns)) && Grant(payer, now_ns, &choice.bytes)) return true;
-    // That there is no room must not be old: who believes it sleeps.
+    // "No room" must be a fresh reading, because the loader sleeps on it.
     if (!has_looked) choice.unknown = front->payer;
     return false;
   };
-  for (const int node : {worker.node, -1}) {
-    if (node < 0 && !layout_->TakesAny(worker.node)) break;
+  for (const int node : {loader.node, -1}) {
+    if (node < 0 && !layout_->TakesAny(loader.node)) break;
     choice.item = queue_->Next(node, now_ns, may_be_loaded);
     if (choice.item == nullptr) continue;
     choice.found = Found::kItem;
@@ -56,7 +56,7 @@ bool LoadAdmission::IsKnown(Payer* payer, uint64_t now_ns) const {
 // Cuts *bytes to what the payer's memory and its cgroup's read limits allow now.
 bool LoadAdmission::Grant(Payer* payer, uint64_t now_ns, uint64_t* bytes) {
   if (payer->budget) {
-    // Whoever reads it does not come back: nothing may be loaded blindly.
+    // The reading thread does not come back: nothing may be loaded blindly.
     if (!payer->budget->IsKnown(now_ns, kOldestMemoryNs)) return false;
     *bytes = payer->budget->Reserve(*bytes);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the choice of the queued range that a worker may load now: what its payer's memory and its
+// Owns the choice of the queued range that a loader may load now: what its payer's memory and its
 // cgroup's read limits allow.  A payer without room does not hold up the others.
 // Threads: none of its own; who has the queue locks.  Only Look asks the kernel, which may take
 // long: it needs no lock.
@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "daemon/cache/load_queue.h"
-#include "daemon/cache/load_worker.h"
 #include "daemon/cache/loader_layout.h"
+#include "daemon/cache/loader_thread.h"
 
 namespace ppc {
 
@@ -25,16 +25,16 @@ class LoadAdmission {
     std::shared_ptr<Payer> unknown;  // must be looked at before anything is chosen
   };
 
-  // A reading of memory serves the workers that take chunks within this time.
+  // A reading of memory serves the loaders that take chunks within this time.
   static constexpr uint64_t kMemoryAgeNs = 1000 * 1000;
 
   // queue and layout must outlive this.
   LoadAdmission(LoadQueue* queue, const LoaderLayout* layout, uint64_t chunk_bytes,
                 uint64_t memory_age_ns);
 
-  // The next range that the worker may load now, its node's own first.  has_small: small items
-  // have workers of their own.
-  Choice Choose(const LoadWorker& worker, bool has_small, uint64_t now_ns);
+  // The next range that the loader may load now, its node's own first.  has_small: small items
+  // have loaders of their own.
+  Choice Choose(const LoaderThread& loader, bool has_small, uint64_t now_ns);
   // Asks the kernel for what is not known of a payer.
   static void Look(Payer* payer, uint64_t now_ns);
 

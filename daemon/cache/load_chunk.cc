@@ -98,7 +98,7 @@ uint64_t LoadChunk::NotLoaded() const { return taken_ - std::min(taken_, result_
 
 std::optional<IoResult> LoadChunk::Report(Interruption reason) const {
   const bool is_put_back = IsPutBack(reason);
-  // Of a chunk that goes on later only what was executed is told.
+  // Reports only the executed part of a chunk that goes on later.
   if (is_put_back && result_.size == 0) return std::nullopt;
   IoResult result = result_;
   if (!is_put_back) result.size += item_.size;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns one chunk that is being loaded: what is left of it, what has become of it so far, what its
 // payer's budget and read rate still have to get back; and the reasons why loading stops early.
-// Threads: none of its own; a chunk is one worker's.
+// Threads: none of its own; a chunk is one loader's.
 #ifndef PPC_DAEMON_CACHE_LOAD_CHUNK_H_
 #define PPC_DAEMON_CACHE_LOAD_CHUNK_H_
 
@@ -44,7 +44,7 @@ class LoadChunk {
   // At its end: gives back to the payer what was not needed.
   void GiveBack();
   uint64_t Taken() const { return taken_; }
-  // Of what was taken, what did not come from the device.
+  // The bytes taken that did not come from the device.
   uint64_t NotLoaded() const;
   // What to tell of a chunk that `reason` has ended, if anything.
   std::optional<IoResult> Report(Interruption reason) const;

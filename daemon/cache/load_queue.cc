@@ -102,7 +102,7 @@ uint64_t LoadQueue::BytesOf(uint32_t service) const {
 
 // ------------------------------------------------------------------- who is next
 
-void LoadQueue::Press(uint32_t service, uint64_t until_ns) {
+void LoadQueue::Boost(uint32_t service, uint64_t until_ns) {
   const auto turn = TurnOf(service);
   if (turn != turns_.end()) (*turn)->pressed_until_ns = until_ns;
 }

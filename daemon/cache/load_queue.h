@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the ranges that wait to be loaded: a queue per (service, group, node), bounded; whose range
-// is loaded next; and the generation of every group.
+// Owns the ranges that wait to be loaded: a queue per (service, group, node), bounded; the order of
+// their services; and the generation of every group.
 //
-// Who comes next: a service whose reader will reach its next range soon, or of which that is not
-// known, comes before one that has time.  Of the former, who has had least of the loading comes
-// first, so that they share it alike whatever their ranges are cut to; of those that have time,
-// whose reader will be there first.  So a slow reader gets what it needs, just in time, and the
-// rest of the device is for who waits for it.  Nobody starves: who has time now has none later.
+// The order:
+//  1. Urgent services: the reader reaches its next range soon, or that time is unknown.  The
+//  service
+//     with the least bytes loaded comes first, so that they share the device however their ranges
+//     are cut.
+//  2. Others: the service whose reader arrives first.
+// So a slow reader gets its ranges just in time, and no service starves: one that is not urgent
+// becomes urgent.
 // Threads: none of its own; LoadScheduler locks.  Newest is read without the lock.
 #ifndef PPC_DAEMON_CACHE_LOAD_QUEUE_H_
 #define PPC_DAEMON_CACHE_LOAD_QUEUE_H_
@@ -25,7 +28,7 @@
 
 namespace ppc {
 
-// Who pays for a load.
+// Pays for a load.
 struct Payer {
   std::shared_ptr<const ChargeHandle> charge;  // nullptr = ourselves
   uint32_t service = 0;
@@ -105,11 +108,11 @@ class LoadQueue {
   template <typename Wanted>
   LoadItem* Next(int node, uint64_t now_ns, Wanted wanted);
   void Advance(LoadItem* item, uint64_t bytes);
-  // Of what was taken so much did not need the device: it does not count as loading.
+  // So many of the taken bytes did not need the device: they do not count as loading.
   void GiveBack(const LoadItem& item, uint64_t bytes);
   // The service's reader waits for the device itself: until then it has no time, whatever was said.
-  void Press(uint32_t service, uint64_t until_ns);
-  // Somebody waits for this group's service; not once the service has ended, of which a load may
+  void Boost(uint32_t service, uint64_t until_ns);
+  // A reader waits for this group's service; not once the service has ended, of which a load may
   // still be in flight.
   bool IsPressed(uint32_t slot, uint64_t now_ns) const {
     const Turn* const turn = groups_[slot].turn;
@@ -130,7 +133,7 @@ class LoadQueue {
 
   uint64_t Items() const { return items_; }
   uint64_t Bytes() const { return bytes_; }
-  // Of one node, -1: of none.
+  // Those of one node, -1: of none.
   uint64_t Bytes(int node) const { return node_bytes_[Index(node)]; }
   uint64_t BytesOf(uint32_t service) const;
   // Whether there is something of a node, or of none, for who takes that, too.
@@ -183,7 +186,8 @@ class LoadQueue {
 
   // Nearer than that is no time: the reader may become faster, and a load takes a while.
   static constexpr uint64_t kAmpleNs = 2'000'000'000;
-  // Who could not take its part (memory, a read limit) is not to have more than this of it later.
+  // A service that could not take its part (memory, a read limit) gets no more than this of it
+  // later.
   static constexpr uint64_t kMostBehind = 64 << 20;
 
   const int nodes_;

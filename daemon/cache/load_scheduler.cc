@@ -33,8 +33,8 @@ LoadScheduler::LoadScheduler(Backend* backend, const LoaderLayout* layout,
       admission_(&queue_, layout_, options_.chunk_bytes,
                  options_.manual ? 0 : LoadAdmission::kMemoryAgeNs),
       idle_(&queue_, layout_, options_.retry_ns),
-      governor_(options_.governor, Workers()),
-      small_workers_(options_.manual ? options_.small_loads : 0) {}
+      governor_(options_.governor, Loaders()),
+      small_loaders_(options_.manual ? options_.small_loads : 0) {}
 
 // mutex_ held.
 void LoadScheduler::ReplaceLocked(uint32_t slot) {
@@ -58,7 +58,7 @@ void LoadScheduler::Submit(std::span<LoadItem> items, bool replaces) {
     }
     const bool has_small =
         options_.small_loads > 0 && std::ranges::any_of(items, &LoadItem::is_small);
-    if (has_small && !options_.manual) small_workers_ = start_small_();
+    if (has_small && !options_.manual) small_loaders_ = start_small_();
     const uint64_t list = queue_.NewList();
     for (LoadItem& item : items) {
       std::optional<LoadItem> dropped;
@@ -117,10 +117,10 @@ void LoadScheduler::NoteDemand(uint64_t bytes) {
 void LoadScheduler::NoteMiss(uint32_t service) {
   const uint64_t now = backend_->NowNs();
   const std::lock_guard lock(mutex_);
-  queue_.Press(service, now + kMissedNs);
+  queue_.Boost(service, now + kMissedNs);
 }
 
-void LoadScheduler::Kick() {
+void LoadScheduler::WakeThreads() {
   const uint64_t now = backend_->NowNs();
   const std::lock_guard lock(mutex_);
   kicked_ns_ = std::max(kicked_ns_, now);
@@ -132,7 +132,7 @@ LoaderStats LoadScheduler::Stats() const {
   LoaderStats stats = stats_;
   stats.queued = queue_.Bytes();
   stats.inflight = inflight_;
-  stats.threads = Workers();
+  stats.threads = Loaders();
   stats.threads_allowed = governor_.LastAllowed();
   return stats;
 }
@@ -157,9 +157,9 @@ bool LoadScheduler::IsIdle() const {
   return queue_.Items() == 0 && busy_ + small_busy_ == 0;
 }
 
-int LoadScheduler::SmallWorkers() const {
+int LoadScheduler::SmallLoaders() const {
   const std::lock_guard lock(mutex_);
-  return small_workers_;
+  return small_loaders_;
 }
 
 void LoadScheduler::Stop() {
@@ -175,72 +175,73 @@ void LoadScheduler::Stop() {
   idle_.WakeAll();
 }
 
-bool LoadScheduler::Await(LoadWorker* worker) {
+bool LoadScheduler::Await(LoaderThread* loader) {
   while (true) {
     std::unique_lock lock(mutex_);
     if (stopping_) return false;
-    const Found found = TakeLocked(worker, &lock);
+    const Found found = TakeLocked(loader, &lock);
     if (stopping_) return false;
     if (found == Found::kItem) {
-      // There may be more than this worker can take: pass it on.
+      // There may be more than this loader can take: pass it on.
       idle_.WakeWhereWorkIs();
       return true;
     }
-    idle_.Wait(*worker, found == Found::kNoRoom, &lock);
+    idle_.Wait(*loader, found == Found::kNoRoom, &lock);
   }
 }
 
-bool LoadScheduler::Take(LoadWorker* worker) {
+bool LoadScheduler::Take(LoaderThread* loader) {
   std::unique_lock lock(mutex_);
-  return !stopping_ && TakeLocked(worker, &lock) == Found::kItem;
+  return !stopping_ && TakeLocked(loader, &lock) == Found::kItem;
 }
 
 // `lock` is of mutex_; it is let go while the kernel is asked, which may take long.
-LoadScheduler::Found LoadScheduler::TakeLocked(LoadWorker* worker,
+LoadScheduler::Found LoadScheduler::TakeLocked(LoaderThread* loader,
                                                std::unique_lock<std::mutex>* lock) {
-  worker->looked.clear();
+  loader->looked.clear();
   while (!stopping_) {
     std::shared_ptr<Payer> unknown;
-    const Found found = TakeKnown(worker, &unknown);
+    const Found found = TakeKnown(loader, &unknown);
     if (unknown == nullptr) return found;
     lock->unlock();
     const uint64_t now = backend_->NowNs();
     LoadAdmission::Look(unknown.get(), now);
     lock->lock();
     // Not if there is more room than was seen.
-    if (now >= kicked_ns_) worker->looked.push_back(unknown.get());
+    if (now >= kicked_ns_) loader->looked.push_back(unknown.get());
   }
   return Found::kNothing;
 }
 
 // mutex_ held.
-LoadScheduler::Found LoadScheduler::TakeKnown(LoadWorker* worker, std::shared_ptr<Payer>* unknown) {
-  if (!queue_.HasFor(worker->node, layout_->TakesAny(worker->node))) return Found::kNothing;
+LoadScheduler::Found LoadScheduler::TakeKnown(LoaderThread* loader,
+                                              std::shared_ptr<Payer>* unknown) {
+  if (!queue_.HasFor(loader->node, layout_->TakesAny(loader->node))) return Found::kNothing;
   const uint64_t now = backend_->NowNs();
   const int allowed = governor_.Allowed(now);
-  const bool is_beyond = static_cast<int>(worker->index) >= allowed;
+  const bool is_beyond = static_cast<int>(loader->index) >= allowed;
   // While the others are held back, who is for small items has as few.
-  const bool is_held = worker->is_for_small ? allowed < Workers() : busy_ >= allowed;
+  const bool is_held = loader->is_for_small ? allowed < Loaders() : busy_ >= allowed;
   if (is_beyond && is_held) return Found::kNoRoom;
-  LoadAdmission::Choice choice = admission_.Choose(*worker, small_workers_ > 0, now);
+  LoadAdmission::Choice choice = admission_.Choose(*loader, small_loaders_ > 0, now);
   *unknown = std::move(choice.unknown);
   if (choice.found != Found::kItem) return choice.found;
-  worker->chunk.emplace(*choice.item, choice.bytes);
+  loader->chunk.emplace(*choice.item, choice.bytes);
   queue_.Advance(choice.item, choice.bytes);
   inflight_ += choice.bytes;
-  ++(worker->is_for_small ? small_busy_ : busy_);
+  ++(loader->is_for_small ? small_busy_ : busy_);
   ++stats_.chunks;
   return Found::kItem;
 }
 
-Interruption LoadScheduler::Check(const LoadWorker& worker) {
-  const LoadItem& rest = worker.chunk->Rest();
+Interruption LoadScheduler::Check(const LoaderThread& loader) {
+  const LoadItem& rest = loader.chunk->Rest();
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return Interruption::kShutdown;
     if (queue_.Generation(rest.slot) != rest.generation) return Interruption::kGeneration;
     const int allowed = governor_.Allowed(backend_->NowNs());
-    if (!worker.is_for_small && busy_ > allowed && static_cast<int>(worker.index) >= allowed) {
+    if (!loader.is_for_small && busy_ > allowed && static_cast<int>(loader.index) >= allowed) {
       return Interruption::kBandwidth;
     }
   }
@@ -249,10 +250,10 @@ Interruption LoadScheduler::Check(const LoadWorker& worker) {
   return is_above ? Interruption::kMemory : Interruption::kNone;
 }
 
-LoadScheduler::Standing LoadScheduler::StandingOf(const LoadItem& item, uint64_t now) {
+LoadScheduler::ItemStatus LoadScheduler::StatusOf(const LoadItem& item, uint64_t now) {
   const std::lock_guard lock(mutex_);
-  return Standing{.newest = queue_.Newest(item.slot),
-                  .is_waited = queue_.IsPressed(item.slot, now)};
+  return ItemStatus{.newest = queue_.Newest(item.slot),
+                    .is_waited = queue_.IsPressed(item.slot, now)};
 }
 
 void LoadScheduler::BeginStep(const LoadItem& item, uint64_t now) {
@@ -296,18 +297,18 @@ void LoadScheduler::NoteFailed(uint64_t bytes) {
   stats_.failed += bytes;
 }
 
-void LoadScheduler::Finish(LoadWorker* worker, Interruption reason) {
-  LoadChunk chunk = std::move(*worker->chunk);
-  worker->chunk.reset();
+void LoadScheduler::Finish(LoaderThread* loader, Interruption reason) {
+  LoadChunk chunk = std::move(*loader->chunk);
+  loader->chunk.reset();
   chunk.GiveBack();
   const LoadItem& rest = chunk.Rest();
   {
     const std::lock_guard lock(mutex_);
-    --(worker->is_for_small ? small_busy_ : busy_);
+    --(loader->is_for_small ? small_busy_ : busy_);
     if (reason != Interruption::kNone) ++stats_.interrupted[static_cast<size_t>(reason)];
     inflight_ -= chunk.Taken();
     queue_.GiveBack(rest, chunk.NotLoaded());
-    // Replaced meanwhile: nobody wants the rest.
+    // Replaced meanwhile: the rest is not wanted.
     if (IsPutBack(reason) && queue_.Generation(rest.slot) == rest.generation) queue_.PutBack(rest);
   }
   const std::optional<IoResult> report = chunk.Report(reason);

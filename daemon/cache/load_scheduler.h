@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns which worker loads what: the queue, and the rules by which chunks are taken from it and
-// interrupted.  A chunk stops within one step (2 MiB) per worker when
+// Owns which loader loads what: the queue, and the rules by which chunks are taken from it and
+// interrupted.  A chunk stops within one step (2 MiB) per loader when
 //   its group was replaced (a newer generation),
 //   memory use is above the threshold,
 //   the device cannot keep up with the front end,
@@ -8,9 +8,9 @@
 //   the pool shuts down.
 // What memory or the device interrupted goes back to the head of its queue; the rest is
 // reported as interrupted.  Ranges of a replaced group that were still queued are only
-// counted: whoever replaced them knows.
+// counted: the policy that replaced them knows.
 // Threads: Submit, Interrupt, NoteDemand by the executor; Stats by any; Await, Take, Check, Finish
-// and what a step tells by the worker itself.  One lock for all; the kernel is asked without it.
+// and what a step tells by the loader itself.  One lock for all; the kernel is asked without it.
 // Paper: section 3.2 (loader: interruptible).
 #ifndef PPC_DAEMON_CACHE_LOAD_SCHEDULER_H_
 #define PPC_DAEMON_CACHE_LOAD_SCHEDULER_H_
@@ -27,13 +27,13 @@
 #include "daemon/cache/bandwidth_governor.h"
 #include "daemon/cache/completions.h"
 #include "daemon/cache/device_meter.h"
-#include "daemon/cache/idle_workers.h"
+#include "daemon/cache/idle_threads.h"
 #include "daemon/cache/load_admission.h"
 #include "daemon/cache/load_chunk.h"
 #include "daemon/cache/load_queue.h"
-#include "daemon/cache/load_worker.h"
 #include "daemon/cache/loader_layout.h"
 #include "daemon/cache/loader_options.h"
+#include "daemon/cache/loader_thread.h"
 #include "daemon/machine/topology.h"
 
 namespace ppc {
@@ -59,7 +59,7 @@ struct LoaderStats {
 
 class LoadScheduler {
  public:
-  // backend, layout and completions must outlive this.  start_small starts the workers for small
+  // backend, layout and completions must outlive this.  start_small starts the loaders for small
   // items, of which the first was submitted, and says how many there are; the lock is held.
   LoadScheduler(Backend* backend, const LoaderLayout* layout, const LoaderOptions& options,
                 Completions* completions, std::function<int()> start_small);
@@ -72,33 +72,33 @@ class LoadScheduler {
   void EndService(uint32_t service);
   void NoteDemand(uint64_t bytes);
   void NoteMiss(uint32_t service);
-  void Kick();
-  // Interrupts everything; no worker gets a chunk any more.
+  void WakeThreads();
+  // Interrupts everything; no loader gets a chunk any more.
   void Stop();
 
   LoaderStats Stats() const;
   DeviceSpeed Device() const;
   uint64_t Queued() const;
   uint64_t QueuedOf(uint32_t service) const;
-  int SmallWorkers() const;
+  int SmallLoaders() const;
   bool IsIdle() const;
 
-  // ---- by a worker
-  // A chunk for the worker, which waits for one; false: everything stops.
-  bool Await(LoadWorker* worker);
+  // ---- by a loader
+  // A chunk for the loader, which waits for one; false: everything stops.
+  bool Await(LoaderThread* loader);
   // The same without waiting; false: nothing to do, or no room.
-  bool Take(LoadWorker* worker);
-  // Why the worker must not go on with its chunk.
-  Interruption Check(const LoadWorker& worker);
-  // The worker's chunk is over, or interrupted.
-  void Finish(LoadWorker* worker, Interruption reason);
+  bool Take(LoaderThread* loader);
+  // Why the loader must not go on with its chunk.
+  Interruption Check(const LoaderThread& loader);
+  // The loader's chunk is over, or interrupted.
+  void Finish(LoaderThread* loader, Interruption reason);
 
-  // Who waits for an item, and how to see that nobody wants it any more.
-  struct Standing {
+  // Whether a reader waits for an item, and how to see that it is not wanted any more.
+  struct ItemStatus {
     const std::atomic<uint64_t>* newest = nullptr;  // see LoadRequest::newest
     bool is_waited = false;
   };
-  Standing StandingOf(const LoadItem& item, uint64_t now);
+  ItemStatus StatusOf(const LoadItem& item, uint64_t now);
   // What a step tells: of the device, of others that wait for it, of what became of the item.
   void BeginStep(const LoadItem& item, uint64_t now);
   void EndStep(const LoadItem& item, uint64_t now, uint64_t loaded, uint64_t took_ns);
@@ -109,12 +109,12 @@ class LoadScheduler {
  private:
   using Found = LoadAdmission::Found;
 
-  Found TakeLocked(LoadWorker* worker, std::unique_lock<std::mutex>* lock);
-  Found TakeKnown(LoadWorker* worker, std::shared_ptr<Payer>* unknown);
+  Found TakeLocked(LoaderThread* loader, std::unique_lock<std::mutex>* lock);
+  Found TakeKnown(LoaderThread* loader, std::shared_ptr<Payer>* unknown);
   void ReplaceLocked(uint32_t slot);
-  int Workers() const { return static_cast<int>(layout_->Threads().size()); }
+  int Loaders() const { return static_cast<int>(layout_->Threads().size()); }
 
-  // Who has missed something may be faster than was thought.
+  // A reader that has missed something may be faster than was thought.
   static constexpr uint64_t kMissedNs = 500 * 1000 * 1000;
 
   Backend* const backend_;
@@ -126,14 +126,14 @@ class LoadScheduler {
   mutable std::mutex mutex_;
   LoadQueue queue_;
   LoadAdmission admission_;
-  IdleWorkers idle_;
+  IdleThreads idle_;
   BandwidthGovernor governor_;
   DeviceMeter meter_;
   LoaderStats stats_;
   uint64_t inflight_ = 0;
   int busy_ = 0;
   int small_busy_ = 0;
-  int small_workers_ = 0;
+  int small_loaders_ = 0;
   uint64_t kicked_ns_ = 0;
   bool stopping_ = false;
 };

@@ -36,19 +36,19 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
       layout_(nodes, options_.threads_per_node, backend->Caps().least_loads),
       scheduler_(backend, &layout_, options_, completions, [this] { return StartSmall(); }) {
   for (const LoaderLayout::Thread& thread : layout_.Threads()) {
-    auto worker = std::make_unique<Worker>();
-    worker->index = workers_.size();
-    worker->node = thread.node;
-    worker->cpus = thread.cpus;
-    workers_.push_back(std::move(worker));
+    auto loader = std::make_unique<Loader>();
+    loader->index = loaders_.size();
+    loader->node = thread.node;
+    loader->cpus = thread.cpus;
+    loaders_.push_back(std::move(loader));
   }
   if (options_.manual) {
     for (int i = 0; i < options_.small_loads; ++i) AddSmall();
     return;
   }
   try {
-    for (auto& worker : workers_)
-      worker->thread = StartThread("a thread that loads", [this, raw = worker.get()] { Run(raw); });
+    for (auto& loader : loaders_)
+      loader->thread = StartThread("a thread that loads", [this, raw = loader.get()] { Run(raw); });
   } catch (...) {
     Stop();  // a thread that runs outlives nothing that it uses
     throw;
@@ -58,81 +58,80 @@ LoaderPool::LoaderPool(Backend* backend, const std::vector<NumaNode>& nodes, Opt
 LoaderPool::~LoaderPool() { Stop(); }
 
 void LoaderPool::AddSmall() {
-  auto worker = std::make_unique<Worker>();
-  worker->index = small_workers_.size();
-  worker->is_for_small = true;
-  worker->node = layout_.NodeInTurn(worker->index);
-  small_workers_.push_back(std::move(worker));
+  auto loader = std::make_unique<Loader>();
+  loader->index = small_loaders_.size();
+  loader->is_for_small = true;
+  loader->node = layout_.NodeInTurn(loader->index);
+  small_loaders_.push_back(std::move(loader));
 }
 
 // From Submit.  Where the system has no more threads those that there are will do, or the others.
 int LoaderPool::StartSmall() {
-  while (static_cast<int>(small_workers_.size()) < options_.small_loads) {
+  while (static_cast<int>(small_loaders_.size()) < options_.small_loads) {
     AddSmall();
-    Worker* const worker = small_workers_.back().get();
+    Loader* const loader = small_loaders_.back().get();
     try {
-      worker->thread = std::thread([this, worker] { Run(worker); });
+      loader->thread = std::thread([this, loader] { Run(loader); });
     } catch (const std::system_error&) {
-      small_workers_.pop_back();
+      small_loaders_.pop_back();
       break;
     }
   }
-  return static_cast<int>(small_workers_.size());
+  return static_cast<int>(small_loaders_.size());
 }
 
 void LoaderPool::Stop() {
   scheduler_.Stop();
-  for (const auto* const workers : {&workers_, &small_workers_}) {
-    for (const auto& worker : *workers) {
-      if (worker->thread.joinable()) worker->thread.join();
-      if (options_.manual && worker->chunk)
-        scheduler_.Finish(worker.get(), Interruption::kShutdown);
+  for (const auto* const loaders : {&loaders_, &small_loaders_}) {
+    for (const auto& loader : *loaders) {
+      if (loader->thread.joinable()) loader->thread.join();
+      if (options_.manual && loader->chunk)
+        scheduler_.Finish(loader.get(), Interruption::kShutdown);
     }
   }
 }
 
-void LoaderPool::Run(Worker* worker) {
+void LoaderPool::Run(Loader* loader) {
   BlockSignals();
   pthread_setname_np(pthread_self(), "ppc-load");
   // Where binding fails (a cpuset without that core) the thread still loads.
-  if (!worker->cpus.empty()) (void)BindThread(worker->cpus);
-  (void)PreferNode(worker->node);
+  if (!loader->cpus.empty()) (void)BindThread(loader->cpus);
+  (void)PreferNode(loader->node);
   LowerIoPriority();
-  while (scheduler_.Await(worker)) {
-    while (Slice(worker)) {
+  while (scheduler_.Await(loader)) {
+    while (Slice(loader)) {
     }
   }
 }
 
-// One step; false: the worker has no chunk any more.
-bool LoaderPool::Slice(Worker* worker) {
-  Interruption reason = scheduler_.Check(*worker);
-  if (reason == Interruption::kNone) reason = LoadStep(worker);
-  if (reason == Interruption::kNone && !worker->chunk->IsOver()) return true;
-  scheduler_.Finish(worker, reason);
+// One step; false: the loader has no chunk any more.
+bool LoaderPool::Slice(Loader* loader) {
+  Interruption reason = scheduler_.Check(*loader);
+  if (reason == Interruption::kNone) reason = LoadStep(loader);
+  if (reason == Interruption::kNone && !loader->chunk->IsOver()) return true;
+  scheduler_.Finish(loader, reason);
   return false;
 }
 
-Interruption LoaderPool::LoadStep(Worker* worker) {
-  LoadChunk* const chunk = &*worker->chunk;
+Interruption LoaderPool::LoadStep(Loader* loader) {
+  LoadChunk* const chunk = &*loader->chunk;
   const LoadItem& item = chunk->Rest();
   const uint64_t step = chunk->NextStep();
   const uint64_t start = backend_->NowNs();
-  const LoadScheduler::Standing standing = scheduler_.StandingOf(item, start);
-  // Before writers and what is loaded for services of which nobody waits.
-  if (!options_.manual)
-    SetIoPriority(standing.is_waited ? IoPriority::kWaited : IoPriority::kAhead);
+  const LoadScheduler::ItemStatus status = scheduler_.StatusOf(item, start);
+  // Before writers, and before loads for services without a waiting reader.
+  if (!options_.manual) SetIoPriority(status.is_waited ? IoPriority::kWaited : IoPriority::kAhead);
   const LoadRequest request{.file = item.file,
                             .offset = item.offset,
                             .length = step,
                             .charge = ChargeOf(item.payer),
                             .group = item.slot,
                             .generation = item.generation,
-                            .newest = standing.newest,
+                            .newest = status.newest,
                             .is_small = item.is_small,
                             .is_populated = item.is_populated,
                             .is_burnt = item.is_burnt,
-                            .node = worker->node};
+                            .node = loader->node};
   scheduler_.BeginStep(item, start);
   const Result<LoadResult> loaded = backend_->Load(request);
   const uint64_t now = backend_->NowNs();
@@ -144,7 +143,7 @@ Interruption LoaderPool::LoadStep(Worker* worker) {
     if (reason == Interruption::kNone) scheduler_.NoteFailed(left);
     return reason;
   }
-  // Before the budget gets it back: between the two nobody would count it.
+  // Before the budget gets it back: between the two it would not be counted.
   if (loaded->loaded > 0 && options_.on_loaded) options_.on_loaded(loaded->loaded);
   scheduler_.Account(item, now, *loaded, now - start);
   return chunk->EndStep(*loaded, step);
@@ -158,10 +157,10 @@ void LoaderPool::MindNeighbours(uint64_t now) {
 }
 
 bool LoaderPool::RunSlice(size_t index) {
-  Worker* const worker = index < workers_.size() ? workers_[index].get()
-                                                 : small_workers_[index - workers_.size()].get();
-  if (!worker->chunk && !scheduler_.Take(worker)) return false;
-  Slice(worker);
+  Loader* const loader = index < loaders_.size() ? loaders_[index].get()
+                                                 : small_loaders_[index - loaders_.size()].get();
+  if (!loader->chunk && !scheduler_.Take(loader)) return false;
+  Slice(loader);
   return true;
 }
 
@@ -169,7 +168,7 @@ void LoaderPool::RunUntilIdle() {
   bool progress = true;
   while (progress) {
     progress = false;
-    for (size_t i = 0; i < workers_.size() + small_workers_.size(); ++i) progress |= RunSlice(i);
+    for (size_t i = 0; i < loaders_.size() + small_loaders_.size(); ++i) progress |= RunSlice(i);
   }
 }
 

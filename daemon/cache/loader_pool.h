@@ -22,9 +22,9 @@
 #include "daemon/cache/device_meter.h"
 #include "daemon/cache/load_queue.h"
 #include "daemon/cache/load_scheduler.h"
-#include "daemon/cache/load_worker.h"
 #include "daemon/cache/loader_layout.h"
 #include "daemon/cache/loader_options.h"
+#include "daemon/cache/loader_thread.h"
 #include "daemon/machine/topology.h"
 
 namespace ppc {
@@ -54,36 +54,36 @@ class LoaderPool {
   // A service's reader has just missed something: nothing of it can wait for a while.
   void NoteMiss(uint32_t service) { scheduler_.NoteMiss(service); }
   // Memory was freed: threads that wait for room look again.
-  void Kick() { scheduler_.Kick(); }
+  void WakeThreads() { scheduler_.WakeThreads(); }
   // Interrupts everything and joins the threads.
   void Stop();
 
   LoaderStats Stats() const { return scheduler_.Stats(); }
   DeviceSpeed Device() const { return scheduler_.Device(); }
-  // Bytes that threads could take before somebody must submit more, at most.
+  // Bytes that threads could take before more must be submitted, at most.
   uint64_t Queued() const { return scheduler_.Queued(); }
   uint64_t QueuedOf(uint32_t service) const { return scheduler_.QueuedOf(service); }
-  int Threads() const { return static_cast<int>(workers_.size()); }
-  // Of small items, so far.
-  int SmallThreads() const { return scheduler_.SmallWorkers(); }
+  int Threads() const { return static_cast<int>(loaders_.size()); }
+  // Those of small items, so far.
+  int SmallThreads() const { return scheduler_.SmallLoaders(); }
   bool IsIdle() const { return scheduler_.IsIdle(); }
 
-  // One step of worker `index`, those of small items last; false: nothing to do (or no room).  Only
+  // One step of loader `index`, those of small items last; false: nothing to do (or no room).  Only
   // with `manual`.
   bool RunSlice(size_t index);
   void RunUntilIdle();
 
  private:
-  struct Worker : LoadWorker {
+  struct Loader : LoaderThread {
     CpuList cpus;
     std::thread thread;
   };
 
   void AddSmall();
   int StartSmall();
-  void Run(Worker* worker);
-  bool Slice(Worker* worker);
-  Interruption LoadStep(Worker* worker);
+  void Run(Loader* loader);
+  bool Slice(Loader* loader);
+  Interruption LoadStep(Loader* loader);
   void MindNeighbours(uint64_t now);
 
   Backend* const backend_;
@@ -91,8 +91,8 @@ class LoaderPool {
   const LoaderLayout layout_;
   LoadScheduler scheduler_;
   std::atomic<bool> is_looking_{false};  // at neighbours
-  std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::unique_ptr<Worker>> small_workers_;  // grows under the scheduler's lock
+  std::vector<std::unique_ptr<Loader>> loaders_;
+  std::vector<std::unique_ptr<Loader>> small_loaders_;  // grows under the scheduler's lock
 };
 
 }  // namespace ppc

@@ -13,7 +13,8 @@ namespace {
 
 constexpr double kBurstSeconds = 0.1;
 constexpr uint64_t kLookNs = kNsPerSec;
-// Of a limit that the supervisor has not heard of: with it others leave so much, see ReadBroker.
+// The share of a limit that the supervisor has not heard of: with it others leave so much, see
+// ReadBroker.
 constexpr uint64_t kBeginShare = 16;
 
 }  // namespace
@@ -157,7 +158,7 @@ void ReadRate::Refresh(uint64_t now_ns) {
       buckets.push_back(table_->Get(level));
     }
     const std::lock_guard lock(mutex_);
-    // Another device meanwhile: somebody looks again.
+    // Another device meanwhile: another thread looks again.
     if (device == device_) {
       buckets_ = std::move(buckets);
       looked_ns_ = now_ns;

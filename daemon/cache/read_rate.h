@@ -32,9 +32,9 @@ class TokenBucket {
   uint64_t Available(uint64_t now_ns);
   void Take(uint64_t now_ns, uint64_t bytes);
   void GiveBack(uint64_t bytes);
-  // Somebody would have taken more than was in it.
+  // A load would have taken more than was in it.
   void Lack();
-  // What was taken, and whether somebody lacked more, since it was asked last.
+  // What was taken, and whether a load lacked more, since it was asked last.
   std::pair<uint64_t, bool> TakeUse();
 
  private:
@@ -43,7 +43,7 @@ class TokenBucket {
 
   mutable std::mutex mutex_;
   uint64_t rate_ = 0;
-  double bytes_ = 0;  // below 0: taken by others before it was here
+  double bytes_ = 0;  // negative: the service's own reads used tokens that are still to come
   uint64_t filled_ns_ = 0;
   bool is_filled_ = false;
   uint64_t used_ = 0;
@@ -53,8 +53,8 @@ class TokenBucket {
 // What a supervisor leaves us of the limits, as it says it.
 struct RateShares {
   uint64_t runners = 1;  // it speaks to
-  // Ours, bytes a second, by cgroup and device.  Of a limit that is not there: all of it, or where
-  // there are other runners a small part.
+  // Our bytes a second, by cgroup and device.  For a limit that is not there: all of it, or, beside
+  // other runners, a small part.
   std::map<std::pair<uint64_t, BlockDevice>, uint64_t> rates;
 };
 
@@ -70,7 +70,7 @@ struct RateUse {
 // The buckets of all limited cgroups, by cgroup and device.
 class TokenBuckets {
  public:
-  // Of a level with a limit, filled at what is ours of it.
+  // The bucket of a level with a limit, filled at our share of it.
   std::shared_ptr<TokenBucket> Get(const IoLevel& level);
   void SetShares(RateShares shares);
   // Since it was asked last.
@@ -102,7 +102,7 @@ class ReadRate {
   void Refresh(uint64_t now_ns);
   // Grants up to `bytes` (whole steps, or all of it), 0 = nothing now.
   uint64_t Take(uint64_t now_ns, uint64_t bytes);
-  // Of what was granted it was not read from the device.
+  // So many of the granted bytes were not read from the device.
   void GiveBack(uint64_t bytes);
   // The service itself reads.
   void Note(uint64_t now_ns, uint64_t bytes);

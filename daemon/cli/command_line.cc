@@ -30,7 +30,8 @@ std::vector<std::string> OptionNames(const CLI::App* app) {
   return names;
 }
 
-// Of what can stand here; at the top also "template list" for "template-list", or for "lst".
+// The names of verbs that can stand here; at the top also "template list" for "template-list", or
+// for "lst".
 std::vector<std::string> VerbNames(const CLI::App* app) {
   std::vector<std::string> names;
   for (const CLI::App* child : Tree::ChildrenOf(app)) {
@@ -53,7 +54,7 @@ std::string WithFamily(const CLI::App* app, const std::string& word) {
   return DidYouMean(word, VerbNames(app));
 }
 
-// What nobody has asked for: of the program, the family or the verb.
+// Refuses words that the program, the family or the verb does not take.
 Status CheckExtras(const Tree& tree, const CLI::App* app) {
   for (; app != nullptr; app = app->get_parent()) {
     const std::vector<std::string> extras = app->remaining();
@@ -158,7 +159,7 @@ std::vector<std::string> Args::All(const std::string& name) const {
 Result<Parsed> Parse(const Program& program, std::span<char* const> arguments) {
   Tree tree(program);
   CLI::App& root = tree.root();
-  // All behind "--" is somebody else's.
+  // All behind "--" belongs to another program.
   const auto dashes = std::find(arguments.begin(), arguments.end(), std::string_view("--"));
   const bool has_command = dashes != arguments.end();
   std::vector<std::string> words = ReversedWords({arguments.begin(), dashes});

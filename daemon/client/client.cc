@@ -34,7 +34,7 @@ std::string FromEnvironment(const char* name, std::string fallback) {
   return value == nullptr || *value == '\0' ? std::move(fallback) : value;
 }
 
-// Where to ask, in this order: whoever named a socket means that one.
+// Where to ask, in this order: a named socket alone, if there is one.
 std::vector<std::string> SocketsToTry(const char* named) {
   if (named != nullptr) return {named};
   std::string admin = FromEnvironment("PPC_SOCKET", PPC_DEFAULT_SOCKET);

@@ -30,7 +30,7 @@ struct Membership {
   };
   // PPC_SERVICE_ID counts in processes of this cgroup (as /proc writes it; "" or a shared one: of
   // none) and below it, of this network ("": of none; a pod's containers share theirs), and outside
-  // of containers, in which everybody may be user 0, of this user.
+  // of containers, in which every process may be user 0, of this user.
   struct Owner {
     std::string cgroup;
     uint32_t uid = 0;
@@ -60,13 +60,13 @@ struct Members {
     std::string id;  // of the service
   };
   std::vector<One> services;
-  std::unordered_map<int, Bound> bound;  // by whoever knows
-  // Of those who belong to none, while there is none.
+  std::unordered_map<int, Bound> bound;  // by bind_pid
+  // For readers that belong to no service, while there is none.
   std::shared_ptr<ProcessXpu> mount;
 };
 
-// Of a "service_start" message: "pid"; "by_cgroup", false where the cgroup only pays; "owner", who
-// started it ({"cgroup", "uid", "network"}; absent: root).  ESRCH: there is no such process.
+// Reads a "service_start" message: "pid"; "by_cgroup", false where the cgroup only pays; "owner",
+// who started it ({"cgroup", "uid", "network"}; absent: root).  ESRCH: there is no such process.
 Result<Membership> MembershipOf(const Json& message, std::shared_ptr<const Cgroup> cgroup,
                                 const SysRoots& roots);
 

@@ -198,7 +198,7 @@ void AutoServices::Started(const std::string& id, bool is_started) {
 void AutoServices::PlaceOpen(const Reader& reader, const Identity& identity) {
   const Service* const service = parts_.services->Find(identity.id);
   if (service == nullptr) return Decided(reader);
-  // Of one that a runner takes up again the readers are not known: the first is one of them.
+  // The readers of a service that a runner takes up again are not known: the first is one of them.
   const auto says = [service](const char* key) {
     return service->message.value(key, Json()) == true;
   };

@@ -30,8 +30,8 @@
 
 #include "daemon/backend/backend.h"
 #include "daemon/base/json.h"
-#include "daemon/exec/elsewhere.h"
 #include "daemon/exec/guard.h"
+#include "daemon/exec/job_queue.h"
 #include "daemon/exec/learnt_programs.h"
 #include "daemon/exec/program.h"
 #include "daemon/exec/service_table.h"
@@ -51,10 +51,10 @@ class AutoServices {
     std::function<void(Json message, std::function<void(Result<Json>)> done)> control;
     std::function<void(std::function<void()> work, std::function<void()> done)> elsewhere;
     // For what reads of a process, which may take as long as it hangs.
-    Elsewhere look_up;
+    Offload look_up;
     // A reader has been decided on.
     std::function<void()> on_decided;
-    // An open service has begun another start; on the control worker's thread.
+    // An open service has begun another start; on the control queue's thread.
     std::function<void(const std::string& id)> on_again;
     bool has_autos = true;             // false: of open services alone
     LearntPrograms* learnt = nullptr;  // nullptr: no start is guessed

@@ -31,9 +31,9 @@ class CacheLook {
 
   // Puts the account right if it is what leaves a service no room.
   void RefreshIfBound();
-  // Whether what memory says may be acted on.  If that is the account, and nobody has looked for a
-  // while, false and a look begins: what is needed would be dropped, and read again, in place of
-  // what the kernel has reclaimed long ago.
+  // Returns whether the memory reading is good enough to evict by.  If the limit that binds is our
+  // own account and the account is stale, starts a look and returns false: otherwise we would drop
+  // needed pages in place of pages that the kernel reclaimed long ago.
   bool IsKnown();
 
  private:

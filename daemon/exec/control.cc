@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control messages: Runtime::Control.
 //
-// A message is prepared on the control worker (files, /proc, JSON), applied on the executor's
-// thread (the tables and the policy's hook), and concluded on the control worker.  One at a time:
+// A message is prepared on the control queue (files, /proc, JSON), applied on the executor's
+// thread (the tables and the policy's hook), and concluded on the control queue.  One at a time:
 // the next is prepared when the one before has been answered.
 #include <cerrno>
 #include <utility>
@@ -118,7 +118,7 @@ void Runtime::Apply(ControlCall* call) {
   if (!call->passes) return;
   call->reply = host_->Control(call->text);
   const bool stops = call->op == "service_stop";
-  // At its end a service may leave pages that nobody needs.
+  // At its end a service may leave pages that no reader needs.
   if (stops || call->op == "service_ready") executor_->AskForEvictions();
   const Service* const ready = call->op == "service_ready" ? services_->Find(call->id) : nullptr;
   if (ready != nullptr && guard_ != nullptr) guard_->EndLoad(GuardSlot(*ready));
@@ -154,7 +154,7 @@ void Runtime::EndService(const std::string& id) {
   services_->Stop(id);
 }
 
-// Who is ours has changed.
+// Our services have changed.
 void Runtime::TellNeighbours() { neighbours_.SetServices(services_->Cgroups()); }
 
 void Runtime::Control(Json message, const std::function<void(Result<Json>)>& done) {
@@ -194,7 +194,7 @@ void Runtime::Control(Json message, const std::function<void(Result<Json>)>& don
   Do(nullptr, apply);
 }
 
-// work() on the control worker, done() on the executor's thread; where there is but one, at once.
+// work() on the control queue, done() on the executor's thread; where there is but one, at once.
 void Runtime::Do(const std::function<void()>& work, const std::function<void()>& done) {
   if (!config_.manual) {
     // Refused once everything has ended: then there is one thread.

@@ -236,39 +236,39 @@ void EventIntake::CatchUp(std::function<void()> next) {
   for (int i = 0; i < kMaxCatchUp && DrainBatch() == kBatch; ++i) {
   }
   if (parts_.autos != nullptr) parts_.autos->Decide();
-  if (options_.manual || !IsSettling()) return next();
-  const uint64_t until = parts_.backend->NowNs() + kMaxSettleNs;
-  const auto message = std::make_shared<Settling>(Settling{std::move(next), until});
-  settling_.push_back(message);
-  WhenSettled(message);  // which may take it out of the list
+  if (options_.manual || !HasPendingMessage()) return next();
+  const uint64_t until = parts_.backend->NowNs() + kMaxPendingNs;
+  const auto message = std::make_shared<PendingMessage>(PendingMessage{std::move(next), until});
+  pending_.push_back(message);
+  WhenReadersAreKnown(message);  // which may take it out of the list
 }
 
 // Whether a process waits that may go on soon: one that hangs must not hold up every message.
-bool EventIntake::IsSettling() const {
+bool EventIntake::HasPendingMessage() const {
   const uint64_t now = parts_.backend->NowNs();
-  return held_.HoldsSince(now - std::min(now, kMaxSettleNs));
+  return held_.HoldsSince(now - std::min(now, kMaxPendingNs));
 }
 
 // Behind the look-ups of files and readers that are under way.  They may make others necessary.
-void EventIntake::WhenSettled(const std::shared_ptr<Settling>& message) {
+void EventIntake::WhenReadersAreKnown(const std::shared_ptr<PendingMessage>& message) {
   if (!message->next) return;
   ReleaseAnswered();
-  const auto again = [this, message] { WhenSettled(message); };
+  const auto again = [this, message] { WhenReadersAreKnown(message); };
   const auto readers = [this, message, again] {
     if (!parts_.lookups->Submit(nullptr, again)) message->until_ns = 0;
   };
-  const bool waits = IsSettling() && message->rounds-- > 0;
+  const bool waits = HasPendingMessage() && message->rounds-- > 0;
   if (waits && parts_.control->Submit(nullptr, readers)) return;
-  std::erase(settling_, message);
+  std::erase(pending_, message);
   std::exchange(message->next, nullptr)();
 }
 
-// Whoever sent the message is answered although a reader is not known yet.
-void EventIntake::SettleLate(uint64_t now_ns) {
-  for (const std::shared_ptr<Settling>& message : std::vector(settling_)) {
+// Answers the message although a reader is not known yet.
+void EventIntake::ExpirePendingMessages(uint64_t now_ns) {
+  for (const std::shared_ptr<PendingMessage>& message : std::vector(pending_)) {
     if (now_ns < message->until_ns) continue;
     message->rounds = 0;
-    WhenSettled(message);
+    WhenReadersAreKnown(message);
   }
 }
 

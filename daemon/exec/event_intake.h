@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the way of an event into the policy: drained, merged, its file and its reader known, or held
 // until they are.  Nothing here allocates per event once its buffers have grown.
-// Threads: the executor's; what look-ups need is done on the workers'.
+// Threads: the executor's; what look-ups need is done on the job queues' threads.
 // Paper: section 3.2 (policy executor).
 #ifndef PPC_DAEMON_EXEC_EVENT_INTAKE_H_
 #define PPC_DAEMON_EXEC_EVENT_INTAKE_H_
@@ -28,9 +28,9 @@
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/guard.h"
 #include "daemon/exec/held_events.h"
+#include "daemon/exec/job_queue.h"
 #include "daemon/exec/policy_lists.h"
 #include "daemon/exec/service_table.h"
-#include "daemon/exec/worker.h"
 #include "daemon/policy/policy_host.h"
 
 namespace ppc {
@@ -65,8 +65,8 @@ class EventIntake {
     DemandMeter* demand = nullptr;
     std::atomic<uint64_t>* own_cache = nullptr;
     AutoServices* autos = nullptr;       // may be nullptr
-    Worker* control = nullptr;           // looks files up
-    Worker* lookups = nullptr;           // looks processes up, behind which a message waits
+    JobQueue* control = nullptr;         // looks files up
+    JobQueue* lookups = nullptr;         // looks processes up, behind which a message waits
     EventLogWriter* recorder = nullptr;  // may be nullptr
     Guard* guard = nullptr;              // may be nullptr
   };
@@ -84,11 +84,11 @@ class EventIntake {
   size_t DrainBatch();
   // Handles the events that are there, so that what is done next knows of all that came before
   // it, and then calls `next`: at once, or when the readers of those events are known, or, where
-  // SettleLate is called, after two seconds.
+  // ExpirePendingMessages is called, after two seconds.
   void CatchUp(std::function<void()> next);
-  // Whoever has waited for that long goes on, although a reader is not known yet.
-  void SettleLate(uint64_t now_ns);
-  // What waits for a decision or a look-up is tried again.
+  // Lets messages proceed after two seconds even if some reader is still unknown.
+  void ExpirePendingMessages(uint64_t now_ns);
+  // Tries all held events again.
   void ReleaseHeld();
   // The same where a look-up has been answered since: once for all answers of a turn.
   void NoteAnswer() { has_answer_ = true; }
@@ -101,12 +101,12 @@ class EventIntake {
 
  private:
   // What a message is to do next, once.
-  struct Settling {
+  struct PendingMessage {
     std::function<void()> next;
     uint64_t until_ns = 0;
-    int rounds = kMaxSettle;
+    int rounds = kMaxPendingRounds;
   };
-  void WhenSettled(const std::shared_ptr<Settling>& message);
+  void WhenReadersAreKnown(const std::shared_ptr<PendingMessage>& message);
   void Record(std::span<const Event> events);
   void BeginBatch();
   void EndBatch();
@@ -115,7 +115,7 @@ class EventIntake {
   const FileCopy* KnownFileOf(uint64_t file);
   bool LookUpFile(uint64_t file);
   bool LookUpAhead(const Event& event);
-  bool IsSettling() const;
+  bool HasPendingMessage() const;
   void TellGuard(const Event& event, const Service& service, uint64_t file_bytes);
   void TellGuardOfMiss(const Event& event, const Service& service, uint64_t file_bytes);
   void HandleMiss(const Event& event, Service* service, miss_io* miss);
@@ -124,9 +124,9 @@ class EventIntake {
 
   static constexpr uint64_t kMissNs = 100 * 1000 * 1000;  // between two misses told to the loader
   static constexpr size_t kRecentFiles = 64;
-  static constexpr int kMaxCatchUp = 256;  // batches: somebody may add events all the time
-  static constexpr int kMaxSettle = 8;     // rounds of look-ups that a message waits for
-  static constexpr uint64_t kMaxSettleNs = 2'000'000'000;  // and no longer: a process may hang
+  static constexpr int kMaxCatchUp = 256;      // batches: readers may add events all the time
+  static constexpr int kMaxPendingRounds = 8;  // rounds of look-ups that a message waits for
+  static constexpr uint64_t kMaxPendingNs = 2'000'000'000;  // and no longer: a process may hang
 
   const Parts parts_;
   const Options options_;
@@ -146,7 +146,7 @@ class EventIntake {
   bool has_answer_ = false;
   HeldEvents held_;
   bool has_lost_ = false;  // the next event is to say so
-  std::vector<std::shared_ptr<Settling>> settling_;
+  std::vector<std::shared_ptr<PendingMessage>> pending_;
 };
 
 }  // namespace ppc

@@ -36,10 +36,10 @@ Executor::Executor(Parts parts, Options options)
   });
 }
 
-Elsewhere Executor::Helper(Worker* worker) const {
+Offload Executor::Helper(JobQueue* queue) const {
   if (options_.manual) return nullptr;
-  return [worker](std::function<void()> work, std::function<void()> done) {
-    return worker->Submit(std::move(work), std::move(done)).ok();
+  return [queue](std::function<void()> work, std::function<void()> done) {
+    return queue->Submit(std::move(work), std::move(done)).ok();
   };
 }
 
@@ -81,7 +81,7 @@ bool Executor::Pump() {
   return HandleHelpers() || has_results || drained > 0;
 }
 
-// After events a nap: whoever missed once misses again soon, and being woken for each would
+// Sleeps after events: a reader that missed once misses again soon, and being woken for each would
 // cost the application more than the event itself.  After a full batch, when there may be more,
 // only a look at the other descriptors: events without end must not keep control waiting.
 Executor::End Executor::WaitForWork(size_t drained) {
@@ -127,7 +127,7 @@ bool Executor::HandleCompletions() {
   for (const IoResult& result : results_) {
     is_news |= !result.is_refused;
     if (parts_.guard != nullptr && !result.is_refused) TellGuard(result);
-    if (!result.is_load && result.ok > 0) parts_.loader->Kick();
+    if (!result.is_load && result.ok > 0) parts_.loader->WakeThreads();
     ppc_result out{};
     out.kind = result.is_load ? PPC_LOADED : PPC_EVICTED;
     out.group = result.group;
@@ -267,13 +267,13 @@ bool Executor::HandleHelpers() {
 void Executor::TickIfDue() {
   const uint64_t now = parts_.backend->NowNs();
   if (now < next_tick_ns_) return;
-  // Nobody waits for ticks: wake up less.
+  // The policy waits for no ticks: wake up less.
   const bool is_awaited = parts_.host->Has(Hook::kTick) || parts_.host->Has(Hook::kEvict);
   next_tick_ns_ = now + options_.tick_ns * (is_awaited ? 1 : kTicksPerCheck);
   ++stats_.ticks;
   ++plan_epoch_;
   intake_.ReleaseHeld();  // what could not be asked for when it came
-  intake_.SettleLate(now);
+  intake_.ExpirePendingMessages(now);
   if (parts_.host->Has(Hook::kEvict) &&
       (evict_every_tick_ || (parts_.services->IsAnyAbove() && look_.IsKnown()))) {
     lists_.AskForEvictions();
@@ -318,9 +318,8 @@ DeviceSpeed Executor::DeviceFor(ReadRate* rate) const {
   return device;
 }
 
-// Where there was nothing to load, a reader that goes on in what is there already may reach
-// something that is worth it now, but is in no hurry: the policy is asked now and then, and when
-// there are no more events.
+// If the last plan was empty, a reader that only hits resident pages may still reach something
+// worth loading.  That is not urgent: the policy is asked every 20 ms, or when the batch is empty.
 bool Executor::IsPlanDue(const Service& service, bool is_quiet) const {
   constexpr uint64_t kMovedNs = 20 * 1000 * 1000;
   if (service.empty_epoch != plan_epoch_) return true;

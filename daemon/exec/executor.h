@@ -23,14 +23,13 @@
 #include "daemon/cache/loader_pool.h"
 #include "daemon/exec/auto_services.h"
 #include "daemon/exec/cache_look.h"
-#include "daemon/exec/elsewhere.h"
 #include "daemon/exec/event_intake.h"
 #include "daemon/exec/file_table.h"
 #include "daemon/exec/guard.h"
+#include "daemon/exec/job_queue.h"
 #include "daemon/exec/policy_lists.h"
 #include "daemon/exec/policy_services.h"
 #include "daemon/exec/service_table.h"
-#include "daemon/exec/worker.h"
 #include "daemon/policy/policy_host.h"
 
 namespace ppc {
@@ -67,10 +66,10 @@ class Executor {
     DemandMeter* demand = nullptr;
     std::atomic<uint64_t>* own_cache = nullptr;
     AutoServices* autos = nullptr;       // may be nullptr
-    Worker* control = nullptr;           // short jobs: names, memory, messages
-    Worker* lookups = nullptr;           // of processes, each as long as it hangs
-    Worker* background = nullptr;        // the policy's
-    Worker* remote = nullptr;            // the policy's, that waits for other machines
+    JobQueue* control = nullptr;         // short jobs: names, memory, messages
+    JobQueue* lookups = nullptr;         // of processes, each as long as it hangs
+    JobQueue* background = nullptr;      // the policy's
+    JobQueue* remote = nullptr;          // the policy's, that waits for other machines
     EventLogWriter* recorder = nullptr;  // may be nullptr
     Guard* guard = nullptr;              // may be nullptr
     std::function<void()> on_wish;       // what Guard::WantsHits or AreLoadsStuck says has changed
@@ -121,7 +120,7 @@ class Executor {
   };
 
   // The way to have something done that may wait; empty where nothing is done elsewhere.
-  Elsewhere Helper(Worker* worker) const;
+  Offload Helper(JobQueue* queue) const;
   bool HandleCompletions();
   bool HandleHelpers();
   void HandleExecs();

@@ -7,8 +7,8 @@
 
 namespace ppc {
 
-// Looking up waits for the disk, and whoever consumes the events waits for the lock: without a
-// word of life several slow answers in a row would cost us the attachment.
+// Looking up waits for the disk, and the thread that consumes the events waits for the lock:
+// without a word of life several slow answers in a row would cost us the attachment.
 void FileTable::NoteAnswer(uint64_t asked_ns) {
   if (backend_->NowNs() - asked_ns >= kSlowNs) backend_->RenewLease();
 }
@@ -34,7 +34,7 @@ void FileTable::Learn(const FileInfo& info, const std::string& path, uint64_t no
   KnownFile* known = &entry->second;
   known->is_asked = false;
   known->checked_ns = known->used_ns = now;
-  // Without a name it is one that nobody has opened for a while.
+  // Without a name it is one that was not opened for a while.
   const bool is_same = !is_new && (known->path == path || path.empty());
   if (!is_same && !is_new) Unname(*known);
   known->info = info;
@@ -106,7 +106,7 @@ bool FileTable::Peek(uint64_t file, uint64_t now_ns, FileCopy* out) {
 bool FileTable::InfoOf(uint64_t file, uint64_t now_ns, FileInfo* out) {
   const auto use = [&](const KnownFile& known, uint64_t) { *out = known.info; };
   if (WithKnown(file, now_ns, use)) return true;
-  // Of one of very many files that are to be loaded the size would be read from the disk first.
+  // For one of very many files to load, the size would be read from the disk first.
   if (const std::optional<FileInfo> peeked = backend_->Peek(file)) {
     *out = *peeked;
     return true;

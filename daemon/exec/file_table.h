@@ -23,7 +23,7 @@ struct KnownFile {
   FileInfo info;
   std::string path;
   uint64_t checked_ns = 0;
-  bool is_asked = false;  // it is old, and somebody renews it
+  bool is_asked = false;  // it is old, and is being renewed
   uint64_t used_ns = 0;   // when it was last looked at, or learnt
 };
 

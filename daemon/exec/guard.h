@@ -2,7 +2,7 @@
 // Owns the guard: a ledger, in cells of 2 MiB per file, of what policies had dropped and loaded and
 // of what became of it; and the limits that follow for each service.  It trusts no policy.  The
 // aim is that a service reads no more, and no later, than without PPC, beyond a bounded first
-// mistake; docs/runtime.md and bench/sim say where that is not reached.
+// mistake; docs/runtime.md and sim say where that is not reached.
 //
 // Regret: dropped for a policy, missed again by a reader, and without the drop still cached: what
 // the kernel would have inserted for the service since its last use is less than the room that it

@@ -61,8 +61,8 @@ class LearntPrograms {
 
   // A start that could be guessed, as far as the exec alone tells.
   bool Knows(const Exec& exec) const;
-  // The same by the program, which is compared before anything is loaded; nullptr: none.  Of
-  // several models the one that it loaded last.  Until the next change.
+  // The same by the program, which is compared before anything is loaded; nullptr: none.  If it
+  // loaded several models, the last one.  Valid until the next change.
   const LearntProgram* Find(const Executable& file, const Program& program) const;
   LearntProgram TakeGuess(const LearntProgram& known);
   // It has loaded a model.

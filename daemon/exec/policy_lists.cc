@@ -110,7 +110,7 @@ bool PolicyLists::SubmitLoads(const RawList& list) {
     });
   }
   parts_.loader->Submit(loads_, (list.flags & PPC_IOS_REPLACE) != 0);
-  loads_.clear();  // whoever pays may end before the next list
+  loads_.clear();  // the payer may end before the next list
   return is_whole;
 }
 
@@ -137,7 +137,7 @@ void PolicyLists::SubmitEvicts(const RawList& list) {
     });
   }
   parts_.evictor->Submit(evicts_);
-  evicts_.clear();  // whoever pays may end before the next list
+  evicts_.clear();  // the payer may end before the next list
 }
 
 void PolicyLists::AskForEvictions(miss_io* event) {

@@ -19,7 +19,7 @@ Status PolicyServices::OpenTrace(const std::string& path) {
   open_how how{};
   how.flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   how.mode = 0644;
-  // Somebody else's link in a shared directory must not send us elsewhere.
+  // Another user's link in a shared directory must not send us elsewhere.
   how.resolve = RESOLVE_NO_SYMLINKS;
   trace_ = OpenAt2(AT_FDCWD, path, how);
   if (!trace_.IsValid()) return PosixError("open trace file " + path, errno);
@@ -27,7 +27,7 @@ Status PolicyServices::OpenTrace(const std::string& path) {
   if (fstat(trace_.Get(), &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
       st.st_uid != geteuid()) {
     trace_.Reset();
-    return Error{EPERM, "trace file " + path + " is somebody else's; remove it"};
+    return Error{EPERM, "trace file " + path + " belongs to another user; remove it"};
   }
   return Ok();
 }

@@ -26,8 +26,8 @@ Reader Readers::LookUp(const SysRoots& roots, const Members& members, const Ques
   return {number, chain == nullptr ? XpuAnswer() : chain->Find(pid, start_ns, now_ns)};
 }
 
-void Readers::Use(Elsewhere elsewhere, std::function<void()> on_answer) {
-  elsewhere_ = std::move(elsewhere);
+void Readers::Use(Offload elsewhere, std::function<void()> on_answer) {
+  offload_ = std::move(elsewhere);
   on_answer_ = std::move(on_answer);
 }
 
@@ -65,20 +65,20 @@ void Readers::Ask(const Question& question) {
   const auto look = [this, question, members = members_] {
     return LookUp(roots_, *members, question);
   };
-  if (!elsewhere_) return Learn(question, look());
+  if (!offload_) return Learn(question, look());
   auto answer = std::make_shared<Reader>();
-  const bool is_taken = elsewhere_([look, answer] { *answer = look(); },
-                                   [this, question, answer, members = members_] {
-                                     // The services have changed meanwhile.
-                                     if (members != members_) {
-                                       Question again = question;
-                                       again.service.reset();
-                                       return Ask(again);
-                                     }
-                                     Learn(question, *answer);
-                                     on_answer_();
-                                   });
-  // Too much is being looked up already: he is asked for again with his next event.
+  const bool is_taken = offload_([look, answer] { *answer = look(); },
+                                 [this, question, answer, members = members_] {
+                                   // The services have changed meanwhile.
+                                   if (members != members_) {
+                                     Question again = question;
+                                     again.service.reset();
+                                     return Ask(again);
+                                   }
+                                   Learn(question, *answer);
+                                   on_answer_();
+                                 });
+  // Too much is being looked up already: the next event of the process asks again.
   if (!is_taken) entries_[question.pid].is_asked = false;
 }
 

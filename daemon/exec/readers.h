@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns what is known of the processes that read: the service and the XPU of each.
 //
-// Who is not known yet is looked up in /proc elsewhere, and who asked is told when there is an
-// answer.  Whose a process is stays so; on which XPU it is may show later than its first file.
-// Threads: the executor's.
+// A process that is not known yet is looked up in /proc by another thread, and on_answer says when
+// there is an answer.  The service of a process stays; on which XPU it is may show later than its
+// first file. Threads: the executor's.
 #ifndef PPC_DAEMON_EXEC_READERS_H_
 #define PPC_DAEMON_EXEC_READERS_H_
 
@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "daemon/exec/attribution.h"
-#include "daemon/exec/elsewhere.h"
+#include "daemon/exec/job_queue.h"
 
 namespace ppc {
 
@@ -30,12 +30,12 @@ class Readers {
  public:
   explicit Readers(SysRoots roots) : roots_(std::move(roots)) {}
 
-  // on_answer: somebody is known now who was not.
-  void Use(Elsewhere elsewhere, std::function<void()> on_answer);
+  // on_answer: a process is known now that was not.
+  void Use(Offload elsewhere, std::function<void()> on_answer);
   // Something about the services has changed: processes of told services that are there still are
   // looked up again, and belong there until then; of the others nothing is known any more.
   void SetMembers(std::shared_ptr<const Members> members);
-  // nullptr: he is being looked up.  With nobody to do so elsewhere always an answer.
+  // nullptr: it is being looked up.  Without another thread always an answer.
   const Reader* Find(int pid, uint64_t start_ns, uint64_t cgroup_id, uint64_t now_ns);
 
  private:
@@ -62,7 +62,7 @@ class Readers {
   static constexpr size_t kMaxProcesses = 4096;
   static constexpr uint64_t kLookAgainNs = 1000 * 1000 * 1000;
 
-  // Of processes that have just read; direct-mapped.
+  // Processes that have just read; direct-mapped.
   struct Recent {
     int pid = 0;
     Entry* entry = nullptr;
@@ -76,7 +76,7 @@ class Readers {
 
   static constexpr size_t kRecent = 64;
   const SysRoots roots_;
-  Elsewhere elsewhere_;
+  Offload offload_;
   std::function<void()> on_answer_ = [] {};
   std::shared_ptr<const Members> members_ = std::make_shared<Members>();
   std::unordered_map<int, Entry> entries_;

@@ -17,7 +17,7 @@
 
 namespace ppc {
 namespace {
-// Of the memory limit: far beyond what can ever be used.
+// A share of the memory limit, far beyond what can ever be used.
 constexpr double kBlindShare = 16;
 
 // While ppc_init runs nothing is consumed; a runner that dies closes its descriptor, and one
@@ -108,10 +108,12 @@ void Runtime::BuildParts(const ppc_operation& table) {
   const Result<BackendCounters> counters = backend_->Counters();
   const uint64_t mount_window = counters ? counters->window_bytes : 0;
   const uint64_t window = options.window_bytes != 0 ? options.window_bytes : mount_window;
-  background_ = std::make_unique<Worker>("ppc-background", config_.manual);
-  remote_ = std::make_unique<Worker>("ppc-remote", config_.manual, std::move(config_.remote_pace));
-  control_ = std::make_unique<Worker>("ppc-control", config_.manual);
-  lookups_ = std::make_unique<Worker>("ppc-readers", config_.manual, Worker::Pace{}, kMostLookups);
+  background_ = std::make_unique<JobQueue>("ppc-background", config_.manual);
+  remote_ =
+      std::make_unique<JobQueue>("ppc-remote", config_.manual, std::move(config_.remote_pace));
+  control_ = std::make_unique<JobQueue>("ppc-control", config_.manual);
+  lookups_ =
+      std::make_unique<JobQueue>("ppc-readers", config_.manual, JobQueue::Pace{}, kMostLookups);
   if (host_->Has(Hook::kControl)) {
     if (options.learnt_starts) {
       learnt_ = std::make_unique<LearntPrograms>(
@@ -260,9 +262,9 @@ void Runtime::AttachAnew() {
 }
 
 // A policy's exception must not end the process, whatever thread it is on.
-Status Runtime::Background(Worker* worker, void (*work)(void*), void (*done)(void*), void* arg) {
+Status Runtime::Background(JobQueue* queue, void (*work)(void*), void (*done)(void*), void* arg) {
   auto thrown = std::make_shared<std::string>();
-  return worker->Submit(
+  return queue->Submit(
       [work, arg, thrown] {
         try {
           work(arg);
@@ -276,7 +278,7 @@ Status Runtime::Background(Worker* worker, void (*work)(void*), void (*done)(voi
 }
 
 void Runtime::OnHang(const char* hook, uint64_t elapsed_ns) {
-  // From now on the kernel's policy is in force; nobody waits for the hook.
+  // From now on the kernel's policy is in force; no reader waits for the hook.
   backend_->Detach();
   const std::string message =
       std::string(hook) + " hangs for " + std::to_string(elapsed_ns / kNsPerMs) + " ms";

@@ -14,9 +14,9 @@
 
 #include "daemon/exec/executor.h"
 #include "daemon/exec/guard.h"
+#include "daemon/exec/job_queue.h"
 #include "daemon/exec/learnt_programs.h"
 #include "daemon/exec/runtime_options.h"
-#include "daemon/exec/worker.h"
 #include "daemon/machine/host_memory.h"
 #include "daemon/machine/io_neighbours.h"
 
@@ -32,14 +32,14 @@ struct RuntimeConfig {
   // The makers' libraries; nullptr = they are not asked.
   std::shared_ptr<const VendorXpus> vendor_xpus;
   EventLogWriter* recorder = nullptr;
-  bool manual = false;       // no threads of our own but the watchdog's: tests, simulator
-  Worker::Pace remote_pace;  // of the policy's work that waits for other machines, if manual
+  bool manual = false;         // no threads of our own but the watchdog's: tests, simulator
+  JobQueue::Pace remote_pace;  // of the policy's work that waits for other machines, if manual
   // Memory of a service; nullptr = the machine's.
   ServiceTable::MemoryFactory memory;
   // From the watchdog's thread: a hook hangs.  The device is detached already; the process
   // cannot go on with this policy.
   std::function<void(const std::string& message)> on_hang;
-  // From the control worker's thread: the readers of an open service have begun another start.
+  // From the control queue's thread: the readers of an open service have begun another start.
   std::function<void(const std::string& service_id)> on_start_again;
 };
 
@@ -98,18 +98,18 @@ class Runtime {
   // Attaches, calls ppc_init, and asks for the events the policy wants.  After an error
   // nothing is attached.
   Status Start();
-  // A control message (JSON object with "op"); the answer's members, or why not.  Of a manual
-  // runtime; one with threads answers as below.
+  // A control message (JSON object with "op"); the answer's members, or why not.  For a
+  // manual runtime; one with threads answers as below.
   Result<Json> Control(const Json& message);
   Json StatusJson() { return StatusJson(GatherStatus()); }
 
   // The same in parts: what touches the policy on the executor's thread, everything else on the
-  // control worker's.
+  // control queue's.
   StatusParts GatherStatus();
   Json StatusJson(const StatusParts& parts);
-  // `done` is called on the control worker's thread.  One after the other.
+  // `done` is called on the control queue's thread.  One after the other.
   void Control(Json message, const std::function<void(Result<Json>)>& done);
-  // work() on the control worker's thread, then done() on the executor's; either may be empty.
+  // work() on the control queue's thread, then done() on the executor's; either may be empty.
   void Do(const std::function<void()>& work, const std::function<void()>& done);
   // After Shutdown: a thread waits for a process that hangs, and so would the destructor.
   bool IsStuck() const { return is_stuck_; }
@@ -140,10 +140,10 @@ class Runtime {
   Status Want(uint32_t want, uint64_t beacon_bytes);
   void AttachAnew();
   Status AttachAsWanted();
-  Status Background(Worker* worker, void (*work)(void*), void (*done)(void*), void* arg);
+  Status Background(JobQueue* queue, void (*work)(void*), void (*done)(void*), void* arg);
   // As Do, for what reads of a process; false: too many wait already.
   bool LookUp(std::function<void()> work, std::function<void()> done);
-  // On the control worker, on the executor's thread, on the control worker again.
+  // On the control queue, on the executor's thread, on the control queue again.
   void Prepare(ControlCall* call);
   void Apply(ControlCall* call);
   Result<Json> Conclude(ControlCall* call);
@@ -192,10 +192,10 @@ class Runtime {
   std::unique_ptr<LearntPrograms> learnt_;  // nullptr: no start is guessed
   std::unique_ptr<AutoServices> autos_;     // nullptr: the policy knows no services
   std::unique_ptr<Executor> executor_;
-  std::unique_ptr<Worker> background_;  // the policy's slow work
-  std::unique_ptr<Worker> remote_;      // the policy's, that waits for other machines
-  std::unique_ptr<Worker> control_;     // short: names of files, memory, messages, status
-  std::unique_ptr<Worker> lookups_;     // readers: /proc/PID/environ waits for the process's memory
+  std::unique_ptr<JobQueue> background_;  // the policy's slow work
+  std::unique_ptr<JobQueue> remote_;      // the policy's, that waits for other machines
+  std::unique_ptr<JobQueue> control_;     // short: names of files, memory, messages, status
+  std::unique_ptr<JobQueue> lookups_;  // readers: /proc/PID/environ waits for the process's memory
 };
 
 }  // namespace ppc

@@ -27,7 +27,7 @@ struct RuntimeOptions {
   double stall_share = 0.1;        // "memory_stall": share of a second, 0 = does not count
   uint64_t window_bytes = 0;       // "window": demand window, a power of two, 0 = the mount's
   uint64_t chunk_bytes = 8 << 20;  // "chunk"
-  bool auto_service = true;        // "auto_service": readers nobody told of get one
+  bool auto_service = true;        // "auto_service": readers without a service get one
   bool learnt_starts = false;      // "learnt_starts": begin at the exec of a known program
   bool guard = true;               // "guard": false only to measure what it is good for
   bool ask_nvml = true;            // "xpu_libraries": ["nvml", "dcmi"] are asked who computes where
@@ -40,7 +40,7 @@ struct RuntimeOptions {
 // Unknown keys are an error that names the key.
 Result<RuntimeOptions> ParseRuntimeOptions(const Json& runtime);
 
-// What somebody who may register policies may not choose: paths that root would write to.
+// What a user who may register policies may not choose: paths that root would write to.
 // template_dir is the supervisor's; trace_file must be a *.jsonl below /run, /tmp or /var/tmp.
 Status CheckSupervised(const Json& runtime);
 

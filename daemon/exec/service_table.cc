@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kMaxWorkers = 4096;
 
 // On a machine without XPUs, or with some that are not known as such, numbers are the workers' own.
-// Of a service that is taken up again one may be gone.
+// A service that is taken up again may lack one.
 Status CheckXpus(const std::vector<int>& xpus, const Json& message, size_t count) {
   if (count == 0 || message.value("resumed", Json()) == true) return Ok();
   const auto missing =
@@ -104,9 +104,9 @@ ServiceTable::ServiceTable(Backend* backend, const Topology* topology, SysRoots 
   Changed();
 }
 
-void ServiceTable::Use(Elsewhere elsewhere, Elsewhere look_up, std::function<void()> on_answer) {
+void ServiceTable::Use(Offload elsewhere, Offload look_up, std::function<void()> on_answer) {
   (void)Memory(default_.get(), 0, /*with_cache=*/true);
-  elsewhere_ = std::move(elsewhere);
+  offload_ = std::move(elsewhere);
   readers_.Use(std::move(look_up), std::move(on_answer));
 }
 
@@ -189,8 +189,8 @@ Service* ServiceTable::Install(std::unique_ptr<Service> service) {
 
 // It closes files of its cgroup and gives back its handle.
 void ServiceTable::Retire(std::shared_ptr<Service> service) {
-  if (service == nullptr || !elsewhere_) return;
-  (void)elsewhere_([old = std::move(service)] {}, nullptr);
+  if (service == nullptr || !offload_) return;
+  (void)offload_([old = std::move(service)] {}, nullptr);
 }
 
 Result<Service*> ServiceTable::Start(const Json& message) {
@@ -296,7 +296,7 @@ void ServiceTable::Bind(const std::string& id, int pid, uint64_t start_ns) {
 }
 
 void ServiceTable::LookAtMemory(Service* service, uint64_t now) {
-  if (!elsewhere_) {
+  if (!offload_) {
     service->memory = service->payer->budget->Read(service->cache_wanted_ns == now);
     service->looked_ns = now;
     return;
@@ -326,14 +326,14 @@ void ServiceTable::LookAtMemory(Service* service, uint64_t now) {
     looked->looked_ns = now;
     looked->is_looking = false;
   };
-  service->is_looking = elsewhere_(look, learn);
+  service->is_looking = offload_(look, learn);
 }
 
 const Budget::State& ServiceTable::Memory(Service* service, uint64_t age_ns, bool with_cache) {
   const uint64_t now = backend_->NowNs();
   if (with_cache) service->cache_wanted_ns = now;
   bool is_due = false;
-  if (!elsewhere_) {
+  if (!offload_) {
     is_due = service->looked_ns == 0 || with_cache || now >= service->looked_ns + age_ns;
   } else if (!service->is_looking) {
     const uint64_t least_ns = std::max(kLookNs, kLookRest * service->look_took_ns);

@@ -22,8 +22,8 @@
 #include "daemon/cache/budget.h"
 #include "daemon/cache/load_queue.h"
 #include "daemon/exec/attribution.h"
-#include "daemon/exec/elsewhere.h"
 #include "daemon/exec/guard.h"
+#include "daemon/exec/job_queue.h"
 #include "daemon/exec/readers.h"
 #include "daemon/machine/cgroup.h"
 #include "daemon/machine/memory_source.h"
@@ -61,7 +61,7 @@ struct Service {
   std::shared_ptr<Payer> payer;
   std::shared_ptr<ProcessXpu> processes;
   std::vector<int> xpus;
-  bool is_auto = false;   // nobody told of it, see AutoServices
+  bool is_auto = false;   // no message started it, see AutoServices
   bool is_guess = false;  // no reader of it has read its model yet
   Json message;           // of an open one: what it was started with
   std::string note;       // why something is not as asked for, "" if all is
@@ -98,9 +98,9 @@ class ServiceTable {
 
   // The mount itself; cgroup "" = none.
   Status OpenDefault(const std::string& cgroup);
-  // From now on what may wait is done elsewhere, and readers are looked up by look_up, which may
-  // take as long as a process hangs; on_answer: somebody's reader is known now.
-  void Use(Elsewhere elsewhere, Elsewhere look_up, std::function<void()> on_answer);
+  // From now on waiting work is done elsewhere, and readers are looked up by look_up, which may
+  // take as long as a process hangs; on_answer: a reader is known now.
+  void Use(Offload elsewhere, Offload look_up, std::function<void()> on_answer);
 
   // A service of a "service_start" message: service_id, cgroup, xpus, workers; not yet in the
   // table.
@@ -110,7 +110,7 @@ class ServiceTable {
   // Both.
   Result<Service*> Start(const Json& message);
   void Stop(const std::string& id);
-  // Of a service that Prepare has made and nobody has stopped.
+  // The number of a service that Prepare has made and that was not stopped.
   std::optional<uint32_t> NumberOf(const std::string& id);
   // The process and its descendants belong to the service, too.
   void AddRoot(const std::string& id, const Membership::Root& root);
@@ -121,7 +121,7 @@ class ServiceTable {
     return known != nullptr ? known : default_.get();
   }
   Service* Find(const std::string& id);
-  // Whose and where a process is; nullptr: it is being looked up.
+  // The service and XPU of a process; nullptr: it is being looked up.
   const Reader* ReaderOf(int pid, uint64_t start_ns, uint64_t cgroup_id) {
     return ReaderOf(pid, start_ns, cgroup_id, backend_->NowNs());
   }
@@ -169,8 +169,8 @@ class ServiceTable {
   static constexpr size_t kMaxBound = 4096;
   static constexpr size_t kMaxRoots = 256;
   static constexpr uint64_t kLookNs = 5 * 1000 * 1000;
-  // Of the time of who looks, a quarter at most: on a machine that is short of CPU others wait for
-  // it.
+  // Reading memory takes at most a quarter of the reading thread's time, so that it does not delay
+  // other jobs on a busy machine.
   static constexpr uint64_t kLookRest = 4;
   static constexpr uint64_t kCacheWantedNs = 1000 * 1000 * 1000;
 
@@ -181,7 +181,7 @@ class ServiceTable {
   const VendorXpus* const vendors_;
   TokenBuckets buckets_;
   ServiceNumbers numbers_;
-  Elsewhere elsewhere_;
+  Offload offload_;
   std::unique_ptr<Service> default_;
   std::vector<std::unique_ptr<Service>> services_;  // by number; stopped ones are nullptr
   std::vector<Service*> active_;

@@ -189,9 +189,6 @@ std::vector<int> Cgroup::AllowedNodes() const {
   return nodes ? *nodes : std::vector<int>();
 }
 
-bool Cgroup::Contains(const std::string& other) const {
-  if (relative_ == "/") return true;
-  return other == relative_ || other.starts_with(relative_ + "/");
-}
+bool Cgroup::Contains(const std::string& other) const { return IsBelow(other, relative_); }
 
 }  // namespace ppc

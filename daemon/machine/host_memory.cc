@@ -133,7 +133,7 @@ uint64_t ServiceMemory::OwnCache() const {
   return options_.own_cache == nullptr ? 0 : options_.own_cache->load(std::memory_order_relaxed);
 }
 
-// Of the nodes the cpuset allows, which may change at any time.
+// Reads the nodes that the cpuset allows, which may change at any time.
 Result<HostMemory> ServiceMemory::ReadAllowed() {
   std::vector<int> nodes = cgroup_ == nullptr ? std::vector<int>() : cgroup_->AllowedNodes();
   // All of them: the machine's own sum knows more of what cannot be had.
@@ -162,7 +162,7 @@ uint64_t ServiceMemory::MachineBudget(const Options& options) {
   return threshold > taken ? threshold - taken : 0;
 }
 
-// Of our own page cache alone.
+// Counts our own page cache alone.
 MemoryReading ServiceMemory::OwnReading(uint64_t limit, double share) const {
   MemoryReading own;
   own.limit = limit;

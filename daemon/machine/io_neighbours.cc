@@ -20,10 +20,6 @@ namespace {
 // ppcd's directory of runners' cgroups: loading is what they are for.
 constexpr std::string_view kRunners = "/ppc.runners";
 
-bool IsWithin(const std::string& path, const std::string& directory) {
-  return directory == "/" || path == directory || path.starts_with(directory + "/");
-}
-
 }  // namespace
 
 std::string UnifiedCgroup(const SysRoots& roots, int pid) {
@@ -52,10 +48,10 @@ void IoNeighbours::SetServices(std::vector<std::string> paths) {
   services_ = std::move(paths);
 }
 
-// What has one of ours in it is nobody's in particular.
+// A cgroup that contains one of our services is not counted as a neighbour.
 bool IoNeighbours::IsOurs(const std::string& path) const {
   return std::ranges::any_of(excluded_, [&](const std::string& ours) {
-    return IsWithin(path, ours) || IsWithin(ours, path);
+    return IsBelow(path, ours) || IsBelow(ours, path);
   });
 }
 
@@ -65,7 +61,7 @@ void IoNeighbours::Look(const std::string& directory, const std::string& ours, u
   while (const dirent* entry = stream ? readdir(stream.get()) : nullptr) {
     if (entry->d_type != DT_DIR || entry->d_name[0] == '.') continue;
     const std::string path = (directory == "/" ? "" : directory) + "/" + entry->d_name;
-    if (IsWithin(ours, path) || IsOurs(path) || seen_us_.size() >= kMaxNeighbours) continue;
+    if (IsBelow(ours, path) || IsOurs(path) || seen_us_.size() >= kMaxNeighbours) continue;
     const UniqueFd file(open((root_ + path + "/io.pressure").c_str(), O_RDONLY | O_CLOEXEC));
     uint64_t total_us = 0;
     if (!file.IsValid() || !ReadStallTotal(file, &total_us)) continue;

@@ -3,7 +3,7 @@
 // (io.pressure, `some`): of all that lie beside the way to our own cgroup, but for those of our
 // services and of other runners.
 //
-// Pressure is not told by device: somebody may wait for another one.
+// Pressure is not told by device: a neighbour may wait for another one.
 // Threads: SetServices by any, Waiting by one at a time.
 #ifndef PPC_DAEMON_MACHINE_IO_NEIGHBOURS_H_
 #define PPC_DAEMON_MACHINE_IO_NEIGHBOURS_H_
@@ -27,7 +27,7 @@ class IoNeighbours {
   IoNeighbours(const SysRoots& roots, int own_pid);
 
   // Cgroups of services, below the hierarchy's root; what lies below them is theirs.  Without any
-  // nobody knows who is ours, and nobody is a neighbour.
+  // it is unknown which are ours, and there is no neighbour.
   void SetServices(std::vector<std::string> paths);
 
   // The largest share of the time since the last look in which a neighbour waited.  Looks once a
@@ -44,7 +44,7 @@ class IoNeighbours {
   std::string own_;
   std::mutex mutex_;
   std::vector<std::string> services_;
-  // Of who looks.
+  // For the thread that looks.
   std::vector<std::string> excluded_;
   std::map<std::string, uint64_t> totals_us_;  // by path, at the last look
   std::map<std::string, uint64_t> seen_us_;

@@ -14,7 +14,7 @@ Status PreferNode(int node);
 // Lowers the calling thread's I/O priority within its class, so that an application's own
 // reads go first where the I/O scheduler looks at it.
 void LowerIoPriority();
-// The same, or the highest best-effort one where somebody waits for what this thread reads.
+// The same, or the highest best-effort one where a reader waits for what this thread reads.
 enum class IoPriority { kAhead, kWaited };
 void SetIoPriority(IoPriority priority);
 

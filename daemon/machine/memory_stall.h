@@ -22,7 +22,7 @@ bool ReadStallTotal(const UniqueFd& fd, uint64_t* us);
 class MemoryStall {
  public:
   // Files like /proc/pressure/memory; those that are absent (a kernel without PSI) are left out.
-  // Of several the worst counts.
+  // The worst of several counts.
   MemoryStall(const std::vector<std::string>& paths, double share);
 
   bool IsKnown() const { return !files_.empty(); }

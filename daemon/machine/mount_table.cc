@@ -28,10 +28,6 @@ std::string Unescape(const std::string& text) {
   return out;
 }
 
-bool IsOn(const std::string& path, const std::string& point) {
-  return path == point || point == "/" || path.starts_with(point + "/");
-}
-
 }  // namespace
 
 std::vector<MountEntry> ReadMountTable(const SysRoots& roots) {
@@ -61,7 +57,7 @@ std::vector<MountEntry> ReadMountTable(const SysRoots& roots) {
 const MountEntry* FindMount(const std::vector<MountEntry>& table, const std::string& path) {
   const MountEntry* best = nullptr;
   for (const MountEntry& entry : table) {
-    if (!IsOn(path, entry.point)) continue;
+    if (!IsBelow(path, entry.point)) continue;
     if (best != nullptr) {
       if (entry.point.size() < best->point.size()) continue;
       if (entry.point == best->point && best->parent == entry.id) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns reading the table of mounts (/proc/self/mountinfo).  Looks at no path in
-// it, so a file system that does not answer holds up nobody.
+// it, so a file system that does not answer delays no caller.
 // Threads: any.
 #ifndef PPC_DAEMON_MACHINE_MOUNT_TABLE_H_
 #define PPC_DAEMON_MACHINE_MOUNT_TABLE_H_
@@ -25,7 +25,7 @@ struct MountEntry {
 std::vector<MountEntry> ReadMountTable(const SysRoots& roots);
 
 // The mount that an absolute path lies on, by its text alone: symbolic links and mounts that
-// hide a directory above are not seen.  Of several on one mount point the topmost.  nullptr: none.
+// hide a directory above are not seen.  The topmost of several on one mount point.  nullptr: none.
 const MountEntry* FindMount(const std::vector<MountEntry>& table, const std::string& path);
 
 // An absolute path as the table writes it: without "//", "/./" and a slash at the end.

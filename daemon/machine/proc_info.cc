@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <climits>
 #include <cstdlib>
 #include <memory>
 #include <string_view>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/dir_stream.h"
+#include "daemon/base/files.h"
 
 namespace ppc {
 namespace {
@@ -22,6 +22,7 @@ constexpr uint64_t kTicksPerSec = 100;  // USER_HZ, fixed by the ABI
 constexpr int kParentField = 4;
 constexpr int kGroupField = 5;
 constexpr int kStartTimeField = 22;
+constexpr size_t kMostStatus = 16384;
 
 std::string PidPath(const SysRoots& roots, int pid, const char* name) {
   return roots.Proc("/" + std::to_string(pid) + name);
@@ -43,6 +44,18 @@ std::optional<uint64_t> StatField(const SysRoots& roots, int pid, int wanted) {
   return value;
 }
 
+// What follows "KEY:" in a text of /proc/PID/status, trimmed; "" where there is no such line.
+std::string StatusLine(const std::string& text, const std::string& key) {
+  const size_t at = text.find("\n" + key + ":");
+  if (at == std::string::npos) return "";
+  const size_t start = at + key.size() + 2;
+  return Trim(text.substr(start, text.find('\n', start) - start));
+}
+
+void Append(const Result<CpuList>& more, CpuList* list) {
+  if (more) list->insert(list->end(), more->begin(), more->end());
+}
+
 }  // namespace
 
 std::optional<uint64_t> ProcessStartNs(const SysRoots& roots, int pid) {
@@ -61,6 +74,12 @@ std::optional<int> ProcessGroup(const SysRoots& roots, int pid) {
   const std::optional<uint64_t> group = StatField(roots, pid, kGroupField);
   if (!group) return std::nullopt;
   return static_cast<int>(*group);
+}
+
+char ProcessState(const SysRoots& roots, int pid) {
+  const Result<std::string> text = ReadFile(PidPath(roots, pid, "/stat"), 4096);
+  const size_t name_end = text ? text->rfind(") ") : std::string::npos;
+  return name_end == std::string::npos || name_end + 2 >= text->size() ? 0 : (*text)[name_end + 2];
 }
 
 bool IsSameStart(uint64_t one_ns, uint64_t other_ns) {
@@ -94,11 +113,9 @@ std::optional<std::string> ProcessEnv(const std::string& environ_text, const std
 }
 
 std::optional<uint32_t> ProcessUid(const SysRoots& roots, int pid) {
-  constexpr std::string_view kKey = "\nUid:";
-  const Result<std::string> text = ReadFile(PidPath(roots, pid, "/status"), 16384);
-  const size_t at = text ? text->find(kKey) : std::string::npos;
-  if (at == std::string::npos) return std::nullopt;
-  const char* next = text->c_str() + at + kKey.size();
+  const Result<std::string> text = ReadFile(PidPath(roots, pid, "/status"), kMostStatus);
+  const std::string line = text ? StatusLine(*text, "Uid") : "";
+  const char* next = line.c_str();
   std::optional<uint32_t> uid;
   for (int i = 0; i < 4; ++i) {
     char* end = nullptr;
@@ -111,31 +128,20 @@ std::optional<uint32_t> ProcessUid(const SysRoots& roots, int pid) {
 }
 
 bool IsInContainer(const SysRoots& roots, int pid) {
-  constexpr std::string_view kKey = "\nNSpid:";
-  const Result<std::string> text = ReadFile(PidPath(roots, pid, "/status"), 16384);
-  const size_t at = text ? text->find(kKey) : std::string::npos;
-  if (at == std::string::npos) return false;
-  const size_t begin = at + kKey.size();
-  const std::string numbers = Trim(text->substr(begin, text->find('\n', begin) - begin));
-  return numbers.find_first_of(" \t") != std::string::npos;  // its number in each namespace
+  const Result<std::string> text = ReadFile(PidPath(roots, pid, "/status"), kMostStatus);
+  // Its number in each namespace.
+  return text && StatusLine(*text, "NSpid").find_first_of(" \t") != std::string::npos;
 }
 
 std::string ProcessNetwork(const SysRoots& roots, int pid) {
-  const auto network = [&roots](int of) {
-    char target[64];
-    const ssize_t bytes = readlink(PidPath(roots, of, "/ns/net").c_str(), target, sizeof(target));
-    return std::string(target, bytes > 0 ? static_cast<size_t>(bytes) : 0);
-  };
-  const std::string machines = network(1);
-  const std::string own = network(pid);
+  const std::string machines = LinkTarget(PidPath(roots, 1, "/ns/net"));
+  const std::string own = LinkTarget(PidPath(roots, pid, "/ns/net"));
   return machines.empty() || own == machines ? "" : own;
 }
 
 std::optional<std::string> ProcessExe(const SysRoots& roots, int pid) {
-  char target[PATH_MAX];
-  const ssize_t bytes = readlink(PidPath(roots, pid, "/exe").c_str(), target, sizeof(target));
-  if (bytes <= 0) return std::nullopt;
-  std::string path(target, static_cast<size_t>(bytes));
+  std::string path = LinkTarget(PidPath(roots, pid, "/exe"));
+  if (path.empty()) return std::nullopt;
   constexpr std::string_view kDeleted = " (deleted)";  // replaced by an upgrade
   if (path.ends_with(kDeleted)) path.resize(path.size() - kDeleted.size());
   return path;
@@ -171,20 +177,6 @@ std::optional<std::string> ProcessCgroup(const SysRoots& roots, int pid) {
   return v2;
 }
 
-namespace {
-
-// The list behind "key:\t" in /proc/PID/status.
-CpuList StatusList(const std::string& text, const std::string& key) {
-  const size_t at = text.find("\n" + key + ":");
-  if (at == std::string::npos) return {};
-  const size_t start = at + key.size() + 2;
-  const Result<CpuList> list =
-      ParseCpuList(Trim(text.substr(start, text.find('\n', start) - start)));
-  return list ? *list : CpuList();
-}
-
-}  // namespace
-
 std::vector<int> ListNumbers(const std::string& path) {
   std::vector<int> numbers;
   const DirStream dir(opendir(path.c_str()));
@@ -215,12 +207,10 @@ ThreadPlaces PlacesOfThreads(const SysRoots& roots, int pid) {
   int threads = 0;
   while (const dirent* entry = readdir(dir.get())) {
     if (entry->d_name[0] == '.' || threads++ >= kMaxThreads) continue;
-    const Result<std::string> text = ReadFile(base + "/" + entry->d_name + "/status", 16384);
+    const Result<std::string> text = ReadFile(base + "/" + entry->d_name + "/status", kMostStatus);
     if (!text) continue;
-    const CpuList cpus = StatusList(*text, "Cpus_allowed_list");
-    const CpuList mems = StatusList(*text, "Mems_allowed_list");
-    places.cpus.insert(places.cpus.end(), cpus.begin(), cpus.end());
-    places.mems.insert(places.mems.end(), mems.begin(), mems.end());
+    Append(ParseCpuList(StatusLine(*text, "Cpus_allowed_list")), &places.cpus);
+    Append(ParseCpuList(StatusLine(*text, "Mems_allowed_list")), &places.mems);
   }
   for (CpuList* list : {&places.cpus, &places.mems}) {
     std::sort(list->begin(), list->end());
@@ -232,15 +222,9 @@ ThreadPlaces PlacesOfThreads(const SysRoots& roots, int pid) {
 std::vector<std::string> OpenDevices(const SysRoots& roots, int pid) {
   std::vector<std::string> devices;
   const std::string base = PidPath(roots, pid, "/fd");
-  DirStream dir(opendir(base.c_str()));
-  if (!dir) return devices;
-  while (const dirent* entry = readdir(dir.get())) {
-    char target[PATH_MAX];
-    const std::string path = base + "/" + entry->d_name;
-    const ssize_t bytes = readlink(path.c_str(), target, sizeof(target));
-    if (bytes <= 0) continue;
-    const std::string_view name(target, static_cast<size_t>(bytes));
-    if (name.starts_with("/dev/")) devices.emplace_back(name);
+  for (const int fd : ListNumbers(base)) {
+    std::string name = LinkTarget(base + "/" + std::to_string(fd));
+    if (name.starts_with("/dev/")) devices.push_back(std::move(name));
   }
   std::sort(devices.begin(), devices.end());
   devices.erase(std::unique(devices.begin(), devices.end()), devices.end());

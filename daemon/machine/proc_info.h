@@ -29,6 +29,9 @@ std::optional<int> ProcessParent(const SysRoots& roots, int pid);
 // The number of the process that leads its group.
 std::optional<int> ProcessGroup(const SysRoots& roots, int pid);
 
+// R, S, D, Z, T and so on, as proc(5) has them; 0: there is no such process.
+char ProcessState(const SysRoots& roots, int pid);
+
 // Two times that one process started at, of which either may have /proc's resolution.
 bool IsSameStart(uint64_t one_ns, uint64_t other_ns);
 

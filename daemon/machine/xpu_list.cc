@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/machine/xpu_list.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <cstdlib>
 #include <memory>
 
-#include "daemon/base/dir_stream.h"
 #include "daemon/base/files.h"
 
 namespace ppc {
@@ -22,17 +19,6 @@ constexpr uint16_t kVendorHuawei = 0x19e5;
 // VirtualBox, Microsoft.
 constexpr std::array<uint16_t, 10> kConsoleVendors = {
     0x1a03, 0x102b, kVendorHuawei, 0x1234, 0x1b36, 0x1af4, 0x1013, 0x15ad, 0x80ee, 0x1414};
-
-std::vector<std::string> ListDirectory(const std::string& path) {
-  std::vector<std::string> names;
-  DirStream dir(opendir(path.c_str()));
-  if (!dir) return names;
-  while (const dirent* entry = readdir(dir.get())) {
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 long ReadNumber(const std::string& path, long fallback) {
   const Result<std::string> line = ReadLine(path);
@@ -51,10 +37,7 @@ int FindBdf(const std::vector<Xpu>& xpus, const std::string& bdf) {
 
 // "…/0000:3b:00.0" behind a symbolic link -> its last component.
 std::string LinkedName(const std::string& path) {
-  char target[PATH_MAX];
-  const ssize_t bytes = readlink(path.c_str(), target, sizeof(target));
-  if (bytes <= 0) return "";
-  const std::string text(target, static_cast<size_t>(bytes));
+  const std::string text = LinkTarget(path);
   return text.substr(text.rfind('/') + 1);
 }
 
@@ -69,7 +52,7 @@ int Suffix(const std::string& path, const std::string& prefix) {
 
 int XpuOfNvidiaMinor(const SysRoots& roots, const std::vector<Xpu>& xpus, int minor) {
   const std::string base = roots.Proc("/driver/nvidia/gpus");
-  for (const std::string& bdf : ListDirectory(base)) {
+  for (const std::string& bdf : EntriesOf(base)) {
     std::string path = base;
     path.append("/").append(bdf).append("/information");
     const Result<std::string> text = ReadFile(path, 4096);
@@ -102,7 +85,7 @@ std::vector<Xpu> SortXpus(std::vector<Xpu> all) {
 std::vector<Xpu> FindXpus(const SysRoots& roots) {
   std::vector<Xpu> all;
   const std::string base = roots.Sys("/bus/pci/devices");
-  for (const std::string& bdf : ListDirectory(base)) {
+  for (const std::string& bdf : EntriesOf(base)) {
     std::string device = base;
     device.append("/").append(bdf);
     Xpu xpu;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// POST of JSON by libcurl, which is loaded when the first request is made: whoever shares no
-// templates over a network needs neither it nor its thirty libraries in memory.
+// POST of JSON by libcurl, which is loaded when the first request is made: a process that
+// shares no templates over a network needs neither it nor its thirty libraries in memory.
 //
 // Threads: any; each request has a connection of its own.
 #ifndef PPC_DAEMON_NET_HTTP_H_

@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 
+#include "daemon/base/files.h"
 #include "daemon/base/unique_fd.h"
 
 #ifndef PPC_DEFAULT_POLICY_DIR
@@ -23,8 +23,8 @@
 namespace ppc {
 namespace {
 
-// Who may change this file or directory, may run code as this runner here: root, or the ordinary
-// user whose runner it is, unless the program was given more than he has (file capabilities).
+// A user who may change this file or directory may run code as this runner: only root may, or the
+// ordinary user whose runner it is, unless the program has more rights (file capabilities).
 Status CheckOwner(const std::string& path, const struct stat& st) {
   const bool is_own = st.st_uid == geteuid() && getauxval(AT_SECURE) == 0;
   if (st.st_uid != 0 && !is_own) {
@@ -32,7 +32,7 @@ Status CheckOwner(const std::string& path, const struct stat& st) {
                              (geteuid() == 0 ? "" : " or the runner's user") + ": chown root " +
                              path};
   }
-  // Nobody but root can replace root's files in a sticky directory.
+  // Only root can replace root's files in a sticky directory.
   const bool sticky = S_ISDIR(st.st_mode) && (st.st_mode & S_ISVTX) != 0;
   if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0 && !sticky) {
     return Error{EACCES, path + " is writable by others than its owner: chmod go-w " + path};
@@ -53,9 +53,7 @@ Status CheckDirectories(std::string path) {
 }
 
 std::string ProgramDirectory() {
-  char path[PATH_MAX];
-  const ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path));
-  const std::string program(path, bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  const std::string program = LinkTarget("/proc/self/exe");
   return program.substr(0, program.rfind('/'));
 }
 

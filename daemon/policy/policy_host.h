@@ -79,8 +79,8 @@ class PolicyHost {
   void Event(const miss_io& event);
   void Done(const ppc_result& result);
   void Tick(uint64_t now_ns);
-  // Of a pair given to ppc_context.background: work() has thrown `error` ("" it has not), now
-  // done() (may be nullptr) is due.  Also of a dropped policy: somebody waits for it.
+  // For a pair given to ppc_context.background: work() has thrown `error` ("" it has not), now
+  // done() (may be nullptr) is due.  Also for a dropped policy: a caller waits for it.
   void BackgroundDone(void (*done)(void*), void* arg, const std::string& error);
   // The policy's JSON object; ENOTSUP: unknown op; EBADMSG: not JSON or faulted.
   Result<std::string> Control(const std::string& json);

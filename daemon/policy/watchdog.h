@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns watching the hook in flight from a thread of its own: a hook that hangs cannot
-// be cancelled, so somebody else must notice.
+// be cancelled, so another thread must notice.
 //
 // Threads: Arm and Disarm by the executor; the callbacks run on the watchdog's thread.
 #ifndef PPC_DAEMON_POLICY_WATCHDOG_H_

@@ -25,7 +25,7 @@ namespace ppc {
 namespace {
 
 constexpr int kSupervisorFd = 3;
-// Of which ppcd is told when it is asked for its log.
+// The lines that ppcd gets when it is asked for its log.
 constexpr size_t kLogLines = 200;
 
 // 0: it is not a positive number.

@@ -28,7 +28,7 @@ uint64_t KeptMask() {
 }
 
 // An ordinary user has none, and gets none: with no_new_privs no exec adds any, whatever the
-// bounding set holds, which he may not change.
+// bounding set holds, which such a user may not change.
 bool HasCapabilities() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[2]{};

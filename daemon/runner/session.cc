@@ -169,7 +169,7 @@ Status Session::Open(const Json& message) {
   auto runtime = std::make_unique<Runtime>(backend_.get(), plugin_->table(), std::move(*config));
   runtime->SetMemoryShare(MemoryShareOf(message, "memory_share"));
   runtime->SetReadShares(message.value("reads", Json()));
-  // Whoever registers it is told of a wrong one; one that ran may miss an XPU now.
+  // The registration fails for a wrong one; one that ran may miss an XPU now.
   const Result<Json> own = control::ServiceInConfig(message.value("config", Json()));
   if (!own) return own.error();
   if (!own->is_null() && message.value("fresh", true)) {

@@ -33,7 +33,7 @@ bool GroupWatch::StopIfGone(Registration& registration, const std::string& id) {
   const Owner owner = registration.services().Find(id)->owner;
   const std::string& cgroup = owner.cgroup;
   const Result<Cgroups::Group> group = cgroups_.Resolve(cgroup);
-  // One that has been made anew under its name is somebody else's.
+  // One that has been made anew under its name belongs to another owner.
   const bool is_another = group && owner.group_inode != 0 && group->inode != owner.group_inode;
   // Without a view of any group nothing is known of one.
   if (!is_another && (group || group.error().code != ENOENT || !cgroups_.Resolve("/")))

@@ -39,7 +39,7 @@ constexpr const char* kServiceSocket = "service";
 Result<UniqueFd> CatchSignals() {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGHUP, SIG_IGN);
-  signal(SIGCHLD, SIG_DFL);  // ignored by whoever started us, runners could not be waited for
+  signal(SIGCHLD, SIG_DFL);  // if our parent ignored it, runners could not be waited for
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);

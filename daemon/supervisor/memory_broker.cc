@@ -15,7 +15,7 @@ std::unique_ptr<MemoryBroker::Place> MemoryBroker::Enter() {
   Member member;
   member.id = next_id_++;
   members_.push_back(std::move(member));
-  // Of several the newest has what the others leave.
+  // The newest has what the others leave.
   const uint64_t share = Shares().back();
   members_.back().told = members_.back().held = share;
   return std::make_unique<Place>(*this, members_.back().id);
@@ -58,7 +58,7 @@ void MemoryBroker::Round() {
     Member& member = members_[i];
     if (member.rounds_left_out > 0) --member.rounds_left_out;
     if (!member.asker || member.is_asked || member.rounds_left_out > 0) continue;
-    // Who is alone need not be asked again.
+    // A runner that is alone need not be asked again.
     if (shares[i] == kAll && member.told == kAll && member.has_heard) continue;
     due.emplace_back(member.id, shares[i]);
   }
@@ -112,8 +112,8 @@ void MemoryBroker::TakeAnswer(uint64_t id, uint64_t share,
 
 // ----------------------------------------------------------------------- shares
 
-// What each keeps or may keep without asking.  Of those who say they keep more page cache than
-// there is, first who is furthest beyond its fair share is not believed.
+// What each keeps or may keep without asking.  If runners say that they keep more page cache than
+// there is, the one furthest beyond its fair share is not believed, and so on.
 std::vector<uint64_t> MemoryBroker::Claims(uint64_t total, const std::vector<uint64_t>& fair,
                                            const std::optional<Machine>& machine) const {
   std::vector<uint64_t> keeps;
@@ -146,7 +146,7 @@ std::vector<uint64_t> MemoryBroker::Shares() const {
   uint64_t total = 0;
   for (const Member& member : members_)
     total = std::max(total, member.report ? member.report->budget : 0);
-  // Nobody has said anything yet: nothing is to be changed.
+  // No runner has answered yet: nothing is to be changed.
   if (std::ranges::none_of(members_, [](const Member& m) { return m.report.has_value(); })) {
     std::vector<uint64_t> told;
     for (const Member& member : members_) told.push_back(member.told);

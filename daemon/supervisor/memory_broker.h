@@ -4,11 +4,12 @@
 // share, and the shares together are what one alone would have.
 //
 // A few times a second each runner is told its share and says in its answer what it keeps and could
-// use.  Who needs less leaves it to the others (FairShares).  A smaller share counts when it has
-// been answered, and what is kept beyond it when it has been given back; only then does another
-// grow. So the sum holds at any time, however late an answer is: a runner that is stopped or mute
-// keeps what it was told, one that ends leaves it.  A runner that says it keeps more than there is
-// page cache is not believed; at worst it keeps the others from growing. Threads: the loop's.
+// use.  A runner that needs less leaves it to the others (FairShares).  A smaller share counts when
+// it has been answered, and what is kept beyond it when it has been given back; only then does
+// another grow. So the sum holds at any time, however late an answer is: a runner that is stopped
+// or mute keeps what it was told, one that ends leaves it.  A runner that says it keeps more than
+// there is page cache is not believed; at worst it keeps the others from growing. Threads: the
+// loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_MEMORY_BROKER_H_
 #define PPC_DAEMON_SUPERVISOR_MEMORY_BROKER_H_
 

@@ -16,7 +16,7 @@ struct MemoryNeed {
 };
 
 // One share per need, `total` bytes together at most.  The smallest needs are met first and those
-// that are larger than an equal part get the same (max-min fairness); what nobody needs is dealt
+// that are larger than an equal part get the same (max-min fairness); what no runner needs is dealt
 // out in equal parts.  The same needs in the same order have the same shares.
 std::vector<uint64_t> FairShares(uint64_t total, std::span<const MemoryNeed> needs);
 

@@ -19,12 +19,12 @@ class MetricsPage {
  public:
   // A service is ready once, however often it says so.  `answer`: the policy's.
   void NoteReady(const std::string& directory, Service& service, const Json& answer);
-  // Of the request node_state.
+  // Takes the request node_state.
   void TakeNodeState(const Json& body);
 
   // `status`: the answer to `status`, of all directories.
   std::string Text(const Json& status, MetricsFormat format) const;
-  // Of the request metrics.
+  // The format that the request metrics asks for.
   static Result<MetricsFormat> FormatOf(const Json& body);
 
  private:

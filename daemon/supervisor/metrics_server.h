@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the address on which metrics are served over HTTP: GET /metrics for who has the token
-// (OpenMetrics for who accepts that), GET /health for anybody.  By libmicrohttpd, on the loop of
+// Owns the address on which metrics are served over HTTP: GET /metrics for callers with the
+// token (OpenMetrics if they accept it), GET /health for all.  By libmicrohttpd, on the loop of
 // ppcd. Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_METRICS_SERVER_H_
 #define PPC_DAEMON_SUPERVISOR_METRICS_SERVER_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/supervisor/mount_probe.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -11,24 +10,12 @@
 #include <memory>
 #include <string_view>
 
-#include "daemon/base/dir_stream.h"
 #include "daemon/base/files.h"
 #include "daemon/machine/directory.h"
 #include "daemon/machine/mount_table.h"
 
 namespace ppc::control {
 namespace {
-
-std::vector<std::string> EntriesOf(const std::string& dir) {
-  std::vector<std::string> names;
-  const DirStream stream(opendir(dir.c_str()));
-  if (!stream) return names;
-  while (const dirent* entry = readdir(stream.get())) {
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 // The module writes it with a prefix, so that `umount BASE` does not find our mount.
 std::string BaseOf(const MountEntry& entry) {
@@ -90,7 +77,7 @@ Result<MountInfo> MountProbe::FindFor(const std::string& path, BackendKind kind)
   if (mount.error().code != ENODEV || kind == BackendKind::kKmod) return mount;
   const Result<Directory> found = FindDirectory(path, roots_, DirectoryWalk::kNever);
   if (!found) return found.error();
-  // Every process would be a reader that nobody told of.
+  // Every process would be a reader without a service.
   if (found->path == "/")
     return Error{EINVAL, "/ is all of this machine; name a directory of models"};
   MountInfo plain;

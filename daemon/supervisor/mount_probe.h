@@ -29,7 +29,7 @@ struct MountInfo {
   // where they were looked up.
   bool is_plain = false;
 
-  // Of two at one time, what tells them apart.
+  // Tells two at one time apart.
   std::string Key() const { return is_plain ? path : "/dev/ppc" + std::to_string(index); }
   // The same mount or directory, not a later one in its place.
   bool IsSame(const MountInfo& other) const {

@@ -101,7 +101,7 @@ Status NewServices::Place(Service& service, const Json& body, const Peer& peer) 
     // right to the service.
     if (cgroup && (!peer.is_admin || service.root_pid != 0)) service.owner.cgroup = *cgroup;
   }
-  // Who pays, only: its process may share the cgroup with anybody.
+  // The payer only: its process may share the cgroup with others.
   const bool tells_process_only = body.contains("pid") && !body.contains("cgroup");
   if (tells_process_only || is_shared) service.message["by_cgroup"] = false;
   const std::string& owner = service.owner.cgroup;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns the observer's programs for all runners of this ppcd: loaded with the first directory that
-// needs them, gone with the last, attached while somebody wants them.
+// needs them, gone with the last, attached while a runner wants them.
 // Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_OBSERVER_HUB_H_
 #define PPC_DAEMON_SUPERVISOR_OBSERVER_HUB_H_

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/supervisor/options.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <climits>
 #include <cstdlib>
 #include <memory>
 #include <vector>
 
-#include "daemon/base/dir_stream.h"
 #include "daemon/base/log.h"
 #include "daemon/base/suggest.h"
 #include "daemon/policy/plugin.h"
@@ -73,9 +70,7 @@ std::string FromEnvironment(const char* name, const std::string& fallback) {
 
 // ppc-runner beside ppcd itself.
 std::string DefaultRunner() {
-  std::array<char, PATH_MAX> path{};
-  const ssize_t bytes = readlink("/proc/self/exe", path.data(), path.size() - 1);
-  const std::string self(path.data(), bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  const std::string self = LinkTarget("/proc/self/exe");
   const size_t slash = self.rfind('/');
   return slash == std::string::npos ? "/usr/bin/ppc-runner" : self.substr(0, slash) + "/ppc-runner";
 }
@@ -108,15 +103,12 @@ std::vector<std::string> KnownPolicies(const std::string& dir) {
   constexpr std::string_view kPrefix = "libppc_";
   constexpr std::string_view kSuffix = ".so";
   std::vector<std::string> names;
-  const DirStream stream(opendir(dir.c_str()));
-  while (const dirent* entry = stream ? readdir(stream.get()) : nullptr) {
-    const std::string_view file = entry->d_name;
+  for (const std::string& file : EntriesOf(dir)) {
     if (file.starts_with(kPrefix) && file.ends_with(kSuffix)) {
       names.emplace_back(
           file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size()));
     }
   }
-  std::sort(names.begin(), names.end());
   return names;
 }
 

@@ -30,7 +30,7 @@ struct Options {
 
   // Times.  Tests shorten them through $PPC_TIME_SCALE_PERCENT.
   Millis init_timeout{8000};  // ppc_init and attaching; with drain_timeout below a client's 20 s
-  // service_start: whoever asked has been told long before that it goes on; one that answers
+  // service_start: the caller has been told long before that it goes on; a policy that answers
   // nothing at all for silence_limit is killed and told anew.
   Millis start_timeout{600000};
   Millis control_timeout{30000};  // other control messages; a policy may write what it learnt

@@ -15,9 +15,9 @@
 
 namespace ppc::control {
 
-// Who asks, as of one request.
+// The caller of one request.
 struct Peer {
-  bool is_admin = false;  // came through the admin socket, which lets nobody else in
+  bool is_admin = false;  // came through the admin socket, which lets in root alone
   pid_t pid = 0;          // in ppcd's pid namespace; 0: it is not in there
   uid_t uid = 0;          // in ppcd's user namespace
   std::string cgroup;     // as /proc writes it; only of a peer of the service socket

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns what somebody has registered: which policy, with which configuration and backend.
+// Owns what was registered: which policy, with which configuration and backend.
 #ifndef PPC_DAEMON_SUPERVISOR_POLICY_CHOICE_H_
 #define PPC_DAEMON_SUPERVISOR_POLICY_CHOICE_H_
 

@@ -56,9 +56,9 @@ class PolicyMessages {
   void Open(Control control, bool is_restart);
   // The runner has gone, another one is coming.
   void Hold();
-  // It takes no more: whoever comes is told why, who waits goes on waiting.
+  // Refuses new messages with `why`.  Messages already queued stay queued.
   void Close(const Error& why);
-  // There will be no runner for those who wait.
+  // Answers all queued messages with `why`: no runner will come.
   void RefuseWaiting(const Error& why);
 
  private:
@@ -66,7 +66,7 @@ class PolicyMessages {
     Json message;
     JsonHandler done;
   };
-  // Of one runner, expires with it.
+  // The life of one runner, expires with it.
   using Life = std::weak_ptr<bool>;
 
   void SendWaiting();

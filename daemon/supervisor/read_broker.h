@@ -4,11 +4,12 @@
 // shares together are the limit.
 //
 // With each question about memory a runner is told its shares, and says in its answer which limits
-// it knows and what it reads.  Who needs less leaves it to the others (FairShares), but for a
-// little to begin with: a runner that meets a limit it has been told nothing about takes a small
-// part of it until it has, and that part is kept free of it.  A share grows only into what others
-// have said they have given back.  A runner that is mute keeps its share, one that ends leaves it,
-// and so does one that is stopped by a signal, until it is asked again. Threads: the loop's.
+// it knows and what it reads.  A runner that needs less leaves it to the others (FairShares), but
+// for a little to begin with: a runner that meets a limit it has been told nothing about takes a
+// small part of it until it has, and that part is kept free of it.  A share grows only into what
+// others have said they have given back.  A runner that is mute keeps its share, one that ends
+// leaves it, and so does one that is stopped by a signal, until it is asked again. Threads: the
+// loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_READ_BROKER_H_
 #define PPC_DAEMON_SUPERVISOR_READ_BROKER_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the log of what was refused for want of a right: who asked for what, and at what rate that
-// is written, so that nobody fills the log or hides another's refusals by his own. Threads: the
-// loop's.
+// Owns the log of what was refused for want of a right: the caller and the operation, and the rate
+// at which that is written, so that no caller fills the log or hides another's refusals. Threads:
+// the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_REFUSALS_H_
 #define PPC_DAEMON_SUPERVISOR_REFUSALS_H_
 

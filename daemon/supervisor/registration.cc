@@ -38,7 +38,7 @@ Registration::Registration(const Environment& environment, MountInfo mount, Poli
       choice_(std::move(choice)),
       handle_(std::move(handle)),
       callbacks_(std::move(callbacks)),
-      comebacks_(environment.options),
+      backoff_(environment.options),
       messages_(environment.loop, services_,
                 {.on_change = [this] { callbacks_.on_change(); },
                  .on_failed =
@@ -155,7 +155,7 @@ void Registration::HandleRunning(const Json& answer) {
   const bool is_restart = has_run_;
   state_ = State::kRunning;
   has_run_ = true;
-  comebacks_.Running(MonotonicNs());
+  backoff_.Running(MonotonicNs());
   Log(LogLevel::kInfo, {mount_.path, ""},
       "policy '" + choice_.name + "' runs (pid " + std::to_string(runner_->pid()) + ")");
   memory_->Begin([this](std::optional<uint64_t> share, MemoryBroker::AnswerHandler done) {
@@ -166,7 +166,7 @@ void Registration::HandleRunning(const Json& answer) {
   WatchRunner();
   callbacks_.on_change();
   SettleStart(Ok());
-  // Whoever has just been told may have removed it.
+  // The caller that has just been told may have removed it.
   if (state_ != State::kRunning) return;
   messages_.Open(
       [talk = runner_.get()](const Json& message, JsonHandler done) {
@@ -233,9 +233,9 @@ void Registration::HandleDeath(const std::string& how) {
   }
   last_error_ = story;
   const std::optional<Millis> pause =
-      comebacks_.Died(MonotonicNs(), /*did_run=*/state_ == State::kRunning);
+      backoff_.Died(MonotonicNs(), /*did_run=*/state_ == State::kRunning);
   if (!pause) {
-    return Fail("gave up after " + std::to_string(comebacks_.DeathsInARow()) +
+    return Fail("gave up after " + std::to_string(backoff_.DeathsInARow()) +
                 " deaths in a row; the last: " + story);
   }
   state_ = State::kRestarting;
@@ -248,7 +248,7 @@ void Registration::HandleDeath(const std::string& how) {
 }
 
 void Registration::Fail(const std::string& why) {
-  const Millis pause = comebacks_.Failed(MonotonicNs());
+  const Millis pause = backoff_.Failed(MonotonicNs());
   state_ = State::kFailed;
   last_error_ = why;
   Log(LogLevel::kError, {mount_.path, ""},
@@ -267,7 +267,7 @@ void Registration::TryAgain() {
   if (state_ != State::kFailed) return;
   if (!environment_.probe.IsThere(mount_)) return Finish(Gone());
   Log(LogLevel::kInfo, {mount_.path, ""}, "policy '" + choice_.name + "' is tried again");
-  comebacks_.TryAgain();
+  backoff_.TryAgain();
   messages_.Hold();
   state_ = State::kRestarting;
   environment_.loop.Cancel(watch_timer_);
@@ -275,7 +275,7 @@ void Registration::TryAgain() {
   SpawnRunner();
 }
 
-// Without a runner nobody else tells of the end of the mount.
+// Without a runner no other part tells of the end of the mount.
 void Registration::WatchMount() {
   watch_timer_ = environment_.loop.After(environment_.options.watch_period, [this] {
     if (state_ != State::kFailed) return;
@@ -356,7 +356,7 @@ Json Registration::DescribeWithoutRunner() const {
            {"config", choice_.config},
            {"handle", handle_},
            {"state", ShownState()},
-           {"restarts", comebacks_.Restarts()},
+           {"restarts", backoff_.Restarts()},
            {"last_error", last_error_},
            {"services", services_.Describe(Peer{.is_admin = true})}};
   if (!mount_.is_plain) out["device"] = mount_.Key();
@@ -366,7 +366,7 @@ Json Registration::DescribeWithoutRunner() const {
   return out;
 }
 
-// Of a runner that does not answer.
+// Describes a runner that does not answer.
 Json Registration::DescribeMute() const {
   Json out = DescribeWithoutRunner();
   const Result<std::string> attached = JsonString(out.value("kernel", Json::object()), "state", "");

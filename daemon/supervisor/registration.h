@@ -21,7 +21,6 @@
 
 #include "daemon/base/json.h"
 #include "daemon/base/result.h"
-#include "daemon/supervisor/comebacks.h"
 #include "daemon/supervisor/environment.h"
 #include "daemon/supervisor/event_loop.h"
 #include "daemon/supervisor/memory_broker.h"
@@ -29,6 +28,7 @@
 #include "daemon/supervisor/observer_hub.h"
 #include "daemon/supervisor/policy_choice.h"
 #include "daemon/supervisor/policy_messages.h"
+#include "daemon/supervisor/restart_backoff.h"
 #include "daemon/supervisor/runner_talk.h"
 #include "daemon/supervisor/services.h"
 
@@ -75,10 +75,10 @@ class Registration {
   void Start(StatusHandler done);
   // For a registration that was restored: failing counts as a death.
   void Resume();
-  // The same of one that had failed, as it was told then: it stays so.
+  // Like Resume(), for a registration that had already failed: it stays failed, with its reason.
   void ResumeFailed(const std::string& why) { Fail(why); }
 
-  // Like Start's `done`, for those who come while it starts.
+  // Like Start's `done`, for requests that come while it starts.
   void WhenStarted(StatusHandler done);
 
   // Drains and ends the runner; a stopped or mute one is killed.
@@ -128,7 +128,7 @@ class Registration {
   std::string backend_;          // as the runner names it
   Json limits_ = Json::array();  // what it cannot do here, sentences
   std::optional<Error> init_error_;
-  Comebacks comebacks_;
+  RestartBackoff backoff_;
   Services services_;
   PolicyMessages messages_;
   std::unique_ptr<ObserverHub::Place> observer_;  // null: the runner has no use for it

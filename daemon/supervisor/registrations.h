@@ -43,7 +43,7 @@ class Registrations {
   // The innermost that the path is, or lies in.
   Registration* FindAround(const std::string& path) const;
 
-  // Of a mount or directory that is registered itself; ENOENT says where one is.
+  // Finds a mount or directory that is registered itself; ENOENT says where one is.
   Result<Registration*> Find(const std::string& path) const;
   // What a peer of the admin socket, or of the other, means by a path: a mount or directory, or
   // anything inside one.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/supervisor/rights.h"
 
+#include "daemon/base/files.h"
 #include "daemon/base/json.h"
 
 namespace ppc::control {
@@ -16,7 +17,7 @@ bool IsCgroupWithin(const std::string& cgroup, const std::string& top) {
   const bool is_canonical = cgroup.starts_with("/") && ended.find("//") == std::string::npos &&
                             ended.find("/./") == std::string::npos &&
                             ended.find("/../") == std::string::npos;
-  return cgroup == top || (is_canonical && (top == "/" || cgroup.starts_with(top + "/")));
+  return cgroup == top || (is_canonical && IsBelow(cgroup, top));
 }
 
 bool IsGroupOfPeer(const std::string& cgroup, const Peer& peer) {

@@ -13,16 +13,16 @@
 
 namespace ppc::control {
 
-// Whose a service is.
+// The owner of a service.
 struct Owner {
   std::string cgroup;        // as /proc writes it; "": root's alone
-  uid_t uid = 0;             // of whoever started it
+  uid_t uid = 0;             // of the caller that started it
   bool is_claimed = false;   // by a peer of the service socket
   uint64_t group_inode = 0;  // of the cgroup's directory; 0: not known
 };
 
 // Whether all peers of this one's user are taken for one tenant: in containers without a user
-// namespace everybody is user 0.
+// namespace every user is user 0.
 bool IsOneUser(const Peer& peer);
 
 // A group that processes of several owners are in, since nothing put them into one of their own:

@@ -16,8 +16,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "daemon/base/files.h"
 #include "daemon/base/log.h"
+#include "daemon/machine/proc_info.h"
 #include "daemon/wire/exit_codes.h"
 #include "daemon/wire/protocol.h"
 
@@ -177,11 +177,7 @@ void RunnerProcess::Kill(int signal) {
 
 bool RunnerProcess::IsStopped() const {
   if (has_exited_) return false;
-  const Result<std::string> line = ReadLine("/proc/" + std::to_string(pid_) + "/stat");
-  // "PID (NAME) STATE ..."; the name may hold anything, blanks and brackets too.
-  const size_t name_end = line ? line->rfind(')') : std::string::npos;
-  if (name_end == std::string::npos || name_end + 2 >= line->size()) return false;
-  const char state = (*line)[name_end + 2];
+  const char state = ProcessState(SysRoots(), pid_);
   return state == 'T' || state == 't';
 }
 

@@ -53,7 +53,7 @@ class RunnerTalk {
   void AskForMemory(std::optional<uint64_t> share, MemoryBroker::AnswerHandler done);
 
   // Asks for a sign of life, now and then.  False: it runs and has been mute for too long.  One
-  // that is stopped is left alone: somebody stopped it, and the lease has made the mount native.
+  // that is stopped is left alone: an operator stopped it, and the lease has made the mount native.
   bool Watch();
   // What is to be said of one that does not answer.
   std::string WhyMute(bool has_lease_expired) const;

@@ -21,7 +21,7 @@ constexpr size_t kMaxUnsentReplyBytes = 8 << 20;
 constexpr size_t kMaxUnsentToPeerBytes = 256 << 10;
 // Lines of one client handled before others get their turn.
 constexpr int kLinesPerTurn = 16;
-// Without descriptors, until the next try to let somebody in.
+// Without descriptors, until the next try to accept.
 constexpr Millis kPause(1000);
 
 // Whatever they do, root gets in.
@@ -58,7 +58,7 @@ Status Server::Listen() {
   return loop_.Watch(socket_.Get(), EPOLLIN, [this](uint32_t) { HandleConnection(); });
 }
 
-// Whoever waits to be let in would make the loop turn without a pause.
+// A waiting connection would make the loop turn without a pause.
 void Server::Pause() {
   Log(LogLevel::kWarning,
       "no descriptor is left for another connection; raise ppcd's limit of open files");
@@ -110,7 +110,7 @@ void Server::HandleConnection() {
 Status Server::Admit(Client& client) {
   client.peer.is_admin = kind_ == Kind::kAdmin;
   if (kind_ == Kind::kAdmin) {
-    // The file's mode has let it in, or somebody who may has passed the connection on.
+    // The peer got past the socket's mode, or inherited the connection from a process that did.
     if (client.peer.uid != 0 && client.peer.uid != geteuid()) {
       return Error{EACCES, path_ + " is for root alone; services have a socket of their own"};
     }

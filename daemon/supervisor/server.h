@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns one of the two sockets: who may connect and ask for what, lines in and answers out.  A
 // client that sends or reads slowly, or sends rubbish, holds up only itself.
-// The admin socket is for root (or ppcd's own user) and everything; the service socket for anybody
-// and his own services, as far as his control group goes (rights.h).
+// The admin socket is for root (or ppcd's own user) and everything; the service socket for any
+// process and its own services, as far as its control group goes (rights.h).
 // Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_SERVER_H_
 #define PPC_DAEMON_SUPERVISOR_SERVER_H_
@@ -34,8 +34,8 @@ class Server {
   enum class Kind { kAdmin, kService };
 
   static constexpr size_t kMaxClients = 256;
-  // Of the service socket: all (and half of ppcd's descriptors at most, of which each takes two),
-  // those of one user, those of one control group (in a shared one: of one user in it).
+  // The service socket's limits: all (and half of ppcd's descriptors at most, of which each takes
+  // two), those of one user, those of one control group (in a shared one: of one user in it).
   static constexpr size_t kMaxPeers = 1024;
   static constexpr size_t kMaxPeersOfUser = 128;
   static constexpr size_t kMaxPeersOfGroup = 16;
@@ -49,13 +49,13 @@ class Server {
   };
 
   // Listens on `path`, mode 0600 or 0666.  A stale socket is replaced; EADDRINUSE when
-  // somebody answers there, EEXIST when it is no socket.
+  // a process answers there, EEXIST when it is no socket.
   static Result<std::unique_ptr<Server>> Listen(const Environment& environment, Kind kind,
                                                 const std::string& path, Handler handler);
-  // On a socket that listens already, whose file stays somebody else's.
+  // On a socket that listens already, whose file stays another's.
   static Result<std::unique_ptr<Server>> Adopt(const Environment& environment, Kind kind,
                                                InheritedSocket socket, Handler handler);
-  // The first client is served to its end before anybody else is let in.  Before the loop turns.
+  // The first client is served to its end before another is let in.  Before the loop turns.
   void ServeFirstAlone() { is_first_alone_ = true; }
   bool owns_file() const { return owns_file_; }
   ~Server();
@@ -90,7 +90,7 @@ class Server {
   Status CheckRoom(const Peer& peer);
   // Closes the one of these that has been idle for longest, if that is long enough.
   bool EndIdle(const std::function<bool(const Client&)>& is_one);
-  // Who asks, as of now.
+  // The caller, as of now.
   Result<Peer> Identify(const Client& client) const;
   Status CheckRight(const Request& request) const;
   void HandleConnection();

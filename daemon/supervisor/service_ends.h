@@ -34,11 +34,11 @@ class ServiceEnds {
       std::function<void(Result<Json>)> done = [](const Result<Json>&) {});
 
   // Its process has failed: the policy may load what its next start needs before that is told of.
-  // `wait_s`: how long it is awaited, 0: as the policy says.  A failure that nobody follows is a
+  // `wait_s`: how long it is awaited, 0: as the policy says.  A failure that no start follows is a
   // stop after that.
   void Fail(Registration& registration, Service& service, int64_t wait_s, const Reply& reply);
 
-  // Of its root process.
+  // For the end of its root process.
   void TakeEndOfRoot(const std::string& handle, const std::string& id);
 
  private:

@@ -75,7 +75,7 @@ Result<InheritedSockets> InheritedSockets::FromEnvironment() {
   const char* names_text = std::getenv("LISTEN_FDNAMES");
   std::string names = names_text == nullptr ? "" : names_text;
   unsetenv("LISTEN_FDNAMES");
-  // Left over by somebody on the way whom they were meant for.
+  // Left over by a process in between, for which they were meant.
   if (pid != static_cast<uint64_t>(getpid())) return sockets;
   if (count > kMaxHanded) {
     return Error{EINVAL, "LISTEN_FDS is " + std::to_string(count) + ", at most " +

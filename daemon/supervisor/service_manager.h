@@ -32,7 +32,7 @@ class InheritedSockets {
   // The socket of that name, owned by the caller from now on.
   std::optional<InheritedSocket> Take(const std::string& name);
 
-  // EINVAL where one is left that nobody took: whoever connected to it would wait for ever.
+  // EINVAL where one is left that was not taken: a client would wait there for ever.
   Status CheckAllTaken() const;
 
  private:

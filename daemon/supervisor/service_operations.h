@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the operations on services, from start to stop, and whatever ends one that nobody stops.
+// Owns the operations on services, from start to stop, and all that ends one without a stop.
 // Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_SERVICE_OPERATIONS_H_
 #define PPC_DAEMON_SUPERVISOR_SERVICE_OPERATIONS_H_

@@ -13,7 +13,7 @@
 namespace ppc::control {
 namespace {
 
-// How long a policy may take until whoever starts a service is told that it goes on.
+// How long a policy may take until the caller is told that the start goes on.
 constexpr int64_t kStartWaitMs = 150;
 constexpr int64_t kMaxStartWaitMs = 60000;
 
@@ -106,7 +106,7 @@ void ServiceStarts::Finish(const std::string& handle, const Service& started,
   // Otherwise the runner has been sent its stop, or another start, behind this one.
   const bool is_latest = known != nullptr && known->start == started.start;
   if (!answer && !is_plain) {
-    // Of an accepted one the next runner is told again.
+    // The next runner is told of an accepted one again.
     const bool has_ended = answer.error().code == EPIPE || answer.error().code == ENOTCONN;
     if (!reply && has_ended) return;
     const std::string why = "service " + started.id + " was not started: " + answer.error().message;

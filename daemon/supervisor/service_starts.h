@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns a service_start from the request to the policy's answer, for which nobody waits long.
+// Owns a service_start from the request to the policy's answer, for which no caller waits long.
 // Threads: the loop's.
 #ifndef PPC_DAEMON_SUPERVISOR_SERVICE_STARTS_H_
 #define PPC_DAEMON_SUPERVISOR_SERVICE_STARTS_H_
@@ -37,7 +37,7 @@ class ServiceStarts {
   void Start(Json body, const Peer& peer, const Reply& reply);
 
  private:
-  // Of one that the policy has not answered in time: whoever asked goes on.
+  // For one that the policy has not answered in time: the caller goes on.
   void Accept(const std::string& handle, const Service& started, const Reply& reply);
   // `reply` is empty where it has been accepted before.
   void Finish(const std::string& handle, const Service& started, const Result<Json>& answer,

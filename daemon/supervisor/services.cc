@@ -81,7 +81,7 @@ Service* Services::FindReplica(const std::string& id, const Peer& peer) {
 Result<Service*> Services::FindFor(const Peer& peer, const std::string& id,
                                    const std::string& directory) {
   Service* service = Find(id);
-  // Who computes the name of what it runs may be a replica of it.
+  // A caller that computes the name of its service may be a replica of it.
   if (service != nullptr && !MayTouch(peer, service->owner)) {
     Service* replica = FindReplica(id, peer);
     if (replica != nullptr) return replica;
@@ -146,7 +146,7 @@ Json Services::Describe(const Peer& peer) const {
 Json Services::Save() const {
   Json list = Json::array();
   for (const auto& [id, service] : services_) {
-    // Who would count the time until its next start ends with this ppcd.
+    // Not saved: the timer that bounds the wait for its next start ends with this process.
     if (service.is_pending || service.is_failed) continue;
     list.push_back({{"message", service.message},
                     {"ready", service.is_ready},
@@ -163,7 +163,7 @@ Json Services::Save() const {
 
 namespace {
 
-// Of what cannot be read, root's alone.
+// The owner, root alone if it cannot be read.
 Owner OwnerIn(const Json& entry) {
   const auto it = entry.find("owner");
   if (it == entry.end() || !it->is_object()) return {};

@@ -23,8 +23,8 @@ struct Service {
   std::string id;
   uint32_t number = 0;       // what lists of the policy call it
   Json message;              // the service_start message as sent to the runner
-  bool is_pending = true;    // nobody has been told yet that it is accepted
-  bool is_starting = false;  // the policy has not answered, but whoever asked has been told
+  bool is_pending = true;    // its caller has not been told yet that it is accepted
+  bool is_starting = false;  // the policy has not answered, but the caller has been told
   bool is_new = false;       // of the registration itself, and no runner has been told of it yet
   uint64_t start = 0;        // serial of the latest service_start sent for it
   uint64_t started_ns = 0;   // when that was asked; 0: before this ppcd

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/supervisor/state_dir.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -14,7 +13,6 @@
 #include <system_error>
 
 #include "daemon/base/digests.h"
-#include "daemon/base/dir_stream.h"
 #include "daemon/base/files.h"
 
 namespace ppc::control {
@@ -43,10 +41,10 @@ Status CheckOwn(const std::string& path) {
       (info.st_mode & (S_IWGRP | S_IWOTH)) == 0)
     return Ok();
   return Error{EPERM, path + " is no directory that uid " + std::to_string(geteuid()) +
-                          " owns and nobody else may write; give --state-dir another"};
+                          " owns and no other user may write; give --state-dir another"};
 }
 
-// Who may write to a directory above can put another in its place.
+// A user who may write to a directory above can put another in its place.
 Status CheckAbove(const std::string& path) {
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(path, error);
@@ -63,10 +61,6 @@ Status CheckAbove(const std::string& path) {
     }
     if (at == at.parent_path()) return Ok();
   }
-}
-
-bool EndsWith(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 std::string HolderOf(const std::string& lock_path) {
@@ -118,16 +112,10 @@ Status StateDir::Save(const std::string& mount, const Json& state) const {
 void StateDir::Remove(const std::string& mount) const { unlink(FileOf(mount).c_str()); }
 
 std::vector<Json> StateDir::LoadAll(std::vector<std::string>& problems) const {
-  std::vector<std::string> files;
-  const std::string dir = path_ + "/mounts";
-  const DirStream stream(opendir(dir.c_str()));
-  if (!stream) return {};
-  while (const dirent* entry = readdir(stream.get())) {
-    if (EndsWith(entry->d_name, kSuffix)) files.push_back(dir + "/" + entry->d_name);
-  }
-  std::sort(files.begin(), files.end());
   std::vector<Json> states;
-  for (const std::string& file : files) {
+  for (const std::string& name : EntriesOf(path_ + "/mounts")) {
+    if (!name.ends_with(kSuffix)) continue;
+    const std::string file = path_ + "/mounts/" + name;
     const Result<std::string> text = ReadFile(file, kMaxStateBytes);
     Result<Json> state = text ? ParseJsonObject(*text, file) : Result<Json>(text.error());
     if (state) {

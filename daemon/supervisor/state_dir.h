@@ -17,7 +17,7 @@ namespace ppc::control {
 class StateDir {
  public:
   // Creates the directory; EBUSY when another ppcd holds it.  A private one goes with this object,
-  // and all that is in it: nobody comes back to it.
+  // and all that is in it: no later ppcd uses it.
   static Result<StateDir> Open(const std::string& path, bool is_private = false);
   ~StateDir();
   StateDir(const StateDir&) = delete;

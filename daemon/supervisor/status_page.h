@@ -34,7 +34,7 @@ class StatusPage {
   void List(const Reply& reply) const;
   // Once the runners have said what they count.
   void Show(const Json& body, const Reply& reply) const;
-  // Of a peer of the service socket: its services only.
+  // For a peer of the service socket: its services only.
   void ShowOwn(const Json& body, const Peer& peer, const Reply& reply) const;
   // "2 directories, 3 services", for people.
   std::string Summary() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the exit status of ppc-runner: whoever started it decides by it what to do next.
+// Owns the exit status of ppc-runner: its parent decides by it what to do next.
 #ifndef PPC_DAEMON_WIRE_EXIT_CODES_H_
 #define PPC_DAEMON_WIRE_EXIT_CODES_H_
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kBacklog = 128;
 
-// Does somebody listen there?
+// Does a process listen there?
 bool IsAnswered(const sockaddr_un& address) {
   const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto* name = reinterpret_cast<const sockaddr*>(&address);

@@ -17,7 +17,7 @@ namespace ppc::control {
 // ENAMETOOLONG beyond what a socket address holds.
 Result<sockaddr_un> SocketAddress(const std::string& path);
 
-// The file has `mode` from the first moment on, before anybody can connect.
+// The file has `mode` from the first moment on, before any process can connect.
 Result<UniqueFd> OpenListenSocket(const std::string& path, mode_t mode);
 
 }  // namespace ppc::control

@@ -23,7 +23,7 @@ inline constexpr const char* kDefaultSocket = "/run/ppc/ppcd.sock";
 // What a peer of the service socket may send; without the newline.
 inline constexpr size_t kMaxServiceLineBytes = 16 * 1024;
 
-// Where the service socket is if nobody says otherwise: below the admin socket's directory, in one
+// Where the service socket is by default: below the admin socket's directory, in one
 // of its own, which containers get without the other socket.
 std::string ServiceSocketBeside(const std::string& admin_socket);
 // The file whose being there says that PPC is switched off: beside the templates, which outlive a
@@ -57,7 +57,7 @@ using Reply = std::function<void(Json)>;
 Json OkAnswer();
 // With the members of `more` that it has not itself.
 Json OkAnswer(const Json& more);
-// Of at most kMaxErrorText bytes: what is longer lacks its middle.
+// Holds at most kMaxErrorText bytes: a longer text lacks its middle.
 constexpr size_t kMaxErrorText = 1500;
 Json ErrorAnswer(const Error& error);
 // The Error an answer carries; only for answers with "ok": false.

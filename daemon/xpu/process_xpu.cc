@@ -132,7 +132,7 @@ XpuFinding ProcessXpu::AskVisible(const std::string& environ_text) const {
   return finding;
 }
 
-// Nobody tells us of processes that end: a worker that was started anew finds its XPU free.
+// The end of processes is not reported: a worker that was started anew finds its XPU free.
 bool ProcessXpu::IsTaken(int xpu, int but_pid) const {
   std::vector<std::pair<int, uint64_t>> users;
   {
@@ -224,7 +224,7 @@ XpuAnswer ProcessXpu::Find(int pid, uint64_t start_ns, uint64_t now_ns) {
   const std::lock_guard lock(mutex_);
   if (entries_.size() >= kMaxEntries && !entries_.contains(pid)) Trim();
   Entry& entry = entries_[pid];
-  // Somebody has said it meanwhile.
+  // A bind_pid has said it meanwhile.
   if (entry.start_ns == start_ns && entry.answer.source == XpuSource::kTold) return entry.answer;
   if (known) {
     entry = *known;
@@ -247,7 +247,7 @@ bool ProcessXpu::Bind(int pid, uint64_t start_ns, int worker) {
 
 std::vector<XpuFinding> ProcessXpu::Explain(int pid, uint64_t start_ns, XpuAnswer* cached) const {
   *cached = {};
-  XpuFinding told{XpuSource::kTold, {}, "nobody said which worker it is"};
+  XpuFinding told{XpuSource::kTold, {}, "no bind_pid said which worker it is"};
   XpuFinding order{XpuSource::kOrder, {}, "has read nothing yet"};
   if (const std::optional<Entry> known = Known(pid, start_ns)) {
     *cached = known->answer;

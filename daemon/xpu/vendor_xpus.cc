@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/xpu/vendor_xpus.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
+
+#include "daemon/base/files.h"
 
 namespace ppc {
 namespace {
@@ -16,9 +16,7 @@ constexpr uint16_t kVendorHuawei = 0x19e5;
 // The libraries tell numbers of the host, at most some driver releases translate them.  The
 // kernel gives the first namespace this number.
 bool IsHostNamespace(const SysRoots& roots) {
-  char target[64];
-  const ssize_t bytes = readlink(roots.Proc("/self/ns/pid").c_str(), target, sizeof(target));
-  return bytes > 0 && std::string_view(target, static_cast<size_t>(bytes)) == "pid:[4026531836]";
+  return LinkTarget(roots.Proc("/self/ns/pid")) == "pid:[4026531836]";
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ std::string Bdf(unsigned domain, unsigned bus, unsigned device, unsigned functio
 
 namespace {
 
-constexpr unsigned kLifeSeconds = 60;  // if nobody is left to end us
+constexpr unsigned kLifeSeconds = 60;  // if no process is left to end us
 
 struct Library {
   const char* name;
@@ -53,7 +53,7 @@ std::vector<Library> Libraries() {
            AskDcmi}};
 }
 
-// The device files of NVIDIA are for everybody, those of Ascend root's.
+// The device files of NVIDIA are for every user, those of Ascend root's.
 Status DropEverything() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[2]{};

@@ -4,7 +4,7 @@
 // The library may be missing, crash, write where it should not, or hang in its driver.  So it is
 // never loaded here: a process of its own (this program again, without any capability) loads it,
 // asks, and writes its answer to a pipe; it is killed after a time limit.  A thread waits for that
-// process; nobody else ever waits, and without a question there is neither thread nor process.
+// process; no other thread ever waits, and without a question there is neither thread nor process.
 // Threads: Latest by any.
 #ifndef PPC_DAEMON_XPU_XPU_QUERY_H_
 #define PPC_DAEMON_XPU_XPU_QUERY_H_
@@ -30,7 +30,7 @@ class XpuQuery {
     // Run with the arguments kAskXpusFlag LIBRARY.
     std::string program = "/proc/self/exe";
     int limit_ms = 10000;  // without persistence the first question to NVML takes seconds
-    int again_ms = 1000;   // an answer of that age is renewed when somebody wants it
+    int again_ms = 1000;   // an answer of that age is renewed when it is asked for
     int again_after_problem_ms = 60000;
   };
 

@@ -86,7 +86,7 @@ static inline kgid_t ppc_map_gid(struct ppc_idmap *idmap, const struct inode *in
 #endif
 
 /*
- * What an operation is given, and where none is given: nobody's.  6.12: a super
+ * What an operation is given, and where none is given: none.  6.12: a super
  * block can refuse to be id-mapped, which not each of ours may be.
  */
 #if defined(PPC_HAVE_MNT_USER_NS) || defined(PPC_HAVE_MNT_IDMAP)

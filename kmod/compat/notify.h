@@ -43,8 +43,8 @@ static inline fmode_t ppc_set_notify(struct file *file, fmode_t mode)
 #endif
 
 /*
- * A lower file that is opened for the module alone, of which nobody is told or
- * asked: by its flags, or because a silent file stands for the user's.
+ * A lower file that is opened for the module alone; no listener is told of it
+ * or asked: by its flags, or because a silent file stands for the user's.
  */
 #ifdef PPC_HAVE_FMODE_NONOTIFY_OPEN
 static inline struct file *ppc_silent_create(void)

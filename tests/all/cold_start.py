@@ -62,7 +62,7 @@ class Service:
                     if time.monotonic() > deadline or ppcd.poll() is not None:
                         raise SystemExit(f"{self.id}: ppcd does not answer")
                     time.sleep(0.1)
-                # What nobody tells of is to stay native.
+                # A start without a service stays native.
                 subprocess.run(["ppcctl", "reg_policy", "--backend", "observer", self.folder, "maio",
                                 json.dumps({"runtime": {"auto_service": False}})], env=self.environment, check=True,
                                stdout=subprocess.DEVNULL)

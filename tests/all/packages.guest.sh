@@ -3,7 +3,7 @@
 # The part of tests/all/packages that runs in a guest with systemd: the life of the packages on a machine.
 # check() is the caller's.
 
-# One by the module, one by the observer, one that nobody has registered.
+# One by the module, one by the observer, one unregistered.
 models=/mnt/disk0/models plain=/mnt/disk0/plain fresh=/mnt/disk0/fresh service=model.service
 
 apt() { apt-get -q -y --no-install-recommends -o Dpkg::Use-Pty=0 "$@"; }
@@ -48,7 +48,7 @@ make_model() {
   echo "$(sha256sum <"$1/model.safetensors" | cut -d ' ' -f 1) $1" >>/tmp/sums
 }
 
-# sum_is DIR TEXT: what somebody read is what make_model wrote; sums has `SUM DIR` of each.
+# sum_is DIR TEXT: what a reader read is what make_model wrote; sums has `SUM DIR` of each.
 sum_is() { is "${2%% *}" "$(sed -n "s,  *$1\$,,p" /tmp/sums)"; }
 sum_of() { sha256sum "$1/model.safetensors"; }
 
@@ -186,7 +186,7 @@ without_an_answer() {
   is_active && unit_read_well && within 60 ppcctl list && systemctl restart "$service"
 }
 
-# What the first start taught is loaded at the next one before anybody reads.
+# What the first start taught is loaded at the next one before a reader comes.
 is_accelerated() {
   systemctl stop "$service"
   cold
@@ -200,7 +200,7 @@ is_loaded() { # [DIR]
   ((resident >= 64 << 20)) || { echo "resident: $resident" && return 1; }
 }
 
-# One command, for a directory that nobody has named before.
+# One command, for a directory that was not named before.
 by_run() {
   local said
   cold
@@ -314,7 +314,7 @@ off_over_a_boot() {
   ppcctl on && within 60 has_both && within 60 is_running && healthy 2
 }
 
-# Mounts stay until somebody unmounts them, and are readable meanwhile; containers run on, and others start.
+# Mounts stay until root unmounts them, and are readable meanwhile; containers run on, and others start.
 removed() {
   local name
   box_image

@@ -23,7 +23,7 @@ namespace {
 constexpr uint64_t kWarmUp = 100;
 
 // What must not grow, in KiB.  "no owner" is what nothing in meminfo accounts for: a page of the
-// page cache that is truncated while somebody keeps a reference ends there.
+// page cache that is truncated while a task keeps a reference ends there.
 std::map<std::string, long> KernelMemory() {
   std::map<std::string, long> result;
   WriteText("/proc/sys/vm/drop_caches", "3");
@@ -100,7 +100,7 @@ bool Use(const std::string& mnt, uint64_t round) {
   return right || FailErrno("wrong bytes");
 }
 
-// Every page of the file can be dropped: nobody holds one.
+// Every page of the file can be dropped: no task holds one.
 bool NothingHeld(const std::string& base, const std::string& mnt) {
   if (Mount(base, mnt, "queue=1024")) return FailErrno("mount");
   ppc_evict evict{};

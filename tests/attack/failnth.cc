@@ -143,7 +143,7 @@ class Walker : public FailingCalls {
           return mount("", mnt_.c_str(), "ppc", MS_REMOUNT | MS_RDONLY, "window=64K") ? errno : 0;
         },
         warm);
-    // Reads and faults, with nobody attached and with each kind of reader.
+    // Reads and faults, without a consumer and with each kind of consumer.
     for (const uint32_t flags : {16U, 0U, 1U, 2U, 15U}) {
       const Fd device(flags < 16 ? open(DevicePath().c_str(), O_RDWR | O_CLOEXEC) : -1);
       ppc_attach attach{};

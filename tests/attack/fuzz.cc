@@ -40,7 +40,7 @@ void Fuzzer::Run() {
   for (uint64_t n = 1; !target_->failed && target_->left.fetch_sub(1) > 0; ++n) {
     One();
     if (n % 256 == 0) coverage.Collect();
-    // Somebody must consume sometimes, or every ring is full for ever.
+    // A consumer must run sometimes, or every ring is full for ever.
     if (rng_.OneIn(50)) Scribble();
   }
 }

@@ -114,7 +114,7 @@ one_file_system() {
   out=$(verify path="$MNT/a1")
   eq "$(number errors "$out")" 0 "$fs: errors after flakey"
 
-  # --- it is slow: killing works, cancelling works, unmounting waits for nobody
+  # --- it is slow: killing works, cancelling works, unmounting does not wait
   for ((round = 0; round < rounds; round++)); do
     cold
     table delay 150

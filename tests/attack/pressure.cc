@@ -2,7 +2,7 @@
 // pressure mnt= group= [passes=6] [percent=90]: readers in a memory cgroup a quarter as large as
 // their files, first alone (which meets the limit for certain), then with a consumer that loads and
 // evicts for them and a process that takes nearly all of the machine's memory and gives it back.
-// Only right bytes; nobody is killed.
+// Only right bytes; no task is killed.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

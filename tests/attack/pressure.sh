@@ -10,10 +10,10 @@ mount_ppc
 group=/sys/fs/cgroup/pressure
 mkdir -p $group
 echo 32M >$group/memory.max
-# What is cached already is charged to whoever made the files.
+# Pages cached before are charged to the group that made the files.
 drop_caches
 ppc-attack pressure mnt="$MNT" group=$group "$@" || fail "pressure did harm"
-# Nobody holds a page any more.
+# No task holds a page any more.
 for i in 0 1; do
   out=$(dev "lookup a$i" 'evict 0 - unmap drain')
   eq "$(field evict dropped "$out")" "$(field evict asked "$out")" "dropped of a$i"

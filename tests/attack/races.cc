@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // races base= mnt= module= [rounds=200]: mounts and unmounts (lazily too), unloads and loads the
 // module, while others open, read, map, list, load, evict and kill, and files below are truncated,
-// renamed and deleted.  Files that nobody changes have the right bytes whenever they can be
+// renamed and deleted.  Unchanged files have the right bytes whenever they can be
 // reached.
 #include <dirent.h>
 #include <fcntl.h>
@@ -174,7 +174,7 @@ int Changer(const Place& place, uint64_t seed) {
   return 0;
 }
 
-// Unloads the module whenever nobody uses it, and loads it again.
+// Unloads the module whenever it is unused, and loads it again.
 int Loader(const Place& place, uint64_t seed, const std::atomic<uint64_t>& mounted) {
   Rng rng(seed);
   uint64_t unloaded = 0;
@@ -187,7 +187,7 @@ int Loader(const Place& place, uint64_t seed, const std::atomic<uint64_t>& mount
     ++unloaded;
     const Fd file(open(place.module.c_str(), O_RDONLY | O_CLOEXEC));
     if (syscall(SYS_finit_module, file.get(), "", 0) && errno != EEXIST) return Failure("insmod");
-    // Somebody must have mounted it: on a slow machine no mount would ever come to its end.
+    // A mount must have been made: on a slow machine no mount would ever come to its end.
     for (const uint64_t before = mounted; mounted == before && !Children::stop;) usleep(1000);
     usleep(static_cast<useconds_t>(rng.Below(300000)));
   }

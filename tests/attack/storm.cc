@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // storm mnt= [events=300K] [threads=3]: a reader that attaches for everything and never consumes,
-// while applications make events as fast as they can.  Nobody waits, no byte is wrong, each event
+// while applications make events as fast as they can.  No task waits, no byte is wrong, each event
 // is either in a ring or counted as dropped, and the first record after a loss says so.  Then the
 // same with a short lease: it must run out under the storm.
 #include <dirent.h>
@@ -176,7 +176,7 @@ int Storm(const Words& words) {
   }
   bool good = CheckRings(*reader, device) && CheckLoss(*reader, mnt + "/a0");
 
-  // A lease of a tenth of a second, still nobody consumes.
+  // A lease of a tenth of a second, still without a consumer.
   reader.reset();
   for (int round = 1; good && round <= 10; ++round) {
     Reader stuck;

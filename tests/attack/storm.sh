@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Description: an event storm with a reader that does not consume: nobody waits, nothing is wrong, each
+# Description: an event storm with a reader that does not consume: no task waits, nothing is wrong, each
 # event is in a ring or counted as dropped; and its lease runs out.
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/../kmod/lib.sh"

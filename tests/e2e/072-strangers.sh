@@ -62,9 +62,9 @@ templates() { find "$PPC_TEMPLATE_DIR" -name '*.ppct*' -exec sha256sum {} +; }
 # What was recorded is stored behind the end of the start.
 is_stored() { [[ $(templates) == *"/$1.ppct"* ]]; }
 
-# Where nobody may enter the kernel's functions, large folios that a stranger has read are mapped whole: what of them lies
-# beyond a worker's slice comes as an event that fits no template.
-sees_all() { [[ $(ppcctl status --json "$MNT") != *"lets nobody enter its functions"* ]]; }
+# If fentry is not allowed, a large folio that a stranger has read is mapped whole: its part beyond a worker's slice comes
+# as an event that fits no template.
+sees_all() { [[ $(ppcctl status --json "$MNT") != *"fentry is not allowed on this kernel"* ]]; }
 # bytes_of ID FIELD: of both templates, svc-alone and this one, summed over the workers.
 bytes_of() {
   ppcctl template diff --json svc-alone "$1" |

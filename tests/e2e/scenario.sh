@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by the table of scenarios: named starts of a service, and what each may cost.  The
-# simulator has the same names (bench/sim/scenarios) and asks for times too.
+# simulator has the same names (sim/scenarios) and asks for times too.
 # shellcheck source=tests/e2e/maio.sh
 . "$(dirname "$0")/maio.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: a read sends one event per contiguous absent extent, with the right numbers; a hit
-# sends none; nobody attached: none are counted.
+# sends none; without a consumer none are counted.
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
 

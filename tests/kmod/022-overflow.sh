@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Description: a full ring drops, counts and says so; nobody waits; sequence numbers show the gap.
+# Description: a full ring drops, counts and says so; no task waits; sequence numbers show the gap.
 # Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -35,7 +35,7 @@ dev 'lookup a' '!EINVAL load 0 4K flags=2' '!EINVAL load 0 0' '!EINVAL load 0x7f
 # Unknown numbers, sizes and directions; bad pointers.
 dev '!ENOTTY ioctl 11 8 3' '!ENOTTY ioctl 255 0 0' '!ENOTTY ioctl 5 8 3' '!ENOTTY ioctl 0 104 1' '!ENOTTY ioctl 2 8 1' \
   '!EFAULT ioctl 1 88 3 null' '!EFAULT ioctl 5 112 3 null' >/dev/null
-# Not for everybody.
+# Not for every user.
 chmod 666 "$DEV"
 refuse EPERM setpriv --reuid 65534 --regid 65534 --clear-groups ppcdev "dev $DEV"
 exit 0

@@ -155,7 +155,7 @@ make_file a 8M
 make_file b 1M
 mount_ppc
 drop_caches
-# A reader that goes while the disk is waited for: the access that ends then has nobody to be told.  A
+# A reader that goes while the disk is waited for: the access that ends then has no reader.  A
 # fault through /proc/PID/mem is one that waits where it is; others are made anew.
 cat >"$PPC_TEST_DIR/peek" <<'PY'
 import ctypes, mmap, os, sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Description: who floods the rings, by events that cost him nothing or by real ones, alone or as a cgroup of
-# many, loses his own and has the reader woken only so often; others on the same ring lose none.
+# Description: a task that floods the rings, by events that cost it nothing or by real ones, alone or as a cgroup of
+# many, loses its own and has the reader woken only so often; others on the same ring lose none.
 # Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -9,7 +9,7 @@
 make_file flood 4M
 make_file quiet 4M
 mount_ppc queue=128
-# Rings of 128 and nobody who empties them: a flood of misses, then another task's few on the same CPU.
+# Rings of 128 and no consumer that empties them: a flood of misses, then another task's few on the same CPU.
 drop_caches
 out=$(taskset -c 0 ppcdev "dev $DEV" attach "open $MNT/quiet" 'advise f random' "sh exec python3 -c 'import os
 f = os.open(\"$MNT/flood\", os.O_RDONLY)
@@ -75,7 +75,7 @@ eq "$(stat_of events_dropped_flood)" 0 "dropped events of a fast reader"
 eq "$(field counts progress "$out")" 4096 "positions of a fast reader"
 eq "$(field counts open "$out") $(field counts close "$out")" "64 64" "its opens and closes"
 
-# Who opens files without end loses positions of none, and each OPEN that is told has its CLOSE.
+# A task that opens files without end loses no other's positions, and each OPEN that is told has its CLOSE.
 must umount "$MNT"
 mount_ppc
 cat "$MNT/flood" >/dev/null

@@ -19,7 +19,7 @@ eq "$(field evict asked "$out" 1)" $((4 * MIB)) "asked"
 eq "$(field evict dropped "$out" 1)" $((4 * MIB)) "dropped"
 eq "$(field resident resident "$out" 1) $(field resident resident "$out" 2)" "$((4 * MIB)) $((4 * MIB))" "only the range"
 eq "$(field resident resident "$out" 3) $(field evict asked "$out" 3)" "0 0" "nothing left"
-# Of large folios those at the ends of the range stay, and none within.
+# Large folios at the ends of the range stay, and none within.
 make_file large 32M
 drop_caches
 cat "$MNT/large" >/dev/null
@@ -29,7 +29,7 @@ rm "$BASE/large"
 # Partial pages at the ends stay.
 out=$(dev 'lookup a' 'load 0 1M wait' 'evict 100 8000 drain' 'resident 0' 'evict 4096 4096 drain' 'resident 0')
 eq "$(field evict dropped "$out" 1)" 0 "no whole page in the range"
-# Of a large folio none goes alone.
+# No page of a large folio goes alone.
 eq $(($(field evict dropped "$out" 2) + $(field evict busy "$out" 2))) 4096 "exactly one page, or a part of a folio"
 eq "$(field resident resident "$out" 2)" $((MIB - $(field evict dropped "$out" 2))) "what stays beside it"
 

@@ -11,7 +11,7 @@ mount_ppc
 group=/sys/fs/cgroup/ppc-charge
 mkdir -p $group $group-loader
 file_of() { awk '$1 == "file" {print $2}' "$1/memory.stat"; }
-# A demand window is charged to the task that faults or reads, whoever is attached.
+# A demand window is charged to the task that faults or reads, not to the consumer.
 for access in "mmap 'touch 0 1'" "'read 0 4K 4K'"; do
   drop_caches
   mkdir -p $group-reader

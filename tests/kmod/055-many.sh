@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: with very many open files and mappings attaching, tracing and evicting work, and do not keep
-# others waiting; a mount that nobody uses does no work.
+# others waiting; an unused mount does no work.
 # Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -10,7 +10,7 @@
 
 # limit MODE OP MOST
 limit() { le "$(count "$1" "$2")" "$3" "extra instructions of $2, $1"; }
-# Nobody attached: the call is handed on.
+# Without a consumer the call is handed on.
 limit native read1m 50
 limit native read4k 50
 limit native copy1m 50

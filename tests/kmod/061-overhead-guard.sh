@@ -17,7 +17,7 @@ lsm=''
 if [[ -e /sys/fs/selinux/enforce ]]; then lsm=+selinux; fi
 key="$(uname -r)$lsm ${compiler:-unknown} $FS"
 awk -v key="$key" '{print key, $2, $3, $4, $5}' <<<"$COUNTS" >>/out/overhead.baseline
-# Of a kernel that was not measured: the newest one of its series, whose fixes rarely touch these paths.
+# For a kernel that was not measured: the newest one of its series, whose fixes rarely touch these paths.
 if ! grep -q "^$key " "$baseline"; then
   series=$(uname -r | grep -oE '^[0-9]+\.[0-9]+\.')
   key=$(awk -v series="$series" -v lsm="$lsm" -v rest="${compiler:-unknown} $FS" \

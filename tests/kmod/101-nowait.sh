@@ -9,7 +9,7 @@ make_file a 4M
 mount_ppc
 want=$(field read hash "$(ppcdev "open $BASE/a" 'read 0 256K')")
 # Newer kernels start to load what such a read finds absent, and it may have come before they say so;
-# with nobody attached that is so here as well.
+# without a consumer that is so here as well.
 drop_caches
 ppcdev "open $BASE/a" 'advise f random' 'read 0 4K 4K nowait' >/dev/null 2>&1
 out=$(dev 'lookup a' 'sleep 300' 'resident 0')

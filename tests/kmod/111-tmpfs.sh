@@ -15,7 +15,7 @@ check_lower "$BASE" noload
 out=$(dev "lookup a" attach "evict 0 - unmap drain")
 eq "$(field evict dropped "$out")" 0 "evicted of what has no other place"
 must cmp "$MNT/a" "$BASE/a"
-# What is in memory beside our inode is not for telling; nor may anybody take our file for a memfd.
+# What is in memory beside our inode is not for telling; nor may a program take our file for a memfd.
 eq "$(ppc-answers seals "$BASE/a")" "seals ok 1" "seals of the lower file"
 eq "$(ppc-answers seals "$MNT/a")" "seals EINVAL 0" "seals"
 # Its files do not show the cache; who is mounted on it looks at the cache all the same.

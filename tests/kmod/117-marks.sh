@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: who answers for the lower file system by fanotify is asked of what is opened, run and read
-# through the mount, and of nothing that nobody asked for; what is filled on demand is filled.
+# through the mount, and of nothing unasked; what is filled on demand is filled.
 # Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -92,7 +92,7 @@ wait $LISTENER 2>/dev/null
 must cmp "$MNT/refused" "$BASE/refused"
 must cmp "$MNT/dir/unread" "$BASE/dir/unread"
 
-# LOAD and EVICT are for nobody to answer: who never does keeps neither them nor an unmount waiting.
+# No listener is asked about LOAD and EVICT: one that never answers delays neither them nor an unmount.
 python3 - "$BASE/free" >"$PPC_TEST_DIR/mute" 2>&1 <<'PY' &
 import ctypes, os, sys, time
 libc = ctypes.CDLL(None, use_errno=True)

@@ -27,7 +27,7 @@ if libc.mount(sys.argv[1].encode(), sys.argv[2].encode(), b"erofs", 1, None):
 PY
 direct=(python3 "$PPC_TEST_DIR/mount.py")
 if kernel_before 6.12; then
-  # Of no file at all.
+  # Without a file.
   refuse "Block device required" "${direct[@]}" "$image" "$at"
   exit 0
 fi

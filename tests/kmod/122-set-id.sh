@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: programs get rights by their files where the mount allows it, and never those of a file that has
-# changed since it was opened: nobody writes below what runs here, and a bit that was taken away is gone at the exec.
+# changed since it was opened: no task writes below what runs here, and a bit that was taken away is gone at the exec.
 # Once
 # shellcheck source=tests/kmod/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Description: what EVICT costs grows with the extents that somebody has locked, not with their square.
+# Description: what EVICT costs grows with the extents that a task has locked, not with their square.
 # Only --icount
 # Once
 # shellcheck source=tests/kmod/lib.sh

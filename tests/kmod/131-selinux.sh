@@ -95,7 +95,7 @@ for mode in '' 'attach managed beacon'; do
   refuse "Permission denied" as reader_t "$MNT/prog" /dev/null
   # What is changed later asks for the lower file by the descriptor of who opened it, before 6.12 as the caller.
   if kernel_before 6.12; then uses_of open protect EACCES; else uses_of open protect ok; fi
-  # 3. The mounter may not run it below: from then on nobody may here, in kernels that ask.
+  # 3. The mounter may not run it below: from then on no task may here, in kernels that ask.
   uses_of below read ok map ok
   if kernel_before 6.12; then uses_of below execmap ok; else uses_of below execmap EACCES protect EACCES; fi
   # 4. A program enters its domain.

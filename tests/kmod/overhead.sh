@@ -21,7 +21,7 @@ extra() {
     echo "count $1 ${word%%=*} $(($(field icount "${word%%=*}" "$3") - ${word#*=})) ${word#*=}"
   done
 }
-# on_mount OP...: nobody attached, a consumer that asks for nothing, one that manages and wants
+# on_mount OP...: no consumer, a consumer that asks for nothing, one that manages and wants
 # positions.
 on_mount() {
   local lower

@@ -7,11 +7,11 @@ import signal
 import subprocess
 import time
 
-# Of a node's file system only what programs need; the image would hold the same.
+# Only what programs need of a node's file system; the image would hold the same.
 SYSTEM = ("usr", "bin", "sbin", "lib", "lib64", "etc")
 
 
-# A process of the node's control group namespace; some machines' first one lets nobody look.
+# A process of the node's control group namespace; some machines' first one lets no process look.
 FIRST, OURS = "/proc/1/ns/cgroup", f"/proc/{os.getpid()}/ns/cgroup"
 
 

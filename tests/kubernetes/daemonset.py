@@ -22,7 +22,7 @@ from bench.demo import host
 from tests.kubernetes import sidecar
 from tests.kubernetes.agent import Agent, AgentError
 
-# In order; each is what somebody would miss.
+# In order; each is what an operator would miss.
 FUNCTIONS = ("answers on the node's socket", "registers a directory with the observer",
              "reads models of other users", "loads at the pod's cost", "knows a service's processes by their environment",
              "drops what a pod maps", "keeps templates on the node", "bounds its own memory",
@@ -155,7 +155,7 @@ def works(node, file, is_whole):
                 10, lambda: agent.resident(node.model) < node.bytes // 2 and node.cached() < node.bytes // 2):
             done.add(FUNCTIONS[5])
         agent.ask("service", "stop", "--id", "svc-env", path)
-    # Started by somebody else, as a sidecar does: the reader is known by its environment alone.
+    # Started by another process, as a sidecar does: the reader is known by its environment alone.
     with node.reader({"PPC_SERVICE_ID": "svc-own"}) as process:
         agent.ask("service", "start", "--id", "svc-own", "--workers", "1", "--pid", str(os.getpid()), path)
         agent.drop(node.model)

@@ -24,7 +24,7 @@ def complaints(path):
     done = subprocess.run([sys.executable, "-m", "kubernetes_validate", "--strict", path],
                           capture_output=True, text=True, check=False)
     said = done.stdout + done.stderr
-    # Of a kind that it does not know it only warns.
+    # It only warns of a kind that it does not know.
     if done.returncode == 0 and "WARN" not in said:
         return ""
     return said.strip() or f"status {done.returncode}"

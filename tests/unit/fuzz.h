@@ -39,7 +39,7 @@ inline uint64_t HeapBytes() {
 #endif
 }
 
-// Of `mutations` rounds the last nine tenths may keep no memory.
+// The last nine tenths of `mutations` rounds may keep no memory.
 class GrowthCheck {
  public:
   explicit GrowthCheck(int mutations) : settled_(mutations / 10) {}

@@ -81,7 +81,7 @@ refresh_suites() {
   (
     exec 8>"$suites_dir/lock"
     flock 8
-    # Somebody else has just done it.
+    # Another process has just done it.
     if [[ -n $(find "$suites_dir/fresh" -mmin -5 2>/dev/null) && $(<"$suites_dir/fresh") == "${PPC_SNAPSHOT:-}" ]]; then exit 0; fi
     say "reading the package lists of all suites ($arch)"
     suite_sources "$arch" >"$suites_dir/sources.list"

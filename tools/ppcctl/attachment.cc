@@ -232,7 +232,8 @@ void Attachment::CommandRuns() {
   if (is_decided) SayHowItWent();
 }
 
-// Of a decided stage: what outlives the command, and what the service is called if not as usual.
+// Says, once the stage is decided, what outlives the command, and the name of the service if
+// unusual.
 void Attachment::SayHowItWent() const {
   if (why_) return Complain("warning: " + why_->message + "; running without");
   if (service_.is_new) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns reading a command line that somebody else will run: its words, its options, which program
+// Owns reading a command line that another program will run: its words, its options, which program
 // it comes down to.  Runs nothing, expands nothing.
 #ifndef PPC_TOOLS_PPCCTL_COMMAND_WORDS_H_
 #define PPC_TOOLS_PPCCTL_COMMAND_WORDS_H_

@@ -16,7 +16,7 @@
 
 namespace ppc::ctl {
 
-// Of the files that a command opened, the model with the most bytes.
+// The model with the most bytes among the files that a command opened.
 struct OpenedModel {
   FoundModel model;
   uint64_t bytes = 0;

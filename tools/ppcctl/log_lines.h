@@ -24,10 +24,10 @@ struct LoggedLine {
 // are looked at.  Nothing: there is no journal, or nothing of ppcd in it.
 std::vector<LoggedLine> LinesOfJournal(const std::string& mount, const std::string& runner_pid);
 
-// Of a line that was logged as a JSON object (ppcd --log-format json): as it would be in text.
+// Turns a line that was logged as a JSON object (ppcd --log-format json) into text.
 void TakeObject(LoggedLine* line);
 
-// Of ppcd's answer to `log`.
+// The lines of ppcd's answer to `log`.
 std::vector<LoggedLine> LinesOfAnswer(const Json& answer);
 
 // "2026-01-31T12:00:00+0100"

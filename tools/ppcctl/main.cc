@@ -18,7 +18,7 @@ constexpr std::string_view kRun = "run";
 
 bool IsJson(std::string_view argument) { return argument == "--json" || argument == "-j"; }
 
-// Of arguments that may be wrong: what comes before "--" counts.
+// Works on arguments that may be wrong: those before "--" count.
 bool AskForJson(std::span<char* const> arguments) {
   const auto end = std::find(arguments.begin(), arguments.end(), std::string_view("--"));
   return std::any_of(arguments.begin(), end, IsJson);

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 7> kSuffixes = {".safetensors", ".gguf", ".bin",    ".pt",
                                                        ".pth",         ".onnx", ".tensors"};
-// Of a pipeline, whose components lie in directories beside it.
+// The index of a pipeline, whose components lie in directories beside it.
 constexpr std::string_view kPipeline = "model_index.json";
 constexpr std::array<std::string_view, 9> kModelOptions = {
     "--model",     "-m",          "--model-path",         "--model_path",
@@ -120,7 +120,7 @@ std::optional<FoundModel> ModelAt(const std::string& path) {
     return FoundModel{real, hub.empty() ? real : hub};
   }
   if (!IsModelFile(path) || !IsFile(path)) return std::nullopt;
-  // Of a hub's snapshot the link, whose target has no telling name.
+  // In a hub's snapshot this is the link, whose target has no telling name.
   const fs::path given(path);
   const std::string parent = RealPath(given.has_parent_path() ? given.parent_path() : ".");
   const std::string link = parent + "/" + given.filename().string();

@@ -35,7 +35,7 @@ bool Descends(pid_t pid) {
   return pid > 0 && pid == getpid();
 }
 
-// Anybody can send to it.  What we pass on counts as ours.
+// Any process can send to it.  What we pass on counts as ours.
 bool IsFromOurs(msghdr& message) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(&message, part)) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owns a socket of sd_notify(3) for a child: sees its READY=1, and passes all it says on to our
-// own $NOTIFY_SOCKET, whose reader may take it from nobody else.  `ppcctl service ready` says
-// kToldReady there, which is for us alone.
-// Threads: one of its own, which calls the handlers.
+// own $NOTIFY_SOCKET, whose reader may take it from this process alone.  `ppcctl service ready`
+// says kToldReady there, which is for us alone. Threads: one of its own, which calls the handlers.
 #ifndef PPC_TOOLS_PPCCTL_NOTIFY_RELAY_H_
 #define PPC_TOOLS_PPCCTL_NOTIFY_RELAY_H_
 

@@ -2,7 +2,6 @@
 #include "tools/ppcctl/page_map.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,21 +11,16 @@
 #include <cstdlib>
 #include <memory>
 
+#include "daemon/backend/file_cache.h"
 #include "daemon/backend/kmod/kmod_backend.h"
 #include "daemon/base/unique_fd.h"
-#include "daemon/base/unique_map.h"
 #include "daemon/machine/roots.h"
 #include "tools/ppcctl/text.h"
 
 namespace ppc::ctl {
 namespace {
 
-uint64_t PageBytes() {
-  static const auto bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-
-uint64_t PagesOf(uint64_t bytes) { return (bytes + PageBytes() - 1) / PageBytes(); }
+uint64_t PagesOf(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes; }
 
 Result<std::string> ResolvedPath(const std::string& path) {
   const std::unique_ptr<char, FreeText> real(realpath(path.c_str(), nullptr));
@@ -48,6 +42,12 @@ std::string BelowMount(const std::string& path, dev_t device) {
   return root_end < path.size() ? path.substr(root_end + 1) : path;
 }
 
+std::vector<bool> PagesIn(const std::vector<uint8_t>& bits, uint64_t count) {
+  std::vector<bool> pages(count);
+  for (uint64_t i = 0; i < count; ++i) pages[i] = (bits[i / 8] >> (i % 8) & 1) != 0;
+  return pages;
+}
+
 // `name` below the root of the mount.
 Result<PageMap> ByModule(Backend* module, const std::string& name) {
   const Result<FileInfo> file = module->Lookup(name);
@@ -58,7 +58,7 @@ Result<PageMap> ByModule(Backend* module, const std::string& name) {
   const uint64_t pages = PagesOf(file->size);
   if (pages == 0) return map;
   std::vector<uint8_t> bits((pages + 7) / 8);
-  const Result<ppc::Residency> found = module->Resident(file->file, 0, pages * PageBytes(), bits);
+  const Result<ppc::Residency> found = module->Resident(file->file, 0, pages * kPageBytes, bits);
   if (!found) return Error{found.error().code, name + ": " + found.error().message};
   map.resident = found->resident;
   map.dirty = found->dirty;
@@ -66,30 +66,20 @@ Result<PageMap> ByModule(Backend* module, const std::string& name) {
   for (int node = 0; node < kMaxNodes; ++node) {
     if (found->node[node] != 0) map.nodes[node] = found->node[node];
   }
-  map.pages.resize(pages);
-  for (uint64_t i = 0; i < pages; ++i) map.pages[i] = (bits[i / 8] >> (i % 8) & 1) != 0;
+  map.pages = PagesIn(bits, pages);
   return map;
 }
 
 Result<PageMap> ByMincore(const std::string& path, uint64_t size) {
-  constexpr uint64_t kChunkBytes = uint64_t{1} << 30;
-  PageMap map;
-  map.size = size;
-  map.pages.reserve(PagesOf(size));
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.IsValid()) return PosixError(path, errno);
-  for (uint64_t at = 0; at < size; at += kChunkBytes) {
-    const uint64_t bytes = std::min(kChunkBytes, size - at);
-    void* start = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.Get(), static_cast<off_t>(at));
-    if (start == MAP_FAILED) return PosixError("map " + path, errno);
-    const UniqueMap mapping(start, bytes);
-    std::vector<unsigned char> present(PagesOf(bytes));
-    if (mincore(start, bytes, present.data()) != 0) return PosixError("mincore " + path, errno);
-    for (const unsigned char flags : present) {
-      map.pages.push_back((flags & 1) != 0);
-      if ((flags & 1) != 0) map.resident += PageBytes();
-    }
-  }
+  PageMap map;
+  map.size = size;
+  std::vector<uint8_t> bits((PagesOf(size) + 7) / 8);
+  const Result<uint64_t> cached = CachedPages(fd.Get(), 0, size, bits.data(), bits.size());
+  if (!cached) return Error{cached.error().code, path + ": " + cached.error().message};
+  map.resident = *cached;
+  map.pages = PagesIn(bits, PagesOf(size));
   return map;
 }
 

@@ -115,7 +115,7 @@ int On(const Args& args) {
   if (!timeout) return WrongUsage(timeout.error().message);
   DaemonLink link(*timeout);
   Result<Json> asked = link.Ask({{"op", "on"}});
-  // Else nobody could, where only ppcds of single commands run.
+  // No ppcd could do it where only those of single commands run.
   if (!asked && link.is_unreachable() && asked.error().code != ETIMEDOUT) {
     if (unlink(control::OffMark(TemplateDir()).c_str()) == 0) asked = Json{{"directories", 0}};
   }

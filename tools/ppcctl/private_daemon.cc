@@ -35,9 +35,7 @@ constexpr unsigned kEndMs = 12000;
 #endif
 
 Result<std::string> FindDaemon() {
-  std::array<char, PATH_MAX> self{};
-  const ssize_t bytes = readlink("/proc/self/exe", self.data(), self.size() - 1);
-  const std::string own(self.data(), bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  const std::string own = LinkTarget("/proc/self/exe");
   std::vector<std::string> directories = {own.substr(0, own.rfind('/'))};
   const char* path = std::getenv("PATH");
   std::istringstream parts(path == nullptr ? "" : path);
@@ -186,7 +184,7 @@ std::string PrivateDaemon::WhyMute(const Error& error) const {
   return "a private ppcd did not start: " + LastLine(directory_ + "/log");
 }
 
-// RunChild() may have reaped it: only the descriptor is asked, and nobody else's child is waited
+// RunChild() may have reaped it: only the descriptor is asked, so that no other child is waited
 // for.
 bool PrivateDaemon::HasEnded(int timeout_ms) const {
   if (!pidfd_.IsValid()) return true;

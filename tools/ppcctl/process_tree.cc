@@ -36,7 +36,7 @@ std::optional<pid_t> FirstOfCgroup(const SysRoots& roots, const std::string& cgr
     const Result<std::string> name = ReadLine(roots.Proc("/" + std::to_string(pid) + "/comm"));
     const std::optional<uint64_t> start_ns = ProcessStartNs(roots, pid);
     if (!name || *name == other || !start_ns) continue;
-    // Of two of one tick the one that was forked first, as far as numbers tell.
+    // Among children of one tick: the one that was forked first, as far as numbers tell.
     if (*start_ns > first_ns || (*start_ns == first_ns && pid > *first)) continue;
     first = pid;
     first_ns = *start_ns;

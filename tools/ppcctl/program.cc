@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/ppcctl/program.h"
 
+#include <algorithm>
 #include <array>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "daemon/wire/protocol.h"
+#include "tools/ppcctl/extra.h"
 #include "tools/ppcctl/program_options.h"
 #include "tools/ppcctl/verbs.h"
 
@@ -19,18 +25,15 @@ constexpr const char* kPolicies = "Policies";
 constexpr const char* kServices = "Services";
 constexpr const char* kState = "State";
 constexpr const char* kTemplates = "Templates";
-constexpr const char* kArtifacts = "Start-up artifacts";
 constexpr const char* kCache = "Page cache";
-constexpr const char* kNodes = "Nodes";
 
 constexpr std::span<const Option> kNone;
 
 constexpr std::array kFamilies = {
     Family{"service", kServices, "Tell the policy of a service's start, readiness and end."},
-    Family{"template", kTemplates, "What policies have learnt of services."},
-    Family{"artifact", kArtifacts, "What start-ups have compiled, to be restored at the next."}};
+    Family{"template", kTemplates, "What policies have learnt of services."}};
 
-const std::array kVerbs = {
+const std::array kCoreVerbs = {
     Verb{"reg_policy", kPolicies, "DIR POLICY [CONFIG]",
          "Put the directory DIR under POLICY, a name or an absolute path of a .so.\n"
          "CONFIG is a JSON object or @FILE.  Repeating an identical registration is fine.",
@@ -88,12 +91,6 @@ const std::array kVerbs = {
          "ready, which is what `service ready` says.  ID and MNT default to $PPC_SERVICE_ID and\n"
          "$PPC_MOUNT, which `ppcctl run` sets.",
          kNameOptions, ServicePhase},
-    Verb{"service env", kServices, "[ID] [NAME=VALUE]...",
-         "Keep values for the next start of a service, or print those that are kept.\n"
-         "They are printed as lines for a shell: eval \"$(ppcctl service env ID)\"; `ppcctl run\n"
-         "--env-from-service` sets them for its command.  NAME= keeps the value no longer.  They\n"
-         "are this user's, lie beside his artifacts, and are no place for secrets.",
-         kEnvOptions, ServiceEnv},
     Verb{"service failed", kServices, "[MNT]",
          "Tell the policy that a service's process has failed and will be started again.\n"
          "What the next start needs is loaded from now on, before its process exists; `service\n"
@@ -146,46 +143,8 @@ const std::array kVerbs = {
          "Print what ppcd and its runners count.\n"
          "The same that ppcd serves over HTTP with --metrics ADDRESS:PORT.",
          kMetricsOptions, Metrics},
-    Verb{"report", kState, "[MNT]",
-         "Tell what a start-up's time went to, and what limits it.\n"
-         "Watches a service that is starting until it is ready: before the model is read, waiting\n"
-         "for the disk, in the kernel, own work, without a CPU, asleep.  ppcctl run --report FILE\n"
-         "does so from the very beginning; --from shows such a FILE.json later.",
-         kReportOptions, Report},
-    Verb{"doctor", kState, "[DIR] [-- CMD [ARG]...]",
-         "Find out what keeps services from starting faster, and what to do about it.\n"
-         "Looks at the kernel, ppcd, the directory (default: all that are registered), its\n"
-         "services and who reads it; with CMD also at the options of that command.  Changes\n"
-         "nothing, and reads nothing of models but a page where a FUSE server is in doubt.  Each\n"
-         "finding has a code, the cause and a remedy.  Exit status 1 if there are problems; notes\n"
-         "are none.",
-         kTimeoutOnly, Doctor},
-    Verb{"support-bundle", kState, "",
-         "Write what helps to find a fault into one file, to be sent to whoever is asked.\n"
-         "A tar archive, zstd, mode 0600: versions, status, metrics, doctor, the log's tail, file\n"
-         "systems, control groups' limits, the names of templates.  No model, no environment;\n"
-         "tokens, keys and passwords are taken out of the rest, and it says what else is missing.",
-         kBundleOptions, SupportBundle},
     Verb{"xpus", kState, "", "List the accelerators of this machine, as policies number them.",
          kNone, Xpus},
-    Verb{
-        "node", kNodes, "",
-        "Show which models this machine has, and how much of each is in memory.\n"
-        "Also the free page cache, the disk's rate and start-ups in progress.  With --publish it\n"
-        "stays and keeps this in etcd, under a lease of 10 seconds, and in ppcd's metrics.  While\n"
-        "ppcd is down, or once this machine is, the key goes.",
-        kNodeVerbOptions, ShowNode},
-    Verb{"watch-xllm", kNodes, "",
-         "Tell ppcd what the xLLM instances of this machine say of themselves in etcd.\n"
-         "An instance registers when it is ready, and its service is told so; one whose lease\n"
-         "expires has died, and its service is told that it has failed.  Whose service it is, the\n"
-         "process says that listens at its address.  Runs until SIGTERM; root's.",
-         kWatchXllmOptions, WatchXllm},
-    Verb{"place", kNodes, "",
-         "Print the node on which a service of a model starts soonest.\n"
-         "By what the nodes publish, or by files.  While etcd is away by what it said last, and a\n"
-         "warning.  Exit status 1 if no node has the model.",
-         kPlaceOptions, PlaceModel},
     Verb{"residency", kCache, "PATH", "Show how much of a file or directory is in the page cache.",
          kResidencyOptions, Residency},
     Verb{"warm", kCache, "[PATH]",
@@ -226,63 +185,71 @@ const std::array kVerbs = {
          "Loaders: mmap and read take the slices of each of the --tp workers file by file (with\n"
          "-layers layer by layer), whole has every worker read all, ranks deals files out.",
          kSynthOptions, TemplateSynth},
-    Verb{"artifact capture", kArtifacts, "[-- CMD [ARG]...]",
-         "Keep what a service's start-up compiled and planned, for the next on such a machine.\n"
-         "A bundle of what engines' cache directories hold now, under the service's ID and a key:\n"
-         "GPUs, driver, CPU, versions of CUDA, Python and engines, and with CMD, as the engine is\n"
-         "started, a digest of its options.  It is whole or it is not there, whatever happens\n"
-         "meanwhile, and this user's alone.",
-         kCaptureOptions, ArtifactCapture},
-    Verb{"artifact restore", kArtifacts, "[-- CMD [ARG]...]",
-         "Put a service's bundle back into the directories of its engine.\n"
-         "With the same options and CMD as it was captured.  Files that are there stay.  On "
-         "another\n"
-         "key nothing is restored; what differs is told, and the exit status is 1.",
-         kArtifactRestoreOptions, ArtifactRestore},
-    Verb{"artifact verify", kArtifacts, "[ID|ID/KEY]",
-         "Read bundles, and check their seals and every byte.\n"
-         "Exit status 1 if one is damaged or forged.",
-         kArtifactStoreOptions, ArtifactVerify},
-    Verb{"artifact list", kArtifacts, "[ID|ID/KEY]",
-         "List this user's bundles, ID/KEY each, and what they are for.", kArtifactStoreOptions,
-         ArtifactList},
-    Verb{"artifact rm", kArtifacts, "[ID|ID/KEY]",
-         "Remove a service's bundles, or one of them, and what no other needs.\n"
-         "Without ID no bundle, only what none needs.",
-         kArtifactStoreOptions, ArtifactRm},
 };
 
-constexpr std::array kNotes = {
-    Note{"Environment",
-         "PPC_SOCKET is where the daemon is asked (default /run/ppc/ppcd.sock), and where that is "
-         "not\n"
-         "to be had PPC_SERVICE_SOCKET (default service/ppcd.sock beside it); PPC_TEMPLATE_DIR is "
-         "the\n"
-         "template store; PPC_ARTIFACT_DIR and PPC_ARTIFACT_KEY are --dir and --key-file of "
-         "artifact;\n"
-         "PPC_MOUNT and PPC_SERVICE_ID name a directory and a service; PPC_ETCD is --etcd.  "
-         "PPC=off: run starts CMD "
-         "and\n"
-         "does no more; service ready and phase in a CMD that run started without a service\n"
-         "(PPC_RUN=without) tell nobody and succeed."},
-    Note{"Exit status",
-         "0 done, 1 failed or the answer is no, 2 wrong usage, 3 ppcd is unreachable.\n"
-         "run: that of CMD; 127 CMD is not found, 126 it cannot be executed, 125 ppcctl itself\n"
-         "failed: wrong usage, or --required is not met.\n"
-         "template diff: 0 the same, 1 different, 2 failed."},
-};
+constexpr const char* kEnvironment =
+    "PPC_SOCKET is where the daemon is asked (default /run/ppc/ppcd.sock), and where that is not\n"
+    "to be had PPC_SERVICE_SOCKET (default service/ppcd.sock beside it); PPC_TEMPLATE_DIR is the\n"
+    "template store; PPC_MOUNT and PPC_SERVICE_ID name a directory and a service.  PPC=off: run\n"
+    "starts CMD and does no more; service ready and phase in a CMD that run started without a\n"
+    "service (PPC_RUN=without) tell nobody and succeed.";
+constexpr const char* kExitStatus =
+    "0 done, 1 failed or the answer is no, 2 wrong usage, 3 ppcd is unreachable.\n"
+    "run: that of CMD; 127 CMD is not found, 126 it cannot be executed, 125 ppcctl itself\n"
+    "failed: wrong usage, or --required is not met.\n"
+    "template diff: 0 the same, 1 different, 2 failed.";
 
-const cli::Program kProgram = {"ppcctl",
-                               1,
-                               "Controls the cache policies of PPC through ppcd.",
-                               kVerbs,
-                               kFamilies,
-                               kCommon,
-                               kNotes,
-                               control::kVersionText};
+// The core's table with what the extras add.
+class VerbTable {
+ public:
+  VerbTable()
+      : run_options_(kRunOptions.begin(), kRunOptions.end()),
+        verbs_(kCoreVerbs.begin(), kCoreVerbs.end()),
+        families_(kFamilies.begin(), kFamilies.end()),
+        environment_(kEnvironment) {
+    for (const Extra& extra : Extras()) Add(extra);
+    // A heading stands where its first verb does.
+    std::map<std::string_view, size_t> headings;
+    for (const Verb& verb : verbs_) headings.try_emplace(verb.group, headings.size());
+    std::stable_sort(verbs_.begin(), verbs_.end(), [&](const Verb& a, const Verb& b) {
+      return headings[a.group] < headings[b.group];
+    });
+    for (Verb& verb : verbs_) {
+      if (verb.run == Run) verb.options = run_options_;
+    }
+    notes_ = {Note{"Environment", environment_.c_str()}, Note{"Exit status", kExitStatus}};
+    program_ = {"ppcctl",
+                1,
+                "Controls the cache policies of PPC through ppcd.",
+                verbs_,
+                families_,
+                kCommon,
+                notes_,
+                control::kVersionText};
+  }
+  const cli::Program& program() const { return program_; }
+
+ private:
+  void Add(const Extra& extra) {
+    run_options_.insert(run_options_.end(), extra.run_options.begin(), extra.run_options.end());
+    verbs_.insert(verbs_.end(), extra.verbs.begin(), extra.verbs.end());
+    families_.insert(families_.end(), extra.families.begin(), extra.families.end());
+    if (extra.environment != nullptr) environment_ += "\n" + std::string(extra.environment);
+  }
+
+  std::vector<Option> run_options_;
+  std::vector<Verb> verbs_;
+  std::vector<Family> families_;
+  std::string environment_;
+  std::vector<Note> notes_;
+  cli::Program program_;
+};
 
 }  // namespace
 
-const cli::Program& CtlProgram() { return kProgram; }
+const cli::Program& CtlProgram() {
+  static const VerbTable table;
+  return table.program();
+}
 
 }  // namespace ppc::ctl

@@ -30,15 +30,6 @@ inline constexpr Option kCgroup = {"--cgroup", "PATH",
 inline constexpr Option kTimeout = {"--timeout", "SECONDS", "wait for ppcd at most so long"};
 
 inline constexpr std::array kTimeoutOnly = {kTimeout};
-inline constexpr std::array kReportOptions = {
-    kId,
-    kParam,
-    kParams,
-    Option{"--pid", "PID", "its process; default: as the service was started"},
-    Option{"--out", "FILE", "write it there: .html, .md, .json, or lines"},
-    Option{"--from", "FILE.json", "show one that was written before"}};
-inline constexpr std::array kBundleOptions = {
-    Option{"--output", "FILE", "write it there; default ppc-support-TIME.tar.zst"}, kTimeout};
 inline constexpr std::array kMetricsOptions = {
     Option{"--format", "FORMAT", "openmetrics (default), or the older text format, prometheus", 0,
            "openmetrics prometheus"},
@@ -63,12 +54,6 @@ inline constexpr std::array kRegOptions = {
            "auto (default: kmod on a ppc mount, else observer), kmod, observer, poll", 0,
            "auto kmod observer poll"},
     kTimeout};
-inline constexpr Option kArtifactRoot = {
-    "--root", "NAME=DIR",
-    "a directory more, or another for vllm, inductor, triton,\n"
-    "flashinfer, deepgemm or cuda; without DIR it is left out (repeat)"};
-inline constexpr Option kArtifactKey = {"--key", "NAME=VALUE",
-                                        "what else must be the same for a restore (repeat)"};
 inline constexpr std::array kRunOptions = {
     kId,
     kParam,
@@ -79,15 +64,7 @@ inline constexpr std::array kRunOptions = {
     Option{"--policy", "POLICY", "of the directory, if it has none yet (default maio)"},
     Option{"--config", "JSON|@FILE", "the policy's configuration"},
     Option{"--ready-on", "TEXT", "the service is ready when CMD prints TEXT"},
-    Option{"--report", "FILE",
-           "write what the start-up's time went to: .html, .md, .json, or lines"},
-    Option{"--artifacts", nullptr,
-           "restore what this service's start compiled before, capture it when ready"},
-    Option{"--env-from-service", nullptr,
-           "set for CMD what `ppcctl service env` has kept for this service"},
     Option{"--also", "DIR", "another directory that the start reads, as packages (repeat)"},
-    Option{"--root", "NAME=DIR", "with --artifacts: as of `ppcctl artifact capture` (repeat)"},
-    Option{"--key", "NAME=VALUE", "the same"},
     Option{"--required", nullptr,
            "do not run CMD if the service cannot be started (exit status 125)"},
     Option{"--timeout", "SECONDS",
@@ -117,23 +94,6 @@ inline constexpr Option kCount = {"--count", "N", "end after N looks"};
 inline constexpr std::array kTopOptions = {kInterval, kCount};
 inline constexpr std::array kEventsOptions = {
     Option{"--follow", nullptr, "go on with what changes", 'f'}, kInterval, kCount};
-inline constexpr std::array kNodeVerbOptions = {
-    Option{"--name", "NODE", "what other machines call this one; default: its host name"},
-    Option{"--publish", "URL", "keep it in the etcd at http://HOST:PORT[/PREFIX] until SIGTERM"},
-    Option{"--metrics", nullptr, "keep it in ppcd's metrics until SIGTERM; --publish does so, too"},
-    Option{"--interval", "SECONDS", "between two looks (default 3), with either"}};
-inline constexpr std::array kWatchXllmOptions = {
-    Option{"--etcd", "URL", "where they register, http://HOST:PORT; default: $PPC_ETCD"},
-    Option{"--namespace", "NAME", "what xLLM was given as --etcd_namespace"},
-    Option{"--instance", "IP:PORT=ID", "the service of that instance (repeat)"},
-    Option{"--interval", "SECONDS", "between two looks (default 1)"}};
-inline constexpr std::array kPlaceOptions = {
-    Option{"--model", "NAME", "as `ppcctl node` lists it, or its path"},
-    Option{"--nodes", "LIST", "these alone, e.g. a,b,c; default: all that are known"},
-    Option{"--etcd", "URL", "where they publish themselves; default: $PPC_ETCD"},
-    Option{"--from", "FILE", "what `ppcctl node --json` printed on one of them (repeat)"},
-    Option{"--last", "FILE", "keeps what etcd said last, for when it is away"},
-    Option{"--explain", nullptr, "print all nodes, and why each has its score"}};
 inline constexpr std::array kLogsOptions = {
     Option{"--id", "ID", "what is about this service alone"},
     Option{"--lines", "N", "the last N (default 100)", 'n'}};
@@ -161,28 +121,6 @@ inline constexpr std::array kSynthOptions = {
     kStore,
     kShared,
     kStoreKey};
-inline constexpr Option kArtifactDir = {
-    "--dir", "DIR",
-    "where bundles lie; default $PPC_ARTIFACT_DIR, else `artifacts` beside\n"
-    "the template store"};
-inline constexpr Option kArtifactKeyFile = {
-    "--key-file", "FILE",
-    "the secret that seals them; default $PPC_ARTIFACT_KEY, else a file `key` there"};
-inline constexpr std::array kCaptureOptions = {
-    kId,
-    kParam,
-    kParams,
-    kArtifactRoot,
-    kArtifactKey,
-    Option{"--compress", "WHEN", "auto (default: what the file system cannot clone), always, never",
-           0, "auto always never"},
-    Option{"--limit", "SIZE", "capture nothing if the roots hold more (default 8G)"},
-    kArtifactDir,
-    kArtifactKeyFile};
-inline constexpr std::array kArtifactRestoreOptions = {
-    kId, kParam, kParams, kArtifactRoot, kArtifactKey, kArtifactDir, kArtifactKeyFile};
-inline constexpr std::array kArtifactStoreOptions = {kArtifactDir, kArtifactKeyFile};
-inline constexpr std::array kEnvOptions = {kId, kParam, kParams, kArtifactDir, kArtifactKeyFile};
 inline constexpr std::array kWarmOptions = {
     kId, kParam, kParams,
     Option{"--limit", "SIZE", "read at most so much; default: half of the available memory"},

@@ -82,17 +82,17 @@ bool Pump(Stream& stream, const std::function<void()>& on_text) {
   const ssize_t got = read(stream.read_end.Get(), buffer.data(), buffer.size());
   if (got < 0) return errno == EINTR || errno == EAGAIN;
   if (got == 0) return false;
-  // Whoever read our output may be gone; the child goes on all the same.
+  // The reader of our output may be gone; the child goes on all the same.
   (void)WriteAll(stream.target, buffer.data(), static_cast<size_t>(got));
   if (stream.finder.Feed(buffer.data(), static_cast<size_t>(got))) on_text();
   return true;
 }
 
-// Copies the child's streams, each in a thread of its own: whoever reads our output may stop
+// Copies the child's streams, each in a thread of its own: the reader of our output may stop
 // reading for as long as it likes, and signals are passed on all the same.
 class Copiers {
  public:
-  // The threads may outlive this object, if nobody reads what they write.
+  // The threads may outlive this object, if no process reads what they write.
   static Result<Copiers> Start(std::vector<Stream> streams, std::function<void()> on_text) {
     Result<Pipe> stop = MakePipe();
     if (!stop) return stop.error();
@@ -171,7 +171,7 @@ int Supervise(pid_t pid, int signals, Copiers& copiers) {
       wait_status = ended;
       copiers.Finish();
     } else if (!IsFromTerminal(info)) {
-      // With nobody to take it, it is for us: no more waiting for whoever reads our output.
+      // Without a child to take it, it is for us: we stop waiting for the reader of our output.
       if (wait_status) return ExitStatus(*wait_status);
       kill(pid, static_cast<int>(info.ssi_signo));
     }
@@ -184,7 +184,7 @@ int ExitStatusOf(const Error& error) {
   switch (error.code) {
     case ENOENT:
       return kExitNotFound;
-    // Says nothing about the command, whoever got it: pipe, fork or exec.
+    // Says nothing about the command: pipe, fork or exec may have failed.
     case EAGAIN:
     case EMFILE:
     case ENFILE:

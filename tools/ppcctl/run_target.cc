@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/wire/service_id.h"
 #include "tools/ppcctl/model_find.h"
 #include "tools/ppcctl/model_service.h"
 #include "tools/ppcctl/spec.h"
@@ -87,6 +88,25 @@ Result<ServiceRequest> RequestFor(ServiceRequest request, const Target& target,
   request.directory = target.directory;
   if (!request.spec.contains("params")) request.spec["params"] = ServiceParams(target.model, words);
   return request;
+}
+
+Result<std::string> RunServiceId(const Json& spec, const Target& target,
+                                 const std::vector<std::string>& command,
+                                 const std::vector<std::string>& words) {
+  if (spec.contains("service_id")) {
+    const auto id = spec["service_id"].get<std::string>();
+    if (Status status = control::CheckServiceId(id); !status) return status.error();
+    return id;
+  }
+  Json params{{"command", command}};
+  if (spec.contains("params")) {
+    params = spec["params"];
+  } else if (!target.directory.empty() && target.is_in_words) {
+    params = ServiceParams(target.model, words);
+  }
+  const Result<control::ServiceName> name = control::MakeServiceName(params);
+  if (!name) return name.error();
+  return name->id;
 }
 
 }  // namespace ppc::ctl

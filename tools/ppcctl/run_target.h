@@ -33,6 +33,12 @@ Result<ServiceRequest> ReadRequest(const Args& args, unsigned default_timeout_ms
 Result<ServiceRequest> RequestFor(ServiceRequest request, const Target& target,
                                   const std::vector<std::string>& words);
 
+// The service's ID where arguments or the command's words give one, else one of the command itself,
+// so that its first start and its next have the same.
+Result<std::string> RunServiceId(const Json& spec, const Target& target,
+                                 const std::vector<std::string>& command,
+                                 const std::vector<std::string>& words);
+
 }  // namespace ppc::ctl
 
 #endif  // PPC_TOOLS_PPCCTL_RUN_TARGET_H_

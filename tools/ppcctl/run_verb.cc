@@ -12,21 +12,20 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "daemon/base/clock.h"
 #include "daemon/machine/process_end.h"
-#include "tools/ppcctl/artifact/run_artifacts.h"
 #include "tools/ppcctl/attachment.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/environment.h"
+#include "tools/ppcctl/extra.h"
 #include "tools/ppcctl/learnt_model.h"
 #include "tools/ppcctl/notify_relay.h"
 #include "tools/ppcctl/open_models.h"
-#include "tools/ppcctl/report/start_report.h"
 #include "tools/ppcctl/run.h"
 #include "tools/ppcctl/run_target.h"
 #include "tools/ppcctl/running_service.h"
-#include "tools/ppcctl/service_env.h"
 #include "tools/ppcctl/spec.h"
 #include "tools/ppcctl/text.h"
 #include "tools/ppcctl/user_dirs.h"
@@ -88,42 +87,27 @@ class Learning {
   std::unique_ptr<OpenModelsWatch> watch_;
 };
 
-std::string CommandLine(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) line += (line.empty() ? "" : " ") + ShellWord(word);
-  return line;
-}
+using Parts = std::vector<std::shared_ptr<RunPart>>;
 
-std::shared_ptr<RunArtifacts> RestoreArtifacts(const Args& args, const ServiceRequest& request,
-                                               const Target& target,
-                                               const std::vector<std::string>& words) {
-  if (!args.Has("--artifacts")) return nullptr;
-  const Result<std::string> id = ArtifactServiceId(request.spec, target, args.command, words);
-  if (id) return RunArtifacts::Begin(args, *id);
-  Complain("warning: artifacts: " + id.error().message);
-  return nullptr;
-}
-
-// Beside what this process' environment has.
-void AddKeptEnvironment(const Args& args, const Result<std::string>& id, Child* child) {
-  if (!args.Has("--env-from-service")) return;
-  const auto kept = id ? KeptEnvironment(args, *id)
-                       : Result<std::vector<std::pair<std::string, std::string>>>(id.error());
-  if (!kept) return Complain("warning: --env-from-service: " + kept.error().message);
-  child->environment.insert(child->environment.end(), kept->begin(), kept->end());
+Parts BeginParts(const RunStart& start, Child* child) {
+  Parts parts;
+  for (const Extra& extra : Extras()) {
+    if (extra.begin == nullptr) continue;
+    if (auto part = extra.begin(start, child); part) parts.push_back(std::move(part));
+  }
+  return parts;
 }
 
 // nullptr: there can be no socket for it.
 std::unique_ptr<NotifyRelay> ListenForReadiness(const std::shared_ptr<Attachment>& attachment,
-                                                const std::shared_ptr<RunArtifacts>& artifacts,
-                                                Child* child) {
-  child->on_ready_text = [attachment, artifacts] {
+                                                const Parts& parts, Child* child) {
+  child->on_ready_text = [attachment, parts] {
     if (attachment) attachment->Ready();
-    if (artifacts) artifacts->Ready();
+    for (const auto& part : parts) part->Ready();
   };
-  const auto on_told_ready = [attachment, artifacts] {
+  const auto on_told_ready = [attachment, parts] {
     if (attachment) attachment->OthersReady();
-    if (artifacts) artifacts->Ready();
+    for (const auto& part : parts) part->Ready();
   };
   auto opened = NotifyRelay::Open(child->on_ready_text, on_told_ready);
   if (!opened) return nullptr;
@@ -162,19 +146,6 @@ void TellChild(const Attachment::Known& service, Child* child) {
   child->onlooker = service.daemon;
 }
 
-std::unique_ptr<StartReport> WantedReport(const Args& args, const Attachment& attachment) {
-  const Attachment::Known service = attachment.known();
-  if (!service.is_started || !args.Has("--report")) return nullptr;
-  return std::make_unique<StartReport>(service.socket, service.mount, service.id,
-                                       CommandLine(args.command));
-}
-
-void SaveReport(const Args& args, StartReport* report, const Result<int>& status) {
-  if (report == nullptr || !status) return;
-  const Status written = WriteReport(args.Get("--report"), report->End(*status == 0));
-  if (!written) Complain("warning: " + written.error().message);
-}
-
 void GoWithout(const Target& target, const Error& why, Child* child) {
   child->environment = {{kRunVariable, kRunWithout}};
   if (!target.directory.empty()) Complain("warning: " + why.message + "; running without");
@@ -198,20 +169,23 @@ Result<std::shared_ptr<Attachment>> Attach(const Args& args, const ServiceReques
                                            const std::vector<std::string>& words) {
   const Result<ServiceRequest> complete = RequestFor(request, target, words);
   if (!complete) return complete.error();
-  const Result<std::string> id = ArtifactServiceId(complete->spec, target, args.command, words);
+  const Result<std::string> id = RunServiceId(complete->spec, target, args.command, words);
   if (!id) return id.error();
   std::shared_ptr<Attachment> attachment =
       Attachment::Begin({.request = *complete, .id = *id, .also = args.All("--also")});
-  // A report tells of all of a start.
-  const bool waits = args.Has("--required") || args.Has("--report");
+  const bool waits = args.Has("--required") ||
+                     std::any_of(Extras().begin(), Extras().end(), [&](const Extra& extra) {
+                       return extra.needs_service != nullptr && extra.needs_service(args);
+                     });
   const Status status = waits ? attachment->WaitUntilStarted() : attachment->WaitToJoin();
   if (!status) return status.error();
   return attachment;
 }
 
 Result<ServiceRequest> ReadRunRequest(const Args& args) {
-  if (!args.Has("--artifacts") && (args.Has("--root") || args.Has("--key"))) {
-    return Error{EINVAL, "--root and --key are of artifacts; give --artifacts, too"};
+  for (const Extra& extra : Extras()) {
+    if (extra.check == nullptr) continue;
+    if (Status status = extra.check(args); !status) return status.error();
   }
   return ReadRequest(args, kDefaultTimeoutMs);
 }
@@ -245,23 +219,23 @@ int Run(const Args& args) {
   } else {
     GoWithout(target, attached.error(), &child);
   }
-  const Result<std::string> name =
-      attachment ? Result<std::string>(attachment->known().name)
-                 : ArtifactServiceId(request->spec, target, args.command, words);
-  AddKeptEnvironment(args, name, &child);
-  const std::shared_ptr<RunArtifacts> artifacts = RestoreArtifacts(args, *request, target, words);
+  const Result<std::string> command_name = RunServiceId(request->spec, target, args.command, words);
+  const Attachment::Known service = attachment ? attachment->known() : Attachment::Known{};
+  const Parts parts = BeginParts({.args = args,
+                                  .service = attachment ? &service : nullptr,
+                                  .service_name = attachment ? service.name : command_name,
+                                  .command_name = command_name},
+                                 &child);
   std::unique_ptr<NotifyRelay> relay;
-  if (attachment || artifacts) {
+  if (attachment || !parts.empty()) {
     child.ready_text = args.Get("--ready-on");
-    relay = ListenForReadiness(attachment, artifacts, &child);
+    relay = ListenForReadiness(attachment, parts, &child);
   }
   Learning learning(learnt, target.directory);
-  const std::unique_ptr<StartReport> report =
-      attachment ? WantedReport(args, *attachment) : nullptr;
   uint64_t begin_ns = MonotonicNs();
   child.on_start = [&](pid_t pid) {
     begin_ns = MonotonicNs();
-    if (report) report->Begin(pid, begin_ns);
+    for (const auto& part : parts) part->Started(pid, begin_ns);
     if (relay) relay->Start();
     if (!target.is_in_words) learning.Start(pid);
     if (attachment) attachment->CommandRuns();
@@ -270,9 +244,9 @@ int Run(const Args& args) {
   const Result<int> status = RunChild(child);
   const uint64_t ran_ns = MonotonicNs() - begin_ns;
   relay.reset();
-  SaveReport(args, report.get(), status);
+  for (const auto& part : parts) part->Ended(status);
   const bool is_over = !attachment || attachment->End(OutcomeOf(status), LimitsOfEnd(args, ran_ns));
-  if (artifacts) artifacts->End(status && *status == 0);
+  for (const auto& part : parts) part->ServiceStopped(status);
   if (status && !target.is_in_words) learning.Finish();
   const int code = SayEnd(status);
   if (is_over) return code;

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "daemon/base/json.h"
 #include "tools/ppcctl/daemon_link.h"
 
 namespace ppc::ctl {
@@ -17,11 +18,6 @@ namespace {
 constexpr const char* kDefaultPolicy = "maio";
 // Longer than ppcd waits for the policy, which may write what it learnt.
 constexpr unsigned kTellTimeoutMs = 35000;
-
-std::string TextOf(const Json& object, const char* key) {
-  const Result<std::string> text = JsonString(object, key, "");
-  return text ? *text : "";
-}
 
 // The policy's own start, which ppcd bounds, is within libppc's default.  The link to a private
 // ppcd has that, and is the only one that is served.
@@ -41,10 +37,10 @@ Status StartOn(DaemonLink& link, const std::string& directory, Json spec, Starte
   const Result<Json> answer = link.Ask(spec);
   if (!answer) return answer.error();
   // What has the directory, where that is one around it.
-  const std::string mount = TextOf(*answer, "mount");
+  const std::string mount = JsonText(*answer, "mount");
   service.mount = mount.empty() ? directory : mount;
-  service.id = TextOf(*answer, "service_id");
-  const std::string first = TextOf(*answer, "template");
+  service.id = JsonText(*answer, "service_id");
+  const std::string first = JsonText(*answer, "template");
   service.name = first.empty() ? service.id : first;
   return Ok();
 }
@@ -53,8 +49,8 @@ Place FindPlace(const Json& mounts, const ServiceRequest& request) {
   Place place{request.directory, ""};
   size_t longest = 0;
   for (const Json& entry : mounts) {
-    const std::string path = TextOf(entry, "mount");
-    const std::string policy = TextOf(entry, "policy");
+    const std::string path = JsonText(entry, "mount");
+    const std::string policy = JsonText(entry, "policy");
     const bool is_same = path == request.directory;
     const bool is_around = request.directory.starts_with(path + "/");
     if (path.size() <= longest || (!is_same && !is_around)) continue;

@@ -65,7 +65,7 @@ int ServiceStart(const Args& args) {
   const Result<unsigned> timeout = ReadTimeoutMs(args, 0);
   if (!timeout) return WrongUsage(timeout.error().message);
   Json request = *spec;
-  // Who waits for ppcd waits for what the policy says, too.
+  // A caller that waits for ppcd waits for the policy's answer, too.
   if (*timeout != 0) request["wait_ms"] = *timeout / 10 * 9;
   const Outcome outcome = AskOnce(request, *timeout);
   if (outcome.exit_status != kExitOk) return outcome.exit_status;

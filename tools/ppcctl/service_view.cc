@@ -3,20 +3,11 @@
 
 #include <algorithm>
 
+#include "daemon/base/json.h"
 #include "tools/ppcctl/guard_line.h"
 
 namespace ppc::ctl {
 namespace {
-
-uint64_t Count(const Json& object, const char* key) {
-  const Json& value = JsonMember(object, key);
-  return value.is_number_integer() && value >= 0 ? value.get<uint64_t>() : 0;
-}
-
-std::string Word(const Json& object, const char* key) {
-  const Json& value = JsonMember(object, key);
-  return value.is_string() ? value.get<std::string>() : "";
-}
 
 double Ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? -1 : static_cast<double>(std::min(part, whole)) / static_cast<double>(whole);
@@ -25,12 +16,12 @@ double Ratio(uint64_t part, uint64_t whole) {
 uint64_t Grown(uint64_t before, uint64_t now) { return now > before ? now - before : 0; }
 
 WorkerView WorkerOf(const Json& group) {
-  WorkerView worker{Count(group, "consumed"), Count(group, "total"), std::nullopt};
-  if (JsonMember(group, "ahead").is_number_integer()) worker.ahead = Count(group, "ahead");
+  WorkerView worker{JsonCount(group, "consumed"), JsonCount(group, "total"), std::nullopt};
+  if (JsonMember(group, "ahead").is_number_integer()) worker.ahead = JsonCount(group, "ahead");
   return worker;
 }
 
-// Who has read all has nothing ahead.
+// A worker that has read all has nothing ahead.
 bool HasGap(const WorkerView& worker) { return worker.ahead && worker.consumed < worker.total; }
 
 void AddSlack(const ServiceView& before, const ServiceView& now, double seconds, Pace* pace) {
@@ -55,35 +46,35 @@ void AddSlack(const ServiceView& before, const ServiceView& now, double seconds,
 View ViewOf(const Json& status) {
   View view;
   for (const Json& mount : JsonMember(status, "mounts")) {
-    DirectoryView& directory = view[Word(mount, "mount")];
-    directory.state = Word(mount, "state");
-    directory.policy = Word(mount, "policy");
-    directory.last_error = Word(mount, "last_error");
-    directory.restarts = Count(mount, "restarts");
+    DirectoryView& directory = view[JsonText(mount, "mount")];
+    directory.state = JsonText(mount, "state");
+    directory.policy = JsonText(mount, "policy");
+    directory.last_error = JsonText(mount, "last_error");
+    directory.restarts = JsonCount(mount, "restarts");
     const Json& runner = JsonMember(mount, "runner");
-    directory.miss_bytes = Count(JsonMember(runner, "events"), "miss_bytes");
-    directory.lost = Count(JsonMember(runner, "device"), "events_lost");
+    directory.miss_bytes = JsonCount(JsonMember(runner, "events"), "miss_bytes");
+    directory.lost = JsonCount(JsonMember(runner, "device"), "events_lost");
     directory.device_rate =
-        static_cast<double>(Count(JsonMember(runner, "loader"), "device_mbps")) * 1e6;
+        static_cast<double>(JsonCount(JsonMember(runner, "loader"), "device_mbps")) * 1e6;
     for (const Json& service : JsonMember(mount, "services")) {
-      ServiceView& seen = directory.services[Word(service, "service_id")];
-      seen.state = Word(service, "state");
-      seen.resident = Count(runner, "own_cache");
+      ServiceView& seen = directory.services[JsonText(service, "service_id")];
+      seen.state = JsonText(service, "state");
+      seen.resident = JsonCount(runner, "own_cache");
     }
     for (const Json& service : JsonMember(runner, "services")) {
-      // Of those that nobody has told of, ppcd does not know.
+      // ppcd does not know automatic services.
       if (JsonMember(service, "auto") == true) {
-        ServiceView& seen = directory.services[Word(service, "service_id")];
+        ServiceView& seen = directory.services[JsonText(service, "service_id")];
         seen.state = "auto";
-        seen.resident = Count(runner, "own_cache");
+        seen.resident = JsonCount(runner, "own_cache");
       }
-      const auto it = directory.services.find(Word(service, "service_id"));
+      const auto it = directory.services.find(JsonText(service, "service_id"));
       const Json& memory = JsonMember(service, "memory");
       const Json& is_own = JsonMember(memory, "is_cgroup");
       if (it == directory.services.end()) continue;
       it->second.guard = GuardLine(service);
       if (is_own != true) continue;
-      it->second.resident = Count(memory, "cache");
+      it->second.resident = JsonCount(memory, "cache");
     }
   }
   return view;
@@ -91,19 +82,19 @@ View ViewOf(const Json& status) {
 
 void AddPolicyStatus(const Json& reply, DirectoryView& directory) {
   for (const Json& service : JsonMember(reply, "services")) {
-    const auto it = directory.services.find(Word(service, "service_id"));
+    const auto it = directory.services.find(JsonText(service, "service_id"));
     if (it == directory.services.end()) continue;
     ServiceView& seen = it->second;
-    seen.mode = Word(service, "mode");
-    seen.total = Count(service, "template_bytes");
-    seen.loaded = Count(service, "loaded");
-    seen.redundant = Count(service, "redundant");
-    seen.recorded = Count(service, "recorded_bytes");
+    seen.mode = JsonText(service, "mode");
+    seen.total = JsonCount(service, "template_bytes");
+    seen.loaded = JsonCount(service, "loaded");
+    seen.redundant = JsonCount(service, "redundant");
+    seen.recorded = JsonCount(service, "recorded_bytes");
     for (const Json& phase : JsonMember(service, "phases"))
-      seen.phases.emplace_back(Word(phase, "phase"), Count(phase, "ms"));
+      seen.phases.emplace_back(JsonText(phase, "phase"), JsonCount(phase, "ms"));
     for (const Json& group : JsonMember(service, "groups")) {
-      seen.consumed += Count(group, "consumed");
-      seen.sequence += Count(group, "total");
+      seen.consumed += JsonCount(group, "consumed");
+      seen.sequence += JsonCount(group, "total");
       seen.tells_slack = group.contains("ahead");
       seen.workers.push_back(WorkerOf(group));
     }
@@ -117,7 +108,7 @@ Result<View> LookAtServices(DaemonLink& link, const std::string& mount, bool ask
   if (!status) return status.error();
   View view = ViewOf(*status);
   // Policies answer root alone.
-  if (Word(*status, "rights") == "service") return view;
+  if (JsonText(*status, "rights") == "service") return view;
   for (auto& [path, directory] : view) {
     if (!ask_policies || directory.services.empty() || directory.state != "running") continue;
     const Result<Json> answer =

@@ -58,7 +58,8 @@ View ViewOf(const Json& status);
 // Adds what the policy says of its services, an answer to its own "status".
 void AddPolicyStatus(const Json& reply, DirectoryView& directory);
 
-// One look at all directories, or at `mount`.  Who may not talk to policies gets what ppcd tells.
+// One look at all directories, or at `mount`.  A caller that may not ask policies gets what ppcd
+// tells.
 Result<View> LookAtServices(DaemonLink& link, const std::string& mount, bool ask_policies);
 
 // What `top` shows of a service, by two looks `seconds` apart.

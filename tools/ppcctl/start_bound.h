@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns the start-up bound: the least time in which a service can start on this machine, whoever
-// loads its model.
+// Owns the start-up bound: the least time in which a service can start on this machine, by
+// any way of loading its model.
 // Threads: pure functions, any thread.
 #ifndef PPC_TOOLS_PPCCTL_START_BOUND_H_
 #define PPC_TOOLS_PPCCTL_START_BOUND_H_

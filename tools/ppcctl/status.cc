@@ -82,7 +82,7 @@ void PrintService(const Json& service, const std::string& guard) {
   std::printf("  service %s  %s", Text(service, "service_id").c_str(),
               Text(service, "state").c_str());
   if (service.contains("mode")) std::printf("  %s", ModeInWords(Text(service, "mode")).c_str());
-  // Who was not told how many tells how many have read.
+  // A policy that was not told their number tells how many have read.
   for (const char* count : {"workers", "processes"}) {
     if (Text(service, count, "0") == "0") continue;
     std::printf("  %s %s", count, Text(service, count).c_str());
@@ -96,7 +96,7 @@ void PrintService(const Json& service, const std::string& guard) {
   if (!guard.empty()) std::printf("    guard %s\n", guard.c_str());
 }
 
-// What the guard withholds, by service ID; "" is whoever has no service.
+// What the guard withholds, by service ID; "" stands for readers without a service.
 std::map<std::string, std::string> GuardLines(const Json& mount) {
   std::map<std::string, std::string> lines;
   for (const Json& service : JsonMember(JsonMember(mount, "runner"), "services")) {

@@ -38,6 +38,14 @@ std::string TemplateDir() {
   return home.starts_with('/') ? home + "/.local/state/ppc/templates" : "";
 }
 
+std::string ArtifactDir() {
+  if (std::string given = FromEnvironment("PPC_ARTIFACT_DIR"); !given.empty()) return given;
+  const std::string templates = TemplateDir();
+  if (templates.empty()) return "";
+  const size_t slash = templates.rfind('/', templates.find_last_not_of('/'));
+  return slash == std::string::npos ? "artifacts" : templates.substr(0, slash) + "/artifacts";
+}
+
 Result<std::string> MakeRuntimeDir() {
   std::vector<std::string> bases = {kSystemRuntimeDir, "/tmp"};
   if (const std::string own = FromEnvironment("XDG_RUNTIME_DIR");

@@ -47,7 +47,7 @@ std::string Percent(double share) {
   return share < 0 ? "-" : std::to_string(static_cast<int>(share * 100)) + "%";
 }
 
-// Whose readers stand still have bytes, and no seconds.
+// Services whose readers stand still have bytes, and no seconds.
 std::string SlackText(const Pace& pace) {
   if (pace.is_all_loaded) return "all";
   if (pace.slack_s >= 0) return HumanSeconds(pace.slack_s);

@@ -141,7 +141,7 @@ WaitOutcome KmodBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> o
   return expired ? WaitOutcome::kExpired : WaitOutcome::kGone;
 }
 
-FileNumbers::Module KmodBackend::ModuleCalls() {
+KmodFiles::Module KmodBackend::ModuleCalls() {
   return {.resolve = [this](uint64_t number, std::string* path) { return AskNumber(number, path); },
           .look_up = [this](const std::string& path) { return AskPath(path); },
           .set_native = [this](uint64_t number, bool native) -> Status {
@@ -164,7 +164,7 @@ Status KmodBackend::SetFileNative(uint64_t file, bool native) {
   return numbers_.SetNative(file, native);
 }
 
-// Who consumes the events asks about every number that is new, and the module may wait for the
+// The thread that consumes the events asks about every new number, and the module may wait for the
 // disk: without a word of life several slow answers in a row would cost us the attachment.
 Result<FileInfo> KmodBackend::AskNumber(uint64_t number, std::string* path) {
   const uint64_t start = MonotonicNs();

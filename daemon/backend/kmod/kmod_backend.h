@@ -13,7 +13,7 @@
 
 #include "daemon/backend/backend.h"
 #include "daemon/backend/cgroup_loaders.h"
-#include "daemon/backend/kmod/file_numbers.h"
+#include "daemon/backend/kmod/kmod_files.h"
 #include "daemon/backend/kmod/upc_device.h"
 #include "daemon/backend/root_files.h"
 #include "daemon/base/clock.h"
@@ -49,7 +49,7 @@ class KmodBackend : public Backend {
 
  private:
   // In the module's own numbers.
-  FileNumbers::Module ModuleCalls();
+  KmodFiles::Module ModuleCalls();
   Result<FileInfo> AskNumber(uint64_t number, std::string* path);
   Result<FileInfo> AskPath(const std::string& path) const;
   // The device's own look-up: no symbolic links.
@@ -65,11 +65,11 @@ class KmodBackend : public Backend {
   UpcDevice events_;
   UpcDevice loader_;
   const RootFiles files_;
-  FileNumbers numbers_;
+  KmodFiles numbers_;
   const ppc_info info_;
   // Added to every generation: a runner before us left its own in the device's cancel slots.
   const uint64_t first_generation_;
-  // Of the module's cancel slots, which groups share.
+  // Generations of the module's cancel slots, which groups share.
   std::array<std::atomic<uint64_t>, PPC_CANCEL_SLOTS> generations_{};
   std::vector<ppc_event> raw_;
   CgroupLoaders charged_;  // where the kernel has no handles

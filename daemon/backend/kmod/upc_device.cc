@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/backend/kmod/upc_device.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -14,8 +13,8 @@
 #include <memory>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/dir_stream.h"
 #include "daemon/base/files.h"
+#include "daemon/machine/proc_info.h"
 
 namespace ppc {
 
@@ -25,14 +24,11 @@ Result<UpcMount> FindUpcMount(const std::string& mount, const std::string& sysro
   const std::string wanted =
       std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev));
   const std::string base = UnderRoot(sysroot, "/sys/fs/ppc");
-  DirStream dir(opendir(base.c_str()));
-  if (!dir) return Error{ENODEV, base + " does not exist; load the module: modprobe ppc"};
-  while (const dirent* entry = readdir(dir.get())) {
-    const std::string name = entry->d_name;
-    if (name.empty() || name[0] < '0' || name[0] > '9') continue;
-    std::string path = base;
-    path.append("/").append(name).append("/dev");
-    const Result<std::string> dev = ReadLine(path);
+  if (access(base.c_str(), F_OK) != 0)
+    return Error{ENODEV, base + " does not exist; load the module: modprobe ppc"};
+  for (const int number : ListNumbers(base)) {
+    const std::string name = std::to_string(number);
+    const Result<std::string> dev = ReadLine(base + "/" + name + "/dev");
     if (dev && *dev == wanted) return UpcMount{"/dev/ppc" + name, st.st_dev};
   }
   return Error{ENODEV, mount + " is not a ppc mount; mount it first: mount -t ppc BASE " + mount};

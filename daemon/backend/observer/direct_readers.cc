@@ -80,7 +80,7 @@ uint64_t DirectReaders::Look(uint64_t now_ns) {
   const bool is_marked = LookAtMarks();
   if (!is_marked && !is_active) {
     is_due_.store(false);
-    // Who loads from now on asks for a look; who came in between has not.
+    // A load from now on asks for a look; one that came in between has not.
     if (!has_loaded_.exchange(false)) {
       processes_.clear();
       return 0;
@@ -140,7 +140,7 @@ void DirectReaders::LookAtDescriptors(int pid, uint64_t start_ns) {
     const std::optional<uint32_t> folder =
         folder_of_(makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino);
     if (!folder) continue;
-    // A process that has just ended was in no cgroup that counts for anybody else.
+    // A process that has just ended was in no cgroup that counts for another process.
     std::string cgroup = ProcessCgroup(roots_, pid).value_or("/");
     const std::lock_guard lock(mutex_);
     marks_[{*folder, std::move(cgroup)}] = Mark{pid, start_ns, true, 0};
@@ -154,7 +154,7 @@ std::string DirectReaders::Words() const {
     return "process " + std::to_string(mark.pid) + (mark.is_open ? " reads" : " read") +
            " with O_DIRECT, past the page cache: nothing is loaded there for services of its "
            "cgroup "
-           "until somebody reads through it";
+           "until a process reads through it";
   }
   return "";
 }

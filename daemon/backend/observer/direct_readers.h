@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns finding those who read past the page cache: with O_DIRECT no event comes, and what is loaded
-// for them is read for nothing.  While much is loaded and nobody is seen reading, the descriptors
+// Owns finding processes that read past the page cache: with O_DIRECT no event comes, and what is
+// loaded for them is read for nothing.  While much is loaded and no reader is seen, the descriptors
 // of processes that have just come or read something are looked at.
 //
 // What one process does in a folder is taken for the folder: a loader reads all shards alike.  The
-// mark lasts beyond the process, until somebody is seen reading there through the cache.  It stops
+// mark lasts beyond the process, until a process is seen reading there through the cache.  It stops
 // the loads of services in whose memory cgroup the process is, and no other tenant's.
 // Threads: Look by one; everything else by any.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_DIRECT_READERS_H_
@@ -36,8 +36,8 @@ class DirectReaders {
 
   enum class State {
     kNone,
-    kSeen,      // somebody has files there open with O_DIRECT
-    kRemember,  // somebody had
+    kSeen,      // a process has files there open with O_DIRECT
+    kRemember,  // a process had
   };
   // payer: memory cgroup of the service, as /proc/PID/cgroup writes it; "" if it has none of its
   // own: then a reader in any cgroup counts.
@@ -45,7 +45,7 @@ class DirectReaders {
 
   // Something of the file is to be loaded.  True: no look is due (see Look).
   bool NoteLoad(uint64_t file, uint32_t folder);
-  // Somebody reads through the cache.
+  // A process reads through the cache.
   void NoteRead(uint64_t file, uint64_t bytes) {
     read_.fetch_add(bytes, std::memory_order_relaxed);
     if (HasMarks()) Unmark(file, bytes);

@@ -70,7 +70,7 @@ Result<uint64_t> Drop(int fd, uint64_t offset, uint64_t length,
     return PosixError("drop pages of a file", errno);
   }
   Result<uint64_t> after = CachedBytes(fd, offset, length);
-  // A page goes with the only process that has touched it, whoever else could: workers map whole
+  // A page goes with the only process that has touched it, though others map it: workers map whole
   // shards and read their slices.
   for (auto part = parts.begin(); after && *after > 0 && part != parts.end(); ++part) {
     PageOut(*part, proc);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owns dropping pages on a stock kernel, by what it offers: pages that nobody maps go by
+// Owns dropping pages on a stock kernel, by what it offers: unmapped pages go by
 // POSIX_FADV_DONTNEED, those that one process has touched by process_madvise(MADV_PAGEOUT) on its
 // mapping, those that several have stay and are reported so.  Where some of one process's stay,
 // both are done once more.  What a private mapping has made its own (anonymous pages) is never

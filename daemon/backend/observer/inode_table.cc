@@ -6,7 +6,7 @@
 namespace ppc {
 namespace {
 
-constexpr size_t kWorthCompacting = 64 << 10;  // bytes of names that nobody has any more
+constexpr size_t kWorthCompacting = 64 << 10;  // bytes of names that no file has any more
 
 // The place of a value in a short list, added where it is new.
 template <typename T>

@@ -41,7 +41,7 @@ class InodeTable {
   // The number that the next new file gets.
   uint64_t NextNumber() const { return files_.size() + 1; }
   uint64_t Add(const File& file);
-  // Of the same device and inode; another name, directory or key.
+  // Gives the same device and inode another name, directory or key.
   void Change(uint64_t number, const File& file);
   void Remove(uint64_t number);
   // nullopt: never given, or removed.

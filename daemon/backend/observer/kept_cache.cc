@@ -55,7 +55,7 @@ bool KeptCache::DropsAtOpen(int fd) {
 
 void KeptCache::NoteReader(uint64_t file, int tgid, uint64_t start_ns) {
   const std::lock_guard lock(readers_mutex_);
-  // Of one that is forgotten nothing is loaded until it is read again.
+  // A file that is forgotten is not loaded until it is read again.
   if (readers_.size() >= kMaxReaders && !readers_.contains(file)) readers_.erase(readers_.begin());
   readers_[file] = Reader{tgid, start_ns};
 }

@@ -104,7 +104,7 @@ bool Mappers::IsBeingRead() const {
   });
 }
 
-std::vector<MappedPart> Mappers::Of(const Visit& visit, const InodeIndex::Identity& file,
+std::vector<MappedPart> Mappers::Of(const Visit& visit, const ObserverFiles::Identity& file,
                                     uint64_t offset, uint64_t length, uint64_t now_ns) {
   std::vector<pid_t> old;
   std::unique_lock lock(mutex_);

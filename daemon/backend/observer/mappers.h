@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/backend/observer/inode_index.h"
+#include "daemon/backend/observer/observer_files.h"
 
 namespace ppc {
 
@@ -78,9 +78,10 @@ class Mappers {
   // A process has touched a mapped page.
   void Note(pid_t pid, uint64_t now_ns);
   // Parts that overlap the range of the file.  /proc is read at most every kFreshNs per process,
-  // and not by a visitor that stays out.  Of a process that does not answer: as it was last seen.
-  std::vector<MappedPart> Of(const Visit& visit, const InodeIndex::Identity& file, uint64_t offset,
-                             uint64_t length, uint64_t now_ns);
+  // and not by a visitor that stays out.  A process that does not answer counts as it was last
+  // seen.
+  std::vector<MappedPart> Of(const Visit& visit, const ObserverFiles::Identity& file,
+                             uint64_t offset, uint64_t length, uint64_t now_ns);
 
  private:
   struct Process {

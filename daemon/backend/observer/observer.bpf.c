@@ -2,7 +2,7 @@
 /*
  * What a stock kernel tells of its page cache, turned into the events of a PPC mount: insertions
  * are misses, reads and faults are positions.  Runs on the application's path, so everything here
- * is bounded: a file that nobody registered costs one look-up, a listed one mostly two, and what
+ * is bounded: an unregistered file costs one look-up, a listed one mostly two, and what
  * does not fit into a ring is counted and forgotten.
  *
  * Linux 6.12 and later has tracepoints for all three; before, functions are entered (fentry).  The
@@ -87,7 +87,7 @@ static __always_inline void note_mapped(struct address_space *mapping, __u64 fir
 	inode = find_wanted(host, &config);
 	if (!inode)
 		return;
-	/* Of who wants positions alone the named page will do. */
+	/* A runner that wants positions alone needs the named page only. */
 	if (looks_for_folios && config->wants_trace) {
 		__u64 folio = end, folio_end;
 
@@ -233,7 +233,7 @@ static __always_inline void enter_read(struct kiocb *iocb, struct iov_iter *iter
 
 	if (!host)
 		return;
-	/* Whoever reads until nothing comes asks beyond the end. */
+	/* A program that reads until nothing comes asks beyond the end. */
 	size = BPF_CORE_READ(host, i_size);
 	if (end > size)
 		end = size;
@@ -277,7 +277,7 @@ __noinline int tell_exec(__u64 ino, __u32 dev, __u32 dir)
 }
 
 /*
- * A process has begun to run a program.  Of a script it is the interpreter.  The inode is the one
+ * A process has begun to run a program.  For a script it is the interpreter.  The inode is the one
  * that the page cache knows, as for files: of overlay the lower one.
  */
 SEC("tp_btf/sched_process_exec")
@@ -297,7 +297,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_tid, struct linux_binprm
 	return 0;
 }
 
-/* What the inodes behind mappings are to the page cache; who asks picks his own. */
+/* The page cache's inodes behind mappings; user space picks those it wants. */
 SEC("iter/task_vma")
 int list_vmas(struct bpf_iter__task_vma *ctx)
 {

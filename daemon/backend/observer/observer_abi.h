@@ -18,7 +18,7 @@ typedef long long int64_t;
 enum {
   kObsPageBytes = 4096,          // that the programs are built for
   kObsMaxDirs = 64,              // registered directories that one set of programs serves
-  kObsMaxInodes = 1 << 17,       // listed files of all directories together; others are met
+  kObsMaxInodes = 1 << 17,       // listed files of all directories together; others are discovered
   kObsMaxReaders = 1 << 13,      // (file, thread) pairs whose position is kept, or more by CPUs
   kObsMaxUnknown = 1 << 12,      // unlisted inodes that are remembered, or more by CPUs
   kObsLruPerCpu = 256,           // entries of these two per CPU: each takes 128 for itself
@@ -45,7 +45,7 @@ struct obs_inode {
   uint32_t has_subvolumes;  // no file: look again with the subvolume
 };
 
-// An unlisted inode that was met.
+// An unlisted inode that was discovered.
 struct obs_news {
   uint64_t addr;  // of the inode, salted
   uint64_t since_ns;
@@ -88,7 +88,7 @@ struct obs_dir {
   uint32_t wants_execs;
 };
 
-// What whoever loaded the programs says to the runners that use them.
+// What the process that loaded the programs says to the runners that use them.
 struct obs_state {
   uint32_t has_tracepoints;
   uint32_t has_task_regs;
@@ -104,7 +104,7 @@ struct obs_state {
   uint64_t skipped;      // runs that the kernel left out, as of the last update
 };
 
-// Of one (file, thread).
+// One (file, thread).
 struct obs_reader_key {
   uint64_t file;
   uint32_t tid;

@@ -36,16 +36,17 @@ Event FromRecord(const obs_event& raw) {
 
 void ObserverBackend::RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
 
-ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots, InodeIndex::Limits limits)
+ObserverBackend::ObserverBackend(std::string dir, const SysRoots& roots,
+                                 ObserverFiles::Limits limits)
     : dir_(std::move(dir)),
       roots_(roots),
       limits_(limits),
       names_(dir_),
-      met_(MetFiles::kMostPlaces) {}
+      discovered_(DiscoveredFiles::kMostPlaces) {}
 
 Result<std::unique_ptr<ObserverBackend>> ObserverBackend::Open(
     const std::string& dir, const SysRoots& roots, std::unique_ptr<ObserverPrograms> programs,
-    InodeIndex::Limits limits) {
+    ObserverFiles::Limits limits) {
   std::unique_ptr<ObserverBackend> backend(new ObserverBackend(dir, roots, limits));
   backend->programs_ = std::move(programs);
   const Status started = backend->Start();
@@ -67,10 +68,10 @@ Status ObserverBackend::Start() {
   ring_.reset(ring_buffer__new(programs_->RingFd(), OnRecord, this, nullptr));
   if (ring_ == nullptr) return PosixError("map the ring of events", errno);
   programs_->SetRoot(dir_, info.st_dev, info.st_ino);
-  index_ = std::make_unique<InodeIndex>(dir_, programs_.get(), &met_, limits_);
+  index_ = std::make_unique<ObserverFiles>(dir_, programs_.get(), &discovered_, limits_);
   io_ = std::make_unique<ObserverIo>(dir_, roots_,
                                      ObserverIo::Parts{.index = index_.get(),
-                                                       .met = &met_,
+                                                       .discovered = &discovered_,
                                                        .programs = programs_.get(),
                                                        .hurry = [this] { worker_->Hurry(); }});
   (void)index_->LookBelow();
@@ -81,8 +82,8 @@ Status ObserverBackend::Start() {
                               ": its file system does not keep files in the page cache; copy the "
                               "models to one that does"};
   }
-  worker_ = std::make_unique<ObserverWorker>(
-      index_.get(), ObserverWorker::Options{.dir = dir_,
+  worker_ = std::make_unique<ObserverThread>(
+      index_.get(), ObserverThread::Options{.dir = dir_,
                                             .dev = info.st_dev,
                                             .ino = info.st_ino,
                                             .wants_scan = !*scanned,
@@ -124,8 +125,8 @@ Capabilities ObserverBackend::Caps() const {
   }
   if (caps.misses_huge) {
     caps.limits.emplace_back(
-        "this kernel lets nobody enter its functions: of cached files what is mapped by huge pages "
-        "is not seen, and the start of a model that was in memory is recorded again");
+        "fentry is not allowed on this kernel: hits of cached files by huge pages "
+        "are not seen, and the start of a model that was in memory is recorded again");
   }
   if (!programs_->CanLearn()) {
     caps.limits.emplace_back(
@@ -153,9 +154,9 @@ Status ObserverBackend::Attach(const AttachOptions& options) {
   Status watched = programs_->Watch(
       {.progress = options.progress, .trace = options.trace, .beacon_bytes = options.beacon_bytes});
   if (!watched) return watched;
-  // What is read of files that are not listed yet is told to nobody.
+  // Reads of files that are not listed yet are not reported.
   has_lost_ |= options.trace && !worker_->HasListed();
-  worker_->WantScan();  // what came while nobody watched was told to nobody
+  worker_->WantScan();  // reports before were dropped
   attached_ = true;
   is_traced_ = options.trace;
   return Ok();
@@ -187,9 +188,9 @@ bool ObserverBackend::Take(const obs_event& raw) {
 }
 
 void ObserverBackend::TakeUnknown(const obs_event& raw) {
-  if (!index_->HasMet()) return worker_->NoteUnlisted(raw.file, raw.dev);
+  if (!index_->HasDiscovered()) return worker_->NoteUnlisted(raw.file, raw.dev);
   Event event = FromRecord(raw);
-  event.file = index_->Meet(raw.file, raw.dev, raw.generation);
+  event.file = index_->Discover(raw.file, raw.dev, raw.generation);
   event.kind = static_cast<EventKind>(raw.miss_kind);
   event.flags = kEventNotUser;
   if (event.file != 0) Put(event);
@@ -280,11 +281,11 @@ WaitOutcome ObserverBackend::Wait(uint64_t timeout_ns, bool nap, std::span<pollf
 
 Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
   // It has just been read from a local file system: what is asked for is in memory.
-  if (MetFiles::IsMet(file)) return index_->Resolve(file, path);
-  ObserverWorker::Answer answer = worker_->Ask([this, file] {
+  if (DiscoveredFiles::IsDiscovered(file)) return index_->Resolve(file, path);
+  ObserverThread::Answer answer = worker_->Ask([this, file] {
     std::string name;
     Result<FileInfo> info = index_->Resolve(file, &name);
-    return ObserverWorker::Answer{std::move(info), std::move(name)};
+    return ObserverThread::Answer{std::move(info), std::move(name)};
   });
   if (path != nullptr) *path = std::move(answer.path);
   return std::move(answer.info);
@@ -292,7 +293,7 @@ Result<FileInfo> ObserverBackend::Resolve(uint64_t file, std::string* path) {
 
 Result<FileInfo> ObserverBackend::Lookup(const std::string& path) {
   return worker_->Ask([this, path] {
-                  return ObserverWorker::Answer{index_->Lookup(path), ""};
+                  return ObserverThread::Answer{index_->Lookup(path), ""};
                 })
       .info;
 }
@@ -319,8 +320,8 @@ Result<BackendCounters> ObserverBackend::Counters() {
   return counters;
 }
 
-// Of the worker.
-ObserverWorker::Looked ObserverBackend::Look() {
+// By the worker.
+ObserverThread::Looked ObserverBackend::Look() {
   // What is idle goes first: the look below may wait for the file system.
   const uint64_t again_ns = io_->Look(MonotonicNs());
   return {again_ns, index_->LookBelow()};

@@ -4,8 +4,8 @@
 // files themselves, with what those can do (see evict_ladder.h, docs/backends.md).
 //
 // Holds no descriptor below the directory while nothing is loaded.
-// Threads: as in backend.h; one of its own, see worker.h.  Whoever drains events waits for no file
-// system.
+// Threads: as in backend.h; one of its own, see observer_thread.h.  The thread that drains events
+// waits for no file system.
 #ifndef PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
 #define PPC_DAEMON_BACKEND_OBSERVER_OBSERVER_BACKEND_H_
 
@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "daemon/backend/backend.h"
+#include "daemon/backend/observer/discovered_files.h"
 #include "daemon/backend/observer/executables.h"
-#include "daemon/backend/observer/inode_index.h"
-#include "daemon/backend/observer/met_files.h"
+#include "daemon/backend/observer/observer_files.h"
 #include "daemon/backend/observer/observer_io.h"
+#include "daemon/backend/observer/observer_thread.h"
 #include "daemon/backend/observer/programs.h"
-#include "daemon/backend/observer/worker.h"
 #include "daemon/backend/root_files.h"
 #include "daemon/machine/roots.h"
 
@@ -35,7 +35,7 @@ class ObserverBackend : public Backend {
   // work here and what to do.
   static Result<std::unique_ptr<ObserverBackend>> Open(
       const std::string& dir, const SysRoots& roots,
-      std::unique_ptr<ObserverPrograms> programs = nullptr, InodeIndex::Limits limits = {});
+      std::unique_ptr<ObserverPrograms> programs = nullptr, ObserverFiles::Limits limits = {});
   ~ObserverBackend() override;
   ObserverBackend(const ObserverBackend&) = delete;
   ObserverBackend& operator=(const ObserverBackend&) = delete;
@@ -77,7 +77,7 @@ class ObserverBackend : public Backend {
     size_t count = 0;
   };
 
-  ObserverBackend(std::string dir, const SysRoots& roots, InodeIndex::Limits limits);
+  ObserverBackend(std::string dir, const SysRoots& roots, ObserverFiles::Limits limits);
   Status Start();
   static int OnRecord(void* self, void* data, size_t bytes);
   bool Take(const obs_event& raw);
@@ -85,19 +85,19 @@ class ObserverBackend : public Backend {
   void Put(const Event& event);
   void GatherOld();
   void Tell(const obs_reader_key& key, const obs_reader& reader);
-  ObserverWorker::Looked Look();
+  ObserverThread::Looked Look();
 
   static constexpr size_t kMaxExecs = 256;    // seen, not taken yet; what is beyond is left out
   static constexpr size_t kMaxLater = 65536;  // events taken out of the maps, not drained yet
 
   const std::string dir_;
   const SysRoots roots_;
-  const InodeIndex::Limits limits_;
+  const ObserverFiles::Limits limits_;
   const RootFiles names_;
-  MetFiles met_;
+  DiscoveredFiles discovered_;
   std::unique_ptr<ObserverPrograms> programs_;
   std::unique_ptr<Executables> execs_;
-  std::unique_ptr<InodeIndex> index_;
+  std::unique_ptr<ObserverFiles> index_;
   std::unique_ptr<ring_buffer, RingDeleter> ring_;
   std::unique_ptr<ObserverIo> io_;
 
@@ -110,7 +110,7 @@ class ObserverBackend : public Backend {
   uint64_t gathered_ns_ = 0;
   bool attached_ = false;
 
-  std::unique_ptr<ObserverWorker> worker_;  // ends first
+  std::unique_ptr<ObserverThread> worker_;  // ends first
 };
 
 }  // namespace ppc

@@ -29,7 +29,7 @@ ObserverIo::ObserverIo(const std::string& dir, const SysRoots& roots, Parts part
     : roots_(roots),
       parts_(std::move(parts)),
       files_(parts_.index),
-      own_pages_(parts_.met),
+      own_pages_(parts_.discovered),
       mappers_(roots.Proc("")),
       direct_(roots, [this](dev_t dev, ino_t ino) { return parts_.index->FolderOf(dev, ino); }),
       kept_(roots) {
@@ -131,7 +131,7 @@ Result<LoadResult> ObserverIo::LoadOpen(const LoadRequest& request, int fd) {
 Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
   const Result<OpenFiles::Fd> fd = files_.Open(request.file);
   if (!fd) return fd.error();
-  const std::optional<InodeIndex::Identity> identity = parts_.index->IdentityOf(request.file);
+  const std::optional<ObserverFiles::Identity> identity = parts_.index->IdentityOf(request.file);
   if (!identity) return Error{ESTALE, "evict: the file is gone"};
   const Result<uint64_t> all = CachedBytes((*fd)->Get(), request.offset, request.length);
   if (!all) return all.error();
@@ -161,7 +161,7 @@ Result<EvictResult> ObserverIo::Evict(const EvictRequest& request) {
     sum.mapped += done->mapped;
     sum.busy += done->busy;
   }
-  // Neither loaded by us nor missed by whom we serve: somebody else's, and left alone.
+  // Neither loaded by us nor missed by a reader that we serve: another's, and left alone.
   const uint64_t seen = sum.dropped + sum.mapped + sum.busy;
   sum.busy += *all > seen ? *all - seen : 0;
   sum.asked = sum.dropped + sum.mapped + sum.busy;

@@ -17,9 +17,9 @@
 #include "daemon/backend/burn_groups.h"
 #include "daemon/backend/cgroup_loaders.h"
 #include "daemon/backend/observer/direct_readers.h"
-#include "daemon/backend/observer/inode_index.h"
 #include "daemon/backend/observer/kept_cache.h"
 #include "daemon/backend/observer/mappers.h"
+#include "daemon/backend/observer/observer_files.h"
 #include "daemon/backend/observer/open_files.h"
 #include "daemon/backend/observer/own_pages.h"
 #include "daemon/backend/observer/programs.h"
@@ -30,8 +30,8 @@ namespace ppc {
 class ObserverIo {
  public:
   struct Parts {  // all must outlive this
-    InodeIndex* index = nullptr;
-    MetFiles* met = nullptr;
+    ObserverFiles* index = nullptr;
+    DiscoveredFiles* discovered = nullptr;
     ObserverPrograms* programs = nullptr;
     std::function<void()> hurry;  // a Look() is due now
   };
@@ -77,7 +77,7 @@ class ObserverIo {
   KeptCache kept_;
   std::mutex payers_mutex_;
   std::map<uint32_t, std::string> payers_;  // by charge handle, see DirectReaders::Of
-  // Of payers with limited memory.  Both end first: they tell the programs of their processes.
+  // For payers with limited memory.  Both end first: they tell the programs of their processes.
   std::map<uint32_t, std::shared_ptr<BurnGroups>> burn_groups_;  // under payers_mutex_
   CgroupLoaders charged_;
 };

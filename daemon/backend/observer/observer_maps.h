@@ -32,10 +32,10 @@
 /* Known before loading, so that what this kernel lacks is left out by the verifier. */
 const volatile _Bool has_task_regs = 0;
 const volatile _Bool has_folios = 1;
-/* A fault maps more than its tracepoint says, and nobody may enter the function that does. */
+/* A fault maps more than its tracepoint says, and fentry on the function that does is not allowed. */
 const volatile _Bool looks_for_folios = 0;
 
-/* Of this loading: user space compares addresses of the kernel, and need not know them. */
+/* New at each loading: user space compares addresses of the kernel, and need not know them. */
 const volatile __u64 salt = 0;
 
 struct ring {

@@ -27,7 +27,7 @@ static __always_inline __u32 subvolume_of(struct inode *host)
 
 /*
  * The innermost registered directory that the inode has a name in.  A name of it is there while
- * somebody reads it; of overlay's inodes it is the lower file's, which says nothing.
+ * a task reads it; of overlay's inodes it is the lower file's, which says nothing.
  */
 static __always_inline __u32 dir_of(struct inode *host)
 {
@@ -63,7 +63,7 @@ static __always_inline __u32 dir_of(struct inode *host)
 	return kObsMaxDirs;
 }
 
-/* Of an inode that is not listed, or not like this, the first insertion in a while; 0: it was told. */
+/* The first insertion in a while into an inode that is not listed, or not like this; 0: reported already. */
 static __always_inline struct obs_news *new_news(struct inode *host, const struct obs_inode_key *key,
 						 struct obs_news **old)
 {
@@ -241,7 +241,7 @@ static __always_inline void flush_misses(const struct obs_reader_key *key,
 	reader->miss_end = reader->miss_to;
 }
 
-/* The listed inode, where somebody wants to know who reads it. */
+/* The listed inode, if a runner wants to know its readers. */
 static __always_inline struct obs_inode *find_wanted(struct inode *host, struct obs_dir **config)
 {
 	struct obs_inode_key key;
@@ -322,7 +322,7 @@ static __always_inline void note_access(struct inode *host, __u64 offset, __u64 
 
 /*
  * Pages [offset, end) came into the cache for the current task: by its miss or by read-ahead on
- * its behalf.  The first of a run is told at once, since somebody waits for it; the rest together.
+ * its behalf.  The first of a run is told at once, since a task waits for it; the rest together.
  */
 static __always_inline void note_insertion(struct inode *host, __u64 offset, __u64 end)
 {
@@ -350,7 +350,7 @@ static __always_inline void note_insertion(struct inode *host, __u64 offset, __u
 	if (!reader)
 		return;
 	now = bpf_ktime_get_ns();
-	/* Later ones are of another request: somebody waits again. */
+	/* Later ones are of another request: a task waits again. */
 	is_run = now - reader->time_ns < URGENT_NS;
 	reader->time_ns = now;
 	/* Without a kind none was told yet, and the beginning of a file continues nothing. */

@@ -27,7 +27,7 @@ Result<OpenFiles::Fd> OpenFiles::Open(uint64_t file, bool is_kept) {
   Result<UniqueFd> fd = index_->Open(file);
   if (!fd) return fd.error();
   auto shared = std::make_shared<const UniqueFd>(std::move(*fd));
-  if (!is_kept || MetFiles::IsMet(file)) return Fd(std::move(shared));
+  if (!is_kept || DiscoveredFiles::IsDiscovered(file)) return Fd(std::move(shared));
   const std::lock_guard lock(mutex_);
   files_[file] = OpenFile{shared, now, kIdleNs};
   return Fd(std::move(shared));

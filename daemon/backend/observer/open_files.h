@@ -11,7 +11,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "daemon/backend/observer/inode_index.h"
+#include "daemon/backend/observer/observer_files.h"
 #include "daemon/base/result.h"
 #include "daemon/base/unique_fd.h"
 
@@ -22,7 +22,7 @@ class OpenFiles {
   using Fd = std::shared_ptr<const UniqueFd>;
 
   // index must outlive this.
-  explicit OpenFiles(InodeIndex* index) : index_(index) {}
+  explicit OpenFiles(ObserverFiles* index) : index_(index) {}
 
   // Not `is_kept`: open for as long as the caller has it.
   Result<Fd> Open(uint64_t file, bool is_kept = true);
@@ -38,7 +38,7 @@ class OpenFiles {
     uint64_t keep_ns = 0;  // unused
   };
 
-  InodeIndex* const index_;
+  ObserverFiles* const index_;
   std::mutex mutex_;
   std::unordered_map<uint64_t, OpenFile> files_;
 };

@@ -7,13 +7,13 @@ namespace ppc {
 
 void OwnPages::Mark(uint64_t file, uint64_t first, uint64_t end, bool is_ours) {
   const std::lock_guard lock(mutex_);
-  if (MetFiles::IsMet(file)) {
-    uint16_t marks = met_->Units(file);
-    for (; first < std::min<uint64_t>(end, MetFiles::kUnits); ++first) {
+  if (DiscoveredFiles::IsDiscovered(file)) {
+    uint16_t marks = discovered_->Units(file);
+    for (; first < std::min<uint64_t>(end, DiscoveredFiles::kUnits); ++first) {
       const auto bit = static_cast<uint16_t>(1u << first);
       marks = static_cast<uint16_t>(is_ours ? marks | bit : marks & ~bit);
     }
-    met_->SetUnits(file, marks);
+    discovered_->SetUnits(file, marks);
   }
   if (first < end && is_ours && files_.size() >= kMaxFiles && !files_.contains(file))
     files_.erase(files_.begin());  // its pages count as a stranger's from now on
@@ -43,15 +43,16 @@ std::vector<std::pair<uint64_t, uint64_t>> OwnPages::Within(uint64_t file, uint6
                                                             uint64_t length) const {
   std::vector<std::pair<uint64_t, uint64_t>> parts;
   const std::lock_guard lock(mutex_);
-  const uint16_t marks = MetFiles::IsMet(file) ? met_->Units(file) : uint16_t{0};
+  const uint16_t marks =
+      DiscoveredFiles::IsDiscovered(file) ? discovered_->Units(file) : uint16_t{0};
   const auto found = files_.find(file);
   if (length == 0 || (marks == 0 && found == files_.end())) return parts;
   static const std::vector<bool> kNone;
   const std::vector<bool>& units = found == files_.end() ? kNone : found->second;
-  const uint64_t last = std::max<uint64_t>(units.size(), marks == 0 ? 0 : MetFiles::kUnits);
+  const uint64_t last = std::max<uint64_t>(units.size(), marks == 0 ? 0 : DiscoveredFiles::kUnits);
   const uint64_t end = offset + length;
   for (uint64_t unit = offset / kUnit; unit * kUnit < end && unit < last; ++unit) {
-    const bool is_marked = unit < MetFiles::kUnits && (marks >> unit & 1) != 0;
+    const bool is_marked = unit < DiscoveredFiles::kUnits && (marks >> unit & 1) != 0;
     if (!is_marked && (unit >= units.size() || !units[unit])) continue;
     const uint64_t from = std::max(offset, unit * kUnit);
     const uint64_t to = std::min(end, (unit + 1) * kUnit);

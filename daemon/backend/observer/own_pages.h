@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/backend/observer/met_files.h"
+#include "daemon/backend/observer/discovered_files.h"
 
 namespace ppc {
 
@@ -20,8 +20,9 @@ class OwnPages {
   static constexpr uint64_t kUnit = 64 << 10;  // what the kernel's least read-ahead brings
   static constexpr size_t kMaxFiles = 65536;
 
-  // Of met files, which may be many, the first units are marked there.  met must outlive this.
-  explicit OwnPages(MetFiles* met) : met_(met) {}
+  // Discovered files may be many; their first units are marked there.  discovered must outlive
+  // this.
+  explicit OwnPages(DiscoveredFiles* discovered) : discovered_(discovered) {}
 
   void Add(uint64_t file, uint64_t offset, uint64_t length);
   // Nothing of the range is cached any more.  What a unit of ours has outside of it stays ours.
@@ -29,12 +30,13 @@ class OwnPages {
   // Our parts of the range, as (offset, length).
   std::vector<std::pair<uint64_t, uint64_t>> Within(uint64_t file, uint64_t offset,
                                                     uint64_t length) const;
-  size_t Size() const;  // files of which something is ours, met ones only beyond their first units
+  size_t Size()
+      const;  // files of which something is ours, discovered ones only beyond their first units
 
  private:
   void Mark(uint64_t file, uint64_t first, uint64_t end, bool is_ours);
 
-  MetFiles* const met_;
+  DiscoveredFiles* const discovered_;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::vector<bool>> files_;
 };

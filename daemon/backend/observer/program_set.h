@@ -58,7 +58,7 @@ class ObserverProgramSet {
   Result<uint32_t> AddDirectory();
   // Forgets what was listed for it, also by a runner that died.
   void RemoveDirectory(uint32_t dir);
-  // The directory's runner died: nobody wants anything.
+  // The directory's runner died: drops all wishes.
   void Silence(uint32_t dir);
   bool IsEmpty() const;
 
@@ -68,7 +68,7 @@ class ObserverProgramSet {
   int WakeFd() const { return wake_.Get(); }
   // Attaches and detaches what all directories together want; an error is told in the map too.
   Status Update();
-  // Of runs that the kernel left out; events may be missing, of whichever directory.
+  // The runs that the kernel left out; events may be missing, of whichever directory.
   uint64_t Skipped() const;
 
  private:

@@ -139,7 +139,7 @@ Status ObserverPrograms::Watch(const Wants& wants) {
   const uint32_t updates_before = State().updates;
   Status told = Tell(config);
   if (!told || own_ != nullptr) return told;
-  // Whoever asked for it may read at once: it is attached when we say so.  A ppcd that has much to
+  // The caller may read at once: it is attached when we say so.  A ppcd that has much to
   // do is not waited for longer; it attaches later.
   const bool wants_accesses = wants.progress || wants.trace;
   const uint64_t until = MonotonicNs() + kAttachNs;
@@ -230,13 +230,13 @@ std::optional<uint32_t> ObserverPrograms::GenerationOf(const obs_inode_key& key)
 Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& inode) {
   if (IsDeepers(key)) return Error{EEXIST, "a file belongs to a directory below this one"};
   if (key.subvolume != 0) {
-    // That such files are told apart by the subvolume: nobody's, and there until the programs go,
-    // since another directory may have one.
+    // The mark that such files are told apart by the subvolume stays until the programs go: another
+    // directory may have one.
     Status added = AddInode({key.ino, key.dev, 0}, {0, 0, kObsMaxDirs, 0, 0, 1});
     if (!added) return added;
   }
   if (bpf_map_update_elem(Fd(kObsFdInodes), &key, &inode, BPF_ANY) == 0) {
-    BeNews(key);
+    ForgetReport(key);
     return Ok();
   }
   if (errno != E2BIG) return PosixError("list a file for the observer", errno);
@@ -244,8 +244,8 @@ Status ObserverPrograms::AddInode(const obs_inode_key& key, const obs_inode& ino
                "the observer lists at most " + std::to_string(kObsMaxInodes) + " files in all"};
 }
 
-// Whoever meets it next otherwise than listed is told of, though he was once.
-void ObserverPrograms::BeNews(const obs_inode_key& key) {
+// Forgets that this inode was reported, so that its next mismatch is reported again.
+void ObserverPrograms::ForgetReport(const obs_inode_key& key) {
   (void)bpf_map_delete_elem(Fd(kObsFdUnknown), &key);
 }
 
@@ -253,7 +253,7 @@ void ObserverPrograms::RemoveInode(const obs_inode_key& key) {
   obs_inode listed{};
   if (bpf_map_lookup_elem(Fd(kObsFdInodes), &key, &listed) == 0 && listed.dir != dir_) return;
   (void)bpf_map_delete_elem(Fd(kObsFdInodes), &key);
-  BeNews(key);
+  ForgetReport(key);
 }
 
 Status ObserverPrograms::AddDevice(uint32_t dev) {

@@ -48,7 +48,7 @@ class ObserverPrograms {
 
   // The directory's number in the maps.
   uint32_t Directory() const { return dir_; }
-  // Of the ring.
+  // Descriptor of the ring.
   int RingFd() const { return Fd(kObsFdRing); }
   // Attaches as needed.  An attached program costs every reader of the machine.
   Status Watch(const Wants& wants);
@@ -56,7 +56,7 @@ class ObserverPrograms {
 
   // Where the directory is; before anything is listed.
   void SetRoot(const std::string& path, dev_t dev, ino_t ino);
-  // Whoever inserts into an unlisted file is told of as for a listed one.
+  // Reports insertions into unlisted files as those into listed ones.
   void WantUnlisted();
   // The kernel tells of each exec of an added executable while the directory is watched.
   void WantExecs(bool on);
@@ -73,7 +73,7 @@ class ObserverPrograms {
 
   // EEXIST: a deeper directory has listed it.  ENOSPC: no more can be listed.
   Status AddInode(const obs_inode_key& key, const obs_inode& inode);
-  // Of the inode as it is listed for this directory.
+  // The generation of the inode as it is listed for this directory.
   std::optional<uint32_t> GenerationOf(const obs_inode_key& key) const;
   // Unless it is another directory's.
   void RemoveInode(const obs_inode_key& key);
@@ -97,7 +97,7 @@ class ObserverPrograms {
  private:
   ObserverPrograms(std::unique_ptr<ObserverProgramSet> own, ObserverFds fds, uint32_t dir);
   Status Start();
-  void BeNews(const obs_inode_key& key);
+  void ForgetReport(const obs_inode_key& key);
   bool IsDeepers(const obs_inode_key& key) const;
   int Fd(ObserverFd which) const { return fds_[which].Get(); }
   obs_state State() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of a burn group go whoever maps them, once nothing of the group is needed.  By a real
+// Pages of a burn group go even if mapped, once nothing of the group is needed.  By a real
 // memory cgroup of v1.
 #include "daemon/backend/burn_groups.h"
 

@@ -202,7 +202,7 @@ TEST_F(CgroupLoaderTest, ACgroupThatTakesNoProcessIsAskedOnce) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Load(loader.get()), EBUSY);
     siginfo_t info{};
-    EXPECT_EQ(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), -1);  // nobody was started
+    EXPECT_EQ(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), -1);  // no process was started
   }
 }
 

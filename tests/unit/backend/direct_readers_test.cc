@@ -110,14 +110,15 @@ TEST_F(ObserverTest, AnIdleFileIsClosedBetweenLooksAtProcesses) {
   const TempTree fake;
   const SlowFile slow(fake.Root() + "/proc/100/io");
   Write("other", kMiB);
-  MetFiles met(16);
-  InodeIndex index(dir_, programs->get(), &met, {});
+  DiscoveredFiles discovered(16);
+  ObserverFiles index(dir_, programs->get(), &discovered, {});
   ASSERT_TRUE(index.Scan(MonotonicNs() + 10 * kNsPerSec));
   int hurried = 0;
   ObserverIo io(dir_, SysRoots{"", fake.Root()},
-                {.index = &index, .met = &met, .programs = programs->get(), .hurry = [&hurried] {
-                   ++hurried;
-                 }});
+                {.index = &index,
+                 .discovered = &discovered,
+                 .programs = programs->get(),
+                 .hurry = [&hurried] { ++hurried; }});
   const auto open_files = [this] {
     const std::filesystem::directory_iterator all("/proc/self/fd");
     return std::ranges::count_if(all, [this](const auto& fd) {
@@ -132,9 +133,9 @@ TEST_F(ObserverTest, AnIdleFileIsClosedBetweenLooksAtProcesses) {
   const uint64_t before = MonotonicNs();
   EXPECT_LE(io.Look(before), 200 * kNsPerMs) << "it is to be closed";
   EXPECT_EQ(open_files(), 1);
-  // Somebody whom a look would find.
+  // A process that a look would find.
   MakeDirectReader(fake, 200, "/", Path("model"));
-  // Something is loaded still, so that a look at processes would find him.
+  // Something is loaded still, so that a look at processes would find it.
   const Result<FileInfo> other = index.Lookup("other");
   ASSERT_TRUE(other);
   ASSERT_TRUE(io.Load({.file = other->file, .length = kMiB, .is_small = true}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that does not answer keeps a thread, and nobody else.
+// A process that does not answer keeps one thread, and no other.
 #include "daemon/backend/observer/mappers.h"
 
 #include <fcntl.h>
@@ -37,7 +37,7 @@ class MappersTest : public testing::Test {
     tree_.Write("/" + std::to_string(pid) + "/maps", kLine);
     mappers_.Note(pid, now_ns_);
   }
-  // Opens once somebody reads the maps.
+  // Opens once a thread reads the maps.
   UniqueFd Writer(pid_t pid) {
     return UniqueFd(
         open(tree_.Path("/" + std::to_string(pid) + "/maps").c_str(), O_WRONLY | O_CLOEXEC));
@@ -52,7 +52,7 @@ class MappersTest : public testing::Test {
 
   TempTree tree_;
   uint64_t now_ns_ = 1000 * kNsPerMs;
-  InodeIndex::Identity file_{.dev = 7, .ino = 11, .name = "m"};
+  ObserverFiles::Identity file_{.dev = 7, .ino = 11, .name = "m"};
   Mappers mappers_{tree_.Path(""), 20 * kNsPerMs};
 };
 

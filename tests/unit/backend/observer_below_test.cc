@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Directories of which one lies below another: whoever is further down has what is there.
+// Directories of which one lies below another: the lower one has the files there.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -26,7 +26,7 @@ class ObserverBelowTest : public ObserverSharedTest {
     ObserverSharedTest::TearDown();
   }
   std::unique_ptr<ObserverBackend> Register(const std::string& dir,
-                                            InodeIndex::Limits limits = {}) {
+                                            ObserverFiles::Limits limits = {}) {
     const Result<uint32_t> number = set_->AddDirectory();
     EXPECT_TRUE(number);
     last_ = *number;
@@ -86,9 +86,9 @@ TEST_F(ObserverBelowTest, WithoutTheInnerOneItIsTheOuterOnes) {
   EXPECT_TRUE(IsToldAtLast(outer.get(), inner_));
 }
 
-TEST_F(ObserverBelowTest, MetFilesAreTheInnermostsToo) {
+TEST_F(ObserverBelowTest, DiscoveredFilesAreTheInnermostsToo) {
   for (const char* const name : {"a", "b", "c"}) Make(std::string("outer/inner/") + name);
-  const InodeIndex::Limits few{.listed = 1, .in_kernel = 16};
+  const ObserverFiles::Limits few{.listed = 1, .in_kernel = 16};
   const auto outer = Register(outer_, few);
   const auto inner = Register(inner_, few);
   // The outer one notices some time later.
@@ -99,7 +99,7 @@ TEST_F(ObserverBelowTest, MetFilesAreTheInnermostsToo) {
   for (const char* const name : {"a", "b", "c"}) {
     ReadCold(inner_ + "/" + name);
     std::array<Event, 512> batch;
-    // Numbers that nobody has looked up yet: the runtime does, and drops what is not ours.
+    // Numbers that were not looked up yet: the runtime does, and drops those that are not ours.
     for (ObserverBackend* const backend : {outer.get(), inner.get()}) {
       const size_t got = backend->Drain(batch);
       for (size_t i = 0; i < got; ++i) {

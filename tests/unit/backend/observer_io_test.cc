@@ -56,7 +56,7 @@ TEST_F(ObserverTest, UnmappedPagesOfOursGo) {
   EXPECT_EQ(Cached("model"), 4 * kMiB);
 }
 
-// What comes later to a place that we have emptied is somebody else's.
+// Pages that come later to a place that we have emptied belong to another.
 TEST_F(ObserverTest, DroppedPagesAreOursNoLonger) {
   ASSERT_NO_FATAL_FAILURE(Open());
   const Result<FileInfo> file = backend_->Lookup("model");
@@ -76,7 +76,7 @@ TEST_F(ObserverTest, DroppedPagesAreOursNoLonger) {
 }
 
 // A process that has a file of the folder open with O_DIRECT ends the loads there; they begin again
-// when somebody reads through the cache.
+// when a process reads through the cache.
 TEST_F(ObserverTest, ADirectReaderEndsLoads) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Write("other", 32 * kMiB);
@@ -272,7 +272,7 @@ TEST_F(ObserverTest, AFileThatAppearsLaterIsFound) {
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   mkdir(Path("later").c_str(), 0755);
   Write("later/new", 4 * kMiB);
-  // The first reads are of a file that nobody knows; they make it known.
+  // The first reads are of an unknown file; they make it known.
   std::vector<Event> events;
   for (int i = 0; i < 50 && Bytes(events, IsAccess) == 0; ++i) {
     Drop("later/new");

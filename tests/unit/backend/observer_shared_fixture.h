@@ -33,7 +33,7 @@ class SharedSet {
  public:
   explicit SharedSet(std::unique_ptr<ObserverProgramSet> set) : set_(std::move(set)) {}
 
-  // One call, with nobody else in the set.
+  // One call, with no other in the set.
   template <typename Call>
   auto With(Call call) {
     const std::lock_guard lock(mutex_);
@@ -97,7 +97,7 @@ class ObserverSharedTest : public BuildTreeTest {
     return dir;
   }
   std::unique_ptr<ObserverBackend> Observe(const std::string& dir, uint32_t number,
-                                           InodeIndex::Limits limits = {}) {
+                                           ObserverFiles::Limits limits = {}) {
     Result<ObserverFds> fds = set_->Share(number);
     EXPECT_TRUE(fds);
     auto programs = ObserverPrograms::Adopt(std::move(*fds), number);

@@ -60,7 +60,7 @@ TEST_F(ObserverSharedTest, AFileThatAppearsIsFoundByTheDirectoryThatHasIt) {
   }
 }
 
-// While nobody watched there, the file was met and told to the other directory alone.
+// While no runner watched there, the file was discovered and told to the other directory alone.
 TEST_F(ObserverSharedTest, AFileThatAppearedUnwatchedIsFoundByTheNextWatch) {
   const std::string one = Make("one");
   const std::string two = Make("two");
@@ -141,7 +141,7 @@ TEST_F(ObserverSharedTest, AnEventSaysTheReadersCgroup) {
   EXPECT_EQ(rmdir(group.c_str()), 0);
 }
 
-// However many files somebody reads: what the kernel lists of a directory has a bound.
+// However many files a process reads: what the kernel lists of a directory has a bound.
 TEST_F(ObserverSharedTest, TheKernelsListDoesNotGrow) {
   const std::string dir = Make("many");
   constexpr int kMany = 600;
@@ -168,7 +168,7 @@ TEST_F(ObserverSharedTest, TheKernelsListDoesNotGrow) {
     return count;
   };
   EXPECT_EQ(listed(), 16u);
-  std::set<uint64_t> met;
+  std::set<uint64_t> discovered;
   std::array<Event, 256> batch;
   for (int i = 0; i < kMany; i += 50) {
     const std::string command = "cd '" + dir + "' && cat $(seq " + std::to_string(i) + " " +
@@ -176,13 +176,13 @@ TEST_F(ObserverSharedTest, TheKernelsListDoesNotGrow) {
     ASSERT_EQ(std::system(command.c_str()), 0);
     while (const size_t got = backend->Drain(batch)) {
       for (size_t at = 0; at < got; ++at) {
-        if (backend->Resolve(batch[at].file, nullptr)) met.insert(batch[at].file);
+        if (backend->Resolve(batch[at].file, nullptr)) discovered.insert(batch[at].file);
       }
     }
     EXPECT_LE(listed(), 48u) << i;
   }
-  if (met.empty()) GTEST_SKIP() << "this file system opens no files by number";
-  EXPECT_GT(met.size(), kMany * 9u / 10);
+  if (discovered.empty()) GTEST_SKIP() << "this file system opens no files by number";
+  EXPECT_GT(discovered.size(), kMany * 9u / 10);
   EXPECT_GT(listed(), 40u);
 }
 

@@ -122,7 +122,7 @@ TEST_F(ObserverTest, ATraceOfAMappingByHugePagesCoversIt) {
   ASSERT_EQ(write(fd.Get(), all.data(), all.size()), static_cast<ssize_t>(all.size()));
   ASSERT_EQ(fsync(fd.Get()), 0);
   if (!Open()) GTEST_SKIP() << why_not_;
-  if (backend_->Caps().misses_huge) GTEST_SKIP() << "this kernel lets nobody enter its functions";
+  if (backend_->Caps().misses_huge) GTEST_SKIP() << "this kernel allows no fentry";
   ASSERT_TRUE(backend_->Attach({.trace = true}));
   int status = 0;
   waitpid(Fork([&] {
@@ -260,8 +260,8 @@ TEST_F(ObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
     std::filesystem::create_directory(Path(name));
     std::filesystem::copy_file("/proc/self/comm", Path(name + "/file"));
   }
-  MetFiles met(16);
-  InodeIndex index(dir_, programs->get(), &met, {});
+  DiscoveredFiles discovered(16);
+  ObserverFiles index(dir_, programs->get(), &discovered, {});
   bool is_done = false;
   for (int part = 0; !is_done && part < 4000; ++part) {
     const Result<bool> scanned = index.Rescan(MonotonicNs() + kNsPerMs / 5);
@@ -278,12 +278,12 @@ TEST_F(ObserverTest, ManyDirectoriesAreListedInPartsHoweverShort) {
   EXPECT_EQ(index.Files(), kDirectories + 2);
 }
 
-// Nobody has read either: only the look at the directory can tell that it is another file.
+// No process has read either: only the look at the directory can tell that it is another file.
 TEST_F(ObserverTest, ALookTellsAFileFromTheOneThatHadItsInode) {
   Result<std::unique_ptr<ObserverPrograms>> programs = ObserverPrograms::Load(SysRoots{});
   if (!programs) GTEST_SKIP() << programs.error().message;
-  MetFiles met(16);
-  InodeIndex index(dir_, programs->get(), &met, {});
+  DiscoveredFiles discovered(16);
+  ObserverFiles index(dir_, programs->get(), &discovered, {});
   ASSERT_TRUE(index.Rescan(MonotonicNs() + 60 * kNsPerSec));
   const Result<FileInfo> before = index.Lookup("model");
   ASSERT_TRUE(before);

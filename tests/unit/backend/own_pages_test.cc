@@ -14,8 +14,8 @@ constexpr uint64_t kPart = 1 << 20;
 using Parts = std::vector<std::pair<uint64_t, uint64_t>>;
 
 TEST(OwnPagesTest, AFileOfWhichNothingIsOursIsForgotten) {
-  MetFiles met(16);
-  OwnPages own(&met);
+  DiscoveredFiles discovered(16);
+  OwnPages own(&discovered);
   for (uint64_t file = 1; file <= 1000000; ++file) {
     own.Add(file, 0, kPart);
     own.Remove(file, 0, kPart);
@@ -27,8 +27,8 @@ TEST(OwnPagesTest, AFileOfWhichNothingIsOursIsForgotten) {
 }
 
 TEST(OwnPagesTest, FilesThatNobodyDropsAreBounded) {
-  MetFiles met(16);
-  OwnPages own(&met);
+  DiscoveredFiles discovered(16);
+  OwnPages own(&discovered);
   for (uint64_t file = 1; file <= 2 * OwnPages::kMaxFiles; ++file) own.Add(file, 0, kPart);
   EXPECT_EQ(own.Size(), OwnPages::kMaxFiles);
   EXPECT_FALSE(own.Within(2 * OwnPages::kMaxFiles, 0, kPart).empty()) << "the newest";

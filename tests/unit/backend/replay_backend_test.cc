@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/backend/replay/replay_backend.h"
+#include "sim/replay/replay_backend.h"
 
 #include <gtest/gtest.h>
 

@@ -85,7 +85,7 @@ TEST(Log, JsonHasFields) {
   EXPECT_FALSE(second.contains("service"));
 }
 
-// Who logs without end hides nobody else, and all that was left out is counted.
+// A service that logs without end hides no other, and all that was left out is counted.
 TEST(Log, AFloodIsCutAndCounted) {
   constexpr int kFlood = 2000;
   const auto lines = Logged("json", [] {

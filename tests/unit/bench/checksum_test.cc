@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The running checksum: equals a plain computation, depends on values and order, not on pieces.
-#include "bench/common/checksum.h"
+#include "tools/model/common/checksum.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Command lines of the bench programs: what is accepted, and one clear line for what is not.
-#include "bench/loadmodel/config.h"
+#include "tools/model/loadmodel/config.h"
 
 #include <gtest/gtest.h>
 

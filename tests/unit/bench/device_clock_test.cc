@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The modelled device: its rate, its buffer, and that a stall is never made good.
-#include "bench/loadmodel/device_clock.h"
+#include "tools/model/loadmodel/device_clock.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@ import unittest
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".."))
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(TOP, "bench"))
+sys.path[:0] = [os.path.join(TOP, "bench"), os.path.join(TOP, "tools/lib")]
 
 from demo import command, evaluate, prepare, promises, results  # noqa: E402
 

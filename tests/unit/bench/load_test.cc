@@ -9,11 +9,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bench/common/model_dir.h"
-#include "bench/loadmodel/worker.h"
-#include "bench/mkmodel/writer.h"
-#include "bench/sample/residency.h"
 #include "daemon/base/unique_fd.h"
+#include "tools/model/common/model_dir.h"
+#include "tools/model/loadmodel/worker.h"
+#include "tools/model/mkmodel/writer.h"
+#include "tools/model/sample/residency.h"
 
 namespace ppc::bench {
 namespace {

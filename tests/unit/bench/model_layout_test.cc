@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generated headers give the published file sizes, byte for byte; scaling keeps the structure.
-#include "bench/common/model_layout.h"
+#include "tools/model/common/model_layout.h"
 
 #include <gtest/gtest.h>
 
-#include "bench/mkmodel/writer.h"
 #include "daemon/base/json.h"
+#include "tools/model/mkmodel/writer.h"
 
 namespace ppc::bench {
 namespace {

@@ -15,7 +15,7 @@ import zlib
 HERE = os.path.dirname(os.path.realpath(__file__))
 TOP = os.path.realpath(os.path.join(HERE, "..", "..", ".."))
 sys.dont_write_bytecode = True
-sys.path[:0] = [os.path.join(TOP, "bench"), HERE]
+sys.path[:0] = [os.path.join(TOP, "bench"), os.path.join(TOP, "tools/lib"), HERE]
 
 import synthetic_results  # noqa: E402
 from report import page, png, runs, start, svg, table  # noqa: E402

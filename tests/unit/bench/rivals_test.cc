@@ -19,8 +19,8 @@
 #include "bench/rivals/direct.h"
 #include "bench/rivals/io.h"
 #include "bench/rivals/prefetch.h"
-#include "bench/sample/residency.h"
 #include "daemon/base/unique_fd.h"
+#include "tools/model/sample/residency.h"
 
 namespace ppc::bench {
 namespace {
@@ -147,7 +147,7 @@ class RivalsTest : public ::testing::Test {
     EXPECT_TRUE(map.ok());
     return map->Resident(0, map->pages());
   }
-  // Of tmpfs nothing can be dropped, and O_DIRECT is refused.
+  // tmpfs drops nothing, and refuses O_DIRECT.
   bool IsOnDisk() { return Resident(Make({4096})[0]) == 0; }
 
   fs::path dir_;

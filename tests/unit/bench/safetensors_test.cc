@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The safetensors header: what the reference writer writes, and every way a file can be wrong.
-#include "bench/common/safetensors.h"
+#include "tools/model/common/safetensors.h"
 
 #include <gtest/gtest.h>
 

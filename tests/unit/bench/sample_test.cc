@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bench/sample/counters.h"
-#include "bench/sample/residency.h"
+#include "tools/model/sample/counters.h"
+#include "tools/model/sample/residency.h"
 
 namespace ppc::bench {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensor-parallel slices: together they are the tensor, and owners of pages follow from them.
-#include "bench/common/slice.h"
+#include "tools/model/common/slice.h"
 
 #include <gtest/gtest.h>
 

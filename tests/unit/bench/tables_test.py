@@ -4,7 +4,8 @@ import os
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../bench"))
+TOP = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../..")
+sys.path[:0] = [os.path.join(TOP, "bench"), os.path.join(TOP, "tools/lib")]
 
 import tables  # noqa: E402
 from filesystems import table as filesystems  # noqa: E402

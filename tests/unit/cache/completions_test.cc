@@ -25,7 +25,7 @@ TEST(Completions, WakesOnceForSeveralResults) {
   completions.Take(&results);
   EXPECT_EQ(results.size(), 3u);
   EXPECT_FALSE(IsReadable(completions));
-  completions.Kick();
+  completions.WakeThreads();
   EXPECT_TRUE(IsReadable(completions));
 }
 

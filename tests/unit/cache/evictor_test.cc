@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "daemon/backend/replay/replay_backend.h"
+#include "sim/replay/replay_backend.h"
 #include "tests/unit/units.h"
 
 namespace ppc {

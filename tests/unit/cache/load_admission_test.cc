@@ -40,91 +40,91 @@ class LoadAdmissionTest : public testing::Test {
     std::optional<LoadItem> dropped;
     ASSERT_TRUE(queue_.Append(std::move(item), queue_.NewList(), &dropped));
   }
-  LoadAdmission::Choice Choose(const LoadWorker& worker, bool has_small = false) {
-    return admission_.Choose(worker, has_small, now_ns_);
+  LoadAdmission::Choice Choose(const LoaderThread& loader, bool has_small = false) {
+    return admission_.Choose(loader, has_small, now_ns_);
   }
 
   uint64_t now_ns_ = 1000 * kMs;
   LoaderLayout layout_{{NumaNode{0, {}}, NumaNode{1, {0}}}, 1, 1};
   LoadQueue queue_{2, 100};
   LoadAdmission admission_{&queue_, &layout_, 8 * kMiB, LoadAdmission::kMemoryAgeNs};
-  LoadWorker memory_only_{.index = 0, .node = 0};
-  LoadWorker worker_{.index = 1, .node = 1};
+  LoaderThread memory_only_{.index = 0, .node = 0};
+  LoaderThread loader_{.index = 1, .node = 1};
 };
 
 TEST_F(LoadAdmissionTest, ChunksEndAtMultiplesOfTheirSize) {
-  EXPECT_EQ(Choose(worker_).found, Found::kNothing);
+  EXPECT_EQ(Choose(loader_).found, Found::kNothing);
   Queue({.offset = 7 * kMiB, .size = 64 * kMiB});
-  const LoadAdmission::Choice first = Choose(worker_);
+  const LoadAdmission::Choice first = Choose(loader_);
   ASSERT_EQ(first.found, Found::kItem);
   EXPECT_EQ(first.bytes, 1 * kMiB);
   queue_.Advance(first.item, first.bytes);
-  EXPECT_EQ(Choose(worker_).bytes, 8 * kMiB);
+  EXPECT_EQ(Choose(loader_).bytes, 8 * kMiB);
 }
 
-TEST_F(LoadAdmissionTest, AWorkersOwnNodeComesFirst) {
+TEST_F(LoadAdmissionTest, ALoadersOwnNodeComesFirst) {
   Queue({.offset = 0, .size = kMiB});
   Queue({.offset = kMiB, .size = kMiB, .node = 1});
-  EXPECT_EQ(Choose(worker_).item->node, 1);
+  EXPECT_EQ(Choose(loader_).item->node, 1);
   EXPECT_EQ(Choose(memory_only_).found, Found::kNothing) << "what is for no node";
 }
 
 TEST_F(LoadAdmissionTest, SmallItemsAreForTheirWorkersIfThereAreAny) {
   Queue({.size = 4096, .is_small = true});
-  EXPECT_EQ(Choose(worker_, true).found, Found::kNothing);
-  EXPECT_EQ(Choose(worker_, false).found, Found::kItem);
-  const LoadWorker small{.index = 0, .node = 1, .is_for_small = true};
+  EXPECT_EQ(Choose(loader_, true).found, Found::kNothing);
+  EXPECT_EQ(Choose(loader_, false).found, Found::kItem);
+  const LoaderThread small{.index = 0, .node = 1, .is_for_small = true};
   EXPECT_EQ(Choose(small, true).found, Found::kItem);
 }
 
 TEST_F(LoadAdmissionTest, AGroupThatRestsHasWorkButNoRoom) {
   Queue({.size = kMiB});
   queue_.RestUntil(queue_.SlotOf(0, 0)) = now_ns_ + 1;
-  EXPECT_EQ(Choose(worker_).found, Found::kNoRoom);
+  EXPECT_EQ(Choose(loader_).found, Found::kNoRoom);
   ++now_ns_;
-  EXPECT_EQ(Choose(worker_).found, Found::kItem);
+  EXPECT_EQ(Choose(loader_).found, Found::kItem);
 }
 
 TEST_F(LoadAdmissionTest, NothingIsGrantedByAPayerThatNobodyLookedAt) {
   const auto payer = PayerOf(4, 0);
   Queue({.size = 8 * kMiB, .payer = payer});
-  EXPECT_EQ(Choose(worker_).unknown, payer);
+  EXPECT_EQ(Choose(loader_).unknown, payer);
   EXPECT_EQ(payer->budget->Inflight(), 0u);
   LoadAdmission::Look(payer.get(), now_ns_);
-  const LoadAdmission::Choice choice = Choose(worker_);
+  const LoadAdmission::Choice choice = Choose(loader_);
   ASSERT_EQ(choice.found, Found::kItem);
   EXPECT_EQ(choice.unknown, nullptr);
   EXPECT_EQ(choice.bytes, 8 * kMiB);
   EXPECT_EQ(payer->budget->Inflight(), 8 * kMiB);
   now_ns_ += LoadAdmission::kMemoryAgeNs;
-  EXPECT_EQ(Choose(worker_).unknown, payer) << "what was seen is old";
+  EXPECT_EQ(Choose(loader_).unknown, payer) << "what was seen is old";
 }
 
 TEST_F(LoadAdmissionTest, ThatThereIsNoRoomIsLookedAtAgainAndHoldsUpNobody) {
   const auto full = PayerOf(4, 800 * kMiB);
   LoadAdmission::Look(full.get(), now_ns_);
   Queue({.size = 8 * kMiB, .payer = full});
-  EXPECT_EQ(Choose(worker_).unknown, full) << "known, but who believes it sleeps";
-  worker_.looked.push_back(full.get());
-  EXPECT_EQ(Choose(worker_).found, Found::kNoRoom);
+  EXPECT_EQ(Choose(loader_).unknown, full) << "known, but who believes it sleeps";
+  loader_.looked.push_back(full.get());
+  EXPECT_EQ(Choose(loader_).found, Found::kNoRoom);
   const auto roomy = PayerOf(5, 0);
   LoadAdmission::Look(roomy.get(), now_ns_);
   Queue({.size = 8 * kMiB, .payer = roomy});
-  const LoadAdmission::Choice choice = Choose(worker_);
+  const LoadAdmission::Choice choice = Choose(loader_);
   ASSERT_EQ(choice.found, Found::kItem);
   EXPECT_EQ(choice.item->payer, roomy);
 }
 
-// Whoever reads memory does not come back.
+// The thread that reads memory does not come back.
 TEST_F(LoadAdmissionTest, AnOldReadingGrantsNothingEvenToWhoLooked) {
   const auto payer = PayerOf(4, 0);
   LoadAdmission::Look(payer.get(), now_ns_);
   Queue({.size = 8 * kMiB, .payer = payer});
-  worker_.looked.push_back(payer.get());
+  loader_.looked.push_back(payer.get());
   now_ns_ += 499 * kMs;
-  EXPECT_EQ(Choose(worker_).found, Found::kItem);
+  EXPECT_EQ(Choose(loader_).found, Found::kItem);
   now_ns_ += kMs;
-  EXPECT_EQ(Choose(worker_).found, Found::kNoRoom);
+  EXPECT_EQ(Choose(loader_).found, Found::kNoRoom);
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ TEST_F(ServicesTest, WhoHasTimeLetsOthersGoFirst) {
   EXPECT_EQ(taken[1], 0u);
   EXPECT_EQ(taken[2], 1000u);
   EXPECT_EQ(taken[3], 1000u);
-  // Nobody else wants the device.
+  // No other service wants the device.
   EXPECT_EQ(TakeBytes(500)[1], 500u);
   // Its time has gone, though others want it still.
   now_ns_ += 59 * kSecond;
@@ -169,7 +169,7 @@ TEST_F(ServicesTest, OfThoseWhoHaveTimeWhoNeedsItFirst) {
 TEST_F(ServicesTest, WhoHasMissedHasNoTime) {
   Want(1, 10, 100, now_ns_ + 60 * kSecond);
   Want(2, 10, 100);
-  queue_.Press(1, now_ns_ + 1);
+  queue_.Boost(1, now_ns_ + 1);
   EXPECT_EQ(TakeBytes(1000)[1], 500u);
   now_ns_ += 1;
   EXPECT_EQ(TakeBytes(500)[1], 0u);
@@ -179,7 +179,7 @@ TEST_F(ServicesTest, WhoHasMissedHasNoTime) {
 TEST_F(ServicesTest, NobodyWaitsForWhoHasEnded) {
   Want(1, 1, 100);
   const uint32_t slot = Next(0)->slot;
-  queue_.Press(1, now_ns_ + kSecond);
+  queue_.Boost(1, now_ns_ + kSecond);
   EXPECT_TRUE(queue_.IsPressed(slot, now_ns_));
   EXPECT_EQ(TakeBytes(100)[1], 100u);
   queue_.Free(1);

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/backend/replay/replay_backend.h"
 #include "daemon/cache/loader_pool.h"
+#include "sim/replay/replay_backend.h"
 #include "tests/unit/units.h"
 
 namespace ppc {

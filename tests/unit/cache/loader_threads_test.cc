@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose threads load what, and when they wake.
+// The threads that load, and when they wake.
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -46,7 +46,7 @@ TEST_F(LoaderThreadsTest, EachNodeHasItsOwnThreads) {
   EXPECT_EQ(pool_->Stats().node_loaded[1], 8 * kMiB);
 }
 
-// Pages go where the thread's node is: nobody asked for a device's memory.
+// Pages go where the thread's node is: no load asked for a device's memory.
 TEST_F(LoaderThreadsTest, AMemoryOnlyNodeGetsWhatNamesItAndNothingElse) {
   const std::vector<NumaNode> nodes = {NumaNode{0, {}}, NumaNode{1, {0}}, NumaNode{2, {}}};
   LoaderPool pool(backend_.get(), nodes, {.threads_per_node = 1, .manual = true}, &completions_);

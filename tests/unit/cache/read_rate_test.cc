@@ -123,7 +123,7 @@ TEST_F(ReadRateTest, LimitsChangeWithinASecond) {
   EXPECT_EQ(Take(rate.get(), now_ns_, 8 * kMiB), 8 * kMiB);
 }
 
-// A limit that nobody has looked for yet may be there.
+// A limit that was not looked for yet may be there.
 TEST_F(ReadRateTest, NothingIsGrantedBlindly) {
   Max("/a", kMiB);
   const auto rate = Make("/a");

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "bench/sim/policy_test_options.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/runner/options.h"
 #include "daemon/supervisor/options.h"
-#include "tools/oci/programs.h"
+#include "extras/oci/programs.h"
+#include "sim/policy_test_options.h"
 #include "tools/ppcctl/program.h"
 
 namespace ppc::cli {

@@ -60,7 +60,7 @@ TEST(ServiceViewTest, PaceIsWhatChangedBetweenTwoLooks) {
   EXPECT_EQ(ViewOf(untold)["/m"].services["auto-1"].guard, "");
 }
 
-// Of two workers the one that comes first to what is not loaded, which need not have the least.
+// The worker that comes first to what is not loaded, which need not have the least.
 TEST(ServiceViewTest, SlackIsThatOfTheReaderWhoHasLeast) {
   const auto view = [](uint64_t fast, const Json& fast_ahead, uint64_t slow,
                        const Json& slow_ahead) {

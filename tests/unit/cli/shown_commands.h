@@ -18,17 +18,17 @@ struct ShownCommand {
   bool is_span = false;
 };
 
-// Of the Markdown `text`.  A line of a fenced block that has the word "ppcctl" and no command is
-// added to `missed`.
+// The commands of the Markdown `text`.  A line of a fenced block that has the word "ppcctl" and no
+// command is added to `missed`.
 std::vector<ShownCommand> CommandsOfDocument(const std::string& name, const std::string& text,
                                              std::vector<std::string>* missed);
 
-// Of the lines Exec...= of a unit or drop-in.
+// The commands of the lines Exec...= of a unit or drop-in.
 std::vector<ShownCommand> CommandsOfUnit(const std::string& name, const std::string& text);
 
-// Of a README.Debian: indented lines, and spans.
+// The commands of a README.Debian: indented lines, and spans.
 std::vector<ShownCommand> CommandsOfReadme(const std::string& name, const std::string& text);
-// Of a YAML file: lists of words, lines for a shell, and spans in comments.
+// The commands of a YAML file: lists of words, lines for a shell, and spans in comments.
 std::vector<ShownCommand> CommandsOfManifest(const std::string& name, const std::string& text,
                                              std::vector<std::string>* missed);
 

@@ -14,10 +14,10 @@
 #include <set>
 #include <sstream>
 
-#include "bench/sim/policy_test_options.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/runner/options.h"
 #include "daemon/supervisor/options.h"
+#include "sim/policy_test_options.h"
 #include "tools/ppcctl/program.h"
 
 namespace ppc::cli {
@@ -35,22 +35,22 @@ struct RunBy {
 constexpr std::array kRunBy = {
     RunBy{"ppc-policy-test", "unit/sim/policy_test_test.py", "run"},
     RunBy{"ppc-runner", "e2e/102-standalone.sh", "begin"},
-    RunBy{"ppcctl artifact capture", "unit/supervisor/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl artifact list", "unit/supervisor/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl artifact restore", "unit/supervisor/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl artifact rm", "unit/supervisor/ppcctl_artifact_test.cc"},
-    RunBy{"ppcctl artifact verify", "unit/supervisor/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact capture", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact list", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact restore", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact rm", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
+    RunBy{"ppcctl artifact verify", "../extras/artifact/tests/ppcctl_artifact_test.cc"},
     RunBy{"ppcctl bind-pid", "unit/supervisor/ppcctl_verbs_test.cc"},
     RunBy{"ppcctl doctor", "here e2e/123-doctor.sh"},
     RunBy{"ppcctl drop", "here unit/supervisor/ppcctl_verbs_test.cc"},
     RunBy{"ppcctl explain-pid", "e2e/103-read-limit.sh"},
     RunBy{"ppcctl list", "unit/supervisor/ppcctl_output_test.cc"},
-    RunBy{"ppcctl metrics", "unit/supervisor/ppcd_metrics_test.cc"},
+    RunBy{"ppcctl metrics", "../extras/metrics/tests/ppcd_metrics_test.cc"},
     RunBy{"ppcctl off", "unit/supervisor/ppcd_off_test.cc"},
     RunBy{"ppcctl on", "unit/supervisor/ppcd_off_test.cc"},
-    RunBy{"ppcctl node", "all/place unit/supervisor/ppcctl_place_test.cc"},
+    RunBy{"ppcctl node", "all/place ../extras/placement/tests/ppcctl_place_test.cc"},
     RunBy{"ppcctl watch-xllm", "all/xllm"},
-    RunBy{"ppcctl place", "all/place unit/supervisor/ppcctl_place_test.cc"},
+    RunBy{"ppcctl place", "all/place ../extras/placement/tests/ppcctl_place_test.cc"},
     RunBy{"ppcctl plan", "e2e/080-run.sh"},
     RunBy{"ppcctl reg_policy", "e2e/lib.sh e2e/013-no-bpf.sh"},
     RunBy{"ppcctl report", "e2e/124-report.sh"},
@@ -58,7 +58,7 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl run",
           "e2e/080-run.sh e2e/124-report.sh e2e/125-artifacts-container.sh all/compile "
           "unit/supervisor/ppcctl_test.cc "
-          "unit/supervisor/ppcctl_run_test.cc unit/supervisor/ppcctl_artifact_test.cc "
+          "unit/supervisor/ppcctl_run_test.cc ../extras/artifact/tests/ppcctl_artifact_test.cc "
           "unit/supervisor/ppcctl_service_test.cc"},
     RunBy{"ppcctl service env", "unit/supervisor/ppcctl_service_test.cc"},
     RunBy{"ppcctl service phase", "unit/supervisor/ppcctl_service_test.cc"},
@@ -78,11 +78,12 @@ constexpr std::array kRunBy = {
     RunBy{"ppcctl warm",
           "unit/supervisor/ppcctl_verbs_test.cc unit/supervisor/ppcctl_template_test.cc"},
     RunBy{"ppcctl xpus", "here unit/supervisor/ppcctl_verbs_test.cc"},
-    RunBy{"ppcd",
-          "e2e/lib.sh e2e/014-system-calls.sh unit/supervisor/daemon_fixture.cc "
-          "unit/supervisor/ppcd_metrics_test.cc unit/supervisor/ppcd_service_socket_test.cc "
-          "unit/supervisor/ppcd_log_test.cc",
-          "StartDaemon"},
+    RunBy{
+        "ppcd",
+        "e2e/lib.sh e2e/014-system-calls.sh unit/supervisor/daemon_fixture.cc "
+        "../extras/metrics/tests/ppcd_metrics_test.cc unit/supervisor/ppcd_service_socket_test.cc "
+        "unit/supervisor/ppcd_log_test.cc",
+        "StartDaemon"},
 };
 
 const Program& ProgramNamed(const std::string& name) {

@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <new>
 
-#include "daemon/backend/replay/replay_backend.h"
 #include "daemon/exec/runtime.h"
 #include "daemon/policy/plugin.h"
 #include "policies/maio/template/template.h"
+#include "sim/replay/replay_backend.h"
 #include "tests/unit/temp_tree.h"
 
 namespace {

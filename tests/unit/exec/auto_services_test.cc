@@ -42,7 +42,7 @@ class AutoServicesTest : public ExecutorTest {
     backend_.Push(event);
     Turn();
   }
-  // Long enough for whoever is gone to be missed.
+  // Long enough for a process that is gone to be missed.
   void Wait() {
     for (int i = 0; i < 12; ++i) {
       backend_.AdvanceClock(200 * kMs);
@@ -255,7 +255,7 @@ TEST_F(AutoServicesTest, AnOpenServiceStartsAgainWhenItsReadersAreOthers) {
   EXPECT_TRUE(runtime_->Control({{"op", "service_ready"}, {"service_id", "own"}}).ok());
 }
 
-// As a registration's own is: told of as ready, since nobody reads yet.
+// Like a registration's own service: ready from the beginning, since no process reads yet.
 TEST_F(AutoServicesTest, AnOpenServiceThatIsReadyStartsWithItsFirstReader) {
   Process(9, 1, 9);
   StartHere();

@@ -38,7 +38,7 @@ class EventIntakeTest : public PartsTest {
     while (intake_->DrainBatch() > 0) {
     }
   }
-  // Whose the readers are is asked elsewhere from now on.
+  // The services of readers are looked up by another thread from now on.
   void LookReadersUp() {
     services_->Use(
         nullptr,
@@ -48,17 +48,17 @@ class EventIntakeTest : public PartsTest {
         [this] { intake_->NoteAnswer(); });
   }
   // As the executor: once for all that have been answered.
-  void Turn(Worker* worker) {
+  void Turn(JobQueue* worker) {
     worker->RunDone();
     intake_->ReleaseAnswered();
   }
-  static void Fill(Worker* worker) {
-    while (worker->Submit(nullptr, nullptr)) {
+  static void Fill(JobQueue* worker) {
+    while (queue->Submit(nullptr, nullptr)) {
     }
   }
 
-  Worker control_{"control", /*manual=*/true};
-  Worker lookups_{"readers", /*manual=*/true};
+  JobQueue control_{"control", /*manual=*/true};
+  JobQueue lookups_{"readers", /*manual=*/true};
   DemandMeter demand_;
   std::atomic<uint64_t> own_cache_{0};
   std::unique_ptr<CacheLook> look_;
@@ -205,14 +205,14 @@ TEST_F(EventIntakeTest, AMessageWaitsForTwoSecondsAtMostAndIsAnsweredOnce) {
   const uint64_t start = backend_.NowNs();
   intake_->CatchUp(answer_);
   Turn(&control_);
-  intake_->SettleLate(start + 1999 * kMs);
+  intake_->ExpirePendingMessages(start + 1999 * kMs);
   EXPECT_EQ(answers_, 0);
-  intake_->SettleLate(start + 2000 * kMs);
+  intake_->ExpirePendingMessages(start + 2000 * kMs);
   EXPECT_EQ(answers_, 1);
   for (int turn = 0; turn < 4; ++turn) {
     Turn(&control_);
     Turn(&lookups_);
-    intake_->SettleLate(start + 5000 * kMs);
+    intake_->ExpirePendingMessages(start + 5000 * kMs);
   }
   EXPECT_EQ(answers_, 1);
   EXPECT_EQ(seen_.size(), 1u);
@@ -231,7 +231,7 @@ TEST_F(EventIntakeTest, AMessageDoesNotWaitBehindAFullQueue) {
   Fill(&lookups_);
   intake_->CatchUp(answer_);
   Turn(&control_);
-  intake_->SettleLate(backend_.NowNs());
+  intake_->ExpirePendingMessages(backend_.NowNs());
   EXPECT_EQ(answers_, 2);
 }
 

@@ -124,7 +124,7 @@ TEST_F(ExecutorEvictTest, WhoWantsItIsAskedWhatToDropWhileThereIsRoom) {
   }
 }
 
-// Nobody else reads ahead for a reader whose loads wait.
+// No other code reads ahead for a reader whose loads wait.
 TEST_F(ExecutorEvictTest, WhereNothingIsLoadedReadAheadIsTheKernels) {
   policy_.prefetch = [&](const miss_io& miss) {
     policy_.list.push_back({.file = miss.file, .offset = 64 * kMiB, .size = 8 * kMiB});

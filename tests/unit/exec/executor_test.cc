@@ -220,7 +220,7 @@ TEST_F(ExecutorTest, EachServiceIsPlannedByItself) {
   EXPECT_LE(most, 32 * kMiB);
 }
 
-// Who fills his part of the queue does not keep the other from being asked.
+// A service that fills its part of the queue does not keep the other from being asked.
 TEST_F(ExecutorTest, AFullQueueOfOneServiceDoesNotStarveAnother) {
   std::map<uint32_t, uint64_t> asked;
   policy_.control = [](const std::string&) { return std::string("{}"); };

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "daemon/backend/replay/replay_backend.h"
+#include "sim/replay/replay_backend.h"
 
 namespace ppc {
 namespace {
@@ -52,7 +52,7 @@ TEST_F(FileTableTest, ANameThatAnotherFileTakesIsTheOthers) {
   uint64_t bytes = 0;
   EXPECT_TRUE(files_.FindPath("a", &id, &bytes));
   EXPECT_EQ(id, 2u);
-  // That the first one has another name, or goes, takes it from nobody.
+  // That the first one has another name, or goes, changes nothing for the others.
   backend_.AddFile(1, "longer than what a string has room for in itself", 5000);
   backend_.AdvanceClock(3ULL * 1000 * 1000 * 1000);
   ASSERT_NE(Get(2), nullptr);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/backend/replay/replay_backend.h"
 #include "daemon/base/files.h"
+#include "sim/replay/replay_backend.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -80,7 +80,7 @@ TEST_F(LearntProgramsTest, AProgramIsGuessedOnceUntilItHasLoadedAgain) {
   const LearntProgram* known = programs.Find(kFile, ProgramNamed("/serve.py"));
   ASSERT_NE(known, nullptr);
   EXPECT_EQ(programs.TakeGuess(*known).service_id, "auto-2");
-  // Of none of its models; and nothing is asked of the kernel any more.
+  // No model of it is left; and nothing is asked of the kernel any more.
   EXPECT_FALSE(programs.Knows(kExec));
   EXPECT_EQ(programs.Find(kFile, ProgramNamed("/serve.py")), nullptr);
   EXPECT_TRUE(backend_.watched.empty());

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/backend/replay/replay_backend.h"
+#include "sim/replay/replay_backend.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/backend/replay/replay_backend.h"
+#include "sim/replay/replay_backend.h"
 #include "tests/unit/temp_tree.h"
 
 namespace ppc {
@@ -26,7 +26,7 @@ class ServiceTableTest : public testing::Test {
     EXPECT_TRUE(started.ok()) << (started.ok() ? "" : started.error().message);
     return started.ok() ? *started : nullptr;
   }
-  // Of the service a process belongs to.
+  // The service that a process belongs to.
   std::string IdOf(int pid, uint64_t start_ns, uint64_t cgroup_id) {
     return services_->Of(*services_->ReaderOf(pid, start_ns, cgroup_id))->id;
   }
@@ -179,7 +179,7 @@ TEST_F(ServiceTableTest, WhoSaysSoBelongsToAService) {
   EXPECT_EQ(named(73, "/elsewhere", 8), "") << "another tenant, who has guessed the ID";
   EXPECT_EQ(named(74, "/own2", 8), "");
   EXPECT_EQ(named(75, "/one", 8), "a") << "what it says counts for nothing";
-  // In containers without a user namespace everybody is user 0.
+  // In containers without a user namespace every process is user 0.
   const auto in_container = [&](int pid, const std::string& network) {
     const std::string base = "/proc/" + std::to_string(pid);
     tree_.Link(base + "/ns/net", network);
@@ -265,7 +265,7 @@ TEST_F(ServiceTableTest, XpusThatAreNotThereAreRefused) {
   EXPECT_TRUE(services_->Start({{"service_id", "b"}, {"xpus", {2}}, {"resumed", true}}).ok());
 }
 
-// Where a look takes long, whoever looks has other things to do, too: answering for one.
+// Where a look takes long, its thread has other things to do, too: answering for one.
 TEST_F(ServiceTableTest, LooksAtMemoryLeaveTimeForOthers) {
   constexpr uint64_t kMs = 1'000'000;
   struct SlowMemory : MemorySource {

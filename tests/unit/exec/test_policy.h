@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/backend/replay/replay_backend.h"
 #include "daemon/exec/runtime.h"
+#include "sim/replay/replay_backend.h"
 
 namespace ppc {
 

@@ -67,7 +67,7 @@ class ThreadsTest : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
-  // Answered on the control worker's thread.
+  // Answered on the control queue's thread.
   Result<Json> Tell(const Json& message) {
     std::promise<Result<Json>> promise;
     std::future<Result<Json>> answer = promise.get_future();
@@ -76,7 +76,7 @@ class ThreadsTest : public testing::Test {
         [&] { return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
     return answer.get();
   }
-  // Whoever opens the FIFO reads the text, while action() lasts.
+  // A process that opens the FIFO reads the text, while action() lasts.
   template <typename Action>
   static void Answering(const std::string& fifo, const std::string& text, Action action) {
     std::atomic<bool> is_over = false;
@@ -108,7 +108,7 @@ class ThreadsTest : public testing::Test {
   std::unique_ptr<Runtime> runtime_;
 };
 
-// A process that is being torn down, or whose memory is locked, keeps whoever reads its
+// A process that is being torn down, or whose memory is locked, keeps each reader of its
 // /proc/PID/environ waiting.
 TEST_F(ThreadsTest, AProcessThatIsSlowToLookUpKeepsNobodyElseWaiting) {
   IsOfService(11, "a");
@@ -134,7 +134,7 @@ TEST_F(ThreadsTest, AProcessThatIsSlowToLookUpKeepsNobodyElseWaiting) {
   EXPECT_GE(runtime_->executor().Stats().held, 4u);
 }
 
-// Its memory is locked while it waits for a server that is gone, say: whoever reads
+// Its memory is locked while it waits for a server that is gone, say: each reader of
 // /proc/PID/environ waits with it.
 TEST_F(ThreadsTest, AProcessThatHangsHoldsUpNeitherMessagesNorTheEnd) {
   tree_.Write("/proc/10/stat", "10 (w) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0\n");
@@ -144,7 +144,7 @@ TEST_F(ThreadsTest, AProcessThatHangsHoldsUpNeitherMessagesNorTheEnd) {
   ASSERT_TRUE(Tell({{"op", "service_start"}, {"service_id", "a"}, {"workers", 1}}).ok());
   Miss(10, 0);
   Executor& executor = runtime_->executor();
-  // There is a reader, and he reads for as long as this is open.
+  // There is a reader, and it reads for as long as this is open.
   UniqueFd hangs;
   TurnUntil([&] {
     hangs.Reset(open(slow.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));

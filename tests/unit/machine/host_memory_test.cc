@@ -69,7 +69,7 @@ TEST_F(HostMemoryTest, TheShareOfSeveralBinds) {
   EXPECT_EQ(ServiceMemory::MachineBudget(options_), 320 * kKib);
 }
 
-// The kernel has reclaimed most of it, or somebody has dropped it.
+// The kernel has reclaimed most of it, or a process has dropped it.
 TEST_F(HostMemoryTest, OwnCacheIsNotMoreThanThereIs) {
   const std::atomic<uint64_t> own = 800 * kKib;
   options_.own_cache = &own;

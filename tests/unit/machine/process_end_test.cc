@@ -15,7 +15,7 @@
 namespace ppc {
 namespace {
 
-// Of a process that ends so; told when it has, and not waited for.
+// The end of a process that ends so; told when it has, and not waited for.
 class Ended {
  public:
   explicit Ended(int status, int signal = 0) : pid_(fork()) {

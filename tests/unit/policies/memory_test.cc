@@ -9,11 +9,11 @@
 #include <cstdlib>
 #include <new>
 
-#include "bench/common/model_layout.h"
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/template/template_format.h"
 #include "tests/unit/policies/synth_source_memory.h"
 #include "tests/unit/policies/template_samples.h"
+#include "tools/model/common/model_layout.h"
 
 namespace {
 

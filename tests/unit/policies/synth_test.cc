@@ -10,11 +10,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bench/common/slice.h"
-#include "bench/loadmodel/config.h"
-#include "bench/mkmodel/writer.h"
 #include "policies/maio/template/template_compare.h"
 #include "tests/unit/policies/synth_source_memory.h"
+#include "tools/model/common/slice.h"
+#include "tools/model/loadmodel/config.h"
+#include "tools/model/mkmodel/writer.h"
 
 namespace ppc::maio {
 namespace {

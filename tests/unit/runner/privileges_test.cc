@@ -64,7 +64,7 @@ TEST(Privileges, WhatIsGoneAlreadyNeedsNothing) {
 TEST(Privileges, AnOrdinaryUserHasNone) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another";
   std::thread([] {
-    // Of this thread alone; takes its capabilities with it.
+    // Changes this thread alone; takes its capabilities with it.
     ASSERT_EQ(syscall(SYS_setresuid, 65534, 65534, 65534), 0);
     const Status shed = ShedPrivileges(/*is_supervised=*/true);
     EXPECT_TRUE(shed.ok()) << shed.error().message;

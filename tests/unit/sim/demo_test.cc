@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/sim/experiment.h"
+#include "sim/experiment.h"
 
 namespace ppc::sim {
 namespace {

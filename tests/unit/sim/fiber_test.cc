@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sim/fiber.h"
+#include "sim/fiber.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 
-#include "bench/sim/disk.h"
+#include "sim/disk.h"
 
 namespace ppc::sim {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sim/fuzz.h"
+#include "sim/fuzz.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sim/kernel.h"
+#include "sim/kernel.h"
 
 #include <gtest/gtest.h>
 
@@ -182,8 +182,8 @@ TEST_F(KernelTest, AReaderLosesTheBadPagesAlone) {
   }
 }
 
-// Of a page that could not be read its reader alone tries again: neither the module's windows nor
-// loads do, which would read a whole window for each page of it.
+// A page that could not be read is tried again by its reader alone: neither the module's windows
+// nor loads do, which would read a whole window for each page of it.
 TEST_F(KernelTest, APageThatCouldNotBeReadIsReadByItsReaderAlone) {
   const uint32_t pages = kMiB / kPage;
   kernel_.SetBad({.first = file_->first, .end = file_->first + pages});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sim/page_cache.h"
+#include "sim/page_cache.h"
 
 #include <gtest/gtest.h>
 

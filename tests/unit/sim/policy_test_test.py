@@ -61,7 +61,7 @@ class PolicyTest(unittest.TestCase):
         whole = re.search(r"ok recorded-read - [1-9][0-9]* events, [1-9][0-9]* ranges .* start-up ([0-9.]+) of", said)
         self.assertLess(float(whole[1]), 0.8, said)
         self.assertIn("1 ok, 0 not ok", said)
-        log = os.path.join(TOP, "bench/sim/traces/recorded-map.ppclog")
+        log = os.path.join(TOP, "sim/traces/recorded-map.ppclog")
         status, said = run(os.path.join(POLICIES, "libppc_null.so"), "--log", log)
         self.assertEqual((status, "ok recorded-map - " in said, "1 ok, 0" in said), (0, True, True), said)
         status, said = run(os.path.join(BAD, "libppc_misbehave.so"), "--config", '{"do": "nonsense"}', "--log", log)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sim/replay.h"
+#include "sim/replay.h"
 
 #include <gtest/gtest.h>
 
-#include "bench/sim/experiment.h"
+#include "sim/experiment.h"
 #include "tests/unit/temp_tree.h"
 #include "tests/unit/units.h"
 

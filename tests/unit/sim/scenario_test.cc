@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/sim/scenario.h"
+#include "sim/scenario.h"
 
 #include <gtest/gtest.h>
 
-#include "bench/sim/experiment.h"
+#include "sim/experiment.h"
 
 namespace ppc::sim {
 namespace {

@@ -119,7 +119,7 @@ TEST_F(RunTest, TheFilterOfSystemCallsIsThePrivateDaemonsAlone) {
   EXPECT_EQ(result.out, own.out + "2\n") << result.err;
 }
 
-// Who says ready in a script says so in starts without a service, too.
+// A script that says ready says so in starts without a service, too.
 TEST_F(RunTest, ScriptsGoOnWithoutAService) {
   const std::string ctl = std::string(PPC_TEST_BIN_DIR) + "/ppcctl";
   const std::vector<std::string> script = {
@@ -282,7 +282,7 @@ TEST_F(RunTest, FindsTheModelAmongTheWords) {
 }
 
 TEST_F(RunTest, LearnsWhatTheCommandOpens) {
-  // The name is put together where nobody can read it.
+  // The name is put together where no test can read it.
   const std::string script = "d=" + dir_ +
                              "; exec 3<$d/mo'de'l/a.safetensors; sleep 0.5; "
                              "echo \"<$PPC_MOUNT>\"";

@@ -89,7 +89,7 @@ TEST_F(CtlTemplateTest, TemplatesAreMadeFromHeadersComparedAndRemoved) {
   EXPECT_EQ(ctl({"template", "rm", "../x"}).exit_status, 2);
 }
 
-// Of a service what its template names is read, and nothing beside it.
+// Reads what the service's template names, and nothing beside it.
 TEST_F(CtlTemplateTest, WhatATemplateNamesIsWarmed) {
   const std::string base = dir_ + "/base";
   MakeModel(base + "/model");

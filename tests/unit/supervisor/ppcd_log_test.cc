@@ -61,7 +61,7 @@ TEST_F(LogTest, JsonTellsDirectoryAndService) {
   EXPECT_EQ(one.find("svc-two"), std::string::npos) << one;
 }
 
-// Who has no journal finds what the policy says, too, among ppcd's lines by when it was said.
+// Without a journal the policy's lines stand among ppcd's, by their time.
 TEST_F(LogTest, LinesOfTheRunnerAreThere) {
   StartDaemon();
   const auto line = [](uint64_t time_ns, const char* text) {

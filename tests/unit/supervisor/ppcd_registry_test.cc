@@ -169,7 +169,7 @@ TEST_F(RegistryTest, ARefusedSecondStartStopsTheFirst) {
   EXPECT_TRUE(WasTold("service_stop"));
 }
 
-// A policy may read the headers of a large model: nobody waits for that.
+// A policy may read the headers of a large model: no caller waits for that.
 TEST_F(RegistryTest, AServiceWhosePolicyIsSlowStarts) {
   Json fake = Logging();
   fake["slow"] = {{"service_start", 3000}};

@@ -86,10 +86,10 @@ TEST_F(ReplicasTest, PodsOfOneServiceDoNotNeedNamesOfTheirOwn) {
   EXPECT_EQ(CodeOf(AskAs({"c", "/pods/c", 0}, About("service_stop", "svc-one"))), "EACCES");
   EXPECT_EQ(CodeOf(AskAs(b, About("service_stop", "svc-one"))), "");
   EXPECT_EQ(CodeOf(AskAs(b, About("service_stop", "svc-one"))), "EACCES");
-  // Whose process is no caller's does not become one.
+  // A process that is not the caller's does not become so.
   EXPECT_EQ(CodeOf(AskAs(b, Start("svc-one", {{"pid", in_a}}))), "EACCES");
   EXPECT_EQ(Services(), std::vector<std::string>{"svc-one"});
-  // Nobody can say himself whose template is to be followed.
+  // A caller cannot choose whose template is followed.
   const Json claimed = AskAs(b, Start("svc-two", {{"pid", in_b}, {"template", "svc-one"}}));
   EXPECT_FALSE(claimed.contains("template")) << claimed;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may do what: each operation by each kind of caller (docs/security.md).
+// Rights: each operation by each kind of caller (docs/security.md).
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -141,7 +141,7 @@ TEST_F(PpcdRightsTest, AServiceOfASharedGroupIsItsUsers) {
   EXPECT_EQ(CodeOf(started), "") << started;
   EXPECT_EQ(started["echo"]["by_cgroup"], false) << "not everybody in the root belongs to it";
   EXPECT_EQ(CodeOf(AskAs(other, About("service_stop", "svc-u"))), "EACCES");
-  // The same user in a group of its own, or root there, is somebody else.
+  // The same user in a group of its own, or root there, is another caller.
   EXPECT_EQ(CodeOf(AskAs(owner_, About("service_stop", "svc-u"))), "EACCES");
   EXPECT_EQ(CodeOf(AskAs({"root there", "/", 0}, About("service_stop", "svc-u"))), "EACCES");
   EXPECT_EQ(CodeOf(AskAs(stranger_, About("service_stop", "svc-u"))), "");
@@ -162,7 +162,7 @@ TEST_F(PpcdRightsTest, WhatRootStartsForAGroupIsTheGroups) {
       << "a group has no right to what is above it";
 }
 
-// Who may say that a service is ready may say how far it is.
+// A caller that may say that a service is ready may say how far it is.
 TEST_F(PpcdRightsTest, PhasesAreToldByWhoMayTellReadiness) {
   ASSERT_EQ(CodeOf(AskAs(owner_, Start("svc-a"))), "");
   Json phase = About("service_phase", "svc-a");
@@ -219,7 +219,7 @@ TEST_F(PpcdRightsTest, AServiceEndsWithItsGroup) {
   EXPECT_EQ(CodeOf(AskAs(owner_, About("service_stop", "svc-a"))), "");
 }
 
-// Whoever makes a group anew under its name has no right to what the one before has started.
+// A user that makes a group anew under its name has no right to services of the one before.
 TEST_F(PpcdRightsTest, AServiceEndsWithItsGroupThoughAnotherHasItsName) {
   MakeGroup("/pods/short");
   ASSERT_EQ(CodeOf(AskAs({"short-lived", "/pods/short", 0}, Start("svc-short"))), "");
@@ -244,7 +244,7 @@ TEST_F(PpcdRightsTest, TheSocketsModesAreTheirUsers) {
   ASSERT_EQ(stat(service_socket_.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0666U);
   EXPECT_EQ(AskAs({"no root", "/", kUser, true}, Json{{"op", "ping"}}), nullptr);
-  // Even where somebody has opened it.
+  // Even where a process has opened it.
   ASSERT_EQ(chmod(socket_.c_str(), 0666), 0);
   EXPECT_EQ(CodeOf(AskAs({"no root", "/", kUser, true}, Json{{"op", "ping"}})), "EACCES");
   EXPECT_NE(DaemonLog().find("refused: uid 61001"), std::string::npos);

@@ -28,7 +28,7 @@ class ServiceSocketTest : public RightsTest {
   }
 };
 
-// A connection that a process has passed on and outlived speaks for nobody.
+// A connection that a process has passed on and outlived has no rights.
 TEST_F(ServiceSocketTest, APassedConnectionIsItsConnectorsWhileThatLives) {
   ASSERT_EQ(CodeOf(AskAs(pod_, Start("svc-a"))), "");
   PutIntoGroup(getpid(), "/pods/b");
@@ -126,7 +126,7 @@ TEST_F(ServiceSocketTest, AUserHasSoManyConnections) {
   const Json refused = connect(61002);
   EXPECT_NE(DumpJson(refused).find("this user has"), std::string::npos) << refused;
   EXPECT_EQ(CodeOf(AskAs({"somebody", "/pods/b", 61001}, Json{{"op", "ping"}})), "");
-  // In containers without a user namespace everybody is user 0.
+  // In containers without a user namespace every process is user 0.
   for (size_t i = 0; i <= Server::kMaxPeersOfUser; ++i) ASSERT_EQ(CodeOf(connect(0)), "") << i;
 }
 
@@ -260,7 +260,7 @@ class LibraryRightsTest : public RightsTest {
 };
 
 TEST_F(LibraryRightsTest, PpcctlTakesTheSocketThatItMay) {
-  // ppcd's /proc has no process that it was not told of: whoever connects is nobody's.
+  // ppcd's /proc has no process that it was not told of: a caller belongs to no group.
   const ProcessResult refused = CtlAs("61001", {"list"});
   EXPECT_EQ(refused.exit_status, 1) << refused.err;
   ExpectOneLine(refused);

@@ -41,7 +41,7 @@ class SystemdTest : public DaemonTest {
     return text;
   }
 
-  // ppcd with `socket` as descriptor 3, called `name`, meant for itself or for somebody else.
+  // ppcd with `socket` as descriptor 3, called `name`, meant for itself or for another process.
   void StartWith(int socket, const std::string& name, bool is_meant = true) {
     daemon_ = fork();
     if (daemon_ != 0) return;
@@ -83,7 +83,7 @@ TEST_F(SystemdTest, ServesTheSocketThatItIsGivenAndLeavesItsFile) {
   EXPECT_TRUE(Exists(given));
 }
 
-// Whoever connects to it has no more rights than on ppcd's own.
+// A caller there has no more rights than on ppcd's own.
 TEST_F(SystemdTest, TheServicesSocketKeepsItsRights) {
   const std::string given = dir_ + "/services.sock";
   UniqueFd socket = MakeSocket(given);

@@ -33,7 +33,7 @@ class RightsTest : public DaemonTest {
 
   // The answers that the caller, a process of its own, gets on one connection.
   std::vector<Json> AskAs(const Caller& caller, const std::vector<Json>& requests);
-  // Of the first request.
+  // The first request.
   Json AskAs(const Caller& caller, const Json& request);
   // A process of the caller that lives until the end of the test and runs `function` first.
   pid_t Keep(

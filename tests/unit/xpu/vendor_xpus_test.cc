@@ -139,7 +139,7 @@ TEST_F(VendorXpusTest, ALibraryThatNeverReturns) {
   Behave("hang");
   options_.query.limit_ms = 100;
   EXPECT_EQ(AskNvmlOf(12).says, "did not answer within 100 ms");
-  // While it hangs nobody waits, and the end does not wait either.
+  // While it hangs no thread waits, and the end does not wait either.
   options_.query.limit_ms = 1000000;
   const VendorXpus vendors(roots_, xpus_, options_);
   EXPECT_EQ(vendors.Nvml(12, 0).says, kNotYet);

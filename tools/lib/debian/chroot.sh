@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Work in a root of tools/lib/debian/root without changing it: what is written lands in a layer.  Nothing
-# stays mounted, and nobody outlives the caller.  Sourced after common.sh.
+# stays mounted, and no process outlives the caller.  Sourced after common.sh.
 
 # in_layers ROOT LAYERS TOP DIRS COMMAND...: COMMAND with TOP over the LAYERS (above first, "" none) over
 # ROOT; DIRS, separated by colons, are seen at their own paths.  TOP is kept: a layer for later.

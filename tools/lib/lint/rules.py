@@ -42,9 +42,11 @@ def include_error(name, target):
         return "only the module, daemon/backend and tests see the kernel interface"
     if name.startswith("include/") and target.startswith(("daemon/", "policies/", "kmod/")):
         return "a public header includes public headers only"
-    if name.startswith("policies/") and target.startswith("daemon/"):
+    if target.startswith("extras/") and not name.startswith("extras/"):
+        return "the core builds without extras/"
+    if name.startswith(("policies/", "extras/kvtier/")) and target.startswith("daemon/"):
         return "a policy sees ppc.h and ppc.hpp, never the daemon"
-    if name.startswith(("daemon/", "tools/", "bench/")) and target.startswith("policies/"):
+    if name.startswith(("daemon/", "tools/", "bench/", "sim/", "extras/")) and target.startswith("policies/"):
         return "policies are loaded, not included"
     if name.startswith("kmod/") and target.startswith("daemon/"):
         return "kernel and user space share uapi.h only"

@@ -108,7 +108,7 @@ def place(folder):
         os.mkdir(os.path.join(folder, f"{unit}.d"))
         with open(os.path.join(folder, f"{unit}.d", "ppc.conf"), "w", encoding="utf-8") as out:
             out.write("\n".join(lines_of(name)).replace("/usr/bin/ppcctl", "/bin/true") + "\n")
-    # Of an instance systemd reads the template's file.
+    # For an instance systemd reads the template's file.
     shutil.copy(os.path.join(folder, "ppc@.service"), os.path.join(folder, "ppc@srv-models.service"))
 
 

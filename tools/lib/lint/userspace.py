@@ -44,7 +44,7 @@ def formatting(files):
     if missing:
         return missing
     # C, and the headers that C programs read, is written in the kernel's style by hand.
-    names = [n for n in cxx(files) if not n.endswith(".c") and not (n.startswith("include/") and n.endswith(".h"))]
+    names = [n for n in cxx(files) if not n.endswith(".c") and not ("include/" in n and n.endswith(".h"))]
     done = output(["clang-format", "--dry-run", "--ferror-limit=1", *names])
     return [line for line in done.stdout.splitlines() if "warning:" in line or "error:" in line]
 

@@ -11,7 +11,7 @@ PARAMETERS = ("quiet panic=-1 oops=panic mitigations=off nokaslr log_buf_len=4M 
               "printk.devkmsg=on sysrq_always_enabled watchdog_thresh=60 "
               "rcupdate.rcu_cpu_stall_timeout=120 random.trust_cpu=on tsc=reliable "
               "no_timer_check")
-# A counting machine's clock jumps ahead while all wait for the host's disk: nobody hangs.
+# A counting machine's clock jumps ahead while all wait for the host's disk: no task hangs.
 COUNTING = "sysctl.kernel.hung_task_timeout_secs=0"
 
 

@@ -56,7 +56,7 @@ to /dev/kmsg; with a pattern other reports count all the same.
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 SYSTEMD = "lib/systemd/systemd"
-# Nobody logs in, and nothing is to begin by itself.
+# No user logs in, and nothing is to begin by itself.
 QUIET_SYSTEMD = "systemd.getty_auto=no systemd.mask=apt-daily.timer systemd.mask=apt-daily-upgrade.timer " \
                 "systemd.mask=e2scrub_reap.service systemd.mask=getty@tty1.service"
 DEBIAN = ("debian12", "debian13")

@@ -292,7 +292,7 @@ def judge(guest, options, processes):
             note("the guest died; console:\n" + "\n".join(console.splitlines()[-80:]))
         for line in complaints[:40]:
             note(f"kernel: {line}")
-        # Of a guest that died the console has told it.
+        # The console has shown the log of a guest that died.
         if guest.status is not None:
             note("the first of them:\n" + "\n".join(guest.log.story(complaints[0])))
         note(f"{len(complaints)} kernel reports that the command did not announce"

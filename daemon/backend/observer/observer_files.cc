@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/backend/observer/observer_files.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/files.h"
+#include "daemon/base/log.h"
+
+namespace ppc {
+namespace {
+
+constexpr long kBcachefsMagic = 0xca451a4e;
+
+// Two of its subvolumes may agree in device, number and generation.
+bool SharesNumbers(int fd) {
+  struct statfs fs {};
+  if (fstatfs(fd, &fs) != 0) return false;
+  return fs.f_type == BTRFS_SUPER_MAGIC || fs.f_type == kBcachefsMagic;
+}
+
+// Address space in which each of a number of files has a page of its own.
+class Window {
+ public:
+  explicit Window(size_t files)
+      : bytes_(files * kStride),
+        base_(
+            mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+  ~Window() {
+    if (base_ != MAP_FAILED) munmap(base_, bytes_);
+  }
+  bool Map(size_t index, int fd) {
+    if (base_ == MAP_FAILED) return false;
+    void* const at = static_cast<char*>(base_) + index * kStride;
+    return mmap(at, kPageBytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+  }
+  std::optional<size_t> IndexOf(uint64_t address) const {
+    const auto base = reinterpret_cast<uintptr_t>(base_);
+    if (address < base || address >= base + bytes_) return std::nullopt;
+    return (address - base) / kStride;
+  }
+
+ private:
+  static constexpr size_t kStride = 2 * kPageBytes;
+  const size_t bytes_;
+  void* const base_;
+};
+
+}  // namespace
+
+ObserverFiles::ObserverFiles(std::string root, ObserverPrograms* programs,
+                             DiscoveredFiles* discovered, Limits limits)
+    : root_(std::move(root)),
+      below_root_(root_),
+      programs_(programs),
+      limits_(limits),
+      discovered_(discovered) {
+  dirs_.push_back(Directory{});
+}
+
+ObserverFiles::~ObserverFiles() {
+  for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
+    if (const auto file = files_.Get(number)) programs_->RemoveInode(file->key);
+  }
+  UnlistDiscovered(0);
+  for (const uint32_t dev : devices_) programs_->RemoveDevice(dev);
+}
+
+int64_t ObserverFiles::ModifiedNs(const struct stat& info) {
+  return info.st_mtim.tv_sec * static_cast<int64_t>(kNsPerSec) + info.st_mtim.tv_nsec;
+}
+
+std::string ObserverFiles::PathOf(uint32_t parent, std::string_view name) const {
+  std::string path(name);
+  for (uint32_t at = parent; at != 0; at = dirs_[at].parent) path = dirs_[at].name + "/" + path;
+  return path;
+}
+
+uint32_t ObserverFiles::DirectoryOf(const std::string& path) {
+  uint32_t at = 0;
+  size_t from = 0;
+  for (size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', from)) {
+    const std::string name = path.substr(from, slash - from);
+    from = slash + 1;
+    if (name.empty() || name == ".") continue;
+    const auto [entry, is_new] =
+        dir_numbers_.try_emplace({at, name}, static_cast<uint32_t>(dirs_.size()));
+    if (is_new) dirs_.push_back(Directory{at, name, 0});
+    at = entry->second;
+  }
+  return at;
+}
+
+// -------------------------------------------------------------------- learning
+
+Status ObserverFiles::Learn(std::span<Fresh> fresh) {
+  if (fresh.empty()) return Ok();
+  if (!programs_->CanLearn()) {
+    for (Fresh& file : fresh) {
+      const Result<uint64_t> added = Add(&file, nullptr);
+      if (!added && added.error().code == ENOSPC) BeFull(file.fd.Get());
+      if (!added) return added.error();
+    }
+    return Ok();
+  }
+  Window window(fresh.size());
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    if (!window.Map(i, fresh[i].fd.Get())) ++unseen_;
+  }
+  const Result<std::vector<obs_vma>> seen = programs_->OwnMappings();
+  if (!seen) return seen.error();
+  for (const obs_vma& vma : *seen) {
+    const std::optional<size_t> index = window.IndexOf(vma.start);
+    if (!index || *index >= fresh.size()) continue;
+    const Result<uint64_t> added = Add(&fresh[*index], &vma);
+    if (!added && added.error().code == ENOSPC) BeFull(fresh[*index].fd.Get());
+    if (!added) return added.error();
+  }
+  return Ok();
+}
+
+Status ObserverFiles::NoteDevice(uint32_t dev) {
+  if (std::find(devices_.begin(), devices_.end(), dev) != devices_.end()) return Ok();
+  Status added = programs_->AddDevice(dev);
+  if (added) devices_.push_back(dev);
+  return added;
+}
+
+// `seen` nullptr: what stat() says is what the page cache knows, for all that can be told.
+Result<uint64_t> ObserverFiles::Add(Fresh* fresh, const obs_vma* seen) {
+  const dev_t dev = fresh->info.st_dev;
+  const uint64_t known = files_.NumberOf(dev, fresh->info.st_ino);
+  const uint64_t number = known != 0 ? known : files_.NextNumber();
+  obs_inode_key key{};
+  obs_inode inode{};
+  if (seen != nullptr) {
+    key = {seen->ino, seen->dev, seen->subvolume};
+    inode.addr = seen->addr;
+    inode.generation = seen->generation;
+    inode.by_addr = seen->subvolume == 0 && SharesNumbers(fresh->fd.Get());
+  } else {
+    key = {fresh->info.st_ino, (major(dev) << 20) | minor(dev), 0};
+    int generation = 0;
+    if (ioctl(fresh->fd.Get(), FS_IOC_GETVERSION, &generation) == 0) {
+      inode.generation = static_cast<uint32_t>(generation);
+    }
+  }
+  inode.file = number;
+  inode.dir = programs_->Directory();
+  Status listed = programs_->AddInode(key, inode);
+  if (!listed && listed.error().code == EEXIST) listed = Ok();  // but it has a number here, too
+  if (listed) listed = NoteDevice(key.dev);
+  if (!listed) return listed.error();
+  const InodeTable::File file{fresh->parent, fresh->name, dev, fresh->info.st_ino, key};
+  if (known == 0) return files_.Add(file);
+  const obs_inode_key before = files_.Get(known)->key;
+  if (std::memcmp(&before, &key, sizeof(key)) != 0) programs_->RemoveInode(before);
+  files_.Change(known, file);
+  return known;
+}
+
+void ObserverFiles::Forget(uint64_t number) {
+  const std::optional<InodeTable::File> file = files_.Get(number);
+  if (!file) return;
+  programs_->RemoveInode(file->key);
+  // It is to be listed again, though nothing may have changed there since the last time.
+  dirs_[file->parent].mtime_ns = 0;
+  files_.Remove(number);
+}
+
+bool ObserverFiles::OnChangedInode(uint64_t ino, uint32_t dev) {
+  if (HasDiscovered() && dev == discovered_key_dev_) {
+    if (const uint64_t discovered = discovered_->NumberOf(ino); discovered != 0) {
+      programs_->RemoveInode({ino, dev, 0});
+      discovered_->Forget(discovered);
+      return true;  // its next reader discovers another file
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
+    const std::optional<InodeTable::File> file = files_.Get(number);
+    if (!file || file->key.ino != ino || file->key.dev != dev) continue;
+    const std::string path = PathOf(*file);
+    Result<UniqueFd> fd = OpenBelow(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    struct stat info {};
+    const bool is_same =
+        fd && fstat(fd->Get(), &info) == 0 && info.st_ino == file->ino && info.st_dev == file->dev;
+    // Also when its generation is another: then it is another file.
+    if (!is_same) {
+      Forget(number);
+      return false;
+    }
+    Fresh again{std::move(*fd), file->parent, std::string(file->name), info};
+    const Status learnt = Learn(std::span(&again, 1));
+    if (!learnt) Log(LogLevel::kDebug, learnt.error().message);
+    return true;
+  }
+  return true;
+}
+
+// ----------------------------------------------------------------------- names
+
+Result<FileInfo> ObserverFiles::InfoOf(uint64_t file, const struct stat& info) const {
+  return FileInfo{.file = file,
+                  .size = static_cast<uint64_t>(info.st_size),
+                  .ino = info.st_ino,
+                  .mtime_ns = ModifiedNs(info),
+                  .dev_major = major(info.st_dev),
+                  .dev_minor = minor(info.st_dev)};
+}
+
+Result<FileInfo> ObserverFiles::Resolve(uint64_t file, std::string* path) {
+  if (DiscoveredFiles::IsDiscovered(file)) return ResolveDiscovered(file, path);
+  const Error stale{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
+  std::unique_lock lock(mutex_);
+  const std::optional<InodeTable::File> known = files_.Get(file);
+  if (!known) return stale;
+  const std::string name = PathOf(*known);
+  lock.unlock();
+  const Result<UniqueFd> fd = OpenBelow(name, O_PATH | O_NOFOLLOW);
+  struct stat info {};
+  const bool is_there = fd && fstat(fd->Get(), &info) == 0;
+  lock.lock();
+  if (!is_there || info.st_ino != known->ino || info.st_dev != known->dev) {
+    Forget(file);
+    return stale;
+  }
+  if (path != nullptr) *path = name;
+  return InfoOf(file, info);
+}
+
+Result<FileInfo> ObserverFiles::Lookup(const std::string& path) {
+  // The disk is asked without the lock: thousands of files are looked up side by side.
+  const Result<UniqueFd> place = OpenBelow(path, O_PATH);
+  if (!place) return place.error();
+  struct stat info {};
+  if (fstat(place->Get(), &info) != 0) return PosixError("look up " + path, errno);
+  if (!S_ISREG(info.st_mode)) return Error{EINVAL, path + " is no regular file"};
+  const std::lock_guard lock(mutex_);
+  const uint64_t known = files_.NumberOf(info.st_dev, info.st_ino);
+  if (known != 0) return InfoOf(known, info);
+  if (IsDiscoveredInode(info.st_dev, info.st_ino)) {
+    const uint64_t discovered = discovered_->NumberOf(info.st_ino);
+    if (OpenDiscovered(discovered, O_PATH)) return InfoOf(discovered, info);
+  }
+  // By its own name: symbolic links that stay below the root lead to it.
+  char base[PATH_MAX];
+  const std::string whole = LinkTarget("/proc/self/fd/" + std::to_string(place->Get()));
+  if (realpath(root_.c_str(), base) == nullptr || whole.empty()) return PosixError(path, ESTALE);
+  const std::string prefix = std::strcmp(base, "/") == 0 ? "/" : std::string(base) + "/";
+  if (!whole.starts_with(prefix)) return PosixError("look up " + path, ELOOP);
+  const std::string own = whole.substr(prefix.size());
+  Result<UniqueFd> fd = OpenBelow(own, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!fd) return fd.error();
+  Fresh fresh{std::move(*fd), DirectoryOf(own), own.substr(own.rfind('/') + 1), info};
+  const Status learnt = Learn(std::span(&fresh, 1));
+  if (!learnt) return learnt.error();
+  const uint64_t found = files_.NumberOf(info.st_dev, info.st_ino);
+  if (found != 0) return InfoOf(found, info);
+  return Error{ENOTSUP, path + ": the page cache does not know its inode (direct I/O?)"};
+}
+
+Result<UniqueFd> ObserverFiles::Open(uint64_t file) {
+  if (DiscoveredFiles::IsDiscovered(file)) {
+    Result<UniqueFd> fd = OpenDiscovered(file, O_RDONLY | O_NONBLOCK | O_NOATIME);
+    if (!fd && fd.error().code == EPERM) fd = OpenDiscovered(file, O_RDONLY | O_NONBLOCK);
+    return fd;
+  }
+  std::string name;
+  Identity wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::optional<InodeTable::File> known = files_.Get(file);
+    if (!known) return Error{ESTALE, "file number " + std::to_string(file) + ": the file is gone"};
+    name = PathOf(*known);
+    wanted = {known->dev, known->ino, std::string(known->name)};
+  }
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK;
+  Result<UniqueFd> fd = OpenBelow(name, kFlags | O_NOATIME);
+  if (!fd && fd.error().code == EPERM) fd = OpenBelow(name, kFlags);
+  if (!fd && fd.error().code != ENOENT) return fd;
+  struct stat info {};
+  if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != wanted.ino ||
+      info.st_dev != wanted.dev) {
+    const std::lock_guard lock(mutex_);
+    Forget(file);  // it may have another name now, which its next reader makes us look for
+    return Error{ESTALE, name + " is gone, or another file now"};
+  }
+  return fd;
+}
+
+std::optional<ObserverFiles::Identity> ObserverFiles::IdentityOf(uint64_t file) const {
+  if (DiscoveredFiles::IsDiscovered(file)) {
+    const std::optional<DiscoveredFiles::File> discovered = discovered_->Get(file);
+    if (!discovered) return std::nullopt;
+    return Identity{discovered_dev_, discovered->ino,
+                    ""};  // here stat() and maps say the same device
+  }
+  const std::lock_guard lock(mutex_);
+  const std::optional<InodeTable::File> known = files_.Get(file);
+  if (!known) return std::nullopt;
+  return Identity{known->dev, known->ino, std::string(known->name)};
+}
+
+size_t ObserverFiles::Files() const {
+  const std::lock_guard lock(mutex_);
+  return files_.Size() + discovered_->Files();
+}
+
+uint64_t ObserverFiles::Unseen() const {
+  const std::lock_guard lock(mutex_);
+  return unseen_;
+}
+
+}  // namespace ppc

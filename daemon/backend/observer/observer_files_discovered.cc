@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the files that are discovered instead of listed: opened by the numbers of their inodes, and
+// the kernel's list of the last of them; and which directories below are others'.
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "daemon/backend/observer/observer_files.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/files.h"
+#include "daemon/base/log.h"
+
+namespace ppc {
+namespace {
+
+// What ext4, f2fs and others put into a handle, and what xfs does.
+constexpr int kIno32 = 1;
+constexpr int kIno64 = 0x81;
+
+struct Handle {
+  unsigned bytes = 0;
+  int type = 0;
+  unsigned char content[16] = {};
+
+  file_handle* raw() { return reinterpret_cast<file_handle*>(this); }
+};
+static_assert(offsetof(Handle, content) == sizeof(file_handle));
+
+// type 0: an inode that such a handle cannot say.
+Handle HandleOf(int type, const DiscoveredFiles::File& file) {
+  Handle handle;
+  size_t at = type == kIno32 ? sizeof(uint32_t) : sizeof(uint64_t);
+  const auto low = static_cast<uint32_t>(file.ino);
+  if (type == kIno32 && file.ino != low) return handle;
+  std::memcpy(handle.content, &file.ino, at);  // little-endian, as all that has BTF here
+  std::memcpy(handle.content + at, &file.generation, sizeof(file.generation));
+  handle.bytes = static_cast<unsigned>(at + sizeof(file.generation));
+  handle.type = type;
+  return handle;
+}
+
+Result<UniqueFd> OpenHandle(const std::string& root, Handle handle, int flags) {
+  const UniqueFd base(open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!base.IsValid()) return PosixError("open " + root, errno);
+  UniqueFd fd(open_by_handle_at(base.Get(), handle.raw(), flags | O_CLOEXEC));
+  if (!fd.IsValid()) return PosixError("open a file of " + root + " by its number", errno);
+  return fd;
+}
+
+}  // namespace
+
+// mutex_ held.
+void ObserverFiles::BeFull(int fd) {
+  if (IsFull()) return;
+  Handle said;
+  said.bytes = sizeof(said.content);
+  int mount = 0;
+  int generation = 0;
+  struct stat info {};
+  bool can_open = name_to_handle_at(fd, "", said.raw(), &mount, AT_EMPTY_PATH) == 0 &&
+                  (said.type == kIno32 || said.type == kIno64) && fstat(fd, &info) == 0 &&
+                  ioctl(fd, FS_IOC_GETVERSION, &generation) == 0;
+  if (can_open) {
+    Handle ours = HandleOf(said.type, {info.st_ino, static_cast<uint32_t>(generation)});
+    can_open = ours.bytes == said.bytes && std::memcmp(&ours, &said, sizeof(ours)) == 0 &&
+               OpenHandle(root_, ours, O_PATH).ok();
+  }
+  if (!can_open) {
+    // As many as the kernel's list takes; where that is full these are all.
+    if (files_.Size() < kObsMaxInodes / 2) return;
+    is_cut_.store(true, std::memory_order_relaxed);
+    Log(LogLevel::kWarning, root_ +
+                                " has more files than can be listed, and its file system opens "
+                                "none by number: the others are read as without us");
+    return;
+  }
+  discovered_dev_ = info.st_dev;
+  discovered_key_dev_ = (major(info.st_dev) << 20) | minor(info.st_dev);
+  handle_type_ = said.type;
+  has_discovered_.store(true, std::memory_order_release);
+  programs_->WantUnlisted();
+}
+
+Result<UniqueFd> ObserverFiles::OpenDiscovered(const DiscoveredFiles::File& file, int flags) const {
+  const Handle handle = HandleOf(handle_type_, file);
+  if (handle.type == 0) return Error{ESTALE, "an inode that no handle can say"};
+  Result<UniqueFd> fd = OpenHandle(root_, handle, flags);
+  if (!fd) return fd;
+  struct stat info {};
+  if (fstat(fd->Get(), &info) != 0 || info.st_dev != discovered_dev_ || info.st_ino != file.ino ||
+      !S_ISREG(info.st_mode) || info.st_nlink == 0) {
+    return Error{ESTALE, "a file of " + root_ + " is gone, or another one now"};
+  }
+  return fd;
+}
+
+Result<UniqueFd> ObserverFiles::OpenDiscovered(uint64_t number, int flags) {
+  const std::optional<DiscoveredFiles::File> file = discovered_->Get(number);
+  if (!file) return Error{ESTALE, "file number " + std::to_string(number) + ": not known any more"};
+  Result<UniqueFd> fd = OpenDiscovered(*file, flags);
+  if (fd || (fd.error().code != ESTALE && fd.error().code != ENOENT)) return fd;
+  programs_->RemoveInode({file->ino, discovered_key_dev_, 0});
+  discovered_->Forget(number);
+  return Error{ESTALE, fd.error().message};
+}
+
+uint64_t ObserverFiles::Discover(uint64_t ino, uint32_t dev, uint32_t generation) {
+  if (!has_discovered_.load(std::memory_order_acquire) || dev != discovered_key_dev_) return 0;
+  DiscoveredFiles::File gone;
+  const uint64_t number = discovered_->Discover({ino, generation}, MonotonicNs(), &gone);
+  if (gone.ino != 0) programs_->RemoveInode({gone.ino, discovered_key_dev_, 0});
+  return number;
+}
+
+Result<FileInfo> ObserverFiles::ResolveDiscovered(uint64_t number, std::string* path) {
+  const std::optional<DiscoveredFiles::File> file = discovered_->Get(number);
+  if (!file) return Error{ESTALE, "file number " + std::to_string(number) + ": not known any more"};
+  const Result<UniqueFd> fd = OpenDiscovered(number, O_PATH);
+  if (!fd) return fd.error();
+  struct stat info {};
+  const std::string whole = LinkTarget("/proc/self/fd/" + std::to_string(fd->Get()));
+  if (whole.empty() || fstat(fd->Get(), &info) != 0) return PosixError("a file of " + root_, errno);
+  const std::string prefix = root_ == "/" ? root_ : root_ + "/";
+  const bool is_below = whole.starts_with(prefix);
+  std::string name = is_below ? whole.substr(prefix.size()) : "";
+  // Its name is not in memory: unless it is known to be ours, this event is not reported.
+  struct stat again {};
+  const bool is_named = stat(whole.c_str(), &again) == 0 && again.st_ino == info.st_ino;
+  if (!is_named && discovered_->IsConfirmed(number)) return InfoOf(number, info);
+  if (!is_named) return Error{EAGAIN, "the name of a file of " + root_ + " is not known now"};
+  bool is_listed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_listed = files_.NumberOf(info.st_dev, info.st_ino) != 0;
+  }
+  if (is_listed) OnUnlistedInode(file->ino, discovered_key_dev_);
+  if (!is_below || is_listed || IsBelowOther(name)) {
+    discovered_->Refuse(number, MonotonicNs());
+    return Error{ESTALE, whole + " is not one of " + root_};
+  }
+  const Status listed = ListDiscovered(number, *file);
+  if (!listed) {
+    discovered_->Refuse(number, MonotonicNs());
+    return Error{ESTALE, listed.error().message};
+  }
+  if (path != nullptr) *path = std::move(name);
+  return InfoOf(number, info);
+}
+
+Status ObserverFiles::ListDiscovered(uint64_t number, const DiscoveredFiles::File& file) {
+  if (!discovered_->Confirm(number, /*is_listed=*/true)) return Ok();
+  obs_inode inode{};
+  inode.file = number;
+  inode.dir = programs_->Directory();
+  inode.generation = file.generation;
+  const obs_inode_key key{file.ino, discovered_key_dev_, 0};
+  UnlistDiscovered(limits_.in_kernel - 1);
+  Status added = programs_->AddInode(key, inode);
+  if (!added && added.error().code == ENOSPC) {  // other directories have filled it
+    UnlistDiscovered(limits_.in_kernel / 2);
+    added = programs_->AddInode(key, inode);
+  }
+  const std::lock_guard lock(listed_mutex_);
+  if (added) listed_.emplace_back(number, file.ino);
+  return added;
+}
+
+// So many may stay.
+void ObserverFiles::UnlistDiscovered(size_t most) {
+  const std::lock_guard lock(listed_mutex_);
+  while (listed_.size() > most) {
+    const auto [number, ino] = listed_.front();
+    listed_.pop_front();
+    // Its place may be another's by now.
+    if (discovered_->NumberOf(ino) == number)
+      (void)discovered_->Confirm(number, /*is_listed=*/false);
+    programs_->RemoveInode({ino, discovered_key_dev_, 0});
+  }
+}
+
+std::optional<FileInfo> ObserverFiles::Peek(uint64_t number) const {
+  if (!DiscoveredFiles::IsDiscovered(number) || !discovered_->IsConfirmed(number))
+    return std::nullopt;
+  const std::optional<DiscoveredFiles::File> file = discovered_->Get(number);
+  if (!file) return std::nullopt;
+  return FileInfo{.file = number,
+                  .size = Backend::kUnknownSize,
+                  .ino = file->ino,
+                  .dev_major = major(discovered_dev_),
+                  .dev_minor = minor(discovered_dev_)};
+}
+
+void ObserverFiles::Expect(uint64_t file) {
+  if (!DiscoveredFiles::IsDiscovered(file)) return;
+  if (const std::optional<DiscoveredFiles::File> discovered = discovered_->Get(file))
+    (void)ListDiscovered(file, *discovered);
+}
+
+void ObserverFiles::OnUnlistedInode(uint64_t ino, uint32_t dev) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t number = files_.NumberOf(makedev(dev >> 20, dev & 0xfffff), ino);
+  const std::optional<InodeTable::File> file = files_.Get(number);
+  if (!file || file->key.ino != ino || file->key.dev != dev) return;
+  Result<UniqueFd> fd = OpenBelow(PathOf(*file), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  struct stat info {};
+  if (!fd || fstat(fd->Get(), &info) != 0 || info.st_ino != file->ino) return;
+  Fresh again{std::move(*fd), file->parent, std::string(file->name), info};
+  const Status learnt = Learn(std::span(&again, 1));
+  if (!learnt) Log(LogLevel::kDebug, learnt.error().message);
+}
+
+// ------------------------------------------------------------------ directories below
+
+bool ObserverFiles::IsBelowOther(const std::string& path) {
+  const std::vector<ObserverPrograms::Root> roots = programs_->DeeperRoots();
+  if (roots.empty()) return false;
+  for (size_t slash = path.find('/'); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    struct stat info {};
+    if (stat((root_ + "/" + path.substr(0, slash)).c_str(), &info) != 0) continue;
+    const ObserverPrograms::Root root{info.st_dev, info.st_ino};
+    if (std::find(roots.begin(), roots.end(), root) != roots.end()) return true;
+  }
+  return false;
+}
+
+bool ObserverFiles::LookBelow() {
+  const std::vector<ObserverPrograms::Root> roots = programs_->DeeperRoots();
+  const std::lock_guard lock(mutex_);
+  if (roots == below_) return false;
+  below_ = roots;
+  for (size_t at = 1; at < dirs_.size(); ++at) {  // a parent comes before its children
+    Directory& dir = dirs_[at];
+    struct stat info {};
+    const std::string path = root_ + "/" + PathOf(dir.parent, dir.name);
+    dir.is_others = dirs_[dir.parent].is_others ||
+                    (stat(path.c_str(), &info) == 0 &&
+                     std::find(roots.begin(), roots.end(),
+                               ObserverPrograms::Root{info.st_dev, info.st_ino}) != roots.end());
+  }
+  for (uint64_t number = 1; number <= files_.Numbers(); ++number) {
+    const std::optional<InodeTable::File> file = files_.Get(number);
+    if (file && dirs_[file->parent].is_others) Forget(number);
+  }
+  // Those that have been another's are to be listed again; so are discovered ones, by the directory
+  // that has them.
+  for (Directory& dir : dirs_) dir.mtime_ns = 0;
+  UnlistDiscovered(0);
+  return true;
+}
+
+}  // namespace ppc

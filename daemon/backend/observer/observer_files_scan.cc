@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the looks at the registered directories: which files are new, and which have another name.
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "daemon/backend/observer/observer_files.h"
+#include "daemon/base/clock.h"
+
+namespace ppc {
+namespace {
+
+bool IsDotEntry(const std::string& name) { return name == "." || name == ".."; }
+
+// What model files are read for does not count as their use.
+UniqueFd OpenForReading(int directory, const char* name) {
+  const UniqueFd place(openat(directory, name, O_PATH | O_CLOEXEC | O_NOFOLLOW));
+  if (!place.IsValid()) return UniqueFd();
+  Result<UniqueFd> fd = OpenPlain(place.Get(), O_RDONLY | O_NOATIME);
+  if (!fd && fd.error().code == EPERM) fd = OpenPlain(place.Get(), O_RDONLY);
+  return fd ? std::move(*fd) : UniqueFd();
+}
+
+}  // namespace
+
+Status ObserverFiles::ListDirectory(uint32_t directory, std::vector<Fresh>* fresh) {
+  std::unique_lock lock(mutex_);
+  const std::string path =
+      directory == 0 ? "" : PathOf(dirs_[directory].parent, dirs_[directory].name);
+  lock.unlock();
+  Result<UniqueFd> fd = OpenBelow(path, O_RDONLY | O_DIRECTORY);
+  if (!fd) return fd.error();
+  struct stat info {};
+  if (fstat(fd->Get(), &info) != 0) return PosixError("stat " + path, errno);
+  lock.lock();
+  dirs_[directory].mtime_ns = ModifiedNs(info);
+  lock.unlock();
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(fd->Get()), closedir);
+  if (listing == nullptr) return PosixError("list " + path, errno);
+  const int at = fd->Release();  // closedir closes it
+  std::vector<Entry> entries;
+  for (bool has_more = true; has_more;) {
+    entries.clear();
+    while (entries.size() < kBatch) {
+      const dirent* const found = readdir(listing.get());
+      has_more = found != nullptr;
+      if (!has_more) break;
+      if (IsDotEntry(found->d_name)) continue;
+      Entry entry{found->d_name, {}, {}};
+      if (fstatat(at, found->d_name, &entry.info, AT_SYMLINK_NOFOLLOW) == 0)
+        entries.push_back(std::move(entry));
+    }
+    if (!NoteEntries(directory, at, info.st_dev, &entries)) return Ok();
+    for (Entry& entry : entries) entry.fd = OpenForReading(at, entry.name.c_str());
+    const Result<bool> taken = TakeEntries(directory, &entries, fresh);
+    if (!taken) return taken.error();
+    if (!*taken) return Ok();
+  }
+  return Ok();
+}
+
+// Directories are noted, files that are known under another name get it; what stays are files that
+// may be new.
+bool ObserverFiles::NoteEntries(uint32_t directory, int at, dev_t dev,
+                                std::vector<Entry>* entries) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(*entries, [&](const Entry& entry) {
+    const struct stat& info = entry.info;
+    if (HasDiscovered()) return true;
+    if (S_ISDIR(info.st_mode)) {
+      if (info.st_dev != dev) return true;  // another file system
+      const ObserverPrograms::Root root{info.st_dev, info.st_ino};
+      if (std::find(below_.begin(), below_.end(), root) != below_.end()) return true;
+      if (dirs_.size() >= kMaxDirectories) BeFull(at);
+      if (HasDiscovered() || dirs_.size() >= kMaxDirectories) return true;
+      const auto [known, is_new] =
+          dir_numbers_.try_emplace({directory, entry.name}, static_cast<uint32_t>(dirs_.size()));
+      if (is_new) dirs_.push_back(Directory{directory, entry.name, 0});
+      return true;
+    }
+    if (!S_ISREG(info.st_mode)) return true;
+    const uint64_t known = files_.NumberOf(info.st_dev, info.st_ino);
+    if (known != 0 && KeepName(known, directory, at, entry.name.c_str())) return true;
+    return IsDiscoveredInode(info.st_dev, info.st_ino);
+  });
+  return !HasDiscovered();
+}
+
+Result<bool> ObserverFiles::TakeEntries(uint32_t directory, std::vector<Entry>* entries,
+                                        std::vector<Fresh>* fresh) {
+  const std::lock_guard lock(mutex_);
+  for (Entry& entry : *entries) {
+    struct stat& info = entry.info;
+    // It is another one now, or a look-up has added it meanwhile.
+    if (!entry.fd.IsValid() || fstat(entry.fd.Get(), &info) != 0 || !S_ISREG(info.st_mode) ||
+        files_.NumberOf(info.st_dev, info.st_ino) != 0) {
+      continue;
+    }
+    if (files_.Size() + fresh->size() >= limits_.listed) BeFull(entry.fd.Get());
+    if (HasDiscovered()) return false;
+    fresh->push_back(Fresh{std::move(entry.fd), directory, entry.name, info});
+    if (fresh->size() < kBatch) continue;
+    Status learnt = Learn(*fresh);
+    fresh->clear();
+    if (!learnt) return learnt.error();
+  }
+  return true;
+}
+
+// A file was discovered under this name: it has moved, unless the name that we know is as good (a
+// hard link).  False: it is another one, which has the inode of a file that is gone.
+bool ObserverFiles::KeepName(uint64_t number, uint32_t parent, int directory, const char* name) {
+  std::optional<InodeTable::File> file = files_.Get(number);
+  if (!file || (file->parent == parent && file->name == name)) return true;
+  const Result<UniqueFd> fd = OpenBelow(PathOf(*file), O_PATH | O_NOFOLLOW);
+  struct stat info {};
+  if (fd && fstat(fd->Get(), &info) == 0 && info.st_ino == file->ino && info.st_dev == file->dev)
+    return true;
+  const std::optional<uint32_t> was = programs_->GenerationOf(file->key);
+  const UniqueFd found = OpenForReading(directory, name);
+  int is = 0;
+  const bool is_known = was && found.IsValid() && ioctl(found.Get(), FS_IOC_GETVERSION, &is) == 0;
+  if (is_known && static_cast<uint32_t>(is) != *was) {
+    Forget(number);
+    return false;
+  }
+  file->parent = parent;
+  file->name = name;
+  files_.Change(number, *file);
+  return true;
+}
+
+Result<bool> ObserverFiles::Scan(uint64_t deadline_ns) {
+  std::vector<Fresh> fresh;
+  // Grows while it is walked.
+  for (uint32_t at = 0;; ++at) {
+    std::unique_lock lock(mutex_);
+    while (at < dirs_.size() && (dirs_[at].mtime_ns != 0 || dirs_[at].is_others)) ++at;
+    const bool is_done = at >= dirs_.size() || IsFull();
+    if (is_done || MonotonicNs() >= deadline_ns) {
+      const Status learnt = Learn(fresh);
+      if (!learnt && !IsFull()) return learnt.error();
+      return is_done || IsFull();
+    }
+    lock.unlock();
+    const Status listed = ListDirectory(at, &fresh);
+    lock.lock();
+    if (!listed && at == 0 && !IsFull()) return listed.error();
+    // One that cannot be listed (gone, no permission) is not tried over and over.
+    if (!listed) dirs_[at].mtime_ns = 1;
+  }
+}
+
+// What has not been listed comes first: with thousands of directories a look at each takes longer
+// than a part, on a cold disk always.
+Result<bool> ObserverFiles::Rescan(uint64_t deadline_ns) {
+  Result<bool> listed = Scan(deadline_ns);
+  if (!listed || !*listed || IsFull()) return listed;
+  for (;; ++next_look_) {
+    std::unique_lock lock(mutex_);
+    if (next_look_ >= dirs_.size()) break;
+    if (MonotonicNs() >= deadline_ns) return false;
+    if (dirs_[next_look_].is_others) continue;
+    const int64_t known_ns = dirs_[next_look_].mtime_ns;
+    const std::string path =
+        next_look_ == 0 ? "" : PathOf(dirs_[next_look_].parent, dirs_[next_look_].name);
+    lock.unlock();
+    const Result<UniqueFd> fd = OpenBelow(path, O_PATH | O_DIRECTORY);
+    struct stat info {};
+    if (!fd || fstat(fd->Get(), &info) != 0 || ModifiedNs(info) == known_ns) continue;
+    lock.lock();
+    dirs_[next_look_].mtime_ns = 0;
+  }
+  next_look_ = 0;
+  return Scan(deadline_ns);
+}
+
+}  // namespace ppc

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Captures that are killed at any system call, and the order in which they make things durable.
+// PPC_ARTIFACT_KILLS: how many are killed; PPC_ARTIFACT_SEED: of the choice where.
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <random>
+
+#include "extras/artifact/tests/fixture.h"
+
+namespace ppc::artifact {
+namespace {
+
+// Called at each stop of a child, on its way into a system call and out of it: false = kill it now.
+using AtStop = std::function<bool(pid_t child, uint64_t stop)>;
+
+// The system call that a child is about to do; -1: it comes from one.
+long CallOf(pid_t child) {
+  __ptrace_syscall_info info{};
+  const bool is_entry = ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info) > 0 &&
+                        info.op == PTRACE_SYSCALL_INFO_ENTRY;
+  return is_entry ? static_cast<long>(info.entry.nr) : -1;
+}
+
+// Those that give and take names, and make them last: between them a state is another.
+bool IsOfNames(long call) {
+  return call == SYS_renameat || call == SYS_renameat2 || call == SYS_linkat ||
+         call == SYS_unlinkat || call == SYS_mkdirat || call == SYS_syncfs || call == SYS_fsync;
+}
+
+class CrashTest : public ArtifactTest {
+ protected:
+  // Kills at a stop of no choice, or at a call of names; each as likely, and each fifth is let go,
+  // which tells how many there are.
+  class Killer {
+   public:
+    explicit Killer(unsigned seed) : random_(seed) {}
+
+    AtStop Next() {
+      last_stop_ = std::max(last_stop_, stop_);
+      last_name_ = std::max(last_name_, name_);
+      stop_ = name_ = 0;
+      const unsigned round = round_++;
+      const uint64_t at_stop = round % 5 != 0 && round % 2 != 0 ? random_() % last_stop_ + 1 : 0;
+      const uint64_t at_name = round % 5 != 0 && round % 2 == 0 ? random_() % last_name_ + 1 : 0;
+      return [this, at_stop, at_name](pid_t child, uint64_t) {
+        name_ += IsOfNames(CallOf(child)) ? 1 : 0;
+        return ++stop_ != at_stop && (name_ != at_name || at_name == 0);
+      };
+    }
+    std::string Where() const {
+      return "stop " + std::to_string(stop_) + " of " + std::to_string(last_stop_) + ", name " +
+             std::to_string(name_) + " of " + std::to_string(last_name_);
+    }
+
+   private:
+    std::mt19937 random_;
+    unsigned round_ = 0;
+    uint64_t stop_ = 0;
+    uint64_t name_ = 0;
+    uint64_t last_stop_ = 0;
+    uint64_t last_name_ = 0;
+  };
+
+  // Runs `body` in a child; the number of stops, and whether it came to its end.
+  struct Run {
+    uint64_t stops = 0;
+    bool has_ended = false;
+    int exit_status = -1;
+  };
+  Run Traced(const std::function<int()>& body, const AtStop& at_stop) {
+    const pid_t child = fork();
+    if (child == 0) {
+      ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+      raise(SIGSTOP);
+      _exit(body());
+    }
+    Run run;
+    int status = 0;
+    waitpid(child, &status, 0);
+    ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD);
+    while (true) {
+      ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+      if (waitpid(child, &status, 0) != child) break;
+      if (WIFEXITED(status) || WIFSIGNALED(status)) {
+        run.has_ended = WIFEXITED(status);
+        run.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        break;
+      }
+      if (!WIFSTOPPED(status) || WSTOPSIG(status) != (SIGTRAP | 0x80)) continue;
+      if (!at_stop(child, run.stops++)) kill(child, SIGKILL);
+    }
+    return run;
+  }
+
+  // For a whole one: w(rite), r(ename), f(sync), S(yncfs); repeated ones once.
+  std::string OrderOfACapture() {
+    std::string order;
+    const auto note = [&order](pid_t child, uint64_t) {
+      const long call = CallOf(child);
+      const char letter = call == SYS_write                               ? 'w'
+                          : call == SYS_syncfs                            ? 'S'
+                          : call == SYS_renameat || call == SYS_renameat2 ? 'r'
+                          : call == SYS_fsync || call == SYS_fdatasync    ? 'f'
+                                                                          : 0;
+      if (letter != 0 && (order.empty() || order.back() != letter)) order += letter;
+      return true;
+    };
+    const Run run = Traced([this] { return TryCapture(Compress::kAlways) ? 0 : 1; }, note);
+    EXPECT_EQ(run.exit_status, 0);
+    return order;
+  }
+
+  // What a next start finds: every bundle that is listed is whole.
+  void ExpectAllWhole() {
+    const Store store = Open();
+    const Result<std::vector<BundleName>> names = store.List();
+    ASSERT_TRUE(names);
+    for (const BundleName& name : *names) {
+      const Result<Manifest> manifest = store.Load(name);
+      ASSERT_TRUE(manifest) << manifest.error().message;
+      for (const Entry& entry : manifest->entries) {
+        if (entry.kind != Kind::kFile) continue;
+        const Result<bool> read = ReadObject(store, entry, -1);
+        ASSERT_TRUE(read) << read.error().message;
+      }
+    }
+  }
+
+  // An engine's next state: some files new, some changed, some gone.
+  void NextState(unsigned round) {
+    const std::string directory = "/engine/triton/r" + std::to_string(round % 3);
+    fs::remove_all(tree_.Path(directory));
+    for (unsigned i = 0; i < 8; ++i) {
+      tree_.Write(directory + "/k" + std::to_string(i), Text(2000 + 500 * i, round * 8 + i));
+    }
+    tree_.Write("/engine/vllm/plan.json", std::to_string(round));
+    tree_.Link("/engine/vllm/l" + std::to_string(round), "plan.json");
+  }
+
+  static unsigned Number(const char* name, unsigned fallback) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? fallback : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
+  }
+};
+
+TEST_F(CrashTest, KilledCapturesNeverLeaveATornBundle) {
+  const unsigned kills = Number("PPC_ARTIFACT_KILLS", 40);
+  Killer killer(Number("PPC_ARTIFACT_SEED", 1));
+  const auto capture = [this] { return TryCapture(Compress::kAlways) ? 0 : 1; };
+  unsigned killed = 0;
+  for (unsigned round = 0; killed < kills; ++round) {
+    ASSERT_LT(round, 3 * kills + 10) << "captures end before they are killed";
+    NextState(round);
+    const Run run = Traced(capture, killer.Next());
+    killed += run.has_ended ? 0 : 1;
+    if (run.has_ended) {
+      ASSERT_EQ(run.exit_status, 0);
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectAllWhole()) << "killed at " << killer.Where();
+    // The store goes on working, and what was left half done is no more after a sweep.
+    if (round % 10 == 0) {
+      const Result<Captured> captured = TryCapture();
+      ASSERT_TRUE(captured) << captured.error().message;
+      ASSERT_TRUE(Open().Sweep());
+      EXPECT_EQ(FilesBelow(OwnStore() + "/staging"), 0U);
+      const std::string before = Picture();
+      Empty();
+      MustRestore();
+      ASSERT_EQ(Picture(), before);
+    }
+  }
+}
+
+TEST_F(CrashTest, KilledRestoresAreCompletedByTheNext) {
+  NextState(0);
+  NextState(1);
+  MustCapture();
+  const std::string before = Picture();
+  Killer killer(Number("PPC_ARTIFACT_SEED", 1));
+  const auto restore = [this] { return TryRestore() ? 0 : 1; };
+  const unsigned kills = Number("PPC_ARTIFACT_KILLS", 20);
+  for (unsigned round = 0; round < kills; ++round) {
+    Empty();
+    Traced(restore, killer.Next());
+    // No file is seen that is not whole.
+    for (const auto& entry : fs::recursive_directory_iterator(tree_.Path("/engine"))) {
+      const std::string path = entry.path().string();
+      if (!entry.is_regular_file() || path.find(".ppc-restore.") != std::string::npos) continue;
+      ASSERT_NE(before.find(std::to_string(std::hash<std::string>()(TextAt(path)))),
+                std::string::npos)
+          << path << " is torn, killed at " << killer.Where();
+    }
+    MustRestore();
+    ASSERT_EQ(FilesBelow(tree_.Path("/engine")), 19U);
+    for (const Root& root : roots_) {
+      for (const auto& entry : fs::directory_iterator(root.directory)) {
+        ASSERT_FALSE(entry.path().filename().string().starts_with(".ppc-restore."));
+      }
+    }
+  }
+}
+
+// What a power cut can take: nothing gets its name before its bytes are the disk's, and the list
+// its own before all objects have theirs.
+TEST_F(CrashTest, NamesComeAfterTheBytesTheyStandFor) {
+  NextState(0);
+  // The key; objects written, synced, named, synced; the list written, synced, named, its
+  // directories synced.
+  EXPECT_EQ(OrderOfACapture(), "wfwfrfwfrf") << "and not all that others write: no S";
+}
+
+// The capture that named them may not have synced that yet.
+TEST_F(CrashTest, NamesThatAreFoundAreSyncedBeforeTheList) {
+  NextState(0);
+  MustCapture(Compress::kAlways);
+  key_["driver"] = "another";
+  // Objects written, and not kept; the names found synced; the list.
+  EXPECT_EQ(OrderOfACapture(), "wfwfrf");
+}
+
+}  // namespace
+}  // namespace ppc::artifact

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of the kernel, the module and ppcd keeps PPC from working.
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+
+#include "daemon/base/files.h"
+#include "daemon/machine/mount_table.h"
+#include "daemon/machine/proc_info.h"
+#include "daemon/wire/protocol.h"
+#include "extras/doctor/checks.h"
+#include "tools/ppcctl/text.h"
+
+namespace ppc::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+std::string Text(const std::string& path) {
+  const Result<std::string> text = ReadFile(path);
+  return text ? *text : "";
+}
+
+// "none", "integrity", "confidentiality": the word in brackets.
+std::string Lockdown(const Patient& patient) {
+  const std::string text = Text(patient.roots.Sys("/kernel/security/lockdown"));
+  const size_t open = text.find('[');
+  const size_t close = text.find(']', open);
+  return close == std::string::npos ? "none" : text.substr(open + 1, close - open - 1);
+}
+
+// The module's file for this kernel, "" = there is none.
+std::string ModuleFile(const Patient& patient) {
+  const std::string below = patient.host + "/lib/modules/" + patient.release;
+  for (const char* folder : {"/updates/dkms", "/updates", "/extra", "/kernel/fs/ppc", "/kmod"}) {
+    for (const char* ending : {"", ".xz", ".zst", ".gz"}) {
+      std::string file = below + folder + "/ppc.ko" + ending;
+      if (Exists(file)) return file;
+    }
+  }
+  return "";
+}
+
+// Compressed ones cannot be told by their end and are taken to be signed.
+bool IsSigned(const std::string& file) {
+  static const std::string kMark = "~Module signature appended~\n";
+  if (!file.ends_with(".ko")) return true;
+  std::ifstream text(file, std::ios::binary | std::ios::ate);
+  const auto size = static_cast<std::streamoff>(text.tellg());
+  const auto wanted = static_cast<std::streamoff>(kMark.size());
+  if (size < wanted) return false;
+  std::string end(kMark.size(), '\0');
+  text.seekg(size - wanted);
+  text.read(end.data(), wanted);
+  return end == kMark;
+}
+
+// Mount points of type ppc in fstab that are not mounted.
+std::vector<std::string> NotMounted(const Patient& patient) {
+  std::vector<std::string> points;
+  const std::vector<MountEntry> table = ReadMountTable(patient.roots);
+  std::istringstream lines(Text(patient.host + "/etc/fstab"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string source, point, type;
+    fields >> source >> point >> type;
+    if (source.starts_with('#') || type != "ppc") continue;
+    const MountEntry* entry = FindMount(table, point);
+    if (entry == nullptr || entry->point != point || entry->type != "ppc") points.push_back(point);
+  }
+  return points;
+}
+
+std::string StartCommand(const Patient& patient) {
+  const std::string command = control::HowToStart(patient.socket, patient.host);
+  return command.starts_with("ppcd") ? command + " &" : command;
+}
+
+// The state of ppcd's process; "" = none runs.
+std::string DaemonStatus(const Patient& patient) {
+  return Text(patient.roots.Proc("/" + std::to_string(patient.daemon.value("pid", 0)) + "/status"));
+}
+
+// As root, with all that a service manager or a root's shell gives it.
+std::string RestartCommand(const Patient& patient) {
+  std::string start = StartCommand(patient);
+  if (start.starts_with("systemctl")) return "systemctl restart ppcd";
+  // Root's does not take over what another user may have written.
+  if (NumberAfter(DaemonStatus(patient), "Uid:").value_or(0) != 0) {
+    start = "ppcd --socket " + ShellWord(patient.socket) + " --state-dir " +
+            ShellWord(patient.socket + ".state") + " &";
+  }
+  const std::string pid = std::to_string(patient.daemon.value("pid", 0));
+  return "kill " + pid + " && tail --pid=" + pid + " -f /dev/null && " + start;
+}
+
+// Takes a mount point's line out of fstab, and keeps it as a comment.
+std::string WithoutLine(const Patient& patient, const std::string& point) {
+  std::string pattern;
+  for (const char c : point) {
+    // What the regular expression would take for something else.
+    if (std::string_view("\\.[]*^$|").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return "sed -i " + ShellWord("s|^[^#]*\\s" + pattern + "\\s\\s*ppc\\s|# &|") + " " +
+         ShellWord(patient.host + "/etc/fstab");
+}
+
+void CheckModule(const Patient& patient, Findings* out) {
+  const bool is_loaded = Exists(patient.roots.Sys("/module/ppc"));
+  const std::string file = ModuleFile(patient);
+  for (const std::string& point : NotMounted(patient)) {
+    if (is_loaded) {
+      out->push_back({"not-mounted", point, "fstab lists it, and it is not mounted",
+                      "mount " + ShellWord(point), true});
+    } else if (file.empty()) {
+      out->push_back(
+          {"no-module", point,
+           "fstab lists it as a ppc mount, and kernel " + patient.release + " has no module ppc",
+           "dkms autoinstall -k " + patient.release + " && mount " + ShellWord(point), true});
+    } else if (Lockdown(patient) != "none" && !IsSigned(file)) {
+      out->push_back(
+          {"unsigned-module", point,
+           "the kernel is locked down and takes signed modules only; " + file +
+               " is not signed.  Sign it with a key that the machine's owner has enrolled (mokutil "
+               "--import), or do without the mount: the observer needs no module",
+           WithoutLine(patient, point), true});
+    } else {
+      out->push_back({"no-module", point, "fstab lists it as a ppc mount; the module is not loaded",
+                      "modprobe ppc && mount " + ShellWord(point), true});
+    }
+  }
+  // Each mount has a device.
+  std::error_code error;
+  for (fs::directory_iterator entry(patient.roots.Sys("/fs/ppc"), error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string device = "/dev/ppc" + entry->path().filename().string();
+    struct stat info {};
+    if (stat((patient.host + device).c_str(), &info) != 0) {
+      out->push_back({"no-device", device, "a ppc mount has no device file here",
+                      "udevadm trigger --action=add --subsystem-match=ppc", true});
+      continue;
+    }
+    const std::string status = DaemonStatus(patient);
+    const std::optional<uint64_t> user = NumberAfter(status, "Uid:");
+    const uint64_t caps = NumberAfter(status, "CapEff:", 16).value_or(~uint64_t{0});
+    constexpr uint64_t kOverride = uint64_t{1} << 1;  // CAP_DAC_OVERRIDE
+    if (user && *user != info.st_uid && (caps & kOverride) == 0) {
+      out->push_back({"device-permission", device,
+                      "ppcd runs as user " + std::to_string(*user) +
+                          " and may not open it.  Start it as root, and register again what it has",
+                      RestartCommand(patient), true});
+    }
+  }
+}
+
+struct Capability {
+  const char* name;
+  int bit;
+};
+constexpr std::array kObserverNeeds = {
+    Capability{"CAP_DAC_READ_SEARCH", 2}, Capability{"CAP_SYS_PTRACE", 19},
+    Capability{"CAP_SYS_NICE", 23}, Capability{"CAP_PERFMON", 38}, Capability{"CAP_BPF", 39}};
+constexpr uint64_t kSysAdmin = uint64_t{1} << 21;
+
+std::string MissingCapabilities(const Patient& patient) {
+  const std::optional<uint64_t> caps = NumberAfter(DaemonStatus(patient), "CapEff:", 16);
+  if (!caps) return "";
+  std::string missing;
+  for (const Capability& each : kObserverNeeds) {
+    // It stands for the two youngest.
+    if (each.bit >= 38 && (*caps & kSysAdmin) != 0) continue;
+    if ((*caps >> each.bit & 1) == 0)
+      missing += (missing.empty() ? "" : ", ") + std::string(each.name);
+  }
+  return missing;
+}
+
+// The PID of a process whose name is `name` and that is stopped.
+int StoppedProcess(const Patient& patient, const std::string& name) {
+  for (const int pid : ListNumbers(patient.roots.Proc(""))) {
+    const std::string process = patient.roots.Proc("/" + std::to_string(pid));
+    if (Trim(Text(process + "/comm")) != name) continue;
+    if (ProcessState(patient.roots, pid) == 'T') return pid;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void CheckMachine(const Patient& patient, Findings* out) {
+  CheckModule(patient, out);
+  const bool has_btf = Exists(patient.roots.Sys("/kernel/btf/vmlinux"));
+  bool is_polling = patient.directories.empty();
+  for (const DirectoryLook& look : patient.directories) {
+    const std::string backend = look.mount.is_object() ? look.mount.value("backend", "") : "";
+    is_polling = is_polling || backend.empty() || backend == "poll";
+  }
+  // The module needs none of what follows.
+  if (!is_polling) return;
+  if (!has_btf) {
+    out->push_back(
+        {"no-btf", "",
+         "the kernel has no BTF (/sys/kernel/btf/vmlinux), so the observer cannot attach; "
+         "directories are polled",
+         "boot a kernel with CONFIG_DEBUG_INFO_BTF, or mount the directory with the module", true});
+  } else if (Lockdown(patient) == "confidentiality") {
+    out->push_back({"lockdown", "",
+                    "the kernel is locked down for confidentiality, so the observer cannot attach; "
+                    "directories are polled",
+                    "boot with lockdown=integrity, or mount the directory with the (signed) module",
+                    true});
+  } else if (const std::string missing = MissingCapabilities(patient); !missing.empty()) {
+    out->push_back({"no-capability", "ppcd",
+                    "it lacks " + missing +
+                        ", so the observer cannot attach; directories are polled.  "
+                        "Start it as root, with these capabilities",
+                    RestartCommand(patient), true});
+  }
+}
+
+void CheckDaemon(const Patient& patient, Findings* out) {
+  switch (patient.daemon_error) {
+    case 0:
+      if (!patient.daemon.value("off", false)) return;
+      out->push_back({"off", "", "PPC is switched off on this machine", "ppcctl on", true});
+      return;
+    case EACCES:
+    case EPERM:
+      out->push_back({"daemon-refuses", "ppcd", patient.daemon_says, "ask as root", true});
+      return;
+    case ETIMEDOUT:
+    case EAGAIN:
+      if (const int pid = StoppedProcess(patient, "ppcd"); pid != 0) {
+        out->push_back({"daemon-hangs", "ppcd",
+                        "process " + std::to_string(pid) + " is stopped and answers nobody",
+                        "kill -CONT " + std::to_string(pid), true});
+      } else {
+        out->push_back({"daemon-hangs", "ppcd", "it does not answer: " + patient.daemon_says,
+                        "systemctl restart ppcd", true});
+      }
+      return;
+    default:
+      out->push_back({"daemon-down", "ppcd", "it does not run: " + patient.daemon_says,
+                      StartCommand(patient), true});
+  }
+}
+
+}  // namespace ppc::ctl

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of a service keeps its start from being faster: its place, its limits, its template.
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "daemon/base/files.h"
+#include "daemon/machine/cgroup.h"
+#include "daemon/machine/io_limit.h"
+#include "daemon/machine/proc_info.h"
+#include "extras/doctor/checks.h"
+#include "policies/maio/template/template.h"
+#include "tools/ppcctl/guard_line.h"
+#include "tools/ppcctl/stale_files.h"
+#include "tools/ppcctl/text.h"
+
+namespace ppc::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Page cache below which loading ahead is pointless.
+constexpr uint64_t kLeastRoom = 64 << 20;
+// Events of a template's files that it did not foresee, before it counts as one of another loader:
+// half of those by which MAIO judges it.
+constexpr uint64_t kMuchUnknown = 32;
+// Bytes behind which a reader's pace is known, and in front of it that are nothing to it.
+constexpr uint64_t kSettled = 16 << 20;
+constexpr uint64_t kCaughtUp = 4 << 20;
+
+// The element of `list` with this service ID.
+const Json& OfService(const Json& list, const std::string& id) {
+  static const Json kNothing = Json::object();
+  for (const Json& each : list) {
+    if (each.is_object() && each.value("service_id", "") == id) return each;
+  }
+  return kNothing;
+}
+
+struct Subject {
+  const Patient& patient;
+  const DirectoryLook& look;
+  const Json& service;  // as ppcd knows it
+  const Json& runner;   // as its runner does
+  std::string id;
+  std::string about;
+};
+
+void CheckPlace(const Subject& subject, Findings* out) {
+  const int pid = subject.service.value("pid", 0);
+  const std::string told = subject.service.value("cgroup", "");
+  const std::string real =
+      pid > 0 ? ProcessCgroup(subject.patient.roots, pid).value_or("") : std::string();
+  if (told.empty() || real.empty()) return;
+  const Result<Cgroup> group = Cgroup::Open(told, subject.patient.roots);
+  if (!group || group->Contains(real)) return;
+  const std::string root = ShellWord(subject.look.parent);
+  out->push_back({"wrong-cgroup", subject.about,
+                  "its process " + std::to_string(pid) + " runs in cgroup " + real +
+                      ", what is loaded is charged to " + told,
+                  "ppcctl service stop " + root + " --id " + subject.id +
+                      " && ppcctl service start " + root + " --id " + subject.id + " --workers " +
+                      std::to_string(std::max(1, subject.service.value("workers", 1))) + " --pid " +
+                      std::to_string(pid) + " --cgroup " + ShellWord(real),
+                  true});
+}
+
+void CheckMemory(const Subject& subject, Findings* out) {
+  const Json& memory = JsonMember(subject.runner, "memory");
+  if (!memory.value("is_cgroup", false)) return;
+  const uint64_t limit = memory.value("limit", uint64_t{0});
+  const uint64_t used = memory.value("used", uint64_t{0});
+  const uint64_t cache = memory.value("cache", uint64_t{0});
+  const uint64_t held = used - std::min(cache, used);
+  const uint64_t room = limit - std::min(held, limit);
+  if (limit == 0 || room >= std::max(kLeastRoom, limit / 20)) return;
+  const std::string cgroup = subject.runner.value("cgroup", "");
+  std::error_code error;
+  const bool is_v2 = fs::exists(cgroup + "/memory.max", error);
+  out->push_back({"cgroup-limit", subject.about,
+                  "its cgroup may use " + HumanBytes(limit) + ", and its processes hold " +
+                      HumanBytes(held) + " of that: " + HumanBytes(room) +
+                      " are left for the cache",
+                  "echo " + std::to_string(2 * limit) + " > " +
+                      ShellWord(cgroup + (is_v2 ? "/memory.max" : "/memory.limit_in_bytes")),
+                  true});
+}
+
+// With v1 both files: either may be the limit.
+std::string LiftCommand(const IoLevel& level) {
+  const std::string device =
+      std::to_string(level.device.major) + ":" + std::to_string(level.device.minor);
+  const auto write = [&level](const std::string& line, const char* file) {
+    return "echo '" + line + "' > " + ShellWord(level.directory + file);
+  };
+  std::error_code error;
+  if (fs::exists(level.directory + "/io.max", error)) {
+    return write(device + " rbps=max riops=max", "/io.max");
+  }
+  return write(device + " 0", "/blkio.throttle.read_bps_device") + " && " +
+         write(device + " 0", "/blkio.throttle.read_iops_device");
+}
+
+void CheckReadLimit(const Subject& subject, Findings* out) {
+  const std::string cgroup = subject.service.value("cgroup", "");
+  struct stat info {};
+  if (cgroup.empty() || stat(subject.look.path.c_str(), &info) != 0) return;
+  const Result<Cgroup> group = Cgroup::Open(cgroup, subject.patient.roots);
+  if (!group) return;
+  IoLimit limits(subject.patient.roots, group->path());
+  uint64_t rate = 0;
+  std::string lift;
+  for (const IoLevel& level : limits.Read({major(info.st_dev), minor(info.st_dev)})) {
+    if (level.rate == 0) continue;
+    rate = rate == 0 ? level.rate : std::min(rate, level.rate);
+    lift += (lift.empty() ? "" : " && ") + LiftCommand(level);
+  }
+  if (rate == 0) return;
+  out->push_back(
+      {"io-limit", subject.about,
+       "its cgroup may read " + HumanBytes(rate) + " a second from the disk, whoever reads", lift,
+       true});
+}
+
+void CheckTemplate(const Subject& subject, Findings* out) {
+  const std::string& store = subject.patient.template_dir;
+  const std::string file = maio::TemplatePath(store, subject.id);
+  maio::Template known;
+  std::string problem;
+  std::error_code error;
+  if (file.empty() || !fs::exists(file, error)) return;
+  if (maio::Load(file, &known, &problem) != 0) {
+    out->push_back({"template-damaged", subject.about, "its template cannot be used: " + problem,
+                    "ppcctl template rm " + subject.id + " --dir " + ShellWord(store), true});
+    return;
+  }
+  const Json stale = StaleFiles(known, subject.look.parent);
+  if (!stale.empty()) {
+    out->push_back({"template-stale", subject.about,
+                    std::to_string(stale.size()) + " of the " + std::to_string(known.files.size()) +
+                        " files that were recorded have changed, such as " +
+                        stale[0].value("path", "") + ": " + stale[0].value("problem", ""),
+                    "ppcctl template rm " + subject.id + " --dir " + ShellWord(store), true});
+    return;
+  }
+  const Json& follows = OfService(JsonMember(subject.look.policy, "services"), subject.id);
+  const uint64_t matched = follows.value("matched", uint64_t{0});
+  const uint64_t unknown = follows.value("unknown", uint64_t{0});
+  if ((known.flags & maio::kProvisional) != 0 || unknown < kMuchUnknown || unknown < matched / 4) {
+    return;
+  }
+  out->push_back({"template-differs", subject.about,
+                  "of " + std::to_string(unknown + matched) + " places in its files where it " +
+                      "read, " + std::to_string(unknown) +
+                      " are not in its template: that was recorded of another loader or split",
+                  "ppcctl template rerecord " + subject.id + " --dir " + ShellWord(store), true});
+}
+
+// It has read much of what it reads, and stands in front of what is not loaded yet.
+bool HasCaughtUp(const Json& group) {
+  const uint64_t consumed = group.value("consumed", uint64_t{0});
+  const Json& ahead = JsonMember(group, "ahead");
+  return group.value("state", "") == "SYNC" && consumed >= kSettled &&
+         consumed < group.value("total", uint64_t{0}) && ahead.is_number_integer() &&
+         ahead.get<uint64_t>() < kCaughtUp;
+}
+
+void CheckPace(const Subject& subject, Findings* out) {
+  const Json& follows = OfService(JsonMember(subject.look.policy, "services"), subject.id);
+  const uint64_t rate = follows.value("device_mbps", uint64_t{0});
+  // A piece that was in memory before counts as absent until the loads have come by.
+  const uint64_t loaded = follows.value("loaded", uint64_t{0});
+  const bool is_from_disk = loaded >= kSettled && loaded > follows.value("redundant", uint64_t{0});
+  const Json& groups = JsonMember(follows, "groups");
+  if (rate == 0 || !is_from_disk || std::none_of(groups.begin(), groups.end(), HasCaughtUp)) return;
+  out->push_back({"device-slow", subject.about,
+                  "its readers have caught up with what is loaded and wait for the disk, which "
+                  "gives " +
+                      std::to_string(rate) +
+                      " MB/s: only a faster one helps, or loading before they begin",
+                  "ppcctl warm " + ShellWord(subject.look.parent) + " --id " + subject.id, false});
+}
+
+// A registration with another policy or option begins with an open guard.
+std::string GuardRemedy(const Patient& patient, const DirectoryLook& look, const std::string& id,
+                        bool is_of_drops) {
+  const std::string again = "ppcctl rm_policy " + ShellWord(look.parent) +
+                            " && ppcctl reg_policy " + ShellWord(look.parent) + " ";
+  if (look.mount.value("policy", "") != "maio") return again + "maio";
+  if (is_of_drops) return again + R"(maio '{"bar": false}')";
+  const std::string file = id.empty() ? "" : maio::TemplatePath(patient.template_dir, id);
+  std::error_code error;
+  if (file.empty() || !fs::exists(file, error)) return again + R"(maio '{"prefetch": false}')";
+  return "ppcctl template rerecord " + id + " --dir " + ShellWord(patient.template_dir);
+}
+
+void CheckGuard(const Patient& patient, const DirectoryLook& look, Findings* out) {
+  for (const Json& service : JsonMember(JsonMember(look.mount, "runner"), "services")) {
+    const std::string line = GuardLine(service);
+    if (line.empty()) continue;
+    const Json& guard = JsonMember(service, "guard");
+    const std::string id = service.value("service_id", "");
+    const std::string state = guard.value("state", "");
+    const bool is_of_drops =
+        state.find("no_unmap") != state.npos || state.find("no_drops") != state.npos;
+    const auto refused = [&guard](const char* key) {
+      return HumanBytes(guard.value(key, uint64_t{0}));
+    };
+    out->push_back({"guard-limits", look.parent + (id.empty() ? "" : " " + id),
+                    "the guard limits what its policy does, " + line +
+                        "; it has refused drops of " + refused("refused_drop_bytes") +
+                        " and loads of " + refused("refused_load_bytes"),
+                    GuardRemedy(patient, look, id, is_of_drops), true});
+  }
+}
+
+}  // namespace
+
+void CheckServices(const Patient& patient, const DirectoryLook& look, Findings* out) {
+  if (!look.mount.is_object()) return;
+  const Json& runner = JsonMember(look.mount, "runner");
+  for (const Json& service : JsonMember(look.mount, "services")) {
+    const std::string id = service.value("service_id", "");
+    const Subject subject{patient, look,
+                          service, OfService(JsonMember(runner, "services"), id),
+                          id,      look.parent + " " + id};
+    CheckPlace(subject, out);
+    CheckMemory(subject, out);
+    CheckReadLimit(subject, out);
+    CheckTemplate(subject, out);
+    CheckPace(subject, out);
+  }
+  CheckGuard(patient, look, out);
+  const uint64_t lost = JsonMember(runner, "device").value("events_lost", uint64_t{0});
+  const uint64_t sent = JsonMember(runner, "device").value("events_queued", uint64_t{0});
+  if (lost > sent / 100) {
+    out->push_back({"events-lost", look.parent,
+                    std::to_string(lost) + " events were lost beside " + std::to_string(sent) +
+                        " that were sent: its runner had no CPU",
+                    "ppcctl rm_policy " + ShellWord(look.parent) + " && ppcctl reg_policy " +
+                        ShellWord(look.parent) + " " + look.mount.value("policy", ""),
+                    true});
+  }
+}
+
+}  // namespace ppc::ctl

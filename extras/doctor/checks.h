@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The causes that `ppcctl doctor` knows; each check adds what it finds.
+// Threads: pure functions of the patient and of the files that it names.
+#ifndef PPC_EXTRAS_DOCTOR_CHECKS_H_
+#define PPC_EXTRAS_DOCTOR_CHECKS_H_
+
+#include "extras/doctor/finding.h"
+#include "extras/doctor/patient.h"
+
+namespace ppc::ctl {
+
+// The kernel, the module, ppcd and its rights: no-btf, lockdown, no-module, unsigned-module,
+// no-device, device-permission, no-capability, daemon-down, daemon-hangs, daemon-refuses, off.
+void CheckMachine(const Patient& patient, Findings* out);
+void CheckDaemon(const Patient& patient, Findings* out);
+
+// A directory and its files: not-registered, policy-failed, policy-missing, runner-stopped,
+// link-leaves, dirty, past-page-cache, cached.
+void CheckDirectory(const Patient& patient, const DirectoryLook& look, Findings* out);
+
+// The services of a directory: wrong-cgroup, cgroup-limit, io-limit, template-stale,
+// template-differs, guard-limits, events-lost, device-slow.
+void CheckServices(const Patient& patient, const DirectoryLook& look, Findings* out);
+
+// The readers, and their way of reading: o-direct, madv-random, own-prefetch.
+void CheckReaders(const Patient& patient, const DirectoryLook& look, Findings* out);
+// own-prefetch of the command that is to be started.
+void CheckCommand(const Patient& patient, Findings* out);
+
+// All of them, and what `doctor --json` prints of it.
+Findings Examine(const Patient& patient);
+Json FindingsJson(const Findings& findings);
+
+}  // namespace ppc::ctl
+
+#endif  // PPC_EXTRAS_DOCTOR_CHECKS_H_

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what `ppcctl doctor` looks at: gathered once, so that its checks judge one moment and tests
+// bring their own.
+// Threads: one.
+#ifndef PPC_EXTRAS_DOCTOR_PATIENT_H_
+#define PPC_EXTRAS_DOCTOR_PATIENT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/base/json.h"
+#include "daemon/machine/roots.h"
+#include "daemon/wire/protocol.h"
+
+namespace ppc::ctl {
+
+// A process that has files of a directory open or mapped.
+struct Reader {
+  int pid = 0;
+  std::string name;                // of its program
+  std::vector<std::string> words;  // its command line
+  std::string cgroup;              // as ProcessCgroup() writes it; "" = it has gone
+  std::string direct_file;         // one that it has open with O_DIRECT
+  std::string random_file;         // one that it has mapped with MADV_RANDOM
+};
+
+struct DirectoryLook {
+  std::string path;    // without symbolic links
+  std::string parent;  // the registered directory that it is, or lies in; "" = none
+  Json mount;          // of ppcd's status; null where there is none
+  Json policy;         // the policy's own status; null likewise
+  std::vector<std::string> model_files;
+  std::vector<Reader> readers;
+};
+
+struct Patient {
+  SysRoots roots;
+  std::string host;     // stands for "/" in front of /etc, /dev and /lib/modules; "" = the real one
+  std::string release;  // of the kernel
+  int daemon_error = 0;  // errno of asking ppcd; 0 = it answered
+  std::string daemon_says;
+  std::string socket = control::kDefaultSocket;  // of ppcd
+  Json daemon = Json::object();                  // of its status
+  std::string template_dir;
+  std::vector<std::string> registered;  // directories
+  std::vector<DirectoryLook> directories;
+  std::vector<std::string> command;  // that is to be started; may be empty
+};
+
+// Processes that use a file below `path`, but for those in `not_these`.
+std::vector<Reader> ReadersBelow(const SysRoots& roots, const std::string& path,
+                                 const std::vector<int>& not_these);
+
+// `directory` alone, or with "" all that are registered.
+Patient LookAtPatient(const std::string& directory, unsigned timeout_ms);
+
+}  // namespace ppc::ctl
+
+#endif  // PPC_EXTRAS_DOCTOR_PATIENT_H_

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns how much may be guessed: what was loaded for nothing stays a small share of what is read.
+// Threads: one at a time.  Bytes.
+#ifndef POLICIES_KVTIER_LEDGER_H_
+#define POLICIES_KVTIER_LEDGER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace ppc::kvtier {
+
+class Ledger {
+ public:
+  static constexpr uint64_t kFloorBytes = 1 << 20;
+  static constexpr uint64_t kWindowBytes = uint64_t{4} << 30;  // what is older counts half
+  static constexpr uint64_t kReadPerWrong = 40;                // 2.5%
+  // For a walk that was right so long, while nothing else may be guessed.
+  static constexpr uint64_t kRunPerGuess = 40;
+
+  void Read(uint64_t bytes) {
+    read_ += bytes;
+    if (read_ < kWindowBytes) return;
+    read_ /= 2;
+    wrong_ /= 2;
+  }
+  void Wrong(uint64_t bytes) {
+    wrong_ += bytes;
+    all_wrong_ += bytes;
+  }
+  // It was read after all.
+  void Refund(uint64_t bytes) {
+    wrong_ -= std::min(wrong_, bytes);
+    all_wrong_ -= std::min(all_wrong_, bytes);
+  }
+  void Right(uint64_t bytes) { all_right_ += bytes; }
+  // The first thing that was expected of a walk came, or not, whether it was loaded or not.
+  void First(bool is_right) {
+    first_ = is_right ? std::min(first_ + 2, kMostFirst) : std::max(first_ - 1, 0);
+  }
+
+  // Objects that a walk guesses at first.  While first guesses are right, as many as a layer may
+  // have: its reader takes them at once, and would wait for each.
+  size_t FirstDepth() const { return first_ >= kSureFirst ? kMostAtFirst : 1; }
+
+  // What a walk may have loaded ahead of its reader, which has followed for `run` bytes.
+  uint64_t AheadOf(uint64_t run) const {
+    if (run == 0 && first_ < kLeastFirst) return 0;
+    const uint64_t may_be_wrong = kFloorBytes + read_ / kReadPerWrong;
+    return wrong_ < may_be_wrong ? may_be_wrong - wrong_ : run / kRunPerGuess;
+  }
+  uint64_t wrong_bytes() const { return all_wrong_; }
+  uint64_t right_bytes() const { return all_right_; }
+
+ private:
+  static constexpr int kMostFirst = 16;
+  static constexpr int kLeastFirst = 4;
+  static constexpr int kSureFirst = 8;
+  static constexpr size_t kMostAtFirst = 64;
+
+  uint64_t read_ = 0;
+  uint64_t wrong_ = 0;
+  uint64_t all_wrong_ = 0;
+  uint64_t all_right_ = 0;
+  int first_ = 8;
+};
+
+}  // namespace ppc::kvtier
+
+#endif  // POLICIES_KVTIER_LEDGER_H_

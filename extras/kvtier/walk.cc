@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "extras/kvtier/walk.h"
+
+#include <algorithm>
+
+namespace ppc::kvtier {
+
+Walk::Slot* Walk::Find(Key key) {
+  // Most are near the reader.
+  for (size_t i = ahead_from_; i < slots_.size(); i++) {
+    if (slots_[i].key == key) return &slots_[i];
+  }
+  for (size_t i = 0; i < ahead_from_; i++) {
+    if (slots_[i].key == key) return &slots_[i];
+  }
+  return nullptr;
+}
+
+void Walk::Forget(const Slot& slot, bool is_wrong, ObjectTable* table, Ledger* ledger) const {
+  Object* const object = table->Find(slot.key);
+  if (object == nullptr || object->walk != number_ + 1) return;
+  object->walk = 0;
+  if (!is_wrong || slot.is_read) return;
+  // What is still being loaded counts when it is there.
+  if (object->Is(Object::kGuessed)) ledger->Wrong(object->bytes());
+  if (object->Is(Object::kGuessed) || (slot.is_asked && !slot.is_done)) object->Set(Object::kWrong);
+}
+
+void Walk::ForgetAll(bool is_wrong, ObjectTable* table, Ledger* ledger) {
+  for (const Slot& slot : slots_) Forget(slot, is_wrong, table, ledger);
+  slots_.clear();
+  ahead_from_ = 0;
+  ahead_bytes_ = 0;
+}
+
+void Walk::Confirm(Object* before, Object* object, ObjectTable* table, Ledger* ledger) {
+  if (run_bytes_ == 0) ledger->First(/*is_right=*/true);
+  if (before != nullptr) {
+    proof_ = before->confidence == 0 ? proof_ + 1 : 0;
+    table->Follow(before, object->key);
+  }
+  object->walk = 0;
+  Note(object->key);
+  depth_ = std::min(2 * depth_, kMostAhead);
+  run_bytes_ += object->bytes();
+  strays_ = 0;
+  left_for_ = 0;
+}
+
+bool Walk::Read(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table, Ledger* ledger) {
+  Slot* const slot = Find(object->key);
+  if (slot == nullptr) return is_miss;
+  const auto at = static_cast<size_t>(
+      std::find_if(slots_.begin(), slots_.end(), [slot](const Slot& s) { return &s == slot; }) -
+      slots_.begin());
+  slot->is_read = true;
+  Object* before = nullptr;
+  if (at == ahead_from_) before = table->Find(at == 0 ? last_ : slots_[at - 1].key);
+  Confirm(before, object, table, ledger);
+  const bool is_late = is_miss || !slot->is_done || now_ns < slot->done_ns + kJustNowNs;
+  pace_.Arrive(now_ns, is_late, /*was_expected=*/true);
+  for (; ahead_from_ <= at; ahead_from_++) ahead_bytes_ -= slots_[ahead_from_].bytes;
+  while (ahead_from_ > 0 && (slots_.front().is_read || ahead_from_ > kDisorder)) {
+    Forget(slots_.front(), /*is_wrong=*/true, table, ledger);
+    last_ = slots_.front().key;
+    slots_.pop_front();
+    ahead_from_--;
+  }
+  return is_late;
+}
+
+void Walk::Pass(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table, Ledger* ledger) {
+  Confirm(table->Find(tail()), object, table, ledger);
+  pace_.Arrive(now_ns, is_miss, /*was_expected=*/ahead() > 0);
+  ForgetAll(/*is_wrong=*/false, table, ledger);
+  last_ = object->key;
+}
+
+void Walk::Learn(Object* object, uint64_t now_ns, bool is_miss, ObjectTable* table,
+                 Ledger* ledger) {
+  if (Object* const before = table->Find(tail())) table->Follow(before, object->key);
+  ForgetAll(/*is_wrong=*/true, table, ledger);
+  last_ = object->key;
+  Note(object->key);
+  depth_ = 1;
+  run_bytes_ = 0;
+  proof_ = 0;
+  pace_.Arrive(now_ns, is_miss, /*was_expected=*/false);
+}
+
+void Walk::Stray(Key key, Ledger* ledger) {
+  if (strays_++ > 0) return;
+  if (run_bytes_ == 0) ledger->First(/*is_right=*/false);
+  left_for_ = key;
+  proof_ = 0;
+  depth_ = std::max<size_t>(depth_ / 2, 1);
+}
+
+void Walk::Extend(uint64_t most_bytes, ObjectTable* table) {
+  const size_t most = std::min<size_t>(depth_, pace_.Needed());
+  size_t gone = 0;
+  while (ahead() < most) {
+    Object* const end = table->Find(tail());
+    if (end == nullptr || !IsReliable(*end)) return;
+    Object* const next = table->Find(end->next);
+    // A walk is about to load it, maybe this one: a chain that bites its tail.
+    if (next == nullptr || next->walk != 0 || next->key == last_) return;
+    if (next->Is(Object::kGone)) {
+      if (++gone > kMostGoneAtOnce) return;
+      end->next = next->next == end->key ? 0 : next->next;
+      continue;
+    }
+    const uint64_t bytes = next->bytes();
+    if (ahead_bytes_ + bytes > most_bytes && (ahead() > 0 || most_bytes == 0)) return;
+    ahead_bytes_ += bytes;
+    next->walk = static_cast<uint8_t>(number_ + 1);
+    slots_.push_back(Slot{.key = next->key, .bytes = static_cast<uint32_t>(bytes)});
+  }
+}
+
+void Walk::End(bool is_left, ObjectTable* table, Ledger* ledger) {
+  Object* const from = table->Find(ahead_from_ == 0 ? last_ : slots_[ahead_from_ - 1].key);
+  if (is_left && from != nullptr && from->next != 0 && from->next != left_for_)
+    table->Fail(from, left_for_);
+  ForgetAll(/*is_wrong=*/true, table, ledger);
+}
+
+}  // namespace ppc::kvtier

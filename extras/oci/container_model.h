@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns finding the model of a container, by its annotation ppc.model or by the words of its
+// command, and the parameters that name its service.  Nothing outside the container is looked at.
+#ifndef PPC_EXTRAS_OCI_CONTAINER_MODEL_H_
+#define PPC_EXTRAS_OCI_CONTAINER_MODEL_H_
+
+#include <string>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+#include "extras/oci/container.h"
+#include "extras/oci/container_paths.h"
+#include "tools/ppcctl/model_find.h"
+
+namespace ppc::oci {
+
+// Paths are the host's.  ENOENT: there is none.
+Result<ctl::FoundModel> FindContainerModel(const Container& container, const ContainerPaths& paths);
+
+// As ctl::ServiceParams, with the container's name of the model: that of the host may be new with
+// each container (an image's root, a pod's volume).
+Json ContainerParams(const Container& container, const ContainerPaths& paths,
+                     const ctl::FoundModel& model);
+
+}  // namespace ppc::oci
+
+#endif  // PPC_EXTRAS_OCI_CONTAINER_MODEL_H_

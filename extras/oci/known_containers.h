@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the notes of which container runs which service: one file each, in a directory that goes
+// with the machine's start.  A container that ended without its hook is recognized by its process.
+// Threads and processes: any number of hooks at a time; one lock, held for no longer than looking.
+#ifndef PPC_EXTRAS_OCI_KNOWN_CONTAINERS_H_
+#define PPC_EXTRAS_OCI_KNOWN_CONTAINERS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "daemon/base/result.h"
+#include "daemon/base/unique_fd.h"
+#include "daemon/machine/roots.h"
+
+namespace ppc::oci {
+
+struct Known {
+  std::string mount;  // the directory registered
+  std::string service_id;
+  int pid = 0;
+  uint64_t start_ns = 0;  // of the process, since boot
+};
+
+class KnownContainers {
+ public:
+  // Makes the directory if it is not there, root's.  ETIMEDOUT: another hook has the lock.
+  static Result<KnownContainers> Open(const std::string& directory, const SysRoots& roots,
+                                      unsigned timeout_ms);
+
+  // Notes what the container runs (start_ns is looked up), and drops the notes of those that have
+  // ended.
+  Status Note(const std::string& container, Known known);
+  // nullopt: nothing is noted (any more).
+  std::optional<Known> Forget(const std::string& container);
+
+ private:
+  KnownContainers(std::string directory, SysRoots roots, UniqueFd lock)
+      : directory_(std::move(directory)), roots_(std::move(roots)), lock_(std::move(lock)) {}
+  void DropDead() const;
+
+  std::string directory_;
+  SysRoots roots_;
+  UniqueFd lock_;
+};
+
+}  // namespace ppc::oci
+
+#endif  // PPC_EXTRAS_OCI_KNOWN_CONTAINERS_H_

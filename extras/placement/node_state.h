@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what a node tells of its models, as JSON and back, and scoring nodes by it.
+// Threads: pure functions, any thread.
+#ifndef PPC_EXTRAS_PLACEMENT_NODE_STATE_H_
+#define PPC_EXTRAS_PLACEMENT_NODE_STATE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/base/json.h"
+#include "daemon/base/result.h"
+#include "extras/placement/include/ppc/place.h"
+
+namespace ppc::ctl {
+
+struct ModelState {
+  std::string name;  // ORG/NAME of a hub, else the last component of its path
+  std::string path;
+  std::string directory;  // registered
+  uint64_t bytes = 0;
+  uint64_t resident = 0;            // of them, in the page cache
+  std::map<int, uint64_t> by_node;  // the same by NUMA node; on ppc mounts only
+  bool has_template = false;
+  bool has_artifacts = false;
+
+  bool operator==(const ModelState&) const = default;
+};
+
+// A start-up that goes on.
+struct StartState {
+  std::string service_id;
+  std::string directory;
+  uint64_t left = 0;  // bytes; 0 = not known
+
+  bool operator==(const StartState&) const = default;
+};
+
+struct NodeState {
+  std::string name;
+  uint64_t memory = 0;                         // bytes of page cache that models may have at all
+  uint64_t free = 0;                           // of these, without another model's leaving
+  std::map<std::string, uint64_t> disk_rates;  // by registered directory, bytes a second
+  std::vector<ModelState> models;
+  std::vector<StartState> starts;
+
+  bool operator==(const NodeState&) const = default;
+};
+
+Json ToJson(const NodeState& node);
+// Whether others should hear of it: memory comes and goes by a little all the time, and etcd keeps
+// what each key has ever been until it is compacted.
+bool IsNews(const NodeState& told, const NodeState& now);
+// EINVAL: what it is not, in one line; `what` names the text.
+Result<NodeState> NodeFromJson(const Json& json, const std::string& what);
+
+// The model by its name, its path, or a path's last component; nullptr: the node has none such.
+const ModelState* FindModelOf(const NodeState& node, const std::string& wanted);
+
+ppc_place_node PlaceNodeOf(const NodeState& node, const std::string& model);
+
+// "no template, 2 other start-ups read"; of ppc_place_result.reasons.
+std::string ReasonText(uint32_t reasons);
+
+}  // namespace ppc::ctl
+
+#endif  // PPC_EXTRAS_PLACEMENT_NODE_STATE_H_

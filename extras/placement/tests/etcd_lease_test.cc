@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys under a lease, in a real etcd where there is one, and against servers that are none.
+#include "extras/placement/etcd_lease.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "daemon/net/base64.h"
+#include "daemon/net/etcd.h"
+#include "daemon/net/http.h"
+#include "tests/unit/policies/etcd_server.h"
+#include "tests/unit/policies/fake_http.h"
+
+namespace ppc {
+namespace {
+
+using maio::EtcdServer;
+using maio::FakeHttp;
+
+bool Eventually(const std::function<bool()>& condition) {
+  for (int again = 0; again < 600; again++) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return false;
+}
+
+Json AskEtcd(const std::string& url, const Json& request) {
+  HttpReply reply;
+  std::string error;
+  EXPECT_EQ(HttpPost(url, DumpJson(request), 10000, &reply, &error), 0) << error;
+  return ParseJsonObject(reply.body, url).value();
+}
+
+std::string ValueIn(const EtcdServer& etcd, const std::string& key) {
+  const Json reply = AskEtcd(etcd.url("/v3/kv/range"), {{"key", Base64(key)}});
+  if (!reply.contains("kvs")) return "";
+  return FromBase64(reply["kvs"][0]["value"].get<std::string>()).value();
+}
+
+EtcdLease::Options OptionsFor(const std::string& address) {
+  EtcdLease::Options options;
+  options.address = address;
+  options.lease_s = 3;
+  options.first_back_off_ms = 10;
+  options.most_back_off_ms = 50;
+  return options;
+}
+
+TEST(EtcdLease, SplitsAnAddress) {
+  EXPECT_EQ(SplitEtcdUrl("http://h:1", "/ppc/")->prefix, "/ppc/");
+  EXPECT_EQ(SplitEtcdUrl("https://h:1/x", "/ppc/")->address, "https://h:1");
+  EXPECT_EQ(SplitEtcdUrl("https://h:1/x", "/ppc/")->prefix, "/x/");
+  for (const char* url : {"", "h:1", "http://", "http:///x", "ftp://h", "http://a b", "http://u@h"})
+    EXPECT_FALSE(SplitEtcdUrl(url, "/ppc/").has_value()) << url;
+}
+
+TEST(EtcdLease, KeysComeChangeAndGo) {
+  if (!EtcdServer::IsInstalled()) GTEST_SKIP() << "no etcd";
+  EtcdServer etcd;
+  ASSERT_TRUE(etcd.is_up());
+  {
+    EtcdLease lease(OptionsFor(etcd.url("")));
+    lease.Set({{"/n/a", "1"}, {"/n/b", "2"}});
+    EXPECT_TRUE(Eventually([&] { return ValueIn(etcd, "/n/b") == "2"; }));
+    EXPECT_EQ(ValueIn(etcd, "/n/a"), "1");
+    lease.Set({{"/n/b", "3"}});
+    EXPECT_TRUE(Eventually([&] { return ValueIn(etcd, "/n/a").empty(); }));
+    EXPECT_EQ(ValueIn(etcd, "/n/b"), "3");
+    EXPECT_TRUE(Eventually([&] { return lease.Read().is_up; }));
+    EXPECT_EQ(lease.Read().failures, 0u);
+  }
+  EXPECT_EQ(ValueIn(etcd, "/n/b"), "");  // given back
+}
+
+TEST(EtcdLease, ALeaseThatIsLostIsTakenAnew) {
+  if (!EtcdServer::IsInstalled()) GTEST_SKIP() << "no etcd";
+  EtcdServer etcd;
+  ASSERT_TRUE(etcd.is_up());
+  EtcdLease lease(OptionsFor(etcd.url("")));
+  lease.Set({{"/n/a", "1"}});
+  ASSERT_TRUE(Eventually([&] { return ValueIn(etcd, "/n/a") == "1"; }));
+  const Json all = AskEtcd(etcd.url("/v3/lease/leases"), Json::object());
+  ASSERT_EQ(all["leases"].size(), 1u);
+  AskEtcd(etcd.url("/v3/lease/revoke"), {{"ID", all["leases"][0]["ID"]}});
+  EXPECT_TRUE(Eventually([&] { return ValueIn(etcd, "/n/a") == "1"; }));
+}
+
+TEST(EtcdLease, NonsenseIsOneErrorAndNobodyWaits) {
+  for (const std::string body : {"no json", "[]", "{}", "{\"ID\":[1]}", "{\"error\":\"x\"}"}) {
+    const FakeHttp server([&](const std::string&) {
+      return "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: " +
+             std::to_string(body.size()) + "\r\n\r\n" + body;
+    });
+    testing::internal::CaptureStderr();
+    {
+      EtcdLease lease(OptionsFor(server.url()));
+      lease.Set({{"/n/a", "1"}});
+      EXPECT_TRUE(Eventually([&] { return lease.Read().failures >= 3; })) << body;
+      EXPECT_FALSE(lease.Read().is_up);
+      EXPECT_NE(lease.Read().last_error.find(server.url()), std::string::npos);
+    }
+    const std::string log = testing::internal::GetCapturedStderr();
+    const size_t first = log.find("cannot publish");
+    EXPECT_NE(first, std::string::npos) << log;
+    EXPECT_EQ(log.find("cannot publish", first + 1), std::string::npos) << log;
+  }
+}
+
+TEST(EtcdLease, NobodyThereIsAnError) {
+  EtcdLease lease(OptionsFor("http://127.0.0.1:1"));
+  lease.Set({{"/n/a", "1"}});
+  EXPECT_TRUE(Eventually([&] { return lease.Read().failures >= 2; }));
+  EXPECT_FALSE(lease.Read().last_error.empty());
+}
+
+}  // namespace
+}  // namespace ppc

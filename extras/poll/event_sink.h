@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns what is made of what polling saw: which events tell it, and how large each is.
+// Threads: Set by any, the rest by the polling thread.
+#ifndef PPC_EXTRAS_POLL_EVENT_SINK_H_
+#define PPC_EXTRAS_POLL_EVENT_SINK_H_
+
+#include <cstdint>
+#include <mutex>
+
+#include "extras/poll/event_queue.h"
+#include "extras/poll/polled_files.h"
+
+namespace ppc {
+
+// The task that did it.
+struct Origin {
+  int tgid = 0;
+  int tid = 0;
+  uint64_t start_ns = 0;
+  uint32_t open_id = 0;
+};
+
+class EventSink {
+ public:
+  EventSink(PolledFiles* files, EventQueue* events) : files_(files), events_(events) {}
+
+  void Set(const AttachOptions& options);
+  AttachOptions Get() const;
+
+  // Pages that the process's page table has now.  Those that we did not load are told as misses:
+  // whether another process had cached them cannot be known.
+  void Mapped(const Origin& who, uint64_t file, uint64_t offset, uint64_t length);
+  // A read that has returned.
+  void HasRead(const Origin& who, uint64_t file, uint64_t offset, uint64_t length);
+  // A read that waits for the disk.
+  void Blocked(const Origin& who, uint64_t file, uint64_t offset, uint64_t length);
+  void Opened(const Origin& who, uint64_t file) { OpenClose(EventKind::kOpen, who, file); }
+  void Closed(const Origin& who, uint64_t file) { OpenClose(EventKind::kClose, who, file); }
+
+  static constexpr uint64_t kBeaconBytes = 4 << 20;
+  static constexpr uint64_t kWindowBytes = 1 << 20;
+
+ private:
+  void OpenClose(EventKind kind, const Origin& who, uint64_t file);
+  void Pieces(const Origin& who, uint64_t file, uint64_t offset, uint64_t length, bool is_mapped);
+  void Push(EventKind kind, uint8_t flags, const Origin& who, uint64_t file, uint64_t offset,
+            uint64_t length);
+
+  PolledFiles* const files_;
+  EventQueue* const events_;
+  mutable std::mutex mutex_;
+  AttachOptions options_;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_EXTRAS_POLL_EVENT_SINK_H_

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns the backend that needs no privilege: looks at processes through /proc for where they read,
+// loads by reading, drops unmapped pages.  Nothing of a model stays open.
+// $PPC_POLL_PID: watch only that process and its descendants.
+// Threads: as backend.h.
+#ifndef PPC_EXTRAS_POLL_POLL_BACKEND_H_
+#define PPC_EXTRAS_POLL_POLL_BACKEND_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "daemon/backend/backend.h"
+#include "daemon/machine/roots.h"
+#include "extras/poll/event_queue.h"
+#include "extras/poll/event_sink.h"
+#include "extras/poll/file_reader.h"
+#include "extras/poll/polled_files.h"
+#include "extras/poll/poller.h"
+
+namespace ppc {
+
+class PollBackend : public Backend {
+ public:
+  static Result<std::unique_ptr<PollBackend>> Open(const std::string& dir, const SysRoots& roots);
+
+  Capabilities Caps() const override;
+  uint64_t NowNs() const override;
+  Status Attach(const AttachOptions& options) override;
+  void Detach() override;
+  void RenewLease() override {}
+  size_t Drain(std::span<Event> batch) override { return events_.Drain(batch); }
+  WaitOutcome Wait(uint64_t timeout_ns, bool nap, std::span<pollfd> others) override;
+  Result<FileInfo> Resolve(uint64_t file, std::string* path) override;
+  Result<FileInfo> Lookup(const std::string& path) override { return files_.Lookup(path); }
+  Result<LoadResult> Load(const LoadRequest& request) override;
+  Result<EvictResult> Evict(const EvictRequest& request) override;
+  // Counted where the kernel lets us, else what we loaded or saw being read.
+  Result<Residency> Resident(uint64_t file, uint64_t offset, uint64_t length,
+                             std::span<uint8_t> bitmap) override;
+  Result<uint32_t> Charge(int cgroup_fd) override;
+  Status SetFileNative(uint64_t file, bool native) override;
+  Result<size_t> Read(const std::string& path, uint64_t offset,
+                      std::span<uint8_t> buffer) override {
+    return files_.root_files().Read(path, offset, buffer);
+  }
+  Status List(const std::string& path, const DirEntry& entry) override {
+    return files_.root_files().List(path, entry);
+  }
+  Result<BackendCounters> Counters() override;
+
+ private:
+  PollBackend(std::string dir, int root_pid, const SysRoots& roots);
+  void Keep(uint64_t file, uint64_t offset, const std::vector<bool>& mapped);
+
+  static constexpr size_t kMaxEvents = 16384;
+
+  const std::string dir_;
+  const int root_pid_;
+  PolledFiles files_;
+  EventQueue events_;
+  EventSink sink_;
+  FileReader reader_;
+  std::atomic<bool> is_attached_{false};
+  Poller poller_;  // last: its thread uses the others
+};
+
+}  // namespace ppc
+
+#endif  // PPC_EXTRAS_POLL_POLL_BACKEND_H_

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "extras/poll/watched.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace ppc {
+
+Watched::Watched(const SysRoots& roots, int pid, uint64_t start_ns, PolledFiles* files,
+                 EventSink* sink, uint32_t* next_open_id)
+    : view_(roots, pid),
+      start_ns_(start_ns),
+      files_(files),
+      sink_(sink),
+      next_open_id_(next_open_id) {}
+
+// ----------------------------------------------------------------------- files
+
+bool Watched::LookAtFiles() {
+  const bool fds = LookAtFds();
+  return LookAtMaps() || fds;
+}
+
+bool Watched::LookAtFds() {
+  bool changed = false;
+  std::map<int, Open> now;
+  for (ProcFd& found : view_.Files()) {
+    const auto known = open_.find(found.fd);
+    if (known != open_.end() && known->second.path == found.path) {
+      now.insert(open_.extract(known));
+      continue;
+    }
+    const Result<FileStat> stat = StatFile(AT_FDCWD, view_.FdPath(found.fd));
+    const uint64_t file = stat ? files_->Find(*stat, found.path) : 0;
+    if (file == 0) continue;
+    changed = true;
+    const Open open{file, ++*next_open_id_, std::move(found.path), 0};
+    sink_->Opened(Who(view_.pid(), open.id), file);
+    now.emplace(found.fd, open);
+  }
+  for (const auto& [fd, gone] : open_) {
+    changed = true;
+    sink_->Closed(Who(view_.pid(), gone.id), gone.file);
+    std::erase_if(threads_, [fd = fd](const auto& entry) { return entry.second.fd == fd; });
+  }
+  open_ = std::move(now);
+  return changed;
+}
+
+bool Watched::LookAtMaps() {
+  const std::optional<ProcView::Size> size = view_.MappedSize();
+  // Reading the list costs by its length: only when the address space has changed.
+  if (!size || size->total == size_at_maps_.total) return false;
+  size_at_maps_ = *size;
+  bool changed = false;
+  std::map<std::pair<uint64_t, uint64_t>, Map> now;
+  const auto below = [this](const std::string& path) { return files_->IsBelowRoot(path); };
+  for (const ProcMap& found : view_.Maps(below)) {
+    if (now.size() >= kMaxMaps) break;
+    const Result<FileStat> stat = StatFile(AT_FDCWD, found.path);
+    const uint64_t file = stat ? files_->Find(*stat, found.path) : 0;
+    if (file == 0) continue;
+    const std::pair<uint64_t, uint64_t> key{found.start, found.offset};
+    const auto known = maps_.find(key);
+    if (known != maps_.end() && known->second.file == file &&
+        known->second.scan.end() == found.end) {
+      now.insert(maps_.extract(known));
+      continue;
+    }
+    changed = true;
+    const Map map{file, ++*next_open_id_,
+                  MapScan(found.start, found.offset, found.end - found.start)};
+    sink_->Opened(Who(view_.pid(), map.id), file);
+    now.emplace(key, map);
+  }
+  for (const auto& [key, gone] : maps_) {
+    changed = true;
+    sink_->Closed(Who(view_.pid(), gone.id), gone.file);
+  }
+  maps_ = std::move(now);
+  return changed;
+}
+
+void Watched::End() {
+  for (const auto& [fd, open] : open_) sink_->Closed(Who(view_.pid(), open.id), open.file);
+  for (const auto& [key, map] : maps_) sink_->Closed(Who(view_.pid(), map.id), map.file);
+  open_.clear();
+  maps_.clear();
+}
+
+// ------------------------------------------------------------------------- use
+
+bool Watched::LookAtUse(uint64_t chunks) {
+  bool any = false;
+  if (!open_.empty()) {
+    any |= LookAtPositions();
+    const std::vector<int> tids = view_.Threads();
+    const std::set<int> alive(tids.begin(), tids.end());
+    std::erase_if(threads_, [&alive](const auto& entry) { return !alive.contains(entry.first); });
+    for (size_t i = 0; i < std::min(tids.size(), kMaxThreads); ++i)
+      any |= LookAtThread(tids[(next_thread_ + i) % tids.size()]);
+    next_thread_ += kMaxThreads;
+  } else {
+    has_looked_ = false;
+  }
+  if (maps_.empty()) return any;
+  const std::optional<ProcView::Size> size = view_.MappedSize();
+  if (!size) return any;
+  if (*size != size_at_scan_) {
+    // Until all of the largest has been probed: what changed may lie anywhere.
+    uint64_t chunks_of_largest = 0;
+    for (const auto& [key, map] : maps_)
+      chunks_of_largest = std::max(chunks_of_largest, map.scan.Chunks());
+    scans_due_ = std::min(chunks_of_largest / MapScan::kProbes + 2, kMostScans);
+    size_at_scan_ = *size;
+  }
+  // The count is exact only now and then: look all the same every few times.
+  if (scans_due_ == 0 && ++idle_scans_ < kBlindScans) return any;
+  idle_scans_ = 0;
+  if (scans_due_ > 0) --scans_due_;
+  any |= scans_due_ > 0;
+  const UniqueFd pagemap = view_.OpenPagemap();
+  if (!pagemap.IsValid()) return any;
+  next_map_ %= maps_.size();
+  auto at = std::next(maps_.begin(), static_cast<long>(next_map_));
+  for (size_t i = 0; i < maps_.size() && chunks > 0; ++i) {
+    Map& map = at->second;
+    any |= map.scan.Scan(pagemap.Get(), &chunks, [&](uint64_t offset, uint64_t length) {
+      sink_->Mapped(Who(view_.pid(), map.id), map.file, offset, length);
+    });
+    ++next_map_;
+    if (++at == maps_.end()) at = maps_.begin();
+  }
+  return any;
+}
+
+// read(2) moves a descriptor's position; so does lseek(2), which returns no bytes.  A read is
+// counted before it moves the position (readv(2) after): the count is looked at last, and what of
+// it no position has shown yet may be shown by the next look.
+bool Watched::LookAtPositions() {
+  // All that was read before the first look may be of what is open.
+  if (!has_looked_) counted_ = unshown_ = view_.ReadBytes().value_or(0);
+  std::vector<std::pair<Open*, uint64_t>> moved;  // where it was
+  for (auto& [fd, open] : open_) {
+    const std::optional<uint64_t> position = view_.Position(fd);
+    if (!position || *position == open.position) continue;
+    moved.emplace_back(&open, std::exchange(open.position, *position));
+    std::erase_if(threads_, [fd = fd](const auto& entry) { return entry.second.fd == fd; });
+  }
+  const std::optional<uint64_t> count = view_.ReadBytes();
+  const uint64_t now = count ? *count - std::min(counted_, *count) : 0;
+  uint64_t returned = count ? now + unshown_ : ~uint64_t{0};
+  bool has_sought = false;
+  for (const auto& [open, before] : moved) {
+    if (open->position <= before || open->position - before > returned) {
+      has_sought = true;
+      continue;
+    }
+    returned -= open->position - before;
+    sink_->HasRead(Who(view_.pid(), open->id), open->file, before, open->position - before);
+  }
+  // A reader that seeks and reads has moved by what is left: that is shown.
+  unshown_ = has_sought ? 0 : std::min(returned, now);
+  if (count) counted_ = *count;
+  has_looked_ = count.has_value();
+  return !moved.empty();
+}
+
+bool Watched::LookAtThread(int tid) {
+  Thread* thread = &threads_[tid];
+  bool any = Follow(tid, thread);
+  const std::optional<ProcRead> read = view_.WaitingRead(tid, &is_denied_);
+  if (read && open_.contains(read->fd)) any |= Wait(tid, thread, *read);
+  return any;
+}
+
+// The bytes that the thread's reads have returned since the last look.
+bool Watched::Follow(int tid, Thread* thread) {
+  const std::optional<uint64_t> count = view_.ReadBytes(tid);
+  if (!count) return false;
+  const uint64_t before = std::exchange(thread->read_bytes, *count);
+  if (!thread->is_pread || *count <= before) return false;
+  const auto open = open_.find(thread->fd);
+  if (open == open_.end()) return false;
+  const uint64_t size = files_->SizeOf(open->second.file);
+  const uint64_t length = std::min(*count - before, size - std::min(size, thread->next));
+  if (length == 0) return false;
+  sink_->HasRead(Who(tid, open->second.id), open->second.file, thread->next, length);
+  thread->next += length;
+  thread->is_told = false;
+  return true;
+}
+
+bool Watched::Wait(int tid, Thread* thread, const ProcRead& read) {
+  const Open& open = open_[read.fd];
+  const uint64_t offset = read.has_offset ? read.offset : open.position;
+  if (thread->fd == read.fd && thread->next == offset && thread->is_told) return false;
+  thread->fd = read.fd;
+  thread->next = offset;
+  thread->is_told = true;
+  // Where read(2) goes on is its descriptor's position's to say.
+  thread->is_pread = read.has_offset;
+  const uint64_t length = read.length != 0 ? read.length : EventSink::kWindowBytes;
+  sink_->Blocked(Who(tid, open.id), open.file, offset, length);
+  return true;
+}
+
+void Watched::AddMapped(uint64_t file, uint64_t offset, uint64_t length,
+                        std::vector<bool>* bits) const {
+  UniqueFd pagemap;
+  for (const auto& [key, map] : maps_) {
+    if (map.file != file) continue;
+    if (!pagemap.IsValid()) pagemap = view_.OpenPagemap();
+    if (!pagemap.IsValid()) return;
+    map.scan.AddMapped(pagemap.Get(), offset, length, bits);
+  }
+}
+
+}  // namespace ppc

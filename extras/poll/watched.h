@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns one watched process: its descriptors and mappings of files below the root, how far its
+// threads have read, what of the mappings it has touched.  Looks only; holds nothing of it open.
+//
+// A read's position is known while it waits for the disk, or by the descriptor's own position; in
+// between pread(2) leaves no trace but the thread's count of bytes, so it is taken to go on in
+// sequence until seen waiting again.
+// Threads: the polling one; AddMapped under the poller's lock by any.
+#ifndef PPC_EXTRAS_POLL_WATCHED_H_
+#define PPC_EXTRAS_POLL_WATCHED_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "extras/poll/event_sink.h"
+#include "extras/poll/map_scan.h"
+#include "extras/poll/polled_files.h"
+#include "extras/poll/proc_view.h"
+
+namespace ppc {
+
+class Watched {
+ public:
+  Watched(const SysRoots& roots, int pid, uint64_t start_ns, PolledFiles* files, EventSink* sink,
+          uint32_t* next_open_id);
+
+  int pid() const { return view_.pid(); }
+  uint64_t start_ns() const { return start_ns_; }
+  bool HasFiles() const { return !open_.empty() || !maps_.empty(); }
+  // The kernel does not show where its threads wait.
+  bool IsDenied() const { return is_denied_; }
+
+  // Which files it has now.  True: something changed.
+  bool LookAtFiles();
+  // What it did with them since the last look; scans at most `chunks` chunks of mappings.  True:
+  // something.
+  bool LookAtUse(uint64_t chunks);
+  // It is gone: all of its files are closed.
+  void End();
+  // Its pages of the range, see MapScan.
+  void AddMapped(uint64_t file, uint64_t offset, uint64_t length, std::vector<bool>* bits) const;
+
+ private:
+  struct Open {
+    uint64_t file = 0;
+    uint32_t id = 0;
+    std::string path;
+    uint64_t position = 0;
+  };
+  struct Map {
+    uint64_t file = 0;
+    uint32_t id = 0;
+    MapScan scan;
+  };
+  // Where a thread is in a file that it reads by pread(2).
+  struct Thread {
+    int fd = -1;
+    uint64_t next = 0;        // it has read up to here, as far as known
+    uint64_t read_bytes = 0;  // the kernel's count, at that place
+    bool is_pread = false;
+    bool is_told = false;  // the wait at `next` has been told
+  };
+
+  Origin Who(int tid, uint32_t open_id) const {
+    return Origin{view_.pid(), tid, start_ns_, open_id};
+  }
+  bool LookAtFds();
+  bool LookAtMaps();
+  bool LookAtPositions();
+  bool LookAtThread(int tid);
+  bool Follow(int tid, Thread* thread);
+  bool Wait(int tid, Thread* thread, const ProcRead& read);
+
+  static constexpr size_t kMaxThreads = 32;  // looked at in one go
+  static constexpr size_t kMaxMaps = 4096;
+  static constexpr int kBlindScans = 16;
+  static constexpr uint64_t kMostScans = 256;  // after one change
+
+  const ProcView view_;
+  const uint64_t start_ns_;
+  PolledFiles* const files_;
+  EventSink* const sink_;
+  uint32_t* const next_open_id_;
+  std::map<int, Open> open_;                           // by descriptor
+  std::map<std::pair<uint64_t, uint64_t>, Map> maps_;  // by address and file offset
+  std::map<int, Thread> threads_;
+  uint64_t counted_ = 0;  // bytes that reads have returned, of all threads
+  uint64_t unshown_ = 0;  // of these, since the last look but one, by no position
+  bool has_looked_ = false;
+  size_t next_thread_ = 0;
+  size_t next_map_ = 0;
+  ProcView::Size size_at_maps_;
+  ProcView::Size size_at_scan_;
+  uint64_t scans_due_ = 0;
+  int idle_scans_ = 0;
+  bool is_denied_ = false;
+};
+
+}  // namespace ppc
+
+#endif  // PPC_EXTRAS_POLL_WATCHED_H_

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "extras/report/start_report.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "daemon/base/files.h"
+#include "daemon/base/unique_fd.h"
+#include "extras/report/page.h"
+#include "extras/report/parts.h"
+#include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/service_view.h"
+
+namespace ppc::ctl {
+namespace {
+
+// A ppcd that does not answer by then is asked again at the next look.
+constexpr unsigned kAskTimeoutMs = 1000;
+
+}  // namespace
+
+// Keeps its connection; used by the sampler's thread alone.
+class StartReport::Asker {
+ public:
+  Asker(std::string socket, std::string mount, std::string id)
+      : socket_(std::move(socket)), mount_(std::move(mount)), id_(std::move(id)) {}
+
+  bool Ask(Progress* progress) {
+    if (!link_) link_ = std::make_unique<DaemonLink>(kAskTimeoutMs, socket_);
+    const Result<View> view = LookAtServices(*link_, mount_, /*ask_policies=*/true);
+    if (!view) {
+      link_.reset();
+      return false;
+    }
+    const auto directory = view->find(mount_);
+    if (directory == view->end()) return false;
+    const auto service = directory->second.services.find(id_);
+    if (service == directory->second.services.end()) return false;
+    progress->bytes = std::max(service->second.consumed, service->second.recorded);
+    progress->total = service->second.total;
+    progress->missed = directory->second.miss_bytes;
+    progress->disk_rate = directory->second.device_rate;
+    progress->is_ready = service->second.state == "ready";
+    const std::string& mode = service->second.mode;
+    progress->is_counted = mode != "starting";
+    if (mode == "record" || mode == "use") mode_ = mode;
+    // What it has withheld during the load, though it is open again at the end.
+    if (!service->second.guard.empty()) guard_ = service->second.guard;
+    if (!service->second.phases.empty()) phases_ = service->second.phases;
+    return true;
+  }
+
+  // Behind the last Ask().
+  const std::vector<std::pair<std::string, uint64_t>>& phases() const { return phases_; }
+  const std::string& mode() const { return mode_; }
+  const std::string& guard() const { return guard_; }
+
+ private:
+  const std::string socket_;
+  const std::string mount_;
+  const std::string id_;
+  std::unique_ptr<DaemonLink> link_;
+  std::vector<std::pair<std::string, uint64_t>> phases_;
+  std::string mode_;
+  std::string guard_;
+};
+
+StartReport::StartReport(std::string socket, std::string mount, std::string id, std::string command)
+    : mount_(std::move(mount)),
+      id_(std::move(id)),
+      command_(std::move(command)),
+      asker_(std::make_unique<Asker>(std::move(socket), mount_, id_)) {}
+
+StartReport::~StartReport() = default;
+
+void StartReport::Begin(pid_t pid, uint64_t begin_ns) {
+  sampler_ =
+      std::make_unique<Sampler>(RootsFromEnvironment(), pid, begin_ns,
+                                [this](Progress* progress) { return asker_->Ask(progress); });
+}
+
+void StartReport::Wait() {
+  if (sampler_) sampler_->Wait();
+}
+
+Json StartReport::End(bool has_succeeded) {
+  StartLog log = sampler_ ? sampler_->Finish() : StartLog{};
+  log.is_ready = log.is_ready || has_succeeded;
+  const StartParts parts = PartsOf(log);
+  Json report = ReportJson(log, parts, LimitOf(parts));
+  report["service_id"] = id_;
+  report["directory"] = mount_;
+  report["command"] = command_;
+  report["mode"] = asker_->mode();
+  if (!asker_->guard().empty()) report["guard"] = asker_->guard();
+  // By the policy's clock, which begins when the service was told of.
+  report["phases"] = PhasesJson(asker_->phases());
+  return report;
+}
+
+Result<std::string> ReportFor(const std::string& file, const Json& report) {
+  if (file.ends_with(".html")) return ReportPage(report);
+  if (file.ends_with(".md")) return ReportMarkdown(report);
+  if (file.ends_with(".json")) return report.dump(1) + "\n";
+  return ReportText(report);
+}
+
+Status WriteReport(const std::string& file, const Json& report) {
+  const Result<std::string> text = ReportFor(file, report);
+  if (!text) {
+    // What was seen is not seen again.
+    const std::string kept = file + ".json";
+    if (Status written = WriteReport(kept, report); !written) return written;
+    return Error{text.error().code, file + ": " + text.error().message + "; the report is in " +
+                                        kept + ", which ppcctl report --from " + kept +
+                                        " shows, with --out " + file + " as a page"};
+  }
+  const UniqueFd fd(open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd.IsValid()) return PosixError("--report " + file, errno);
+  return WriteAll(fd.Get(), text->data(), text->size());
+}
+
+}  // namespace ppc::ctl

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who is looked at for a report, and how.
+#include "extras/report/sampler.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "daemon/base/clock.h"
+#include "tests/unit/temp_tree.h"
+#include "tools/ppcctl/process_tree.h"
+
+namespace ppc::ctl {
+namespace {
+
+// What a unit's drop-in has told is a control group, in which it is itself for a moment.
+TEST(SamplerTest, TheFirstOfAUnitIsItsCommand) {
+  const TempTree tree;
+  const auto put = [&tree](int pid, const char* name, const char* cgroup, int start) {
+    const std::string process = "/proc/" + std::to_string(pid);
+    tree.Write(process + "/comm", std::string(name) + "\n");
+    tree.Write(process + "/cgroup", std::string("0::") + cgroup + "\n");
+    tree.Write(process + "/stat", std::to_string(pid) + " (" + name +
+                                      ") S 1 1 1 0 -1 4194560 1 0 0 0 1 1 0 0 20 0 1 0 " +
+                                      std::to_string(start) + " 1 1\n");
+  };
+  const SysRoots roots{"", tree.Root()};
+  const std::string unit = "/system.slice/llm.service";
+  put(7, "sh", "/system.slice/other.service", 10);
+  put(30, "ppcctl", unit.c_str(), 20);
+  EXPECT_EQ(FirstOfCgroup(roots, unit, "ppcctl"), std::nullopt) << "not yet";
+  put(12, "worker", unit.c_str(), 50);  // the numbers have begun anew
+  put(40, "serve", unit.c_str(), 40);
+  put(41, "worker", unit.c_str(), 40);
+  EXPECT_EQ(FirstOfCgroup(roots, unit, "ppcctl"), 40);
+}
+
+// Else who waits for a CPU with it would be found running.
+TEST(SamplerTest, LooksComeBeforeOthersWork) {
+  int first = 0;
+  Sampler sampler(SysRoots{}, getpid(), MonotonicNs(), [&first](Progress* progress) {
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      const int id = std::stoi(task.path().filename());
+      first += getpriority(PRIO_PROCESS, static_cast<id_t>(id)) == -20 ? 1 : 0;
+    }
+    progress->is_ready = true;
+    return true;
+  });
+  sampler.Wait();
+  (void)sampler.Finish();
+  const int before = getpriority(PRIO_PROCESS, 0);
+  EXPECT_EQ(first, geteuid() == 0 ? 2 : 0) << "of the threads that look and ask";
+  EXPECT_NE(before, -20) << "the rest of the program has what it had";
+}
+
+// Nor does a service that runs real-time keep them from its CPU, as long as it is of the lowest
+// priority.
+TEST(SamplerTest, LooksComeBeforeARealTimeService) {
+  cpu_set_t all;
+  cpu_set_t one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);  // for all that begins here
+  Sampler sampler(SysRoots{}, getpid(), MonotonicNs(), [](Progress*) { return false; });
+  usleep(100'000);  // it looks
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t service = fork();
+  if (service == 0) {
+    const sched_param lowest{.sched_priority = 1};
+    const char has_begun = sched_setscheduler(0, SCHED_RR, &lowest) == 0 ? 'y' : 'n';
+    if (write(ready[1], &has_begun, 1) != 1) _exit(1);
+    for (;;) asm volatile("");
+  }
+  EXPECT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
+  char has_begun = 'n';
+  EXPECT_EQ(read(ready[0], &has_begun, 1), 1);
+  usleep(1'000'000);
+  kill(service, SIGKILL);
+  const StartLog log = sampler.Finish();
+  waitpid(service, nullptr, 0);
+  for (const int end : ready) close(end);
+  if (has_begun != 'y') GTEST_SKIP() << "no real-time priorities here";
+  const auto looks = std::ranges::count_if(log.samples, [service](const Sample& sample) {
+    return std::ranges::find(sample.processes, service, &ProcessSample::pid) !=
+           sample.processes.end();
+  });
+  EXPECT_GE(looks, 10) << "of 50; in what the kernel leaves to others, 1 or 2";
+}
+
+// Answers that take long, as those of a busy machine, are no reason to look less often.
+TEST(SamplerTest, LooksGoOnBesideASlowAnswer) {
+  Sampler sampler(SysRoots{}, getpid(), MonotonicNs(), [](Progress* progress) {
+    usleep(1'000'000);
+    progress->is_ready = true;
+    return true;
+  });
+  sampler.Wait();
+  const StartLog log = sampler.Finish();
+  ASSERT_EQ(log.progress.size(), 1u);
+  EXPECT_GE(std::ranges::count_if(log.samples,
+                                  [asked_ns = log.progress[0].asked_ns](const Sample& sample) {
+                                    return sample.time_ns > asked_ns;
+                                  }),
+            4)
+      << "of 50";
+}
+
+// A child that burns CPU, and one that sleeps.
+TEST(SamplerTest, RealProcessesAreSeen) {
+  const auto spawn = [](bool burns) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      while (burns) asm volatile("");  // a loop without effect may be left out
+      for (;;) pause();
+    }
+    return pid;
+  };
+  const pid_t burner = spawn(true);
+  const pid_t sleeper = spawn(false);
+  Sample sample;
+  const auto of = [&sample](pid_t pid) {
+    const auto it = std::find_if(sample.processes.begin(), sample.processes.end(),
+                                 [pid](const ProcessSample& each) { return each.pid == pid; });
+    return it == sample.processes.end() ? ProcessSample{} : *it;
+  };
+  // Both have begun.
+  for (int i = 0; i < 2000; ++i) {
+    sample = LookAtProcesses(SysRoots{}, getpid(), MonotonicNs());
+    if (of(burner).user_ns > 0 && of(sleeper).pid == sleeper && of(sleeper).doing == Doing::kSleeps)
+      break;
+    usleep(10'000);
+  }
+  EXPECT_EQ(of(burner).doing, Doing::kRuns);
+  EXPECT_GT(of(burner).user_ns + of(burner).no_cpu_ns, 0u);
+  EXPECT_EQ(of(sleeper).doing, Doing::kSleeps);
+  EXPECT_EQ(of(getpid()).pid, getpid());
+  for (const pid_t pid : {burner, sleeper}) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+}
+
+}  // namespace
+}  // namespace ppc::ctl

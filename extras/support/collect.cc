@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "extras/support/collect.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "daemon/base/files.h"
+#include "daemon/machine/cgroup.h"
+#include "daemon/machine/mount_table.h"
+#include "daemon/wire/protocol.h"
+#include "extras/doctor/checks.h"
+#include "extras/support/redact.h"
+#include "tools/ppcctl/daemon_link.h"
+#include "tools/ppcctl/output.h"
+#include "tools/ppcctl/text.h"
+
+namespace ppc::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostTemplates = 1000;
+constexpr int kMostLevels = 16;  // of control groups
+
+class Bundle {
+ public:
+  void Add(const std::string& name, const std::string& what, const Json& value) {
+    AddText(name, what, WithoutSecrets(value, &secrets_).dump(1) + "\n", false);
+  }
+  // `is_log`: its end is what counts.
+  void AddText(const std::string& name, const std::string& what, std::string text, bool is_log) {
+    if (text.size() > kMostOfAFile) {
+      left_out_.push_back(name + ": " + HumanBytes(text.size() - kMostOfAFile) + " of its " +
+                          (is_log ? "beginning" : "end"));
+      text = is_log ? text.substr(text.size() - kMostOfAFile) : text.substr(0, kMostOfAFile);
+    }
+    if (name.ends_with(".txt")) text = WithoutSecrets(text, &secrets_).substr(0, kMostOfAFile);
+    names_.push_back({"  " + name, what});
+    files_.push_back({"ppc-support/" + name, std::move(text)});
+  }
+  void LeftOut(const std::string& what) { left_out_.push_back(what); }
+
+  std::vector<BundleFile> Finish() {
+    std::string text = "What `ppcctl support-bundle` found on this machine.\n\n" + Table(names_);
+    text += "\nNever in it: model files, templates' contents, environments, tokens, keys.\n";
+    text += "\nLeft out:\n  " + std::to_string(secrets_) + " values that look like secrets\n";
+    size_t ignored = 0;
+    for (const std::string& what : left_out_) text += "  " + WithoutSecrets(what, &ignored) + "\n";
+    files_.insert(files_.begin(), {"ppc-support/README.txt", text});
+    return std::move(files_);
+  }
+
+ private:
+  std::vector<BundleFile> files_;
+  std::vector<std::vector<std::string>> names_;
+  std::vector<std::string> left_out_;
+  size_t secrets_ = 0;
+};
+
+// "" where there is none.
+std::string TextOf(const std::string& path) {
+  const Result<std::string> text = ReadFile(path);
+  return text ? *text : "";
+}
+
+Json LineOf(const std::string& path) {
+  const Result<std::string> line = ReadLine(path);
+  return line ? Json(*line) : Json(nullptr);
+}
+
+std::string SystemName(const Patient& patient) {
+  const std::string text = TextOf(patient.host + "/etc/os-release");
+  const std::string kName = "PRETTY_NAME=";
+  const size_t at = text.find(kName);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + kName.size();
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+Json Versions(const Gathered& gathered) {
+  const Patient& patient = gathered.patient;
+  utsname kernel{};
+  uname(&kernel);
+  return {
+      {"ppcctl", control::kVersionText},
+      {"ppcd", patient.daemon.value("version", "")},
+      {"kernel",
+       {{"release", patient.release}, {"version", kernel.version}, {"machine", kernel.machine}}},
+      {"system", SystemName(patient)},
+      {"module", LineOf(patient.roots.Sys("/module/ppc/version"))},
+      {"module_srcversion", LineOf(patient.roots.Sys("/module/ppc/srcversion"))},
+      {"has_btf", fs::exists(patient.roots.Sys("/kernel/btf/vmlinux"))},
+      {"lockdown", LineOf(patient.roots.Sys("/kernel/security/lockdown"))},
+      {"cpus", sysconf(_SC_NPROCESSORS_ONLN)},
+      {"memory", TextOf(patient.roots.Proc("/meminfo"))}};
+}
+
+// What each directory lies on, and what is mounted below it; no options, which may name users.
+Json Mounts(const Patient& patient) {
+  const std::vector<MountEntry> table = ReadMountTable(patient.roots);
+  Json list = Json::array();
+  const auto describe = [](const MountEntry& entry) {
+    return Json{
+        {"point", entry.point}, {"type", entry.type}, {"source", entry.source}, {"dev", entry.dev}};
+  };
+  for (const std::string& directory : patient.registered) {
+    Json below = Json::array();
+    for (const MountEntry& entry : table) {
+      if (entry.point != directory && IsBelow(entry.point, directory))
+        below.push_back(describe(entry));
+    }
+    const MountEntry* entry = FindMount(table, directory);
+    list.push_back({{"directory", directory},
+                    {"on", entry == nullptr ? Json(nullptr) : describe(*entry)},
+                    {"below", below}});
+  }
+  return list;
+}
+
+// Names and sizes; what is learnt of models stays here.
+Json Templates(const std::string& store, Bundle* bundle) {
+  Json list = Json::array();
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(store, error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    std::error_code gone;
+    if (!entry->is_regular_file(gone)) continue;
+    if (list.size() == kMostTemplates) {
+      bundle->LeftOut("templates.json: all but " + std::to_string(kMostTemplates));
+      break;
+    }
+    list.push_back(
+        {{"file", entry->path().lexically_relative(store)}, {"bytes", entry->file_size(gone)}});
+  }
+  std::sort(list.begin(), list.end());
+  return {{"store", store}, {"files", list}};
+}
+
+Json CgroupFiles(const std::string& directory) {
+  constexpr std::array kFiles = {"memory.max",
+                                 "memory.high",
+                                 "memory.current",
+                                 "memory.events",
+                                 "memory.limit_in_bytes",
+                                 "memory.usage_in_bytes",
+                                 "memory.failcnt",
+                                 "cpu.max",
+                                 "cpu.cfs_quota_us",
+                                 "cpuset.cpus.effective",
+                                 "cpuset.mems.effective",
+                                 "io.max",
+                                 "blkio.throttle.read_bps_device",
+                                 "pids.max"};
+  Json files = Json::object();
+  for (const char* name : kFiles) {
+    const Result<std::string> text = ReadFile(directory + "/" + name, 4096);
+    if (text) files[name] = Trim(*text);
+  }
+  return files;
+}
+
+// The limits of each service's group, and of those above it, which limit it too.
+Json Cgroups(const Gathered& gathered) {
+  std::set<std::string> groups;
+  for (const Json& mount : JsonMember(gathered.status, "mounts")) {
+    for (const Json& service : JsonMember(mount, "services")) {
+      const Json& cgroup = JsonMember(service, "cgroup");
+      if (cgroup.is_string()) groups.insert(cgroup.get<std::string>());
+    }
+  }
+  Json out = Json::object();
+  for (const std::string& group : groups) {
+    const Result<Cgroup> opened = Cgroup::Open(group, gathered.patient.roots);
+    if (!opened) {
+      out[group] = {{"error", opened.error().message}};
+      continue;
+    }
+    // Its directory ends with its name: as many levels up as that has.
+    fs::path directory = opened->path();
+    const auto names =
+        static_cast<int>(std::count(opened->relative().begin(), opened->relative().end(), '/'));
+    for (int i = 0; i < std::min(names, kMostLevels); ++i, directory = directory.parent_path()) {
+      out[directory.string()] = CgroupFiles(directory.string());
+    }
+  }
+  return out;
+}
+
+std::string LogText(const std::vector<LoggedLine>& lines) {
+  std::string text;
+  for (const LoggedLine& line : lines) {
+    text +=
+        LogTime(line.time_ns) + "  <" + std::to_string(line.priority) + ">  " + line.text + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+Gathered Gather(unsigned timeout_ms) {
+  Gathered gathered;
+  DaemonLink link(timeout_ms);
+  const auto ask = [&](const Json& request) -> Json {
+    const Result<Json> answer = link.Ask(request);
+    if (answer) return *answer;
+    gathered.errors.push_back(request.value("op", "") + ": " + answer.error().message);
+    return nullptr;
+  };
+  gathered.status = ask({{"op", "status"}});
+  if (gathered.status.is_object()) {
+    gathered.status.erase("ok");
+    const Json metrics = ask({{"op", "metrics"}});
+    if (metrics.is_object()) gathered.metrics = metrics.value("text", "");
+  }
+  gathered.log = LinesOfJournal("", "");
+  if (!gathered.log.empty()) {
+    gathered.log_source = "journal";
+  } else if (gathered.status.is_object()) {
+    const Json answer = ask({{"op", "log"}});
+    if (answer.is_object()) gathered.log = LinesOfAnswer(answer);
+    if (!gathered.log.empty()) gathered.log_source = "ppcd";
+  }
+  gathered.patient = LookAtPatient("", timeout_ms);
+  return gathered;
+}
+
+std::vector<BundleFile> BundleOf(const Gathered& gathered) {
+  const Patient& patient = gathered.patient;
+  Bundle bundle;
+  for (const std::string& error : gathered.errors) bundle.LeftOut(error);
+  bundle.Add("versions.json", "versions of kernel, system and programs, memory",
+             Versions(gathered));
+  if (gathered.status.is_object()) {
+    bundle.Add("status.json", "status: directories, policies with their configuration, services",
+               gathered.status);
+  }
+  if (!gathered.metrics.empty()) {
+    bundle.AddText("metrics.txt", "metrics", gathered.metrics, false);
+  }
+  bundle.Add("doctor.json", "doctor: what keeps services from starting faster",
+             FindingsJson(Examine(patient)));
+  if (gathered.log.empty()) {
+    bundle.LeftOut("log.txt: nothing was logged, or it is not to be had");
+  } else {
+    bundle.AddText("log.txt", "the last that was logged, from " + gathered.log_source,
+                   LogText(gathered.log), true);
+  }
+  bundle.Add("mounts.json", "file systems of the registered directories", Mounts(patient));
+  bundle.Add("templates.json", "names and sizes of templates",
+             Templates(patient.template_dir, &bundle));
+  bundle.Add("cgroups.json", "limits of the services' control groups", Cgroups(gathered));
+  return bundle.Finish();
+}
+
+}  // namespace ppc::ctl

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns simulated time: events in order of their time, and fibers, so that code that waits (the
+// real loader, a worker of a service) is written as it is and runs in one thread.
+//
+// The same program and seed give the same order: ties are broken by who asked first.
+// Threads: one, that of the constructor.
+#ifndef PPC_SIM_FIBER_H_
+#define PPC_SIM_FIBER_H_
+
+#include <ucontext.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ppc::sim {
+
+class Scheduler;
+
+class Fiber {
+ public:
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+  bool IsDone() const { return done_; }
+
+ private:
+  friend class Scheduler;
+  Fiber(Scheduler* scheduler, std::function<void()> body);
+  static void Enter(unsigned low, unsigned high);
+
+  Scheduler* const scheduler_;
+  std::function<void()> body_;
+  std::byte* stack_ = nullptr;
+  ucontext_t context_{};
+  uint64_t wakeups_ = 0;  // a timer that was overtaken by a wake-up finds another number
+  bool waits_ = false;
+  bool done_ = false;
+  bool killed_ = false;
+  bool held_ = false;
+  bool is_due_ = false;  // while it was held
+};
+
+// Thrown out of Sleep and Wait of a fiber that is killed.
+struct FiberKilled {};
+
+class Scheduler {
+ public:
+  // The clock starts at a second, so that 0 can stand for "never".
+  static constexpr uint64_t kStartNs = 1'000'000'000;
+
+  Scheduler() = default;
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  uint64_t NowNs() const { return now_ns_; }
+  void At(uint64_t time_ns, std::function<void()> event);
+
+  // Starts at the present time.  The scheduler owns the fiber.
+  Fiber* Spawn(std::function<void()> body);
+  // Unwinds the fiber; it runs no more.  Not from within itself.
+  void Kill(Fiber* fiber);
+  // Runs no more until it is released; what it waits for happens meanwhile.
+  void Hold(Fiber* fiber) { fiber->held_ = true; }
+  void Release(Fiber* fiber);
+
+  // From a fiber: until the time, or until Wake; true if woken before the time.
+  bool SleepUntil(uint64_t time_ns);
+  void Sleep(uint64_t ns) { SleepUntil(now_ns_ + ns); }
+  // Until Wake.
+  void Wait() { SleepUntil(~uint64_t{0}); }
+  void Wake(Fiber* fiber);
+  Fiber* Current() const { return current_; }
+  // A policy's helper threads are none of the simulation: they may not wait in its time.
+  bool IsOwnThread() const { return std::this_thread::get_id() == thread_; }
+
+  // Runs events until the condition holds (looked at after each) or the time has come; false: the
+  // time has come, or nothing is left to happen.
+  bool RunUntil(const std::function<bool()>& condition, uint64_t end_ns);
+  uint64_t Steps() const { return steps_; }
+
+ private:
+  struct Item {
+    uint64_t time_ns;
+    uint64_t order;
+    Fiber* fiber;      // nullptr: `event`
+    uint64_t wakeups;  // of the fiber when this was queued
+    std::shared_ptr<std::function<void()>> event;
+  };
+  struct Later {
+    bool operator()(const Item& a, const Item& b) const {
+      return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.order > b.order;
+    }
+  };
+
+  friend class Fiber;
+  void Resume(Fiber* fiber);
+  void Suspend(Fiber* fiber);
+
+  uint64_t now_ns_ = kStartNs;
+  uint64_t order_ = 0;
+  uint64_t steps_ = 0;
+  std::priority_queue<Item, std::vector<Item>, Later> queue_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  Fiber* current_ = nullptr;
+  ucontext_t main_{};
+  const std::thread::id thread_ = std::this_thread::get_id();
+};
+
+}  // namespace ppc::sim
+
+#endif  // PPC_SIM_FIBER_H_

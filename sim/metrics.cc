@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/metrics.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ppc::sim {
+namespace {
+
+// The share of the disk reads that fell in the first half of the start-up.
+double EarlyShare(const StartUpResult& run) {
+  const double half_s = static_cast<double>(run.report.ready_ns - run.zero_ns) / 2e9;
+  uint64_t early = 0;
+  for (const Sample& sample : run.series) {
+    if (sample.t_s <= half_s) early = sample.disk_bytes;
+  }
+  return run.series.empty() ? 0 : Share(early, run.series.back().disk_bytes);
+}
+
+}  // namespace
+
+double Share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void AddMetrics(const Scenario& s, const StartUpResult& run, std::map<std::string, double>* out) {
+  auto& m = *out;
+  const CacheStats& cache = run.cache;
+  m["startup_s"] = static_cast<double>(run.report.ready_ns - run.zero_ns) / 1e9;
+  m["load_s"] = run.report.load_s();
+  m["small_s"] = static_cast<double>(run.report.small_ns) / 1e9;
+  m["disk_share"] = Share(run.disk.bytes, run.model_bytes);
+  m["requests"] = static_cast<double>(run.disk.requests);
+  m["reread_share"] = Share(cache.reread, run.needed);
+  m["unused_share"] = Share(run.unused, run.needed);
+  m["redundant_share"] = Share(cache.reread + run.unused, run.needed);
+  m["excess_reread_share"] =
+      Share(cache.reread - std::min(cache.reread, run.report.lost), run.needed);
+  m["refault_share"] = Share(cache.refaulted, cache.evicted);
+  m["reclaimed_share"] = Share(cache.reclaimed, cache.read);
+  m["limit_hits"] = static_cast<double>(cache.limit_hits);
+  m["misplaced_share"] = Share(cache.misplaced, cache.exclusive);
+  m["afar_share"] = Share(cache.used_afar, cache.used_alone);
+  m["early_share"] = EarlyShare(run);
+  const Json ready = run.status.is_object() ? run.status.value("ready", Json::object()) : Json();
+  m["swaps"] = ready.is_object() ? ready.value("swaps", 0.0) : 0;
+  m["unmatched_share"] = Share(run.demanded, run.needed);
+  const uint64_t foreign = cache.charged[kRunnerPays] + cache.charged[kOthersPay];
+  m["charged_share"] =
+      Share(std::accumulate(cache.charged.begin(), cache.charged.end(), uint64_t{0}) - foreign,
+            run.disk.bytes);
+  m["foreign_share"] = Share(foreign, run.disk.bytes);
+  m["threshold_share"] = run.threshold_share;
+  m["peak_share"] = Share(cache.peak, run.model_bytes);
+  m["again_s"] = run.again_s;
+  m["life_s"] = run.life_s;
+  m["life_disk_share"] = Share(run.life_disk.bytes, run.model_bytes);
+  if (!run.passes.empty()) {
+    m["pass_s"] = std::accumulate(run.passes.begin(), run.passes.end(), 0.0) /
+                  static_cast<double>(run.passes.size());
+  }
+  m["failed_requests"] = static_cast<double>(run.failed_requests);
+  m["read_errors"] = static_cast<double>(run.errors);
+  m["again_disk_share"] = Share(run.again_bytes, run.model_bytes);
+  m["restart_evicted_share"] = Share(run.restart_evicted, run.model_bytes);
+  m["restart_disk_share"] = Share(run.restart_read, run.model_bytes);
+  m["store_wait_s"] = run.store_wait_s;
+  m["majflt"] = static_cast<double>(run.report.majflt);
+  if (!s.kv.is_on) return;
+  // All of the last pass: what it stalls, its time against what computing and the disk need at
+  // least, the first object being waited for in any case.
+  const double compute = s.kv.compute_s * s.kv.layers;
+  const auto bytes = static_cast<double>(s.kv.bytes());
+  const double first = static_cast<double>(s.disk.latency_ns) / 1e9 +
+                       static_cast<double>(s.kv.object_bytes) / s.disk.bytes_per_s;
+  m["stall_s"] = run.report.load_s() - compute;
+  m["pass_bound_ratio"] =
+      run.report.load_s() / std::max(compute + first, bytes / s.disk.bytes_per_s);
+  m["pass_disk_share"] = Share(run.report.bytes, s.kv.bytes());
+}
+
+void AddMeasured(const StartUpResult& run, std::map<std::string, double>* out) {
+  auto& m = *out;
+  if (run.hooks.calls > 0) {
+    m["hook_us_per_call"] =
+        static_cast<double>(run.hooks.total_ns) / 1e3 / static_cast<double>(run.hooks.calls);
+    m["hook_us_most"] = static_cast<double>(run.hooks.most_ns) / 1e3;
+    m["hook_share"] = static_cast<double>(run.hooks.total_ns) / 1e9 / run.life_s;
+  }
+}
+
+}  // namespace ppc::sim
