@@ -95,6 +95,21 @@ TEST_F(MaioPassesTest, PassesThatGainNothingEndIt) {
   EXPECT_EQ(sim->evicted_bytes, evicted);
 }
 
+// A pass was measured with more memory and a faster disk than there is now.
+TEST_F(MaioPassesTest, WithLessRoomAPassIsMeasuredAgain) {
+  const Setup setup = OneReader();
+  Record(setup);
+  for (const bool has_less_room : {false, true}) {
+    auto sim = Load(setup);
+    Pass(sim.get(), setup, 6);
+    ASSERT_EQ(Passes(sim.get())["state"], "on");
+    sim->set_disk(setup.options.disk_bytes_per_ms / 16);
+    if (has_less_room) sim->set_other(16 * kMiB);
+    Pass(sim.get(), setup, 6);
+    EXPECT_EQ(Passes(sim.get())["state"], has_less_room ? "on" : "off") << Passes(sim.get());
+  }
+}
+
 TEST_F(MaioPassesTest, AModelThatFitsIsLeftToTheKernel) {
   Setup setup = OneReader();
   setup.options.limit = 128 * kMiB;

@@ -83,6 +83,7 @@ class Simulator : public FakeHost {
   uint64_t ms() const { return step_; }
   // Memory of the service that is not page cache.
   void set_other(uint64_t bytes) { options_.other = bytes; }
+  void set_disk(uint64_t bytes_per_ms) { options_.disk_bytes_per_ms = bytes_per_ms; }
 
   uint64_t disk_bytes = 0;        // read from the disk
   uint64_t demand_bytes = 0;      // of these by readers themselves

@@ -141,6 +141,7 @@ inline constexpr uint64_t kPassRestNs = 2'000'000'000;
 inline constexpr uint64_t kLeastGainShare = 32;
 inline constexpr uint64_t kKeptMissedShare = 64;
 inline constexpr uint64_t kLimitShare = 32;
+inline constexpr uint64_t kRoomShare = 16;  // so much less room, and a pass is measured again
 // Files of no known kind up to this are small: read by anybody, kept until ready.
 inline constexpr uint64_t kSmallBytes = 32ull << 20;
 // What the kernel reads around a fault of a mapped file.

@@ -66,7 +66,13 @@ void Passes::Ended(const Pass& pass) {
   if (!pass.is_whole) return;
   const bool is_slow = pass.ns > native_ns_ - native_ns_ / kLeastGainShare;
   slow_ = is_slow ? slow_ + 1 : 0;
-  if (slow_ >= 2) End(State::kOff, "passes were no faster than without");
+  if (slow_ < 2) return;
+  // With less room than it was measured with it is slower without us, too.
+  if (Room(memory) + begun_room_ / kRoomShare < begun_room_) {
+    End(State::kWatching, "there is less room than when a pass was measured");
+  } else {
+    End(State::kOff, "passes were no faster than without");
+  }
 }
 
 void Passes::Begin() {
@@ -79,6 +85,7 @@ void Passes::Begin() {
   state_ = State::kOn;
   why_ = "";
   limit_ = memory.limit;
+  begun_room_ = Room(memory);
   passes_ = 0;
   slow_ = 0;
   spare_ = asked_ = begin_ = 0;

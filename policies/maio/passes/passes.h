@@ -6,11 +6,12 @@
 // end of a pass, and dropped behind it.  Each stripe has both, so that positions show all along and
 // the disk is busy all along.
 //
-// A pass is measured without us first.  Passes that gain nothing end it, until the memory changes.
+// A pass is measured without us first.  Passes that gain nothing end it, until the memory changes;
+// where there is less room than when the pass was measured, one is measured again.
 //
 //   watching --- a whole pass that missed much ---> on --- two passes no faster ---> off
-//       ^                                                                             |
-//       `------------------------------ the memory changes --------------------------'
+//       ^                                            |                                |
+//       `------------- less room than then ----------+------- the limit changes ------'
 //
 // Owns what is kept, and what it has asked for; called from the policy's one thread.
 #ifndef POLICIES_MAIO_PASSES_PASSES_H_
@@ -82,6 +83,7 @@ class Passes {
   uint64_t native_ns_ = 0;      // a pass without us
   uint64_t native_missed_ = 0;  // bytes
   uint64_t limit_ = 0;          // when it was begun or ended
+  uint64_t begun_room_ = 0;     // when it was begun
   uint64_t pass_ns_ = 0;        // the last
   uint64_t passes_ = 0;         // since it is on
   int slow_ = 0;                // in a row

@@ -48,11 +48,11 @@ class EventIntakeTest : public PartsTest {
         [this] { intake_->NoteAnswer(); });
   }
   // As the executor: once for all that have been answered.
-  void Turn(JobQueue* worker) {
-    worker->RunDone();
+  void Turn(JobQueue* queue) {
+    queue->RunDone();
     intake_->ReleaseAnswered();
   }
-  static void Fill(JobQueue* worker) {
+  static void Fill(JobQueue* queue) {
     while (queue->Submit(nullptr, nullptr)) {
     }
   }
