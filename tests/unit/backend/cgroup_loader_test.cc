@@ -64,6 +64,12 @@ class CgroupLoaderTest : public testing::Test {
     siginfo_t info{};
     ASSERT_EQ(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), 0);
   }
+  // All of its threads: until then one of them may still answer.
+  static void Stop(pid_t pid) {
+    siginfo_t info{};
+    ASSERT_EQ(kill(pid, SIGSTOP), 0);
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOWAIT), 0);
+  }
   std::string Joined() {
     std::ifstream file(tree_.Path("/group/cgroup.procs"));
     std::string text;
@@ -133,7 +139,7 @@ TEST_F(CgroupLoaderTest, AProcessThatDoesNotAnswerIsWaitedForOnce) {
   const auto loader = OpenWith({.lanes = 4, .answer_timeout_ms = 1000});
   EXPECT_EQ(Load(loader.get()), ENOTTY);
   const pid_t child = Child();
-  ASSERT_EQ(kill(child, SIGSTOP), 0);
+  ASSERT_NO_FATAL_FAILURE(Stop(child));
   EXPECT_EQ(Load(loader.get()), CgroupLoader::kNoAnswer);
   // A thread that waits gives up its CPU.
   const auto waits = [] {
@@ -154,7 +160,7 @@ TEST_F(CgroupLoaderTest, AProcessThatStaysSilentIsReplacedAsLongAsItDies) {
   const auto loader = OpenWith({.answer_timeout_ms = 1000, .silence_ms = 0});
   EXPECT_EQ(Load(loader.get()), ENOTTY);
   const pid_t child = Child();
-  ASSERT_EQ(kill(child, SIGSTOP), 0);
+  ASSERT_NO_FATAL_FAILURE(Stop(child));
   EXPECT_EQ(Load(loader.get()), CgroupLoader::kNoAnswer);
   while (Load(loader.get()) == CgroupLoader::kNoAnswer) std::this_thread::yield();
   while (Child() == child) loader->Reap();
