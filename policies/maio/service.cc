@@ -130,8 +130,8 @@ void Service::Begin(Preparation p) {
   if (look_ups_.has_ended()) FetchNewer();
 }
 
-// Where memory is short what is behind the readers would be loaded a second time; whose memory it is
-// shows once one of them is seen.
+// Where memory is short what is behind the readers would be loaded a second time; whose memory it
+// is shows once one of them is seen.
 bool Service::MayStartOver() {
   if (is_again_) return true;
   if (run_.last_event_ns == 0) return false;

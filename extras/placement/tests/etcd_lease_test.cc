@@ -4,14 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <functional>
 #include <string>
-#include <thread>
 
 #include "daemon/net/base64.h"
 #include "daemon/net/etcd.h"
 #include "daemon/net/http.h"
+#include "tests/unit/eventually.h"
 #include "tests/unit/policies/etcd_server.h"
 #include "tests/unit/policies/fake_http.h"
 
@@ -20,14 +18,6 @@ namespace {
 
 using maio::EtcdServer;
 using maio::FakeHttp;
-
-bool Eventually(const std::function<bool()>& condition) {
-  for (int again = 0; again < 600; again++) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return false;
-}
 
 Json AskEtcd(const std::string& url, const Json& request) {
   HttpReply reply;
@@ -84,10 +74,16 @@ TEST(EtcdLease, ALeaseThatIsLostIsTakenAnew) {
   EtcdLease lease(OptionsFor(etcd.url("")));
   lease.Set({{"/n/a", "1"}});
   ASSERT_TRUE(Eventually([&] { return ValueIn(etcd, "/n/a") == "1"; }));
-  const Json all = AskEtcd(etcd.url("/v3/lease/leases"), Json::object());
-  ASSERT_EQ(all["leases"].size(), 1u);
-  AskEtcd(etcd.url("/v3/lease/revoke"), {{"ID", all["leases"][0]["ID"]}});
-  EXPECT_TRUE(Eventually([&] { return ValueIn(etcd, "/n/a") == "1"; }));
+  const auto leases = [&] {
+    return AskEtcd(etcd.url("/v3/lease/leases"), Json::object())["leases"];
+  };
+  const Json before = leases();
+  ASSERT_EQ(before.size(), 1u);
+  AskEtcd(etcd.url("/v3/lease/revoke"), {{"ID", before[0]["ID"]}});
+  EXPECT_TRUE(Eventually([&] {
+    const Json now = leases();
+    return ValueIn(etcd, "/n/a") == "1" && now.size() == 1 && now[0]["ID"] != before[0]["ID"];
+  }));
 }
 
 TEST(EtcdLease, NonsenseIsOneErrorAndNobodyWaits) {

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +24,7 @@
 #include "daemon/backend/observer/program_set.h"
 #include "daemon/base/clock.h"
 #include "tests/unit/backend/observer_fixture.h"
+#include "tests/unit/eventually.h"
 
 namespace ppc {
 
@@ -134,7 +135,7 @@ class ObserverSharedTest : public BuildTreeTest {
     EXPECT_TRUE(Eventually([&] {
       ReadCold(dir, "fence");
       // Where it is told nothing the backend was not attached yet.
-      return Eventually(drain, kNsPerSec);
+      return Eventually(drain, std::chrono::seconds(1));
     })) << dir;
     return missed;
   }
@@ -142,15 +143,6 @@ class ObserverSharedTest : public BuildTreeTest {
   static uint64_t MissesByNow(ObserverBackend* backend) {
     uint64_t told = 0;
     return Drain(backend, 0, &told);
-  }
-  static bool Eventually(const std::function<bool()>& condition,
-                         uint64_t within_ns = 20 * kNsPerSec) {
-    const uint64_t until = MonotonicNs() + within_ns;
-    while (!condition()) {
-      if (MonotonicNs() > until) return false;
-      usleep(10'000);
-    }
-    return true;
   }
   // A file that appears is not known at once: it is read again until the backend is told of it.
   bool IsToldAtLast(ObserverBackend* backend, const std::string& dir) {

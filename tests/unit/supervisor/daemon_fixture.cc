@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -104,15 +105,6 @@ Json RawClient::Ask(Json request) {
   return answer ? *answer : Json(nullptr);
 }
 
-bool Eventually(const std::function<bool()>& condition) {
-  const uint64_t deadline = MonotonicNs() + 15 * kNsPerSec;
-  while (!condition()) {
-    if (MonotonicNs() >= deadline) return false;
-    poll(nullptr, 0, 10);
-  }
-  return true;
-}
-
 ProcessResult RunProcess(const std::vector<std::string>& argv,
                          const std::vector<std::string>& environment) {
   char out_name[] = "/tmp/ppc-out-XXXXXX";
@@ -123,7 +115,7 @@ ProcessResult RunProcess(const std::vector<std::string>& argv,
   int status = 0;
   ProcessResult result;
   const auto has_ended = [&] { return waitpid(pid, &status, WNOHANG) == pid; };
-  if (!Eventually(has_ended) && !Eventually(has_ended)) {
+  if (!Eventually(has_ended, std::chrono::seconds(30))) {
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
   }

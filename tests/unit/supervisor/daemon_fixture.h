@@ -7,13 +7,13 @@
 #include <gtest/gtest.h>
 #include <sys/types.h>
 
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/base/json.h"
 #include "daemon/base/unique_fd.h"
+#include "tests/unit/eventually.h"
 
 namespace ppc::control {
 
@@ -47,9 +47,6 @@ struct ProcessResult {
 // Runs a program to its end (30 s at most).
 ProcessResult RunProcess(const std::vector<std::string>& argv,
                          const std::vector<std::string>& environment);
-
-// Polls until true; false when 15 s are over.
-bool Eventually(const std::function<bool()>& condition);
 
 class DaemonTest : public ::testing::Test {
  protected:

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owns waiting in tests for what another thread or process does: with an end far beyond what a busy
+// machine takes, so that only what never comes fails.
+#ifndef PPC_TESTS_UNIT_EVENTUALLY_H_
+#define PPC_TESTS_UNIT_EVENTUALLY_H_
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+namespace ppc {
+
+inline bool Eventually(const std::function<bool()>& condition,
+                       std::chrono::milliseconds within = std::chrono::seconds(20)) {
+  const auto end = std::chrono::steady_clock::now() + within;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+}  // namespace ppc
+
+#endif  // PPC_TESTS_UNIT_EVENTUALLY_H_
