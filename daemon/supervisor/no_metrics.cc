@@ -14,6 +14,8 @@ std::string MetricsText(const Json& /*status*/, const StartTimes& /*starts*/,
   return "# this ppcd was built without metrics\n# EOF\n";
 }
 
+const char* MetricsType(MetricsFormat /*format*/) { return "text/plain"; }
+
 Result<std::unique_ptr<MetricsServer>> MetricsServer::Listen(EventLoop& /*loop*/,
                                                              const std::string& /*address*/,
                                                              const std::string& /*token_file*/,

@@ -46,8 +46,8 @@ struct Run {
   }
   // The upper byte of its requests' cookies.
   uint64_t cookie() const { return static_cast<uint64_t>(slot + 1) << 56; }
-  // What is still reported of the service that had the slot before is none of ours.
-  // Nor what is reported of the layout that the next one replaces.
+  // The nonce tells late results of the slot's previous service, or of a layout that was replaced,
+  // from ours.
   uint64_t NextNonce() { return (((start_ns >> 20) + layouts++) & 0x7fff) << 32; }
   void Log(int level, const std::string& message) const {
     context->log(context, level, message.c_str());

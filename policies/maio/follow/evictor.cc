@@ -49,8 +49,7 @@ void Evictor::Release(const std::vector<uint32_t>& pieces, uint32_t flags, uint6
   for (uint32_t p : pieces) {
     const Piece& piece = layout_->pieces()[p];
     const LayoutFile& file = layout_->files()[piece.file];
-    // Nobody asked for it, or it was dropped ahead of its readers: it may be there all the same,
-    // left by an earlier run.
+    // Absent and still needed, or already released: there is nothing to drop.
     const bool is_gone = piece.pending != 0 || (piece.flags & kReleased) != 0;
     if (piece.state == PieceState::kAbsent && is_gone) continue;
     if (piece.state == PieceState::kQueued || held(file.number, piece.page, piece.pages)) {

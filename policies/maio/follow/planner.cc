@@ -156,7 +156,7 @@ std::optional<uint64_t> Planner::ReadyAhead(uint32_t group) const {
   return nearest;
 }
 
-// The front end loads what it stands on by itself, a window at a time: start behind that.
+// The reader's own demand window is loading the part where it stands: start behind that.
 uint64_t Planner::StartOffset(const Candidate& c, const Piece& piece) const {
   // What lies before the reader is others' there.
   if (layout_->joined()) return piece.offset();

@@ -126,7 +126,7 @@ bool Recording::IsNews(const miss_io& event) const {
   return !is_small && !recorder_.HasTouched(static_cast<uint32_t>(file), event.offset / kPage);
 }
 
-// What is there beyond the model is the service's.
+// The cgroup's use minus resident pages of the model is the application's own memory.
 void Recording::NoteOwn(uint64_t bytes) {
   if (beside_.is_followed || begun_bytes_ >= kWeightsBeginBytes) return;
   begun_bytes_ += bytes;

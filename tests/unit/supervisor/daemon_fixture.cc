@@ -22,6 +22,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/wire/listen_socket.h"
+#include "tools/ppcctl/program.h"
 
 namespace ppc::control {
 namespace {
@@ -47,6 +48,12 @@ int ExitStatusOf(int wait_status) {
 }
 
 }  // namespace
+
+bool HasVerb(const std::string& name) {
+  const auto& verbs = ctl::CtlProgram().verbs;
+  return std::any_of(verbs.begin(), verbs.end(),
+                     [&](const cli::Verb& verb) { return name == verb.name; });
+}
 
 RawClient::RawClient(const std::string& socket_path) {
   const Result<sockaddr_un> address = SocketAddress(socket_path);

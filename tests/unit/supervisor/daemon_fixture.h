@@ -17,6 +17,9 @@
 
 namespace ppc::control {
 
+// Whether ppcctl was built with the verb, which may be an extra's.
+bool HasVerb(const std::string& name);
+
 // A connection that can also send what no client would.
 class RawClient {
  public:
