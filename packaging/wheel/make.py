@@ -32,7 +32,7 @@ def contents(options, tag):
         file = f"libppc_{name}.so"
         yield (f"{root}.data/data/lib/ppc/policies/{file}", content(os.path.join(options.built, "policies", file)), 0o755)
     for name in REPORT:
-        yield f"{root}.data/data/share/ppc/report/{name}", content(os.path.join(options.top, "bench", "report", name)), 0o644
+        yield f"{root}.data/data/share/ppc/report/{name}", content(os.path.join(options.top, "tools", "lib", "report", name)), 0o644
     yield f"{root}.dist-info/licenses/LICENSE", content(os.path.join(options.top, "LICENSE")), 0o644
     metadata = (f"Metadata-Version: 2.1\nName: {NAME.replace('_', '-')}\nVersion: {options.version}\nSummary: {SUMMARY}\n"
                 "License: Apache-2.0\nRequires-Python: >=3.6\n")
