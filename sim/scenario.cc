@@ -311,6 +311,8 @@ Status ReadService(const Json& json, ServiceOptions* s) {
             {"populates", Set(&s->populates)},
             {"own_prefetch_threads", Set(&s->own_prefetch_threads)},
             {"is_expert_parallel", Set(&s->is_expert_parallel)},
+            {"stages", Set(&s->stages)},
+            {"params", Set(&s->params)},
             {"part", Set(&s->part)},
             {"reads", Set(&s->reads)},
             {"pause_at", Set(&s->pause_at)},

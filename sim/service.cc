@@ -61,7 +61,9 @@ Service::Service(Kernel* kernel, const ModelFiles* model, const ServiceOptions& 
       options_(options),
       through_ppc_(through_ppc),
       proc_(std::move(proc)),
-      random_(options.seed) {}
+      random_(options.seed) {
+  Measure();
+}
 
 Service::~Service() = default;
 
@@ -264,16 +266,6 @@ void Service::LoadShard(Worker* worker, Lane* lane, size_t shard) {
   if (KeepsMapping()) return;
   if (is_mapped) kernel_->Munmap(&lane->thread, open);
   kernel_->Close(&lane->thread, open);
-}
-
-bench::Slice Service::SliceOf(const Worker& worker, const bench::Tensor& tensor) const {
-  constexpr std::string_view kExperts = ".experts.";
-  const size_t at = tensor.name.find(kExperts);
-  if (!options_.is_expert_parallel || at == std::string::npos)
-    return bench::SliceTensor(tensor, worker.rank, options_.tp);
-  const unsigned long expert = std::stoul(tensor.name.substr(at + kExperts.size()));
-  if (expert % options_.tp == worker.rank) return bench::SliceTensor(tensor, 0, 1);
-  return bench::Slice{.begin = tensor.begin, .run_bytes = 0, .stride_bytes = 0, .rows = 0};
 }
 
 void Service::PauseIfDue(Worker* worker, Lane* lane) {

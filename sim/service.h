@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <utility>
@@ -80,6 +81,8 @@ struct ServiceOptions {
   double restart_at = 0.5;
   double restart_pause_s = 1;
   bool is_expert_parallel = false;  // each rank takes whole experts, and slices of the rest
+  uint32_t stages = 1;              // of a pipeline, each of tp / stages workers
+  nlohmann::json params;            // what the service is told to be
   double part = 1;                  // of each shard, its beginning: what is read at all
   std::vector<uint32_t> reads;      // of a folder: models in the order of reading; empty: the first
   double pause_at = 0;              // each worker pauses after so much of its bytes; 0: never
@@ -135,6 +138,9 @@ class Service {
   bool KeepsMapping() const {
     return options_.mode == ReadMode::kMmap && options_.serve_passes > 0;
   }
+  // How many layers and experts the model has.
+  void Measure();
+  uint32_t StageOf(const std::string& tensor) const;
   bench::Slice SliceOf(const Worker& worker, const bench::Tensor& tensor) const;
   void PauseIfDue(Worker* worker, Lane* lane);
   void RunWorker(Worker* worker);
@@ -156,6 +162,8 @@ class Service {
   const ServiceOptions options_;
   const bool through_ppc_;
   const std::string proc_;
+  int64_t layers_ = 0;   // of the model, where a pipeline cuts it
+  int64_t experts_ = 1;  // of a layer
   std::mt19937_64 random_;
   uint32_t processes_ = 0;
   int leader_ = 0;  // its first process

@@ -128,6 +128,7 @@ Status StartUp::StartService(uint32_t mount, const ServiceOptions& service) {
   uint32_t first = service.number > 0 ? s_.service.workers : 0;
   for (uint32_t i = 1; i < service.number; ++i) first += s_.others[i - 1].service.workers;
   Json message{{"op", "service_start"}, {"service_id", service.id}, {"workers", service.workers}};
+  if (!service.params.is_null()) message["params"] = service.params;
   std::vector<int> xpus;
   for (uint32_t i = 0; !s_.observes && i < service.workers; ++i)
     xpus.push_back(static_cast<int>(first + i));

@@ -193,6 +193,7 @@ struct BackendCounters {
   uint64_t events_lost = 0;
   uint64_t events_skipped = 0;  // at most: looks that the kernel left out, of any directory
   uint64_t events_coalesced = 0;
+  uint64_t bypassed_bytes = 0;  // at least: read with O_DIRECT, past the page cache
   uint64_t wakeups = 0;
   uint64_t lease_expiries = 0;
   bool attached = false;

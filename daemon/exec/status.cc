@@ -109,6 +109,7 @@ Json DeviceJson(const Result<BackendCounters>& counters) {
               {"events_lost", counters->events_lost},
               {"events_skipped", counters->events_skipped},
               {"events_coalesced", counters->events_coalesced},
+              {"bypassed_bytes", counters->bypassed_bytes},
               {"wakeups", counters->wakeups},
               {"lease_expiries", counters->lease_expiries},
               {"attached", counters->attached},

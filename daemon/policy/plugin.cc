@@ -156,10 +156,11 @@ Result<std::string> FindPolicy(const std::string& name_or_path, const std::strin
   if (!directory.empty()) return directory + file;
   const char* from_env = std::getenv("PPC_POLICY_DIR");
   if (from_env != nullptr) return from_env + file;
-  // A build tree keeps its policies beside bin/.
+  // A build tree keeps its policies beside bin/, a wheel in the lib/ beside it: wherever that is.
   const std::string built = ProgramDirectory() + "/../policies";
+  const std::string moved = ProgramDirectory() + "/../lib/ppc/policies";
   const std::string installed = PPC_DEFAULT_POLICY_DIR;
-  for (const std::string& base : {built, installed}) {
+  for (const std::string& base : {built, moved, installed}) {
     if (access((base + file).c_str(), R_OK) == 0) return base + file;
   }
   return (access(built.c_str(), R_OK) == 0 ? built : installed) + file;

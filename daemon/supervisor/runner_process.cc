@@ -83,9 +83,7 @@ void CloseFrom(int first) {
 std::string HowItEnded(int wait_status) {
   if (WIFSIGNALED(wait_status)) {
     const int signal = WTERMSIG(wait_status);
-    const char* name = sigabbrev_np(signal);
-    return "was killed by signal " + std::to_string(signal) +
-           (name == nullptr ? "" : std::string(" (SIG") + name + ")");
+    return "was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
   }
   const int status = WEXITSTATUS(wait_status);
   if (status == kExitExpired) return "ended because its lease had run out while it did not run";

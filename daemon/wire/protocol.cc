@@ -29,6 +29,17 @@ struct Operation {
   std::span<const Field> fields;
 };
 
+// strerrorname_np() would need glibc 2.32.
+struct ErrnoEntry {
+  int code;
+  const char* name;
+};
+constexpr ErrnoEntry kErrnoEntries[] = {
+#define E(name) {name, #name},
+#include "daemon/wire/errno_names.inc"
+#undef E
+};
+
 constexpr Field kMount = {"mount", Kind::kString, true};
 constexpr Field kServiceId = {"service_id", Kind::kString, true};
 constexpr std::array kRegPolicy = {kMount, Field{"policy", Kind::kString, true},
@@ -217,16 +228,16 @@ bool IsOk(const Json& answer) {
 }
 
 std::string ErrnoName(int code) {
-  const char* name = strerrorname_np(code);
-  return name == nullptr || code == 0 ? "EIO" : name;
+  for (const ErrnoEntry& entry : kErrnoEntries) {
+    if (entry.code == code) return entry.name;
+  }
+  return "EIO";
 }
 
 int ErrnoFromName(std::string_view name) {
-  constexpr int kLastErrno = 133;
   if (name == "ENOTSUP") return EOPNOTSUPP;
-  for (int code = 1; code <= kLastErrno; ++code) {
-    const char* known = strerrorname_np(code);
-    if (known != nullptr && name == known) return code;
+  for (const ErrnoEntry& entry : kErrnoEntries) {
+    if (entry.name == name) return entry.code;
   }
   return EIO;
 }

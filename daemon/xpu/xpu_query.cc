@@ -42,7 +42,6 @@ class SpawnSettings {
     posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDWR, 0);
     posix_spawn_file_actions_adddup2(&actions_, 0, 1);
     posix_spawn_file_actions_adddup2(&actions_, 0, 2);
-    posix_spawn_file_actions_addclosefrom_np(&actions_, kAnswerFd + 1);
     sigset_t none;
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attributes_, &none);

@@ -136,7 +136,7 @@ void Sampler::AskOnce() {
 void Sampler::Run() {
   // Among many that want a CPU a look would come late, when those who are looked at want one too:
   // they would be found running more often than they do.  Root's alone; of these two threads.
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLooksFirst);
+  (void)setpriority(PRIO_PROCESS, 0, kLooksFirst);
   std::thread looks([this] { Look(); });
   std::unique_lock lock(mutex_);
   while (!is_ending_) {

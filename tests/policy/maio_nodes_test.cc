@@ -188,7 +188,7 @@ TEST_F(MaioNodesTest, ANodeWithoutAPartRecords) {
 TEST_F(MaioNodesTest, WrongNumbersAreRefused) {
   Simulator* sim = OnNode(Large());
   EXPECT_TRUE(StartOn(sim, 2).contains("error"));
-  EXPECT_TRUE(StartOn(sim, 0, 62).contains("error"));
+  EXPECT_TRUE(StartOn(sim, 0, 1023).contains("error"));
   EXPECT_TRUE(
       sim->Control({{"op", "service_start"}, {"service_id", kId}, {"nodes", 2}}).contains("error"));
 }

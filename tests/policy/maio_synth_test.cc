@@ -236,17 +236,42 @@ TEST_F(MaioSynthTest, ATemplateThatOverflowedIsUsedAndCompleted) {
 }
 
 // Two nodes with two of four workers each; what has to be known of one is made from the headers.
+TEST_F(MaioSynthTest, ADraftModelIsLoadedAfterItsModel) {
+  Setup setup;
+  setup.config = {{"record", "never"}};
+  auto sim = MakeReal(setup);
+  const uint64_t draft =
+      sim->AddFile("d/model.safetensors", 4096 + kTensors * kTensorBytes, Header(kTensors));
+  ASSERT_EQ(sim->Init(), 0);
+  const auto bytes = [&](const nlohmann::json& params) {
+    const nlohmann::json started = Settle(sim.get(), {{"op", "service_start"},
+                                                      {"service_id", kId},
+                                                      {"service", 1},
+                                                      {"workers", 2},
+                                                      {"xpus", {0, 1}},
+                                                      {"params", params}});
+    End(sim.get(), "service_stop");
+    return started.value("template_bytes", uint64_t{0});
+  };
+  const uint64_t alone = bytes({{"model", "m"}});
+  EXPECT_EQ(alone, kShards * (4096 + kTensors * kTensorBytes) + 8192);
+  const std::string path = "/mnt/fake/d";
+  EXPECT_EQ(bytes({{"model", "m"}, {"draft", path}}), alone + sim->files[draft].size);
+  EXPECT_EQ(bytes({{"model", "m"}, {"draft", "/elsewhere"}}), alone);
+}
+
 class MaioSynthNodesTest : public MaioSynthTest {
  protected:
   static constexpr uint32_t kWorkers = 4;
   // Of this model, all that workers of one node read: half of what is split.
   static constexpr uint64_t kNodeBytes = kShards * (4096 + kTensors * kTensorBytes * 3 / 4) + 8192;
 
-  nlohmann::json StartOn(Simulator* sim, uint32_t node, nlohmann::json params = {}) {
+  nlohmann::json StartOn(Simulator* sim, uint32_t node, nlohmann::json params = {},
+                         uint32_t nodes = 2) {
     EXPECT_EQ(sim->Init(), 0);
-    nlohmann::json message = {
-        {"op", "service_start"}, {"service_id", kId}, {"service", 1}, {"workers", 2},
-        {"xpus", {0, 1}},        {"node", node},      {"nodes", 2}};
+    nlohmann::json message = {{"op", "service_start"}, {"service_id", kId}, {"service", 1},
+                              {"workers", 2},          {"xpus", {0, 1}},    {"node", node},
+                              {"nodes", nodes}};
     if (!params.is_null()) message["params"] = std::move(params);
     return Settle(sim, message);
   }
@@ -289,6 +314,23 @@ TEST_F(MaioSynthNodesTest, NeverRecordingANodeUsesTheHeadersAlone) {
     EXPECT_EQ(started["mode"], "use") << started;
     EXPECT_EQ(started["template_bytes"], kNodeBytes) << started;
     const nlohmann::json status = RunToReady(sim.get(), setup, node * 2, kWorkers);
+    EXPECT_LE(sim->demand_bytes, 2 * kMiB);
+    EXPECT_EQ(status["unknown"], 0) << status;
+  }
+}
+
+// 256 workers hold the model together; each node follows its own two.
+TEST_F(MaioSynthNodesTest, ManyNodes) {
+  Setup setup;
+  setup.config = {{"record", "never"}};
+  for (const uint32_t node : {0u, 127u}) {
+    auto sim = MakeReal(setup);
+    const nlohmann::json started = StartOn(sim.get(), node, {}, 128);
+    EXPECT_EQ(started["mode"], "use") << started;
+    EXPECT_EQ(started["template_bytes"],
+              kShards * (4096 + 2 * kTensorBytes + 2 * kTensorBytes * 2 / 256) + 8192)
+        << started;
+    const nlohmann::json status = RunToReady(sim.get(), setup, node * 2, 256);
     EXPECT_LE(sim->demand_bytes, 2 * kMiB);
     EXPECT_EQ(status["unknown"], 0) << status;
   }

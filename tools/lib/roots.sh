@@ -19,7 +19,7 @@ unpack_root() {
   if [[ -e $root/.complete ]]; then return 0; fi
   say "unpacking ${suite}'s $* in build/roots"
   rm -rf "$scratch"
-  mkdir -p "$scratch"/{debs/partial,root/usr/{bin,sbin,lib,lib64},root/{dev,proc,tmp,etc}}
+  mkdir -p "$scratch"/{debs/partial,root/usr/{bin,sbin,lib,lib64},root/{dev,proc,sys,tmp,etc}}
   # One tree of programs: older suites still tell /bin and /usr/bin apart.
   for name in bin sbin lib lib64; do ln -s "usr/$name" "$scratch/root/$name"; done
   quietly "fetching $* from $suite" apt-get -q -y "${apt_options[@]}" -o Debug::NoLocking=true \
@@ -42,7 +42,8 @@ in_root() {
     root=$1 dir=$2 && shift 2
     for name in tmp dev; do mount -t tmpfs tmpfs "$root/$name"; done
     mount -t proc proc "$root/proc"
-    mkdir -p "$root$dir"
+    mkdir -p "$root$dir" "$root/sys"
+    mount --rbind /sys "$root/sys"
     mount --rbind "$dir" "$root$dir"
     for name in null zero urandom; do
       : >"$root/dev/$name" && mount --bind "/dev/$name" "$root/dev/$name"

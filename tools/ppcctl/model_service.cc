@@ -11,6 +11,7 @@
 
 #include "daemon/base/digests.h"
 #include "daemon/base/files.h"
+#include "daemon/base/json.h"
 #include "tools/ppcctl/command_words.h"
 #include "tools/ppcctl/model_find.h"
 
@@ -29,6 +30,21 @@ void AddNumber(Json& params, const char* key, const std::vector<std::string>& wo
   uint32_t number = 0;
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (ec == std::errc() && end == text.data() + text.size() && number > 0) params[key] = number;
+}
+
+// Of an option whose value is a JSON object.
+void AddMember(Json& params, const char* key, const std::vector<std::string>& words,
+               std::string_view option, const char* member) {
+  const std::string text = OptionValue(words, {option}).value_or("");
+  const Result<Json> json = ParseJsonObject(text, "the option");
+  if (!json) return;
+  const Result<std::string> value = JsonString(*json, member, "");
+  if (value && !value->empty()) params[key] = *value;
+}
+
+void AddText(Json& params, const char* key, const std::vector<std::string>& words,
+             std::initializer_list<std::string_view> options) {
+  if (const auto text = OptionValue(words, options)) params[key] = *text;
 }
 
 std::string DescribeFile(const fs::path& file) {
@@ -79,8 +95,16 @@ Json ServiceParams(const std::string& model, const std::vector<std::string>& wor
       std::find(words.begin(), words.end(), "--enable-expert-parallel") != words.end()) {
     params["ep"] = true;  // among all workers
   }
+  AddNumber(params, "dp", words, {"--data-parallel-size", "-dp", "--dp-size", "--dp"});
   AddNumber(params, "processes", words, {"--nproc-per-node", "--nproc_per_node"});
-  if (const auto format = OptionValue(words, {"--load-format"})) params["load_format"] = *format;
+  AddText(params, "load_format", words, {"--load-format"});
+  AddText(params, "quantization", words, {"--quantization"});
+  // A role reads at its own pace, and a draft model is read beside the model.
+  AddText(params, "role", words, {"--disaggregation-mode", "--instance_role"});
+  AddText(params, "draft", words,
+          {"--speculative-draft-model-path", "--speculative-model", "--model-draft", "-md"});
+  AddMember(params, "role", words, "--kv-transfer-config", "kv_role");
+  AddMember(params, "draft", words, "--speculative-config", "model");
   if (std::find(words.begin(), words.end(), "--no-mmap") != words.end()) params["mmap"] = false;
   return params;
 }

@@ -113,7 +113,7 @@ int TemplateSynth(const Args& args) {
   if (model != *root && *root != "/" && !model.starts_with(*root + "/"))
     return WrongUsage(model + " is not below --root " + *root);
   maio::SynthOptions options;
-  const Result<int64_t> tp = ReadWhole("--tp", args.Get("--tp", "1"), 1, maio::kMaxGroups - 1);
+  const Result<int64_t> tp = ReadWhole("--tp", args.Get("--tp", "1"), 1, maio::kMaxWorkers);
   if (!tp) return WrongUsage(tp.error().message);
   options.tp = static_cast<uint32_t>(*tp);
   if (args.Has("--loader")) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
@@ -25,11 +26,16 @@ constexpr uint64_t kUnmarkBytes = 16 << 20;
 constexpr size_t kMostFiles = 65536;
 constexpr uint64_t kCpuShare = 20;  // looks take at most this part of one CPU
 
-// By calls, and past the cache by whatever means.
-uint64_t BytesRead(const SysRoots& roots, int pid) {
+struct BytesRead {
+  uint64_t all = 0;  // by calls, and past the cache by whatever means
+  uint64_t disk = 0;
+};
+
+BytesRead BytesReadBy(const SysRoots& roots, int pid) {
   const Result<std::string> text = ReadFile(roots.Proc("/" + std::to_string(pid) + "/io"), 4096);
-  if (!text) return 0;
-  return NumberAfter(*text, "rchar:").value_or(0) + NumberAfter(*text, "\nread_bytes:").value_or(0);
+  if (!text) return {};
+  const uint64_t disk = NumberAfter(*text, "\nread_bytes:").value_or(0);
+  return {NumberAfter(*text, "rchar:").value_or(0) + disk, disk};
 }
 
 bool IsInGroup(const std::string& cgroup, const std::string& group) {
@@ -105,10 +111,14 @@ uint64_t DirectReaders::Look(uint64_t now_ns) {
 bool DirectReaders::LookAtMarks() {
   if (!HasMarks()) return false;
   bool is_open = false;
+  std::set<int> counted;
   const std::lock_guard lock(mutex_);
   for (auto& [key, mark] : marks_) {
     mark.is_open = mark.is_open && IsSameProcess(roots_, mark.pid, mark.start_ns);
     is_open |= mark.is_open;
+    if (!mark.is_open || !counted.insert(mark.pid).second) continue;
+    const uint64_t disk = BytesReadBy(roots_, mark.pid).disk;
+    if (disk > mark.disk_bytes) bypassed_ += disk - std::exchange(mark.disk_bytes, disk);
   }
   return is_open;
 }
@@ -118,7 +128,7 @@ void DirectReaders::LookAtProcess(int pid, uint64_t boot_ns) {
   Process& process = entry->second;
   process.look = looks_;
   if (is_new) process.start_ns = ProcessStartNs(roots_, pid).value_or(0);
-  const uint64_t read = BytesRead(roots_, pid);
+  const uint64_t read = BytesReadBy(roots_, pid).all;
   const bool reads = !is_new && read >= process.read_bytes + kReadsBytes;
   process.read_bytes = read;
   // Descriptors cost most: only when a process has come, and when it has read since.
@@ -143,7 +153,10 @@ void DirectReaders::LookAtDescriptors(int pid, uint64_t start_ns) {
     // A process that has just ended was in no cgroup that counts for another process.
     std::string cgroup = ProcessCgroup(roots_, pid).value_or("/");
     const std::lock_guard lock(mutex_);
-    marks_[{*folder, std::move(cgroup)}] = Mark{pid, start_ns, true, 0};
+    Mark& mark = marks_[{*folder, std::move(cgroup)}];
+    const bool is_known = mark.pid == pid && mark.start_ns == start_ns;
+    const uint64_t disk = is_known ? mark.disk_bytes : BytesReadBy(roots_, pid).disk;
+    mark = Mark{pid, start_ns, true, 0, disk};
     has_marks_.store(true, std::memory_order_relaxed);
   }
 }
@@ -153,8 +166,8 @@ std::string DirectReaders::Words() const {
   for (const auto& [key, mark] : marks_) {
     return "process " + std::to_string(mark.pid) + (mark.is_open ? " reads" : " read") +
            " with O_DIRECT, past the page cache: nothing is loaded there for services of its "
-           "cgroup "
-           "until a process reads through it";
+           "cgroup until a process reads through it; at least " +
+           std::to_string(bypassed_bytes() >> 20) + " MiB went past it so far";
   }
   return "";
 }

@@ -57,6 +57,8 @@ class DirectReaders {
 
   // What `status` says; "" = nothing to say.
   std::string Words() const;
+  // What marked processes have had from the disk since they were found.
+  uint64_t bypassed_bytes() const { return bypassed_.load(std::memory_order_relaxed); }
 
  private:
   struct Process {
@@ -69,6 +71,7 @@ class DirectReaders {
     uint64_t start_ns = 0;
     bool is_open = false;
     uint64_t read_bytes = 0;  // through the cache since
+    uint64_t disk_bytes = 0;  // that its process has had from the disk
   };
   void Unmark(uint64_t file, uint64_t bytes);
   bool LookAtMarks();
@@ -81,6 +84,7 @@ class DirectReaders {
   std::atomic<bool> is_due_{false};  // a look, by itself
   std::atomic<uint64_t> read_{0};
   std::atomic<bool> has_marks_{false};
+  std::atomic<uint64_t> bypassed_{0};
 
   // Look's.
   uint64_t active_until_ns_ = 0;

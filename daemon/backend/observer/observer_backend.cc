@@ -315,6 +315,7 @@ Result<BackendCounters> ObserverBackend::Counters() {
   counters.events_lost = counts.lost;
   counters.events_skipped = programs_->Skipped();
   counters.events_coalesced = counts.coalesced;
+  counters.bypassed_bytes = io_->BypassedBytes();
   counters.wakeups = counts.wakeups;
   counters.attached = attached_;
   return counters;

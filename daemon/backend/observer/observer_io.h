@@ -54,6 +54,7 @@ class ObserverIo {
   // What `status` says.
   bool HasDrops() const { return kept_.HasDrops(); }
   std::string DirectWords() const { return direct_.Words(); }
+  uint64_t BypassedBytes() const { return direct_.bypassed_bytes(); }
 
  private:
   // Whether a load of the file makes sense now, else why not.

@@ -13,7 +13,7 @@
 namespace ppc::maio {
 namespace {
 
-constexpr int64_t kMostWorkers = kMaxGroups - 1;
+constexpr int64_t kMostWorkers = kMaxGroups - 1;  // of a node
 constexpr size_t kMostXpus = 4096;
 constexpr int64_t kMostServices = 4096;  // of one runtime
 
@@ -46,9 +46,9 @@ void ReadXpus(ConfigReader& reader, std::vector<int32_t>* out) {
 }
 
 void ReadNode(ConfigReader& reader, ServiceSpec* out) {
-  reader.Int("nodes", &out->nodes, 0, kMostWorkers);
-  reader.Int("node", &out->node, 0, kMostWorkers);
-  reader.Int("first_worker", &out->first_worker, 0, kMostWorkers);
+  reader.Int("nodes", &out->nodes, 0, kMaxWorkers);
+  reader.Int("node", &out->node, 0, kMaxWorkers);
+  reader.Int("first_worker", &out->first_worker, 0, kMaxWorkers);
   out->first_told = reader.Find("first_worker") != nullptr;
   out->nodes = std::max(out->nodes, 1u);
   if (out->node >= out->nodes)
@@ -62,9 +62,9 @@ Status NumberWorkers(ServiceSpec* spec) {
     return Error{EINVAL, "a service on several nodes needs \"workers\" (of this node) or \"xpus\""};
   }
   if (!spec->first_told) spec->first_worker = spec->node * spec->workers;
-  if (spec->first_worker + spec->workers <= kMostWorkers) return Ok();
-  return Error{EINVAL, "a service has at most " + std::to_string(kMostWorkers) +
-                           " workers on all its nodes"};
+  if (spec->first_worker + spec->workers <= kMaxWorkers) return Ok();
+  return Error{
+      EINVAL, "a service has at most " + std::to_string(kMaxWorkers) + " workers on all its nodes"};
 }
 
 }  // namespace

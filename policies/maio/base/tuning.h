@@ -149,7 +149,7 @@ inline constexpr uint64_t kAroundPages = 32;
 // So many of them are a program's packages: worth a template without a model, and no fingerprints.
 inline constexpr size_t kPackageFiles = 256;
 // Looked up at a time: each costs the disk an answer or two.
-inline constexpr size_t kLookUpsAtOnce = 16;
+inline constexpr size_t kLookUpsAtOnce = 32;
 inline constexpr size_t kLookUpsPerHelper = 4;  // fewer are not worth a thread
 // Packages looked up before the first of them is loaded, and then between two hooks.
 inline constexpr size_t kLookUpsFirst = 256;

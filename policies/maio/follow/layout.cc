@@ -76,6 +76,8 @@ size_t UseList::held_bytes() const {
 
 Layout::Layout(Template t, std::span<const uint64_t> numbers, size_t max_pieces) {
   uint64_t total = 0;
+  // A node follows as many; a whole template of more nodes gives each its own before.
+  if (t.groups.size() > kMaxGroups) t.groups.resize(kMaxGroups);
   files_.resize(t.files.size());
   for (size_t i = 0; i < files_.size(); i++) {
     files_[i].path = t.files[i].path;

@@ -20,7 +20,7 @@ namespace ppc::maio {
 inline uint32_t NumberOf(const nlohmann::json& params, std::initializer_list<const char*> keys) {
   for (const char* key : keys) {
     auto it = params.find(key);
-    if (it != params.end() && it->is_number_unsigned() && it->get<uint64_t>() < kMaxGroups)
+    if (it != params.end() && it->is_number_unsigned() && it->get<uint64_t>() <= kMaxWorkers)
       return it->get<uint32_t>();
   }
   return 0;
@@ -37,9 +37,9 @@ inline std::string TextOf(const nlohmann::json& params, std::initializer_list<co
 inline bool Known(const Fingerprint& fingerprint) { return fingerprint != Fingerprint{}; }
 
 // Data-parallel replicas: further workers read what the first tp do.  There are so many workers
-// then, and no list of any other.
-inline void AddReplicas(uint32_t tp, uint32_t workers, Template* t) {
-  workers = std::min(workers, kMaxGroups - 1);
+// then, and no list of any other.  Of the further ones only those from `first` on are wanted.
+inline void AddReplicas(uint32_t tp, uint32_t workers, Template* t, uint32_t first = 0) {
+  workers = std::min(workers, kMaxWorkers);
   std::erase_if(t->groups, [workers](const TemplateGroup& group) {
     return group.id != kCommonGroup && group.id >= workers;
   });
@@ -47,6 +47,7 @@ inline void AddReplicas(uint32_t tp, uint32_t workers, Template* t) {
   for (const TemplateGroup& group : t->groups) {
     if (group.id >= tp) continue;
     for (uint32_t worker = group.id + tp; worker < workers; worker += tp) {
+      if (worker < first) continue;
       if (std::ranges::find(t->groups, worker, &TemplateGroup::id) != t->groups.end()) continue;
       copies.push_back(group);
       copies.back().id = worker;

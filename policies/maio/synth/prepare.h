@@ -67,6 +67,7 @@ class Preparer {
   std::string LoadFormat() const;   // "": not told
   SynthOptions SynthOptionsFor(uint32_t workers) const;
   std::optional<Template> SynthesizeModel();
+  void AddDraft(ModelSource* source, SynthOptions options, Template* t) const;
   bool RepairFile(Template* t, uint32_t file);
   void Log(int level, const std::string& message) const {
     context_->log(context_, level, message.c_str());

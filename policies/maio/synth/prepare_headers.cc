@@ -31,17 +31,36 @@ SynthOptions Preparer::SynthOptionsFor(uint32_t workers) const {
   options.loader = LoaderOf(LoadFormat());
   options.format = WeightsOf(LoadFormat());
   // Of several nodes all hold the model together, unless the parameters say otherwise.
-  const uint32_t all = std::max(workers * spec_.nodes, 1u);
+  uint32_t all = std::max(workers * spec_.nodes, 1u);
   options.tp = all;
   if (!spec_.params.is_object()) return options;
-  const uint32_t stages = NumberOf(spec_.params, {"pp", "pipeline_parallel_size"});
-  options.pp = std::max(stages, 1u);
-  options.tp = TensorParallel() != 0 ? TensorParallel() : std::max(all / options.pp, 1u);
+  const auto number = [&](std::initializer_list<const char*> keys) {
+    return std::max(NumberOf(spec_.params, keys), 1u);
+  };
+  options.pp = number({"pp", "pipeline_parallel_size"});
+  const uint32_t replicas = number({"dp", "data_parallel_size"});
+  if (workers == 0) all = std::max(TensorParallel(), 1u) * options.pp * replicas;
+  options.tp =
+      TensorParallel() != 0 ? TensorParallel() : std::max(all / (options.pp * replicas), 1u);
   options.ep = NumberOf(spec_.params, {"ep", "expert_parallel_size"});
-  // Among all workers, as vLLM does.
-  if (spec_.params.value("ep", nlohmann::json()) == true) options.ep = all;
+  // Among all workers of a stage, as vLLM does.
+  if (spec_.params.value("ep", nlohmann::json()) == true)
+    options.ep = std::max(all / options.pp, 1u);
   if (const auto told = ParseLoaderKind(TextOf(spec_.params, {"loader"}))) options.loader = told;
   return options;
+}
+
+// A model that guesses for another is read after it, by the same workers.
+void Preparer::AddDraft(ModelSource* source, SynthOptions options, Template* t) const {
+  const std::string draft = spec_.params.is_object() ? TextOf(spec_.params, {"draft"}) : "";
+  if (options.pp > 1 || !draft.starts_with(std::string(context_->mount) + "/")) return;
+  const std::optional<ModelPlace> place = FindModel(source, context_->mount, draft);
+  if (!place) return;
+  options.ep = 0;
+  options.only = place->file;
+  std::string error;
+  const std::optional<Template> read = Synthesize(source, place->dir, options, &error);
+  if (read) CompleteWith(t, *read);
 }
 
 std::optional<Template> Preparer::SynthesizeModel() {
@@ -55,14 +74,23 @@ std::optional<Template> Preparer::SynthesizeModel() {
   std::string error;
   SynthOptions options = SynthOptionsFor(spec_.workers);
   options.only = place->file;
+  if (spec_.nodes > 1 && spec_.first_worker + spec_.workers <= options.workers()) {
+    options.first = spec_.first_worker;
+    options.count = spec_.workers;
+  }
   std::optional<Template> t = Synthesize(&source, place->dir, options, &error);
   if (!t) {
     Log(PPC_LOG_INFO, "maio: service " + spec_.service_id + ": no template from headers: " + error);
     return std::nullopt;
   }
+  AddDraft(&source, options, &*t);
   // Data-parallel workers read what the first ones read.
-  const uint32_t workers = spec_.nodes > 1 ? spec_.first_worker + spec_.workers : spec_.workers;
-  if (workers > options.workers()) AddReplicas(options.workers(), workers, &*t);
+  uint32_t workers = spec_.nodes > 1 ? spec_.first_worker + spec_.workers : spec_.workers;
+  if (workers == 0 && spec_.params.is_object()) {
+    workers = options.workers() * NumberOf(spec_.params, {"dp", "data_parallel_size"});
+  }
+  if (workers > options.workers())
+    AddReplicas(options.workers(), workers, &*t, spec_.nodes > 1 ? spec_.first_worker : 0);
   if (spec_.nodes > 1 && !TakeOwnGroups(spec_, &*t)) return std::nullopt;
   if (!Check(*t).empty()) return std::nullopt;
   return t;

@@ -87,7 +87,7 @@ class Walk {
     uint32_t file = Add(info, FileKind::kSmall, fingerprint);
     recorder_.Touch(kCommonGroup, file, 0, Pages(info.size), 0);
     if (!info.path.ends_with(".index.json")) return;
-    for (uint32_t worker = 0; worker < options_.workers(); worker++)
+    for (uint32_t worker = options_.first; worker < options_.end(); worker++)
       recorder_.Touch(worker, file, 0, Pages(info.size), 0);
   }
   // In the order in which loaders open them.  Of all kinds but those that go by layer, nothing is
@@ -97,13 +97,15 @@ class Walk {
     numbers_.push_back(Add(file.info, file.kind, fingerprint));
     files_.push_back(std::move(file));
     if (by_layer_) return;
-    for (uint32_t worker = 0; worker < options_.workers(); worker++) TouchFile(worker, place);
+    for (uint32_t worker = options_.first; worker < options_.end(); worker++)
+      TouchFile(worker, place);
     files_.back().tensors = std::vector<SynthTensor>();  // {} would keep their memory
     recorder_.Forget(numbers_.back());
   }
 
   Template Finish() {
-    for (uint32_t worker = 0; by_layer_ && worker < options_.workers(); worker++) Layers(worker);
+    for (uint32_t worker = options_.first; by_layer_ && worker < options_.end(); worker++)
+      Layers(worker);
     files_.clear();
     Template t = std::move(recorder_).Finish(options_.service_id, kComplete | kSynthetic,
                                              options_.created_ns);
@@ -168,12 +170,11 @@ class Walk {
     for (const Step& step : steps) TouchTensor(worker, step.file, *step.tensor);
   }
 
-  // Workers are numbered stage by stage.
   void TouchTensor(uint32_t worker, size_t file, const SynthTensor& tensor) {
     const uint32_t rank = worker % options_.tp;
     if (options_.pp > 1 && shape_.layers != 0) {
       const uint32_t stage = StageOf(LayerOf(tensor.name), options_.pp, shape_.layers);
-      if (stage != worker / options_.tp) return;
+      if (stage != worker / options_.tp % options_.pp) return;
     }
     if (options_.ep > 1 && TouchExperts(worker, file, tensor)) return;
     for (const SynthRange& range : SliceOf(tensor, rank, options_.tp, shape_))
@@ -183,7 +184,9 @@ class Walk {
   // True: it is an expert's, or several experts', of which each worker holds whole ones, one after
   // the other.  How others split experts is not known: then each reads its slice, as of any tensor.
   bool TouchExperts(uint32_t worker, size_t file, const SynthTensor& tensor) {
-    const uint32_t rank = worker % options_.ep;
+    // Those of one stage share its experts, whichever replica they are of.
+    const uint32_t replica = worker / (options_.tp * options_.pp);
+    const uint32_t rank = (replica * options_.tp + worker % options_.tp) % options_.ep;
     const int64_t expert = ExpertOf(tensor.name);
     if (expert >= 0) {
       if (shape_.experts == 0 || shape_.experts % options_.ep != 0) return false;
@@ -232,9 +235,9 @@ LoaderKind KindFor(const SynthOptions& options, const ModelFile& first) {
 }
 
 bool CheckOptions(const SynthOptions& options, std::string* error) {
-  const uint64_t workers = std::max<uint64_t>(uint64_t{options.tp} * options.pp, options.ep);
-  if (workers == 0 || workers >= kMaxGroups) {
-    *error = "the number of workers must be between 1 and " + std::to_string(kMaxGroups - 1);
+  const uint64_t workers = uint64_t{options.pp} * std::max(options.tp, options.ep);
+  if (options.tp == 0 || workers == 0 || workers > kMaxWorkers) {
+    *error = "the number of workers must be between 1 and " + std::to_string(kMaxWorkers);
     return false;
   }
   if (!ValidServiceId(options.service_id)) *error = "invalid service ID";

@@ -86,6 +86,9 @@ struct SynthOptions {
   // Stages, each of which has tp workers and holds consecutive layers.
   uint32_t pp = 1;
   uint32_t ep = 0;  // workers that share the experts, each with whole ones; 0: they share each
+  // Of several nodes only some workers' lists are wanted; count 0: all.
+  uint32_t first = 0;
+  uint32_t count = 0;
   WeightFormat format = WeightFormat::kUsual;
   std::optional<LoaderKind> loader;  // default: kMmap for safetensors, kWhole for GGUF
   uint64_t max_header_bytes = 100'000'000;
@@ -94,7 +97,9 @@ struct SynthOptions {
   // of its set (NAME-00001-of-00003.gguf) or in its index are other models.
   std::string only;
 
-  uint32_t workers() const { return std::max(tp * pp, ep); }
+  // Workers are numbered replica by replica, in each stage by stage.
+  uint32_t workers() const { return pp * std::max(tp, ep); }
+  uint32_t end() const { return count == 0 ? workers() : std::min(first + count, workers()); }
 };
 
 // The model in directory dir.

@@ -58,6 +58,9 @@ class IndexHandler : public nlohmann::json_sax<Json> {
   bool in_map_ = false;
 };
 
+// Each read asks the store at least once, however much it is asked for.
+constexpr uint64_t kTextChunkBytes = 1 << 20;
+
 // A text file as characters, read a chunk at a time: the largest index has 9 MB.
 class TextReader {
  public:
@@ -68,7 +71,7 @@ class TextReader {
     if (at_ < chunk_.size()) return false;
     offset_ += chunk_.size();
     at_ = 0;
-    chunk_.resize(std::min<uint64_t>(kEndBytes, info_.size - offset_));
+    chunk_.resize(std::min<uint64_t>(kTextChunkBytes, info_.size - offset_));
     const int64_t n =
         chunk_.empty() ? 0 : source_->Read(info_.path, offset_, chunk_.data(), chunk_.size());
     chunk_.resize(static_cast<size_t>(std::max<int64_t>(n, 0)));
@@ -112,6 +115,14 @@ class TextReader {
   size_t at_ = 0;
 };
 
+// Into the page cache, so that what reads it in order does not wait for one block after the other.
+void ReadAhead(ModelSource* source, const ModelSource::Info& info) {
+  SideBySide(info.size / kEndBytes, [&](size_t i) {
+    std::array<uint8_t, kEndBytes> buffer;
+    (void)source->Read(info.path, i * kEndBytes, buffer.data(), buffer.size());
+  });
+}
+
 }  // namespace
 
 bool ReadText(ModelSource* source, const std::string& path, uint64_t most, std::string* out) {
@@ -126,6 +137,7 @@ bool ReadIndex(ModelSource* source, const std::string& path, uint64_t max_bytes,
   ModelSource::Info info;
   IndexHandler index;
   const bool is_there = source->Stat(path, &info) == 0 && info.size <= max_bytes;
+  if (is_there) ReadAhead(source, info);
   TextReader text(source, info);
   if (!is_there || !Json::sax_parse(text.begin(), text.end(), &index) || index.names.empty()) {
     *error = path + ": the index names no files (damaged, or too large)";

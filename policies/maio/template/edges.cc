@@ -8,9 +8,9 @@ namespace {
 
 constexpr uint64_t kNoKey = ~0ull;
 constexpr size_t kBlockExtents = 512;
-constexpr unsigned kPageShift = 8;
-constexpr uint64_t kEndBit = 1u << 7;
-static_assert(kMaxGroups <= kEndBit);
+constexpr unsigned kPageShift = 12;
+constexpr uint64_t kEndBit = 1u << 11;
+static_assert(kMaxTemplateGroups <= kEndBit);
 static_assert(uint64_t{kMaxFiles} * (kMaxFileBytes / kPage + 1) < 1ull << (63 - kPageShift));
 
 }  // namespace

@@ -20,7 +20,7 @@ bool EndsWith(const std::string& s, const std::string& suffix) {
 
 std::string CheckGroup(const Template& t, const TemplateGroup& group) {
   std::string name = "group " + std::to_string(group.id);
-  if (group.id >= kMaxGroups && group.id != kCommonGroup) return name + ": number too large";
+  if (group.id >= kMaxWorkers && group.id != kCommonGroup) return name + ": number too large";
   if (group.extents.size() > kMaxExtents) return name + ": too many extents";
   std::string problem;
   group.extents.ForEachSeries([&](const Extent& e, uint64_t stride, uint64_t count) {
@@ -107,7 +107,7 @@ std::optional<Phase> ParsePhase(const std::string& name) {
 std::string Check(const Template& t) {
   if (!ValidServiceId(t.service_id)) return "invalid service ID";
   if (t.files.size() > kMaxFiles) return "too many files";
-  if (t.groups.size() > kMaxGroups) return "too many groups";
+  if (t.groups.size() > kMaxTemplateGroups) return "too many groups";
   if (t.meta.size() > kMaxMetaBytes) return "metadata of more than 1 MiB";
   std::unordered_set<std::string_view> paths;
   size_t path_bytes = 0;
@@ -123,7 +123,7 @@ std::string Check(const Template& t) {
     const uint32_t bit = 1u << static_cast<uint32_t>(mark.phase);
     if ((phases & bit) != 0) return std::string("phase ") + PhaseName(mark.phase) + " listed twice";
     phases |= bit;
-    if (mark.positions.size() > kMaxGroups) return "a phase of too many groups";
+    if (mark.positions.size() > kMaxTemplateGroups) return "a phase of too many groups";
   }
   std::set<uint32_t> ids;
   size_t marks = 0;

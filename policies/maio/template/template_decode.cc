@@ -110,7 +110,7 @@ bool ReadGroup(ByteReader* r, uint32_t node, Template* t, uint64_t* total, std::
   if (!ReadOps(r, t->files.size(), count, &group.extents) || group.extents.size() != count)
     return false;
   t->groups.push_back(std::move(group));
-  return t->groups.size() <= kMaxGroups;
+  return t->groups.size() <= kMaxTemplateGroups;
 }
 
 bool ReadGroups(ByteReader r, Template* t, std::string* error) {
@@ -154,7 +154,7 @@ bool ReadPhases(ByteReader r, Template* t) {
     mark.is_told = (r.Fixed<uint8_t>() & 1) != 0;
     mark.ms = r.Varint();
     const uint64_t positions = r.Varint();
-    if (!r.ok() || positions > kMaxGroups) return false;
+    if (!r.ok() || positions > kMaxTemplateGroups) return false;
     for (uint64_t p = 0; p < positions; p++) {
       const uint64_t group = r.Varint();
       const uint64_t bytes = r.Varint();

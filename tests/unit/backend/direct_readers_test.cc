@@ -76,6 +76,24 @@ TEST(DirectReaders, AReaderStopsLoadsForItsOwnCgroupOnly) {
   EXPECT_EQ(readers.Of(kFolder, "/pods/b"), State::kSeen);
 }
 
+TEST(DirectReaders, WhatGoesPastTheCacheIsCounted) {
+  constexpr uint32_t kFolder = 7;
+  const TempTree fake;
+  fake.Write("/model", "x");
+  fake.Write("/proc/200/io", "rchar: 0\nread_bytes: 5000000\n");
+  MakeDirectReader(fake, 200, "/a", fake.Root() + "/model");
+  DirectReaders readers(SysRoots{"", fake.Root()}, [](dev_t, ino_t) { return kFolder; });
+  ASSERT_TRUE(readers.NoteLoad(1, kFolder));
+  ASSERT_NE(readers.Look(MonotonicNs()), 0U);
+  EXPECT_EQ(readers.bypassed_bytes(), 0U) << "before it was found it read what it likes";
+  fake.Write("/proc/200/io", "rchar: 0\nread_bytes: 25000000\n");
+  ASSERT_NE(readers.Look(MonotonicNs()), 0U);
+  EXPECT_EQ(readers.bypassed_bytes(), 20000000U);
+  ASSERT_NE(readers.Look(MonotonicNs()), 0U);
+  EXPECT_EQ(readers.bypassed_bytes(), 20000000U);
+  EXPECT_NE(readers.Words().find("19 MiB"), std::string::npos) << readers.Words();
+}
+
 // A file of /proc that answers late.
 class SlowFile {
  public:

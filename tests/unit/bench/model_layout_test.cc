@@ -98,6 +98,7 @@ TEST(ModelLayout, CountsAndTotalsAreThePublishedOnes) {
        {Totals{"qwen2.5-7b", 339, 4, 15231233024}, Totals{"qwen2.5-32b", 771, 17, 65527752704},
         Totals{"qwen2.5-72b", 963, 37, 145412407296}, Totals{"llama-2-7b", 291, 2, 13476831232},
         Totals{"llama-2-70b", 803, 15, 137953316864},
+        Totals{"llama-3.1-405b", 1137, 191, 811706777600},
         Totals{"deepseek-r1", 91991, 163, 688574839360}}) {
     size_t tensors = 0;
     uint64_t bytes = 0;

@@ -147,8 +147,9 @@ TEST(ParseService, AWrongValueIsNamed) {
             k + R"("node" must be below "nodes", 2, not 2)");
   EXPECT_EQ(ErrorOfService({{"nodes", 2}}),
             "maio: a service on several nodes needs \"workers\" (of this node) or \"xpus\"");
-  EXPECT_EQ(ErrorOfService({{"nodes", 9}, {"node", 8}, {"workers", 8}}),
-            "maio: a service has at most 63 workers on all its nodes");
+  EXPECT_EQ(ErrorOfService({{"nodes", 32}, {"node", 31}, {"workers", 32}}), "");
+  EXPECT_EQ(ErrorOfService({{"nodes", 32}, {"node", 31}, {"workers", 33}}),
+            "maio: a service has at most 1024 workers on all its nodes");
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <set>
 
+#include "policies/maio/base/tuning.h"
 #include "policies/maio/synth/synth.h"
 #include "policies/maio/template/template_compare.h"
 #include "tests/unit/policies/synth_source_memory.h"
@@ -327,6 +329,70 @@ TEST(SynthReads, HeadersOfManyShardsSideBySide) {
   std::string error;
   ASSERT_TRUE(Synthesize(&source, "", options, &error).has_value()) << error;
   EXPECT_GE(source.most(), SlowSource::kWanted);
+}
+
+// A single shard, whose index is asked for in many pieces.
+TEST(SynthReads, ALargeIndexSideBySide) {
+  SlowSource source;
+  source.Add("model.safetensors", Shard(), kBytes);
+  source.Add("model.safetensors.index.json", R"({"weight_map":{"a":"model.safetensors"},"more":")" +
+                                                 std::string(8 << 20, 'x') + "\"}");
+  SynthOptions options;
+  options.service_id = "svc-find";
+  std::string error;
+  ASSERT_TRUE(Synthesize(&source, "", options, &error).has_value()) << error;
+  EXPECT_GE(source.most(), SlowSource::kWanted);
+}
+
+// Counts what a page cache that was empty has to wait for: each file's first question, and each
+// 64 KiB that are read for the first time.
+class ColdSource : public MemorySource {
+ public:
+  int Stat(const std::string& path, Info* out) override {
+    Touch(path, ~0ull);
+    return MemorySource::Stat(path, out);
+  }
+  int64_t Read(const std::string& path, uint64_t offset, void* out, size_t bytes) override {
+    for (uint64_t at = offset >> 16; at <= (offset + bytes - 1) >> 16; at++) Touch(path, at);
+    return MemorySource::Read(path, offset, out, bytes);
+  }
+  size_t late() const { return seen_.size(); }
+
+ private:
+  void Touch(const std::string& path, uint64_t block) {
+    const std::lock_guard lock(mutex_);
+    seen_.emplace(path, block);
+  }
+  std::mutex mutex_;
+  std::set<std::pair<std::string, uint64_t>> seen_;
+};
+
+// DeepSeek-R1: an index of 8.9 MB, 163 shards with tables of 70 kB.  100 ms an answer, 5 s in all.
+TEST(SynthReads, TheLargestModelOnALateDisk) {
+  constexpr int kShards = 163;
+  constexpr size_t kAnswersInARow = 50;
+  ColdSource source;
+  std::string index = R"({"weight_map":{)";
+  for (int i = 1; i <= kShards; i++) {
+    char name[64];
+    std::snprintf(name, sizeof(name), "x-%05d-of-00163.safetensors", i);
+    std::string head = R"({"a":{"dtype":"U8","shape":[65536],"data_offsets":[0,65536]})";
+    head.append(70000, ' ');
+    source.Add(name, SafetensorsHead(head + "}"), 65536);
+    for (int tensor = 0; tensor < 560; tensor++) {
+      index += '"' + std::to_string(i) + "." + std::to_string(tensor) + std::string(40, 'w') +
+               "\":\"" + name + "\",";
+    }
+  }
+  index.back() = '}';
+  source.Add("model.safetensors.index.json", index + "}");
+  SynthOptions options;
+  options.service_id = "svc-find";
+  std::string error;
+  const auto made = Synthesize(&source, "", options, &error);
+  ASSERT_TRUE(made.has_value()) << error;
+  EXPECT_EQ(made->files.size(), kShards + 1u);
+  EXPECT_LE(source.late() / kLookUpsAtOnce, kAnswersInARow);
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST(Template, RefusesWhatMustNotBeUsed) {
       {"empty extent", [](Template* t) { SpoilFirst(t, [](Extent& e) { e.pages = 0; }); }},
       {"unknown file", [](Template* t) { SpoilFirst(t, [](Extent& e) { e.file = 99; }); }},
       {"group twice", [](Template* t) { t->groups[1].id = 0; }},
-      {"group number", [](Template* t) { t->groups[1].id = 64; }},
+      {"group number", [](Template* t) { t->groups[1].id = kMaxWorkers; }},
       {"file twice", [](Template* t) { t->files[1].path = t->files[0].path; }},
       {"huge file", [](Template* t) { t->files[0].size = ~0ull; }},
       {"service ID", [](Template* t) { t->service_id = "../../x"; }},

@@ -185,6 +185,16 @@ TEST_F(ModelFindTest, ExpertsAndFormatsAreToldToThePolicy) {
   EXPECT_EQ(params({"sglang", "--model-path", model, "--ep-size", "4"})["ep"], 4);
   EXPECT_FALSE(params({"vllm", "serve", model}).contains("ep"));
   EXPECT_EQ(params({"vllm", "serve", model, "--load-format", "dummy"})["load_format"], "dummy");
+  EXPECT_EQ(params({"vllm", "serve", model, "-dp", "2"})["dp"], 2);
+  EXPECT_EQ(params({"vllm", "serve", model, "--quantization", "fp8"})["quantization"], "fp8");
+  EXPECT_EQ(params({"sglang", "x", "--disaggregation-mode", "prefill"})["role"], "prefill");
+  EXPECT_EQ(params({"llama-server", "-m", model, "-md", "/d.gguf"})["draft"], "/d.gguf");
+  const nlohmann::json vllm =
+      params({"vllm", "serve", model, "--kv-transfer-config", R"({"kv_role":"kv_both"})",
+              "--speculative-config", R"({"model":"/draft","k":3})"});
+  EXPECT_EQ(vllm["role"], "kv_both");
+  EXPECT_EQ(vllm["draft"], "/draft");
+  EXPECT_FALSE(params({"vllm", "serve", model, "--kv-transfer-config", "{"}).contains("role"));
 }
 
 TEST_F(ModelFindTest, TheLargestModelThatWasOpenedIsLearnt) {

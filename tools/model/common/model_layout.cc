@@ -81,6 +81,7 @@ std::vector<size_t> AssignShards(const ModelSpec& model) {
   const std::vector<Tensor> tensors = StateDict(model);
   if (model.family == Family::kDeepSeek) return AssignByStage(tensors);
   uint64_t limit = model.family == Family::kLlama ? kLlamaShardBytes : kQwenShardBytes;
+  if (model.shard_bytes > 0) limit = model.shard_bytes;
   if (model.left_out > 0) {
     ModelSpec whole = model;
     whole.layers += model.left_out;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real checkpoints' tensors and shards, at full size or scaled down: Qwen2.5 in three sizes,
-// Llama-2 in two, DeepSeek-R1.
+// Llama-2 in two, Llama-3.1-405B, DeepSeek-R1.
 //
 // The rules that reproduce the published files, byte for byte in size (163 of 163 of DeepSeek-R1,
 // 37 of 37 of Qwen2.5-72B, 15 of 15 of Llama-2-70B):
 //  - Qwen2.5: input norm, q, k, v, o, post-attention norm, up, gate, down, layer by layer; a new
 //    shard begins when the next tensor would push the running one past 4 * 10^9 bytes.
 //  - Llama-2: q, k, v, o, (rotary frequencies,) gate, up, down, norms; the same with 10 * 10^9.
+//  - Llama-3.1-405B: as Llama-2 with 5 * 10^9, which gives its 191 shards.
 //  - DeepSeek-R1: written stage by stage of a pipeline (7, 5 x 8, 7 and 7 layers), a shard ends
 //    with the tensor that takes it to 2^32 elements, and a file keeps the order of the state dict
 //    and does not pad its header.
@@ -44,6 +45,7 @@ struct ModelSpec {
   std::string name;  // "qwen2.5-72b"
   std::string repo;  // "Qwen/Qwen2.5-72B", for Hugging Face cache trees
   Family family = Family::kQwen2;
+  uint64_t shard_bytes = 0;  // 0: as the family's
   uint64_t layers = 0;
   uint64_t left_out = 0;  // layers, by KeepLayers()
   uint64_t heads = 0;

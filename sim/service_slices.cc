@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which worker of the modelled service takes which part of a tensor.
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "sim/service.h"
+
+namespace ppc::sim {
+namespace {
+
+constexpr std::string_view kLayers = ".layers.";
+constexpr std::string_view kExperts = ".experts.";
+
+// Of "model.layers.3.mlp" 3; -1: there is none.
+int64_t NumberAfter(const std::string& tensor, std::string_view word) {
+  const size_t at = tensor.find(word);
+  return at == std::string::npos ? -1 : std::stol(tensor.substr(at + word.size()));
+}
+
+}  // namespace
+
+void Service::Measure() {
+  if (options_.stages == 1 && !options_.is_expert_parallel) return;
+  for (const bench::ShardHeader& header : model_->headers) {
+    for (const bench::Tensor& tensor : header.tensors) {
+      layers_ = std::max(layers_, NumberAfter(tensor.name, kLayers) + 1);
+      experts_ = std::max(experts_, NumberAfter(tensor.name, kExperts) + 1);
+    }
+  }
+}
+
+bench::Slice Service::SliceOf(const Worker& worker, const bench::Tensor& tensor) const {
+  const bench::Slice none{.begin = tensor.begin, .run_bytes = 0, .stride_bytes = 0, .rows = 0};
+  const uint32_t tp = options_.tp / options_.stages;
+  if (options_.stages > 1 && StageOf(tensor.name) != worker.rank / tp) return none;
+  const uint32_t rank = worker.rank % tp;
+  const int64_t expert = options_.is_expert_parallel ? NumberAfter(tensor.name, kExperts) : -1;
+  if (expert < 0) return bench::SliceTensor(tensor, rank, tp);
+  // As vLLM places them: each has so many that follow each other.
+  return expert * tp / experts_ == rank ? bench::SliceTensor(tensor, 0, 1) : none;
+}
+
+// As vLLM cuts: what is left over goes to the last stages but one.
+uint32_t Service::StageOf(const std::string& tensor) const {
+  const int64_t layer = NumberAfter(tensor, kLayers);
+  if (layer < 0) return tensor.find("embed") != std::string::npos ? 0 : options_.stages - 1;
+  int64_t end = 0;
+  for (uint32_t stage = 0; stage + 1 < options_.stages; ++stage) {
+    end += layers_ / options_.stages + (stage + 1 + layers_ % options_.stages >= options_.stages);
+    if (layer < end) return stage;
+  }
+  return options_.stages - 1;
+}
+
+}  // namespace ppc::sim
