@@ -63,7 +63,7 @@ constexpr struct {
 } kCommands[] = {
     {"make", Make},         {"verify", Verify},   {"fuzz", Fuzz},   {"mountfuzz", MountFuzz},
     {"storm", Storm},       {"cycles", Cycles},   {"kills", Kills}, {"races", Races},
-    {"pressure", Pressure}, {"failnth", FailNth},
+    {"pressure", Pressure}, {"failnth", FailNth}, {"mapper", Mapper},
 };
 
 int Main(int argc, char** argv) {
