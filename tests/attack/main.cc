@@ -61,8 +61,8 @@ constexpr struct {
   const char* name;
   int (*run)(const Words& words);
 } kCommands[] = {
-    {"make", Make},         {"verify", Verify},   {"fuzz", Fuzz},   {"mountfuzz", MountFuzz},
-    {"storm", Storm},       {"cycles", Cycles},   {"kills", Kills}, {"races", Races},
+    {"make", Make},         {"verify", Verify},   {"fuzz", Fuzz},     {"mountfuzz", MountFuzz},
+    {"storm", Storm},       {"cycles", Cycles},   {"kills", Kills},   {"races", Races},
     {"pressure", Pressure}, {"failnth", FailNth}, {"mapper", Mapper},
 };
 

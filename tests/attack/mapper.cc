@@ -33,8 +33,9 @@ bool TouchMapped(const std::string& path) {
 
 }  // namespace
 
-// mapper file= [hung=FILE]: maps all of `file`, touches each page and prints "mapped".  Then it touches FILE, whose server
-// does not answer, or without hung= it is stopped by a tracer that never lets it go on.
+// mapper file= [hung=FILE]: maps all of `file`, touches each page and prints "mapped".  Then it
+// touches FILE, whose server does not answer, or without hung= it is stopped by a tracer that never
+// lets it go on.
 int Mapper(const Words& words) {
   const std::string hung = words.TextOption("hung");
   const pid_t tracee = hung.empty() ? fork() : 0;

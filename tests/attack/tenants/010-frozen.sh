@@ -7,7 +7,7 @@ FREEZER=/sys/fs/cgroup/freezer
 if [[ -d $FREEZER ]]; then FROZEN=$FREEZER/ppc-tenant.$$; else FROZEN=$OTHER; fi
 freeze() {
   if [[ -d $FREEZER ]]; then
-    echo "$([[ $1 == 1 ]] && echo FROZEN || echo THAWED)" >"$FROZEN/freezer.state"
+    if [[ $1 == 1 ]]; then echo FROZEN; else echo THAWED; fi >"$FROZEN/freezer.state"
   else
     echo "$1" >"$FROZEN/cgroup.freeze"
   fi
@@ -28,6 +28,7 @@ VICTIM=$MNT/model
 load_theirs() {
   if [[ -d $FREEZER ]]; then mkdir -p "$FROZEN"; fi
   must ppcctl service start --id svc-other --cgroup "$OTHER" --workers 2 --xpu 0,1 "$MNT"
+  # shellcheck disable=SC2016  # for the inner shell
   as_other bash -c '[[ $0 == "$1" ]] || echo $$ >"$0/cgroup.procs"; exec "${@:2}"' "$FROZEN" "$OTHER" \
     loadmodel --workers 2 --device-mbps "$1" "$MNT/large" >/dev/null
 }

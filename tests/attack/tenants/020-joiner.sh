@@ -21,6 +21,7 @@ END
 join() {
   local shard fd
   (
+    # shellcheck disable=SC2034  # what is opened is for the reader
     for shard in "$VICTIM"/*.safetensors; do exec {fd}<"$shard"; done
     as_other "$@" env PPC_SERVICE_ID=svc-victim PPC_WORKER=0 /usr/bin/python3 - <"$WORK/backwards.py"
   ) &
