@@ -71,6 +71,7 @@ void EventIntake::BeginBatch() {
 }
 
 void EventIntake::EndBatch() {
+  AskForFiles();
   if (batch_is_above_) parts_.lists->AskForEvictions();
   if (batch_demand_ > 0) parts_.loader->NoteDemand(batch_demand_);
 }
@@ -84,23 +85,34 @@ const FileCopy* EventIntake::KnownFileOf(uint64_t file) {
   return is_known ? &recent : nullptr;
 }
 
-// False: too much is being looked up already.
-bool EventIntake::LookUpFile(uint64_t file) {
-  if (!asked_files_.insert(file).second) return true;
-  const auto look = [this, file] { parts_.files->Renew(file); };
-  const auto learn = [this, file] {
-    asked_files_.erase(file);
-    gone_files_.insert(file);  // unless it is known now
-    NoteAnswer();
-  };
-  if (parts_.control->Submit(look, learn)) return true;
-  asked_files_.erase(file);
-  return false;
+void EventIntake::LookUpFile(uint64_t file) {
+  if (asked_files_.insert(file).second) wanted_files_.push_back(file);
+}
+
+// Several files a job: waking the worker, and being woken by it, costs more than a look-up.
+void EventIntake::AskForFiles() {
+  for (size_t at = 0; at < wanted_files_.size(); at += kFilesPerJob) {
+    const auto first = wanted_files_.begin() + static_cast<std::ptrdiff_t>(at);
+    const size_t count = std::min(kFilesPerJob, wanted_files_.size() - at);
+    const std::vector<uint64_t> files(first, first + static_cast<std::ptrdiff_t>(count));
+    const auto look = [this, files] {
+      for (const uint64_t file : files) parts_.files->Renew(file);
+    };
+    const auto learn = [this, files] {
+      for (const uint64_t file : files) asked_files_.erase(file);
+      gone_files_.insert(files.begin(), files.end());  // unless they are known now
+      NoteAnswer();
+    };
+    if (parts_.control->Submit(look, learn)) continue;
+    // Too much waits already: they are asked for again when their events are the next ones.
+    for (const uint64_t file : files) asked_files_.erase(file);
+  }
+  wanted_files_.clear();
 }
 
 // The files of the events behind one that waits are looked up with its own.
-bool EventIntake::LookUpAhead(const Event& event) {
-  return options_.manual || KnownFileOf(event.file) != nullptr || LookUpFile(event.file);
+void EventIntake::LookUpAhead(const Event& event) {
+  if (!options_.manual && KnownFileOf(event.file) == nullptr) LookUpFile(event.file);
 }
 
 // At most what the kernel read: it rounds outward to the demand window.  Too much is put right
@@ -115,7 +127,7 @@ void EventIntake::Dispatch(const Event& event) {
   if ((event.flags & kEventLost) != 0) ++stats_.lost_marks;
   if (!held_.Holds(event.tgid) && Deliver(event)) return;
   ++stats_.held;
-  const auto ask = [this](const Event& next) { return LookUpAhead(next); };
+  const auto ask = [this](const Event& next) { LookUpAhead(next); };
   if (held_.Add(event, batch_ns_, ask)) return;
   ++stats_.held_lost;
   has_lost_ = true;
@@ -126,7 +138,7 @@ void EventIntake::ReleaseHeld() {
   BeginBatch();
   held_.Release(
       batch_ns_, [this](const Event& event) { return Deliver(event); },
-      [this](const Event& event) { return LookUpAhead(event); });
+      [this](const Event& event) { LookUpAhead(event); });
   EndBatch();
 }
 
@@ -140,7 +152,7 @@ void EventIntake::ReleaseAnswered() {
 bool EventIntake::Deliver(const Event& event) {
   const FileCopy* file = KnownFileOf(event.file);
   if (file == nullptr && !options_.manual && !gone_files_.contains(event.file)) {
-    (void)LookUpFile(event.file);
+    LookUpFile(event.file);
     return false;
   }
   if (file == nullptr) {

@@ -52,6 +52,8 @@ struct IntakeStats {
 
 class EventIntake {
  public:
+  static constexpr size_t kFilesPerJob = 16;  // that are looked up
+
   static constexpr size_t kBatch = 512;
 
   struct Parts {
@@ -113,8 +115,9 @@ class EventIntake {
   void Dispatch(const Event& event);
   bool Deliver(const Event& event);
   const FileCopy* KnownFileOf(uint64_t file);
-  bool LookUpFile(uint64_t file);
-  bool LookUpAhead(const Event& event);
+  void LookUpFile(uint64_t file);
+  void LookUpAhead(const Event& event);
+  void AskForFiles();
   bool HasPendingMessage() const;
   void TellGuard(const Event& event, const Service& service, uint64_t file_bytes);
   void TellGuardOfMiss(const Event& event, const Service& service, uint64_t file_bytes);
@@ -142,6 +145,7 @@ class EventIntake {
   std::vector<uint64_t> recorded_files_;
   std::array<FileCopy, kRecentFiles> recent_files_;  // direct-mapped
   std::unordered_set<uint64_t> asked_files_;
+  std::vector<uint64_t> wanted_files_;  // of these, the ones that this batch has asked for
   std::unordered_set<uint64_t> gone_files_;  // look-ups have just said so
   bool has_answer_ = false;
   HeldEvents held_;

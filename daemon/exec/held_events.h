@@ -30,8 +30,8 @@ class HeldEvents {
     return std::ranges::any_of(
         processes_, [then_ns](const auto& process) { return process.second.since_ns >= then_ns; });
   }
-  // ask(event) is called for the events that come next, each until it returns true.  False: there
-  // are too many, it is lost.
+  // ask(event) is called once for each of the events that come next.  False: there are too many, it
+  // is lost.
   template <typename Ask>
   bool Add(const Event& event, uint64_t now_ns, Ask ask) {
     if (size_ >= kMax) return false;
@@ -87,7 +87,7 @@ class HeldEvents {
     template <typename Ask>
     void AskAhead(Ask ask) {
       asked = std::max(asked, first);
-      while (asked < std::min(events.size(), first + kAhead) && ask(events[asked].event)) ++asked;
+      while (asked < std::min(events.size(), first + kAhead)) ask(events[asked++].event);
     }
     void Shrink() {
       if (first < kAhead || first < events.size() / 2) return;
