@@ -124,13 +124,36 @@ uint64_t EventIntake::ReadForMiss(const Event& event) const {
 }
 
 void EventIntake::Dispatch(const Event& event) {
-  if ((event.flags & kEventLost) != 0) ++stats_.lost_marks;
+  if ((event.flags & kEventLost) != 0) NoteLoss();
   if (!held_.Holds(event.tgid) && Deliver(event)) return;
   ++stats_.held;
   const auto ask = [this](const Event& next) { LookUpAhead(next); };
-  if (held_.Add(event, batch_ns_, ask)) return;
+  const std::optional<int> loser = held_.Add(event, batch_ns_, ask);
+  if (!loser) return;
   ++stats_.held_lost;
   has_lost_ = true;
+  if (lost_of_.size() < kMaxLosers) {
+    lost_of_.insert(*loser);
+  } else {
+    NoteLoss();
+  }
+}
+
+// Whose they were nobody knows.
+void EventIntake::NoteLoss() {
+  ++stats_.lost_marks;
+  has_lost_ = true;
+  lost_ns_ = batch_ns_;
+  lost_of_.clear();
+}
+
+// Whether events of its process, or of anybody, were lost that its service has not been told of.
+// What is lost of a stranger is no concern of a service's.
+bool EventIntake::TakeLoss(int tgid, Service* service) {
+  const bool is_own = !lost_of_.empty() && lost_of_.erase(tgid) != 0;
+  return std::exchange(service->loss_told_ns, std::max(service->loss_told_ns, lost_ns_)) <
+             lost_ns_ ||
+         is_own;
 }
 
 void EventIntake::ReleaseHeld() {
@@ -168,7 +191,7 @@ bool EventIntake::Deliver(const Event& event) {
     return false;
   }
   miss_io miss = ToMiss(event, *file);
-  if (std::exchange(has_lost_, false)) miss.flags |= PPC_F_LOST;
+  if (has_lost_ && TakeLoss(event.tgid, service)) miss.flags |= PPC_F_LOST;
   miss.service = service->id.empty() ? -1 : static_cast<int32_t>(service->number);
   miss.xpu = reader->xpu.xpu;
   const bool is_stranger = service->id.empty() && parts_.services->HasStarted();
