@@ -128,8 +128,8 @@ class HeldEvents {
   }
 
   std::unordered_map<int, Process> processes_;
-  size_t above_share_ = 0;  // processes with more
-  int large_ = -1;          // was the largest when looked for last
+  size_t above_share_ = 0;                      // processes with more
+  int large_ = -1;                              // was the largest when looked for last
   std::vector<std::pair<uint64_t, int>> next_;  // a heap of the processes' next events
   size_t size_ = 0;
   uint64_t last_ = 0;  // number
