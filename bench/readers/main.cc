@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ppc-readers: very many files, and processes that read them, for bench/scale.
 //   make DIR FILES               files of 4 KiB, a thousand a folder
-//   read DIR FILES PROCESSES     each process reads its part of them once, none of which stays cached
-//   fork DIR FILES COUNT         one child after the other, eight at a time, that reads a file and ends
-//   hold DIR FILES COUNT         so many children, each of which reads a file and stays until stdin ends
+//   read DIR FILES PROCESSES     each process reads its part of them once, none of which stays
+//   cached fork DIR FILES COUNT         one child after the other, eight at a time, that reads a
+//   file and ends hold DIR FILES COUNT         so many children, each of which reads a file and
+//   stays until stdin ends
 // Prints the seconds that it took; status 1 where a file could not be read.
 #include <fcntl.h>
 #include <sys/stat.h>
