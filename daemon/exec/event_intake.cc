@@ -71,6 +71,7 @@ void EventIntake::BeginBatch() {
 }
 
 void EventIntake::EndBatch() {
+  AskForFiles();
   if (batch_is_above_) parts_.lists->AskForEvictions();
   if (batch_demand_ > 0) parts_.loader->NoteDemand(batch_demand_);
 }
@@ -84,23 +85,34 @@ const FileCopy* EventIntake::KnownFileOf(uint64_t file) {
   return is_known ? &recent : nullptr;
 }
 
-// False: too much is being looked up already.
-bool EventIntake::LookUpFile(uint64_t file) {
-  if (!asked_files_.insert(file).second) return true;
-  const auto look = [this, file] { parts_.files->Renew(file); };
-  const auto learn = [this, file] {
-    asked_files_.erase(file);
-    gone_files_.insert(file);  // unless it is known now
-    NoteAnswer();
-  };
-  if (parts_.control->Submit(look, learn)) return true;
-  asked_files_.erase(file);
-  return false;
+void EventIntake::LookUpFile(uint64_t file) {
+  if (asked_files_.insert(file).second) wanted_files_.push_back(file);
+}
+
+// Several files a job: waking the worker, and being woken by it, costs more than a look-up.
+void EventIntake::AskForFiles() {
+  for (size_t at = 0; at < wanted_files_.size(); at += kFilesPerJob) {
+    const auto first = wanted_files_.begin() + static_cast<std::ptrdiff_t>(at);
+    const size_t count = std::min(kFilesPerJob, wanted_files_.size() - at);
+    const std::vector<uint64_t> files(first, first + static_cast<std::ptrdiff_t>(count));
+    const auto look = [this, files] {
+      for (const uint64_t file : files) parts_.files->Renew(file);
+    };
+    const auto learn = [this, files] {
+      for (const uint64_t file : files) asked_files_.erase(file);
+      gone_files_.insert(files.begin(), files.end());  // unless they are known now
+      NoteAnswer();
+    };
+    if (parts_.control->Submit(look, learn)) continue;
+    // Too much waits already: they are asked for again when their events are the next ones.
+    for (const uint64_t file : files) asked_files_.erase(file);
+  }
+  wanted_files_.clear();
 }
 
 // The files of the events behind one that waits are looked up with its own.
-bool EventIntake::LookUpAhead(const Event& event) {
-  return options_.manual || KnownFileOf(event.file) != nullptr || LookUpFile(event.file);
+void EventIntake::LookUpAhead(const Event& event) {
+  if (!options_.manual && KnownFileOf(event.file) == nullptr) LookUpFile(event.file);
 }
 
 // At most what the kernel read: it rounds outward to the demand window.  Too much is put right
@@ -112,13 +124,36 @@ uint64_t EventIntake::ReadForMiss(const Event& event) const {
 }
 
 void EventIntake::Dispatch(const Event& event) {
-  if ((event.flags & kEventLost) != 0) ++stats_.lost_marks;
+  if ((event.flags & kEventLost) != 0) NoteLoss();
   if (!held_.Holds(event.tgid) && Deliver(event)) return;
   ++stats_.held;
-  const auto ask = [this](const Event& next) { return LookUpAhead(next); };
-  if (held_.Add(event, batch_ns_, ask)) return;
+  const auto ask = [this](const Event& next) { LookUpAhead(next); };
+  const std::optional<int> loser = held_.Add(event, batch_ns_, ask);
+  if (!loser) return;
   ++stats_.held_lost;
   has_lost_ = true;
+  if (lost_of_.size() < kMaxLosers) {
+    lost_of_.insert(*loser);
+  } else {
+    NoteLoss();
+  }
+}
+
+// Whose they were nobody knows.
+void EventIntake::NoteLoss() {
+  ++stats_.lost_marks;
+  has_lost_ = true;
+  lost_ns_ = batch_ns_;
+  lost_of_.clear();
+}
+
+// Whether events of its process, or of anybody, were lost that its service has not been told of.
+// What is lost of a stranger is no concern of a service's.
+bool EventIntake::TakeLoss(int tgid, Service* service) {
+  const bool is_own = !lost_of_.empty() && lost_of_.erase(tgid) != 0;
+  return std::exchange(service->loss_told_ns, std::max(service->loss_told_ns, lost_ns_)) <
+             lost_ns_ ||
+         is_own;
 }
 
 void EventIntake::ReleaseHeld() {
@@ -126,7 +161,7 @@ void EventIntake::ReleaseHeld() {
   BeginBatch();
   held_.Release(
       batch_ns_, [this](const Event& event) { return Deliver(event); },
-      [this](const Event& event) { return LookUpAhead(event); });
+      [this](const Event& event) { LookUpAhead(event); });
   EndBatch();
 }
 
@@ -140,7 +175,7 @@ void EventIntake::ReleaseAnswered() {
 bool EventIntake::Deliver(const Event& event) {
   const FileCopy* file = KnownFileOf(event.file);
   if (file == nullptr && !options_.manual && !gone_files_.contains(event.file)) {
-    (void)LookUpFile(event.file);
+    LookUpFile(event.file);
     return false;
   }
   if (file == nullptr) {
@@ -156,7 +191,7 @@ bool EventIntake::Deliver(const Event& event) {
     return false;
   }
   miss_io miss = ToMiss(event, *file);
-  if (std::exchange(has_lost_, false)) miss.flags |= PPC_F_LOST;
+  if (has_lost_ && TakeLoss(event.tgid, service)) miss.flags |= PPC_F_LOST;
   miss.service = service->id.empty() ? -1 : static_cast<int32_t>(service->number);
   miss.xpu = reader->xpu.xpu;
   const bool is_stranger = service->id.empty() && parts_.services->HasStarted();

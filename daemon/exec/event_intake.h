@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_set>
 #include <vector>
@@ -52,6 +53,8 @@ struct IntakeStats {
 
 class EventIntake {
  public:
+  static constexpr size_t kFilesPerJob = 16;  // that are looked up
+
   static constexpr size_t kBatch = 512;
 
   struct Parts {
@@ -113,8 +116,11 @@ class EventIntake {
   void Dispatch(const Event& event);
   bool Deliver(const Event& event);
   const FileCopy* KnownFileOf(uint64_t file);
-  bool LookUpFile(uint64_t file);
-  bool LookUpAhead(const Event& event);
+  void LookUpFile(uint64_t file);
+  void LookUpAhead(const Event& event);
+  void AskForFiles();
+  void NoteLoss();
+  bool TakeLoss(int tgid, Service* service);
   bool HasPendingMessage() const;
   void TellGuard(const Event& event, const Service& service, uint64_t file_bytes);
   void TellGuardOfMiss(const Event& event, const Service& service, uint64_t file_bytes);
@@ -124,6 +130,7 @@ class EventIntake {
 
   static constexpr uint64_t kMissNs = 100 * 1000 * 1000;  // between two misses told to the loader
   static constexpr size_t kRecentFiles = 64;
+  static constexpr size_t kMaxLosers = 4096;
   static constexpr int kMaxCatchUp = 256;      // batches: readers may add events all the time
   static constexpr int kMaxPendingRounds = 8;  // rounds of look-ups that a message waits for
   static constexpr uint64_t kMaxPendingNs = 2'000'000'000;  // and no longer: a process may hang
@@ -142,10 +149,13 @@ class EventIntake {
   std::vector<uint64_t> recorded_files_;
   std::array<FileCopy, kRecentFiles> recent_files_;  // direct-mapped
   std::unordered_set<uint64_t> asked_files_;
+  std::vector<uint64_t> wanted_files_;       // of these, the ones that this batch has asked for
   std::unordered_set<uint64_t> gone_files_;  // look-ups have just said so
   bool has_answer_ = false;
   HeldEvents held_;
-  bool has_lost_ = false;  // the next event is to say so
+  bool has_lost_ = false;            // ever
+  std::unordered_set<int> lost_of_;  // processes whose next event is to say so
+  uint64_t lost_ns_ = 0;             // when some were lost, nobody knows whose
   std::vector<std::shared_ptr<PendingMessage>> pending_;
 };
 

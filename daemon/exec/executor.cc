@@ -100,10 +100,10 @@ Executor::End Executor::WaitForWork(size_t drained) {
     return CheckAlive();
   }
   if (outcome != WaitOutcome::kOther) return End::kRunning;
-  ++plan_epoch_;
   // A handler may add or remove sources: look each up again.
   for (const pollfd& ready : pollfds_) {
     if (ready.revents == 0) continue;
+    if (!IsAnswer(ready.fd)) ++plan_epoch_;
     const auto it = std::find_if(sources_.begin(), sources_.end(),
                                  [&](const Source& source) { return source.fd == ready.fd; });
     if (it == sources_.end()) continue;
@@ -111,6 +111,11 @@ Executor::End Executor::WaitForWork(size_t drained) {
     handler(ready.revents);
   }
   return End::kRunning;
+}
+
+// What is looked up, and what was loaded, concerns the service that waits for it.
+bool Executor::IsAnswer(int fd) const {
+  return fd == parts_.control->fd() || fd == parts_.lookups->fd() || fd == parts_.completions->fd();
 }
 
 // A lease that ran out while we were stopped may have left nothing to poll for.
@@ -124,8 +129,11 @@ bool Executor::HandleCompletions() {
   results_.clear();
   parts_.completions->Take(&results_);
   bool is_news = false;  // what was refused is no reason to plan anew
+  bool has_dropped = false;
   for (const IoResult& result : results_) {
     is_news |= !result.is_refused;
+    has_dropped |= !result.is_refused && !result.is_load;
+    if (!result.is_refused) parts_.services->Get(result.service)->empty_epoch = 0;
     if (parts_.guard != nullptr && !result.is_refused) TellGuard(result);
     if (!result.is_load && result.ok > 0) parts_.loader->WakeThreads();
     ppc_result out{};
@@ -143,7 +151,7 @@ bool Executor::HandleCompletions() {
     out.error = -result.error;
     parts_.host->Done(out);
   }
-  if (is_news) ++plan_epoch_;
+  if (has_dropped) ++plan_epoch_;  // others may need it, or its room
   // A neighbour that drops the cache may take what is loaded until the next tick.
   if (is_news && parts_.guard != nullptr && parts_.backend->NowNs() >= sampled_ns_ + kSampleNs)
     SampleCache();
@@ -302,6 +310,8 @@ void Executor::EvictForRoom() {
   if (!parts_.host->Has(Hook::kPlan) && parts_.loader->Queued() == 0) return;
   next_room_ns_ = now + kRoomNs;
   for (Service* service : parts_.services->Active()) {
+    // One that has nothing to load needs none.
+    if (parts_.host->Has(Hook::kPlan) && !IsPlanDue(*service, /*is_quiet=*/true)) continue;
     if (parts_.services->Memory(service, kRoomNs).room >= options_.chunk_bytes) continue;
     if (!look_.IsKnown()) return;
     lists_.AskForEvictions();

@@ -138,6 +138,7 @@ class Executor {
   uint64_t PlanDepth() const;
   DeviceSpeed DeviceFor(ReadRate* rate) const;
   End WaitForWork(size_t drained);
+  bool IsAnswer(int fd) const;
   End CheckAlive();
 
   static constexpr uint64_t kMinPlanBytes = 64 << 20;

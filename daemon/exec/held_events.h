@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@ namespace ppc {
 class HeldEvents {
  public:
   static constexpr size_t kMax = 32768;
+  static constexpr size_t kShare = kMax / 16;  // of a process, where there is no room for all
   static constexpr size_t kAhead = 64;  // files of a process's events that are looked up at once
 
   bool empty() const { return size_ == 0; }
@@ -30,17 +32,25 @@ class HeldEvents {
     return std::ranges::any_of(
         processes_, [then_ns](const auto& process) { return process.second.since_ns >= then_ns; });
   }
-  // ask(event) is called for the events that come next, each until it returns true.  False: there
-  // are too many, it is lost.
+  // ask(event) is called once for each of the events that come next.  Returns the process of which
+  // an event is lost for want of room: not this one, while another holds more than its share.
   template <typename Ask>
-  bool Add(const Event& event, uint64_t now_ns, Ask ask) {
-    if (size_ >= kMax) return false;
+  std::optional<int> Add(const Event& event, uint64_t now_ns, Ask ask) {
+    std::optional<int> loser;
+    if (size_ >= kMax) {
+      const auto known = processes_.find(event.tgid);
+      const bool is_large = known != processes_.end() && known->second.Size() >= kShare;
+      loser = is_large ? event.tgid : LargestOr(event.tgid);
+      if (*loser == event.tgid) return loser;
+      DropLast(*loser);
+    }
     Process& process = processes_[event.tgid];
     if (process.events.empty()) process.since_ns = now_ns;
     process.events.push_back({++last_, event});
     ++size_;
+    if (process.Size() == kShare + 1) ++above_share_;
     process.AskAhead(ask);
-    return true;
+    return loser;
   }
   // Gives each to take(event), in the order in which they came; of a process whose event it did not
   // take the later ones are not given.  take() must not call Add.
@@ -60,6 +70,7 @@ class HeldEvents {
         continue;
       }
       --size_;
+      if (process.Size() == kShare + 1) --above_share_;
       ++process.first;
       process.since_ns = now_ns;
       if (process.first == process.events.size()) {
@@ -84,10 +95,11 @@ class HeldEvents {
     uint64_t since_ns = 0;
 
     const Held& Front() const { return events[first]; }
+    size_t Size() const { return events.size() - first; }
     template <typename Ask>
     void AskAhead(Ask ask) {
       asked = std::max(asked, first);
-      while (asked < std::min(events.size(), first + kAhead) && ask(events[asked].event)) ++asked;
+      while (asked < std::min(events.size(), first + kAhead)) ask(events[asked++].event);
     }
     void Shrink() {
       if (first < kAhead || first < events.size() / 2) return;
@@ -97,7 +109,27 @@ class HeldEvents {
     }
   };
 
+  // The process that holds more than its share, `otherwise` where none does.
+  int LargestOr(int otherwise) {
+    const auto known = processes_.find(large_);
+    if (known != processes_.end() && known->second.Size() > kShare) return large_;
+    if (above_share_ == 0) return otherwise;
+    const auto by_size = [](const auto& a, const auto& b) {
+      return a.second.Size() < b.second.Size();
+    };
+    return large_ = std::ranges::max_element(processes_, by_size)->first;
+  }
+  void DropLast(int tgid) {
+    Process& process = processes_.at(tgid);
+    if (process.Size() == kShare + 1) --above_share_;
+    process.events.pop_back();
+    process.asked = std::min(process.asked, process.events.size());
+    --size_;
+  }
+
   std::unordered_map<int, Process> processes_;
+  size_t above_share_ = 0;                      // processes with more
+  int large_ = -1;                              // was the largest when looked for last
   std::vector<std::pair<uint64_t, int>> next_;  // a heap of the processes' next events
   size_t size_ = 0;
   uint64_t last_ = 0;  // number

@@ -91,8 +91,9 @@ void JobQueue::WorkOne(std::unique_lock<std::mutex>* lock) {
   --working_;
   if (!job.done) return;
   done_.push_back(std::move(job.done));
-  has_done_.store(true, std::memory_order_release);
-  if (!manual_) (void)eventfd_write(done_fd_.Get(), 1);
+  // Once until RunDone has been there, which clears the wake-up before it looks.
+  const bool is_told = has_done_.exchange(true, std::memory_order_acq_rel);
+  if (!manual_ && !is_told) (void)eventfd_write(done_fd_.Get(), 1);
 }
 
 void JobQueue::Run() {

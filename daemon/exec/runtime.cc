@@ -168,7 +168,8 @@ std::shared_ptr<MemorySource> Runtime::MakeMemory(std::shared_ptr<const Cgroup> 
           .own_cache = &own_cache_,
           .share_bytes = config_.options.is_blind ? nullptr : &memory_share_,
           .own_cgroup = OwnCgroup(config_.roots),
-          .now_ns = nullptr},
+          .now_ns = nullptr,
+          .readings = readings_},
       std::move(cgroup));
 }
 

@@ -164,6 +164,7 @@ class Runtime {
   Backend* const backend_;
   const RuntimeConfig config_;
   std::atomic<uint64_t> own_cache_{0};
+  const std::shared_ptr<HostReadings> readings_ = std::make_shared<HostReadings>();
   std::atomic<uint64_t> memory_share_{kNoMemoryShare};
   IoNeighbours neighbours_;
   uint64_t neighbours_wait_ns_ = 0;  // when they did last

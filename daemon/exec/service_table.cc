@@ -180,6 +180,7 @@ Result<std::unique_ptr<Service>> ServiceTable::Prepare(const Json& message) {
 
 Service* ServiceTable::Install(std::unique_ptr<Service> service) {
   Service* const installed = service.get();
+  installed->loss_told_ns = backend_->NowNs();
   if (services_.size() <= installed->number) services_.resize(installed->number + 1);
   std::swap(services_[installed->number], service);
   Changed();
@@ -195,8 +196,7 @@ void ServiceTable::Retire(std::shared_ptr<Service> service) {
 
 Result<Service*> ServiceTable::Start(const Json& message) {
   Result<std::unique_ptr<Service>> service = Prepare(message);
-  if (!service) return service.error();
-  return Install(std::move(*service));
+  return service ? Install(std::move(*service)) : Result<Service*>(service.error());
 }
 
 void ServiceTable::Stop(const std::string& id) {

@@ -81,6 +81,7 @@ struct Service {
   uint64_t own_accesses = 0;     // events of its readers that are not populates
   bool has_moved = false;
   uint64_t looked_batch = 0;  // of events, in which its memory was looked at
+  uint64_t loss_told_ns = 0;  // of losses until then the policy knows, or they were before it
 };
 
 // Its place in the guard's ledger.

@@ -123,6 +123,21 @@ Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>&
   return sum;
 }
 
+Result<HostMemory> HostReadings::Read(const SysRoots& roots, const std::vector<int>& nodes,
+                                      uint64_t now_ns) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = by_nodes_.find(nodes);
+    if (known != by_nodes_.end() && now_ns < known->second.read_ns + kFreshNs)
+      return known->second.memory;
+  }
+  const Result<HostMemory> read = ReadHostMemory(roots, nodes);
+  if (!read) return read;
+  const std::lock_guard lock(mutex_);
+  by_nodes_[nodes] = {now_ns, *read};
+  return read;
+}
+
 ServiceMemory::ServiceMemory(Options options, std::shared_ptr<const Cgroup> cgroup)
     : options_(std::move(options)),
       cgroup_(std::move(cgroup)),
@@ -131,6 +146,15 @@ ServiceMemory::ServiceMemory(Options options, std::shared_ptr<const Cgroup> cgro
 
 uint64_t ServiceMemory::OwnCache() const {
   return options_.own_cache == nullptr ? 0 : options_.own_cache->load(std::memory_order_relaxed);
+}
+
+uint64_t ServiceMemory::NowNs() const {
+  return options_.now_ns ? options_.now_ns() : MonotonicNs();
+}
+
+Result<HostMemory> ServiceMemory::ReadNodes(const std::vector<int>& nodes) {
+  if (options_.readings == nullptr) return ReadHostMemory(options_.roots, nodes);
+  return options_.readings->Read(options_.roots, nodes, NowNs());
 }
 
 // Reads the nodes that the cpuset allows, which may change at any time.
@@ -147,8 +171,8 @@ Result<HostMemory> ServiceMemory::ReadAllowed() {
     }
     watermarks = watermarks_;
   }
-  Result<HostMemory> host = ReadHostMemory(options_.roots, nodes);
-  if (!host) return ReadHostMemory(options_.roots, {});
+  Result<HostMemory> host = ReadNodes(nodes);
+  if (!host) return ReadNodes({});
   host->available -= std::min(host->available, watermarks);
   return host;
 }
@@ -190,7 +214,7 @@ std::optional<MemoryReading> ServiceMemory::ReadHost() {
 void ServiceMemory::Withhold(MemoryReading* reading) {
   const std::lock_guard lock(mutex_);
   if (!stall_.IsKnown()) return;
-  const double keep = stall_.Keep(options_.now_ns ? options_.now_ns() : MonotonicNs());
+  const double keep = stall_.Keep(NowNs());
   if (keep < 1 && keep_ == 1) {
     uint64_t cache = reading->cache;
     if (cache == 0 && reading->is_cgroup) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,6 +37,21 @@ Result<HostMemory> ReadHostMemory(const SysRoots& roots, const std::vector<int>&
 // watermarks of their zones.  0 if /proc/zoneinfo cannot be read.
 uint64_t NodeWatermarks(const SysRoots& roots, const std::vector<int>& nodes);
 
+// One reading of the machine's memory for all services that ask within a millisecond.
+class HostReadings {
+ public:
+  Result<HostMemory> Read(const SysRoots& roots, const std::vector<int>& nodes, uint64_t now_ns);
+
+ private:
+  static constexpr uint64_t kFreshNs = 1'000'000;
+  struct Reading {
+    uint64_t read_ns = 0;
+    HostMemory memory;
+  };
+  std::mutex mutex_;  // not held while memory is read
+  std::map<std::vector<int>, Reading> by_nodes_;
+};
+
 inline constexpr uint64_t kNoMemoryShare = ~uint64_t{0};
 
 // Memory budget of one service (or of the mount when there is none).
@@ -56,7 +72,8 @@ class ServiceMemory : public MemorySource {
     const std::atomic<uint64_t>* share_bytes = nullptr;
     // Directory of the cgroup we run in: reclaim that our loads cause stalls us.  "" = none.
     std::string own_cgroup;
-    std::function<uint64_t()> now_ns;  // nullptr = CLOCK_MONOTONIC
+    std::function<uint64_t()> now_ns;        // nullptr = CLOCK_MONOTONIC
+    std::shared_ptr<HostReadings> readings;  // shared among services; nullptr = each reads itself
   };
 
   // cgroup may be nullptr.
@@ -72,6 +89,8 @@ class ServiceMemory : public MemorySource {
   Result<HostMemory> ReadAllowed();
   void Withhold(MemoryReading* reading);
   uint64_t OwnCache() const;
+  uint64_t NowNs() const;
+  Result<HostMemory> ReadNodes(const std::vector<int>& nodes);
 
   const Options options_;
   const std::shared_ptr<const Cgroup> cgroup_;

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxServices = 128;  // kept for status, active or not
+constexpr size_t kMaxServices = 255;  // of one mount, serving or not: cookies have 8 bits for it
 
 class Maio : public Policy {
  public:

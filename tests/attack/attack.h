@@ -99,5 +99,6 @@ int Kills(const Words& words);
 int Races(const Words& words);
 int Pressure(const Words& words);
 int FailNth(const Words& words);
+int Mapper(const Words& words);
 
 }  // namespace ppc::attack

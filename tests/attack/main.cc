@@ -61,9 +61,9 @@ constexpr struct {
   const char* name;
   int (*run)(const Words& words);
 } kCommands[] = {
-    {"make", Make},         {"verify", Verify},   {"fuzz", Fuzz},   {"mountfuzz", MountFuzz},
-    {"storm", Storm},       {"cycles", Cycles},   {"kills", Kills}, {"races", Races},
-    {"pressure", Pressure}, {"failnth", FailNth},
+    {"make", Make},         {"verify", Verify},   {"fuzz", Fuzz},     {"mountfuzz", MountFuzz},
+    {"storm", Storm},       {"cycles", Cycles},   {"kills", Kills},   {"races", Races},
+    {"pressure", Pressure}, {"failnth", FailNth}, {"mapper", Mapper},
 };
 
 int Main(int argc, char** argv) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by tests of services: one in a memory cgroup of its own, and what its loads cost.
 # shellcheck source=tests/e2e/lib.sh
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # In whichever hierarchy has the memory controller; the first version counts hits of the limit, but
 # not what was reclaimed.

@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include <map>
+
 #include "tests/unit/exec/parts_fixture.h"
 
 namespace ppc {
@@ -13,6 +15,7 @@ class EventIntakeTest : public PartsTest {
  protected:
   EventIntakeTest() {
     policy_.event = [this](const miss_io& event) { seen_.push_back(event); };
+    policy_.prefetch = [this](const miss_io& miss) { missed_.push_back(miss); };
     MakeLists();
     look_ = std::make_unique<CacheLook>(
         CacheLook::Parts{&backend_, &evictor_, &files_, services_.get(), &own_cache_}, 8 * kMiB);
@@ -64,6 +67,7 @@ class EventIntakeTest : public PartsTest {
   std::unique_ptr<CacheLook> look_;
   std::unique_ptr<EventIntake> intake_;
   std::vector<miss_io> seen_;
+  std::vector<miss_io> missed_;
   int answers_ = 0;
   const std::function<void()> answer_ = [this] { ++answers_; };
 };
@@ -107,7 +111,7 @@ TEST_F(EventIntakeTest, FilesOfOneProcessAreLookedUpTogether) {
   }
   while (intake_->DrainBatch() > 0) {
   }
-  EXPECT_EQ(control_.Pending(), HeldEvents::kAhead);
+  EXPECT_EQ(control_.Pending(), HeldEvents::kAhead / EventIntake::kFilesPerJob);
   size_t turns = 0;
   for (; seen_.size() < kFiles && turns < kFiles; ++turns) Turn(&control_);
   EXPECT_LE(turns, kFiles / HeldEvents::kAhead + 1);
@@ -144,9 +148,9 @@ TEST(HeldEventsTest, EachProcessWaitsForItselfAlone) {
     one.offset = offset;
     return one;
   };
-  const auto no_ask = [](const Event&) { return true; };
+  const auto no_ask = [](const Event&) {};
   uint64_t at = 0;
-  for (const int tgid : {3, 1, 2, 1, 3, 2}) ASSERT_TRUE(held.Add(event(tgid, at++), 5, no_ask));
+  for (const int tgid : {3, 1, 2, 1, 3, 2}) ASSERT_FALSE(held.Add(event(tgid, at++), 5, no_ask));
   std::vector<uint64_t> taken;
   size_t asked = 0;
   const auto take_but = [&](int blocked) {
@@ -176,6 +180,65 @@ TEST_F(EventIntakeTest, WhereTooManyWaitTheNextSaysThatSomeAreLost) {
   ASSERT_EQ(seen_.size(), HeldEvents::kMax);
   for (size_t i = 0; i < seen_.size(); ++i)
     ASSERT_EQ((seen_[i].flags & PPC_F_LOST) != 0, i == 0) << i;
+}
+
+// One process's flood leaves room for the others' events.
+TEST_F(EventIntakeTest, WhereTooManyWaitTheProcessThatHoldsMostLosesFirst) {
+  HeldEvents held;
+  const auto no_ask = [](const Event&) {};
+  const auto add = [&](int tgid) { return held.Add(MissEvent(1, 0, 1, tgid), 5, no_ask); };
+  for (size_t i = 0; i < HeldEvents::kMax; ++i) ASSERT_FALSE(add(7)) << i;
+  EXPECT_EQ(add(7), 7);
+  for (size_t i = 0; i < HeldEvents::kShare; ++i) ASSERT_EQ(add(8), 7) << i;
+  EXPECT_EQ(add(8), 8) << "it has its share";
+  EXPECT_EQ(held.size(), HeldEvents::kMax);
+  size_t left[2] = {};
+  held.Release(
+      6, [&](const Event& event) { return ++left[event.tgid - 7] > 0; }, no_ask);
+  EXPECT_EQ(left[0], HeldEvents::kMax - HeldEvents::kShare);
+  EXPECT_EQ(left[1], HeldEvents::kShare);
+  EXPECT_TRUE(held.empty());
+}
+
+// A policy that hears of another process's loss would take its own recording for one with holes.
+TEST_F(EventIntakeTest, OnlyTheProcessThatLostEventsSaysSo) {
+  for (int i = 0; i < static_cast<int>(HeldEvents::kMax) + 3; ++i)
+    backend_.Push(MissEvent(1, 0, kPageBytes, 7 + i % 2));
+  for (int i = 0; i < 3; ++i) backend_.Push(MissEvent(1, 0, kPageBytes, 9));
+  while (intake_->DrainBatch() > 0) {
+  }
+  ASSERT_GT(intake_->Stats().held_lost, 0u);
+  Turn(&control_);
+  std::map<int, int> told;
+  for (const miss_io& miss : missed_) told[miss.pid] += (miss.flags & PPC_F_LOST) != 0 ? 1 : 0;
+  EXPECT_EQ(told[9], 0);
+  EXPECT_EQ(told[7] + told[8], 2);
+}
+
+TEST_F(EventIntakeTest, EachServiceIsToldOnceOfALossThatMayBeItsOwn) {
+  tree_.Write("/sys/fs/cgroup/one/memory.current", "10\n");
+  tree_.Write("/proc/98/cgroup", "0::/one\n");
+  ASSERT_TRUE(services_->Start({{"service_id", "a"}}).ok());
+  ASSERT_TRUE(services_->Start({{"service_id", "b"}, {"cgroup", "/one"}}).ok());
+  const auto event = [&](int tgid, uint8_t flags) {
+    Event one = MissEvent(1, 0, kPageBytes, tgid);
+    one.kind = EventKind::kProgress;
+    one.flags = flags;
+    backend_.Push(one);
+    while (intake_->DrainBatch() > 0) {
+    }
+    Turn(&control_);
+    return (seen_.back().flags & PPC_F_LOST) != 0;
+  };
+  EXPECT_FALSE(event(50, 0));
+  backend_.AdvanceClock(kNsPerSec);
+  EXPECT_TRUE(event(50, kEventLost)) << "of the one whose event says so";
+  EXPECT_TRUE(event(98, 0)) << "and of the other";
+  EXPECT_FALSE(event(98, 0));
+  EXPECT_FALSE(event(50, 0));
+  backend_.AdvanceClock(kNsPerSec);
+  ASSERT_TRUE(services_->Start({{"service_id", "b"}, {"cgroup", "/one"}}).ok());
+  EXPECT_FALSE(event(98, 0)) << "it began after the loss";
 }
 
 TEST_F(EventIntakeTest, AMessageIsNextWhereNothingWaits) {

@@ -220,6 +220,27 @@ TEST_F(ExecutorTest, EachServiceIsPlannedByItself) {
   EXPECT_LE(most, 32 * kMiB);
 }
 
+// With hundreds of services each load that ends would else ask all of them.
+TEST_F(ExecutorTest, ALoadThatEndsAsksItsOwnServiceAlone) {
+  std::map<uint32_t, int> asked;
+  int left = 8;
+  policy_.control = [](const std::string&) { return std::string("{}"); };
+  policy_.plan = [&](const ppc_plan_request& request) {
+    ++asked[request.service];
+    if (request.service != 0 || left == 0) return;
+    --left;
+    policy_.list.push_back(
+        {.file = 1, .offset = static_cast<uint64_t>(left) * 8 * kMiB, .size = 8 * kMiB});
+  };
+  Start();
+  for (const char* const id : {"one", "two"})
+    ASSERT_TRUE(runtime_->Control({{"op", "service_start"}, {"service_id", id}}).ok());
+  Turn(40);
+  EXPECT_EQ(left, 0);
+  const auto ticks = static_cast<int>(runtime_->executor().Stats().ticks);
+  EXPECT_LE(asked[1], ticks + 4) << "it has nothing to load";
+}
+
 // A service that fills its part of the queue does not keep the other from being asked.
 TEST_F(ExecutorTest, AFullQueueOfOneServiceDoesNotStarveAnother) {
   std::map<uint32_t, uint64_t> asked;

@@ -49,6 +49,20 @@ TEST_F(HostMemoryTest, OwnCacheCountsAsUsed) {
   EXPECT_EQ(memory.Read(false).Room(), 100 * kKib);
 }
 
+// With hundreds of services the machine is read once for all.
+TEST_F(HostMemoryTest, ServicesShareAReadingForAMillisecond) {
+  uint64_t now = kNsPerSec;
+  options_.now_ns = [&now] { return now; };
+  options_.readings = std::make_shared<HostReadings>();
+  ServiceMemory one(options_, nullptr);
+  ServiceMemory two(options_, nullptr);
+  EXPECT_EQ(one.Read(false).used, 400 * kKib);
+  tree_.Write("/proc/meminfo", "MemTotal:       1000 kB\nMemAvailable:    500 kB\n");
+  EXPECT_EQ(two.Read(false).used, 400 * kKib);
+  now += 1'000'000;
+  EXPECT_EQ(two.Read(false).used, 500 * kKib);
+}
+
 // Others keep page cache, too: to the machine theirs looks like free memory.
 TEST_F(HostMemoryTest, TheShareOfSeveralBinds) {
   std::atomic<uint64_t> own = 150 * kKib;
