@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kLayers = ".layers.";
 constexpr std::string_view kExperts = ".experts.";
 
-// Of "model.layers.3.mlp" 3; -1: there is none.
+// The 3 of "model.layers.3.mlp"; -1: there is none.
 int64_t NumberAfter(const std::string& tensor, std::string_view word) {
   const size_t at = tensor.find(word);
   return at == std::string::npos ? -1 : std::stol(tensor.substr(at + word.size()));

@@ -139,7 +139,7 @@ void EventIntake::Dispatch(const Event& event) {
   }
 }
 
-// Whose they were nobody knows.
+// Events of unknown processes were lost.
 void EventIntake::NoteLoss() {
   ++stats_.lost_marks;
   has_lost_ = true;
@@ -147,8 +147,8 @@ void EventIntake::NoteLoss() {
   lost_of_.clear();
 }
 
-// Whether events of its process, or of anybody, were lost that its service has not been told of.
-// What is lost of a stranger is no concern of a service's.
+// Whether events of its process, or of unknown ones, were lost that its service has not been told
+// of. What is lost of a stranger is no concern of a service's.
 bool EventIntake::TakeLoss(int tgid, Service* service) {
   const bool is_own = !lost_of_.empty() && lost_of_.erase(tgid) != 0;
   return std::exchange(service->loss_told_ns, std::max(service->loss_told_ns, lost_ns_)) <

@@ -155,7 +155,7 @@ class EventIntake {
   HeldEvents held_;
   bool has_lost_ = false;            // ever
   std::unordered_set<int> lost_of_;  // processes whose next event is to say so
-  uint64_t lost_ns_ = 0;             // when some were lost, nobody knows whose
+  uint64_t lost_ns_ = 0;             // when some were lost of unknown processes
   std::vector<std::shared_ptr<PendingMessage>> pending_;
 };
 

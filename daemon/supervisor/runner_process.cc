@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "daemon/base/log.h"
 #include "daemon/machine/proc_info.h"
@@ -78,12 +79,25 @@ void CloseFrom(int first) {
   _exit(kExecFailed);
 }
 
+// sigabbrev_np() needs a glibc of 2.32.
+std::string SignalName(int signal) {
+  static constexpr std::pair<int, const char*> kNames[] = {
+      {SIGABRT, "SIGABRT"}, {SIGALRM, "SIGALRM"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
+      {SIGHUP, "SIGHUP"},   {SIGILL, "SIGILL"},   {SIGINT, "SIGINT"},   {SIGKILL, "SIGKILL"},
+      {SIGPIPE, "SIGPIPE"}, {SIGQUIT, "SIGQUIT"}, {SIGSEGV, "SIGSEGV"}, {SIGSYS, "SIGSYS"},
+      {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}, {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}};
+  for (const auto& [number, name] : kNames) {
+    if (number == signal) return name;
+  }
+  return strsignal(signal);
+}
+
 }  // namespace
 
 std::string HowItEnded(int wait_status) {
   if (WIFSIGNALED(wait_status)) {
     const int signal = WTERMSIG(wait_status);
-    return "was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
+    return "was killed by signal " + std::to_string(signal) + " (" + SignalName(signal) + ")";
   }
   const int status = WEXITSTATUS(wait_status);
   if (status == kExitExpired) return "ended because its lease had run out while it did not run";

@@ -32,7 +32,7 @@ void AddNumber(Json& params, const char* key, const std::vector<std::string>& wo
   if (ec == std::errc() && end == text.data() + text.size() && number > 0) params[key] = number;
 }
 
-// Of an option whose value is a JSON object.
+// Adds a member of an option whose value is a JSON object.
 void AddMember(Json& params, const char* key, const std::vector<std::string>& words,
                std::string_view option, const char* member) {
   const std::string text = OptionValue(words, {option}).value_or("");

@@ -32,7 +32,12 @@ end_loads() {
   LOADS=()
 }
 is_registered() { [[ -n $(state) ]]; }
-enter() { is_registered || register "$MNT" maio "$(((RANDOM % 2)) && echo '{"at_ready": "keep"}' || echo '{}')"; }
+enter() {
+  local configuration='{}'
+  is_registered && return
+  if ((RANDOM % 2)); then configuration='{"at_ready": "keep"}'; fi
+  register "$MNT" maio "$configuration"
+}
 objects() {
   local pid kind id
   for pid in "$DAEMON" $(pgrep -P "$DAEMON" -x ppc-runner); do
@@ -164,7 +169,7 @@ start_daemon
 measure_daemon
 first=$(cat "$STATE" 2>/dev/null || echo 0)
 for ((ROUND = first; SECONDS < MINUTES * 60; ROUND++)); do
-  RANDOM=$((SEED + ROUND)) SAID='' killed=$DAEMON
+  RANDOM=$((SEED + ROUND)) SAID=''
   enter
   for ((at = 0; at < OPERATIONS; at++)); do operate; done
   end_round

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Description: eight processes of another tenant map the victim's model, touch it and never answer again: traced ones that
-# stand still, then ones that wait in the kernel for a file that nobody serves.
+# stand still, then ones that wait in the kernel for a file whose server stands still.
 # The victim's readers are known all the same, and its load goes ahead of them.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 for program in nbdkit nbdfuse ppc-attack; do command -v $program >/dev/null || skip "$program is not installed"; done
