@@ -117,6 +117,7 @@ void Runtime::Apply(ControlCall* call) {
   }
   if (!call->passes) return;
   call->reply = host_->Control(call->text);
+  executor_->AskForPlans();
   const bool stops = call->op == "service_stop";
   // At its end a service may leave pages that no reader needs.
   if (stops || call->op == "service_ready") executor_->AskForEvictions();

@@ -105,6 +105,8 @@ class Executor {
   void SetTellsProgress(bool on) { intake_.SetTellsProgress(on); }
   // Asks the policy what to drop now (after a control message).  On the executor's thread.
   void AskForEvictions() { lists_.AskForEvictions(); }
+  // Asks the policy what to load for each service, likewise.
+  void AskForPlans() { ++plan_epoch_; }
 
   // Readers miss, and for two seconds nothing of what is queued has been loaded: the kernel's own
   // read-ahead serves them better.
