@@ -311,7 +311,10 @@ void Executor::EvictForRoom() {
   next_room_ns_ = now + kRoomNs;
   for (Service* service : parts_.services->Active()) {
     // One that has nothing to load needs none.
-    if (parts_.host->Has(Hook::kPlan) && !IsPlanDue(*service, /*is_quiet=*/true)) continue;
+    const bool may_load = !parts_.host->Has(Hook::kPlan) ||
+                          IsPlanDue(*service, /*is_quiet=*/true) ||
+                          parts_.loader->QueuedOf(service->number) != 0;
+    if (!may_load) continue;
     if (parts_.services->Memory(service, kRoomNs).room >= options_.chunk_bytes) continue;
     if (!look_.IsKnown()) return;
     lists_.AskForEvictions();

@@ -143,6 +143,12 @@ class Maio : public Policy {
   Json StartService(const Json& message) {
     Result<ServiceSpec> spec = ParseService(message);
     if (!spec) return {{"error", spec.error().message}};
+    const auto says = [&message](const char* key) {
+      const auto it = message.find(key);
+      return it != message.end() && *it == true;
+    };
+    // Its next start has not begun: no load goes on.
+    if (says("failed")) spec->is_resumed = false;
     for (auto& known : services_) {
       if (known->id() != spec->service_id || !known->Join(*spec)) continue;
       UpdateWant();
@@ -151,10 +157,6 @@ class Maio : public Policy {
     Result<Service*> service = Put(*std::move(spec));
     if (!service) return {{"error", service.error().message}};
     // One that was ready serves: nothing of it is loaded or dropped.
-    const auto says = [&message](const char* key) {
-      const auto it = message.find(key);
-      return it != message.end() && *it == true;
-    };
     Json reply = says("ready")    ? (*service)->Serve()
                  : says("failed") ? (*service)->Await()
                                   : (*service)->Start();

@@ -139,7 +139,8 @@ bool Service::MayStartOver() {
   following_->End();
   following_.reset();
   look_ups_.End();
-  if (mode_ == Mode::kUse) mode_ = Mode::kNative;
+  recording_.reset();  // of half a load
+  mode_ = Mode::kNative;
   reason_ =
       "left to the kernel until its next start: its runner ended during the load, and memory is "
       "short";

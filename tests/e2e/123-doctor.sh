@@ -158,7 +158,7 @@ seen=$((seen + 1))
 echo "# device-slow: $remedy"
 kill "$loader"
 must bash -c "$remedy"
-gone device-slow "$MODEL" || fail "device-slow stays"
+within 10 gone device-slow "$MODEL" || fail "device-slow stays"
 must ppcctl service stop "$MODEL" --id svc-slow
 load_slowly
 while kill -0 "$loader" 2>/dev/null; do

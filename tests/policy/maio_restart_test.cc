@@ -99,6 +99,25 @@ TEST_F(MaioRestartTest, WhatWasReadMeanwhileIsNotLoadedAgain) {
   }
 }
 
+// A service had failed, and its next start was awaited when the runner died.
+TEST_F(MaioRestartTest, WhatAnAwaitedStartNeedsIsLoadedAllTheSame) {
+  const Setup setup = Constrained();
+  Record(setup);
+  auto sim = Make(setup);
+  nlohmann::json message = {{"op", "service_start"}, {"service_id", kId},
+                            {"service", 1},          {"workers", setup.order.size()},
+                            {"xpus", setup.xpus},    {"resumed", true},
+                            {"failed", true}};
+  (void)Settle(sim.get(), message);
+  sim->RunFor(500);
+  const uint64_t loaded = sim->disk_bytes;
+  EXPECT_GT(loaded, 8 * kMiB);
+  for (const char* const key : {"resumed", "failed"}) message.erase(key);
+  EXPECT_EQ(sim->Control(message)["mode"], "use");
+  sim->RunFor(100);
+  EXPECT_EQ(sim->evicted_bytes, 0u) << "it is the start that was awaited";
+}
+
 TEST_F(MaioRestartTest, HalfOfALoadIsNoRecording) {
   const Setup setup;
   auto sim = Make(setup);

@@ -66,9 +66,11 @@ void Passes::Ended(const Pass& pass) {
   if (!pass.is_whole) return;
   const bool is_slow = pass.ns > native_ns_ - native_ns_ / kLeastGainShare;
   slow_ = is_slow ? slow_ + 1 : 0;
+  has_gained_ |= !is_slow;
   if (slow_ < 2) return;
   // With less room than it was measured with it is slower without us, too.
-  if (Room(memory) + begun_room_ / kRoomShare < begun_room_) {
+  if (std::exchange(has_gained_, false) &&
+      Room(memory) + spare_ + begun_room_ / kRoomShare < begun_room_) {
     End(State::kWatching, "there is less room than when a pass was measured");
   } else {
     End(State::kOff, "passes were no faster than without");
@@ -85,10 +87,10 @@ void Passes::Begin() {
   state_ = State::kOn;
   why_ = "";
   limit_ = memory.limit;
-  begun_room_ = Room(memory);
   passes_ = 0;
   slow_ = 0;
   spare_ = asked_ = begin_ = 0;
+  begun_room_ = Room(memory);
   next_ = tail_ = reader_.turn();
   back_ = reader_.turn() - std::min(reader_.turn(), kBehindStripes);
   for (Stripe& stripe : reader_.stripes()) {

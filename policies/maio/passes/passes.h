@@ -84,6 +84,7 @@ class Passes {
   uint64_t native_missed_ = 0;  // bytes
   uint64_t limit_ = 0;          // when it was begun or ended
   uint64_t begun_room_ = 0;     // when it was begun
+  bool has_gained_ = false;     // a pass was faster since a pass was measured last
   uint64_t pass_ns_ = 0;        // the last
   uint64_t passes_ = 0;         // since it is on
   int slow_ = 0;                // in a row
