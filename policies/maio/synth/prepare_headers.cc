@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "policies/maio/base/names.h"
 #include "policies/maio/base/tuning.h"
 #include "policies/maio/synth/load_params.h"
 #include "policies/maio/synth/mount_source.h"
@@ -87,7 +88,8 @@ std::optional<Template> Preparer::SynthesizeModel() {
   // Data-parallel workers read what the first ones read.
   uint32_t workers = spec_.nodes > 1 ? spec_.first_worker + spec_.workers : spec_.workers;
   if (workers == 0 && spec_.params.is_object()) {
-    workers = options.workers() * NumberOf(spec_.params, {"dp", "data_parallel_size"});
+    workers = options.tp * options.pp * NumberOf(spec_.params, {"dp", "data_parallel_size"});
+    if (workers >= kMaxGroups) workers = 0;  // of several nodes, and which are here is not known
   }
   if (workers > options.workers())
     AddReplicas(options.workers(), workers, &*t, spec_.nodes > 1 ? spec_.first_worker : 0);
