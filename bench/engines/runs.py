@@ -44,12 +44,13 @@ def started(store, program, words, way, box, log):
         try:
             outcome = program.watcher.follow(process, begin, program.limit_s, log, way.ready)
             process.wait(60)
+            total_s = time.monotonic() - begin
             way.ended()
         except BaseException:
             with contextlib.suppress(ProcessLookupError):  # it has ended already
                 os.killpg(process.pid, signal.SIGKILL)
             raise
-    return outcome, process.returncode, time.monotonic() - begin
+    return outcome, process.returncode, total_s
 
 
 def execute(store, program, way, disk, limit_bytes=None, name="run", neighbour=None):
