@@ -30,7 +30,7 @@ class Promise:
 GUEST = Promise(bound=(1.15, 1.25), native_load=(0.35, 0.45), blind=0.6, disk=1.03, placed=0.99,
                 is_limit_kept=True, is_dilated=True)
 HOST = Promise(bound=(1.05, 1.10), native_startup=0.30, placed=0.99, is_early=True)
-# What another disk allows is not known before.
+# Another disk allows amounts that are not known before.
 OWN_DISK = Promise()
 
 

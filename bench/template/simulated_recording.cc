@@ -20,7 +20,7 @@ namespace {
 
 using maio::kPage;
 
-// What one ACCESS event of the kernel module may cover.
+// One ACCESS event of the kernel module covers at most this.
 constexpr uint64_t kEventPages = (16 << 20) / kPage;
 constexpr uint64_t kEventNs = 100'000'000;
 constexpr double kNsPerPage = 4096.0;  // a worker takes 1 GB/s

@@ -32,7 +32,7 @@ constexpr uint64_t kProbeBytes = 64 << 10;
 
 std::atomic<bool> has_cachestat{true};
 
-// What cachestat(2) takes and gives, which older C libraries do not declare.
+// Older C libraries do not declare the structures of cachestat(2).
 struct CachestatRange {
   uint64_t offset;
   uint64_t length;

@@ -21,7 +21,7 @@ Result<std::string> ReadFile(const std::string& path, size_t max_bytes = 1 << 20
 // First line without its newline, trimmed.
 Result<std::string> ReadLine(const std::string& path);
 
-// What a symbolic link says; "" if it cannot be read.
+// A symbolic link's target; "" if it cannot be read.
 std::string LinkTarget(const std::string& path);
 
 // Names in a directory that do not begin with a dot, sorted; none if it cannot be read.

@@ -34,7 +34,7 @@ class TokenBucket {
   void GiveBack(uint64_t bytes);
   // A load would have taken more than was in it.
   void Lack();
-  // What was taken, and whether a load lacked more, since it was asked last.
+  // The amount taken, and whether a load lacked more, since it was asked last.
   std::pair<uint64_t, bool> TakeUse();
 
  private:

@@ -148,7 +148,7 @@ void EventIntake::NoteLoss() {
 }
 
 // Whether events of its process, or of unknown ones, were lost that its service has not been told
-// of. What is lost of a stranger is no concern of a service's.
+// of. A stranger's lost events do not concern a service.
 bool EventIntake::TakeLoss(int tgid, Service* service) {
   const bool is_own = !lost_of_.empty() && lost_of_.erase(tgid) != 0;
   return std::exchange(service->loss_told_ns, std::max(service->loss_told_ns, lost_ns_)) <

@@ -57,7 +57,7 @@ class DirectReaders {
 
   // What `status` says; "" = nothing to say.
   std::string Words() const;
-  // What marked processes have had from the disk since they were found.
+  // Marked processes have read this from the disk since they were found.
   uint64_t bypassed_bytes() const { return bypassed_.load(std::memory_order_relaxed); }
 
  private:

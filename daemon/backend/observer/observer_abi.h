@@ -88,7 +88,7 @@ struct obs_dir {
   uint32_t wants_execs;
 };
 
-// What the process that loaded the programs says to the runners that use them.
+// The process that loaded the programs says this to the runners that use them.
 struct obs_state {
   uint32_t has_tracepoints;
   uint32_t has_task_regs;
